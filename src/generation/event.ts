@@ -1,0 +1,147 @@
+import type { GatewayError } from '../error.ts'
+import type { Citation, Part, TokenLogprob, ProtocolName, TextPart } from './request.ts'
+import { noUsage, type Usage } from './usage.ts'
+
+/**
+ * An answer as it happens. Grammar: `start (part-start part-delta* part-end | usage)* (finish | error)`; `usage` may also
+ * stand inside a part. Parts never overlap and are numbered from 0 without gaps, so no writer ever guesses a boundary.
+ */
+export type GenerationEvent =
+  | { type: 'start'; id: string; model: string }
+  | { type: 'part-start'; part: number; head: PartHead }
+  /** `text`: what the part grows by (text, JSON arguments, base64 of media). */
+  | { type: 'part-delta'; part: number; text: string; logprobs?: TokenLogprob[] }
+  /** `signature`: the provider's plain value. */
+  | { type: 'part-end'; part: number; signature?: string }
+  /** Running totals, never increments: a named bucket replaces what was heard before, an absent one leaves it. */
+  | { type: 'usage'; usage: Partial<Usage> }
+  /** `raw`: the provider's own word. `stopSequence`: the one that was hit, where the provider says it. */
+  | { type: 'finish'; reason: FinishReason; raw: string; stopSequence?: string }
+  | { type: 'error'; error: GatewayError }
+
+export type FinishReason =
+  | 'stop'
+  | 'stop-sequence'
+  | 'length'
+  | 'tool-calls'
+  | 'content-filter'
+  | 'refusal'
+  /** The provider paused a long turn; the client may send it back to go on (Anthropic's `pause_turn`). */
+  | 'pause'
+  /** The provider ended for a reason of its own; `raw` says which. */
+  | 'other'
+
+export type PartHead =
+  | { type: 'text' }
+  | { type: 'reasoning'; form?: 'raw' | 'summary'; redacted?: boolean; id?: string }
+  | { type: 'refusal' }
+  | { type: 'tool-call'; id: string; name: string; form: 'function' | 'custom' }
+  /** Deltas are base64. */
+  | { type: 'image' | 'audio'; mediaType: string }
+  /** Belongs to the last text part before it; has no deltas. */
+  | { type: 'citation'; citation: Citation }
+  /** Something only the provider's own protocol understands; has no deltas. */
+  | { type: 'foreign'; protocol: ProtocolName; kind: string; value: unknown }
+
+/** A whole answer: what a stream of events adds up to. */
+export type Answer = {
+  /** The provider's id and model name. */
+  id: string
+  model: string
+  parts: Part[]
+  usage: Usage
+  /** Whether the provider reported any usage. */
+  metered: boolean
+  finish: { reason: FinishReason; raw: string; stopSequence?: string }
+}
+
+/** Adds events up to an answer. Throws the error of an error event; an answer without a finish is the caller's to judge. */
+export class Fold {
+  readonly answer: Answer = { id: '', model: '', parts: [], usage: noUsage(), metered: false, finish: { reason: 'other', raw: '' } }
+  finished = false
+  #open: { head: PartHead; text: string; logprobs: TokenLogprob[] } | undefined
+
+  add(event: GenerationEvent): void {
+    switch (event.type) {
+      case 'start': this.answer.id = event.id; this.answer.model = event.model; return
+      case 'part-start': this.#open = { head: event.head, text: '', logprobs: [] }; return
+      case 'part-delta': return this.#grow(event.text, event.logprobs)
+      case 'part-end': return this.#close(event.signature)
+      case 'usage': Object.assign(this.answer.usage, event.usage); this.answer.metered = true; return
+      case 'finish':
+        this.finished = true
+        this.answer.finish = { reason: event.reason, raw: event.raw, ...(event.stopSequence === undefined ? {} : { stopSequence: event.stopSequence }) }
+        return
+      case 'error': throw event.error
+    }
+  }
+
+  #grow(text: string, logprobs: TokenLogprob[] | undefined): void {
+    if (this.#open === undefined) throw new Error('part-delta outside a part')
+    this.#open.text += text
+    if (logprobs !== undefined) this.#open.logprobs.push(...logprobs)
+  }
+
+  #close(signature: string | undefined): void {
+    if (this.#open === undefined) throw new Error('part-end outside a part')
+    const { head, text, logprobs } = this.#open
+    this.#open = undefined
+    const signed = signature === undefined ? {} : { signature: { data: signature } }
+    switch (head.type) {
+      case 'text': this.answer.parts.push({ type: 'text', text, ...signed, ...(logprobs.length > 0 ? { logprobs } : {}) }); return
+      case 'reasoning': this.answer.parts.push({ ...head, text, ...signed }); return
+      case 'refusal': this.answer.parts.push({ type: 'refusal', text }); return
+      case 'tool-call': this.answer.parts.push({ ...head, arguments: text, ...signed }); return
+      case 'image':
+      case 'audio': this.answer.parts.push({ type: head.type, source: { type: 'data', mediaType: head.mediaType, data: text }, ...signed }); return
+      case 'citation': return this.#cite(head.citation)
+      case 'foreign': this.answer.parts.push(head); return
+    }
+  }
+
+  #cite(citation: Citation): void {
+    const text = this.answer.parts.findLast((part): part is TextPart => part.type === 'text')
+    if (text !== undefined) (text.citations ??= []).push(citation)
+  }
+}
+
+export const fold = (events: Iterable<GenerationEvent>): Answer => {
+  const sum = new Fold()
+  for (const event of events) sum.add(event)
+  return sum.answer
+}
+
+/** The other way round: a whole answer as events, so that metering, translation and errors have one form. Signatures become plain values again. */
+export function* unfold(answer: Answer): Generator<GenerationEvent> {
+  yield { type: 'start', id: answer.id, model: answer.model }
+  let number = 0
+  const whole = function* (head: PartHead, text: string, signature?: string, logprobs?: TokenLogprob[]): Generator<GenerationEvent> {
+    const part = number++
+    yield { type: 'part-start', part, head }
+    if (text !== '' || logprobs !== undefined) yield { type: 'part-delta', part, text, ...(logprobs === undefined ? {} : { logprobs }) }
+    yield { type: 'part-end', part, ...(signature === undefined ? {} : { signature }) }
+  }
+  for (const part of answer.parts) {
+    switch (part.type) {
+      case 'text':
+        yield* whole({ type: 'text' }, part.text, part.signature?.data, part.logprobs)
+        for (const citation of part.citations ?? []) yield* whole({ type: 'citation', citation }, '')
+        break
+      case 'reasoning': {
+        const { text, signature, ...head } = part
+        yield* whole(head, text, signature?.data)
+        break
+      }
+      case 'refusal': yield* whole({ type: 'refusal' }, part.text); break
+      case 'tool-call': yield* whole({ type: 'tool-call', id: part.id, name: part.name, form: part.form }, part.arguments, part.signature?.data); break
+      case 'image':
+      case 'audio':
+        if (part.source.type === 'data') yield* whole({ type: part.type, mediaType: part.source.mediaType }, part.source.data, part.signature?.data)
+        break
+      case 'foreign': yield* whole(part, ''); break
+      default: break
+    }
+  }
+  if (answer.metered) yield { type: 'usage', usage: answer.usage }
+  yield { type: 'finish', ...answer.finish }
+}

@@ -1,0 +1,97 @@
+/**
+ * JSON as text: finds members without parsing, so that a body can be passed on byte for byte with a few values exchanged
+ * (key order, number spelling and big integers stay as the client or the provider wrote them).
+ */
+
+const QUOTE = 34, BACKSLASH = 92, OPEN_BRACE = 123, CLOSE_BRACE = 125, OPEN_BRACKET = 91, CLOSE_BRACKET = 93, COLON = 58, COMMA = 44
+
+/** A member of an object in a text: where its value starts and ends (end exclusive). */
+export type Member = { key: string; start: number; end: number }
+
+/** The members of the object that starts at `at` (whitespace may precede it), in order, duplicates included. The text must be valid JSON. */
+export function members(text: string, at = 0): Member[] {
+  const found: Member[] = []
+  let i = skipSpace(text, at)
+  if (text.charCodeAt(i) !== OPEN_BRACE) return found
+  i = skipSpace(text, i + 1)
+  while (i < text.length && text.charCodeAt(i) === QUOTE) {
+    const keyEnd = skipString(text, i)
+    const rawKey = text.slice(i + 1, keyEnd - 1)
+    const key = rawKey.includes('\\') ? (JSON.parse(text.slice(i, keyEnd)) as string) : rawKey
+    i = skipSpace(text, keyEnd)
+    if (text.charCodeAt(i) === COLON) i = skipSpace(text, i + 1)
+    const start = i
+    i = skipValue(text, i)
+    found.push({ key, start, end: i })
+    i = skipSpace(text, i)
+    if (text.charCodeAt(i) !== COMMA) break
+    i = skipSpace(text, i + 1)
+  }
+  return found
+}
+
+/** The text of an object with top-level values exchanged or added; `undefined` removes a member. Values are JSON texts. */
+export function splice(text: string, changes: Record<string, string | undefined>, at = 0): string {
+  const present = members(text, at)
+  let out = ''
+  let from = 0
+  const missing = new Set(Object.keys(changes))
+  for (const [index, member] of present.entries()) {
+    if (!missing.has(member.key) && !Object.hasOwn(changes, member.key)) continue
+    missing.delete(member.key)
+    const value = changes[member.key]
+    if (value !== undefined) {
+      out += text.slice(from, member.start) + value
+      from = member.end
+      continue
+    }
+    const before = index === 0 ? text.indexOf('{', at) + 1 : present[index - 1]!.end
+    const after = index === 0 && present.length > 1 ? text.indexOf('"', member.end) : member.end
+    if (before > from) out += text.slice(from, before)
+    from = Math.max(from, after)
+  }
+  const additions = [...missing].filter((key) => changes[key] !== undefined).map((key) => `${JSON.stringify(key)}:${changes[key]}`)
+  if (additions.length === 0) return out + text.slice(from)
+  const brace = text.indexOf('{', at) + 1
+  const joined = additions.join(',') + (present.some((member) => changes[member.key] !== undefined || !Object.hasOwn(changes, member.key)) ? ',' : '')
+  return from === 0 ? text.slice(0, brace) + joined + text.slice(brace) : out.slice(0, brace) + joined + out.slice(brace) + text.slice(from)
+}
+
+function skipSpace(text: string, i: number): number {
+  for (;;) {
+    const c = text.charCodeAt(i)
+    if (c !== 32 && c !== 10 && c !== 13 && c !== 9) return i
+    i++
+  }
+}
+
+/** From an opening quote to just after the closing one. */
+function skipString(text: string, i: number): number {
+  for (;;) {
+    i = text.indexOf('"', i + 1)
+    if (i < 0) return text.length
+    let slashes = 0
+    while (text.charCodeAt(i - 1 - slashes) === BACKSLASH) slashes++
+    if (slashes % 2 === 0) return i + 1
+  }
+}
+
+function skipValue(text: string, i: number): number {
+  const c = text.charCodeAt(i)
+  if (c === QUOTE) return skipString(text, i)
+  if (c !== OPEN_BRACE && c !== OPEN_BRACKET) {
+    while (i < text.length && !isEnd(text.charCodeAt(i))) i++
+    return i
+  }
+  let depth = 0
+  while (i < text.length) {
+    const d = text.charCodeAt(i)
+    if (d === QUOTE) { i = skipString(text, i); continue }
+    if (d === OPEN_BRACE || d === OPEN_BRACKET) depth++
+    else if ((d === CLOSE_BRACE || d === CLOSE_BRACKET) && --depth === 0) return i + 1
+    i++
+  }
+  return i
+}
+
+const isEnd = (c: number): boolean => c === COMMA || c === CLOSE_BRACE || c === CLOSE_BRACKET || c === 32 || c === 10 || c === 13 || c === 9

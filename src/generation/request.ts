@@ -1,0 +1,176 @@
+import type { Signature } from './signature.ts'
+
+/** The names of the four wire protocols, as `api` in a generation record says them. */
+export type ProtocolName = 'chat.completions' | 'responses' | 'messages' | 'generateContent'
+
+/** What a client asks for, in our words. Absent means: the client said nothing, the provider decides. */
+export type GenerationRequest = {
+  /** Model as the client named it. */
+  model: string
+  /** System and developer text that leads the conversation. */
+  system: Part[]
+  turns: Turn[]
+  tools: Tool[]
+  toolChoice?: ToolChoice
+  parallelTools?: boolean
+  sampling: Sampling
+  /** Limit of generated tokens including reasoning. */
+  maxOutputTokens?: number
+  reasoning?: Reasoning
+  outputFormat?: OutputFormat
+  /** Kinds of output wanted besides text. */
+  outputModalities?: ('text' | 'image' | 'audio')[]
+  verbosity?: 'low' | 'medium' | 'high'
+  webSearch?: WebSearch
+  /** The end user's id, as the client's application knows it. */
+  user?: string
+  metadata?: Record<string, unknown>
+  serviceTier?: string
+  /** Routes requests with the same prefix to the same cache. */
+  cacheKey?: string
+  stream: boolean
+  /** chat completions only: the client wants a usage chunk in its stream. */
+  includeUsage?: boolean
+  /** The protocol the request was read from. */
+  protocol: ProtocolName
+  /** Fields that only the client's own protocol knows, by path: they travel to a provider that speaks it and are reported as lost elsewhere. */
+  extras: Record<string, unknown>
+}
+
+export type Turn = {
+  role: 'user' | 'assistant' | 'tool' | 'system' | 'developer'
+  /** `tool` turns hold only tool-result parts. */
+  parts: Part[]
+  name?: string
+}
+
+/** One piece of a turn or of an answer. */
+export type Part =
+  | TextPart
+  | ReasoningPart
+  | { type: 'refusal'; text: string }
+  | ToolCallPart
+  | ToolResultPart
+  | MediaPart
+  | ForeignPart
+
+/** `cache` marks the end of a prefix the provider should cache, with its lifetime. */
+type Cacheable = { cache?: { ttl?: '5m' | '1h' } }
+
+export type TextPart = Cacheable & { type: 'text'; text: string; citations?: Citation[]; logprobs?: TokenLogprob[]; signature?: Signature }
+
+export type ReasoningPart = {
+  type: 'reasoning'
+  text: string
+  /** `summary`: a digest made by the provider; `raw`: the model's own thoughts. Absent where the provider does not say. */
+  form?: 'raw' | 'summary'
+  signature?: Signature
+  /** Reasoning whose text the provider hides: only `signature` carries it. */
+  redacted?: boolean
+  /** The provider's id of the item (`rs_...`). */
+  id?: string
+}
+
+export type ToolCallPart = Cacheable & {
+  type: 'tool-call'
+  id: string
+  name: string
+  /** JSON text exactly as it came (key order, big integers); free text when `form` is `custom`. May be cut when the answer was truncated. */
+  arguments: string
+  form: 'function' | 'custom'
+  signature?: Signature
+}
+
+export type ToolResultPart = Cacheable & {
+  type: 'tool-result'
+  callId: string
+  /** Name of the called tool, where the protocol says it or the conversation shows it. */
+  name?: string
+  content: (TextPart | MediaPart | ForeignPart)[]
+  isError?: boolean
+  form: 'function' | 'custom'
+}
+
+export type MediaPart = Cacheable & {
+  type: 'image' | 'audio' | 'video' | 'file'
+  source: MediaSource
+  filename?: string
+  /** Resolution wished for: OpenAI's `detail`, Google's `mediaResolution`, lower case. */
+  detail?: string
+  signature?: Signature
+}
+
+export type MediaSource =
+  /** `data` is standard base64 without a prefix. */
+  | { type: 'data'; mediaType: string; data: string }
+  | { type: 'url'; url: string; mediaType?: string }
+  | { type: 'file'; id: string; mediaType?: string }
+  /** Plain text given as a document (Anthropic's `text` source). */
+  | { type: 'text'; text: string; mediaType: string }
+
+/** Something only its own protocol understands: it travels whole there and is reported as lost elsewhere. `kind` names it in reports. */
+export type ForeignPart = { type: 'foreign'; protocol: ProtocolName; kind: string; value: unknown }
+
+export type Citation = {
+  url?: string
+  title?: string
+  citedText?: string
+  /** Range in the text part's own text, UTF-16 code units, end exclusive. */
+  start?: number
+  end?: number
+  /** The provider's own object, for its own protocol. */
+  native?: unknown
+}
+
+export type TokenLogprob = { token: string; logprob: number; bytes?: number[] | null; top?: { token: string; logprob: number; bytes?: number[] | null }[] }
+
+export type Tool =
+  | { type: 'function'; name: string; description?: string; parameters?: unknown; strict?: boolean; cache?: { ttl?: '5m' | '1h' } }
+  /** A tool whose input is free text (chat and responses `custom`); `format` is the protocol's own grammar object. */
+  | { type: 'custom'; name: string; description?: string; format?: unknown }
+  /** A tool the provider runs itself, or any other kind its protocol knows. */
+  | { type: 'foreign'; protocol: ProtocolName; kind: string; value: unknown }
+
+export type ToolChoice =
+  | { type: 'auto' | 'none' | 'required' }
+  | { type: 'tool'; name: string; form?: 'function' | 'custom' }
+  /** Only these tools may be called; `required`: one of them must be. */
+  | { type: 'allowed'; names: string[]; required: boolean }
+
+export type Sampling = {
+  temperature?: number
+  topP?: number
+  topK?: number
+  frequencyPenalty?: number
+  presencePenalty?: number
+  seed?: number
+  stop?: string[]
+  logitBias?: Record<string, number>
+  /** Log probabilities of the chosen tokens wanted, with this many alternatives. */
+  logprobs?: boolean
+  topLogprobs?: number
+}
+
+export type Effort = 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max'
+
+export type Reasoning = {
+  /** The canonical wish. */
+  effort?: Effort
+  /** An exact budget, where the client gave one; -1: the model decides. */
+  budgetTokens?: number
+  /** Reasoning on, depth left to the model (Anthropic's `adaptive`). */
+  adaptive?: boolean
+  /** Whether visible thoughts are wanted; absent: the protocol's default. */
+  visible?: boolean
+  /** OpenAI's `reasoning.summary`. */
+  summary?: string
+}
+
+export type OutputFormat =
+  | { type: 'text' }
+  | { type: 'json' }
+  | { type: 'schema'; schema: unknown; name?: string; description?: string; strict?: boolean }
+  /** One of the values of the schema's `enum`, as bare text (Google's `text/x.enum`). */
+  | { type: 'enum'; schema: unknown }
+
+export type WebSearch = { contextSize?: string; userLocation?: unknown; native?: unknown }

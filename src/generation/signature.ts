@@ -1,0 +1,32 @@
+/**
+ * A provider's proof over its own reasoning. Opaque bytes, bound to the provider and model that made them: replayed to
+ * their maker byte for byte, left out for anyone else.
+ */
+export type Signature = {
+  data: string
+  /** Who made it, where known: it came to the client sealed through another protocol. Absent: the client's own protocol's plain value. */
+  maker?: Maker
+}
+
+export type Maker = { provider: string; model: string }
+
+const MAGIC = 'slc1\0'
+const SEALED_PREFIX = Buffer.from(MAGIC + '\0').toString('base64').slice(0, 6)
+
+/** Wraps a signature for a client that speaks another protocol than its maker. Plain base64, because Google's field is bytes. */
+export const seal = (data: string, maker: Maker | undefined): string =>
+  maker === undefined ? data : Buffer.from(`${MAGIC}${maker.provider}\0${maker.model}\0${data}`).toString('base64')
+
+/** Undoes `seal`; a plain value comes back as itself without a maker. Base64 of either alphabet is read, since SDKs re-encode bytes. */
+export const unseal = (text: string): Signature => {
+  if (!text.startsWith(SEALED_PREFIX)) return { data: text }
+  const [magic, provider, model, ...data] = Buffer.from(text.replaceAll('-', '+').replaceAll('_', '/'), 'base64').toString().split('\0')
+  if (magic + '\0' !== MAGIC || provider === undefined || model === undefined) return { data: text }
+  return { data: data.join('\0'), maker: { provider, model } }
+}
+
+/** Whether a signature may be sent to this target: it made it, or the client speaks the target's protocol and replays a plain one. */
+export const belongsTo = (signature: Signature, target: Maker, sameProtocol: boolean): boolean =>
+  signature.maker === undefined
+    ? sameProtocol
+    : signature.maker.provider === target.provider && signature.maker.model === target.model

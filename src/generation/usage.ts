@@ -1,0 +1,38 @@
+/**
+ * Token usage in buckets that never overlap: nobody outside a protocol folder adds or subtracts one from another.
+ * Each protocol converts at its edge (OpenAI and Google count cached tokens inside input, Anthropic beside it;
+ * Google counts thinking beside output, the others inside it).
+ */
+export type Usage = {
+  /** Prompt tokens read at the full price: text, images and files, without what came from or went to a cache, without audio. */
+  inputTokens: number
+  cacheReadTokens: number
+  /** Written to a cache that lives 5 minutes (also: lifetime not said). */
+  cacheWrite5mTokens: number
+  cacheWrite1hTokens: number
+  inputAudioTokens: number
+  /** Visible output: text, tool arguments. */
+  outputTokens: number
+  reasoningTokens: number
+  outputAudioTokens: number
+  outputImageTokens: number
+  /** Web searches run by the provider, a count. */
+  webSearches: number
+}
+
+export const noUsage = (): Usage => ({
+  inputTokens: 0, cacheReadTokens: 0, cacheWrite5mTokens: 0, cacheWrite1hTokens: 0, inputAudioTokens: 0,
+  outputTokens: 0, reasoningTokens: 0, outputAudioTokens: 0, outputImageTokens: 0, webSearches: 0,
+})
+
+/** All prompt-side tokens, as OpenAI's `prompt_tokens` counts them. */
+export const promptTokens = (u: Usage): number =>
+  u.inputTokens + u.cacheReadTokens + u.cacheWrite5mTokens + u.cacheWrite1hTokens + u.inputAudioTokens
+
+/** All generated tokens including reasoning, as OpenAI's `completion_tokens` counts them. */
+export const completionTokens = (u: Usage): number =>
+  u.outputTokens + u.reasoningTokens + u.outputAudioTokens + u.outputImageTokens
+
+/** A wire number as a count: negative, fractional, non-finite or non-numeric values count as 0 so that hostile usage never bills below nothing. */
+export const count = (value: unknown): number =>
+  typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.min(Math.floor(value), Number.MAX_SAFE_INTEGER) : 0

@@ -1,0 +1,118 @@
+import { invalid } from '../error.ts'
+
+/**
+ * Reading is validating: a protocol's `readRequest` takes each field off the wire through one of these, so a wrong type or
+ * range is a 400 that names the path, and what nobody took is what we do not know (`rest`).
+ */
+export class Fields {
+  readonly path: string
+  readonly value: Record<string, unknown>
+  readonly #taken = new Set<string>()
+
+  constructor(value: unknown, path = '') {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalid(path === '' ? 'body' : path, `must be an object, not ${kindOf(value)}`)
+    this.path = path
+    this.value = value as Record<string, unknown>
+  }
+
+  /** Path of a member, as errors name it: `messages[2].content`. */
+  at(name: string): string {
+    return this.path === '' ? name : `${this.path}.${name}`
+  }
+
+  /** The member as it is; `null` and absent are both undefined. */
+  take(name: string): unknown {
+    this.#taken.add(name)
+    return Object.hasOwn(this.value, name) ? this.value[name] ?? undefined : undefined
+  }
+
+  /** The first present of several spellings of one field, e.g. Google's camelCase and snake_case. */
+  has(name: string): boolean {
+    return Object.hasOwn(this.value, name) && this.value[name] !== null && this.value[name] !== undefined
+  }
+
+  require<T>(name: string, value: T | undefined, what: string): T {
+    if (value === undefined) throw invalid(this.at(name), `is required: ${what}`)
+    return value
+  }
+
+  string(name: string): string | undefined {
+    const value = this.take(name)
+    if (value === undefined || typeof value === 'string') return value
+    throw invalid(this.at(name), `must be a string, not ${kindOf(value)}`)
+  }
+
+  boolean(name: string): boolean | undefined {
+    const value = this.take(name)
+    if (value === undefined || typeof value === 'boolean') return value
+    throw invalid(this.at(name), `must be true or false, not ${kindOf(value)}`)
+  }
+
+  number(name: string, range: Range = {}): number | undefined {
+    const value = this.take(name)
+    if (value === undefined) return undefined
+    if (typeof value !== 'number' || !Number.isFinite(value)) throw invalid(this.at(name), `must be a number, not ${kindOf(value)}`)
+    return within(value, range, this.at(name))
+  }
+
+  integer(name: string, range: Range = {}): number | undefined {
+    const value = this.number(name, range)
+    if (value === undefined || Number.isInteger(value)) return value
+    throw invalid(this.at(name), `must be a whole number, not ${value}`)
+  }
+
+  oneOf<T extends string>(name: string, allowed: readonly T[]): T | undefined {
+    const value = this.string(name)
+    if (value === undefined || (allowed as readonly string[]).includes(value)) return value as T | undefined
+    throw invalid(this.at(name), `must be one of ${allowed.map((word) => `'${word}'`).join(', ')}, not '${value}'`)
+  }
+
+  object(name: string): Fields | undefined {
+    const value = this.take(name)
+    return value === undefined ? undefined : new Fields(value, this.at(name))
+  }
+
+  array(name: string, limits: { min?: number; max?: number; of?: string } = {}): unknown[] | undefined {
+    const value = this.take(name)
+    if (value === undefined) return undefined
+    if (!Array.isArray(value)) throw invalid(this.at(name), `must be an array, not ${kindOf(value)}`)
+    const of = limits.of ?? 'elements'
+    if (limits.min !== undefined && value.length < limits.min) throw invalid(this.at(name), `must hold at least ${limits.min} ${of}, not ${value.length}`)
+    if (limits.max !== undefined && value.length > limits.max) throw invalid(this.at(name), `must hold at most ${limits.max} ${of}, not ${value.length}`)
+    return value
+  }
+
+  /** Each element of an array of objects, with its own path. */
+  objects(name: string, limits: { min?: number; max?: number; of?: string } = {}): Fields[] | undefined {
+    return this.array(name, limits)?.map((element, index) => new Fields(element, `${this.at(name)}[${index}]`))
+  }
+
+  strings(name: string, limits: { min?: number; max?: number; of?: string } = {}): string[] | undefined {
+    return this.array(name, limits)?.map((element, index) => {
+      if (typeof element === 'string') return element
+      throw invalid(`${this.at(name)}[${index}]`, `must be a string, not ${kindOf(element)}`)
+    })
+  }
+
+  /** Members nobody took: unknown to this protocol's reader. Null members are left out. */
+  rest(): Record<string, unknown> {
+    const left: Record<string, unknown> = Object.create(null)
+    for (const name of Object.keys(this.value)) if (!this.#taken.has(name) && this.value[name] !== null) left[name] = this.value[name]
+    return left
+  }
+}
+
+/** `below` is exclusive. */
+export type Range = { min?: number; max?: number; below?: number }
+
+function within(value: number, { min, max, below }: Range, path: string): number {
+  if ((min !== undefined && value < min) || (max !== undefined && value > max) || (below !== undefined && value >= below)) {
+    const high = below === undefined ? `${max === undefined ? '' : ` to ${max}`}` : ` to below ${below}`
+    throw invalid(path, min === undefined ? `must be at most ${max ?? below}, not ${value}` : `must be ${high === '' ? `at least ${min}` : `${min}${high}`}, not ${value}`)
+  }
+  return value
+}
+
+/** What a wrong value is, for error texts: never its content. */
+export const kindOf = (value: unknown): string =>
+  value === null ? 'null' : value === undefined ? 'absent' : Array.isArray(value) ? 'an array' : typeof value === 'object' ? 'an object' : typeof value === 'string' ? 'a string' : `${typeof value === 'number' ? 'a number' : `a ${typeof value}`}`

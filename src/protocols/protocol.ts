@@ -1,0 +1,140 @@
+import type { GatewayError } from '../error.ts'
+import type { Answer, GenerationEvent } from '../generation/event.ts'
+import type { GenerationRequest, ProtocolName } from '../generation/request.ts'
+import type { Maker } from '../generation/signature.ts'
+import type { Frame } from '../http/frames.ts'
+
+/**
+ * One wire language, both sides of it. `serve`: a client speaks it to us. `call`: we speak it to a provider.
+ * `relabeler`: both sides speak it, so the provider's own frames travel with our id and model name put on them.
+ */
+export type Protocol = {
+  name: ProtocolName
+  serve: {
+    /** Wire -> our words. Validates every field the specification names; throws a GatewayError that names the path. */
+    readRequest(wire: Wire): GenerationRequest
+    /** Our events -> the frames of a stream. */
+    writer(exchange: Exchange): Writer
+    /** A whole answer -> the JSON object of a non-streaming response. */
+    writeAnswer(answer: Answer, exchange: Exchange): object
+    /** An error before the first byte -> the body; the status is `error.status`. */
+    writeError(error: GatewayError, requestId: string): object
+    /** What is written after a silence so that proxies and clients keep the connection; absent where clients break on it. */
+    keepAlive?: string
+    /** Prefix of the ids this protocol's clients expect (`chatcmpl-`). */
+    idPrefix: string
+  }
+  call: {
+    /** Path after the provider's base URL, query included. */
+    path(target: Target, stream: boolean): string
+    /** Headers of this protocol other than credentials. `wire` is given when the client speaks it too: what it said of versions and betas is passed on. */
+    headers(wire: Wire | undefined): Record<string, string>
+    /** Our words -> the provider's body, with what could not be carried. */
+    writeRequest(request: GenerationRequest, target: Target): Written
+    /** Same protocol on both sides: the client's own body text with the provider's model name, and usage asked for. */
+    forward(exchange: Exchange, target: Target): string
+    reader(quirks: Quirks): Reader
+    /** The JSON of a non-streaming response -> the same events as a stream's. Throws a GatewayError on a body that is no answer. */
+    readAnswer(body: unknown, quirks: Quirks): GenerationEvent[]
+    /** A provider's error answer. 4xx about the request keep status and meaning; what is the provider's or our own fault is 502, 503, 504 or 429. */
+    readError(status: number, body: string): GatewayError
+  }
+  relabeler(exchange: Exchange): Relabeler
+}
+
+/** A request as it came over the wire. */
+export type Wire = {
+  body: Record<string, unknown>
+  /** The text `body` was parsed from. */
+  text: string
+  /** Model and streaming from the path, where the protocol puts them there. */
+  model?: string
+  stream?: boolean
+  headers: Headers
+}
+
+/** What is said about one generation in its answer. */
+export type Label = {
+  /** Generation id with the protocol's prefix. */
+  id: string
+  /** The model name that the client asked for. */
+  model: string
+  /** Unix seconds. */
+  createdAt: number
+  /** Whose signatures these are, when the provider speaks another protocol than the client: they are sealed with it. */
+  maker?: Maker
+}
+
+/** One request and what its answer is labelled with. */
+export type Exchange = {
+  wire: Wire
+  request: GenerationRequest
+  label: Label
+  /** Responses only: called once with the full final response object, before its last frame is returned. */
+  keep?: (response: Record<string, unknown>) => void
+}
+
+/** Where a request goes: a provider's model, and what is known of both. */
+export type Target = {
+  provider: string
+  /** The provider's own name of the model. */
+  model: string
+  quirks: Quirks
+  abilities: Abilities
+}
+
+/** The provider's JSON body, and what it could not carry. */
+export type Written = { body: Record<string, unknown>; losses: Loss[] }
+
+/** `field`: the client's path for extras, our word otherwise. */
+export type Loss = { field: string; what: 'left out' | 'approximated'; why: string }
+
+/** Provider's frames -> events. Lives as long as one answer. */
+export interface Reader {
+  read(frame: Frame): GenerationEvent[]
+  /** The bytes ended: a stream without its terminal event yields an `error` event (upstream_error, "ended before..."). */
+  end(): GenerationEvent[]
+}
+
+/** Events -> client's frames. Lives as long as one answer. `error` events become the protocol's own mid-stream error, whatever came before. */
+export interface Writer {
+  write(event: GenerationEvent): Frame[]
+}
+
+/** Provider's frame -> the client's. Lives as long as one answer. */
+export interface Relabeler {
+  /** `undefined`: not for this client (usage it did not ask for). */
+  frame(frame: Frame): Frame | undefined
+  /** The stream broke: the frames with which this protocol says so, fitting what was already sent. */
+  fail(error: GatewayError): Frame[]
+  /** The JSON text of a non-streaming response. */
+  answer(text: string): string
+}
+
+/** How a provider differs from its protocol's document. Data in `catalog/providers.json`, one flag a difference. */
+export type Quirks = {
+  /** chat: the field for the output limit. OpenAI's reasoning models refuse `max_tokens`; most compatible servers know nothing else. Default `max_tokens`. */
+  maxTokensField?: 'max_tokens' | 'max_completion_tokens'
+  /** chat: the server refuses `stream_options`; usage comes unasked or never. */
+  refusesStreamOptions?: boolean
+  /** chat: the role leading instructions are sent with. Default `system`. */
+  systemRole?: 'system' | 'developer'
+  /** chat: the field in which earlier reasoning is sent back. Default `reasoning_content`. */
+  reasoningField?: 'reasoning_content' | 'reasoning' | 'reasoning_details' | 'none'
+  /** chat: how an effort is said. Default `reasoning_effort`. */
+  effortField?: 'reasoning_effort' | 'reasoning'
+  /** chat: `provider` and `models` are this provider's own routing fields and are passed on. */
+  routesItself?: boolean
+  /** messages: server knows `thinking: {type: adaptive}` only for some models, see Abilities. */
+}
+
+/** What a model can do. Data in `catalog/models.json`; absent: not known, the provider decides. */
+export type Abilities = {
+  maxOutputTokens?: number
+  /** How depth of reasoning is asked for; `none`: the model does not reason. */
+  reasoning?: 'effort' | 'budget' | 'adaptive' | 'level' | 'none'
+  /** Smallest and largest budget, tokens, where `reasoning` is `budget`. */
+  budget?: { min: number; max: number }
+  /** false: temperature, top_p and the like are refused. */
+  sampling?: boolean
+}
