@@ -107,6 +107,8 @@ export interface Relabeler {
   frame(frame: Frame): Frame | undefined
   /** The stream broke: the frames with which this protocol says so, fitting what was already sent. */
   fail(error: GatewayError): Frame[]
+  /** What closes a stream after its terminal event (`[DONE]`); the provider's own closing frame is then not passed on by `frame`. */
+  end?(): Frame[]
   /** The JSON text of a non-streaming response. */
   answer(text: string): string
 }
@@ -126,6 +128,16 @@ export type Quirks = {
   /** chat: `provider` and `models` are this provider's own routing fields and are passed on. */
   routesItself?: boolean
   /** messages: server knows `thinking: {type: adaptive}` only for some models, see Abilities. */
+}
+
+/** Every quirk with the values it takes: what the catalogue and the configuration file are checked against. A flag missing here does not compile. */
+export const QUIRK_VALUES: { readonly [Name in keyof Quirks]-?: readonly NonNullable<Quirks[Name]>[] } = {
+  maxTokensField: ['max_tokens', 'max_completion_tokens'],
+  refusesStreamOptions: [true, false],
+  systemRole: ['system', 'developer'],
+  reasoningField: ['reasoning_content', 'reasoning', 'reasoning_details', 'none'],
+  effortField: ['reasoning_effort', 'reasoning'],
+  routesItself: [true, false],
 }
 
 /** What a model can do. Data in `catalog/models.json`; absent: not known, the provider decides. */
