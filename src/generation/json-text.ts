@@ -57,6 +57,47 @@ export function splice(text: string, changes: Record<string, string | undefined>
   return from === 0 ? text.slice(0, brace) + joined + text.slice(brace) : out.slice(0, brace) + joined + out.slice(brace) + text.slice(from)
 }
 
+const DEPTH_MAX = 64
+const MEMBERS_MAX = 10_000
+
+/**
+ * What is wrong with a body before anything walks it: nesting that would exhaust the stack of whatever does, or a name given
+ * twice, of which a provider might read the other one. Undefined for a text that is fine or is no JSON at all.
+ */
+export function checkJson(text: string): string | undefined {
+  let depth = 0
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i)
+    if (c === QUOTE) i = skipString(text, i) - 1
+    else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
+      if (++depth > DEPTH_MAX) return `must not be nested deeper than ${DEPTH_MAX} levels`
+    } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) depth--
+  }
+  const found = members(text)
+  if (found.length > MEMBERS_MAX) return `must not have more than ${MEMBERS_MAX} members`
+  const seen = new Set<string>()
+  for (const { key } of found) {
+    if (seen.has(key)) return `must not name '${key.slice(0, 64)}' twice`
+    seen.add(key)
+  }
+  return undefined
+}
+
+/**
+ * JSON.parse whose result stringifies to the numbers as they were spelled: big integers and `1.0` become raw leaves (not numbers).
+ * For values that are only passed on. Throws a SyntaxError like JSON.parse.
+ */
+export function parseExact(text: string): unknown {
+  if (!MAY_CHANGE.test(text)) return JSON.parse(text)
+  return JSON.parse(text, ((_key: string, value: unknown, context: { source?: string }) =>
+    typeof value === 'number' && context.source !== undefined && context.source !== String(value) ? rawJson(context.source) : value) as (key: string, value: unknown) => unknown)
+}
+
+// Sixteen digits or a fraction or exponent: what a double may spell in another way.
+const MAY_CHANGE = /\d{16}|\d[.eE]|-0/
+
+const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON
+
 function skipSpace(text: string, i: number): number {
   for (;;) {
     const c = text.charCodeAt(i)

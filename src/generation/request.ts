@@ -128,8 +128,8 @@ export type Tool =
   | { type: 'function'; name: string; description?: string; parameters?: unknown; strict?: boolean; cache?: { ttl?: '5m' | '1h' } }
   /** A tool whose input is free text (chat and responses `custom`); `format` is the protocol's own grammar object. */
   | { type: 'custom'; name: string; description?: string; format?: unknown }
-  /** A tool the provider runs itself, or any other kind its protocol knows. */
-  | { type: 'foreign'; protocol: ProtocolName; kind: string; value: unknown }
+  /** A tool the provider runs itself, or any other kind its protocol knows. `optional`: it may be left out, with a loss, where the provider has no such tool. */
+  | { type: 'foreign'; protocol: ProtocolName; kind: string; value: unknown; optional?: boolean }
 
 export type ToolChoice =
   | { type: 'auto' | 'none' | 'required' }

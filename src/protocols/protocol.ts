@@ -19,6 +19,8 @@ export type Protocol = {
     writeAnswer(answer: Answer, exchange: Exchange): object
     /** An error before the first byte -> the body; the status is `error.status`. */
     writeError(error: GatewayError, requestId: string): object
+    /** The HTTP status under which this protocol's clients know an error, where it is not `error.status` (Anthropic's SDKs know overload as 529). */
+    statusOf?(error: GatewayError): number
     /** What is written after a silence so that proxies and clients keep the connection; absent where clients break on it. */
     keepAlive?: string
     /** Prefix of the ids this protocol's clients expect (`chatcmpl-`). */
@@ -33,9 +35,10 @@ export type Protocol = {
     writeRequest(request: GenerationRequest, target: Target): Written
     /** Same protocol on both sides: the client's own body text with the provider's model name, and usage asked for. */
     forward(exchange: Exchange, target: Target): string
-    reader(quirks: Quirks): Reader
+    /** `request`: what was asked, where tool names or kinds had to be rewritten and the answer has to say the client's own again. */
+    reader(quirks: Quirks, request?: GenerationRequest): Reader
     /** The JSON of a non-streaming response -> the same events as a stream's. Throws a GatewayError on a body that is no answer. */
-    readAnswer(body: unknown, quirks: Quirks): GenerationEvent[]
+    readAnswer(body: unknown, quirks: Quirks, request?: GenerationRequest): GenerationEvent[]
     /** A provider's error answer. 4xx about the request keep status and meaning; what is the provider's or our own fault is 502, 503, 504 or 429. */
     readError(status: number, body: string): GatewayError
   }
@@ -149,4 +152,6 @@ export type Abilities = {
   budget?: { min: number; max: number }
   /** false: temperature, top_p and the like are refused. */
   sampling?: boolean
+  /** messages: `role: system` is taken in the middle of a conversation. */
+  systemTurns?: boolean
 }
