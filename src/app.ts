@@ -1,0 +1,147 @@
+import { Keys, type Identity } from './accounts/keys.ts'
+import { Limits } from './accounts/limits.ts'
+import type { Config } from './config.ts'
+import { asGatewayError, GatewayError } from './error.ts'
+import type { ProtocolName } from './generation/request.ts'
+import { listen } from './http/serve.ts'
+import { Open } from './open.ts'
+import { protocols } from './protocols/index.ts'
+import { Catalogue } from './providers/catalogue.ts'
+import { findLocal } from './providers/local.ts'
+import { match, shapeOf, type Route } from './routes.ts'
+import { SqliteStore } from './store/sqlite.ts'
+import type { Store } from './store/store.ts'
+
+/** Every room, joined. */
+export type Spine = {
+  config: Config
+  store: Store
+  keys: Keys
+  limits: Limits
+  catalogue: Catalogue
+  /** Generations under way. */
+  open: Open
+  /** Set when the server was told to stop: what is under way goes on, nothing new begins. */
+  draining: boolean
+}
+
+/** One request on its way through the rooms. */
+export type Call = {
+  request: Request
+  path: string
+  query: URLSearchParams
+  /** What the route's expression found in the path. */
+  params: (string | undefined)[]
+  identity: Identity
+  /** 128 random bits; with the protocol's prefix it is the generation's id. */
+  id: string
+  requestId: string
+  /** Model and streaming, where the path says them. */
+  fromPath?: { model: string; stream: boolean }
+  /** A stream leaves as the pieces of one JSON array (Google's form without `alt=sse`). */
+  jsonArray?: boolean
+  /** Added to the answer when the request fails. */
+  errorHeaders: Record<string, string>
+}
+
+/** Request -> response; never throws. This is the whole gateway without its socket. */
+export async function answer(spine: Spine, request: Request): Promise<Response> {
+  const id = crypto.randomUUID().replaceAll('-', '')
+  const call = { request, id, requestId: `req_${id}`, errorHeaders: {} } as unknown as Call
+  let shape: ProtocolName = 'chat.completions'
+  try {
+    Object.assign(call, pathOf(request))
+    shape = shapeOf(call.path)
+    const { route, params } = match(request.method, call.path)
+    shape = route.shape
+    call.params = params
+    if (route.keys !== 'public') admit(spine, call, route)
+    return await route.answer(spine, call)
+  } catch (error) {
+    return failure(asGatewayError(error), shape, call)
+  }
+}
+
+/** A host that is no host would move the border between host and path of the URL that the runtime builds from it. */
+const HOST = /^[A-Za-z0-9._~-]+(?::\d{1,5})?$|^\[[0-9A-Fa-f:.]+\](?::\d{1,5})?$/
+
+function pathOf(request: Request): { path: string; query: URLSearchParams } {
+  const host = request.headers.get('host')
+  if (host === null || !HOST.test(host)) throw new GatewayError('invalid_request', 'The Host header must be a host name, with a port or without.')
+  const { url } = request
+  const start = url.indexOf('/', url.indexOf('://') + 3)
+  const mark = url.indexOf('?', start)
+  return mark < 0 ? { path: url.slice(start), query: NO_QUERY } : { path: url.slice(start, mark), query: new URLSearchParams(url.slice(mark)) }
+}
+
+const NO_QUERY = new URLSearchParams()
+
+/** Who asks, and whether they may: key, its kind, the account's status, the endpoint's limit. */
+function admit(spine: Spine, call: Call, route: Route): void {
+  if (spine.draining) throw stopping()
+  call.identity = spine.keys.identify(call.request.headers)
+  const { kind, accountStatus, keyId, requestsPerMinute } = call.identity
+  if (route.keys !== 'public' && !route.keys.includes(kind)) {
+    throw new GatewayError('permission_denied', `A ${kind} key may not use this endpoint; it takes a ${route.keys.join(' or ')} key.`)
+  }
+  if (accountStatus === 'suspended' || accountStatus === 'banned') throw new GatewayError('account_suspended', `This account is ${accountStatus}.`)
+  spine.limits.admit(keyId, route.name, requestsPerMinute ?? spine.config.limits.requestsPerMinute)
+}
+
+const stopping = (): GatewayError => new GatewayError('overloaded', 'Sluice is stopping: send the request again in a moment.', { retryAfterSeconds: 1, shouldRetry: true })
+
+/** A GatewayError in the words of the route's protocol. What we did not foresee is told to the operator, not to the client. */
+function failure(error: GatewayError, shape: ProtocolName, call: Call): Response {
+  if (error.code === 'internal_error') console.error(`${call.requestId} ${call.request.method} ${call.path}`, error.cause)
+  const { serve } = protocols[shape]
+  const headers: Record<string, string> = { ...call.errorHeaders, 'content-type': 'application/json', 'x-request-id': call.requestId, 'request-id': call.requestId }
+  if (error.retryAfterSeconds !== undefined) headers['retry-after'] = String(error.retryAfterSeconds)
+  if (error.shouldRetry !== undefined) headers['x-should-retry'] = String(error.shouldRetry)
+  return new Response(JSON.stringify(serve.writeError(error, call.requestId)), { status: serve.statusOf?.(error) ?? error.status, headers })
+}
+
+/** A running server. */
+export type Running = {
+  url: string
+  /** Ends it: nothing new begins, what is under way gets `timeouts.drainMs`, then its clients are told. */
+  stop(): Promise<void>
+}
+
+/** How often a local provider is looked for. */
+const LOCAL_EVERY_MS = 60_000
+const PURGE_EVERY_MS = 3_600_000
+
+/** Builds every room and joins them, listens, and prints what scripts and people wait for. */
+export async function start(config: Config): Promise<Running> {
+  const store = new SqliteStore({ folder: config.data, exclusive: true })
+  const keys = await Keys.open({ store, folder: config.data, configured: config.keys })
+  const first = await keys.start(config.env.SLUICE_KEY)
+  const spine: Spine = { config, store, keys, limits: new Limits(), catalogue: new Catalogue(config), open: new Open(), draining: false }
+  const server = listen({ ...config.listen, maxBodyBytes: config.limits.bodyBytes, fetch: (request) => answer(spine, request) })
+  announce(spine, server.url, first)
+  const stopping = new AbortController()
+  const lookAround = (): void => void findLocal(spine.catalogue, config.env, stopping.signal).catch(() => {})
+  const timers = [setInterval(lookAround, LOCAL_EVERY_MS), setInterval(() => void store.purgeExpired(Date.now()).catch(() => {}), PURGE_EVERY_MS)]
+  lookAround()
+  return { url: server.url, stop: () => stop(spine, server, timers, stopping) }
+}
+
+async function stop(spine: Spine, server: { stop(drainMs: number): Promise<void> }, timers: Timer[], looking: AbortController): Promise<void> {
+  spine.draining = true
+  for (const timer of timers) clearInterval(timer)
+  looking.abort()
+  await spine.open.drain(spine.config.timeouts.drainMs, stopping())
+  await server.stop(CLOSE_MS)
+  await spine.store.close()
+}
+
+/** What the last frames get to reach their clients after the drain. */
+const CLOSE_MS = 1_000
+
+function announce(spine: Spine, url: string, first: { kind: string; text: string }[]): void {
+  for (const { kind, text } of first) console.log(`key ${kind} ${text}`)
+  console.log(`listening on ${url}`)
+  const providers = spine.catalogue.providers().map((provider) => `${provider.id} (${provider.foundBy})`)
+  const key = first.find(({ kind }) => kind === 'pay-as-you-go')?.text ?? '$SLUICE_KEY'
+  console.error(`providers: ${providers.join(', ')}\ntry: curl ${url}/v1/chat/completions -H 'authorization: Bearer ${key}' -H 'content-type: application/json' -d '{"model":"sandbox/chat","messages":[{"role":"user","content":"Hello"}]}'`)
+}

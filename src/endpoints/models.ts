@@ -1,0 +1,39 @@
+import type { Call, Spine } from '../app.ts'
+import { GatewayError } from '../error.ts'
+import type { Model } from '../providers/catalogue.ts'
+
+const openAi = (model: Model): object => ({ id: model.id, object: 'model', created: model.createdAt, owned_by: model.ownedBy, display_name: model.name })
+
+const anthropic = (model: Model): object => ({ type: 'model', id: model.id, display_name: model.name, created_at: new Date(model.createdAt * 1000).toISOString() })
+
+const google = (model: Model): object => ({
+  name: `models/${model.id}`, displayName: model.name, supportedGenerationMethods: ['generateContent', 'streamGenerateContent', 'countTokens'],
+  ...(model.contextLength === undefined ? {} : { inputTokenLimit: model.contextLength }),
+  ...(model.abilities.maxOutputTokens === undefined ? {} : { outputTokenLimit: model.abilities.maxOutputTokens }),
+})
+
+const isAnthropic = (call: Call): boolean => call.request.headers.has('anthropic-version')
+
+/** `GET /v1/models`, in Anthropic's dialect when the request carries `anthropic-version`. */
+export const listModels = (spine: Spine, call: Call): Response => {
+  const models = spine.catalogue.list()
+  if (!isAnthropic(call)) return Response.json({ object: 'list', data: models.map(openAi), has_more: false })
+  return Response.json({ data: models.map(anthropic), has_more: false, first_id: models[0]?.id ?? null, last_id: models.at(-1)?.id ?? null })
+}
+
+/** `GET /v1beta/models`: Google's dialect. */
+export const listGoogleModels = (spine: Spine): Response => Response.json({ models: spine.catalogue.list().map(google) })
+
+/** `GET /v1/models/{id}`: the slash of the id raw or as `%2F`. */
+export const getModel = (spine: Spine, call: Call): Response => {
+  const model = find(spine, call.params[0]!)
+  return Response.json(isAnthropic(call) ? anthropic(model) : openAi(model))
+}
+
+export const getGoogleModel = (spine: Spine, call: Call): Response => Response.json(google(find(spine, call.params[0]!)))
+
+function find(spine: Spine, id: string): Model {
+  const model = spine.catalogue.list().find((candidate) => candidate.id === id)
+  if (model === undefined) throw new GatewayError('model_not_found', `There is no model '${id}'. GET /v1/models lists what there is.`, { param: 'model' })
+  return model
+}

@@ -1,0 +1,129 @@
+import type { Call, Spine } from '../app.ts'
+import { GatewayError, invalid } from '../error.ts'
+import type { Wire } from '../protocols/protocol.ts'
+import type { Store } from '../store/store.ts'
+
+/** Stored responses (OpenAI's Responses API: `store`, `previous_response_id`, `item_reference`), kept by Sluice for every provider. */
+
+type Item = Record<string, unknown>
+
+/** A conversation is followed back over at most this many responses. */
+const CHAIN_MAX = 1_000
+
+const PAGE_DEFAULT = 20
+const PAGE_MAX = 100
+
+/**
+ * Puts what the request refers to in its place: the turns behind `previous_response_id` and each `item_reference`. Changes
+ * `wire` only where there is something to expand. Returns the items that the client itself sent, to be kept with the response.
+ */
+export async function expand(wire: Wire, store: Store, accountId: string): Promise<Item[]> {
+  const { body } = wire
+  if (body.conversation !== undefined && body.conversation !== null) {
+    throw new GatewayError('unsupported_parameter', 'conversation: is not kept here; continue with previous_response_id or send the whole input', { param: 'conversation' })
+  }
+  const own = await resolved(asItems(body.input), store, accountId)
+  const previous = body.previous_response_id
+  if (previous !== undefined && previous !== null && typeof previous !== 'string') throw invalid('previous_response_id', 'must be a string')
+  const before = typeof previous === 'string' ? await history(previous, store, accountId) : []
+  if (before.length > 0 || own.changed) {
+    body.input = [...before, ...own.items]
+    wire.text = JSON.stringify(body)
+  }
+  return own.items
+}
+
+/** String or items -> items. What is no array of objects is left for the protocol's reader to refuse by its path. */
+const asItems = (input: unknown): Item[] =>
+  typeof input === 'string' ? [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: input }] }] : Array.isArray(input) ? (input as Item[]) : []
+
+async function resolved(items: Item[], store: Store, accountId: string): Promise<{ items: Item[]; changed: boolean }> {
+  if (!items.some(isReference)) return { items, changed: false }
+  const out: Item[] = []
+  for (const [index, item] of items.entries()) out.push(isReference(item) ? await referenced(item, index, store, accountId) : item)
+  return { items: out, changed: true }
+}
+
+const isReference = (item: unknown): item is Item => typeof item === 'object' && item !== null && (item as Item).type === 'item_reference'
+
+async function referenced(item: Item, index: number, store: Store, accountId: string): Promise<Item> {
+  if (typeof item.id !== 'string') throw invalid(`input[${index}].id`, 'must be the id of an earlier item')
+  const found = await store.findItem(accountId, item.id)
+  if (found !== undefined) return found
+  throw new GatewayError('not_found', `input[${index}].id: no item '${item.id}' is stored; send the item itself, or the request that made it with store: true`, { param: `input[${index}].id` })
+}
+
+/** All items of a conversation up to and including a stored response, oldest first. */
+async function history(id: string, store: Store, accountId: string): Promise<Item[]> {
+  const chain: Item[][] = []
+  for (let next: string | undefined = id; next !== undefined; ) {
+    const found = chain.length < CHAIN_MAX ? await store.findResponse(accountId, next) : undefined
+    if (found === undefined) throw new GatewayError('not_found', `previous_response_id: no response '${next}' is stored; it may have expired or been made with store: false`, { param: 'previous_response_id' })
+    chain.push([...found.inputItems, ...outputOf(found.response)])
+    const before: unknown = found.response.previous_response_id
+    next = typeof before === 'string' ? before : undefined
+  }
+  return chain.reverse().flat()
+}
+
+const outputOf = (response: Item): Item[] => (Array.isArray(response.output) ? (response.output as Item[]) : [])
+
+/** Keeps the final response of one generation, unless its client asked not to. */
+export class Keeper {
+  readonly #spine: Spine
+  readonly #accountId: string
+  readonly #inputItems: Item[]
+  /** Settles when what was kept is committed. */
+  saved: Promise<void> | undefined
+
+  constructor(spine: Spine, accountId: string, inputItems: Item[]) {
+    this.#spine = spine
+    this.#accountId = accountId
+    this.#inputItems = inputItems
+  }
+
+  keep = (response: Item): void => {
+    if (response.store === false || typeof response.id !== 'string') return
+    const { keepDays } = this.#spine.config.responses
+    this.saved = this.#spine.store.saveResponse(this.#accountId, {
+      id: response.id,
+      response,
+      inputItems: this.#inputItems.map((item, index) => (typeof item.id === 'string' ? item : { id: `in_${String(response.id).slice(5)}_${index}`, ...item })),
+      expiresAt: Date.now() + keepDays * 86_400_000,
+    })
+  }
+}
+
+const found = async (spine: Spine, call: Call): Promise<{ response: Item; inputItems: Item[] }> => {
+  const id = call.params[0]!
+  const kept = await spine.store.findResponse(call.identity.accountId, id)
+  if (kept === undefined) throw new GatewayError('not_found', `No response '${id}' is stored.`, { param: 'response_id' })
+  return kept
+}
+
+/** `GET /v1/responses/{id}` */
+export const getResponse = async (spine: Spine, call: Call): Promise<Response> => Response.json((await found(spine, call)).response)
+
+/** `DELETE /v1/responses/{id}` */
+export async function deleteResponse(spine: Spine, call: Call): Promise<Response> {
+  const { response } = await found(spine, call)
+  await spine.store.deleteResponse(call.identity.accountId, String(response.id))
+  return Response.json({ id: response.id, object: 'response', deleted: true })
+}
+
+/** `GET /v1/responses/{id}/input_items`, newest first unless `order=asc`; `limit` 1 to 100, `after` an item id. */
+export async function listInputItems(spine: Spine, call: Call): Promise<Response> {
+  const { inputItems } = await found(spine, call)
+  const limit = Number(call.query.get('limit') ?? PAGE_DEFAULT)
+  if (!Number.isInteger(limit) || limit < 1 || limit > PAGE_MAX) throw invalid('limit', `must be a whole number from 1 to ${PAGE_MAX}`)
+  const ordered = call.query.get('order') === 'asc' ? inputItems : inputItems.toReversed()
+  const after = call.query.get('after')
+  const from = after === null ? 0 : ordered.findIndex((item) => item.id === after) + 1
+  const data = ordered.slice(from, from + limit)
+  return Response.json({ object: 'list', data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: from + limit < ordered.length })
+}
+
+/** `GET /v1/responses`: a WebSocket is asked for; clients fall back to HTTP on 426. */
+export const refuseUpgrade = (): never => {
+  throw new GatewayError('upgrade_required', 'WebSockets are not spoken here: send POST /v1/responses over HTTP.')
+}

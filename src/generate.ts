@@ -1,0 +1,144 @@
+import type { Call, Spine } from './app.ts'
+import { expand, Keeper } from './endpoints/responses.ts'
+import { GatewayError } from './error.ts'
+import { eventStream, JsonArray } from './framing.ts'
+import { fold } from './generation/event.ts'
+import type { GenerationRequest, ProtocolName } from './generation/request.ts'
+import { readAll } from './http/call.ts'
+import { streamBody } from './http/stream.ts'
+import { Meter, type Ending } from './ledger/meter.ts'
+import type { Underway } from './open.ts'
+import { protocols } from './protocols/index.ts'
+import type { Exchange, Wire } from './protocols/protocol.ts'
+import { attempt, Refusal, type Upstream } from './providers/attempt.ts'
+import { Lane, Relay, type Framing } from './relay.ts'
+import { readWire } from './wire.ts'
+
+/** Largest whole answer held in memory: a few images in base64. */
+const ANSWER_BYTES = 64 * 1024 * 1024
+
+/** One generation from its request to its last byte. */
+type Generation = { spine: Spine; call: Call; keeper: Keeper | undefined; meter: Meter; underway: Underway }
+
+/** The path of one generation, top to bottom. */
+export async function generate(spine: Spine, call: Call, name: ProtocolName): Promise<Response> {
+  const wire = await readWire(call, spine.config.limits.bodyBytes)
+  const keeper = name === 'responses' ? new Keeper(spine, call.identity.accountId, await expand(wire, spine.store, call.identity.accountId)) : undefined
+  const request = protocols[name].serve.readRequest(wire)
+  const endpoints = spine.catalogue.endpoints(request.model, name)
+  const exchange = labelled(call, wire, request, keeper)
+  const generation: Generation = { spine, call, keeper, meter: new Meter(), underway: spine.open.enter(call.request.signal) }
+  try {
+    const upstream = await attempt(endpoints, exchange, spine.config.timeouts, generation.underway.signal)
+    return await (request.stream ? stream(generation, upstream) : whole(generation, upstream))
+  } catch (error) {
+    await close(generation, call.request.signal.aborted ? 'client-left' : 'failed')
+    return refused(generation, error)
+  }
+}
+
+function labelled(call: Call, wire: Wire, request: GenerationRequest, keeper: Keeper | undefined): Exchange {
+  const id = protocols[request.protocol].serve.idPrefix + call.id
+  const label = { id, model: request.model, createdAt: Math.floor(Date.now() / 1000) }
+  return { wire, request, label, ...(keeper === undefined ? {} : { keep: keeper.keep }) }
+}
+
+/** The one place through which every generation ends: what has to be kept is kept before the last byte leaves. */
+async function close({ meter, underway, keeper }: Generation, ending: Ending): Promise<void> {
+  underway.leave()
+  if (meter.close(ending)) await keeper?.saved
+}
+
+/** A whole answer: read, heard, written in the client's protocol. */
+async function whole(generation: Generation, upstream: Upstream): Promise<Response> {
+  const { protocol, exchange, endpoint, sameProtocol } = upstream
+  const text = await readAll(upstream.incoming.body, ANSWER_BYTES)
+  const events = protocol.call.readAnswer(parseAnswer(text), endpoint.target.quirks, exchange.request)
+  generation.meter.hear(events)
+  const body = sameProtocol ? protocol.relabeler(exchange).answer(text) : JSON.stringify(protocols[exchange.request.protocol].serve.writeAnswer(fold(events), exchange))
+  await close(generation, 'completed')
+  return new Response(body, { headers: headersOf(generation.call, upstream, 'application/json') })
+}
+
+function parseAnswer(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new GatewayError('upstream_error', 'The provider answered 200 with something that is not JSON.')
+  }
+}
+
+/** A streamed answer: its head leaves with the provider's first bytes, all else passes through the relay. */
+async function stream(generation: Generation, upstream: Upstream): Promise<Response> {
+  const { call, spine, meter, underway } = generation
+  const { protocol, exchange, endpoint, incoming, sameProtocol } = upstream
+  if (!isStream(incoming.headers)) return streamOfWhole(generation, upstream)
+  const served = protocols[exchange.request.protocol].serve
+  const out = sameProtocol ? { relabeler: protocol.relabeler(exchange) } : { writer: served.writer(exchange) }
+  const lane = new Lane(protocol.call.reader(endpoint.target.quirks, exchange.request), out, meter)
+  const relay = new Relay(incoming.body, lane, framing(call), (ending) => close(generation, ending))
+  underway.onCut = (error) => relay.cut(error)
+  const { keepAliveMs } = spine.config
+  await relay.begin(keepAliveMs)
+  // A provider of the client's own protocol is quoted; a translated failure before the first word is better told by its status.
+  if (!sameProtocol && lane.failedAtOnce !== undefined) throw lane.failedAtOnce
+  const keepAlive = served.keepAlive === undefined ? undefined : { text: served.keepAlive, afterMs: keepAliveMs }
+  const body = streamBody({ pull: () => relay.pull(), cancel: () => relay.leave() }, keepAlive, call.request.signal)
+  return new Response(body, { headers: streamHeaders(call, upstream) })
+}
+
+/** A provider that answers a streaming request in one piece: the client still gets its stream. */
+async function streamOfWhole(generation: Generation, upstream: Upstream): Promise<Response> {
+  const { protocol, exchange, endpoint } = upstream
+  const events = protocol.call.readAnswer(parseAnswer(await readAll(upstream.incoming.body, ANSWER_BYTES)), endpoint.target.quirks, exchange.request)
+  generation.meter.hear(events)
+  const writer = protocols[exchange.request.protocol].serve.writer(exchange)
+  const frames = events.flatMap((event) => writer.write(event))
+  const out = framing(generation.call)
+  await close(generation, 'completed')
+  return new Response(out.write(frames) + out.end(), { headers: streamHeaders(generation.call, upstream) })
+}
+
+const isStream = (headers: Headers): boolean => !(headers.get('content-type') ?? '').startsWith('application/json')
+
+const framing = (call: Call): Framing => (call.jsonArray === true ? new JsonArray() : eventStream)
+
+const streamHeaders = (call: Call, upstream: Upstream): Record<string, string> => ({
+  ...headersOf(call, upstream, call.jsonArray === true ? 'application/json' : 'text/event-stream; charset=utf-8'),
+  'cache-control': 'no-cache',
+  'x-accel-buffering': 'no',
+})
+
+function headersOf(call: Call, upstream: Upstream, contentType: string): Record<string, string> {
+  const headers: Record<string, string> = {
+    'content-type': contentType,
+    'x-generation-id': upstream.exchange.label.id,
+    'x-request-id': call.requestId,
+    'request-id': call.requestId,
+    'x-sluice-provider': upstream.endpoint.provider.id,
+    'x-sluice-attempts': String(upstream.attempts),
+  }
+  if (upstream.losses.length > 0) headers['x-sluice-translation'] = asHeader(upstream.losses)
+  return headers
+}
+
+/** Compact JSON in ASCII, cut to what proxies let through. */
+const asHeader = (losses: readonly object[]): string => {
+  const shown = losses.slice(0, 20)
+  return JSON.stringify(shown).replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
+/** A failure before the first byte. A provider of the client's own protocol is quoted whole; anything else is thrown for the route to say. */
+function refused({ call, underway }: Generation, error: unknown): Response {
+  if (underway.reason !== undefined) throw underway.reason
+  if (!(error instanceof Refusal)) throw error
+  const headers: Record<string, string> = { 'x-sluice-provider': error.provider, 'x-sluice-attempts': String(error.attempts) }
+  Object.assign(call.errorHeaders, headers)
+  if (error.native === undefined) throw error.error
+  const { retryAfterSeconds } = error.error
+  if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds)
+  return new Response(error.native.body, {
+    status: error.native.status,
+    headers: { ...headers, 'content-type': 'application/json', 'x-request-id': call.requestId, 'request-id': call.requestId },
+  })
+}

@@ -1,0 +1,140 @@
+import { GatewayError } from '../error.ts'
+import type { Timeouts } from '../http/call.ts'
+import { readAll, send, type ByteSource, type Incoming } from '../http/call.ts'
+import { protocols } from '../protocols/index.ts'
+import type { Exchange, Loss, Protocol } from '../protocols/protocol.ts'
+import { scrub } from '../protocols/upstream-error.ts'
+import type { Endpoint } from './catalogue.ts'
+import { sandbox } from './sandbox/server.ts'
+
+/** A provider that began to answer. */
+export type Upstream = {
+  endpoint: Endpoint
+  protocol: Protocol
+  /** Whether the client speaks the provider's protocol: then frames and fields travel whole. */
+  sameProtocol: boolean
+  /** The exchange as this provider's answer is labelled: with whose signatures it bears. */
+  exchange: Exchange
+  incoming: Incoming
+  losses: Loss[]
+  /** Tries made, this one included. */
+  attempts: number
+}
+
+/** A provider said no before its first byte. `native`: its own answer, for a client that speaks its protocol. */
+export class Refusal extends Error {
+  readonly error: GatewayError
+  readonly native: { status: number; body: string } | undefined
+  readonly provider: string
+  readonly attempts: number
+
+  constructor(error: GatewayError, native: { status: number; body: string } | undefined, provider: string, attempts: number) {
+    super(error.message)
+    this.error = error
+    this.native = native
+    this.provider = provider
+    this.attempts = attempts
+  }
+}
+
+const ERROR_BODY_BYTES = 1024 * 1024
+
+/** Statuses after which another endpoint may do better: the fault is the provider's, not the request's. */
+const MAY_GO_BETTER_ELSEWHERE = new Set(['upstream_error', 'upstream_rate_limited', 'upstream_timeout', 'overloaded'])
+
+/** Tries the endpoints in order until one begins to answer. Only a failure before the first byte comes here. Throws the last Refusal. */
+export async function attempt(endpoints: Endpoint[], exchange: Exchange, timeouts: Timeouts, signal: AbortSignal): Promise<Upstream> {
+  for (let number = 1; ; number++) {
+    const endpoint = endpoints[number - 1]!
+    try {
+      return { ...(await tryOne(endpoint, exchange, timeouts, signal, number)), attempts: number }
+    } catch (error) {
+      const refusal = error instanceof Refusal ? error : error instanceof GatewayError ? new Refusal(error, undefined, endpoint.provider.id, number) : undefined
+      if (refusal === undefined) throw error
+      if (number === endpoints.length || signal.aborted || !MAY_GO_BETTER_ELSEWHERE.has(refusal.error.code)) throw refusal
+    }
+  }
+}
+
+async function tryOne(endpoint: Endpoint, asked: Exchange, timeouts: Timeouts, signal: AbortSignal, number: number): Promise<Omit<Upstream, 'attempts'>> {
+  const protocol = protocols[endpoint.protocol]
+  const { target } = endpoint
+  const sameProtocol = asked.request.protocol === endpoint.protocol
+  const exchange = sameProtocol ? asked : { ...asked, label: { ...asked.label, maker: { provider: target.provider, model: target.model } } }
+  const { body, losses } = sameProtocol ? { body: protocol.call.forward(asked, target), losses: [] } : writeBody(protocol, asked, endpoint)
+  const incoming = await transport(endpoint)({
+    url: endpoint.baseUrl + protocol.call.path(target, asked.request.stream),
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: asked.request.stream ? 'text/event-stream' : 'application/json',
+      ...protocol.call.headers(sameProtocol ? asked.wire : undefined),
+      ...endpoint.provider.headers,
+      ...endpoint.credentials,
+    },
+    body, timeouts, signal,
+  })
+  if (incoming.status >= 200 && incoming.status < 300) return { endpoint, protocol, sameProtocol, exchange, incoming, losses }
+  throw await refusalOf(incoming, endpoint, protocol, sameProtocol, number)
+}
+
+const writeBody = (protocol: Protocol, asked: Exchange, endpoint: Endpoint): { body: string; losses: Loss[] } => {
+  const written = protocol.call.writeRequest(asked.request, endpoint.target)
+  return { body: JSON.stringify(written.body), losses: written.losses }
+}
+
+async function refusalOf(incoming: Incoming, endpoint: Endpoint, protocol: Protocol, sameProtocol: boolean, number: number): Promise<Refusal> {
+  const body = await readAll(incoming.body, ERROR_BODY_BYTES)
+  const read = protocol.call.readError(incoming.status, body)
+  const retryAfterSeconds = read.retryAfterSeconds ?? secondsOf(incoming.headers.get('retry-after'))
+  const error = retryAfterSeconds === undefined ? read : new GatewayError(read.code, read.message, { ...read, retryAfterSeconds })
+  // Only a per-minute limit of ours is a 422: clients retry on it.
+  const native = sameProtocol && isObject(body) ? { status: incoming.status === 422 ? 400 : incoming.status, body: scrub(body) } : undefined
+  return new Refusal(error, native, endpoint.provider.id, number)
+}
+
+const isObject = (text: string): boolean => {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null
+  } catch {
+    return false
+  }
+}
+
+const RETRY_AFTER_MAX_SECONDS = 86_400
+
+/** `Retry-After` in seconds or as a date (RFC 9110, 10.2.3); at most a day. */
+export const secondsOf = (header: string | null): number | undefined => {
+  if (header === null) return undefined
+  const seconds = /^\d+(\.\d+)?$/.test(header.trim()) ? Number(header) : (Date.parse(header) - Date.now()) / 1000
+  return Number.isFinite(seconds) ? Math.min(Math.max(Math.ceil(seconds), 0), RETRY_AFTER_MAX_SECONDS) : undefined
+}
+
+/** The network, or a provider that lives in this process. */
+export const transport = (endpoint: Endpoint): typeof send => (endpoint.provider.inProcess === undefined ? send : callInProcess)
+
+const callInProcess: typeof send = async ({ url, method, headers, body, signal }) => {
+  const response = await sandbox(new Request(url, { method, headers, signal, ...(body === undefined ? {} : { body }) }))
+  return { status: response.status, headers: response.headers, body: new StreamSource(response.body) }
+}
+
+class StreamSource implements ByteSource {
+  readonly #reader: { read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>; cancel(): Promise<void> } | undefined
+
+  constructor(stream: ReadableStream<Uint8Array> | null) {
+    this.#reader = stream?.getReader()
+  }
+
+  async read(): Promise<Uint8Array | undefined> {
+    try {
+      return (await this.#reader?.read())?.value
+    } catch (error) {
+      throw new GatewayError('upstream_error', 'The connection to the provider broke before its answer was complete.', { cause: error })
+    }
+  }
+
+  cancel(): void {
+    this.#reader?.cancel().catch(() => {})
+  }
+}

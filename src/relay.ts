@@ -1,0 +1,170 @@
+import { asGatewayError, GatewayError } from './error.ts'
+import type { GenerationEvent } from './generation/event.ts'
+import type { ByteSource } from './http/call.ts'
+import { FrameSplitter, type Frame } from './http/frames.ts'
+import type { Ending, Meter } from './ledger/meter.ts'
+import type { Reader, Relabeler, Writer } from './protocols/protocol.ts'
+
+/** The way of frames from a provider to a client: read, heard by the meter, written. Lives as long as one answer. */
+export class Lane {
+  readonly #reader: Reader
+  readonly #out: { writer: Writer } | { relabeler: Relabeler }
+  readonly #meter: Meter
+  /** Set by the terminal event. */
+  ended: 'completed' | 'failed' | undefined
+  /** The failure that came before anything else was said. */
+  failedAtOnce: GatewayError | undefined
+  #spoke = false
+
+  constructor(reader: Reader, out: { writer: Writer } | { relabeler: Relabeler }, meter: Meter) {
+    this.#reader = reader
+    this.#out = out
+    this.#meter = meter
+  }
+
+  /** Frames of one network chunk -> the client's frames. What comes after the terminal event is not an answer any more. */
+  take(frames: readonly Frame[]): Frame[] {
+    const out: Frame[] = []
+    for (const frame of frames) {
+      if (this.ended !== undefined) break
+      this.#write(this.#reader.read(frame), frame, out)
+      this.#spoke ||= out.length > 0
+    }
+    return out
+  }
+
+  /** The provider's bytes ended: a stream without its terminal event is a failure, said in the client's protocol. */
+  end(): Frame[] {
+    const out: Frame[] = []
+    if (this.ended === undefined) this.#write(this.#reader.end(), undefined, out)
+    return out
+  }
+
+  /** The stream broke. Nothing is said after a terminal event. */
+  fail(error: GatewayError): Frame[] {
+    if (this.ended !== undefined) return []
+    const out: Frame[] = []
+    this.#write([{ type: 'error', error }], undefined, out)
+    return out
+  }
+
+  #write(events: GenerationEvent[], frame: Frame | undefined, out: Frame[]): void {
+    this.#meter.hear(events)
+    for (const event of events) {
+      if (event.type === 'finish') this.ended = 'completed'
+      else if (event.type === 'error') {
+        this.ended = 'failed'
+        if (!this.#spoke && out.length === 0) this.failedAtOnce = event.error
+      }
+      if ('writer' in this.#out) out.push(...this.#out.writer.write(event))
+      // On the passing lane an error without a frame of the provider's own is ours to say.
+      else if (event.type === 'error' && frame === undefined) out.push(...this.#out.relabeler.fail(event.error))
+    }
+    if ('relabeler' in this.#out && frame !== undefined) {
+      const relabelled = this.#out.relabeler.frame(frame)
+      if (relabelled !== undefined) out.push(relabelled)
+    }
+    if ('relabeler' in this.#out && this.ended === 'completed') out.push(...(this.#out.relabeler.end?.() ?? []))
+  }
+}
+
+/** How frames become text for the client: server-sent events, or the pieces of a JSON array. */
+export interface Framing {
+  write(frames: readonly Frame[]): string
+  /** Text that closes the stream. */
+  end(): string
+}
+
+/** How long the bytes after a terminal event are waited for, so that the connection to the provider can be used again. */
+const TAIL_MS = 1_000
+
+/** The one loop through which every streamed answer passes. Awaits once per network chunk; a chunk leaves in the turn in which it came. */
+export class Relay {
+  readonly #source: ByteSource
+  readonly #lane: Lane
+  readonly #framing: Framing
+  readonly #splitter = new FrameSplitter()
+  readonly #close: (ending: Ending) => Promise<void> | void
+  #early: Promise<string | undefined> | undefined
+  #cut: GatewayError | undefined
+  #done = false
+
+  /** `close` is awaited before the last frame leaves. */
+  constructor(source: ByteSource, lane: Lane, framing: Framing, close: (ending: Ending) => Promise<void> | void) {
+    this.#source = source
+    this.#lane = lane
+    this.#framing = framing
+    this.#close = close
+  }
+
+  /** Waits for the first text, at most this long, so that a failure before it still gets a status of its own. */
+  async begin(atMostMs: number): Promise<void> {
+    this.#early = this.pull()
+    let timer: Timer | undefined
+    const patience = new Promise<void>((resolve) => { timer = setTimeout(resolve, atMostMs) })
+    await Promise.race([this.#early, patience])
+    clearTimeout(timer)
+  }
+
+  /** Next text for the client; undefined when all is said. Never throws. */
+  async pull(): Promise<string | undefined> {
+    const early = this.#early
+    if (early !== undefined) {
+      this.#early = undefined
+      return early
+    }
+    while (!this.#done) {
+      const frames = await this.#next()
+      const last = this.#lane.ended !== undefined
+      if (last) await this.#finish(this.#cut !== undefined ? 'shutdown' : this.#lane.ended!)
+      const text = (frames.length > 0 ? this.#framing.write(frames) : '') + (last ? this.#framing.end() : '')
+      if (text !== '') return text
+    }
+    return undefined
+  }
+
+  async #next(): Promise<Frame[]> {
+    try {
+      const bytes = await this.#source.read()
+      if (this.#cut !== undefined) return this.#lane.fail(this.#cut)
+      if (bytes !== undefined) return this.#lane.take(this.#splitter.push(bytes))
+      return [...this.#lane.take(this.#splitter.end()), ...this.#lane.end()]
+    } catch (error) {
+      return this.#lane.fail(this.#cut ?? asGatewayError(error))
+    }
+  }
+
+  async #finish(ending: Ending): Promise<void> {
+    this.#done = true
+    await this.#close(ending)
+    if (ending === 'completed') void this.#drain()
+    else this.#source.cancel()
+  }
+
+  /** Reads the tail of a finished stream; a provider that goes on talking is cut. */
+  async #drain(): Promise<void> {
+    const timer = setTimeout(() => this.#source.cancel(), TAIL_MS)
+    try {
+      while ((await this.#source.read()) !== undefined) continue
+    } catch {
+      // The answer was complete: how its connection ended is of no interest.
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** The client went: the provider is told at once. */
+  leave(): void {
+    if (this.#done) return
+    this.#done = true
+    this.#source.cancel()
+    void this.#close('client-left')
+  }
+
+  /** The server stops: the client is told in its own protocol. */
+  cut(error: GatewayError): void {
+    if (this.#done) return
+    this.#cut = error
+    this.#source.cancel()
+  }
+}

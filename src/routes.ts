@@ -1,0 +1,105 @@
+import type { KeyKind } from './accounts/keys.ts'
+import type { Call, Spine } from './app.ts'
+import { countGeminiTokens, countMessagesTokens } from './endpoints/count-tokens.ts'
+import { getGoogleModel, getModel, listGoogleModels, listModels } from './endpoints/models.ts'
+import { deleteResponse, getResponse, listInputItems, refuseUpgrade } from './endpoints/responses.ts'
+import { GatewayError } from './error.ts'
+import { generate } from './generate.ts'
+import type { ProtocolName } from './generation/request.ts'
+
+/** One row of the table: who may ask for what, who answers, and in whose words a failure is told. */
+export type Route = {
+  /** Name of the endpoint: each has its own per-minute counter. */
+  name: string
+  method: string
+  /** A literal path, or an expression whose groups become `call.params`, percent-decoded. */
+  path: string | RegExp
+  /** Whose error shape this route speaks. */
+  shape: ProtocolName
+  /** Kinds of key allowed; `public` asks for none. */
+  keys: readonly KeyKind[] | 'public'
+  answer(spine: Spine, call: Call): Promise<Response> | Response
+}
+
+const USERS: readonly KeyKind[] = ['pay-as-you-go', 'subscription']
+
+/** Every form in which Google's clients name a model's method: Gemini API, Vertex AI with and without project, and without `models/`. */
+const googleMethod = (method: string): RegExp =>
+  new RegExp(`^/v1(?:beta1?|alpha)?/(?:projects/[^/]+/locations/[^/]+/)?(?:publishers/([^/]+)/models/|models/)?([^:]+(?::[^:/]+)*):${method}$`)
+
+const generation = (name: string, path: string, shape: ProtocolName): Route[] =>
+  ['', '/relay'].map((prefix) => ({ name: prefix + name, method: 'POST', path: prefix + path, shape, keys: USERS, answer: (spine, call) => generate(spine, call, shape) }))
+
+const gemini = (name: string, stream: boolean): Route => ({
+  name, method: 'POST', path: googleMethod(name), shape: 'generateContent', keys: USERS,
+  answer: (spine, call) => {
+    readGooglePath(call, stream)
+    return generate(spine, call, 'generateContent')
+  },
+})
+
+function readGooglePath(call: Call, stream: boolean): void {
+  const [publisher, model] = call.params
+  call.fromPath = { model: publisher === undefined ? model! : `${publisher}/${model}`, stream }
+  call.jsonArray = stream && call.query.get('alt') !== 'sse'
+}
+
+export const routes: readonly Route[] = [
+  ...generation('chat.completions', '/v1/chat/completions', 'chat.completions'),
+  ...generation('responses', '/v1/responses', 'responses'),
+  ...generation('messages', '/v1/messages', 'messages'),
+  gemini('generateContent', false),
+  gemini('streamGenerateContent', true),
+  ...['', '/relay'].map((prefix): Route => ({
+    name: `${prefix}messages.count_tokens`, method: 'POST', path: `${prefix}/v1/messages/count_tokens`, shape: 'messages', keys: USERS, answer: countMessagesTokens,
+  })),
+  {
+    name: 'countTokens', method: 'POST', path: googleMethod('countTokens'), shape: 'generateContent', keys: USERS,
+    answer: (spine, call) => {
+      readGooglePath(call, false)
+      return countGeminiTokens(spine, call)
+    },
+  },
+  { name: 'responses.upgrade', method: 'GET', path: '/v1/responses', shape: 'responses', keys: USERS, answer: refuseUpgrade },
+  { name: 'responses.get', method: 'GET', path: /^\/v1\/responses\/([^/]+)$/, shape: 'responses', keys: USERS, answer: getResponse },
+  { name: 'responses.delete', method: 'DELETE', path: /^\/v1\/responses\/([^/]+)$/, shape: 'responses', keys: USERS, answer: deleteResponse },
+  { name: 'responses.input_items', method: 'GET', path: /^\/v1\/responses\/([^/]+)\/input_items$/, shape: 'responses', keys: USERS, answer: listInputItems },
+  { name: 'models', method: 'GET', path: '/v1/models', shape: 'chat.completions', keys: USERS, answer: listModels },
+  { name: 'models.get', method: 'GET', path: /^\/v1\/models\/(.+)$/, shape: 'chat.completions', keys: USERS, answer: getModel },
+  { name: 'models', method: 'GET', path: '/v1beta/models', shape: 'generateContent', keys: USERS, answer: listGoogleModels },
+  { name: 'models.get', method: 'GET', path: /^\/v1beta\/models\/(.+)$/, shape: 'generateContent', keys: USERS, answer: getGoogleModel },
+  // Claude Code opens its connection with this before the first prompt.
+  { name: 'hello', method: 'HEAD', path: '/api/hello', shape: 'messages', keys: 'public', answer: () => new Response(null, { status: 200 }) },
+  { name: 'livez', method: 'GET', path: '/livez', shape: 'chat.completions', keys: 'public', answer: () => new Response('ok\n') },
+  { name: 'readyz', method: 'GET', path: '/readyz', shape: 'chat.completions', keys: 'public', answer: (spine) => (spine.draining ? new Response('draining\n', { status: 503 }) : new Response('ok\n')) },
+]
+
+const literal = new Map<string, Route>()
+for (const route of routes) if (typeof route.path === 'string') literal.set(`${route.method} ${route.path}`, route)
+const patterns = routes.filter((route): route is Route & { path: RegExp } => route.path instanceof RegExp)
+
+/** Method and path -> the row, with what its path says. Throws 404, or 405 where another method would do. */
+export function match(method: string, path: string): { route: Route; params: (string | undefined)[] } {
+  const exact = literal.get(`${method} ${path}`)
+  if (exact !== undefined) return { route: exact, params: [] }
+  for (const route of patterns) {
+    const groups = route.method === method ? route.path.exec(path) : null
+    if (groups !== null) return { route, params: groups.slice(1).map(decoded) }
+  }
+  const others = routes.filter((route) => (typeof route.path === 'string' ? route.path === path : route.path.test(path))).map((route) => route.method)
+  if (others.length > 0) throw new GatewayError('method_not_allowed', `${path.slice(0, 200)} takes ${[...new Set(others)].join(' or ')}, not ${method}.`)
+  throw new GatewayError('not_found', `There is nothing at ${method} ${path.slice(0, 200)}. The API is at /v1/chat/completions, /v1/responses, /v1/messages, /v1/publishers/{provider}/models/{model}:generateContent and /v1/models.`)
+}
+
+const decoded = (group: string | undefined): string | undefined => {
+  if (group === undefined) return undefined
+  try {
+    return decodeURIComponent(group)
+  } catch {
+    throw new GatewayError('not_found', 'The path holds a malformed percent-encoding.')
+  }
+}
+
+/** In whose words a failure on a path that matched no row is told. */
+export const shapeOf = (path: string): ProtocolName =>
+  path.includes('/messages') || path.startsWith('/api/') ? 'messages' : /:\w+$/.test(path) || path.startsWith('/v1beta') ? 'generateContent' : 'chat.completions'
