@@ -1,0 +1,219 @@
+import { GatewayError } from '../error.ts'
+import type { Account, AccountStatus, KeyKind, Store, StoredKey } from '../store/store.ts'
+import { isKeyText, KEY_KINDS, keyTextRule, kindOfText, newId, newKeyText } from './key-text.ts'
+import { loadPepper } from './pepper.ts'
+
+/** The account of the keys that are made at the first start, and of every key for which no other is named. */
+const FIRST_ACCOUNT = 'default'
+/** Header texts remembered per header. Only texts of working keys are, so a flood of wrong ones displaces nothing. */
+const RECENT_TEXTS = 10_000
+const LONGEST_KEY_TEXT = 512
+
+export type Identity = {
+  readonly keyId: string
+  readonly accountId: string
+  readonly accountStatus: AccountStatus
+  readonly kind: KeyKind
+  readonly requestsPerMinute?: number
+}
+
+/** A key written in the config file. Its kind is the one its text announces, else pay-as-you-go. It is never stored. */
+export type ConfiguredKey = { key: string; kind?: KeyKind; account?: string; requestsPerMinute?: number }
+
+export type NewKey = {
+  kind: KeyKind
+  /** An account's name or id; the account is created when no account has it. */
+  account?: string
+  name?: string
+  requestsPerMinute?: number
+  /** Unix milliseconds. */
+  expiresAt?: number
+  /** A text chosen by the operator instead of a random one. */
+  text?: string
+}
+
+/** A key as the operator sees it. `text` is the beginning and the end of the key's text. */
+export type ListedKey = {
+  id: string; kind: KeyKind; account: string; name: string | null; text: string
+  createdAt: number; expiresAt: number | null; revokedAt: number | null; requestsPerMinute: number | null
+}
+
+type Known = { identity: Identity; expiresAt: number }
+
+/** Where clients put their key. The Anthropic and Google SDKs send the second and the third. */
+const PLACES = [
+  { header: 'authorization', keyOf: (value: string) => /^bearer +(\S+)$/i.exec(value)?.[1] },
+  { header: 'x-api-key', keyOf: (value: string) => value },
+  { header: 'x-goog-api-key', keyOf: (value: string) => value },
+]
+
+/** All keys, in memory: identifying a client asks no database. Another process's changes arrive through the store's watch. */
+export class Keys {
+  readonly #store: Store
+  readonly #pepper: Buffer
+  readonly #now: () => number
+  readonly #configured: readonly ConfiguredKey[]
+  readonly #places = PLACES.map((place) => ({ ...place, recent: new Map<string, Known>() }))
+  #known = new Map<string, Known>()
+
+  private constructor(store: Store, pepper: Buffer, configured: readonly ConfiguredKey[], now: () => number) {
+    this.#store = store
+    this.#pepper = pepper
+    this.#configured = configured
+    this.#now = now
+  }
+
+  /** `folder` is the data folder, where the pepper is. Fails with a plain Error worded for the operator. */
+  static async open(options: { store: Store; folder: string; configured?: readonly ConfiguredKey[]; now?: () => number }): Promise<Keys> {
+    const { store, folder, configured = [], now = Date.now } = options
+    const keys = new Keys(store, await loadPepper(folder, store), configured, now)
+    for (const { account } of configured) await keys.#account(account ?? FIRST_ACCOUNT)
+    await keys.#load()
+    store.watch(() => keys.#load())
+    return keys
+  }
+
+  /**
+   * Makes the first account with one key of each kind when there is none yet, and gives those texts: they are shown once, now.
+   * `chosen` (SLUICE_KEY) becomes the pay-as-you-go key instead of a random one; later it is added when it is not known yet.
+   */
+  async start(chosen?: string): Promise<{ kind: KeyKind; text: string }[]> {
+    if (chosen !== undefined && !isKeyText(chosen, 'pay-as-you-go')) throw new Error(`SLUICE_KEY must be ${keyTextRule('pay-as-you-go')}`)
+    const first = (await this.#store.accounts()).length === 0 ? await this.#firstKeys(chosen) : []
+    if (first.length > 0 || chosen === undefined) return first
+    const stored = await this.#stored(chosen)
+    if (stored?.revokedAt != null) throw new Error(`SLUICE_KEY is a key that was revoked (${stored.id}); choose another one`)
+    if (stored !== undefined || this.#known.has(this.#hash(chosen).toString('base64'))) return []
+    return [{ kind: 'pay-as-you-go', text: (await this.create({ kind: 'pay-as-you-go', name: 'SLUICE_KEY', text: chosen })).text }]
+  }
+
+  async #firstKeys(chosen: string | undefined): Promise<{ kind: KeyKind; text: string }[]> {
+    const account = this.#newAccount(FIRST_ACCOUNT)
+    const first = KEY_KINDS.map((kind) => ({ kind, text: kind === 'pay-as-you-go' && chosen !== undefined ? chosen : newKeyText(kind) }))
+    const rows = first.map(({ kind, text }) => this.#row({ kind, text, name: 'first' }, account.id, text))
+    if (!(await this.#store.addAccount(account, rows))) return []
+    await this.#load()
+    return first
+  }
+
+  /** The text is returned here and nowhere else: only its hash is kept. */
+  async create(key: NewKey): Promise<{ id: string; text: string; account: string }> {
+    if (key.text !== undefined && !isKeyText(key.text, key.kind)) throw new Error(`a ${key.kind} key must be ${keyTextRule(key.kind)}`)
+    if (key.text !== undefined && (await this.#stored(key.text)) !== undefined) throw new Error('this key exists already')
+    const account = await this.#account(key.account ?? FIRST_ACCOUNT)
+    const text = key.text ?? newKeyText(key.kind)
+    const row = this.#row(key, account.id, text)
+    await this.#store.addKey(row)
+    await this.#load()
+    return { id: row.id, text, account: account.name }
+  }
+
+  async list(): Promise<ListedKey[]> {
+    const names = new Map((await this.#store.accounts()).map(({ id, name }) => [id, name]))
+    return (await this.#store.keys()).map((key) => ({
+      id: key.id, kind: key.kind, account: names.get(key.accountId) ?? key.accountId, name: key.name, text: `${key.prefix}...${key.last4}`,
+      createdAt: key.createdAt, expiresAt: key.expiresAt, revokedAt: key.revokedAt, requestsPerMinute: key.requestsPerMinute,
+    }))
+  }
+
+  /** `which` is an id, a whole key, or the beginning that `list` shows when only one key begins so. Revoking twice is no error. */
+  async revoke(which: string): Promise<{ id: string }> {
+    const hash = this.#hash(which)
+    const rows = await this.#store.keys()
+    const exact = rows.find((row) => row.id === which || hash.equals(row.hash))
+    const matching = exact === undefined && kindOfText(which) !== undefined ? rows.filter((row) => row.prefix.startsWith(which)) : []
+    const [key = exact, ...others] = matching
+    if (key === undefined) throw new Error('no stored key has this id or text')
+    if (others.length > 0) throw new Error(`several keys begin so; name one by its id: ${matching.map(({ id }) => id).join(', ')}`)
+    await this.#store.revokeKey(key.id, this.#now())
+    await this.#load()
+    return { id: key.id }
+  }
+
+  /**
+   * Who asks. The first place that holds a working key decides, because clients send a key left over in another variable beside
+   * the one meant for us. The query is never read: it ends up in logs.
+   */
+  identify(headers: Headers): Identity {
+    for (const place of this.#places) {
+      const value = headers.get(place.header)
+      if (value === null) continue
+      const known = place.recent.get(value) ?? this.#look(place, value)
+      if (known !== undefined && known.expiresAt > this.#now()) return known.identity
+    }
+    // One answer for every reason: it must not tell a guesser whether a key exists, has expired or was revoked.
+    throw new GatewayError('invalid_api_key', 'A valid API key is required, in the header "Authorization: Bearer KEY", "x-api-key" or "x-goog-api-key".')
+  }
+
+  #look(place: (typeof this.#places)[number], value: string): Known | undefined {
+    const text = place.keyOf(value)
+    if (text === undefined || text.length > LONGEST_KEY_TEXT) return undefined
+    const known = this.#known.get(this.#hash(text).toString('base64'))
+    if (known === undefined) return undefined
+    if (place.recent.size >= RECENT_TEXTS) place.recent.clear()
+    place.recent.set(value, known)
+    return known
+  }
+
+  async #load(): Promise<void> {
+    const [accounts, rows] = [await this.#store.accounts(), await this.#store.keys()]
+    const known = new Map<string, Known>()
+    for (const configured of this.#configured) this.#addConfigured(configured, accounts, known)
+    const byId = new Map(accounts.map((account) => [account.id, account]))
+    for (const row of rows) {
+      const account = byId.get(row.accountId)
+      const hash = Buffer.from(row.hash).toString('base64')
+      // A stored row wins over the config file: what was revoked stays revoked.
+      if (account === undefined || row.revokedAt !== null) known.delete(hash)
+      else known.set(hash, { identity: identityOf(row.id, account, row.kind, row.requestsPerMinute ?? undefined), expiresAt: row.expiresAt ?? Infinity })
+    }
+    this.#known = known
+    for (const place of this.#places) place.recent.clear()
+  }
+
+  #addConfigured({ key, kind, account, requestsPerMinute }: ConfiguredKey, accounts: readonly Account[], known: Map<string, Known>): void {
+    const owner = findAccount(accounts, account ?? FIRST_ACCOUNT)
+    if (owner === undefined) return
+    const hash = this.#hash(key)
+    // Its id is derived from the hash, so that counters and records name the same key after a restart.
+    const id = `key_config_${hash.toString('hex').slice(0, 16)}`
+    known.set(hash.toString('base64'), {
+      identity: identityOf(id, owner, kind ?? kindOfText(key) ?? 'pay-as-you-go', requestsPerMinute), expiresAt: Infinity,
+    })
+  }
+
+  #hash(text: string): Buffer {
+    return new Bun.CryptoHasher('sha256', this.#pepper).update(text).digest()
+  }
+
+  async #stored(text: string): Promise<StoredKey | undefined> {
+    const hash = this.#hash(text)
+    return (await this.#store.keys()).find((row) => hash.equals(row.hash))
+  }
+
+  async #account(nameOrId: string): Promise<Account> {
+    const known = findAccount(await this.#store.accounts(), nameOrId)
+    if (known !== undefined) return known
+    await this.#store.addAccount(this.#newAccount(nameOrId), [])
+    // Read back: another process may have been first with this name.
+    return this.#account(nameOrId)
+  }
+
+  #newAccount(name: string): Account {
+    return { id: newId('acct'), name, status: 'healthy', createdAt: this.#now() }
+  }
+
+  #row(key: NewKey, accountId: string, text: string): StoredKey {
+    return {
+      id: newId('key'), accountId, kind: key.kind, hash: this.#hash(text), prefix: text.slice(0, 12), last4: text.slice(-4), name: key.name ?? null,
+      createdAt: this.#now(), expiresAt: key.expiresAt ?? null, revokedAt: null, requestsPerMinute: key.requestsPerMinute ?? null,
+    }
+  }
+}
+
+const findAccount = (accounts: readonly Account[], nameOrId: string): Account | undefined =>
+  accounts.find(({ id, name }) => id === nameOrId || name === nameOrId)
+
+function identityOf(keyId: string, account: Account, kind: KeyKind, requestsPerMinute: number | undefined): Identity {
+  return { keyId, accountId: account.id, accountStatus: account.status, kind, ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }) }
+}

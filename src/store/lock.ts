@@ -1,0 +1,33 @@
+import { Database } from 'bun:sqlite'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/**
+ * One server per data folder. The lock is an open exclusive transaction on a file of its own: the operating system lets go of it
+ * when the process ends, however it ends, so that a `kill -9` leaves nothing to clean up.
+ * Fails with a message that names the process which has it.
+ */
+export function lockFolder(folder: string): { release(): void } {
+  const lock = new Database(join(folder, 'lock.sqlite'))
+  // The pid stands in another file: opening and closing the locked file anywhere in this process would drop a POSIX lock.
+  const pidFile = join(folder, 'server.pid')
+  try {
+    // Not WAL: only a rollback journal makes an exclusive transaction exclude others before anything is written.
+    lock.run('PRAGMA journal_mode = DELETE')
+    lock.run('BEGIN EXCLUSIVE')
+  } catch (error) {
+    lock.close()
+    if ((error as { code?: string }).code?.startsWith('SQLITE_BUSY') !== true) throw error
+    throw new Error(`the data folder ${folder} is in use by another Sluice (process ${readPid(pidFile)}); stop that one, or give this one a folder of its own with --data`)
+  }
+  writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 })
+  return { release: () => lock.close() }
+}
+
+function readPid(pidFile: string): string {
+  try {
+    return readFileSync(pidFile, 'utf8').trim()
+  } catch {
+    return 'unknown'
+  }
+}
