@@ -1,11 +1,17 @@
 import { GatewayError } from '../error.ts'
+import { AnswerParser } from './answer-parser.ts'
+import { Connection, takeIdle } from './connection.ts'
+import type { ConnectionUser, Origin } from './connection.ts'
 
 /** Milliseconds of each phase of one outgoing call: TCP and TLS; until the head of the answer; between two chunks; all together. */
 export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number }
 
 /** Bytes of one answer, pulled: nothing is read from the provider's socket beyond a bounded buffer until `read` is called. */
 export interface ByteSource {
-  /** The next chunk, or undefined at the clean end. Throws GatewayError upstream_error or upstream_timeout, whose message names the phase. */
+  /**
+   * The next chunk, or undefined at the clean end. One call at a time. Throws GatewayError upstream_error for a cut or malformed
+   * answer or after `cancel`, upstream_timeout with the phase (idle, total) in the message.
+   */
   read(): Promise<Uint8Array | undefined>
   /** Closes the connection to the provider, unless the answer is complete. Never throws; may be called at any time. */
   cancel(): void
@@ -24,62 +30,216 @@ export type Outgoing = {
   signal: AbortSignal
 }
 
+/** Bytes held for a reader that does not ask, before the provider is made to wait. One network read may come on top. */
+const MAX_QUEUED_BYTES = 64 * 1024
+
 /**
  * Sends one request and resolves at the head of the answer. Throws GatewayError upstream_error (could not connect, broken
- * connection) or upstream_timeout. Redirects are never followed: the provider's key must not travel to another host.
+ * connection, cancelled) or upstream_timeout (connect, first byte, total). Redirects are never followed: the provider's key must
+ * not travel to another host. Repeated once, on a fresh connection, only when a kept connection died before any byte of an answer.
  */
 export const send = async (out: Outgoing): Promise<Incoming> => {
-  const abort = new AbortController()
-  const leave = () => abort.abort()
-  out.signal.addEventListener('abort', leave, { once: true })
-  const timer = setTimeout(() => abort.abort(timedOut('first byte')), out.timeouts.connectMs + out.timeouts.firstByteMs)
-  const { method, body, headers } = out
-  try {
-    const response = await fetch(out.url, { method, headers: { 'accept-encoding': 'identity', ...headers }, body, redirect: 'manual', signal: abort.signal, timeout: false } as RequestInit)
-    return { status: response.status, headers: response.headers, body: new FetchSource(response, abort, out.timeouts, () => out.signal.removeEventListener('abort', leave)) }
-  } catch (error) {
-    if (error instanceof GatewayError) throw error
-    throw new GatewayError('upstream_error', `could not connect to ${new URL(out.url).host}`, { cause: error })
-  } finally {
-    clearTimeout(timer)
+  if (out.signal.aborted) throw cancelled()
+  const startedAt = performance.now()
+  const { origin, path } = parseUrl(out.url)
+  const request = writeRequestText(out, origin, path)
+  const kept = takeIdle(origin)
+  if (kept !== undefined) {
+    const exchange = new Exchange(kept, out, startedAt)
+    const incoming = await exchange.start(request)
+    if (incoming !== undefined) return incoming
   }
+  const fresh = await new Connection(origin).open(Math.min(out.timeouts.connectMs, out.timeouts.totalMs), out.signal)
+  const incoming = await new Exchange(fresh, out, startedAt).start(request)
+  return incoming!
 }
 
-const timedOut = (phase: string): GatewayError => new GatewayError('upstream_timeout', `The provider did not answer in time (${phase}).`)
+type Request = { text: string; length: number }
 
-class FetchSource implements ByteSource {
-  #reader: ReadableStreamDefaultReader<Uint8Array> | undefined
-  #abort: AbortController
+const parseUrl = (url: string): { origin: Origin; path: string } => {
+  const { protocol, hostname, port, pathname, search } = new URL(url)
+  if (protocol !== 'https:' && protocol !== 'http:') throw new GatewayError('internal_error', 'A provider\'s address must begin with http:// or https://.')
+  const secure = protocol === 'https:'
+  const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
+  const portNumber = port === '' ? (secure ? 443 : 80) : Number(port)
+  return { origin: { host, port: portNumber, secure, name: `${hostname}:${portNumber}` }, path: pathname + search }
+}
+
+/** Header names that describe the connection and the framing: these are ours to say. */
+const OURS = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'accept-encoding', 'expect', 'upgrade'])
+
+const writeRequestText = (out: Outgoing, origin: Origin, path: string): Request => {
+  const standard = origin.port === (origin.secure ? 443 : 80)
+  let head = `${out.method} ${path} HTTP/1.1\r\nhost: ${standard ? origin.name.slice(0, origin.name.lastIndexOf(':')) : origin.name}\r\naccept-encoding: identity\r\n`
+  for (const name in out.headers) {
+    const value = out.headers[name]!
+    if (OURS.has(name.toLowerCase())) continue
+    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) || !/^[\t\x20-\x7e]*$/.test(value)) throw new GatewayError('internal_error', `The header "${name}" for the provider holds a character that cannot be sent.`)
+    head += `${name}: ${value}\r\n`
+  }
+  const bodyLength = out.body === undefined ? 0 : Buffer.byteLength(out.body)
+  if (out.body !== undefined || out.method === 'POST') head += `content-length: ${bodyLength}\r\n`
+  head += '\r\n'
+  return { text: out.body === undefined ? head : head + out.body, length: head.length + bodyLength }
+}
+
+/** One request and its answer on one connection. */
+class Exchange implements ByteSource, ConnectionUser {
+  #connection: Connection
+  #parser = new AnswerParser()
   #timeouts: Timeouts
-  #done: () => void
+  #signal: AbortSignal
+  #startedAt: number
+  #phase: 'first byte' | 'body' | 'over' = 'first byte'
+  #heardAnything = false
+  #waitsSince: number
+  #head = Promise.withResolvers<Incoming | undefined>()
+  #reader: PromiseWithResolvers<Uint8Array | undefined> | undefined
+  #queue: Uint8Array[] = []
+  #queuedBytes = 0
+  #paused = false
+  #failure: GatewayError | undefined
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #timerAt = Infinity
+  #onAbort = () => this.cancel()
 
-  constructor(response: Response, abort: AbortController, timeouts: Timeouts, done: () => void) {
-    this.#reader = response.body?.getReader() as ReadableStreamDefaultReader<Uint8Array> | undefined
-    this.#abort = abort
-    this.#timeouts = timeouts
-    this.#done = done
+  constructor(connection: Connection, out: Outgoing, startedAt: number) {
+    this.#connection = connection
+    this.#timeouts = out.timeouts
+    this.#signal = out.signal
+    this.#startedAt = startedAt
+    this.#waitsSince = performance.now()
+  }
+
+  /** Resolves at the head; with undefined when a kept connection turned out to be dead, so that the request may be sent again. */
+  start(request: Request): Promise<Incoming | undefined> {
+    this.#signal.addEventListener('abort', this.#onAbort, { once: true })
+    this.#arm()
+    if (this.#signal.aborted) this.cancel()
+    else this.#connection.use(this, request.text, request.length)
+    return this.#head.promise
   }
 
   async read(): Promise<Uint8Array | undefined> {
-    const timer = setTimeout(() => this.#abort.abort(timedOut('idle')), this.#timeouts.idleMs)
-    try {
-      const result = await this.#reader?.read()
-      if (result === undefined || result.done) { this.#done(); return undefined }
-      return result.value
-    } catch (error) {
-      this.#done()
-      if (error instanceof GatewayError) throw error
-      throw new GatewayError('upstream_error', 'The connection to the provider broke before its answer was complete.', { cause: error })
-    } finally {
-      clearTimeout(timer)
+    const chunk = this.#queue.shift()
+    if (chunk !== undefined) {
+      this.#queuedBytes -= chunk.length
+      return chunk
     }
+    if (this.#failure !== undefined) throw this.#failure
+    if (this.#phase === 'over') return undefined
+    if (this.#paused) {
+      this.#paused = false
+      this.#connection.resume()
+    }
+    this.#waitsSince = performance.now()
+    this.#reader = Promise.withResolvers()
+    this.#arm()
+    return this.#reader.promise
   }
 
   cancel(): void {
-    this.#done()
-    this.#abort.abort()
+    if (this.#phase === 'over') return
+    this.#queue = []
+    this.#fail(cancelled())
+  }
+
+  bytes(piece: Buffer): void {
+    this.#heardAnything = true
+    try {
+      const body = this.#parser.push(piece)
+      if (this.#phase === 'first byte' && this.#parser.head !== undefined) this.#begin()
+      if (body !== undefined && this.#phase !== 'over') this.#give(body)
+      if (this.#parser.complete) this.#finish()
+    } catch (error) {
+      this.#fail(error instanceof GatewayError ? error : new GatewayError('upstream_error', 'The provider\'s answer could not be read.', { cause: error }))
+    }
+  }
+
+  gone(cause: unknown): void {
+    if (this.#phase === 'over') return
+    if (this.#connection.reused && !this.#heardAnything) {
+      this.#close()
+      return this.#head.resolve(undefined)
+    }
+    try {
+      this.#parser.end()
+      this.#finish()
+    } catch (error) {
+      this.#fail(new GatewayError('upstream_error', (error as Error).message, { cause }))
+    }
+  }
+
+  #begin(): void {
+    const { status, headers } = this.#parser.head!
+    const coding = headers.get('content-encoding')
+    if (coding !== null && coding !== 'identity') throw new GatewayError('upstream_error', 'The provider compressed its answer without being asked.')
+    this.#phase = 'body'
+    this.#head.resolve({ status, headers, body: this })
+  }
+
+  #give(body: Uint8Array): void {
+    if (this.#reader !== undefined) {
+      this.#reader.resolve(body)
+      this.#reader = undefined
+      return
+    }
+    this.#queue.push(body)
+    this.#queuedBytes += body.length
+    if (this.#queuedBytes < MAX_QUEUED_BYTES || this.#paused || this.#parser.complete) return
+    this.#paused = true
+    this.#connection.pause()
+  }
+
+  #finish(): void {
+    if (this.#phase === 'over') return
+    this.#close()
+    if (this.#paused) this.#connection.resume()
+    this.#connection.release(this.#parser.head!.keepAlive && !this.#parser.surplus)
+    this.#reader?.resolve(undefined)
+    this.#reader = undefined
+  }
+
+  #fail(error: GatewayError): void {
+    if (this.#phase === 'over') return
+    const atHead = this.#phase === 'first byte'
+    this.#close()
+    this.#connection.close()
+    this.#failure = error
+    if (atHead) this.#head.reject(error)
+    this.#reader?.reject(error)
+    this.#reader = undefined
+  }
+
+  #close(): void {
+    this.#phase = 'over'
+    clearTimeout(this.#timer)
+    this.#signal.removeEventListener('abort', this.#onAbort)
+  }
+
+  #deadline(): { at: number; phase: string } {
+    const total = this.#startedAt + this.#timeouts.totalMs
+    const waits = this.#phase === 'first byte' ? this.#waitsSince + this.#timeouts.firstByteMs
+      : this.#reader !== undefined ? this.#waitsSince + this.#timeouts.idleMs : Infinity
+    return waits < total ? { at: waits, phase: this.#phase === 'first byte' ? 'first byte' : 'idle' } : { at: total, phase: 'total' }
+  }
+
+  /** One timer a call, set to the nearest deadline; a deadline that moved away lets it fire early and be set again. */
+  #arm(): void {
+    const { at } = this.#deadline()
+    if (at >= this.#timerAt) return
+    clearTimeout(this.#timer)
+    this.#timerAt = at
+    this.#timer = setTimeout(() => {
+      this.#timerAt = Infinity
+      const due = this.#deadline()
+      if (performance.now() < due.at) this.#arm()
+      else this.#fail(new GatewayError('upstream_timeout', `The provider did not answer in time (${due.phase} timeout).`))
+    }, Math.min(at - performance.now() + 1, 2 ** 31 - 1))
   }
 }
+
+const cancelled = (): GatewayError => new GatewayError('upstream_error', 'The call to the provider was cancelled.')
 
 /** The whole body as text. More than `limitBytes` is GatewayError upstream_error, and the connection is closed. */
 export const readAll = async (source: ByteSource, limitBytes: number): Promise<string> => {
@@ -93,5 +253,7 @@ export const readAll = async (source: ByteSource, limitBytes: number): Promise<s
     }
     chunks.push(chunk)
   }
-  return (chunks.length === 1 ? Buffer.from(chunks[0]!.buffer, chunks[0]!.byteOffset, length) : Buffer.concat(chunks, length)).toString('utf8')
+  const first = chunks[0]
+  const whole = chunks.length === 1 && first !== undefined ? Buffer.from(first.buffer, first.byteOffset, length) : Buffer.concat(chunks, length)
+  return whole.toString('utf8')
 }

@@ -1,0 +1,145 @@
+/**
+ * Sluice side by side with nginx and a bare Bun proxy, on loopback: `npm run bench [-- --quick]`. CPU time is what the kernel charged to
+ * the process, so the load generator and a busy machine change little; contenders take turns in short slices, and each number stands
+ * beside its ratio to nginx in the same run.
+ */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { contenders, startListening } from './contenders.ts'
+import type { Contender, Running } from './contenders.ts'
+import type { Load, LoadResult } from './load.ts'
+
+const quick = process.argv.includes('--quick')
+const only = process.argv.find(argument => argument.startsWith('--only='))?.slice(7)
+const ROUNDS = quick ? 2 : 5
+const SLICE_SECONDS = quick ? 1.5 : 3
+const OPEN_STREAMS = quick ? 500 : 2000
+const TICKS_PER_SECOND = 100
+
+type Task = { title: string; path: string; stream: boolean; translated: boolean; connections: number; per: 'requests' | 'frames' }
+
+const TASKS: Task[] = [
+  { title: 'CPU per request, 1 KB JSON, passthrough (µs)', path: '/v1/chat/completions', stream: false, translated: false, connections: 16, per: 'requests' },
+  { title: 'CPU per request, 1 KB JSON, translated (µs)', path: '/v1/messages', stream: false, translated: true, connections: 16, per: 'requests' },
+  { title: 'CPU per SSE frame, passthrough (µs)', path: '/v1/chat/completions', stream: true, translated: false, connections: 32, per: 'frames' },
+  { title: 'CPU per SSE frame, translated (µs)', path: '/v1/messages', stream: true, translated: true, connections: 32, per: 'frames' },
+]
+
+const bodyOf = (stream: boolean, text = 'Where does the water go?'): string =>
+  JSON.stringify({ model: 'bench/m', max_tokens: 1024, stream, messages: [{ role: 'user', content: text }] })
+
+const cpuSeconds = (pid: number): number => {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
+}
+
+const residentMegabytes = (pid: number): number =>
+  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? NaN) / 1024
+
+const startLoad = (load: Load) => Bun.spawn([process.execPath, join(import.meta.dir, 'load.ts'), JSON.stringify(load)], { stdin: 'pipe', stdout: 'pipe', stderr: 'inherit' })
+
+const runLoad = async (load: Load): Promise<LoadResult> => {
+  const child = startLoad(load)
+  const text = await new Response(child.stdout).text()
+  return JSON.parse(text.trim().split('\n').at(-1)!) as LoadResult
+}
+
+const loadOf = (running: { port: number; headers: Record<string, string> }, task: Task): Load =>
+  ({ port: running.port, path: task.path, headers: running.headers, body: bodyOf(task.stream), connections: task.connections, seconds: SLICE_SECONDS })
+
+type Cell = number | undefined
+type Row = { title: string; cells: Cell[]; digits: number }
+
+const median = (values: number[]): Cell => values.length === 0 ? undefined : [...values].sort((a, b) => a - b)[values.length >> 1]
+
+type Entry = { contender: Contender; running: Running }
+
+const measureTask = async (task: Task, entries: Entry[]): Promise<Row> => {
+  const costs = entries.map(() => ({ cpu: 0, units: 0 }))
+  for (let round = -1; round < ROUNDS; round += 1) {
+    for (const [i, { contender, running }] of entries.entries()) {
+      if (task.translated && !contender.translates) continue
+      const before = cpuSeconds(running.pid)
+      const result = await runLoad(loadOf(running, task))
+      if (result.errors > 0) console.error(`${contender.name}: ${result.errors} errors in "${task.title}"`)
+      // The first round only warms up.
+      if (round === -1) continue
+      costs[i]!.cpu += cpuSeconds(running.pid) - before
+      costs[i]!.units += result[task.per]
+    }
+  }
+  return { title: task.title, cells: costs.map(cost => cost.units === 0 ? undefined : cost.cpu / cost.units * 1e6), digits: 1 }
+}
+
+const measureLatency = async (upstreamPort: number, entries: Entry[]): Promise<Row> => {
+  const task = { ...TASKS[0]!, connections: 1 }
+  const direct: number[] = []
+  const through = entries.map(() => [] as number[])
+  for (let round = 0; round < ROUNDS; round += 1) {
+    direct.push((await runLoad(loadOf({ port: upstreamPort, headers: {} }, task))).medianMicros)
+    for (const [i, { running }] of entries.entries()) through[i]!.push((await runLoad(loadOf(running, task))).medianMicros)
+  }
+  return { title: 'Added latency, one connection, median (µs)', cells: through.map(times => median(times)! - median(direct)!), digits: 0 }
+}
+
+const measureOpenStreams = async ({ running }: Entry): Promise<Cell> => {
+  const load: Load = { port: running.port, path: '/v1/chat/completions', headers: running.headers, body: bodyOf(true, 'stay quiet'), connections: OPEN_STREAMS, seconds: 0, hold: true }
+  const child = startLoad(load)
+  const giveUp = setTimeout(() => child.kill(), 30_000)
+  const reader = child.stdout.getReader()
+  const first = await reader.read()
+  clearTimeout(giveUp)
+  await Bun.sleep(500)
+  const memory = first.done ? undefined : residentMegabytes(running.pid)
+  child.stdin.end()
+  await child.exited
+  return memory
+}
+
+const ratio = (value: Cell, base: Cell): string => value === undefined || base === undefined || base <= 0 ? '' : ` (${(value / base).toFixed(2)}x)`
+
+const printTable = (entries: Entry[], rows: Row[]): void => {
+  const base = entries.findIndex(entry => entry.contender.name === 'nginx')
+  const names = entries.map(entry => entry.contender.name)
+  console.log(`\n| | ${names.join(' | ')} |\n|---|${names.map(() => '---:').join('|')}|`)
+  for (const { title, cells, digits } of rows) {
+    // What nginx does not do is compared with what it does instead: the same row, passed through.
+    const plain = rows.find(row => row.title === title.replace('translated', 'passthrough')) ?? { cells }
+    console.log(`| ${title} | ${cells.map((cell, i) => cell === undefined ? '-' : cell.toFixed(digits) + (i === base ? '' : ratio(cell, plain.cells[base]))).join(' | ')} |`)
+  }
+}
+
+const main = async (): Promise<void> => {
+  const { present, absent } = contenders()
+  for (const line of absent) console.log(line)
+  const upstream = await startListening([process.execPath, join(import.meta.dir, 'upstream.ts'), '200', '2'])
+  const entries: Entry[] = []
+  try {
+    for (const contender of present) {
+      if (only !== undefined && !only.split(',').includes(contender.name)) continue
+      try {
+        entries.push({ contender, running: await contender.start(upstream.port) })
+      } catch (error) {
+        console.log(`${contender.name} skipped: ${(error as Error).message}`)
+      }
+    }
+    await Bun.sleep(500)
+    const rows: Row[] = [
+      { title: 'Start to listening (ms)', cells: entries.map(entry => entry.running.startMs), digits: 0 },
+      { title: 'Memory after start (MB)', cells: entries.map(entry => residentMegabytes(entry.running.pid)), digits: 0 },
+    ]
+    for (const task of TASKS) rows.push(await measureTask(task, entries))
+    rows.push(await measureLatency(upstream.port, entries))
+    const open: Cell[] = []
+    for (const entry of entries) open.push(await measureOpenStreams(entry))
+    rows.push({ title: `Memory with ${OPEN_STREAMS} open streams, after the load (MB)`, cells: open, digits: 0 })
+    printTable(entries, rows)
+  } finally {
+    for (const { running } of entries) await running.stop()
+    upstream.child.kill()
+    await upstream.child.exited
+  }
+}
+
+await main()

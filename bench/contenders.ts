@@ -1,0 +1,147 @@
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Subprocess } from 'bun'
+
+/** A running server under measure. */
+export type Running = { pid: number; port: number; startMs: number; headers: Record<string, string>; stop(): Promise<void> }
+
+/** Something that stands between the load and the upstream. `translates`: it can answer the messages protocol from a chat upstream. */
+export type Contender = { name: string; translates: boolean; start(upstreamPort: number): Promise<Running> }
+
+const HERE = import.meta.dir
+const SLUICE = join(HERE, '..', 'src', 'main.ts')
+
+type Child = Subprocess<'ignore', 'pipe', 'inherit'>
+
+/** Starts a program and waits for the line that names its port. Throws when it ends or stays silent. */
+export const startListening = async (command: string[], env: Record<string, string> = {}): Promise<{ child: Child; port: number; startMs: number }> => {
+  const began = performance.now()
+  const child = Bun.spawn(command, { stdin: 'ignore', stdout: 'pipe', stderr: 'inherit', env: { ...process.env, ...env } })
+  const silence = setTimeout(() => child.kill(), 15_000)
+  const decoder = new TextDecoder()
+  let text = ''
+  const reader = child.stdout.getReader()
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) throw new Error(`${command.join(' ')} did not start: ${text}`)
+    text += decoder.decode(value, { stream: true })
+    const line = /listening on (?:https?:\/\/\S*:)?(\d+)\/?\s/.exec(text)
+    if (line === null) continue
+    clearTimeout(silence)
+    // The rest of its output is read and dropped, or the pipe would fill.
+    void (async () => { while (!(await reader.read()).done); })().catch(() => undefined)
+    return { child, port: Number(line[1]), startMs: performance.now() - began }
+  }
+}
+
+const stopChild = async (child: Subprocess): Promise<void> => {
+  child.kill()
+  await child.exited
+}
+
+const ofScript = (name: string, script: string): Contender => ({
+  name,
+  translates: false,
+  async start(upstreamPort) {
+    const { child, port, startMs } = await startListening([process.execPath, join(HERE, script), String(upstreamPort)])
+    return { pid: child.pid, port, startMs, headers: {}, stop: () => stopChild(child) }
+  },
+})
+
+const freePort = (): number => {
+  const server = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+  const { port } = server
+  server.stop(true)
+  return port
+}
+
+const nginxConfig = (directory: string, port: number, upstreamPort: number): string => `
+daemon off; master_process off; pid ${directory}/nginx.pid; error_log ${directory}/error.log; worker_rlimit_nofile 16384;
+events { worker_connections 8192; }
+http {
+  access_log off; keepalive_requests 100000000; keepalive_timeout 600s; client_body_buffer_size 1m;
+  client_body_temp_path ${directory}/body; proxy_temp_path ${directory}/proxy; fastcgi_temp_path ${directory}/fastcgi; uwsgi_temp_path ${directory}/uwsgi; scgi_temp_path ${directory}/scgi;
+  upstream provider { server 127.0.0.1:${upstreamPort}; keepalive 256; keepalive_requests 100000000; }
+  server {
+    listen 127.0.0.1:${port};
+    location / { proxy_pass http://provider; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; proxy_read_timeout 600s; }
+  }
+}
+`
+
+const accepts = async (port: number): Promise<boolean> => {
+  try {
+    (await Bun.connect({ hostname: '127.0.0.1', port, socket: { data() {} } })).terminate()
+    return true
+  } catch {
+    return false
+  }
+}
+
+const nginx: Contender = {
+  name: 'nginx',
+  translates: false,
+  async start(upstreamPort) {
+    const program = Bun.which('nginx') ?? '/usr/sbin/nginx'
+    const directory = mkdtempSync(join(tmpdir(), 'bench-nginx-'))
+    const port = freePort()
+    const config = join(directory, 'nginx.conf')
+    writeFileSync(config, nginxConfig(directory, port, upstreamPort))
+    const began = performance.now()
+    const child = Bun.spawn([program, '-c', config, '-e', join(directory, 'error.log')], { stdin: 'ignore', stdout: 'ignore', stderr: 'ignore' })
+    while (!(await accepts(port))) {
+      if (child.exitCode !== null || performance.now() - began > 10_000) throw new Error(`nginx did not start: ${await Bun.file(join(directory, 'error.log')).text().catch(() => '')}`)
+      await Bun.sleep(1)
+    }
+    const startMs = performance.now() - began
+    const stop = async () => {
+      await stopChild(child)
+      rmSync(directory, { recursive: true, force: true })
+    }
+    return { pid: child.pid, port, startMs, headers: {}, stop }
+  },
+}
+
+const KEY = 'sk-bench-0000000000000000000000000000'
+
+const sluice: Contender = {
+  name: 'Sluice',
+  translates: true,
+  async start(upstreamPort) {
+    const directory = mkdtempSync(join(tmpdir(), 'bench-sluice-'))
+    const config = join(directory, 'sluice.yaml')
+    writeFileSync(config, sluiceConfig(upstreamPort))
+    const command = [process.execPath, SLUICE, 'serve', '--config', config, '--data', join(directory, 'data'), '--port', '0']
+    const { child, port, startMs } = await startListening(command, { SLUICE_KEY: KEY })
+    const stop = async () => {
+      await stopChild(child)
+      rmSync(directory, { recursive: true, force: true })
+    }
+    return { pid: child.pid, port, startMs, headers: { authorization: `Bearer ${KEY}` }, stop }
+  },
+}
+
+const sluiceConfig = (upstreamPort: number): string => `
+providers:
+  bench:
+    protocol: chat.completions
+    baseUrl: http://127.0.0.1:${upstreamPort}/v1
+    apiKey: none
+  bench-messages:
+    protocol: messages
+    baseUrl: http://127.0.0.1:${upstreamPort}/v1
+    apiKey: none
+`
+
+/** Who takes part, in order; the absent ones are named, so that nobody takes a short table for a whole one. */
+export const contenders = (): { present: Contender[]; absent: string[] } => {
+  const present: Contender[] = []
+  const absent: string[] = []
+  if (Bun.which('nginx') !== null || existsSync('/usr/sbin/nginx')) present.push(nginx)
+  else absent.push('nginx is not installed: skipped, and every ratio to it is missing')
+  present.push(ofScript('bare Bun proxy', 'bare-proxy.ts'), ofScript('HTTP room alone', 'pieces-proxy.ts'))
+  if (existsSync(SLUICE)) present.push(sluice)
+  else absent.push('src/main.ts does not exist: Sluice itself skipped')
+  return { present, absent }
+}
