@@ -1,0 +1,132 @@
+import { boolean, duration, list, map, number, object, oneOf, size, string, word, type Shape } from './config-shape.ts'
+import type { ProtocolName } from './generation/request.ts'
+import { QUIRK_VALUES, type Abilities, type Quirks } from './protocols/protocol.ts'
+
+/** The names that `protocol:` takes. */
+export const PROTOCOL_NAMES: readonly ProtocolName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
+
+/** How a provider wants its key: the header it travels in. */
+export const AUTHS = ['bearer', 'x-api-key', 'x-goog-api-key', 'api-key', 'none'] as const
+export type Auth = (typeof AUTHS)[number]
+
+export const KEY_KINDS = ['pay-as-you-go', 'subscription', 'management'] as const
+export type KeyKind = (typeof KEY_KINDS)[number]
+
+/** Fee items of a price, in USD per million tokens; `web_search` in USD per thousand searches. */
+export const FEE_ITEMS = [
+  'prompt', 'completion', 'input_cache_read', 'input_cache_write_5m', 'input_cache_write_1h', 'input_audio', 'output_audio', 'output_image', 'reasoning', 'web_search',
+] as const
+
+export const PROVIDER_ID = /^[a-z0-9][a-z0-9._-]*$/
+export const MODEL_TEXT = /^[A-Za-z0-9._:@/+-]{1,256}$/
+
+/** What is wrong with a model name, or undefined. Segments that a URL would resolve are refused because the name becomes part of a path. */
+export const wrongModelText = (text: string): string | undefined =>
+  !MODEL_TEXT.test(text) ? 'must be 1 to 256 characters of A-Z a-z 0-9 . _ : @ / + -'
+  : text.split('/').some((segment) => segment === '' || segment === '.' || segment === '..') ? "must not hold empty, '.' or '..' segments"
+  : undefined
+
+/** What is wrong with a base URL, or undefined. */
+export const wrongBaseUrl = (text: string): string | undefined => {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) return 'must be an http:// or https:// URL'
+  if (url.username !== '' || url.password !== '') return 'must not hold a user name or password: use apiKey or headers'
+  return url.search !== '' || url.hash !== '' ? 'must end with the path, without ? and #' : undefined
+}
+
+/** Headers that frame the message itself: another value would break or smuggle requests. */
+const FRAMING_HEADERS = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'te', 'trailer', 'upgrade', 'keep-alive', 'expect', 'accept-encoding', 'content-encoding', 'content-type'])
+
+const secret = (what: string, description: string): Shape<string> => string({
+  what, description, check: (text) => (/^[\x21-\x7e]*$/.test(text) ? undefined : 'must be printable ASCII without spaces'),
+})
+
+const modelText = (what: string, description: string): Shape<string> => string({ what, description, check: wrongModelText })
+
+const providerName = (description: string): Shape<string> => string({ what: 'the id of a provider', pattern: PROVIDER_ID, description })
+
+const TOKENS = { min: 1, max: 100_000_000, whole: true }
+
+const abilities = object({
+  maxOutputTokens: number({ ...TOKENS, description: 'Most tokens the model generates in one answer' }),
+  reasoning: word<NonNullable<Abilities['reasoning']>>(['effort', 'budget', 'adaptive', 'level', 'none'], 'How depth of reasoning is asked for'),
+  budget: object({ min: number({ ...TOKENS, min: 0 }), max: number(TOKENS) }, { required: ['min', 'max'], description: 'Smallest and largest reasoning budget in tokens' }),
+  sampling: boolean('false: temperature, top_p and the like are refused'),
+}, { description: 'What the model can do; adds to what the catalogue knows' })
+
+const quirks = object(
+  Object.fromEntries(Object.entries(QUIRK_VALUES).map(([name, values]) => [name, oneOf<string | boolean>(values)])),
+  { description: "How the provider differs from its protocol's document" },
+) as Shape<Quirks>
+
+const provider = object({
+  enabled: boolean('false switches a built-in provider off'),
+  name: string({ what: 'a name for people', description: 'Name for people' }),
+  protocol: word(PROTOCOL_NAMES, 'The protocol the provider speaks'),
+  baseUrl: string({ what: 'an http:// or https:// URL', description: 'Everything before /chat/completions, /responses, /messages or /models/{model}:...', check: wrongBaseUrl }),
+  apiKey: secret("the provider's key", 'Key sent to the provider; empty: none is sent'),
+  auth: word(AUTHS, 'The header the key travels in; by default the one of the protocol'),
+  headers: map(string({ what: 'the value of a header', check: (text) => (/^[\t\x20-\x7e]*$/.test(text) ? undefined : 'must be printable ASCII') }), {
+    pattern: /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/, what: 'the name of a header', description: 'Headers sent with every request to the provider',
+    check: (name) => (FRAMING_HEADERS.has(name.toLowerCase()) ? 'is set by Sluice itself' : undefined),
+  }),
+  unlisted: boolean('<provider>/<any name> is sent to it as <any name>'),
+  quirks,
+})
+
+const endpoint = object({
+  provider: providerName('Id of a provider, built in or of this file'),
+  model: modelText("the provider's own name of the model", "The provider's own name of the model"),
+  protocol: word(PROTOCOL_NAMES, 'Speak this one, where the provider speaks several'),
+}, { required: ['provider', 'model'] })
+
+const price = object(
+  Object.fromEntries(FEE_ITEMS.map((item) => [item, number({ min: 0, max: 1_000_000 })])) as Record<(typeof FEE_ITEMS)[number], Shape<number>>,
+  { description: 'USD per million tokens; web_search: USD per thousand searches' },
+)
+
+const model = object({
+  name: string({ what: 'a name for people', description: 'Name for people' }),
+  endpoints: list(endpoint, { what: 'endpoints', min: 1, description: 'Where the model is, in the order of trying' }),
+  price,
+  abilities,
+  contextLength: number({ ...TOKENS, description: 'Tokens the model can read and write together' }),
+}, { required: ['endpoints'] })
+
+const requestsPerMinute = number({ min: 1, max: 1_000_000, whole: true, description: 'Requests per minute, per key and endpoint' })
+
+const key = object({
+  key: string({ what: 'the text of a key', description: 'The key itself, from the environment: ${NAME}', check: (text) => (/^[\x21-\x7e]{16,256}$/.test(text) ? undefined : 'must be 16 to 256 printable ASCII characters without spaces') }),
+  kind: word(KEY_KINDS, 'What the key may do'),
+  name: string({ what: 'a name for people', description: 'Name for people' }),
+  requestsPerMinute,
+}, { required: ['key'] })
+
+/** sluice.yaml. */
+export const FILE = object({
+  listen: object({
+    host: string({ what: 'a host name or address', pattern: /^[A-Za-z0-9.:_%-]+$/, description: 'Address to listen at; 0.0.0.0 for every interface' }),
+    port: number({ min: 0, max: 65535, whole: true, description: 'Port to listen at; 0 for a free one' }),
+  }, { description: 'Where Sluice listens' }),
+  data: string({ what: 'a folder', description: 'Folder of the database; relative to the working directory', check: (text) => (text === '' || text.includes('\0') ? 'must be the path of a folder' : undefined) }),
+  limits: object({
+    requestsPerMinute,
+    body: size('1KiB', '1GiB', 'Largest request body'),
+    file: size('1KiB', '16GiB', 'Largest uploaded file'),
+  }, { description: 'What one client may ask' }),
+  timeouts: object({
+    connect: duration('10ms', '10m', 'Until a connection to the provider stands'),
+    firstByte: duration('10ms', '24h', "Until the head of the provider's answer"),
+    idle: duration('10ms', '24h', "Between two pieces of the provider's answer"),
+    total: duration('10ms', '24h', 'One whole attempt'),
+    drain: duration('0s', '24h', 'How long running answers may finish when Sluice is stopped'),
+  }, { description: 'How long is waited for what' }),
+  keepAlive: duration('100ms', '10m', 'Silence after which a sign of life is sent to the client'),
+  responses: object({ keepDays: number({ min: 1, max: 3650, whole: true, description: 'Days that stored responses are kept' }) }, { description: 'Stored responses' }),
+  providers: map(provider, { pattern: PROVIDER_ID, what: 'lower-case letters, digits, dots, - and _, beginning with a letter or digit', description: 'Providers by id; the id of a built-in one sets it up' }),
+  models: map(model, { pattern: MODEL_TEXT, what: '1 to 256 characters of A-Z a-z 0-9 . _ : @ / + -', description: 'Models by the name clients use', check: wrongModelText }),
+  keys: list(key, { what: 'keys', description: 'Fixed keys; others are made with the command line or the console' }),
+}, { description: 'Configuration of Sluice' })
+
+/** The JSON Schema that editors complete and check sluice.yaml with; published as sluice.schema.json. */
+export const fileSchema = (): Record<string, unknown> => ({ $schema: 'http://json-schema.org/draft-07/schema#', title: 'sluice.yaml', ...FILE.schema })

@@ -1,0 +1,249 @@
+import { readFileSync, statSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { LineCounter, parseDocument } from 'yaml'
+import { FILE, PROVIDER_ID, type Auth, type KeyKind } from './config-schema.ts'
+import { Place, Source, type Problem, type Shape } from './config-shape.ts'
+import type { ProtocolName } from './generation/request.ts'
+import { nearest } from './nearest.ts'
+import type { Abilities, Quirks } from './protocols/protocol.ts'
+import builtIn from '../catalog/providers.json'
+
+export type { Auth, KeyKind } from './config-schema.ts'
+
+/** Everything that is set before the start, defaults filled in. */
+export type Config = {
+  listen: { host: string; port: number }
+  /** Absolute path of a folder; it need not exist yet. */
+  data: string
+  limits: { requestsPerMinute: number; bodyBytes: number; fileBytes?: number }
+  timeouts: { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number; drainMs: number }
+  keepAliveMs: number
+  responses: { keepDays: number }
+  providers: Map<string, ProviderConfig>
+  models: Map<string, ModelConfig>
+  keys: KeyConfig[]
+  env: Environment
+  /** The file that was read. */
+  file?: string
+}
+
+export type Environment = Record<string, string | undefined>
+
+/** What the file says of a provider: all of a new one, or what differs from a built-in one. */
+export type ProviderConfig = {
+  id: string
+  enabled: boolean
+  name?: string
+  protocol?: ProtocolName
+  baseUrl?: string
+  apiKey?: string
+  auth?: Auth
+  headers: Record<string, string>
+  unlisted?: boolean
+  quirks: Quirks
+}
+
+export type ModelConfig = {
+  id: string
+  name?: string
+  endpoints: { provider: string; model: string; protocol?: ProtocolName }[]
+  abilities: Abilities
+  /** USD per million tokens by fee item. */
+  price?: Record<string, number>
+  contextLength?: number
+}
+
+/** A fixed key of the file. `requestsPerMinute` overrides the general limit. */
+export type KeyConfig = { key: string; kind: KeyKind; name: string; requestsPerMinute?: number }
+
+/** The configuration cannot be used. One problem a line: `sluice.yaml:12:5: models.acme/large needs endpoints`. */
+export class ConfigError extends Error {
+  readonly problems: string[]
+
+  constructor(problems: string[]) {
+    super(problems.join('\n'))
+    this.name = 'ConfigError'
+    this.problems = problems
+  }
+}
+
+export type Options = { file?: string; data?: string; host?: string; port?: string }
+
+const DEFAULT_FILE = 'sluice.yaml'
+const MOST_FILE_BYTES = 1024 * 1024
+
+/** Command-line option, then SLUICE_* variable, then file, then default. Throws ConfigError with every problem found. */
+export function loadConfig(options: Options, env: Environment): Config {
+  const named = options.file ?? given(env, 'SLUICE_CONFIG')
+  const file = named ?? (exists(DEFAULT_FILE) ? DEFAULT_FILE : undefined)
+  const config = file === undefined ? readConfig('', DEFAULT_FILE, env) : { ...readConfig(readText(file), file, env), file: resolve(file) }
+  const data = chosen(options.data, '--data', env, 'SLUICE_DATA')
+  const host = chosen(options.host, '--host', env, 'SLUICE_HOST')
+  const port = chosen(options.port, '--port', env, 'SLUICE_PORT')
+  if (data !== undefined) config.data = resolve(data.text)
+  if (host !== undefined) config.listen.host = host.text
+  if (port !== undefined) config.listen.port = portNumber(port)
+  return config
+}
+
+type Chosen = { text: string; from: string }
+
+function chosen(option: string | undefined, flag: string, env: Environment, variable: string): Chosen | undefined {
+  if (option === '') throw new ConfigError([`${flag}: must not be empty`])
+  if (option !== undefined) return { text: option, from: flag }
+  const text = given(env, variable)
+  return text === undefined ? undefined : { text, from: variable }
+}
+
+/** A variable that is set to nothing counts as not set, as in most tools. */
+const given = (env: Environment, name: string): string | undefined => (env[name] === '' ? undefined : env[name])
+
+function portNumber({ text, from }: Chosen): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : Infinity
+  if (port > 65535) throw new ConfigError([`${from}: must be a whole number from 0 to 65535`])
+  return port
+}
+
+const exists = (file: string): boolean => statSync(file, { throwIfNoEntry: false })?.isFile() === true
+
+function readText(file: string): string {
+  try {
+    const bytes = statSync(file).isFile() ? readFileSync(file) : undefined
+    if (bytes === undefined) throw new ConfigError([`${file}: must be a file`])
+    if (bytes.length > MOST_FILE_BYTES) throw new ConfigError([`${file}: must be at most 1 MiB, not ${bytes.length} bytes`])
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (error) {
+    if (error instanceof ConfigError) throw error
+    if (error instanceof TypeError) throw new ConfigError([`${file}: must be UTF-8 text`])
+    throw new ConfigError([`${file}: cannot be read: ${(error as { code?: string }).code === 'ENOENT' ? 'there is no such file' : (error as Error).message}`])
+  }
+}
+
+/** The text of sluice.yaml -> Config with defaults. `file` is the name that errors begin with. Throws ConfigError, and nothing else. */
+export function readConfig(text: string, file: string, env: Environment): Config {
+  const lines = new LineCounter()
+  const refuse = (problems: Problem[]): ConfigError =>
+    new ConfigError(problems.map(({ line, column, path, message }) => `${file}:${line}:${column}: ${path === '' ? message : `${path} ${message}`}`))
+  const document = parse(text, lines, refuse)
+  const source = new Source(document, lines, env)
+  const root = source.place(document.contents, '', 0)
+  const read = root === undefined ? undefined : FILE.read(root)
+  const config = read === undefined ? undefined : fill(read, env)
+  if (source.problems.length > 0 || config === undefined) throw refuse(source.problems)
+  return config
+}
+
+function parse(text: string, lines: LineCounter, refuse: (problems: Problem[]) => ConfigError): ReturnType<typeof parseDocument> {
+  try {
+    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'silent', stringKeys: false })
+    const problems = [...document.errors, ...document.warnings].map((error) => {
+      const { line, col } = lines.linePos(error.pos[0])
+      const message = error.code === 'MULTIPLE_DOCS' ? 'must be one document, without a second after ---' : error.message
+      return { line: Math.max(line, 1), column: Math.max(col, 1), path: '', message }
+    })
+    if (problems.length > 0) throw refuse(problems)
+    return document
+  } catch (error) {
+    if (error instanceof ConfigError) throw error
+    // The YAML reader recurses: nesting thousands deep ends in a RangeError.
+    throw refuse([{ line: 1, column: 1, path: '', message: `cannot be read as YAML: ${error instanceof RangeError ? 'it is nested too deeply' : (error as Error).message}` }])
+  }
+}
+
+type ReadFile = typeof FILE extends Shape<infer T> ? T : never
+
+function fill(read: ReadFile, env: Environment): Config {
+  const { limits = {}, timeouts = {} } = read
+  const providers = readProviders(read.providers)
+  return {
+    listen: { host: read.listen?.host ?? '127.0.0.1', port: read.listen?.port ?? 4310 },
+    data: resolve(read.data ?? './data'),
+    limits: { requestsPerMinute: limits.requestsPerMinute ?? 600, bodyBytes: limits.body ?? 32 * 2 ** 20, fileBytes: limits.file ?? 512 * 2 ** 20 },
+    timeouts: {
+      connectMs: timeouts.connect ?? 10_000, firstByteMs: timeouts.firstByte ?? 600_000, idleMs: timeouts.idle ?? 300_000,
+      totalMs: timeouts.total ?? 3_600_000, drainMs: timeouts.drain ?? 30_000,
+    },
+    keepAliveMs: read.keepAlive ?? 10_000,
+    responses: { keepDays: read.responses?.keepDays ?? 30 },
+    providers,
+    models: readModels(read.models, providers),
+    keys: readKeys(read.keys ?? []),
+    env,
+  }
+}
+
+function readProviders(read: ReadFile['providers']): Map<string, ProviderConfig> {
+  const providers = new Map<string, ProviderConfig>()
+  for (const [id, { value, place }] of read ?? []) {
+    checkProvider(id, value, place)
+    const headers: Record<string, string> = Object.create(null)
+    for (const [name, header] of value.headers ?? []) headers[name.toLowerCase()] = header.value
+    const { enabled, headers: _, quirks, ...rest } = value
+    providers.set(id, { id, enabled: enabled ?? true, ...rest, headers, quirks: quirks ?? {} })
+  }
+  return providers
+}
+
+type ReadProvider = NonNullable<ReadFile['providers']> extends Map<string, { value: infer T }> ? T : never
+
+/** A new provider needs a protocol and a place; a built-in one keeps the protocols it has. */
+function checkProvider(id: string, value: ReadProvider, place: Place): void {
+  const row = BUILT_IN.get(id)
+  if (row?.inProcess !== undefined) {
+    const set = Object.keys(value).filter((name) => name !== 'enabled')
+    if (set.length > 0) place.fail(`is built in and can only be switched off with enabled: false; ${set.join(', ')} cannot be set`)
+    return
+  }
+  if (row !== undefined) {
+    if (value.protocol !== undefined && !row.protocols.some(({ protocol }) => protocol === value.protocol)) place.fail(`is built in and speaks ${row.protocols.map(({ protocol }) => protocol).join(', ')}, not ${value.protocol}: choose another id for a provider of your own`)
+    return
+  }
+  const missing = (['protocol', 'baseUrl'] as const).filter((name) => value[name] === undefined)
+  if (missing.length === 0 || place.source.problems.some((problem) => missing.some((name) => problem.path === `${place.path}.${name}`))) return
+  const [near] = nearest(id, BUILT_IN.keys(), 1)
+  place.fail(`needs ${missing.join(' and ')}${near === undefined ? '' : `, unless the built-in provider ${near} is meant`}`)
+}
+
+type BuiltIn = { id: string; inProcess?: string; protocols: { protocol: string }[] }
+const BUILT_IN: Map<string, BuiltIn> = new Map((builtIn.providers as BuiltIn[]).map((row) => [row.id, row]))
+
+function readModels(read: ReadFile['models'], providers: Map<string, ProviderConfig>): Map<string, ModelConfig> {
+  const models = new Map<string, ModelConfig>()
+  for (const [id, { value, place }] of read ?? []) {
+    const endpoints: ModelConfig['endpoints'] = []
+    for (const { value: { provider, model, protocol }, place: at } of value.endpoints ?? []) {
+      if (provider === undefined || model === undefined) continue
+      checkEndpoint(provider, protocol, providers, at)
+      endpoints.push({ provider, model, ...(protocol === undefined ? {} : { protocol }) })
+    }
+    const { endpoints: _, abilities, price, ...rest } = value
+    const budget = abilities?.budget
+    if (budget?.min !== undefined && budget.max !== undefined && budget.min > budget.max) place.fail('has a budget whose min is above its max')
+    models.set(id, { id, ...rest, endpoints, abilities: (abilities ?? {}) as Abilities, ...(price === undefined ? {} : { price: price as Record<string, number> }) })
+  }
+  return models
+}
+
+function checkEndpoint(provider: string, protocol: ProtocolName | undefined, providers: Map<string, ProviderConfig>, at: Place): void {
+  const row = BUILT_IN.get(provider)
+  const own = providers.get(provider)
+  if (row === undefined && own === undefined) {
+    if (!PROVIDER_ID.test(provider)) return
+    const [near] = nearest(provider, [...providers.keys(), ...BUILT_IN.keys()], 1)
+    at.fail(`names the provider ${provider}, which is not built in and not under providers${near === undefined ? '' : `: is ${near} meant?`}`)
+    return
+  }
+  const spoken: string[] = own?.protocol !== undefined ? [own.protocol] : (row?.protocols ?? []).map((speech) => speech.protocol)
+  if (protocol !== undefined && spoken.length > 0 && !spoken.includes(protocol)) at.fail(`asks ${provider} for ${protocol}, which speaks ${spoken.join(', ')}`)
+}
+
+function readKeys(read: NonNullable<ReadFile['keys']>): KeyConfig[] {
+  const keys: KeyConfig[] = []
+  for (const [index, { value, place }] of read.entries()) {
+    const { key, kind, name, requestsPerMinute } = value
+    if (key === undefined) continue
+    if (keys.some((other) => other.key === key)) place.fail('is the same key as one above')
+    keys.push({ key, kind: kind ?? 'pay-as-you-go', name: name ?? `key ${index + 1}`, ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }) })
+  }
+  return keys
+}

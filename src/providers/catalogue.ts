@@ -1,0 +1,191 @@
+import type { Auth, Config, ModelConfig } from '../config.ts'
+import { wrongModelText } from '../config-schema.ts'
+import { GatewayError, invalid } from '../error.ts'
+import type { ProtocolName } from '../generation/request.ts'
+import { nearest } from '../nearest.ts'
+import type { Abilities, Quirks, Target } from '../protocols/protocol.ts'
+import { builtInProvider, configuredProvider, whatSwitchesOn } from './switched-on.ts'
+import { familyAbilities, glob, MODEL_ROWS, PROVIDER_ROWS } from './rows.ts'
+
+/** A provider that is switched on. */
+export type Provider = {
+  id: string
+  name: string
+  /** In order of preference. */
+  speaks: { protocol: ProtocolName; baseUrl: string; auth: Auth }[]
+  apiKey?: string
+  /** Sent with every request, names in lower case. */
+  headers: Record<string, string>
+  quirks: Quirks
+  /** `<id>/<any name>` is sent to it as `<any name>`. */
+  unlisted: boolean
+  /** Called in this process instead of over the network. */
+  inProcess?: 'sandbox'
+  /** Why it is on: `built in`, the variable that holds its key or address, `sluice.yaml` or `local`. */
+  foundBy: string
+}
+
+/** One place to send a request to, with all that is needed for it. */
+export type Endpoint = {
+  provider: Provider
+  protocol: ProtocolName
+  /** Everything before the protocol's own path. */
+  baseUrl: string
+  /** The header that holds the key; empty when none is sent. `provider.headers` come on top. */
+  credentials: Record<string, string>
+  target: Target
+}
+
+export type ModelEndpoint = { provider: string; model: string; protocol?: ProtocolName }
+
+/** A listed model. */
+export type Model = {
+  id: string
+  name: string
+  ownedBy: string
+  /** Unix seconds. */
+  createdAt: number
+  /** In the order of trying; providers that are off are passed over. */
+  endpoints: ModelEndpoint[]
+  /** What is known beyond the families of `catalog/models.json`. */
+  abilities: Abilities
+  /** USD per million tokens by fee item. */
+  price?: Record<string, number>
+  contextLength?: number
+}
+
+const BARE_NAMES = PROVIDER_ROWS.map((row) => ({ provider: row.id, patterns: row.bareNames.map(glob) }))
+
+/** Who can be asked for what: the built-in catalogue, the file and what was found on this machine, joined. */
+export class Catalogue {
+  readonly #config: Config
+  readonly #providers = new Map<string, Provider>()
+  readonly #models = new Map<string, Model>()
+  /** Second halves of listed ids -> ids. */
+  readonly #shortNames = new Map<string, string[]>()
+
+  /** Throws ConfigError when a variable holds an address that cannot be used. */
+  constructor(config: Config) {
+    this.#config = config
+    for (const row of PROVIDER_ROWS) {
+      const provider = builtInProvider(row, config)
+      if (provider !== undefined) this.#providers.set(row.id, provider)
+    }
+    for (const own of config.providers.values()) {
+      const provider = PROVIDER_ROWS.some(({ id }) => id === own.id) ? undefined : configuredProvider(own, config)
+      if (provider !== undefined) this.#providers.set(own.id, provider)
+    }
+    for (const row of MODEL_ROWS) {
+      const [provider, ...model] = row.id.split('/')
+      const { released, endpoints, abilities, ...rest } = row
+      this.#list({ ...rest, ownedBy: provider!, createdAt: Date.parse(released) / 1000, endpoints: endpoints ?? [{ provider: provider!, model: model.join('/') }], abilities: abilities ?? {} })
+    }
+    const now = Math.floor(Date.now() / 1000)
+    for (const model of config.models.values()) this.#list(fromConfig(model, now))
+  }
+
+  /**
+   * Endpoints to try, in order, for a model as the client named it; where a provider speaks several protocols the client's own is preferred.
+   * Throws invalid_request for a name that cannot be one, model_not_found with the nearest names or with what would switch its provider on.
+   */
+  endpoints(model: string, clientProtocol: ProtocolName): Endpoint[] {
+    const wrong = wrongModelText(model)
+    if (wrong !== undefined) throw invalid('model', wrong)
+    const found = this.#find(model)
+    const endpoints = found?.endpoints.flatMap((endpoint) => this.#endpoint(endpoint, found.abilities, clientProtocol)) ?? []
+    if (endpoints.length === 0) throw this.#notFound(model, found)
+    return endpoints
+  }
+
+  /** Models that can be reached now. */
+  list(): Model[] {
+    return [...this.#models.values()].filter((model) => model.endpoints.some(({ provider }) => this.#providers.has(provider)))
+  }
+
+  /** Providers that are switched on. */
+  providers(): Provider[] {
+    return [...this.#providers.values()]
+  }
+
+  /** A provider found at run time with the models it has now; a second call replaces the models of the first. Models that the file defines stay. */
+  add(provider: Provider, models: Model[]): void {
+    this.#providers.set(provider.id, provider)
+    for (const [id, model] of this.#models) if (model.endpoints.every((endpoint) => endpoint.provider === provider.id) && !this.#config.models.has(id)) this.#unlist(model)
+    for (const model of models) if (!this.#config.models.has(model.id)) this.#list(model)
+  }
+
+  #list(model: Model): void {
+    if (!this.#models.has(model.id)) for (const name of shortNames(model.id)) this.#shortNames.set(name, [...(this.#shortNames.get(name) ?? []), model.id])
+    this.#models.set(model.id, model)
+  }
+
+  #unlist(model: Model): void {
+    this.#models.delete(model.id)
+    for (const name of shortNames(model.id)) this.#shortNames.set(name, (this.#shortNames.get(name) ?? []).filter((id) => id !== model.id))
+  }
+
+  /** A listed model, or what an unlisted name stands for. */
+  #find(model: string): { endpoints: ModelEndpoint[]; abilities: Abilities } | undefined {
+    return this.#models.get(model) ?? this.#unlisted(model) ?? this.#bare(model)
+  }
+
+  #unlisted(model: string): { endpoints: ModelEndpoint[]; abilities: Abilities } | undefined {
+    const slash = model.indexOf('/')
+    const provider = model.slice(0, Math.max(slash, 0))
+    return this.#providers.get(provider)?.unlisted === true ? { endpoints: [{ provider, model: model.slice(slash + 1) }], abilities: {} } : undefined
+  }
+
+  /** A name without a prefix: by the providers' own name patterns, then as the second half of exactly one reachable model. */
+  #bare(model: string): { endpoints: ModelEndpoint[]; abilities: Abilities } | undefined {
+    for (const { provider, patterns } of BARE_NAMES) {
+      if (!this.#providers.has(provider) || !patterns.some((pattern) => pattern.test(model))) continue
+      const id = `${provider}/${model}`
+      const found = this.#models.get(id) ?? this.#unlisted(id)
+      if (found !== undefined) return found
+    }
+    const ids = (this.#shortNames.get(model) ?? []).filter((id) => this.#models.get(id)!.endpoints.some(({ provider }) => this.#providers.has(provider)))
+    return ids.length === 1 ? this.#models.get(ids[0]!) : undefined
+  }
+
+  #endpoint({ provider: id, model, protocol }: ModelEndpoint, abilities: Abilities, clientProtocol: ProtocolName): Endpoint[] {
+    const provider = this.#providers.get(id)
+    if (provider === undefined) return []
+    const speech = protocol === undefined
+      ? provider.speaks.find((spoken) => spoken.protocol === clientProtocol) ?? provider.speaks[0]
+      : provider.speaks.find((spoken) => spoken.protocol === protocol)
+    if (speech === undefined) return []
+    const target: Target = { provider: id, model, quirks: provider.quirks, abilities: { ...familyAbilities(id, model), ...abilities } }
+    return [{ provider, protocol: speech.protocol, baseUrl: speech.baseUrl, credentials: credentials(speech.auth, provider.apiKey), target }]
+  }
+
+  #notFound(model: string, found: { endpoints: ModelEndpoint[] } | undefined): GatewayError {
+    const message = `The model ${model} is not available`
+    const off = found?.endpoints.map(({ provider }) => provider) ?? this.#meant(model)
+    const remedies = [...new Set(off.map((provider) => whatSwitchesOn(provider, this.#config)).filter((remedy) => remedy !== undefined))]
+    const known = this.list().map(({ id }) => id)
+    const near = nearest(model, known)
+    const advice = remedies.length > 0 ? `: ${remedies.join(', or ')}.` : near.length > 0 ? `. Nearest: ${near.join(', ')}.` : '. GET /v1/models lists what is.'
+    return new GatewayError('model_not_found', message + advice, { param: 'model' })
+  }
+
+  /** Providers that are off and that this name speaks of. */
+  #meant(model: string): string[] {
+    const prefix = model.split('/', 1)[0]!
+    const byName = model.includes('/') ? [prefix] : BARE_NAMES.filter(({ patterns }) => patterns.some((pattern) => pattern.test(model))).map(({ provider }) => provider)
+    return byName.filter((provider) => !this.#providers.has(provider))
+  }
+}
+
+/** `b/c` and `c` of `a/b/c`. */
+const shortNames = (id: string): string[] => id.split('/').slice(1).map((_, index) => id.split('/').slice(index + 1).join('/'))
+
+const fromConfig = ({ id, name, endpoints, abilities, price, contextLength }: ModelConfig, createdAt: number): Model => ({
+  id, name: name ?? id, ownedBy: endpoints[0]!.provider, createdAt, endpoints, abilities,
+  ...(price === undefined ? {} : { price }), ...(contextLength === undefined ? {} : { contextLength }),
+})
+
+/** The one header that carries a key. */
+export function credentials(auth: Auth, apiKey: string | undefined): Record<string, string> {
+  if (apiKey === undefined || apiKey === '' || auth === 'none') return {}
+  return auth === 'bearer' ? { authorization: `Bearer ${apiKey}` } : { [auth]: apiKey }
+}
