@@ -40,11 +40,14 @@ export type ListedKey = {
 
 type Known = { identity: Identity; expiresAt: number }
 
+/** A header a key may stand in, and the texts of working keys seen there lately. */
+type Place = { header: string; keyOf: (value: string) => string | undefined; recent: Map<string, Known> }
+
 /** Where clients put their key. The Anthropic and Google SDKs send the second and the third. */
-const PLACES = [
-  { header: 'authorization', keyOf: (value: string) => /^bearer +(\S+)$/i.exec(value)?.[1] },
-  { header: 'x-api-key', keyOf: (value: string) => value },
-  { header: 'x-goog-api-key', keyOf: (value: string) => value },
+const PLACES: readonly Omit<Place, 'recent'>[] = [
+  { header: 'authorization', keyOf: (value) => /^bearer +(\S+)$/i.exec(value)?.[1] },
+  { header: 'x-api-key', keyOf: (value) => value },
+  { header: 'x-goog-api-key', keyOf: (value) => value },
 ]
 
 /** All keys, in memory: identifying a client asks no database. Another process's changes arrive through the store's watch. */
@@ -53,7 +56,7 @@ export class Keys {
   readonly #pepper: Buffer
   readonly #now: () => number
   readonly #configured: readonly ConfiguredKey[]
-  readonly #places = PLACES.map((place) => ({ ...place, recent: new Map<string, Known>() }))
+  readonly #places: readonly Place[] = PLACES.map((place) => ({ ...place, recent: new Map<string, Known>() }))
   #known = new Map<string, Known>()
 
   private constructor(store: Store, pepper: Buffer, configured: readonly ConfiguredKey[], now: () => number) {
@@ -75,9 +78,11 @@ export class Keys {
 
   /**
    * Makes the first account with one key of each kind when there is none yet, and gives those texts: they are shown once, now.
-   * `chosen` (SLUICE_KEY) becomes the pay-as-you-go key instead of a random one; later it is added when it is not known yet.
+   * `given` (SLUICE_KEY) becomes the pay-as-you-go key instead of a random one; later it is added when it is not known yet.
    */
-  async start(chosen?: string): Promise<{ kind: KeyKind; text: string }[]> {
+  async start(given?: string): Promise<{ kind: KeyKind; text: string }[]> {
+    // Compose files pass an unset variable on as an empty one.
+    const chosen = given === '' ? undefined : given
     if (chosen !== undefined && !isKeyText(chosen, 'pay-as-you-go')) throw new Error(`SLUICE_KEY must be ${keyTextRule('pay-as-you-go')}`)
     const first = (await this.#store.accounts()).length === 0 ? await this.#firstKeys(chosen) : []
     if (first.length > 0 || chosen === undefined) return first
@@ -145,7 +150,7 @@ export class Keys {
     throw new GatewayError('invalid_api_key', 'A valid API key is required, in the header "Authorization: Bearer KEY", "x-api-key" or "x-goog-api-key".')
   }
 
-  #look(place: (typeof this.#places)[number], value: string): Known | undefined {
+  #look(place: Place, value: string): Known | undefined {
     const text = place.keyOf(value)
     if (text === undefined || text.length > LONGEST_KEY_TEXT) return undefined
     const known = this.#known.get(this.#hash(text).toString('base64'))
