@@ -1,0 +1,97 @@
+import { createHash } from 'node:crypto'
+import { GatewayError } from '../../error.ts'
+import type { GenerationRequest, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
+import type { Loss } from '../protocol.ts'
+import { inputSchema } from './call-schema.ts'
+import { isObject, type Json, TOOL_NAME } from './shapes.ts'
+
+/** Tool names of one request: the client's own, and those that Anthropic's grammar allows. */
+export type ToolNames = {
+  wire(name: string): string
+  original(name: string): { name: string; form: 'function' | 'custom' }
+}
+
+/** Deterministic, so that writing a request and reading its answer agree without sharing state. */
+export function toolNames(request: GenerationRequest | undefined): ToolNames {
+  const tools = (request?.tools ?? []).filter((tool) => tool.type !== 'foreign')
+  const taken = new Set(tools.map(({ name }) => name).filter((name) => TOOL_NAME.test(name)))
+  const wire = new Map<string, string>()
+  const original = new Map<string, { name: string; form: 'function' | 'custom' }>()
+  for (const { name, type } of tools) {
+    const written = taken.has(name) ? name : unusual(name)
+    wire.set(name, written)
+    original.set(written, { name, form: type })
+  }
+  return {
+    wire: (name) => wire.get(name) ?? (TOOL_NAME.test(name) ? name : unusual(name)),
+    original: (name) => original.get(name) ?? { name, form: 'function' },
+  }
+}
+
+/** The readable rest of a name and a hash of all of it, so that two names never become one. */
+const unusual = (name: string): string => `${name.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 48)}_${shortHash(name)}`
+
+export const shortHash = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 12)
+
+// Anthropic refuses more (seen 2026-11).
+const STRICT_MAX = 20
+
+export function writeTools(request: GenerationRequest, names: ToolNames, losses: Loss[]): Json[] {
+  const allowed = request.toolChoice?.type === 'allowed' ? new Set(request.toolChoice.names) : undefined
+  if (allowed !== undefined) losses.push({ field: 'toolChoice', what: 'approximated', why: 'only the allowed tools are sent' })
+  const wanted = request.tools.filter((tool) => allowed === undefined || tool.type === 'foreign' || allowed.has(tool.name))
+  const strict = wanted.filter((tool) => tool.type === 'function' && tool.strict === true).length <= STRICT_MAX
+  if (!strict) losses.push({ field: 'tools.strict', what: 'left out', why: `the provider takes at most ${STRICT_MAX} strict tools` })
+  const tools = wanted.map((tool) => writeTool(tool, names, strict, losses)).filter((tool) => tool !== undefined)
+  if (request.webSearch !== undefined) tools.push(writeWebSearch(request.webSearch, losses))
+  return tools
+}
+
+function writeTool(tool: Tool, names: ToolNames, strict: boolean, losses: Loss[]): Json | undefined {
+  switch (tool.type) {
+    case 'function': return {
+      name: names.wire(tool.name),
+      ...(tool.description === undefined ? {} : { description: tool.description }),
+      input_schema: inputSchema(tool, losses),
+      ...(tool.strict === true && strict ? { strict: true } : {}),
+      ...(tool.cache === undefined ? {} : { cache_control: { type: 'ephemeral', ...tool.cache } }),
+    }
+    case 'custom':
+      if (tool.format !== undefined && !(isObject(tool.format) && tool.format.type === 'text')) losses.push({ field: `tools.${tool.name}.format`, what: 'left out', why: 'the provider knows no grammar for free-text tools' })
+      return {
+        name: names.wire(tool.name),
+        ...(tool.description === undefined ? {} : { description: tool.description }),
+        input_schema: { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] },
+      }
+    case 'foreign':
+      if (tool.protocol === 'messages') return tool.value as Json
+      if (tool.optional !== true) throw new GatewayError('unsupported_parameter', `tools: the provider of this model has no tool of the kind '${tool.kind}'`, { param: 'tools' })
+      losses.push({ field: `tools.${tool.kind}`, what: 'left out', why: 'the provider has no such tool' })
+      return undefined
+  }
+}
+
+/** OpenAI nests the place in `approximate`, Anthropic does not. */
+function writeWebSearch({ contextSize, userLocation }: WebSearch, losses: Loss[]): Json {
+  if (contextSize !== undefined) losses.push({ field: 'webSearch.contextSize', what: 'left out', why: 'the provider decides how much it reads' })
+  const place = isObject(userLocation) ? (isObject(userLocation.approximate) ? userLocation.approximate : userLocation) : undefined
+  return { type: 'web_search_20250305', name: 'web_search', ...(place === undefined ? {} : { user_location: { ...place, type: 'approximate' } }) }
+}
+
+/** `thinking`: a call cannot be forced while the model thinks. */
+export function writeToolChoice(request: GenerationRequest, names: ToolNames, hasTools: boolean, thinking: boolean, losses: Loss[]): Json | undefined {
+  const choice = request.toolChoice
+  const single = request.parallelTools === false
+  if (!hasTools) {
+    if (choice !== undefined && isForced(choice)) losses.push({ field: 'toolChoice', what: 'left out', why: 'there are no tools to choose from' })
+    return undefined
+  }
+  if (choice === undefined && !single) return undefined
+  if (choice?.type === 'none') return { type: 'none' }
+  const forced = choice !== undefined && isForced(choice)
+  if (forced && thinking) losses.push({ field: 'toolChoice', what: 'approximated', why: 'a call cannot be forced while the model thinks; the model decides' })
+  const written = !forced || thinking ? { type: 'auto' } : choice.type === 'tool' ? { type: 'tool', name: names.wire(choice.name) } : { type: 'any' }
+  return single ? { ...written, disable_parallel_tool_use: true } : written
+}
+
+const isForced = (choice: ToolChoice): boolean => choice.type === 'required' || choice.type === 'tool' || (choice.type === 'allowed' && choice.required)

@@ -1,0 +1,40 @@
+import type { Tool } from '../../generation/request.ts'
+import type { Fields } from '../fields.ts'
+
+/** Tools the provider runs for the model's convenience: an answer without them is still an answer to the question. */
+const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/
+
+/** `tools`: those without a type (or `custom`) are the client's own functions, a versioned type names a tool of Anthropic's. */
+export function readTools(fields: Fields, extras: Record<string, unknown>): Tool[] {
+  return (fields.objects('tools') ?? []).map((tool) => {
+    const type = tool.string('type')
+    return type === undefined || type === 'custom' ? readFunction(tool, extras) : foreignTool(type, tool)
+  })
+}
+
+function readFunction(tool: Fields, extras: Record<string, unknown>): Tool {
+  const name = tool.require('name', tool.string('name'), 'the name of the tool')
+  const description = tool.string('description')
+  const parameters = tool.object('input_schema')
+  const strict = tool.boolean('strict')
+  const cache = readCache(tool)
+  for (const [member, value] of Object.entries(tool.rest())) extras[tool.at(member)] = value
+  return {
+    type: 'function', name,
+    ...(description === undefined ? {} : { description }),
+    ...(parameters === undefined ? {} : { parameters: parameters.value }),
+    ...(strict === undefined ? {} : { strict }),
+    ...cache,
+  }
+}
+
+const foreignTool = (kind: string, tool: Fields): Tool =>
+  ({ type: 'foreign', protocol: 'messages', kind, value: tool.value, ...(OPTIONAL.test(kind) ? { optional: true } : {}) })
+
+/** `cache_control` of a block or a tool. */
+export function readCache(fields: Fields): { cache?: { ttl?: '5m' | '1h' } } {
+  const control = fields.object('cache_control')
+  if (control === undefined) return {}
+  const ttl = control.string('ttl')
+  return { cache: ttl === '5m' || ttl === '1h' ? { ttl } : {} }
+}

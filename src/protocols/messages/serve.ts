@@ -1,0 +1,134 @@
+import { GatewayError } from '../../error.ts'
+import type { Effort, GenerationRequest, OutputFormat, Reasoning, ToolChoice } from '../../generation/request.ts'
+import { Fields } from '../fields.ts'
+import type { Wire } from '../protocol.ts'
+import { readConversation } from './serve-conversation.ts'
+import { readTools } from './serve-tools.ts'
+
+/** The body of `POST /v1/messages`. Throws a GatewayError that names the path; ranges that the provider decides are left to it. */
+export const readRequest = (wire: Wire): GenerationRequest => {
+  const fields = start(wire)
+  const maxOutputTokens = fields.require('max_tokens', fields.integer('max_tokens', { min: 1 }), 'the most tokens to generate, a whole number of at least 1')
+  return { ...read(fields, wire), maxOutputTokens }
+}
+
+/** The body of `POST /v1/messages/count_tokens`: the same without a need for `max_tokens`. */
+export const readCountRequest = (wire: Wire): GenerationRequest => {
+  const fields = start(wire)
+  const maxOutputTokens = fields.integer('max_tokens', { min: 1 })
+  return { ...read(fields, wire), ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }) }
+}
+
+/** A thread keeps the conversation on the server: told this exact code, Anthropic's SDK sends whole conversations instead. */
+function start(wire: Wire): Fields {
+  const fields = new Fields(wire.body)
+  if (fields.has('thread')) {
+    throw new GatewayError('invalid_request', 'thread: message threads are not supported; send the whole conversation in messages', {
+      param: 'thread',
+      details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
+    })
+  }
+  return fields
+}
+
+function read(fields: Fields, wire: Wire): GenerationRequest {
+  const extras: Record<string, unknown> = Object.create(null)
+  const model = fields.require('model', fields.string('model'), 'the model to ask, as <provider>/<model>')
+  const stream = fields.boolean('stream') ?? false
+  const { system, turns } = readConversation(fields, wire.text, extras)
+  const tools = readTools(fields, extras)
+  const choice = readToolChoice(fields)
+  const output = readOutput(fields, extras)
+  const reasoning = readThinking(fields, output.effort, extras)
+  const metadata = fields.object('metadata')
+  const user = metadata?.string('user_id')
+  const serviceTier = fields.string('service_tier')
+  const request: GenerationRequest = {
+    model, system, turns, tools, ...choice,
+    sampling: readSampling(fields),
+    ...(reasoning === undefined ? {} : { reasoning }),
+    ...(output.format === undefined ? {} : { outputFormat: output.format }),
+    ...(user === undefined ? {} : { user }),
+    ...(serviceTier === undefined ? {} : { serviceTier }),
+    stream, protocol: 'messages', extras,
+  }
+  if (metadata !== undefined) keep(extras, metadata)
+  // Read by the two callers, one of which requires it.
+  fields.take('max_tokens')
+  keep(extras, fields)
+  return request
+}
+
+/** What nobody took goes to the extras under its path. */
+export function keep(extras: Record<string, unknown>, fields: Fields): void {
+  for (const [name, value] of Object.entries(fields.rest())) extras[fields.at(name)] = value
+}
+
+function readSampling(fields: Fields): GenerationRequest['sampling'] {
+  const temperature = fields.number('temperature')
+  const topP = fields.number('top_p')
+  const topK = fields.integer('top_k')
+  const stop = fields.strings('stop_sequences')
+  return {
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(topP === undefined ? {} : { topP }),
+    ...(topK === undefined ? {} : { topK }),
+    ...(stop === undefined || stop.length === 0 ? {} : { stop }),
+  }
+}
+
+function readToolChoice(fields: Fields): { toolChoice?: ToolChoice; parallelTools?: boolean } {
+  const choice = fields.object('tool_choice')
+  if (choice === undefined) return {}
+  const type = choice.require('type', choice.oneOf('type', ['auto', 'any', 'tool', 'none']), "one of 'auto', 'any', 'tool', 'none'")
+  const single = choice.boolean('disable_parallel_tool_use')
+  const parallel = single === undefined ? {} : { parallelTools: !single }
+  if (type === 'tool') return { toolChoice: { type, name: choice.require('name', choice.string('name'), 'the name of the tool to call') }, ...parallel }
+  return { toolChoice: { type: type === 'any' ? 'required' : type }, ...parallel }
+}
+
+const EFFORTS: readonly string[] = ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'] satisfies Effort[]
+
+/** `output_config`, and the older `output_format` beside it. */
+function readOutput(fields: Fields, extras: Record<string, unknown>): { effort?: Effort; format?: OutputFormat } {
+  const config = fields.object('output_config')
+  const effort = config?.string('effort')
+  const format = readFormat(config?.object('format'), extras) ?? readFormat(fields.object('output_format'), extras)
+  const known = effort !== undefined && EFFORTS.includes(effort)
+  if (effort !== undefined && !known) extras['output_config.effort'] = effort
+  if (config !== undefined) keep(extras, config)
+  return { ...(known ? { effort: effort as Effort } : {}), ...(format === undefined ? {} : { format }) }
+}
+
+function readFormat(format: Fields | undefined, extras: Record<string, unknown>): OutputFormat | undefined {
+  if (format === undefined) return undefined
+  if (format.string('type') !== 'json_schema') {
+    extras[format.path] = format.value
+    return undefined
+  }
+  const schema = format.require('schema', format.object('schema'), 'a JSON Schema').value
+  keep(extras, format)
+  return { type: 'schema', schema }
+}
+
+function readThinking(fields: Fields, effort: Effort | undefined, extras: Record<string, unknown>): Reasoning | undefined {
+  const thinking = fields.object('thinking')
+  const wish = effort === undefined ? {} : { effort }
+  if (thinking === undefined) return effort === undefined ? undefined : wish
+  const type = thinking.require('type', thinking.string('type'), "one of 'enabled', 'disabled', 'adaptive'")
+  const budgetTokens = thinking.integer('budget_tokens', { min: 0 })
+  const display = thinking.string('display')
+  const visible = display === undefined ? {} : { visible: display !== 'omitted' }
+  keep(extras, thinking)
+  switch (type) {
+    case 'enabled': return { ...wish, ...(budgetTokens === undefined ? { adaptive: true } : { budgetTokens }), ...visible }
+    case 'adaptive': return { ...wish, adaptive: true, ...visible }
+    case 'disabled':
+      // How much effort goes into the answer itself has no word elsewhere once thinking is off.
+      if (effort !== undefined) extras['output_config.effort'] = effort
+      return { effort: 'none' }
+    default:
+      extras.thinking = thinking.value
+      return effort === undefined ? undefined : wish
+  }
+}
