@@ -1,0 +1,77 @@
+// Plain Node: this runs before anything is installed.
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+export const root = dirname(dirname(fileURLToPath(import.meta.url)))
+
+/** Installs what is missing or out of date, telling on stderr; `tests` asks for what only tests need as well. Ends the process when it cannot. */
+export function installMissing({ tests = false } = {}) {
+  const reason = missing(tests)
+  if (reason === undefined) return
+  console.error(`sluice: installing (${reason})`)
+  // Both are named because a user's npm settings may leave them out, and Bun comes as an optional package.
+  const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--include=optional', ...(tests ? ['--include=dev'] : [])]
+  const { status, error } = npm(args)
+  if (error !== undefined) fail(`npm could not be started (${error.message}); install it, or run npm ${args.join(' ')} in ${root} yourself`)
+  if (status !== 0) fail(`npm ${args.join(' ')} failed in ${root}; what npm said is above`)
+}
+
+/** Bun's own executable in its platform package: node_modules/.bin/bun works only where install scripts were allowed to run. */
+export function findBun() {
+  const found = platformPackages().map(executable).find((file) => existsSync(file))
+  if (found === undefined) fail(`there is no Bun for ${process.platform} ${process.arch} in node_modules; it comes for ${known().join(', ')}`)
+  return found
+}
+
+export function fail(message) {
+  console.error(`sluice: ${message}`)
+  process.exit(1)
+}
+
+/** Why an installation is needed, or undefined. */
+function missing(tests) {
+  const lockFile = join(root, 'package-lock.json')
+  const installedFile = join(root, 'node_modules', '.package-lock.json')
+  if (!existsSync(installedFile)) return 'nothing is installed yet'
+  // No package for this platform at all is findBun's message, not a reason to install for ever.
+  const packages = platformPackages().filter((name) => known().includes(name))
+  if (packages.length > 0 && !packages.some((name) => existsSync(executable(name)))) return 'Bun is missing'
+  if (!tests && statSync(installedFile).mtimeMs >= statSync(lockFile).mtimeMs) return undefined
+  // A checkout may touch the file without changing it: only contents decide.
+  const [wanted, installed] = [lockFile, installedFile].map((file) => JSON.parse(readFileSync(file, 'utf8')).packages)
+  for (const [path, entry] of Object.entries(wanted)) {
+    const needed = path.startsWith('node_modules/') && !entry.optional && !entry.devOptional && !entry.link && (tests || !entry.dev)
+    if (needed && installed[path]?.version !== entry.version) return `${path.slice('node_modules/'.length)} ${entry.version} is missing`
+  }
+  // Bun's platform packages are optional ones: the one at hand must be of the wanted version.
+  const stale = packages.find((name) => existsSync(executable(name)) && versionOf(name) !== wanted[`node_modules/${name}`]?.version)
+  return stale === undefined ? undefined : `${stale} is out of date`
+}
+
+const versionOf = (name) => JSON.parse(readFileSync(join(root, 'node_modules', name, 'package.json'), 'utf8')).version
+
+const executable = (name) => join(root, 'node_modules', name, 'bin', process.platform === 'win32' ? 'bun.exe' : 'bun')
+
+/** The packages that may fit this machine, best first. This version of Bun needs no separate build for processors without AVX2. */
+function platformPackages() {
+  const system = process.platform === 'win32' ? 'windows' : process.platform === 'android' ? 'linux' : process.platform
+  const name = `@oven/bun-${system}-${{ x64: 'x64', arm64: 'aarch64' }[process.arch] ?? process.arch}`
+  if (process.platform === 'android') return [`${name}-android`]
+  return process.platform === 'linux' && isMusl() ? [`${name}-musl`] : [name]
+}
+
+const isMusl = () => existsSync('/etc/alpine-release') || ['x86_64', 'aarch64'].some((machine) => existsSync(`/lib/ld-musl-${machine}.so.1`) && !existsSync(`/lib64/ld-linux-x86-64.so.2`) && !existsSync('/lib/ld-linux-aarch64.so.1'))
+
+/** Bun's platform packages as the lock file knows them. */
+const known = () => Object.keys(JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')).packages['node_modules/bun']?.optionalDependencies ?? {})
+
+function npm(args) {
+  // Under npm itself, that very npm; its path is not npm's where another package manager started us.
+  const self = process.env.npm_execpath
+  const own = self !== undefined && /npm-cli\.c?js$/.test(self)
+  const [command, first] = own ? [process.execPath, [self]] : ['npm', []]
+  // npm's words go to stderr: stdout belongs to the server's own lines.
+  return spawnSync(command, [...first, ...args], { cwd: root, stdio: ['ignore', 2, 2], shell: !own && process.platform === 'win32' })
+}

@@ -1,0 +1,37 @@
+#!/usr/bin/env node
+// Starts Sluice under its own Bun, after installing what is missing. `run FILE` runs another script of the project the same way.
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { findBun, installMissing, root } from './install.mjs'
+
+/** How often the launcher looks whether npm is still there. */
+const PARENT_EVERY_MS = 500
+
+const args = process.argv.slice(2)
+const script = args[0] === 'run' && args.length > 1 ? args.slice(1) : [join(root, 'src', 'main.ts'), ...args]
+
+installMissing()
+const bun = findBun()
+// By default Bun lets only 256 outgoing requests run at once; this is the most it takes.
+const env = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336', ...process.env }
+// The channel tells the server when this process is gone, even by SIGKILL: it then stops as on SIGTERM.
+const child = spawn(bun, ['--no-install', ...script], { env, stdio: ['inherit', 'inherit', 'inherit', 'ipc'] })
+
+child.on('error', (error) => {
+  console.error(`sluice: ${bun} could not be started: ${error.message}`)
+  process.exit(1)
+})
+child.on('exit', (code, signal) => {
+  if (signal === 'SIGILL') console.error('sluice: Bun ended with an illegal instruction: it does not know this processor')
+  if (signal === null) process.exit(code ?? 1)
+  for (const name of ['SIGINT', 'SIGTERM']) process.removeAllListeners(name)
+  process.kill(process.pid, signal)
+})
+
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal))
+
+// npm hands SIGTERM to the shell between us, and some shells die of it without a word to us.
+if (process.env.npm_lifecycle_event !== undefined) {
+  const parent = process.ppid
+  setInterval(() => process.ppid !== parent && child.kill('SIGTERM'), PARENT_EVERY_MS).unref()
+}
