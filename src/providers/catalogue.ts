@@ -5,7 +5,7 @@ import type { ProtocolName } from '../generation/request.ts'
 import { nearest } from '../nearest.ts'
 import type { Abilities, Quirks, Target } from '../protocols/protocol.ts'
 import { builtInProvider, configuredProvider, whatSwitchesOn } from './switched-on.ts'
-import { familyAbilities, glob, MODEL_ROWS, PROVIDER_ROWS } from './rows.ts'
+import { familyAbilities, globs, MODEL_ROWS, PROVIDER_ROWS } from './rows.ts'
 
 /** A provider that is switched on. */
 export type Provider = {
@@ -54,7 +54,7 @@ export type Model = {
   contextLength?: number
 }
 
-const BARE_NAMES = PROVIDER_ROWS.map((row) => ({ provider: row.id, patterns: row.bareNames.map(glob) }))
+const BARE_NAMES = PROVIDER_ROWS.map((row) => ({ provider: row.id, pattern: globs(row.bareNames) }))
 
 /** Who can be asked for what: the built-in catalogue, the file and what was found on this machine, joined. */
 export class Catalogue {
@@ -97,9 +97,22 @@ export class Catalogue {
     return endpoints
   }
 
-  /** Models that can be reached now. */
+  /** Models that can be reached now, with what is known of their first endpoint that is on. */
   list(): Model[] {
+    return this.#reachable().map((model) => {
+      const { provider, model: name } = model.endpoints.find((endpoint) => this.#providers.has(endpoint.provider))!
+      return { ...model, abilities: { ...familyAbilities(provider, name), ...model.abilities } }
+    })
+  }
+
+  #reachable(): Model[] {
     return [...this.#models.values()].filter((model) => model.endpoints.some(({ provider }) => this.#providers.has(provider)))
+  }
+
+  /** Whether the file says where this provider is, or switches it off: then nothing found at run time takes its place. */
+  setUp(provider: string): boolean {
+    const own = this.#config.providers.get(provider)
+    return own !== undefined && (!own.enabled || own.baseUrl !== undefined)
   }
 
   /** Providers that are switched on. */
@@ -137,8 +150,8 @@ export class Catalogue {
 
   /** A name without a prefix: by the providers' own name patterns, then as the second half of exactly one reachable model. */
   #bare(model: string): { endpoints: ModelEndpoint[]; abilities: Abilities } | undefined {
-    for (const { provider, patterns } of BARE_NAMES) {
-      if (!this.#providers.has(provider) || !patterns.some((pattern) => pattern.test(model))) continue
+    for (const { provider, pattern } of BARE_NAMES) {
+      if (!this.#providers.has(provider) || !pattern.test(model)) continue
       const id = `${provider}/${model}`
       const found = this.#models.get(id) ?? this.#unlisted(id)
       if (found !== undefined) return found
@@ -162,7 +175,7 @@ export class Catalogue {
     const message = `The model ${model} is not available`
     const off = found?.endpoints.map(({ provider }) => provider) ?? this.#meant(model)
     const remedies = [...new Set(off.map((provider) => whatSwitchesOn(provider, this.#config)).filter((remedy) => remedy !== undefined))]
-    const known = this.list().map(({ id }) => id)
+    const known = this.#reachable().map(({ id }) => id)
     const near = nearest(model, known)
     const advice = remedies.length > 0 ? `: ${remedies.join(', or ')}.` : near.length > 0 ? `. Nearest: ${near.join(', ')}.` : '. GET /v1/models lists what is.'
     return new GatewayError('model_not_found', message + advice, { param: 'model' })
@@ -171,7 +184,7 @@ export class Catalogue {
   /** Providers that are off and that this name speaks of. */
   #meant(model: string): string[] {
     const prefix = model.split('/', 1)[0]!
-    const byName = model.includes('/') ? [prefix] : BARE_NAMES.filter(({ patterns }) => patterns.some((pattern) => pattern.test(model))).map(({ provider }) => provider)
+    const byName = model.includes('/') ? [prefix] : BARE_NAMES.filter(({ pattern }) => pattern.test(model)).map(({ provider }) => provider)
     return byName.filter((provider) => !this.#providers.has(provider))
   }
 }

@@ -21,6 +21,8 @@ export type ProviderRow = {
   inProcess?: 'sandbox'
   /** false: only listed models. */
   unlisted?: boolean
+  /** Found on this machine: at this port or where the variable says, listing its models at this path. */
+  local?: { hostVariable: string; port: number; modelsPath: string }
   /** What switches it on, where it is not a variable. */
   hint?: string
   /** A difference from the protocol's document, with its reason and the month it was last seen. */
@@ -46,17 +48,18 @@ export type FamilyRow = { match: string[]; abilities: Abilities; why?: string }
 
 export const PROVIDER_ROWS = providersFile.providers as ProviderRow[]
 export const MODEL_ROWS = modelsFile.models as ModelRow[]
-const FAMILIES = (modelsFile.families as FamilyRow[]).map(({ match, abilities }) => ({ match: match.map(glob), abilities }))
+const FAMILIES = (modelsFile.families as FamilyRow[]).map(({ match, abilities }) => ({ match: globs(match), abilities }))
 
-/** `*` stands for any text, slashes included; everything else for itself, upper or lower case. */
-export function glob(pattern: string): RegExp {
-  return new RegExp(`^${pattern.split('*').map((piece) => piece.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('.*')}$`, 'i')
+/** One expression for several patterns: `*` stands for any text, slashes included; everything else for itself, upper or lower case. */
+export function globs(patterns: string[]): RegExp {
+  const escaped = patterns.map((pattern) => pattern.split('*').map((piece) => piece.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('.*'))
+  return new RegExp(escaped.length === 0 ? '^(?!)' : `^(?:${escaped.join('|')})$`, 'i')
 }
 
 /** What is known of a provider's model by the families its name belongs to. */
 export function familyAbilities(provider: string, model: string): Abilities {
   const name = `${provider}/${model}`
-  return FAMILIES.filter(({ match }) => match.some((pattern) => pattern.test(name))).reduce<Abilities>((sum, { abilities }) => ({ ...sum, ...abilities }), {})
+  return FAMILIES.filter(({ match }) => match.test(name)).reduce<Abilities>((sum, { abilities }) => ({ ...sum, ...abilities }), {})
 }
 
 /** The quirks of a row without their reasons. */

@@ -12,7 +12,7 @@ export function configuredProvider(own: ProviderConfig, config: Config): Provide
   const listed = [...config.models.values()].some(({ endpoints }) => endpoints.some(({ provider }) => provider === own.id))
   return {
     id: own.id, name: own.name ?? own.id, headers: own.headers, quirks: own.quirks, unlisted: own.unlisted ?? !listed, foundBy: 'sluice.yaml',
-    speaks: [{ protocol: own.protocol, baseUrl: bare(own.baseUrl), auth: own.auth ?? AUTH_OF[own.protocol] }],
+    speaks: [{ protocol: own.protocol, baseUrl: bareUrl(own.baseUrl), auth: own.auth ?? AUTH_OF[own.protocol] }],
     ...(own.apiKey === undefined ? {} : { apiKey: own.apiKey }),
   }
 }
@@ -46,14 +46,14 @@ function whatFound(row: ProviderRow, own: ProviderConfig | undefined, config: Co
 
 /** The file's base URL, the variable's, or the catalogue's, without a slash at the end. */
 function baseUrlOf(row: ProviderRow, own: ProviderConfig | undefined, config: Config): string | undefined {
-  if (own?.baseUrl !== undefined) return bare(own.baseUrl)
+  if (own?.baseUrl !== undefined) return bareUrl(own.baseUrl)
   const { name, append = '' } = row.baseUrlVariable ?? { name: '' }
   const set = variable(config, [name])
   if (set === undefined) return row.baseUrl
   const wrong = wrongBaseUrl(set.value)
   if (wrong !== undefined) throw new ConfigError([`${name}: ${wrong}`])
   if (isOurs(new URL(set.value), config)) throw new ConfigError([`${name}: points at Sluice itself: unset it where Sluice is started, or set providers.${row.id}.baseUrl`])
-  const url = bare(set.value)
+  const url = bareUrl(set.value)
   return url.endsWith(append) ? url : url + append
 }
 
@@ -61,7 +61,8 @@ function baseUrlOf(row: ProviderRow, own: ProviderConfig | undefined, config: Co
 const isOurs = (url: URL, { listen }: Config): boolean =>
   listen.port !== 0 && Number(url.port) === listen.port && ['localhost', '127.0.0.1', '[::1]', listen.host].includes(url.hostname)
 
-const bare = (url: string): string => url.replace(/\/+$/, '')
+/** A base URL without slashes at its end. */
+export const bareUrl = (url: string): string => url.replace(/\/+$/, '')
 
 function variable(config: Config, names: string[]): { name: string; value: string } | undefined {
   for (const name of names) {
