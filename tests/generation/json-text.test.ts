@@ -1,0 +1,65 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { checkJson, members, splice } from '../../src/generation/json-text.ts'
+
+/** Prints JSON the way providers do: with spaces and line breaks where the grammar allows them. */
+const spaced = (value: unknown, space: string): string => JSON.stringify(value, null, space)
+
+const objects = fc.dictionary(fc.string(), fc.jsonValue())
+const spaces = fc.constantFrom('', ' ', '  ', '\t')
+
+describe('members', () => {
+  test('finds every member of any object with its value', () => {
+    fc.assert(fc.property(objects, spaces, (object, space) => {
+      const text = spaced(object, space)
+      const found = members(text)
+      expect(found.map(({ key }) => key)).toEqual(Object.keys(object))
+      for (const { key, start, end } of found) expect(JSON.parse(text.slice(start, end))).toEqual(JSON.parse(JSON.stringify(object[key])))
+    }))
+  })
+
+  test('finds the members of an object inside another', () => {
+    const text = '{"a": [1, {"b": "}"}], "response" : {"id": "x\\"}", "n": 1}}'
+    const { start } = members(text)[1]!
+    expect(members(text, start).map(({ key, start, end }) => [key, text.slice(start, end)])).toEqual([['id', '"x\\"}"'], ['n', '1']])
+  })
+})
+
+describe('splice', () => {
+  test('equals parse, change and print for any object and any changes', () => {
+    const changes = fc.dictionary(fc.constantFrom('a', 'b', 'model', 'new'), fc.option(fc.jsonValue(), { nil: undefined }))
+    const withKnown = fc.tuple(objects, fc.record({ a: fc.jsonValue(), b: fc.jsonValue(), model: fc.string() }, { requiredKeys: [] })).map(([x, y]) => ({ ...x, ...y }))
+    fc.assert(fc.property(withKnown, changes, spaces, (object, change, space) => {
+      const expected: Record<string, unknown> = JSON.parse(JSON.stringify(object))
+      for (const [key, value] of Object.entries(change)) {
+        if (value === undefined) delete expected[key]
+        else expected[key] = JSON.parse(JSON.stringify(value))
+      }
+      const texts = Object.fromEntries(Object.entries(change).map(([key, value]) => [key, value === undefined ? undefined : JSON.stringify(value)]))
+      expect(JSON.parse(splice(spaced(object, space), texts))).toEqual(expected)
+    }), { numRuns: 500 })
+  })
+
+  test('leaves every other byte as it was', () => {
+    expect(splice('{ "seed": 9007199254740993, "model" : "a", "x":1.0 }', { model: '"b"' })).toBe('{ "seed": 9007199254740993, "model" : "b", "x":1.0 }')
+  })
+})
+
+describe('checkJson', () => {
+  test('accepts what is fine', () => {
+    fc.assert(fc.property(objects, (object) => expect(checkJson(JSON.stringify(object))).toBeUndefined()))
+  })
+
+  test('refuses nesting that would exhaust a stack, in time', () => {
+    expect(checkJson('['.repeat(64) + ']'.repeat(64))).toBeUndefined()
+    expect(checkJson('['.repeat(65) + ']'.repeat(65))).toContain('64 levels')
+    expect(checkJson('{"a":'.repeat(1_000_000))).toContain('64 levels')
+    expect(checkJson(`{"text":"${'['.repeat(100)}"}`)).toBeUndefined()
+  })
+
+  test('refuses a name given twice, also in another spelling', () => {
+    expect(checkJson('{"model":"a","n":1,"model":"b"}')).toContain("'model'")
+    expect(checkJson('{"model":"a","mod\\u0065l":"b"}')).toContain("'model'")
+    expect(checkJson('{"a":{"x":1},"b":{"x":1}}')).toBeUndefined()
+  })
+})

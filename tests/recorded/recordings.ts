@@ -1,0 +1,47 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ProtocolName } from '../../src/generation/request.ts'
+
+/** Real providers' exchanges. They are licensed by their sources and live beside the project, not in it: tests skip where they are absent. */
+const folder = join(import.meta.dir, '../../../shared/recordings')
+
+export const haveRecordings = existsSync(join(folder, 'INDEX.jsonl'))
+
+export type Recording = {
+  id: string
+  protocol: ProtocolName
+  stream: boolean
+  status: number
+  kinds: string[]
+  contentType: string
+  headers: Record<string, string>
+  request(): Record<string, unknown> | undefined
+  response(): Uint8Array<ArrayBuffer>
+}
+
+const PROTOCOLS: Record<string, ProtocolName> = {
+  'openai-chat': 'chat.completions', 'openai-responses': 'responses', 'anthropic-messages': 'messages', 'google-generate-content': 'generateContent',
+}
+
+type Row = { id: string; protocol: string; stream: boolean; status: number; kinds: string[]; files: { request?: string; response: string }; responseHeaders: Record<string, string> }
+
+export function recordings(): Recording[] {
+  if (!haveRecordings) return []
+  const rows = readFileSync(join(folder, 'INDEX.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Row)
+  return rows.flatMap((row) => {
+    const protocol = PROTOCOLS[row.protocol]
+    if (protocol === undefined) return []
+    const isStream = row.files.response.endsWith('.sse')
+    return [{
+      id: row.id, protocol, status: row.status, kinds: row.kinds, headers: row.responseHeaders,
+      stream: isStream,
+      contentType: isStream ? 'text/event-stream' : 'application/json',
+      request: () => {
+        const file = row.files.request
+        if (file === undefined || !file.endsWith('.json')) return undefined
+        return JSON.parse(readFileSync(join(folder, file), 'utf8')) as Record<string, unknown>
+      },
+      response: () => new Uint8Array(readFileSync(join(folder, row.files.response))),
+    }]
+  })
+}
