@@ -1,0 +1,213 @@
+import { createHash } from 'node:crypto'
+import { GatewayError } from '../../error.ts'
+import type { GenerationRequest, MediaPart, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
+import { belongsTo } from '../../generation/signature.ts'
+import type { Loss, Target } from '../protocol.ts'
+import type { Json } from './shapes.ts'
+
+/** Collects what could not be carried, each thing once. */
+export class Losses {
+  readonly list: Loss[] = []
+
+  add(field: string, what: Loss['what'], why: string): void {
+    if (!this.list.some((loss) => loss.field === field && loss.why === why)) this.list.push({ field, what, why })
+  }
+}
+
+const CALL_ID_MAX = 64
+
+/** `call_id` has at most 64 characters; a longer one is hashed, so that both ends of a pair change alike. */
+export const callId = (id: string): string =>
+  id !== '' && id.length <= CALL_ID_MAX ? id : `call_${createHash('sha256').update(id).digest('hex').slice(0, 40)}`
+
+/** Turns -> `input` items. Items carry no ids: a provider that stored nothing of ours looks them up in vain. */
+export class InputWriter {
+  readonly items: Json[] = []
+  readonly #target: Target
+  readonly #losses: Losses
+  readonly #calls = new Map<string, ToolCallPart>()
+  readonly #answered: Set<string>
+
+  constructor(request: GenerationRequest, target: Target, losses: Losses) {
+    this.#target = target
+    this.#losses = losses
+    this.#answered = new Set(request.turns.flatMap((turn) => turn.parts).flatMap((part) => part.type === 'tool-result' ? [part.callId] : []))
+  }
+
+  /** Leading system text that is more than one plain string. */
+  system(parts: Part[]): void {
+    this.#message('system', parts)
+  }
+
+  turn(turn: Turn): void {
+    if (turn.name !== undefined) this.#losses.add('name', 'left out', 'the provider has no names of speakers')
+    if (turn.role === 'assistant') this.#assistant(turn.parts)
+    else if (turn.role === 'tool') for (const part of turn.parts) this.#result(part)
+    else this.#message(turn.role, turn.parts)
+  }
+
+  /** One message for neighbouring content; what is an item of its own stands between. */
+  #message(role: string, parts: Part[]): void {
+    let content: Json[] = []
+    const flush = (): void => {
+      if (content.length > 0) this.items.push({ type: 'message', role, content })
+      content = []
+    }
+    for (const part of parts) {
+      if (part.type === 'foreign') {
+        flush()
+        this.#foreign(part)
+      } else if (part.type === 'tool-result') {
+        flush()
+        this.#result(part)
+      } else {
+        const written = this.#inputPart(part)
+        if (written !== undefined) content.push(written)
+      }
+    }
+    flush()
+  }
+
+  #inputPart(part: Part): Json | undefined {
+    if ('cache' in part && part.cache !== undefined) this.#losses.add('cache', 'left out', 'the provider caches prefixes by itself')
+    switch (part.type) {
+      case 'text':
+      case 'refusal': return { type: 'input_text', text: part.text }
+      case 'image':
+      case 'file':
+      case 'audio':
+      case 'video': return writeMedia(part, this.#losses)
+      default:
+        this.#losses.add(part.type, 'left out', 'stands in a turn where the provider does not take it')
+        return undefined
+    }
+  }
+
+  #assistant(parts: Part[]): void {
+    let content: Json[] = []
+    let thoughts: Json[] = []
+    const unanswered: ToolCallPart[] = []
+    // A reasoning item is refused without the item that it led to.
+    const push = (item: Json): void => { this.items.push(...thoughts, item); thoughts = [] }
+    const flush = (): void => {
+      if (content.length > 0) push({ type: 'message', role: 'assistant', content })
+      content = []
+    }
+    for (const part of parts) {
+      if (part.type === 'text' || part.type === 'refusal') {
+        if (part.text !== '') content.push(part.type === 'text' ? { type: 'output_text', text: part.text } : { type: 'refusal', refusal: part.text })
+        continue
+      }
+      flush()
+      if (part.type === 'reasoning') thoughts.push(...this.#thought(part))
+      else if (part.type === 'tool-call') {
+        push(this.#call(part))
+        if (!this.#answered.has(part.id)) unanswered.push(part)
+      } else if (part.type === 'foreign') this.#foreign(part, push)
+      else this.#shown(part)
+    }
+    flush()
+    if (thoughts.length > 0) this.#losses.add('reasoning', 'left out', 'nothing follows it, and the provider refuses reasoning by itself')
+    for (const call of unanswered) this.#unanswered(call)
+  }
+
+  #thought(part: ReasoningPart): Json[] {
+    const { signature } = part
+    if (signature === undefined || !belongsTo(signature, this.#target, false)) {
+      this.#losses.add('reasoning', 'left out', 'another model made it')
+      return []
+    }
+    const raw = part.form === 'raw'
+    return [{
+      type: 'reasoning',
+      summary: part.text === '' || raw ? [] : [{ type: 'summary_text', text: part.text }],
+      ...(raw && part.text !== '' ? { content: [{ type: 'reasoning_text', text: part.text }] } : {}),
+      encrypted_content: signature.data,
+    }]
+  }
+
+  #call(part: ToolCallPart): Json {
+    this.#calls.set(part.id, part)
+    if (part.signature !== undefined) this.#losses.add('signature', 'left out', 'another model made it')
+    const call_id = callId(part.id)
+    return part.form === 'custom'
+      ? { type: 'custom_tool_call', call_id, name: part.name, input: part.arguments }
+      : { type: 'function_call', call_id, name: part.name, arguments: part.arguments === '' ? '{}' : part.arguments }
+  }
+
+  /** The provider refuses a call without an output. */
+  #unanswered(call: ToolCallPart): void {
+    this.#losses.add('tool-result', 'approximated', 'a call had no result, which the provider refuses; it is told that none was recorded')
+    this.items.push({ type: call.form === 'custom' ? 'custom_tool_call_output' : 'function_call_output', call_id: callId(call.id), output: 'No result of this call was recorded.' })
+  }
+
+  /** An image that the model made: the provider takes images from a user only. */
+  #shown(part: Part): void {
+    this.#losses.add(part.type, 'approximated', 'shown as a message of the user: the provider takes it from nobody else')
+    this.#message('user', [part])
+  }
+
+  #result(part: Part): void {
+    if (part.type !== 'tool-result') return this.#message('user', [part])
+    const call = this.#calls.get(part.callId)
+    if (part.isError === true) this.#losses.add('isError', 'left out', 'the provider has no mark for a failed tool')
+    if (call === undefined) {
+      this.#losses.add('tool-result', 'approximated', 'shown as a message of the user: the call it answers is not in the conversation')
+      return this.#message('user', part.content)
+    }
+    this.items.push({ type: call.form === 'custom' ? 'custom_tool_call_output' : 'function_call_output', call_id: callId(part.callId), output: this.#output(part) })
+  }
+
+  #output({ content }: ToolResultPart): string | Json[] {
+    const [only] = content
+    if (only === undefined) return ''
+    if (content.length === 1 && only.type === 'text' && only.cache === undefined) return only.text
+    return content.flatMap((part): Json[] => {
+      if (part.type !== 'foreign') return [this.#inputPart(part)].filter((written) => written !== undefined)
+      if (part.protocol === 'responses') return [part.value as Json]
+      this.#losses.add(part.kind, 'left out', 'only its own protocol understands it')
+      return []
+    })
+  }
+
+  #foreign(part: Part & { type: 'foreign' }, push: (item: Json) => void = (item) => void this.items.push(item)): void {
+    if (part.protocol === 'responses') push(part.value as Json)
+    else this.#losses.add(part.kind, 'left out', 'only its own protocol understands it')
+  }
+}
+
+function writeMedia(part: MediaPart, losses: Losses): Json {
+  const { source } = part
+  if (source.type === 'text') return { type: 'input_text', text: source.text }
+  if (part.type === 'audio' && source.type === 'data') return { type: 'input_audio', input_audio: { data: source.data, format: audioFormat(source.mediaType) } }
+  if (part.type === 'audio' || part.type === 'video')
+    throw new GatewayError('unsupported_parameter', `${part.type} input cannot be sent to this model's provider`, { param: part.type })
+  return part.type === 'image' ? { type: 'input_image', ...writeDetail(part.detail, losses), ...imageSource(source) } : { type: 'input_file', ...fileSource(part, source) }
+}
+
+const audioFormat = (mediaType: string): string => {
+  const subtype = mediaType.replace(/^audio\/(x-)?/, '')
+  return subtype === 'mpeg' ? 'mp3' : subtype === 'wave' ? 'wav' : subtype
+}
+
+const DETAILS = new Set(['low', 'high', 'auto', 'original'])
+
+function writeDetail(detail: string | undefined, losses: Losses): Json {
+  if (detail === undefined) return {}
+  if (DETAILS.has(detail)) return { detail }
+  losses.add('detail', 'approximated', `the provider knows no detail '${detail}'`)
+  return { detail: detail === 'medium' ? 'auto' : 'high' }
+}
+
+type Source = Exclude<MediaPart['source'], { type: 'text' }>
+
+const imageSource = (source: Source): Json =>
+  source.type === 'file' ? { file_id: source.id } : { image_url: source.type === 'url' ? source.url : `data:${source.mediaType};base64,${source.data}` }
+
+function fileSource(part: MediaPart, source: Source): Json {
+  if (source.type === 'file') return { file_id: source.id }
+  if (source.type === 'url') return { file_url: source.url }
+  // The provider refuses file data without a name, and reads the kind of file off it.
+  const filename = part.filename ?? `file.${source.mediaType === 'text/plain' ? 'txt' : source.mediaType.split(/[/.+]/).at(-1)}`
+  return { filename, file_data: `data:${source.mediaType};base64,${source.data}` }
+}

@@ -1,0 +1,201 @@
+import { PartLine, Slot } from './call-parts.ts'
+import { arrayOf, isObject, objectsOf, readAnnotation, readLogprobs, textOf, type Json } from './shapes.ts'
+
+/**
+ * One output item of a provider while it is streamed. Deltas, `.done` frames and the finished item say the same thing up to three
+ * times, and each dialect leaves some of them out: every telling adds only what was not heard before.
+ */
+export interface OutputItem {
+  readonly type: string
+  /** The finished item: adds what is missing and closes its parts. */
+  done(wire: Json): void
+}
+
+/** Adds what `whole` says beyond what was heard. A telling that contradicts what already went out is not believed. */
+const complete = (slot: Slot, whole: string): void => {
+  if (whole.length > slot.text.length && whole.startsWith(slot.text)) slot.text = whole
+}
+
+/** A message: one part for each of its content parts. */
+export class MessageItem implements OutputItem {
+  readonly type = 'message'
+  readonly #line: PartLine
+  readonly #contents = new Map<number, { slot: Slot; scored: boolean }>()
+  /** Whether the model refused in it. */
+  refused = false
+
+  constructor(line: PartLine) {
+    this.#line = line
+  }
+
+  #content(index: number, type: 'text' | 'refusal'): { slot: Slot; scored: boolean } {
+    const known = this.#contents.get(index)
+    if (known !== undefined) return known
+    if (type === 'refusal') this.refused = true
+    // The parts of a message come one after the other.
+    for (const earlier of this.#contents.values()) earlier.slot.closed = true
+    const content = { slot: this.#line.join(new Slot({ type })), scored: false }
+    this.#contents.set(index, content)
+    return content
+  }
+
+  grow(index: number, type: 'text' | 'refusal', delta: string, logprobs: unknown): void {
+    const content = this.#content(index, type)
+    if (content.slot.closed) return
+    content.slot.text += delta
+    const read = readLogprobs(logprobs)
+    if (read === undefined) return
+    content.scored = true
+    content.slot.logprobs.push(...read)
+  }
+
+  cite(index: number, annotation: Json): void {
+    const { slot } = this.#content(index, 'text')
+    if (!slot.closed) slot.citations.push(readAnnotation(annotation))
+  }
+
+  /** A finished content part, or what a `.done` frame says of one. */
+  complete(index: number, part: Json): void {
+    const type = part.type === 'refusal' || typeof part.refusal === 'string' && part.refusal !== '' ? 'refusal' : 'text'
+    const { slot, scored } = this.#content(index, type)
+    if (slot.closed) return
+    complete(slot, textOf(type === 'refusal' ? part.refusal : part.text))
+    if (!scored) slot.logprobs.push(...readLogprobs(part.logprobs) ?? [])
+    slot.citations.push(...objectsOf(part.annotations).slice(slot.citations.length).map(readAnnotation))
+  }
+
+  done(wire: Json): void {
+    for (const [index, part] of arrayOf(wire.content).entries()) {
+      if (!isObject(part)) continue
+      if (part.type === 'output_text' || part.type === 'refusal' || typeof part.text === 'string') this.complete(index, part)
+      else if (!this.#contents.has(index)) this.#foreign(index, part)
+    }
+    for (const { slot } of this.#contents.values()) slot.closed = true
+  }
+
+  #foreign(index: number, part: Json): void {
+    const slot = this.#line.join(new Slot({ type: 'foreign', protocol: 'responses', kind: textOf(part.type), value: part }))
+    this.#contents.set(index, { slot, scored: false })
+  }
+}
+
+/** A reasoning item: one part; two in the rare case that a provider shows both a summary and the thoughts themselves. */
+export class ReasoningItem implements OutputItem {
+  readonly type = 'reasoning'
+  readonly #line: PartLine
+  readonly #id: string | undefined
+  readonly #first: Slot
+  readonly #slots = new Map<'summary' | 'raw', Slot>()
+  #at = new Map<'summary' | 'raw', number>()
+
+  constructor(line: PartLine, wire: Json) {
+    this.#line = line
+    this.#id = typeof wire.id === 'string' ? wire.id : undefined
+    this.#first = line.join(new Slot())
+  }
+
+  #slot(form: 'summary' | 'raw'): Slot {
+    const known = this.#slots.get(form)
+    if (known !== undefined) return known
+    const slot = this.#slots.size === 0 ? this.#first : this.#line.join(new Slot())
+    slot.head = { type: 'reasoning', form, ...this.#named() }
+    this.#slots.set(form, slot)
+    return slot
+  }
+
+  #named(): { id?: string } {
+    return this.#id === undefined ? {} : { id: this.#id }
+  }
+
+  /** Parts of a summary are paragraphs. */
+  grow(form: 'summary' | 'raw', index: number, delta: string): void {
+    if (delta === '') return
+    const slot = this.#slot(form)
+    if (slot.closed) return
+    if (slot.text !== '' && (this.#at.get(form) ?? index) !== index) slot.text += '\n\n'
+    this.#at.set(form, index)
+    slot.text += delta
+  }
+
+  /** What a `.done` frame says of one paragraph: news only if nothing was heard of it. */
+  complete(form: 'summary' | 'raw', index: number, text: string): void {
+    if (!this.#slots.has(form) || this.#at.get(form) !== index) this.grow(form, index, text)
+  }
+
+  done(wire: Json): void {
+    for (const [form, name] of [['summary', 'summary'], ['raw', 'content']] as const) {
+      const whole = objectsOf(wire[name]).map((part) => textOf(part.text)).filter((text) => text !== '').join('\n\n')
+      if (whole !== '') complete(this.#slot(form), whole)
+    }
+    const signature = typeof wire.encrypted_content === 'string' && wire.encrypted_content !== '' ? wire.encrypted_content : undefined
+    if (this.#slots.size === 0 && signature !== undefined) this.#first.head = { type: 'reasoning', redacted: true, ...this.#named() }
+    const last = [...this.#slots.values()].at(-1) ?? this.#first
+    if (!last.closed) last.signature = signature
+    for (const slot of [this.#first, ...this.#slots.values()]) slot.closed = true
+  }
+}
+
+/** A call of a function or of a custom tool. */
+export class CallItem implements OutputItem {
+  readonly type: string
+  readonly #form: 'function' | 'custom'
+  readonly #slot: Slot
+
+  constructor(line: PartLine, wire: Json) {
+    this.type = textOf(wire.type)
+    this.#form = this.type === 'custom_tool_call' ? 'custom' : 'function'
+    this.#slot = line.join(new Slot())
+    this.#name(wire)
+  }
+
+  #name(wire: Json): void {
+    const id = textOf(wire.call_id) === '' ? textOf(wire.id) : textOf(wire.call_id)
+    if (this.#slot.head === undefined && id !== '' && textOf(wire.name) !== '') this.#slot.head = { type: 'tool-call', id, name: textOf(wire.name), form: this.#form }
+  }
+
+  grow(delta: string): void {
+    if (!this.#slot.closed) this.#slot.text += delta
+  }
+
+  complete(whole: unknown): void {
+    // A model that has no arguments to give may say `null`.
+    complete(this.#slot, typeof whole === 'string' ? whole : isObject(whole) ? JSON.stringify(whole) : '')
+  }
+
+  done(wire: Json): void {
+    if (this.#slot.closed) return
+    this.#name({ name: 'unnamed', ...wire, ...(textOf(wire.call_id) + textOf(wire.id) === '' ? { call_id: 'call_unnamed' } : {}) })
+    this.complete(this.#form === 'custom' ? wire.input : wire.arguments)
+    this.#slot.closed = true
+  }
+}
+
+/** An image that the provider made, and whatever only this protocol knows: told when it is finished. */
+export class WholeItem implements OutputItem {
+  readonly type: string
+  readonly #slot: Slot
+
+  constructor(line: PartLine, wire: Json) {
+    this.type = textOf(wire.type)
+    this.#slot = line.join(new Slot())
+  }
+
+  done(wire: Json): void {
+    if (this.#slot.closed) return
+    this.#slot.closed = true
+    if (this.type === 'image_generation_call' && typeof wire.result === 'string') {
+      this.#slot.head = { type: 'image', mediaType: `image/${textOf(wire.output_format) === '' ? 'png' : textOf(wire.output_format)}` }
+      this.#slot.text = wire.result
+    } else this.#slot.head = { type: 'foreign', protocol: 'responses', kind: this.type, value: wire }
+  }
+}
+
+export function newItem(line: PartLine, wire: Json): OutputItem {
+  switch (wire.type) {
+    case 'message': return new MessageItem(line)
+    case 'reasoning': return new ReasoningItem(line, wire)
+    case 'function_call':
+    case 'custom_tool_call': return new CallItem(line, wire)
+    default: return new WholeItem(line, wire)
+  }
+}

@@ -1,0 +1,22 @@
+import type { Protocol } from '../protocol.ts'
+import { ResponseReader, readAnswer } from './call-stream.ts'
+import { headers, path, readError, writeRequest } from './call.ts'
+import { forward } from './forward.ts'
+import { ResponseRelabeler } from './relabel.ts'
+import { ResponseWriter } from './serve-stream.ts'
+import { readRequest, writeAnswer, writeError } from './serve.ts'
+
+/** OpenAI's responses protocol (specification: "Responses" and "Events"). */
+export const responses: Protocol = {
+  name: 'responses',
+  serve: {
+    readRequest,
+    writer: (exchange) => new ResponseWriter(exchange),
+    writeAnswer,
+    writeError,
+    keepAlive: ': keep-alive\n\n',
+    idPrefix: 'resp_',
+  },
+  call: { path, headers, writeRequest, forward, reader: () => new ResponseReader(), readAnswer, readError },
+  relabeler: (exchange) => new ResponseRelabeler(exchange),
+}

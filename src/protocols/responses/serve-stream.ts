@@ -1,0 +1,325 @@
+import type { GatewayError } from '../../error.ts'
+import type { FinishReason, GenerationEvent, PartHead } from '../../generation/event.ts'
+import type { Citation, TokenLogprob } from '../../generation/request.ts'
+import { seal } from '../../generation/signature.ts'
+import { noUsage, type Usage } from '../../generation/usage.ts'
+import type { Frame } from '../../http/frames.ts'
+import type { Exchange, Writer } from '../protocol.ts'
+import { flatNames, type FlatNames } from './namespaces.ts'
+import { responseObject } from './serve-response.ts'
+import { failureCode, failureMessage, INCOMPLETE, markSignature, newId, objectOf, textOf, writeAnnotation, writeLogprobs, writeUsage, type Json } from './shapes.ts'
+
+/** An item that is being written, and its place in the output. */
+type Item = { wire: Json; index: number }
+
+/** The content part that is being written into the open message. */
+type Content = { type: 'output_text' | 'refusal'; index: number; text: string; annotations: Json[]; logprobs: Json[]; signature?: string }
+
+/** Where deltas of the open part go. */
+type Live =
+  | { kind: 'text' | 'refusal'; content?: Content }
+  | { kind: 'reasoning'; item: Item; raw: boolean; text: string }
+  | { kind: 'call'; item: Item; text: string; custom: boolean }
+  | { kind: 'image'; item: Item; text: string; mediaType: string }
+  | { kind: 'nothing' }
+
+/**
+ * Our events -> the streaming events of the responses protocol, in the official order and with no types beyond the official ones, on which SDKs throw.
+ * A message or a call stays open after its part has ended until the next one starts, since only then is it known that no citation follows and that it was not cut.
+ */
+export class ResponseWriter implements Writer {
+  /** The response as the last lifecycle event told it. */
+  readonly response: Json
+  readonly #exchange: Exchange
+  readonly #names: FlatNames
+  readonly #output: Json[] = []
+  readonly #usage: Usage = noUsage()
+  #frames: Frame[] = []
+  #sequence = 0
+  #begun = false
+  #ended = false
+  #metered = false
+  #nextIndex = 0
+  #message: Item | undefined
+  #content: Content | undefined
+  #call: { item: Item; signature?: string } | undefined
+  #live: Live = { kind: 'nothing' }
+
+  constructor(exchange: Exchange) {
+    this.#exchange = exchange
+    this.#names = flatNames(exchange.wire.body)
+    this.response = responseObject(exchange)
+  }
+
+  write(event: GenerationEvent): Frame[] {
+    if (this.#ended) return []
+    this.#frames = []
+    if (event.type !== 'usage') this.#begin()
+    switch (event.type) {
+      case 'start': break
+      case 'part-start': this.#open(event.head); break
+      case 'part-delta': this.#grow(event.text, event.logprobs); break
+      case 'part-end': this.#close(event.signature); break
+      case 'usage': Object.assign(this.#usage, event.usage); this.#metered = true; break
+      case 'finish': this.#finish(event.reason); break
+      case 'error': this.#fail(event.error); break
+    }
+    return this.#frames
+  }
+
+  #emit(type: string, fields: Json): void {
+    this.#frames.push({ event: type, data: JSON.stringify({ type, sequence_number: this.#sequence++, ...fields }) })
+  }
+
+  #begin(): void {
+    if (this.#begun) return
+    this.#begun = true
+    // The echo of the request can be long (an agent's tools), so the two first frames share its text.
+    const response = JSON.stringify(this.response)
+    for (const type of ['response.created', 'response.in_progress'])
+      this.#frames.push({ event: type, data: `{"type":"${type}","sequence_number":${this.#sequence++},"response":${response}}` })
+  }
+
+  #open(head: PartHead): void {
+    switch (head.type) {
+      // Opened with its first delta: an empty text before a tool call is no message.
+      case 'text': this.#live = { kind: 'text' }; return
+      case 'refusal': this.#live = { kind: 'refusal' }; return
+      case 'citation': this.#cite(head.citation); return
+      case 'reasoning': this.#openReasoning(head.form === 'raw'); return
+      case 'tool-call': this.#openCall(head); return
+      case 'image': this.#openImage(head.mediaType); return
+      // The protocol has neither an output item for audio nor a way to ask for it.
+      case 'audio': this.#live = { kind: 'nothing' }; return
+      case 'foreign':
+        this.#live = { kind: 'nothing' }
+        if (head.protocol === 'responses') this.#writeForeign(head.kind, objectOf(head.value))
+    }
+  }
+
+  #grow(text: string, logprobs: TokenLogprob[] | undefined): void {
+    const live = this.#live
+    switch (live.kind) {
+      case 'text':
+      case 'refusal': return this.#growContent(live, text, logprobs)
+      case 'reasoning': return this.#growReasoning(live, text)
+      case 'call':
+        live.text += text
+        return this.#emit(live.custom ? 'response.custom_tool_call_input.delta' : 'response.function_call_arguments.delta', { ...place(live.item), delta: text })
+      case 'image': live.text += text; return
+      case 'nothing':
+    }
+  }
+
+  #close(signature: string | undefined): void {
+    const live = this.#live
+    this.#live = { kind: 'nothing' }
+    switch (live.kind) {
+      case 'text':
+        if (live.content !== undefined) live.content.signature = signature
+        else if (signature !== undefined) this.#writeMark('text', signature)
+        return
+      case 'reasoning': return this.#closeReasoning(live, signature)
+      case 'call': return this.#closeCall(live, signature)
+      case 'image': return this.#closeImage(live, signature)
+      case 'refusal':
+      case 'nothing':
+    }
+  }
+
+  #addItem(wire: Json): Item {
+    const item = { wire, index: this.#nextIndex++ }
+    this.#emit('response.output_item.added', { output_index: item.index, item: wire })
+    return item
+  }
+
+  #endItem(item: Item): void {
+    this.#output.push(item.wire)
+    this.#emit('response.output_item.done', { output_index: item.index, item: item.wire })
+  }
+
+  // Messages: text, refusals and citations that stand together are one item.
+
+  #growContent(live: Live & { kind: 'text' | 'refusal' }, delta: string, logprobs: TokenLogprob[] | undefined): void {
+    const content = live.content ??= this.#openContent(live.kind === 'text' ? 'output_text' : 'refusal')
+    content.text += delta
+    const at = { ...place(this.#message!), content_index: content.index, delta }
+    if (content.type === 'refusal') return this.#emit('response.refusal.delta', at)
+    const written = writeLogprobs(logprobs)
+    content.logprobs.push(...written)
+    this.#emit('response.output_text.delta', { ...at, logprobs: written })
+  }
+
+  #openContent(type: Content['type']): Content {
+    this.#settleCall('completed')
+    this.#settleContent()
+    this.#message ??= this.#addItem({ id: newId('msg'), type: 'message', status: 'in_progress', role: 'assistant', content: [] })
+    const content: Content = { type, index: (this.#message.wire.content as Json[]).length, text: '', annotations: [], logprobs: [] }
+    this.#content = content
+    this.#emit('response.content_part.added', { ...place(this.#message), content_index: content.index, part: writeContent(content) })
+    return content
+  }
+
+  #cite(citation: Citation): void {
+    this.#live = { kind: 'nothing' }
+    const content = this.#content
+    if (content?.type !== 'output_text') return
+    const annotation = writeAnnotation(citation, content.text)
+    this.#emit('response.output_text.annotation.added', { ...place(this.#message!), content_index: content.index, annotation_index: content.annotations.length, annotation })
+    content.annotations.push(annotation)
+  }
+
+  #settleContent(): void {
+    const content = this.#content, message = this.#message
+    if (content === undefined || message === undefined) return
+    this.#content = undefined
+    const at = { ...place(message), content_index: content.index }
+    const part = writeContent(content)
+    if (content.type === 'refusal') this.#emit('response.refusal.done', { ...at, refusal: content.text })
+    else this.#emit('response.output_text.done', { ...at, text: content.text, logprobs: content.logprobs })
+    this.#emit('response.content_part.done', { ...at, part })
+    message.wire = { ...message.wire, content: [...message.wire.content as Json[], part] }
+    if (content.signature !== undefined) this.#settleMessage('completed', content.signature)
+  }
+
+  #settleMessage(status: 'completed' | 'incomplete', signature?: string): void {
+    this.#settleContent()
+    const message = this.#message
+    if (message === undefined) return
+    this.#message = undefined
+    this.#endItem({ ...message, wire: { ...message.wire, status } })
+    if (signature !== undefined) this.#writeMark('text', signature)
+  }
+
+  /** Ends whatever stays open between parts. */
+  #settle(status: 'completed' | 'incomplete'): void {
+    this.#settleMessage(status)
+    this.#settleCall(status)
+  }
+
+  // Reasoning: one item a part.
+
+  #openReasoning(raw: boolean): void {
+    this.#settle('completed')
+    const item = this.#addItem({ id: newId('rs'), type: 'reasoning', summary: [], ...(raw ? { content: [] } : {}) })
+    this.#live = { kind: 'reasoning', item, raw, text: '' }
+  }
+
+  #growReasoning(live: Live & { kind: 'reasoning' }, delta: string): void {
+    if (delta === '') return
+    const at = { ...place(live.item), ...(live.raw ? { content_index: 0 } : { summary_index: 0 }) }
+    if (live.text === '')
+      this.#emit(live.raw ? 'response.content_part.added' : 'response.reasoning_summary_part.added', { ...at, part: { type: live.raw ? 'reasoning_text' : 'summary_text', text: '' } })
+    live.text += delta
+    this.#emit(live.raw ? 'response.reasoning_text.delta' : 'response.reasoning_summary_text.delta', { ...at, delta })
+  }
+
+  #closeReasoning({ item, raw, text }: Live & { kind: 'reasoning' }, signature: string | undefined): void {
+    const part = { type: raw ? 'reasoning_text' : 'summary_text', text }
+    if (text !== '') {
+      const at = { ...place(item), ...(raw ? { content_index: 0 } : { summary_index: 0 }) }
+      this.#emit(raw ? 'response.reasoning_text.done' : 'response.reasoning_summary_text.done', { ...at, text })
+      this.#emit(raw ? 'response.content_part.done' : 'response.reasoning_summary_part.done', { ...at, part })
+    }
+    const parts = text === '' ? {} : raw ? { content: [part] } : { summary: [part] }
+    this.#endItem({ ...item, wire: { ...item.wire, ...parts, ...(signature === undefined ? {} : { encrypted_content: this.#seal(signature) }) } })
+  }
+
+  #seal(signature: string): string {
+    return seal(signature, this.#exchange.label.maker)
+  }
+
+  #writeMark(of: string, signature: string): void {
+    this.#settleMessage('completed')
+    const item = this.#addItem({ id: newId('rs'), type: 'reasoning', summary: [] })
+    this.#endItem({ ...item, wire: { ...item.wire, encrypted_content: this.#seal(markSignature(of, signature)) } })
+  }
+
+  // Calls.
+
+  #openCall(head: PartHead & { type: 'tool-call' }): void {
+    this.#settle('completed')
+    const custom = head.form === 'custom'
+    const wire = {
+      id: newId(custom ? 'ctc' : 'fc'), type: custom ? 'custom_tool_call' : 'function_call', status: 'in_progress',
+      call_id: head.id, name: head.name, ...this.#names.spaced(head.name), ...(custom ? { input: '' } : { arguments: '' }),
+    }
+    this.#live = { kind: 'call', item: this.#addItem(wire), text: '', custom }
+  }
+
+  #closeCall(live: Live & { kind: 'call' }, signature: string | undefined): void {
+    // A tool without parameters: its arguments are still a JSON object.
+    if (!live.custom && live.text === '') { this.#live = live; this.#grow('{}', undefined); this.#live = { kind: 'nothing' } }
+    const { item, custom, text } = live
+    if (custom) this.#emit('response.custom_tool_call_input.done', { ...place(item), input: text })
+    else this.#emit('response.function_call_arguments.done', { ...place(item), name: item.wire.name, arguments: text })
+    const wire = { ...item.wire, ...(custom ? { input: text } : { arguments: text }) }
+    this.#call = { item: { ...item, wire }, ...(signature === undefined ? {} : { signature }) }
+  }
+
+  #settleCall(status: 'completed' | 'incomplete'): void {
+    if (this.#call === undefined) return
+    const { item, signature } = this.#call
+    this.#call = undefined
+    this.#endItem({ ...item, wire: { ...item.wire, status } })
+    if (signature !== undefined) this.#writeMark(textOf(item.wire.call_id), signature)
+  }
+
+  // Images and what only this protocol knows.
+
+  #openImage(mediaType: string): void {
+    this.#settle('completed')
+    const item = this.#addItem({ id: newId('ig'), type: 'image_generation_call', status: 'in_progress', result: null })
+    for (const step of ['in_progress', 'generating']) this.#emit(`response.image_generation_call.${step}`, place(item))
+    this.#live = { kind: 'image', item, text: '', mediaType }
+  }
+
+  #closeImage({ item, text, mediaType }: Live & { kind: 'image' }, signature: string | undefined): void {
+    this.#emit('response.image_generation_call.completed', place(item))
+    this.#endItem({ ...item, wire: { ...item.wire, status: 'completed', result: text, output_format: mediaType.replace('image/', '') } })
+    if (signature !== undefined) this.#writeMark('image', signature)
+  }
+
+  #writeForeign(kind: string, value: Json): void {
+    this.#settle('completed')
+    const wire: Json = { ...value, type: kind, id: typeof value.id === 'string' && value.id !== '' ? value.id : newId('item') }
+    const status = wire.status === undefined ? {} : { status: 'in_progress' }
+    const item = this.#addItem({ ...wire, ...status })
+    if (kind === 'web_search_call')
+      for (const step of ['in_progress', 'searching', 'completed']) this.#emit(`response.web_search_call.${step}`, place(item))
+    this.#endItem({ ...item, wire })
+  }
+
+  // Endings.
+
+  #finish(reason: FinishReason): void {
+    const incomplete = INCOMPLETE[reason]
+    this.#settle(incomplete === undefined ? 'completed' : 'incomplete')
+    if (incomplete === undefined) this.response.completed_at = Math.max(this.#exchange.label.createdAt, Math.floor(Date.now() / 1000))
+    else this.response.incomplete_details = { reason: incomplete }
+    this.#end(incomplete === undefined ? 'completed' : 'incomplete')
+    this.#exchange.keep?.(this.response)
+  }
+
+  /** What was still open is not ended: a client that runs a call as soon as it is done must not run half of one. */
+  #fail(error: GatewayError): void {
+    const code = failureCode(error), message = failureMessage(error)
+    this.#emit('error', { code, message, param: error.param ?? null })
+    this.response.error = { code, message }
+    this.#end('failed')
+  }
+
+  #end(status: 'completed' | 'incomplete' | 'failed'): void {
+    this.#ended = true
+    this.response.status = status
+    this.response.output = this.#output
+    this.response.usage = this.#metered ? writeUsage(this.#usage) : null
+    this.#emit(`response.${status}`, { response: this.response })
+  }
+}
+
+const place = (item: Item): Json => ({ item_id: item.wire.id, output_index: item.index })
+
+const writeContent = (content: Content): Json => content.type === 'refusal'
+  ? { type: 'refusal', refusal: content.text }
+  : { type: 'output_text', text: content.text, annotations: content.annotations, logprobs: content.logprobs }

@@ -1,0 +1,108 @@
+import { invalid } from '../../error.ts'
+import type { GenerationRequest, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
+import { Fields } from '../fields.ts'
+import { toolLists, type FlatNames } from './namespaces.ts'
+import { carryRest, type Extras } from './serve-content.ts'
+
+/** Tools that agents offer whatever the task: a model works without them. All others that a provider runs are what the client came for. */
+const OPTIONAL = /^(web_search|namespace|tool_search|programmatic_tool_calling)(_preview)?(_\d{4}_\d{2}_\d{2})?$/
+
+export type ReadTools = { tools: Tool[]; webSearch?: WebSearch }
+
+/** `tools`, and the tools that input items bring along (`additional_tools`, `tool_search_output`). */
+export function readTools(body: Fields, names: FlatNames, extras: Extras): ReadTools {
+  body.array('tools')
+  const tools: Tool[] = []
+  const seen = new Set<string>()
+  for (const { path, tools: list } of toolLists(body.value)) {
+    if (list === undefined || list === null) continue
+    if (!Array.isArray(list)) throw invalid(path, 'must be an array of tools')
+    for (const [index, value] of list.entries()) {
+      for (const tool of readTool(new Fields(value, `${path}[${index}]`), names, extras)) {
+        const known = tool.type !== 'foreign' && seen.has(tool.name)
+        // A tool found by a search was often listed before, to be loaded later.
+        if (known && path !== 'tools') continue
+        if (tool.type !== 'foreign') seen.add(tool.name)
+        tools.push(tool)
+      }
+    }
+  }
+  return asSearch(tools)
+}
+
+/** Search alone is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol, since providers refuse the two together. */
+function asSearch(tools: Tool[]): ReadTools {
+  const [only] = tools
+  if (tools.length !== 1 || only?.type !== 'foreign' || !only.kind.startsWith('web_search')) return { tools }
+  const native = new Fields(only.value)
+  const contextSize = native.take('search_context_size'), userLocation = native.take('user_location')
+  return { tools: [], webSearch: { ...(typeof contextSize === 'string' ? { contextSize } : {}), ...(userLocation === undefined ? {} : { userLocation }), native: only.value } }
+}
+
+function readTool(tool: Fields, names: FlatNames, extras: Extras, namespace?: string): Tool[] {
+  const type = tool.require('type', tool.string('type'), 'the kind of tool')
+  switch (type) {
+    case 'function': return [readFunction(tool, names, extras, namespace)]
+    case 'custom': return [readCustom(tool, names, extras, namespace)]
+    case 'namespace': return readNamespace(tool, names, extras)
+    default: return [{ type: 'foreign', protocol: 'responses', kind: type, value: tool.value, ...(OPTIONAL.test(type) ? { optional: true } : {}) }]
+  }
+}
+
+function readName(tool: Fields, names: FlatNames, namespace: string | undefined): string {
+  const name = tool.require('name', tool.string('name'), 'the name of the tool')
+  if (name === '') throw invalid(tool.at('name'), 'must not be empty')
+  return namespace === undefined ? name : names.flat(namespace, name)
+}
+
+function readFunction(tool: Fields, names: FlatNames, extras: Extras, namespace: string | undefined): Tool {
+  const name = readName(tool, names, namespace)
+  const description = tool.string('description'), parameters = tool.object('parameters'), strict = tool.boolean('strict')
+  carryRest(tool, extras)
+  return {
+    type: 'function', name, ...(description === undefined ? {} : { description }),
+    ...(parameters === undefined ? {} : { parameters: parameters.value }), ...(strict === undefined ? {} : { strict }),
+  }
+}
+
+function readCustom(tool: Fields, names: FlatNames, extras: Extras, namespace: string | undefined): Tool {
+  const name = readName(tool, names, namespace)
+  const description = tool.string('description'), format = tool.object('format')
+  carryRest(tool, extras)
+  return { type: 'custom', name, ...(description === undefined ? {} : { description }), ...(format === undefined ? {} : { format: format.value }) }
+}
+
+/** A namespace's tools are ordinary tools elsewhere; the wrapper adds nothing a model needs. */
+function readNamespace(tool: Fields, names: FlatNames, extras: Extras): Tool[] {
+  const name = tool.require('name', tool.string('name'), 'the name of the namespace')
+  const inner = tool.require('tools', tool.objects('tools'), 'the tools of the namespace')
+  const flat = inner.flatMap((one) => one.value.type === 'namespace' ? [] : readTool(one, names, extras, name))
+  return [...flat, { type: 'foreign', protocol: 'responses', kind: 'namespace', value: tool.value, optional: true }]
+}
+
+const MODES = ['none', 'auto', 'required'] as const
+
+/** `tool_choice`: a word, one tool, or a list of allowed ones. One that names a tool the provider runs is carried for this protocol only. */
+export function readToolChoice(body: Fields, names: FlatNames, extras: Extras): Pick<GenerationRequest, 'toolChoice'> {
+  const value = body.take('tool_choice')
+  if (value === undefined) return {}
+  if (typeof value === 'string') return { toolChoice: { type: body.oneOf('tool_choice', MODES)! } }
+  const choice = new Fields(value, 'tool_choice')
+  const type = choice.require('type', choice.string('type'), 'function, custom, allowed_tools or the type of a hosted tool')
+  if (type === 'allowed_tools') return { toolChoice: readAllowed(choice, names) }
+  if (type === 'function' || type === 'custom') return { toolChoice: { type: 'tool', name: readChosen(choice, names), form: type } }
+  extras.tool_choice = value
+  return {}
+}
+
+function readChosen(tool: Fields, names: FlatNames): string {
+  const name = tool.require('name', tool.string('name'), 'the name of the tool'), namespace = tool.string('namespace')
+  return namespace === undefined ? name : names.flat(namespace, name)
+}
+
+function readAllowed(choice: Fields, names: FlatNames): ToolChoice {
+  const mode = choice.oneOf('mode', ['auto', 'required'])
+  const tools = choice.require('tools', choice.objects('tools'), 'the tools that may be called')
+  const callable = tools.filter((tool) => ['function', 'custom'].includes(tool.require('type', tool.string('type'), 'the kind of tool')))
+  return { type: 'allowed', names: callable.map((tool) => readChosen(tool, names)), required: mode === 'required' }
+}

@@ -1,0 +1,135 @@
+import { invalid, type GatewayError } from '../../error.ts'
+import { unfold, type Answer } from '../../generation/event.ts'
+import type { Effort, GenerationRequest, OutputFormat, Reasoning } from '../../generation/request.ts'
+import { Fields } from '../fields.ts'
+import type { Exchange, Wire } from '../protocol.ts'
+import { flatNames } from './namespaces.ts'
+import { carryRest, type Extras } from './serve-content.ts'
+import { InputReader } from './serve-input.ts'
+import { ResponseWriter } from './serve-stream.ts'
+import { readTools, readToolChoice } from './serve-tools.ts'
+
+const EFFORTS: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
+
+/** Wire -> our words (specification: "Responses"). What the document restricts is checked, all else is taken along. */
+export function readRequest({ body: wire }: Wire): GenerationRequest {
+  const body = new Fields(wire)
+  const extras: Extras = Object.create(null)
+  const model = body.require('model', body.string('model'), 'the name of a model')
+  if (model === '') throw invalid('model', 'must not be empty')
+  const stream = body.boolean('stream') ?? false
+  const names = flatNames(wire)
+  const input = new InputReader(names, extras)
+  readInstructions(body, input)
+  input.read(body, 'input')
+  const request: GenerationRequest = {
+    model, system: input.system, turns: input.turns,
+    ...readTools(body, names, extras), ...readToolChoice(body, names, extras), ...readReasoning(body, extras), ...readText(body, extras), ...readLabels(body, extras),
+    sampling: readSampling(body, extras),
+    ...defined('parallelTools', body.boolean('parallel_tool_calls')),
+    ...defined('maxOutputTokens', body.integer('max_output_tokens', { min: 1 })),
+    stream, protocol: 'responses', extras,
+  }
+  readState(body, extras)
+  carryRest(body, extras)
+  return request
+}
+
+const defined = <K extends string, V>(key: K, value: V | undefined): { [name in K]?: V } => value === undefined ? {} : { [key]: value } as { [name in K]?: V }
+
+/** A string, or items that stand before the input. */
+function readInstructions(body: Fields, input: InputReader): void {
+  const value = body.take('instructions')
+  if (typeof value === 'string') input.system.push({ type: 'text', text: value })
+  else if (value !== undefined && !Array.isArray(value)) throw invalid('instructions', 'must be a string or an array of items')
+  else input.read(body, 'instructions')
+}
+
+function readReasoning(body: Fields, extras: Extras): Pick<GenerationRequest, 'reasoning'> {
+  const wire = body.object('reasoning')
+  if (wire === undefined) return {}
+  const effort = wire.oneOf('effort', EFFORTS)
+  const older = wire.string('generate_summary'), summary = wire.string('summary') ?? older
+  carryRest(wire, extras)
+  const reasoning: Reasoning = { ...defined('effort', effort), ...(summary === undefined ? {} : { summary, visible: summary !== 'none' }) }
+  return Object.keys(reasoning).length === 0 ? {} : { reasoning }
+}
+
+function readText(body: Fields, extras: Extras): Pick<GenerationRequest, 'outputFormat' | 'verbosity'> {
+  const text = body.object('text')
+  if (text === undefined) return {}
+  const verbosity = text.oneOf('verbosity', ['low', 'medium', 'high'])
+  const format = text.object('format')
+  carryRest(text, extras)
+  return { ...(format === undefined ? {} : defined('outputFormat', readFormat(format, extras))), ...defined('verbosity', verbosity) }
+}
+
+function readFormat(format: Fields, extras: Extras): OutputFormat | undefined {
+  const type = format.require('type', format.string('type'), 'text, json_object or json_schema')
+  switch (type) {
+    case 'text': return { type: 'text' }
+    case 'json_object': return { type: 'json' }
+    case 'json_schema': {
+      const name = format.require('name', format.string('name'), 'a name for the schema')
+      const schema = format.require('schema', format.object('schema'), 'a JSON Schema')
+      const strict = format.boolean('strict'), description = format.string('description')
+      return { type: 'schema', schema: schema.value, name, ...defined('strict', strict), ...defined('description', description) }
+    }
+    default: extras[format.path] = format.value; return undefined
+  }
+}
+
+function readSampling(body: Fields, extras: Extras): GenerationRequest['sampling'] {
+  const include = body.strings('include') ?? []
+  const topLogprobs = body.integer('top_logprobs', { min: 0 })
+  for (const [index, wish] of include.entries())
+    if (wish !== 'reasoning.encrypted_content' && wish !== 'message.output_text.logprobs') extras[`include[${index}]`] = wish
+  return {
+    ...defined('temperature', body.number('temperature')),
+    ...defined('topP', body.number('top_p')),
+    ...(include.includes('message.output_text.logprobs') ? { logprobs: true } : {}),
+    ...defined('topLogprobs', topLogprobs),
+  }
+}
+
+type Labels = Pick<GenerationRequest, 'user' | 'metadata' | 'serviceTier' | 'cacheKey'>
+
+function readLabels(body: Fields, extras: Extras): Labels {
+  const user = body.string('user'), safety = body.string('safety_identifier')
+  if (user !== undefined && safety !== undefined && user !== safety) extras.safety_identifier = safety
+  return {
+    ...defined('user', user ?? safety),
+    ...defined('metadata', body.object('metadata')?.value),
+    ...defined('serviceTier', body.string('service_tier')),
+    ...defined('cacheKey', body.string('prompt_cache_key')),
+  }
+}
+
+/** Fields about state, which is kept here for every provider, and those whose default asks for nothing. */
+function readState(body: Fields, extras: Extras): void {
+  body.boolean('store')
+  body.string('previous_response_id')
+  if (body.boolean('background') === true) extras.background = true
+  const truncation = body.string('truncation')
+  if (truncation !== undefined && truncation !== 'disabled') extras.truncation = truncation
+  const calls = body.integer('max_tool_calls')
+  if (calls !== undefined) extras.max_tool_calls = calls
+}
+
+/** A whole answer -> the response object: the one with which its stream would have ended. */
+export function writeAnswer(answer: Answer, exchange: Exchange): object {
+  const writer = new ResponseWriter(exchange)
+  for (const event of unfold(answer)) writer.write(event)
+  return writer.response
+}
+
+/** OpenAI's error object. */
+export const writeError = (error: GatewayError): object => ({
+  error: {
+    message: error.message,
+    type: error.messagesType,
+    param: error.param ?? null,
+    code: error.code,
+    ...(error.metadata === undefined ? {} : { metadata: error.metadata }),
+  },
+})

@@ -1,0 +1,149 @@
+import { randomBytes } from 'node:crypto'
+import type { GatewayError } from '../../error.ts'
+import type { FinishReason } from '../../generation/event.ts'
+import type { Citation, TokenLogprob } from '../../generation/request.ts'
+import { completionTokens, count, promptTokens, type Usage } from '../../generation/usage.ts'
+
+/** An object of the wire whose members nobody has checked yet. */
+export type Json = Record<string, unknown>
+
+export const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+export const objectOf = (value: unknown): Json => isObject(value) ? value : {}
+export const arrayOf = (value: unknown): unknown[] => Array.isArray(value) ? value : []
+export const objectsOf = (value: unknown): Json[] => arrayOf(value).filter(isObject)
+export const textOf = (value: unknown): string => typeof value === 'string' ? value : ''
+
+/** An item id with the prefix that replaying clients and providers expect: 128 random bits, so that ids are unique across answers. */
+export const newId = (prefix: 'msg' | 'rs' | 'fc' | 'ctc' | 'ig' | 'item'): string => `${prefix}_${randomBytes(16).toString('hex')}`
+
+/** Why a response is `incomplete`; every other reason is `completed`, tool calls included. */
+export const INCOMPLETE: Partial<Record<FinishReason, 'max_output_tokens' | 'content_filter'>> = {
+  length: 'max_output_tokens',
+  'content-filter': 'content_filter',
+}
+
+/** `incomplete_details.reason` in our words. */
+export const readIncomplete = (reason: string): FinishReason =>
+  reason === 'max_output_tokens' || reason === 'max_tokens' ? 'length' : reason === 'content_filter' ? 'content-filter' : 'other'
+
+/**
+ * `usage` of a response -> our buckets; undefined where there is none. `searches`: web searches seen among the items, used where
+ * the provider gives no number of its own.
+ */
+export function readUsage(response: Json, searches: number): Partial<Usage> | undefined {
+  const wire = response.usage
+  if (!isObject(wire)) return undefined
+  const into = objectOf(wire.input_tokens_details), out = objectOf(wire.output_tokens_details)
+  const [input, output, total] = [count(wire.input_tokens), count(wire.output_tokens), count(wire.total_tokens)]
+  const [cached, written, audio] = [count(into.cached_tokens), count(into.cache_write_tokens), count(into.audio_tokens)]
+  const [reasoning, spoken] = [count(out.reasoning_tokens), count(out.audio_tokens)]
+  // The document counts details inside their sums; a compatible server that counts them beside is known by its total or by details above the sum.
+  const inputBeside = cached + written > 0 && (cached + written > input || (total !== input + output && total === input + cached + written + output))
+  const outputBeside = reasoning > output || (reasoning > 0 && total !== input + output && total === input + output + reasoning)
+  return {
+    inputTokens: inputBeside ? input : Math.max(0, input - cached - written - audio),
+    cacheReadTokens: cached,
+    cacheWrite5mTokens: written,
+    ...(audio > 0 ? { inputAudioTokens: audio } : {}),
+    outputTokens: outputBeside ? output : Math.max(0, output - reasoning - spoken),
+    reasoningTokens: reasoning,
+    ...(spoken > 0 ? { outputAudioTokens: spoken } : {}),
+    webSearches: reportedSearches(response, wire, into) ?? searches,
+  }
+}
+
+function reportedSearches(response: Json, usage: Json, into: Json): number | undefined {
+  const said = objectOf(objectOf(response.tool_usage).web_search).num_requests
+    ?? objectOf(usage.server_side_tool_usage_details).web_search_calls ?? into.web_search
+  return said === undefined || said === null ? undefined : count(said)
+}
+
+/** Our buckets -> `usage`, details complete, since one client fails on details with a member missing. */
+export const writeUsage = (usage: Usage): Json => ({
+  input_tokens: promptTokens(usage),
+  input_tokens_details: {
+    cached_tokens: usage.cacheReadTokens,
+    cache_write_tokens: usage.cacheWrite5mTokens + usage.cacheWrite1hTokens,
+    web_search: usage.webSearches,
+  },
+  output_tokens: completionTokens(usage),
+  output_tokens_details: { reasoning_tokens: usage.reasoningTokens },
+  total_tokens: promptTokens(usage) + completionTokens(usage),
+})
+
+const MARK = 'part\0'
+
+/**
+ * A proof over a part for which this protocol has no place (a signed tool call, a signed text) travels as `encrypted_content` of a
+ * reasoning item right after the part, because every client replays those. `of`: the call id, or the type of the part.
+ */
+export const markSignature = (of: string, data: string): string => `${MARK}${of}\0${data}`
+
+/** Undoes `markSignature`; undefined: a reasoning item's own proof. */
+export function readMark(data: string): { of: string; data: string } | undefined {
+  if (!data.startsWith(MARK)) return undefined
+  const end = data.indexOf('\0', MARK.length)
+  return end < 0 ? undefined : { of: data.slice(MARK.length, end), data: data.slice(end + 1) }
+}
+
+/** An annotation of an `output_text` part -> a citation. Indexes are taken as they are: in every recording they fit UTF-16 code units. */
+export function readAnnotation(wire: Json): Citation {
+  const number = (value: unknown): number | undefined => typeof value === 'number' && Number.isFinite(value) ? value : undefined
+  const start = number(wire.start_index), end = number(wire.end_index)
+  const title = wire.title ?? wire.filename
+  return {
+    ...(typeof wire.url === 'string' ? { url: wire.url } : {}),
+    ...(typeof title === 'string' ? { title } : {}),
+    ...(start === undefined ? {} : { start }),
+    ...(end === undefined ? {} : { end }),
+    native: wire,
+  }
+}
+
+/** A citation of `text` -> an annotation of one of the document's types. One without a URL points into a file of the request. */
+export function writeAnnotation(citation: Citation, text: string): Json {
+  const native = objectOf(citation.native)
+  if (typeof native.type === 'string' && (typeof native.file_id === 'string' || typeof native.url === 'string' && typeof native.end_index === 'number')) return native
+  if (citation.url === undefined) return { type: 'file_citation', file_id: '', filename: citation.title ?? '', index: citation.start ?? 0 }
+  return { type: 'url_citation', url: citation.url, title: citation.title ?? '', start_index: citation.start ?? 0, end_index: citation.end ?? text.length }
+}
+
+export function readLogprobs(wire: unknown): TokenLogprob[] | undefined {
+  const found = objectsOf(wire).map((entry) => ({
+    ...readToken(entry),
+    ...(Array.isArray(entry.top_logprobs) ? { top: objectsOf(entry.top_logprobs).map(readToken) } : {}),
+  }))
+  return found.length === 0 ? undefined : found
+}
+
+const readToken = (wire: Json): { token: string; logprob: number; bytes?: number[] | null } => ({
+  token: textOf(wire.token),
+  logprob: typeof wire.logprob === 'number' ? wire.logprob : 0,
+  ...(Array.isArray(wire.bytes) ? { bytes: wire.bytes.filter((byte): byte is number => typeof byte === 'number') } : {}),
+})
+
+export const writeLogprobs = (logprobs: TokenLogprob[] | undefined): Json[] =>
+  (logprobs ?? []).map((entry) => ({ ...writeToken(entry), top_logprobs: (entry.top ?? []).map(writeToken) }))
+
+const writeToken = (entry: { token: string; logprob: number; bytes?: number[] | null }): Json =>
+  ({ token: entry.token, logprob: entry.logprob, bytes: entry.bytes ?? [...Buffer.from(entry.token)] })
+
+/** Codes that clients of this protocol act upon: they wait, retry or give up by these words. */
+export function failureCode(error: GatewayError): string {
+  switch (error.code) {
+    case 'rate_limit_exceeded':
+    case 'upstream_rate_limited': return 'rate_limit_exceeded'
+    case 'quota_exceeded':
+    case 'insufficient_credit': return 'insufficient_quota'
+    case 'context_length_exceeded': return 'context_length_exceeded'
+    case 'overloaded':
+    case 'store_unavailable': return 'server_is_overloaded'
+    case 'invalid_request':
+    case 'unsupported_parameter': return 'invalid_prompt'
+    default: return 'server_error'
+  }
+}
+
+/** The message of a failed response. A known wait is said in the words that clients look for. */
+export const failureMessage = (error: GatewayError): string =>
+  error.retryAfterSeconds === undefined || error.message.includes('try again in') ? error.message : `${error.message} Please try again in ${error.retryAfterSeconds}s.`
