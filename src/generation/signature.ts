@@ -11,7 +11,8 @@ export type Signature = {
 export type Maker = { provider: string; model: string }
 
 const MAGIC = 'slc1\0'
-const SEALED_PREFIX = Buffer.from(MAGIC + '\0').toString('base64').slice(0, 6)
+/** How every sealed signature begins: tells cheaply whether a text may hold one. */
+export const SEALED_PREFIX = Buffer.from(MAGIC + '\0').toString('base64').slice(0, 6)
 
 /** Wraps a signature for a client that speaks another protocol than its maker. Plain base64, because Google's field is bytes. */
 export const seal = (data: string, maker: Maker | undefined): string =>

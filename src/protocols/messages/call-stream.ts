@@ -1,4 +1,4 @@
-import { GatewayError } from '../../error.ts'
+import type { GatewayError } from '../../error.ts'
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import { parseExact } from '../../generation/json-text.ts'
 import type { GenerationRequest } from '../../generation/request.ts'
@@ -62,11 +62,6 @@ export class MessagesReader implements Reader {
   /** A whole message object as if it had been streamed. */
   *whole(message: Json): Generator<GenerationEvent> {
     yield* this.#messageStart(message)
-    for (const [index, block] of (Array.isArray(message.content) ? message.content : []).entries()) {
-      yield* this.blockStart(index, block)
-      yield* this.blockStop(index)
-    }
-    yield* this.#messageDelta({ delta: message, usage: {} })
     yield* this.finish()
   }
 
@@ -100,8 +95,11 @@ export class MessagesReader implements Reader {
   }
 
   #messageStart(message: Json): GenerationEvent[] {
-    const events = this.#started ? this.#flush() : this.#begin(message)
-    return [...events, ...this.#hear(message.usage)]
+    const events = [...(this.#started ? this.#flush() : this.#begin(message)), ...this.#hear(message.usage)]
+    // A call made by the provider's own code execution comes whole in this frame, and its stop reason with it (seen 2025-12).
+    for (const [index, block] of (Array.isArray(message.content) ? message.content : []).entries()) events.push(...this.blockStart(index, block), ...this.blockStop(index))
+    this.#heed(message)
+    return events
   }
 
   /** The start event, once; a server that leaves `message_start` out has no names to give. */
@@ -134,11 +132,15 @@ export class MessagesReader implements Reader {
   #messageDelta(data: Json): GenerationEvent[] {
     const events = this.#begin()
     const delta = isObject(data.delta) ? data.delta : {}
-    if (typeof delta.stop_reason === 'string') {
-      this.#stop = { raw: delta.stop_reason, ...(typeof delta.stop_sequence === 'string' ? { sequence: delta.stop_sequence } : {}) }
-      events.push(...this.#flush())
-    }
+    if (this.#heed(delta)) events.push(...this.#flush())
     return [...events, ...this.#hear(data.usage)]
+  }
+
+  /** Notes the stop reason, if there is one. */
+  #heed({ stop_reason: raw, stop_sequence: sequence }: Json): boolean {
+    if (typeof raw !== 'string') return false
+    this.#stop = { raw, ...(typeof sequence === 'string' ? { sequence } : {}) }
+    return true
   }
 
   #find(index: unknown): BlockReader | undefined {
@@ -170,10 +172,10 @@ export class MessagesReader implements Reader {
     return this.#speak()
   }
 
+  /** What is open stays open: a call that was cut must not look like a whole one. */
   #fail(error: GatewayError): GenerationEvent[] {
-    const events = this.#flush()
     this.#ended = true
-    return [...events, { type: 'error', error }]
+    return [{ type: 'error', error }]
   }
 }
 

@@ -80,7 +80,7 @@ function readSampling(fields: Fields): GenerationRequest['sampling'] {
 function readToolChoice(fields: Fields): { toolChoice?: ToolChoice; parallelTools?: boolean } {
   const choice = fields.object('tool_choice')
   if (choice === undefined) return {}
-  const type = choice.require('type', choice.oneOf('type', ['auto', 'any', 'tool', 'none']), "one of 'auto', 'any', 'tool', 'none'")
+  const type = choice.require('type', choice.oneOf<'auto' | 'any' | 'tool' | 'none'>('type', ['auto', 'any', 'tool', 'none']), "one of 'auto', 'any', 'tool', 'none'")
   const single = choice.boolean('disable_parallel_tool_use')
   const parallel = single === undefined ? {} : { parallelTools: !single }
   if (type === 'tool') return { toolChoice: { type, name: choice.require('name', choice.string('name'), 'the name of the tool to call') }, ...parallel }

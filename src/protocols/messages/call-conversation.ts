@@ -1,0 +1,147 @@
+import { invalid } from '../../error.ts'
+import type { GenerationRequest, Turn } from '../../generation/request.ts'
+import type { Loss, Target } from '../protocol.ts'
+import { type Item, PartWriter } from './call-parts.ts'
+import { shortHash, type ToolNames } from './call-tools.ts'
+import { type Block, TOOL_ID } from './shapes.ts'
+
+export type Message = { role: 'user' | 'assistant' | 'system'; content: Block[] }
+
+/** What one side says until the other speaks. */
+type Side = { role: Message['role']; items: Item[] }
+
+/**
+ * The conversation as Anthropic takes it: the user speaks first, roles alternate, each call is answered at the start of the message
+ * behind it, ids keep to its grammar, and nothing is empty.
+ */
+export function writeConversation(request: GenerationRequest, target: Target, names: ToolNames, losses: Loss[]): { system: Block[]; messages: Message[] } {
+  const writer = new PartWriter(target, names, losses)
+  const system = writer.items(request.system, 'user').map(({ block }) => block).filter((block) => isText(block, losses))
+  const messages = new Pairing(losses).messages(sidesOf(request.turns, writer, target.abilities.systemTurns === true, losses))
+  if (messages.length === 0 && system.length > 0) {
+    losses.push({ field: 'system', what: 'approximated', why: 'the provider needs a message; the instructions are sent as one' })
+    return { system: [], messages: [{ role: 'user', content: system }] }
+  }
+  if (messages.length === 0) throw invalid('messages', 'must hold at least one message with content')
+  if (messages[0]!.role === 'assistant') {
+    losses.push({ field: 'turns', what: 'approximated', why: 'the provider wants the user to speak first' })
+    messages.unshift({ role: 'user', content: [{ type: 'text', text: '(The conversation begins with the assistant.)' }] })
+  }
+  trimPrefill(messages.at(-1)!, losses)
+  return { system, messages }
+}
+
+function isText(block: Block, losses: Loss[]): boolean {
+  if (block.type === 'text') return true
+  losses.push({ field: 'system', what: 'left out', why: `instructions hold text only, not ${block.type}` })
+  return false
+}
+
+function sidesOf(turns: Turn[], writer: PartWriter, systemTurns: boolean, losses: Loss[]): Side[] {
+  const sides: Side[] = []
+  for (const turn of turns) {
+    const instructs = turn.role === 'system' || turn.role === 'developer'
+    const last = sides.at(-1)
+    // The results of a call come right behind it, so that nothing else can stand there.
+    const called = last?.role === 'assistant' && last.items.some(({ calls }) => calls !== undefined)
+    const role = turn.role === 'assistant' ? 'assistant' : instructs && systemTurns && !called ? 'system' : 'user'
+    if (turn.name !== undefined && turn.role !== 'tool') losses.push({ field: 'name', what: 'left out', why: 'the provider knows no names of speakers' })
+    const items = writer.items(turn.parts, role === 'assistant' ? 'assistant' : 'user')
+    const marked = instructs && role === 'user' ? items.map((item) => marker(item, losses)) : items
+    if (marked.length === 0) continue
+    if (last?.role === role) last.items.push(...marked)
+    else sides.push({ role, items: marked })
+  }
+  return sides
+}
+
+/** Instructions in the middle stay where they are: moved to the top they would mean something else and spoil the cached prefix. */
+function marker(item: Item, losses: Loss[]): Item {
+  if (item.block.type !== 'text') return item
+  losses.push({ field: 'turns.system', what: 'approximated', why: 'instructions in the middle of a conversation are sent as marked text of the user' })
+  return { block: { ...item.block, text: `<system>\n${String(item.block.text)}\n</system>` } }
+}
+
+/** Brings calls and results together. */
+class Pairing {
+  readonly #losses: Loss[]
+  readonly #ids = new Set<string>()
+
+  constructor(losses: Loss[]) {
+    this.#losses = losses
+  }
+
+  messages(sides: Side[]): Message[] {
+    const messages: Message[] = []
+    let calls: { id: string; wire: string }[] = []
+    for (const side of sides) {
+      if (side.role === 'user') {
+        messages.push({ role: 'user', content: this.#answered(side.items, calls) })
+        calls = []
+        continue
+      }
+      if (calls.length > 0) messages.push({ role: 'user', content: this.#answered([], calls) })
+      calls = side.items.filter(({ calls: id }) => id !== undefined).map(({ calls: id }) => ({ id: id!, wire: this.#wireId(id!) }))
+      messages.push({ role: side.role, content: this.#ordered(side.items, calls) })
+    }
+    if (calls.length > 0) messages.push({ role: 'user', content: this.#answered([], calls) })
+    return messages
+  }
+
+  /** Text behind a call is refused: it moves before the first one. */
+  #ordered(items: Item[], calls: { wire: string }[]): Block[] {
+    const first = items.findIndex((item) => item.calls !== undefined)
+    if (first < 0) return items.map(({ block }) => block)
+    const late = items.filter((item, index) => index > first && item.block.type === 'text')
+    if (late.length > 0) this.#losses.push({ field: 'turns', what: 'approximated', why: 'text behind a tool call is sent before it' })
+    let next = 0
+    const renamed = ({ block, calls: id }: Item): Block => id === undefined ? block : { ...block, id: calls[next++]!.wire }
+    return [...items.slice(0, first), ...late, ...items.slice(first).filter((item) => !late.includes(item))].map(renamed)
+  }
+
+  /** All results first, in the order of the calls; a call without one gets an error, a result without a call becomes text. */
+  #answered(items: Item[], calls: { id: string; wire: string }[]): Block[] {
+    const left = [...items]
+    const results = calls.map(({ id, wire }): Block => {
+      const at = left.findIndex((item) => item.answers === id)
+      if (at >= 0) return { ...left.splice(at, 1)[0]!.block, tool_use_id: wire }
+      this.#losses.push({ field: 'turns', what: 'approximated', why: 'a tool call without a result is answered with an error' })
+      return { type: 'tool_result', tool_use_id: wire, content: [{ type: 'text', text: 'No result was given for this call.' }], is_error: true }
+    })
+    return [...results, ...left.flatMap((item) => item.answers === undefined ? [item.block] : this.#orphan(item))]
+  }
+
+  #orphan({ block, answers }: Item): Block[] {
+    this.#losses.push({ field: 'turns', what: 'approximated', why: 'a tool result without its call is sent as text' })
+    const content = Array.isArray(block.content) ? block.content as Block[] : []
+    return [{ type: 'text', text: `Result of the tool call ${answers}:` }, ...content]
+  }
+
+  /** An id within the grammar, alike for the same id, and never twice in a conversation. */
+  #wireId(id: string): string {
+    const base = TOOL_ID.test(id) ? id : `toolu_${shortHash(id)}`
+    let wire = base
+    for (let n = 2; this.#ids.has(wire); n++) wire = `${base}_${n}`
+    this.#ids.add(wire)
+    return wire
+  }
+}
+
+/** The beginning of an answer that the model is to continue: Anthropic refuses space at its end. */
+function trimPrefill(message: Message, losses: Loss[]): void {
+  const last = message.content.at(-1)
+  if (message.role !== 'assistant' || last?.type !== 'text') return
+  const text = String(last.text)
+  if (text.trimEnd() === text) return
+  losses.push({ field: 'turns', what: 'approximated', why: 'space at the end of the answer to be continued is cut' })
+  message.content[message.content.length - 1] = { ...last, text: text.trimEnd() }
+}
+
+/** Whether a model with a thinking budget takes the conversation: the turn it continues has to begin with its thinking. */
+export function mayThink(messages: Message[]): boolean {
+  const last = messages.at(-1)
+  if (last?.role === 'assistant') return false
+  if (last?.content[0]?.type !== 'tool_result') return true
+  const first = messages.at(-2)?.content[0]?.type
+  return first === 'thinking' || first === 'redacted_thinking'
+}

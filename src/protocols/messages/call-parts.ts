@@ -1,0 +1,121 @@
+import { GatewayError } from '../../error.ts'
+import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart } from '../../generation/request.ts'
+import { belongsTo } from '../../generation/signature.ts'
+import type { Loss, Target } from '../protocol.ts'
+import type { ToolNames } from './call-tools.ts'
+import { readInput } from './serve-answer.ts'
+import type { Block } from './shapes.ts'
+
+/** A block of a message, and which call it makes or answers. */
+export type Item = { block: Block; calls?: string; answers?: string }
+
+/** Parts -> blocks. Losses gather while it writes. */
+export class PartWriter {
+  readonly #target: Target
+  readonly #names: ToolNames
+  readonly #losses: Loss[]
+
+  constructor(target: Target, names: ToolNames, losses: Loss[]) {
+    this.#target = target
+    this.#names = names
+    this.#losses = losses
+  }
+
+  items(parts: Part[], role: 'user' | 'assistant'): Item[] {
+    return parts.flatMap((part) => this.#item(part, role) ?? [])
+  }
+
+  #item(part: Part, role: 'user' | 'assistant'): Item | undefined {
+    switch (part.type) {
+      case 'text': return block(this.#text(part))
+      case 'refusal': return block(this.#text({ type: 'text', text: part.text }))
+      case 'reasoning': return block(this.#reasoning(part))
+      case 'tool-call': return { block: this.#call(part), calls: part.id }
+      case 'tool-result': return { block: this.#result(part), answers: part.callId }
+      case 'foreign':
+        if (part.protocol === 'messages') return { block: part.value as Block }
+        return this.#lose(part.kind, 'left out', 'only the protocol it came from knows it')
+      default:
+        if (role === 'assistant') return this.#lose(part.type, 'left out', 'the provider takes media from the user only')
+        return block(this.#media(part))
+    }
+  }
+
+  /** Anthropic refuses texts of nothing but space. */
+  #text(part: TextPart): Block | undefined {
+    if (part.citations !== undefined) this.#lose('citations', 'left out', 'the provider takes back only its own citations')
+    if (part.signature !== undefined) this.#lose('signature', 'left out', 'another model made it')
+    return part.text.trim() === '' ? undefined : { type: 'text', text: part.text, ...cacheControl(part) }
+  }
+
+  /** Only the model that thought it may read it again: Anthropic checks every signature. */
+  #reasoning(part: Part & { type: 'reasoning' }): Block | undefined {
+    const signature = part.signature
+    if (signature === undefined || !belongsTo(signature, this.#target, false)) {
+      this.#lose('reasoning', 'left out', 'the provider takes back only reasoning that this model has signed')
+      return undefined
+    }
+    return part.redacted === true && part.text === '' ? { type: 'redacted_thinking', data: signature.data } : { type: 'thinking', thinking: part.text, signature: signature.data }
+  }
+
+  #call(part: ToolCallPart): Block {
+    if (part.signature !== undefined) this.#lose('signature', 'left out', 'another model made it')
+    const input = part.form === 'custom' ? { input: part.arguments } : readInput(part.arguments)
+    if (input === undefined) this.#lose('tool-call.arguments', 'left out', 'they are not a JSON object')
+    return { type: 'tool_use', id: part.id, name: this.#names.wire(part.name), input: input ?? {}, ...cacheControl(part) }
+  }
+
+  #result(part: ToolResultPart): Block {
+    const content = part.content.flatMap((inner) => this.#item(inner, 'user')?.block ?? [])
+    return {
+      type: 'tool_result', tool_use_id: part.callId,
+      ...(content.length === 0 ? {} : { content }),
+      ...(part.isError === true ? { is_error: true } : {}),
+      ...cacheControl(part),
+    }
+  }
+
+  #media(part: MediaPart): Block {
+    if (part.detail !== undefined) this.#lose('detail', 'left out', 'the provider decides at which resolution it looks')
+    if (part.type === 'image') return { type: 'image', source: imageSource(part), ...cacheControl(part) }
+    if (part.type === 'file') return this.#file(part)
+    throw refused(`${part.type} input`)
+  }
+
+  #file(part: MediaPart): Block {
+    const { source } = part
+    const title = part.filename === undefined ? {} : { title: part.filename }
+    const rest = { ...title, ...cacheControl(part) }
+    switch (source.type) {
+      case 'url': return { type: 'document', source: { type: 'url', url: source.url }, ...rest }
+      case 'text': return { type: 'document', source: { type: 'text', media_type: 'text/plain', data: source.text }, ...rest }
+      case 'file': throw refused('a file that is stored elsewhere')
+    }
+    const mediaType = source.mediaType.split(';')[0]!.trim().toLowerCase()
+    if (mediaType === 'application/pdf') return { type: 'document', source: { type: 'base64', media_type: mediaType, data: source.data }, ...rest }
+    if (mediaType.startsWith('image/')) return { type: 'image', source: { type: 'base64', media_type: mediaType, data: source.data }, ...cacheControl(part) }
+    if (!isTextual(mediaType)) throw refused(`a file of the type ${mediaType}`)
+    return { type: 'document', source: { type: 'text', media_type: 'text/plain', data: Buffer.from(source.data, 'base64').toString() }, ...rest }
+  }
+
+  #lose(field: string, what: Loss['what'], why: string): undefined {
+    this.#losses.push({ field, what, why })
+  }
+}
+
+const block = (value: Block | undefined): Item | undefined => value === undefined ? undefined : { block: value }
+
+const cacheControl = ({ cache }: { cache?: { ttl?: '5m' | '1h' } }): { cache_control?: object } =>
+  cache === undefined ? {} : { cache_control: { type: 'ephemeral', ...cache } }
+
+const isTextual = (mediaType: string): boolean => mediaType.startsWith('text/') || mediaType === 'application/json' || mediaType === 'application/xml'
+
+function imageSource({ source }: MediaPart): object {
+  switch (source.type) {
+    case 'data': return { type: 'base64', media_type: source.mediaType, data: source.data }
+    case 'url': return { type: 'url', url: source.url }
+    default: throw refused('an image that is stored elsewhere')
+  }
+}
+
+const refused = (what: string): GatewayError => new GatewayError('unsupported_parameter', `messages: ${what} cannot be sent to the provider of this model`, { param: 'messages' })

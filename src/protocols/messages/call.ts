@@ -1,0 +1,132 @@
+import { GatewayError } from '../../error.ts'
+import type { GenerationEvent } from '../../generation/event.ts'
+import type { GenerationRequest, OutputFormat } from '../../generation/request.ts'
+import type { Loss, Target, Wire, Written } from '../protocol.ts'
+import { mayThink, writeConversation } from './call-conversation.ts'
+import { type Depth, writeDepth } from './call-depth.ts'
+import { errorOf } from './call-error.ts'
+import { outputSchema } from './call-schema.ts'
+import { reader } from './call-stream.ts'
+import { toolNames, writeToolChoice, writeTools } from './call-tools.ts'
+import { isObject, type Json } from './shapes.ts'
+
+export const path = (): string => '/messages'
+
+/** The version that the client speaks (`compat-version` is another name of it) and the betas it asks for are passed on. */
+export function headers(wire: Wire | undefined): Record<string, string> {
+  const beta = wire?.headers.get('anthropic-beta')
+  return {
+    'anthropic-version': wire?.headers.get('anthropic-version') ?? wire?.headers.get('compat-version') ?? '2023-06-01',
+    ...(beta === null || beta === undefined ? {} : { 'anthropic-beta': beta }),
+  }
+}
+
+export function writeRequest(request: GenerationRequest, target: Target): Written {
+  const losses: Loss[] = []
+  const modality = request.outputModalities?.find((wanted) => wanted !== 'text')
+  if (modality !== undefined) throw new GatewayError('unsupported_parameter', `the model answers in text only, not with ${modality}`, { param: 'modalities' })
+  const names = toolNames(request)
+  const { system, messages } = writeConversation(request, target, names, losses)
+  const tools = writeTools(request, names, losses)
+  const depth = writeDepth(request, target, mayThink(messages), losses)
+  const thinks = depth.thinking !== undefined && depth.thinking.type !== 'disabled'
+  const toolChoice = writeToolChoice(request, names, tools.length > 0, thinks, losses)
+  limitCacheMarks([...tools, ...system, ...messages.flatMap(({ content }) => content)], losses)
+  reportLeftOut(request, losses)
+  const body: Json = {
+    model: target.model,
+    max_tokens: depth.maxTokens,
+    ...(system.length === 0 ? {} : { system }),
+    messages,
+    ...(tools.length === 0 ? {} : { tools }),
+    ...(toolChoice === undefined ? {} : { tool_choice: toolChoice }),
+    ...(depth.thinking === undefined ? {} : { thinking: depth.thinking }),
+    ...writeOutputConfig(request.outputFormat, depth, losses),
+    ...writeSampling(request, target, thinks, losses),
+    ...(request.user === undefined ? {} : { metadata: { user_id: request.user } }),
+    ...writeServiceTier(request.serviceTier, losses),
+    ...(request.stream ? { stream: true } : {}),
+  }
+  return { body, losses: distinct(losses) }
+}
+
+function writeOutputConfig(format: OutputFormat | undefined, { effort }: Depth, losses: Loss[]): Json {
+  const wanted = format?.type === 'schema' ? { format: { type: 'json_schema', schema: outputSchema(format.schema, losses) } } : {}
+  // A schema that allows any object does not exist here (objects are closed), and we do not write prompts for the client.
+  if (format?.type === 'json' || format?.type === 'enum') losses.push({ field: 'outputFormat', what: 'left out', why: format.type === 'json' ? 'the provider knows JSON only with a schema' : 'the provider knows no bare choice of texts' })
+  const config = { ...(effort === undefined ? {} : { effort }), ...wanted }
+  return Object.keys(config).length === 0 ? {} : { output_config: config }
+}
+
+function writeSampling({ sampling }: GenerationRequest, { abilities }: Target, thinks: boolean, losses: Loss[]): Json {
+  const stop = (sampling.stop ?? []).filter((text) => text.trim() !== '')
+  if (stop.length < (sampling.stop?.length ?? 0)) losses.push({ field: 'sampling.stop', what: 'left out', why: 'the provider refuses stop sequences of nothing but space' })
+  const stops = stop.length === 0 ? {} : { stop_sequences: stop }
+  const { temperature, topP, topK } = sampling
+  if (abilities.sampling === false) {
+    for (const [name, value] of Object.entries({ temperature, topP, topK })) if (value !== undefined) losses.push({ field: `sampling.${name}`, what: 'left out', why: 'the model takes no sampling parameters' })
+    return stops
+  }
+  if (!thinks) {
+    if (temperature !== undefined && temperature > 1) losses.push({ field: 'sampling.temperature', what: 'approximated', why: "the provider's highest temperature is 1" })
+    return {
+      ...(temperature === undefined ? {} : { temperature: Math.min(temperature, 1) }),
+      ...writeTopP(topP, 0),
+      ...(topK === undefined ? {} : { top_k: topK }),
+      ...stops,
+    }
+  }
+  if (temperature !== undefined && temperature !== 1) losses.push({ field: 'sampling.temperature', what: 'left out', why: 'the model thinks at temperature 1 only' })
+  if (topK !== undefined) losses.push({ field: 'sampling.topK', what: 'left out', why: 'the model takes no top_k while it thinks' })
+  if (topP !== undefined && topP < 0.95) losses.push({ field: 'sampling.topP', what: 'left out', why: 'the model takes no top_p below 0.95 while it thinks' })
+  return { ...writeTopP(topP, 0.95), ...stops }
+}
+
+/** 1 means nothing and is not sent: newer models refuse it beside a temperature. */
+const writeTopP = (topP: number | undefined, least: number): Json => topP === undefined || topP === 1 || topP < least ? {} : { top_p: topP }
+
+function writeServiceTier(tier: string | undefined, losses: Loss[]): Json {
+  if (tier === undefined) return {}
+  if (tier === 'auto' || tier === 'standard_only') return { service_tier: tier }
+  if (tier === 'default') return { service_tier: 'standard_only' }
+  losses.push({ field: 'serviceTier', what: 'left out', why: `the provider has no tier '${tier}'` })
+  return {}
+}
+
+// Anthropic refuses a request with more.
+const CACHE_MARKS_MAX = 4
+
+/** The last marks are kept, as each covers what stands before it. */
+function limitCacheMarks(blocks: Json[], losses: Loss[]): void {
+  const marked = blocks.filter((block) => block.cache_control !== undefined)
+  if (marked.length <= CACHE_MARKS_MAX) return
+  losses.push({ field: 'cache', what: 'approximated', why: `the provider takes at most ${CACHE_MARKS_MAX} cache marks; the last ones are kept` })
+  for (const block of marked.slice(0, -CACHE_MARKS_MAX)) delete block.cache_control
+}
+
+/** Fields that have no counterpart. Values that change nothing (a penalty of 0) are no loss. */
+function reportLeftOut(request: GenerationRequest, losses: Loss[]): void {
+  const { frequencyPenalty, presencePenalty, seed, logitBias, logprobs, topLogprobs } = request.sampling
+  const wishes: Record<string, boolean> = {
+    'sampling.frequencyPenalty': (frequencyPenalty ?? 0) !== 0,
+    'sampling.presencePenalty': (presencePenalty ?? 0) !== 0,
+    'sampling.seed': seed !== undefined,
+    'sampling.logitBias': Object.keys(logitBias ?? {}).length > 0,
+    'sampling.logprobs': logprobs === true || (topLogprobs ?? 0) > 0,
+    verbosity: request.verbosity !== undefined,
+    metadata: Object.keys(request.metadata ?? {}).length > 0,
+    cacheKey: request.cacheKey !== undefined,
+    'reasoning.summary': request.reasoning?.summary !== undefined && request.reasoning.summary !== 'auto',
+  }
+  for (const [field, wished] of Object.entries(wishes)) if (wished) losses.push({ field, what: 'left out', why: 'the provider has no such parameter' })
+  for (const field of Object.keys(request.extras)) losses.push({ field, what: 'left out', why: "only the client's own protocol knows it" })
+}
+
+const distinct = (losses: Loss[]): Loss[] => [...new Map(losses.map((loss) => [`${loss.field}\n${loss.what}\n${loss.why}`, loss])).values()]
+
+/** A message object -> events; an error object that came with status 200 is thrown as what it says. */
+export function readAnswer(body: unknown, request: GenerationRequest | undefined): GenerationEvent[] {
+  if (isObject(body) && Array.isArray(body.content)) return [...reader(request).whole(body)]
+  if (isObject(body) && (body.type === 'error' || body.error !== undefined)) throw errorOf(body)
+  throw new GatewayError('upstream_error', 'The provider answered with something that is not a message.')
+}
