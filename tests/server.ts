@@ -1,0 +1,56 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** A running Sluice: a process of its own on a free port, with a data folder of its own. */
+export type Gateway = {
+  url: string
+  /** The pay-as-you-go key. */
+  key: string
+  pid: number
+  data: string
+  /** What it printed so far. */
+  output(): { stdout: string; stderr: string }
+  kill(signal: NodeJS.Signals): void
+  exited: Promise<number>
+  stop(): Promise<void>
+}
+
+/** Variables that switch providers on stay out, so that a developer's own keys are never used by a test. */
+const ENVIRONMENT = ['PATH', 'HOME', 'TMPDIR', 'LANG'] as const
+
+export async function startGateway(options: { config?: string; env?: Record<string, string>; data?: string; key?: string } = {}): Promise<Gateway> {
+  const data = options.data ?? mkdtempSync(join(tmpdir(), 'sluice-test-'))
+  const key = options.key ?? `sk-ai-v1-test${'0123456789abcdef'.repeat(3)}`
+  const config = join(data, 'test-config.yaml')
+  writeFileSync(config, options.config ?? '{}\n')
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, '../src/main.ts'), 'serve', '--config', config, '--data', data, '--port', '0'], {
+    env: { ...Object.fromEntries(ENVIRONMENT.map((name) => [name, process.env[name]])), SLUICE_KEY: key, OLLAMA_HOST: 'http://127.0.0.1:9', ...options.env },
+    stdin: 'ignore', stdout: 'pipe', stderr: 'pipe',
+  })
+  const printed = { stdout: '', stderr: '' }
+  const url = await new Promise<string>((resolve, reject) => {
+    void collect(child.stdout, (text) => {
+      printed.stdout += text
+      const found = /^listening on (\S+)$/m.exec(printed.stdout)?.[1]
+      if (found !== undefined) resolve(found)
+    })
+    void collect(child.stderr, (text) => { printed.stderr += text })
+    void child.exited.then((code) => reject(new Error(`sluice ended with ${code} before it listened:\n${printed.stdout}${printed.stderr}`)))
+  })
+  return {
+    url, key, data, pid: child.pid, exited: child.exited,
+    output: () => printed,
+    kill: (signal) => child.kill(signal),
+    stop: async () => {
+      child.kill('SIGKILL')
+      await child.exited
+      if (options.data === undefined) rmSync(data, { recursive: true, force: true })
+    },
+  }
+}
+
+async function collect(stream: ReadableStream<Uint8Array>, take: (text: string) => void): Promise<void> {
+  const decoder = new TextDecoder()
+  for await (const chunk of stream) take(decoder.decode(chunk, { stream: true }))
+}
