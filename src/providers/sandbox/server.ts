@@ -1,0 +1,113 @@
+import { asGatewayError, GatewayError, invalid } from '../../error.ts'
+import type { GenerationRequest, ProtocolName } from '../../generation/request.ts'
+import { listen, readText } from '../../http/serve.ts'
+import { protocols } from '../../protocols/index.ts'
+import type { Wire } from '../../protocols/protocol.ts'
+import { JSON_HEADERS, rest, streamedAnswer, wholeAnswer, type Telling } from './answer.ts'
+import { readConversation } from './conversation.ts'
+import { eventsOf } from './events.ts'
+import { listModels } from './models.ts'
+import { digest, planAnswer } from './plan.ts'
+import { routeOf, type Route } from './routes.ts'
+import { promptTokens, usageOf } from './tokens.ts'
+
+const MAX_BODY_BYTES = 64 * 1024 * 1024
+
+/**
+ * A provider that is none: answers in all four protocols, deterministically, as the prompt's directives ask (docs/sandbox.md).
+ * Takes a request as a provider gets it and never rejects but with the signal's reason when the request is aborted.
+ */
+export async function sandbox(request: Request): Promise<Response> {
+  let route: Route | undefined
+  try {
+    const url = new URL(request.url)
+    route = routeOf(request.method, url)
+    checkKey(request.headers, url)
+    if (route.kind === 'models') return Response.json(listModels(route.model, url, request.headers))
+    const text = await readText(request, MAX_BODY_BYTES)
+    const wire = wireOf(text, route, request.headers)
+    if (route.kind === 'count') return Response.json(countedTokens(wire, route))
+    return await generate(wire, route, url.pathname + url.search, request.signal)
+  } catch (error) {
+    if (request.signal.aborted) throw error
+    return refusal(asGatewayError(error), route)
+  }
+}
+
+/** The sandbox on a socket of its own, for tests and benchmarks. Throws Bun's own error when the port is taken. */
+export function serveSandbox(options: { host: string; port: number }): { url: string; stop(): Promise<void> } {
+  const listening = listen({ ...options, fetch: sandbox, maxBodyBytes: MAX_BODY_BYTES })
+  return { url: listening.url, stop: () => listening.stop(0) }
+}
+
+/** Any key will do, and none: but one that says it is wrong is refused, so that this can be tested too. */
+function checkKey(headers: Headers, url: URL): void {
+  const keys = [headers.get('authorization'), headers.get('x-api-key'), headers.get('x-goog-api-key'), url.searchParams.get('key')]
+  if (keys.some((key) => key?.toLowerCase().includes('wrong') === true)) throw new GatewayError('invalid_api_key', 'The API key is wrong: the sandbox refuses any key that says so.')
+}
+
+function wireOf(text: string, route: Route & { kind: 'generate' | 'count' }, headers: Headers): Wire {
+  let body: unknown
+  try {
+    body = JSON.parse(text)
+  } catch {
+    throw invalid('body', 'must be JSON')
+  }
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw invalid('body', 'must be a JSON object')
+  return {
+    body: body as Record<string, unknown>, text, headers,
+    ...(route.model === undefined ? {} : { model: route.model }),
+    ...(route.kind === 'generate' && route.stream !== undefined ? { stream: route.stream } : {}),
+  }
+}
+
+async function generate(wire: Wire, route: Route & { kind: 'generate' }, path: string, signal: AbortSignal): Promise<Response> {
+  const protocol = protocols[route.protocol]
+  const request = protocol.serve.readRequest(wire)
+  checkModel(request)
+  const conversation = readConversation(request, wire.body)
+  const { act, script } = conversation
+  if (act.hang === true || act.delayMs !== undefined) await rest(act.hang === true ? Infinity : act.delayMs!, signal)
+  if (act.error !== undefined) throw act.error
+  if (act.page !== undefined) return new Response(act.page.text, { status: act.page.status, headers: { 'content-type': 'text/html' } })
+  const plan = planAnswer(request, conversation, { path, text: wire.text, headers: wire.headers })
+  const id = protocol.serve.idPrefix + digest(path + wire.text, 24)
+  const usage = script.noUsage === true ? undefined : usageOf(request, plan, act.usage)
+  const telling: Telling = {
+    protocol, act, signal,
+    exchange: { wire, request, label: { id, model: request.model, createdAt: Math.floor(Date.now() / 1000) } },
+    events: eventsOf(plan, id, request.model, usage, script.chunk),
+    ...(script.paceMs === undefined ? {} : { paceMs: script.paceMs }),
+  }
+  const response = request.stream === (act.otherForm === true) ? wholeAnswer(telling) : streamedAnswer(telling, route.array === true ? 'array' : 'events')
+  response.headers.set('x-request-id', `req_${id}`)
+  response.headers.set('request-id', `req_${id}`)
+  return response
+}
+
+/** Every model name is served, so that an application can keep its own; a name with `missing` in it is one that does not exist. */
+function checkModel({ model }: GenerationRequest): void {
+  if (model.includes('missing')) throw new GatewayError('model_not_found', `The model '${model}' does not exist.`, { param: 'model' })
+}
+
+function countedTokens(wire: Wire, route: Route & { kind: 'count' }): object {
+  if (route.protocol === 'messages') {
+    const body = { max_tokens: 1, ...wire.body }
+    return { input_tokens: promptTokens(protocols.messages.serve.readRequest({ ...wire, body, text: JSON.stringify(body) })) }
+  }
+  const inner = wire.body['generateContentRequest']
+  const body = typeof inner === 'object' && inner !== null ? (inner as Record<string, unknown>) : wire.body
+  return { totalTokens: promptTokens(protocols.generateContent.serve.readRequest({ ...wire, body, text: JSON.stringify(body) })) }
+}
+
+function refusal(error: GatewayError, route: Route | undefined): Response {
+  const name: ProtocolName = route === undefined || route.kind === 'models' ? 'chat.completions' : route.protocol
+  const requestId = `req_${digest(error.message, 24)}`
+  return new Response(JSON.stringify(protocols[name].serve.writeError(error, requestId)), {
+    status: error.status,
+    headers: {
+      ...JSON_HEADERS, 'x-request-id': requestId, 'request-id': requestId,
+      ...(error.retryAfterSeconds === undefined ? {} : { 'retry-after': String(error.retryAfterSeconds) }),
+    },
+  })
+}
