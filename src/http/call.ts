@@ -41,8 +41,9 @@ const MAX_QUEUED_BYTES = 64 * 1024
 export const send = async (out: Outgoing): Promise<Incoming> => {
   if (out.signal.aborted) throw cancelled()
   const startedAt = performance.now()
-  const { origin, path } = parseUrl(out.url)
-  const request = writeRequestText(out, origin, path)
+  const target = targetOf(out.url)
+  const { origin } = target
+  const request = writeRequestText(out, target)
   const kept = takeIdle(origin)
   if (kept !== undefined) {
     const exchange = new Exchange(kept, out, startedAt)
@@ -56,26 +57,38 @@ export const send = async (out: Outgoing): Promise<Incoming> => {
 
 type Request = { text: string; length: number }
 
-const parseUrl = (url: string): { origin: Origin; path: string } => {
-  const { protocol, hostname, port, pathname, search } = new URL(url)
+type Target = { origin: Origin; path: string; host: string }
+
+/** Addresses come from the catalogue, so they are few; parsed once each. */
+const targets = new Map<string, Target>()
+const MAX_TARGETS = 1024
+
+const targetOf = (url: string): Target => {
+  const known = targets.get(url)
+  if (known !== undefined) return known
+  const { protocol, hostname, port, pathname, search, host } = new URL(url)
   if (protocol !== 'https:' && protocol !== 'http:') throw new GatewayError('internal_error', 'A provider\'s address must begin with http:// or https://.')
   const secure = protocol === 'https:'
-  const host = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
   const portNumber = port === '' ? (secure ? 443 : 80) : Number(port)
-  return { origin: { host, port: portNumber, secure, name: `${hostname}:${portNumber}` }, path: pathname + search }
+  const bare = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
+  const target = { origin: { host: bare, port: portNumber, secure, name: `${hostname}:${portNumber}` }, path: pathname + search, host }
+  if (targets.size >= MAX_TARGETS) targets.clear()
+  targets.set(url, target)
+  return target
 }
 
 /** Header names that describe the connection and the framing: these are ours to say. */
 const OURS = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'accept-encoding', 'expect', 'upgrade'])
 
-const writeRequestText = (out: Outgoing, origin: Origin, path: string): Request => {
-  const standard = origin.port === (origin.secure ? 443 : 80)
-  let head = `${out.method} ${path} HTTP/1.1\r\nhost: ${standard ? origin.name.slice(0, origin.name.lastIndexOf(':')) : origin.name}\r\naccept-encoding: identity\r\n`
+const HEADER = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t\x20-\x7e]*\r\n$/
+
+const writeRequestText = (out: Outgoing, { path, host }: Target): Request => {
+  let head = `${out.method} ${path} HTTP/1.1\r\nhost: ${host}\r\naccept-encoding: identity\r\n`
   for (const name in out.headers) {
-    const value = out.headers[name]!
     if (OURS.has(name.toLowerCase())) continue
-    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) || !/^[\t\x20-\x7e]*$/.test(value)) throw new GatewayError('internal_error', `The header "${name}" for the provider holds a character that cannot be sent.`)
-    head += `${name}: ${value}\r\n`
+    const line = `${name}: ${out.headers[name]}\r\n`
+    if (!HEADER.test(line)) throw new GatewayError('internal_error', `The header "${name}" for the provider holds a character that cannot be sent.`)
+    head += line
   }
   const bodyLength = out.body === undefined ? 0 : Buffer.byteLength(out.body)
   if (out.body !== undefined || out.method === 'POST') head += `content-length: ${bodyLength}\r\n`
@@ -120,14 +133,14 @@ class Exchange implements ByteSource, ConnectionUser {
     return this.#head.promise
   }
 
-  async read(): Promise<Uint8Array | undefined> {
+  read(): Promise<Uint8Array | undefined> {
     const chunk = this.#queue.shift()
     if (chunk !== undefined) {
       this.#queuedBytes -= chunk.length
-      return chunk
+      return Promise.resolve(chunk)
     }
-    if (this.#failure !== undefined) throw this.#failure
-    if (this.#phase === 'over') return undefined
+    if (this.#failure !== undefined) return Promise.reject(this.#failure)
+    if (this.#phase === 'over') return ENDED
     if (this.#paused) {
       this.#paused = false
       this.#connection.resume()
@@ -239,6 +252,9 @@ class Exchange implements ByteSource, ConnectionUser {
   }
 }
 
+/** Most answers end like this; one promise serves them all. */
+const ENDED = Promise.resolve(undefined)
+
 const cancelled = (): GatewayError => new GatewayError('upstream_error', 'The call to the provider was cancelled.')
 
 /** The whole body as text. More than `limitBytes` is GatewayError upstream_error, and the connection is closed. */
@@ -253,7 +269,6 @@ export const readAll = async (source: ByteSource, limitBytes: number): Promise<s
     }
     chunks.push(chunk)
   }
-  const first = chunks[0]
-  const whole = chunks.length === 1 && first !== undefined ? Buffer.from(first.buffer, first.byteOffset, length) : Buffer.concat(chunks, length)
-  return whole.toString('utf8')
+  const whole = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, length)
+  return (whole instanceof Buffer ? whole : Buffer.from(whole)).toString('utf8')
 }
