@@ -65,8 +65,11 @@ export class MessageItem implements OutputItem {
   }
 
   done(wire: Json): void {
-    for (const [index, part] of arrayOf(wire.content).entries()) {
+    // One server counts content parts across items in its deltas, so the finished parts are matched by their order.
+    const known = [...this.#contents.keys()].sort((a, b) => a - b)
+    for (const [place, part] of arrayOf(wire.content).entries()) {
       if (!isObject(part)) continue
+      const index = known[place] ?? (known.at(-1) ?? -1) + 1 + place
       if (part.type === 'output_text' || part.type === 'refusal' || typeof part.text === 'string') this.complete(index, part)
       else if (!this.#contents.has(index)) this.#foreign(index, part)
     }

@@ -1,0 +1,197 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../src/error.ts'
+import { fold, type Answer, type GenerationEvent } from '../../src/generation/event.ts'
+import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
+import type { Frame } from '../../src/http/frames.ts'
+import type { Exchange, Wire } from '../../src/protocols/protocol.ts'
+import { responses } from '../../src/protocols/responses/index.ts'
+import { checkGrammar } from '../grammar.ts'
+
+const ROOT = join(import.meta.dir, '../../../shared/recordings')
+const here = existsSync(join(ROOT, 'INDEX.jsonl'))
+const run = here ? describe : describe.skip
+
+type Any = Record<string, any>
+type Entry = { id: string; protocol: string; status: number; files: { request?: string; response?: string } }
+const entries: Entry[] = here
+  ? readFileSync(join(ROOT, 'INDEX.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Entry).filter(({ protocol }) => protocol === 'openai-responses')
+  : []
+const file = (name: string): string => readFileSync(join(ROOT, name), 'utf8')
+const rows = (list: Entry[]) => list.map((entry) => [entry.id, entry] as const)
+
+const wireOf = (text: string): Wire => ({ text, body: JSON.parse(text), headers: new Headers() })
+const label = { id: 'resp_ours', model: 'provider/model', createdAt: 1 }
+const target = { provider: 'p', model: 'upstream', quirks: {}, abilities: {} }
+const exchangeOf = (text = '{"model":"provider/model","input":"hi"}'): Exchange => {
+  const wire = wireOf(text)
+  return { wire, request: responses.serve.readRequest(wire), label }
+}
+
+/** Frames by the book, apart from the project's own parser. */
+const framesOf = (text: string): Frame[] => text.replaceAll('\r\n', '\n').split('\n\n').flatMap((chunk) => {
+  const lines = chunk.split('\n')
+  const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart())
+  const event = lines.find((line) => line.startsWith('event:'))?.slice(6).trim()
+  return data.length === 0 ? [] : [{ ...(event === undefined ? {} : { event }), data: data.join('\n') }]
+})
+
+const eventsOf = (frames: Frame[]): GenerationEvent[] => {
+  const reader = responses.call.reader({})
+  return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
+}
+
+/** Not one answer: several responses in one file; and one edited by hand, whose deltas contradict its finished item. */
+const SEVERAL = 'vercel-ai__azure-azure-reasoning-encrypted-content.1'
+const CONTRADICTS = 'vercel-ai__openai-openai-shell-container.1'
+const consistent = (list: Entry[]): Entry[] => list.filter(({ id }) => id !== SEVERAL && id !== CONTRADICTS)
+
+const good = entries.filter(({ status }) => status < 300)
+const streams = good.filter(({ files }) => files.response?.endsWith('.sse'))
+const wholes = good.filter(({ files }) => files.response?.endsWith('.json'))
+const parsed = (frames: Frame[]): Any[] => frames.filter(({ data }) => data.startsWith('{')).map(({ data }) => JSON.parse(data))
+const terminalOf = (frames: Frame[]): Any | undefined => parsed(frames).find(({ type }) => ['response.completed', 'response.incomplete', 'response.failed'].includes(type))
+
+/** What the items on the wire say, read without the project's code. */
+const said = (items: Any[]) => {
+  const of = (type: string): Any[] => items.filter((item) => item.type === type)
+  const content = of('message').flatMap((item) => item.content ?? [])
+  return {
+    text: content.filter((part) => typeof part.text === 'string').map((part) => part.text).join(''),
+    citations: content.flatMap((part) => part.annotations ?? []).length,
+    calls: items.filter((item) => ['function_call', 'custom_tool_call'].includes(item.type)).map((item) => [item.call_id, item.name, item.arguments ?? item.input]),
+    seals: of('reasoning').map((item) => item.encrypted_content).filter((seal) => typeof seal === 'string' && seal !== ''),
+    thoughts: of('reasoning').flatMap((item) => [...(item.summary ?? []), ...(item.content ?? [])]).map((part) => part.text).filter((text) => text !== '').join('\n\n'),
+  }
+}
+
+const heard = ({ parts }: Answer) => ({
+  text: parts.filter((part) => part.type === 'text').map((part) => part.text).join(''),
+  citations: parts.flatMap((part) => part.type === 'text' ? part.citations ?? [] : []).length,
+  calls: parts.filter((part) => part.type === 'tool-call').map((part) => [part.id, part.name, part.arguments]),
+  seals: parts.flatMap((part) => part.type === 'reasoning' && part.signature !== undefined ? [part.signature.data] : []),
+  thoughts: parts.filter((part) => part.type === 'reasoning' && part.text !== '').map((part) => (part as { text: string }).text).join('\n\n'),
+})
+
+function checkUsage(answer: Answer, wire: Any | null | undefined): void {
+  expect(answer.metered).toBe(wire !== null && wire !== undefined)
+  if (!wire) return
+  expect(promptTokens(answer.usage)).toBe(wire.input_tokens)
+  expect(completionTokens(answer.usage)).toBe(wire.output_tokens)
+  expect(answer.usage.cacheReadTokens).toBe(wire.input_tokens_details?.cached_tokens ?? 0)
+  expect(answer.usage.reasoningTokens).toBe(wire.output_tokens_details?.reasoning_tokens ?? 0)
+}
+
+run('recorded responses', () => {
+  test('there are recordings of each kind', () => {
+    expect(streams.length).toBeGreaterThan(40)
+    expect(wholes.length).toBeGreaterThan(50)
+  })
+
+  test.each(rows(good.filter(({ files }) => files.request !== undefined)))('reads and forwards the request of %s', (_id, { files }) => {
+    const exchange = exchangeOf(file(files.request!))
+    const { body } = exchange.wire
+    expect(exchange.request.model).toBe(body.model as string)
+    const { previous_response_id: _gone, ...rest } = body
+    const { include, input, ...sent } = JSON.parse(responses.call.forward(exchange, target))
+    const { include: _include, input: asked, ...others } = rest
+    expect(sent).toEqual({ ...others, model: 'upstream', ...(body.background === true ? {} : { store: false }) })
+    // Only reasoning that the provider could not know again is left out.
+    const dropped = Array.isArray(asked) ? asked.filter((item: Any) => item.type === 'reasoning' && typeof item.encrypted_content !== 'string' && !(item.content?.length > 0)) : []
+    expect(input).toEqual(Array.isArray(asked) ? asked.filter((item) => !dropped.includes(item)) : asked)
+    for (const wish of (body.include as string[] | undefined) ?? []) expect(include).toContain(wish)
+  })
+
+  test.each(rows(consistent(streams)))('reads the stream of %s', (_id, { files }) => {
+    const frames = framesOf(file(files.response!))
+    const events = eventsOf(frames)
+    checkGrammar(events)
+    const terminal = terminalOf(frames)
+    if (terminal === undefined || terminal.type === 'response.failed') { expect(events.at(-1)!.type).toBe('error'); return }
+    const answer = fold(events)
+    const done = parsed(frames).filter(({ type }) => type === 'response.output_item.done').map(({ item }) => item)
+    // Providers seal a finished item anew for the last frame; the seal that came with the item itself is the one to replay.
+    expect(heard(answer)).toEqual(said(done.length > 0 ? done : terminal.response.output))
+    checkUsage(answer, terminal.response.usage)
+    expect(answer.finish.reason === 'length').toBe(terminal.response.incomplete_details?.reason === 'max_output_tokens')
+  })
+
+  test.each(rows(streams))('a cut stream of %s is never a success', (_id, { files }) => {
+    const frames = framesOf(file(files.response!))
+    const last = frames.findIndex(({ data }) => /"type":\s*"response\.(completed|incomplete|failed)"/.test(data))
+    for (let cut = 0; cut < last; cut += Math.ceil(last / 7)) {
+      const events = eventsOf(frames.slice(0, cut))
+      checkGrammar(events)
+      expect(events.at(-1)!.type).toBe('error')
+    }
+  })
+
+  test.each(rows(consistent(streams)))('reads the stream of %s without its deltas, and without its done frames, alike', (_id, { files }) => {
+    const frames = framesOf(file(files.response!))
+    if (terminalOf(frames)?.type === 'response.failed' || terminalOf(frames) === undefined) return
+    const whole = heard(fold(eventsOf(frames)))
+    const without = (pattern: RegExp) => frames.filter(({ data }) => !pattern.test(/"type":\s*"(response[^"]*|error)"/.exec(data.replace(/"(item|response|part)":\s*\{.*/s, ''))?.[1] ?? ''))
+    expect(heard(fold(eventsOf(without(/\.delta$/))))).toEqual(whole)
+    expect(heard(fold(eventsOf(frames.filter(({ event, data }) => !/(text|arguments|input|refusal)\.done$/.test(event ?? JSON.parse(data).type ?? '')))))).toEqual(whole)
+  })
+
+  test.each(rows(wholes))('reads the answer of %s', (_id, { files }) => {
+    const body = JSON.parse(file(files.response!))
+    const events = responses.call.readAnswer(body, {})
+    checkGrammar(events)
+    const answer = fold(events)
+    expect(heard(answer)).toEqual(said(body.output))
+    checkUsage(answer, body.usage)
+    expect(answer.id).toBe(body.id)
+  })
+
+  test.each(rows(streams.filter(({ id }) => id !== SEVERAL)))('relabels the stream of %s and changes nothing else', (_id, { files }) => {
+    const frames = framesOf(file(files.response!))
+    const kept: Any[] = []
+    const relabeler = responses.relabeler({ ...exchangeOf(), keep: (response) => kept.push(response) })
+    const rotates = files.response!.includes('id-rotation')
+    const ids = new Map<number, string>()
+    for (const frame of frames) {
+      const out = relabeler.frame(frame)
+      if (!frame.data.startsWith('{')) { expect(out).toBeUndefined(); continue }
+      const before = JSON.parse(frame.data), after = JSON.parse(out!.data)
+      expect(out!.event).toBe(frame.event)
+      if (before.response !== undefined) {
+        expect(after.response.id).toBe('resp_ours')
+        expect(after.response.model).toBe('provider/model')
+        const { id: _1, model: _2, store: _3, previous_response_id: _4, output: was, ...rest } = before.response
+        const { id: _5, model: _6, store, previous_response_id: _7, output: is, ...same } = after.response
+        expect(same).toEqual(rest)
+        if (before.response.store !== undefined) expect(store).toBe(true)
+        if (!rotates) expect(is).toEqual(was)
+        else for (const [index, item] of (is ?? []).entries()) expect(item.id).toBe(ids.get(index))
+      } else if (!rotates) {
+        expect(out === frame || JSON.stringify(after) === JSON.stringify(before)).toBe(true)
+      } else if (typeof after.output_index === 'number') {
+        const id = after.item_id ?? after.item.id
+        expect(ids.get(after.output_index) ?? id).toBe(id)
+        ids.set(after.output_index, id)
+      }
+    }
+    const ending = terminalOf(frames)?.type
+    expect(kept.length).toBe(ending === 'response.completed' || ending === 'response.incomplete' ? 1 : 0)
+    if (kept.length === 0) return
+    const done = parsed(frames).filter(({ type }) => type === 'response.output_item.done')
+    expect(kept[0]!.output.length).toBeGreaterThanOrEqual(Math.min(1, done.length))
+  })
+
+  test.each(rows(wholes))('relabels the answer of %s and changes nothing else', (_id, { files }) => {
+    const text = file(files.response!)
+    const before = JSON.parse(text), after = JSON.parse(responses.relabeler(exchangeOf()).answer(text))
+    expect(after).toEqual({ ...before, id: 'resp_ours', model: 'provider/model', ...('store' in before ? { store: true } : {}), ...('previous_response_id' in before ? { previous_response_id: null } : {}) })
+  })
+
+  test.each(rows(entries.filter(({ status }) => status >= 400)))('reads the error of %s', (_id, { status, files }) => {
+    const error = responses.call.readError(status, file(files.response!))
+    expect(error).toBeInstanceOf(GatewayError)
+    if (status === 401) expect([error.code, error.status]).toEqual(['upstream_error', 502])
+    else expect(error.status).toBe(status)
+    expect(error.metadata!.status).toBe(status)
+  })
+})
