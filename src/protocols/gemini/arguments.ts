@@ -1,0 +1,19 @@
+import { parseExact } from '../../generation/json-text.ts'
+import { isObject } from './fields.ts'
+
+/** Argument text -> the `args` object, key order and number spelling kept. Text that is no object (cut, or invalid) gives `{}`: Google has no other way to say it. */
+export function writeArguments(text: string, form: 'function' | 'custom'): Record<string, unknown> {
+  if (form === 'custom') return { input: text }
+  return readObject(text) ?? {}
+}
+
+/** The object that a text is the JSON of, if it is one. */
+export function readObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value = parseExact(text)
+    return isObject(value) ? value : undefined
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+}

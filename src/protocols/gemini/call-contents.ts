@@ -1,0 +1,196 @@
+import { GatewayError } from '../../error.ts'
+import type { GenerationRequest, MediaPart, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
+import { belongsTo, type Signature } from '../../generation/signature.ts'
+import type { Loss, Target } from '../protocol.ts'
+import { readObject, writeArguments } from './arguments.ts'
+import { wireName } from './names.ts'
+import { UNSIGNED, type WireContent, type WirePart } from './shapes.ts'
+
+const RESOLUTIONS: ReadonlySet<string> = new Set(['low', 'medium', 'high', 'ultra_high'])
+
+/** Turns -> `contents` and `systemInstruction`. Lives as long as one request. */
+export class ContentWriter {
+  readonly #target: Target
+  readonly #losses: Loss[]
+  readonly #contents: WireContent[] = []
+  /** Results by the id of their call, oldest first: Google wants them right after the calls, all of them, in the calls' order. */
+  readonly #results = new Map<string, ToolResultPart[]>()
+
+  constructor(target: Target, losses: Loss[]) {
+    this.#target = target
+    this.#losses = losses
+  }
+
+  write({ system, turns }: GenerationRequest): { system: WirePart[]; contents: WireContent[] } {
+    for (const turn of turns) {
+      for (const part of turn.parts) if (part.type === 'tool-result') this.#results.set(part.callId, [...(this.#results.get(part.callId) ?? []), part])
+    }
+    const instruction = this.#writeSystem(system)
+    for (const [index, turn] of turns.entries()) this.#writeTurn(turn, index === turns.length - 1)
+    if (this.#contents.length > 0) return { system: instruction, contents: this.#contents }
+    if (instruction.length > 0) this.#lose('system', 'approximated', 'the provider needs a user turn: the instructions are sent as one')
+    return { system: [], contents: [{ role: 'user', parts: instruction.length === 0 ? [{ text: '' }] : instruction }] }
+  }
+
+  #writeSystem(system: Part[]): WirePart[] {
+    return system.flatMap((part): WirePart[] => {
+      if ('cache' in part && part.cache !== undefined) this.#loseCache()
+      if (part.type === 'text' || part.type === 'refusal') return part.text === '' ? [] : [{ text: part.text }]
+      this.#lose('system', 'left out', `the provider takes text instructions only, not ${part.type}`)
+      return []
+    })
+  }
+
+  #writeTurn(turn: Turn, last: boolean): void {
+    if (turn.name !== undefined) this.#lose('name', 'left out', 'the provider has no names of speakers')
+    switch (turn.role) {
+      case 'user': return this.#add('user', turn.parts.flatMap((part) => this.#writePart(part)))
+      case 'assistant': return this.#writeAssistant(turn, last)
+      case 'tool': return this.#writeOrphans(turn)
+      case 'system':
+      case 'developer': {
+        this.#lose('messages', 'approximated', `the provider takes instructions only before the conversation: a later ${turn.role} message is sent as marked user text`)
+        const parts = turn.parts.flatMap((part) => this.#writePart(part))
+        return this.#add('user', parts.length === 0 ? [] : [{ text: `<${turn.role}>\n` }, ...parts, { text: `\n</${turn.role}>` }])
+      }
+    }
+  }
+
+  #writeAssistant(turn: Turn, last: boolean): void {
+    const calls = turn.parts.filter((part): part is ToolCallPart => part.type === 'tool-call')
+    const signed = calls.some((call) => this.#own(call.signature) !== undefined)
+    let first = true
+    const parts = turn.parts.flatMap((part): WirePart[] => {
+      if (part.type !== 'tool-call') return this.#writePart(part)
+      const own = this.#own(part.signature)
+      // Models that take levels refuse a first call without a signature, and accept this word for calls that others made.
+      const signature = own ?? (first && !signed && this.#target.abilities.reasoning === 'level' ? UNSIGNED : undefined)
+      first = false
+      return [{ functionCall: { id: part.id, name: wireName(part.name), args: writeArguments(part.arguments, part.form) }, ...(signature === undefined ? {} : { thoughtSignature: signature }) }]
+    })
+    this.#add('model', parts)
+    this.#answer(calls, last)
+  }
+
+  #answer(calls: ToolCallPart[], last: boolean): void {
+    const results = calls.map((call) => this.#results.get(call.id)?.shift())
+    if (last && results.every((result) => result === undefined)) return
+    const after: WirePart[] = []
+    const parts = calls.map((call, index) => {
+      const result = results[index]
+      if (result !== undefined) return this.#writeResult(result, call, after)
+      this.#lose('messages', 'approximated', `the call '${call.name}' has no result, which the provider requires: an error result is sent`)
+      return { functionResponse: { id: call.id, name: wireName(call.name), response: { error: 'No result was given for this call.' } } }
+    })
+    this.#add('user', [...parts, ...after])
+  }
+
+  /** `after` takes media that must stand beside the response. */
+  #writeResult(result: ToolResultPart, call: ToolCallPart, after: WirePart[]): WirePart {
+    const texts: string[] = []
+    const media: WirePart[] = []
+    for (const part of result.content) {
+      if (part.type === 'text') texts.push(part.text)
+      else media.push(...this.#writePart(part))
+    }
+    const inside = this.#target.abilities.reasoning === 'level'
+    if (!inside && media.length > 0) {
+      this.#lose('tool-result', 'approximated', 'the model takes text results only: the media follow the result')
+      after.push(...media)
+    }
+    const text = texts.join('\n')
+    const response = result.isError === true ? { error: text } : texts.length === 1 ? readObject(text) ?? { output: text } : { output: text }
+    return { functionResponse: { id: call.id, name: wireName(result.name ?? call.name), response, ...(inside && media.length > 0 ? { parts: media } : {}) } }
+  }
+
+  /** Results whose call is not in the conversation: Google refuses them, so they go as text. Answered ones are gone from the map. */
+  #writeOrphans(turn: Turn): void {
+    for (const part of turn.parts) {
+      if (part.type !== 'tool-result') continue
+      const waiting = this.#results.get(part.callId)
+      if (waiting?.includes(part) !== true) continue
+      waiting.splice(waiting.indexOf(part), 1)
+      this.#lose('messages', 'approximated', 'a tool result without its call is sent as text')
+      this.#add('user', [{ text: `Result of ${part.name ?? part.callId}:` }, ...part.content.flatMap((one) => this.#writePart(one))])
+    }
+  }
+
+  #writePart(part: Part): WirePart[] {
+    if ('cache' in part && part.cache !== undefined) this.#loseCache()
+    switch (part.type) {
+      case 'text': {
+        const signature = this.#own(part.signature)
+        return part.text === '' && signature === undefined ? [] : [{ text: part.text, ...(signature === undefined ? {} : { thoughtSignature: signature }) }]
+      }
+      case 'refusal': return part.text === '' ? [] : [{ text: part.text }]
+      case 'reasoning': return this.#writeReasoning(part)
+      case 'image': case 'audio': case 'video': case 'file': return [this.#writeMedia(part)]
+      case 'foreign':
+        if (part.protocol === 'generateContent') return [part.value as WirePart]
+        this.#lose(part.kind, 'left out', 'only its own protocol knows it')
+        return []
+      // Calls and results have their own places.
+      case 'tool-call': case 'tool-result': return []
+    }
+  }
+
+  #writeReasoning(part: ReasoningPart): WirePart[] {
+    const signature = this.#own(part.signature)
+    if (signature !== undefined) return [{ text: part.text, thought: true, thoughtSignature: signature }]
+    this.#lose('reasoning', 'left out', 'earlier reasoning can only be sent back to the model that made it')
+    return []
+  }
+
+  #writeMedia(part: MediaPart): WirePart {
+    const signature = this.#own(part.signature)
+    const extra = { ...this.#resolution(part), ...(signature === undefined ? {} : { thoughtSignature: signature }) }
+    const { source } = part
+    switch (source.type) {
+      case 'data': return { inlineData: { mimeType: source.mediaType, data: source.data }, ...extra }
+      case 'text': return { inlineData: { mimeType: 'text/plain', data: Buffer.from(source.text).toString('base64') }, ...extra }
+      case 'url': {
+        const mimeType = source.mediaType ?? typeByName(source.url)
+        return { fileData: { ...(mimeType === undefined ? {} : { mimeType }), fileUri: source.url }, ...extra }
+      }
+      case 'file': throw new GatewayError('unsupported_parameter', `The file '${source.id}' is not known to this model's provider.`, { param: 'file_id' })
+    }
+  }
+
+  #resolution({ detail, type }: MediaPart): WirePart {
+    if (detail === undefined || detail === 'auto') return {}
+    if (RESOLUTIONS.has(detail) && this.#target.abilities.reasoning === 'level') {
+      this.#lose(`${type}.detail`, 'approximated', 'the provider counts resolutions in its own steps')
+      return { mediaResolution: { level: `MEDIA_RESOLUTION_${detail.toUpperCase()}` } }
+    }
+    this.#lose(`${type}.detail`, 'left out', 'the model takes no resolution for a single part')
+    return {}
+  }
+
+  #own(signature: Signature | undefined): string | undefined {
+    return signature !== undefined && belongsTo(signature, this.#target, false) ? signature.data : undefined
+  }
+
+  #add(role: WireContent['role'], parts: WirePart[]): void {
+    if (parts.length === 0) return
+    const last = this.#contents.at(-1)
+    if (last?.role === role) last.parts.push(...parts)
+    else this.#contents.push({ role, parts })
+  }
+
+  #loseCache(): void {
+    this.#lose('cache', 'left out', 'the provider caches by itself')
+  }
+
+  /** Said once, however often it happens. */
+  #lose(field: string, what: Loss['what'], why: string): void {
+    if (!this.#losses.some((loss) => loss.field === field && loss.why === why)) this.#losses.push({ field, what, why })
+  }
+}
+
+const TYPE_BY_ENDING: ReadonlyMap<string, string> = new Map(Object.entries({
+  png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', webp: 'image/webp', gif: 'image/gif', heic: 'image/heic', pdf: 'application/pdf', txt: 'text/plain',
+  mp3: 'audio/mp3', wav: 'audio/wav', mp4: 'video/mp4', mov: 'video/mov', webm: 'video/webm', mpeg: 'video/mpeg',
+}))
+
+/** A file's media type by the ending of its URL's path; undefined leaves it to Google. */
+const typeByName = (url: string): string | undefined => TYPE_BY_ENDING.get(/\.([a-z0-9]+)(?:[?#]|$)/i.exec(url)?.[1]?.toLowerCase() ?? '')

@@ -1,0 +1,148 @@
+import { GatewayError } from '../../error.ts'
+import type { GenerationRequest, Tool } from '../../generation/request.ts'
+import type { Loss, Target, Written } from '../protocol.ts'
+import { ContentWriter } from './call-contents.ts'
+import { writeThinking } from './call-thinking.ts'
+import { wireName } from './names.ts'
+import { writeEnumSchema } from './schema.ts'
+
+const STOP_MAX = 5
+
+/** Our words -> `GenerateContentRequest`. The model and streaming stand in the path. */
+export function writeRequest(request: GenerationRequest, target: Target): Written {
+  const losses: Loss[] = []
+  const writer = new ContentWriter(target, losses)
+  const { system, contents } = writer.write(request)
+  const tools = writeTools(request, losses)
+  const toolConfig = tools.some((tool) => 'functionDeclarations' in tool) ? writeToolChoice(request) : undefined
+  const generationConfig = writeConfig(request, target, losses)
+  reportUncarried(request, losses)
+  return {
+    body: {
+      ...(system.length === 0 ? {} : { systemInstruction: { parts: system } }),
+      contents,
+      ...(tools.length === 0 ? {} : { tools }),
+      ...(toolConfig === undefined ? {} : { toolConfig }),
+      ...(Object.keys(generationConfig).length === 0 ? {} : { generationConfig }),
+    },
+    losses,
+  }
+}
+
+function writeTools(request: GenerationRequest, losses: Loss[]): Record<string, unknown>[] {
+  const declarations: Record<string, unknown>[] = []
+  const others: Record<string, unknown>[] = []
+  const hasFunctions = request.tools.some((tool) => tool.type !== 'foreign')
+  for (const tool of request.tools) {
+    if (tool.type === 'foreign') others.push(...writeForeign(tool, losses))
+    else declarations.push(writeDeclaration(tool, losses))
+  }
+  if (request.webSearch !== undefined) others.push(...writeSearch(request.webSearch, hasFunctions, losses))
+  return [...(declarations.length === 0 ? [] : [{ functionDeclarations: declarations }]), ...others]
+}
+
+function writeForeign(tool: Extract<Tool, { type: 'foreign' }>, losses: Loss[]): Record<string, unknown>[] {
+  if (tool.protocol === 'generateContent') return [tool.value as Record<string, unknown>]
+  const field = `tools.${tool.kind}`
+  if (tool.optional !== true) throw new GatewayError('unsupported_parameter', `tools: this model's provider has no tool '${tool.kind}'.`, { param: 'tools' })
+  losses.push({ field, what: 'left out', why: 'the provider has no such tool' })
+  return []
+}
+
+function writeSearch({ contextSize, userLocation, native }: NonNullable<GenerationRequest['webSearch']>, hasFunctions: boolean, losses: Loss[]): Record<string, unknown>[] {
+  const own = native as { googleSearch?: unknown; googleSearchRetrieval?: unknown } | undefined
+  if (own?.googleSearch !== undefined || own?.googleSearchRetrieval !== undefined) return [own as Record<string, unknown>]
+  if (hasFunctions) {
+    losses.push({ field: 'webSearch', what: 'left out', why: 'the provider refuses its search beside function tools' })
+    return []
+  }
+  if (contextSize !== undefined) losses.push({ field: 'webSearch.contextSize', what: 'left out', why: 'the provider decides how much it reads' })
+  if (userLocation !== undefined) losses.push({ field: 'webSearch.userLocation', what: 'left out', why: 'the provider takes no place names' })
+  return [{ googleSearch: {} }]
+}
+
+function writeDeclaration(tool: Exclude<Tool, { type: 'foreign' }>, losses: Loss[]): Record<string, unknown> {
+  const head = { name: wireName(tool.name), ...(tool.description === undefined ? {} : { description: tool.description }) }
+  if (tool.type === 'custom') {
+    if (tool.format !== undefined) losses.push({ field: `tools.${tool.name}.format`, what: 'left out', why: 'the provider takes no grammars' })
+    return { ...head, parametersJsonSchema: { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] } }
+  }
+  if (tool.strict === true) losses.push({ field: `tools.${tool.name}.strict`, what: 'left out', why: 'the provider has no strict tools' })
+  if (tool.cache !== undefined) losses.push({ field: `tools.${tool.name}.cache`, what: 'left out', why: 'the provider caches by itself' })
+  return { ...head, ...(tool.parameters === undefined ? {} : { parametersJsonSchema: tool.parameters }) }
+}
+
+function writeToolChoice({ toolChoice }: GenerationRequest): Record<string, unknown> | undefined {
+  switch (toolChoice?.type) {
+    case undefined: return undefined
+    case 'auto': return { functionCallingConfig: { mode: 'AUTO' } }
+    case 'none': return { functionCallingConfig: { mode: 'NONE' } }
+    case 'required': return { functionCallingConfig: { mode: 'ANY' } }
+    case 'tool': return { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: [wireName(toolChoice.name)] } }
+    // AUTO takes no names; VALIDATED is AUTO with names.
+    case 'allowed': return { functionCallingConfig: { mode: toolChoice.required ? 'ANY' : 'VALIDATED', allowedFunctionNames: toolChoice.names.map(wireName) } }
+  }
+}
+
+function writeConfig(request: GenerationRequest, target: Target, losses: Loss[]): Record<string, unknown> {
+  const { sampling } = request
+  const thinking = writeThinking(request.reasoning, target.abilities, losses)
+  const written = {
+    temperature: sampling.temperature,
+    topP: sampling.topP,
+    topK: sampling.topK,
+    maxOutputTokens: request.maxOutputTokens,
+    stopSequences: writeStop(sampling.stop, losses),
+    frequencyPenalty: writePenalty('frequencyPenalty', sampling.frequencyPenalty, losses),
+    presencePenalty: writePenalty('presencePenalty', sampling.presencePenalty, losses),
+    seed: writeSeed(sampling.seed, losses),
+    responseLogprobs: sampling.logprobs,
+    logprobs: sampling.logprobs === true && sampling.topLogprobs !== 0 ? sampling.topLogprobs : undefined,
+    responseModalities: request.outputModalities?.map((modality) => modality.toUpperCase()),
+    ...writeFormat(request),
+    thinkingConfig: thinking,
+  }
+  return Object.fromEntries(Object.entries(written).filter(([, value]) => value !== undefined))
+}
+
+function writeStop(stop: string[] | undefined, losses: Loss[]): string[] | undefined {
+  if (stop === undefined || stop.length <= STOP_MAX) return stop?.length === 0 ? undefined : stop
+  losses.push({ field: 'stop', what: 'approximated', why: `the provider takes ${STOP_MAX} sequences: the others do not stop it` })
+  return stop.slice(0, STOP_MAX)
+}
+
+/** Google's penalties end just below 2. */
+function writePenalty(field: string, penalty: number | undefined, losses: Loss[]): number | undefined {
+  if (penalty === undefined || penalty < 2) return penalty
+  losses.push({ field, what: 'approximated', why: 'the provider takes values below 2: sent as 1.99' })
+  return 1.99
+}
+
+function writeSeed(seed: number | undefined, losses: Loss[]): number | undefined {
+  if (seed === undefined || (Number.isInteger(seed) && seed === (seed | 0))) return seed
+  losses.push({ field: 'seed', what: 'left out', why: 'the provider takes 32-bit seeds' })
+  return undefined
+}
+
+function writeFormat({ outputFormat }: GenerationRequest): Record<string, unknown> {
+  switch (outputFormat?.type) {
+    case undefined: return {}
+    case 'text': return { responseMimeType: 'text/plain' }
+    case 'json': return { responseMimeType: 'application/json' }
+    case 'schema': return { responseMimeType: 'application/json', responseJsonSchema: outputFormat.schema }
+    case 'enum': return { responseMimeType: 'text/x.enum', responseSchema: writeEnumSchema(outputFormat.schema) }
+  }
+}
+
+function reportUncarried(request: GenerationRequest, losses: Loss[]): void {
+  const leftOut = (field: string, present: boolean, why: string): void => { if (present) losses.push({ field, what: 'left out', why }) }
+  const none = 'the provider has no such field'
+  leftOut('logitBias', request.sampling.logitBias !== undefined, none)
+  leftOut('user', request.user !== undefined, none)
+  leftOut('metadata', request.metadata !== undefined, none)
+  leftOut('parallelTools', request.parallelTools === false, 'the provider may always call several tools at once')
+  leftOut('verbosity', request.verbosity !== undefined, none)
+  leftOut('serviceTier', request.serviceTier !== undefined, 'the provider names its tiers in its own way')
+  leftOut('cacheKey', request.cacheKey !== undefined, 'the provider caches by itself')
+  for (const field of Object.keys(request.extras)) leftOut(field, true, 'the provider speaks another protocol')
+}

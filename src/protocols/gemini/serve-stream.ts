@@ -1,0 +1,93 @@
+import type { GenerationEvent, PartHead } from '../../generation/event.ts'
+import type { TokenLogprob } from '../../generation/request.ts'
+import { seal } from '../../generation/signature.ts'
+import { noUsage, type Usage } from '../../generation/usage.ts'
+import type { Frame } from '../../http/frames.ts'
+import type { Exchange, Writer } from '../protocol.ts'
+import { writeArguments } from './arguments.ts'
+import { writeEnd, writeError, writeLabel } from './serve.ts'
+import { writeGrounding, writeLogprobs, writeUsage, type Placed, type WirePart } from './shapes.ts'
+
+/**
+ * Events -> chunks of `streamGenerateContent`: text as it comes, a call or an image whole when its part ends (Google has no pieces
+ * of them), sources and usage with the finish in the last chunk. Every chunk is a whole `GenerateContentResponse`.
+ */
+export class ChunkWriter implements Writer {
+  readonly #exchange: Exchange
+  readonly #label: Record<string, unknown>
+  readonly #usage: Usage = noUsage()
+  readonly #placed: Placed[] = []
+  #metered = false
+  #head: PartHead | undefined
+  #held = ''
+  /** All visible text so far, which Google's offsets count in, and where the last text part of it begins. */
+  #text = ''
+  #partBase = 0
+
+  constructor(exchange: Exchange) {
+    this.#exchange = exchange
+    this.#label = writeLabel(exchange.label)
+  }
+
+  write(event: GenerationEvent): Frame[] {
+    switch (event.type) {
+      case 'start': return []
+      case 'part-start': return this.#onPartStart(event.head)
+      case 'part-delta': return this.#onDelta(event.text, event.logprobs)
+      case 'part-end': return this.#onPartEnd(event.signature)
+      case 'usage':
+        Object.assign(this.#usage, event.usage)
+        this.#metered = true
+        return []
+      case 'finish': return this.#onFinish(event)
+      case 'error': return [{ bare: true, data: JSON.stringify(writeError(event.error)) }]
+    }
+  }
+
+  #onPartStart(head: PartHead): Frame[] {
+    this.#head = head
+    this.#held = ''
+    if (head.type === 'text') this.#partBase = this.#text.length
+    if (head.type === 'citation') this.#placed.push({ citation: head.citation, text: '', base: this.#partBase })
+    return head.type === 'foreign' && head.protocol === 'generateContent' ? this.#chunk(head.value as WirePart) : []
+  }
+
+  #onDelta(text: string, logprobs: TokenLogprob[] | undefined): Frame[] {
+    switch (this.#head?.type) {
+      case 'text':
+      case 'refusal':
+        this.#text += text
+        return text === '' && logprobs === undefined ? [] : this.#chunk({ text }, logprobs === undefined ? {} : { logprobsResult: writeLogprobs(logprobs) })
+      case 'reasoning': return text === '' || this.#exchange.request.reasoning?.visible === false ? [] : this.#chunk({ text, thought: true })
+      default:
+        this.#held += text
+        return []
+    }
+  }
+
+  #onPartEnd(signature: string | undefined): Frame[] {
+    const head = this.#head
+    this.#head = undefined
+    const signed = signature === undefined ? undefined : { thoughtSignature: seal(signature, this.#exchange.label.maker) }
+    switch (head?.type) {
+      case 'tool-call': return this.#chunk({ functionCall: { id: head.id, name: head.name, args: writeArguments(this.#held, head.form) }, ...signed })
+      case 'image':
+      case 'audio': return this.#chunk({ inlineData: { mimeType: head.mediaType, data: this.#held }, ...signed })
+      case 'text': return signed === undefined ? [] : this.#chunk({ text: '', ...signed })
+      case 'reasoning': return signed === undefined ? [] : this.#chunk({ text: '', thought: true, ...signed })
+      default: return []
+    }
+  }
+
+  #onFinish(finish: Extract<GenerationEvent, { type: 'finish' }>): Frame[] {
+    for (const placed of this.#placed) placed.text = this.#text
+    return this.#chunk({ text: '' }, {
+      ...writeEnd(finish),
+      ...(this.#placed.length === 0 ? {} : { groundingMetadata: writeGrounding(this.#placed) }),
+    }, this.#metered ? { usageMetadata: writeUsage(this.#usage) } : {})
+  }
+
+  #chunk(part: WirePart, candidate: Record<string, unknown> = {}, response: Record<string, unknown> = {}): Frame[] {
+    return [{ data: JSON.stringify({ candidates: [{ content: { parts: [part], role: 'model' }, index: 0, ...candidate }], ...response, ...this.#label }) }]
+  }
+}

@@ -1,0 +1,105 @@
+import type { GatewayError } from '../../error.ts'
+import type { Answer } from '../../generation/event.ts'
+import type { GenerationRequest } from '../../generation/request.ts'
+import { seal } from '../../generation/signature.ts'
+import type { Exchange, Label, Wire } from '../protocol.ts'
+import { GoogleFields } from './fields.ts'
+import { writeArguments } from './arguments.ts'
+import { readConfig } from './serve-config.ts'
+import { ContentReader } from './serve-contents.ts'
+import { readSafety, readToolConfig, readTools } from './serve-tools.ts'
+import { writeFinishReason, writeGrounding, writeLogprobs, writeUsage, type Placed, type WirePart } from './shapes.ts'
+
+/** Body of `:generateContent` and `:streamGenerateContent` -> our words. Model and streaming come from the path. */
+export function readRequest(wire: Wire): GenerationRequest {
+  const body = new GoogleFields(wire.body)
+  const extras: Record<string, unknown> = Object.create(null)
+  body.string('model') // Some clients repeat the path's model here; the path decides.
+  body.require('contents', body.array('contents', { min: 1, of: 'contents' }), 'an array of at least one content')
+  const reader = new ContentReader(wire, extras)
+  const system = reader.readSystem(body)
+  const turns = reader.read(body.objects('contents')!)
+  const toolChoice = readToolConfig(body, extras)
+  const cached = body.string('cachedContent')
+  if (cached !== undefined) extras[body.at('cachedContent')] = cached
+  readSafety(body, extras)
+  const request: GenerationRequest = {
+    model: wire.model ?? '',
+    system,
+    turns,
+    ...readTools(body, extras),
+    ...(toolChoice === undefined ? {} : { toolChoice }),
+    ...readConfig(body.object('generationConfig') ?? new GoogleFields({}, 'generationConfig'), extras),
+    stream: wire.stream ?? false,
+    protocol: 'generateContent',
+    extras,
+  }
+  for (const [name, value] of Object.entries(body.rest())) extras[name] = value
+  return request
+}
+
+/** Members that every chunk and every whole answer carries. */
+export const writeLabel = (label: Label): Record<string, unknown> =>
+  ({ modelVersion: label.model, createTime: new Date(label.createdAt * 1000).toISOString(), responseId: label.id })
+
+/** A whole answer as one `GenerateContentResponse`. */
+export function writeAnswer(answer: Answer, { label, request }: Exchange): object {
+  const parts: WirePart[] = []
+  const placed: Placed[] = []
+  const logprobs = answer.parts.flatMap((part) => part.type === 'text' ? part.logprobs ?? [] : [])
+  for (const part of answer.parts) {
+    const signature = 'signature' in part && part.signature !== undefined ? { thoughtSignature: seal(part.signature.data, label.maker) } : undefined
+    switch (part.type) {
+      case 'text':
+        for (const citation of part.citations ?? []) placed.push({ citation, text: part.text, base: 0, partIndex: parts.length })
+        if (part.text !== '' || signature !== undefined) parts.push({ text: part.text, ...signature })
+        break
+      case 'refusal': parts.push({ text: part.text }); break
+      case 'reasoning': {
+        const text = request.reasoning?.visible === false ? '' : part.text
+        if (text !== '' || signature !== undefined) parts.push({ text, thought: true, ...signature })
+        break
+      }
+      case 'tool-call': parts.push({ functionCall: { id: part.id, name: part.name, args: writeArguments(part.arguments, part.form) }, ...signature }); break
+      case 'image': case 'audio': case 'video': case 'file':
+        if (part.source.type === 'data') parts.push({ inlineData: { mimeType: part.source.mediaType, data: part.source.data }, ...signature })
+        break
+      case 'foreign': if (part.protocol === 'generateContent') parts.push(part.value as WirePart); break
+      case 'tool-result': break
+    }
+  }
+  if (parts.length === 0) parts.push({ text: '' })
+  return {
+    candidates: [{
+      content: { parts, role: 'model' },
+      ...writeEnd(answer.finish),
+      index: 0,
+      ...(placed.length === 0 ? {} : { groundingMetadata: writeGrounding(placed) }),
+      ...(logprobs.length === 0 ? {} : { logprobsResult: writeLogprobs(logprobs) }),
+    }],
+    ...(answer.metered ? { usageMetadata: writeUsage(answer.usage) } : {}),
+    ...writeLabel(label),
+  }
+}
+
+/** `finishReason`, and the provider's own word where Google's vocabulary has none. */
+export const writeEnd = ({ reason, raw }: Answer['finish']): Record<string, string> => {
+  const finishReason = writeFinishReason(reason)
+  return { finishReason, ...(finishReason === 'OTHER' && raw !== '' ? { finishMessage: raw } : {}) }
+}
+
+/** `{error: {code, message, status, details}}`: google.rpc.Status in JSON. */
+export function writeError(error: GatewayError, requestId?: string): { error: Record<string, unknown> } {
+  const details: Record<string, unknown>[] = []
+  if (error.param !== undefined) details.push({ '@type': 'type.googleapis.com/google.rpc.BadRequest', fieldViolations: [{ field: error.param, description: error.message }] })
+  if (error.retryAfterSeconds !== undefined) details.push({ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: `${error.retryAfterSeconds}s` })
+  details.push({ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: error.code.toUpperCase(), domain: 'sluice', ...infoOf(error) })
+  if (requestId !== undefined) details.push({ '@type': 'type.googleapis.com/google.rpc.RequestInfo', requestId })
+  return { error: { code: error.status, message: error.message, status: error.googleStatus, details } }
+}
+
+/** `ErrorInfo.metadata` is a map of strings. */
+function infoOf({ metadata, details }: GatewayError): { metadata?: Record<string, string> } {
+  const entries = Object.entries({ ...metadata, ...details }).map(([name, value]): [string, string] => [name, typeof value === 'string' ? value : JSON.stringify(value)])
+  return entries.length === 0 ? {} : { metadata: Object.fromEntries(entries) }
+}

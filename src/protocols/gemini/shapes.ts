@@ -1,0 +1,104 @@
+import type { FinishReason } from '../../generation/event.ts'
+import type { Citation, MediaPart, TokenLogprob } from '../../generation/request.ts'
+import { completionTokens, count, promptTokens, type Usage } from '../../generation/usage.ts'
+import { isObject } from './fields.ts'
+
+/** One element of `content.parts` as we write it. */
+export type WirePart = Record<string, unknown>
+/** An element of `contents`. */
+export type WireContent = { role: 'user' | 'model'; parts: WirePart[] }
+
+/** What Gemini 3 accepts where history has no signature of its own (documented for histories of other models). */
+export const UNSIGNED = 'skip_thought_signature_validator'
+
+const REASONS: Map<string, FinishReason> = new Map(Object.entries({
+  STOP: 'stop', MAX_TOKENS: 'length',
+  SAFETY: 'content-filter', RECITATION: 'content-filter', BLOCKLIST: 'content-filter', PROHIBITED_CONTENT: 'content-filter', SPII: 'content-filter', MODEL_ARMOR: 'content-filter',
+  IMAGE_SAFETY: 'content-filter', IMAGE_PROHIBITED_CONTENT: 'content-filter', IMAGE_RECITATION: 'content-filter',
+} as const))
+
+/** `finishReason` of a candidate. There is no word for a tool turn: `called` says whether a function was called. */
+export const readFinishReason = (raw: string, called: boolean): FinishReason => {
+  const reason = REASONS.get(raw) ?? 'other'
+  return reason === 'stop' && called ? 'tool-calls' : reason
+}
+
+/** A refusal that ended the answer is Google's SAFETY; refusing words that ended by themselves are text and STOP, as `finish` says it. */
+export function writeFinishReason(reason: FinishReason): string {
+  switch (reason) {
+    case 'stop': case 'stop-sequence': case 'tool-calls': return 'STOP'
+    case 'length': return 'MAX_TOKENS'
+    case 'content-filter': case 'refusal': return 'SAFETY'
+    // A paused turn is not a whole answer, and Google has no word for it.
+    case 'pause': case 'other': return 'OTHER'
+  }
+}
+
+/** `usageMetadata` -> buckets; undefined where no count is in it. Google counts cached and audio tokens inside the prompt, thoughts beside the candidates. */
+export function readUsage(wire: Record<string, unknown>, searches: number): Partial<Usage> | undefined {
+  if (!COUNTS.some((name) => typeof wire[name] === 'number')) return undefined
+  const prompt = count(wire['promptTokenCount']) + count(wire['toolUsePromptTokenCount'])
+  const cached = Math.min(count(wire['cachedContentTokenCount']), prompt)
+  const audio = Math.min(Math.max(modality(wire['promptTokensDetails'], 'AUDIO') - modality(wire['cacheTokensDetails'], 'AUDIO'), 0), prompt - cached)
+  const candidates = count(wire['candidatesTokenCount'])
+  const audioOut = Math.min(modality(wire['candidatesTokensDetails'], 'AUDIO'), candidates)
+  const imageOut = Math.min(modality(wire['candidatesTokensDetails'], 'IMAGE'), candidates - audioOut)
+  return {
+    inputTokens: prompt - cached - audio, cacheReadTokens: cached, inputAudioTokens: audio,
+    outputTokens: candidates - audioOut - imageOut, outputAudioTokens: audioOut, outputImageTokens: imageOut,
+    reasoningTokens: count(wire['thoughtsTokenCount']), ...(searches > 0 ? { webSearches: searches } : {}),
+  }
+}
+
+const COUNTS = ['promptTokenCount', 'candidatesTokenCount', 'thoughtsTokenCount', 'totalTokenCount', 'toolUsePromptTokenCount']
+
+const modality = (details: unknown, name: string): number =>
+  !Array.isArray(details) ? 0 : details.reduce((sum: number, entry: unknown) => sum + (isObject(entry) && entry['modality'] === name ? count(entry['tokenCount']) : 0), 0)
+
+export const writeUsage = (usage: Usage): Record<string, number> => ({
+  promptTokenCount: promptTokens(usage),
+  candidatesTokenCount: completionTokens(usage) - usage.reasoningTokens,
+  thoughtsTokenCount: usage.reasoningTokens,
+  cachedContentTokenCount: usage.cacheReadTokens,
+  totalTokenCount: promptTokens(usage) + completionTokens(usage),
+})
+
+/** The inline media types that the specification allows in a request. */
+export const INLINE_TYPES: ReadonlySet<string> = new Set([
+  'application/pdf', 'audio/mpeg', 'audio/mp3', 'audio/wav', 'image/png', 'image/jpeg', 'image/webp', 'text/plain', 'video/mov', 'video/mpeg', 'video/mp4',
+  'video/mpg', 'video/avi', 'video/wmv', 'video/mpegps', 'video/flv', 'video/x-ms-wmv',
+])
+
+export const kindOfMedia = (mediaType: string): MediaPart['type'] => {
+  const kind = mediaType.slice(0, mediaType.indexOf('/')).toLowerCase()
+  return kind === 'image' || kind === 'audio' || kind === 'video' ? kind : 'file'
+}
+
+export const writeLogprobs = (logprobs: TokenLogprob[]): Record<string, unknown> => ({
+  chosenCandidates: logprobs.map(({ token, logprob }) => ({ token, logProbability: logprob })),
+  topCandidates: logprobs.map(({ top }) => ({ candidates: (top ?? []).map(({ token, logprob }) => ({ token, logProbability: logprob })) })),
+})
+
+/** A citation with its place in the text Google counts in: `base` UTF-16 units before the cited part, in `text`. */
+export type Placed = { citation: Citation; text: string; base: number; partIndex?: number }
+
+/** Citations -> `groundingMetadata`: sources once, and the passages that rest on them in UTF-8 bytes. */
+export function writeGrounding(placed: Placed[]): Record<string, unknown> {
+  const chunks: Record<string, unknown>[] = []
+  const indexes = new Map<string, number>()
+  const supports: Record<string, unknown>[] = []
+  for (const { citation, text, base, partIndex } of placed) {
+    const key = JSON.stringify([citation.url, citation.title])
+    const index = indexes.get(key) ?? chunks.push(writeSource(citation)) - 1
+    indexes.set(key, index)
+    if (citation.start === undefined || citation.end === undefined) continue
+    const [start, end] = [base + citation.start, base + citation.end]
+    const segment = { ...(partIndex === undefined ? {} : { partIndex }), startIndex: Buffer.byteLength(text.slice(0, start)), endIndex: Buffer.byteLength(text.slice(0, end)), text: text.slice(start, end) }
+    supports.push({ segment, groundingChunkIndices: [index] })
+  }
+  return { groundingChunks: chunks, ...(supports.length === 0 ? {} : { groundingSupports: supports }) }
+}
+
+const writeSource = ({ url, title, citedText }: Citation): Record<string, unknown> => url === undefined
+  ? { retrievedContext: { ...(title === undefined ? {} : { title }), ...(citedText === undefined ? {} : { text: citedText }) } }
+  : { web: { uri: url, ...(title === undefined ? {} : { title }) } }
