@@ -1,4 +1,4 @@
-import { isAlias, isMap, isScalar, isSeq, type Document, type LineCounter, type Node } from 'yaml'
+import { isAlias, isMap, isScalar, isSeq, visit, type Document, type LineCounter, type Node } from 'yaml'
 import { nearest } from './nearest.ts'
 
 /** What may stand at one place of the file: reads it, and says so as JSON Schema. Read problems are noted, never thrown. */
@@ -9,12 +9,23 @@ export type Problem = { line: number; column: number; path: string; message: str
 /** An alias may unfold to much more than the file holds; no honest file has so many values. */
 const MOST_VALUES = 20_000
 
+/** Reading was given up: the file unfolds to too much. */
+export class TooMuch extends Error {
+  readonly problem: Problem
+
+  constructor(problem: Problem) {
+    super(problem.message)
+    this.problem = problem
+  }
+}
+
 /** The file being read: where problems are noted and environment variables come from. */
 export class Source {
   readonly problems: Problem[] = []
   readonly env: Record<string, string | undefined>
   readonly #document: Document
   readonly #lines: LineCounter
+  #anchors: Map<string, Node[]> | undefined
   #values = 0
 
   constructor(document: Document, lines: LineCounter, env: Record<string, string | undefined>) {
@@ -23,19 +34,40 @@ export class Source {
     this.env = env
   }
 
+  root(): Place | undefined {
+    return this.place(this.#document.contents, '', 0)
+  }
+
   note(offset: number, path: string, message: string): undefined {
-    const { line, col } = this.#lines.linePos(offset)
-    this.problems.push({ line: Math.max(line, 1), column: Math.max(col, 1), path, message })
+    this.problems.push(this.#problem(offset, path, message))
     return undefined
   }
 
-  /** A place in the file. Aliases are followed, as often as an honest file needs. */
+  #problem(offset: number, path: string, message: string): Problem {
+    const { line, col } = this.#lines.linePos(offset)
+    return { line: Math.max(line, 1), column: Math.max(col, 1), path, message }
+  }
+
+  /** A place in the file; undefined after a problem. Aliases are followed, as often as an honest file needs. */
   place(node: unknown, path: string, offset: number): Place | undefined {
     const at = startOf(node) ?? offset
-    if (++this.#values > MOST_VALUES) return this.#values === MOST_VALUES + 1 ? this.note(at, path, `unfolds to more than ${MOST_VALUES} values`) : undefined
+    if (++this.#values > MOST_VALUES) throw new TooMuch(this.#problem(at, path, `unfolds to more than ${MOST_VALUES} values`))
     if (!isAlias(node)) return new Place(this, node as Node | null, path, at)
-    const meant = node.resolve(this.#document)
-    return meant === undefined ? this.note(at, path, `there is no anchor &${node.source} before this`) : new Place(this, meant, path, at)
+    const meant = this.#anchored(node.source, at)
+    return meant === undefined ? this.note(at, path, `names the anchor ${node.source}, which is not set before it`) : new Place(this, meant, path, at)
+  }
+
+  /** The last node of this anchor before an offset. The YAML library's own search goes through the whole document for each alias. */
+  #anchored(name: string, before: number): Node | undefined {
+    if (this.#anchors === undefined) {
+      const anchors = (this.#anchors = new Map<string, Node[]>())
+      visit(this.#document, {
+        Node: (_, node) => {
+          if (!isAlias(node) && node.anchor !== undefined) anchors.set(node.anchor, [...(anchors.get(node.anchor) ?? []), node])
+        },
+      })
+    }
+    return this.#anchors.get(name)?.findLast((node) => (startOf(node) ?? 0) < before)
   }
 }
 
@@ -80,6 +112,7 @@ export class Place {
   /** The members of a mapping: each key with its own place. */
   *members(): Generator<{ key: string; keyOffset: number; place: Place }> {
     if (!isMap(this.node)) return
+    const seen = new Set<string>()
     for (const pair of this.node.items) {
       const offset = startOf(pair.key) ?? this.offset
       const key = keyText(pair.key)
@@ -87,6 +120,8 @@ export class Place {
         this.source.note(offset, this.path, 'has a key that is not a plain name')
         continue
       }
+      if (seen.has(key)) this.source.note(offset, this.path, `has the key ${JSON.stringify(key.slice(0, 80))} twice`)
+      seen.add(key)
       const place = this.source.place(pair.value, this.path === '' ? key : `${this.path}.${key}`, offset)
       if (place === undefined) continue
       yield { key, keyOffset: offset, place }
@@ -170,7 +205,7 @@ export const boolean = (description: string): Shape<boolean> => ({
 
 /** One of a few words. */
 export const word = <T extends string>(words: readonly T[], description?: string): Shape<T> => ({
-  schema: { enum: [...words], ...(description === undefined ? {} : { description }) },
+  schema: { anyOf: [{ enum: [...words] }, VARIABLE], ...(description === undefined ? {} : { description }) },
   read(place) {
     const text = place.text(`one of ${words.join(', ')}`)
     if (text === undefined || (words as readonly string[]).includes(text)) return text as T | undefined

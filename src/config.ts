@@ -1,8 +1,8 @@
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { LineCounter, parseDocument } from 'yaml'
+import { LineCounter, parseDocument, type YAMLError } from 'yaml'
 import { FILE, PROVIDER_ID, type Auth, type KeyKind } from './config-schema.ts'
-import { Place, Source, type Problem, type Shape } from './config-shape.ts'
+import { Source, TooMuch, type Place, type Problem, type Shape } from './config-shape.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { nearest } from './nearest.ts'
 import type { Abilities, Quirks } from './protocols/protocol.ts'
@@ -122,32 +122,50 @@ function readText(file: string): string {
 /** The text of sluice.yaml -> Config with defaults. `file` is the name that errors begin with. Throws ConfigError, and nothing else. */
 export function readConfig(text: string, file: string, env: Environment): Config {
   const lines = new LineCounter()
-  const refuse = (problems: Problem[]): ConfigError =>
-    new ConfigError(problems.map(({ line, column, path, message }) => `${file}:${line}:${column}: ${path === '' ? message : `${path} ${message}`}`))
-  const document = parse(text, lines, refuse)
-  const source = new Source(document, lines, env)
-  const root = source.place(document.contents, '', 0)
-  const read = root === undefined ? undefined : FILE.read(root)
-  const config = read === undefined ? undefined : fill(read, env)
-  if (source.problems.length > 0 || config === undefined) throw refuse(source.problems)
-  return config
+  const refuse = (problems: Problem[]): ConfigError => new ConfigError(located(problems, file))
+  const source = new Source(parse(text, lines, refuse), lines, env)
+  try {
+    const root = source.root()
+    const read = root === undefined ? undefined : FILE.read(root)
+    const config = read === undefined ? undefined : fill(read, env)
+    if (source.problems.length > 0 || config === undefined) throw refuse(source.problems)
+    return config
+  } catch (error) {
+    throw error instanceof TooMuch ? refuse([error.problem]) : error
+  }
+}
+
+const MOST_PROBLEMS = 50
+
+function located(problems: Problem[], file: string): string[] {
+  const sorted = problems.toSorted((a, b) => a.line - b.line || a.column - b.column)
+  const told = sorted.slice(0, MOST_PROBLEMS).map(({ line, column, path, message }) => `${file}:${line}:${column}: ${path === '' ? message : `${path} ${message}`}`)
+  return sorted.length > MOST_PROBLEMS ? [...told, `${file}: ${sorted.length - MOST_PROBLEMS} more problems`] : told
 }
 
 function parse(text: string, lines: LineCounter, refuse: (problems: Problem[]) => ConfigError): ReturnType<typeof parseDocument> {
   try {
-    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'silent', stringKeys: false })
-    const problems = [...document.errors, ...document.warnings].map((error) => {
-      const { line, col } = lines.linePos(error.pos[0])
-      const message = error.code === 'MULTIPLE_DOCS' ? 'must be one document, without a second after ---' : error.message
-      return { line: Math.max(line, 1), column: Math.max(col, 1), path: '', message }
-    })
-    if (problems.length > 0) throw refuse(problems)
+    // Keys that stand twice are found while reading: the YAML reader compares each with each.
+    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: false })
+    // What follows the first error is mostly its echo.
+    const [error] = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0])
+    if (error !== undefined) throw refuse([syntaxProblem(error, text, lines)])
     return document
   } catch (error) {
     if (error instanceof ConfigError) throw error
     // The YAML reader recurses: nesting thousands deep ends in a RangeError.
     throw refuse([{ line: 1, column: 1, path: '', message: `cannot be read as YAML: ${error instanceof RangeError ? 'it is nested too deeply' : (error as Error).message}` }])
   }
+}
+
+function syntaxProblem(error: YAMLError, text: string, lines: LineCounter): Problem {
+  const { line, col } = lines.linePos(error.pos[0])
+  const written = text.split('\n')[line - 1] ?? ''
+  const message =
+    error.code === 'MULTIPLE_DOCS' ? 'must be one document, without a second one after ---'
+    : written.includes('${') && /[[{]/.test(written.replaceAll('${', '')) ? `${error.message}: \${...} inside { } or [ ] must be in quotes`
+    : error.message
+  return { line: Math.max(line, 1), column: Math.max(col, 1), path: '', message }
 }
 
 type ReadFile = typeof FILE extends Shape<infer T> ? T : never
