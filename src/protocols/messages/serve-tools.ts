@@ -1,15 +1,26 @@
-import type { Tool } from '../../generation/request.ts'
+import type { GenerationRequest, Tool } from '../../generation/request.ts'
 import type { Fields } from '../fields.ts'
 
 /** Tools the provider runs for the model's convenience: an answer without them is still an answer to the question. */
 const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/
 
 /** `tools`: those without a type (or `custom`) are the client's own functions, a versioned type names a tool of Anthropic's. */
-export function readTools(fields: Fields, extras: Record<string, unknown>): Tool[] {
-  return (fields.objects('tools') ?? []).map((tool) => {
+export function readTools(fields: Fields, extras: Record<string, unknown>): Pick<GenerationRequest, 'tools' | 'webSearch'> {
+  const given = fields.objects('tools') ?? []
+  const [only] = given
+  if (only !== undefined && given.length === 1 && only.string('type')?.startsWith('web_search_')) return readSearch(only, extras)
+  return { tools: given.map((tool) => {
     const type = tool.string('type')
     return type === undefined || type === 'custom' ? readFunction(tool, extras) : foreignTool(type, tool)
-  })
+  }) }
+}
+
+/** Search alone is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol, since providers refuse the two together. */
+function readSearch(tool: Fields, extras: Record<string, unknown>): Pick<GenerationRequest, 'tools' | 'webSearch'> {
+  const userLocation = tool.take('user_location')
+  tool.take('name')
+  for (const [member, value] of Object.entries(tool.rest())) extras[tool.at(member)] = value
+  return { tools: [], webSearch: { ...(userLocation === undefined ? {} : { userLocation }), native: tool.value } }
 }
 
 function readFunction(tool: Fields, extras: Record<string, unknown>): Tool {

@@ -44,7 +44,7 @@ function read(fields: Fields, wire: Wire): GenerationRequest {
   const user = metadata?.string('user_id')
   const serviceTier = fields.string('service_tier')
   const request: GenerationRequest = {
-    model, system, turns, tools, ...choice,
+    model, system, turns, ...tools, ...choice,
     sampling: readSampling(fields),
     ...(reasoning === undefined ? {} : { reasoning }),
     ...(output.format === undefined ? {} : { outputFormat: output.format }),

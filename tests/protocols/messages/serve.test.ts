@@ -1,0 +1,247 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { GatewayError } from '../../../src/error.ts'
+import { seal } from '../../../src/generation/signature.ts'
+import { messages, readCountRequest } from '../../../src/protocols/messages/index.ts'
+import { read, wireOf, type Any } from './kit.ts'
+
+const refusal = (body: Any): GatewayError => {
+  try {
+    read(body)
+  } catch (error) {
+    if (error instanceof GatewayError) return error
+    throw error
+  }
+  throw new Error('was accepted')
+}
+
+describe('a request', () => {
+  test('of a string is one turn of the user', () => {
+    expect(read({})).toEqual({
+      model: 'p/m', maxOutputTokens: 100, system: [], turns: [{ role: 'user', parts: [{ type: 'text', text: 'Hi' }] }],
+      tools: [], sampling: {}, stream: false, protocol: 'messages', extras: Object.create(null),
+    })
+  })
+
+  test.each([
+    ['model', { model: undefined }],
+    ['model', { model: 5 }],
+    ['max_tokens', { max_tokens: undefined }],
+    ['max_tokens', { max_tokens: 0 }],
+    ['max_tokens', { max_tokens: 1.5 }],
+    ['max_tokens', { max_tokens: '100' }],
+    ['messages', { messages: undefined }],
+    ['messages', { messages: [] }],
+    ['messages', { messages: 'Hi' }],
+    ['messages[0]', { messages: ['Hi'] }],
+    ['messages[0].role', { messages: [{ content: 'Hi' }] }],
+    ['messages[0].role', { messages: [{ role: 'robot', content: 'Hi' }] }],
+    ['messages[0].content', { messages: [{ role: 'user' }] }],
+    ['messages[0].content', { messages: [{ role: 'user', content: 7 }] }],
+    ['messages[0].content[1].type', { messages: [{ role: 'user', content: [{ type: 'text', text: 'a' }, {}] }] }],
+    ['messages[0].content[0].text', { messages: [{ role: 'user', content: [{ type: 'text', text: 7 }] }] }],
+    ['messages[0].content[0].source.data', { messages: [{ role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png' } }] }] }],
+    ['messages[0].content[0].source.url', { messages: [{ role: 'user', content: [{ type: 'image', source: { type: 'url' } }] }] }],
+    ['messages[0].content[0].tool_use_id', { messages: [{ role: 'user', content: [{ type: 'tool_result' }] }] }],
+    ['messages[0].content[0].name', { messages: [{ role: 'assistant', content: [{ type: 'tool_use', id: 'a' }] }] }],
+    ['stream', { stream: 'yes' }],
+    ['temperature', { temperature: 'hot' }],
+    ['stop_sequences[0]', { stop_sequences: [7] }],
+    ['tool_choice.type', { tool_choice: { type: 'maybe' } }],
+    ['tool_choice.name', { tool_choice: { type: 'tool' } }],
+    ['tools[0].name', { tools: [{ input_schema: {} }] }],
+    ['thinking.budget_tokens', { thinking: { type: 'enabled', budget_tokens: 'all' } }],
+    ['metadata.user_id', { metadata: { user_id: 7 } }],
+  ])('names the path when %s is wrong', (param, body) => {
+    const error = refusal(body)
+    expect(error).toMatchObject({ code: 'invalid_request', status: 400, param })
+    expect(error.message).toStartWith(`${param}: `)
+  })
+
+  test('about a thread is refused in the words upon which the SDK sends whole requests', () => {
+    const error = refusal({ thread: { type: 'create' } })
+    expect(error.status).toBe(400)
+    expect(messages.serve.writeError(error, 'req_1')).toMatchObject({
+      type: 'error', error: { type: 'invalid_request_error', details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] } }, request_id: 'req_1',
+    })
+  })
+
+  test('to count tokens needs no max_tokens', () => {
+    const wire = wireOf({ model: 'p/m', messages: [{ role: 'user', content: 'Hi' }] })
+    expect(readCountRequest(wire).maxOutputTokens).toBeUndefined()
+    expect(() => messages.serve.readRequest(wire)).toThrow('max_tokens')
+  })
+
+  test('leads with system text, and keeps system turns in the middle and at the end', () => {
+    const { system, turns } = read({
+      system: [{ type: 'text', text: 'A', cache_control: { type: 'ephemeral', ttl: '1h' } }],
+      messages: [{ role: 'system', content: 'B' }, { role: 'user', content: 'Hi' }, { role: 'system', content: [{ type: 'text', text: 'C' }] }],
+    })
+    expect(system).toEqual([{ type: 'text', text: 'A', cache: { ttl: '1h' } }, { type: 'text', text: 'B' }])
+    expect(turns.map(({ role }) => role)).toEqual(['user', 'system'])
+  })
+
+  test('gathers tool results in one turn and finds the names of their calls', () => {
+    const call = (id: string): Any => ({ type: 'tool_use', id, name: `name_${id}`, input: { b: 1, a: [2] }, caller: { type: 'direct' } })
+    const { turns, extras } = read({
+      messages: [
+        { role: 'user', content: 'Hi' },
+        { role: 'assistant', content: [call('x'), call('y')] },
+        { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'x', content: 'one', cache_control: { type: 'ephemeral' } }] },
+        { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'y', is_error: true, content: [{ type: 'image', source: { type: 'url', url: 'u' } }, { type: 'tool_reference', tool_name: 't' }] }, { type: 'text', text: 'go on' }] },
+      ],
+    })
+    expect(turns.slice(1)).toEqual([
+      { role: 'assistant', parts: [
+        { type: 'tool-call', id: 'x', name: 'name_x', arguments: '{"b":1,"a":[2]}', form: 'function' },
+        { type: 'tool-call', id: 'y', name: 'name_y', arguments: '{"b":1,"a":[2]}', form: 'function' },
+      ] },
+      { role: 'tool', parts: [
+        { type: 'tool-result', callId: 'x', name: 'name_x', content: [{ type: 'text', text: 'one' }], form: 'function', cache: {} },
+        { type: 'tool-result', callId: 'y', name: 'name_y', isError: true, form: 'function', content: [
+          { type: 'image', source: { type: 'url', url: 'u' } },
+          { type: 'foreign', protocol: 'messages', kind: 'tool_reference', value: { type: 'tool_reference', tool_name: 't' } },
+        ] },
+      ] },
+      { role: 'user', parts: [{ type: 'text', text: 'go on' }] },
+    ])
+    expect(extras).toEqual(Object.create(null))
+  })
+
+  test('keeps numbers in arguments that a double cannot hold', () => {
+    const wire = wireOf('{"model":"p/m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"id":12345678901234567890,"z":1}}]}]}')
+    expect(messages.serve.readRequest(wire).turns[0]!.parts[0]).toMatchObject({ arguments: '{"id":12345678901234567890,"z":1}' })
+  })
+
+  test('reads every kind of source', () => {
+    const document = (source: Any): Any => ({ type: 'document', title: 'T', source })
+    const { turns } = read({ messages: [{ role: 'user', content: [
+      { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AA==' } },
+      { type: 'image', source: { type: 'file', file_id: 'file-1' } },
+      document({ type: 'base64', media_type: 'application/pdf', data: 'AA==' }),
+      document({ type: 'url', url: 'https://x' }),
+      document({ type: 'text', media_type: 'text/plain', data: 'plain' }),
+      document({ type: 'content', content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] }),
+      document({ type: 'content', content: [{ type: 'image', source: {} }] }),
+    ] }] })
+    expect(turns[0]!.parts.map((part) => 'source' in part ? part.source : part.type)).toEqual([
+      { type: 'data', mediaType: 'image/png', data: 'AA==' }, { type: 'file', id: 'file-1' }, { type: 'data', mediaType: 'application/pdf', data: 'AA==' },
+      { type: 'url', url: 'https://x' }, { type: 'text', text: 'plain', mediaType: 'text/plain' }, { type: 'text', text: 'a\nb', mediaType: 'text/plain' }, 'foreign',
+    ])
+  })
+
+  test('reads thinking with plain and sealed signatures, and a signature that belongs to the part before', () => {
+    const maker = { provider: 'g', model: 'm' }
+    const { turns } = read({ messages: [{ role: 'user', content: 'Hi' }, { role: 'assistant', content: [
+      { type: 'thinking', thinking: 'hm', signature: 'plain' },
+      { type: 'thinking', thinking: '', signature: seal('secret', maker) },
+      { type: 'thinking', thinking: 'unsigned', signature: '' },
+      { type: 'redacted_thinking', data: 'hidden' },
+      { type: 'tool_use', id: 'a', name: 'f', input: {} },
+      { type: 'redacted_thinking', data: seal('of-part:call-signature', maker) },
+      { type: 'redacted_thinking', data: seal('of-text:alone', maker) },
+    ] }] })
+    expect(turns[1]!.parts).toEqual([
+      { type: 'reasoning', text: 'hm', signature: { data: 'plain' } },
+      { type: 'reasoning', text: '', signature: { data: 'secret', maker } },
+      { type: 'reasoning', text: 'unsigned' },
+      { type: 'reasoning', text: '', redacted: true, signature: { data: 'hidden' } },
+      { type: 'tool-call', id: 'a', name: 'f', arguments: '{}', form: 'function', signature: { data: 'call-signature', maker } },
+      { type: 'text', text: '', signature: { data: 'alone', maker } },
+    ])
+  })
+
+  test("takes an agent's whole body: deferred tools, adaptive thinking, effort, context management", () => {
+    const result = read({
+      tools: [
+        { name: 'a', description: 'd', input_schema: { type: 'object' }, defer_loading: true, strict: true, cache_control: { type: 'ephemeral', ttl: '5m' } },
+        { type: 'web_search_20250305', name: 'web_search', max_uses: 3 },
+        { type: 'computer_20250124', name: 'computer' },
+      ],
+      tool_choice: { type: 'any', disable_parallel_tool_use: true },
+      thinking: { type: 'adaptive', display: 'omitted' },
+      output_config: { effort: 'xhigh', format: { type: 'json_schema', schema: { type: 'object' } }, task_budget: 3 },
+      context_management: { edits: [] },
+      metadata: { user_id: '{"device":1}' },
+      service_tier: 'auto', top_k: 5, top_p: 0.5, temperature: 0, stop_sequences: ['a', 'b', 'c', 'd', 'e'],
+    })
+    expect(result).toMatchObject({
+      tools: [
+        { type: 'function', name: 'a', description: 'd', parameters: { type: 'object' }, strict: true, cache: { ttl: '5m' } },
+        { type: 'foreign', protocol: 'messages', kind: 'web_search_20250305', optional: true },
+        { type: 'foreign', protocol: 'messages', kind: 'computer_20250124' },
+      ],
+      toolChoice: { type: 'required' }, parallelTools: false,
+      reasoning: { adaptive: true, visible: false, effort: 'xhigh' },
+      outputFormat: { type: 'schema', schema: { type: 'object' } },
+      user: '{"device":1}', serviceTier: 'auto',
+      sampling: { temperature: 0, topP: 0.5, topK: 5, stop: ['a', 'b', 'c', 'd', 'e'] },
+    })
+    expect('optional' in result.tools[2]!).toBe(false)
+    expect(Object.keys(result.extras).sort()).toEqual(['context_management', 'output_config.task_budget', 'tools[0].defer_loading'])
+  })
+
+  test('for a web search alone asks for it in the way every protocol has', () => {
+    const { tools, webSearch, extras } = read({ tools: [{ type: 'web_search_20250305', name: 'web_search', max_uses: 3, user_location: { type: 'approximate', city: 'Bern' } }] })
+    expect(tools).toEqual([])
+    expect(webSearch).toMatchObject({ userLocation: { type: 'approximate', city: 'Bern' } })
+    expect({ ...extras }).toEqual({ 'tools[0].max_uses': 3 })
+  })
+
+  test.each([
+    [{ thinking: { type: 'enabled', budget_tokens: 2048 } }, { budgetTokens: 2048 }],
+    [{ thinking: { type: 'disabled' } }, { effort: 'none' }],
+    [{ output_config: { effort: 'low' } }, { effort: 'low' }],
+  ])('reads %j', (body, reasoning) => {
+    expect(read(body).reasoning).toEqual(reasoning as Any)
+  })
+
+  test('keeps what it does not know by path, and the older output_format', () => {
+    const { extras, outputFormat } = read({ mcp_servers: [{ url: 'x' }], metadata: { tag: 1 }, output_format: { type: 'json_schema', schema: {} }, messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'url', url: 'u' }, citations: { enabled: true } }] }] })
+    expect({ ...extras }).toEqual({ mcp_servers: [{ url: 'x' }], 'metadata.tag': 1, 'messages[0].content[0].citations': { enabled: true } })
+    expect(outputFormat).toEqual({ type: 'schema', schema: {} })
+  })
+
+  test('never throws anything but a GatewayError, whatever JSON comes', () => {
+    const seed = {
+      model: 'p/m', max_tokens: 5, system: [{ type: 'text', text: 's' }], tools: [{ name: 'a', input_schema: {} }], tool_choice: { type: 'auto' }, thinking: { type: 'adaptive' }, output_config: { format: { type: 'json_schema', schema: {} } },
+      messages: [
+        { role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'a', data: 'b' } }, { type: 'document', source: { type: 'content', content: [{ type: 'text', text: 'x' }] } }] },
+        { role: 'assistant', content: [{ type: 'thinking', thinking: 't', signature: 's' }, { type: 'text', text: 't', citations: [{ type: 'char_location' }] }, { type: 'tool_use', id: 'i', name: 'n', input: {} }, { type: 'redacted_thinking', data: 'd' }] },
+        { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'i', content: [{ type: 'text', text: 'x' }] }] },
+      ],
+    }
+    const paths: (string | number)[][] = []
+    const walk = (value: unknown, path: (string | number)[]): void => {
+      if (path.length > 0) paths.push(path)
+      if (typeof value === 'object' && value !== null) for (const [key, inner] of Object.entries(value)) walk(inner, [...path, Array.isArray(value) ? Number(key) : key])
+    }
+    walk(seed, [])
+    const mutated = fc.tuple(fc.constantFrom(...paths), fc.jsonValue({ maxDepth: 4 })).map(([path, value]) => {
+      const body = structuredClone(seed) as Any
+      const holder = path.slice(0, -1).reduce<Any>((inner, step) => inner[step], body)
+      holder[path.at(-1)!] = value
+      return body
+    })
+    let refused = 0
+    fc.assert(fc.property(fc.oneof(mutated, fc.dictionary(fc.constantFrom('model', 'messages', 'max_tokens', 'tools', '__proto__'), fc.jsonValue())), (body) => {
+      try {
+        read(JSON.parse(JSON.stringify(body)))
+      } catch (error) {
+        refused++
+        expect(error).toBeInstanceOf(GatewayError)
+      }
+    }), { numRuns: 600 })
+    expect(refused).toBeGreaterThan(50)
+  })
+})
+
+describe('an error', () => {
+  test('has the type that goes with its status, and overload is 529', () => {
+    const body = (error: GatewayError): Any => messages.serve.writeError(error, 'req_9') as Any
+    expect(body(new GatewayError('rate_limit_exceeded', 'slow'))).toEqual({ type: 'error', error: { type: 'rate_limit_error', message: 'slow' }, request_id: 'req_9' })
+    expect(body(new GatewayError('upstream_error', 'broke', { metadata: { status: 500 } })).error).toEqual({ type: 'api_error', message: 'broke', metadata: { status: 500 } })
+    expect(messages.serve.statusOf!(new GatewayError('overloaded', 'full'))).toBe(529)
+    expect(messages.serve.statusOf!(new GatewayError('invalid_request', 'bad'))).toBe(400)
+  })
+})
