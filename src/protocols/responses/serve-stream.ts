@@ -98,6 +98,7 @@ export class ResponseWriter implements Writer {
   }
 
   #grow(text: string, logprobs: TokenLogprob[] | undefined): void {
+    if (text === '' && logprobs === undefined) return
     const live = this.#live
     switch (live.kind) {
       case 'text':
@@ -206,7 +207,6 @@ export class ResponseWriter implements Writer {
   }
 
   #growReasoning(live: Live & { kind: 'reasoning' }, delta: string): void {
-    if (delta === '') return
     const at = { ...place(live.item), ...(live.raw ? { content_index: 0 } : { summary_index: 0 }) }
     if (live.text === '')
       this.#emit(live.raw ? 'response.content_part.added' : 'response.reasoning_summary_part.added', { ...at, part: { type: live.raw ? 'reasoning_text' : 'summary_text', text: '' } })

@@ -1,0 +1,52 @@
+import type { GenerationEvent } from '../../../src/generation/event.ts'
+import type { Frame } from '../../../src/http/frames.ts'
+import type { Exchange, Wire } from '../../../src/protocols/protocol.ts'
+import { responses } from '../../../src/protocols/responses/index.ts'
+
+/** Makers of what the tests of this folder share. */
+
+export type Any = Record<string, any>
+
+export const wireOf = (body: object): Wire => {
+  const text = JSON.stringify(body)
+  return { body: JSON.parse(text), text, headers: new Headers() }
+}
+
+export const read = (body: object) => responses.serve.readRequest(wireOf({ model: 'a/b', ...body }))
+
+export const exchangeOf = (body: object = {}, more: Partial<Exchange> = {}): Exchange => {
+  const wire = wireOf({ model: 'a/b', input: 'hi', ...body })
+  return { wire, request: responses.serve.readRequest(wire), label: { id: 'resp_1', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'maker', model: 'm1' } }, ...more }
+}
+
+export const target = { provider: 'p', model: 'upstream', quirks: {}, abilities: {} }
+
+export const framesOf = (events: readonly GenerationEvent[], exchange = exchangeOf()): Frame[] => {
+  const writer = responses.serve.writer(exchange)
+  return events.flatMap((event) => writer.write(event))
+}
+
+export const parsed = (frames: readonly Frame[]): Any[] => frames.map(({ data }) => JSON.parse(data))
+
+export const eventsOf = (frames: readonly Frame[]): GenerationEvent[] => {
+  const reader = responses.call.reader({})
+  return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
+}
+
+/** Parts written short: `['text', 'Hel', 'lo']`. */
+export const sentence = (...pieces: (readonly [object, string[], string?] | Partial<{ usage: object }>)[]): GenerationEvent[] => {
+  const events: GenerationEvent[] = [{ type: 'start', id: 'up', model: 'um' }]
+  let part = 0
+  for (const piece of pieces) {
+    if (!Array.isArray(piece)) { events.push({ type: 'usage', ...piece } as GenerationEvent); continue }
+    const [head, deltas, signature] = piece as readonly [object, string[], string?]
+    events.push({ type: 'part-start', part, head } as GenerationEvent, ...deltas.map((text): GenerationEvent => ({ type: 'part-delta', part, text })), { type: 'part-end', part, ...(signature === undefined ? {} : { signature }) })
+    part++
+  }
+  return events
+}
+
+export const text = { type: 'text' }
+export const call = (id: string, name = 'f', form: 'function' | 'custom' = 'function') => ({ type: 'tool-call', id, name, form })
+export const stop: GenerationEvent = { type: 'finish', reason: 'stop', raw: 'stop' }
+export const length: GenerationEvent = { type: 'finish', reason: 'length', raw: 'max' }
