@@ -1,0 +1,245 @@
+import { describe, expect, test } from 'bun:test'
+import { readConfig, ConfigError } from '../../src/config.ts'
+import { AUTHS, PROTOCOL_NAMES, PROVIDER_ID, wrongBaseUrl, wrongModelText } from '../../src/config-schema.ts'
+import { GatewayError } from '../../src/error.ts'
+import type { ProtocolName } from '../../src/generation/request.ts'
+import { QUIRK_VALUES } from '../../src/protocols/protocol.ts'
+import { Catalogue } from '../../src/providers/catalogue.ts'
+import { familyAbilities, globs, MODEL_ROWS, PROVIDER_ROWS } from '../../src/providers/rows.ts'
+import modelsFile from '../../catalog/models.json'
+
+const catalogue = (env: Record<string, string> = {}, text = ''): Catalogue => new Catalogue(readConfig(text, 'sluice.yaml', env))
+const EVERY_KEY = Object.fromEntries([
+  ...PROVIDER_ROWS.flatMap(({ keyVariables }) => keyVariables.map((name) => [name, 'k'])),
+  ...PROVIDER_ROWS.filter(({ baseUrl }) => baseUrl === undefined).map(({ baseUrlVariable }) => [baseUrlVariable!.name, 'https://h.example/']),
+]) as Record<string, string>
+const ACME = 'providers:\n  acme: { protocol: messages, baseUrl: "http://127.0.0.1:9/v1/", apiKey: secret, unlisted: true }\n'
+
+/** `provider:model over protocol` of each endpoint. */
+const asked = (from: Catalogue, model: string, protocol: ProtocolName = 'chat.completions'): string[] =>
+  from.endpoints(model, protocol).map((endpoint) => `${endpoint.target.provider}:${endpoint.target.model} over ${endpoint.protocol}`)
+
+const refusal = (from: Catalogue, model: string): GatewayError => {
+  try {
+    from.endpoints(model, 'messages')
+  } catch (error) {
+    if (error instanceof GatewayError) return error
+    throw error
+  }
+  throw new Error(`${model} was found`)
+}
+
+describe('rows', () => {
+  test('ids are unique and each row is complete', () => {
+    expect(new Set(PROVIDER_ROWS.map(({ id }) => id)).size).toBe(PROVIDER_ROWS.length)
+    for (const row of PROVIDER_ROWS) {
+      const seen = { id: PROVIDER_ID.test(row.id), name: row.name.length > 0, docs: /^(https:\/\/|docs\/)/.test(row.docs), auth: AUTHS.includes(row.auth), speaks: row.protocols.length > 0 }
+      expect([row.id, seen]).toEqual([row.id, { id: true, name: true, docs: true, auth: true, speaks: true }])
+      for (const { protocol, auth } of row.protocols) expect([row.id, PROTOCOL_NAMES.includes(protocol), auth === undefined || AUTHS.includes(auth)]).toEqual([row.id, true, true])
+      if (row.baseUrl !== undefined) expect([row.id, wrongBaseUrl(row.baseUrl), row.baseUrl.endsWith('/')]).toEqual([row.id, undefined, false])
+      expect([row.id, row.inProcess !== undefined || row.local !== undefined || row.keyVariables.length > 0]).toEqual([row.id, true])
+      expect([row.id, row.baseUrl !== undefined || row.baseUrlVariable !== undefined]).toEqual([row.id, true])
+    }
+  })
+
+  test('every quirk is a known flag with a value it takes, a reason and a month', () => {
+    for (const row of PROVIDER_ROWS) for (const [name, quirk] of Object.entries(row.quirks)) {
+      const values: readonly unknown[] | undefined = QUIRK_VALUES[name as keyof typeof QUIRK_VALUES]
+      expect([row.id, name, values?.includes(quirk!.value), quirk!.why.length > 20, /^20\d\d-\d\d$/.test(quirk!.seen)]).toEqual([row.id, name, true, true, true])
+    }
+  })
+
+  test('every model has a name, a date, limits and a provider that exists', () => {
+    expect(new Set(MODEL_ROWS.map(({ id }) => id)).size).toBe(MODEL_ROWS.length)
+    for (const row of MODEL_ROWS) {
+      const providers = row.endpoints?.map(({ provider }) => provider) ?? [row.id.split('/')[0]!]
+      expect([row.id, wrongModelText(row.id), Date.parse(row.released) > 0, (row.contextLength ?? 0) > 1000]).toEqual([row.id, undefined, true, true])
+      for (const provider of providers) expect(PROVIDER_ROWS.map(({ id }) => id)).toContain(provider)
+    }
+  })
+
+  test('every family speaks of a provider that exists and holds known abilities', () => {
+    for (const { match, abilities } of modelsFile.families) {
+      for (const pattern of match) if (!pattern.startsWith('*')) expect(PROVIDER_ROWS.map(({ id }) => id)).toContain(pattern.split('/')[0]!)
+      for (const name of Object.keys(abilities)) expect(['maxOutputTokens', 'reasoning', 'budget', 'sampling']).toContain(name)
+    }
+  })
+})
+
+describe('abilities by name', () => {
+  const CASES: [string, string, object][] = [
+    ['openai', 'gpt-4o-2024-08-06', { reasoning: 'none', maxOutputTokens: 16384 }],
+    ['openai', 'gpt-5-nano', { reasoning: 'effort', sampling: false, maxOutputTokens: 128000 }],
+    ['openai', 'gpt-5-chat-latest', { reasoning: 'none', sampling: true, maxOutputTokens: 16384 }],
+    ['anthropic', 'claude-haiku-4-5-20251001', { reasoning: 'budget', budget: { min: 1024, max: 63999 }, maxOutputTokens: 64000 }],
+    ['anthropic', 'claude-sonnet-4-6', { reasoning: 'adaptive', budget: { min: 1024, max: 63999 }, maxOutputTokens: 128000 }],
+    ['anthropic', 'claude-opus-4-7', { reasoning: 'adaptive', sampling: false, budget: { min: 1024, max: 31999 }, maxOutputTokens: 128000 }],
+    ['anthropic', 'claude-opus-5-5', { reasoning: 'adaptive', sampling: false, maxOutputTokens: 128000 }],
+    ['openrouter', 'anthropic/claude-opus-4.7', { reasoning: 'adaptive', sampling: false, budget: { min: 1024, max: 31999 }, maxOutputTokens: 128000 }],
+    ['vertex', 'gemini-2.5-pro', { reasoning: 'budget', budget: { min: 128, max: 32768 }, maxOutputTokens: 65536 }],
+    ['google', 'gemini-2.5-flash-lite', { reasoning: 'budget', budget: { min: 512, max: 24576 }, maxOutputTokens: 65536 }],
+    ['google', 'gemini-3-flash-preview', { reasoning: 'level', maxOutputTokens: 65536 }],
+    ['acme', 'whatever', {}],
+  ]
+  for (const [provider, model, abilities] of CASES) test(`${provider}/${model}`, () => expect(familyAbilities(provider, model)).toEqual(abilities))
+
+  test('the file adds to them and overrides them', () => {
+    const own = catalogue({ OPENAI_API_KEY: 'k' }, 'models:\n  mine: { endpoints: [{ provider: openai, model: gpt-5 }], abilities: { maxOutputTokens: 7 } }')
+    expect(own.endpoints('mine', 'responses')[0]!.target.abilities).toEqual({ reasoning: 'effort', sampling: false, maxOutputTokens: 7 })
+    expect(own.list().find(({ id }) => id === 'mine')!.abilities).toEqual({ reasoning: 'effort', sampling: false, maxOutputTokens: 7 })
+  })
+
+  test('a glob is anchored and takes nothing but * for special', () => {
+    expect([globs(['a.b*']).test('a.bc'), globs(['a.b*']).test('axbc'), globs(['a.b*']).test('xa.b'), globs([]).test('')]).toEqual([true, false, false, false])
+  })
+})
+
+describe('switched on', () => {
+  test('nothing but the sandbox without keys', () => expect(catalogue().providers().map(({ id, foundBy, inProcess }) => [id, foundBy, inProcess])).toEqual([['sandbox', 'built in', 'sandbox']]))
+
+  test('each by its own variable, and by no other', () => {
+    for (const row of PROVIDER_ROWS) for (const variable of row.baseUrl === undefined ? [] : row.keyVariables) {
+      expect(catalogue({ [variable]: 'k' }).providers().filter(({ id }) => id !== 'sandbox').map(({ id, foundBy, apiKey }) => [id, foundBy, apiKey])).toEqual([[row.id, variable, 'k']])
+      expect(catalogue({ [variable]: ' ' }).providers()).toHaveLength(1)
+    }
+  })
+
+  test('all at once, with the right header and address', () => {
+    const all = catalogue(EVERY_KEY)
+    expect(all.providers()).toHaveLength(PROVIDER_ROWS.length - 1)
+    const of = (model: string, protocol: ProtocolName) => { const { baseUrl, credentials } = all.endpoints(model, protocol)[0]!; return [baseUrl, credentials] }
+    expect(of('openai/x', 'responses')).toEqual(['https://api.openai.com/v1', { authorization: 'Bearer k' }])
+    expect(of('anthropic/x', 'responses')).toEqual(['https://api.anthropic.com/v1', { 'x-api-key': 'k' }])
+    expect(of('google/x', 'responses')).toEqual(['https://generativelanguage.googleapis.com/v1beta', { 'x-goog-api-key': 'k' }])
+    expect(of('vertex/x', 'responses')).toEqual(['https://aiplatform.googleapis.com/v1/publishers/google', { 'x-goog-api-key': 'k' }])
+    expect(of('azure/x', 'responses')).toEqual(['https://h.example/openai/v1', { 'api-key': 'k' }])
+    expect(of('deepseek/x', 'messages')).toEqual(['https://api.deepseek.com/anthropic/v1', { 'x-api-key': 'k' }])
+    expect(of('deepseek/x', 'responses')).toEqual(['https://api.deepseek.com', { authorization: 'Bearer k' }])
+    expect(of('vllm/x', 'messages')).toEqual(['https://h.example', { authorization: 'Bearer k' }])
+    expect(of('sandbox/chat', 'messages')[1]).toEqual({})
+  })
+
+  test('the file goes before the environment', () => {
+    const own = catalogue({ OPENAI_API_KEY: 'env', OPENAI_BASE_URL: 'http://env/v1', GROQ_API_KEY: 'k' }, 'providers:\n  openai: { apiKey: file, baseUrl: http://file/v1, auth: api-key, protocol: chat.completions, headers: { X-A: b } }\n  groq: { enabled: false }\n  sandbox: { enabled: false }')
+    expect(own.providers().map(({ id }) => id)).toEqual(['openai'])
+    const endpoint = own.endpoints('openai/x', 'responses')[0]!
+    expect([endpoint.protocol, endpoint.baseUrl, endpoint.credentials, { ...endpoint.provider.headers }]).toEqual(['chat.completions', 'http://file/v1', { 'api-key': 'file' }, { 'x-a': 'b' }])
+  })
+
+  test('a base URL of the environment, with or without what SDKs leave out', () => {
+    const url = (env: Record<string, string>, model: string) => catalogue(env).endpoints(model, 'messages')[0]!.baseUrl
+    expect(url({ OPENAI_API_KEY: 'k', OPENAI_BASE_URL: 'http://127.0.0.1:5/v1/' }, 'openai/x')).toBe('http://127.0.0.1:5/v1')
+    for (const base of ['http://h', 'http://h/', 'http://h/v1']) expect(url({ ANTHROPIC_API_KEY: 'k', ANTHROPIC_BASE_URL: base }, 'anthropic/x')).toBe('http://h/v1')
+  })
+
+  test('an address alone switches no provider on that wants a key', () => expect(catalogue({ OPENAI_BASE_URL: 'http://h/v1' }).providers()).toHaveLength(1))
+
+  test('an address that is none, or is ours, stops the start', () => {
+    expect(() => catalogue({ OPENAI_API_KEY: 'k', OPENAI_BASE_URL: 'api.openai.com' })).toThrow(new ConfigError(['OPENAI_BASE_URL: must be an http:// or https:// URL']))
+    for (const host of ['127.0.0.1', 'localhost', '[::1]']) expect(() => catalogue({ ANTHROPIC_API_KEY: 'k', ANTHROPIC_BASE_URL: `http://${host}:4310` })).toThrow('points at Sluice itself')
+    expect(catalogue({ ANTHROPIC_API_KEY: 'k', ANTHROPIC_BASE_URL: 'http://127.0.0.1:4311' }).providers()).toHaveLength(2)
+  })
+})
+
+describe('resolution', () => {
+  const all = catalogue(EVERY_KEY, `${ACME}models:\n  acme/large: { endpoints: [{ provider: acme, model: large-2026 }, { provider: openai, model: gpt-5, protocol: chat.completions }] }\n  openai/gpt-4o: { endpoints: [{ provider: acme, model: mine }] }\n`)
+
+  const CASES: [string, ProtocolName, string[]][] = [
+    ['acme/large', 'messages', ['acme:large-2026 over messages', 'openai:gpt-5 over chat.completions']],
+    ['acme/Any:name@1+x/y', 'responses', ['acme:Any:name@1+x/y over messages']],
+    ['openai/gpt-4o', 'responses', ['acme:mine over messages']],
+    ['gpt-4o', 'responses', ['acme:mine over messages']],
+    ['gpt-5', 'chat.completions', ['openai:gpt-5 over chat.completions']],
+    ['gpt-5', 'messages', ['openai:gpt-5 over responses']],
+    ['o3-mini', 'responses', ['openai:o3-mini over responses']],
+    ['claude-opus-5', 'chat.completions', ['anthropic:claude-opus-5 over messages']],
+    ['gemini-2.5-pro', 'messages', ['google:gemini-2.5-pro over generateContent']],
+    ['vertex/gemini-2.5-pro', 'messages', ['vertex:gemini-2.5-pro over generateContent']],
+    ['grok-4.7', 'messages', ['xai:grok-4.7 over responses']],
+    ['openrouter/anthropic/claude-opus-4.7', 'messages', ['openrouter:anthropic/claude-opus-4.7 over messages']],
+    ['openrouter/anthropic/claude-opus-4.7', 'generateContent', ['openrouter:anthropic/claude-opus-4.7 over chat.completions']],
+    ['sandbox/chat', 'messages', ['sandbox:chat over chat.completions']],
+    ['sandbox/gemini', 'messages', ['sandbox:gemini over generateContent']],
+    ['large', 'messages', ['acme:large-2026 over messages', 'openai:gpt-5 over chat.completions']],
+    ['openai/__proto__', 'responses', ['openai:__proto__ over responses']],
+  ]
+  for (const [model, protocol, endpoints] of CASES) test(`${model} over ${protocol}`, () => expect(asked(all, model, protocol)).toEqual(endpoints))
+
+  test('of two providers of one name the one that is on', () => {
+    expect(asked(catalogue({ VERTEX_API_KEY: 'k' }), 'gemini-2.5-pro')).toEqual(['vertex:gemini-2.5-pro over generateContent'])
+  })
+
+  test('a short name that two models share means neither', () => {
+    const two = catalogue({}, `${ACME}models:\n  a/x: { endpoints: [{ provider: acme, model: x }] }\n  b/x: { endpoints: [{ provider: acme, model: x }] }`)
+    expect(refusal(two, 'x').code).toBe('model_not_found')
+    expect(refusal(two, 'x').message).toContain('a/x, b/x')
+  })
+
+  test('endpoints of providers that are off are passed over', () => {
+    const some = catalogue({ OPENAI_API_KEY: 'k' }, 'models:\n  fast: { endpoints: [{ provider: groq, model: a }, { provider: openai, model: b }] }')
+    expect(asked(some, 'fast')).toEqual(['openai:b over chat.completions'])
+  })
+
+  test('a provider with listed models takes only those, unless it says otherwise', () => {
+    const models = 'models:\n  acme/large: { endpoints: [{ provider: acme, model: l }] }\n'
+    const closed = catalogue({}, ACME.replace(', unlisted: true', '') + models)
+    expect([asked(closed, 'acme/large'), refusal(closed, 'acme/lrage').message]).toEqual([['acme:l over messages'], 'The model acme/lrage is not available. Nearest: acme/large.'])
+    expect(asked(catalogue({}, ACME.replace(', unlisted: true', '')), 'acme/any')).toEqual(['acme:any over messages'])
+    expect(asked(catalogue({}, ACME + models), 'acme/any')).toEqual(['acme:any over messages'])
+  })
+
+  test('quirks of row and file are joined', () => {
+    const own = catalogue({ OPENAI_API_KEY: 'k' }, 'providers:\n  openai: { quirks: { systemRole: developer } }')
+    expect(own.endpoints('gpt-5', 'messages')[0]!.target.quirks).toEqual({ maxTokensField: 'max_completion_tokens', reasoningField: 'none', systemRole: 'developer' })
+  })
+})
+
+describe('refusals', () => {
+  const CASES: [string, string][] = [
+    ['sandbox/chta', 'The model sandbox/chta is not available. Nearest: sandbox/chat.'],
+    ['sandbx/chat', 'The model sandbx/chat is not available. Nearest: sandbox/chat.'],
+    ['SANDBOX/CHAT', 'The model SANDBOX/CHAT is not available. Nearest: sandbox/chat.'],
+    ['openai/gpt-5', 'The model openai/gpt-5 is not available: set OPENAI_API_KEY.'],
+    ['openai/brand-new', 'The model openai/brand-new is not available: set OPENAI_API_KEY.'],
+    ['claude-opus-5', 'The model claude-opus-5 is not available: set ANTHROPIC_API_KEY.'],
+    ['gemini-2.5-pro', 'The model gemini-2.5-pro is not available: set GEMINI_API_KEY or GOOGLE_API_KEY, or set VERTEX_API_KEY.'],
+    ['azure/x', 'The model azure/x is not available: set AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_API_KEY.'],
+    ['vllm/x', 'The model vllm/x is not available: set VLLM_BASE_URL.'],
+    ['ollama/x', 'The model ollama/x is not available: start Ollama on this machine, or set OLLAMA_HOST.'],
+    ['groq/x', 'The model groq/x is not available: groq is switched off in the configuration (providers.groq.enabled).'],
+    ['completely-unknown', 'The model completely-unknown is not available. GET /v1/models lists what is.'],
+    ['__proto__', 'The model __proto__ is not available. GET /v1/models lists what is.'],
+    ['__proto__/constructor', 'The model __proto__/constructor is not available. GET /v1/models lists what is.'],
+    ['constructor', 'The model constructor is not available. GET /v1/models lists what is.'],
+  ]
+  const bare = catalogue({ GROQ_API_KEY: 'k' }, 'providers: { groq: { enabled: false } }')
+  for (const [model, message] of CASES) {
+    test(model, () => {
+      const { code, status, message: said, param } = refusal(bare, model)
+      expect({ code, status, said, param }).toEqual({ code: 'model_not_found', status: 404, said: message, param: 'model' })
+    })
+  }
+
+  for (const model of ['', 'a b', 'a\n', 'openai/../admin', '../x', 'openai/./x', 'openai//x', '/x', 'x/', 'openai/x?y', 'openai/%2e%2e', 'ä', 'x'.repeat(257), 'openai/x#y', 'a\\b']) {
+    test(`malformed: ${JSON.stringify(model.slice(0, 20))}`, () => {
+      const { code, param } = refusal(catalogue(EVERY_KEY), model)
+      expect([code, param]).toEqual(['invalid_request', 'model'])
+    })
+  }
+})
+
+describe('list', () => {
+  test('only what can be reached', () => {
+    expect(catalogue().list().map(({ id }) => id)).toEqual(['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini'])
+    const listed = catalogue({ ANTHROPIC_API_KEY: 'k' }, `${ACME}models:\n  fast: { name: Fast, endpoints: [{ provider: acme, model: x }], price: { prompt: 1 }, contextLength: 9 }\n  off: { endpoints: [{ provider: openai, model: x }] }`).list()
+    expect(new Set(listed.map(({ ownedBy }) => ownedBy))).toEqual(new Set(['sandbox', 'anthropic', 'acme']))
+    const { createdAt, ...fast } = listed.find(({ id }) => id === 'fast')!
+    expect(JSON.parse(JSON.stringify(fast))).toEqual({ id: 'fast', name: 'Fast', ownedBy: 'acme', endpoints: [{ provider: 'acme', model: 'x' }], abilities: {}, price: { prompt: 1 }, contextLength: 9 })
+    expect(createdAt).toBeGreaterThan(1_700_000_000)
+  })
+
+  test('every listed model can be asked for in every protocol', () => {
+    const all = catalogue(EVERY_KEY)
+    for (const { id } of all.list()) for (const protocol of PROTOCOL_NAMES) expect(all.endpoints(id, protocol).length).toBeGreaterThan(0)
+  })
+})
