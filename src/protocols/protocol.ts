@@ -130,6 +130,8 @@ export type Quirks = {
   effortField?: 'reasoning_effort' | 'reasoning'
   /** chat: `provider` and `models` are this provider's own routing fields and are passed on. */
   routesItself?: boolean
+  /** chat: the server knows `custom` tools (OpenAI); any other gets a function with one string, `input`. */
+  customTools?: boolean
   /** messages: server knows `thinking: {type: adaptive}` only for some models, see Abilities. */
 }
 
@@ -141,6 +143,7 @@ export const QUIRK_VALUES: { readonly [Name in keyof Quirks]-?: readonly NonNull
   reasoningField: ['reasoning_content', 'reasoning', 'reasoning_details', 'none'],
   effortField: ['reasoning_effort', 'reasoning'],
   routesItself: [true, false],
+  customTools: [true, false],
 }
 
 /** What a model can do. Data in `catalog/models.json`; absent: not known, the provider decides. */

@@ -1,0 +1,211 @@
+import type { GenerationEvent, PartHead } from '../../generation/event.ts'
+import type { Citation, GenerationRequest, TokenLogprob } from '../../generation/request.ts'
+import type { Quirks } from '../protocol.ts'
+import { ToolNames } from './call-names.ts'
+import { JsonEnd, Sequence, type Draft } from './sequence.ts'
+import { isObject, readAnnotation, readDataUrl, readLogprobs, words, type Json } from './shapes.ts'
+
+type Call = { index: number | undefined; id: string | undefined; name: string | undefined; custom: boolean; draft?: Draft; early: string; signature?: string }
+
+/** What the model says, piece by piece or whole: deltas and messages -> parts. Lives as long as one answer. */
+export class MessageReader {
+  /** Whether the answer holds a client tool call. */
+  called = false
+  readonly #sequence: Sequence
+  readonly #names: ToolNames
+  readonly #calls: Call[] = []
+  readonly #annotations: unknown[] = []
+  #listed: Citation[] = []
+  /** Where the last text part began in the whole content, and where the content is. */
+  #textStart = 0
+  #written = 0
+  #hasText = false
+  #audio = ''
+  #transcribed = false
+  readonly #salt = crypto.randomUUID().replaceAll('-', '').slice(0, 20)
+
+  constructor(out: GenerationEvent[], quirks: Quirks, request: GenerationRequest | undefined) {
+    this.#sequence = new Sequence(out)
+    this.#names = new ToolNames(request?.tools ?? [], quirks)
+  }
+
+  /** `whole`: a message in one piece, whose calls are told apart by their place. */
+  add(said: Json, logprobs: unknown, whole: boolean): void {
+    this.#onReasoning(said)
+    this.#onContent(said.content, readLogprobs(logprobs))
+    const refusal = words(said.refusal)
+    if (refusal !== undefined) this.#grow('refusal', { type: 'refusal' }, refusal)
+    if (Array.isArray(said.images)) for (const image of said.images) this.#onImage(image)
+    if (isObject(said.audio)) this.#onAudio(said.audio)
+    if (Array.isArray(said.tool_calls)) for (const [place, call] of said.tool_calls.entries()) if (isObject(call)) this.#onToolCall(call, whole ? place : undefined)
+    this.#onFunctionCall(said.function_call)
+    if (Array.isArray(said.annotations)) this.#annotations.push(...said.annotations)
+  }
+
+  /** Perplexity and xAI name their sources beside the choices, the whole list each time. */
+  sources(chunk: Json): void {
+    if (!Array.isArray(chunk.citations)) return
+    const titles = new Map((Array.isArray(chunk.search_results) ? chunk.search_results : []).filter(isObject).map((result) => [result.url, words(result.title)]))
+    this.#listed = chunk.citations.filter((url) => typeof url === 'string').map((url) => ({ url, ...(titles.get(url) === undefined ? {} : { title: titles.get(url)! }) }))
+  }
+
+  close(): void {
+    for (const call of this.#calls) if (call.draft === undefined && (call.name !== undefined || call.early !== '')) this.#beginCall(call)
+    this.#sequence.closeAll()
+    if (this.#audio !== '') this.#sequence.whole({ type: 'audio', mediaType: 'audio/wav' }, this.#audio)
+    if (!this.#hasText) return
+    const cited = this.#annotations.map((annotation) => readAnnotation(annotation, this.#textStart)).filter((citation) => citation !== undefined)
+    for (const citation of cited.length > 0 ? cited : this.#listed) this.#sequence.whole({ type: 'citation', citation })
+  }
+
+  #grow(key: string, head: PartHead, text: string, logprobs?: TokenLogprob[]): Draft {
+    const draft = this.#sequence.find(key) ?? this.#begin({ key, head, waiting: [] })
+    this.#sequence.grow(draft, text, logprobs)
+    return draft
+  }
+
+  #begin(draft: Draft): Draft {
+    this.#sequence.begin(draft)
+    return draft
+  }
+
+  #onContent(content: unknown, logprobs: TokenLogprob[] | undefined): void {
+    if (typeof content === 'string') return this.#onText(content, logprobs)
+    if (!Array.isArray(content)) return
+    for (const piece of content) {
+      if (!isObject(piece)) continue
+      if (piece.type === 'thinking') this.#onThinking(piece)
+      else if (piece.type === 'image_url') this.#onImage(piece)
+      else if (words(piece.text) !== undefined) this.#onText(piece.text as string, logprobs)
+    }
+  }
+
+  #onText(text: string, logprobs: TokenLogprob[] | undefined): void {
+    if (text === '' && logprobs === undefined) return
+    if (this.#sequence.find('text') === undefined) this.#textStart = this.#written
+    this.#hasText = true
+    this.#written += text.length
+    this.#grow('text', { type: 'text' }, text, logprobs)
+  }
+
+  /** Mistral's content chunk. */
+  #onThinking(piece: Json): void {
+    const texts = Array.isArray(piece.thinking) ? piece.thinking.map((one) => (isObject(one) ? words(one.text) ?? '' : '')) : [words(piece.thinking) ?? '']
+    const draft = this.#grow('reasoning', { type: 'reasoning' }, texts.join(''))
+    if (words(piece.signature) !== undefined) draft.signature = piece.signature as string
+  }
+
+  /** The details say the most; the same text beside them, in `reasoning` or `reasoning_content`, is not read again. */
+  #onReasoning(said: Json): void {
+    const details = Array.isArray(said.reasoning_details) ? said.reasoning_details.filter(isObject) : []
+    const plain = words(said.reasoning) ?? words(said.reasoning_content)
+    const told = details.some((detail) => words(detail.text) !== undefined || words(detail.summary) !== undefined)
+    if (plain !== undefined && !told) this.#grow('reasoning', { type: 'reasoning' }, plain)
+    for (const detail of details) this.#onDetail(detail)
+  }
+
+  #onDetail(detail: Json): void {
+    const id = words(detail.id)
+    if (detail.type === 'reasoning.encrypted') {
+      if (words(detail.data) === undefined) return
+      const draft = this.#begin({ key: '', head: { type: 'reasoning', redacted: true, ...(id === undefined ? {} : { id }) }, waiting: [] })
+      draft.signature = detail.data as string
+      return
+    }
+    const summary = detail.type === 'reasoning.summary'
+    const text = words(summary ? detail.summary : detail.text) ?? ''
+    const signature = words(detail.signature)
+    if (text === '' && signature === undefined) return
+    const open = this.#sequence.find('reasoning')
+    const key = open !== undefined && detail.index === undefined ? 'reasoning' : `reasoning ${String(detail.type)} ${String(detail.index ?? '')}`
+    // A signature may come after text that was told in plain `reasoning`: it belongs to that part while it is open.
+    const draft = text === '' && open !== undefined ? open : this.#grow(key, { type: 'reasoning', ...(summary ? { form: 'summary' as const } : {}), ...(id === undefined ? {} : { id }) }, text)
+    if (signature !== undefined) draft.signature = signature
+  }
+
+  #onImage(image: unknown): void {
+    const url = isObject(image) ? (isObject(image.image_url) ? image.image_url.url : image.image_url) : undefined
+    if (typeof url !== 'string') return
+    const data = readDataUrl(url)
+    if (data !== undefined) this.#sequence.whole({ type: 'image', mediaType: data.mediaType }, data.data)
+    else this.#sequence.whole({ type: 'foreign', protocol: 'chat.completions', kind: 'image_url', value: image })
+  }
+
+  /** The transcript is the answer's text; the sound waits for the end because the two come mixed. */
+  #onAudio(audio: Json): void {
+    if (words(audio.data) !== undefined) this.#audio += audio.data as string
+    const transcript = words(audio.transcript)
+    if (transcript === undefined || (this.#hasText && !this.#transcribed)) return
+    this.#transcribed = true
+    this.#onText(transcript, undefined)
+  }
+
+  #onFunctionCall(call: unknown): void {
+    if (!isObject(call) || (words(call.name) === undefined && words(call.arguments) === undefined)) return
+    this.#onToolCall({ index: -1, function: call }, undefined)
+  }
+
+  #onToolCall(delta: Json, place: number | undefined): void {
+    const inner = isObject(delta.function) && (words(delta.function.name) !== undefined || words(delta.function.arguments) !== undefined || delta.type !== 'custom') ? delta.function : isObject(delta.custom) ? delta.custom : {}
+    const call = this.#callOf(delta, words(inner.name), place)
+    call.custom ||= inner === delta.custom
+    call.name ??= words(inner.name)
+    const args = inner.arguments ?? inner.input
+    const text = typeof args === 'string' ? args : isObject(args) ? JSON.stringify(args) : ''
+    this.#onSignature(call, delta)
+    if (call.draft === undefined && call.name !== undefined) this.#beginCall(call)
+    if (text === '') return
+    if (call.draft === undefined) call.early += text
+    else this.#sequence.grow(call.draft, text)
+  }
+
+  /**
+   * Which call a delta belongs to: by index; a second id with a name under one index is another call (some servers number all calls 0);
+   * without an index by id; without either it is the last one's.
+   */
+  #callOf(delta: Json, name: string | undefined, place: number | undefined): Call {
+    const index = typeof delta.index === 'number' ? delta.index : place
+    const id = words(delta.id)
+    const known = index !== undefined ? this.#calls.findLast((call) => call.index === index)
+      : id !== undefined ? this.#calls.find((call) => call.id === id)
+        : name === undefined ? this.#calls.at(-1) : undefined
+    const another = known !== undefined && id !== undefined && name !== undefined && known.id !== undefined && known.id !== id
+    if (known !== undefined && !another) {
+      known.id ??= id
+      return known
+    }
+    const call: Call = { index, id, name, custom: false, early: '' }
+    this.#calls.push(call)
+    return call
+  }
+
+  #beginCall(call: Call): void {
+    this.called = true
+    call.id ??= `call_${this.#salt}${this.#calls.indexOf(call)}`
+    const tool = this.#names.read(call.name ?? '')
+    const unwrap = tool.wrapped && !call.custom
+    const head: PartHead = { type: 'tool-call', id: call.id, name: tool.name, form: call.custom || unwrap ? 'custom' : 'function' }
+    const draft: Draft = { key: `call ${this.#calls.indexOf(call)}`, head, waiting: [], ...(call.custom ? {} : { json: new JsonEnd() }), ...(unwrap ? { rewrite: unwrapInput } : {}) }
+    if (call.signature !== undefined) draft.signature = call.signature
+    call.draft = this.#begin(draft)
+    if (call.early !== '') this.#sequence.grow(draft, call.early)
+  }
+
+  /** Google's compatible endpoint signs calls in `extra_content`. */
+  #onSignature(call: Call, delta: Json): void {
+    const extra = isObject(delta.extra_content) && isObject(delta.extra_content.google) ? words(delta.extra_content.google.thought_signature) : undefined
+    if (extra === undefined) return
+    call.signature = extra
+    if (call.draft !== undefined) call.draft.signature = extra
+  }
+}
+
+/** The free text out of `{"input": "..."}`; a cut or odd object stays as it is. */
+function unwrapInput(text: string): string {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isObject(value) && typeof value.input === 'string' ? value.input : text
+  } catch {
+    return text
+  }
+}

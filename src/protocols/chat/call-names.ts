@@ -1,0 +1,37 @@
+import { createHash } from 'node:crypto'
+import type { Tool } from '../../generation/request.ts'
+import type { Quirks } from '../protocol.ts'
+
+/** OpenAI takes no longer ids and names than this. */
+const LONGEST = 64
+
+const digest = (text: string): string => createHash('sha256').update(text).digest('hex')
+
+/** A call id that fits; the same on both sides of a pair. */
+export const shortId = (id: string): string => (id.length <= LONGEST ? id : `call_${digest(id).slice(0, 32)}`)
+
+/** A tool name in letters, digits, `_` and `-` that fits. */
+export const wireName = (name: string): string => {
+  if (/^[\w-]{1,64}$/.test(name)) return name
+  return `${name.replace(/[^\w-]/g, '_').slice(0, LONGEST - 9)}_${digest(name).slice(0, 8)}`
+}
+
+/** The names of one request's tools as the provider has them, and back. */
+export class ToolNames {
+  readonly #byWireName = new Map<string, string>()
+  readonly #wrapped = new Set<string>()
+
+  constructor(tools: Tool[], quirks: Quirks) {
+    for (const tool of tools) {
+      if (tool.type === 'foreign') continue
+      this.#byWireName.set(wireName(tool.name), tool.name)
+      if (tool.type === 'custom' && quirks.customTools !== true) this.#wrapped.add(tool.name)
+    }
+  }
+
+  /** `wrapped`: the client's custom tool travelled as a function with one string, `input`. */
+  read(wire: string): { name: string; wrapped: boolean } {
+    const name = this.#byWireName.get(wire) ?? wire
+    return { name, wrapped: this.#wrapped.has(name) }
+  }
+}

@@ -1,0 +1,224 @@
+import { GatewayError } from '../../error.ts'
+import type { GenerationRequest, MediaPart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
+import { belongsTo } from '../../generation/signature.ts'
+import type { Loss, Target } from '../protocol.ts'
+import { shortId, wireName } from './call-names.ts'
+import { audioFormat, type Json } from './shapes.ts'
+
+/** Our turns as the provider's `messages`. Lives as long as one request is written. */
+export class MessagesWriter {
+  readonly #target: Target
+  readonly #losses: Loss[]
+  readonly #messages: Json[] = []
+  readonly #customs: Set<string>
+  /** Parts of the last assistant message written. */
+  #last: Part[] = []
+
+  constructor(request: GenerationRequest, target: Target, losses: Loss[]) {
+    this.#target = target
+    this.#losses = losses
+    this.#customs = target.quirks.customTools === true ? new Set(request.tools.filter((tool) => tool.type === 'custom').map((tool) => tool.name)) : new Set()
+  }
+
+  write(system: Part[], turns: Turn[]): Json[] {
+    const lead = this.#joined(system, 'system', '\n\n')
+    if (lead !== '') this.#messages.push({ role: this.#systemRole(), content: lead })
+    let asked: ToolCallPart[] = []
+    for (const turn of turns) {
+      if (turn.role === 'tool') {
+        this.#writeResults(turn, asked)
+        asked = []
+        continue
+      }
+      if (turn.role === 'assistant' && asked.length > 0) {
+        asked = this.#writeTurn({ ...turn, parts: this.#takeBack(turn.parts) })
+        continue
+      }
+      this.#answerMissing(asked)
+      asked = this.#writeTurn(turn)
+    }
+    this.#answerMissing(asked)
+    return this.#messages
+  }
+
+  #systemRole(): string {
+    return this.#target.quirks.systemRole ?? 'system'
+  }
+
+  /** Two assistant turns without results between them are one message here: its calls are answered together. */
+  #takeBack(parts: Part[]): Part[] {
+    this.#messages.pop()
+    return [...this.#last, ...parts]
+  }
+
+  /** Gives the calls that now wait for results. */
+  #writeTurn(turn: Turn): ToolCallPart[] {
+    if (turn.role === 'user') this.#push({ role: 'user', content: this.#userContent(turn.parts) }, turn.name)
+    else if (turn.role === 'assistant') return this.#writeAssistant(turn)
+    else {
+      const content = this.#joined(turn.parts, turn.role, '\n\n')
+      if (content !== '') this.#push({ role: this.#systemRole(), content }, turn.name)
+    }
+    return []
+  }
+
+  #push(message: Json, name: string | undefined): void {
+    this.#messages.push(name !== undefined && /^[\w-]{1,64}$/.test(name) ? { ...message, name } : message)
+  }
+
+  /** Text only; what is no text is lost and said so. Several pieces are one string, since few servers take arrays outside user messages. */
+  #joined(parts: Part[], where: string, separator: string): string {
+    const texts: string[] = []
+    for (const part of parts) {
+      if (part.type === 'text') texts.push(part.text)
+      else this.#lose(`${where} ${part.type === 'foreign' ? part.kind : part.type}`, 'left out', `chat completions takes only text in ${where} messages`)
+    }
+    return texts.filter((text) => text !== '').join(separator)
+  }
+
+  #userContent(parts: Part[]): string | Json[] {
+    const written = parts.flatMap((part) => this.#userPart(part))
+    const [only] = written
+    if (only === undefined) return ''
+    return written.length === 1 && only.type === 'text' ? only.text as string : written
+  }
+
+  #userPart(part: Part): Json[] {
+    switch (part.type) {
+      case 'text': return part.text === '' ? [] : [{ type: 'text', text: part.text }]
+      case 'image': case 'audio': case 'video': case 'file': return [this.#media(part)]
+      default:
+        this.#lose(`user ${part.type === 'foreign' ? part.kind : part.type}`, 'left out', 'chat completions has no such part in user messages')
+        return []
+    }
+  }
+
+  #media(part: MediaPart): Json {
+    const { source } = part
+    if (source.type === 'text') {
+      this.#lose('file', 'approximated', 'a plain-text document travels as a text part')
+      return { type: 'text', text: part.filename === undefined ? source.text : `${part.filename}:\n${source.text}` }
+    }
+    if (part.type === 'image' && source.type !== 'file') return { type: 'image_url', image_url: { url: source.type === 'url' ? source.url : `data:${source.mediaType};base64,${source.data}`, ...this.#detail(part.detail) } }
+    if (part.type === 'audio' && source.type === 'data') return { type: 'input_audio', input_audio: { data: source.data, format: audioFormat(source.mediaType) } }
+    if (part.type === 'file' && source.type === 'data') return { type: 'file', file: { filename: part.filename ?? `file.${source.mediaType.split('/').at(-1)}`, file_data: `data:${source.mediaType};base64,${source.data}` } }
+    if (part.type === 'file' && source.type === 'file') return { type: 'file', file: { file_id: source.id } }
+    throw new GatewayError('unsupported_parameter', `The model's provider speaks chat completions, which cannot carry ${part.type} content given as ${source.type === 'data' ? 'data' : source.type === 'url' ? 'a URL' : 'a file id'}.`)
+  }
+
+  #detail(detail: string | undefined): { detail?: string } {
+    if (detail === undefined || detail === 'low' || detail === 'high' || detail === 'auto') return detail === undefined ? {} : { detail }
+    this.#lose('detail', 'approximated', `'${detail}' is 'auto' here`)
+    return { detail: 'auto' }
+  }
+
+  /** Gives the calls that wait for results. */
+  #writeAssistant(turn: Turn): ToolCallPart[] {
+    this.#last = turn.parts
+    const text = turn.parts.filter((part) => part.type === 'text').map((part) => part.text).join('')
+    const refusal = turn.parts.filter((part) => part.type === 'refusal').map((part) => part.text).join('')
+    const calls = turn.parts.filter((part) => part.type === 'tool-call')
+    for (const part of turn.parts) {
+      if (part.type === 'foreign' || part.type === 'image' || part.type === 'audio' || part.type === 'video' || part.type === 'file') this.#lose(`assistant ${part.type === 'foreign' ? part.kind : part.type}`, 'left out', 'chat completions takes only text and calls in assistant messages')
+    }
+    if (text === '' && refusal === '' && calls.length === 0) return []
+    this.#push({
+      role: 'assistant',
+      content: text !== '' || calls.length === 0 ? text : null,
+      ...(refusal === '' ? {} : { refusal }),
+      ...this.#reasoning(turn.parts),
+      ...(calls.length > 0 ? { tool_calls: calls.map((call) => this.#call(call)) } : {}),
+    }, turn.name)
+    return calls
+  }
+
+  #call(call: ToolCallPart): Json {
+    const id = this.#id(call.id)
+    const name = wireName(call.name)
+    if (call.form === 'custom' && this.#customs.has(call.name)) return { id, type: 'custom', custom: { name, input: call.arguments } }
+    const text = call.form === 'custom' ? JSON.stringify({ input: call.arguments }) : call.arguments === '' ? '{}' : call.arguments
+    return { id, type: 'function', function: { name, arguments: text }, ...this.#callSignature(call) }
+  }
+
+  /** A signature goes back where its maker's server put it. */
+  #callSignature(call: ToolCallPart): Json {
+    if (call.signature === undefined || !this.#isOurs(call.signature)) return {}
+    return { extra_content: { google: { thought_signature: call.signature.data } } }
+  }
+
+  #isOurs(signature: NonNullable<ReasoningPart['signature']>): boolean {
+    return belongsTo(signature, this.#target, false)
+  }
+
+  #id(id: string): string {
+    const short = shortId(id)
+    if (short !== id) this.#lose('tool call id', 'approximated', 'ids longer than 64 characters are shortened')
+    return short
+  }
+
+  /** Earlier thoughts, in the field this provider reads. What another model signed is not shown to this one. */
+  #reasoning(parts: Part[]): Json {
+    const thoughts = parts.filter((part) => part.type === 'reasoning')
+    const field = this.#target.quirks.reasoningField ?? 'reasoning_content'
+    const kept = field === 'none' ? [] : thoughts.filter((part) => part.signature === undefined ? part.text !== '' : this.#isOurs(part.signature))
+    if (kept.length < thoughts.length) this.#lose('reasoning', 'left out', field === 'none' ? 'this provider takes no earlier reasoning' : 'it is signed for another model')
+    if (kept.length === 0) return {}
+    if (field === 'reasoning_details') return { reasoning_details: kept.flatMap((part, index) => detailsOf(part, index)) }
+    const text = kept.map((part) => part.text).join('')
+    return text === '' ? {} : { [field]: text }
+  }
+
+  #writeResults(turn: Turn, asked: ToolCallPart[]): void {
+    const results = turn.parts.filter((part) => part.type === 'tool-result')
+    const open = new Map(asked.map((call) => [call.id, call]))
+    const orphans: ToolResultPart[] = []
+    const lifted: Json[] = []
+    for (const result of results) {
+      if (!open.delete(result.callId)) orphans.push(result)
+      else this.#messages.push({ role: 'tool', tool_call_id: this.#id(result.callId), content: this.#resultText(result, lifted) })
+    }
+    this.#answerMissing([...open.values()])
+    if (lifted.length > 0) this.#messages.push({ role: 'user', content: lifted })
+    for (const result of orphans) this.#writeOrphan(result)
+  }
+
+  /** Tool messages hold only text here: media follow in a user message that says whose they are. */
+  #resultText(result: ToolResultPart, lifted: Json[]): string {
+    const media = result.content.filter((part): part is MediaPart => part.type !== 'text' && part.type !== 'foreign')
+    const text = this.#joined(result.content.filter((part): part is TextPart => part.type === 'text' || part.type === 'foreign'), 'tool', '\n')
+    const prefixed = result.isError === true ? `Error: ${text}` : text
+    if (media.length === 0) return prefixed
+    this.#lose('tool result media', 'approximated', 'they follow the tool message in a user message')
+    lifted.push({ type: 'text', text: `Content returned by the tool call ${this.#id(result.callId)}${result.name === undefined ? '' : ` (${wireName(result.name)})`}:` }, ...media.map((part) => this.#media(part)))
+    return [prefixed, '[The content follows in the next user message.]'].filter((line) => line !== '').join('\n')
+  }
+
+  #answerMissing(calls: ToolCallPart[]): void {
+    for (const call of calls) {
+      this.#lose('tool result', 'approximated', 'a call without a result is answered with an error, because the protocol demands an answer')
+      this.#messages.push({ role: 'tool', tool_call_id: this.#id(call.id), content: 'Error: no result of this call was given.' })
+    }
+  }
+
+  /** A result that answers no call right before it would be refused. */
+  #writeOrphan(result: ToolResultPart): void {
+    this.#lose('tool result', 'approximated', 'a result whose call is not right before it travels as user text')
+    const lifted: Json[] = []
+    const text = `Result of the tool call ${result.callId}${result.name === undefined ? '' : ` (${result.name})`}:\n${this.#resultText(result, lifted)}`
+    this.#messages.push({ role: 'user', content: lifted.length > 0 ? [{ type: 'text', text }, ...lifted] : text })
+  }
+
+  #lose(field: string, what: Loss['what'], why: string): void {
+    if (!this.#losses.some((loss) => loss.field === field && loss.why === why)) this.#losses.push({ field, what, why })
+  }
+}
+
+function detailsOf(part: ReasoningPart, index: number): Json[] {
+  const id = part.id === undefined ? {} : { id: part.id }
+  const encrypted = part.redacted === true || part.form === 'summary'
+  if (!encrypted) return [{ type: 'reasoning.text', text: part.text, ...(part.signature === undefined ? {} : { signature: part.signature.data }), index, ...id }]
+  return [
+    ...(part.text === '' ? [] : [{ type: 'reasoning.summary', summary: part.text, index, ...id }]),
+    ...(part.signature === undefined ? [] : [{ type: 'reasoning.encrypted', data: part.signature.data, index, ...id }]),
+  ]
+}

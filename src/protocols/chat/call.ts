@@ -1,0 +1,93 @@
+import { GatewayError } from '../../error.ts'
+import type { GenerationEvent } from '../../generation/event.ts'
+import { members, splice } from '../../generation/json-text.ts'
+import type { GenerationRequest } from '../../generation/request.ts'
+import { belongsTo, SEALED_PREFIX, unseal } from '../../generation/signature.ts'
+import type { Exchange, Quirks, Target } from '../protocol.ts'
+import { plainText, upstreamError } from '../upstream-error.ts'
+import { ChunkReader } from './call-stream.ts'
+import { isObject, words, type Json } from './shapes.ts'
+
+/** The client's own body with the provider's model name. Usage is always asked for, because it is billed; the client sees it only if it asked. */
+export function forward({ wire }: Exchange, target: Target): string {
+  const { quirks } = target
+  const changes: Record<string, string | undefined> = { model: JSON.stringify(target.model) }
+  if (quirks.routesItself !== true) {
+    changes.provider = undefined
+    changes.models = undefined
+  }
+  if (quirks.refusesStreamOptions === true) changes.stream_options = undefined
+  else if (wire.body.stream === true) changes.stream_options = isObject(wire.body.stream_options) ? splice(memberText(wire.text, 'stream_options'), { include_usage: 'true' }) : '{"include_usage":true}'
+  Object.assign(changes, renamedLimit(wire.body, quirks))
+  if (wire.text.includes(SEALED_PREFIX)) changes.messages = JSON.stringify(unsealed(wire.body.messages, target))
+  return splice(wire.text, changes)
+}
+
+const memberText = (text: string, key: string): string => {
+  const found = members(text).findLast((member) => member.key === key)
+  return found === undefined ? '{}' : text.slice(found.start, found.end)
+}
+
+/** The limit under the name this provider reads; where the client gave both, the newer one counts. */
+function renamedLimit(body: Json, quirks: Quirks): Record<string, string | undefined> {
+  const field = quirks.maxTokensField
+  const limit = body.max_completion_tokens ?? body.max_tokens
+  if (field === undefined || limit === undefined || limit === null) return {}
+  const other = field === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens'
+  return other in body ? { [field]: JSON.stringify(limit), [other]: undefined } : {}
+}
+
+/** Signatures that came to this client through another protocol: opened for their maker, left out for anyone else, who would refuse them. */
+function unsealed(messages: unknown, target: Target): unknown {
+  if (!Array.isArray(messages)) return messages
+  return messages.map((message: unknown) => {
+    if (!isObject(message) || !Array.isArray(message.reasoning_details)) return message
+    const details = message.reasoning_details.flatMap((detail: unknown) => {
+      if (!isObject(detail)) return [detail]
+      const field = detail.type === 'reasoning.encrypted' ? 'data' : 'signature'
+      const signature = words(detail[field]) === undefined ? undefined : unseal(detail[field] as string)
+      if (signature?.maker === undefined) return [detail]
+      return belongsTo(signature, target, true) ? [{ ...detail, [field]: signature.data }] : []
+    })
+    const { reasoning_details: _left, ...rest } = message
+    return details.length > 0 ? { ...rest, reasoning_details: details } : rest
+  })
+}
+
+/** A `chat.completion` body -> the same events as a stream's. Throws a GatewayError on an error body or anything else. */
+export function readAnswer(body: unknown, quirks: Quirks, request?: GenerationRequest): GenerationEvent[] {
+  if (!isObject(body)) throw new GatewayError('upstream_error', 'The provider answered with something that is no chat completion.')
+  const answered = Array.isArray(body.choices) && body.choices.length > 0
+  const reader = new ChunkReader(quirks, request)
+  if (!answered && (body.error === undefined || body.error === null)) throw new GatewayError('upstream_error', 'The provider answered with a chat completion without choices.')
+  reader.chunk(body)
+  const events = reader.endOfBody()
+  const failure = events.find((event) => event.type === 'error')
+  if (failure !== undefined) throw failure.error
+  return events
+}
+
+/** `{error: {...}}`, `{error: "..."}`, `{code, error}`, `{message}`, `{detail}`, an array of one of these, a bare string, or a page. */
+export function readError(status: number, body: string): GatewayError {
+  const value = parse(body)
+  const outer = Array.isArray(value) ? value[0] : value
+  if (!isObject(outer)) return upstreamError(status, typeof outer === 'string' ? outer : plainText(body))
+  const error = isObject(outer.error) ? outer.error : outer
+  const message = words(outer.error) ?? words(error.message) ?? words(error.detail) ?? (error.detail === undefined ? '' : JSON.stringify(error.detail))
+  return upstreamError(status, [message, words(rawOf(error))].filter((line) => line !== undefined && line !== '').join(' - '), {
+    ...(words(error.type) === undefined ? {} : { type: error.type as string }),
+    ...(typeof error.code === 'string' || typeof error.code === 'number' ? { code: error.code } : {}),
+    ...(words(error.param) === undefined ? {} : { param: error.param as string }),
+  })
+}
+
+/** OpenRouter puts what the provider behind it said into `metadata.raw`. */
+const rawOf = (error: Json): unknown => (isObject(error.metadata) ? error.metadata.raw : undefined)
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

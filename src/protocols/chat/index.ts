@@ -1,0 +1,31 @@
+import type { Protocol } from '../protocol.ts'
+import { forward, readAnswer, readError } from './call.ts'
+import { writeRequest } from './call-request.ts'
+import { ChunkReader } from './call-stream.ts'
+import { ChunkRelabeler } from './relabel.ts'
+import { writeAnswer, writeError } from './serve.ts'
+import { readRequest } from './serve-request.ts'
+import { ChunkWriter } from './serve-stream.ts'
+
+/** OpenAI's chat completions, and what compatible servers made of it. */
+export const chat: Protocol = {
+  name: 'chat.completions',
+  serve: {
+    readRequest,
+    writer: (exchange) => new ChunkWriter(exchange),
+    writeAnswer,
+    writeError,
+    keepAlive: ': keep-alive\n\n',
+    idPrefix: 'chatcmpl-',
+  },
+  call: {
+    path: () => '/chat/completions',
+    headers: () => ({}),
+    writeRequest,
+    forward,
+    reader: (quirks, request) => new ChunkReader(quirks, request),
+    readAnswer,
+    readError,
+  },
+  relabeler: (exchange) => new ChunkRelabeler(exchange),
+}

@@ -1,0 +1,58 @@
+import type { GatewayError } from '../../error.ts'
+import { members, splice } from '../../generation/json-text.ts'
+import type { Frame } from '../../http/frames.ts'
+import type { Exchange, Label, Relabeler } from '../protocol.ts'
+import { errorChunk } from './serve-stream.ts'
+
+/** The provider's own frames with our id and model name on them, everything else as it was written. */
+export class ChunkRelabeler implements Relabeler {
+  readonly #label: Label
+  readonly #changes: Record<string, string>
+  readonly #hidesUsage: boolean
+  /** How the last chunk began, to the end of its id and model, and what that became: most chunks of an answer begin alike. */
+  #from = ''
+  #to = ''
+
+  constructor({ label, request }: Exchange) {
+    this.#label = label
+    this.#changes = { id: JSON.stringify(label.id), model: JSON.stringify(label.model) }
+    this.#hidesUsage = request.includeUsage !== true
+  }
+
+  frame(frame: Frame): Frame | undefined {
+    const { data } = frame
+    // The end of the stream is said by `end`, once the answer is known to be whole.
+    if (data.trim() === '[DONE]') return undefined
+    const suspect = this.#hidesUsage && data.includes('"usage"')
+    if (!suspect && this.#from !== '' && data.startsWith(this.#from)) return { ...frame, data: this.#to + data.slice(this.#from.length) }
+    return this.#slow(frame, suspect)
+  }
+
+  #slow(frame: Frame, suspect: boolean): Frame | undefined {
+    const { data } = frame
+    const found = members(data)
+    const choices = found.find((member) => member.key === 'choices')
+    if (choices === undefined) return frame
+    if (suspect && /^\[\s*\]$/.test(data.slice(choices.start, choices.end)) && found.some((member) => member.key === 'usage' && data[member.start] === '{')) return undefined
+    const last = Math.max(-1, ...found.filter((member) => member.key === 'id' || member.key === 'model').map((member) => member.end))
+    const named = found.filter((member) => member.key === 'id' || member.key === 'model').length
+    const relabelled = splice(data, this.#changes)
+    if (named === 2 && choices.start > last) {
+      this.#from = data.slice(0, last)
+      this.#to = relabelled.slice(0, relabelled.length - (data.length - last))
+    }
+    return { ...frame, data: relabelled }
+  }
+
+  fail(error: GatewayError): Frame[] {
+    return [errorChunk(this.#label, error)]
+  }
+
+  end(): Frame[] {
+    return [{ data: '[DONE]' }]
+  }
+
+  answer(text: string): string {
+    return splice(text, this.#changes)
+  }
+}

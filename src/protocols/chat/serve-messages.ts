@@ -1,0 +1,126 @@
+import { invalid } from '../../error.ts'
+import type { Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
+import { unseal } from '../../generation/signature.ts'
+import { Fields } from '../fields.ts'
+import { leaveExtras, readContent, readImage, readReasoning, type Extras } from './serve-parts.ts'
+import { readAnnotation } from './shapes.ts'
+
+/** The client's `messages` as our system and turns. Source: specification.md, "Chat-completions message shapes". */
+
+const ROLES = ['developer', 'system', 'user', 'assistant', 'tool'] as const
+
+/** Leading system and developer messages lead; later ones stay where they are. Consecutive tool messages are one turn. */
+export function readMessages(messages: Fields[], extras: Extras): { system: Part[]; turns: Turn[] } {
+  const system: Part[] = []
+  const turns: Turn[] = []
+  const calls = new Map<string, ToolCallPart>()
+  for (const message of messages) {
+    if (message.value.role === 'function') throw invalid(message.at('role'), "must not be 'function': answer tool calls with role 'tool' and a tool_call_id")
+    const role = message.require('role', message.oneOf('role', ROLES), `one of ${ROLES.join(', ')}`)
+    if (role === 'tool') {
+      const result = readToolResult(message, calls, extras)
+      const last = turns.at(-1)
+      if (last?.role === 'tool') last.parts.push(result)
+      else turns.push({ role, parts: [result] })
+    } else if ((role === 'system' || role === 'developer') && turns.length === 0) system.push(...readInstructions(message, extras))
+    else turns.push(readTurn(message, role, calls, extras))
+    leaveExtras(message, extras)
+  }
+  return { system, turns }
+}
+
+const readInstructions = (message: Fields, extras: Extras): Part[] =>
+  message.require('content', readContent(message, ['text'], extras), 'a string or an array of text parts')
+
+function readTurn(message: Fields, role: Exclude<Turn['role'], 'tool'>, calls: Map<string, ToolCallPart>, extras: Extras): Turn {
+  const parts = role === 'assistant' ? readAssistant(message, calls, extras)
+    : role === 'user' ? message.require('content', readContent(message, ['text', 'image_url', 'input_audio', 'file'], extras), 'a string or an array of parts')
+      : readInstructions(message, extras)
+  const name = message.string('name')
+  return { role, parts, ...(name === undefined ? {} : { name }) }
+}
+
+/** In the order in which it was generated: reasoning, text or refusal, media, calls. */
+function readAssistant(message: Fields, calls: Map<string, ToolCallPart>, extras: Extras): Part[] {
+  const reasoning = readReasoning(message)
+  const said = readSaid(message, extras)
+  const toolCalls = readToolCalls(message, extras)
+  // A reasoning entry that bears a call's id is that call's own signature.
+  for (const call of toolCalls) {
+    const data = reasoning.sealed.get(call.id)
+    if (data !== undefined) call.signature = unseal(data)
+    calls.set(call.id, call)
+  }
+  const ids = new Set(toolCalls.map((call) => call.id))
+  const thoughts = reasoning.parts.filter((part) => part.type !== 'reasoning' || part.redacted !== true || part.id === undefined || !ids.has(part.id))
+  if (said === undefined && toolCalls.length === 0 && thoughts.length === 0) throw invalid(message.at('content'), 'is required where there are no tool_calls')
+  return [...thoughts, ...(said ?? []), ...toolCalls]
+}
+
+/** Text, refusal, images and audio; undefined when none of them is there at all. */
+function readSaid(message: Fields, extras: Extras): Part[] | undefined {
+  const content = readContent(message, ['text', 'refusal'], extras)
+  if (content !== undefined && content.some((part) => part.type === 'refusal') && content.length > 1) throw invalid(message.at('content'), 'must be text parts or exactly one refusal part')
+  const refusal = message.string('refusal')
+  const images = (message.objects('images') ?? []).map((image) => {
+    image.take('type')
+    image.take('index')
+    const read = readImage(image, extras)
+    leaveExtras(image, extras)
+    return read
+  })
+  const audio = message.object('audio')
+  if (audio !== undefined) audio.require('id', audio.string('id'), 'the id of an earlier audio answer')
+  const parts = (content ?? []).filter((part) => part.type !== 'text' || part.text !== '')
+  readAnnotations(message, parts)
+  if (refusal !== undefined && refusal !== '' && !parts.some((part) => part.type === 'refusal')) parts.push({ type: 'refusal', text: refusal })
+  parts.push(...images)
+  if (audio !== undefined) parts.push({ type: 'foreign', protocol: 'chat.completions', kind: 'audio', value: audio.value })
+  return content === undefined && parts.length === 0 && (refusal === undefined || refusal === '') ? undefined : parts
+}
+
+function readAnnotations(message: Fields, parts: Part[]): void {
+  const text = parts.find((part): part is TextPart => part.type === 'text')
+  const citations = (message.array('annotations') ?? []).map((annotation) => readAnnotation(annotation, 0)).filter((citation) => citation !== undefined)
+  if (text !== undefined && citations.length > 0) text.citations = citations
+}
+
+function readToolCalls(message: Fields, extras: Extras): ToolCallPart[] {
+  const calls = (message.objects('tool_calls') ?? []).map((call) => readToolCall(call, extras))
+  const legacy = message.object('function_call')
+  if (legacy === undefined) return calls
+  const name = legacy.require('name', legacy.string('name'), 'the name of the function')
+  const args = legacy.require('arguments', legacy.string('arguments'), 'the arguments as a JSON string')
+  return [...calls, { type: 'tool-call', id: `call_${message.path.replace(/\D+/g, '')}`, name, arguments: args, form: 'function' }]
+}
+
+function readToolCall(call: Fields, extras: Extras): ToolCallPart {
+  const type = call.oneOf('type', ['function', 'custom']) ?? 'function'
+  const id = call.require('id', call.string('id'), 'the id that the tool message refers to')
+  const inner = call.require(type, call.object(type), `the ${type} that was called`)
+  const name = inner.require('name', inner.string('name'), 'the name of the tool')
+  const field = type === 'function' ? 'arguments' : 'input'
+  const args = inner.require(field, inner.string(field), type === 'function' ? 'the arguments as a JSON string' : 'the input as a string')
+  call.take('index')
+  const signature = readThoughtSignature(call)
+  leaveExtras(inner, extras)
+  leaveExtras(call, extras)
+  return { type: 'tool-call', id, name, arguments: args, form: type, ...(signature === undefined ? {} : { signature }) }
+}
+
+/** Google's compatible endpoint keeps a call's signature in `extra_content`. */
+function readThoughtSignature(call: Fields): ToolCallPart['signature'] {
+  const signature = (call.value as { extra_content?: { google?: { thought_signature?: unknown } } }).extra_content?.google?.thought_signature
+  if (typeof signature !== 'string') return undefined
+  call.take('extra_content')
+  return unseal(signature)
+}
+
+function readToolResult(message: Fields, calls: Map<string, ToolCallPart>, extras: Extras): ToolResultPart {
+  const content = message.require('content', readContent(message, ['text'], extras), 'a string or an array of text parts') as TextPart[]
+  const callId = message.require('tool_call_id', message.string('tool_call_id'), 'the id of the tool call that this answers')
+  const call = calls.get(callId)
+  if (call === undefined) throw invalid(message.at('tool_call_id'), 'must be the id of a tool call in an earlier assistant message')
+  const name = message.string('name')
+  return { type: 'tool-result', callId, name: name ?? call.name, content, form: call.form }
+}

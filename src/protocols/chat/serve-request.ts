@@ -1,0 +1,214 @@
+import { invalid } from '../../error.ts'
+import type { Effort, GenerationRequest, OutputFormat, Reasoning, Sampling, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
+import { Fields } from '../fields.ts'
+import type { Wire } from '../protocol.ts'
+import { readMessages } from './serve-messages.ts'
+import { leaveExtras, type Extras } from './serve-parts.ts'
+import { isObject } from './shapes.ts'
+
+/**
+ * The body of `POST /v1/chat/completions` -> our request. Every restriction of the specification's table is checked, nothing else is;
+ * fields unknown here go to `extras`. Throws a GatewayError that names the path.
+ */
+export function readRequest(wire: Wire): GenerationRequest {
+  const body = new Fields(wire.body)
+  const extras: Extras = Object.create(null)
+  const model = body.require('model', body.string('model'), 'the model as <provider>/<model_name>')
+  if (model === '') throw invalid('model', 'must not be empty')
+  const messages = body.require('messages', body.objects('messages', { min: 1, of: 'messages' }), 'the conversation so far')
+  const { system, turns } = readMessages(messages, extras)
+  body.integer('n', { min: 1, max: 1 })
+  const request: GenerationRequest = {
+    model, system, turns,
+    tools: (body.objects('tools') ?? []).map((tool) => readTool(tool, extras)),
+    ...present('toolChoice', readToolChoice(body)),
+    ...present('parallelTools', body.boolean('parallel_tool_calls')),
+    sampling: readSampling(body),
+    ...present('maxOutputTokens', readLimit(body)),
+    ...present('reasoning', readReasoningWish(body, extras)),
+    ...present('outputFormat', readFormat(body, extras)),
+    ...present('outputModalities', readModalities(body, extras)),
+    ...present('verbosity', body.oneOf('verbosity', ['low', 'medium', 'high'] as const)),
+    ...present('webSearch', readWebSearch(body)),
+    ...present('user', body.string('user')),
+    ...present('metadata', readMetadata(body)),
+    ...present('serviceTier', body.string('service_tier')),
+    ...present('cacheKey', body.string('prompt_cache_key')),
+    stream: body.boolean('stream') ?? false,
+    ...present('includeUsage', readIncludeUsage(body, extras)),
+    protocol: 'chat.completions',
+    extras,
+  }
+  readRouting(body)
+  leaveExtras(body, extras)
+  return request
+}
+
+const present = <K extends string, V>(name: K, value: V | undefined): { [P in K]?: V } => (value === undefined ? {} : { [name]: value }) as { [P in K]?: V }
+
+/** Reasoning counts against both limits; the newer field says it and wins. */
+function readLimit(body: Fields): number | undefined {
+  const older = body.integer('max_tokens', { min: 1 })
+  return body.integer('max_completion_tokens', { min: 1 }) ?? older
+}
+
+function readSampling(body: Fields): Sampling {
+  const topK = body.value.top_k
+  return {
+    ...present('temperature', body.number('temperature')),
+    ...present('topP', body.number('top_p')),
+    // No field of OpenAI's, but many servers take it; only a whole number means what it means elsewhere.
+    ...(Number.isInteger(topK) ? { topK: body.integer('top_k') } : {}),
+    ...present('frequencyPenalty', body.number('frequency_penalty', { min: -2, max: 2 })),
+    ...present('presencePenalty', body.number('presence_penalty', { min: -2, max: 2 })),
+    ...present('seed', body.integer('seed')),
+    ...present('stop', readStop(body)),
+    ...present('logitBias', readLogitBias(body)),
+    ...present('logprobs', body.boolean('logprobs')),
+    ...present('topLogprobs', body.integer('top_logprobs', { min: 0, max: 20 })),
+  } as Sampling
+}
+
+function readStop(body: Fields): string[] | undefined {
+  const stop = body.take('stop')
+  if (stop === undefined) return undefined
+  if (typeof stop === 'string') return [stop]
+  if (!Array.isArray(stop)) throw invalid('stop', 'must be a string or an array of up to 4 strings')
+  return body.strings('stop', { max: 4, of: 'sequences' })
+}
+
+function readLogitBias(body: Fields): Record<string, number> | undefined {
+  const bias = body.object('logit_bias')
+  if (bias === undefined) return undefined
+  const read: Record<string, number> = Object.create(null)
+  for (const token of Object.keys(bias.value)) {
+    if (!/^\d+$/.test(token)) throw invalid('logit_bias', `must have token ids as keys, not '${token.slice(0, 40)}'`)
+    read[token] = bias.require(token, bias.number(token, { min: -100, max: 100 }), 'a number from -100 to 100')
+  }
+  return read
+}
+
+function readTool(tool: Fields, extras: Extras): Tool {
+  const type = tool.require('type', tool.string('type'), "'function' or 'custom'")
+  if (type !== 'function' && type !== 'custom') return { type: 'foreign', protocol: 'chat.completions', kind: type, value: tool.value }
+  const inner = tool.require(type, tool.object(type), `the ${type} that can be called`)
+  const name = inner.require('name', inner.string('name'), 'the name of the tool')
+  if (name === '') throw invalid(inner.at('name'), 'must not be empty')
+  const described = present('description', inner.string('description'))
+  const read: Tool = type === 'custom'
+    ? { type, name, ...described, ...present('format', inner.object('format')?.value) }
+    : { type, name, ...described, ...present('parameters', inner.object('parameters')?.value), ...present('strict', inner.boolean('strict')) }
+  const mark = tool.value.cache_control
+  if (read.type === 'function' && isObject(mark) && mark.type === 'ephemeral') {
+    tool.take('cache_control')
+    read.cache = mark.ttl === '5m' || mark.ttl === '1h' ? { ttl: mark.ttl } : {}
+  }
+  leaveExtras(inner, extras)
+  leaveExtras(tool, extras)
+  return read
+}
+
+function readToolChoice(body: Fields): ToolChoice | undefined {
+  if (typeof body.value.tool_choice === 'string') return { type: body.oneOf('tool_choice', ['none', 'auto', 'required'])! }
+  const choice = body.object('tool_choice')
+  if (choice === undefined) return undefined
+  const type = choice.require('type', choice.oneOf('type', ['function', 'custom', 'allowed_tools'] as const), "'function', 'custom' or 'allowed_tools'")
+  if (type !== 'allowed_tools') return { type: 'tool', name: toolName(choice, type), form: type }
+  const allowed = choice.require('allowed_tools', choice.object('allowed_tools'), 'an object with mode and tools')
+  const mode = allowed.require('mode', allowed.oneOf('mode', ['auto', 'required']), "'auto' or 'required'")
+  const tools = allowed.require('tools', allowed.objects('tools', { min: 1, of: 'tools' }), 'the tools that may be called')
+  const names = tools.map((tool) => toolName(tool, tool.require('type', tool.oneOf('type', ['function', 'custom'] as const), "'function' or 'custom'")))
+  return { type: 'allowed', names, required: mode === 'required' }
+}
+
+function toolName(holder: Fields, type: 'function' | 'custom'): string {
+  const inner = holder.require(type, holder.object(type), 'an object with the name of the tool')
+  return inner.require('name', inner.string('name'), 'the name of the tool')
+}
+
+const EFFORTS: readonly string[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] satisfies Effort[]
+
+/** `reasoning_effort`, and OpenRouter's `reasoning` object, which says more. Efforts that only the provider knows stay in `extras`. */
+function readReasoningWish(body: Fields, extras: Extras): Reasoning | undefined {
+  const wish = body.object('reasoning')
+  const wished: Reasoning = { ...readEffort(body, 'reasoning_effort', extras) }
+  const included = typeof body.value.include_reasoning === 'boolean' ? body.boolean('include_reasoning') : undefined
+  if (included !== undefined) wished.visible = included
+  if (wish !== undefined) {
+    Object.assign(wished, readEffort(wish, 'effort', extras))
+    const budget = wish.integer('max_tokens', { min: 0 })
+    if (budget !== undefined) wished.budgetTokens = budget
+    const hidden = wish.boolean('exclude')
+    if (hidden !== undefined) wished.visible = !hidden
+    const enabled = wish.boolean('enabled')
+    if (enabled === false) wished.effort = 'none'
+    else if (enabled === true && wished.effort === undefined && budget === undefined) wished.adaptive = true
+    leaveExtras(wish, extras)
+  }
+  return Object.keys(wished).length > 0 ? wished : undefined
+}
+
+function readEffort(fields: Fields, name: string, extras: Extras): { effort?: Effort } {
+  const effort = fields.string(name)
+  if (effort === undefined) return {}
+  if (EFFORTS.includes(effort)) return { effort: effort as Effort }
+  extras[fields.at(name)] = effort
+  return {}
+}
+
+function readFormat(body: Fields, extras: Extras): OutputFormat | undefined {
+  const format = body.object('response_format')
+  if (format === undefined) return undefined
+  const type = format.require('type', format.oneOf('type', ['text', 'json_object', 'json_schema']), "'text', 'json_object' or 'json_schema'")
+  if (type !== 'json_schema') return { type: type === 'text' ? 'text' : 'json' }
+  const schema = format.require('json_schema', format.object('json_schema'), 'an object with name and schema')
+  const read: OutputFormat = {
+    type: 'schema', schema: schema.object('schema')?.value ?? {},
+    ...present('name', schema.string('name')), ...present('description', schema.string('description')), ...present('strict', schema.boolean('strict')),
+  }
+  leaveExtras(schema, extras)
+  return read
+}
+
+const MODALITIES = ['text', 'image', 'audio'] as const
+
+function readModalities(body: Fields, extras: Extras): GenerationRequest['outputModalities'] {
+  const wanted = body.strings('modalities')
+  if (wanted === undefined) return undefined
+  const known = MODALITIES.filter((kind) => wanted.includes(kind))
+  if (wanted.some((kind) => !(MODALITIES as readonly string[]).includes(kind))) extras.modalities = wanted
+  return known
+}
+
+function readWebSearch(body: Fields): WebSearch | undefined {
+  const options = body.object('web_search_options')
+  if (options === undefined) return undefined
+  return { ...present('contextSize', options.string('search_context_size')), ...present('userLocation', options.object('user_location')?.value), native: options.value }
+}
+
+function readMetadata(body: Fields): Record<string, unknown> | undefined {
+  const metadata = body.object('metadata')?.value
+  if (metadata !== undefined && Object.keys(metadata).length > 16) throw invalid('metadata', `must hold at most 16 pairs, not ${Object.keys(metadata).length}`)
+  return metadata
+}
+
+/** OpenAI's switch for the usage chunk, and OpenRouter's `usage: {include: true}`. */
+function readIncludeUsage(body: Fields, extras: Extras): boolean | undefined {
+  const options = body.object('stream_options')
+  const asked = options?.boolean('include_usage')
+  if (options !== undefined) leaveExtras(options, extras)
+  const usage = body.value.usage
+  if (!isObject(usage)) return asked
+  body.take('usage')
+  return asked ?? usage.include === true
+}
+
+/** Routing wishes are checked and left in `extras`: they are no part of what a model is asked. */
+function readRouting(body: Fields): void {
+  new Fields(body.value).strings('models')
+  const provider = new Fields(body.value).object('provider')
+  if (provider === undefined) return
+  for (const name of ['order', 'only', 'ignore']) provider.strings(name)
+  provider.boolean('allow_fallbacks')
+  if (!isObject(provider.value.sort)) provider.string('sort')
+}

@@ -1,0 +1,151 @@
+import type { GatewayError } from '../../error.ts'
+import type { GenerationEvent, PartHead } from '../../generation/event.ts'
+import type { TokenLogprob } from '../../generation/request.ts'
+import { noUsage, type Usage } from '../../generation/usage.ts'
+import type { Frame } from '../../http/frames.ts'
+import type { Exchange, Label, Writer } from '../protocol.ts'
+import { audioHead, detailOfCall, detailOfSignature, detailOfText, errorObject, writeCall, writeImage } from './serve.ts'
+import { writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
+
+/** Events -> `chat.completion.chunk` frames. Only a generated image waits for its end, because its URL stands in one piece. */
+export class ChunkWriter implements Writer {
+  readonly #label: Label
+  readonly #includeUsage: boolean
+  readonly #hidesReasoning: boolean
+  readonly #usage: Usage = noUsage()
+  #metered = false
+  #open: PartHead = { type: 'text' }
+  /** Whether the open part has grown. */
+  #grown = false
+  #image = ''
+  #calls = 0
+  #details = 0
+  /** Where the content is, and where the last text part of it began: citations count from there. */
+  #written = 0
+  #textStart = 0
+  #refused = false
+  #ended = false
+
+  constructor({ label, request }: Exchange) {
+    this.#label = label
+    this.#includeUsage = request.includeUsage === true
+    this.#hidesReasoning = request.reasoning?.visible === false
+  }
+
+  write(event: GenerationEvent): Frame[] {
+    if (this.#ended) return []
+    switch (event.type) {
+      case 'start': return [this.#delta({ role: 'assistant', content: '' })]
+      case 'part-start': return this.#begin(event.head)
+      case 'part-delta': return this.#grow(event.text, event.logprobs)
+      case 'part-end': return this.#close(event.signature)
+      case 'usage':
+        this.#metered = true
+        Object.assign(this.#usage, event.usage)
+        return []
+      case 'finish': return this.#finish(event)
+      case 'error': return [this.#fail(event.error)]
+    }
+  }
+
+  #begin(head: PartHead): Frame[] {
+    this.#open = head
+    this.#grown = false
+    switch (head.type) {
+      case 'text': this.#textStart = this.#written; return []
+      case 'refusal': this.#refused = true; return []
+      case 'tool-call': return [this.#callDelta({ ...this.#firstOfCall(head) })]
+      case 'image': this.#image = ''; return []
+      case 'audio': return [this.#delta({ audio: audioHead(this.#label) })]
+      case 'citation': return this.#annotate(head)
+      default: return []
+    }
+  }
+
+  /** Id and name stand in the first delta only: the official SDK takes a repeated one for another call. */
+  #firstOfCall(head: PartHead & { type: 'tool-call' }): Json {
+    const call = writeCall(head.id, head.name, head.form, '')
+    return head.form === 'custom' ? call : { ...call, function: { name: head.name, arguments: '' } }
+  }
+
+  #annotate(head: PartHead & { type: 'citation' }): Frame[] {
+    const annotation = writeAnnotation(head.citation, this.#textStart)
+    return annotation === undefined ? [] : [this.#delta({ annotations: [annotation] })]
+  }
+
+  #grow(text: string, logprobs: TokenLogprob[] | undefined): Frame[] {
+    const head = this.#open
+    this.#grown ||= text !== ''
+    switch (head.type) {
+      case 'text':
+        this.#written += text.length
+        return [this.#chunk({ choices: [{ index: 0, delta: { content: text }, ...(logprobs === undefined ? {} : { logprobs: writeLogprobs(logprobs) }), finish_reason: null }] })]
+      case 'reasoning': return this.#hidesReasoning ? [] : [this.#delta({ reasoning: text, reasoning_details: [detailOfText(head.form, text, this.#details)] })]
+      case 'refusal': return [this.#delta({ refusal: text })]
+      case 'tool-call': return [this.#callDelta(head.form === 'custom' ? { custom: { input: text } } : { function: { arguments: text } })]
+      case 'image': this.#image += text; return []
+      case 'audio': return [this.#delta({ audio: { data: text } })]
+      default: return []
+    }
+  }
+
+  #close(signature: string | undefined): Frame[] {
+    const head = this.#open
+    switch (head.type) {
+      case 'tool-call': return this.#closeCall(head, signature)
+      case 'reasoning': return this.#closeReasoning(head, signature)
+      case 'image': return [this.#delta({ images: [{ index: 0, ...writeImage(head.mediaType, this.#image) }] })]
+      default: return []
+    }
+  }
+
+  #closeCall(head: PartHead & { type: 'tool-call' }, signature: string | undefined): Frame[] {
+    const frames = this.#grown || head.form === 'custom' ? [] : [this.#callDelta({ function: { arguments: '{}' } })]
+    this.#calls++
+    if (signature !== undefined) frames.push(this.#delta({ reasoning_details: [detailOfCall(head.id, signature, this.#label.maker, this.#details++)] }))
+    return frames
+  }
+
+  #closeReasoning(head: PartHead & { type: 'reasoning' }, signature: string | undefined): Frame[] {
+    if (signature === undefined) {
+      if (this.#grown) this.#details++
+      return []
+    }
+    // Encrypted data is an entry of its own: clients join entries of one index into one.
+    if (this.#grown && (head.redacted === true || head.form === 'summary')) this.#details++
+    return [this.#delta({ reasoning_details: [detailOfSignature(head, signature, this.#label.maker, this.#details++)] })]
+  }
+
+  #finish(event: GenerationEvent & { type: 'finish' }): Frame[] {
+    this.#ended = true
+    const choice = { index: 0, delta: {}, finish_reason: writeFinishReason(event.reason, this.#refused), native_finish_reason: event.raw }
+    const frames = [this.#chunk({ choices: [choice] })]
+    if (this.#includeUsage && this.#metered) frames.push(this.#chunk({ choices: [], usage: writeUsage(this.#usage) }))
+    return [...frames, { data: '[DONE]' }]
+  }
+
+  /** No `[DONE]` follows: an answer that broke must not look whole. */
+  #fail(error: GatewayError): Frame {
+    this.#ended = true
+    return errorChunk(this.#label, error)
+  }
+
+  #callDelta(call: Json): Frame {
+    return this.#delta({ tool_calls: [{ index: this.#calls, ...call }] })
+  }
+
+  #delta(delta: Json): Frame {
+    return this.#chunk({ choices: [{ index: 0, delta, finish_reason: null }] })
+  }
+
+  #chunk(fields: Json): Frame {
+    return { data: JSON.stringify({ ...chunkHead(this.#label), ...(this.#includeUsage ? { usage: null } : {}), ...fields }) }
+  }
+}
+
+const chunkHead = (label: Label): Json => ({ id: label.id, object: 'chat.completion.chunk', created: label.createdAt, model: label.model })
+
+/** A failure in a stream already begun. The SDKs look at the top-level `error`; `finish_reason` is for those who read choices only. */
+export const errorChunk = (label: Label, error: GatewayError): Frame => ({
+  data: JSON.stringify({ ...chunkHead(label), choices: [{ index: 0, delta: {}, finish_reason: 'error' }], error: errorObject(error) }),
+})

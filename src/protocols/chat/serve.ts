@@ -1,0 +1,112 @@
+import type { ErrorCode, GatewayError } from '../../error.ts'
+import type { Answer } from '../../generation/event.ts'
+import type { MediaPart, Part, ReasoningPart, TextPart } from '../../generation/request.ts'
+import { seal, type Maker } from '../../generation/signature.ts'
+import type { Exchange } from '../protocol.ts'
+import { writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
+
+/** A whole answer as a `chat.completion` object. Reasoning is shown in OpenRouter's fields, which carry signatures. */
+export function writeAnswer(answer: Answer, { label, request }: Exchange): object {
+  const refused = answer.parts.some((part) => part.type === 'refusal')
+  const logprobs = answer.parts.flatMap((part) => (part.type === 'text' ? part.logprobs ?? [] : []))
+  return {
+    id: label.id, object: 'chat.completion', created: label.createdAt, model: label.model,
+    choices: [{
+      index: 0,
+      message: writeMessage(answer.parts, label, request.reasoning?.visible === false),
+      logprobs: logprobs.length > 0 ? writeLogprobs(logprobs) : null,
+      finish_reason: writeFinishReason(answer.finish.reason, refused),
+      native_finish_reason: answer.finish.raw,
+    }],
+    ...(answer.metered ? { usage: writeUsage(answer.usage) } : {}),
+  }
+}
+
+function writeMessage(parts: Part[], label: Exchange['label'], hidden: boolean): Json {
+  const texts = parts.filter((part) => part.type === 'text')
+  const refusals = parts.filter((part) => part.type === 'refusal').map((part) => part.text)
+  const reasoning = hidden ? '' : parts.map((part) => (part.type === 'reasoning' ? part.text : '')).join('')
+  const details = writeDetails(parts, label.maker, hidden)
+  const images = parts.filter((part): part is MediaPart => part.type === 'image')
+  const audio = parts.find((part): part is MediaPart => part.type === 'audio')
+  const annotations = writeAnnotations(texts)
+  const calls = parts.filter((part) => part.type === 'tool-call')
+  return {
+    role: 'assistant',
+    content: texts.length > 0 ? texts.map((part) => part.text).join('') : null,
+    refusal: refusals.length > 0 ? refusals.join('') : null,
+    ...(reasoning === '' ? {} : { reasoning }),
+    ...(details.length > 0 ? { reasoning_details: details } : {}),
+    ...(annotations.length > 0 ? { annotations } : {}),
+    ...(images.length > 0 ? { images: images.flatMap((part) => (part.source.type === 'data' ? [writeImage(part.source.mediaType, part.source.data)] : [])) } : {}),
+    ...(audio?.source.type === 'data' ? { audio: { ...audioHead(label), data: audio.source.data } } : {}),
+    ...(calls.length > 0 ? { tool_calls: calls.map((call) => writeCall(call.id, call.name, call.form, call.arguments)) } : {}),
+  }
+}
+
+export const writeCall = (id: string, name: string, form: 'function' | 'custom', text: string): Json =>
+  form === 'custom' ? { id, type: 'custom', custom: { name, input: text } } : { id, type: 'function', function: { name, arguments: text === '' ? '{}' : text } }
+
+export const writeImage = (mediaType: string, data: string): Json => ({ type: 'image_url', image_url: { url: `data:${mediaType};base64,${data}` } })
+
+/** The audio cannot be named again in a later request: it counts as expired from the start. */
+export const audioHead = (label: Exchange['label']): Json => ({ id: `audio-${label.id}`, expires_at: label.createdAt, transcript: '' })
+
+/** Offsets count in the whole content, of which each text part is a piece. */
+function writeAnnotations(texts: TextPart[]): Json[] {
+  let offset = 0
+  return texts.flatMap((part) => {
+    const written = (part.citations ?? []).map((citation) => writeAnnotation(citation, offset)).filter((annotation) => annotation !== undefined)
+    offset += part.text.length
+    return written
+  })
+}
+
+// Clients drop entries whose format they do not know; this is the one they take without reading anything into it.
+const FORMAT = 'unknown'
+
+/** An entry of `reasoning_details` for a piece of visible reasoning. */
+export const detailOfText = (form: ReasoningPart['form'], text: string, index: number): Json =>
+  form === 'summary' ? { type: 'reasoning.summary', summary: text, format: FORMAT, index } : { type: 'reasoning.text', text, format: FORMAT, index }
+
+/** Entries that carry a reasoning part's signature: in the text's own entry, or encrypted in one of its own where there is no signed text. */
+export function detailOfSignature(head: { form?: ReasoningPart['form']; redacted?: boolean; id?: string }, signature: string, maker: Maker | undefined, index: number): Json {
+  const data = seal(signature, maker)
+  const id = head.id === undefined ? {} : { id: head.id }
+  return head.redacted === true || head.form === 'summary' ? { type: 'reasoning.encrypted', data, format: FORMAT, index, ...id } : { type: 'reasoning.text', text: '', signature: data, format: FORMAT, index, ...id }
+}
+
+/** A call's own signature, named by the call's id as OpenRouter does. */
+export const detailOfCall = (callId: string, signature: string, maker: Maker | undefined, index: number): Json =>
+  ({ type: 'reasoning.encrypted', data: seal(signature, maker), format: FORMAT, index, id: callId })
+
+function writeDetails(parts: Part[], maker: Maker | undefined, hidden: boolean): Json[] {
+  const details: Json[] = []
+  for (const part of parts) {
+    if (part.type === 'tool-call' && part.signature !== undefined) details.push(detailOfCall(part.id, part.signature.data, maker, details.length))
+    if (part.type !== 'reasoning') continue
+    const signed = part.signature === undefined ? undefined : detailOfSignature(part, part.signature.data, maker, details.length)
+    if (signed?.type === 'reasoning.text') details.push({ ...signed, text: hidden ? '' : part.text })
+    else {
+      if (part.text !== '' && !hidden) details.push({ ...detailOfText(part.form, part.text, details.length), ...(part.id === undefined ? {} : { id: part.id }) })
+      if (signed !== undefined) details.push({ ...signed, index: details.length })
+    }
+  }
+  return details
+}
+
+const TYPE_BY_CODE: Partial<Record<ErrorCode, string>> = {
+  invalid_api_key: 'authentication_error', insufficient_credit: 'insufficient_quota', permission_denied: 'permission_error', account_suspended: 'permission_error',
+  rate_limit_exceeded: 'rate_limit_error', quota_exceeded: 'insufficient_quota', upstream_rate_limited: 'rate_limit_error',
+}
+
+/** The `error` object of OpenAI's protocols; `metadata` holds what the provider said. */
+export const errorObject = (error: GatewayError): Json => ({
+  message: error.message,
+  type: TYPE_BY_CODE[error.code] ?? (error.status >= 500 ? 'server_error' : 'invalid_request_error'),
+  param: error.param ?? null,
+  code: error.code,
+  ...(error.metadata === undefined ? {} : { metadata: error.metadata }),
+})
+
+export const writeError = (error: GatewayError): object => ({ error: errorObject(error) })

@@ -1,0 +1,157 @@
+import type { FinishReason } from '../../generation/event.ts'
+import type { Citation, MediaPart, TokenLogprob } from '../../generation/request.ts'
+import { completionTokens, count, promptTokens, type Usage } from '../../generation/usage.ts'
+
+/** Words of the chat completions protocol that both sides of it need. Source: OpenAI's API reference, and OpenRouter's for reasoning and images. */
+
+/** Any JSON object of the wire. */
+export type Json = Record<string, unknown>
+
+export const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The value when it is a non-empty string. */
+export const words = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)
+
+const FINISH: ReadonlyMap<string, FinishReason> = new Map([
+  ['stop', 'stop'], ['eos', 'stop'], ['end_turn', 'stop'], ['stop_sequence', 'stop-sequence'], ['length', 'length'], ['max_tokens', 'length'], ['model_length', 'length'],
+  ['tool_calls', 'tool-calls'], ['function_call', 'tool-calls'], ['content_filter', 'content-filter'], ['refusal', 'refusal'],
+])
+
+/** `called`: whether the answer holds a client tool call. A named tool_choice ends `stop` although it does, and clients wait for `tool_calls` then. */
+export function readFinishReason(raw: string, called: boolean): FinishReason {
+  const reason = FINISH.get(raw) ?? 'other'
+  if (reason === 'stop' && called) return 'tool-calls'
+  return reason === 'tool-calls' && !called ? 'stop' : reason
+}
+
+const FINISH_WORDS: Record<FinishReason, string> = {
+  stop: 'stop', 'stop-sequence': 'stop', length: 'length', 'tool-calls': 'tool_calls', 'content-filter': 'content_filter',
+  refusal: 'content_filter', pause: 'stop', other: 'stop',
+}
+
+/** `refused`: a refusal was written into the message, where OpenAI says `stop`. The provider's own word travels as `native_finish_reason`. */
+export const writeFinishReason = (reason: FinishReason, refused: boolean): string => (reason === 'refusal' && refused ? 'stop' : FINISH_WORDS[reason])
+
+/** A wire usage object in our buckets; undefined when it says nothing. OpenAI counts cached tokens inside the prompt and reasoning inside the completion. */
+export function readUsage(usage: unknown): Usage | undefined {
+  if (!isObject(usage) || (typeof usage.prompt_tokens !== 'number' && typeof usage.completion_tokens !== 'number')) return undefined
+  const prompt = detailsOf(usage.prompt_tokens_details)
+  const completion = detailsOf(usage.completion_tokens_details)
+  const cacheRead = first(prompt.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens)
+  const cacheWrite = first(prompt.cache_write_tokens)
+  const audioIn = count(prompt.audio_tokens)
+  const audioOut = count(completion.audio_tokens)
+  const imageOut = count(completion.image_tokens)
+  const reasoning = first(completion.reasoning_tokens, usage.reasoning_tokens)
+  const generated = count(usage.completion_tokens)
+  // xAI counts reasoning beside the completion; only the sum tells.
+  const beside = reasoning > 0 && count(usage.total_tokens) === count(usage.prompt_tokens) + generated + reasoning
+  const inside = beside ? 0 : Math.min(reasoning, generated)
+  return {
+    inputTokens: Math.max(0, count(usage.prompt_tokens) - cacheRead - cacheWrite - audioIn),
+    cacheReadTokens: cacheRead,
+    cacheWrite5mTokens: cacheWrite,
+    cacheWrite1hTokens: 0,
+    inputAudioTokens: audioIn,
+    outputTokens: Math.max(0, generated - inside - audioOut - imageOut),
+    reasoningTokens: beside ? reasoning : inside,
+    outputAudioTokens: audioOut,
+    outputImageTokens: imageOut,
+    webSearches: first(detailsOf(usage.server_tool_use_details).web_search_requests, detailsOf(usage.server_tool_use).web_search_requests, usage.num_search_queries),
+  }
+}
+
+/** Our buckets as OpenAI's usage object; details that nobody counted are left away. */
+export function writeUsage(usage: Usage): Json {
+  const written = usage.cacheWrite5mTokens + usage.cacheWrite1hTokens
+  return {
+    prompt_tokens: promptTokens(usage),
+    completion_tokens: completionTokens(usage),
+    total_tokens: promptTokens(usage) + completionTokens(usage),
+    prompt_tokens_details: {
+      cached_tokens: usage.cacheReadTokens,
+      ...(written > 0 ? { cache_write_tokens: written } : {}),
+      ...(usage.inputAudioTokens > 0 ? { audio_tokens: usage.inputAudioTokens } : {}),
+    },
+    completion_tokens_details: {
+      reasoning_tokens: usage.reasoningTokens,
+      ...(usage.outputAudioTokens > 0 ? { audio_tokens: usage.outputAudioTokens } : {}),
+      ...(usage.outputImageTokens > 0 ? { image_tokens: usage.outputImageTokens } : {}),
+    },
+    ...(usage.webSearches > 0 ? { server_tool_use_details: { web_search_requests: usage.webSearches } } : {}),
+  }
+}
+
+const detailsOf = (value: unknown): Json => (isObject(value) ? value : {})
+
+/** The first that is a number, as a count. */
+const first = (...values: unknown[]): number => count(values.find((value) => typeof value === 'number'))
+
+/** `{content, refusal}` of a choice's logprobs. */
+export const writeLogprobs = (logprobs: TokenLogprob[]): Json => ({
+  content: logprobs.map(({ token, logprob, bytes, top }) => ({
+    token, logprob, bytes: bytes ?? null,
+    top_logprobs: (top ?? []).map((one) => ({ token: one.token, logprob: one.logprob, bytes: one.bytes ?? null })),
+  })),
+  refusal: null,
+})
+
+export function readLogprobs(value: unknown): TokenLogprob[] | undefined {
+  if (!isObject(value) || !Array.isArray(value.content)) return undefined
+  const read = value.content.flatMap((entry: unknown) => {
+    const token = readToken(entry)
+    if (token === undefined) return []
+    const top = isObject(entry) && Array.isArray(entry.top_logprobs) ? entry.top_logprobs.map(readToken).filter((one) => one !== undefined) : []
+    return [top.length > 0 ? { ...token, top } : token]
+  })
+  return read.length > 0 ? read : undefined
+}
+
+function readToken(entry: unknown): TokenLogprob | undefined {
+  if (!isObject(entry) || typeof entry.token !== 'string' || typeof entry.logprob !== 'number') return undefined
+  const bytes = Array.isArray(entry.bytes) && entry.bytes.every((byte) => typeof byte === 'number') ? { bytes: entry.bytes as number[] } : entry.bytes === null ? { bytes: null } : {}
+  return { token: entry.token, logprob: entry.logprob, ...bytes }
+}
+
+/** A `url_citation` annotation; `offset`: where in the whole content the cited text part begins. Undefined when there is no URL to show. */
+export function writeAnnotation(citation: Citation, offset: number): Json | undefined {
+  if (citation.url === undefined) return undefined
+  const start = citation.start === undefined ? 0 : citation.start + offset
+  return { type: 'url_citation', url_citation: { url: citation.url, title: citation.title ?? '', start_index: start, end_index: citation.end === undefined ? start : citation.end + offset } }
+}
+
+/** An annotation as a citation of a text part that begins at `offset`. An empty range is a server's way of not saying where. */
+export function readAnnotation(annotation: unknown, offset: number): Citation | undefined {
+  const cited = isObject(annotation) && isObject(annotation.url_citation) ? annotation.url_citation : undefined
+  if (cited === undefined || typeof cited.url !== 'string') return undefined
+  const start = count(cited.start_index) - offset
+  const end = count(cited.end_index) - offset
+  return {
+    url: cited.url,
+    ...(words(cited.title) === undefined ? {} : { title: words(cited.title) }),
+    ...(words(cited.content) === undefined ? {} : { citedText: words(cited.content) }),
+    ...(start >= 0 && end > start ? { start, end } : {}),
+    native: annotation,
+  } as Citation
+}
+
+/** `data:image/png;base64,...` in its pieces; undefined when it is something else. */
+export function readDataUrl(url: string): { mediaType: string; data: string } | undefined {
+  const comma = url.indexOf(',')
+  if (!/^data:/i.test(url) || comma < 0) return undefined
+  const [mediaType, ...parameters] = url.slice(5, comma).split(';')
+  if (parameters.at(-1)?.toLowerCase() !== 'base64' || mediaType === undefined || mediaType === '') return undefined
+  return { mediaType: mediaType.toLowerCase(), data: url.slice(comma + 1) }
+}
+
+/** Our kind of media by its type. */
+export const mediaKind = (mediaType: string): MediaPart['type'] => {
+  const [kind] = mediaType.split('/')
+  return kind === 'image' || kind === 'audio' || kind === 'video' ? kind : 'file'
+}
+
+const AUDIO_FORMATS: [string, string][] = [['wav', 'audio/wav'], ['mp3', 'audio/mpeg'], ['mp3', 'audio/mp3'], ['wav', 'audio/x-wav'], ['wav', 'audio/wave']]
+
+export const audioMediaType = (format: string): string => AUDIO_FORMATS.find(([name]) => name === format)?.[1] ?? `audio/${format}`
+
+export const audioFormat = (mediaType: string): string => AUDIO_FORMATS.find(([, type]) => type === mediaType)?.[0] ?? mediaType.replace(/^audio\//, '').replace(/;.*$/, '')
