@@ -35,7 +35,11 @@ async function* told({ events, act, paceMs = 0, signal }: Telling, writer: Write
     // An answer shorter than asked for breaks at its end: a test that wants a failure gets one.
     if (act.break !== undefined && (event.type === 'finish' || (event.type === 'part-delta' && deltas >= act.break.deltas))) {
       const error = await broken(act.break, signal)
-      if (error !== undefined) yield writer.write({ type: 'error', error })
+      if (error === undefined) return
+      const frames = writer.write({ type: 'error', error })
+      // Google's SDK sees a bare error only when it is a network chunk of its own.
+      if (frames.some((frame) => frame.bare === true)) await rest(1, signal)
+      yield frames
       return
     }
     if (event.type === 'part-delta' && deltas++ > 0 && paceMs > 0) await rest(paceMs, signal)

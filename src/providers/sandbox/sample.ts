@@ -93,10 +93,10 @@ function arrayOf(schema: Schema, root: unknown, name: string, depth: number): un
 function numberOf(schema: Schema, step: number): number {
   const low = numeric(schema['minimum']) ?? (numeric(schema['exclusiveMinimum']) === undefined ? undefined : (schema['exclusiveMinimum'] as number) + step)
   const high = numeric(schema['maximum']) ?? (numeric(schema['exclusiveMaximum']) === undefined ? undefined : (schema['exclusiveMaximum'] as number) - step)
-  let value = Math.max(low ?? 1, Math.min(1, high ?? 1))
+  let value = Math.max(low ?? -Infinity, Math.min(1, high ?? 1))
   const unit = numeric(schema['multipleOf'])
   if (unit !== undefined && unit > 0) value = Math.ceil(value / unit) * unit
-  return step === 1 ? Math.ceil(value) : value
+  return step === 1 ? (high === undefined ? Math.ceil(value) : Math.floor(value)) : value
 }
 
 const FORMATS: ReadonlyMap<string, string> = new Map([
