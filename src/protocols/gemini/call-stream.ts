@@ -78,7 +78,8 @@ export class ChunkReader implements Reader {
     const candidate = candidates.find((one, position) => (one['index'] ?? position) === 0)
     if (candidate !== undefined) this.#readCandidate(candidate)
     const feedback = chunk['promptFeedback']
-    if (isObject(feedback) && typeof feedback['blockReason'] === 'string') this.#blocked = feedback['blockReason']
+    // Feedback without a reason is a block only where no candidate comes with it.
+    if (isObject(feedback) && (typeof feedback['blockReason'] === 'string' || this.#part < 0)) this.#blocked = String(feedback['blockReason'] ?? '')
     this.#readUsage(chunk['usageMetadata'])
   }
 
@@ -109,6 +110,7 @@ export class ChunkReader implements Reader {
       this.#readPart(part, logprobs)
       if (typeof part['text'] === 'string' && part['thought'] !== true) logprobs = undefined
     }
+    if (this.#blocked === '') this.#blocked = undefined
     this.#citations.hear(candidate)
     if (typeof candidate['finishReason'] === 'string') this.#raw = candidate['finishReason']
   }
@@ -233,8 +235,8 @@ export function readAnswer(body: unknown, _quirks: Quirks, request?: GenerationR
   const events = [...reader.take(), ...reader.end()]
   const failed = events.find((event) => event.type === 'error')
   if (failed === undefined) return events
-  if (reader.concluded || events.length > 1) throw failed.error
-  throw new GatewayError('upstream_error', "The provider's answer is no generateContent response.", { metadata: failed.error.metadata ?? {} })
+  if (Array.isArray(body) || (isObject(body) && isObject(body['error']))) throw failed.error
+  throw new GatewayError('upstream_error', "The provider's answer holds no content and does not say why.")
 }
 
 const hasContent = (body: unknown): boolean =>

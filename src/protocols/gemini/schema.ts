@@ -6,6 +6,7 @@ import { isObject } from './fields.ts'
 
 const DEPTH_MAX = 32
 const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'array', 'object', 'null'])
+const TYPE_NUMBERS: Record<number, string> = { 1: 'string', 2: 'number', 3: 'integer', 4: 'boolean', 5: 'array', 6: 'object' }
 const TEXTS = ['format', 'description', 'pattern', 'title'] as const
 const COUNTS = ['minItems', 'maxItems', 'minLength', 'maxLength', 'minProperties', 'maxProperties'] as const
 /** Google's spelling of the words that hold a schema's definitions, and JSON Schema's. */
@@ -48,6 +49,8 @@ function readMap(member: unknown, path: string, depth: number): Record<string, u
 
 function readType(value: unknown, path: string): string | string[] {
   if (Array.isArray(value)) return value.map((element, index) => readType(element, `${path}[${index}]`) as string)
+  // protobuf's JSON form allows an enum's number, and Python's older SDK sends it.
+  if (typeof value === 'number' && Object.hasOwn(TYPE_NUMBERS, value)) return TYPE_NUMBERS[value]!
   if (typeof value !== 'string') throw invalid(path, `must be a string, not ${kindOf(value)}`)
   const type = value.toLowerCase()
   if (!TYPES.has(type)) throw invalid(path, `must be one of STRING, INTEGER, NUMBER, BOOLEAN, ARRAY, OBJECT, not '${value.slice(0, 64)}'`)

@@ -17,10 +17,10 @@ const REASONS: Map<string, FinishReason> = new Map(Object.entries({
   IMAGE_SAFETY: 'content-filter', IMAGE_PROHIBITED_CONTENT: 'content-filter', IMAGE_RECITATION: 'content-filter',
 } as const))
 
-/** `finishReason` of a candidate. There is no word for a tool turn: `called` says whether a function was called. */
+/** `finishReason` of a candidate. There is no word for a tool turn: `called` says whether a function was called, asked for (STOP) or not (UNEXPECTED_TOOL_CALL). */
 export const readFinishReason = (raw: string, called: boolean): FinishReason => {
   const reason = REASONS.get(raw) ?? 'other'
-  return reason === 'stop' && called ? 'tool-calls' : reason
+  return called && (reason === 'stop' || reason === 'other') ? 'tool-calls' : reason
 }
 
 /** A refusal that ended the answer is Google's SAFETY; refusing words that ended by themselves are text and STOP, as `finish` says it. */
