@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import Ajv2020 from 'ajv/dist/2020'
 import addFormats from 'ajv-formats'
 import fc from 'fast-check'
-import type { Part, Tool, Turn } from '../../../src/generation/request.ts'
+import type { Part, Reasoning, Tool, ToolChoice, Turn } from '../../../src/generation/request.ts'
 import { messages } from '../../../src/protocols/messages/index.ts'
 import { request, target, wireOf, write, type Any } from './kit.ts'
 
@@ -347,9 +347,9 @@ const requests = fc.record({
   system: fc.array(words.map(text), { maxLength: 2 }),
   turns: fc.array(anyTurn, { maxLength: 8 }).map((turns) => [user('first'), ...turns]),
   tools: fc.constantFrom<Tool[]>([], [{ type: 'function', name: 'f', parameters: { type: 'OBJECT' } }], [{ type: 'custom', name: 'x y' }]),
-  toolChoice: fc.constantFrom({ type: 'auto' as const }, { type: 'required' as const }),
-  sampling: fc.record({ temperature: fc.double({ min: 0, max: 2, noNaN: true }), stop: fc.constantFrom(['x'], [' ']) }),
-  reasoning: fc.constantFrom({ effort: 'low' as const }, { budgetTokens: 5 }, { adaptive: true }),
+  toolChoice: fc.constantFrom<ToolChoice>({ type: 'auto' }, { type: 'required' }),
+  sampling: fc.record({ temperature: fc.double({ min: 0, max: 2, noNaN: true }), stop: fc.constantFrom<string[]>(['x'], [' ']) }),
+  reasoning: fc.constantFrom<Reasoning>({ effort: 'low' }, { budgetTokens: 5 }, { adaptive: true }),
 })
 
 /** What the schema does not say: who speaks when, and that each call is answered at once. */
