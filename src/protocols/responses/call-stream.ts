@@ -136,7 +136,8 @@ export class ResponseReader implements Reader {
       this.#tellUsage(response)
       return this.#fail(isObject(response.error) ? readFailure(response.error) : this.#error ?? readFailure({ message: type === 'response.failed' ? 'The provider failed without saying why.' : 'The provider cancelled the response.' }))
     }
-    for (const [index, item] of objectsOf(response.output).entries()) this.#itemDone(this.#finalIndex(index, item), item)
+    const streamed = new Set(this.#items.keys())
+    for (const [index, item] of objectsOf(response.output).entries()) this.#itemDone(this.#finalIndex(index, item, streamed), item)
     this.#line.closeAll()
     this.#events.push(...this.#line.advance())
     this.#tellUsage(response)
@@ -145,8 +146,10 @@ export class ResponseReader implements Reader {
   }
 
   /** The final output lists items in order; one that was streamed is the same item under its index or its id. */
-  #finalIndex(index: number, wire: Json): number {
-    return this.#items.get(index)?.type === wire.type ? index : this.#indexById.get(textOf(wire.id)) ?? index
+  #finalIndex(index: number, wire: Json, streamed: ReadonlySet<number>): number {
+    if (streamed.has(index) && this.#items.get(index)?.type === wire.type) return index
+    const known = this.#indexById.get(textOf(wire.id))
+    return known !== undefined && streamed.has(known) ? known : index
   }
 
   #reason(type: string, response: Json): { reason: FinishReason; raw: string } {
