@@ -88,6 +88,11 @@ keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
     expect(config.models.get('b')!.endpoints).toEqual([{ provider: 'openai', model: 'x' }])
   })
 
+  test('an anchor set anew counts from there on', () => {
+    const config = read('models:\n  a: { endpoints: &e [{ provider: openai, model: x }] }\n  b: { endpoints: *e }\n  c: { endpoints: &e [{ provider: openai, model: y }] }\n  d: { endpoints: *e }')
+    expect(['b', 'd'].map((id) => config.models.get(id)!.endpoints[0]!.model)).toEqual(['x', 'y'])
+  })
+
   test('names that objects are born with are names like any other', () => {
     const config = read('models:\n  __proto__:\n    endpoints: [{ provider: openai, model: constructor }]\n  toString:\n    endpoints: [{ provider: openai, model: x }]\nproviders:\n  openai: { headers: { __proto__: x, constructor: y } }')
     expect([...config.models.keys()]).toEqual(['__proto__', 'toString'])
@@ -103,6 +108,7 @@ const GOLDEN: [string, string[]][] = [
   ['listen: { prot: 1 }', ['1:11: listen has the unknown key "prot": is port meant?']],
   ['lissten:\n', ['1:1: has the unknown key "lissten": is listen meant?']],
   ['qqqqqqqqqqqqqqqqqqqqqqqqq: 1', ['1:1: has the unknown key "qqqqqqqqqqqqqqqqqqqqqqqqq": known are listen, data, limits, timeouts, keepAlive, responses, providers, models, keys']],
+  ['listen: { constructor: 1, hasOwnProperty: 2 }', ['1:11: listen has the unknown key "constructor": known are host, port', '1:27: listen has the unknown key "hasOwnProperty": known are host, port']],
   ['- 1', ['1:1: must be a mapping of listen, data, limits, timeouts, keepAlive, responses, providers, models, keys, not a list']],
   ['listen:\n  port: "80"', ['2:9: listen.port must be a whole number from 0 to 65535, not a string']],
   ['listen:\n  port: 70000', ['2:9: listen.port must be a whole number from 0 to 65535, not 70000']],
@@ -135,6 +141,7 @@ const GOLDEN: [string, string[]][] = [
   ['providers:\n  sandbox: { apiKey: x }', ['2:12: providers.sandbox is built in and can only be switched off with enabled: false; apiKey cannot be set']],
   ['providers:\n  openai: { baseUrl: ftp://h }', ['2:22: providers.openai.baseUrl must be an http:// or https:// URL']],
   ['providers:\n  openai: { baseUrl: "http://u:p@h" }', ['2:22: providers.openai.baseUrl must not hold a user name or password: use apiKey or headers']],
+  ['providers:\n  openai: { baseUrl: "http://u@h" }', ['2:22: providers.openai.baseUrl must not hold a user name or password: use apiKey or headers']],
   ['providers:\n  openai: { baseUrl: "http://h/v1?key=1" }', ['2:22: providers.openai.baseUrl must end with the path, without ? and #']],
   ['providers:\n  openai: { apiKey: "a\\nb" }', ['2:21: providers.openai.apiKey must be printable ASCII without spaces']],
   ['providers:\n  openai: { headers: { Host: x } }', ['2:24: providers.openai.headers the name "Host" is set by Sluice itself']],
@@ -164,6 +171,10 @@ describe('problems are told with line and column', () => {
 
   test('all of them, in the order of the file', () => {
     expect(problemsOf('limits: { body: 1 }\nlisten:\n  port: x\n  hots: y').map((problem) => problem.split(' ')[0])).toEqual(['sluice.yaml:1:17:', 'sluice.yaml:3:9:', 'sluice.yaml:4:3:'])
+  })
+
+  test('also where one is found only after reading', () => {
+    expect(problemsOf('providers:\n  opnai: {}\nlisten:\n  port: x').map((problem) => problem.split(' ')[0])).toEqual(['sluice.yaml:2:10:', 'sluice.yaml:4:9:'])
   })
 
   test('a secret of the environment is not in them', () => {
