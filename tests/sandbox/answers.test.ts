@@ -164,7 +164,7 @@ for (const client of CLIENTS) for (const stream of [false, true]) describe(`${cl
   })
 
   test('[[error-after]]', async () => {
-    expect((await fails('[[length: 30]] [[error-after: 3 529 too busy]]')).message).toContain('too busy')
+    expect((await fails('[[length: 30]] [[pace: 20ms]] [[error-after: 3 529 too busy]]')).message).toContain('too busy')
   })
 
   test('[[cut-after]]', async () => { await fails('[[length: 3000]] [[cut-after: 3]]') })

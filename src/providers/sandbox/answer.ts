@@ -38,7 +38,7 @@ async function* told({ events, act, paceMs = 0, signal }: Telling, writer: Write
       if (error === undefined) return
       const frames = writer.write({ type: 'error', error })
       // Google's SDK sees a bare error only when it is a network chunk of its own.
-      if (frames.some((frame) => frame.bare === true)) await rest(1, signal)
+      if (frames.some((frame) => frame.bare === true)) await rest(Math.max(paceMs, 10), signal)
       yield frames
       return
     }
