@@ -122,14 +122,17 @@ export function readReasoning(message: Fields): { parts: Part[]; sealed: Map<str
   message.string('reasoning_content')
   const parts: ReasoningDraft[] = []
   const sealed = new Map<string, string>()
-  for (const detail of message.objects('reasoning_details') ?? []) addDetail(detail, parts, sealed)
+  const callIds = idsOf(message.value['tool_calls'])
+  for (const detail of message.objects('reasoning_details') ?? []) addDetail(detail, parts, sealed, callIds)
   if (plain !== undefined && plain !== '' && parts.every((part) => part.text === '')) parts.unshift({ type: 'reasoning', text: plain })
   return { parts: parts.map(({ index: _index, ...part }) => part), sealed }
 }
 
 type ReasoningDraft = Part & { type: 'reasoning'; index?: number }
 
-function addDetail(detail: Fields, parts: ReasoningDraft[], sealed: Map<string, string>): void {
+const idsOf = (calls: unknown): ReadonlySet<unknown> => new Set(Array.isArray(calls) ? calls.map((call: unknown) => (call as { id?: unknown } | null)?.id) : [])
+
+function addDetail(detail: Fields, parts: ReasoningDraft[], sealed: Map<string, string>, callIds: ReadonlySet<unknown>): void {
   const type = detail.require('type', detail.string('type'), "such as 'reasoning.text'")
   const index = detail.number('index')
   const id = detail.string('id')
@@ -138,7 +141,8 @@ function addDetail(detail: Fields, parts: ReasoningDraft[], sealed: Map<string, 
   if (type === 'reasoning.encrypted') {
     const data = detail.require('data', detail.string('data'), 'the encrypted reasoning')
     if (id !== undefined) sealed.set(id, data)
-    if (last?.form === 'summary' && last.signature === undefined && (id === undefined || last.id === undefined || last.id === id)) Object.assign(last, { signature: unseal(data) }, id === undefined ? {} : { id })
+    // A call's own signature is no part of the summary before it.
+    if (last?.form === 'summary' && last.signature === undefined && !callIds.has(id ?? null) && (id === undefined || last.id === undefined || last.id === id)) Object.assign(last, { signature: unseal(data) }, id === undefined ? {} : { id })
     else parts.push({ type: 'reasoning', text: '', redacted: true, signature: unseal(data), ...head })
     return
   }
