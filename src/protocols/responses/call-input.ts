@@ -90,7 +90,9 @@ export class InputWriter {
     // A reasoning item is refused without the item that it led to.
     const push = (item: Json): void => { this.items.push(...thoughts, item); thoughts = [] }
     const flush = (): void => {
-      if (content.length > 0) push({ type: 'message', role: 'assistant', content })
+      const [only] = content
+      // As a plain string an earlier answer needs no id and no status.
+      if (only !== undefined) push({ type: 'message', role: 'assistant', content: content.length === 1 && only.type === 'output_text' ? only.text : content })
       content = []
     }
     for (const part of parts) {

@@ -2,6 +2,7 @@ import type { GatewayError } from '../../error.ts'
 import { members, splice } from '../../generation/json-text.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Relabeler } from '../protocol.ts'
+import { scrub } from '../upstream-error.ts'
 import { responseObject } from './serve-response.ts'
 import { arrayOf, failureCode, failureMessage, isObject, textOf, type Json } from './shapes.ts'
 
@@ -34,13 +35,16 @@ export class ResponseRelabeler implements Relabeler {
     if (this.#lastId !== undefined && frame.event !== undefined && isDelta(frame.event) && frame.data.includes(this.#lastId)) return frame
     const at = places(frame.data)
     const type = at.get('type') === undefined ? frame.event ?? '' : textOf(valueAt(frame.data, at.get('type')))
-    if (type === 'error') this.#erred = true
+    if (type === 'error') {
+      this.#erred = true
+      return { ...frame, data: withoutSecrets(frame.data) }
+    }
     if (LIFECYCLE.test(type) && at.has('response')) return this.#lifecycle(frame, at.get('response')!)
     return this.#itemFrame(frame, type, at)
   }
 
   #lifecycle(frame: Frame, span: Span): Frame {
-    const response = this.#sameIds(this.#labelled(frame.data.slice(...span)))
+    const response = withoutSecrets(this.#sameIds(this.#labelled(frame.data.slice(...span))))
     this.#response = response
     const status = valueAt(response, places(response).get('status'))
     if (status === 'failed' || status === 'cancelled') this.#ended = true
@@ -147,6 +151,16 @@ type Places = Map<string, Span>
 
 /** Where the members of an object stand; nothing for a text that is none. */
 const places = (text: string): Places => new Map(members(text).map(({ key, start, end }) => [key, [start, end]]))
+
+/** A failure in the provider's words, flat or in `error`; credentials in its message are Sluice's own. */
+function withoutSecrets(text: string): string {
+  const at = places(text)
+  const message = valueAt(text, at.get('message')), error = valueAt(text, at.get('error'))
+  const changes: Record<string, string> = {}
+  if (typeof message === 'string') changes.message = JSON.stringify(scrub(message))
+  if (isObject(error) && typeof error.message === 'string') changes.error = JSON.stringify({ ...error, message: scrub(error.message) })
+  return Object.keys(changes).length === 0 ? text : splice(text, changes)
+}
 
 /** A member's value, undefined for what is absent or no JSON. */
 function valueAt(text: string, span: Span | undefined): unknown {

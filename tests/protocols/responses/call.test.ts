@@ -96,11 +96,18 @@ describe('the conversation', () => {
   test('reasoning goes back to its maker only, and only before what it led to', () => {
     const thought = (maker?: { provider: string; model: string }): Part => ({ type: 'reasoning', text: 't', form: 'summary', signature: { data: 's', ...(maker === undefined ? {} : { maker }) } })
     const own = { provider: 'p', model: 'upstream' }
-    expect(input([say('assistant', thought(own), text('x'))])).toEqual([{ type: 'reasoning', summary: [{ type: 'summary_text', text: 't' }], encrypted_content: 's' }, { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'x' }] }])
+    expect(input([say('assistant', thought(own), text('x'))])).toEqual([{ type: 'reasoning', summary: [{ type: 'summary_text', text: 't' }], encrypted_content: 's' }, { type: 'message', role: 'assistant', content: 'x' }])
     for (const turn of [say('assistant', thought({ provider: 'q', model: 'upstream' }), text('x')), say('assistant', thought(), text('x')), say('assistant', text('x'), thought(own))]) {
       expect(input([turn]).map(({ type }) => type)).toEqual(['message'])
       expect(lost({ turns: [turn] })).toEqual(['reasoning left out'])
     }
+  })
+
+  test('an earlier answer is a string, one of several parts is not', () => {
+    expect(input([say('assistant', text('a'), { type: 'refusal', text: 'b' }), say('user', text('c')), say('assistant', text('d'))])).toEqual([
+      { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'a' }, { type: 'refusal', refusal: 'b' }] },
+      { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'c' }] }, { type: 'message', role: 'assistant', content: 'd' },
+    ])
   })
 
   test('media', () => {

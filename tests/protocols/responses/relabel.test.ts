@@ -29,6 +29,15 @@ test('an item keeps its first id', () => {
   expect([out[1].item.id, out[2].item_id, out[3].item.id, out[4].response.output[0].id]).toEqual(['i1', 'i1', 'i1', 'i1'])
 })
 
+test('a provider that quotes our credentials is not quoted', () => {
+  const message = 'bad key sk-abcdefghijklmnop'
+  for (const failed of [frame('error', { message }), frame('error', { error: { message } }), frame('response.failed', { response: { id: 'up', status: 'failed', error: { code: 'x', message } } })]) {
+    const out = responses.relabeler(exchangeOf()).frame(failed)!.data
+    expect(out).not.toContain('sk-abc')
+    expect(out).toContain('bad key')
+  }
+})
+
 describe('what is kept', () => {
   const keep = (frames: { event: string; data: string }[], body: object = {}) => {
     const kept: Any[] = []
