@@ -52,7 +52,8 @@ const abilities = object({
   reasoning: word<NonNullable<Abilities['reasoning']>>(['effort', 'budget', 'adaptive', 'level', 'none'], 'How depth of reasoning is asked for'),
   budget: object({ min: number({ ...TOKENS, min: 0 }), max: number(TOKENS) }, { required: ['min', 'max'], description: 'Smallest and largest reasoning budget in tokens' }),
   sampling: boolean('false: temperature, top_p and the like are refused'),
-}, { description: 'What the model can do; adds to what the catalogue knows' })
+  systemTurns: boolean('messages: instructions in the middle of a conversation are taken'),
+} satisfies { [Name in keyof Abilities]-?: Shape<unknown> }, { description: 'What the model can do; adds to what the catalogue knows' })
 
 const quirks = object(
   Object.fromEntries(Object.entries(QUIRK_VALUES).map(([name, values]) => [name, oneOf<string | boolean>(values)])),

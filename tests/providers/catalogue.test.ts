@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { readConfig, ConfigError } from '../../src/config.ts'
-import { AUTHS, PROTOCOL_NAMES, PROVIDER_ID, wrongBaseUrl, wrongModelText } from '../../src/config-schema.ts'
+import { AUTHS, fileSchema, PROTOCOL_NAMES, PROVIDER_ID, wrongBaseUrl, wrongModelText } from '../../src/config-schema.ts'
 import { GatewayError } from '../../src/error.ts'
 import type { ProtocolName } from '../../src/generation/request.ts'
 import { QUIRK_VALUES } from '../../src/protocols/protocol.ts'
@@ -9,6 +11,7 @@ import { familyAbilities, globs, MODEL_ROWS, PROVIDER_ROWS } from '../../src/pro
 import modelsFile from '../../catalog/models.json'
 
 const catalogue = (env: Record<string, string> = {}, text = ''): Catalogue => new Catalogue(readConfig(text, 'sluice.yaml', env))
+const ABILITIES = Object.keys((fileSchema() as { properties: { models: { additionalProperties: { properties: { abilities: { properties: object } } } } } }).properties.models.additionalProperties.properties.abilities.properties)
 const EVERY_KEY = Object.fromEntries([
   ...PROVIDER_ROWS.flatMap(({ keyVariables }) => keyVariables.map((name) => [name, 'k'])),
   ...PROVIDER_ROWS.filter(({ baseUrl }) => baseUrl === undefined).map(({ baseUrlVariable }) => [baseUrlVariable!.name, 'https://h.example/']),
@@ -61,7 +64,7 @@ describe('rows', () => {
   test('every family speaks of a provider that exists and holds known abilities', () => {
     for (const { match, abilities } of modelsFile.families) {
       for (const pattern of match) if (!pattern.startsWith('*')) expect(PROVIDER_ROWS.map(({ id }) => id)).toContain(pattern.split('/')[0]!)
-      for (const name of Object.keys(abilities)) expect(['maxOutputTokens', 'reasoning', 'budget', 'sampling']).toContain(name)
+      for (const name of Object.keys(abilities)) expect(ABILITIES).toContain(name)
     }
   })
 })
@@ -74,7 +77,7 @@ describe('abilities by name', () => {
     ['anthropic', 'claude-haiku-4-5-20251001', { reasoning: 'budget', budget: { min: 1024, max: 63999 }, maxOutputTokens: 64000 }],
     ['anthropic', 'claude-sonnet-4-6', { reasoning: 'adaptive', budget: { min: 1024, max: 63999 }, maxOutputTokens: 128000 }],
     ['anthropic', 'claude-opus-4-7', { reasoning: 'adaptive', sampling: false, budget: { min: 1024, max: 31999 }, maxOutputTokens: 128000 }],
-    ['anthropic', 'claude-opus-5-5', { reasoning: 'adaptive', sampling: false, maxOutputTokens: 128000 }],
+    ['anthropic', 'claude-opus-5-5', { reasoning: 'adaptive', sampling: false, maxOutputTokens: 128000, systemTurns: true }],
     ['openrouter', 'anthropic/claude-opus-4.7', { reasoning: 'adaptive', sampling: false, budget: { min: 1024, max: 31999 }, maxOutputTokens: 128000 }],
     ['vertex', 'gemini-2.5-pro', { reasoning: 'budget', budget: { min: 128, max: 32768 }, maxOutputTokens: 65536 }],
     ['google', 'gemini-2.5-flash-lite', { reasoning: 'budget', budget: { min: 512, max: 24576 }, maxOutputTokens: 65536 }],
@@ -190,7 +193,7 @@ describe('resolution', () => {
 
   test('quirks of row and file are joined', () => {
     const own = catalogue({ OPENAI_API_KEY: 'k' }, 'providers:\n  openai: { quirks: { systemRole: developer } }')
-    expect(own.endpoints('gpt-5', 'messages')[0]!.target.quirks).toEqual({ maxTokensField: 'max_completion_tokens', reasoningField: 'none', systemRole: 'developer' })
+    expect(own.endpoints('gpt-5', 'messages')[0]!.target.quirks).toEqual({ maxTokensField: 'max_completion_tokens', reasoningField: 'none', customTools: true, systemRole: 'developer' })
   })
 })
 
@@ -226,6 +229,14 @@ describe('refusals', () => {
       expect([code, param]).toEqual(['invalid_request', 'model'])
     })
   }
+})
+
+test('the manual names every provider, every variable and every quirk', () => {
+  const manual = readFileSync(join(import.meta.dir, '../../docs/providers.md'), 'utf8')
+  for (const { id, keyVariables, baseUrlVariable, local } of PROVIDER_ROWS) {
+    for (const name of [id, ...keyVariables, baseUrlVariable?.name, local?.hostVariable]) if (name !== undefined) expect(manual).toContain(`\`${name}\``)
+  }
+  for (const name of Object.keys(QUIRK_VALUES)) expect(manual).toContain(`| \`${name}\` |`)
 })
 
 describe('list', () => {
