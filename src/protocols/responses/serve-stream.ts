@@ -7,7 +7,7 @@ import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Writer } from '../protocol.ts'
 import { flatNames, type FlatNames } from './namespaces.ts'
 import { responseObject } from './serve-response.ts'
-import { failureCode, failureMessage, INCOMPLETE, markSignature, newId, objectOf, textOf, writeAnnotation, writeLogprobs, writeUsage, type Json } from './shapes.ts'
+import { failureCode, failureMessage, INCOMPLETE, markSignature, newId, objectOf, REDACTED, textOf, writeAnnotation, writeLogprobs, writeUsage, type Json } from './shapes.ts'
 
 /** An item that is being written, and its place in the output. */
 type Item = { wire: Json; index: number }
@@ -18,7 +18,7 @@ type Content = { type: 'output_text' | 'refusal'; index: number; text: string; a
 /** Where deltas of the open part go. */
 type Live =
   | { kind: 'text' | 'refusal'; content?: Content }
-  | { kind: 'reasoning'; item: Item; raw: boolean; text: string }
+  | { kind: 'reasoning'; item: Item; raw: boolean; redacted: boolean; text: string }
   | { kind: 'call'; item: Item; text: string; custom: boolean }
   | { kind: 'image'; item: Item; text: string; mediaType: string }
   | { kind: 'nothing' }
@@ -86,7 +86,7 @@ export class ResponseWriter implements Writer {
       case 'text': this.#live = { kind: 'text' }; return
       case 'refusal': this.#live = { kind: 'refusal' }; return
       case 'citation': this.#cite(head.citation); return
-      case 'reasoning': this.#openReasoning(head.form === 'raw'); return
+      case 'reasoning': this.#openReasoning(head.form === 'raw', head.redacted === true); return
       case 'tool-call': this.#openCall(head); return
       case 'image': this.#openImage(head.mediaType); return
       // The protocol has neither an output item for audio nor a way to ask for it.
@@ -200,10 +200,10 @@ export class ResponseWriter implements Writer {
 
   // Reasoning: one item a part.
 
-  #openReasoning(raw: boolean): void {
+  #openReasoning(raw: boolean, redacted: boolean): void {
     this.#settle('completed')
     const item = this.#addItem({ id: newId('rs'), type: 'reasoning', summary: [], ...(raw ? { content: [] } : {}) })
-    this.#live = { kind: 'reasoning', item, raw, text: '' }
+    this.#live = { kind: 'reasoning', item, raw, redacted, text: '' }
   }
 
   #growReasoning(live: Live & { kind: 'reasoning' }, delta: string): void {
@@ -214,7 +214,7 @@ export class ResponseWriter implements Writer {
     this.#emit(live.raw ? 'response.reasoning_text.delta' : 'response.reasoning_summary_text.delta', { ...at, delta })
   }
 
-  #closeReasoning({ item, raw, text }: Live & { kind: 'reasoning' }, signature: string | undefined): void {
+  #closeReasoning({ item, raw, redacted, text }: Live & { kind: 'reasoning' }, signature: string | undefined): void {
     const part = { type: raw ? 'reasoning_text' : 'summary_text', text }
     if (text !== '') {
       const at = { ...place(item), ...(raw ? { content_index: 0 } : { summary_index: 0 }) }
@@ -222,7 +222,9 @@ export class ResponseWriter implements Writer {
       this.#emit(raw ? 'response.content_part.done' : 'response.reasoning_summary_part.done', { ...at, part })
     }
     const parts = text === '' ? {} : raw ? { content: [part] } : { summary: [part] }
-    this.#endItem({ ...item, wire: { ...item.wire, ...parts, ...(signature === undefined ? {} : { encrypted_content: this.#seal(signature) }) } })
+    // Hidden thoughts and thoughts without a text look alike here, but not to their maker.
+    const proof = redacted && signature !== undefined && this.#exchange.label.maker !== undefined ? markSignature(REDACTED, signature) : signature
+    this.#endItem({ ...item, wire: { ...item.wire, ...parts, ...(proof === undefined ? {} : { encrypted_content: this.#seal(proof) }) } })
   }
 
   #seal(signature: string): string {

@@ -61,7 +61,7 @@ describe('input', () => {
   test('reasoning: raw, hidden, sealed by another maker, empty', () => {
     const maker = { provider: 'p', model: 'm' }
     expect(one({ type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'raw' }] })).toEqual([{ type: 'reasoning', text: 'raw', form: 'raw' }])
-    expect(one({ type: 'reasoning', summary: [], encrypted_content: seal('s', maker) })).toEqual([{ type: 'reasoning', text: '', redacted: true, signature: { data: 's', maker } }])
+    expect(one({ type: 'reasoning', summary: [], encrypted_content: seal('s', maker) })).toEqual([{ type: 'reasoning', text: '', signature: { data: 's', maker } }])
     expect(one({ type: 'reasoning', id: 'rs_1', summary: [] })).toEqual([])
   })
 

@@ -71,7 +71,7 @@ test('a summary and raw thoughts have their own events and the seal on the finis
   const [summary, raw, hidden] = last(frames).output
   expect(summary).toEqual({ id: summary.id, type: 'reasoning', summary: [{ type: 'summary_text', text: 'ab' }], encrypted_content: seal('sig', maker) })
   expect(raw).toEqual({ id: raw.id, type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'c' }] })
-  expect(hidden).toEqual({ id: hidden.id, type: 'reasoning', summary: [], encrypted_content: seal('hidden', maker) })
+  expect(hidden).toEqual({ id: hidden.id, type: 'reasoning', summary: [], encrypted_content: expect.any(String) })
   for (const item of [summary, raw, hidden]) expect(item.id).toMatch(/^rs_[0-9a-f]{32}$/)
 })
 
@@ -113,6 +113,12 @@ test('a signed call, text and image give their seal back on the next turn', () =
     { type: 'tool-call', id: 'c1', name: 'f', arguments: '{}', form: 'function', signature: { data: 'sig-c', maker } },
     { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'aWlpaQ==' }, signature: { data: 'sig-i', maker } },
   ])
+})
+
+test('hidden thoughts and thoughts without a text go back to their maker as what they were', () => {
+  const { output } = last(parsed(framesOf([...sentence([{ type: 'reasoning', redacted: true }, [], 'a'], [{ type: 'reasoning' }, [], 'b'], [text, ['x']]), stop])))
+  expect(read({ input: output }).turns[0]!.parts).toMatchObject([{ type: 'reasoning', redacted: true, text: '', signature: { data: 'a', maker } }, { type: 'reasoning', text: '', signature: { data: 'b', maker } }, { type: 'text' }])
+  expect((read({ input: output }).turns[0]!.parts[1] as Any).redacted).toBeUndefined()
 })
 
 test('a web search of the provider is told with its events', () => {
