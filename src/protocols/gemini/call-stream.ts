@@ -10,7 +10,7 @@ import { CitationReader } from './citations.ts'
 import { isObject } from './fields.ts'
 import { clientTools } from './names.ts'
 import { PartialArguments } from './partial-arguments.ts'
-import { kindOfMedia, readFinishReason, readUsage } from './shapes.ts'
+import { finishWord, kindOfMedia, readFinishReason, readUsage } from './shapes.ts'
 
 /** Members by which a chunk is known; an object without any of them is somebody else's. */
 const KNOWN = ['candidates', 'promptFeedback', 'usageMetadata', 'responseId', 'modelVersion']
@@ -35,6 +35,7 @@ export class ChunkReader implements Reader {
   #id = ''
   #raw: string | undefined
   #blocked: string | undefined
+  #candidate = false
   #usage: Record<string, unknown> = {}
   #usageSaid = ''
   /** All visible text, and where the last part of it begins: what citations count in. */
@@ -78,8 +79,8 @@ export class ChunkReader implements Reader {
     const candidate = candidates.find((one, position) => (one['index'] ?? position) === 0)
     if (candidate !== undefined) this.#readCandidate(candidate)
     const feedback = chunk['promptFeedback']
-    // Feedback without a reason is a block only where no candidate comes with it.
-    if (isObject(feedback) && (typeof feedback['blockReason'] === 'string' || this.#part < 0)) this.#blocked = String(feedback['blockReason'] ?? '')
+    // Feedback without a reason is a block only where no candidate has come.
+    if (isObject(feedback) && (typeof feedback['blockReason'] === 'string' || !this.#candidate)) this.#blocked = String(feedback['blockReason'] ?? '')
     this.#readUsage(chunk['usageMetadata'])
   }
 
@@ -102,6 +103,8 @@ export class ChunkReader implements Reader {
   }
 
   #readCandidate(candidate: Record<string, unknown>): void {
+    this.#candidate = true
+    if (this.#blocked === '') this.#blocked = undefined
     const content = candidate['content']
     const parts = isObject(content) && Array.isArray(content['parts']) ? content['parts'] : []
     let logprobs = readLogprobs(candidate['logprobsResult'])
@@ -110,9 +113,8 @@ export class ChunkReader implements Reader {
       this.#readPart(part, logprobs)
       if (typeof part['text'] === 'string' && part['thought'] !== true) logprobs = undefined
     }
-    if (this.#blocked === '') this.#blocked = undefined
     this.#citations.hear(candidate)
-    if (typeof candidate['finishReason'] === 'string') this.#raw = candidate['finishReason']
+    this.#raw = finishWord(candidate['finishReason']) ?? this.#raw
   }
 
   #readPart(part: Record<string, unknown>, logprobs: TokenLogprob[] | undefined): void {

@@ -17,6 +17,10 @@ const REASONS: Map<string, FinishReason> = new Map(Object.entries({
   IMAGE_SAFETY: 'content-filter', IMAGE_PROHIBITED_CONTENT: 'content-filter', IMAGE_RECITATION: 'content-filter',
 } as const))
 
+/** The word of a `finishReason`; gRPC gateways write protobuf's number, whose first five mean the same in both of Google's APIs. */
+export const finishWord = (wire: unknown): string | undefined =>
+  typeof wire === 'string' ? wire : typeof wire === 'number' && wire > 0 ? ['STOP', 'MAX_TOKENS', 'SAFETY', 'RECITATION'][wire - 1] ?? 'OTHER' : undefined
+
 /** `finishReason` of a candidate. There is no word for a tool turn: `called` says whether a function was called, asked for (STOP) or not (UNEXPECTED_TOOL_CALL). */
 export const readFinishReason = (raw: string, called: boolean): FinishReason => {
   const reason = REASONS.get(raw) ?? 'other'

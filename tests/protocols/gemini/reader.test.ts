@@ -26,6 +26,16 @@ describe('endings', () => {
     expect(last(eventsOf([{ promptFeedback: { blockReason: 'SAFETY' }, usageMetadata: { promptTokenCount: 3 } }]))).toEqual({ type: 'finish', reason: 'content-filter', raw: 'SAFETY' })
   })
 
+  test('a reason in protobuf numbers', () => {
+    expect(last(eventsOf([chunk([{ text: 'a' }], { finishReason: 2 })]))).toMatchObject({ reason: 'length', raw: 'MAX_TOKENS' })
+    expect(last(eventsOf([chunk([{ text: 'a' }], { finishReason: 0 })]))).toMatchObject({ type: 'error' })
+  })
+
+  test('feedback without a reason blocks only where no candidate comes', () => {
+    expect(last(eventsOf([{ promptFeedback: {} }]))).toMatchObject({ reason: 'content-filter' })
+    expect(last(eventsOf([{ promptFeedback: {} }, chunk([{ text: 'a' }])]))).toMatchObject({ type: 'error' })
+  })
+
   test('several finish reasons: the last holds, and nothing stands after the end', () => {
     const events = eventsOf([chunk([{ text: 'a' }], STOP), chunk([{ text: 'b' }], STOP), chunk([{ text: 'c' }], { finishReason: 'MAX_TOKENS' })])
     checkGrammar(events)

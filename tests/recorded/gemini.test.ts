@@ -1,0 +1,142 @@
+import { describe, expect, test } from 'bun:test'
+import { existsSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { fold, type GenerationEvent } from '../../src/generation/event.ts'
+import { FrameSplitter, type Frame } from '../../src/http/frames.ts'
+import { gemini } from '../../src/protocols/gemini/index.ts'
+import type { Exchange } from '../../src/protocols/protocol.ts'
+import { GatewayError } from '../../src/error.ts'
+import { checkGrammar } from '../grammar.ts'
+import fc from 'fast-check'
+
+type Row = { id: string; protocol: string; stream: boolean; status: number; kinds: string[]; files: { request?: string; response: string } }
+
+const DIR = resolve(import.meta.dir, '../../../shared/recordings')
+const present = existsSync(`${DIR}/INDEX.jsonl`)
+const rows: Row[] = present ? readFileSync(`${DIR}/INDEX.jsonl`, 'utf8').trim().split('\n').map((line) => JSON.parse(line)).filter((row) => row.protocol === 'google-generate-content') : []
+const bytesOf = (row: Row): Uint8Array => readFileSync(`${DIR}/${row.files.response}`)
+const textOf = (row: Row): string => new TextDecoder().decode(bytesOf(row))
+const bodyOf = (row: Row): string => readFileSync(`${DIR}/${row.files.request}`, 'utf8')
+const isSse = (row: Row): boolean => row.files.response.endsWith('.sse')
+const answered = rows.filter((row) => row.status === 200)
+const named = (some: Row[]): [string, Row][] => some.map((row) => [row.id, row])
+
+const framesOf = (pieces: Uint8Array[]): Frame[] => {
+  const splitter = new FrameSplitter()
+  return [...pieces.flatMap((piece) => splitter.push(piece)), ...splitter.end()]
+}
+const eventsOf = (frames: Frame[]): GenerationEvent[] => {
+  const reader = gemini.call.reader({})
+  return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
+}
+const answerOf = (row: Row): GenerationEvent[] => isSse(row) ? eventsOf(framesOf([bytesOf(row)])) : gemini.call.readAnswer(JSON.parse(textOf(row)), {})
+const chunksOf = (row: Row): Record<string, any>[] => isSse(row) ? framesOf([bytesOf(row)]).flatMap((frame) => { try { return [JSON.parse(frame.data)] } catch { return [] } }) : [JSON.parse(textOf(row))].flat()
+const withoutMadeIds = (events: GenerationEvent[]): string => JSON.stringify(events).replace(/call_[0-9a-f]{32}_\d+/g, 'call_made')
+
+const exchange: Exchange = {
+  wire: { body: {}, text: '{}', headers: new Headers() },
+  request: { model: 'acme/model', system: [], turns: [], tools: [], sampling: {}, stream: true, protocol: 'generateContent', extras: {} },
+  label: { id: 'gen-1', model: 'acme/model', createdAt: 1_700_000_000 },
+}
+
+/** Answers that are none: a body without content or reason, a broken stream, an error in it. */
+const BROKEN = new Set(['firebase-mock__vertexai-unary-failure-malformed-content', 'firebase-mock__vertexai-streaming-failure-malformed-content', 'firebase-mock__vertexai-streaming-failure-invalid-json', 'firebase-mock__vertexai-streaming-failure-error-mid-stream'])
+
+describe.skipIf(!present)('recorded generateContent', () => {
+  test('is there', () => expect(answered.length).toBeGreaterThan(90))
+
+  test.each(named(answered.filter((row) => row.files.request !== undefined)))('request is read: %s', (_, row) => {
+    const text = bodyOf(row)
+    const body = JSON.parse(text)
+    const request = gemini.serve.readRequest({ body, text, model: 'm', stream: row.stream, headers: new Headers() })
+    const words = request.turns.flatMap((turn) => turn.parts.flatMap((part) => part.type === 'text' || part.type === 'reasoning' ? [part.text] : []))
+    expect(words.filter((one) => one !== '')).toEqual(body.contents.flatMap((content: any) => content.parts.flatMap((part: any) => part.text ?? [])).filter((one: string) => one !== ''))
+    const ids = request.turns.flatMap((turn) => turn.parts.flatMap((part) => part.type === 'tool-call' ? [part.id] : []))
+    for (const turn of request.turns) for (const part of turn.parts) if (part.type === 'tool-result') expect(ids).toContain(part.callId)
+  })
+
+  test.each(named(answered.filter((row) => !BROKEN.has(row.id))))('answer is a sentence with its text, calls and usage: %s', (_, row) => {
+    const events = answerOf(row)
+    checkGrammar(events)
+    const answer = fold(events)
+    const chunks = chunksOf(row)
+    const parts = chunks.flatMap((chunk) => chunk['candidates']?.[0]?.content?.parts ?? [])
+    const said = (thought: boolean) => parts.filter((part: any) => typeof part.text === 'string' && (part.thought === true) === thought).map((part: any) => part.text).join('')
+    expect(answer.parts.flatMap((part) => part.type === 'text' ? [part.text] : []).join('')).toBe(said(false))
+    expect(answer.parts.flatMap((part) => part.type === 'reasoning' ? [part.text] : []).join('')).toBe(said(true))
+    expect(answer.parts.filter((part) => part.type === 'tool-call').map((part) => part.name)).toEqual(parts.flatMap((part: any) => part.functionCall?.name ?? []))
+    const signatures = answer.parts.flatMap((part) => part.type === 'foreign' ? (part.value as any).thoughtSignature ?? [] : 'signature' in part ? part.signature?.data ?? [] : [])
+    expect(signatures).toEqual(parts.flatMap((part: any) => part.thoughtSignature ?? []))
+    // Independently: the last chunk that says a count, which is a running total.
+    const total = (name: string): number => chunks.reduce((sum, chunk) => chunk['usageMetadata']?.[name] ?? sum, 0)
+    const { usage } = answer
+    expect(usage.inputTokens + usage.cacheReadTokens + usage.inputAudioTokens).toBe(total('promptTokenCount') + total('toolUsePromptTokenCount'))
+    expect(usage.cacheReadTokens).toBe(total('cachedContentTokenCount'))
+    expect(usage.outputTokens + usage.outputAudioTokens + usage.outputImageTokens).toBe(total('candidatesTokenCount'))
+    expect(usage.reasoningTokens).toBe(total('thoughtsTokenCount'))
+    const raw = chunks.reduce((last, chunk) => chunk['candidates']?.[0]?.finishReason ?? last, chunks.find((chunk) => chunk['promptFeedback']?.blockReason)?.['promptFeedback'].blockReason ?? '')
+    // Three recordings went through protobuf, where STOP is 1.
+    if (raw !== '') expect(answer.finish.raw).toBe(raw === 1 ? 'STOP' : raw)
+    for (const part of answer.parts) {
+      if (part.type === 'tool-call') expect(typeof JSON.parse(part.arguments)).toBe('object')
+      if (part.type === 'text') for (const { start, end, citedText } of part.citations ?? []) if (start !== undefined) expect(part.text.slice(start, end)).toBe(citedText!)
+    }
+  })
+
+  test.each(named(answered.filter((row) => BROKEN.has(row.id))))('broken answer is an error: %s', (_, row) => {
+    if (!isSse(row)) { expect(() => answerOf(row)).toThrow(GatewayError); return }
+    const events = answerOf(row)
+    checkGrammar(events)
+    expect(events.at(-1)).toMatchObject({ type: 'error', error: { code: 'upstream_error' } })
+  })
+
+  test.each(named(answered.filter(isSse)))('any cut of the bytes gives the same events: %s', (_, row) => {
+    const bytes = bytesOf(row)
+    const whole = withoutMadeIds(eventsOf(framesOf([bytes])))
+    fc.assert(fc.property(fc.array(fc.nat(bytes.length), { maxLength: 12 }), (cuts) => {
+      const points = [0, ...cuts.sort((a, b) => a - b), bytes.length]
+      expect(withoutMadeIds(eventsOf(framesOf(points.slice(1).map((end, index) => bytes.subarray(points[index], end)))))).toBe(whole)
+    }), { numRuns: 5 })
+  })
+
+  test.each(named(answered.filter(isSse)))('a stream cut after any frame is an error, unless it had said why it ends: %s', (_, row) => {
+    const frames = framesOf([bytesOf(row)])
+    for (const [index] of frames.entries()) {
+      const events = eventsOf(frames.slice(0, index))
+      checkGrammar(events)
+      const ended = frames.slice(0, index).some(({ data }) => /"(finishReason|blockReason|promptFeedback)"/.test(data))
+      if (!ended) expect(events.at(-1)?.type).toBe('error')
+    }
+  })
+
+  test.each(named(answered))('relabelled but for id and model it is the recording: %s', (_, row) => {
+    const relabeler = gemini.relabeler(exchange)
+    const texts: [string, string | undefined][] = isSse(row)
+      ? framesOf([bytesOf(row)]).filter(({ data }) => !data.includes('"error"')).map((frame) => [frame.data, relabeler.frame(frame)?.data])
+      : Array.isArray(JSON.parse(textOf(row))) ? [] : [[textOf(row), relabeler.answer(textOf(row))]]
+    for (const [before, after] of texts) {
+      let original: unknown
+      try { original = JSON.parse(before) } catch { expect(after).toBeUndefined(); continue }
+      expect(JSON.parse(after!)).toEqual({ ...(original as object), responseId: 'gen-1', modelVersion: 'acme/model' })
+    }
+  })
+
+  test.each(named(answered.filter((row) => !BROKEN.has(row.id))))('written again and read again it is the same: %s', (_, row) => {
+    const events = answerOf(row)
+    const writer = gemini.serve.writer(exchange)
+    const again = fold(eventsOf(events.flatMap((event) => writer.write(event))))
+    const first = fold(events)
+    const plain = ({ parts }: typeof first) => parts.map((part) => part.type === 'text' ? { ...part, citations: new Set(part.citations?.map(({ url, title, citedText }) => `${url} ${title} ${citedText}`)), logprobs: part.logprobs?.length } : part)
+    expect(plain(again)).toEqual(plain(first))
+    expect(again.usage).toEqual({ ...first.usage, inputTokens: first.usage.inputTokens + first.usage.inputAudioTokens, inputAudioTokens: 0, outputTokens: first.usage.outputTokens + first.usage.outputAudioTokens + first.usage.outputImageTokens, outputAudioTokens: 0, outputImageTokens: 0, webSearches: 0 })
+  })
+
+  test.each(named(rows.filter((row) => row.status !== 200)))('error is read: %s', (_, row) => {
+    const text = textOf(row)
+    const error = gemini.call.readError(row.status, text)
+    expect(error.metadata).toMatchObject({ status: row.status })
+    const credentials = row.status === 403 || /api[ _]key/i.test(text)
+    expect(error.status).toBe(credentials ? 502 : row.status)
+    if (row.kinds.includes('retry-info') || text.includes('retryDelay')) expect(error.retryAfterSeconds).toBeGreaterThan(0)
+  })
+})
