@@ -112,7 +112,8 @@ const isTextual = (mediaType: string): boolean => mediaType.startsWith('text/') 
 
 function imageSource({ source }: MediaPart): object {
   switch (source.type) {
-    case 'data': return { type: 'base64', media_type: source.mediaType, data: source.data }
+    // `image/jpg` is a common slip that Anthropic does not forgive.
+    case 'data': return { type: 'base64', media_type: source.mediaType === 'image/jpg' ? 'image/jpeg' : source.mediaType, data: source.data }
     case 'url': return { type: 'url', url: source.url }
     default: throw refused('an image that is stored elsewhere')
   }

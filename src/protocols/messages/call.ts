@@ -98,7 +98,8 @@ const CACHE_MARKS_MAX = 4
 
 /** The last marks are kept, as each covers what stands before it. */
 function limitCacheMarks(blocks: Json[], losses: Loss[]): void {
-  const marked = blocks.filter((block) => block.cache_control !== undefined)
+  const nested = blocks.flatMap((block) => [...(Array.isArray(block.content) ? block.content.filter(isObject) : []), block])
+  const marked = nested.filter((block) => block.cache_control !== undefined)
   if (marked.length <= CACHE_MARKS_MAX) return
   losses.push({ field: 'cache', what: 'approximated', why: `the provider takes at most ${CACHE_MARKS_MAX} cache marks; the last ones are kept` })
   for (const block of marked.slice(0, -CACHE_MARKS_MAX)) delete block.cache_control

@@ -17,13 +17,13 @@ const tool = (...parts: Part[]): Turn => ({ role: 'tool', parts })
 
 describe('a conversation', () => {
   test('is hoisted, merged and alternates', () => {
-    const { body, losses } = write({ system: [text('be brief')], turns: [user('a'), user('b'), says(text('c')), says(text('d')), user('e')] })
+    const { body, losses } = write({ system: [text('be brief')], turns: [user('a'), user('b'), says(text('c')), says(text('d')), user('e ')] })
     expect(body).toEqual({
       model: 'upstream-model', max_tokens: 5000, system: [{ type: 'text', text: 'be brief' }],
       messages: [
         { role: 'user', content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] },
         { role: 'assistant', content: [{ type: 'text', text: 'c' }, { type: 'text', text: 'd' }] },
-        { role: 'user', content: [{ type: 'text', text: 'e' }] },
+        { role: 'user', content: [{ type: 'text', text: 'e ' }] },
       ],
     })
     expect(losses).toEqual([])
@@ -161,6 +161,10 @@ describe('parts', () => {
     expect(body.messages[2].content).toEqual([{ type: 'tool_result', tool_use_id: 'x', content: [{ type: 'image', source: { type: 'url', url: 'u' } }], is_error: true }])
   })
 
+  test('an image of the type jpg is a jpeg', () => {
+    expect(parts({ type: 'image', source: { type: 'data', mediaType: 'image/jpg', data: 'AA==' } })[0].source.media_type).toBe('image/jpeg')
+  })
+
   test('at most four cache marks are sent, the last ones', () => {
     const { body, lost } = write({ turns: [{ role: 'user', parts: Array.from({ length: 6 }, (_, n): Part => ({ type: 'text', text: `${n}`, cache: {} })) }] })
     expect(body.messages[0].content.map((block: Any) => block.cache_control !== undefined)).toEqual([false, false, true, true, true, true])
@@ -186,8 +190,8 @@ describe('tools', () => {
   })
 
   test("have Google's upper-case types lowered, and no property of that name touched", () => {
-    expect(schema({ type: 'OBJECT', properties: { type: { type: 'STRING', nullable: true }, list: { type: 'ARRAY', items: { type: 'INTEGER' } }, e: { type: 'STRING', enum: ['STRING'] } }, propertyOrdering: ['type'] }))
-      .toEqual({ type: 'object', properties: { type: { type: ['string', 'null'] }, list: { type: 'array', items: { type: 'integer' } }, e: { type: 'string', enum: ['STRING'] } } })
+    expect(schema({ type: 'OBJECT', properties: { type: { type: 'STRING', nullable: true }, list: { type: 'ARRAY', items: { type: 'INTEGER' } }, enum: { type: 'STRING', enum: ['STRING'] } }, propertyOrdering: ['type'] }))
+      .toEqual({ type: 'object', properties: { type: { type: ['string', 'null'] }, list: { type: 'array', items: { type: 'integer' } }, enum: { type: 'string', enum: ['STRING'] } } })
   })
 
   test('of free text are functions with one field, and the answer unwraps it', () => {

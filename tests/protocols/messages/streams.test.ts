@@ -117,6 +117,7 @@ describe('the reader', () => {
       .toMatchObject({ inputTokens: 3, cacheReadTokens: 4, cacheWrite5mTokens: 8, cacheWrite1hTokens: 2 })
     expect(usage([delta({ input_tokens: 0, cache_read_input_tokens: null })])).toMatchObject({ inputTokens: 7 })
     expect(usage([delta({ input_tokens: 0, cache_read_input_tokens: 7 })])).toMatchObject({ inputTokens: 0, cacheReadTokens: 7 })
+    expect(usage([delta({ input_tokens: 3, cache_read_input_tokens: 4 }), delta({ input_tokens: 3, cache_read_input_tokens: null, output_tokens: null })])).toMatchObject({ inputTokens: 3, cacheReadTokens: 4 })
     expect(usage([delta({ output_tokens_details: { thinking_tokens: 2 }, server_tool_use: { web_search_requests: 3 } })])).toMatchObject({ outputTokens: 3, reasoningTokens: 2, webSearches: 3 })
     expect(usage([delta({ input_tokens: -5, output_tokens: 'many' })])).toMatchObject({ inputTokens: 7, outputTokens: 5 })
   })
@@ -136,6 +137,14 @@ describe('the reader', () => {
     expect(text([open(0, { type: 'thinking', thinking: '' }), grow(0, { type: 'thinking_delta', thinking: 'h' }), open(1, { type: 'text', text: '' }), grow(1, { type: 'text_delta', text: 'a' })])).toEqual(['reasoning', 'a'])
     expect(text([open(0, { type: 'text', text: 'a' }), shut(0), grow(0, { type: 'text_delta', text: 'b' })])).toEqual(['a', 'b'])
     expect(text([grow(0, { type: 'text_delta', text: 'lost start' })])).toEqual(['lost start'])
+  })
+
+  test('says text at once, though the block before it was never ended', () => {
+    const reader = messages.call.reader({})
+    const say = (data: Any): GenerationEvent[] => reader.read({ data: JSON.stringify(data) })
+    say(open(0, { type: 'thinking', thinking: 'h' }))
+    expect(say(open(1, { type: 'text', text: 'a' })).map(({ type }) => type)).toEqual(['part-end', 'part-start', 'part-delta'])
+    expect(say(grow(1, { type: 'text_delta', text: 'b' }))).toEqual([{ type: 'part-delta', part: 1, text: 'b' }])
   })
 
   test('keeps blocks of kinds it does not know whole, their input too', () => {
