@@ -104,7 +104,7 @@ function writeToolChoice(choice: ToolChoice, request: GenerationRequest, { quirk
   return { type: 'allowed_tools', allowed_tools: { mode: choice.required ? 'required' : 'auto', tools: choice.names.map(named) } }
 }
 
-/** Budgets as efforts, for providers that know only efforts: up to this many tokens is this effort. Published in docs/translation.md. */
+/** Budgets as efforts, for providers that know only efforts: up to this many tokens is this effort. */
 const EFFORT_BY_BUDGET: [number, Effort][] = [[0, 'none'], [1_024, 'minimal'], [4_096, 'low'], [16_384, 'medium'], [32_768, 'high'], [Infinity, 'xhigh']]
 
 function writeReasoning({ reasoning }: GenerationRequest, { quirks, abilities }: Target, losses: Loss[]): Json {

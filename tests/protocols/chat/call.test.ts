@@ -184,7 +184,8 @@ describe.skipIf(!existsSync(INDEX))('recorded requests, read and written again',
     let checked = 0
     for (const row of rows) {
       const source = JSON.parse(readFileSync(`${SHARED}recordings/${row.files.request}`, 'utf8')) as Json
-      if (source.n > 1) continue
+      // The specification takes n = 1 only; a tool that the provider runs itself is refused across protocols.
+      if (source.n > 1 || source.tools?.some((tool: Json) => tool.type !== 'function')) continue
       const request = chat.serve.readRequest({ body: { model: 'm', ...source }, text: '', headers: new Headers() })
       const { body } = chat.call.writeRequest(request, targetOf({ maxTokensField: 'max_completion_tokens', customTools: true, reasoningField: 'reasoning_details' }))
       const wire = JSON.parse(JSON.stringify(body)) as Json
