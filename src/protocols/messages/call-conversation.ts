@@ -65,6 +65,8 @@ function marker(item: Item, losses: Loss[]): Item {
 /** Brings calls and results together. */
 class Pairing {
   readonly #losses: Loss[]
+  /** How often each id was used: a conversation can be long, and one id can stand in all of it. */
+  readonly #uses = new Map<string, number>()
   readonly #ids = new Set<string>()
 
   constructor(losses: Loss[]) {
@@ -92,23 +94,28 @@ class Pairing {
   #ordered(items: Item[], calls: { wire: string }[]): Block[] {
     const first = items.findIndex((item) => item.calls !== undefined)
     if (first < 0) return items.map(({ block }) => block)
-    const late = items.filter((item, index) => index > first && item.block.type === 'text')
-    if (late.length > 0) this.#losses.push({ field: 'turns', what: 'approximated', why: 'text behind a tool call is sent before it' })
+    const late = new Set(items.filter((item, index) => index > first && item.block.type === 'text'))
+    if (late.size > 0) this.#losses.push({ field: 'turns', what: 'approximated', why: 'text behind a tool call is sent before it' })
     let next = 0
     const renamed = ({ block, calls: id }: Item): Block => id === undefined ? block : { ...block, id: calls[next++]!.wire }
-    return [...items.slice(0, first), ...late, ...items.slice(first).filter((item) => !late.includes(item))].map(renamed)
+    return [...items.slice(0, first), ...late, ...items.slice(first).filter((item) => !late.has(item))].map(renamed)
   }
 
   /** All results first, in the order of the calls; a call without one gets an error, a result without a call becomes text. */
   #answered(items: Item[], calls: { id: string; wire: string }[]): Block[] {
-    const left = [...items]
+    const waiting = Map.groupBy(items.filter((item) => item.answers !== undefined), (item) => item.answers!)
+    for (const queue of waiting.values()) queue.reverse()
+    const used = new Set<Item>()
     const results = calls.map(({ id, wire }): Block => {
-      const at = left.findIndex((item) => item.answers === id)
-      if (at >= 0) return { ...left.splice(at, 1)[0]!.block, tool_use_id: wire }
+      const item = waiting.get(id)?.pop()
+      if (item !== undefined) {
+        used.add(item)
+        return { ...item.block, tool_use_id: wire }
+      }
       this.#losses.push({ field: 'turns', what: 'approximated', why: 'a tool call without a result is answered with an error' })
       return { type: 'tool_result', tool_use_id: wire, content: [{ type: 'text', text: 'No result was given for this call.' }], is_error: true }
     })
-    return [...results, ...left.flatMap((item) => item.answers === undefined ? [item.block] : this.#orphan(item))]
+    return [...results, ...items.filter((item) => !used.has(item)).flatMap((item) => item.answers === undefined ? [item.block] : this.#orphan(item))]
   }
 
   #orphan({ block, answers }: Item): Block[] {
@@ -120,12 +127,16 @@ class Pairing {
   /** An id within the grammar, alike for the same id, and never twice in a conversation. */
   #wireId(id: string): string {
     const base = TOOL_ID.test(id) ? id : `toolu_${shortHash(id)}`
-    let wire = base
-    for (let n = 2; this.#ids.has(wire); n++) wire = `${base}_${n}`
+    let uses = (this.#uses.get(base) ?? 0) + 1
+    while (this.#ids.has(numbered(base, uses))) uses++
+    this.#uses.set(base, uses)
+    const wire = numbered(base, uses)
     this.#ids.add(wire)
     return wire
   }
 }
+
+const numbered = (id: string, use: number): string => use === 1 ? id : `${id}_${use}`
 
 /** The beginning of an answer that the model is to continue: Anthropic refuses space at its end. */
 function trimPrefill(message: Message, losses: Loss[]): void {

@@ -18,7 +18,8 @@ const ANSWER_TOKENS = 4096
 export function writeDepth(request: GenerationRequest, target: Target, mayThink: boolean, losses: Loss[]): Depth {
   const limit = writeLimit(request, target, losses)
   const wish = request.reasoning
-  if (wish === undefined) return { maxTokens: limit }
+  // A wish for summaries alone (agents send one always) says nothing of depth.
+  if (wish === undefined || (wish.effort === undefined && wish.budgetTokens === undefined && wish.adaptive !== true)) return { maxTokens: limit }
   const how = target.abilities.reasoning ?? 'budget'
   if (how === 'none') {
     if (wish.effort !== 'none') losses.push({ field: 'reasoning', what: 'left out', why: 'the model does not reason' })

@@ -24,6 +24,7 @@ export class MessagesReader implements Reader {
   #blocks: BlockReader[] = []
   /** The latest block of each index, closed ones too. */
   #byIndex = new Map<number, BlockReader>()
+  #latest = -1
   #stop: { raw: string; sequence?: string } | undefined
 
   constructor(request: GenerationRequest | undefined) {
@@ -67,7 +68,8 @@ export class MessagesReader implements Reader {
 
   blockStart(index: unknown, block: unknown): GenerationEvent[] {
     if (!isObject(block) || typeof block.type !== 'string') return []
-    const number = typeof index === 'number' ? index : Math.max(-1, ...this.#byIndex.keys()) + 1
+    const number = typeof index === 'number' ? index : this.#latest + 1
+    this.#latest = number
     const opened = new BlockReader(block as Json & { type: string }, number, this.#names)
     this.#byIndex.set(number, opened)
     this.#blocks.push(opened)

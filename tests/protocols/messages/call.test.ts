@@ -82,6 +82,14 @@ describe('a conversation', () => {
     expect(ids[4]).toBe('fine-1')
   })
 
+  test('is written in time that grows with its length only', () => {
+    const many = 40_000
+    const calls = Array.from({ length: many }, (_, n) => [call('same'), text(`${n}`)]).flat()
+    const results = Array.from({ length: many }, (_, n) => result(n % 2 === 0 ? 'same' : `ghost-${n}`))
+    const { body } = write({ turns: [user('a'), says(...calls), tool(...results)] })
+    expect(body.messages[2].content.slice(0, many).every((block: Any) => block.type === 'tool_result')).toBe(true)
+  })
+
   test('lets the user speak first', () => {
     const { body, lost } = write({ turns: [says(text('hello')), user('hi')] })
     expect(body.messages[0].role).toBe('user')
@@ -162,7 +170,7 @@ describe('parts', () => {
   })
 
   test('an image of the type jpg is a jpeg', () => {
-    expect(parts({ type: 'image', source: { type: 'data', mediaType: 'image/jpg', data: 'AA==' } })[0].source.media_type).toBe('image/jpeg')
+    expect(parts({ type: 'image', source: { type: 'data', mediaType: 'image/jpg', data: 'AA==' } })[0]!.source.media_type).toBe('image/jpeg')
   })
 
   test('at most four cache marks are sent, the last ones', () => {
@@ -255,6 +263,7 @@ describe('depth', () => {
     ['a limit over that of the model', { maxOutputTokens: 99999 }, { maxOutputTokens: 8192 }, { max_tokens: 8192 }, ['maxOutputTokens approximated']],
     ['an effort where the model takes one', { reasoning: { effort: 'xhigh', visible: false } }, { reasoning: 'adaptive' }, { thinking: { type: 'adaptive', display: 'omitted' }, output_config: { effort: 'xhigh' } }, []],
     ['a budget where the model takes an effort', { reasoning: { budgetTokens: 8000 } }, { reasoning: 'adaptive' }, { thinking: { type: 'adaptive' }, output_config: { effort: 'medium' } }, ['reasoning.budgetTokens approximated']],
+    ['a wish for summaries alone', { reasoning: { summary: 'auto', visible: true } }, {}, { thinking: undefined }, []],
     ['no reasoning', { reasoning: { effort: 'none' } }, {}, { thinking: { type: 'disabled' } }, []],
     ['a model without reasoning', { reasoning: { effort: 'high' } }, { reasoning: 'none' }, { thinking: undefined }, ['reasoning left out']],
   ] as [string, Any, Any, Any, string[]][])('%s', (_name, parts, abilities, body, lost) => {
