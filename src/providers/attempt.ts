@@ -88,10 +88,8 @@ async function refusalOf(incoming: Incoming, endpoint: Endpoint, protocol: Proto
   const read = protocol.call.readError(incoming.status, body)
   const retryAfterSeconds = read.retryAfterSeconds ?? secondsOf(incoming.headers.get('retry-after'))
   const error = retryAfterSeconds === undefined ? read : new GatewayError(read.code, read.message, { ...read, retryAfterSeconds })
-  // A provider that refuses our credentials must not look to clients as if it refused theirs.
-  const ours = error.code === 'upstream_error' && incoming.status < 500
   // Only a per-minute limit of ours is a 422: clients retry on it.
-  const native = sameProtocol && !ours && isObject(body) ? { status: incoming.status === 422 ? 400 : incoming.status, body: scrub(body) } : undefined
+  const native = sameProtocol && isObject(body) ? { status: incoming.status === 422 ? 400 : incoming.status, body: scrub(body) } : undefined
   return new Refusal(error, native, endpoint.provider.id, number)
 }
 
