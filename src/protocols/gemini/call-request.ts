@@ -37,6 +37,9 @@ function writeTools(request: GenerationRequest, losses: Loss[]): Record<string, 
     if (tool.type === 'foreign') others.push(...writeForeign(tool, losses))
     else declarations.push(writeDeclaration(tool, losses))
   }
+  const functions = request.tools.filter((tool) => tool.type === 'function')
+  if (functions.some((tool) => tool.strict === true)) losses.push({ field: 'tools.strict', what: 'left out', why: 'the provider has no strict tools' })
+  if (functions.some((tool) => tool.cache !== undefined)) losses.push({ field: 'tools.cache', what: 'left out', why: 'the provider caches by itself' })
   if (request.webSearch !== undefined) others.push(...writeSearch(request.webSearch, hasFunctions, losses))
   return [...(declarations.length === 0 ? [] : [{ functionDeclarations: declarations }]), ...others]
 }
@@ -67,8 +70,6 @@ function writeDeclaration(tool: Exclude<Tool, { type: 'foreign' }>, losses: Loss
     if (tool.format !== undefined) losses.push({ field: `tools.${tool.name}.format`, what: 'left out', why: 'the provider takes no grammars' })
     return { ...head, parametersJsonSchema: { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] } }
   }
-  if (tool.strict === true) losses.push({ field: `tools.${tool.name}.strict`, what: 'left out', why: 'the provider has no strict tools' })
-  if (tool.cache !== undefined) losses.push({ field: `tools.${tool.name}.cache`, what: 'left out', why: 'the provider caches by itself' })
   return { ...head, ...(tool.parameters === undefined ? {} : { parametersJsonSchema: tool.parameters }) }
 }
 
@@ -91,7 +92,7 @@ function writeConfig(request: GenerationRequest, target: Target, losses: Loss[])
     temperature: sampling.temperature,
     topP: sampling.topP,
     topK: sampling.topK,
-    maxOutputTokens: request.maxOutputTokens,
+    maxOutputTokens: writeLimit(request.maxOutputTokens, target, losses),
     stopSequences: writeStop(sampling.stop, losses),
     frequencyPenalty: writePenalty('frequencyPenalty', sampling.frequencyPenalty, losses),
     presencePenalty: writePenalty('presencePenalty', sampling.presencePenalty, losses),
@@ -103,6 +104,13 @@ function writeConfig(request: GenerationRequest, target: Target, losses: Loss[])
     thinkingConfig: thinking,
   }
   return Object.fromEntries(Object.entries(written).filter(([, value]) => value !== undefined))
+}
+
+/** Google refuses a limit above the model's own; asking for more than there is means all of it. */
+function writeLimit(limit: number | undefined, { abilities }: Target, losses: Loss[]): number | undefined {
+  if (limit === undefined || abilities.maxOutputTokens === undefined || limit <= abilities.maxOutputTokens) return limit
+  losses.push({ field: 'maxOutputTokens', what: 'approximated', why: `the model gives at most ${abilities.maxOutputTokens} tokens` })
+  return abilities.maxOutputTokens
 }
 
 function writeStop(stop: string[] | undefined, losses: Loss[]): string[] | undefined {

@@ -13,7 +13,6 @@ export function writeThinking(reasoning: Reasoning | undefined, abilities: Abili
     if (reasoning.effort !== 'none') losses.push({ field: 'reasoning', what: 'left out', why: 'the model does not reason' })
     return undefined
   }
-  if (reasoning.summary !== undefined && reasoning.visible === undefined && reasoning.effort === undefined && reasoning.budgetTokens === undefined) return { includeThoughts: true }
   const depth = abilities.reasoning === 'level' ? writeLevel(reasoning, losses) : writeBudget(reasoning, abilities.budget, losses)
   const visible = reasoning.visible !== false && reasoning.effort !== 'none'
   return visible || depth !== undefined ? { ...depth, ...(visible ? { includeThoughts: true } : {}) } : undefined

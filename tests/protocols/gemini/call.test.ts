@@ -123,6 +123,12 @@ describe('tools and settings', () => {
     expect(body.contents[0].parts[0].functionCall.name).toBe(functionDeclarations[1].name)
   })
 
+  test('strictness and cache marks are said once', () => {
+    const tool = { type: 'function', strict: true, cache: {} } as const
+    expect(write({ tools: [{ ...tool, name: 'a' }, { ...tool, name: 'b' }] }).losses).toEqual(['tools.strict left out', 'tools.cache left out'])
+    expect(write({ tools: [{ type: 'function', name: 'a', strict: false }] }).losses).toEqual([])
+  })
+
   test('choices', () => {
     const mode = (toolChoice: GenerationRequest['toolChoice']) => write({ tools: [{ type: 'function', name: 'a' }], toolChoice }).body.toolConfig?.functionCallingConfig
     expect(mode({ type: 'auto' })).toEqual({ mode: 'AUTO' })
@@ -146,6 +152,11 @@ describe('tools and settings', () => {
 
   test('settings are carried', () => {
     expect(write({ sampling: { temperature: 0, topP: 0.5, topK: 3, seed: 0, presencePenalty: -2, frequencyPenalty: 0, stop: ['x'], logprobs: true, topLogprobs: 2 }, maxOutputTokens: 9, outputModalities: ['text', 'image'] }).body.generationConfig).toEqual({ temperature: 0, topP: 0.5, topK: 3, seed: 0, presencePenalty: -2, frequencyPenalty: 0, stopSequences: ['x'], responseLogprobs: true, logprobs: 2, maxOutputTokens: 9, responseModalities: ['TEXT', 'IMAGE'] })
+  })
+
+  test("a limit above the model's own is the model's own", () => {
+    expect(write({ maxOutputTokens: 100 }, { maxOutputTokens: 64 })).toMatchObject({ body: { generationConfig: { maxOutputTokens: 64 } }, losses: ['maxOutputTokens approximated'] })
+    expect(write({ maxOutputTokens: 64 }, { maxOutputTokens: 64 }).losses).toEqual([])
   })
 
   test('what cannot be carried is said', () => {
