@@ -88,7 +88,7 @@ async function refusalOf(incoming: Incoming, endpoint: Endpoint, protocol: Proto
   const read = protocol.call.readError(incoming.status, body)
   const retryAfterSeconds = read.retryAfterSeconds ?? secondsOf(incoming.headers.get('retry-after'))
   const error = retryAfterSeconds === undefined ? read : new GatewayError(read.code, read.message, { ...read, retryAfterSeconds })
-  // Only a per-minute limit of ours is a 422: clients retry on it.
+  // Quoted whole to a client of its protocol, a refusal of our key included (docs/decisions/0002); but only a limit of ours is a 422.
   const native = sameProtocol && isObject(body) ? { status: incoming.status === 422 ? 400 : incoming.status, body: scrub(body) } : undefined
   return new Refusal(error, native, endpoint.provider.id, number)
 }
