@@ -1,11 +1,12 @@
 #!/usr/bin/env node
 // Starts Sluice under its own Bun, after installing what is missing. `run FILE` runs another script of the project the same way.
 import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { findBun, installMissing, root } from './install.mjs'
 
 /** How often the launcher looks whether npm is still there. */
-const PARENT_EVERY_MS = 500
+const PARENT_EVERY_MS = 250
 
 const args = process.argv.slice(2)
 const script = args[0] === 'run' && args.length > 1 ? args.slice(1) : [join(root, 'src', 'main.ts'), ...args]
@@ -28,10 +29,27 @@ child.on('exit', (code, signal) => {
   process.kill(process.pid, signal)
 })
 
-for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal))
+let told = false
+const tell = (signal) => {
+  told = true
+  child.kill(signal)
+}
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => tell(signal))
 
-// npm hands SIGTERM to the shell between us, and some shells die of it without a word to us.
+// npm hands SIGTERM to a shell between us that dies of it without a word to us, and npm itself may be killed: then the server has
+// lost whoever could stop it. Told once: a second signal means "at once".
 if (process.env.npm_lifecycle_event !== undefined) {
-  const parent = process.ppid
-  setInterval(() => process.ppid !== parent && child.kill('SIGTERM'), PARENT_EVERY_MS).unref()
+  const parents = parentsNow()
+  setInterval(() => !told && parentsNow() !== parents && tell('SIGTERM'), PARENT_EVERY_MS).unref()
+}
+
+/** The shell that npm put between us, and npm where the system shows it. */
+function parentsNow() {
+  try {
+    const stat = readFileSync(`/proc/${process.ppid}/stat`, 'utf8')
+    // The program's name stands in parentheses and may hold anything; state and parent follow it.
+    return `${process.ppid} ${stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]}`
+  } catch {
+    return String(process.ppid)
+  }
 }

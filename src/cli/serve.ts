@@ -3,7 +3,7 @@ import { UsageError, type Given } from './command.ts'
 
 const SANDBOX = { host: '127.0.0.1', port: 4311 }
 /** One Ctrl-C arrives up to three times: from the terminal, from npm and from the launcher. */
-const SAME_SIGNAL_MS = 500
+const SAME_SIGNAL_MS = 1000
 
 export async function serve(given: Given): Promise<void> {
   const config = configOf(given)

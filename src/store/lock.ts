@@ -2,6 +2,9 @@ import { Database } from 'bun:sqlite'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
+/** A server that was just told to stop is waited for, so that a restart need not be timed. */
+const WAIT_MS = 3000
+
 /**
  * One server per data folder. The lock is an open exclusive transaction on a file of its own: the operating system lets go of it
  * when the process ends, however it ends, so that a `kill -9` leaves nothing to clean up.
@@ -12,6 +15,7 @@ export function lockFolder(folder: string): { release(): void } {
   // The pid stands in another file: opening and closing the locked file anywhere in this process would drop a POSIX lock.
   const pidFile = join(folder, 'server.pid')
   try {
+    lock.run(`PRAGMA busy_timeout = ${WAIT_MS}`)
     // Not WAL: only a rollback journal makes an exclusive transaction exclude others before anything is written.
     lock.run('PRAGMA journal_mode = DELETE')
     lock.run('BEGIN EXCLUSIVE')
