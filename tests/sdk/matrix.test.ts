@@ -82,6 +82,9 @@ for (const client of CLIENTS) for (const model of MODELS) for (const stream of [
   test('an error keeps its meaning', async () => {
     expect(await fails('[[error: 400 the prompt is odd]]')).toMatchObject({ status: 400, message: expect.stringContaining('the prompt is odd') })
     expect(await fails('[[error: 429 retry-after=1 slow down]]')).toMatchObject({ status: 429, message: expect.stringContaining('slow down') })
+  })
+
+  test('a provider that refuses our key does not look as if it refused the client\'s', async () => {
     expect(await fails('[[error: 401 who are you]]')).toMatchObject({ status: 502 })
   })
 
