@@ -158,7 +158,7 @@ test('what is written is read again', () => {
     expect(losses).toEqual([])
     expect(JSON.parse(JSON.stringify(responses.serve.readRequest(wireOf(body))))).toEqual(JSON.parse(JSON.stringify(before)))
   }), { numRuns: 300 })
-})
+}, 60_000)
 
 describe('forwarding', () => {
   const forward = (body: object, abilities: Abilities = {}) => JSON.parse(responses.call.forward(exchangeOf(body), { ...target, abilities }))
@@ -196,7 +196,7 @@ describe('forwarding', () => {
       expect(store).toBe(false)
       if (!('reasoning' in body)) expect(sent).toEqual({ ...rest, model: 'upstream' })
     }), { numRuns: 300 })
-  })
+  }, 60_000)
 })
 
 test.each([

@@ -125,7 +125,7 @@ test('any events in any order make a sentence', () => {
   const type = fc.constantFrom('response.created', 'response.completed', 'response.failed', 'response.incomplete', 'error', 'ping', 'response.output_item.added', 'response.output_item.done', 'response.output_text.delta', 'response.output_text.done', 'response.refusal.delta', 'response.content_part.done', 'response.reasoning_summary_text.delta', 'response.reasoning_summary_text.done', 'response.reasoning_text.delta', 'response.function_call_arguments.delta', 'response.function_call_arguments.done', 'response.custom_tool_call_input.delta', 'response.output_text.annotation.added')
   const event = fc.record({ type, output_index: fc.oneof(fc.nat(2), fc.constant(null)), content_index: fc.oneof(fc.nat(1), fc.constant(undefined)), summary_index: fc.nat(1), delta: fc.oneof(fc.string(), fc.constant(null)), text: fc.string(), item, part: item, annotation: item, arguments: fc.string(), logprobs: fc.constantFrom(null, [], [{}]), response: fc.oneof(fc.constant(null), fc.record({ output: fc.oneof(fc.array(item, { maxLength: 3 }), fc.constant(null)), usage: fc.constantFrom(null, {}, { input_tokens: -1, output_tokens: 'x' }) })) }, { requiredKeys: ['type'] })
   fc.assert(fc.property(fc.array(event, { maxLength: 12 }), (events) => void hear(...events)), { numRuns: 1000 })
-})
+}, 60_000)
 
 test('what is no event is passed over', () => {
   const reader = responses.call.reader({})

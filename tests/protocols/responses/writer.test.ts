@@ -182,7 +182,7 @@ test('a whole answer is what its stream ends with', () => {
     const plain = (response: Any) => JSON.parse(JSON.stringify(response, (key, value) => key === 'completed_at' || (key === 'id' && /_[0-9a-f]{32}$/.test(value)) ? undefined : value))
     expect(plain(answer)).toEqual(plain(streamed))
   }), { numRuns: 200 })
-})
+}, 60_000)
 
 test('what is written is read again', () => {
   const exchange = exchangeOf({}, { label: { id: 'resp_1', model: 'a/b', createdAt: 1 } })
@@ -195,4 +195,4 @@ test('what is written is read again', () => {
     expect(plain(after.parts)).toEqual(plain(before.parts))
     if (before.metered) expect(after.usage.inputTokens + after.usage.cacheReadTokens).toBe(before.usage.inputTokens + before.usage.cacheReadTokens)
   }), { numRuns: 300 })
-})
+}, 60_000)
