@@ -26,6 +26,10 @@ describe('tool calls', () => {
     expect(callsOf(begin(0, 'a', 'f'), begin(1, 'b', 'g'), more(1, '{"y":'), more(0, '{"x":"}{'), more(1, '2}'), more(0, '\\""}'))).toEqual([['a', 'f', '{"x":"}{\\""}'], ['b', 'g', '{"y":2}']])
   })
 
+  test('a brace after an escaped quote does not end the arguments', () => {
+    expect(callsOf(begin(0, 'a', 'f', '{"x":"\\"}'), begin(1, 'b', 'g', '{}'), more(0, '"}'))).toEqual([['a', 'f', '{"x":"\\"}"}'], ['b', 'g', '{}']])
+  })
+
   test('a call whose JSON is complete is closed as soon as another thing comes', () => {
     const reader = chat.call.reader({})
     const types = (chunk: Json) => reader.read({ data: JSON.stringify(chunk) }).map((event) => event.type)
@@ -117,6 +121,7 @@ describe('usage', () => {
   })
   test('on any chunk, also in x_groq; the finish waits for the chunk after it', () => {
     expect(fold(read([{ ...chunkOf({ content: 'x' }), usage: { prompt_tokens: 3, completion_tokens: 1 } }, { ...stop(), x_groq: { usage: { prompt_tokens: 3, completion_tokens: 2 } } }])).usage).toMatchObject({ inputTokens: 3, outputTokens: 2 })
+    expect(fold(read([{ ...stop(), usage: { prompt_tokens: 3, completion_tokens: 1 } }, { choices: [], usage: { prompt_tokens: 3, completion_tokens: 2 } }, '[DONE]'])).usage).toMatchObject({ outputTokens: 2 })
     expect(read([stop(), { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } }, '[DONE]']).map((event) => event.type)).toEqual(['start', 'usage', 'finish'])
   })
 })

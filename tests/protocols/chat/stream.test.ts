@@ -139,6 +139,47 @@ describe('round trips', () => {
   })
 })
 
+const maker = { provider: 'p', model: 'm' }
+/** The answer's message as a client sends it back. */
+const replayed = (answer: Answer) => {
+  const { choices } = JSON.parse(JSON.stringify(chat.serve.writeAnswer(answer, exchangeOf({}, maker)))) as Json
+  const message = choices[0].message as Json
+  if (message.content === null && message.tool_calls === undefined) message.content = ''
+  return exchangeOf({ messages: [{ role: 'user', content: 'hi' }, message] }).request.turns[1]!.parts
+}
+
+describe('an answer that the client sends back', () => {
+  test('keeps its reasoning, its signatures with their maker, and its calls', () => {
+    fc.assert(fc.property(sentences({ errors: false, kinds: ['text', 'reasoning', 'refusal', 'tool-call', 'image'] }), (made) => {
+      const answer = fold(distinct(made))
+      const parts = replayed(answer)
+      expect(essence({ ...answer, parts, metered: false })).toEqual(essence({ ...answer, metered: false }))
+      const signatures = parts.flatMap((part) => ('signature' in part && part.signature !== undefined ? [part.signature] : []))
+      expect(signatures.length).toBe(answer.parts.filter((part) => (part.type === 'reasoning' || part.type === 'tool-call') && part.signature !== undefined).length)
+      for (const signature of signatures) expect(signature.maker).toEqual(maker)
+    }), { numRuns: 200 })
+  })
+
+  test('a summary stays one part with its encrypted item', () => {
+    const parts: Answer['parts'] = [{ type: 'reasoning', form: 'summary', id: 'rs_1', text: 'S', signature: { data: 'D' } }, { type: 'reasoning', redacted: true, text: '', signature: { data: 'R' } }, { type: 'text', text: 'x' }]
+    const answer: Answer = { ...fold([{ type: 'start', id: 'up', model: 'm' }, { type: 'finish', reason: 'stop', raw: 'stop' }]), parts }
+    expect(replayed(answer)).toEqual([{ type: 'reasoning', form: 'summary', id: 'rs_1', text: 'S', signature: { data: 'D', maker } }, { type: 'reasoning', redacted: true, text: '', signature: { data: 'R', maker } }, { type: 'text', text: 'x' }])
+  })
+})
+
+test('an answer in one piece, member by member', () => {
+  const answer: Answer = { ...fold([start, { type: 'usage', usage: { inputTokens: 2, outputTokens: 1 } }, { type: 'finish', reason: 'tool-calls', raw: 'tool_use' }]), parts: [{ type: 'reasoning', text: 'Hm' }, { type: 'tool-call', id: 'c', name: 'f', form: 'function', arguments: '' }, { type: 'tool-call', id: 'd', name: 'g', form: 'custom', arguments: '' }] }
+  expect(chat.serve.writeAnswer(answer, exchangeOf())).toEqual({
+    id: 'chatcmpl-ours', object: 'chat.completion', created: 1_700_000_000, model: 'maker/model',
+    choices: [{ index: 0, logprobs: null, finish_reason: 'tool_calls', native_finish_reason: 'tool_use', message: {
+      role: 'assistant', content: null, refusal: null, reasoning: 'Hm', reasoning_details: [{ type: 'reasoning.text', text: 'Hm', format: 'unknown', index: 0 }],
+      tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }, { id: 'd', type: 'custom', custom: { name: 'g', input: '' } }],
+    } }],
+    usage: { prompt_tokens: 2, completion_tokens: 1, total_tokens: 3, prompt_tokens_details: { cached_tokens: 0 }, completion_tokens_details: { reasoning_tokens: 0 } },
+  })
+  expect('usage' in chat.serve.writeAnswer({ ...answer, metered: false }, exchangeOf())).toBe(false)
+})
+
 describe('the official SDK takes it', () => {
   let serve: (request: { stream?: boolean }) => Response = () => new Response()
   const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: async (request) => serve(await request.json() as { stream?: boolean }) })
