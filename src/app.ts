@@ -113,10 +113,12 @@ const PURGE_EVERY_MS = 3_600_000
 
 /** Builds every room and joins them, listens, and prints what scripts and people wait for. */
 export async function start(config: Config): Promise<Running> {
+  // First, because a mistake in the configuration must not cost the keys that are shown only once.
+  const catalogue = new Catalogue(config)
   const store = new SqliteStore({ folder: config.data, exclusive: true })
   const keys = await Keys.open({ store, folder: config.data, configured: config.keys })
   const first = await keys.start(config.env.SLUICE_KEY)
-  const spine: Spine = { config, store, keys, limits: new Limits(), catalogue: new Catalogue(config), open: new Open(), draining: false }
+  const spine: Spine = { config, store, keys, limits: new Limits(), catalogue, open: new Open(), draining: false }
   const server = listen({ ...config.listen, maxBodyBytes: config.limits.bodyBytes, fetch: (request) => answer(spine, request) })
   announce(spine, server.url, first)
   const stopping = new AbortController()

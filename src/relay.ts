@@ -75,6 +75,16 @@ export interface Framing {
   end(): string
 }
 
+/** A last frame without its blank line counts, unless the connection broke in the middle of it. */
+const isWhole = ({ data }: Frame): boolean => {
+  try {
+    JSON.parse(data)
+    return true
+  } catch {
+    return data === '[DONE]'
+  }
+}
+
 /** How long the bytes after a terminal event are waited for, so that the connection to the provider can be used again. */
 const TAIL_MS = 1_000
 
@@ -128,7 +138,7 @@ export class Relay {
       const bytes = await this.#source.read()
       if (this.#cut !== undefined) return this.#lane.fail(this.#cut)
       if (bytes !== undefined) return this.#lane.take(this.#splitter.push(bytes))
-      return [...this.#lane.take(this.#splitter.end()), ...this.#lane.end()]
+      return [...this.#lane.take(this.#splitter.end().filter(isWhole)), ...this.#lane.end()]
     } catch (error) {
       return this.#lane.fail(this.#cut ?? asGatewayError(error))
     }

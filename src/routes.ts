@@ -1,4 +1,3 @@
-import type { KeyKind } from './accounts/keys.ts'
 import type { Call, Spine } from './app.ts'
 import { countGeminiTokens, countMessagesTokens } from './endpoints/count-tokens.ts'
 import { getGoogleModel, getModel, listGoogleModels, listModels } from './endpoints/models.ts'
@@ -6,6 +5,7 @@ import { deleteResponse, getResponse, listInputItems, refuseUpgrade } from './en
 import { GatewayError } from './error.ts'
 import { generate } from './generate.ts'
 import type { ProtocolName } from './generation/request.ts'
+import type { KeyKind } from './store/store.ts'
 
 /** One row of the table: who may ask for what, who answers, and in whose words a failure is told. */
 export type Route = {

@@ -1,7 +1,7 @@
 import type { Call, Spine } from '../app.ts'
 import { GatewayError, invalid } from '../error.ts'
 import type { Wire } from '../protocols/protocol.ts'
-import type { Store } from '../store/store.ts'
+import type { Store, StoredResponse } from '../store/store.ts'
 
 /** Stored responses (OpenAI's Responses API: `store`, `previous_response_id`, `item_reference`), kept by Sluice for every provider. */
 
@@ -59,7 +59,7 @@ async function history(id: string, store: Store, accountId: string): Promise<Ite
   for (let next: string | undefined = id; next !== undefined; ) {
     const found = chain.length < CHAIN_MAX ? await store.findResponse(accountId, next) : undefined
     if (found === undefined) throw new GatewayError('not_found', `previous_response_id: no response '${next}' is stored; it may have expired or been made with store: false`, { param: 'previous_response_id' })
-    chain.push([...found.inputItems, ...outputOf(found.response)])
+    chain.push([...(found.inputItems as Item[]), ...outputOf(found.response)])
     const before: unknown = found.response.previous_response_id
     next = typeof before === 'string' ? before : undefined
   }
@@ -94,7 +94,7 @@ export class Keeper {
   }
 }
 
-const found = async (spine: Spine, call: Call): Promise<{ response: Item; inputItems: Item[] }> => {
+const found = async (spine: Spine, call: Call): Promise<StoredResponse> => {
   const id = call.params[0]!
   const kept = await spine.store.findResponse(call.identity.accountId, id)
   if (kept === undefined) throw new GatewayError('not_found', `No response '${id}' is stored.`, { param: 'response_id' })
@@ -113,7 +113,7 @@ export async function deleteResponse(spine: Spine, call: Call): Promise<Response
 
 /** `GET /v1/responses/{id}/input_items`, newest first unless `order=asc`; `limit` 1 to 100, `after` an item id. */
 export async function listInputItems(spine: Spine, call: Call): Promise<Response> {
-  const { inputItems } = await found(spine, call)
+  const inputItems = (await found(spine, call)).inputItems as Item[]
   const limit = Number(call.query.get('limit') ?? PAGE_DEFAULT)
   if (!Number.isInteger(limit) || limit < 1 || limit > PAGE_MAX) throw invalid('limit', `must be a whole number from 1 to ${PAGE_MAX}`)
   const ordered = call.query.get('order') === 'asc' ? inputItems : inputItems.toReversed()

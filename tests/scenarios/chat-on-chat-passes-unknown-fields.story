@@ -4,6 +4,27 @@ Same protocol on both sides: fields that Sluice does not know travel both ways, 
 {"model":"acme-chat/chat-on-chat-passes-unknown-fields","stream":true,"messages":[{"role":"user","content":"Hi"}],"seed":9007199254740993,"x_vendor":{"deep":[1.0,2]}}
 
 -- provider chat.completions is asked: /chat/completions
+{
+ "stream_options": {
+  "include_usage": true
+ },
+ "model": "chat-on-chat-passes-unknown-fields",
+ "stream": true,
+ "messages": [
+  {
+   "role": "user",
+   "content": "Hi"
+  }
+ ],
+ "seed": 9007199254740992,
+ "x_vendor": {
+  "deep": [
+   1,
+   2
+  ]
+ }
+}
+
 -- provider answers: 200 text/event-stream
 : PROCESSING
 
@@ -16,3 +37,8 @@ data: {"id":"up-9","object":"chat.completion.chunk","created":5,"model":"big","c
 data: [DONE]
 
 -- client hears: 200
+data: {"id":"<id1>","object":"chat.completion.chunk","created":5,"model":"acme-chat/chat-on-chat-passes-unknown-fields","vendor":{"n":1.50},"choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"},"finish_reason":null}]}
+
+data: {"id":"<id1>","object":"chat.completion.chunk","created":5,"model":"acme-chat/chat-on-chat-passes-unknown-fields","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}
+
+data: [DONE]

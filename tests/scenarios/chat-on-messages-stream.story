@@ -4,6 +4,29 @@ An OpenAI client streams from an Anthropic provider: thinking with a signature b
 {"model":"acme-messages/chat-on-messages-stream","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hello"}]}
 
 -- provider messages is asked: /messages
+{
+ "model": "chat-on-messages-stream",
+ "max_tokens": 4096,
+ "system": [
+  {
+   "type": "text",
+   "text": "Be brief."
+  }
+ ],
+ "messages": [
+  {
+   "role": "user",
+   "content": [
+    {
+     "type": "text",
+     "text": "Hello"
+    }
+   ]
+  }
+ ],
+ "stream": true
+}
+
 -- provider answers: 200 text/event-stream
 event: message_start
 data: {"type":"message_start","message":{"id":"msg_up","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,"cache_read_input_tokens":5,"cache_creation_input_tokens":0,"output_tokens":1}}}
@@ -39,3 +62,16 @@ event: message_stop
 data: {"type":"message_stop"}
 
 -- client hears: 200
+data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/chat-on-messages-stream","usage":null,"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
+
+data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/chat-on-messages-stream","usage":null,"choices":[{"index":0,"delta":{"reasoning":"A greeting.","reasoning_details":[{"type":"reasoning.text","text":"A greeting.","format":"unknown","index":0}]},"finish_reason":null}]}
+
+data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/chat-on-messages-stream","usage":null,"choices":[{"index":0,"delta":{"reasoning_details":[{"type":"reasoning.text","text":"","signature":"c2xjMQBhY21lLW1lc3NhZ2VzAGNoYXQtb24tbWVzc2FnZXMtc3RyZWFtAGMybG5ibVZr","format":"unknown","index":0}]},"finish_reason":null}]}
+
+data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/chat-on-messages-stream","usage":null,"choices":[{"index":0,"delta":{"content":"Hello!"},"finish_reason":null}]}
+
+data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/chat-on-messages-stream","usage":null,"choices":[{"index":0,"delta":{},"finish_reason":"stop","native_finish_reason":"end_turn"}]}
+
+data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/chat-on-messages-stream","usage":{"prompt_tokens":15,"completion_tokens":12,"total_tokens":27,"prompt_tokens_details":{"cached_tokens":5},"completion_tokens_details":{"reasoning_tokens":0}},"choices":[]}
+
+data: [DONE]

@@ -36,7 +36,7 @@ async function play(request: Request): Promise<Response> {
 beforeAll(async () => {
   upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: play })
   const providers = ['chat.completions', 'responses', 'messages', 'generateContent'].map((protocol) =>
-    `  acme-${protocol.split('.')[0]}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: secret, unlisted: true }\n`)
+    `  acme-${protocol.split('.')[0]!.toLowerCase()}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: secret, unlisted: true }\n`)
   gateway = await startGateway({ config: `providers:\n${providers.join('')}` })
 })
 

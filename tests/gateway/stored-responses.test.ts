@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { startGateway, type Gateway } from '../server.ts'
+
+/** Responses are kept by Sluice: conversations go on by id on every provider, for their own account only. */
+
+let gateway: Gateway
+/** A key of another account. */
+let OTHER: string
+beforeAll(async () => {
+  gateway = await startGateway()
+  const made = Bun.spawnSync([process.execPath, join(import.meta.dir, '../../src/main.ts'), 'keys', 'create', '--data', gateway.data, '--account', 'other', '--json'])
+  OTHER = (JSON.parse(made.stdout.toString()) as { text: string }).text
+  // The server sees what another process wrote within two seconds.
+  for (let tries = 0; tries < 40 && (await call('GET', '/v1/models', undefined, OTHER)).status !== 200; tries++) await Bun.sleep(50)
+})
+afterAll(() => gateway?.stop())
+
+type Answer = { id: string; status: string; store: boolean; previous_response_id: string | null; output: { id: string; type: string; content?: { text: string }[] }[]; error?: { message: string; code: string; param: string } }
+
+/** What the sandbox says it received. */
+type Echo = { turns: { role: string }[] }
+
+const call = async (method: string, path: string, body?: object, key = gateway.key): Promise<{ status: number; body: Answer & Record<string, unknown> }> => {
+  const response = await fetch(gateway.url + path, { method, headers: { authorization: `Bearer ${key}` }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+  return { status: response.status, body: (await response.json()) as Answer & Record<string, unknown> }
+}
+
+const create = (body: object, key?: string) => call('POST', '/v1/responses', body, key)
+const textOf = (answer: Answer): string => answer.output.flatMap((item) => item.content ?? []).map((part) => part.text).join('')
+
+/** The terminal event of a stream. */
+async function streamed(body: object): Promise<Answer> {
+  const response = await fetch(`${gateway.url}/v1/responses`, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ ...body, stream: true }) })
+  const last = (await response.text()).trim().split('\n').at(-1)!
+  return (JSON.parse(last.replace('data: ', '')) as { response: Answer }).response
+}
+
+for (const model of ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini']) {
+  describe(model, () => {
+    test('a conversation goes on by previous_response_id, streamed and not', async () => {
+      const first = (await create({ model, input: 'My word is heron. [[reply: noted]]' })).body
+      expect(first.store).toBe(true)
+      const second = await streamed({ model, previous_response_id: first.id, input: '[[reply: again]]' })
+      expect(second.previous_response_id).toBe(first.id)
+      const third = (await create({ model, previous_response_id: second.id, input: '[[echo]]' })).body
+      const seen = textOf(third)
+      expect(third.previous_response_id).toBe(second.id)
+      expect((JSON.parse(seen) as Echo).turns.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant', 'user'])
+    })
+
+    test('an item is replayed by reference, also a streamed one', async () => {
+      const first = await streamed({ model, input: 'Hello [[reply: noted]]' })
+      const item = first.output.find(({ type }) => type === 'message')!
+      const second = (await create({ model, input: [{ role: 'user', content: 'Hello' }, { type: 'item_reference', id: item.id }, { role: 'user', content: '[[echo]]' }] })).body
+      expect((JSON.parse(textOf(second)) as Echo).turns.map(({ role }) => role)).toEqual(['user', 'assistant', 'user'])
+    })
+
+    test('reasoning and a tool loop survive by id alone', async () => {
+      const tools = [{ type: 'function', name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } }]
+      const first = (await create({ model, tools, reasoning: { effort: 'low' }, input: '[[strict-signatures]] [[think: hmm]] [[call: get_weather {"city":"Paris"}]]' })).body
+      const call = first.output.find(({ type }) => type === 'function_call') as unknown as { call_id: string }
+      const second = await create({ model, tools, previous_response_id: first.id, input: [{ type: 'function_call_output', call_id: call.call_id, output: 'sunny' }] })
+      expect([second.status, second.body.error?.message]).toEqual([200, undefined])
+      expect(textOf(second.body)).toContain('sunny')
+    })
+  })
+}
+
+describe('what is stored', () => {
+  test('is read, listed and deleted by its account, and is unknown to any other', async () => {
+    const { id } = (await create({ model: 'sandbox/chat', input: 'Hello' })).body
+    expect((await call('GET', `/v1/responses/${id}`)).body.id).toBe(id)
+    expect((await call('GET', `/v1/responses/${id}/input_items`)).body).toMatchObject({ object: 'list', has_more: false })
+    const unknown = await call('GET', '/v1/responses/resp_00000000000000000000000000000000', undefined, OTHER)
+    const foreign = await call('GET', `/v1/responses/${id}`, undefined, OTHER)
+    expect([foreign.status, JSON.stringify(foreign.body).replaceAll(id, 'ID')]).toEqual([404, JSON.stringify(unknown.body).replaceAll('resp_00000000000000000000000000000000', 'ID')])
+    expect((await create({ model: 'sandbox/chat', previous_response_id: id, input: 'x' }, OTHER)).status).toBe(404)
+    expect((await call('DELETE', `/v1/responses/${id}`, undefined, OTHER)).status).toBe(404)
+    expect((await call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
+    expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
+  })
+
+  test('is nothing with store: false', async () => {
+    const { body } = await create({ model: 'sandbox/chat', input: 'Hello', store: false })
+    expect(body.store).toBe(false)
+    const next = await create({ model: 'sandbox/chat', previous_response_id: body.id, input: 'x' })
+    expect([next.status, next.body.error?.param]).toEqual([404, 'previous_response_id'])
+    const reference = await create({ model: 'sandbox/chat', input: [{ type: 'item_reference', id: body.output[0]!.id }] })
+    expect([reference.status, reference.body.error?.param]).toEqual([404, 'input[0].id'])
+  })
+
+  test('is there again after a kill', async () => {
+    const data = gateway.data
+    const one = await startGateway({ data, key: gateway.key }).catch((error: Error) => error)
+    expect(String(one)).toContain('in use by another Sluice')
+    const { id } = (await create({ model: 'sandbox/chat', input: 'Hello' })).body
+    gateway.kill('SIGKILL')
+    await gateway.exited
+    gateway = await startGateway({ data, key: gateway.key })
+    expect((await call('GET', `/v1/responses/${id}`)).body.id).toBe(id)
+  })
+})
