@@ -149,9 +149,12 @@ function validator(root: 'request' | 'response'): (value: unknown) => string {
   const schema = JSON.parse(readFileSync(SCHEMA, 'utf8'))
   for (const definition of Object.values<any>(schema.$defs)) if (definition.properties !== undefined) definition.additionalProperties = false
   const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true })
-  const validate = ajv.compile({ ...schema, $id: `${root}`, ...schema.roots[root] })
+  const validate = ajv.compile({ $defs: schema.$defs, $ref: `#/$defs/${schema.roots[root]}` })
   return (value) => validate(value) ? '' : ajv.errorsText(validate.errors)
 }
+
+/** These use what only the other of Google's two APIs names: time ranges of searches, and its own tools' calls in history. They travel as they are. */
+const OTHER_API = /^lingua__webSearchToolAdvancedParam-|^pydantic-ai__structured-output-function-tools-with-builtin-tools.t2$/
 
 describe.skipIf(!existsSync(SCHEMA))("Google's document of generateContent", () => {
   const response = existsSync(SCHEMA) ? validator('response') : () => ''
@@ -167,7 +170,7 @@ describe.skipIf(!existsSync(SCHEMA))("Google's document of generateContent", () 
     }), { numRuns: 100 })
   })
 
-  test.each(named(answered.filter((row) => row.files.request !== undefined)))('accepts the recorded request, read and written again: %s', (_, row) => {
+  test.each(named(answered.filter((row) => row.files.request !== undefined && !OTHER_API.test(row.id))))('accepts the recorded request, read and written again: %s', (_, row) => {
     const text = bodyOf(row)
     const read = gemini.serve.readRequest({ body: JSON.parse(text), text, model: 'm', stream: row.stream, headers: new Headers() })
     for (const reasoning of ['level', 'budget'] as const) {
