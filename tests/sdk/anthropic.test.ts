@@ -64,7 +64,7 @@ describe.each(MODELS)('%s', (model) => {
   test('adaptive thinking and effort are understood', async () => {
     const message = await client.messages.create({ model, max_tokens: 4096, thinking: { type: 'adaptive' }, output_config: { effort: 'low' }, messages: [{ role: 'user', content: '[[reply: fine]]' }] } as never) as Anthropic.Message
     expect(message.content.findLast((block) => block.type === 'text')).toMatchObject({ text: 'fine' })
-    expect(message._request_id).toBeTruthy()
+    expect((message as { _request_id?: string | null })._request_id).toBeTruthy()
   })
 })
 

@@ -1,7 +1,7 @@
 /** A `fetch` that counts: how often an SDK really asked, and where. */
 export function counting(): { fetch: typeof fetch; requests: { method: string; path: string; body: any }[] } {
   const requests: { method: string; path: string; body: any }[] = []
-  const counted = async (input: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
+  const counted = async (input: Request | URL | string, init?: RequestInit): Promise<Response> => {
     const url = new URL(input instanceof Request ? input.url : String(input))
     const body = typeof init?.body === 'string' ? JSON.parse(init.body) as unknown : undefined
     requests.push({ method: init?.method ?? 'GET', path: url.pathname + url.search, body })

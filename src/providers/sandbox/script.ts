@@ -37,6 +37,8 @@ export type Script = { acts: Act[]; paceMs?: number; chunk?: number; strictSigna
 
 type Apply = (act: Act, argument: string, script: Script) => void
 
+const FINISH_REASONS: readonly FinishReason[] = ['stop', 'stop-sequence', 'length', 'tool-calls', 'content-filter', 'refusal', 'pause', 'other']
+
 /** Every directive. docs/sandbox.md shows each with an example. */
 const DIRECTIVES: ReadonlyMap<string, Apply> = new Map<string, Apply>([
   ['reply', (act, text) => { act.steps.push({ kind: 'reply', text }) }],
@@ -50,7 +52,7 @@ const DIRECTIVES: ReadonlyMap<string, Apply> = new Map<string, Apply>([
   ['cite', (act, argument) => { act.steps.push(cite(argument)) }],
   ['echo', (act, what) => { act.steps.push({ kind: 'echo', what: oneOf('echo', what === '' ? 'summary' : what, ['summary', 'body', 'headers']) }) }],
   ['empty', (act) => { act.empty = true }],
-  ['finish', (act, reason) => { act.finish = oneOf('finish', reason, ['stop', 'stop-sequence', 'length', 'tool-calls', 'content-filter', 'refusal', 'pause', 'other']) }],
+  ['finish', (act, reason) => { act.finish = oneOf('finish', reason, FINISH_REASONS) }],
   ['stop', (act, sequence) => { act.stopSequence = sequence === '' ? true : sequence }],
   ['error', (act, argument) => { act.error = failure('error', argument) }],
   ['html', (act, argument) => { act.page = { status: argument === '' ? 200 : whole('html', argument, 599, 200), text: '<html><body><h1>Sandbox page</h1><p>This is no answer in any protocol.</p></body></html>' } }],
