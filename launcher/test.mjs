@@ -1,45 +1,44 @@
 // `npm test`: installs what is missing, checks types, runs the tests. Its last line is "N passed, N failed, N skipped".
-import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { findBun, installMissing, root } from './install.mjs'
 
+/** The summary is in the last of what Bun says. */
+const TAIL_CHARACTERS = 4000
+
 installMissing({ tests: true })
-const typesHold = run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '--noEmit', '-p', root])
-const { passed, failed, skipped } = runTests(process.argv.slice(2))
-// A type error is one failure; so are no tests at all.
-const failures = failed + (typesHold ? 0 : 1) + (passed + failed === 0 ? 1 : 0)
-if (!typesHold) console.error('the types do not hold (see above): counted as one failure')
+const args = process.argv.slice(2)
+const paths = args.some((arg) => !arg.startsWith('-')) ? args : ['./tests/', ...args]
+const types = await run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '--noEmit', '-p', root])
+const tests = await run(findBun(), ['test', '--no-install', ...paths])
+const [passed, failed, skipped] = [countOf('pass'), countOf('fail'), countOf('skip') + countOf('todo')]
+// A type error is one failure. So is a run that ends badly without a failed test, and one without any tests.
+const failures = Math.max(failed, tests.code === 0 && passed > 0 ? 0 : 1) + (types.code === 0 ? 0 : 1)
+if (types.code !== 0) console.error('the types do not hold (see above): counted as one failure')
 console.log(`${passed} passed, ${failures} failed, ${skipped} skipped`)
-process.exit(failures === 0 ? 0 : 1)
+process.exitCode = failures === 0 ? 0 : 1
 
-function runTests(args) {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-test-'))
-  const report = join(folder, 'report.xml')
-  try {
-    const paths = args.some((arg) => !arg.startsWith('-')) ? args : ['./tests/', ...args]
-    const good = run(findBun(), ['test', '--no-install', '--reporter=junit', `--reporter-outfile=${report}`, ...paths])
-    const counted = countsIn(report)
-    // A file that cannot even be loaded, or an error between two tests, fails the run without being one of the tests.
-    return { ...counted, failed: good || counted.failed > 0 ? counted.failed : 1 }
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
+/** Bun's summary has a line per outcome: ` 12 pass`. */
+function countOf(outcome) {
+  const lines = [...tests.tail.matchAll(new RegExp(`^ *(\\d+) ${outcome}$`, 'gm'))]
+  return Number(lines.at(-1)?.[1] ?? 0)
 }
 
-function countsIn(report) {
-  try {
-    const head = /<testsuites[^>]*>/.exec(readFileSync(report, 'utf8'))?.[0] ?? ''
-    const [tests, failed, skipped] = ['tests', 'failures', 'skipped'].map((name) => Number(new RegExp(` ${name}="(\\d+)"`).exec(head)?.[1] ?? 0))
-    return { passed: tests - failed - skipped, failed, skipped }
-  } catch {
-    return { passed: 0, failed: 0, skipped: 0 }
-  }
-}
-
-/** True when it ended well. Its words go through as they come. */
+/** Its words go through as they come; gives its exit code and the end of what it said on stderr. */
 function run(command, args) {
-  const { status } = spawnSync(command, args, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'], env: { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336', ...process.env } })
-  return status === 0
+  const env = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336', ...process.env }
+  const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'inherit', 'pipe'], env })
+  let tail = ''
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    process.stderr.write(text)
+    // Colours would hide the summary.
+    tail = (tail + text.replace(/\x1b\[[\d;]*m/g, '')).slice(-TAIL_CHARACTERS)
+  })
+  return new Promise((resolve) => {
+    child.on('error', (error) => {
+      console.error(`${command} could not be started: ${error.message}`)
+      resolve({ code: 1, tail })
+    })
+    child.on('close', (code) => resolve({ code: code ?? 1, tail }))
+  })
 }
