@@ -2,7 +2,7 @@ import type { Call, Spine } from './app.ts'
 import { expand, Keeper } from './endpoints/responses.ts'
 import { GatewayError } from './error.ts'
 import { eventStream, JsonArray } from './framing.ts'
-import { fold } from './generation/event.ts'
+import { fold, type GenerationEvent } from './generation/event.ts'
 import type { GenerationRequest, ProtocolName } from './generation/request.ts'
 import { readAll } from './http/call.ts'
 import { streamBody } from './http/stream.ts'
@@ -51,13 +51,23 @@ async function close({ meter, underway, keeper }: Generation, ending: Ending): P
 
 /** A whole answer: read, heard, written in the client's protocol. */
 async function whole(generation: Generation, upstream: Upstream): Promise<Response> {
-  const { protocol, exchange, endpoint, sameProtocol } = upstream
+  const { protocol, exchange, sameProtocol } = upstream
   const text = await readAll(upstream.incoming.body, ANSWER_BYTES)
-  const events = protocol.call.readAnswer(parseAnswer(text), endpoint.target.quirks, exchange.request)
+  const events = readAnswer(upstream, parseAnswer(text))
   generation.meter.hear(events)
   const body = sameProtocol ? protocol.relabeler(exchange).answer(text) : JSON.stringify(protocols[exchange.request.protocol].serve.writeAnswer(fold(events), exchange))
   await close(generation, 'completed')
   return new Response(body, { headers: headersOf(generation.call, upstream, 'application/json') })
+}
+
+/** A provider's answer as events. What we cannot read still travels to a client of the provider's own protocol, unless it says that it is an error. */
+function readAnswer({ protocol, endpoint, exchange, sameProtocol }: Upstream, body: unknown): GenerationEvent[] {
+  try {
+    return protocol.call.readAnswer(body, endpoint.target.quirks, exchange.request)
+  } catch (error) {
+    if (!sameProtocol || typeof body !== 'object' || body === null || 'error' in body) throw error
+    return []
+  }
 }
 
 function parseAnswer(text: string): unknown {
@@ -89,8 +99,8 @@ async function stream(generation: Generation, upstream: Upstream): Promise<Respo
 
 /** A provider that answers a streaming request in one piece: the client still gets its stream. */
 async function streamOfWhole(generation: Generation, upstream: Upstream): Promise<Response> {
-  const { protocol, exchange, endpoint } = upstream
-  const events = protocol.call.readAnswer(parseAnswer(await readAll(upstream.incoming.body, ANSWER_BYTES)), endpoint.target.quirks, exchange.request)
+  const { exchange } = upstream
+  const events = upstream.protocol.call.readAnswer(parseAnswer(await readAll(upstream.incoming.body, ANSWER_BYTES)), upstream.endpoint.target.quirks, exchange.request)
   generation.meter.hear(events)
   const writer = protocols[exchange.request.protocol].serve.writer(exchange)
   const frames = events.flatMap((event) => writer.write(event))

@@ -47,8 +47,8 @@ describe('keys', () => {
   })
 
   test('all three headers carry a key, the query none', async () => {
-    for (const headers of [{ 'x-api-key': PLENTY }, { 'x-goog-api-key': PLENTY }, { authorization: `bearer ${PLENTY}` }]) {
-      expect((await fetch(`${gateway.url}/v1/models`, { headers: headers as Record<string, string> })).status).toBe(200)
+    for (const [name, value] of [['x-api-key', PLENTY], ['x-goog-api-key', PLENTY], ['authorization', `bearer ${PLENTY}`]] as const) {
+      expect((await fetch(`${gateway.url}/v1/models`, { headers: { [name]: value } })).status).toBe(200)
     }
     expect((await fetch(`${gateway.url}/v1/models?key=${PLENTY}`)).status).toBe(401)
   })
