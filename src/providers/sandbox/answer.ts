@@ -1,7 +1,6 @@
 import type { GatewayError } from '../../error.ts'
 import { fold, type GenerationEvent } from '../../generation/event.ts'
 import { writeFrame, type Frame } from '../../http/frames.ts'
-import { streamBody } from '../../http/stream.ts'
 import type { Exchange, Protocol, Writer } from '../../protocols/protocol.ts'
 import type { Act, Break } from './script.ts'
 
@@ -70,16 +69,35 @@ async function* inArray(frames: AsyncIterable<Frame[]>): AsyncGenerator<string> 
   yield before === '[' ? '[]' : ']'
 }
 
-/** A body that stops its source when the client goes, and fails, as a network's does, when the request is aborted. */
-function bodyOf(texts: AsyncGenerator<string>, signal: AbortSignal): ReadableStream {
-  return streamBody({
-    async pull() {
-      signal.throwIfAborted()
-      const next = await texts.next()
-      return next.done === true ? undefined : next.value
+/**
+ * A body that is read as a network's is, in process or on a socket: it fails at once when the request is aborted, and stops its
+ * source when the reader goes.
+ */
+function bodyOf(texts: AsyncGenerator<string>, signal: AbortSignal): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder()
+  const stop = () => { void texts.return(undefined).catch(() => undefined) }
+  let fail: () => void
+  return new ReadableStream<Uint8Array>({
+    start(controller) {
+      fail = () => {
+        stop()
+        controller.error(signal.reason)
+      }
+      if (signal.aborted) return fail()
+      signal.addEventListener('abort', fail, { once: true })
     },
-    cancel: () => { void texts.return(undefined).catch(() => undefined) },
-  }, undefined, signal)
+    async pull(controller) {
+      const next = await texts.next()
+      if (signal.aborted) return
+      if (next.done !== true) return controller.enqueue(encoder.encode(next.value))
+      signal.removeEventListener('abort', fail)
+      controller.close()
+    },
+    cancel() {
+      signal.removeEventListener('abort', fail)
+      stop()
+    },
+  }, { highWaterMark: 0 })
 }
 
 /** Waits, for ever if asked; rejects with the signal's reason as soon as the client has gone. */
