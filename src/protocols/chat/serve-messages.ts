@@ -1,9 +1,9 @@
 import { invalid } from '../../error.ts'
-import type { Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
+import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { unseal } from '../../generation/signature.ts'
 import { Fields } from '../fields.ts'
 import { leaveExtras, readContent, readImage, readReasoning, type Extras } from './serve-parts.ts'
-import { readAnnotation } from './shapes.ts'
+import { imageId, readAnnotation, TEXT_ID } from './shapes.ts'
 
 /** The client's `messages` as our system and turns. Source: specification.md, "Chat-completions message shapes". */
 
@@ -42,19 +42,32 @@ function readTurn(message: Fields, role: Exclude<Turn['role'], 'tool'>, calls: M
 
 /** In the order in which it was generated: reasoning, text or refusal, media, calls. */
 function readAssistant(message: Fields, calls: Map<string, ToolCallPart>, extras: Extras): Part[] {
-  const reasoning = readReasoning(message)
   const said = readSaid(message, extras)
   const toolCalls = readToolCalls(message, extras)
-  // A reasoning entry that bears a call's id is that call's own signature.
-  for (const call of toolCalls) {
-    const data = reasoning.sealed.get(call.id)
-    if (data !== undefined) call.signature = unseal(data)
-    calls.set(call.id, call)
+  for (const call of toolCalls) calls.set(call.id, call)
+  const signable = signableParts([...(said ?? []), ...toolCalls])
+  const reasoning = readReasoning(message, new Set([TEXT_ID, ...signable.keys()]))
+  const bare: Part[] = []
+  for (const [id, data] of reasoning.sealed) {
+    const part = signable.get(id)
+    if (part !== undefined) part.signature = unseal(data)
+    // Google ends an answer with an empty text that bears nothing but a signature.
+    else bare.push({ type: 'text', text: '', signature: unseal(data) })
   }
-  const ids = new Set(toolCalls.map((call) => call.id))
-  const thoughts = reasoning.parts.filter((part) => part.type !== 'reasoning' || part.redacted !== true || part.id === undefined || !ids.has(part.id))
-  if (said === undefined && toolCalls.length === 0 && thoughts.length === 0) throw invalid(message.at('content'), 'is required where there are no tool_calls')
-  return [...thoughts, ...(said ?? []), ...toolCalls]
+  if (said === undefined && toolCalls.length === 0 && reasoning.parts.length === 0) throw invalid(message.at('content'), 'is required where there are no tool_calls')
+  return [...reasoning.parts, ...(said ?? []), ...bare, ...toolCalls]
+}
+
+/** Parts that may bear a signature of their own, by the id under which `reasoning_details` name it: calls by theirs, the text and the images by ours. */
+function signableParts(parts: Part[]): Map<string, TextPart | MediaPart | ToolCallPart> {
+  const signable = new Map<string, TextPart | MediaPart | ToolCallPart>()
+  let images = 0
+  for (const part of parts) {
+    if (part.type === 'tool-call') signable.set(part.id, part)
+    else if (part.type === 'text') signable.set(TEXT_ID, part)
+    else if (part.type === 'image') signable.set(imageId(images++), part)
+  }
+  return signable
 }
 
 /** Text, refusal, images and audio; undefined when none of them is there at all. */

@@ -116,23 +116,21 @@ function checkBase64(data: string, path: string): string {
 /**
  * Earlier reasoning of an assistant message. `reasoning_details` say the most; the same text in `reasoning` or `reasoning_content` is not read again.
  * A summary and the encrypted item that follows it are one part, and entries cut up by a stream (same index) are joined.
+ * `signed`: ids of the message's other parts; an encrypted entry with such an id is that part's own signature, given in `sealed`.
  */
-export function readReasoning(message: Fields): { parts: Part[]; sealed: Map<string, string> } {
+export function readReasoning(message: Fields, signed: ReadonlySet<string>): { parts: Part[]; sealed: Map<string, string> } {
   const plain = message.string('reasoning') ?? message.string('reasoning_content')
   message.string('reasoning_content')
   const parts: ReasoningDraft[] = []
   const sealed = new Map<string, string>()
-  const callIds = idsOf(message.value['tool_calls'])
-  for (const detail of message.objects('reasoning_details') ?? []) addDetail(detail, parts, sealed, callIds)
+  for (const detail of message.objects('reasoning_details') ?? []) addDetail(detail, parts, signed, sealed)
   if (plain !== undefined && plain !== '' && parts.every((part) => part.text === '')) parts.unshift({ type: 'reasoning', text: plain })
   return { parts: parts.map(({ index: _index, ...part }) => part), sealed }
 }
 
 type ReasoningDraft = Part & { type: 'reasoning'; index?: number }
 
-const idsOf = (calls: unknown): ReadonlySet<unknown> => new Set(Array.isArray(calls) ? calls.map((call: unknown) => (call as { id?: unknown } | null)?.id) : [])
-
-function addDetail(detail: Fields, parts: ReasoningDraft[], sealed: Map<string, string>, callIds: ReadonlySet<unknown>): void {
+function addDetail(detail: Fields, parts: ReasoningDraft[], signed: ReadonlySet<string>, sealed: Map<string, string>): void {
   const type = detail.require('type', detail.string('type'), "such as 'reasoning.text'")
   const index = detail.number('index')
   const id = detail.string('id')
@@ -140,9 +138,9 @@ function addDetail(detail: Fields, parts: ReasoningDraft[], sealed: Map<string, 
   const head = { ...(id === undefined ? {} : { id }), ...(index === undefined ? {} : { index }) }
   if (type === 'reasoning.encrypted') {
     const data = detail.require('data', detail.string('data'), 'the encrypted reasoning')
-    if (id !== undefined) sealed.set(id, data)
     // A call's own signature is no part of the summary before it.
-    if (last?.form === 'summary' && last.signature === undefined && !callIds.has(id ?? null) && (id === undefined || last.id === undefined || last.id === id)) Object.assign(last, { signature: unseal(data) }, id === undefined ? {} : { id })
+    if (id !== undefined && signed.has(id)) sealed.set(id, data)
+    else if (last?.form === 'summary' && last.signature === undefined && (id === undefined || last.id === undefined || last.id === id)) Object.assign(last, { signature: unseal(data) }, id === undefined ? {} : { id })
     else parts.push({ type: 'reasoning', text: '', redacted: true, signature: unseal(data), ...head })
     return
   }
@@ -150,8 +148,8 @@ function addDetail(detail: Fields, parts: ReasoningDraft[], sealed: Map<string, 
   const text = detail.string(summary ? 'summary' : 'text')
   const signature = detail.string('signature')
   if (text === undefined && signature === undefined) throw invalid(detail.at(summary ? 'summary' : 'text'), 'is required')
-  const signed = signature === undefined || signature === '' ? {} : { signature: unseal(signature) }
+  const proof = signature === undefined || signature === '' ? {} : { signature: unseal(signature) }
   const form = summary ? { form: 'summary' as const } : {}
-  if (last !== undefined && index !== undefined && last.index === index && last.form === form.form && last.redacted !== true) Object.assign(last, { text: last.text + (text ?? '') }, signed)
-  else parts.push({ type: 'reasoning', text: text ?? '', ...form, ...signed, ...head })
+  if (last !== undefined && index !== undefined && last.index === index && last.form === form.form && last.redacted !== true) Object.assign(last, { text: last.text + (text ?? '') }, proof)
+  else parts.push({ type: 'reasoning', text: text ?? '', ...form, ...proof, ...head })
 }

@@ -4,8 +4,8 @@ import type { TokenLogprob } from '../../generation/request.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Label, Writer } from '../protocol.ts'
-import { audioHead, detailOfCall, detailOfSignature, detailOfText, errorObject, writeCall, writeImage } from './serve.ts'
-import { writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
+import { audioHead, detailOfPart, detailOfSignature, detailOfText, errorObject, writeCall, writeImage } from './serve.ts'
+import { imageId, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
 
 /** Events -> `chat.completion.chunk` frames. Only a generated image waits for its end, because its URL stands in one piece. */
 export class ChunkWriter implements Writer {
@@ -18,6 +18,7 @@ export class ChunkWriter implements Writer {
   /** Whether the open part has grown. */
   #grown = false
   #image = ''
+  #images = 0
   #calls = 0
   #details = 0
   /** Where the content is, and where the last text part of it began: citations count from there. */
@@ -92,9 +93,10 @@ export class ChunkWriter implements Writer {
   #close(signature: string | undefined): Frame[] {
     const head = this.#open
     switch (head.type) {
+      case 'text': return this.#sign(TEXT_ID, signature)
       case 'tool-call': return this.#closeCall(head, signature)
       case 'reasoning': return this.#closeReasoning(head, signature)
-      case 'image': return [this.#delta({ images: [{ index: 0, ...writeImage(head.mediaType, this.#image) }] })]
+      case 'image': return [this.#delta({ images: [{ index: this.#images, ...writeImage(head.mediaType, this.#image) }] }), ...this.#sign(imageId(this.#images++), signature)]
       default: return []
     }
   }
@@ -102,8 +104,11 @@ export class ChunkWriter implements Writer {
   #closeCall(head: PartHead & { type: 'tool-call' }, signature: string | undefined): Frame[] {
     const frames = this.#grown || head.form === 'custom' ? [] : [this.#callDelta({ function: { arguments: '{}' } })]
     this.#calls++
-    if (signature !== undefined) frames.push(this.#delta({ reasoning_details: [detailOfCall(head.id, signature, this.#label.maker, this.#details++)] }))
-    return frames
+    return [...frames, ...this.#sign(head.id, signature)]
+  }
+
+  #sign(id: string, signature: string | undefined): Frame[] {
+    return signature === undefined ? [] : [this.#delta({ reasoning_details: [detailOfPart(id, signature, this.#label.maker, this.#details++)] })]
   }
 
   #closeReasoning(head: PartHead & { type: 'reasoning' }, signature: string | undefined): Frame[] {

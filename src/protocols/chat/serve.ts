@@ -3,7 +3,7 @@ import type { Answer } from '../../generation/event.ts'
 import type { MediaPart, Part, ReasoningPart, TextPart } from '../../generation/request.ts'
 import { seal, type Maker } from '../../generation/signature.ts'
 import type { Exchange } from '../protocol.ts'
-import { writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
+import { imageId, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
 
 /** A whole answer as a `chat.completion` object. Reasoning is shown in OpenRouter's fields, which carry signatures. */
 export function writeAnswer(answer: Answer, { label, request }: Exchange): object {
@@ -76,14 +76,16 @@ export function detailOfSignature(head: { form?: ReasoningPart['form']; redacted
   return head.redacted === true || head.form === 'summary' ? { type: 'reasoning.encrypted', data, format: FORMAT, index, ...id } : { type: 'reasoning.text', text: '', signature: data, format: FORMAT, index, ...id }
 }
 
-/** A call's own signature, named by the call's id as OpenRouter does. */
-export const detailOfCall = (callId: string, signature: string, maker: Maker | undefined, index: number): Json =>
-  ({ type: 'reasoning.encrypted', data: seal(signature, maker), format: FORMAT, index, id: callId })
+/** A signature of a part that is no reasoning: a call's under the call's id, as OpenRouter does; the text's and an image's under ids of ours. */
+export const detailOfPart = (id: string, signature: string, maker: Maker | undefined, index: number): Json =>
+  ({ type: 'reasoning.encrypted', data: seal(signature, maker), format: FORMAT, index, id })
 
 function writeDetails(parts: Part[], maker: Maker | undefined, hidden: boolean): Json[] {
   const details: Json[] = []
+  let images = 0
   for (const part of parts) {
-    if (part.type === 'tool-call' && part.signature !== undefined) details.push(detailOfCall(part.id, part.signature.data, maker, details.length))
+    const id = part.type === 'tool-call' ? part.id : part.type === 'text' ? TEXT_ID : part.type === 'image' ? imageId(images++) : undefined
+    if (id !== undefined && 'signature' in part && part.signature !== undefined) details.push(detailOfPart(id, part.signature.data, maker, details.length))
     if (part.type !== 'reasoning') continue
     const signed = part.signature === undefined ? undefined : detailOfSignature(part, part.signature.data, maker, details.length)
     if (signed?.type === 'reasoning.text') details.push({ ...signed, text: hidden ? '' : part.text })

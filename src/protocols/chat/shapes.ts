@@ -155,3 +155,7 @@ const AUDIO_FORMATS: [string, string][] = [['wav', 'audio/wav'], ['mp3', 'audio/
 export const audioMediaType = (format: string): string => AUDIO_FORMATS.find(([name]) => name === format)?.[1] ?? `audio/${format}`
 
 export const audioFormat = (mediaType: string): string => AUDIO_FORMATS.find(([, type]) => type === mediaType)?.[0] ?? mediaType.replace(/^audio\//, '').replace(/;.*$/, '')
+
+/** What `reasoning_details` call a signature of the text or of the n-th image: these parts have no id on the wire. */
+export const TEXT_ID = 'text'
+export const imageId = (n: number): string => `image-${n}`

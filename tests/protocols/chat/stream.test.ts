@@ -103,7 +103,7 @@ const essence = (answer: Answer): Json => {
     usage: answer.metered ? answer.usage : undefined,
   }
 }
-const plainly = (events: GenerationEvent[]): GenerationEvent[] => events.map((event) => (event.type === 'part-end' && heads(events)[event.part] === 'tool-call' ? { type: 'part-end', part: event.part } : event))
+const plainly = (events: GenerationEvent[]): GenerationEvent[] => events.map((event) => (event.type === 'part-end' && heads(events)[event.part] !== 'reasoning' ? { type: 'part-end', part: event.part } : event))
 const heads = (events: GenerationEvent[]): string[] => events.flatMap((event) => (event.type === 'part-start' ? [event.head.type] : []))
 /** Two calls of one id cannot be told apart on any wire, so ids are made unique. */
 const distinct = (events: GenerationEvent[]): GenerationEvent[] => events.map((event) => (event.type === 'part-start' && event.head.type === 'tool-call' ? { ...event, head: { ...event.head, id: `${event.head.id}_${event.part}` } } : event))
@@ -155,9 +155,18 @@ describe('an answer that the client sends back', () => {
       const parts = replayed(answer)
       expect(essence({ ...answer, parts, metered: false })).toEqual(essence({ ...answer, metered: false }))
       const signatures = parts.flatMap((part) => ('signature' in part && part.signature !== undefined ? [part.signature] : []))
-      expect(signatures.length).toBe(answer.parts.filter((part) => (part.type === 'reasoning' || part.type === 'tool-call') && part.signature !== undefined).length)
+      // All texts are one content with one signature, the last.
+      const signed = (type: string): number => answer.parts.filter((part) => part.type === type && 'signature' in part && part.signature !== undefined).length
+      expect(signatures.length).toBe(signed('reasoning') + signed('tool-call') + Math.min(1, signed('text')))
       for (const signature of signatures) expect(signature.maker).toEqual(maker)
     }), { numRuns: 200 })
+  })
+
+  test('a signature of a call, a text or an image does not stick to the thoughts before it', () => {
+    const image = { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'AAAA' }, signature: { data: 'I', maker } } as const
+    const parts: Answer['parts'] = [{ type: 'reasoning', form: 'summary', text: 'S' }, { type: 'text', text: 'x', signature: { data: 'T', maker } }, image, { type: 'tool-call', id: 'c', name: 'f', form: 'function', arguments: '{}', signature: { data: 'C', maker } }]
+    const answer: Answer = { ...fold([start, { type: 'finish', reason: 'stop', raw: 'stop' }]), parts }
+    expect(replayed(answer)).toEqual(parts)
   })
 
   test('a summary stays one part with its encrypted item', () => {
