@@ -1,0 +1,220 @@
+import { Database } from 'bun:sqlite'
+import { afterEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { GatewayError } from '../../src/error.ts'
+import { SqliteStore } from '../../src/store/sqlite.ts'
+import type { Account, StoredKey } from '../../src/store/store.ts'
+
+const cleanups: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-store-'))
+  cleanups.push(() => rmSync(folder, { recursive: true, force: true }))
+  return join(folder, 'data')
+}
+
+function open(options: { folder?: string; exclusive?: boolean; now?: () => number } = {}): SqliteStore {
+  const store = new SqliteStore({ folder: options.folder ?? newFolder(), exclusive: options.exclusive ?? false, ...(options.now === undefined ? {} : { now: options.now }) })
+  cleanups.push(() => store.close().catch(() => {}))
+  return store
+}
+
+const account = (id: string): Account => ({ id, name: `name of ${id}`, status: 'healthy', createdAt: 1 })
+
+const key = (id: string, accountId: string, fill: number): StoredKey => ({
+  id, accountId, kind: 'management', hash: new Uint8Array(32).fill(fill), prefix: 'sk-mg-v1-abc', last4: 'wxyz', name: null,
+  createdAt: 5, expiresAt: null, revokedAt: null, requestsPerMinute: 7,
+})
+
+const answer = (id: string, ...output: object[]) => ({ id, response: { id, output }, inputItems: [], expiresAt: Date.now() + 60_000 })
+
+async function withAccounts(options: Parameters<typeof open>[0] = {}): Promise<SqliteStore> {
+  const store = open(options)
+  for (const id of ['a', 'b']) await store.addAccount(account(id), [])
+  return store
+}
+
+describe('accounts and keys', () => {
+  test('come back as they were given', async () => {
+    const store = open()
+    expect(await store.addAccount(account('a'), [key('k1', 'a', 1), key('k2', 'a', 2)])).toBe(true)
+    await store.addKey(key('k3', 'a', 3))
+    expect(await store.accounts()).toEqual([account('a')])
+    expect(await store.keys()).toEqual([key('k1', 'a', 1), key('k2', 'a', 2), key('k3', 'a', 3)])
+  })
+
+  test('a taken account name adds nothing, not even its keys', async () => {
+    const store = await withAccounts()
+    expect(await store.addAccount({ ...account('c'), name: 'name of a' }, [key('k1', 'a', 1)])).toBe(false)
+    expect(await store.keys()).toEqual([])
+    expect((await store.accounts()).length).toBe(2)
+  })
+
+  test('a key revoked twice keeps its first instant', async () => {
+    const store = await withAccounts()
+    await store.addKey(key('k1', 'a', 1))
+    await store.revokeKey('k1', 10)
+    await store.revokeKey('k1', 20)
+    expect((await store.keys())[0]?.revokedAt).toBe(10)
+  })
+
+  test('a setting keeps its first value', async () => {
+    const store = open()
+    expect(await store.setting('x')).toBeUndefined()
+    expect(await store.settleSetting('x', 'one')).toBe('one')
+    expect(await store.settleSetting('x', 'two')).toBe('one')
+    expect(await store.setting('x')).toBe('one')
+  })
+
+  test('a write that fails does not fail those committed with it', async () => {
+    const store = await withAccounts()
+    const written = await Promise.allSettled([store.addKey(key('k1', 'a', 1)), store.addKey(key('k2', 'a', 1)), store.addKey(key('k3', 'a', 3))])
+    expect(written.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect((await store.keys()).map(({ id }) => id)).toEqual(['k1', 'k3'])
+  })
+
+  test('a failure of the database is store_unavailable', async () => {
+    const store = await withAccounts()
+    const failure = await store.addKey(key('k1', 'nobody', 1)).catch((error: unknown) => error)
+    expect(failure).toBeInstanceOf(GatewayError)
+    expect((failure as GatewayError).status).toBe(503)
+    expect((failure as GatewayError).message).not.toContain('FOREIGN')
+  })
+})
+
+describe('responses', () => {
+  test('come back whole, strange texts included', async () => {
+    const store = await withAccounts()
+    const response = { id: 'r', output: [{ id: 'm', type: 'message', text: 'a\u0000b\u2028 "quoted" \u{1F600}' }], __proto__kept: null }
+    const inputItems = [{ type: 'message', content: "Robert'); DROP TABLE keys;--" }, 'bare']
+    await store.saveResponse('a', { id: 'r', response, inputItems, expiresAt: Date.now() + 1000 })
+    const found = await store.findResponse('a', 'r')
+    expect(found?.response).toEqual(response)
+    expect(found?.inputItems).toEqual(inputItems)
+  })
+
+  test("another account's id answers as an unknown one does", async () => {
+    const store = await withAccounts()
+    await store.saveResponse('a', answer('r', { id: 'm' }))
+    expect(await store.findResponse('b', 'r')).toBeUndefined()
+    expect(await store.findItem('b', 'm')).toBeUndefined()
+    expect(await store.deleteResponse('b', 'r')).toBe(false)
+    expect(await store.findItem('a', 'm')).toEqual({ id: 'm' })
+  })
+
+  test('two accounts may use the same ids', async () => {
+    const store = await withAccounts()
+    await store.saveResponse('a', answer('r', { id: 'm', of: 'a' }))
+    await store.saveResponse('b', answer('r', { id: 'm', of: 'b' }))
+    expect(await store.findItem('a', 'm')).toEqual({ id: 'm', of: 'a' })
+    expect(await store.deleteResponse('a', 'r')).toBe(true)
+    expect(await store.findItem('b', 'm')).toEqual({ id: 'm', of: 'b' })
+    expect(await store.findItem('a', 'm')).toBeUndefined()
+  })
+
+  test('of several items with one id the newest is found, input or output, and never a reference', async () => {
+    const store = await withAccounts()
+    await store.saveResponse('a', answer('r1', { id: 'm', turn: 1 }))
+    await store.saveResponse('a', { ...answer('r2', { id: 'n' }), inputItems: [{ id: 'm', turn: 2 }, { id: 7 }, null] })
+    await store.saveResponse('a', { ...answer('r3'), inputItems: [{ id: 'm', type: 'item_reference' }] })
+    expect(await store.findItem('a', 'm')).toEqual({ id: 'm', turn: 2 })
+    await store.deleteResponse('a', 'r2')
+    expect(await store.findItem('a', 'm')).toEqual({ id: 'm', turn: 1 })
+  })
+
+  test('the same id again replaces response and items', async () => {
+    const store = await withAccounts()
+    await store.saveResponse('a', answer('r', { id: 'old' }))
+    await store.saveResponse('a', answer('r', { id: 'new' }))
+    expect(await store.findItem('a', 'old')).toBeUndefined()
+    expect((await store.findResponse('a', 'r'))?.response).toEqual({ id: 'r', output: [{ id: 'new' }] })
+  })
+
+  test('what has expired is unknown at once, and purged in batches', async () => {
+    let now = 1000
+    const store = await withAccounts({ now: () => now })
+    const many = Array.from({ length: 450 }, (_, index) => ({ ...answer(`r${index}`, { id: `m${index}` }), expiresAt: 2000 }))
+    await Promise.all([...many.map((one) => store.saveResponse('a', one)), store.saveResponse('a', { ...answer('kept', { id: 'k' }), expiresAt: 9000 })])
+    expect(await store.findResponse('a', 'r0')).toBeDefined()
+    now = 2000
+    expect(await store.findResponse('a', 'r0')).toBeUndefined()
+    expect(await store.findItem('a', 'm0')).toBeUndefined()
+    expect(await store.deleteResponse('a', 'r0')).toBe(false)
+    expect(await store.purgeExpired(now)).toBe(450)
+    expect(await store.purgeExpired(now)).toBe(0)
+    expect(await store.findItem('a', 'k')).toEqual({ id: 'k' })
+  })
+})
+
+describe('the data folder', () => {
+  test('is for its owner only, with everything in it', async () => {
+    const folder = newFolder()
+    await withAccounts({ folder, exclusive: true })
+    expect(statSync(folder).mode & 0o777).toBe(0o700)
+    for (const file of ['sluice.sqlite', 'sluice.sqlite-wal', 'server.pid']) expect([file, statSync(join(folder, file)).mode & 0o077]).toEqual([file, 0])
+  })
+
+  test('keeps what was written', async () => {
+    const folder = newFolder()
+    const store = await withAccounts({ folder })
+    await store.saveResponse('a', answer('r', { id: 'm' }))
+    await store.close()
+    expect(await open({ folder }).findItem('a', 'm')).toEqual({ id: 'm' })
+  })
+
+  test('of a newer version is refused and left alone', async () => {
+    const folder = newFolder()
+    await open({ folder }).close()
+    const database = new Database(join(folder, 'sluice.sqlite'))
+    database.run('PRAGMA user_version = 99')
+    database.close()
+    expect(() => open({ folder })).toThrow(/newer Sluice/)
+  })
+
+  test('takes one server; a second is told which process has it; a closed one leaves it free', async () => {
+    const folder = newFolder()
+    const first = open({ folder, exclusive: true })
+    expect(() => open({ folder, exclusive: true })).toThrow(new RegExp(`in use by another Sluice \\(process ${process.pid}\\)`))
+    await open({ folder, exclusive: false }).addAccount(account('a'), [])
+    expect(await first.accounts()).toEqual([account('a')])
+    await first.close()
+    expect(await open({ folder, exclusive: true }).accounts()).toEqual([account('a')])
+  }, 15_000)
+
+  test("a server's death by SIGKILL frees the folder and loses nothing it had said was saved", async () => {
+    const folder = newFolder()
+    const child = Bun.spawn([process.execPath, join(import.meta.dir, 'writer.ts'), folder], { stdout: 'pipe', stderr: 'inherit' })
+    let saved = ''
+    for await (const chunk of child.stdout) {
+      saved += new TextDecoder().decode(chunk)
+      if (saved.split('\n').length > 50) child.kill('SIGKILL')
+    }
+    const ids = saved.split('\n').slice(0, -1)
+    expect(ids.length).toBeGreaterThan(49)
+    const store = open({ folder, exclusive: true })
+    for (const id of ids) expect((await store.findResponse('a', id))?.id).toBe(id)
+  }, 15_000)
+
+  test('tells of changes by another process, and again when the listener failed', async () => {
+    const folder = newFolder()
+    const store = open({ folder, exclusive: true })
+    let calls = 0
+    const heard = new Promise<void>((resolve) => {
+      store.watch(async () => {
+        calls += 1
+        if (calls === 1) throw new Error('not now')
+        resolve()
+      })
+    })
+    await store.addAccount(account('own'), [])
+    const other = open({ folder })
+    await other.addAccount(account('a'), [])
+    await heard
+    expect(calls).toBe(2)
+  }, 15_000)
+})
