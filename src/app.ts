@@ -1,4 +1,4 @@
-import { Keys, type Identity } from './accounts/keys.ts'
+import { Keys } from './accounts/keys.ts'
 import { Limits } from './accounts/limits.ts'
 import type { Config } from './config.ts'
 import { asGatewayError, GatewayError } from './error.ts'
@@ -9,40 +9,8 @@ import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { findLocal } from './providers/local.ts'
 import { match, shapeOf, type Route } from './routes.ts'
+import type { Call, Spine } from './spine.ts'
 import { SqliteStore } from './store/sqlite.ts'
-import type { Store } from './store/store.ts'
-
-/** Every room, joined. */
-export type Spine = {
-  config: Config
-  store: Store
-  keys: Keys
-  limits: Limits
-  catalogue: Catalogue
-  /** Generations under way. */
-  open: Open
-  /** Set when the server was told to stop: what is under way goes on, nothing new begins. */
-  draining: boolean
-}
-
-/** One request on its way through the rooms. */
-export type Call = {
-  request: Request
-  path: string
-  query: URLSearchParams
-  /** What the route's expression found in the path. */
-  params: (string | undefined)[]
-  identity: Identity
-  /** 128 random bits; with the protocol's prefix it is the generation's id. */
-  id: string
-  requestId: string
-  /** Model and streaming, where the path says them. */
-  fromPath?: { model: string; stream: boolean }
-  /** A stream leaves as the pieces of one JSON array (Google's form without `alt=sse`). */
-  jsonArray?: boolean
-  /** Added to the answer when the request fails. */
-  errorHeaders: Record<string, string>
-}
 
 /** Request -> response; never throws. This is the whole gateway without its socket. */
 export async function answer(spine: Spine, request: Request): Promise<Response> {

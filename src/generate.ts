@@ -1,4 +1,4 @@
-import type { Call, Spine } from './app.ts'
+import type { Call, Spine } from './spine.ts'
 import { expand, Keeper } from './endpoints/responses.ts'
 import { GatewayError } from './error.ts'
 import { eventStream, JsonArray } from './framing.ts'
@@ -12,7 +12,7 @@ import { protocols } from './protocols/index.ts'
 import type { Exchange, Wire } from './protocols/protocol.ts'
 import { attempt, Refusal, type Upstream } from './providers/attempt.ts'
 import { Lane, Relay, type Framing } from './relay.ts'
-import { readWire } from './wire.ts'
+import { readWire } from './protocols/wire.ts'
 
 /** Largest whole answer held in memory: a few images in base64. */
 const ANSWER_BYTES = 64 * 1024 * 1024
@@ -22,7 +22,7 @@ type Generation = { spine: Spine; call: Call; keeper: Keeper | undefined; meter:
 
 /** The path of one generation, top to bottom. */
 export async function generate(spine: Spine, call: Call, name: ProtocolName): Promise<Response> {
-  const wire = await readWire(call, spine.config.limits.bodyBytes)
+  const wire = await readWire(call.request, spine.config.limits.bodyBytes, call.fromPath)
   const keeper = name === 'responses' ? new Keeper(spine, call.identity.accountId, await expand(wire, spine.store, call.identity.accountId)) : undefined
   const request = protocols[name].serve.readRequest(wire)
   const endpoints = spine.catalogue.endpoints(request.model, name)

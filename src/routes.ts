@@ -1,4 +1,4 @@
-import type { Call, Spine } from './app.ts'
+import type { Call, Spine } from './spine.ts'
 import { countGeminiTokens, countMessagesTokens } from './endpoints/count-tokens.ts'
 import { getGoogleModel, getModel, listGoogleModels, listModels } from './endpoints/models.ts'
 import { deleteResponse, getResponse, listInputItems, refuseUpgrade } from './endpoints/responses.ts'

@@ -1,4 +1,4 @@
-import type { Call, Spine } from '../app.ts'
+import type { Call, Spine } from '../spine.ts'
 import { GatewayError } from '../error.ts'
 import { splice } from '../generation/json-text.ts'
 import { readAll } from '../http/call.ts'
@@ -7,7 +7,7 @@ import { protocols } from '../protocols/index.ts'
 import { readCountRequest } from '../protocols/messages/serve.ts'
 import { transport } from '../providers/attempt.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
-import { readWire } from '../wire.ts'
+import { readWire } from '../protocols/wire.ts'
 
 const ANSWER_BYTES = 1024 * 1024
 
@@ -35,7 +35,7 @@ const numberIn = (answer: unknown, field: string): number | undefined => {
 
 /** `POST /v1/messages/count_tokens`: the provider's own count where it speaks messages, an estimate (`x-sluice-estimated: true`) elsewhere. */
 export async function countMessagesTokens(spine: Spine, call: Call): Promise<Response> {
-  const wire = await readWire(call, spine.config.limits.bodyBytes)
+  const wire = await readWire(call.request, spine.config.limits.bodyBytes, call.fromPath)
   const request = readCountRequest(wire)
   const endpoint = spine.catalogue.endpoints(request.model, 'messages')[0]!
   const answer = endpoint.protocol === 'messages'
@@ -48,7 +48,7 @@ export async function countMessagesTokens(spine: Spine, call: Call): Promise<Res
 
 /** `POST .../models/{model}:countTokens`, Google's form of the same. `generateContentRequest` may wrap the contents. */
 export async function countGeminiTokens(spine: Spine, call: Call): Promise<Response> {
-  const wire = await readWire(call, spine.config.limits.bodyBytes)
+  const wire = await readWire(call.request, spine.config.limits.bodyBytes, call.fromPath)
   const inner = wire.body.generateContentRequest
   const body = typeof inner === 'object' && inner !== null ? (inner as Record<string, unknown>) : wire.body
   const request = protocols.generateContent.serve.readRequest({ ...wire, body })

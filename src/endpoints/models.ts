@@ -1,4 +1,4 @@
-import type { Call, Spine } from '../app.ts'
+import type { Call, Spine } from '../spine.ts'
 import { GatewayError } from '../error.ts'
 import type { Model } from '../providers/catalogue.ts'
 

@@ -1,4 +1,4 @@
-import type { Call, Spine } from '../app.ts'
+import type { Call, Spine } from '../spine.ts'
 import { GatewayError, invalid } from '../error.ts'
 import type { Wire } from '../protocols/protocol.ts'
 import type { Store, StoredResponse } from '../store/store.ts'

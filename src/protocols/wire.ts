@@ -1,17 +1,16 @@
-import type { Call } from './app.ts'
-import { invalid } from './error.ts'
-import { checkJson } from './generation/json-text.ts'
-import { readText } from './http/serve.ts'
-import type { Wire } from './protocols/protocol.ts'
+import { invalid } from '../error.ts'
+import { checkJson } from '../generation/json-text.ts'
+import { readText } from '../http/serve.ts'
+import type { Wire } from './protocol.ts'
 
 /** Request body -> Wire. Malformed, too deep or ambiguous JSON is a 400 before anything walks it. */
-export async function readWire(call: Call, limitBytes: number): Promise<Wire> {
-  const text = await readText(call.request, limitBytes)
+export async function readWire(request: Request, limitBytes: number, fromPath?: { model: string; stream: boolean }): Promise<Wire> {
+  const text = await readText(request, limitBytes)
   const body = parse(text)
   const problem = checkJson(text)
   if (problem !== undefined) throw invalid('body', problem)
   if (typeof body !== 'object' || body === null || Array.isArray(body)) throw invalid('body', 'must be a JSON object')
-  return { body: body as Record<string, unknown>, text, headers: call.request.headers, ...call.fromPath }
+  return { body: body as Record<string, unknown>, text, headers: request.headers, ...fromPath }
 }
 
 function parse(text: string): unknown {

@@ -1,0 +1,38 @@
+import type { Identity, Keys } from './accounts/keys.ts'
+import type { Limits } from './accounts/limits.ts'
+import type { Config } from './config.ts'
+import type { Open } from './open.ts'
+import type { Catalogue } from './providers/catalogue.ts'
+import type { Store } from './store/store.ts'
+
+/** Every room, joined. */
+export type Spine = {
+  config: Config
+  store: Store
+  keys: Keys
+  limits: Limits
+  catalogue: Catalogue
+  /** Generations under way. */
+  open: Open
+  /** Set when the server was told to stop: what is under way goes on, nothing new begins. */
+  draining: boolean
+}
+
+/** One request on its way through the rooms. */
+export type Call = {
+  request: Request
+  path: string
+  query: URLSearchParams
+  /** What the route's expression found in the path. */
+  params: (string | undefined)[]
+  identity: Identity
+  /** 128 random bits; with the protocol's prefix it is the generation's id. */
+  id: string
+  requestId: string
+  /** Model and streaming, where the path says them. */
+  fromPath?: { model: string; stream: boolean }
+  /** A stream leaves as the pieces of one JSON array (Google's form without `alt=sse`). */
+  jsonArray?: boolean
+  /** Added to the answer when the request fails. */
+  errorHeaders: Record<string, string>
+}
