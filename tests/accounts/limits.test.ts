@@ -1,0 +1,83 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { Limits } from '../../src/accounts/limits.ts'
+import { GatewayError } from '../../src/error.ts'
+
+/** Seconds to wait, or 0 when admitted. */
+function ask(limits: Limits, key: string, endpoint: string, limit: number | undefined): number {
+  try {
+    limits.admit(key, endpoint, limit)
+    return 0
+  } catch (error) {
+    expect(error).toBeInstanceOf(GatewayError)
+    const { code, status, shouldRetry, retryAfterSeconds } = error as GatewayError
+    expect({ code, status, shouldRetry }).toEqual({ code: 'rate_limit_exceeded', status: 422, shouldRetry: true })
+    expect(retryAfterSeconds).toBeGreaterThan(0)
+    return retryAfterSeconds ?? 0
+  }
+}
+
+describe('limits', () => {
+  test('count each key and endpoint by itself', () => {
+    const limits = new Limits(() => 0)
+    for (const [key, endpoint] of [['a', 'x'], ['a', 'y'], ['b', 'x']] as const) expect(ask(limits, key, endpoint, 1)).toBe(0)
+    for (const [key, endpoint] of [['a', 'x'], ['a', 'y'], ['b', 'x']] as const) expect(ask(limits, key, endpoint, 1)).toBe(60)
+  })
+
+  test('do not count refusals, and say exactly when there is room', () => {
+    let now = 0
+    const limits = new Limits(() => now)
+    expect(ask(limits, 'a', 'x', 2)).toBe(0)
+    now = 20_000
+    expect(ask(limits, 'a', 'x', 2)).toBe(0)
+    for (let second = 20; second < 60; second++) {
+      now = second * 1000
+      expect(ask(limits, 'a', 'x', 2)).toBe(60 - second)
+    }
+    now = 60_000
+    expect(ask(limits, 'a', 'x', 2)).toBe(0)
+    expect(ask(limits, 'a', 'x', 2)).toBe(20)
+  })
+
+  test('leave alone whoever has none', () => {
+    const limits = new Limits(() => 0)
+    for (let number = 0; number < 1000; number++) expect(ask(limits, 'a', 'x', undefined)).toBe(0)
+    expect(limits.size).toBe(0)
+  })
+
+  test('forget idle keys, and only those', () => {
+    let now = 0
+    const limits = new Limits(() => now)
+    for (let number = 0; number < 5000; number++) ask(limits, `idle ${number}`, 'x', 1)
+    for (let minute = 0; minute < 4; minute++) {
+      now = minute * 60_000 + 30_000
+      ask(limits, 'busy', 'x', 1)
+    }
+    expect(limits.size).toBe(1)
+    expect(ask(limits, 'busy', 'x', 1)).toBe(60)
+  })
+
+  test('agree with a list of everything that was ever admitted', () => {
+    const step = fc.record({
+      waitMs: fc.oneof(fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: 5000 }), fc.constantFrom(0, 59_999, 60_000, 60_001, 120_000, 200_000)),
+      key: fc.constantFrom('a', 'b'), endpoint: fc.constantFrom('x', 'y'), limit: fc.integer({ min: 1, max: 12 }),
+    })
+    fc.assert(fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+      let now = 0
+      const limits = new Limits(() => now)
+      const admitted: { at: number; key: string; endpoint: string }[] = []
+      for (const { waitMs, key, endpoint, limit } of steps) {
+        now += waitMs
+        const within = (at: number): number => admitted.filter((one) => one.key === key && one.endpoint === endpoint && one.at > at - 60_000).length
+        const waited = ask(limits, key, endpoint, limit)
+        expect(waited === 0).toBe(within(now) < limit)
+        if (waited === 0) admitted.push({ at: now, key, endpoint })
+        else {
+          // One request fits after the wait that was named, and a second less would not do.
+          expect(within(now + waited * 1000)).toBeLessThan(limit)
+          expect(within(now + waited * 1000 - 1000)).toBeGreaterThanOrEqual(limit)
+        }
+      }
+    }), { numRuns: 200 })
+  })
+})
