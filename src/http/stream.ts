@@ -1,54 +1,93 @@
 /** Where the text of a streamed answer comes from. */
 export type TextSource = {
-  /** The next text, or undefined at the end. Called only when the client has taken what was written before. A rejection breaks the connection. */
+  /** The next text, or undefined at the end. Called only when the client has taken what was written before. A rejection cuts the connection, so that no client takes the answer for a whole one. */
   pull(): Promise<string | undefined>
-  /** The client went, or the server stops. Called at most once, and never after `pull` gave undefined. */
+  /** The client went, or the server stops. Called at most once, and never after `pull` gave undefined or rejected. */
   cancel(reason: 'client-left' | 'shutdown'): void
 }
 
 /** Text sent after a silence, so that proxies between us and the client keep the connection. Must be a whole frame or comment. */
 export type KeepAlive = { text: string; afterMs: number }
 
-/** The body of a streamed Response. `signal`: the request's, which fires when the client goes while nothing is being written. */
+/** Bun's own controller of a direct stream: `write` gives a promise when the socket is full, which resolves when it has drained or died. */
+type DirectController = { write(text: string): number | Promise<number>; close(): void }
+
+/**
+ * The body of a streamed Response. Each pulled text leaves in one write, in the same turn of the loop. `signal`: the request's,
+ * which fires when the client goes while nothing is being written; abort it with the reason 'shutdown' to end for that reason.
+ */
 export const streamBody = (source: TextSource, keepAlive: KeepAlive | undefined, signal?: AbortSignal): ReadableStream => {
-  const encoder = new TextEncoder()
-  let over = false
-  let timer: ReturnType<typeof setInterval> | undefined
-  let last = performance.now()
-  const close = () => {
-    over = true
-    clearInterval(timer)
-    signal?.removeEventListener('abort', leave)
+  const sending = new Sending(source, signal)
+  return new ReadableStream({
+    type: 'direct',
+    pull: (controller: unknown) => sending.run(controller as DirectController, keepAlive),
+    cancel: () => sending.leave(),
+  } as unknown as Bun.DirectUnderlyingSource)
+}
+
+class Sending {
+  #source: TextSource
+  #signal: AbortSignal | undefined
+  #over = false
+  #timer: ReturnType<typeof setInterval> | undefined
+  #lastAt = 0
+  #drained: number | Promise<number> = 0
+  #onAbort = () => this.leave()
+
+  constructor(source: TextSource, signal: AbortSignal | undefined) {
+    this.#source = source
+    this.#signal = signal
+    signal?.addEventListener('abort', this.#onAbort, { once: true })
+    if (signal?.aborted === true) this.leave()
   }
-  const leave = () => {
-    if (over) return
-    close()
-    source.cancel('client-left')
-  }
-  return new ReadableStream<Uint8Array>({
-    start(controller) {
-      if (signal?.aborted === true) return leave()
-      signal?.addEventListener('abort', leave, { once: true })
-      if (keepAlive === undefined) return
-      timer = setInterval(() => {
-        if (performance.now() - last < keepAlive.afterMs || (controller.desiredSize ?? 0) <= 0) return
-        last = performance.now()
-        controller.enqueue(encoder.encode(keepAlive.text))
-      }, keepAlive.afterMs)
-    },
-    async pull(controller) {
-      try {
-        const text = await source.pull()
-        if (over) return
-        last = performance.now()
-        if (text !== undefined) return controller.enqueue(encoder.encode(text))
-        close()
-        controller.close()
-      } catch (error) {
-        close()
-        throw error
+
+  async run(controller: DirectController, keepAlive: KeepAlive | undefined): Promise<void> {
+    if (this.#over) return controller.close()
+    if (keepAlive !== undefined) this.#timer = setInterval(() => this.#breakSilence(controller, keepAlive), keepAlive.afterMs / 2)
+    this.#lastAt = performance.now()
+    try {
+      for (;;) {
+        const text = await this.#source.pull()
+        if (this.#over) return
+        if (text === undefined) break
+        await this.#write(controller, text)
+        if (this.#over) return
       }
-    },
-    cancel: leave,
-  }, { highWaterMark: 1 })
+      this.#close()
+      controller.close()
+    } catch (error) {
+      this.#close()
+      throw error
+    }
+  }
+
+  leave(): void {
+    if (this.#over) return
+    this.#close()
+    this.#source.cancel(this.#signal?.reason === 'shutdown' ? 'shutdown' : 'client-left')
+  }
+
+  async #write(controller: DirectController, text: string): Promise<void> {
+    // A keep-alive may have filled the socket while we waited for the source.
+    if (typeof this.#drained !== 'number') await this.#drained
+    if (this.#over) return
+    this.#drained = controller.write(text)
+    if (typeof this.#drained !== 'number') await this.#drained
+    this.#drained = 0
+    this.#lastAt = performance.now()
+  }
+
+  #breakSilence(controller: DirectController, keepAlive: KeepAlive): void {
+    if (typeof this.#drained !== 'number' || performance.now() - this.#lastAt < keepAlive.afterMs) return
+    this.#lastAt = performance.now()
+    this.#drained = controller.write(keepAlive.text)
+    // Settled here also when nobody is waiting for it, so that no rejection is left alone.
+    if (typeof this.#drained !== 'number') this.#drained = this.#drained.then(() => this.#drained = 0, () => this.#drained = 0)
+  }
+
+  #close(): void {
+    this.#over = true
+    clearInterval(this.#timer)
+    this.#signal?.removeEventListener('abort', this.#onAbort)
+  }
 }
