@@ -96,6 +96,13 @@ describe('whole answer', () => {
     })
   })
 
+  test("says the provider's word where Google has none, and hides unwanted thoughts", () => {
+    const exchange = exchangeOf(hello({ generationConfig: { thinkingConfig: { includeThoughts: false } } }))
+    const write = (raw: string) => gemini.serve.writeAnswer(fold([start, ...part(0, { type: 'reasoning' }, ['hm'], 's'), { type: 'finish', reason: 'other', raw }]), exchange) as { candidates: Record<string, unknown>[] }
+    expect(write('odd').candidates[0]).toEqual({ content: { role: 'model', parts: [{ text: '', thought: true, thoughtSignature: 's' }] }, finishReason: 'OTHER', finishMessage: 'odd', index: 0 })
+    expect(write('').candidates[0]).not.toHaveProperty('finishMessage')
+  })
+
   test('of nothing is an empty text', () => {
     expect(gemini.serve.writeAnswer(fold([start, stop]), exchangeOf())).toMatchObject({ candidates: [{ content: { parts: [{ text: '' }] }, finishReason: 'STOP' }] })
   })

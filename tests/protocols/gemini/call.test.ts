@@ -47,6 +47,11 @@ describe('conversation', () => {
     ] }])
   })
 
+  test('calls nobody answered get an error, but for the last turn', () => {
+    expect(contents([assistant(call('1')), user(text('a'))])[1].parts).toMatchObject([{ functionResponse: { id: '1', response: { error: expect.any(String) } } }, { text: 'a' }])
+    expect(contents([user(text('a')), assistant(call('1'))])).toHaveLength(2)
+  })
+
   test('a result without its call is text, a failed one an error', () => {
     expect(contents([user(text('a')), results(result('9', 'nine'))])).toEqual([{ role: 'user', parts: [{ text: 'a' }, { text: 'Result of 9:' }, { text: 'nine' }] }])
     expect(contents([assistant(call('1')), results(result('1', '{"a":1}', { isError: true }))])[1].parts[0].functionResponse.response).toEqual({ error: '{"a":1}' })
@@ -121,6 +126,12 @@ describe('tools and settings', () => {
     expect(functionDeclarations[0]).toEqual({ name: 'f', description: 'd', parametersJsonSchema: { type: 'object', additionalProperties: false } })
     expect(body.toolConfig.functionCallingConfig).toEqual({ mode: 'ANY', allowedFunctionNames: [functionDeclarations[1].name] })
     expect(body.contents[0].parts[0].functionCall.name).toBe(functionDeclarations[1].name)
+  })
+
+  test('names that look alike when repaired stay different', () => {
+    const names = write({ tools: [{ type: 'function', name: '1 f' }, { type: 'function', name: '1_f' }, { type: 'function', name: 'x'.repeat(80) }] }).body.tools[0].functionDeclarations.map((one: { name: string }) => one.name)
+    expect(new Set(names).size).toBe(3)
+    for (const name of names) expect(name).toMatch(/^[A-Za-z_][\w.:-]{0,63}$/)
   })
 
   test('strictness and cache marks are said once', () => {

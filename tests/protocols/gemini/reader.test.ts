@@ -125,11 +125,21 @@ test('citations: bytes become UTF-16 units, metadata may come alone', () => {
   expect(answer.usage.webSearches).toBe(2)
 })
 
+test('citations without their words, and of a text part before the last', () => {
+  const citationMetadata = { citationSources: [{ startIndex: 5, endIndex: 10, uri: 'https://a' }, { startIndex: 12, endIndex: 13, uri: 'https://b' }] }
+  const answer = fold(eventsOf([chunk([{ text: '😀 süß!' }, { text: 'hm', thought: true }, { text: 'x' }, { text: 'yz' }], { ...STOP, citationMetadata })]))
+  expect(answer.parts.at(-1)).toEqual({ type: 'text', text: 'xyz', citations: [{ url: 'https://a', citedText: 'süß' }, { url: 'https://b', start: 1, end: 2, citedText: 'y' }] })
+})
+
 describe('usage', () => {
   const usageOf = (...all: unknown[]) => fold(eventsOf([...all.map((usageMetadata) => ({ ...chunk([{ text: 'a' }]), usageMetadata })), chunk([], STOP)])).usage
 
   test('the last word counts, a silent chunk takes nothing back', () => {
     expect(usageOf({ promptTokenCount: 10, candidatesTokenCount: 1 }, { promptTokenCount: 10, candidatesTokenCount: 5, thoughtsTokenCount: 7 }, { trafficType: 'ON_DEMAND' })).toMatchObject({ inputTokens: 10, outputTokens: 5, reasoningTokens: 7 })
+  })
+
+  test('a chunk with some of the counts leaves the others', () => {
+    expect(usageOf({ promptTokenCount: 10, thoughtsTokenCount: 7 }, { candidatesTokenCount: 5 })).toMatchObject({ inputTokens: 10, outputTokens: 5, reasoningTokens: 7 })
   })
 
   test('cache inside, tool prompts beside, audio and images apart', () => {

@@ -143,6 +143,11 @@ describe('read', () => {
     expect(tool).toMatchObject({ parameters: { properties: { type: { type: 'string' }, nullable: { type: 'boolean' } } } })
   })
 
+  test('values inside a JSON Schema are not types', () => {
+    const [tool] = read(hello({ tools: [{ functionDeclarations: [{ name: 'f', parametersJsonSchema: { type: 'OBJECT', properties: { a: { default: { type: 'OBJECT' }, enum: [{ type: 'STRING' }] } } } }] }] })).tools
+    expect(tool).toMatchObject({ parameters: { type: 'object', properties: { a: { default: { type: 'OBJECT' }, enum: [{ type: 'STRING' }] } } } })
+  })
+
   test('output formats', () => {
     expect(read(config({ responseMimeType: 'application/json' })).outputFormat).toEqual({ type: 'json' })
     expect(read(config({ responseMimeType: 'text/x.enum', responseSchema: { type: 'STRING', enum: ['a'] } })).outputFormat).toEqual({ type: 'enum', schema: { type: 'string', enum: ['a'] } })
@@ -168,6 +173,18 @@ describe('calls and results', () => {
 
   test('pair by id, whatever the order', () => {
     expect(pairs([user({ text: 'a' }), model(call('f', 'x'), call('f', 'y')), user(result('f', '2', 'y'), result('f', '1', 'x'))])).toEqual([[1, '2'], [0, '1']])
+  })
+
+  test('an id nobody knows answers no call that has one', () => {
+    const { turns } = read({ contents: [user({ text: 'a' }), model(call('f', 'x')), user(result('f', '1', 'z'))] })
+    expect(turns.at(-1)!.parts).toMatchObject([{ callId: 'z', name: 'f' }])
+    expect(pairs([user({ text: 'a' }), model(call('f')), user(result('f', '1', 'z'))])).toEqual([[0, '1']])
+  })
+
+  test("a model's own media come back whatever their type", () => {
+    const audio = { inlineData: { mimeType: 'audio/L16;rate=24000', data: 'AAAA' } }
+    expect(read({ contents: [model(audio)] }).turns[0]!.parts).toMatchObject([{ type: 'audio' }])
+    expect(() => read({ contents: [user(audio)] })).toThrow(/mimeType/)
   })
 
   test('ids that we make do not change when the conversation grows', () => {
