@@ -163,7 +163,8 @@ export class MessagesWriter {
     const kept = field === 'none' ? [] : thoughts.filter((part) => part.signature === undefined ? part.text !== '' : this.#isOurs(part.signature))
     if (kept.length < thoughts.length) this.#lose('reasoning', 'left out', field === 'none' ? 'this provider takes no earlier reasoning' : 'it is signed for another model')
     if (kept.length === 0) return {}
-    if (field === 'reasoning_details') return { reasoning_details: kept.flatMap((part, index) => detailsOf(part, index)) }
+    // Only a provider that reads `reasoning_details` signs: its signature has no other place.
+    if (field === 'reasoning_details' || kept.some((part) => part.signature !== undefined)) return { reasoning_details: kept.flatMap((part, index) => detailsOf(part, index)) }
     const text = kept.map((part) => part.text).join('')
     return text === '' ? {} : { [field]: text }
   }
