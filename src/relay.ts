@@ -88,6 +88,9 @@ const isWhole = ({ data }: Frame): boolean => {
 /** How long the bytes after a terminal event are waited for, so that the connection to the provider can be used again. */
 const TAIL_MS = 1_000
 
+/** Google's SDK hears an error in a stream only when a network chunk holds nothing else (seen in 3.1.0). */
+const APART_MS = 20
+
 /** The one loop through which every streamed answer passes. Awaits once per network chunk; a chunk leaves in the turn in which it came. */
 export class Relay {
   readonly #source: ByteSource
@@ -97,6 +100,8 @@ export class Relay {
   readonly #close: (ending: Ending) => Promise<void> | void
   #early: Promise<string | undefined> | undefined
   #cut: GatewayError | undefined
+  /** A bare frame that waits for its own write. */
+  #apart: string | undefined
   #done = false
 
   /** `close` is awaited before the last frame leaves. */
@@ -123,14 +128,25 @@ export class Relay {
       this.#early = undefined
       return early
     }
+    if (this.#apart !== undefined) return this.#sayApart(this.#apart)
     while (!this.#done) {
       const frames = await this.#next()
       const last = this.#lane.ended !== undefined
       if (last) await this.#finish(this.#cut !== undefined ? 'shutdown' : this.#lane.ended!)
-      const text = (frames.length > 0 ? this.#framing.write(frames) : '') + (last ? this.#framing.end() : '')
-      if (text !== '') return text
+      const bare = frames.at(-1)?.bare === true ? frames.splice(-1) : []
+      const text = frames.length > 0 ? this.#framing.write(frames) : ''
+      const end = last ? this.#framing.end() : ''
+      if (bare.length > 0) this.#apart = this.#framing.write(bare) + end
+      if (text + end !== '' && bare.length === 0) return text + end
+      if (this.#apart !== undefined) return text === '' ? this.#sayApart(this.#apart) : text
     }
     return undefined
+  }
+
+  async #sayApart(text: string): Promise<string> {
+    this.#apart = undefined
+    await Bun.sleep(APART_MS)
+    return text
   }
 
   async #next(): Promise<Frame[]> {

@@ -30,6 +30,21 @@ export function members(text: string, at = 0): Member[] {
   return found
 }
 
+/** Where the elements of an array stand (end exclusive); undefined for a text that is no array. The text must be valid JSON. */
+export function elements(text: string): [start: number, end: number][] | undefined {
+  let i = skipSpace(text, 0)
+  if (text.charCodeAt(i) !== OPEN_BRACKET) return undefined
+  const found: [number, number][] = []
+  i = skipSpace(text, i + 1)
+  while (i < text.length && text.charCodeAt(i) !== CLOSE_BRACKET) {
+    const end = skipValue(text, i)
+    found.push([i, end])
+    i = skipSpace(text, end)
+    if (text.charCodeAt(i) === COMMA) i = skipSpace(text, i + 1)
+  }
+  return found
+}
+
 /** The text of an object with top-level values exchanged or added; `undefined` removes a member. Values are JSON texts. */
 export function splice(text: string, changes: Record<string, string | undefined>, at = 0): string {
   const present = members(text, at)

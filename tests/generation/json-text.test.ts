@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { checkJson, members, splice } from '../../src/generation/json-text.ts'
+import { checkJson, elements, members, splice } from '../../src/generation/json-text.ts'
 
 /** Prints JSON the way providers do: with spaces and line breaks where the grammar allows them. */
 const spaced = (value: unknown, space: string): string => JSON.stringify(value, null, space)
@@ -23,6 +23,14 @@ describe('members', () => {
     const { start } = members(text)[1]!
     expect(members(text, start).map(({ key, start, end }) => [key, text.slice(start, end)])).toEqual([['id', '"x\\"}"'], ['n', '1']])
   })
+})
+
+test('elements finds every element of any array, and nothing in what is no array', () => {
+  fc.assert(fc.property(fc.array(fc.jsonValue()), spaces, (array, space) => {
+    const text = spaced(array, space)
+    expect(elements(text)!.map(([start, end]) => JSON.parse(text.slice(start, end)))).toEqual(JSON.parse(JSON.stringify(array)))
+  }))
+  expect(elements('{"a":[1]}')).toBeUndefined()
 })
 
 describe('splice', () => {

@@ -1,8 +1,8 @@
 import type { GatewayError } from '../../error.ts'
-import { members, splice } from '../../generation/json-text.ts'
+import { elements, members, splice } from '../../generation/json-text.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Relabeler } from '../protocol.ts'
-import { readStreamError } from './call.ts'
+import { scrub } from '../upstream-error.ts'
 import { writeError } from './serve.ts'
 
 /** A Google provider's chunks with our id and model name put on them; everything else stays as the provider wrote it. */
@@ -15,8 +15,8 @@ export class ChunkRelabeler implements Relabeler {
 
   frame(frame: Frame): Frame | undefined {
     const present = members(frame.data)
-    const error = present.find(({ key }) => key === 'error')
-    if (error !== undefined) return this.fail(readStreamError(frame.data.slice(error.start, error.end)))[0]
+    // Bare, because Google's clients hear an error in no other form; else as the provider wrote it.
+    if (present.some(({ key }) => key === 'error')) return { data: scrub(frame.data), bare: true }
     // Something between the provider and us wrote this; Google's clients break on all but JSON objects.
     if (present.length === 0) return undefined
     return { ...frame, data: splice(frame.data, this.#label) }
@@ -26,7 +26,10 @@ export class ChunkRelabeler implements Relabeler {
     return [{ bare: true, data: JSON.stringify(writeError(error)) }]
   }
 
+  /** An object, or the array of chunks that a stream without `alt=sse` is. */
   answer(text: string): string {
-    return splice(text, this.#label)
+    const starts = elements(text)
+    if (starts === undefined) return splice(text, this.#label)
+    return `[${starts.map(([start, end]) => splice(text.slice(start, end), this.#label)).join(',')}]`
   }
 }
