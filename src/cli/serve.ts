@@ -10,16 +10,18 @@ export async function serve(given: Given): Promise<void> {
   // A rejection that nobody waited for concerns one request; it must not take the others down with the process.
   process.on('unhandledRejection', (error) => console.error('unhandled rejection:', error))
   const { start } = await import('../app.ts')
-  stopOnSignal(await start(config))
+  await untilSignal(start(config))
 }
 
 export async function sandbox(given: Given): Promise<void> {
   const port = given.text('port') ?? String(SANDBOX.port)
   if (!/^\d{1,5}$/.test(port) || Number(port) > 65535) throw new UsageError('--port must be a whole number from 0 to 65535')
   const { serveSandbox } = await import('../providers/sandbox/server.ts')
-  const server = await serveSandbox({ host: given.text('host') ?? SANDBOX.host, port: Number(port) })
-  console.log(`listening on ${server.url}`)
-  stopOnSignal(server)
+  const server = Promise.try(serveSandbox, { host: given.text('host') ?? SANDBOX.host, port: Number(port) })
+  await untilSignal(server.then((started) => {
+    console.log(`listening on ${started.url}`)
+    return started
+  }))
 }
 
 export async function checkConfig(given: Given): Promise<void> {
@@ -33,7 +35,8 @@ export const configOf = (given: Given): Config => {
   return loadConfig(Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)), process.env)
 }
 
-function stopOnSignal(server: { stop(): unknown }): void {
+/** Hears signals from the first moment: one may come as soon as "listening" is printed. Fails when the server does not start. */
+async function untilSignal(starting: Promise<{ stop(): unknown }>): Promise<void> {
   let first: number | undefined
   const stop = async (): Promise<void> => {
     if (first !== undefined) {
@@ -42,7 +45,7 @@ function stopOnSignal(server: { stop(): unknown }): void {
     }
     first = performance.now()
     try {
-      await server.stop()
+      await (await starting).stop()
       process.exit(0)
     } catch (error) {
       console.error(`sluice: ${error instanceof Error ? error.message : String(error)}`)
@@ -53,4 +56,5 @@ function stopOnSignal(server: { stop(): unknown }): void {
   process.on('SIGINT', stop)
   // The launcher holds the other end: when it was killed outright, nobody is left who could stop this server.
   process.on('disconnect', stop)
+  await starting
 }

@@ -1,0 +1,87 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { listening } from './listening.ts'
+
+const project = join(import.meta.dir, '../..')
+const copy = mkdtempSync(join(tmpdir(), 'sluice-launcher-'))
+
+/** Stands in for the server: says what it was given, and each way in which it is told to stop. */
+const STUB = `
+if (process.argv[2] === 'exit') process.exit(Number(process.argv[3]))
+setInterval(() => {}, 1000)
+for (const name of ['SIGTERM', 'SIGINT', 'disconnect']) process.on(name, async () => {
+  await Bun.write('${copy}/told', name)
+  setTimeout(() => process.exit(0), 50)
+})
+console.log('arguments ' + process.argv.slice(2).join(' ') + ' ' + process.env.BUN_CONFIG_MAX_HTTP_REQUESTS + ' ' + process.pid)
+console.log('listening on http://stub')
+`
+
+beforeAll(() => {
+  cpSync(join(project, 'launcher'), join(copy, 'launcher'), { recursive: true })
+  for (const file of ['package.json', 'package-lock.json']) cpSync(join(project, file), join(copy, file))
+  mkdirSync(join(copy, 'src'))
+  writeFileSync(join(copy, 'src/main.ts'), STUB)
+  symlinkSync(join(project, 'node_modules'), join(copy, 'node_modules'))
+})
+afterAll(() => rmSync(copy, { recursive: true, force: true }))
+
+const launch = (args: string[], env: Record<string, string> = {}): Bun.Subprocess<'ignore', 'pipe', 'pipe'> =>
+  Bun.spawn([Bun.which('node') ?? 'node', join(copy, 'launcher/sluice.mjs'), ...args], { cwd: tmpdir(), env: { PATH: process.env.PATH ?? '', ...env }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+
+const told = (): Promise<string> => Bun.file(join(copy, 'told')).text()
+
+test('passes arguments and environment on', async () => {
+  const { child, lines } = await listening(launch(['serve', '--port', '0']))
+  expect(lines[0]).toMatch(/^arguments serve --port 0 65336 \d+$/)
+  child.kill('SIGTERM')
+  expect(await child.exited).toBe(0)
+  const other = await listening(launch(['serve'], { BUN_CONFIG_MAX_HTTP_REQUESTS: '7' }))
+  expect(other.lines[0]).toMatch(/^arguments serve 7 \d+$/)
+  other.child.kill('SIGINT')
+  expect(await other.child.exited).toBe(0)
+  expect(await told()).toBe('SIGINT')
+}, 20_000)
+
+test('ends as its child ends', async () => {
+  expect(await launch(['exit', '3']).exited).toBe(3)
+  expect(await launch(['exit', '0']).exited).toBe(0)
+  const { child, lines } = await listening(launch(['serve']))
+  process.kill(Number(lines[0]?.split(' ').at(-1)), 'SIGKILL')
+  await child.exited
+  expect(child.signalCode).toBe('SIGKILL')
+}, 20_000)
+
+test('killed outright, it takes the server down with it', async () => {
+  const { child, lines } = await listening(launch(['serve']))
+  child.kill('SIGKILL')
+  const pid = Number(lines[0]?.split(' ').at(-1))
+  const deadline = Date.now() + 10_000
+  while (isAlive(pid) && Date.now() < deadline) await Bun.sleep(20)
+  expect(isAlive(pid)).toBe(false)
+  expect(await told()).toBe('disconnect')
+}, 20_000)
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+test('runs another script of the project', async () => {
+  writeFileSync(join(copy, 'other.ts'), `console.log(process.argv.slice(2).join(' '), typeof Bun)`)
+  const child = launch(['run', join(copy, 'other.ts'), '--fast', 'x'])
+  expect(await new Response(child.stdout).text()).toBe('--fast x object\n')
+}, 20_000)
+
+test('says what to do when it cannot install what is missing', async () => {
+  const bare = join(copy, 'bare')
+  for (const name of ['launcher', 'package.json', 'package-lock.json']) cpSync(join(copy, name), join(bare, name), { recursive: true })
+  const child = Bun.spawn([Bun.which('node') ?? 'node', join(bare, 'launcher/sluice.mjs'), '--help'], { env: { PATH: '/nonexistent' }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+  expect(await child.exited).toBe(1)
+  expect(await new Response(child.stderr).text()).toMatch(/^sluice: installing \(nothing is installed yet\)\nsluice: npm could not be started .* npm ci --ignore-scripts .*\n$/)
+}, 20_000)

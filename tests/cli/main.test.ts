@@ -1,0 +1,165 @@
+import { afterAll, describe, expect, test } from 'bun:test'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { listening, type Started } from './listening.ts'
+
+const main = join(import.meta.dir, '../../src/main.ts')
+const scratch = mkdtempSync(join(tmpdir(), 'sluice-cli-'))
+afterAll(() => rmSync(scratch, { recursive: true, force: true }))
+
+let folders = 0
+const newFolder = (): string => join(scratch, `data-${folders++}`)
+
+const start = (args: string[], env: Record<string, string> = {}): Bun.Subprocess<'ignore', 'pipe', 'pipe'> =>
+  Bun.spawn([process.execPath, main, ...args], { cwd: scratch, env: { PATH: process.env.PATH ?? '', HOME: scratch, ...env }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+
+async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  const child = start(args)
+  const [out, err, code] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited])
+  return { code, out, err }
+}
+
+const serve = (folder: string, env: Record<string, string> = {}): Promise<Started> => listening(start(['serve', '--port', '0', '--data', folder], env))
+
+const statusOf = async (url: string, key: string): Promise<number> => {
+  const response = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
+  await response.arrayBuffer()
+  return response.status
+}
+
+describe('the command line', () => {
+  test('explains itself, every command too', async () => {
+    const { code, out } = await run('--help')
+    expect(code).toBe(0)
+    for (const words of ['serve', 'sandbox', 'keys create', 'keys list', 'keys revoke', 'config check']) {
+      expect(out).toContain(words)
+      const help = await run(...words.split(' '), '--help')
+      expect([help.code, help.out.startsWith(`sluice ${words}`)]).toEqual([0, true])
+    }
+    expect((await run()).out).toBe(out)
+    expect((await run('--version')).out).toMatch(/^\d+\.\d+\.\d+\n$/)
+  }, 30_000)
+
+  test.each([
+    [['serv'], 'unknown command "serv"; did you mean serve?'],
+    [['keys', 'lst'], 'did you mean list?'],
+    [['keys'], 'sluice keys needs one of create, list, revoke'],
+    [['serve', '--prot', '1'], 'unknown option --prot; did you mean --port?'],
+    [['serve', '-p', '1'], 'unknown option -p'],
+    [['serve', '--port'], '--port needs a value'],
+    [['serve', '--data', '--port', '0'], '--data needs a value'],
+    [['serve', 'now'], 'does not take "now"'],
+    [['keys', 'revoke'], 'needs <id or key>'],
+    [['keys', 'list', '--json=1'], '--json takes no value'],
+    [['keys', 'create', '--kind', 'subscripton'], 'did you mean subscription?'],
+    [['keys', 'create', '--expires', '2020-01-01'], '--expires must be'],
+    [['keys', 'create', '--requests-per-minute', '0'], 'from 1 to'],
+    [['sandbox', '--port', '65536'], '0 to 65535'],
+  ])('%j is refused with 2 in one line', async (args, message) => {
+    const { code, out, err } = await run(...args)
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+    expect(err).toContain(message)
+    expect(err).toMatch(/^sluice: [^\n]+\n$/)
+  }, 15_000)
+
+  test('what fails is one line and 1', async () => {
+    const port = await run('serve', '--port', '70000', '--data', newFolder())
+    expect({ code: port.code, err: port.err }).toEqual({ code: 1, err: 'sluice: --port: must be a whole number from 0 to 65535\n' })
+    const folder = newFolder()
+    expect((await run('keys', 'list', '--data', folder)).err).toBe(`sluice: there is no data folder ${folder}\n`)
+    expect(existsSync(folder)).toBe(false)
+  }, 15_000)
+
+  test('config check reads the file and lists its problems', async () => {
+    const file = join(scratch, 'bad.yaml')
+    await Bun.write(file, 'listen:\n  prot: 1\nmodels: 3\n')
+    const bad = await run('config', 'check', '--config', file)
+    expect(bad.code).toBe(1)
+    expect(bad.err.trim().split('\n').map((line) => line.startsWith(`sluice: ${file}:`))).toEqual([true, true])
+    await Bun.write(file, 'listen:\n  port: 1\n')
+    const good = await run('config', 'check', '--config', file)
+    expect([good.code, good.out.includes('is good')]).toEqual([0, true])
+  }, 15_000)
+
+  test('keys are made, listed and revoked', async () => {
+    const folder = newFolder()
+    const made = JSON.parse((await run('keys', 'create', '--json', '--kind', 'management', '--account', 'team', '--name', 'ops', '--expires', '30d', '--data', folder)).out) as Record<string, string>
+    expect(made).toMatchObject({ kind: 'management', account: 'team' })
+    const [listed] = JSON.parse((await run('keys', 'list', '--json', '--data', folder)).out) as Record<string, string>[]
+    expect(listed).toMatchObject({ id: made.id!, account: 'team', name: 'ops', revokedAt: null })
+    const days = (Date.parse(listed!.expiresAt!) - Date.now()) / 86_400_000
+    expect(days > 29.9 && days <= 30).toBe(true)
+    expect((await run('keys', 'revoke', made.text!, '--data', folder)).out).toBe(`revoked ${made.id}\n`)
+    const table = await run('keys', 'list', '--data', folder)
+    expect(table.out).toMatch(/revoked 2/)
+    expect(table.out).not.toContain(made.text!)
+  }, 15_000)
+})
+
+describe('serve', () => {
+  test('prints the first keys, answers, and ends with 0 on SIGTERM; the keys work again after the next start', async () => {
+    const folder = newFolder()
+    const chosen = 'sk-ai-v1-chosen_by_the_operator'
+    const first = await serve(folder, { SLUICE_KEY: chosen })
+    const keys = first.lines.filter((line) => line.startsWith('key '))
+    expect(keys.map((line) => line.split(' ')[1])).toEqual(['pay-as-you-go', 'subscription', 'management'])
+    expect(keys[0]).toBe(`key pay-as-you-go ${chosen}`)
+    expect(await statusOf(first.url, chosen)).toBe(200)
+    expect(await statusOf(first.url, `${chosen}x`)).toBe(401)
+    first.child.kill('SIGTERM')
+    expect(await first.child.exited).toBe(0)
+    const second = await serve(folder)
+    expect(second.lines.filter((line) => line.startsWith('key '))).toEqual([])
+    expect(await statusOf(second.url, chosen)).toBe(200)
+    second.child.kill('SIGINT')
+    expect(await second.child.exited).toBe(0)
+  }, 30_000)
+
+  test('killed outright, it starts again at once; a second server on its folder is refused', async () => {
+    const folder = newFolder()
+    const first = await serve(folder)
+    const key = first.lines[0]!.split(' ')[2]!
+    const refused = await run('serve', '--port', '0', '--data', folder)
+    expect(refused.code).toBe(1)
+    expect(refused.err).toContain(`in use by another Sluice (process ${first.child.pid})`)
+    first.child.kill('SIGKILL')
+    await first.child.exited
+    const again = await serve(folder)
+    expect(await statusOf(again.url, key)).toBe(200)
+    again.child.kill('SIGKILL')
+    await again.child.exited
+  }, 30_000)
+
+  test('takes up a key made and drops one revoked while it runs', async () => {
+    const folder = newFolder()
+    const { child, url } = await serve(folder)
+    const { id, text } = JSON.parse((await run('keys', 'create', '--json', '--data', folder)).out) as { id: string; text: string }
+    const until = async (status: number): Promise<number> => {
+      const deadline = Date.now() + 10_000
+      let seen = await statusOf(url, text)
+      while (seen !== status && Date.now() < deadline) {
+        await Bun.sleep(50)
+        seen = await statusOf(url, text)
+      }
+      return seen
+    }
+    expect(await until(200)).toBe(200)
+    await run('keys', 'revoke', id, '--data', folder)
+    expect(await until(401)).toBe(401)
+    child.kill('SIGTERM')
+    expect(await child.exited).toBe(0)
+  }, 40_000)
+
+  test('refuses a SLUICE_KEY that could be guessed', async () => {
+    const child = start(['serve', '--port', '0', '--data', newFolder()], { SLUICE_KEY: 'sk-ai-v1-short' })
+    expect(await child.exited).toBe(1)
+    expect(await new Response(child.stderr).text()).toMatch(/^sluice: SLUICE_KEY must be [^\n]+\n$/)
+  }, 15_000)
+})
+
+test('sandbox runs by itself', async () => {
+  const { child } = await listening(start(['sandbox', '--port', '0']))
+  child.kill('SIGTERM')
+  expect(await child.exited).toBe(0)
+}, 15_000)
