@@ -4,7 +4,7 @@ import addFormats from 'ajv-formats'
 import fc from 'fast-check'
 import { sample } from '../../src/providers/sandbox/sample.ts'
 
-const ajv = new Ajv2020({ strict: false })
+const ajv = new Ajv2020({ strict: false, ownProperties: true })
 ;(addFormats as unknown as (ajv: Ajv2020) => void)(ajv)
 
 const leaf = fc.oneof(

@@ -11,14 +11,13 @@ const aiOver = (name: string, protocol: Client['protocol'], open: Open, reasonin
   name, protocol,
   failure: failureOf,
   open(at, options) {
-    const model = open(at)
     const messages: ModelMessage[] = []
     return session<ModelMessage>(
       messages,
       (content) => ({ role: 'user', content }),
       (results) => [{ role: 'tool', content: results.map(({ call, output }) => ({ type: 'tool-result', toolCallId: call.id, toolName: call.name, output: { type: 'text', value: output } })) }],
       async () => {
-        const { result, response } = await run(model, messages, options, reasoning)
+        const { result, response } = await run(open(at), messages, options, reasoning)
         messages.push(...response.messages as ModelMessage[])
         return heardFrom(result, response)
       },

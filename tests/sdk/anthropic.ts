@@ -8,7 +8,8 @@ export const anthropic: Client = {
   name: 'anthropic',
   protocol: 'messages',
   failure: failureOf,
-  open({ url, key, model }, options) {
+  open(at, options) {
+    const { url, key } = at
     const client = new Anthropic({ baseURL: url, apiKey: key, maxRetries: 0 })
     const messages: Message[] = []
     return session<Message>(
@@ -16,7 +17,7 @@ export const anthropic: Client = {
       (content) => ({ role: 'user', content }),
       (results) => [{ role: 'user', content: results.map(({ call, output }) => ({ type: 'tool_result', tool_use_id: call.id, content: output })) }],
       async () => {
-        const body = { model, messages, ...bodyOf(options) } as never
+        const body = { model: at.model, messages, ...bodyOf(options) } as never
         const message = options.stream ? await client.messages.stream(body).finalMessage() : await client.messages.create(body) as Anthropic.Message
         messages.push({ role: 'assistant', content: message.content })
         return heard(message)

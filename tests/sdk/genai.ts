@@ -7,7 +7,8 @@ const genaiIn = (mode: 'gemini' | 'vertex'): Client => ({
   protocol: 'generateContent',
   // This SDK puts the whole body into the message.
   failure: (error) => ({ status: (error as { status?: number }).status, message: String((error as Error).message) }),
-  open({ url, key, model }, options) {
+  open(at, options) {
+    const { url, key } = at
     const ai = new GoogleGenAI({ apiKey: key, ...(mode === 'vertex' ? { vertexai: true } : {}), httpOptions: { baseUrl: url, apiVersion: mode === 'vertex' ? 'v1' : 'v1beta' } })
     const contents: Content[] = []
     return session<Content>(
@@ -15,7 +16,7 @@ const genaiIn = (mode: 'gemini' | 'vertex'): Client => ({
       (text) => ({ role: 'user', parts: [{ text }] }),
       (results) => [{ role: 'user', parts: results.map(({ call, output }) => ({ functionResponse: { ...(call.id === '' ? {} : { id: call.id }), name: call.name, response: { output } } })) }],
       async () => {
-        const request = { model, contents, config: configOf(options) }
+        const request = { model: at.model, contents, config: configOf(options) }
         const responses = options.stream ? await Array.fromAsync(await ai.models.generateContentStream(request)) : [await ai.models.generateContent(request)]
         const parts = responses.flatMap((response) => response.candidates?.[0]?.content?.parts ?? [])
         contents.push({ role: 'model', parts })

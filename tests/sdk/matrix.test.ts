@@ -35,6 +35,18 @@ const AI_WORDS = { stop: 'stop', length: 'length', calls: 'tool-calls' } as cons
 /** Whether the SDK shows reasoning, and sends its signature back: the AI SDK's chat provider knows neither. */
 const reasons = (client: Client): boolean => client !== aiOpenaiChat
 
+describe.each(CLIENTS.map((client) => [client.name, client] as const))('%s changes the model', (_name, client) => {
+  for (const from of MODELS) for (const to of MODELS) if (from !== to) test(`in the middle of a tool loop, from sandbox/${from} to sandbox/${to}`, async () => {
+    const at = { url: gateway.url, key: gateway.key, model: `sandbox/${from}` }
+    const talk = client.open(at, { stream: false, tools: [WEATHER, TIME], reasoning: true })
+    const first = await talk.say('[[strict]] [[think: Where?]] [[reply: Looking.]] [[call: get_weather {"city":"Oslo","days":2}]] [[call: get_time {"zone":"CET"}]]')
+    at.model = `sandbox/${to}`
+    expect((await talk.answer([{ call: first.calls[0]!, output: 'cold' }, { call: first.calls[1]!, output: 'late' }])).text).toMatch(/get_weather returned: .*cold.* get_time returned: .*late/)
+    at.model = `sandbox/${from}`
+    expect((await talk.say('thanks')).text).toBe('You said: "thanks".')
+  })
+})
+
 for (const client of CLIENTS) for (const model of MODELS) for (const stream of [false, true]) describe(`${client.name} > sandbox/${model} > ${stream ? 'streamed' : 'whole'}`, () => {
   const words = client.name.startsWith('ai ') ? AI_WORDS : WORDS[client.protocol]
   const open = (options: Partial<Options> = {}) => client.open({ url: gateway.url, key: gateway.key, model: `sandbox/${model}` }, { stream, ...options })
@@ -42,7 +54,7 @@ for (const client of CLIENTS) for (const model of MODELS) for (const stream of [
 
   test('text, and a second turn', async () => {
     const talk = open({ system: 'Be brief.' })
-    const first = await talk.say('[[reply: Grüße, 世界 🎉]] [[usage: in=10 out=20 cached=5]]')
+    const first = await talk.say('[[strict]] [[reply: Grüße, 世界 🎉]] [[usage: in=10 out=20 cached=5]]')
     expect(first).toMatchObject({ text: 'Grüße, 世界 🎉', finish: words.stop, usage: { input: 15, output: 20, cached: 5 } })
     expect(first.id).not.toBe('')
     expect((await talk.say('and now?')).text).toBe('You said: "and now?".')
@@ -54,7 +66,7 @@ for (const client of CLIENTS) for (const model of MODELS) for (const stream of [
 
   test('a tool loop with two calls at once', async () => {
     const talk = open({ tools: [WEATHER, TIME] })
-    const first = await talk.say('[[reply: Let me look.]] [[call: get_weather {"city":"Paris","days":3}]] [[call: get_time {"zone":"UTC"}]]')
+    const first = await talk.say('[[strict]] [[reply: Let me look.]] [[call: get_weather {"city":"Paris","days":3}]] [[call: get_time {"zone":"UTC"}]]')
     expect(first).toMatchObject({ text: 'Let me look.', finish: words.calls, calls: [{ name: 'get_weather', input: { city: 'Paris', days: 3 } }, { name: 'get_time', input: { zone: 'UTC' } }] })
     const last = await talk.answer([{ call: first.calls[0]!, output: '18 degrees' }, { call: first.calls[1]!, output: 'noon' }])
     expect(last).toMatchObject({ finish: words.stop, calls: [] })
@@ -63,12 +75,12 @@ for (const client of CLIENTS) for (const model of MODELS) for (const stream of [
   })
 
   test('a forced tool', async () => {
-    expect((await open({ tools: [WEATHER, TIME], force: 'get_time' }).say('hi')).calls).toMatchObject([{ name: 'get_time', input: { zone: 'UTC' } }])
+    expect((await open({ tools: [WEATHER, TIME], force: 'get_time' }).say('[[strict]]')).calls).toMatchObject([{ name: 'get_time', input: { zone: 'UTC' } }])
   })
 
   if (reasons(client)) test('reasoning whose signature survives a tool loop of three rounds', async () => {
     const talk = open({ tools: [WEATHER, TIME], reasoning: true })
-    const first = await talk.say('[[strict-signatures]] [[think: Where?]] [[call: get_weather {"city":"Oslo","days":2}]] [[then]] [[think: When?]] [[call: get_time {"zone":"CET"}]] [[then]] [[reply: done]]')
+    const first = await talk.say('[[strict]] [[strict-signatures]] [[think: Where?]] [[call: get_weather {"city":"Oslo","days":2}]] [[then]] [[think: When?]] [[call: get_time {"zone":"CET"}]] [[then]] [[reply: done]]')
     expect(first).toMatchObject({ reasoning: 'Where?', calls: [{ name: 'get_weather' }] })
     const second = await talk.answer([{ call: first.calls[0]!, output: 'cold' }])
     expect(second).toMatchObject({ reasoning: 'When?', calls: [{ name: 'get_time' }] })
@@ -76,7 +88,7 @@ for (const client of CLIENTS) for (const model of MODELS) for (const stream of [
   })
 
   test('structured output', async () => {
-    expect(JSON.parse((await open({ schema: PLACE }).say('hi')).text)).toEqual({ city: 'example city', kind: 'town', inhabitants: 1, tags: ['example tags'] })
+    expect(JSON.parse((await open({ schema: PLACE }).say('[[strict]]')).text)).toEqual({ city: 'example city', kind: 'town', inhabitants: 1, tags: ['example tags'] })
   })
 
   test('an error keeps its meaning', async () => {

@@ -9,7 +9,8 @@ export const openaiChat: Client = {
   name: 'openai chat',
   protocol: 'chat.completions',
   failure: failureOf,
-  open({ url, key, model }, options) {
+  open(at, options) {
+    const { url, key } = at
     const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 })
     const messages: Message[] = options.system === undefined ? [] : [{ role: 'system', content: options.system }]
     return session<Message>(
@@ -17,7 +18,7 @@ export const openaiChat: Client = {
       (content) => ({ role: 'user', content }),
       (results) => results.map(({ call, output }) => ({ role: 'tool', tool_call_id: call.id, content: output })),
       async () => {
-        const body = { model, messages, ...bodyOf(options) }
+        const body = { model: at.model, messages, ...bodyOf(options) }
         const completion = options.stream ? await streamed(client, body) : await client.chat.completions.create(body as never)
         const message = (completion as { choices: { message: Message }[] }).choices[0]!.message
         messages.push(message)

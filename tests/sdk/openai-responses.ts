@@ -8,7 +8,8 @@ export const openaiResponses: Client = {
   name: 'openai responses',
   protocol: 'responses',
   failure: failureOf,
-  open({ url, key, model }, options) {
+  open(at, options) {
+    const { url, key } = at
     const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 })
     const input: Item[] = []
     return session<Item>(
@@ -16,7 +17,7 @@ export const openaiResponses: Client = {
       (content) => ({ role: 'user', content }),
       (results) => results.map(({ call, output }) => ({ type: 'function_call_output', call_id: call.id, output })),
       async () => {
-        const body = { model, input, ...bodyOf(options) } as never
+        const body = { model: at.model, input, ...bodyOf(options) } as never
         const response = options.stream ? await client.responses.stream(body).finalResponse() : await client.responses.create(body) as OpenAI.Responses.Response
         input.push(...response.output as unknown as Item[])
         return heard(response)

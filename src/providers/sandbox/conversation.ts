@@ -1,5 +1,6 @@
 import { invalid } from '../../error.ts'
 import type { GenerationRequest, MediaPart, Part, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
+import { checkRules } from './rules.ts'
 import { readDirectives, scriptOf, type Act, type Script } from './script.ts'
 import { canonical, verify, type SealKind } from './seals.ts'
 
@@ -17,14 +18,16 @@ export type Conversation = {
 }
 
 /** Reads the conversation, and checks every signature that came back. Throws the 400s of directives and signatures. */
-export function readConversation(request: GenerationRequest, body: unknown): Conversation {
+export function readConversation(request: GenerationRequest, body: Record<string, unknown>): Conversation {
   const loop = currentLoop(request.turns)
   const own = loop.user === undefined ? undefined : readDirectives(textOf(loop.user.parts))
   const system = readDirectives([request.system, ...request.turns.filter(isInstruction).map((turn) => turn.parts)].map(textOf).join('\n'))
   const general = scriptOf(system.directives)
   const script = own === undefined || own.directives.length === 0 ? general : { ...general, ...scriptOf(own.directives) }
   verifySignatures(request, body)
-  if (strict(request)) requireSignatures(loop.rounds, script, request, body)
+  const insists = insistences(request)
+  if (insists.has('strict')) checkRules(request.protocol, body)
+  if (insists.has('strict-signatures')) requireSignatures(loop.rounds, script, request, body)
   const lastUser = request.turns.findLast((turn) => turn.role === 'user')
   return {
     script,
@@ -94,8 +97,9 @@ function subjectOf(part: Part): { kind: SealKind; subject: string | undefined } 
 /** What the signature on a call is made over. */
 export const callSubject = (name: string, input: string): string => `${name}\n${canonical(input)}`
 
-const strict = (request: GenerationRequest): boolean =>
-  [request.system, ...request.turns.map((turn) => turn.parts)].some((parts) => textOf(parts).includes('[[strict-signatures'))
+/** What is insisted on holds from wherever in the conversation it was said. */
+const insistences = (request: GenerationRequest): ReadonlySet<string> =>
+  new Set([request.system, ...request.turns.map((turn) => turn.parts)].flatMap((parts) => readDirectives(textOf(parts)).directives.map(({ name }) => name)))
 
 /** Each round of the running loop that reasoned with a signature must have come back with it. */
 function requireSignatures(rounds: readonly Part[][], script: Script, request: GenerationRequest, body: unknown): void {

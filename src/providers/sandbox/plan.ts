@@ -127,16 +127,17 @@ function echo(what: 'summary' | 'body' | 'headers', request: GenerationRequest, 
 
 const SECRET_HEADERS: ReadonlySet<string> = new Set(['authorization', 'x-api-key', 'x-goog-api-key', 'api-key', 'cookie'])
 
-/** Puts the signatures where each protocol has them: on the reasoning, or, as Google does, on the first call, else on the last text. */
+/** Puts the signatures where each protocol has them: on the reasoning, or, as Google does, on the first call (always), else on the text after thoughts. */
 function signed(parts: PlannedPart[], steps: readonly Step[], { protocol }: GenerationRequest): PlannedPart[] {
   if (protocol !== 'generateContent') {
     const thoughts = steps.filter((step) => step.kind === 'think')
     let seen = 0
     return parts.map((part) => part.head.type !== 'reasoning' || thoughts[seen++]?.sealed === 'unsigned' ? part : { ...part, signature: sign('reasoning', part.text, protocol) })
   }
-  if (!steps.some((step) => step.kind === 'think' && step.sealed !== 'unsigned')) return parts
+  const thoughts = steps.filter((step) => step.kind === 'think')
+  if (thoughts.some((step) => step.sealed === 'unsigned')) return parts
   const firstCall = parts.findIndex((part) => part.head.type === 'tool-call')
-  const at = firstCall >= 0 ? firstCall : parts.findLastIndex((part) => part.head.type === 'text')
+  const at = firstCall >= 0 ? firstCall : thoughts.length > 0 ? parts.findLastIndex((part) => part.head.type === 'text') : -1
   return parts.map((part, index) => index !== at ? part : { ...part, signature: part.head.type === 'tool-call' ? sign('call', callSubject(part.head.name, part.text), protocol) : sign('text', part.text, protocol) })
 }
 

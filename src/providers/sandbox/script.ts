@@ -33,7 +33,7 @@ export type Act = {
 }
 
 /** All that a prompt says. The members besides `acts` hold for every act. */
-export type Script = { acts: Act[]; paceMs?: number; chunk?: number; strictSignatures?: boolean; noUsage?: boolean }
+export type Script = { acts: Act[]; paceMs?: number; chunk?: number; strict?: boolean; strictSignatures?: boolean; noUsage?: boolean }
 
 type Apply = (act: Act, argument: string, script: Script) => void
 
@@ -68,6 +68,7 @@ const DIRECTIVES: ReadonlyMap<string, Apply> = new Map<string, Apply>([
   ['pace', (_act, argument, script) => { script.paceMs = duration('pace', argument) }],
   ['chunk', (_act, argument, script) => { script.chunk = whole('chunk', argument, 10_000, 1) }],
   ['no-usage', (_act, _argument, script) => { script.noUsage = true }],
+  ['strict', (_act, _argument, script) => { script.strict = true }],
   ['strict-signatures', (_act, _argument, script) => { script.strictSignatures = true }],
   ['then', (_act, _argument, script) => { script.acts.push({ steps: [] }) }],
 ])
