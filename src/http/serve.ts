@@ -1,6 +1,7 @@
 import type { Server } from 'bun'
 import { isUtf8 } from 'node:buffer'
 import { GatewayError, invalid } from '../error.ts'
+import { isStreamed } from './stream.ts'
 
 export type ListenOptions = {
   host: string
@@ -18,15 +19,23 @@ export type Listening = {
   stop(drainMs: number): Promise<void>
 }
 
-/** Opens the server. Throws Bun's own error when the address is taken or not ours. */
+/** Seconds after which a connection that waits for nothing is closed; longer than the load balancers in front of us keep theirs. */
+const IDLE_SECONDS = 75
+
+/** Opens the server; a request has no time limit here, only idle connections do. Throws Bun's own error when the address is taken or not ours. */
 export const listen = (options: ListenOptions): Listening => {
   const server = Bun.serve({
     hostname: options.host,
     port: options.port,
     // Bun's own 413 has no body and so no protocol's shape: the limit is held where bodies are read, by readText.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    idleTimeout: 0,
-    fetch: options.fetch,
+    idleTimeout: IDLE_SECONDS,
+    async fetch(request, server) {
+      server.timeout(request, 0)
+      const response = await options.fetch(request, server)
+      if (!isStreamed(request.signal)) server.timeout(request, IDLE_SECONDS)
+      return response
+    },
   })
   const host = options.host.includes(':') ? `[${options.host}]` : options.host
   return {

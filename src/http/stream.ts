@@ -12,12 +12,18 @@ export type KeepAlive = { text: string; afterMs: number }
 /** Bun's own controller of a direct stream: `write` gives a promise when the socket is full, which resolves when it has drained or died. */
 type DirectController = { write(text: string): number | Promise<number>; close(): void }
 
+const streamed = new WeakSet<AbortSignal>()
+
+/** Whether the request with this signal is answered by a stream, whose silences are not the connection's. */
+export const isStreamed = (signal: AbortSignal): boolean => streamed.has(signal)
+
 /**
  * The body of a streamed Response. Each pulled text leaves in one write, in the same turn of the loop. `signal`: the request's,
  * which fires when the client goes while nothing is being written; abort it with the reason 'shutdown' to end for that reason.
  */
 export const streamBody = (source: TextSource, keepAlive: KeepAlive | undefined, signal?: AbortSignal): ReadableStream => {
   const sending = new Sending(source, signal)
+  if (signal !== undefined) streamed.add(signal)
   return new ReadableStream({
     type: 'direct',
     pull: (controller: unknown) => sending.run(controller as DirectController, keepAlive),
