@@ -29,8 +29,11 @@ export function readMessages(messages: Fields[], extras: Extras): { system: Part
   return { system, turns }
 }
 
-const readInstructions = (message: Fields, extras: Extras): Part[] =>
-  message.require('content', readContent(message, ['text'], extras), 'a string or an array of text parts')
+function readInstructions(message: Fields, extras: Extras): Part[] {
+  // Only looked at: leading instructions bear no name with us, so it stays among the extras.
+  new Fields(message.value, message.path).string('name')
+  return message.require('content', readContent(message, ['text'], extras), 'a string or an array of text parts')
+}
 
 function readTurn(message: Fields, role: Exclude<Turn['role'], 'tool'>, calls: Map<string, ToolCallPart>, extras: Extras): Turn {
   const parts = role === 'assistant' ? readAssistant(message, calls, extras)

@@ -133,6 +133,7 @@ type ReasoningDraft = Part & { type: 'reasoning'; index?: number }
 function addDetail(detail: Fields, parts: ReasoningDraft[], signed: ReadonlySet<string>, sealed: Map<string, string>): void {
   const type = detail.require('type', detail.string('type'), "such as 'reasoning.text'")
   const index = detail.number('index')
+  detail.string('format')
   const id = detail.string('id')
   const last = parts.at(-1)
   const head = { ...(id === undefined ? {} : { id }), ...(index === undefined ? {} : { index }) }

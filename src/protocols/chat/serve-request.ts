@@ -159,8 +159,14 @@ function readEffort(fields: Fields, name: string, extras: Extras): { effort?: Ef
 function readFormat(body: Fields, extras: Extras): OutputFormat | undefined {
   const format = body.object('response_format')
   if (format === undefined) return undefined
-  const type = format.require('type', format.oneOf('type', ['text', 'json_object', 'json_schema']), "'text', 'json_object' or 'json_schema'")
-  if (type !== 'json_schema') return { type: type === 'text' ? 'text' : 'json' }
+  const type = format.require('type', format.string('type'), "'text', 'json_object' or 'json_schema'")
+  if (type === 'text') return { type }
+  if (type === 'json_object') return { type: 'json' }
+  if (type !== 'json_schema') {
+    // Some providers know further formats (a grammar, a regular expression).
+    extras[format.path] = format.value
+    return undefined
+  }
   const schema = format.require('json_schema', format.object('json_schema'), 'an object with name and schema')
   const read: OutputFormat = {
     type: 'schema', schema: schema.object('schema')?.value ?? {},

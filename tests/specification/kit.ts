@@ -1,0 +1,77 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { startGateway, type Gateway } from '../server.ts'
+
+/** Tables of statements of the specification, each tried over HTTP: what it restricts is refused by its path, all else is accepted. */
+
+export const MODELS = ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini'] as const
+
+/** One running gateway for a test file. */
+export function useGateway(config?: string): { url(): string; key(): string; output(): { stdout: string; stderr: string } } {
+  let gateway: Gateway | undefined
+  beforeAll(async () => { gateway = await startGateway({ config: config ?? 'limits: { requestsPerMinute: 1000000 }\n' }) })
+  afterAll(() => gateway?.stop())
+  return { url: () => gateway!.url, key: () => gateway!.key, output: () => gateway!.output() }
+}
+
+export type Json = Record<string, unknown>
+
+/** `wrong`: the path that the refusal names. Absent: accepted. `only`: models on which it is accepted, where others cannot be asked for it. */
+export type Row = { rule: string; patch: Json; wrong?: string; only?: readonly string[]; says?: RegExp }
+
+export const ok = (rule: string, patch: Json, only?: readonly string[]): Row => ({ rule, patch, ...(only === undefined ? {} : { only }) })
+export const no = (rule: string, wrong: string, patch: Json, says?: RegExp): Row => ({ rule, patch, wrong, ...(says === undefined ? {} : { says }) })
+
+export type Surface = {
+  gateway: { url(): string; key(): string }
+  /** A valid request for that model, with members exchanged; undefined takes a member out. */
+  send(model: string, patch: Json): Promise<Response>
+  native: string
+  /** Message and path of a refusal in the protocol's own shape; throws where the shape is another. */
+  refusal(body: Json): { message: string; param: string | undefined }
+}
+
+export const post = (gateway: { url(): string; key(): string }, path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> =>
+  fetch(gateway.url() + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.key()}`, 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  })
+
+/** Refusals do not depend on the model, so one is asked; what is accepted must be carried to every one of them. */
+export function table(name: string, surface: Surface, rows: Row[]): void {
+  describe(name, () => {
+    for (const row of rows) {
+      if (row.wrong !== undefined) test(`refused: ${row.rule}`, () => refused(surface, row))
+      else for (const model of row.only ?? MODELS) test(`accepted: ${row.rule} (${model})`, () => accepted(surface, row, model))
+    }
+  })
+}
+
+async function refused({ send, native, refusal }: Surface, { patch, wrong, says }: Row): Promise<void> {
+  const response = await send(native, patch)
+  const body = (await response.json()) as Json
+  if (response.status !== 400) throw new Error(`answered ${response.status}: ${JSON.stringify(body).slice(0, 500)}`)
+  const { message, param } = refusal(body)
+  if (param !== undefined) expect(param).toBe(wrong!)
+  expect(message).toStartWith(`${wrong}: `)
+  expect(message).toMatch(says ?? /must|is required|needs|has to|not supported/)
+}
+
+async function accepted({ send }: Surface, { patch }: Row, model: string): Promise<void> {
+  const response = await send(model, patch)
+  const text = await response.text()
+  if (response.status !== 200) throw new Error(`answered ${response.status}: ${text.slice(0, 500)}`)
+}
+
+/** The error object of OpenAI's protocols. */
+export function openAiRefusal(body: Json): { message: string; param: string } {
+  const { message, type, param, code } = body.error as Record<string, string>
+  expect(type).toBe('invalid_request_error')
+  expect(['invalid_request', 'unsupported_parameter']).toContain(code)
+  return { message: message!, param: param! }
+}
+
+export const without = (value: Json): Json => Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined))
+
+/** `count` values made from their index. */
+export const many = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, index) => make(index))
