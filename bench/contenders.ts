@@ -103,7 +103,7 @@ const nginx: Contender = {
   },
 }
 
-const KEY = 'sk-bench-0000000000000000000000000000'
+const KEY = 'sk-ai-v1-bench000000000000000000'
 
 const sluice: Contender = {
   name: 'Sluice',
@@ -122,16 +122,15 @@ const sluice: Contender = {
   },
 }
 
+/** One provider of the chat protocol under the model name of the load, so that a messages client is translated and a chat client passed through. */
 const sluiceConfig = (upstreamPort: number): string => `
+limits: { requestsPerMinute: 1000000 }
 providers:
   bench:
     protocol: chat.completions
     baseUrl: http://127.0.0.1:${upstreamPort}/v1
-    apiKey: none
-  bench-messages:
-    protocol: messages
-    baseUrl: http://127.0.0.1:${upstreamPort}/v1
-    apiKey: none
+    auth: none
+    unlisted: true
 `
 
 /** Who takes part, in order; the absent ones are named, so that nobody takes a short table for a whole one. */
