@@ -77,14 +77,14 @@ export class Keys {
   }
 
   /**
-   * Makes the first account with one key of each kind when there is none yet, and gives those texts: they are shown once, now.
+   * Makes one key of each kind when no key was ever stored, and gives those texts: they are shown once, now.
    * `given` (SLUICE_KEY) becomes the pay-as-you-go key instead of a random one; later it is added when it is not known yet.
    */
   async start(given?: string): Promise<{ kind: KeyKind; text: string }[]> {
     // Compose files pass an unset variable on as an empty one.
     const chosen = given === '' ? undefined : given
     if (chosen !== undefined && !isKeyText(chosen, 'pay-as-you-go')) throw new Error(`SLUICE_KEY must be ${keyTextRule('pay-as-you-go')}`)
-    const first = (await this.#store.accounts()).length === 0 ? await this.#firstKeys(chosen) : []
+    const first = (await this.#store.keys()).length === 0 ? await this.#firstKeys(chosen) : []
     if (first.length > 0 || chosen === undefined) return first
     const stored = await this.#stored(chosen)
     if (stored?.revokedAt != null) throw new Error(`SLUICE_KEY is a key that was revoked (${stored.id}); choose another one`)
@@ -93,10 +93,10 @@ export class Keys {
   }
 
   async #firstKeys(chosen: string | undefined): Promise<{ kind: KeyKind; text: string }[]> {
-    const account = this.#newAccount(FIRST_ACCOUNT)
+    const account = await this.#account(FIRST_ACCOUNT)
     const first = KEY_KINDS.map((kind) => ({ kind, text: kind === 'pay-as-you-go' && chosen !== undefined ? chosen : newKeyText(kind) }))
-    const rows = first.map(({ kind, text }) => this.#row({ kind, text, name: 'first' }, account.id, text))
-    if (!(await this.#store.addAccount(account, rows))) return []
+    // Said in one turn, they are one transaction.
+    await Promise.all(first.map(({ kind, text }) => this.#store.addKey(this.#row({ kind, text, name: 'first' }, account.id, text))))
     await this.#load()
     return first
   }
@@ -199,13 +199,9 @@ export class Keys {
   async #account(nameOrId: string): Promise<Account> {
     const known = findAccount(await this.#store.accounts(), nameOrId)
     if (known !== undefined) return known
-    await this.#store.addAccount(this.#newAccount(nameOrId), [])
+    await this.#store.addAccount({ id: newId('acct'), name: nameOrId, status: 'healthy', createdAt: this.#now() })
     // Read back: another process may have been first with this name.
     return this.#account(nameOrId)
-  }
-
-  #newAccount(name: string): Account {
-    return { id: newId('acct'), name, status: 'healthy', createdAt: this.#now() }
   }
 
   #row(key: NewKey, accountId: string, text: string): StoredKey {

@@ -58,7 +58,7 @@ export class SqliteStore implements Store {
       FROM keys ORDER BY created_at, id`)
   }
 
-  async addAccount(account: Account, keys: readonly StoredKey[]): Promise<boolean> {
+  async addAccount(account: Account): Promise<boolean> {
     let added = false
     await this.#commit(() => {
       const { changes } = this.#run(
@@ -66,22 +66,19 @@ export class SqliteStore implements Store {
         account.id, account.name, account.status, account.createdAt,
       )
       added = changes > 0
-      if (added) for (const key of keys) this.#insertKey(key)
     })
     return added
   }
 
   async addKey(key: StoredKey): Promise<void> {
-    await this.#commit(() => this.#insertKey(key))
-  }
-
-  #insertKey(key: StoredKey): void {
-    this.#run(
-      `INSERT INTO keys (id, account_id, kind, hash, prefix, last4, name, created_at, expires_at, revoked_at, requests_per_minute)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-      key.id, key.accountId, key.kind, key.hash, key.prefix, key.last4, key.name, key.createdAt, key.expiresAt, key.revokedAt,
-      key.requestsPerMinute,
-    )
+    await this.#commit(() => {
+      this.#run(
+        `INSERT INTO keys (id, account_id, kind, hash, prefix, last4, name, created_at, expires_at, revoked_at, requests_per_minute)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        key.id, key.accountId, key.kind, key.hash, key.prefix, key.last4, key.name, key.createdAt, key.expiresAt, key.revokedAt,
+        key.requestsPerMinute,
+      )
+    })
   }
 
   async revokeKey(id: string, at: number): Promise<void> {

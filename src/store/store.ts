@@ -35,8 +35,8 @@ export type StoredResponse = { id: string; response: Json; inputItems: unknown[]
 export interface Store {
   accounts(): Promise<Account[]>
   keys(): Promise<StoredKey[]>
-  /** The account and its first keys in one step; false, and nothing written, when the name is taken. */
-  addAccount(account: Account, keys: readonly StoredKey[]): Promise<boolean>
+  /** False, and nothing written, when the name is taken. */
+  addAccount(account: Account): Promise<boolean>
   addKey(key: StoredKey): Promise<void>
   /** A key revoked earlier keeps its first instant. */
   revokeKey(id: string, at: number): Promise<void>

@@ -54,6 +54,12 @@ describe('the first start', () => {
     expect(await (await open()).start()).toEqual([])
   })
 
+  test('makes them beside the keys of the config file', async () => {
+    const keys = await open([{ key: 'sk-ai-v1-written-in-the-file' }])
+    expect((await keys.start()).length).toBe(3)
+    expect(await keys.start()).toEqual([])
+  })
+
   test('takes SLUICE_KEY as its pay-as-you-go key; later starts add an unknown one and know the others', async () => {
     const keys = await open()
     const first = await keys.start(CHOSEN)

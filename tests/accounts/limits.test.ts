@@ -62,7 +62,7 @@ describe('limits', () => {
       waitMs: fc.oneof(fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: 5000 }), fc.constantFrom(0, 59_999, 60_000, 60_001, 120_000, 200_000)),
       key: fc.constantFrom('a', 'b'), endpoint: fc.constantFrom('x', 'y'), limit: fc.integer({ min: 1, max: 12 }),
     })
-    fc.assert(fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+    fc.assert(fc.property(fc.array(step, { maxLength: 120, size: 'max' }), (steps) => {
       let now = 0
       const limits = new Limits(() => now)
       const admitted: { at: number; key: string; endpoint: string }[] = []
