@@ -1,4 +1,5 @@
-import { invalid } from '../error.ts'
+import { invalid, type GatewayError } from '../error.ts'
+import type { ProtocolName } from '../generation/request.ts'
 
 /**
  * Reading is validating: a protocol's `readRequest` takes each field off the wire through one of these, so a wrong type or
@@ -51,7 +52,7 @@ export class Fields {
   number(name: string, range: Range = {}): number | undefined {
     const value = this.take(name)
     if (value === undefined) return undefined
-    if (typeof value !== 'number' || !Number.isFinite(value)) throw invalid(this.at(name), `must be a number, not ${kindOf(value)}`)
+    if (typeof value !== 'number' || !Number.isFinite(value)) throw invalid(this.at(name), `must be a number, not ${typeof value === 'number' ? 'one that is too large to tell' : kindOf(value)}`)
     return within(value, range, this.at(name))
   }
 
@@ -112,6 +113,12 @@ function within(value: number, { min, max, below }: Range, path: string): number
   }
   return value
 }
+
+const CONVERSATIONS: Record<ProtocolName, string> = { 'chat.completions': 'messages', responses: 'input', messages: 'messages', generateContent: 'contents' }
+
+/** The 400 of a conversation without anything in it, for a provider that needs something: the path is the client's own. */
+export const nothingSaid = ({ protocol }: { protocol: ProtocolName }): GatewayError =>
+  invalid(CONVERSATIONS[protocol], 'must hold at least one message with content, since the provider of this model needs one')
 
 /** What a wrong value is, for error texts: never its content. */
 export const kindOf = (value: unknown): string =>

@@ -1,5 +1,6 @@
 import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, OutputFormat, Tool, ToolChoice } from '../../generation/request.ts'
+import { nothingSaid } from '../fields.ts'
 import type { Loss, Target, Written } from '../protocol.ts'
 import { wireName } from './call-names.ts'
 import { MessagesWriter } from './call-turns.ts'
@@ -9,9 +10,11 @@ import { isObject, type Json } from './shapes.ts'
 export function writeRequest(request: GenerationRequest, target: Target): Written {
   const losses: Loss[] = []
   const { quirks } = target
+  const messages = new MessagesWriter(request, target, losses).write(request.system, request.turns)
+  if (messages.length === 0) throw nothingSaid(request)
   const body: Json = {
     model: target.model,
-    messages: new MessagesWriter(request, target, losses).write(request.system, request.turns),
+    messages,
     ...(request.stream ? { stream: true, ...(quirks.refusesStreamOptions === true ? {} : { stream_options: { include_usage: true } }) } : {}),
     ...(request.maxOutputTokens === undefined ? {} : { [quirks.maxTokensField ?? 'max_tokens']: request.maxOutputTokens }),
     ...writeSampling(request, target, losses),

@@ -1,3 +1,4 @@
+import { invalid } from '../../error.ts'
 import { Fields } from '../fields.ts'
 
 /** Google's servers read `generationConfig` and `generation_config` alike: a member is found under either name, and errors say the one that was written. */
@@ -24,8 +25,12 @@ export class GoogleFields extends Fields {
   }
 
   #spelling(name: string): string {
-    if (Object.hasOwn(this.value, name)) return name
     const snake = snakeOf(name)
+    if (Object.hasOwn(this.value, name)) {
+      // The provider might read the other one.
+      if (snake !== name && Object.hasOwn(this.value, snake)) throw invalid(super.at(snake), `must not stand together with ${name}, its other spelling`)
+      return name
+    }
     return Object.hasOwn(this.value, snake) ? snake : name
   }
 }

@@ -87,6 +87,8 @@ function readFormat(config: GoogleFields): OutputFormat | undefined {
   if (schema !== undefined) {
     const path = config.at('responseSchema')
     const read = readSchema(schema, path)
+    // Deeper down SDKs leave it out for "anything".
+    if (['type', 'anyOf', '$ref'].every((name) => read[name] === undefined)) throw invalid(`${path}.type`, 'is required: one of STRING, INTEGER, NUMBER, BOOLEAN, ARRAY, OBJECT')
     if (mime === undefined || mime === 'text/plain') throw invalid(path, "needs a responseMimeType other than 'text/plain'")
     return { type: mime === 'text/x.enum' ? 'enum' : 'schema', schema: read }
   }

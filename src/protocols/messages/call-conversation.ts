@@ -1,5 +1,5 @@
-import { invalid } from '../../error.ts'
 import type { GenerationRequest, Turn } from '../../generation/request.ts'
+import { nothingSaid } from '../fields.ts'
 import type { Loss, Target } from '../protocol.ts'
 import { type Item, PartWriter } from './call-parts.ts'
 import { shortHash, type ToolNames } from './call-tools.ts'
@@ -22,7 +22,7 @@ export function writeConversation(request: GenerationRequest, target: Target, na
     losses.push({ field: 'system', what: 'approximated', why: 'the provider needs a message; the instructions are sent as one' })
     return { system: [], messages: [{ role: 'user', content: system }] }
   }
-  if (messages.length === 0) throw invalid('messages', 'must hold at least one message with content')
+  if (messages.length === 0) throw nothingSaid(request)
   if (messages[0]!.role === 'assistant') {
     losses.push({ field: 'turns', what: 'approximated', why: 'the provider wants the user to speak first' })
     messages.unshift({ role: 'user', content: [{ type: 'text', text: '(The conversation begins with the assistant.)' }] })

@@ -33,10 +33,12 @@ function check(fields: Fields, shape: Shape): void {
 }
 
 const status = word('in_progress', 'completed', 'incomplete')
+// The document has `middle`; the models of the tool's maker say `wheel`, `back` and `forward` too.
+const button = word('left', 'right', 'middle', 'wheel', 'back', 'forward')
 const point: Shape = { x: number, y: number }
 
 const computerAction = variant({
-  click: { ...point, button: text }, double_click: point, move: point, screenshot: {}, wait: {}, drag: { path: list(point) },
+  click: { ...point, button }, double_click: point, move: point, screenshot: {}, wait: {}, drag: { path: list(point) },
   scroll: { ...point, scroll_x: number, scroll_y: number }, type: { text }, keypress: { keys: texts },
 })
 

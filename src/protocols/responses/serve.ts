@@ -48,7 +48,10 @@ function readInstructions(body: Fields, input: InputReader): void {
 function readReasoning(body: Fields, extras: Extras): Pick<GenerationRequest, 'reasoning'> {
   const wire = body.object('reasoning')
   if (wire === undefined) return {}
-  const effort = wire.oneOf('effort', EFFORTS)
+  const wish = wire.string('effort')
+  const effort = EFFORTS.find((known) => known === wish)
+  // Which words a model knows is its own affair.
+  if (wish !== undefined && effort === undefined) extras[wire.at('effort')] = wish
   const older = wire.string('generate_summary'), summary = wire.string('summary') ?? older
   carryRest(wire, extras)
   const reasoning: Reasoning = { ...defined('effort', effort), ...(summary === undefined ? {} : { summary, visible: summary !== 'none' }) }

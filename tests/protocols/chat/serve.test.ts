@@ -37,7 +37,7 @@ describe('fields that are refused, by path', () => {
     ['tools', { tools: {} }], ['tools[0].type', { tools: [{}] }], ['tools[0].function', { tools: [{ type: 'function' }] }], ['tools[0].function.name', { tools: [{ type: 'function', function: {} }] }], ['tools[0].custom.name', { tools: [{ type: 'custom', custom: { name: '' } }] }],
     ['tool_choice', { tool_choice: 'any' }], ['tool_choice.type', { tool_choice: { type: 'auto' } }], ['tool_choice.function.name', { tool_choice: { type: 'function', function: {} } }], ['tool_choice.allowed_tools.mode', { tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'x', tools: [] } } }],
     ['verbosity', { verbosity: 'loud' }], ['stream', { stream: 'yes' }], ['stream_options', { stream_options: 1 }], ['stream_options.include_usage', { stream_options: { include_usage: 1 } }],
-    ['response_format.type', { response_format: { type: 'xml' } }], ['response_format.json_schema', { response_format: { type: 'json_schema' } }],
+    ['response_format.type', { response_format: { type: 5 } }], ['response_format.json_schema', { response_format: { type: 'json_schema' } }],
     ['seed', { seed: 1.5 }], ['user', { user: 7 }], ['reasoning_effort', { reasoning_effort: 1 }], ['reasoning.max_tokens', { reasoning: { max_tokens: 'x' } }], ['reasoning.exclude', { reasoning: { exclude: 1 } }],
     ['web_search_options', { web_search_options: true }], ['parallel_tool_calls', { parallel_tool_calls: 'no' }], ['provider.order', { provider: { order: 'x' } }], ['models', { models: 'x' }],
   ]

@@ -113,7 +113,7 @@ describe('input', () => {
     ['input[0].output[0].outcome.exit_code', { input: [{ type: 'shell_call_output', ...call, output: [{ stdout: '', stderr: '', outcome: { type: 'exit' } }] }] }],
     ['tools', { tools: {} }], ['tools[0].type', { tools: [{}] }], ['tools[0].name', { tools: [{ type: 'function' }] }], ['tools[0].parameters', { tools: [{ type: 'function', name: 'f', parameters: 'x' }] }],
     ['tools[0].tools[0].name', { tools: [{ type: 'namespace', name: 'n', tools: [{ type: 'function' }] }] }], ['tool_choice', { tool_choice: 'any' }], ['tool_choice.name', { tool_choice: { type: 'function' } }],
-    ['text.format.schema', { text: { format: { type: 'json_schema', name: 'n' } } }], ['text.verbosity', { text: { verbosity: 'x' } }], ['reasoning.effort', { reasoning: { effort: 'x' } }],
+    ['text.format.schema', { text: { format: { type: 'json_schema', name: 'n' } } }], ['text.verbosity', { text: { verbosity: 'x' } }], ['reasoning.effort', { reasoning: { effort: 5 } }],
     ['max_output_tokens', { max_output_tokens: 0 }], ['temperature', { temperature: '1' }], ['include[0]', { include: [1] }], ['metadata', { metadata: [] }], ['store', { store: 'no' }],
   ])('%s is refused by its path', (param, body) => {
     expect(refusal(body)).toEqual({ param, code: 'invalid_request' })
