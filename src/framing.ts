@@ -15,10 +15,14 @@ export const eventStream: Framing = {
 /** Google's streaming without `alt=sse`: one JSON array, sent piece by piece. An error is its last element. */
 export class JsonArray implements Framing {
   #begun = false
+  #last = ''
 
   write(frames: readonly Frame[]): string {
     let text = ''
     for (const frame of frames) {
+      // An error is framed twice for the sake of clients of event streams: an array holds it once.
+      if (frame.bare === true && frame.data === this.#last) continue
+      this.#last = frame.data
       text += (this.#begun ? ',\r\n' : '[') + frame.data
       this.#begun = true
     }

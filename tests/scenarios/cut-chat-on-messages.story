@@ -37,3 +37,5 @@ data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"a
 data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/cut-chat-on-messages","choices":[{"index":0,"delta":{"content":"Hel"},"finish_reason":null}]}
 
 data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/cut-chat-on-messages","choices":[{"index":0,"delta":{},"finish_reason":"error"}],"error":{"message":"The provider's stream ended before its answer was complete.","type":"server_error","param":null,"code":"upstream_error"}}
+
+data: {"error":{"message":"The provider's stream ended before its answer was complete.","type":"server_error","param":null,"code":"upstream_error"}}

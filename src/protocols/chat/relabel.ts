@@ -2,7 +2,7 @@ import type { GatewayError } from '../../error.ts'
 import { members, splice } from '../../generation/json-text.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Label, Relabeler } from '../protocol.ts'
-import { errorChunk } from './serve-stream.ts'
+import { errorFrames } from './serve-stream.ts'
 
 /** The provider's own frames with our id and model name on them, everything else as it was written. */
 export class ChunkRelabeler implements Relabeler {
@@ -45,7 +45,7 @@ export class ChunkRelabeler implements Relabeler {
   }
 
   fail(error: GatewayError): Frame[] {
-    return [errorChunk(this.#label, error)]
+    return errorFrames(this.#label, error)
   }
 
   end(): Frame[] {

@@ -45,7 +45,7 @@ export class ChunkWriter implements Writer {
         Object.assign(this.#usage, event.usage)
         return []
       case 'finish': return this.#finish(event)
-      case 'error': return [this.#fail(event.error)]
+      case 'error': return this.#fail(event.error)
     }
   }
 
@@ -130,9 +130,9 @@ export class ChunkWriter implements Writer {
   }
 
   /** No `[DONE]` follows: an answer that broke must not look whole. */
-  #fail(error: GatewayError): Frame {
+  #fail(error: GatewayError): Frame[] {
     this.#ended = true
-    return errorChunk(this.#label, error)
+    return errorFrames(this.#label, error)
   }
 
   #callDelta(call: Json): Frame {
@@ -150,7 +150,11 @@ export class ChunkWriter implements Writer {
 
 const chunkHead = (label: Label): Json => ({ id: label.id, object: 'chat.completion.chunk', created: label.createdAt, model: label.model })
 
-/** A failure in a stream already begun. The SDKs look at the top-level `error`; `finish_reason` is for those who read choices only. */
-export const errorChunk = (label: Label, error: GatewayError): Frame => ({
-  data: JSON.stringify({ ...chunkHead(label), choices: [{ index: 0, delta: {}, finish_reason: 'error' }], error: errorObject(error) }),
-})
+/**
+ * A failure in a stream already begun, twice: the chunk is for clients that read choices or a top-level `error`; the AI SDK (seen in 7.0) takes
+ * anything with choices for an ordinary chunk and hears only an error that stands alone.
+ */
+export const errorFrames = (label: Label, error: GatewayError): Frame[] => [
+  { data: JSON.stringify({ ...chunkHead(label), choices: [{ index: 0, delta: {}, finish_reason: 'error' }], error: errorObject(error) }) },
+  { data: JSON.stringify({ error: errorObject(error) }) },
+]

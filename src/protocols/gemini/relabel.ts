@@ -3,7 +3,7 @@ import { elements, members, splice } from '../../generation/json-text.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Relabeler } from '../protocol.ts'
 import { scrub } from '../upstream-error.ts'
-import { writeError } from './serve.ts'
+import { errorFrames } from './serve.ts'
 
 /** A Google provider's chunks with our id and model name put on them; everything else stays as the provider wrote it. */
 export class ChunkRelabeler implements Relabeler {
@@ -23,7 +23,7 @@ export class ChunkRelabeler implements Relabeler {
   }
 
   fail(error: GatewayError): Frame[] {
-    return [{ bare: true, data: JSON.stringify(writeError(error)) }]
+    return errorFrames(error)
   }
 
   /** An object, or the array of chunks that a stream without `alt=sse` is. */

@@ -70,7 +70,8 @@ export class ContentReader {
   #readPart(part: GoogleFields, role: 'user' | 'model' | 'system', place: Place | undefined): Part[] {
     const thought = part.boolean('thought') === true
     const signatureText = part.string('thoughtSignature')
-    const signature = signatureText === undefined || signatureText === '' ? undefined : unseal(signatureText)
+    const unsealed = signatureText === undefined ? undefined : unseal(signatureText)
+    const signature = unsealed?.data === '' ? undefined : unsealed
     const detail = readResolution(part.take('mediaResolution'), part.at('mediaResolution'))
     this.#checkVideo(part)
     const text = part.string('text')

@@ -5,7 +5,7 @@ import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Writer } from '../protocol.ts'
 import { writeArguments } from './arguments.ts'
-import { writeEnd, writeError, writeLabel } from './serve.ts'
+import { errorFrames, foreignCall, writeEnd, writeLabel } from './serve.ts'
 import { writeGrounding, writeLogprobs, writeUsage, type Placed, type WirePart } from './shapes.ts'
 
 /**
@@ -18,6 +18,7 @@ export class ChunkWriter implements Writer {
   readonly #usage: Usage = noUsage()
   readonly #placed: Placed[] = []
   #metered = false
+  #called = false
   #head: PartHead | undefined
   #held = ''
   /** All visible text so far, which Google's offsets count in, and where the last text part of it begins. */
@@ -40,7 +41,7 @@ export class ChunkWriter implements Writer {
         this.#metered = true
         return []
       case 'finish': return this.#onFinish(event)
-      case 'error': return [{ bare: true, data: JSON.stringify(writeError(event.error)) }]
+      case 'error': return errorFrames(event.error)
     }
   }
 
@@ -70,7 +71,11 @@ export class ChunkWriter implements Writer {
     this.#head = undefined
     const signed = signature === undefined ? undefined : { thoughtSignature: seal(signature, this.#exchange.label.maker) }
     switch (head?.type) {
-      case 'tool-call': return this.#chunk({ functionCall: { id: head.id, name: head.name, args: writeArguments(this.#held, head.form) }, ...signed })
+      case 'tool-call': {
+        const mark = signed ?? (this.#called ? undefined : foreignCall(this.#exchange.label))
+        this.#called = true
+        return this.#chunk({ functionCall: { id: head.id, name: head.name, args: writeArguments(this.#held, head.form) }, ...mark })
+      }
       case 'image':
       case 'audio': return this.#chunk({ inlineData: { mimeType: head.mediaType, data: this.#held }, ...signed })
       case 'text': return signed === undefined ? [] : this.#chunk({ text: '', ...signed })

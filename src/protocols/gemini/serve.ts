@@ -2,6 +2,7 @@ import type { GatewayError } from '../../error.ts'
 import type { Answer } from '../../generation/event.ts'
 import type { GenerationRequest } from '../../generation/request.ts'
 import { seal } from '../../generation/signature.ts'
+import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Label, Wire } from '../protocol.ts'
 import { GoogleFields } from './fields.ts'
 import { writeArguments } from './arguments.ts'
@@ -42,6 +43,18 @@ export function readRequest(wire: Wire): GenerationRequest {
 export const writeLabel = (label: Label): Record<string, unknown> =>
   ({ modelVersion: label.model, createTime: new Date(label.createdAt * 1000).toISOString(), responseId: label.id })
 
+/**
+ * An empty signature with its maker's name, on the first call of an answer that another protocol's provider left unsigned: if the conversation
+ * goes on with a model that refuses unsigned calls, `forward` knows by it that these were never its own.
+ */
+export const foreignCall = ({ maker }: Label): { thoughtSignature: string } | undefined => maker === undefined ? undefined : { thoughtSignature: seal('', maker) }
+
+/** The error in a stream already begun, twice: the AI SDK hears it only as a `data:` frame, Google's SDK before 3.0 and other clients only bare, as Google sends it. */
+export const errorFrames = (error: GatewayError): Frame[] => {
+  const data = JSON.stringify(writeError(error))
+  return [{ data }, { bare: true, data }]
+}
+
 /** A whole answer as one `GenerateContentResponse`. */
 export function writeAnswer(answer: Answer, { label, request }: Exchange): object {
   const parts: WirePart[] = []
@@ -60,7 +73,11 @@ export function writeAnswer(answer: Answer, { label, request }: Exchange): objec
         if (text !== '' || signature !== undefined) parts.push({ text, thought: true, ...signature })
         break
       }
-      case 'tool-call': parts.push({ functionCall: { id: part.id, name: part.name, args: writeArguments(part.arguments, part.form) }, ...signature }); break
+      case 'tool-call': {
+        const first = !parts.some((earlier) => 'functionCall' in earlier)
+        parts.push({ functionCall: { id: part.id, name: part.name, args: writeArguments(part.arguments, part.form) }, ...(signature ?? (first ? foreignCall(label) : undefined)) })
+        break
+      }
       case 'image': case 'audio': case 'video': case 'file':
         if (part.source.type === 'data') parts.push({ inlineData: { mimeType: part.source.mediaType, data: part.source.data }, ...signature })
         break

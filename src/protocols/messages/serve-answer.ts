@@ -13,19 +13,22 @@ export const writeAnswer = (answer: Answer, { label }: Exchange): object => ({
   type: 'message',
   role: 'assistant',
   model: label.model,
-  content: answer.parts.flatMap((part) => blocksOf(part, label.maker)),
+  content: answer.parts.flatMap((part, i) => blocksOf(part, label.maker, i === answer.parts.length - 1)),
   stop_reason: writeStopReason(answer.finish, answer.parts.some((part) => part.type === 'refusal')),
   stop_sequence: answer.finish.stopSequence ?? null,
   usage: writeUsage(answer.usage),
 })
 
-/** The blocks of one part. Images and audio have no block in this protocol's answers and give none. */
-function blocksOf(part: Part, maker: Maker | undefined): Block[] {
+/**
+ * The blocks of one part. Images and audio have no block in this protocol's answers and give none. The signature of a text that
+ * ends the answer has no block either: agents take the last block for the result, and no provider insists on that signature.
+ */
+function blocksOf(part: Part, maker: Maker | undefined, last: boolean): Block[] {
   switch (part.type) {
     case 'text': {
       const citations = (part.citations ?? []).map(writeCitation).filter((citation) => citation !== undefined)
       const block = { type: 'text', text: part.text, ...(citations.length === 0 ? {} : { citations }) }
-      return [...(part.text === '' ? [] : [block]), ...behind(part.signature, maker, part.text === '')]
+      return [...(part.text === '' ? [] : [block]), ...(last ? [] : behind(part.signature, maker, part.text === ''))]
     }
     case 'refusal': return part.text === '' ? [] : [{ type: 'text', text: part.text }]
     case 'reasoning': return reasoningBlock(part.text, part.redacted ?? false, part.signature?.data, maker)

@@ -110,6 +110,8 @@ class MessagesWriter implements Writer {
   }
 
   #finish(event: GenerationEvent & { type: 'finish' }): Frame[] {
+    // What waits is the signature of a text that ends the answer: agents take the last block for the result, see `blocksOf`.
+    this.#marked = undefined
     const frames = this.#close()
     this.#ended = true
     const delta = { stop_reason: writeStopReason(event, this.#refused), stop_sequence: event.stopSequence ?? null }

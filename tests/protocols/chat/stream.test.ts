@@ -76,11 +76,13 @@ test('usage is for those who ask', () => {
   expect(parsed(write(events)).map((chunk) => chunk.usage === null)).toEqual([true, true, false])
 })
 
-test('a failure is a chunk with an error and nothing after it, even as the first word', () => {
+test('a failure is a chunk with an error, then the error alone, and nothing after it, even as the first word', () => {
   const error: GenerationEvent = { type: 'error', error: new GatewayError('overloaded', 'Too much.') }
   for (const events of [[error], [start, error, { type: 'finish', reason: 'stop', raw: '' } as GenerationEvent]]) {
     const frames = write(events)
-    expect(JSON.parse(frames.at(-1)!.data)).toMatchObject({ choices: [{ index: 0, finish_reason: 'error' }], error: { message: 'Too much.', type: 'server_error', param: null, code: 'overloaded' } })
+    const error = { message: 'Too much.', type: 'server_error', param: null, code: 'overloaded' }
+    expect(JSON.parse(frames.at(-2)!.data)).toMatchObject({ choices: [{ index: 0, finish_reason: 'error' }], error })
+    expect(JSON.parse(frames.at(-1)!.data)).toEqual({ error })
     expect(frames.some((frame) => frame.data === '[DONE]')).toBe(false)
   }
 })

@@ -66,9 +66,10 @@ describe('stream', () => {
     })
   })
 
-  test('an error is a bare object in a frame of its own, even as the first', () => {
+  test('an error is a bare object in a frame of its own, after one of the ordinary form, even as the first', () => {
     const frames = gemini.serve.writer(exchangeOf()).write({ type: 'error', error: new GatewayError('overloaded', 'Too much.') })
-    expect(frames.map(({ bare }) => bare)).toEqual([true])
+    expect(frames.map(({ bare }) => bare)).toEqual([undefined, true])
+    expect(frames[1]!.data).toBe(frames[0]!.data)
     expect(JSON.parse(frames[0]!.data)).toMatchObject({ error: { code: 503, message: 'Too much.', status: 'UNAVAILABLE' } })
   })
 
