@@ -1,6 +1,4 @@
 import type { Socket, TCPSocketConnectOptions } from 'bun'
-import { checkServerIdentity } from 'node:tls'
-import type { PeerCertificate } from 'node:tls'
 import { GatewayError } from '../error.ts'
 
 /** Where a connection leads. `name` is host:port as shown in messages. */
@@ -92,10 +90,10 @@ export class Connection {
     else if (!this.origin.secure) this.#opened?.resolve(this)
   }
 
-  onHandshake(socket: Socket<Connection>, success: boolean, refusal: Error | null): void {
-    const wrong = refusal ?? checkServerIdentity(this.origin.host, socket.getPeerCertificate() as PeerCertificate)
-    if (!success || wrong !== undefined) return this.#refuse(new GatewayError('upstream_error', `could not connect to ${this.origin.name}: its TLS certificate was not accepted`, { cause: wrong }))
-    this.#opened?.resolve(this)
+  /** `refusal`: why the certificate was not accepted, its names included. */
+  onHandshake(success: boolean, refusal: Error | null): void {
+    if (success && refusal === null) this.#opened?.resolve(this)
+    else this.#refuse(new GatewayError('upstream_error', `could not connect to ${this.origin.name}: its TLS certificate was not accepted`, { cause: refusal }))
   }
 
   onBytes(piece: Buffer): void {
@@ -128,7 +126,7 @@ const unreachable = (origin: Origin, cause: unknown): GatewayError => new Gatewa
 
 const HANDLERS = {
   open: (socket: Socket<Connection>) => socket.data.onOpen(socket),
-  handshake: (socket: Socket<Connection>, success: boolean, error: Error | null) => socket.data.onHandshake(socket, success, error),
+  handshake: (socket: Socket<Connection>, success: boolean, error: Error | null) => socket.data.onHandshake(success, error),
   data: (socket: Socket<Connection>, piece: Buffer) => socket.data.onBytes(piece),
   drain: (socket: Socket<Connection>) => socket.data.onDrain(socket),
   end: (socket: Socket<Connection>) => socket.data.onGone(undefined),

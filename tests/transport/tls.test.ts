@@ -51,6 +51,10 @@ describe.skipIf(openssl === null)('a TLS connection', () => {
     expect(await calls([right, right, wrong], { NODE_EXTRA_CA_CERTS: file('ca.pem') })).toEqual(['200 localhost', '200 localhost', refused])
   })
 
+  test('is not made to an address that the certificate does not name', async () => {
+    expect(await calls([right.replace('localhost', '127.0.0.1')], { NODE_EXTRA_CA_CERTS: file('ca.pem') })).toEqual([refused.replace('localhost', '127.0.0.1')])
+  })
+
   test('is not made when nobody we trust has signed', async () => {
     expect(await calls([right], {})).toEqual([refused])
   })
