@@ -243,12 +243,13 @@ describe('what is written and read again', () => {
     }), { numRuns: 300 })
   })
 
-  test('comes back in the next request with every signature where it was', () => {
+  test('comes back in the next request with every signature where it was, but that of a text at the end', () => {
     const maker = { provider: 'g', model: 'm' }
     fc.assert(fc.property(sentences({ errors: false, kinds: ['text', 'reasoning', 'tool-call'] }), (sentence) => {
-      const before = fold(sentence)
-      const { content } = messages.serve.writeAnswer(before, exchange(maker)) as { content: unknown[] }
+      const whole = fold(sentence)
+      const { content } = messages.serve.writeAnswer(whole, exchange(maker)) as { content: unknown[] }
       fc.pre(content.length > 0)
+      const before = { parts: whole.parts.map((part, i) => part.type === 'text' && i === whole.parts.length - 1 ? { type: 'text' as const, text: part.text } : part) }
       const [turn] = read({ messages: [{ role: 'assistant', content: JSON.parse(JSON.stringify(content)) }] }).turns
       const sealed = before.parts.filter((part) => !((part.type === 'text' || part.type === 'reasoning') && part.text === '' && part.signature === undefined))
         .map((part) => 'signature' in part && part.signature !== undefined ? { ...part, signature: { ...part.signature, maker } } : part)
