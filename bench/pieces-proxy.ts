@@ -10,7 +10,6 @@ const timeouts = { connectMs: 5_000, firstByteMs: 60_000, idleMs: 60_000, totalM
 const server = listen({
   host: '127.0.0.1',
   port: 0,
-  maxBodyBytes: 32 * 1024 * 1024,
   async fetch(request) {
     const body = await readText(request, 32 * 1024 * 1024)
     const path = request.url.slice(request.url.indexOf('/', 8))

@@ -87,7 +87,7 @@ export async function start(config: Config): Promise<Running> {
   const keys = await Keys.open({ store, folder: config.data, configured: config.keys })
   const first = await keys.start(config.env.SLUICE_KEY)
   const spine: Spine = { config, store, keys, limits: new Limits(), catalogue, open: new Open(), draining: false }
-  const server = listen({ ...config.listen, maxBodyBytes: config.limits.bodyBytes, fetch: (request) => answer(spine, request) })
+  const server = listen({ ...config.listen, fetch: (request) => answer(spine, request) })
   announce(spine, server.url, first)
   const stopping = new AbortController()
   const lookAround = (): void => void findLocal(spine.catalogue, config.env, stopping.signal).catch(() => {})

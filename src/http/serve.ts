@@ -8,7 +8,6 @@ export type ListenOptions = {
   /** 0: any free port. */
   port: number
   fetch(request: Request, server: Server<undefined>): Promise<Response> | Response
-  maxBodyBytes: number
 }
 
 export type Listening = {
@@ -41,10 +40,12 @@ export const listen = (options: ListenOptions): Listening => {
   return {
     url: `http://${host}:${server.port}`,
     port: server.port ?? 0,
-    stop: async drainMs => {
-      const drained = server.stop(false)
-      const late = Bun.sleep(drainMs).then(() => server.stop(true))
-      await Promise.race([drained, late])
+    async stop(drainMs) {
+      const late = Promise.withResolvers<void>()
+      const timer = setTimeout(() => late.resolve(server.stop(true)), drainMs)
+      await Promise.race([server.stop(false), late.promise])
+      // Left alone, the timer would keep the program alive to its end.
+      clearTimeout(timer)
     },
   }
 }
@@ -59,10 +60,14 @@ export const readText = async (request: Request, limitBytes: number): Promise<st
   if (encoding !== null && encoding !== 'identity') throw new GatewayError('unsupported_media_type', 'Content-Encoding must be absent: compressed request bodies are not read.')
   const length = headers.get('content-length')
   if (Number(length ?? 0) > limitBytes) throw tooLarge(limitBytes)
-  const bytes = length === null ? await readBounded(request, limitBytes) : new Uint8Array(await request.arrayBuffer())
+  const bytes = await (length === null ? readBounded(request, limitBytes) : request.bytes()).catch(brokenOff)
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (!isUtf8(text)) throw invalid('body', 'must be UTF-8')
   return text.toString('utf8', hasMark(text) ? 3 : 0)
+}
+
+const brokenOff = (error: unknown): never => {
+  throw error instanceof GatewayError ? error : new GatewayError('invalid_request', 'The request body broke off before its end.', { cause: error })
 }
 
 /** A byte order mark is no part of the text. */

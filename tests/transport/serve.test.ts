@@ -12,7 +12,7 @@ afterEach(async () => { for (const server of servers.splice(0)) await server.sto
 const LIMIT = 100_000
 
 const start = (fetch: (request: Request, server: Server<undefined>) => Promise<Response> | Response, host = '127.0.0.1'): Listening => {
-  const server = listen({ host, port: 0, maxBodyBytes: LIMIT, fetch })
+  const server = listen({ host, port: 0, fetch })
   servers.push(server)
   return server
 }
@@ -137,7 +137,7 @@ describe('the edge', () => {
 
   test('says so when the address is taken', () => {
     const server = start(() => new Response())
-    expect(() => listen({ host: '127.0.0.1', port: server.port, maxBodyBytes: 1, fetch: () => new Response() })).toThrow()
+    expect(() => listen({ host: '127.0.0.1', port: server.port, fetch: () => new Response() })).toThrow()
   })
 })
 

@@ -11,7 +11,7 @@ afterEach(async () => { for (const server of servers.splice(0)) await server.sto
 
 /** A server whose every answer streams from `source`, and a client that has asked for it. */
 const ask = async (source: TextSource, keepAlive?: KeepAlive, withSignal = true): Promise<RawClient> => {
-  const server = listen({ host: '127.0.0.1', port: 0, maxBodyBytes: 1000, fetch: request => new Response(streamBody(source, keepAlive, withSignal ? request.signal : undefined)) })
+  const server = listen({ host: '127.0.0.1', port: 0, fetch: request => new Response(streamBody(source, keepAlive, withSignal ? request.signal : undefined)) })
   servers.push(server)
   const client = await rawClient(server.port)
   client.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')

@@ -36,7 +36,7 @@ export async function sandbox(request: Request): Promise<Response> {
 
 /** The sandbox on a socket of its own, for tests and benchmarks. Throws Bun's own error when the port is taken. */
 export function serveSandbox(options: { host: string; port: number }): { url: string; stop(): Promise<void> } {
-  const listening = listen({ ...options, fetch: sandbox, maxBodyBytes: MAX_BODY_BYTES })
+  const listening = listen({ ...options, fetch: sandbox })
   return { url: listening.url, stop: () => listening.stop(0) }
 }
 
