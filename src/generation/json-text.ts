@@ -5,8 +5,8 @@
 
 const QUOTE = 34, BACKSLASH = 92, OPEN_BRACE = 123, CLOSE_BRACE = 125, OPEN_BRACKET = 91, CLOSE_BRACKET = 93, COLON = 58, COMMA = 44
 
-/** A member of an object in a text: where its value starts and ends (end exclusive). */
-export type Member = { key: string; start: number; end: number }
+/** A member of an object in a text: where its name starts, and where its value starts and ends (end exclusive). */
+export type Member = { key: string; nameAt: number; start: number; end: number }
 
 /** The members of the object that starts at `at` (whitespace may precede it), in order, duplicates included. The text must be valid JSON. */
 export function members(text: string, at = 0): Member[] {
@@ -15,6 +15,7 @@ export function members(text: string, at = 0): Member[] {
   if (text.charCodeAt(i) !== OPEN_BRACE) return found
   i = skipSpace(text, i + 1)
   while (i < text.length && text.charCodeAt(i) === QUOTE) {
+    const nameAt = i
     const keyEnd = skipString(text, i)
     const rawKey = text.slice(i + 1, keyEnd - 1)
     const key = rawKey.includes('\\') ? (JSON.parse(text.slice(i, keyEnd)) as string) : rawKey
@@ -22,7 +23,7 @@ export function members(text: string, at = 0): Member[] {
     if (text.charCodeAt(i) === COLON) i = skipSpace(text, i + 1)
     const start = i
     i = skipValue(text, i)
-    found.push({ key, start, end: i })
+    found.push({ key, nameAt, start, end: i })
     i = skipSpace(text, i)
     if (text.charCodeAt(i) !== COMMA) break
     i = skipSpace(text, i + 1)
@@ -48,29 +49,24 @@ export function elements(text: string): [start: number, end: number][] | undefin
 /** The text of an object with top-level values exchanged or added; `undefined` removes a member. Values are JSON texts. */
 export function splice(text: string, changes: Record<string, string | undefined>, at = 0): string {
   const present = members(text, at)
-  let out = ''
-  let from = 0
-  const missing = new Set(Object.keys(changes))
-  for (const [index, member] of present.entries()) {
-    if (!missing.has(member.key) && !Object.hasOwn(changes, member.key)) continue
-    missing.delete(member.key)
-    const value = changes[member.key]
-    if (value !== undefined) {
-      out += text.slice(from, member.start) + value
-      from = member.end
-      continue
-    }
-    const before = index === 0 ? text.indexOf('{', at) + 1 : present[index - 1]!.end
-    const after = index === 0 && present.length > 1 ? text.indexOf('"', member.end) : member.end
-    if (before > from) out += text.slice(from, before)
-    from = Math.max(from, after)
-  }
-  const additions = [...missing].filter((key) => changes[key] !== undefined).map((key) => `${JSON.stringify(key)}:${changes[key]}`)
-  if (additions.length === 0) return out + text.slice(from)
   const brace = text.indexOf('{', at) + 1
-  const joined = additions.join(',') + (present.some((member) => changes[member.key] !== undefined || !Object.hasOwn(changes, member.key)) ? ',' : '')
-  return from === 0 ? text.slice(0, brace) + joined + text.slice(brace) : out.slice(0, brace) + joined + out.slice(brace) + text.slice(from)
+  const added = Object.keys(changes).filter((key) => changes[key] !== undefined && !present.some((member) => member.key === key)).map((key) => `${JSON.stringify(key)}:${changes[key]}`)
+  if (present.some(({ key }) => Object.hasOwn(changes, key) && changes[key] === undefined)) return text.slice(0, brace) + [...added, ...kept(text, present, changes)].join(',') + text.slice(present.at(-1)!.end)
+  let out = text.slice(0, brace) + added.join(',') + (added.length > 0 && present.length > 0 ? ',' : '')
+  let from = brace
+  for (const { key, start, end } of present) {
+    const value = Object.hasOwn(changes, key) ? changes[key] : undefined
+    if (value === undefined) continue
+    out += text.slice(from, start) + value
+    from = end
+  }
+  return out + text.slice(from)
 }
+
+/** The members that stay, each with its name as it was spelled. */
+const kept = (text: string, present: Member[], changes: Record<string, string | undefined>): string[] =>
+  present.filter(({ key }) => !Object.hasOwn(changes, key) || changes[key] !== undefined)
+    .map(({ key, nameAt, start, end }) => text.slice(nameAt, start) + (Object.hasOwn(changes, key) ? changes[key] : text.slice(start, end)))
 
 const DEPTH_MAX = 64
 const MEMBERS_MAX = 10_000

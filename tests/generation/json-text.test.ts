@@ -48,6 +48,12 @@ describe('splice', () => {
     }), { numRuns: 500 })
   })
 
+  test('removes leading members, alone and together', () => {
+    expect(splice('{"a":1,"b":2,"c":3}', { a: undefined, b: undefined })).toBe('{"c":3}')
+    expect(splice('{"a":1}', { a: undefined })).toBe('{}')
+    expect(splice('{ "a" : 1 , "b" : 2 }', { a: undefined, x: 'true' })).toBe('{"x":true,"b" : 2 }')
+  })
+
   test('leaves every other byte as it was', () => {
     expect(splice('{ "seed": 9007199254740993, "model" : "a", "x":1.0 }', { model: '"b"' })).toBe('{ "seed": 9007199254740993, "model" : "b", "x":1.0 }')
   })
