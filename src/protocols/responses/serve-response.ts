@@ -26,7 +26,7 @@ export function responseObject({ wire: { body }, label }: Exchange): Json {
     previous_response_id: body.previous_response_id ?? null,
     prompt_cache_key: body.prompt_cache_key ?? null,
     prompt_cache_retention: body.prompt_cache_retention ?? null,
-    reasoning: { effort: reasoning.effort ?? null, summary: reasoning.summary ?? null },
+    reasoning: { effort: reasoning.effort ?? 'medium', summary: reasoning.summary ?? null },
     safety_identifier: body.safety_identifier ?? null,
     service_tier: body.service_tier ?? 'default',
     store: body.store ?? true,

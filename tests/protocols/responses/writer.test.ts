@@ -35,7 +35,7 @@ describe('a text answer', () => {
     expect(last(frames)).toMatchObject({
       id: 'resp_1', object: 'response', created_at: 1_700_000_000, status: 'completed', background: false, content_filters: [], error: null, incomplete_details: null,
       instructions: null, max_output_tokens: null, max_tool_calls: null, model: 'a/b', parallel_tool_calls: true, previous_response_id: null, prompt_cache_key: null,
-      prompt_cache_retention: null, safety_identifier: null, user: null, reasoning: { effort: null, summary: null }, service_tier: 'default', store: true, temperature: 1, top_p: 1,
+      prompt_cache_retention: null, safety_identifier: null, user: null, reasoning: { effort: 'medium', summary: null }, service_tier: 'default', store: true, temperature: 1, top_p: 1,
       text: { format: { type: 'text' }, verbosity: 'medium' }, tool_choice: 'auto', tools: [], top_logprobs: 0, truncation: 'disabled', metadata: {},
       usage: { input_tokens: 10, input_tokens_details: { cached_tokens: 3, cache_write_tokens: 0, web_search: 2 }, output_tokens: 3, output_tokens_details: { reasoning_tokens: 1 }, total_tokens: 13 },
     })
