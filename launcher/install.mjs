@@ -11,8 +11,8 @@ export function installMissing({ tests = false } = {}) {
   const reason = missing(tests)
   if (reason === undefined) return
   console.error(`sluice: installing (${reason})`)
-  // Both are named because a user's npm settings may leave them out, and Bun comes as an optional package.
-  const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--include=optional', ...(tests ? ['--include=dev'] : [])]
+  // Said in full because a user's npm settings may say otherwise, and Bun comes as an optional package. Warnings about the engines of test tools help nobody.
+  const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error', '--include=optional', tests ? '--include=dev' : '--omit=dev']
   const { status, error } = npm(args)
   if (error !== undefined) fail(`npm could not be started (${error.message}); install it, or run npm ${args.join(' ')} in ${root} yourself`)
   if (status !== 0) fail(`npm ${args.join(' ')} failed in ${root}; what npm said is above`)
