@@ -64,6 +64,7 @@ table('parts', surface, [
   no('fileUri is required', `${PART}.fileData.fileUri`, said({ fileData: { mimeType: 'image/png' } })),
   no('file mimeType is a string', `${PART}.fileData.mimeType`, said({ fileData: { mimeType: 5, fileUri: 'gs://a/b' } })),
   ok('call and response', { contents: [USER, { role: 'model', parts: [{ functionCall: { name: 'f', args: { a: 1 } } }] }, { role: 'user', parts: [{ functionResponse: { name: 'f', response: { output: 'x' } } }] }] }),
+  ok('a call under the user\'s role', said({ text: 'x' }, { functionCall: { name: 'f', args: {} } })),
   ok('call without args', { contents: [USER, { role: 'model', parts: [{ functionCall: { name: 'f' } }] }] }),
   no('call name is required', 'contents[0].parts[0].functionCall.name', said({ functionCall: { args: {} } })),
   no('args are an object', 'contents[0].parts[0].functionCall.args', said({ functionCall: { name: 'f', args: '{}' } })),

@@ -47,18 +47,23 @@ export class ContentReader {
   #readContent(content: GoogleFields, index: number): void {
     const role = content.oneOf('role', ['user', 'model'])
     content.require('parts', content.array('parts', { min: 1, of: 'parts' }), 'an array of at least one part')
-    const parts: Part[] = []
+    const turns: Turn[] = []
     const results: ToolResultPart[] = []
     for (const [number, part] of content.objects('parts')!.entries()) {
       const exact = elementOf(either(elementOf(this.#exact, index), 'parts'), number)
       for (const read of this.#readPart(part, role ?? 'user', { turn: index, number, exact })) {
         if (read.type === 'tool-result') results.push(read)
-        else merge(parts, read)
+        else {
+          // A call or a thought is the model's, whatever its content says.
+          const speaker = role === 'model' || read.type === 'tool-call' || read.type === 'reasoning' ? 'assistant' : 'user'
+          if (turns.at(-1)?.role !== speaker) turns.push({ role: speaker, parts: [] })
+          merge(turns.at(-1)!.parts, read)
+        }
       }
     }
     this.#keep(content)
     if (results.length > 0) this.#addResults(results)
-    if (parts.length > 0) this.turns.push({ role: role === 'model' ? 'assistant' : 'user', parts })
+    this.turns.push(...turns)
   }
 
   #addResults(results: ToolResultPart[]): void {
