@@ -1,8 +1,22 @@
 import type { Call, Spine } from '../spine.ts'
 import { GatewayError } from '../error.ts'
+import { nearest } from '../nearest.ts'
+import { protocols } from '../protocols/index.ts'
 import type { Model } from '../providers/catalogue.ts'
 
-const openAi = (model: Model): object => ({ id: model.id, object: 'model', created: model.createdAt, owned_by: model.ownedBy, display_name: model.name })
+/** OpenAI's dialect, with what is known beside it: null, or left out of `capabilities` and `pricings`, is what is not known. */
+const openAi = (model: Model): object => ({
+  id: model.id, object: 'model', created: model.createdAt, owned_by: model.ownedBy, display_name: model.name,
+  capabilities: model.abilities.reasoning === undefined ? {} : { reasoning: model.abilities.reasoning !== 'none' },
+  context_length: model.contextLength ?? null,
+  max_output_tokens: model.abilities.maxOutputTokens ?? null,
+  pricings: Object.fromEntries(Object.entries(model.price ?? {}).map(([item, value]) => [ITEM_NAMES[item] ?? item, [{ value, unit: item === 'web_search' ? 'perThousandSearches' : 'perMTokens', currency: 'USD', conditions: [] }]])),
+  // Any of them reaches every model.
+  protocols: Object.keys(protocols),
+})
+
+/** Fee items whose name in the configuration is another. */
+const ITEM_NAMES: Record<string, string> = { input_cache_write_5m: 'input_cache_write_5_min', input_cache_write_1h: 'input_cache_write_1_h' }
 
 const anthropic = (model: Model): object => ({ type: 'model', id: model.id, display_name: model.name, created_at: new Date(model.createdAt * 1000).toISOString() })
 
@@ -34,6 +48,8 @@ export const getGoogleModel = (spine: Spine, call: Call): Response => Response.j
 
 function find(spine: Spine, id: string): Model {
   const model = spine.catalogue.list().find((candidate) => candidate.id === id)
-  if (model === undefined) throw new GatewayError('model_not_found', `There is no model '${id}'. GET /v1/models lists what there is.`, { param: 'model' })
-  return model
+  if (model !== undefined) return model
+  const near = nearest(id, spine.catalogue.list().map((known) => known.id))
+  const advice = near.length === 0 ? 'GET /v1/models lists what there is.' : `Nearest: ${near.join(', ')}.`
+  throw new GatewayError('model_not_found', `There is no model '${id.slice(0, 200)}'. ${advice}`, { param: 'model' })
 }

@@ -116,9 +116,13 @@ export async function listInputItems(spine: Spine, call: Call): Promise<Response
   const inputItems = (await found(spine, call)).inputItems as Item[]
   const limit = Number(call.query.get('limit') ?? PAGE_DEFAULT)
   if (!Number.isInteger(limit) || limit < 1 || limit > PAGE_MAX) throw invalid('limit', `must be a whole number from 1 to ${PAGE_MAX}`)
-  const ordered = call.query.get('order') === 'asc' ? inputItems : inputItems.toReversed()
+  const order = call.query.get('order') ?? 'desc'
+  if (order !== 'asc' && order !== 'desc') throw invalid('order', "must be 'asc' or 'desc'")
+  const ordered = order === 'asc' ? inputItems : inputItems.toReversed()
   const after = call.query.get('after')
   const from = after === null ? 0 : ordered.findIndex((item) => item.id === after) + 1
+  // Begun anew, a client would turn these pages for ever.
+  if (after !== null && from === 0) throw invalid('after', 'must be the id of one of these items')
   const data = ordered.slice(from, from + limit)
   return Response.json({ object: 'list', data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: from + limit < ordered.length })
 }

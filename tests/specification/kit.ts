@@ -52,7 +52,7 @@ async function refused({ send, native, refusal }: Surface, { patch, wrong, says 
   const body = (await response.json()) as Json
   if (response.status !== 400) throw new Error(`answered ${response.status}: ${JSON.stringify(body).slice(0, 500)}`)
   const { message, param } = refusal(body)
-  if (param !== undefined) expect(param).toBe(wrong!)
+  if (param !== undefined) expect(param).toBe(wrong ?? '')
   expect(message).toStartWith(`${wrong}: `)
   expect(message).toMatch(says ?? /must|is required|needs|has to|not supported/)
 }
@@ -67,7 +67,7 @@ async function accepted({ send }: Surface, { patch }: Row, model: string): Promi
 export function openAiRefusal(body: Json): { message: string; param: string } {
   const { message, type, param, code } = body.error as Record<string, string>
   expect(type).toBe('invalid_request_error')
-  expect(['invalid_request', 'unsupported_parameter']).toContain(code)
+  expect(['invalid_request', 'unsupported_parameter']).toContain(code!)
   return { message: message!, param: param! }
 }
 

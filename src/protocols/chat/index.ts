@@ -1,9 +1,10 @@
+import { writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
 import { forward, readAnswer, readError } from './call.ts'
 import { writeRequest } from './call-request.ts'
 import { ChunkReader } from './call-stream.ts'
 import { ChunkRelabeler } from './relabel.ts'
-import { writeAnswer, writeError } from './serve.ts'
+import { writeAnswer } from './serve.ts'
 import { readRequest } from './serve-request.ts'
 import { ChunkWriter } from './serve-stream.ts'
 

@@ -3,8 +3,9 @@ import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import type { TokenLogprob } from '../../generation/request.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
+import { errorObject } from '../openai-error.ts'
 import type { Exchange, Label, Writer } from '../protocol.ts'
-import { audioHead, detailOfPart, detailOfSignature, detailOfText, errorObject, writeCall, writeImage } from './serve.ts'
+import { audioHead, detailOfPart, detailOfSignature, detailOfText, writeCall, writeImage } from './serve.ts'
 import { imageId, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
 
 /** Events -> `chat.completion.chunk` frames. Only a generated image waits for its end, because its URL stands in one piece. */

@@ -1,10 +1,11 @@
+import { writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
 import { ResponseReader, readAnswer } from './call-stream.ts'
 import { headers, path, readError, writeRequest } from './call.ts'
 import { forward } from './forward.ts'
 import { ResponseRelabeler } from './relabel.ts'
 import { ResponseWriter } from './serve-stream.ts'
-import { readRequest, writeAnswer, writeError } from './serve.ts'
+import { readRequest, writeAnswer } from './serve.ts'
 
 /** OpenAI's responses protocol (specification: "Responses" and "Events"). */
 export const responses: Protocol = {

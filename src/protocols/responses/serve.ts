@@ -1,4 +1,4 @@
-import { invalid, type GatewayError } from '../../error.ts'
+import { invalid } from '../../error.ts'
 import { unfold, type Answer } from '../../generation/event.ts'
 import type { Effort, GenerationRequest, OutputFormat, Reasoning } from '../../generation/request.ts'
 import { Fields } from '../fields.ts'
@@ -125,14 +125,3 @@ export function writeAnswer(answer: Answer, exchange: Exchange): object {
   for (const event of unfold(answer)) writer.write(event)
   return writer.response
 }
-
-/** OpenAI's error object. */
-export const writeError = (error: GatewayError): object => ({
-  error: {
-    message: error.message,
-    type: error.messagesType,
-    param: error.param ?? null,
-    code: error.code,
-    ...(error.metadata === undefined ? {} : { metadata: error.metadata }),
-  },
-})
