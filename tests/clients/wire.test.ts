@@ -271,3 +271,31 @@ describe('paths and headers', () => {
     expect([response.status, (await json(response)).error.code]).toEqual([426, 'upgrade_required'])
   })
 })
+
+describe.each(MODELS)('thoughts of %s in many pieces', (model) => {
+  const PROMPT = '[[strict-signatures]] [[think: One two three four five six seven eight.]] [[call: look {"at":"a"}]] [[then]] [[reply: The end.]]'
+  /** Consecutive pieces of text are one, with the last signature heard, as the AI SDK keeps them: pieces without text are passed over. */
+  const joined = (parts: Json[]): Json[] => {
+    const kept: Json[] = []
+    for (const part of parts.filter(({ text }) => text !== '')) {
+      const last = kept.at(-1)
+      if (part.thought === true && last?.thought === true) Object.assign(last, { ...part, text: last.text + part.text })
+      else kept.push({ ...part })
+    }
+    return kept
+  }
+
+  const content = (parts: Json[]): Json[] => [{ role: 'model', parts }]
+  test.each([
+    ['as they came', content], ['each in a content of its own, the way of the chats of Google\'s SDK', (parts: Json[]) => parts.flatMap((part) => content([part]))], ['joined, the way of the AI SDK', (parts: Json[]) => content(joined(parts))],
+  ] as const)('go back signed, %s', async (_name, keep) => {
+    const body = google(PROMPT, { generationConfig: { thinkingConfig: { includeThoughts: true } } })
+    const frames = jsonFrames(await (await send(googlePath(model, 'streamGenerateContent?alt=sse'), body)).text())
+    const parts = frames.flatMap(({ candidates }) => candidates[0].content.parts as Json[])
+    expect(parts.filter(({ thought }) => thought === true).length).toBeGreaterThan(1)
+    const { functionCall: { id, name } } = parts.find(({ functionCall }) => functionCall !== undefined)!
+    const next = { ...body, contents: [...body.contents, ...keep(parts), { role: 'user', parts: [{ functionResponse: { id, name, response: { output: 'seen' } } }] }] }
+    const answer = await json(send(googlePath(model, 'generateContent'), next))
+    expect([answer.error?.message, answer.candidates?.[0].content.parts.map(({ text, thought }: Json) => (thought === true ? '' : text)).join('')]).toEqual([undefined, 'The end.'])
+  })
+})

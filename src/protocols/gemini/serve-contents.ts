@@ -63,6 +63,9 @@ export class ContentReader {
     }
     this.#keep(content)
     if (results.length > 0) this.#addResults(results)
+    // Google's SDK keeps every chunk of a stream as a content of its own.
+    const before = this.turns.at(-1)
+    if (before?.role === 'assistant' && turns[0]?.role === 'assistant') for (const part of turns.shift()!.parts) merge(before.parts, part)
     this.turns.push(...turns)
   }
 
@@ -188,6 +191,11 @@ const media = (mediaType: string, source: MediaSource, detail: string | undefine
 /** Streamed answers come back in pieces: a piece that only carries the signature belongs to the text before it. */
 function merge(parts: Part[], read: Part): void {
   const last = parts.at(-1)
+  if (read.type === 'reasoning' && read.text !== '' && last?.type === 'reasoning' && last.signature === undefined) {
+    last.text += read.text
+    if (read.signature !== undefined) last.signature = read.signature
+    return
+  }
   if (!isWritten(read) || read.text !== '' || read.signature === undefined) { parts.push(read); return }
   if (last !== undefined && isWritten(last) && last.type === read.type && last.signature === undefined) last.signature = read.signature
   else parts.push(read.type === 'reasoning' ? { ...read, redacted: true } : read)

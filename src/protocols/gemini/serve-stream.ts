@@ -21,6 +21,8 @@ export class ChunkWriter implements Writer {
   #called = false
   #head: PartHead | undefined
   #held = ''
+  /** The last piece of reasoning waits for the signature: clients (seen in the AI SDK) pass over one that comes without text. */
+  #thought = ''
   /** All visible text so far, which Google's offsets count in, and where the last text part of it begins. */
   #text = ''
   #partBase = 0
@@ -41,7 +43,7 @@ export class ChunkWriter implements Writer {
         this.#metered = true
         return []
       case 'finish': return this.#onFinish(event)
-      case 'error': return errorFrames(event.error)
+      case 'error': return [...this.#think(), ...errorFrames(event.error)]
     }
   }
 
@@ -59,7 +61,12 @@ export class ChunkWriter implements Writer {
       case 'refusal':
         this.#text += text
         return text === '' && logprobs === undefined ? [] : this.#chunk({ text }, logprobs === undefined ? {} : { logprobsResult: writeLogprobs(logprobs) })
-      case 'reasoning': return text === '' || this.#exchange.request.reasoning?.visible === false ? [] : this.#chunk({ text, thought: true })
+      case 'reasoning': {
+        if (text === '' || this.#exchange.request.reasoning?.visible === false) return []
+        const frames = this.#think()
+        this.#thought = text
+        return frames
+      }
       default:
         this.#held += text
         return []
@@ -79,9 +86,16 @@ export class ChunkWriter implements Writer {
       case 'image':
       case 'audio': return this.#chunk({ inlineData: { mimeType: head.mediaType, data: this.#held }, ...signed })
       case 'text': return signed === undefined ? [] : this.#chunk({ text: '', ...signed })
-      case 'reasoning': return signed === undefined ? [] : this.#chunk({ text: '', thought: true, ...signed })
+      case 'reasoning': return this.#think(signed)
       default: return []
     }
+  }
+
+  /** The piece of reasoning that waited, or, where only its signature can be said, none. */
+  #think(signed?: { thoughtSignature: string }): Frame[] {
+    const text = this.#thought
+    this.#thought = ''
+    return text === '' && signed === undefined ? [] : this.#chunk({ text, thought: true, ...signed })
   }
 
   #onFinish(finish: Extract<GenerationEvent, { type: 'finish' }>): Frame[] {
