@@ -26,6 +26,7 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
   const keeper = name === 'responses' ? new Keeper(spine, call.identity.accountId, await expand(wire, spine.store, call.identity.accountId)) : undefined
   const request = protocols[name].serve.readRequest(wire)
   const endpoints = spine.catalogue.endpoints(request.model, name)
+  protocols[name].serve.checkModel?.(request, endpoints.map(({ target }) => target.abilities))
   const exchange = labelled(call, wire, request, keeper)
   const generation: Generation = { spine, call, keeper, meter: new Meter(), underway: spine.open.enter(call.request.signal) }
   try {

@@ -13,6 +13,8 @@ export type Protocol = {
   serve: {
     /** Wire -> our words. Validates every field the specification names; throws a GatewayError that names the path. */
     readRequest(wire: Wire): GenerationRequest
+    /** What the protocol refuses of the model that is asked, where it says so itself. `abilities`: of each endpoint that may be tried. */
+    checkModel?(request: GenerationRequest, abilities: readonly Abilities[]): void
     /** Our events -> the frames of a stream. */
     writer(exchange: Exchange): Writer
     /** A whole answer -> the JSON object of a non-streaming response. */

@@ -1,7 +1,13 @@
-import { expect } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { many, no, ok, post, table, useGateway, without, type Json, type Row, type Surface } from './kit.ts'
 
-const gateway = useGateway()
+/** Models that cannot think: one as Google's, one of another protocol, and one of which nothing is known. */
+const gateway = useGateway(`limits: { requestsPerMinute: 1000000 }
+models:
+  plain/gemini: { endpoints: [{ provider: sandbox, model: gemini }], abilities: { reasoning: none } }
+  plain/messages: { endpoints: [{ provider: sandbox, model: messages }], abilities: { reasoning: none } }
+  plain/either: { endpoints: [{ provider: sandbox, model: messages, protocol: messages }, { provider: sandbox, model: gemini }] }
+`)
 const OWN = ['sandbox/gemini']
 const USER = { role: 'user', parts: [{ text: 'Hello' }] }
 
@@ -191,3 +197,16 @@ table('thinking', surface, [
   no('includeThoughts is a boolean', 'generationConfig.thinkingConfig.includeThoughts', think({ includeThoughts: 'x' })),
   no('thinkingConfig is an object', 'generationConfig.thinkingConfig', think('x')),
 ])
+
+test('a model that cannot think refuses to be asked to, and nothing else', async () => {
+  const ask = (model: string, thinkingConfig: Json): Promise<Response> => post(gateway, `/v1/publishers/plain/models/${model}:generateContent`, { contents: [USER], generationConfig: { thinkingConfig } })
+  for (const model of ['gemini', 'messages']) {
+    for (const wish of [{ thinkingBudget: 1024 }, { thinkingBudget: -1 }, { thinkingLevel: 'LOW' }]) {
+      const response = await ask(model, wish)
+      expect(response.status).toBe(400)
+      expect(surface.refusal((await response.json()) as Json).param).toBe('generationConfig.thinkingConfig')
+    }
+    for (const wish of [{}, { thinkingBudget: 0 }, { includeThoughts: true }]) expect((await ask(model, wish)).status).toBe(200)
+  }
+  expect((await ask('either', { thinkingBudget: 1024 })).status).toBe(200)
+})

@@ -168,6 +168,37 @@ describe('ids and headers', () => {
   }
 })
 
+describe('a stream\'s frames cannot be made by its text', () => {
+  const EVIL = 'a\n\ndata: {"type":"error"}\n\nevent: error\r\n: x\r\n\r\ndata: [DONE] \u2028 z'
+  const READ: Record<string, { path(model: string): string; body(model: string): Json; names: string[]; text(frame: Json): string }> = {
+    chat: {
+      path: () => '/v1/chat/completions', names: ['data'], body: (model) => ({ model, stream: true, user: EVIL, metadata: { a: EVIL }, messages: [{ role: 'user', content: `[[reply: ${EVIL}]]` }] }),
+      text: (frame) => (frame.choices as { delta: { content?: string } }[])[0]?.delta.content ?? '',
+    },
+    messages: {
+      path: () => '/v1/messages', names: ['event', 'data'], body: (model) => ({ model, stream: true, max_tokens: 500, metadata: { user_id: EVIL }, messages: [{ role: 'user', content: `[[reply: ${EVIL}]]` }] }),
+      text: (frame) => (frame.delta as { text?: string } | undefined)?.text ?? '',
+    },
+    google: {
+      path: (model) => `/v1beta/models/${model}:streamGenerateContent?alt=sse`, names: ['data'], body: () => ({ contents: [{ parts: [{ text: `[[reply: ${EVIL}]]` }] }] }),
+      text: (frame) => (frame.candidates as { content: { parts: { text?: string }[] } }[])[0]!.content.parts.map(({ text }) => text ?? '').join(''),
+    },
+  }
+  for (const [name, { path, body, names, text }] of Object.entries(READ)) {
+    test.each([...MODELS])(`${name} on %s`, async (model) => {
+      const blocks = (await (await post(gateway, path(model), body(model))).text()).split(/\r?\n\r?\n/).filter((block) => block !== '')
+      let read = ''
+      for (const block of blocks) {
+        const lines = block.split(/\r?\n|\r/)
+        expect(lines.map((line) => line.split(':')[0]!)).toEqual(names)
+        const data = lines.at(-1)!.slice(6)
+        if (data !== '[DONE]') read += text(JSON.parse(data) as Json)
+      }
+      expect(read).toBe(EVIL)
+    })
+  }
+})
+
 describe('models', () => {
   const get = (path: string, headers: Record<string, string> = {}): Promise<Response> => fetch(gateway.url() + path, { headers: { authorization: `Bearer ${gateway.key()}`, ...headers } })
 

@@ -4,12 +4,13 @@ import { writeRequest } from './call-request.ts'
 import { ChunkReader, readAnswer } from './call-stream.ts'
 import { ChunkRelabeler } from './relabel.ts'
 import { readRequest, writeAnswer, writeError } from './serve.ts'
+import { checkThinking } from './serve-config.ts'
 import { ChunkWriter } from './serve-stream.ts'
 
 /** Google's generateContent. No keep-alive: its Python client takes a comment line for JSON. */
 export const gemini: Protocol = {
   name: 'generateContent',
-  serve: { readRequest, writer: (exchange) => new ChunkWriter(exchange), writeAnswer, writeError, idPrefix: '' },
+  serve: { readRequest, checkModel: checkThinking, writer: (exchange) => new ChunkWriter(exchange), writeAnswer, writeError, idPrefix: '' },
   call: { path, headers, writeRequest, forward, reader: (_quirks, request) => new ChunkReader(request), readAnswer, readError },
   relabeler: (exchange) => new ChunkRelabeler(exchange),
 }

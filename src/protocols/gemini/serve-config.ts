@@ -1,6 +1,7 @@
-import { invalid } from '../../error.ts'
+import { GatewayError, invalid } from '../../error.ts'
 import type { GenerationRequest, OutputFormat, Reasoning, Sampling } from '../../generation/request.ts'
 import { kindOf } from '../fields.ts'
+import type { Abilities } from '../protocol.ts'
 import { GoogleFields } from './fields.ts'
 import { readJsonSchema, readSchema } from './schema.ts'
 
@@ -63,6 +64,14 @@ function readThinking(thinking: GoogleFields | undefined, extras: Record<string,
     ...(budget === undefined ? {} : budget === 0 ? { effort: 'none' } : { budgetTokens: budget }),
     ...(visible === undefined ? {} : { visible }),
   }
+}
+
+/** Asking a model to think that cannot is an error (specification, "Errors"). The wish to see thoughts, or to have none, asks for nothing. */
+export function checkThinking({ reasoning }: GenerationRequest, abilities: readonly Abilities[]): void {
+  const asked = reasoning?.budgetTokens !== undefined || (reasoning?.effort !== undefined && reasoning.effort !== 'none')
+  if (!asked || abilities.some((model) => model.reasoning !== 'none')) return
+  const param = 'generationConfig.thinkingConfig'
+  throw new GatewayError('unsupported_parameter', `${param}: is not supported by this model, which does not think; leave it out`, { param })
 }
 
 function readLevel(thinking: GoogleFields): (typeof LEVELS)[number] | undefined {
