@@ -327,6 +327,11 @@ describe('hosts', () => {
   })
 })
 
+test('what is public needs no key', async () => {
+  expect((await fetch(`${gateway.url()}/api/hello`, { method: 'HEAD' })).status).toBe(200)
+  for (const path of ['/livez', '/readyz']) expect((await fetch(gateway.url() + path)).status).toBe(200)
+})
+
 describe('stored responses', () => {
   const get = (path: string, method = 'GET'): Promise<Response> => fetch(gateway.url() + path, { method, headers: { authorization: `Bearer ${gateway.key()}` } })
   const make = async (model: string, body: Json = {}): Promise<Json> => (await (await post(gateway, '/v1/responses', { model, input: 'Hello', ...body })).json()) as Json
