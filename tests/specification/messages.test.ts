@@ -50,6 +50,7 @@ table('messages', surface, [
   no('max_tokens null', 'max_tokens', { max_tokens: null }),
   ...['5', 1.5, true, -1].map((max_tokens) => no(`max_tokens ${JSON.stringify(max_tokens)}`, 'max_tokens', { max_tokens })),
   ...[1, 256, 2 ** 31, 2 ** 53].map((max_tokens) => ok(`max_tokens ${max_tokens}`, { max_tokens })),
+  ok('max_tokens 0, which only fills the provider\'s cache', { max_tokens: 0 }, OWN),
   ...[true, false, null].map((stream) => ok(`stream ${stream}`, { stream })),
   no('stream is a boolean', 'stream', { stream: 'true' }),
 ])

@@ -56,7 +56,7 @@ function writeSampling({ sampling }: GenerationRequest, { abilities }: Target, l
 function writeTools(request: GenerationRequest, target: Target, losses: Loss[]): Json {
   const tools = request.tools.flatMap((tool) => writeTool(tool, target, losses))
   if (tools.length === 0) {
-    if (forces(request.toolChoice)) throw new GatewayError('unsupported_parameter', 'A tool call is demanded, but the model\'s provider can be given none of the tools.', { param: 'tool_choice' })
+    if (forces(request.toolChoice)) throw new GatewayError('unsupported_parameter', 'tool_choice: demands a tool call, but the model\'s provider can be given none of the tools.', { param: 'tool_choice' })
     return {}
   }
   return {
@@ -70,7 +70,7 @@ const forces = (choice: ToolChoice | undefined): boolean => choice !== undefined
 
 function writeTool(tool: Tool, { quirks }: Target, losses: Loss[]): Json[] {
   if (tool.type === 'foreign') {
-    if (tool.optional !== true) throw new GatewayError('unsupported_parameter', `The model's provider speaks chat completions, which has no tool of type '${tool.kind}'.`, { param: 'tools' })
+    if (tool.optional !== true) throw new GatewayError('unsupported_parameter', `tools: the model's provider speaks chat completions, which has no tool of type '${tool.kind}'.`, { param: 'tools' })
     losses.push({ field: `tools ${tool.kind}`, what: 'left out', why: 'chat completions has no such tool' })
     return []
   }
@@ -149,7 +149,7 @@ function writeFormat(format: OutputFormat | undefined): Json {
     case undefined: return {}
     case 'text': return { response_format: { type: 'text' } }
     case 'json': return { response_format: { type: 'json_object' } }
-    case 'enum': throw new GatewayError('unsupported_parameter', 'The model\'s provider speaks chat completions, which cannot answer with a bare enum value (text/x.enum); ask for application/json.', { param: 'generationConfig.responseMimeType' })
+    case 'enum': throw new GatewayError('unsupported_parameter', 'generationConfig.responseMimeType: the model\'s provider speaks chat completions, which cannot answer with a bare enum value (text/x.enum); ask for application/json.', { param: 'generationConfig.responseMimeType' })
     case 'schema': {
       const { schema, name, description, strict } = format
       return { response_format: { type: 'json_schema', json_schema: { name: name === undefined ? 'answer' : wireName(name), ...(description === undefined ? {} : { description }), schema, ...(strict === undefined ? {} : { strict }) } } }

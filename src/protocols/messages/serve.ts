@@ -8,14 +8,14 @@ import { readTools } from './serve-tools.ts'
 /** The body of `POST /v1/messages`. Throws a GatewayError that names the path; ranges that the provider decides are left to it. */
 export const readRequest = (wire: Wire): GenerationRequest => {
   const fields = start(wire)
-  const maxOutputTokens = fields.require('max_tokens', fields.integer('max_tokens', { min: 1 }), 'the most tokens to generate, a whole number of at least 1')
+  const maxOutputTokens = fields.require('max_tokens', fields.integer('max_tokens', { min: 0 }), 'the most tokens to generate, a whole number; 0 only fills the cache')
   return { ...read(fields, wire), maxOutputTokens }
 }
 
 /** The body of `POST /v1/messages/count_tokens`: the same without a need for `max_tokens`. */
 export const readCountRequest = (wire: Wire): GenerationRequest => {
   const fields = start(wire)
-  const maxOutputTokens = fields.integer('max_tokens', { min: 1 })
+  const maxOutputTokens = fields.integer('max_tokens', { min: 0 })
   return { ...read(fields, wire), ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }) }
 }
 

@@ -27,7 +27,7 @@ describe('a request', () => {
     ['model', { model: undefined }],
     ['model', { model: 5 }],
     ['max_tokens', { max_tokens: undefined }],
-    ['max_tokens', { max_tokens: 0 }],
+    ['max_tokens', { max_tokens: -1 }],
     ['max_tokens', { max_tokens: 1.5 }],
     ['max_tokens', { max_tokens: '100' }],
     ['messages', { messages: undefined }],
