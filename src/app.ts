@@ -15,34 +15,36 @@ import { SqliteStore } from './store/sqlite.ts'
 /** Request -> response; never throws. This is the whole gateway without its socket. */
 export async function answer(spine: Spine, request: Request): Promise<Response> {
   const id = crypto.randomUUID().replaceAll('-', '')
-  const call = { request, id, requestId: `req_${id}`, errorHeaders: {} } as unknown as Call
-  let shape: ProtocolName = 'chat.completions'
+  const call: Call = { request, path: '', query: NO_QUERY, params: [], identity: NOBODY, id, requestId: `req_${id}`, fromPath: undefined, jsonArray: false, errorHeaders: {} }
+  let shape: ProtocolName | undefined
   try {
-    Object.assign(call, pathOf(request))
-    shape = shapeOf(call.path)
+    readPath(call)
     const { route, params } = match(request.method, call.path)
     shape = route.shape
     call.params = params
     if (route.keys !== 'public') admit(spine, call, route)
     return await route.answer(spine, call)
   } catch (error) {
-    return failure(asGatewayError(error), shape, call)
+    return failure(asGatewayError(error), shape ?? shapeOf(call.path), call)
   }
 }
 
 /** A host that is no host would move the border between host and path of the URL that the runtime builds from it. */
 const HOST = /^[A-Za-z0-9._~-]+(?::\d{1,5})?$|^\[[0-9A-Fa-f:.]+\](?::\d{1,5})?$/
 
-function pathOf(request: Request): { path: string; query: URLSearchParams } {
-  const host = request.headers.get('host')
+function readPath(call: Call): void {
+  const host = call.request.headers.get('host')
   if (host === null || !HOST.test(host)) throw new GatewayError('invalid_request', 'The Host header must be a host name, with a port or without.')
-  const { url } = request
+  const { url } = call.request
   const start = url.indexOf('/', url.indexOf('://') + 3)
   const mark = url.indexOf('?', start)
-  return mark < 0 ? { path: url.slice(start), query: NO_QUERY } : { path: url.slice(start, mark), query: new URLSearchParams(url.slice(mark)) }
+  call.path = mark < 0 ? url.slice(start) : url.slice(start, mark)
+  if (mark >= 0) call.query = new URLSearchParams(url.slice(mark))
 }
 
 const NO_QUERY = new URLSearchParams()
+/** Until a key is read. */
+const NOBODY: Call['identity'] = { keyId: '', accountId: '', accountStatus: 'healthy', kind: 'pay-as-you-go' }
 
 /** Who asks, and whether they may: key, its kind, the account's status, the endpoint's limit. */
 function admit(spine: Spine, call: Call, route: Route): void {

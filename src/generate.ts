@@ -30,7 +30,7 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
   const exchange = labelled(call, wire, request, keeper)
   const generation: Generation = { spine, call, keeper, meter: new Meter(), underway: spine.open.enter(call.request.signal) }
   try {
-    const upstream = await attempt(endpoints, exchange, spine.config.timeouts, generation.underway.signal)
+    const upstream = await attempt(endpoints, exchange, spine.config.timeouts, generation.underway)
     return await (request.stream ? stream(generation, upstream) : whole(generation, upstream))
   } catch (error) {
     await close(generation, call.request.signal.aborted ? 'client-left' : 'failed')
@@ -41,7 +41,7 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
 function labelled(call: Call, wire: Wire, request: GenerationRequest, keeper: Keeper | undefined): Exchange {
   const id = protocols[request.protocol].serve.idPrefix + call.id
   const label = { id, model: request.model, createdAt: Math.floor(Date.now() / 1000) }
-  return { wire, request, label, ...(keeper === undefined ? {} : { keep: keeper.keep }) }
+  return { wire, request, label, keep: keeper?.keep }
 }
 
 /** The one place through which every generation ends: what has to be kept is kept before the last byte leaves. */
@@ -112,10 +112,10 @@ async function streamOfWhole(generation: Generation, upstream: Upstream): Promis
 
 const isStream = (headers: Headers): boolean => !(headers.get('content-type') ?? '').startsWith('application/json')
 
-const framing = (call: Call): Framing => (call.jsonArray === true ? new JsonArray() : eventStream)
+const framing = (call: Call): Framing => (call.jsonArray ? new JsonArray() : eventStream)
 
 const streamHeaders = (call: Call, upstream: Upstream): Record<string, string> => ({
-  ...headersOf(call, upstream, call.jsonArray === true ? 'application/json' : 'text/event-stream; charset=utf-8'),
+  ...headersOf(call, upstream, call.jsonArray ? 'application/json' : 'text/event-stream; charset=utf-8'),
   'cache-control': 'no-cache',
   'x-accel-buffering': 'no',
 })

@@ -1,39 +1,48 @@
 import type { GatewayError } from './error.ts'
+import type { CallSignal } from './http/call.ts'
 
-/** One generation under way: what can end it from outside. */
-export class Underway {
-  readonly #abort = new AbortController()
-  readonly #clientSignal: AbortSignal
-  readonly #registry: Set<Underway>
+/** One generation under way: what can end it from outside. To outgoing calls it is their signal, which fires when the client goes or the server stops. */
+export class Underway implements CallSignal {
+  aborted = false
   /** Why the server ended it. */
   reason: GatewayError | undefined
   /** Set while an answer streams: the client is told in its own protocol. */
   onCut: ((error: GatewayError) => void) | undefined
+  readonly #listeners: (() => void)[] = []
+  readonly #clientSignal: AbortSignal
+  readonly #registry: Set<Underway>
 
   constructor(clientSignal: AbortSignal, registry: Set<Underway>) {
     this.#clientSignal = clientSignal
     this.#registry = registry
     registry.add(this)
-    if (clientSignal.aborted) this.#left()
-    else clientSignal.addEventListener('abort', this.#left, { once: true })
+    if (clientSignal.aborted) this.#abort()
+    else clientSignal.addEventListener('abort', this.#abort, { once: true })
   }
 
-  /** Fires when the client goes or the server stops. */
-  get signal(): AbortSignal {
-    return this.#abort.signal
+  #abort = (): void => {
+    this.aborted = true
+    for (const listener of this.#listeners.splice(0)) listener()
   }
 
-  #left = (): void => this.#abort.abort()
+  addEventListener(_type: 'abort', listener: () => void): void {
+    this.#listeners.push(listener)
+  }
+
+  removeEventListener(_type: 'abort', listener: () => void): void {
+    const at = this.#listeners.indexOf(listener)
+    if (at >= 0) this.#listeners.splice(at, 1)
+  }
 
   /** It is over. */
   leave(): void {
-    this.#clientSignal.removeEventListener('abort', this.#left)
+    this.#clientSignal.removeEventListener('abort', this.#abort)
     this.#registry.delete(this)
   }
 
   cut(error: GatewayError): void {
     this.reason = error
-    if (this.onCut === undefined) this.#abort.abort()
+    if (this.onCut === undefined) this.#abort()
     else this.onCut(error)
   }
 }

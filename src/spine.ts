@@ -30,9 +30,9 @@ export type Call = {
   id: string
   requestId: string
   /** Model and streaming, where the path says them. */
-  fromPath?: { model: string; stream: boolean }
+  fromPath: { model: string; stream: boolean } | undefined
   /** A stream leaves as the pieces of one JSON array (Google's form without `alt=sse`). */
-  jsonArray?: boolean
+  jsonArray: boolean
   /** Added to the answer when the request fails. */
   errorHeaders: Record<string, string>
 }

@@ -8,26 +8,48 @@ const QUOTE = 34, BACKSLASH = 92, OPEN_BRACE = 123, CLOSE_BRACE = 125, OPEN_BRAC
 /** A member of an object in a text: where its name starts, and where its value starts and ends (end exclusive). */
 export type Member = { key: string; nameAt: number; start: number; end: number }
 
-/** The members of the object that starts at `at` (whitespace may precede it), in order, duplicates included. The text must be valid JSON. */
+/** Walks the members of the object that starts at `at` (whitespace may precede it). The text must be valid JSON. */
+class Members {
+  key = ''
+  nameAt = 0
+  start = 0
+  /** Where the value ends. */
+  valueEnd = 0
+  /** Where the value and what space follows it end. */
+  end: number
+  readonly #text: string
+  #more: boolean
+
+  constructor(text: string, at: number) {
+    this.#text = text
+    this.end = skipSpace(text, at)
+    this.#more = text.charCodeAt(this.end) === OPEN_BRACE
+  }
+
+  /** Steps to the next member; false after the last. */
+  next(): boolean {
+    const text = this.#text
+    if (!this.#more) return false
+    let i = skipSpace(text, this.end + 1)
+    if (text.charCodeAt(i) !== QUOTE) return (this.#more = false)
+    this.nameAt = i
+    i = skipString(text, i)
+    this.key = nameOf(text, this.nameAt, i)
+    i = skipSpace(text, i)
+    this.start = text.charCodeAt(i) === COLON ? skipSpace(text, i + 1) : i
+    const end = skipValue(text, this.start)
+    this.end = skipSpace(text, end)
+    this.#more = text.charCodeAt(this.end) === COMMA
+    this.valueEnd = end
+    return true
+  }
+}
+
+/** The members of the object that starts at `at`, in order, duplicates included. */
 export function members(text: string, at = 0): Member[] {
   const found: Member[] = []
-  let i = skipSpace(text, at)
-  if (text.charCodeAt(i) !== OPEN_BRACE) return found
-  i = skipSpace(text, i + 1)
-  while (i < text.length && text.charCodeAt(i) === QUOTE) {
-    const nameAt = i
-    const keyEnd = skipString(text, i)
-    const rawKey = text.slice(i + 1, keyEnd - 1)
-    const key = rawKey.includes('\\') ? (JSON.parse(text.slice(i, keyEnd)) as string) : rawKey
-    i = skipSpace(text, keyEnd)
-    if (text.charCodeAt(i) === COLON) i = skipSpace(text, i + 1)
-    const start = i
-    i = skipValue(text, i)
-    found.push({ key, nameAt, start, end: i })
-    i = skipSpace(text, i)
-    if (text.charCodeAt(i) !== COMMA) break
-    i = skipSpace(text, i + 1)
-  }
+  const walk = new Members(text, at)
+  while (walk.next()) found.push({ key: walk.key, nameAt: walk.nameAt, start: walk.start, end: walk.valueEnd })
   return found
 }
 
@@ -48,25 +70,44 @@ export function elements(text: string): [start: number, end: number][] | undefin
 
 /** The text of an object with top-level values exchanged or added; `undefined` removes a member. Values are JSON texts. */
 export function splice(text: string, changes: Record<string, string | undefined>, at = 0): string {
-  const present = members(text, at)
-  const brace = text.indexOf('{', at) + 1
-  const added = Object.keys(changes).filter((key) => changes[key] !== undefined && !present.some((member) => member.key === key)).map((key) => `${JSON.stringify(key)}:${changes[key]}`)
-  if (present.some(({ key }) => Object.hasOwn(changes, key) && changes[key] === undefined)) return text.slice(0, brace) + [...added, ...kept(text, present, changes)].join(',') + text.slice(present.at(-1)!.end)
-  let out = text.slice(0, brace) + added.join(',') + (added.length > 0 && present.length > 0 ? ',' : '')
-  let from = brace
-  for (const { key, start, end } of present) {
-    const value = Object.hasOwn(changes, key) ? changes[key] : undefined
-    if (value === undefined) continue
-    out += text.slice(from, start) + value
-    from = end
+  const names = Object.keys(changes)
+  for (const name of names) if (changes[name] === undefined) return rebuilt(text, changes, at)
+  const found: string[] = []
+  const walk = new Members(text, at)
+  let out = ''
+  let from = 0
+  // What follows the last change is taken as it is, unread.
+  while (found.length < names.length && walk.next()) {
+    const value = changes[walk.key]
+    if (value === undefined || !names.includes(walk.key)) continue
+    if (!found.includes(walk.key)) found.push(walk.key)
+    out += text.slice(from, walk.start) + value
+    from = walk.valueEnd
   }
-  return out + text.slice(from)
+  out += text.slice(from)
+  if (found.length === names.length) return out
+  const brace = text.indexOf('{', at) + 1
+  const added = names.filter((name) => !found.includes(name)).map((name) => `${JSON.stringify(name)}:${changes[name]}`).join(',')
+  return out.slice(0, brace) + added + (walk.key === '' && walk.nameAt === 0 ? '' : ',') + out.slice(brace)
 }
 
-/** The members that stay, each with its name as it was spelled. */
-const kept = (text: string, present: Member[], changes: Record<string, string | undefined>): string[] =>
-  present.filter(({ key }) => !Object.hasOwn(changes, key) || changes[key] !== undefined)
-    .map(({ key, nameAt, start, end }) => text.slice(nameAt, start) + (Object.hasOwn(changes, key) ? changes[key] : text.slice(start, end)))
+/** The same where a member is removed: one comma goes with it, and every other byte stays. */
+function rebuilt(text: string, changes: Record<string, string | undefined>, at: number): string {
+  const present = members(text, at)
+  const brace = text.indexOf('{', at) + 1
+  const pieces: string[] = []
+  for (const name of Object.keys(changes)) {
+    if (changes[name] !== undefined && !present.some(({ key }) => key === name)) pieces.push(`${JSON.stringify(name)}:${changes[name]}`)
+  }
+  let from = brace
+  for (const [index, { key, start, end }] of present.entries()) {
+    const value = Object.hasOwn(changes, key) ? changes[key] : text.slice(start, end)
+    const next = index === present.length - 1 ? end : text.indexOf(',', end)
+    if (value !== undefined) pieces.push(text.slice(from, start) + value + text.slice(end, next))
+    from = next + 1
+  }
+  return text.slice(0, brace) + pieces.join(',') + text.slice(present.at(-1)?.end ?? brace)
+}
 
 const DEPTH_MAX = 64
 const MEMBERS_MAX = 10_000
@@ -77,21 +118,33 @@ const MEMBERS_MAX = 10_000
  */
 export function checkJson(text: string): string | undefined {
   let depth = 0
+  // Whether the next string in the outermost object is a name.
+  let named = false
+  const names = new Set<string>()
   for (let i = 0; i < text.length; i++) {
     const c = text.charCodeAt(i)
-    if (c === QUOTE) i = skipString(text, i) - 1
-    else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
+    if (c === QUOTE) {
+      const end = skipString(text, i)
+      if (named && depth === 1) {
+        const key = nameOf(text, i, end)
+        if (names.has(key)) return `must not name '${key.slice(0, 64)}' twice`
+        if (names.add(key).size > MEMBERS_MAX) return `must not have more than ${MEMBERS_MAX} members`
+        named = false
+      }
+      i = end - 1
+    } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
       if (++depth > DEPTH_MAX) return `must not be nested deeper than ${DEPTH_MAX} levels`
+      named = depth === 1 && c === OPEN_BRACE
     } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) depth--
-  }
-  const found = members(text)
-  if (found.length > MEMBERS_MAX) return `must not have more than ${MEMBERS_MAX} members`
-  const seen = new Set<string>()
-  for (const { key } of found) {
-    if (seen.has(key)) return `must not name '${key.slice(0, 64)}' twice`
-    seen.add(key)
+    else if (c === COMMA && depth === 1) named = true
   }
   return undefined
+}
+
+/** A name between its quotes, escapes read. A text that is no JSON may hold no readable one. */
+function nameOf(text: string, start: number, end: number): string {
+  const raw = text.slice(start + 1, end - 1)
+  return raw.includes('\\') ? (JSON.parse(text.slice(start, end)) as string) : raw
 }
 
 /**

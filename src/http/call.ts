@@ -20,6 +20,13 @@ export interface ByteSource {
 /** The head of an answer, and its body. 3xx is a status like any other. */
 export type Incoming = { status: number; headers: Headers; body: ByteSource }
 
+/** Tells an outgoing call that nobody waits for it any more. An AbortSignal is one; making a real one for each call would cost more than the rest of its bookkeeping. */
+export interface CallSignal {
+  readonly aborted: boolean
+  addEventListener(type: 'abort', listener: () => void, options?: { once: boolean }): void
+  removeEventListener(type: 'abort', listener: () => void): void
+}
+
 /** One outgoing call. `signal` closes the connection at any phase. */
 export type Outgoing = {
   url: string
@@ -27,7 +34,7 @@ export type Outgoing = {
   headers: Record<string, string>
   body?: string
   timeouts: Timeouts
-  signal: AbortSignal
+  signal: CallSignal
 }
 
 /** Bytes held for a reader that does not ask, before the provider is made to wait. One network read may come on top. */
@@ -101,7 +108,7 @@ class Exchange implements ByteSource, ConnectionUser {
   #connection: Connection
   #parser = new AnswerParser()
   #timeouts: Timeouts
-  #signal: AbortSignal
+  #signal: CallSignal
   #startedAt: number
   #phase: 'first byte' | 'body' | 'over' = 'first byte'
   #heardAnything = false

@@ -1,5 +1,6 @@
 import type { Socket, TCPSocketConnectOptions } from 'bun'
 import { GatewayError } from '../error.ts'
+import type { CallSignal } from './call.ts'
 
 /** Where a connection leads. `name` is host:port as shown in messages. */
 export type Origin = { host: string; port: number; secure: boolean; name: string }
@@ -33,7 +34,7 @@ export class Connection {
   }
 
   /** Resolves when bytes can be sent, TLS checked. Rejects with GatewayError upstream_error or, after `connectMs`, upstream_timeout. */
-  open(connectMs: number, signal: AbortSignal): Promise<Connection> {
+  open(connectMs: number, signal: CallSignal): Promise<Connection> {
     const opened = this.#opened = Promise.withResolvers<Connection>()
     const { host, port, secure, name } = this.origin
     const timer = setTimeout(() => this.#refuse(new GatewayError('upstream_timeout', `The provider at ${name} did not accept a connection in ${connectMs} ms.`)), connectMs)

@@ -76,7 +76,7 @@ export type Exchange = {
   request: GenerationRequest
   label: Label
   /** Responses only: called once with the full final response object, before its last frame is returned. */
-  keep?: (response: Record<string, unknown>) => void
+  keep?: ((response: Record<string, unknown>) => void) | undefined
 }
 
 /** Where a request goes: a provider's model, and what is known of both. */

@@ -1,6 +1,5 @@
 import { GatewayError } from '../error.ts'
-import type { Timeouts } from '../http/call.ts'
-import { readAll, send, type ByteSource, type Incoming } from '../http/call.ts'
+import { readAll, send, type ByteSource, type CallSignal, type Incoming, type Timeouts } from '../http/call.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Exchange, Loss, Protocol } from '../protocols/protocol.ts'
 import { scrub } from '../protocols/upstream-error.ts'
@@ -43,11 +42,11 @@ const ERROR_BODY_BYTES = 1024 * 1024
 const MAY_GO_BETTER_ELSEWHERE = new Set(['upstream_error', 'upstream_rate_limited', 'upstream_timeout', 'overloaded'])
 
 /** Tries the endpoints in order until one begins to answer. Only a failure before the first byte comes here. Throws the last Refusal. */
-export async function attempt(endpoints: Endpoint[], exchange: Exchange, timeouts: Timeouts, signal: AbortSignal): Promise<Upstream> {
+export async function attempt(endpoints: Endpoint[], exchange: Exchange, timeouts: Timeouts, signal: CallSignal): Promise<Upstream> {
   for (let number = 1; ; number++) {
     const endpoint = endpoints[number - 1]!
     try {
-      return { ...(await tryOne(endpoint, exchange, timeouts, signal, number)), attempts: number }
+      return await tryOne(endpoint, exchange, timeouts, signal, number)
     } catch (error) {
       const refusal = error instanceof Refusal ? error : error instanceof GatewayError ? new Refusal(error, undefined, endpoint.provider.id, number) : undefined
       if (refusal === undefined) throw error
@@ -56,7 +55,7 @@ export async function attempt(endpoints: Endpoint[], exchange: Exchange, timeout
   }
 }
 
-async function tryOne(endpoint: Endpoint, asked: Exchange, timeouts: Timeouts, signal: AbortSignal, number: number): Promise<Omit<Upstream, 'attempts'>> {
+async function tryOne(endpoint: Endpoint, asked: Exchange, timeouts: Timeouts, signal: CallSignal, number: number): Promise<Upstream> {
   const protocol = protocols[endpoint.protocol]
   const { target } = endpoint
   const sameProtocol = asked.request.protocol === endpoint.protocol
@@ -74,7 +73,7 @@ async function tryOne(endpoint: Endpoint, asked: Exchange, timeouts: Timeouts, s
     },
     body, timeouts, signal,
   })
-  if (incoming.status >= 200 && incoming.status < 300) return { endpoint, protocol, sameProtocol, exchange, incoming, losses }
+  if (incoming.status >= 200 && incoming.status < 300) return { endpoint, protocol, sameProtocol, exchange, incoming, losses, attempts: number }
   throw await refusalOf(incoming, endpoint, protocol, sameProtocol, number)
 }
 
@@ -115,7 +114,9 @@ export const secondsOf = (header: string | null): number | undefined => {
 export const transport = (endpoint: Endpoint): typeof send => (endpoint.provider.inProcess === undefined ? send : callInProcess)
 
 const callInProcess: typeof send = async ({ url, method, headers, body, signal }) => {
-  const response = await sandbox(new Request(url, { method, headers, signal, ...(body === undefined ? {} : { body }) }))
+  const abort = new AbortController()
+  signal.addEventListener('abort', () => abort.abort(), { once: true })
+  const response = await sandbox(new Request(url, { method, headers, signal: abort.signal, ...(body === undefined ? {} : { body }) }))
   return { status: response.status, headers: response.headers, body: new StreamSource(response.body) }
 }
 

@@ -4,6 +4,9 @@ import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Label, Relabeler } from '../protocol.ts'
 import { errorFrames } from './serve-stream.ts'
 
+// Providers say `"usage":null` in every other chunk once usage was asked for.
+const USAGE = /"usage"\s*:\s*\{/
+
 /** The provider's own frames with our id and model name on them, everything else as it was written. */
 export class ChunkRelabeler implements Relabeler {
   readonly #label: Label
@@ -23,8 +26,8 @@ export class ChunkRelabeler implements Relabeler {
     const { data } = frame
     // The end of the stream is said by `end`, once the answer is known to be whole.
     if (data.trim() === '[DONE]') return undefined
-    const suspect = this.#hidesUsage && data.includes('"usage"')
-    if (!suspect && this.#from !== '' && data.startsWith(this.#from)) return { ...frame, data: this.#to + data.slice(this.#from.length) }
+    const suspect = this.#hidesUsage && USAGE.test(data)
+    if (!suspect && this.#from !== '' && data.startsWith(this.#from)) return { data: this.#to + data.slice(this.#from.length) }
     return this.#slow(frame, suspect)
   }
 

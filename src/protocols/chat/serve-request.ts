@@ -21,21 +21,21 @@ export function readRequest(wire: Wire): GenerationRequest {
   const request: GenerationRequest = {
     model, system, turns,
     tools: (body.objects('tools') ?? []).map((tool) => readTool(tool, extras)),
-    ...present('toolChoice', readToolChoice(body)),
-    ...present('parallelTools', body.boolean('parallel_tool_calls')),
+    toolChoice: readToolChoice(body),
+    parallelTools: body.boolean('parallel_tool_calls'),
     sampling: readSampling(body),
-    ...present('maxOutputTokens', readLimit(body)),
-    ...present('reasoning', readReasoningWish(body, extras)),
-    ...present('outputFormat', readFormat(body, extras)),
-    ...present('outputModalities', readModalities(body, extras)),
-    ...present('verbosity', body.oneOf('verbosity', ['low', 'medium', 'high'] as const)),
-    ...present('webSearch', readWebSearch(body)),
-    ...present('user', body.string('user')),
-    ...present('metadata', readMetadata(body)),
-    ...present('serviceTier', body.string('service_tier')),
-    ...present('cacheKey', body.string('prompt_cache_key')),
+    maxOutputTokens: readLimit(body),
+    reasoning: readReasoningWish(body, extras),
+    outputFormat: readFormat(body, extras),
+    outputModalities: readModalities(body, extras),
+    verbosity: body.oneOf('verbosity', ['low', 'medium', 'high'] as const),
+    webSearch: readWebSearch(body),
+    user: body.string('user'),
+    metadata: readMetadata(body),
+    serviceTier: body.string('service_tier'),
+    cacheKey: body.string('prompt_cache_key'),
     stream: body.boolean('stream') ?? false,
-    ...present('includeUsage', readIncludeUsage(body, extras)),
+    includeUsage: readIncludeUsage(body, extras),
     protocol: 'chat.completions',
     extras,
   }
@@ -55,18 +55,18 @@ function readLimit(body: Fields): number | undefined {
 function readSampling(body: Fields): Sampling {
   const topK = body.value.top_k
   return {
-    ...present('temperature', body.number('temperature')),
-    ...present('topP', body.number('top_p')),
+    temperature: body.number('temperature'),
+    topP: body.number('top_p'),
     // No field of OpenAI's, but many servers take it; only a whole number means what it means elsewhere.
-    ...(Number.isInteger(topK) ? { topK: body.integer('top_k') } : {}),
-    ...present('frequencyPenalty', body.number('frequency_penalty', { min: -2, max: 2 })),
-    ...present('presencePenalty', body.number('presence_penalty', { min: -2, max: 2 })),
-    ...present('seed', body.integer('seed')),
-    ...present('stop', readStop(body)),
-    ...present('logitBias', readLogitBias(body)),
-    ...present('logprobs', body.boolean('logprobs')),
-    ...present('topLogprobs', body.integer('top_logprobs', { min: 0, max: 20 })),
-  } as Sampling
+    topK: Number.isInteger(topK) ? body.integer('top_k') : undefined,
+    frequencyPenalty: body.number('frequency_penalty', { min: -2, max: 2 }),
+    presencePenalty: body.number('presence_penalty', { min: -2, max: 2 }),
+    seed: body.integer('seed'),
+    stop: readStop(body),
+    logitBias: readLogitBias(body),
+    logprobs: body.boolean('logprobs'),
+    topLogprobs: body.integer('top_logprobs', { min: 0, max: 20 }),
+  }
 }
 
 function readStop(body: Fields): string[] | undefined {
