@@ -130,7 +130,12 @@ export class Relay {
     }
     if (this.#apart !== undefined) return this.#sayApart(this.#apart)
     while (!this.#done) {
-      const frames = await this.#next()
+      let frames: Frame[]
+      try {
+        frames = this.#take(await this.#source.read())
+      } catch (error) {
+        frames = this.#lane.fail(this.#cut ?? asGatewayError(error))
+      }
       const last = this.#lane.ended !== undefined
       if (last) await this.#finish(this.#cut !== undefined ? 'shutdown' : this.#lane.ended!)
       const bare = frames.at(-1)?.bare === true ? frames.splice(-1) : []
@@ -149,15 +154,10 @@ export class Relay {
     return text
   }
 
-  async #next(): Promise<Frame[]> {
-    try {
-      const bytes = await this.#source.read()
-      if (this.#cut !== undefined) return this.#lane.fail(this.#cut)
-      if (bytes !== undefined) return this.#lane.take(this.#splitter.push(bytes))
-      return [...this.#lane.take(this.#splitter.end().filter(isWhole)), ...this.#lane.end()]
-    } catch (error) {
-      return this.#lane.fail(this.#cut ?? asGatewayError(error))
-    }
+  #take(bytes: Uint8Array | undefined): Frame[] {
+    if (this.#cut !== undefined) return this.#lane.fail(this.#cut)
+    if (bytes !== undefined) return this.#lane.take(this.#splitter.push(bytes))
+    return [...this.#lane.take(this.#splitter.end().filter(isWhole)), ...this.#lane.end()]
   }
 
   async #finish(ending: Ending): Promise<void> {

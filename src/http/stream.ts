@@ -56,7 +56,13 @@ class Sending {
         const text = await this.#source.pull()
         if (this.#over) return
         if (text === undefined) break
-        await this.#write(controller, text)
+        // A keep-alive may have filled the socket while we waited for the source.
+        if (typeof this.#drained !== 'number') await this.#drained
+        if (this.#over) return
+        this.#drained = controller.write(text)
+        if (typeof this.#drained !== 'number') await this.#drained
+        this.#drained = 0
+        this.#lastAt = performance.now()
         if (this.#over) return
       }
       this.#close()
@@ -71,16 +77,6 @@ class Sending {
     if (this.#over) return
     this.#close()
     this.#source.cancel(this.#signal?.reason === 'shutdown' ? 'shutdown' : 'client-left')
-  }
-
-  async #write(controller: DirectController, text: string): Promise<void> {
-    // A keep-alive may have filled the socket while we waited for the source.
-    if (typeof this.#drained !== 'number') await this.#drained
-    if (this.#over) return
-    this.#drained = controller.write(text)
-    if (typeof this.#drained !== 'number') await this.#drained
-    this.#drained = 0
-    this.#lastAt = performance.now()
   }
 
   #breakSilence(controller: DirectController, keepAlive: KeepAlive): void {

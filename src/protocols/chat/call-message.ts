@@ -22,7 +22,8 @@ export class MessageReader {
   #hasText = false
   #audio = ''
   #transcribed = false
-  readonly #salt = crypto.randomUUID().replaceAll('-', '').slice(0, 20)
+  /** Made for the first call without an id. */
+  #salt: string | undefined
 
   constructor(out: GenerationEvent[], quirks: Quirks, request: GenerationRequest | undefined) {
     this.#sequence = new Sequence(out)
@@ -181,7 +182,7 @@ export class MessageReader {
 
   #beginCall(call: Call): void {
     this.called = true
-    call.id ??= `call_${this.#salt}${this.#calls.indexOf(call)}`
+    call.id ??= `call_${(this.#salt ??= crypto.randomUUID().replaceAll('-', '').slice(0, 20))}${this.#calls.indexOf(call)}`
     const tool = this.#names.read(call.name ?? '')
     const unwrap = tool.wrapped && !call.custom
     const head: PartHead = { type: 'tool-call', id: call.id, name: tool.name, form: call.custom || unwrap ? 'custom' : 'function' }
