@@ -42,7 +42,7 @@ const ERROR_BODY_BYTES = 1024 * 1024
 const MAY_GO_BETTER_ELSEWHERE = new Set(['upstream_error', 'upstream_rate_limited', 'upstream_timeout', 'overloaded'])
 
 /** Tries the endpoints in order until one begins to answer. Only a failure before the first byte comes here. Throws the last Refusal. */
-export async function attempt(endpoints: Endpoint[], exchange: Exchange, timeouts: Timeouts, signal: CallSignal): Promise<Upstream> {
+export async function attempt(endpoints: readonly Endpoint[], exchange: Exchange, timeouts: Timeouts, signal: CallSignal): Promise<Upstream> {
   for (let number = 1; ; number++) {
     const endpoint = endpoints[number - 1]!
     try {

@@ -54,6 +54,9 @@ export type Model = {
   contextLength?: number
 }
 
+/** Names whose resolution is remembered. */
+const RESOLVED_MAX = 5_000
+
 const BARE_NAMES = PROVIDER_ROWS.map((row) => ({ provider: row.id, pattern: globs(row.bareNames) }))
 
 /** Who can be asked for what: the built-in catalogue, the file and what was found on this machine, joined. */
@@ -61,6 +64,8 @@ export class Catalogue {
   readonly #config: Config
   readonly #providers = new Map<string, Provider>()
   readonly #models = new Map<string, Model>()
+  /** What names resolved to; emptied when something is added, and when clients have thought up too many. */
+  readonly #resolved = new Map<string, Endpoint[]>()
   /** Second halves of listed ids -> ids. */
   readonly #shortNames = new Map<string, string[]>()
 
@@ -88,7 +93,17 @@ export class Catalogue {
    * Endpoints to try, in order, for a model as the client named it; where a provider speaks several protocols the client's own is preferred.
    * Throws invalid_request for a name that cannot be one, model_not_found with the nearest names or with what would switch its provider on.
    */
-  endpoints(model: string, clientProtocol: ProtocolName): Endpoint[] {
+  endpoints(model: string, clientProtocol: ProtocolName): readonly Endpoint[] {
+    const key = `${clientProtocol} ${model}`
+    const known = this.#resolved.get(key)
+    if (known !== undefined) return known
+    const endpoints = this.#resolve(model, clientProtocol)
+    if (this.#resolved.size >= RESOLVED_MAX) this.#resolved.clear()
+    this.#resolved.set(key, endpoints)
+    return endpoints
+  }
+
+  #resolve(model: string, clientProtocol: ProtocolName): Endpoint[] {
     const wrong = wrongModelText(model)
     if (wrong !== undefined) throw invalid('model', wrong)
     const found = this.#find(model)
@@ -122,6 +137,7 @@ export class Catalogue {
 
   /** A provider found at run time with the models it has now; a second call replaces the models of the first. Models that the file defines stay. */
   add(provider: Provider, models: Model[]): void {
+    this.#resolved.clear()
     this.#providers.set(provider.id, provider)
     for (const [id, model] of this.#models) if (model.endpoints.every((endpoint) => endpoint.provider === provider.id) && !this.#config.models.has(id)) this.#unlist(model)
     for (const model of models) if (!this.#config.models.has(model.id)) this.#list(model)

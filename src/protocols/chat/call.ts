@@ -13,8 +13,8 @@ export function forward({ wire }: Exchange, target: Target): string {
   const { quirks } = target
   const changes: Record<string, string | undefined> = { model: JSON.stringify(target.model) }
   if (quirks.routesItself !== true) {
-    changes.provider = undefined
-    changes.models = undefined
+    if ('provider' in wire.body) changes.provider = undefined
+    if ('models' in wire.body) changes.models = undefined
   }
   if (quirks.refusesStreamOptions === true) changes.stream_options = undefined
   else if (wire.body.stream === true) changes.stream_options = isObject(wire.body.stream_options) ? splice(memberText(wire.text, 'stream_options'), { include_usage: 'true' }) : '{"include_usage":true}'
