@@ -57,8 +57,15 @@ async function whole(generation: Generation, upstream: Upstream): Promise<Respon
   const events = readAnswer(upstream, parseAnswer(text))
   generation.meter.hear(events)
   const body = sameProtocol ? protocol.relabeler(exchange).answer(text) : JSON.stringify(protocols[exchange.request.protocol].serve.writeAnswer(fold(events), exchange))
+  if (sameProtocol && exchange.wire.body.background === true) keepPending(generation, upstream, text, body)
   await close(generation, 'completed')
   return new Response(body, { headers: headersOf(generation.call, upstream, 'application/json') })
+}
+
+/** A provider that goes on in the background is asked again under its own id. */
+function keepPending({ keeper }: Generation, { endpoint }: Upstream, theirs: string, ours: string): void {
+  const { id } = parseAnswer(theirs) as { id?: unknown }
+  if (typeof id === 'string') keeper?.keepPending(parseAnswer(ours) as Record<string, unknown>, { provider: endpoint.provider.id, id })
 }
 
 /** A provider's answer as events. What we cannot read still travels to a client of the provider's own protocol, unless it says that it is an error. */

@@ -1,7 +1,7 @@
 import type { Call, Spine } from './spine.ts'
 import { countGeminiTokens, countMessagesTokens } from './endpoints/count-tokens.ts'
 import { getGoogleModel, getModel, listGoogleModels, listModels } from './endpoints/models.ts'
-import { deleteResponse, getResponse, listInputItems, refuseUpgrade } from './endpoints/responses.ts'
+import { cancelResponse, deleteResponse, getResponse, listInputItems, refuseUpgrade } from './endpoints/responses.ts'
 import { GatewayError } from './error.ts'
 import { generate } from './generate.ts'
 import type { ProtocolName } from './generation/request.ts'
@@ -62,6 +62,7 @@ export const routes: readonly Route[] = [
   },
   { name: 'responses.upgrade', method: 'GET', path: '/v1/responses', shape: 'responses', keys: USERS, answer: refuseUpgrade },
   { name: 'responses.get', method: 'GET', path: /^\/v1\/responses\/([^/]+)$/, shape: 'responses', keys: USERS, answer: getResponse },
+  { name: 'responses.cancel', method: 'POST', path: /^\/v1\/responses\/([^/]+)\/cancel$/, shape: 'responses', keys: USERS, answer: cancelResponse },
   { name: 'responses.delete', method: 'DELETE', path: /^\/v1\/responses\/([^/]+)$/, shape: 'responses', keys: USERS, answer: deleteResponse },
   { name: 'responses.input_items', method: 'GET', path: /^\/v1\/responses\/([^/]+)\/input_items$/, shape: 'responses', keys: USERS, answer: listInputItems },
   { name: 'models', method: 'GET', path: '/v1/models', shape: 'chat.completions', keys: USERS, answer: listModels },

@@ -1,7 +1,9 @@
 import type { Call, Spine } from '../spine.ts'
 import { GatewayError, invalid } from '../error.ts'
 import type { Wire } from '../protocols/protocol.ts'
-import type { Store, StoredResponse } from '../store/store.ts'
+import { readAll } from '../http/call.ts'
+import { transport } from '../providers/attempt.ts'
+import type { BackgroundWork, Store, StoredResponse } from '../store/store.ts'
 
 /** Stored responses (OpenAI's Responses API: `store`, `previous_response_id`, `item_reference`), kept by Sluice for every provider. */
 
@@ -82,7 +84,14 @@ export class Keeper {
     this.#inputItems = inputItems
   }
 
-  keep = (response: Item): void => {
+  keep = (response: Item): void => this.#save(response, undefined)
+
+  /** Keeps a response on which its provider still works, if that is what `response` says. */
+  keepPending(response: Item, upstream: BackgroundWork): void {
+    if (isPending(response)) this.#save(response, upstream)
+  }
+
+  #save(response: Item, upstream: BackgroundWork | undefined): void {
     if (response.store === false || typeof response.id !== 'string') return
     const { keepDays } = this.#spine.config.responses
     this.saved = this.#spine.store.saveResponse(this.#accountId, {
@@ -90,9 +99,12 @@ export class Keeper {
       response,
       inputItems: this.#inputItems.map((item, index) => (typeof item.id === 'string' ? item : { id: `in_${String(response.id).slice(5)}_${index}`, ...item })),
       expiresAt: Date.now() + keepDays * 86_400_000,
+      upstream,
     })
   }
 }
+
+const isPending = ({ status }: Item): boolean => status === 'queued' || status === 'in_progress'
 
 const found = async (spine: Spine, call: Call): Promise<StoredResponse> => {
   const id = call.params[0]!
@@ -101,8 +113,34 @@ const found = async (spine: Spine, call: Call): Promise<StoredResponse> => {
   return kept
 }
 
-/** `GET /v1/responses/{id}` */
-export const getResponse = async (spine: Spine, call: Call): Promise<Response> => Response.json((await found(spine, call)).response)
+/** `GET /v1/responses/{id}`: as it was kept, or, while a provider works on it in the background, as that provider says now. */
+export const getResponse = async (spine: Spine, call: Call): Promise<Response> => Response.json(await current(spine, call, await found(spine, call), 'GET', ''))
+
+/** `POST /v1/responses/{id}/cancel`: only what runs in the background can be cancelled. */
+export async function cancelResponse(spine: Spine, call: Call): Promise<Response> {
+  const kept = await found(spine, call)
+  if (kept.upstream === undefined) throw new GatewayError('invalid_request', `Response '${kept.id}' does not run in the background.`, { param: 'response_id' })
+  return Response.json(await current(spine, call, kept, 'POST', '/cancel'))
+}
+
+const POLLED_BYTES = 64 * 1024 * 1024
+
+/** Asks the provider for a response it still works on, and keeps what it says. A provider that cannot be asked leaves it as it was. */
+async function current(spine: Spine, call: Call, kept: StoredResponse, method: 'GET' | 'POST', path: string): Promise<Item> {
+  const { upstream, response } = kept
+  if (upstream === undefined || !isPending(response)) return response
+  const endpoint = spine.catalogue.endpoints(String(response.model), 'responses').find(({ provider }) => provider.id === upstream.provider)
+  if (endpoint === undefined) return response
+  const incoming = await transport(endpoint)({
+    url: `${endpoint.baseUrl}/responses/${encodeURIComponent(upstream.id)}${path}`, method,
+    headers: { accept: 'application/json', ...endpoint.provider.headers, ...endpoint.credentials }, timeouts: spine.config.timeouts, signal: call.request.signal,
+  })
+  const text = await readAll(incoming.body, POLLED_BYTES)
+  if (incoming.status !== 200) return response
+  const now: Item = { ...(JSON.parse(text) as Item), id: kept.id, model: response.model, store: response.store, previous_response_id: response.previous_response_id }
+  await spine.store.saveResponse(call.identity.accountId, { id: kept.id, response: now, inputItems: kept.inputItems, expiresAt: kept.expiresAt, upstream })
+  return now
+}
 
 /** `DELETE /v1/responses/{id}` */
 export async function deleteResponse(spine: Spine, call: Call): Promise<Response> {

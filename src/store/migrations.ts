@@ -52,4 +52,6 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX response_items_by_id ON response_items (account_id, id, position);
   CREATE INDEX response_items_by_response ON response_items (account_id, response_id);
   `,
+  // Where a provider still works on a response in the background: JSON of its provider id and of the provider's own response id.
+  'ALTER TABLE responses ADD COLUMN upstream TEXT',
 ]

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { GatewayError } from '../error.ts'
 import { lockFolder } from './lock.ts'
 import { MIGRATIONS } from './migrations.ts'
-import type { Account, Json, ResponseToSave, Store, StoredKey, StoredResponse } from './store.ts'
+import type { Account, BackgroundWork, Json, ResponseToSave, Store, StoredKey, StoredResponse } from './store.ts'
 
 /** 3.37 brought STRICT tables. Bun brings a newer one on Linux and Windows, and takes the system's own on macOS. */
 const OLDEST_SQLITE = [3, 37]
@@ -94,15 +94,15 @@ export class SqliteStore implements Store {
     return (await this.setting(name)) ?? value
   }
 
-  async saveResponse(accountId: string, { id, response, inputItems, expiresAt }: ResponseToSave): Promise<void> {
+  async saveResponse(accountId: string, { id, response, inputItems, expiresAt, upstream }: ResponseToSave): Promise<void> {
     const responseText = JSON.stringify(response)
     const inputText = JSON.stringify(inputItems)
     const items = [...inputItems, ...(Array.isArray(response.output) ? response.output : [])].filter(hasOwnId)
     await this.#commit(() => {
       this.#run('DELETE FROM responses WHERE account_id = ? AND id = ?', accountId, id)
       this.#run(
-        'INSERT INTO responses (account_id, id, created_at, expires_at, response, input) VALUES (?, ?, ?, ?, ?, ?)',
-        accountId, id, this.#now(), expiresAt, responseText, inputText,
+        'INSERT INTO responses (account_id, id, created_at, expires_at, response, input, upstream) VALUES (?, ?, ?, ?, ?, ?, ?)',
+        accountId, id, this.#now(), expiresAt, responseText, inputText, upstream === undefined ? null : JSON.stringify(upstream),
       )
       for (const item of items) {
         this.#run(
@@ -114,14 +114,15 @@ export class SqliteStore implements Store {
   }
 
   async findResponse(accountId: string, id: string): Promise<StoredResponse | undefined> {
-    const row = this.#one<{ response: string; input: string; createdAt: number; expiresAt: number }>(
-      `SELECT response, input, created_at AS createdAt, expires_at AS expiresAt FROM responses
+    const row = this.#one<{ response: string; input: string; upstream: string | null; createdAt: number; expiresAt: number }>(
+      `SELECT response, input, upstream, created_at AS createdAt, expires_at AS expiresAt FROM responses
        WHERE account_id = ? AND id = ? AND expires_at > ?`,
       accountId, id, this.#now(),
     )
     if (row === undefined) return undefined
-    const { response, input, createdAt, expiresAt } = row
-    return { id, response: JSON.parse(response) as Json, inputItems: JSON.parse(input) as unknown[], createdAt, expiresAt }
+    const { response, input, upstream, createdAt, expiresAt } = row
+    const work = upstream === null ? {} : { upstream: JSON.parse(upstream) as BackgroundWork }
+    return { id, response: JSON.parse(response) as Json, inputItems: JSON.parse(input) as unknown[], createdAt, expiresAt, ...work }
   }
 
   async findItem(accountId: string, itemId: string): Promise<Json | undefined> {

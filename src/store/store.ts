@@ -25,8 +25,11 @@ export type StoredKey = {
 export type Json = Record<string, unknown>
 
 /** An answer kept for `previous_response_id`. `inputItems` are whole items: references are resolved before they come here. */
-export type ResponseToSave = { id: string; response: Json; inputItems: readonly unknown[]; expiresAt: number }
-export type StoredResponse = { id: string; response: Json; inputItems: unknown[]; createdAt: number; expiresAt: number }
+export type ResponseToSave = { id: string; response: Json; inputItems: readonly unknown[]; expiresAt: number; upstream?: BackgroundWork | undefined }
+export type StoredResponse = { id: string; response: Json; inputItems: unknown[]; createdAt: number; expiresAt: number; upstream?: BackgroundWork }
+
+/** Where a provider works on a response in the background: its id in the catalogue, and its own id of the response. */
+export type BackgroundWork = { provider: string; id: string }
 
 /**
  * Every method that names a tenant takes the account first, and another account's id answers exactly as an unknown one.

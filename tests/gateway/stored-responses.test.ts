@@ -101,3 +101,40 @@ describe('what is stored', () => {
     expect((await call('GET', `/v1/responses/${id}`)).body.id).toBe(id)
   })
 })
+
+describe('a response in the background', () => {
+  test('is polled and cancelled under our id, whatever the provider calls it, by its account only', async () => {
+    const states = ['in_progress', 'completed']
+    const asked: string[] = []
+    const upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: async (request) => {
+      const { pathname } = new URL(request.url)
+      asked.push(`${request.method} ${pathname}`)
+      if (request.method === 'POST' && pathname.endsWith('/responses')) expect(((await request.json()) as { background: boolean }).background).toBe(true)
+      const status = request.method === 'POST' ? (pathname.endsWith('/cancel') ? 'cancelled' : 'queued') : states.shift() ?? 'completed'
+      const output = status === 'completed' ? [{ type: 'message', id: 'msg_bg', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: 'done', annotations: [] }] }] : []
+      return Response.json({ id: 'resp_theirs', object: 'response', created_at: 1, status, background: true, model: 'theirs', output, store: true, previous_response_id: null })
+    } })
+    const other = await startGateway({ config: `providers:\n  up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1", unlisted: true }\n` })
+    const ask = async (method: string, path: string, body?: object): Promise<Answer> =>
+      (await fetch(other.url + path, { method, headers: { authorization: `Bearer ${other.key}` }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })).json() as Promise<Answer>
+    try {
+      const first = await ask('POST', '/v1/responses', { model: 'up/m', input: 'Hello', background: true })
+      expect(first.status).toBe('queued')
+      expect(first.id).not.toBe('resp_theirs')
+      expect((await ask('GET', `/v1/responses/${first.id}`)).status).toBe('in_progress')
+      const done = await ask('GET', `/v1/responses/${first.id}`)
+      expect([done.id, done.status, textOf(done)]).toEqual([first.id, 'completed', 'done'])
+      const polls = asked.length
+      expect((await ask('GET', `/v1/responses/${first.id}`)).status).toBe('completed')
+      expect(asked.length).toBe(polls)
+      const second = await ask('POST', '/v1/responses', { model: 'up/m', input: 'Hello', background: true })
+      expect((await ask('POST', `/v1/responses/${second.id}/cancel`)).status).toBe('cancelled')
+      expect(asked.at(-1)).toBe('POST /v1/responses/resp_theirs/cancel')
+      const plain = await ask('POST', `/v1/responses/resp_00000000000000000000000000000000/cancel`)
+      expect(plain.error?.code).toBe('not_found')
+    } finally {
+      await other.stop()
+      await upstream.stop(true)
+    }
+  })
+})
