@@ -62,7 +62,7 @@ const stopping = (): GatewayError => new GatewayError('overloaded', 'Sluice is s
 
 /** A GatewayError in the words of the route's protocol. What we did not foresee is told to the operator, not to the client. */
 function failure(error: GatewayError, shape: ProtocolName, call: Call): Response {
-  if (error.code === 'internal_error') console.error(`${call.requestId} ${call.request.method} ${call.path}`, error.cause)
+  if (error.code === 'internal_error') console.error(`${call.requestId} ${call.request.method} ${call.path}`, error.cause ?? error.message)
   const { serve } = protocols[shape]
   const headers: Record<string, string> = { ...call.errorHeaders, 'content-type': 'application/json', 'x-request-id': call.requestId, 'request-id': call.requestId }
   if (error.retryAfterSeconds !== undefined) headers['retry-after'] = String(error.retryAfterSeconds)
@@ -88,6 +88,8 @@ export async function start(config: Config): Promise<Running> {
   const store = new SqliteStore({ folder: config.data, exclusive: true })
   const keys = await Keys.open({ store, folder: config.data, configured: config.keys })
   const first = await keys.start(config.env.SLUICE_KEY)
+  // At once, because they are kept nowhere: they must not be lost when the address turns out to be taken.
+  for (const { kind, text } of first) console.log(`key ${kind} ${text}`)
   const spine: Spine = { config, store, keys, limits: new Limits(), catalogue, open: new Open(), draining: false }
   const server = listen({ ...config.listen, fetch: (request) => answer(spine, request) })
   announce(spine, server.url, first)
@@ -111,7 +113,6 @@ async function stop(spine: Spine, server: { stop(drainMs: number): Promise<void>
 const CLOSE_MS = 1_000
 
 function announce(spine: Spine, url: string, first: { kind: string; text: string }[]): void {
-  for (const { kind, text } of first) console.log(`key ${kind} ${text}`)
   console.log(`listening on ${url}`)
   const providers = spine.catalogue.providers().map((provider) => `${provider.id} (${provider.foundBy})`)
   const key = first.find(({ kind }) => kind === 'pay-as-you-go')?.text ?? '$SLUICE_KEY'
