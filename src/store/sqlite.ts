@@ -36,14 +36,14 @@ export class SqliteStore implements Store {
 
   /** Fails with a plain Error, worded for the operator, when the folder cannot be used. */
   constructor({ folder, exclusive, now = Date.now }: SqliteOptions) {
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
     this.#now = now
-    this.#lock = exclusive ? lockFolder(folder) : undefined
     try {
+      mkdirSync(folder, { recursive: true, mode: 0o700 })
+      this.#lock = exclusive ? lockFolder(folder) : undefined
       this.#database = openDatabase(join(folder, 'sluice.sqlite'))
     } catch (error) {
       this.#lock?.release()
-      throw error
+      throw worded(folder, error)
     }
   }
 
@@ -259,6 +259,10 @@ export class SqliteStore implements Store {
     return read(() => (this.#statement(sql).get(...values) ?? undefined) as Row | undefined)
   }
 }
+
+/** What the system says names no file, or not the folder that the operator knows; what we say is worded already. */
+const worded = (folder: string, error: unknown): unknown =>
+  typeof (error as { code?: unknown }).code === 'string' ? new Error(`the data folder ${folder} cannot be used (${(error as Error).message}); it must be a folder that this user may write in`, { cause: error }) : error
 
 type Binding = string | number | null | Uint8Array
 

@@ -1,6 +1,6 @@
 import { Database } from 'bun:sqlite'
 import { afterEach, describe, expect, test } from 'bun:test'
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
@@ -174,6 +174,15 @@ describe('the data folder', () => {
     database.run('PRAGMA user_version = 99')
     database.close()
     expect(() => open({ folder })).toThrow(/newer Sluice/)
+  })
+
+  test('is named when it cannot be used', () => {
+    const folder = newFolder()
+    writeFileSync(folder, '')
+    expect(() => open({ folder })).toThrow(`the data folder ${folder} cannot be used`)
+    const other = newFolder()
+    mkdirSync(join(other, 'lock.sqlite'), { recursive: true })
+    expect(() => open({ folder: other, exclusive: true })).toThrow(`the data folder ${other} cannot be used`)
   })
 
   test('takes one server; a second is told which process has it; a closed one leaves it free', async () => {
