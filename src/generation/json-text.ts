@@ -141,10 +141,15 @@ export function checkJson(text: string): string | undefined {
   return undefined
 }
 
-/** A name between its quotes, escapes read. A text that is no JSON may hold no readable one. */
+/** A name between its quotes, escapes read; as it stands where the text is no JSON and its escapes are none. */
 function nameOf(text: string, start: number, end: number): string {
   const raw = text.slice(start + 1, end - 1)
-  return raw.includes('\\') ? (JSON.parse(text.slice(start, end)) as string) : raw
+  if (!raw.includes('\\')) return raw
+  try {
+    return JSON.parse(text.slice(start, end)) as string
+  } catch {
+    return raw
+  }
 }
 
 /**

@@ -68,6 +68,7 @@ describe('checkJson', () => {
     expect(checkJson('['.repeat(64) + ']'.repeat(64))).toBeUndefined()
     expect(checkJson('['.repeat(65) + ']'.repeat(65))).toContain('64 levels')
     expect(checkJson('{"a":'.repeat(1_000_000))).toContain('64 levels')
+    for (const text of ['{"a\\x":1}', '{"a\\', '{"\\u12":', ']]{"a":1}']) expect(checkJson(text)).toBeUndefined()
     expect(checkJson(`{"text":"${'['.repeat(100)}"}`)).toBeUndefined()
   })
 
