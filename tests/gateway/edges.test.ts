@@ -127,6 +127,17 @@ describe('bodies', () => {
     }
   })
 
+  test('brackets without end are refused before they are parsed', async () => {
+    const { error } = (await (await call('/v1/chat/completions', { body: '['.repeat(60_000) })).json()) as Failure
+    expect(error.message).toContain('64 levels')
+  })
+
+  test('a header that cannot be passed on is the client\'s mistake', async () => {
+    const response = await call('/v1/messages', { body: { model: 'sandbox/messages', max_tokens: 50, messages: [{ role: 'user', content: 'Hello' }] }, headers: { 'anthropic-beta': 'caf\u00e9' } })
+    expect(response.status).toBe(400)
+    expect((await failure(response)).message).toContain('anthropic-beta')
+  })
+
   test('a body over the limit is 413, declared or chunked, and the connection still answers', async () => {
     const big = JSON.stringify({ ...CHAT, user: 'x'.repeat(70_000) })
     expect((await call('/v1/chat/completions', { body: big })).status).toBe(413)
@@ -158,6 +169,14 @@ describe('answers', () => {
     expect(response.headers.get('request-id')).toBe(response.headers.get('x-request-id')!)
     expect(response.headers.get('x-sluice-provider')).toBe('sandbox')
     expect(response.headers.get('x-sluice-attempts')).toBe('1')
+  })
+
+  test('tell losses in a header that clients still read', async () => {
+    const fields = Object.fromEntries([['x'.repeat(30_000), 1], ...Array.from({ length: 300 }, (_, n) => [`field\u00e9${n}`, n])])
+    const response = await call('/v1/messages', { body: { model: 'sandbox/chat', max_tokens: 50, messages: [{ role: 'user', content: 'Hello' }], ...fields } })
+    const told = response.headers.get('x-sluice-translation')!
+    expect(told.length).toBeLessThan(4_100)
+    expect((JSON.parse(told) as { field: string }[])[0]).toMatchObject({ field: 'field\u00e90' })
   })
 
   test('an unknown model is 404 with the nearest names', async () => {

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../error.ts'
+import { GatewayError, invalid } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import type { GenerationRequest, OutputFormat } from '../../generation/request.ts'
 import type { Loss, Target, Wire, Written } from '../protocol.ts'
@@ -14,11 +14,17 @@ export const path = (): string => '/messages'
 
 /** The version that the client speaks (`compat-version` is another name of it) and the betas it asks for are passed on. */
 export function headers(wire: Wire | undefined): Record<string, string> {
-  const beta = wire?.headers.get('anthropic-beta')
+  const beta = given(wire, 'anthropic-beta')
   return {
-    'anthropic-version': wire?.headers.get('anthropic-version') ?? wire?.headers.get('compat-version') ?? '2023-06-01',
-    ...(beta === null || beta === undefined ? {} : { 'anthropic-beta': beta }),
+    'anthropic-version': given(wire, 'anthropic-version') ?? given(wire, 'compat-version') ?? '2023-06-01',
+    ...(beta === undefined ? {} : { 'anthropic-beta': beta }),
   }
+}
+
+function given(wire: Wire | undefined, name: string): string | undefined {
+  const value = wire?.headers.get(name) ?? undefined
+  if (value !== undefined && !/^[\t\x20-\x7e]*$/.test(value)) throw invalid(name, 'must be ASCII')
+  return value
 }
 
 export function writeRequest(request: GenerationRequest, target: Target): Written {
