@@ -118,10 +118,11 @@ describe('serve', () => {
 
   test('prints the first keys even when its address is taken: they are shown only once', async () => {
     const taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() })
-    const { code, out, err } = await run('serve', '--port', String(taken.port), '--data', newFolder())
+    const port = String(taken.port)
+    const { code, out, err } = await run('serve', '--port', port, '--data', newFolder())
     await taken.stop(true)
     expect([code, out.split('\n').filter((line) => line.startsWith('key ')).length]).toEqual([1, 3])
-    expect(err).toContain(String(taken.port))
+    expect(err).toContain(port)
   }, 15_000)
 
   test('killed outright, it starts again at once; a second server on its folder is refused', async () => {
