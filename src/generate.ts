@@ -1,10 +1,11 @@
 import type { Call, Spine } from './spine.ts'
-import { expand, Keeper } from './endpoints/responses.ts'
-import { GatewayError } from './error.ts'
+import { expand, Keeper, notKept } from './endpoints/responses.ts'
+import { asGatewayError, GatewayError } from './error.ts'
 import { eventStream, JsonArray } from './framing.ts'
 import { fold, type GenerationEvent } from './generation/event.ts'
 import type { GenerationRequest, ProtocolName } from './generation/request.ts'
 import { readAll } from './http/call.ts'
+import type { Frame } from './http/frames.ts'
 import { streamBody } from './http/stream.ts'
 import { Meter, type Ending } from './ledger/meter.ts'
 import type { Underway } from './open.ts'
@@ -48,6 +49,16 @@ function labelled(call: Call, wire: Wire, request: GenerationRequest, keeper: Ke
 async function close({ meter, underway, keeper }: Generation, ending: Ending): Promise<void> {
   underway.leave()
   if (meter.close(ending)) await keeper?.saved
+}
+
+/** A client must not take for kept what was not: its last frame then says so. */
+async function closeStream(generation: Generation, ending: Ending, last: Frame[]): Promise<Frame[]> {
+  try {
+    await close(generation, ending)
+    return last
+  } catch (error) {
+    return [...last.slice(0, -1), ...notKept(last.at(-1), asGatewayError(error))]
+  }
 }
 
 /** A whole answer: read, heard, written in the client's protocol. */
@@ -94,7 +105,7 @@ async function stream(generation: Generation, upstream: Upstream): Promise<Respo
   const served = protocols[exchange.request.protocol].serve
   const out = sameProtocol ? { relabeler: protocol.relabeler(exchange) } : { writer: served.writer(exchange) }
   const lane = new Lane(protocol.call.reader(endpoint.target.quirks, exchange.request), out, meter)
-  const relay = new Relay(incoming.body, lane, framing(call), (ending) => close(generation, ending))
+  const relay = new Relay(incoming.body, lane, framing(call), (ending, last) => closeStream(generation, ending, last))
   underway.onCut = (error) => relay.cut(error)
   const { keepAliveMs } = spine.config
   await relay.begin(keepAliveMs)

@@ -91,21 +91,23 @@ const TAIL_MS = 1_000
 /** Google's SDK hears an error in a stream only when a network chunk holds nothing else (seen in 3.1.0). */
 const APART_MS = 20
 
+/** Told how it ended, awaited before the last frames leave. Gives what is said in the end: these frames, unless they would not be true. Never rejects. */
+export type Close = (ending: Ending, last: Frame[]) => Promise<Frame[]>
+
 /** The one loop through which every streamed answer passes. Awaits once per network chunk; a chunk leaves in the turn in which it came. */
 export class Relay {
   readonly #source: ByteSource
   readonly #lane: Lane
   readonly #framing: Framing
   readonly #splitter = new FrameSplitter()
-  readonly #close: (ending: Ending) => Promise<void> | void
+  readonly #close: Close
   #early: Promise<string | undefined> | undefined
   #cut: GatewayError | undefined
   /** A bare frame that waits for its own write. */
   #apart: string | undefined
   #done = false
 
-  /** `close` is awaited before the last frame leaves. */
-  constructor(source: ByteSource, lane: Lane, framing: Framing, close: (ending: Ending) => Promise<void> | void) {
+  constructor(source: ByteSource, lane: Lane, framing: Framing, close: Close) {
     this.#source = source
     this.#lane = lane
     this.#framing = framing
@@ -137,7 +139,7 @@ export class Relay {
         frames = this.#lane.fail(this.#cut ?? asGatewayError(error))
       }
       const last = this.#lane.ended !== undefined
-      if (last) await this.#finish(this.#cut !== undefined ? 'shutdown' : this.#lane.ended!)
+      if (last) frames = await this.#finish(this.#cut !== undefined ? 'shutdown' : this.#lane.ended!, frames)
       const bare = frames.at(-1)?.bare === true ? frames.splice(-1) : []
       const text = frames.length > 0 ? this.#framing.write(frames) : ''
       const end = last ? this.#framing.end() : ''
@@ -160,11 +162,12 @@ export class Relay {
     return [...this.#lane.take(this.#splitter.end().filter(isWhole)), ...this.#lane.end()]
   }
 
-  async #finish(ending: Ending): Promise<void> {
+  async #finish(ending: Ending, last: Frame[]): Promise<Frame[]> {
     this.#done = true
-    await this.#close(ending)
+    const said = await this.#close(ending, last)
     if (ending === 'completed') void this.#drain()
     else this.#source.cancel()
+    return said
   }
 
   /** Reads the tail of a finished stream; a provider that goes on talking is cut. */
@@ -184,7 +187,7 @@ export class Relay {
     if (this.#done) return
     this.#done = true
     this.#source.cancel()
-    void this.#close('client-left')
+    void this.#close('client-left', [])
   }
 
   /** The server stops: the client is told in its own protocol. */

@@ -1,7 +1,9 @@
 import type { Call, Spine } from '../spine.ts'
 import { GatewayError, invalid } from '../error.ts'
-import type { Wire } from '../protocols/protocol.ts'
 import { readAll } from '../http/call.ts'
+import type { Frame } from '../http/frames.ts'
+import type { Wire } from '../protocols/protocol.ts'
+import { failureCode, failureMessage } from '../protocols/responses/shapes.ts'
 import { transport } from '../providers/attempt.ts'
 import type { BackgroundWork, Store, StoredResponse } from '../store/store.ts'
 
@@ -102,6 +104,18 @@ export class Keeper {
       upstream,
     })
   }
+}
+
+/** What a stream ends with instead of its last frame when its response could not be kept. */
+export function notKept(last: Frame | undefined, error: GatewayError): Frame[] {
+  if (last === undefined) return []
+  console.error(error.message, error.cause)
+  const { sequence_number: at, response } = JSON.parse(last.data) as { sequence_number: number; response: Item }
+  const [code, message] = [failureCode(error), failureMessage(error)]
+  return [
+    { event: 'error', data: JSON.stringify({ type: 'error', sequence_number: at, code, message, param: null }) },
+    { event: 'response.failed', data: JSON.stringify({ type: 'response.failed', sequence_number: at + 1, response: { ...response, status: 'failed', error: { code, message } } }) },
+  ]
 }
 
 const isPending = ({ status }: Item): boolean => status === 'queued' || status === 'in_progress'

@@ -1,3 +1,4 @@
+import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { startGateway, type Gateway } from '../server.ts'
@@ -89,6 +90,26 @@ describe('what is stored', () => {
     const reference = await create({ model: 'sandbox/chat', input: [{ type: 'item_reference', id: body.output[0]!.id }] })
     expect([reference.status, reference.body.error?.param]).toEqual([404, 'input[0].id'])
   })
+
+  test('that cannot be kept is a failure that its client hears, streamed and not', async () => {
+    const broken = await startGateway()
+    const database = new Database(join(broken.data, 'sluice.sqlite'))
+    database.run('DROP TABLE response_items')
+    database.run('DROP TABLE responses')
+    database.close()
+    const ask = (model: string, stream: boolean): Promise<Response> =>
+      fetch(`${broken.url}/v1/responses`, { method: 'POST', headers: { authorization: `Bearer ${broken.key}` }, body: JSON.stringify({ model, stream, input: '[[chunk: 1]] [[pace: 20ms]] [[reply: one two]]' }) })
+    for (const model of ['sandbox/responses', 'sandbox/chat']) {
+      expect((await ask(model, false)).status).toBe(503)
+      const text = await (await ask(model, true)).text()
+      const events = text.trim().split('\n\n').map((frame) => JSON.parse(frame.slice(frame.indexOf('data: ') + 6)) as { type: string; sequence_number: number; response?: Answer })
+      expect(events.map(({ sequence_number: number }) => number)).toEqual(events.map((_, index) => index))
+      expect(events.slice(-2).map(({ type }) => type)).toEqual(['error', 'response.failed'])
+      expect(events.at(-1)!.response!.status).toBe('failed')
+      expect(text).not.toContain('response.completed')
+    }
+    await broken.stop()
+  }, 15_000)
 
   test('is there again after a kill', async () => {
     const data = gateway.data
