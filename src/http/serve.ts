@@ -50,21 +50,33 @@ export const listen = (options: ListenOptions): Listening => {
   }
 }
 
+/** Time for a whole body. The idle time does not serve here: Bun counts it from the head, however much of the body comes. */
+const BODY_MS = 300_000
+
 /**
  * The request's body as text. GatewayError request_too_large (413) over `limitBytes`, declared or chunked; invalid_request for
- * bytes that are not UTF-8; unsupported_media_type (415) for a compressed body.
+ * bytes that are not UTF-8, and as 408 for a body that is not there within `atMostMs`; unsupported_media_type (415) for a compressed body.
  */
-export const readText = async (request: Request, limitBytes: number): Promise<string> => {
+export const readText = async (request: Request, limitBytes: number, atMostMs = BODY_MS): Promise<string> => {
   const { headers } = request
   const encoding = headers.get('content-encoding')
   if (encoding !== null && encoding !== 'identity') throw new GatewayError('unsupported_media_type', 'Content-Encoding must be absent: compressed request bodies are not read.')
   const length = headers.get('content-length')
   if (Number(length ?? 0) > limitBytes) throw tooLarge(limitBytes)
-  const bytes = await (length === null ? readBounded(request, limitBytes) : request.bytes()).catch(brokenOff)
+  const bytes = await inTime(length === null ? readBounded(request, limitBytes) : request.bytes(), atMostMs).catch(brokenOff)
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (!isUtf8(text)) throw invalid('body', 'must be UTF-8')
   return text.toString('utf8', hasMark(text) ? 3 : 0)
 }
+
+const inTime = (bytes: Promise<Uint8Array>, atMostMs: number): Promise<Uint8Array> =>
+  new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new GatewayError('invalid_request', 'The request body did not arrive in time.', { status: 408 })), atMostMs)
+    bytes.then(
+      (whole) => { clearTimeout(timer); resolve(whole) },
+      (error: unknown) => { clearTimeout(timer); reject(error) },
+    )
+  })
 
 const brokenOff = (error: unknown): never => {
   throw error instanceof GatewayError ? error : new GatewayError('invalid_request', 'The request body broke off before its end.', { cause: error })

@@ -18,9 +18,9 @@ const start = (fetch: (request: Request, server: Server<undefined>) => Promise<R
 }
 
 /** Answers with the body's length, or with the code of the failure to read it. */
-const measuring = (): Listening => start(async request => {
+const measuring = (atMostMs?: number): Listening => start(async request => {
   try {
-    return Response.json({ length: (await readText(request, LIMIT)).length })
+    return Response.json({ length: (await readText(request, LIMIT, atMostMs)).length })
   } catch (error) {
     const { status, code } = asGatewayError(error)
     return Response.json({ code }, { status })
@@ -59,6 +59,17 @@ describe('a body', () => {
     expect(await post(server, Uint8Array.of(0x7b, 0xff, 0x7d))).toEqual([400, { code: 'invalid_request' }])
     expect(await post(server, Bun.gzipSync('{}'), { 'content-encoding': 'gzip' })).toEqual([415, { code: 'unsupported_media_type' }])
     expect(await post(server, '{}', { 'content-encoding': 'identity' })).toEqual([200, { length: 2 }])
+  })
+
+  test('that does not arrive in time is 408, and others are not held up', async () => {
+    const server = measuring(300)
+    for (const head of ['content-length: 1000', 'transfer-encoding: chunked']) {
+      const client = await rawClient(server.port)
+      client.write(`POST / HTTP/1.1\r\nhost: x\r\n${head}\r\n\r\n5\r\nhello\r\n`)
+      expect(await post(server, 'ok')).toEqual([200, { length: 2 }])
+      await until(() => client.text().startsWith('HTTP/1.1 408'))
+      client.close()
+    }
   })
 
   test('that its client breaks off harms nobody', async () => {
