@@ -24,7 +24,7 @@ type Generation = { spine: Spine; call: Call; keeper: Keeper | undefined; meter:
 /** The path of one generation, top to bottom. */
 export async function generate(spine: Spine, call: Call, name: ProtocolName): Promise<Response> {
   const wire = await readWire(call.request, spine.config.limits.bodyBytes, call.fromPath)
-  const keeper = name === 'responses' ? new Keeper(spine, call.identity.accountId, await expand(wire, spine.store, call.identity.accountId)) : undefined
+  const keeper = name === 'responses' ? new Keeper(spine, call.identity.accountId, await expand(wire, spine.store, call.identity.accountId, spine.config.limits.bodyBytes)) : undefined
   const request = protocols[name].serve.readRequest(wire)
   const endpoints = spine.catalogue.endpoints(request.model, name)
   protocols[name].serve.checkModel?.(request, endpoints.map(({ target }) => target.abilities))

@@ -20,16 +20,18 @@ const PAGE_MAX = 100
 /**
  * Puts what the request refers to in its place: the turns behind `previous_response_id` and each `item_reference`. Changes
  * `wire` only where there is something to expand. Returns the items that the client itself sent, to be kept with the response.
+ * GatewayError request_too_large where more than `limitBytes` would be put in.
  */
-export async function expand(wire: Wire, store: Store, accountId: string): Promise<Item[]> {
+export async function expand(wire: Wire, store: Store, accountId: string, limitBytes: number): Promise<Item[]> {
   const { body } = wire
   if (body.conversation !== undefined && body.conversation !== null) {
     throw new GatewayError('unsupported_parameter', 'conversation: is not kept here; continue with previous_response_id or send the whole input', { param: 'conversation' })
   }
-  const own = await resolved(asItems(body.input), store, accountId)
+  const room = new Room(limitBytes)
+  const own = await resolved(asItems(body.input), store, accountId, room)
   const previous = body.previous_response_id
   if (previous !== undefined && previous !== null && typeof previous !== 'string') throw invalid('previous_response_id', 'must be a string')
-  const before = typeof previous === 'string' ? await history(previous, store, accountId) : []
+  const before = typeof previous === 'string' ? await history(previous, store, accountId, room) : []
   if (before.length > 0 || own.changed) {
     body.input = [...before, ...own.items]
     wire.text = JSON.stringify(body)
@@ -37,14 +39,31 @@ export async function expand(wire: Wire, store: Store, accountId: string): Promi
   return own.items
 }
 
+/** What a request may still put in: a few bytes may refer to an item a thousand times, and each time it is read and sent whole. */
+class Room {
+  readonly #limitBytes: number
+  #left: number
+
+  constructor(limitBytes: number) {
+    this.#limitBytes = limitBytes
+    this.#left = limitBytes
+  }
+
+  take<T extends object>(stored: T): T {
+    this.#left -= JSON.stringify(stored).length
+    if (this.#left < 0) throw new GatewayError('request_too_large', `What the request refers to must be at most ${this.#limitBytes} bytes together.`)
+    return stored
+  }
+}
+
 /** String or items -> items. What is no array of objects is left for the protocol's reader to refuse by its path. */
 const asItems = (input: unknown): Item[] =>
   typeof input === 'string' ? [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: input }] }] : Array.isArray(input) ? (input as Item[]) : []
 
-async function resolved(items: Item[], store: Store, accountId: string): Promise<{ items: Item[]; changed: boolean }> {
+async function resolved(items: Item[], store: Store, accountId: string, room: Room): Promise<{ items: Item[]; changed: boolean }> {
   if (!items.some(isReference)) return { items, changed: false }
   const out: Item[] = []
-  for (const [index, item] of items.entries()) out.push(isReference(item) ? await referenced(item, index, store, accountId) : item)
+  for (const [index, item] of items.entries()) out.push(isReference(item) ? room.take(await referenced(item, index, store, accountId)) : item)
   return { items: out, changed: true }
 }
 
@@ -58,12 +77,12 @@ async function referenced(item: Item, index: number, store: Store, accountId: st
 }
 
 /** All items of a conversation up to and including a stored response, oldest first. */
-async function history(id: string, store: Store, accountId: string): Promise<Item[]> {
+async function history(id: string, store: Store, accountId: string, room: Room): Promise<Item[]> {
   const chain: Item[][] = []
   for (let next: string | undefined = id; next !== undefined; ) {
     const found = chain.length < CHAIN_MAX ? await store.findResponse(accountId, next) : undefined
     if (found === undefined) throw new GatewayError('not_found', `previous_response_id: no response '${next}' is stored; it may have expired or been made with store: false`, { param: 'previous_response_id' })
-    chain.push([...(found.inputItems as Item[]), ...outputOf(found.response)])
+    chain.push(room.take([...(found.inputItems as Item[]), ...outputOf(found.response)]))
     const before: unknown = found.response.previous_response_id
     next = typeof before === 'string' ? before : undefined
   }
@@ -151,9 +170,17 @@ async function current(spine: Spine, call: Call, kept: StoredResponse, method: '
   })
   const text = await readAll(incoming.body, POLLED_BYTES)
   if (incoming.status !== 200) return response
-  const now: Item = { ...(JSON.parse(text) as Item), id: kept.id, model: response.model, store: response.store, previous_response_id: response.previous_response_id }
+  const now: Item = { ...parsePolled(text), id: kept.id, model: response.model, store: response.store, previous_response_id: response.previous_response_id }
   await spine.store.saveResponse(call.identity.accountId, { id: kept.id, response: now, inputItems: kept.inputItems, expiresAt: kept.expiresAt, upstream })
   return now
+}
+
+function parsePolled(text: string): Item {
+  try {
+    return JSON.parse(text) as Item
+  } catch {
+    throw new GatewayError('upstream_error', 'The provider answered 200 with something that is not JSON.')
+  }
 }
 
 /** `DELETE /v1/responses/{id}` */

@@ -91,6 +91,24 @@ describe('what is stored', () => {
     expect([reference.status, reference.body.error?.param]).toEqual([404, 'input[0].id'])
   })
 
+  test('may be referred to only as often as a body could hold it', async () => {
+    const small = await startGateway({ config: 'limits: { body: 64KiB }\n' })
+    const ask = async (body: object): Promise<{ status: number; body: Answer }> => {
+      const response = await fetch(`${small.url}/v1/responses`, { method: 'POST', headers: { authorization: `Bearer ${small.key}` }, body: JSON.stringify({ model: 'sandbox/chat', ...body }) })
+      return { status: response.status, body: (await response.json()) as Answer }
+    }
+    const long = { type: 'message', role: 'user', content: 'x'.repeat(40_000) }
+    const first = await ask({ input: [{ ...long, id: 'msg_long' }] })
+    const reference = { type: 'item_reference', id: 'msg_long' }
+    expect((await ask({ input: [reference] })).status).toBe(200)
+    const twice = await ask({ input: [reference, reference] })
+    expect([twice.status, twice.body.error!.code]).toEqual([413, 'request_too_large'])
+    const second = await ask({ input: [long], previous_response_id: first.body.id })
+    expect(second.status).toBe(200)
+    expect((await ask({ input: 'Go on', previous_response_id: second.body.id })).status).toBe(413)
+    await small.stop()
+  }, 15_000)
+
   test('that cannot be kept is a failure that its client hears, streamed and not', async () => {
     const broken = await startGateway()
     const database = new Database(join(broken.data, 'sluice.sqlite'))
@@ -127,10 +145,12 @@ describe('a response in the background', () => {
   test('is polled and cancelled under our id, whatever the provider calls it, by its account only', async () => {
     const states = ['in_progress', 'completed']
     const asked: string[] = []
+    let broken = false
     const upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: async (request) => {
       const { pathname } = new URL(request.url)
       asked.push(`${request.method} ${pathname}`)
       if (request.method === 'POST' && pathname.endsWith('/responses')) expect(((await request.json()) as { background: boolean }).background).toBe(true)
+      if (broken) return new Response('<html>', { headers: { 'content-type': 'text/html' } })
       const status = request.method === 'POST' ? (pathname.endsWith('/cancel') ? 'cancelled' : 'queued') : states.shift() ?? 'completed'
       const output = status === 'completed' ? [{ type: 'message', id: 'msg_bg', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: 'done', annotations: [] }] }] : []
       return Response.json({ id: 'resp_theirs', object: 'response', created_at: 1, status, background: true, model: 'theirs', output, store: true, previous_response_id: null })
@@ -149,6 +169,9 @@ describe('a response in the background', () => {
       expect((await ask('GET', `/v1/responses/${first.id}`)).status).toBe('completed')
       expect(asked.length).toBe(polls)
       const second = await ask('POST', '/v1/responses', { model: 'up/m', input: 'Hello', background: true })
+      broken = true
+      expect((await ask('GET', `/v1/responses/${second.id}`)).error!.code).toBe('upstream_error')
+      broken = false
       expect((await ask('POST', `/v1/responses/${second.id}/cancel`)).status).toBe('cancelled')
       expect(asked.at(-1)).toBe('POST /v1/responses/resp_theirs/cancel')
       const plain = await ask('POST', `/v1/responses/resp_00000000000000000000000000000000/cancel`)
