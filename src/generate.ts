@@ -34,7 +34,7 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
     const upstream = await attempt(endpoints, exchange, spine.config.timeouts, generation.underway)
     return await (request.stream ? stream(generation, upstream) : whole(generation, upstream))
   } catch (error) {
-    await close(generation, call.request.signal.aborted ? 'client-left' : 'failed')
+    await close(generation, generation.underway.reason !== undefined ? 'shutdown' : call.request.signal.aborted ? 'client-left' : 'failed')
     return refused(generation, error)
   }
 }

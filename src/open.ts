@@ -50,12 +50,15 @@ export class Underway implements CallSignal {
 /** All generations under way. */
 export class Open {
   readonly #all = new Set<Underway>()
+  #over: GatewayError | undefined
 
   get size(): number {
     return this.#all.size
   }
 
+  /** Throws the error of the drain when that is over: nobody would wait for this one's end. */
   enter(clientSignal: AbortSignal): Underway {
+    if (this.#over !== undefined) throw this.#over
     return new Underway(clientSignal, this.#all)
   }
 
@@ -63,6 +66,7 @@ export class Open {
   async drain(atMostMs: number, error: GatewayError): Promise<void> {
     const deadline = performance.now() + atMostMs
     while (this.#all.size > 0 && performance.now() < deadline) await Bun.sleep(20)
+    this.#over = error
     for (const one of [...this.#all]) one.cut(error)
   }
 }

@@ -100,6 +100,20 @@ describe('a server that stops', () => {
     expect(await gateway.exited).toBe(0)
   })
 
+  test('answers a request whose body came too late, instead of cutting it off', async () => {
+    const gateway = await gatewayWith('{}\n')
+    const { hostname, port } = new URL(gateway.url)
+    const body = JSON.stringify({ model: 'sandbox/chat', messages: [{ role: 'user', content: '[[pace: 3s]] [[chunk: 1]] [[reply: one two three]]' }] })
+    const answer = exchange(hostname, Number(port), `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body.slice(0, 10)}`, async (write) => {
+      await Bun.sleep(100)
+      gateway.kill('SIGTERM')
+      await Bun.sleep(200)
+      write(body.slice(10))
+    })
+    expect(await answer).toMatch(/^HTTP\/1\.1 503 [^]*"overloaded"/)
+    expect(await gateway.exited).toBe(0)
+  })
+
   test('cuts what outlasts the drain with the protocol\'s own error', async () => {
     const upstream = endless()
     const gateway = await gatewayWith(`timeouts: { drain: 200ms }\nproviders:\n${provider('up', upstream.url)}`)
@@ -208,10 +222,13 @@ test('more than 256 calls at once reach the provider together', async () => {
 }, 20_000)
 
 /** By hand, because fetch itself would hold back more than 256 calls. */
-const exchange = (hostname: string, port: number, text: string): Promise<string> => new Promise((resolve, reject) => {
+const exchange = (hostname: string, port: number, text: string, then?: (write: (text: string) => void) => void): Promise<string> => new Promise((resolve, reject) => {
   let heard = ''
   Bun.connect({ hostname, port, socket: {
-    open: (socket) => { socket.write(text) },
+    open: (socket) => {
+      socket.write(text)
+      then?.((more) => void socket.write(more))
+    },
     data: (_, bytes) => { heard += bytes.toString() },
     close: () => resolve(heard),
     error: (_, error) => reject(error),
