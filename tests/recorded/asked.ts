@@ -1,0 +1,98 @@
+import type { ProtocolName } from '../../src/generation/request.ts'
+import type { Any } from './said.ts'
+
+/** What a conversation holds, read plainly from a request of any protocol, by none of the project's own readers. */
+export type Asked = {
+  /** Every text of system, user and assistant, in order. */
+  texts: string[]
+  calls: { name: string; input: unknown }[]
+  /** The texts of each tool result. */
+  results: string[]
+  /** Names of the tools that the client runs. */
+  tools: string[]
+  /** Images and files, a count. */
+  media: number
+}
+
+export const asked = (protocol: ProtocolName, body: Any): Asked => {
+  const out: Asked = { texts: [], calls: [], results: [], tools: [], media: 0 }
+  ;({ 'chat.completions': chatAsked, responses: responsesAsked, messages: messagesAsked, generateContent: geminiAsked })[protocol](body, out)
+  return { ...out, texts: out.texts.filter((text) => text.trim() !== '') }
+}
+
+const jsonOf = (text: string): unknown => (text.trim() === '' ? {} : JSON.parse(text))
+const listOf = (value: unknown): Any[] => (Array.isArray(value) ? value : [])
+const partsOf = (content: unknown): Any[] => (typeof content === 'string' ? [{ type: 'text', text: content }] : listOf(content))
+const MEDIA = ['image_url', 'input_audio', 'file', 'input_image', 'input_file', 'image', 'document', 'video_url']
+
+/** A part of OpenAI's or Anthropic's; what is neither text nor media has no counterpart and is not counted. */
+function part(one: Any, out: Asked): void {
+  if (typeof one.text === 'string' && one.type !== 'reasoning') out.texts.push(one.text)
+  else if (one.type === 'refusal') out.texts.push(one.refusal)
+  else if (MEDIA.includes(one.type)) out.media++
+}
+
+const textOf = (content: unknown): string => partsOf(content).map((one) => one.text ?? '').join('\n')
+
+function chatAsked(body: Any, out: Asked): void {
+  for (const message of body.messages as Any[]) {
+    if (message.role === 'tool' || message.role === 'function') out.results.push(textOf(message.content))
+    else for (const one of partsOf(message.content)) part(one, out)
+    if (typeof message.refusal === 'string') out.texts.push(message.refusal)
+    for (const { custom, function: own } of listOf(message.tool_calls)) out.calls.push(custom ? { name: custom.name, input: { input: custom.input } } : { name: own.name, input: jsonOf(own.arguments) })
+  }
+  out.tools = listOf(body.tools).flatMap((tool) => tool.function?.name ?? tool.custom?.name ?? [])
+}
+
+function responsesAsked(body: Any, out: Asked): void {
+  if (typeof body.instructions === 'string') out.texts.push(body.instructions)
+  for (const item of typeof body.input === 'string' ? [{ content: body.input }] : body.input as Any[]) {
+    switch (item.type ?? 'message') {
+      case 'message': for (const one of partsOf(item.content)) part(one, out); break
+      case 'function_call': out.calls.push({ name: item.name, input: jsonOf(item.arguments) }); break
+      case 'custom_tool_call': out.calls.push({ name: item.name, input: { input: item.input } }); break
+      case 'function_call_output':
+      case 'custom_tool_call_output':
+        out.results.push(textOf(item.output))
+        out.media += listOf(item.output).filter((one) => MEDIA.includes(one.type)).length
+        break
+      default: break
+    }
+  }
+  out.tools = listOf(body.tools).filter((tool) => tool.type === 'function' || tool.type === 'custom').map((tool) => tool.name)
+}
+
+function messagesAsked(body: Any, out: Asked): void {
+  for (const one of partsOf(body.system)) part(one, out)
+  for (const message of body.messages as Any[]) {
+    for (const one of partsOf(message.content)) {
+      if (one.type === 'tool_use') out.calls.push({ name: one.name, input: one.input })
+      else if (one.type === 'tool_result') {
+        out.results.push(textOf(one.content))
+        out.media += listOf(one.content).filter((inner) => MEDIA.includes(inner.type)).length
+      } else part(one, out)
+    }
+  }
+  out.tools = listOf(body.tools).filter((tool) => tool.type === undefined || tool.type === null || tool.type === 'custom').map((tool) => tool.name)
+}
+
+function geminiAsked(body: Any, out: Asked): void {
+  const system = body.systemInstruction ?? body.system_instruction
+  for (const content of [...(system === undefined ? [] : [typeof system === 'string' ? { parts: [{ text: system }] } : system]), ...listOf(body.contents)]) {
+    for (const one of [content.parts].flat() as Any[]) {
+      const call = one.functionCall ?? one.function_call, result = one.functionResponse ?? one.function_response
+      if (typeof one.text === 'string' && one.thought !== true) out.texts.push(one.text)
+      if (call !== undefined) out.calls.push({ name: call.name, input: call.args ?? {} })
+      if (result !== undefined) out.results.push(resultOf(result.response))
+      out.media += [one.inlineData ?? one.fileData ?? one.inline_data ?? one.file_data ?? [], listOf(result?.parts).filter((inner) => inner.inlineData ?? inner.fileData)].flat().length
+    }
+  }
+  out.tools = listOf(body.tools).flatMap((tool) => listOf(tool.functionDeclarations ?? tool.function_declarations)).map((tool) => tool.name)
+}
+
+/** Google's results are objects; the words in them are what counts. */
+const resultOf = (response: Any): string => {
+  const keys = Object.keys(response)
+  const only = keys.length === 1 ? response[keys[0]!] : undefined
+  return typeof only === 'string' ? only : JSON.stringify(only ?? response)
+}

@@ -1,0 +1,41 @@
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ProtocolName } from '../../src/generation/request.ts'
+import type { Any } from './said.ts'
+
+const FOLDER = join(import.meta.dir, '../../../shared/specs/schemas')
+
+const FILES: Record<ProtocolName, { file: string; frame: string }> = {
+  'chat.completions': { file: 'openai-chat', frame: 'chunk' },
+  responses: { file: 'openai-responses', frame: 'event' },
+  messages: { file: 'anthropic-messages-beta', frame: 'event' },
+  generateContent: { file: 'vertex-generate-content', frame: 'response' },
+}
+
+const GAINED = new Set([
+  'stop_details', 'context_management', 'container', 'diagnostics', 'fallback_credit', 'inference_geo', 'iterations', 'output_tokens_details',
+  'server_tool_use', 'service_tier', 'speed', 'cache_creation', 'citations', 'caller', 'estimated_tokens',
+])
+
+export type Judge = (what: 'request' | 'response' | 'frame', value: unknown) => string
+
+/** The vendors' own documents. A judge says what is wrong with a value, or nothing. */
+export function judge(protocol: ProtocolName): Judge {
+  const { file, frame } = FILES[protocol]
+  const path = join(FOLDER, `${file}.schema.json`)
+  if (!existsSync(path)) return () => ''
+  const schema = JSON.parse(readFileSync(path, 'utf8')) as Any
+  // Google's document names every member, so that any other is a mistake of ours; the rest leave their objects open.
+  if (protocol === 'generateContent') for (const definition of Object.values<Any>(schema.$defs)) if (definition.properties !== undefined) definition.additionalProperties = false
+  // Members that Anthropic's document gained over time are missing from real answers.
+  if (protocol === 'messages') for (const definition of Object.values<Any>(schema.$defs)) definition.required = definition.required?.filter((name: string) => !GAINED.has(name)) ?? []
+  const ajv = new Ajv2020({ strict: false, validateFormats: false })
+  const compiled = new Map<string, ReturnType<Ajv2020['compile']>>()
+  return (what, value) => {
+    const root = schema.roots[what === 'frame' ? frame : what] as string
+    const validate = compiled.get(root) ?? ajv.compile({ $defs: schema.$defs, $ref: `#/$defs/${root}` })
+    compiled.set(root, validate)
+    return validate(JSON.parse(JSON.stringify(value))) ? '' : ajv.errorsText(validate.errors).slice(0, 400)
+  }
+}

@@ -1,0 +1,214 @@
+import type { ProtocolName } from '../../src/generation/request.ts'
+
+/** What an answer says, counted plainly on the wire of any protocol, by none of the project's own readers. */
+export type Said = {
+  /** Text and refusals: what the user sees. */
+  text: string
+  reasoning: string
+  /** Free text of a custom tool is `{input}`; arguments that were cut off are `CUT`. */
+  calls: { name: string; input: unknown }[]
+  ending: Ending
+  /** The protocol's own word. */
+  word: string
+  refused: boolean
+  usage: { prompt: number; completion: number; cached: number; reasoning: number } | undefined
+}
+
+export type Ending = 'stop' | 'stop-sequence' | 'length' | 'tool-calls' | 'content-filter' | 'refusal' | 'pause' | 'other' | 'failed'
+
+export const CUT = 'cut off'
+
+// The wire is whatever it is; a test that reads it wrongly fails.
+export type Any = Record<string, any>
+
+/** Data of the frames of a stream as JSON, in order; what is no JSON is left as text. */
+export const datasOf = (text: string): unknown[] => text.replace(/^\uFEFF/, '').replaceAll('\r\n', '\n').split('\n\n').flatMap((block): unknown[] => {
+  const data = block.split('\n').filter((line) => line.startsWith('data:')).map((line) => line.slice(5).replace(/^ /, '')).join('\n')
+  return data !== '' ? [parse(data)] : block.trim().startsWith('{') ? [parse(block)] : []
+})
+
+const parse = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+/** `datas`: the frames of a stream; the one body (or Google's array of them) of an answer that was not streamed. */
+export function said(protocol: ProtocolName, datas: unknown[], stream: boolean): Said {
+  return { 'chat.completions': chatSaid, responses: responsesSaid, messages: messagesSaid, generateContent: geminiSaid }[protocol](datas, stream)
+}
+
+const inputOf = (text: string): unknown => {
+  try {
+    return text.trim() === '' ? {} : JSON.parse(text)
+  } catch {
+    return CUT
+  }
+}
+
+const endingOf = (table: Record<string, Ending>, word: string, called: boolean): Ending => {
+  // Some servers say no reason at all under a whole answer.
+  if (word === '') return called ? 'tool-calls' : 'stop'
+  const ending = Object.hasOwn(table, word) ? table[word]! : 'other'
+  if (called && ['stop', 'tool-calls', 'other'].includes(ending)) return 'tool-calls'
+  return ending === 'tool-calls' && !called ? 'stop' : ending
+}
+
+const CHAT: Record<string, Ending> = { stop: 'stop', length: 'length', tool_calls: 'tool-calls', function_call: 'tool-calls', content_filter: 'content-filter' }
+
+function chatSaid(datas: unknown[], stream: boolean): Said {
+  const chunks = datas.filter((data): data is Any => typeof data === 'object')
+  let [text, refusal, reasoning] = ['', '', '']
+  let word: string | undefined, usage: Any | undefined
+  const calls = new Map<number, { name: string; text: string; custom: boolean }>()
+  for (const chunk of chunks) {
+    usage = chunk.usage ?? chunk.x_groq?.usage ?? usage
+    const choice = (chunk.choices ?? []).find((one: Any) => one.index === 0)
+    const delta = (stream ? choice?.delta : choice?.message) ?? {}
+    text += delta.content || (delta.audio?.transcript ?? '')
+    refusal += delta.refusal ?? ''
+    const details = ((delta.reasoning_details ?? []) as Any[]).map((detail) => detail.text ?? detail.summary ?? '').join('')
+    reasoning += details || (delta.reasoning ?? delta.reasoning_content ?? '')
+    for (const [place, call] of ((delta.tool_calls ?? []) as Any[]).entries()) {
+      const known = calls.get(call.index ?? place) ?? { name: '', text: '', custom: false }
+      const own = (call.type === 'custom' ? call.custom : call.function) ?? call.custom ?? {}
+      calls.set(call.index ?? place, { name: known.name || own.name, text: known.text + (own.arguments ?? own.input ?? ''), custom: known.custom || call.type === 'custom' })
+    }
+    word = choice?.finish_reason ?? word
+  }
+  const failed = chunks.some((chunk) => chunk.error != null) || (stream && word === undefined && !(usage !== undefined && datas.includes('[DONE]')))
+  return {
+    text: text + refusal, reasoning, refused: refusal !== '',
+    calls: [...calls.values()].map((call) => ({ name: call.name, input: call.custom ? { input: call.text } : inputOf(call.text) })),
+    word: word ?? '', ending: failed ? 'failed' : endingOf(CHAT, word ?? '', calls.size > 0),
+    usage: usage && chatUsage(usage),
+  }
+}
+
+function chatUsage(usage: Any): Said['usage'] {
+  const reasoning = usage.completion_tokens_details?.reasoning_tokens ?? usage.reasoning_tokens ?? 0
+  const beside = reasoning > 0 && usage.total_tokens === usage.prompt_tokens + usage.completion_tokens + reasoning
+  return {
+    prompt: usage.prompt_tokens, completion: usage.completion_tokens + (beside ? reasoning : 0), reasoning,
+    cached: usage.prompt_tokens_details?.cached_tokens ?? usage.prompt_cache_hit_tokens ?? 0,
+  }
+}
+
+const TERMINAL = ['response.completed', 'response.incomplete', 'response.failed']
+
+function responsesSaid(datas: unknown[], stream: boolean): Said {
+  const events = datas.filter((data): data is Any => typeof data === 'object')
+  const terminal: Any | undefined = stream ? events.find((event) => TERMINAL.includes(event.type))?.response : events[0]
+  const end = stream ? events.findIndex((event) => TERMINAL.includes(event.type)) : 0
+  const done = events.slice(0, end).filter((event) => event.type === 'response.output_item.done').map((event) => event.item as Any)
+  const items: Any[] = done.length > 0 ? done : terminal?.output ?? []
+  const content = items.filter((item) => item.type === 'message').flatMap((item) => item.content ?? []) as Any[]
+  const refused = content.some((part) => part.type === 'refusal')
+  const calls = items.filter((item) => ['function_call', 'custom_tool_call'].includes(item.type))
+  const word = terminal?.incomplete_details?.reason ?? terminal?.status ?? ''
+  const usage: Any | undefined = terminal?.usage ?? undefined
+  return {
+    text: content.map((part) => part.text ?? part.refusal ?? '').join(''), refused,
+    reasoning: items.filter((item) => item.type === 'reasoning').flatMap((item) => [...(item.summary ?? []), ...(item.content ?? [])] as Any[]).map((part) => part.text).join(''),
+    calls: calls.map((item) => ({ name: item.name, input: item.type === 'custom_tool_call' ? { input: item.input } : inputOf(item.arguments) })),
+    word, ending: terminal === undefined || terminal.status === 'failed' ? 'failed' : endingOf({ completed: 'stop', max_output_tokens: 'length', content_filter: 'content-filter' }, word, calls.length > 0),
+    usage: usage && {
+      prompt: usage.input_tokens, completion: usage.output_tokens,
+      cached: usage.input_tokens_details?.cached_tokens ?? 0, reasoning: usage.output_tokens_details?.reasoning_tokens ?? 0,
+    },
+  }
+}
+
+const MESSAGES: Record<string, Ending> = {
+  end_turn: 'stop', stop_sequence: 'stop-sequence', max_tokens: 'length', model_context_window_exceeded: 'length', tool_use: 'tool-calls', refusal: 'refusal', pause_turn: 'pause',
+}
+
+function messagesSaid(datas: unknown[], stream: boolean): Said {
+  const all = datas.filter((data): data is Any => typeof data === 'object')
+  const stop = all.findIndex((data) => data.type === 'message_stop')
+  const events = stop === -1 ? all : all.slice(0, stop)
+  const blocks: Any[] = stream ? messageBlocks(events) : events[0]!.content
+  const usages: Any[] = stream ? events.map((event) => event.message?.usage ?? event.usage).filter((usage) => usage != null) : [events[0]!.usage]
+  const word: string = (stream ? events.findLast((event) => event.delta?.stop_reason != null)?.delta.stop_reason ?? events[0]?.message?.stop_reason : events[0]!.stop_reason) ?? ''
+  const of = (type: string, member: string): string => blocks.filter((block) => block.type === type).map((block) => block[member] ?? '').join('')
+  const calls = blocks.filter((block) => block.type === 'tool_use')
+  return {
+    text: of('text', 'text'), reasoning: of('thinking', 'thinking'), refused: false,
+    calls: calls.map((block) => ({ name: block.name, input: block.json === '' || block.json === undefined ? block.input : inputOf(block.json) })),
+    word, ending: stream && stop === -1 ? 'failed' : endingOf(MESSAGES, word, calls.length > 0),
+    usage: messagesUsage(usages),
+  }
+}
+
+function messageBlocks(events: Any[]): Any[] {
+  const blocks: Any[] = [...(events.find((event) => event.type === 'message_start')?.message.content ?? [])]
+  const open = new Map<number, Any>()
+  for (const { type, index, content_block, delta } of events) {
+    if (type === 'content_block_start') {
+      open.set(index, { ...content_block })
+      blocks.push(open.get(index)!)
+    }
+    const block = type === 'content_block_delta' ? open.get(index) : undefined
+    if (block === undefined) continue
+    for (const [from, to] of [['text', 'text'], ['thinking', 'thinking'], ['partial_json', 'json']] as const) if (typeof delta[from] === 'string') block[to] = (block[to] ?? '') + delta[from]
+  }
+  return blocks
+}
+
+/** The last word on each number; summaries of a long conversation are counted beside the rest. */
+function messagesUsage(usages: Any[]): Said['usage'] {
+  const last = (read: (usage: Any) => unknown): number => usages.map(read).filter((value): value is number => typeof value === 'number').at(-1) ?? 0
+  const compactions: Any[] = (usages.findLast((usage) => Array.isArray(usage.iterations))?.iterations ?? []).filter((iteration: Any) => iteration.type === 'compaction')
+  const sum = (name: string): number => compactions.reduce((total, iteration) => total + (iteration[name] ?? 0), 0)
+  const cached = last((usage) => usage.cache_read_input_tokens)
+  return {
+    prompt: last((usage) => usage.input_tokens) + cached + last((usage) => usage.cache_creation_input_tokens) + sum('input_tokens'),
+    completion: last((usage) => usage.output_tokens) + sum('output_tokens'),
+    cached, reasoning: last((usage) => usage.output_tokens_details?.thinking_tokens),
+  }
+}
+
+const BLOCKED = ['SAFETY', 'RECITATION', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII', 'IMAGE_SAFETY', 'IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION', 'MODEL_ARMOR']
+// Recorders that went through protobuf say STOP as 1.
+const GEMINI: Record<string, Ending> = { STOP: 'stop', 1: 'stop', MAX_TOKENS: 'length', blocked: 'content-filter', ...Object.fromEntries(BLOCKED.map((word) => [word, 'content-filter'])) }
+
+function geminiSaid(datas: unknown[], stream: boolean): Said {
+  const chunks = datas.flat().filter((data): data is Any => typeof data === 'object' && data !== null)
+  const parts = chunks.flatMap((chunk) => chunk.candidates?.[0]?.content?.parts ?? []) as Any[]
+  const text = (thought: boolean): string => parts.filter((part) => typeof part.text === 'string' && (part.thought === true) === thought).map((part) => part.text).join('')
+  const calls = geminiCalls(parts)
+  const own = chunks.reduce<unknown>((last, chunk) => chunk.candidates?.[0]?.finishReason ?? last, undefined)
+  const word = own !== undefined ? String(own) : chunks.some((chunk) => chunk.promptFeedback !== undefined && !(chunk.candidates?.length > 0)) ? 'blocked' : ''
+  const failed = datas.some((data) => typeof data === 'string') || chunks.some((chunk) => chunk.error !== undefined) || (word === '' && (stream || parts.length === 0))
+  const total = (name: string): number => chunks.reduce((sum, chunk) => chunk.usageMetadata?.[name] ?? sum, 0)
+  return {
+    text: text(false), reasoning: text(true), refused: false, calls,
+    word, ending: failed ? 'failed' : endingOf(GEMINI, word, calls.length > 0),
+    usage: chunks.some((chunk) => typeof chunk.usageMetadata?.promptTokenCount === 'number') ? {
+      prompt: total('promptTokenCount') + total('toolUsePromptTokenCount'), completion: total('candidatesTokenCount') + total('thoughtsTokenCount'),
+      cached: total('cachedContentTokenCount'), reasoning: total('thoughtsTokenCount'),
+    } : undefined,
+  }
+}
+
+/** Vertex may send arguments in pieces, each with the path where it belongs. */
+function geminiCalls(parts: Any[]): Said['calls'] {
+  const calls: { name: string; input: Any }[] = []
+  for (const { functionCall } of parts) {
+    if (functionCall === undefined) continue
+    if (functionCall.name) calls.push({ name: functionCall.name, input: functionCall.args ?? {} })
+    for (const piece of functionCall.partialArgs ?? []) place(calls.at(-1)!.input, piece)
+  }
+  return calls
+}
+
+function place(input: Any, piece: Any): void {
+  const steps = [...(piece.jsonPath as string).matchAll(/\.([^.[\]]+)|\[(\d+)\]|\['([^']*)'\]/g)].map(([, name, index, quoted]) => name ?? quoted ?? Number(index))
+  const last = steps.pop()!
+  let here: Any = input
+  for (const [at, step] of steps.entries()) here = here[step] ??= typeof (steps[at + 1] ?? last) === 'number' ? [] : {}
+  if (typeof piece.stringValue === 'string') here[last] = (here[last] ?? '') + piece.stringValue
+  else here[last] = piece.numberValue ?? piece.boolValue ?? null
+}

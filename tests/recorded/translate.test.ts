@@ -1,0 +1,134 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../src/error.ts'
+import { Fold, fold, type GenerationEvent } from '../../src/generation/event.ts'
+import type { ProtocolName } from '../../src/generation/request.ts'
+import { FrameSplitter, writeFrame } from '../../src/http/frames.ts'
+import { protocols } from '../../src/protocols/index.ts'
+import type { Exchange } from '../../src/protocols/protocol.ts'
+import { checkGrammar } from '../grammar.ts'
+import { asked, type Asked } from './asked.ts'
+import { judge } from './judge.ts'
+import { haveRecordings, recordings, type Recording } from './recordings.ts'
+import { CUT, datasOf, said, type Any, type Ending, type Said } from './said.ts'
+
+/** Every recorded answer, read by its own protocol's reader and written for clients of the three others, says what the recording says. */
+
+const NAMES = Object.keys(protocols) as ProtocolName[]
+
+const MINIMAL: Record<ProtocolName, Any> = {
+  'chat.completions': { model: 'a/b', messages: [{ role: 'user', content: 'Hello' }], stream_options: { include_usage: true } },
+  responses: { model: 'a/b', input: 'Hello' },
+  messages: { model: 'a/b', max_tokens: 100, messages: [{ role: 'user', content: 'Hello' }] },
+  generateContent: { contents: [{ parts: [{ text: 'Hello' }] }] },
+}
+
+function exchangeOf(client: ProtocolName, stream: boolean): Exchange {
+  const body = { ...MINIMAL[client], ...(client === 'generateContent' ? {} : { stream }) }
+  const wire = { body, text: JSON.stringify(body), model: 'a/b', stream, headers: new Headers() }
+  return { wire, request: protocols[client].serve.readRequest(wire), label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'p', model: 'm' } } }
+}
+
+/** What each protocol calls an ending (items 1, 2 and 32 of the translation rules; a refusal said in words is a part, not an ending). */
+const WORDS: Record<ProtocolName, Record<Exclude<Ending, 'failed'>, string>> = {
+  'chat.completions': { stop: 'stop', 'stop-sequence': 'stop', length: 'length', 'tool-calls': 'tool_calls', 'content-filter': 'content_filter', refusal: 'content_filter', pause: 'stop', other: 'stop' },
+  responses: { stop: 'completed', 'stop-sequence': 'completed', length: 'max_output_tokens', 'tool-calls': 'completed', 'content-filter': 'content_filter', refusal: 'content_filter', pause: 'completed', other: 'completed' },
+  messages: { stop: 'end_turn', 'stop-sequence': 'stop_sequence', length: 'max_tokens', 'tool-calls': 'tool_use', 'content-filter': 'refusal', refusal: 'refusal', pause: 'pause_turn', other: 'end_turn' },
+  generateContent: { stop: 'STOP', 'stop-sequence': 'STOP', length: 'MAX_TOKENS', 'tool-calls': 'STOP', 'content-filter': 'SAFETY', refusal: 'SAFETY', pause: 'OTHER', other: 'OTHER' },
+}
+
+function eventsOf(recording: Recording, datas: unknown[]): GenerationEvent[] {
+  const { call } = protocols[recording.protocol]
+  if (!recording.stream) return call.readAnswer(datas[0], {})
+  const splitter = new FrameSplitter()
+  const reader = call.reader({})
+  return [...[...splitter.push(recording.response()), ...splitter.end()].flatMap((frame) => reader.read(frame)), ...reader.end()]
+}
+
+/** How summaries of one answer are parted is no protocol's word. */
+const compact = (text: string): string => text.replaceAll(/\s+/g, '')
+
+function expectSame(heard: Said, source: Said, client: ProtocolName): void {
+  expect(heard.text).toBe(source.text)
+  expect(compact(heard.reasoning)).toBe(compact(source.reasoning))
+  expect(heard.calls.map(({ name }) => name)).toEqual(source.calls.map(({ name }) => name))
+  for (const [index, { input }] of source.calls.entries()) if (input !== CUT) expect(heard.calls[index]!.input).toEqual(input)
+  expect(heard.word).toBe(wordFor(source, client))
+  if (source.usage !== undefined) expect(heard.usage).toEqual(source.usage)
+}
+
+function wordFor(source: Said, client: ProtocolName): string {
+  if (source.refused && source.ending === 'stop' && client === 'messages') return 'refusal'
+  return WORDS[client][source.ending as Exclude<Ending, 'failed'>]
+}
+
+const dataOf = (recording: Recording): unknown[] => {
+  const text = new TextDecoder().decode(recording.response())
+  return recording.stream ? datasOf(text) : [JSON.parse(text)]
+}
+
+for (const client of NAMES) describe.skipIf(!haveRecordings)(`answers for clients of ${client}`, () => {
+  const { serve } = protocols[client]
+  const check = judge(client)
+  for (const recording of recordings().filter(({ protocol, status }) => protocol !== client && status < 300)) {
+    const datas = dataOf(recording)
+    const source = said(recording.protocol, datas, recording.stream)
+    const write = (): unknown[] => {
+      const events = eventsOf(recording, datas)
+      checkGrammar(events)
+      const writer = serve.writer(exchangeOf(client, true))
+      return datasOf(events.flatMap((event) => writer.write(event)).map(writeFrame).join(''))
+    }
+    const whole = (): object => serve.writeAnswer(fold(eventsOf(recording, datas)), exchangeOf(client, false))
+
+    if (recording.stream) test(`streamed ${recording.protocol} ${recording.id}`, () => {
+      const written = write()
+      const heard = said(client, written, true)
+      if (source.ending === 'failed') return expect(heard.ending).toBe('failed')
+      for (const frame of written) if (frame !== '[DONE]') expect(check('frame', frame)).toBe('')
+      expectSame(heard, source, client)
+      const { usage: _1, ...streamed } = heard, { usage: _2, ...folded } = said(client, [whole()], false)
+      expect(folded).toEqual(streamed)
+    })
+
+    test(`whole ${recording.protocol} ${recording.id}`, () => {
+      if (source.ending === 'failed') return expect(whole).toThrow(GatewayError)
+      const answer = whole()
+      expect(check('response', answer)).toBe('')
+      expectSame(said(client, [answer], false), source, client)
+    })
+  }
+})
+
+const target = { provider: 'p', model: 'm', quirks: {}, abilities: {} }
+
+for (const provider of NAMES) describe.skipIf(!haveRecordings)(`requests for ${provider}`, () => {
+  const check = judge(provider)
+  for (const recording of recordings().filter(({ protocol, status }) => protocol !== provider && status < 300)) {
+    const body = recording.request()
+    if (body === undefined) continue
+    test(`from ${recording.protocol} ${recording.id}`, () => {
+      const wire = { body, text: JSON.stringify(body), model: 'a/b', stream: recording.stream, headers: new Headers() }
+      let written
+      try {
+        written = protocols[provider].call.writeRequest(protocols[recording.protocol].serve.readRequest(wire), target)
+      } catch (error) {
+        expect(error).toBeInstanceOf(GatewayError)
+        return expect((error as GatewayError).param).toBeString()
+      }
+      const sent = JSON.parse(JSON.stringify(written.body)) as Any
+      expect(check('request', sent)).toBe('')
+      expectKept(asked(provider, sent), asked(recording.protocol, body as Any), written.losses.map(({ field }) => field))
+    })
+  }
+})
+
+function expectKept(sent: Asked, source: Asked, lost: string[]): void {
+  const all = JSON.stringify([sent.texts, sent.results])
+  expect(source.texts.filter((text) => !all.includes(inner(text)))).toEqual([])
+  expect(sent.calls).toEqual(source.calls)
+  expect(source.results.filter((text) => !all.includes(inner(text)))).toEqual([])
+  expect(sent.tools).toEqual(source.tools)
+  expect(sent.media, lost.join()).toBe(source.media)
+}
+
+const inner = (text: string): string => JSON.stringify(text.trim()).slice(1, -1)
