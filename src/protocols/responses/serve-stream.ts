@@ -33,6 +33,7 @@ export class ResponseWriter implements Writer {
   readonly #exchange: Exchange
   readonly #names: FlatNames
   readonly #output: Json[] = []
+  #refused = false
   readonly #usage: Usage = noUsage()
   #frames: Frame[] = []
   #sequence = 0
@@ -84,7 +85,7 @@ export class ResponseWriter implements Writer {
     switch (head.type) {
       // Opened with its first delta: an empty text before a tool call is no message.
       case 'text': this.#live = { kind: 'text' }; return
-      case 'refusal': this.#live = { kind: 'refusal' }; return
+      case 'refusal': this.#live = { kind: 'refusal' }; this.#refused = true; return
       case 'citation': this.#cite(head.citation); return
       case 'reasoning': this.#openReasoning(head.form === 'raw', head.redacted === true); return
       case 'tool-call': this.#openCall(head); return
@@ -295,7 +296,8 @@ export class ResponseWriter implements Writer {
   // Endings.
 
   #finish(reason: FinishReason): void {
-    const incomplete = INCOMPLETE[reason]
+    // A refusal in words is a whole answer; without them only the ending tells of it.
+    const incomplete = reason === 'refusal' && this.#refused ? undefined : INCOMPLETE[reason]
     this.#settle(incomplete === undefined ? 'completed' : 'incomplete')
     if (incomplete === undefined) this.response.completed_at = Math.max(this.#exchange.label.createdAt, Math.floor(Date.now() / 1000))
     else this.response.incomplete_details = { reason: incomplete }

@@ -20,6 +20,7 @@ export const newId = (prefix: 'msg' | 'rs' | 'fc' | 'ctc' | 'ig' | 'item'): stri
 export const INCOMPLETE: Partial<Record<FinishReason, 'max_output_tokens' | 'content_filter'>> = {
   length: 'max_output_tokens',
   'content-filter': 'content_filter',
+  refusal: 'content_filter',
 }
 
 /** `incomplete_details.reason` in our words. */
