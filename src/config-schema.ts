@@ -13,12 +13,12 @@ export const KEY_KINDS = ['pay-as-you-go', 'subscription', 'management'] as cons
 export type KeyKind = (typeof KEY_KINDS)[number]
 
 /** Fee items of a price, in USD per million tokens; `web_search` in USD per thousand searches. */
-export const FEE_ITEMS = [
+const FEE_ITEMS = [
   'prompt', 'completion', 'input_cache_read', 'input_cache_write_5m', 'input_cache_write_1h', 'input_audio', 'output_audio', 'output_image', 'reasoning', 'web_search',
 ] as const
 
 export const PROVIDER_ID = /^[a-z0-9][a-z0-9._-]*$/
-export const MODEL_TEXT = /^[A-Za-z0-9._:@/+-]{1,256}$/
+const MODEL_TEXT = /^[A-Za-z0-9._:@/+-]{1,256}$/
 
 /** What is wrong with a model name, or undefined. Segments that a URL would resolve are refused because the name becomes part of a path. */
 export const wrongModelText = (text: string): string | undefined =>

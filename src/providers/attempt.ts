@@ -104,7 +104,7 @@ const isObject = (text: string): boolean => {
 const RETRY_AFTER_MAX_SECONDS = 86_400
 
 /** `Retry-After` in seconds or as a date (RFC 9110, 10.2.3); at most a day. */
-export const secondsOf = (header: string | null): number | undefined => {
+const secondsOf = (header: string | null): number | undefined => {
   if (header === null) return undefined
   const seconds = /^\d+(\.\d+)?$/.test(header.trim()) ? Number(header) : (Date.parse(header) - Date.now()) / 1000
   return Number.isFinite(seconds) ? Math.min(Math.max(Math.ceil(seconds), 0), RETRY_AFTER_MAX_SECONDS) : undefined

@@ -35,7 +35,7 @@ export class GoogleFields extends Fields {
   }
 }
 
-export const snakeOf = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+const snakeOf = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
 /** A member of a value that is not validated, under either spelling. */
 export const either = (value: unknown, name: string): unknown => {

@@ -40,7 +40,7 @@ function merged(root: Json, combined: string[]): Json {
 const namesIn = (value: unknown): string[] => Array.isArray(value) ? value.filter((name) => typeof name === 'string') : []
 
 /** Google writes types in upper case and has `nullable`; JSON Schema has neither. Anything else stays as it is. */
-export function plainSchema(schema: unknown): unknown {
+function plainSchema(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(plainSchema)
   if (!isObject(schema)) return schema
   const { nullable, propertyOrdering: _order, ...rest } = schema

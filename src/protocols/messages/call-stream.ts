@@ -13,7 +13,7 @@ import { isObject, type Json, readStopReason, WireUsage } from './shapes.ts'
 export const reader = (request: GenerationRequest | undefined): MessagesReader => new MessagesReader(request)
 
 /** An answer's frames -> events. Blocks may overlap, stay open or come whole: our parts never overlap, so what cannot go out yet waits. */
-export class MessagesReader implements Reader {
+class MessagesReader implements Reader {
   readonly #usage = new WireUsage()
   readonly #names: ReturnType<typeof toolNames>
   #started = false

@@ -174,7 +174,7 @@ export class CallItem implements OutputItem {
 }
 
 /** An image that the provider made, and whatever only this protocol knows: told when it is finished. */
-export class WholeItem implements OutputItem {
+class WholeItem implements OutputItem {
   readonly type: string
   readonly #slot: Slot
 

@@ -130,7 +130,7 @@ function writeSampling({ sampling }: GenerationRequest, abilities: Abilities, lo
  * A budget of thinking tokens as an effort, since this protocol has no budgets: 0 none, up to 2,048 low, up to 8,192 medium,
  * above high. A budget of -1 leaves the depth to the model.
  */
-export const effortOf = (budgetTokens: number): Effort | undefined =>
+const effortOf = (budgetTokens: number): Effort | undefined =>
   budgetTokens < 0 ? undefined : budgetTokens === 0 ? 'none' : budgetTokens <= 2_048 ? 'low' : budgetTokens <= 8_192 ? 'medium' : 'high'
 
 function writeReasoning(reasoning: Reasoning | undefined, abilities: Abilities, losses: Losses): Json {

@@ -42,7 +42,7 @@ function endOf(text: string, from: number): number {
 }
 
 /** Whether the text is JSON. */
-export function isJson(text: string): boolean {
+function isJson(text: string): boolean {
   try {
     JSON.parse(text)
     return true

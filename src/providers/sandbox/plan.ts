@@ -63,7 +63,7 @@ function resultText(result: ToolResultPart, { turns }: GenerationRequest): strin
 }
 
 /** `image/png 1234 bytes`, or where it is to be found. */
-export function mediaText({ type, source }: MediaPart): string {
+function mediaText({ type, source }: MediaPart): string {
   switch (source.type) {
     case 'data': return `${source.mediaType} ${Buffer.byteLength(source.data, 'base64')} bytes`
     case 'text': return `${source.mediaType} ${Buffer.byteLength(source.text)} bytes`
