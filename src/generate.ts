@@ -10,7 +10,7 @@ import { streamBody } from './http/stream.ts'
 import { Meter, type Ending } from './ledger/meter.ts'
 import type { Underway } from './open.ts'
 import { protocols } from './protocols/index.ts'
-import type { Exchange, Wire } from './protocols/protocol.ts'
+import type { Exchange, Loss, Wire } from './protocols/protocol.ts'
 import { attempt, Refusal, type Upstream } from './providers/attempt.ts'
 import { Lane, Relay, type Framing } from './relay.ts'
 import { readWire } from './protocols/wire.ts'
@@ -153,12 +153,13 @@ function headersOf(call: Call, upstream: Upstream, contentType: string): Record<
 
 /** Clients and proxies refuse an answer whose headers are longer than 8 to 16 KiB, and a client's own field names stand in this one. */
 const TOLD_LENGTH = 4_000
+const FIELD_LENGTH = 200
 
 /** Compact JSON in ASCII, of as many losses as there is room for. */
-const asHeader = (losses: readonly object[]): string => {
+const asHeader = (losses: readonly Loss[]): string => {
   let told = ''
   for (const loss of losses) {
-    const one = JSON.stringify(loss).replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)
+    const one = JSON.stringify({ ...loss, field: loss.field.slice(0, FIELD_LENGTH) }).replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)
     if (told.length + one.length < TOLD_LENGTH) told += told === '' ? one : `,${one}`
   }
   return `[${told}]`
