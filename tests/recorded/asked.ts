@@ -8,7 +8,7 @@ export type Asked = {
   calls: { name: string; input: unknown }[]
   /** The texts of each tool result. */
   results: string[]
-  /** Names of the tools that the client runs. */
+  /** Names of the tools that the client runs, each once; some are declared again in the middle of a conversation. */
   tools: string[]
   /** Images and files, a count. */
   media: number
@@ -17,7 +17,7 @@ export type Asked = {
 export const asked = (protocol: ProtocolName, body: Any): Asked => {
   const out: Asked = { texts: [], calls: [], results: [], tools: [], media: 0 }
   ;({ 'chat.completions': chatAsked, responses: responsesAsked, messages: messagesAsked, generateContent: geminiAsked })[protocol](body, out)
-  return { ...out, texts: out.texts.filter((text) => text.trim() !== '') }
+  return { ...out, tools: [...new Set(out.tools)].sort(), texts: out.texts.filter((text) => text.trim() !== '') }
 }
 
 const jsonOf = (text: string): unknown => (text.trim() === '' ? {} : JSON.parse(text))
@@ -27,6 +27,8 @@ const MEDIA = ['image_url', 'input_audio', 'file', 'input_image', 'input_file', 
 
 /** A part of OpenAI's or Anthropic's; what is neither text nor media has no counterpart and is not counted. */
 function part(one: Any, out: Asked): void {
+  // Anthropic's documents may be plain text, which others know as text only.
+  if (one.type === 'document' && ['text', 'content'].includes(one.source?.type)) return void out.texts.push(one.source.data ?? textOf(one.source.content))
   if (typeof one.text === 'string' && one.type !== 'reasoning') out.texts.push(one.text)
   else if (one.type === 'refusal') out.texts.push(one.refusal)
   else if (MEDIA.includes(one.type)) out.media++
@@ -59,7 +61,8 @@ function responsesAsked(body: Any, out: Asked): void {
       default: break
     }
   }
-  out.tools = listOf(body.tools).filter((tool) => tool.type === 'function' || tool.type === 'custom').map((tool) => tool.name)
+  const declared = [body, ...listOf(body.input)].flatMap((holder) => listOf(holder.tools))
+  out.tools = declared.filter((tool) => tool.type === 'function' || tool.type === 'custom').map((tool) => tool.name)
 }
 
 function messagesAsked(body: Any, out: Asked): void {
@@ -84,15 +87,19 @@ function geminiAsked(body: Any, out: Asked): void {
       if (typeof one.text === 'string' && one.thought !== true) out.texts.push(one.text)
       if (call !== undefined) out.calls.push({ name: call.name, input: call.args ?? {} })
       if (result !== undefined) out.results.push(resultOf(result.response))
-      out.media += [one.inlineData ?? one.fileData ?? one.inline_data ?? one.file_data ?? [], listOf(result?.parts).filter((inner) => inner.inlineData ?? inner.fileData)].flat().length
+      const media = mediaOf(one)
+      if (media?.mimeType === 'text/plain' && media.data !== undefined) out.texts.push(Buffer.from(media.data, 'base64').toString())
+      else if (media !== undefined) out.media++
+      out.media += listOf(result?.parts).filter((inner) => mediaOf(inner) !== undefined).length
     }
   }
   out.tools = listOf(body.tools).flatMap((tool) => listOf(tool.functionDeclarations ?? tool.function_declarations)).map((tool) => tool.name)
 }
 
-/** Google's results are objects; the words in them are what counts. */
+const mediaOf = (one: Any): Any | undefined => one.inlineData ?? one.fileData ?? one.inline_data ?? one.file_data
+
+/** Google's results are objects; a single word in `output` or `error` is what others know as the result. */
 const resultOf = (response: Any): string => {
-  const keys = Object.keys(response)
-  const only = keys.length === 1 ? response[keys[0]!] : undefined
-  return typeof only === 'string' ? only : JSON.stringify(only ?? response)
+  const [key, ...more] = Object.keys(response)
+  return (key === 'output' || key === 'error') && more.length === 0 && typeof response[key] === 'string' ? response[key] : JSON.stringify(response)
 }

@@ -30,6 +30,8 @@ export function judge(protocol: ProtocolName): Judge {
   if (protocol === 'generateContent') for (const definition of Object.values<Any>(schema.$defs)) if (definition.properties !== undefined) definition.additionalProperties = false
   // Members that Anthropic's document gained over time are missing from real answers.
   if (protocol === 'messages') for (const definition of Object.values<Any>(schema.$defs)) definition.required = definition.required?.filter((name: string) => !GAINED.has(name)) ?? []
+  // OpenAI's servers take images without it, as recorded requests show.
+  if (protocol === 'responses') for (const definition of Object.values<Any>(schema.$defs)) definition.required = definition.required?.filter((name: string) => name !== 'detail') ?? []
   const ajv = new Ajv2020({ strict: false, validateFormats: false })
   const compiled = new Map<string, ReturnType<Ajv2020['compile']>>()
   return (what, value) => {

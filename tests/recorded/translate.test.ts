@@ -1,17 +1,20 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/error.ts'
-import { Fold, fold, type GenerationEvent } from '../../src/generation/event.ts'
+import { fold, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ProtocolName } from '../../src/generation/request.ts'
 import { FrameSplitter, writeFrame } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Exchange } from '../../src/protocols/protocol.ts'
 import { checkGrammar } from '../grammar.ts'
 import { asked, type Asked } from './asked.ts'
-import { judge } from './judge.ts'
+import { judge, type Judge } from './judge.ts'
 import { haveRecordings, recordings, type Recording } from './recordings.ts'
 import { CUT, datasOf, said, type Any, type Ending, type Said } from './said.ts'
 
-/** Every recorded answer, read by its own protocol's reader and written for clients of the three others, says what the recording says. */
+/**
+ * Every recorded answer, read by its own protocol's reader and written for clients of the three others, says what
+ * the recording says; and every recorded request still says to the three others what its client said.
+ */
 
 const NAMES = Object.keys(protocols) as ProtocolName[]
 
@@ -47,19 +50,43 @@ function eventsOf(recording: Recording, datas: unknown[]): GenerationEvent[] {
 /** How summaries of one answer are parted is no protocol's word. */
 const compact = (text: string): string => text.replaceAll(/\s+/g, '')
 
-function expectSame(heard: Said, source: Said, client: ProtocolName): void {
+function expectSame(heard: Said, source: Said, protocol: ProtocolName, client: ProtocolName): void {
   expect(heard.text).toBe(source.text)
   expect(compact(heard.reasoning)).toBe(compact(source.reasoning))
   expect(heard.calls.map(({ name }) => name)).toEqual(source.calls.map(({ name }) => name))
   for (const [index, { input }] of source.calls.entries()) if (input !== CUT) expect(heard.calls[index]!.input).toEqual(input)
-  expect(heard.word).toBe(wordFor(source, client))
+  expect(heard.word).toBe(wordFor(source, protocol, client))
   if (source.usage !== undefined) expect(heard.usage).toEqual(source.usage)
 }
 
-function wordFor(source: Said, client: ProtocolName): string {
+function wordFor(source: Said, protocol: ProtocolName, client: ProtocolName): string {
   if (source.refused && source.ending === 'stop' && client === 'messages') return 'refusal'
+  // This protocol's reader takes refusing words for the ending, as the protocol has no other sign of it; in chat completions they end with `stop`.
+  if (source.refused && protocol === 'responses' && client === 'generateContent') return 'SAFETY'
   return WORDS[client][source.ending as Exclude<Ending, 'failed'>]
 }
+
+/** Where arguments were cut off, a stream shows the stump and an object cannot. */
+const uncut = (answer: Said): Said => answer.ending === 'length' ? { ...answer, calls: answer.calls.map(({ name }) => ({ name, input: CUT })) } : answer
+
+/** One recording was edited by hand, so that its deltas contradict its finished item. */
+const CONTRADICTS = 'vercel-ai__openai-openai-shell-container.1'
+
+/** OpenAI's document has custom tool calls in whole answers only, not in chunks. */
+const UNDOCUMENTED_FRAMES = ['chat.completions lingua__responsesCustomToolCallStreamingParam-response-streaming', 'chat.completions vercel-ai__openai-openai-custom-tool.1']
+
+/** Audio in a message of a response: compatible servers take it, and OpenAI refuses it by itself. */
+const UNDOCUMENTED_REQUESTS = ['responses rig__gemini-transcription-transcription-smoke', 'responses logfire__openai-chat-completions-with-audio-input']
+
+/** What may be refused, as nothing in the other protocol would mean the same. */
+const REFUSALS: [param: string, message: RegExp, why: string][] = [
+  ['tools', /code_?execution|code_interpreter|file_search|'mcp'|openrouter:web_search/i, 'tools that only the recorded provider runs'],
+  ['n', /must be 1 to 1/, 'one answer a request'],
+  ['messages', /(audio|video) input/, 'Anthropic hears and watches nothing'],
+  ['video', /video/, 'OpenAI watches nothing'],
+  ['modalities', /text only, not with audio/, 'Anthropic speaks nothing'],
+  ['responseModalities', /voice and a format/, 'Google asks for audio without the voice that OpenAI demands'],
+]
 
 const dataOf = (recording: Recording): unknown[] => {
   const text = new TextDecoder().decode(recording.response())
@@ -68,8 +95,10 @@ const dataOf = (recording: Recording): unknown[] => {
 
 for (const client of NAMES) describe.skipIf(!haveRecordings)(`answers for clients of ${client}`, () => {
   const { serve } = protocols[client]
-  const check = judge(client)
+  const verdict = judge(client)
   for (const recording of recordings().filter(({ protocol, status }) => protocol !== client && status < 300)) {
+    if (recording.id === CONTRADICTS) continue
+    const check: Judge = (what, value) => (what === 'frame' && UNDOCUMENTED_FRAMES.includes(`${client} ${recording.id}`) ? '' : verdict(what, value))
     const datas = dataOf(recording)
     const source = said(recording.protocol, datas, recording.stream)
     const write = (): unknown[] => {
@@ -85,16 +114,15 @@ for (const client of NAMES) describe.skipIf(!haveRecordings)(`answers for client
       const heard = said(client, written, true)
       if (source.ending === 'failed') return expect(heard.ending).toBe('failed')
       for (const frame of written) if (frame !== '[DONE]') expect(check('frame', frame)).toBe('')
-      expectSame(heard, source, client)
-      const { usage: _1, ...streamed } = heard, { usage: _2, ...folded } = said(client, [whole()], false)
-      expect(folded).toEqual(streamed)
+      expectSame(heard, source, recording.protocol, client)
+      expect(uncut(said(client, [whole()], false))).toEqual(uncut(heard))
     })
 
     test(`whole ${recording.protocol} ${recording.id}`, () => {
       if (source.ending === 'failed') return expect(whole).toThrow(GatewayError)
       const answer = whole()
       expect(check('response', answer)).toBe('')
-      expectSame(said(client, [answer], false), source, client)
+      expectSame(said(client, [answer], false), source, recording.protocol, client)
     })
   }
 })
@@ -102,10 +130,12 @@ for (const client of NAMES) describe.skipIf(!haveRecordings)(`answers for client
 const target = { provider: 'p', model: 'm', quirks: {}, abilities: {} }
 
 for (const provider of NAMES) describe.skipIf(!haveRecordings)(`requests for ${provider}`, () => {
-  const check = judge(provider)
+  const verdict = judge(provider)
   for (const recording of recordings().filter(({ protocol, status }) => protocol !== provider && status < 300)) {
-    const body = recording.request()
-    if (body === undefined) continue
+    const recorded = recording.request()
+    if (recorded === undefined) continue
+    // One server takes the model from the path.
+    const body = { model: 'a/b', ...recorded }
     test(`from ${recording.protocol} ${recording.id}`, () => {
       const wire = { body, text: JSON.stringify(body), model: 'a/b', stream: recording.stream, headers: new Headers() }
       let written
@@ -113,11 +143,14 @@ for (const provider of NAMES) describe.skipIf(!haveRecordings)(`requests for ${p
         written = protocols[provider].call.writeRequest(protocols[recording.protocol].serve.readRequest(wire), target)
       } catch (error) {
         expect(error).toBeInstanceOf(GatewayError)
-        return expect((error as GatewayError).param).toBeString()
+        const { param, message } = error as GatewayError
+        return expect(REFUSALS.filter(([name, words]) => name === param && words.test(message)), message).toHaveLength(1)
       }
       const sent = JSON.parse(JSON.stringify(written.body)) as Any
-      expect(check('request', sent)).toBe('')
-      expectKept(asked(provider, sent), asked(recording.protocol, body as Any), written.losses.map(({ field }) => field))
+      const flaw = verdict('request', sent)
+      if (UNDOCUMENTED_REQUESTS.includes(`${provider} ${recording.id}`)) expect(flaw).not.toBe('')
+      else expect(flaw).toBe('')
+      expectKept(asked(provider, sent), asked(recording.protocol, body), written.losses.map(({ field }) => field))
     })
   }
 })
@@ -126,9 +159,20 @@ function expectKept(sent: Asked, source: Asked, lost: string[]): void {
   const all = JSON.stringify([sent.texts, sent.results])
   expect(source.texts.filter((text) => !all.includes(inner(text)))).toEqual([])
   expect(sent.calls).toEqual(source.calls)
-  expect(source.results.filter((text) => !all.includes(inner(text)))).toEqual([])
-  expect(sent.tools).toEqual(source.tools)
+  // A result may gain a word before or after it, and one without its call becomes text.
+  const heard = [...sent.results.map(plain), ...sent.results, ...sent.texts]
+  expect(source.results.map(plain).filter((text) => !heard.some((one) => one.includes(text)))).toEqual([])
+  if (!lost.includes('toolChoice')) expect(sent.tools).toEqual(source.tools)
   expect(sent.media, lost.join()).toBe(source.media)
 }
 
 const inner = (text: string): string => JSON.stringify(text.trim()).slice(1, -1)
+
+/** JSON may be spelled differently where results are objects. */
+const plain = (text: string): string => {
+  try {
+    return JSON.stringify(JSON.parse(text))
+  } catch {
+    return text.trim()
+  }
+}

@@ -103,7 +103,7 @@ export class MessagesWriter {
     if (part.type === 'audio' && source.type === 'data') return { type: 'input_audio', input_audio: { data: source.data, format: audioFormat(source.mediaType) } }
     if (part.type === 'file' && source.type === 'data') return { type: 'file', file: { filename: part.filename ?? `file.${source.mediaType.split('/').at(-1)}`, file_data: `data:${source.mediaType};base64,${source.data}` } }
     if (part.type === 'file' && source.type === 'file') return { type: 'file', file: { file_id: source.id } }
-    throw new GatewayError('unsupported_parameter', `The model's provider speaks chat completions, which cannot carry ${part.type} content given as ${source.type === 'data' ? 'data' : source.type === 'url' ? 'a URL' : 'a file id'}.`)
+    throw new GatewayError('unsupported_parameter', `The model's provider speaks chat completions, which cannot carry ${part.type} content given as ${source.type === 'data' ? 'data' : source.type === 'url' ? 'a URL' : 'a file id'}.`, { param: part.type })
   }
 
   #detail(detail: string | undefined): { detail?: string } {
