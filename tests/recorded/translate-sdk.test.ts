@@ -60,6 +60,8 @@ afterAll(async () => {
   await upstream?.stop(true)
 })
 
+test.skipIf(!haveRecordings)('the sample has many recordings', () => expect(sample.size).toBeGreaterThan(150))
+
 for (const client of [openaiChat, openaiResponses, anthropic, genaiGemini] as Client[]) describe.skipIf(!haveRecordings)(`${client.name} hears`, () => {
   for (const [name, recording] of sample) {
     if (recording.protocol === client.protocol || BEYOND_CLIENT.has(`${client.name} ${recording.id}`)) continue

@@ -93,6 +93,15 @@ const dataOf = (recording: Recording): unknown[] => {
   return recording.stream ? datasOf(text) : [JSON.parse(text)]
 }
 
+test.skipIf(!haveRecordings)('there are recordings to translate', () => {
+  for (const name of NAMES) {
+    const own = recordings().filter(({ protocol, status }) => protocol === name && status < 300)
+    expect(own.filter(({ stream }) => stream).length).toBeGreaterThan(40)
+    expect(own.filter(({ stream }) => !stream).length).toBeGreaterThan(40)
+    expect(own.filter((recording) => recording.request() !== undefined).length).toBeGreaterThan(80)
+  }
+})
+
 for (const client of NAMES) describe.skipIf(!haveRecordings)(`answers for clients of ${client}`, () => {
   const { serve } = protocols[client]
   const verdict = judge(client)
