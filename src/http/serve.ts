@@ -24,6 +24,8 @@ const IDLE_SECONDS = 75
 /** Opens the server; a request has no time limit here, only idle connections do. Throws Bun's own error when the address is taken or not ours. */
 export const listen = (options: ListenOptions): Listening => {
   const server = Bun.serve({
+    // Else the runtime prints the error of every stream that is cut on purpose, and answers failures with a page of its own.
+    development: false,
     hostname: options.host,
     port: options.port,
     // Bun's own 413 has no body and so no protocol's shape: the limit is held where bodies are read, by readText.

@@ -8,7 +8,7 @@ export type Asked = {
   calls: { name: string; input: unknown }[]
   /** The texts of each tool result. */
   results: string[]
-  /** Names of the tools that the client runs, each once; some are declared again in the middle of a conversation. */
+  /** The tools that the client runs with the names of their parameters, each once; some are declared again in the middle of a conversation. */
   tools: string[]
   /** Images and files, a count. */
   media: number
@@ -34,6 +34,12 @@ function part(one: Any, out: Asked): void {
   else if (MEDIA.includes(one.type)) out.media++
 }
 
+/** A tool's name and the names of its parameters. */
+const declared = (tool: Any, schema: Any | null | undefined): string => `${tool.name}(${Object.keys(schema?.properties ?? {}).sort().join(', ')})`
+
+/** What a tool of free text is where there are none. */
+const CUSTOM = { properties: { input: {} } }
+
 const textOf = (content: unknown): string => partsOf(content).map((one) => one.text ?? '').join('\n')
 
 function chatAsked(body: Any, out: Asked): void {
@@ -43,7 +49,7 @@ function chatAsked(body: Any, out: Asked): void {
     if (typeof message.refusal === 'string') out.texts.push(message.refusal)
     for (const { custom, function: own } of listOf(message.tool_calls)) out.calls.push(custom ? { name: custom.name, input: { input: custom.input } } : { name: own.name, input: jsonOf(own.arguments) })
   }
-  out.tools = listOf(body.tools).flatMap((tool) => tool.function?.name ?? tool.custom?.name ?? [])
+  out.tools = listOf(body.tools).flatMap((tool) => tool.function ? declared(tool.function, tool.function.parameters) : tool.custom ? declared(tool.custom, CUSTOM) : [])
 }
 
 function responsesAsked(body: Any, out: Asked): void {
@@ -61,8 +67,8 @@ function responsesAsked(body: Any, out: Asked): void {
       default: break
     }
   }
-  const declared = [body, ...listOf(body.input)].flatMap((holder) => listOf(holder.tools))
-  out.tools = declared.filter((tool) => tool.type === 'function' || tool.type === 'custom').map((tool) => tool.name)
+  const tools = [body, ...listOf(body.input)].flatMap((holder) => listOf(holder.tools))
+  out.tools = tools.filter((tool) => tool.type === 'function' || tool.type === 'custom').map((tool) => declared(tool, tool.type === 'custom' ? CUSTOM : tool.parameters))
 }
 
 function messagesAsked(body: Any, out: Asked): void {
@@ -76,7 +82,7 @@ function messagesAsked(body: Any, out: Asked): void {
       } else part(one, out)
     }
   }
-  out.tools = listOf(body.tools).filter((tool) => tool.type === undefined || tool.type === null || tool.type === 'custom').map((tool) => tool.name)
+  out.tools = listOf(body.tools).filter((tool) => tool.type === undefined || tool.type === null || tool.type === 'custom').map((tool) => declared(tool, tool.input_schema))
 }
 
 function geminiAsked(body: Any, out: Asked): void {
@@ -93,7 +99,7 @@ function geminiAsked(body: Any, out: Asked): void {
       out.media += listOf(result?.parts).filter((inner) => mediaOf(inner) !== undefined).length
     }
   }
-  out.tools = listOf(body.tools).flatMap((tool) => listOf(tool.functionDeclarations ?? tool.function_declarations)).map((tool) => tool.name)
+  out.tools = listOf(body.tools).flatMap((tool) => listOf(tool.functionDeclarations ?? tool.function_declarations)).map((tool) => declared(tool, tool.parametersJsonSchema ?? tool.parameters_json_schema ?? tool.parameters))
 }
 
 const mediaOf = (one: Any): Any | undefined => one.inlineData ?? one.fileData ?? one.inline_data ?? one.file_data
