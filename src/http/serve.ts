@@ -26,6 +26,8 @@ export const listen = (options: ListenOptions): Listening => {
   const server = Bun.serve({
     // Else the runtime prints the error of every stream that is cut on purpose, and answers failures with a page of its own.
     development: false,
+    // In that mode two servers would share a port without a word.
+    reusePort: false,
     hostname: options.host,
     port: options.port,
     // Bun's own 413 has no body and so no protocol's shape: the limit is held where bodies are read, by readText.
