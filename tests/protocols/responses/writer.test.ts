@@ -51,6 +51,12 @@ test('without usage there are no details to be incomplete', () => {
   expect(last(parsed(framesOf([...sentence([text, ['x']]), stop]))).usage).toBeNull()
 })
 
+test('a provider that refused without words leaves the response incomplete; refusing words are a whole answer', () => {
+  const refused = { type: 'finish' as const, reason: 'refusal' as const, raw: 'refusal' }
+  expect(last(parsed(framesOf([...sentence([text, ['Well']]), refused])))).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'content_filter' } })
+  expect(last(parsed(framesOf([...sentence([{ type: 'refusal' }, ['no']]), refused])))).toMatchObject({ status: 'completed', incomplete_details: null })
+})
+
 test('a refusal and text that stand together are one message; citations come before the text is done', () => {
   const frames = parsed(framesOf([...sentence([text, ['see']], [{ type: 'citation', citation: { url: 'https://x.y', title: 'X' } }, []], [{ type: 'refusal' }, ['no']]), stop]))
   expect(types(frames).slice(2, -1)).toEqual(['output_item.added', 'content_part.added', 'output_text.delta', 'output_text.annotation.added', 'output_text.done', 'content_part.done', 'content_part.added', 'refusal.delta', 'refusal.done', 'content_part.done', 'output_item.done'])
