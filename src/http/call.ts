@@ -1,7 +1,7 @@
 import { GatewayError } from '../error.ts'
 import { AnswerParser } from './answer-parser.ts'
 import { Connection, takeIdle } from './connection.ts'
-import type { ConnectionUser, Origin } from './connection.ts'
+import type { CallSignal, ConnectionUser, Origin } from './connection.ts'
 
 /** Milliseconds of each phase of one outgoing call: TCP and TLS; until the head of the answer; between two chunks; all together. */
 export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number }
@@ -19,13 +19,6 @@ export interface ByteSource {
 
 /** The head of an answer, and its body. 3xx is a status like any other. */
 export type Incoming = { status: number; headers: Headers; body: ByteSource }
-
-/** Tells an outgoing call that nobody waits for it any more. An AbortSignal is one; making a real one for each call would cost more than the rest of its bookkeeping. */
-export interface CallSignal {
-  readonly aborted: boolean
-  addEventListener(type: 'abort', listener: () => void, options?: { once: boolean }): void
-  removeEventListener(type: 'abort', listener: () => void): void
-}
 
 /** One outgoing call. `signal` closes the connection at any phase. */
 export type Outgoing = {

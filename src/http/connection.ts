@@ -1,9 +1,15 @@
 import type { Socket, TCPSocketConnectOptions } from 'bun'
 import { GatewayError } from '../error.ts'
-import type { CallSignal } from './call.ts'
 
 /** Where a connection leads. `name` is host:port as shown in messages. */
 export type Origin = { host: string; port: number; secure: boolean; name: string }
+
+/** Tells an outgoing call that nobody waits for it any more. An AbortSignal is one; making a real one for each call would cost more than the rest of its bookkeeping. */
+export interface CallSignal {
+  readonly aborted: boolean
+  addEventListener(type: 'abort', listener: () => void, options?: { once: boolean }): void
+  removeEventListener(type: 'abort', listener: () => void): void
+}
 
 /** What a connection tells the call that uses it. */
 export interface ConnectionUser {

@@ -1,5 +1,6 @@
 import { GatewayError } from '../error.ts'
-import { readAll, send, type ByteSource, type CallSignal, type Incoming, type Timeouts } from '../http/call.ts'
+import { readAll, send, type ByteSource, type Incoming, type Timeouts } from '../http/call.ts'
+import type { CallSignal } from '../http/connection.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Exchange, Loss, Protocol } from '../protocols/protocol.ts'
 import { scrub } from '../protocols/upstream-error.ts'
