@@ -11,7 +11,7 @@ import { Meter, type Ending } from './ledger/meter.ts'
 import type { Underway } from './open.ts'
 import { protocols } from './protocols/index.ts'
 import type { Exchange, Loss, Wire } from './protocols/protocol.ts'
-import { attempt, Refusal, type Upstream } from './providers/attempt.ts'
+import { attempt, parseAnswer, Refusal, type Upstream } from './providers/attempt.ts'
 import { Lane, Relay, type Framing } from './relay.ts'
 import { readWire } from './protocols/wire.ts'
 
@@ -86,14 +86,6 @@ function readAnswer({ protocol, endpoint, exchange, sameProtocol }: Upstream, bo
   } catch (error) {
     if (!sameProtocol || typeof body !== 'object' || body === null || 'error' in body) throw error
     return []
-  }
-}
-
-function parseAnswer(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new GatewayError('upstream_error', 'The provider answered 200 with something that is not JSON.')
   }
 }
 

@@ -4,7 +4,7 @@ import { readAll } from '../http/call.ts'
 import type { Frame } from '../http/frames.ts'
 import type { Wire } from '../protocols/protocol.ts'
 import { failureCode, failureMessage } from '../protocols/responses/shapes.ts'
-import { transport } from '../providers/attempt.ts'
+import { parseAnswer, transport } from '../providers/attempt.ts'
 import type { BackgroundWork, Store, StoredResponse } from '../store/store.ts'
 
 /** Stored responses (OpenAI's Responses API: `store`, `previous_response_id`, `item_reference`), kept by Sluice for every provider. */
@@ -158,7 +158,7 @@ export async function cancelResponse(spine: Spine, call: Call): Promise<Response
 
 const POLLED_BYTES = 64 * 1024 * 1024
 
-/** Asks the provider for a response it still works on, and keeps what it says. A provider that cannot be asked leaves it as it was. */
+/** Asks the provider for a response it still works on, and keeps how that ended. A provider that cannot be asked leaves it as it was. */
 async function current(spine: Spine, call: Call, kept: StoredResponse, method: 'GET' | 'POST', path: string): Promise<Item> {
   const { upstream, response } = kept
   if (upstream === undefined || !isPending(response)) return response
@@ -170,17 +170,10 @@ async function current(spine: Spine, call: Call, kept: StoredResponse, method: '
   })
   const text = await readAll(incoming.body, POLLED_BYTES)
   if (incoming.status !== 200) return response
-  const now: Item = { ...parsePolled(text), id: kept.id, model: response.model, store: response.store, previous_response_id: response.previous_response_id }
-  await spine.store.saveResponse(call.identity.accountId, { id: kept.id, response: now, inputItems: kept.inputItems, expiresAt: kept.expiresAt, upstream })
+  const now: Item = { ...(parseAnswer(text) as Item), id: kept.id, model: response.model, store: response.store, previous_response_id: response.previous_response_id }
+  // What is still pending is asked for again anyway.
+  if (!isPending(now)) await spine.store.saveResponse(call.identity.accountId, { id: kept.id, response: now, inputItems: kept.inputItems, expiresAt: kept.expiresAt, upstream })
   return now
-}
-
-function parsePolled(text: string): Item {
-  try {
-    return JSON.parse(text) as Item
-  } catch {
-    throw new GatewayError('upstream_error', 'The provider answered 200 with something that is not JSON.')
-  }
 }
 
 /** `DELETE /v1/responses/{id}` */

@@ -102,6 +102,15 @@ const isObject = (text: string): boolean => {
   }
 }
 
+/** The body of a 200. Throws upstream_error for what is no JSON. */
+export function parseAnswer(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new GatewayError('upstream_error', 'The provider answered 200 with something that is not JSON.')
+  }
+}
+
 const RETRY_AFTER_MAX_SECONDS = 86_400
 
 /** `Retry-After` in seconds or as a date (RFC 9110, 10.2.3); at most a day. */
