@@ -125,3 +125,9 @@ export const nothingSaid = ({ protocol }: { protocol: ProtocolName }): GatewayEr
 /** What a wrong value is, for error texts: never its content. */
 export const kindOf = (value: unknown): string =>
   value === null ? 'null' : value === undefined ? 'absent' : Array.isArray(value) ? 'an array' : typeof value === 'object' ? 'an object' : typeof value === 'string' ? 'a string' : `${typeof value === 'number' ? 'a number' : `a ${typeof value}`}`
+
+/** Whether a JSON value is an object, arrays and null not being such. */
+export const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** A member for a spread: absent where there is no value. */
+export const present = <K extends string, V>(name: K, value: V | undefined): { [P in K]?: V } => (value === undefined ? {} : { [name]: value }) as { [P in K]?: V }

@@ -1,9 +1,10 @@
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import type { Citation, GenerationRequest, TokenLogprob } from '../../generation/request.ts'
 import type { Quirks } from '../protocol.ts'
+import { isObject } from '../fields.ts'
 import { ToolNames } from './call-names.ts'
 import { JsonEnd, Sequence, type Draft } from './sequence.ts'
-import { isObject, readAnnotation, readDataUrl, readLogprobs, words, type Json } from './shapes.ts'
+import { readAnnotation, readDataUrl, readLogprobs, words, type Json } from './shapes.ts'
 
 type Call = { index: number | undefined; id: string | undefined; name: string | undefined; custom: boolean; draft?: Draft; early: string; signature?: string }
 

@@ -1,10 +1,10 @@
 import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, OutputFormat, Tool, ToolChoice } from '../../generation/request.ts'
-import { nothingSaid } from '../fields.ts'
+import { isObject, nothingSaid } from '../fields.ts'
 import type { Loss, Target, Written } from '../protocol.ts'
 import { wireName } from './call-names.ts'
 import { MessagesWriter } from './call-turns.ts'
-import { isObject, type Json } from './shapes.ts'
+import type { Json } from './shapes.ts'
 
 /** Our request as a `POST /chat/completions` body for this target, and what that could not carry. */
 export function writeRequest(request: GenerationRequest, target: Target): Written {

@@ -4,8 +4,9 @@ import type { Frame } from '../../http/frames.ts'
 import type { GenerationRequest } from '../../generation/request.ts'
 import type { Quirks, Reader } from '../protocol.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
+import { isObject } from '../fields.ts'
 import { MessageReader } from './call-message.ts'
-import { isObject, readFinishReason, readUsage, words, type Json } from './shapes.ts'
+import { readFinishReason, readUsage, words, type Json } from './shapes.ts'
 
 /** `chat.completion.chunk` frames -> events. Takes whatever compatible servers send; what it does not know it passes over. */
 export class ChunkReader implements Reader {

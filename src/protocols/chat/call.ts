@@ -5,8 +5,9 @@ import type { GenerationRequest } from '../../generation/request.ts'
 import { belongsTo, SEALED_PREFIX, unseal } from '../../generation/signature.ts'
 import type { Exchange, Quirks, Target } from '../protocol.ts'
 import { plainText, upstreamError } from '../upstream-error.ts'
+import { isObject } from '../fields.ts'
 import { ChunkReader } from './call-stream.ts'
-import { isObject, words, type Json } from './shapes.ts'
+import { words, type Json } from './shapes.ts'
 
 /** The client's own body with the provider's model name. Usage is always asked for, because it is billed; the client sees it only if it asked. */
 export function forward({ wire }: Exchange, target: Target): string {

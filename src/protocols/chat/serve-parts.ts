@@ -1,8 +1,8 @@
 import { invalid } from '../../error.ts'
 import type { MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
 import { unseal } from '../../generation/signature.ts'
-import { Fields } from '../fields.ts'
-import { audioMediaType, isObject, mediaKind, readDataUrl } from './shapes.ts'
+import { Fields, isObject } from '../fields.ts'
+import { audioMediaType, mediaKind, readDataUrl } from './shapes.ts'
 
 /** Content parts of a client's messages. Source: specification.md, "Chat-completions message shapes". */
 

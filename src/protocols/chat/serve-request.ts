@@ -1,10 +1,9 @@
 import { invalid } from '../../error.ts'
 import type { Effort, GenerationRequest, OutputFormat, Reasoning, Sampling, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
-import { Fields } from '../fields.ts'
+import { Fields, isObject, present } from '../fields.ts'
 import type { Wire } from '../protocol.ts'
 import { readMessages } from './serve-messages.ts'
 import { leaveExtras, type Extras } from './serve-parts.ts'
-import { isObject } from './shapes.ts'
 
 /**
  * The body of `POST /v1/chat/completions` -> our request. Every restriction of the specification's table is checked, nothing else is;
@@ -43,8 +42,6 @@ export function readRequest(wire: Wire): GenerationRequest {
   leaveExtras(body, extras)
   return request
 }
-
-const present = <K extends string, V>(name: K, value: V | undefined): { [P in K]?: V } => (value === undefined ? {} : { [name]: value }) as { [P in K]?: V }
 
 /** Reasoning counts against both limits; the newer field says it and wins. */
 function readLimit(body: Fields): number | undefined {

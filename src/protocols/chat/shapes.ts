@@ -1,13 +1,12 @@
 import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, MediaPart, TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, promptTokens, type Usage } from '../../generation/usage.ts'
+import { isObject } from '../fields.ts'
 
 /** Words of the chat completions protocol that both sides of it need. Source: OpenAI's API reference, and OpenRouter's for reasoning and images. */
 
 /** Any JSON object of the wire. */
 export type Json = Record<string, unknown>
-
-export const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** The value when it is a non-empty string. */
 export const words = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)

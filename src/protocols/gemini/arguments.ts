@@ -1,5 +1,5 @@
 import { parseExact } from '../../generation/json-text.ts'
-import { isObject } from './fields.ts'
+import { isObject } from '../fields.ts'
 
 /** Argument text -> the `args` object, key order and number spelling kept. Text that is no object (cut, or invalid) gives `{}`: Google has no other way to say it. */
 export function writeArguments(text: string, form: 'function' | 'custom'): Record<string, unknown> {

@@ -3,7 +3,7 @@ import { splice } from '../../generation/json-text.ts'
 import { belongsTo, unseal } from '../../generation/signature.ts'
 import type { Exchange, Target } from '../protocol.ts'
 import { plainText, upstreamError, upstreamStreamError, type ProviderSaid } from '../upstream-error.ts'
-import { isObject } from './fields.ts'
+import { isObject } from '../fields.ts'
 import { UNSIGNED } from './shapes.ts'
 
 export const path = ({ model }: Target, stream: boolean): string =>

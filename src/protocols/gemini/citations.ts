@@ -1,5 +1,5 @@
 import type { Citation } from '../../generation/request.ts'
-import { isObject } from './fields.ts'
+import { isObject } from '../fields.ts'
 
 /** What Google says of sources, as it comes in over a stream; read when the text is complete. Lives as long as one answer. */
 export class CitationReader {

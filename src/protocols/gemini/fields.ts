@@ -1,5 +1,5 @@
 import { invalid } from '../../error.ts'
-import { Fields } from '../fields.ts'
+import { Fields, isObject } from '../fields.ts'
 
 /** Google's servers read `generationConfig` and `generation_config` alike: a member is found under either name, and errors say the one that was written. */
 export class GoogleFields extends Fields {
@@ -44,5 +44,3 @@ export const either = (value: unknown, name: string): unknown => {
   const snake = snakeOf(name)
   return Object.hasOwn(value, snake) ? value[snake] : undefined
 }
-
-export const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)

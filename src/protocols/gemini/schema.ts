@@ -1,6 +1,5 @@
 import { invalid } from '../../error.ts'
-import { Fields, kindOf } from '../fields.ts'
-import { isObject } from './fields.ts'
+import { Fields, isObject, kindOf } from '../fields.ts'
 
 /** Google's `Schema` (an OpenAPI subset, upper-case types) and JSON Schema, which is what we speak inside. */
 

@@ -1,7 +1,7 @@
 import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, MediaPart, TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, promptTokens, type Usage } from '../../generation/usage.ts'
-import { isObject } from './fields.ts'
+import { isObject } from '../fields.ts'
 
 /** One element of `content.parts` as we write it. */
 export type WirePart = Record<string, unknown>

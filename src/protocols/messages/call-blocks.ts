@@ -1,9 +1,10 @@
 import type { PartHead } from '../../generation/event.ts'
 import type { Citation } from '../../generation/request.ts'
+import { isObject } from '../fields.ts'
 import { readCitation } from './citations.ts'
 import type { ToolNames } from './call-tools.ts'
 import { readInput } from './serve-answer.ts'
-import { isObject, type Json } from './shapes.ts'
+import type { Json } from './shapes.ts'
 
 /** What a block gives: parts in our grammar, one after the other. */
 export type Piece = { type: 'head'; head: PartHead } | { type: 'text'; text: string } | { type: 'end'; signature?: string }

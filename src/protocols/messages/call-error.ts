@@ -1,6 +1,7 @@
 import type { GatewayError } from '../../error.ts'
 import { plainText, upstreamError, upstreamStreamError } from '../upstream-error.ts'
-import { isObject, type Json } from './shapes.ts'
+import { isObject } from '../fields.ts'
+import type { Json } from './shapes.ts'
 
 /** A provider's answer with an error status. The body may be anything. */
 export function readError(status: number, body: string): GatewayError {

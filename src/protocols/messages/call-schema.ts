@@ -1,6 +1,7 @@
 import type { Tool } from '../../generation/request.ts'
 import type { Loss } from '../protocol.ts'
-import { isObject, type Json } from './shapes.ts'
+import { isObject } from '../fields.ts'
+import type { Json } from './shapes.ts'
 
 /** The schema of a tool's input: Anthropic wants an object at the root, without alternatives or a reference there. */
 export function inputSchema(tool: Tool & { type: 'function' }, losses: Loss[]): Json {

@@ -5,10 +5,11 @@ import type { GenerationRequest } from '../../generation/request.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Reader } from '../protocol.ts'
 import { cutStream } from '../upstream-error.ts'
+import { isObject } from '../fields.ts'
 import { BlockReader } from './call-blocks.ts'
 import { errorOf } from './call-error.ts'
 import { toolNames } from './call-tools.ts'
-import { isObject, type Json, readStopReason, WireUsage } from './shapes.ts'
+import { type Json, readStopReason, WireUsage } from './shapes.ts'
 
 export const reader = (request: GenerationRequest | undefined): MessagesReader => new MessagesReader(request)
 

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto'
 import { GatewayError } from '../../error.ts'
 import type { GenerationRequest, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
 import type { Loss } from '../protocol.ts'
+import { isObject } from '../fields.ts'
 import { inputSchema } from './call-schema.ts'
-import { isObject, type Json, TOOL_NAME } from './shapes.ts'
+import { type Json, TOOL_NAME } from './shapes.ts'
 
 /** Tool names of one request: the client's own, and those that Anthropic's grammar allows. */
 export type ToolNames = {

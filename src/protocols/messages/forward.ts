@@ -1,7 +1,8 @@
 import { parseExact, splice } from '../../generation/json-text.ts'
 import { belongsTo, SEALED_PREFIX, unseal } from '../../generation/signature.ts'
 import type { Exchange, Target } from '../protocol.ts'
-import { isObject, type Json, unmarkOfPart } from './shapes.ts'
+import { isObject } from '../fields.ts'
+import { type Json, unmarkOfPart } from './shapes.ts'
 
 /** The client's own body with the provider's model name. Only a conversation that other providers took part in is touched further. */
 export function forward({ wire }: Exchange, target: Target): string {

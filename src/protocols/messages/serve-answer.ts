@@ -4,8 +4,9 @@ import { parseExact } from '../../generation/json-text.ts'
 import type { Part } from '../../generation/request.ts'
 import { seal, type Maker, type Signature } from '../../generation/signature.ts'
 import type { Exchange } from '../protocol.ts'
+import { isObject } from '../fields.ts'
 import { writeCitation } from './citations.ts'
-import { type Block, isObject, type Json, markOfPart, writeStopReason, writeUsage } from './shapes.ts'
+import { type Block, type Json, markOfPart, writeStopReason, writeUsage } from './shapes.ts'
 
 /** The message object of a non-streaming answer. */
 export const writeAnswer = (answer: Answer, { label }: Exchange): object => ({

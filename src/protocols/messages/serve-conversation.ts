@@ -2,10 +2,10 @@ import { invalid } from '../../error.ts'
 import { parseExact } from '../../generation/json-text.ts'
 import type { Citation, ForeignPart, MediaPart, MediaSource, Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { unseal } from '../../generation/signature.ts'
-import { Fields, kindOf } from '../fields.ts'
+import { Fields, isObject, kindOf } from '../fields.ts'
 import { readCitation } from './citations.ts'
 import { readCache } from './serve-tools.ts'
-import { isObject, unmarkOfPart } from './shapes.ts'
+import { unmarkOfPart } from './shapes.ts'
 
 type Extras = Record<string, unknown>
 

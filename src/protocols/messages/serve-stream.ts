@@ -3,9 +3,10 @@ import { type Maker, seal } from '../../generation/signature.ts'
 import { noUsage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Label, Writer } from '../protocol.ts'
+import { isObject } from '../fields.ts'
 import { writeCitation } from './citations.ts'
 import { reasoningBlock, signatureBlock, writeError } from './serve-answer.ts'
-import { type Block, isObject, type Json, markOfPart, writeStopReason, writeUsage } from './shapes.ts'
+import { type Block, type Json, markOfPart, writeStopReason, writeUsage } from './shapes.ts'
 
 /** Each frame has its event line: Anthropic's SDKs skip data without one. */
 export const frameOf = (data: { type: string } & Json): Frame => ({ event: data.type, data: JSON.stringify(data) })

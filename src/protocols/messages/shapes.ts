@@ -1,5 +1,6 @@
 import type { FinishReason } from '../../generation/event.ts'
 import { completionTokens, count, type Usage } from '../../generation/usage.ts'
+import { isObject } from '../fields.ts'
 
 /** Words of Anthropic's Messages API that both sides of it need. */
 
@@ -8,8 +9,6 @@ export type Json = Record<string, unknown>
 
 /** A content block as it stands in a message. */
 export type Block = { type: string } & Json
-
-export const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const FINISH: ReadonlyMap<string, FinishReason> = new Map([
   ['end_turn', 'stop'], ['max_tokens', 'length'], ['model_context_window_exceeded', 'length'], ['stop_sequence', 'stop-sequence'],

@@ -1,5 +1,6 @@
+import { isObject } from '../fields.ts'
 import { PartLine, Slot } from './call-parts.ts'
-import { arrayOf, isObject, objectsOf, readAnnotation, readLogprobs, textOf, type Json } from './shapes.ts'
+import { arrayOf, objectsOf, readAnnotation, readLogprobs, textOf, type Json } from './shapes.ts'
 
 /**
  * One output item of a provider while it is streamed. Deltas, `.done` frames and the finished item say the same thing up to three

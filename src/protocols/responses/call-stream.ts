@@ -3,9 +3,10 @@ import type { FinishReason, GenerationEvent } from '../../generation/event.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Reader } from '../protocol.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
+import { isObject } from '../fields.ts'
 import { CallItem, MessageItem, newItem, ReasoningItem, type OutputItem } from './call-items.ts'
 import { PartLine } from './call-parts.ts'
-import { isObject, objectOf, objectsOf, readIncomplete, readUsage, textOf, type Json } from './shapes.ts'
+import { objectOf, objectsOf, readIncomplete, readUsage, textOf, type Json } from './shapes.ts'
 
 /** A provider's streaming events -> ours. Items are known by their `output_index`, because some servers give an item a new id in every frame. */
 export class ResponseReader implements Reader {

@@ -2,8 +2,9 @@ import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, Reasoning, Tool, ToolChoice } from '../../generation/request.ts'
 import type { Abilities, Target, Wire, Written } from '../protocol.ts'
 import { upstreamError, plainText } from '../upstream-error.ts'
+import { isObject } from '../fields.ts'
 import { InputWriter, Losses } from './call-input.ts'
-import { isObject, objectOf, type Json } from './shapes.ts'
+import { objectOf, type Json } from './shapes.ts'
 
 export const path = (): string => '/responses'
 

@@ -1,8 +1,9 @@
 import { belongsTo, unseal } from '../../generation/signature.ts'
 import { splice } from '../../generation/json-text.ts'
 import type { Exchange, Target } from '../protocol.ts'
+import { isObject } from '../fields.ts'
 import { mayReason } from './call.ts'
-import { arrayOf, isObject, readMark, type Json } from './shapes.ts'
+import { arrayOf, readMark, type Json } from './shapes.ts'
 
 /**
  * The client's own body for a provider that speaks this protocol. Sluice keeps the state itself, so that it is the same on every

@@ -1,4 +1,5 @@
-import { isObject, objectsOf, type Json } from './shapes.ts'
+import { isObject } from '../fields.ts'
+import { objectsOf, type Json } from './shapes.ts'
 
 /** A tool of a `namespace` tool: where it lives and what it is called there. */
 export type Spaced = { namespace: string; name: string }

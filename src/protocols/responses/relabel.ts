@@ -3,8 +3,9 @@ import { members, splice } from '../../generation/json-text.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Relabeler } from '../protocol.ts'
 import { scrub } from '../upstream-error.ts'
+import { isObject } from '../fields.ts'
 import { responseObject } from './serve-response.ts'
-import { arrayOf, failureCode, failureMessage, isObject, textOf, type Json } from './shapes.ts'
+import { arrayOf, failureCode, failureMessage, textOf, type Json } from './shapes.ts'
 
 const LIFECYCLE = /^response\.(created|queued|in_progress|completed|incomplete|failed|cancelled)$/
 const KEPT = /^(completed|incomplete)$/

@@ -1,5 +1,6 @@
 import type { Exchange } from '../protocol.ts'
-import { isObject, objectOf, type Json } from './shapes.ts'
+import { isObject } from '../fields.ts'
+import { objectOf, type Json } from './shapes.ts'
 
 /**
  * The response object before anything was generated: every member of the document, what the client asked for echoed,

@@ -1,7 +1,7 @@
 import { invalid } from '../../error.ts'
 import { unfold, type Answer } from '../../generation/event.ts'
 import type { Effort, GenerationRequest, OutputFormat, Reasoning } from '../../generation/request.ts'
-import { Fields } from '../fields.ts'
+import { Fields, present } from '../fields.ts'
 import type { Exchange, Wire } from '../protocol.ts'
 import { flatNames } from './namespaces.ts'
 import { carryRest, type Extras } from './serve-content.ts'
@@ -26,16 +26,14 @@ export function readRequest({ body: wire }: Wire): GenerationRequest {
     model, system: input.system, turns: input.turns,
     ...readTools(body, names, extras), ...readToolChoice(body, names, extras), ...readReasoning(body, extras), ...readText(body, extras), ...readLabels(body, extras),
     sampling: readSampling(body, extras),
-    ...defined('parallelTools', body.boolean('parallel_tool_calls')),
-    ...defined('maxOutputTokens', body.integer('max_output_tokens', { min: 1 })),
+    ...present('parallelTools', body.boolean('parallel_tool_calls')),
+    ...present('maxOutputTokens', body.integer('max_output_tokens', { min: 1 })),
     stream, protocol: 'responses', extras,
   }
   readState(body, extras)
   carryRest(body, extras)
   return request
 }
-
-const defined = <K extends string, V>(key: K, value: V | undefined): { [name in K]?: V } => value === undefined ? {} : { [key]: value } as { [name in K]?: V }
 
 /** A string, or items that stand before the input. */
 function readInstructions(body: Fields, input: InputReader): void {
@@ -54,7 +52,7 @@ function readReasoning(body: Fields, extras: Extras): Pick<GenerationRequest, 'r
   if (wish !== undefined && effort === undefined) extras[wire.at('effort')] = wish
   const older = wire.string('generate_summary'), summary = wire.string('summary') ?? older
   carryRest(wire, extras)
-  const reasoning: Reasoning = { ...defined('effort', effort), ...(summary === undefined ? {} : { summary, visible: summary !== 'none' }) }
+  const reasoning: Reasoning = { ...present('effort', effort), ...(summary === undefined ? {} : { summary, visible: summary !== 'none' }) }
   return Object.keys(reasoning).length === 0 ? {} : { reasoning }
 }
 
@@ -64,7 +62,7 @@ function readText(body: Fields, extras: Extras): Pick<GenerationRequest, 'output
   const verbosity = text.oneOf('verbosity', ['low', 'medium', 'high'])
   const format = text.object('format')
   carryRest(text, extras)
-  return { ...(format === undefined ? {} : defined('outputFormat', readFormat(format, extras))), ...defined('verbosity', verbosity) }
+  return { ...(format === undefined ? {} : present('outputFormat', readFormat(format, extras))), ...present('verbosity', verbosity) }
 }
 
 function readFormat(format: Fields, extras: Extras): OutputFormat | undefined {
@@ -76,7 +74,7 @@ function readFormat(format: Fields, extras: Extras): OutputFormat | undefined {
       const name = format.require('name', format.string('name'), 'a name for the schema')
       const schema = format.require('schema', format.object('schema'), 'a JSON Schema')
       const strict = format.boolean('strict'), description = format.string('description')
-      return { type: 'schema', schema: schema.value, name, ...defined('strict', strict), ...defined('description', description) }
+      return { type: 'schema', schema: schema.value, name, ...present('strict', strict), ...present('description', description) }
     }
     default: extras[format.path] = format.value; return undefined
   }
@@ -88,10 +86,10 @@ function readSampling(body: Fields, extras: Extras): GenerationRequest['sampling
   for (const [index, wish] of include.entries())
     if (wish !== 'reasoning.encrypted_content' && wish !== 'message.output_text.logprobs') extras[`include[${index}]`] = wish
   return {
-    ...defined('temperature', body.number('temperature')),
-    ...defined('topP', body.number('top_p')),
+    ...present('temperature', body.number('temperature')),
+    ...present('topP', body.number('top_p')),
     ...(include.includes('message.output_text.logprobs') ? { logprobs: true } : {}),
-    ...defined('topLogprobs', topLogprobs),
+    ...present('topLogprobs', topLogprobs),
   }
 }
 
@@ -101,10 +99,10 @@ function readLabels(body: Fields, extras: Extras): Labels {
   const user = body.string('user'), safety = body.string('safety_identifier')
   if (user !== undefined && safety !== undefined && user !== safety) extras.safety_identifier = safety
   return {
-    ...defined('user', user ?? safety),
-    ...defined('metadata', body.object('metadata')?.value),
-    ...defined('serviceTier', body.string('service_tier')),
-    ...defined('cacheKey', body.string('prompt_cache_key')),
+    ...present('user', user ?? safety),
+    ...present('metadata', body.object('metadata')?.value),
+    ...present('serviceTier', body.string('service_tier')),
+    ...present('cacheKey', body.string('prompt_cache_key')),
   }
 }
 

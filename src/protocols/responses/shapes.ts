@@ -3,11 +3,10 @@ import type { GatewayError } from '../../error.ts'
 import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, promptTokens, type Usage } from '../../generation/usage.ts'
+import { isObject } from '../fields.ts'
 
 /** An object of the wire whose members nobody has checked yet. */
 export type Json = Record<string, unknown>
-
-export const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 export const objectOf = (value: unknown): Json => isObject(value) ? value : {}
 export const arrayOf = (value: unknown): unknown[] => Array.isArray(value) ? value : []
 export const objectsOf = (value: unknown): Json[] => arrayOf(value).filter(isObject)
