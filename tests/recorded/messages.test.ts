@@ -9,6 +9,7 @@ import type { Frame } from '../../src/http/frames.ts'
 import { messages } from '../../src/protocols/messages/index.ts'
 import type { Exchange, Wire } from '../../src/protocols/protocol.ts'
 import { checkGrammar } from '../grammar.ts'
+import { framesOf } from './recordings.ts'
 
 const ROOT = join(import.meta.dir, '../../../shared/recordings')
 const here = existsSync(join(ROOT, 'INDEX.jsonl'))
@@ -27,14 +28,6 @@ const answersIn = (frames: Frame[]): Frame[][] => {
   const ends = frames.flatMap((frame, index) => (JSON.parse(frame.data) as Any).type === 'message_stop' ? [index + 1] : [])
   return ends.map((end, index) => frames.slice(ends[index - 1] ?? 0, end))
 }
-
-/** Frames by the book, apart from the project's own parser. */
-const framesOf = (text: string): Frame[] => text.replaceAll('\r\n', '\n').split('\n\n').flatMap((chunk) => {
-  const lines = chunk.split('\n')
-  const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart())
-  const event = lines.find((line) => line.startsWith('event:'))?.slice(6).trim()
-  return data.length === 0 ? [] : [{ ...(event === undefined ? {} : { event }), data: data.join('\n') }]
-})
 
 const eventsOf = (frames: Frame[]): GenerationEvent[] => {
   const reader = messages.call.reader({})

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ProtocolName } from '../../src/generation/request.ts'
+import type { Frame } from '../../src/http/frames.ts'
 
 /** Real providers' exchanges. They are licensed by their sources and live beside the project, not in it: tests skip where they are absent. */
 const folder = join(import.meta.dir, '../../../shared/recordings')
@@ -45,3 +46,11 @@ export function recordings(): Recording[] {
     }]
   })
 }
+
+/** Frames by the book, apart from the project's own parser. */
+export const framesOf = (text: string): Frame[] => text.replaceAll('\r\n', '\n').split('\n\n').flatMap((chunk) => {
+  const lines = chunk.split('\n')
+  const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart())
+  const event = lines.find((line) => line.startsWith('event:'))?.slice(6).trim()
+  return data.length === 0 ? [] : [{ ...(event === undefined ? {} : { event }), data: data.join('\n') }]
+})

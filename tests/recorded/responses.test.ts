@@ -8,6 +8,7 @@ import type { Frame } from '../../src/http/frames.ts'
 import type { Exchange, Wire } from '../../src/protocols/protocol.ts'
 import { responses } from '../../src/protocols/responses/index.ts'
 import { checkGrammar } from '../grammar.ts'
+import { framesOf } from './recordings.ts'
 
 const ROOT = join(import.meta.dir, '../../../shared/recordings')
 const here = existsSync(join(ROOT, 'INDEX.jsonl'))
@@ -28,14 +29,6 @@ const exchangeOf = (text = '{"model":"provider/model","input":"hi"}'): Exchange 
   const wire = wireOf(text)
   return { wire, request: responses.serve.readRequest(wire), label }
 }
-
-/** Frames by the book, apart from the project's own parser. */
-const framesOf = (text: string): Frame[] => text.replaceAll('\r\n', '\n').split('\n\n').flatMap((chunk) => {
-  const lines = chunk.split('\n')
-  const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart())
-  const event = lines.find((line) => line.startsWith('event:'))?.slice(6).trim()
-  return data.length === 0 ? [] : [{ ...(event === undefined ? {} : { event }), data: data.join('\n') }]
-})
 
 const eventsOf = (frames: Frame[]): GenerationEvent[] => {
   const reader = responses.call.reader({})
