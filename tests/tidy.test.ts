@@ -32,8 +32,8 @@ function expectOnly(debt: readonly string[], found: string[], rule: string): voi
 }
 
 describe('rooms', () => {
-  const LADDER = [['error', 'config'], ['http', 'generation', 'store'], ['protocols'], ['providers'], ['accounts', 'ledger'], ['endpoints'], ['spine']]
-  const FOOT = /^src\/(error|config|nearest)/
+  const LADDER = [['error', 'config'], ['http', 'generation'], ['store'], ['protocols'], ['providers'], ['accounts'], ['ledger'], ['endpoints'], ['spine']]
+  const FOOT = /^src\/(error|config|money|nearest)/
 
   const roomOf = (file: string): string => (/^src\/cli\//.test(file) ? 'spine' : (/^src\/(\w+)\//.exec(file)?.[1] ?? (FOOT.test(file) ? (file.startsWith('src/error') ? 'error' : 'config') : 'spine')))
   const rungOf = (file: string): number => LADDER.findIndex((rooms) => rooms.includes(roomOf(file)))
