@@ -15,6 +15,8 @@ export class Lane {
   /** The failure that came before anything else was said. */
   failedAtOnce: GatewayError | undefined
   #spoke = false
+  /** On the passing lane the provider's frame that may be the last one: it leaves with the next, or with the end. */
+  #held: Frame | undefined
 
   constructor(reader: Reader, out: { writer: Writer } | { relabeler: Relabeler }, meter: Meter) {
     this.#reader = reader
@@ -50,6 +52,7 @@ export class Lane {
 
   #write(events: GenerationEvent[], frame: Frame | undefined, out: Frame[]): void {
     this.#meter.hear(events)
+    if (frame === undefined) this.#letGo(out)
     for (const event of events) {
       if (event.type === 'finish') this.ended = 'completed'
       else if (event.type === 'error') {
@@ -60,11 +63,21 @@ export class Lane {
       // On the passing lane an error without a frame of the provider's own is ours to say.
       else if (event.type === 'error' && frame === undefined) out.push(...this.#out.relabeler.fail(event.error))
     }
-    if ('relabeler' in this.#out && frame !== undefined) {
-      const relabelled = this.#out.relabeler.frame(frame)
-      if (relabelled !== undefined) out.push(relabelled)
-    }
+    if ('relabeler' in this.#out && frame !== undefined) this.#pass(this.#out.relabeler.frame(frame), out)
     if ('relabeler' in this.#out && this.ended === 'completed') out.push(...(this.#out.relabeler.end?.() ?? []))
+  }
+
+  /** What is left out for this client does not tell whether the frame before it was the last. */
+  #pass(frame: Frame | undefined, out: Frame[]): void {
+    if (frame === undefined) return
+    this.#letGo(out)
+    if (this.#reader.finishing === true && this.ended === undefined) this.#held = frame
+    else out.push(frame)
+  }
+
+  #letGo(out: Frame[]): void {
+    if (this.#held !== undefined) out.push(this.#held)
+    this.#held = undefined
   }
 }
 

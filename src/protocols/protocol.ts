@@ -99,6 +99,8 @@ export interface Reader {
   read(frame: Frame): GenerationEvent[]
   /** The bytes ended: a stream without its terminal event yields an `error` event (upstream_error, "ended before..."). */
   end(): GenerationEvent[]
+  /** The answer has said how it ended, and only the end of the bytes tells whether more follows: the frame just read may be the last. */
+  readonly finishing?: boolean
 }
 
 /** Events -> client's frames. Lives as long as one answer. `error` events become the protocol's own mid-stream error, whatever came before. */

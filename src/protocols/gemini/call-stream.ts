@@ -59,7 +59,7 @@ export class ChunkReader implements Reader {
   }
 
   /** Whether the answer said how it ended, or that it was blocked. */
-  get concluded(): boolean {
+  get finishing(): boolean {
     return this.#raw !== undefined || this.#blocked !== undefined
   }
 
@@ -211,7 +211,7 @@ export class ChunkReader implements Reader {
   }
 
   #finish(): void {
-    if (!this.concluded) return this.#fail(cutStream())
+    if (!this.finishing) return this.#fail(cutStream())
     this.#endCall()
     this.#close()
     if (this.#hasText) for (const citation of this.#citations.read(this.#text, this.#textBase)) this.#whole({ type: 'citation', citation }, '')
@@ -233,7 +233,7 @@ export function readAnswer(body: unknown, _quirks: Quirks, request?: GenerationR
   const reader = new ChunkReader(request)
   for (const chunk of chunks) reader.readChunk(chunk)
   // A whole body came whole: one that does not say why it ended (older servers) still ended, if it holds anything.
-  if (!reader.concluded && !Array.isArray(body) && hasContent(body)) reader.readChunk({ candidates: [{ finishReason: 'STOP' }] })
+  if (!reader.finishing && !Array.isArray(body) && hasContent(body)) reader.readChunk({ candidates: [{ finishReason: 'STOP' }] })
   const events = [...reader.take(), ...reader.end()]
   const failed = events.find((event) => event.type === 'error')
   if (failed === undefined) return events

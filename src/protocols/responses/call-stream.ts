@@ -48,6 +48,10 @@ export class ResponseReader implements Reader {
     return this.#events
   }
 
+  get finishing(): boolean {
+    return this.#error !== undefined
+  }
+
   #hear(type: string, event: Json): void {
     if (isObject(event.response)) this.#start(event.response)
     switch (type) {

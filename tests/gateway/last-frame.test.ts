@@ -1,0 +1,127 @@
+import { describe, expect, test } from 'bun:test'
+import { eventStream } from '../../src/framing.ts'
+import type { GenerationRequest, ProtocolName } from '../../src/generation/request.ts'
+import { Meter } from '../../src/ledger/meter.ts'
+import { protocols } from '../../src/protocols/index.ts'
+import type { Exchange } from '../../src/protocols/protocol.ts'
+import { Lane, Relay } from '../../src/relay.ts'
+
+/** What a client takes for the end of its answer must not leave before the generation is closed, or an answer was given that nobody has kept. */
+
+type Talk = { frames: object[]; last: RegExp; failing: object[]; failed: RegExp }
+
+const chatChunk = (delta: object, finish: string | null): object => ({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta, finish_reason: finish }] })
+const response = (status: string): object => ({ id: 'r', object: 'response', created_at: 1, model: 'm', status, output: [] })
+
+const TALKS: Record<ProtocolName, Talk> = {
+  'chat.completions': {
+    frames: [chatChunk({ role: 'assistant', content: 'one' }, null), chatChunk({ content: ' two' }, null), chatChunk({}, 'stop'), { id: 'c', model: 'm', choices: [], usage: { prompt_tokens: 1, completion_tokens: 2 } }],
+    last: /\[DONE\]/,
+    failing: [chatChunk({ role: 'assistant', content: 'one' }, null), { error: { message: 'broke' } }],
+    failed: /"error"/,
+  },
+  responses: {
+    frames: [
+      { type: 'response.created', response: response('in_progress') },
+      { type: 'response.output_item.added', output_index: 0, item: { id: 'i', type: 'message', role: 'assistant', status: 'in_progress', content: [] } },
+      { type: 'response.output_text.delta', output_index: 0, content_index: 0, item_id: 'i', delta: 'one two' },
+      { type: 'response.completed', response: { ...response('completed'), usage: { input_tokens: 1, output_tokens: 2 } } },
+    ],
+    last: /"response\.completed"/,
+    failing: [{ type: 'response.created', response: response('in_progress') }, { type: 'error', message: 'broke' }],
+    failed: /"type":"error"|response\.failed/,
+  },
+  messages: {
+    frames: [
+      { type: 'message_start', message: { id: 'a', type: 'message', role: 'assistant', model: 'm', content: [], usage: { input_tokens: 1, output_tokens: 1 } } },
+      { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+      { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'one two' } },
+      { type: 'content_block_stop', index: 0 },
+      { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 2 } },
+      { type: 'message_stop' },
+    ],
+    last: /message_stop/,
+    failing: [{ type: 'error', error: { type: 'api_error', message: 'broke' } }],
+    failed: /"error"/,
+  },
+  generateContent: {
+    frames: [
+      { responseId: 'g', modelVersion: 'm', candidates: [{ content: { role: 'model', parts: [{ text: 'one' }] } }] },
+      // Seen in streams of Google's: the reason stands in several chunks.
+      { candidates: [{ content: { role: 'model', parts: [{ text: ' two' }] }, finishReason: 'STOP' }], usageMetadata: { promptTokenCount: 1 } },
+      { candidates: [{ content: { parts: [{ text: '' }] }, finishReason: 'STOP' }], usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 2 } },
+    ],
+    last: /"candidatesTokenCount":2/,
+    failing: [{ error: { code: 500, message: 'broke', status: 'INTERNAL' } }],
+    failed: /"error"/,
+  },
+}
+
+/** The provider's frames, one a network chunk, then what ends its bytes. */
+const source = (frames: object[], tail: string[] = []) => {
+  const pieces = [...frames.map((frame) => `data: ${JSON.stringify(frame)}\n\n`), ...tail].map((text) => Buffer.from(text))
+  return { read: async () => pieces.shift(), cancel() {} }
+}
+
+const exchangeOf = (protocol: ProtocolName): Exchange => {
+  const request: GenerationRequest = { model: 'p/m', system: [], turns: [], tools: [], sampling: {}, stream: true, includeUsage: true, protocol, extras: {} }
+  return { wire: { body: {}, text: '{}', headers: new Headers() }, request, label: { id: 'ours', model: 'p/m', createdAt: 1 } }
+}
+
+/** What leaves while `close` is not yet done, and what leaves after it. */
+async function heard(provider: ProtocolName, client: ProtocolName, frames: object[], tail?: string[]): Promise<{ before: string[]; after: string }> {
+  const exchange = exchangeOf(client)
+  const out = provider === client ? { relabeler: protocols[client].relabeler(exchange) } : { writer: protocols[client].serve.writer(exchange) }
+  const kept = Promise.withResolvers<void>()
+  const closing = Promise.withResolvers<'closing'>()
+  const relay = new Relay(source(frames, tail), new Lane(protocols[provider].call.reader({}, exchange.request), out, new Meter()), eventStream, async (_ending, last) => {
+    closing.resolve('closing')
+    await kept.promise
+    return last
+  })
+  const before: string[] = []
+  let next = relay.pull()
+  for (;;) {
+    const text = await Promise.race([next, closing.promise])
+    if (text === 'closing') break
+    before.push(text!)
+    next = relay.pull()
+  }
+  expect(await Promise.race([next, Bun.sleep(20).then(() => 'held back')])).toBe('held back')
+  kept.resolve()
+  let after = ''
+  for (let text = await next; text !== undefined; text = await relay.pull()) after += text
+  return { before, after }
+}
+
+const names = Object.keys(TALKS) as ProtocolName[]
+const pairs = names.flatMap((provider) => names.map((client) => [provider, client] as const))
+
+describe('the last frame leaves when the generation is closed', () => {
+  test.each(pairs)('%s to a client of %s', async (provider, client) => {
+    const { before, after } = await heard(provider, client, TALKS[provider].frames)
+    expect(before.join('')).toContain('one')
+    expect(before.join('')).not.toMatch(TALKS[client].last)
+    expect(after).toMatch(TALKS[client].last)
+  })
+
+  test.each(pairs)('%s that fails, to a client of %s', async (provider, client) => {
+    const { before, after } = await heard(provider, client, TALKS[provider].failing)
+    expect(before.join('')).not.toMatch(TALKS[client].failed)
+    expect(after).toMatch(TALKS[client].failed)
+  })
+})
+
+describe('nothing else is held back', () => {
+  test.each(names)('%s passes each frame in its turn', async (name) => {
+    const { before } = await heard(name, name, TALKS[name].frames)
+    // The last frame waits for the close, and the last but one of a stream that says only by its end that it has ended leaves with the end.
+    expect(before.length).toBe(name === 'generateContent' ? 2 : TALKS[name].frames.length - 1)
+  })
+
+  test('what is not for the client does not let the last frame go', async () => {
+    const { before, after } = await heard('generateContent', 'generateContent', TALKS.generateContent.frames, ['data: [DONE]\n\n'])
+    expect(before.join('')).not.toMatch(TALKS.generateContent.last)
+    expect(after).toMatch(TALKS.generateContent.last)
+  })
+})
