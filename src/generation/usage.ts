@@ -18,11 +18,13 @@ export type Usage = {
   outputImageTokens: number
   /** Web searches run by the provider, a count. */
   webSearches: number
+  /** Images generated, a count: for models that are paid by the image. */
+  images: number
 }
 
 export const noUsage = (): Usage => ({
   inputTokens: 0, cacheReadTokens: 0, cacheWrite5mTokens: 0, cacheWrite1hTokens: 0, inputAudioTokens: 0,
-  outputTokens: 0, reasoningTokens: 0, outputAudioTokens: 0, outputImageTokens: 0, webSearches: 0,
+  outputTokens: 0, reasoningTokens: 0, outputAudioTokens: 0, outputImageTokens: 0, webSearches: 0, images: 0,
 })
 
 /** All prompt-side tokens, as OpenAI's `prompt_tokens` counts them. */
@@ -33,6 +35,9 @@ export const promptTokens = (u: Usage): number =>
 export const completionTokens = (u: Usage): number =>
   u.outputTokens + u.reasoningTokens + u.outputAudioTokens + u.outputImageTokens
 
+/** No request has a trillion tokens; with no rate above 1000 USD per million tokens this keeps every amount within the 64-bit integers of the database. */
+const MOST_TOKENS = 1e12
+
 /** A wire number as a count: negative, fractional, non-finite or non-numeric values count as 0 so that hostile usage never bills below nothing. */
 export const count = (value: unknown): number =>
-  typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.min(Math.floor(value), Number.MAX_SAFE_INTEGER) : 0
+  typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.min(Math.floor(value), MOST_TOKENS) : 0

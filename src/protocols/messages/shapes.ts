@@ -66,6 +66,7 @@ export class WireUsage {
       outputAudioTokens: 0,
       outputImageTokens: 0,
       webSearches: get('searches'),
+      images: 0,
     }
   }
 

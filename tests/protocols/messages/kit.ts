@@ -47,6 +47,6 @@ export const events = (list: (Any | string)[], asked?: GenerationRequest): Gener
 
 export const whole = (answer: Partial<Answer>): Answer => ({
   id: 'up', model: 'up-model', parts: [], metered: true, finish: { reason: 'stop', raw: 'stop' },
-  usage: { inputTokens: 0, cacheReadTokens: 0, cacheWrite5mTokens: 0, cacheWrite1hTokens: 0, inputAudioTokens: 0, outputTokens: 0, reasoningTokens: 0, outputAudioTokens: 0, outputImageTokens: 0, webSearches: 0 },
+  usage: { inputTokens: 0, cacheReadTokens: 0, cacheWrite5mTokens: 0, cacheWrite1hTokens: 0, inputAudioTokens: 0, outputTokens: 0, reasoningTokens: 0, outputAudioTokens: 0, outputImageTokens: 0, webSearches: 0, images: 0 },
   ...answer,
 })
