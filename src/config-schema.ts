@@ -1,5 +1,6 @@
 import { boolean, duration, list, map, number, object, oneOf, size, string, word, type Shape } from './config-shape.ts'
 import type { ProtocolName } from './generation/request.ts'
+import type { QuotaWindowName } from './store/store.ts'
 import { QUIRK_VALUES, type Abilities, type Quirks } from './protocols/protocol.ts'
 
 /** The names that `protocol:` takes. */
@@ -94,6 +95,20 @@ const model = object({
   contextLength: number({ ...TOKENS, description: 'Tokens the model can read and write together' }),
 }, { required: ['endpoints'] })
 
+export const WINDOW_NAMES: readonly QuotaWindowName[] = ['5_hour', '7_day', 'monthly']
+
+const FLOWS = { min: 0, max: 1_000_000_000, decimals: 4 }
+
+const tier = object({
+  usdPerMonth: number({ min: 0, max: 1_000_000, description: 'Price of a month in USD' }),
+  flows: object({
+    '5_hour': number({ ...FLOWS, description: 'Flows in five hours' }),
+    '7_day': number({ ...FLOWS, description: 'Flows in seven days' }),
+    monthly: number({ ...FLOWS, description: 'Flows in a month of the subscription' }),
+  } satisfies Record<QuotaWindowName, Shape<number>>, { description: 'Most flows that may be used in each window' }),
+  discount: number({ min: 0, max: 100, decimals: 2, description: 'Percent off pay-as-you-go bills' }),
+})
+
 const requestsPerMinute = number({ min: 1, max: 1_000_000, whole: true, description: 'Requests per minute, per key and endpoint' })
 
 const key = object({
@@ -126,6 +141,10 @@ export const FILE = object({
   responses: object({ keepDays: number({ min: 1, max: 3650, whole: true, description: 'Days that stored responses are kept' }) }, { description: 'Stored responses' }),
   providers: map(provider, { pattern: PROVIDER_ID, what: 'lower-case letters, digits, dots, - and _, beginning with a letter or digit', description: 'Providers by id; the id of a built-in one sets it up' }),
   models: map(model, { pattern: MODEL_TEXT, what: '1 to 256 characters of A-Z a-z 0-9 . _ : @ / + -', description: 'Models by the name clients use', check: wrongModelText }),
+  plans: object({
+    usdPerFlow: number({ min: 0.000000001, max: 1_000_000, decimals: 9, description: 'USD at list prices that one flow stands for' }),
+    tiers: map(tier, { pattern: PROVIDER_ID, what: 'lower-case letters, digits, dots, - and _, beginning with a letter or digit', description: 'Plans by tier; the name of a built-in one changes it' }),
+  }, { description: 'Subscriptions' }),
   keys: list(key, { what: 'keys', description: 'Fixed keys; others are made with the command line or the console' }),
 }, { description: 'Configuration of Sluice' })
 

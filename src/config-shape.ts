@@ -181,7 +181,8 @@ export const string = ({ what, pattern, description, check }: StringRule): Shape
   },
 })
 
-export const number = (rule: { min: number; max: number; whole?: boolean; description?: string }): Shape<number> => ({
+/** `decimals`: most digits after the point. */
+export const number = (rule: { min: number; max: number; whole?: boolean; decimals?: number; description?: string }): Shape<number> => ({
   schema: { anyOf: [{ type: rule.whole === true ? 'integer' : 'number', minimum: rule.min, maximum: rule.max }, VARIABLE], ...(rule.description === undefined ? {} : { description: rule.description }) },
   read(place) {
     const what = `must be a ${rule.whole === true ? 'whole ' : ''}number from ${rule.min} to ${rule.max}`
@@ -189,7 +190,8 @@ export const number = (rule: { min: number; max: number; whole?: boolean; descri
     if (text === undefined && typeof place.scalar === 'string' && place.scalar.includes('${')) return undefined
     const value = text === undefined ? place.scalar : /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : undefined
     if (typeof value !== 'number' || !Number.isFinite(value)) return place.fail(text === undefined ? `${what}, not ${place.kind}` : what)
-    return value < rule.min || value > rule.max || (rule.whole === true && !Number.isInteger(value)) ? place.fail(`${what}, not ${value}`) : value
+    if (value < rule.min || value > rule.max || (rule.whole === true && !Number.isInteger(value))) return place.fail(`${what}, not ${value}`)
+    return rule.decimals !== undefined && Number(value.toFixed(rule.decimals)) !== value ? place.fail(`must have at most ${rule.decimals} decimals, not ${value}`) : value
   },
 })
 

@@ -1,11 +1,13 @@
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { LineCounter, parseDocument, type YAMLError } from 'yaml'
-import { FILE, PROVIDER_ID, type Auth, type KeyKind } from './config-schema.ts'
+import { FILE, PROVIDER_ID, WINDOW_NAMES, type Auth, type KeyKind } from './config-schema.ts'
 import { Source, TooMuch, type Place, type Problem, type Shape } from './config-shape.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { nearest } from './nearest.ts'
 import type { Abilities, Quirks } from './protocols/protocol.ts'
+import type { QuotaWindowName } from './store/store.ts'
+import builtInPlans from '../catalog/plans.json'
 import builtIn from '../catalog/providers.json'
 
 export type { Auth, KeyKind } from './config-schema.ts'
@@ -21,6 +23,8 @@ export type Config = {
   responses: { keepDays: number }
   providers: Map<string, ProviderConfig>
   models: Map<string, ModelConfig>
+  /** `usdPerFlow`: list-price USD that one flow stands for. The built-in tiers are among them. */
+  plans: { usdPerFlow: number; tiers: Map<string, PlanConfig> }
   keys: KeyConfig[]
   env: Environment
   /** The file that was read. */
@@ -52,6 +56,9 @@ export type ModelConfig = {
   price?: Record<string, number>
   contextLength?: number
 }
+
+/** Flows in each quota window; `discount` in percent off pay-as-you-go bills. */
+export type PlanConfig = { usdPerMonth: number; flows: Record<QuotaWindowName, number>; discount: number }
 
 /** A fixed key of the file. `requestsPerMinute` overrides the general limit. */
 export type KeyConfig = { key: string; kind: KeyKind; name: string; requestsPerMinute?: number }
@@ -185,6 +192,7 @@ function fill(read: ReadFile, env: Environment): Config {
     responses: { keepDays: read.responses?.keepDays ?? 30 },
     providers,
     models: readModels(read.models, providers),
+    plans: { usdPerFlow: read.plans?.usdPerFlow ?? builtInPlans.usdPerFlow, tiers: readTiers(read.plans?.tiers) },
     keys: readKeys(read.keys ?? []),
     env,
   }
@@ -253,6 +261,25 @@ function checkEndpoint(provider: string, protocol: ProtocolName | undefined, pro
   }
   const spoken: string[] = own?.protocol !== undefined ? [own.protocol] : (row?.protocols ?? []).map((speech) => speech.protocol)
   if (protocol !== undefined && spoken.length > 0 && !spoken.includes(protocol)) at.fail(`asks ${provider} for ${protocol}, which speaks ${spoken.join(', ')}`)
+}
+
+type ReadTiers = NonNullable<ReadFile['plans']>['tiers']
+
+/** What the file says of a built-in tier adds to it; one of its own must say all. */
+function readTiers(read: ReadTiers): Map<string, PlanConfig> {
+  const tiers = new Map<string, PlanConfig>(Object.entries(builtInPlans.tiers))
+  for (const [tier, { value, place }] of read ?? []) {
+    const known = tiers.get(tier)
+    const usdPerMonth = value.usdPerMonth ?? known?.usdPerMonth
+    const flows = { ...known?.flows, ...value.flows }
+    const missing = [...(usdPerMonth === undefined ? ['usdPerMonth'] : []), ...WINDOW_NAMES.filter((window) => flows[window] === undefined).map((window) => `flows.${window}`)]
+    if (usdPerMonth !== undefined && missing.length === 0) tiers.set(tier, { usdPerMonth, flows: flows as PlanConfig['flows'], discount: value.discount ?? known?.discount ?? 0 })
+    else if (!place.source.problems.some((problem) => problem.path.startsWith(`${place.path}.`))) {
+      const [near] = nearest(tier, tiers.keys(), 1)
+      place.fail(`needs ${missing.join(' and ')}${near === undefined ? '' : `, unless ${near} is meant`}`)
+    }
+  }
+  return tiers
 }
 
 function readKeys(read: NonNullable<ReadFile['keys']>): KeyConfig[] {

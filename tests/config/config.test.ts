@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import builtInPlans from '../../catalog/plans.json'
 import { ConfigError, loadConfig, readConfig } from '../../src/config.ts'
 
 const ENV = { PORT: '99', KEY: 'k-from-env', EMPTY: '', ON: 'true', LONG: 'sk-0123456789abcdef' }
@@ -31,6 +32,7 @@ describe('defaults', () => {
         responses: { keepDays: 30 },
         providers: new Map(),
         models: new Map(),
+        plans: { usdPerFlow: 0.03283, tiers: new Map(Object.entries(builtInPlans.tiers)) },
         keys: [],
       })
     })
@@ -107,9 +109,9 @@ const OWN = 'providers:\n  acme:\n    protocol: messages\n    baseUrl: http://h/
 const GOLDEN: [string, string[]][] = [
   ['listen: { prot: 1 }', ['1:11: listen has the unknown key "prot": is port meant?']],
   ['lissten:\n', ['1:1: has the unknown key "lissten": is listen meant?']],
-  ['qqqqqqqqqqqqqqqqqqqqqqqqq: 1', ['1:1: has the unknown key "qqqqqqqqqqqqqqqqqqqqqqqqq": known are listen, data, limits, timeouts, keepAlive, responses, providers, models, keys']],
+  ['qqqqqqqqqqqqqqqqqqqqqqqqq: 1', ['1:1: has the unknown key "qqqqqqqqqqqqqqqqqqqqqqqqq": known are listen, data, limits, timeouts, keepAlive, responses, providers, models, plans, keys']],
   ['listen: { constructor: 1, hasOwnProperty: 2 }', ['1:11: listen has the unknown key "constructor": known are host, port', '1:27: listen has the unknown key "hasOwnProperty": known are host, port']],
-  ['- 1', ['1:1: must be a mapping of listen, data, limits, timeouts, keepAlive, responses, providers, models, keys, not a list']],
+  ['- 1', ['1:1: must be a mapping of listen, data, limits, timeouts, keepAlive, responses, providers, models, plans, keys, not a list']],
   ['listen:\n  port: "80"', ['2:9: listen.port must be a whole number from 0 to 65535, not a string']],
   ['listen:\n  port: 70000', ['2:9: listen.port must be a whole number from 0 to 65535, not 70000']],
   ['listen:\n  port: 1.5', ['2:9: listen.port must be a whole number from 0 to 65535, not 1.5']],
