@@ -13,6 +13,9 @@ export type Auth = (typeof AUTHS)[number]
 export const KEY_KINDS = ['pay-as-you-go', 'subscription', 'management'] as const
 export type KeyKind = (typeof KEY_KINDS)[number]
 
+/** After what a key's spending limit is whole again; periods begin with the day, the Monday, the month in UTC. */
+export const LIMIT_PERIODS = ['day', 'week', 'month'] as const
+
 /** Fee items of a price, in USD per million tokens; `web_search` in USD per thousand searches. */
 const FEE_ITEMS = [
   'prompt', 'completion', 'input_cache_read', 'input_cache_write_5m', 'input_cache_write_1h', 'input_audio', 'output_audio', 'output_image', 'reasoning', 'web_search',
@@ -26,6 +29,14 @@ export const wrongModelText = (text: string): string | undefined =>
   !MODEL_TEXT.test(text) ? 'must be 1 to 256 characters of A-Z a-z 0-9 . _ : @ / + -'
   : text.split('/').some((segment) => segment === '' || segment === '.' || segment === '..') ? "must not hold empty, '.' or '..' segments"
   : undefined
+
+/** What is wrong with a pattern of model names, or undefined. */
+export const wrongModelPattern = (text: string): string | undefined =>
+  /^[A-Za-z0-9._:@/+*-]{1,256}$/.test(text) ? undefined : "must be a model's name, in which * stands for any text"
+
+/** What is wrong with an account's name, or undefined. */
+export const wrongAccountName = (text: string): string | undefined =>
+  /^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$/.test(text) ? undefined : 'must be 1 to 100 characters of A-Z a-z 0-9 . _ @ + -, beginning with a letter or digit'
 
 /** What is wrong with a base URL, or undefined. */
 export const wrongBaseUrl = (text: string): string | undefined => {
@@ -111,12 +122,47 @@ const tier = object({
 
 const requestsPerMinute = number({ min: 1, max: 1_000_000, whole: true, description: 'Requests per minute, per key and endpoint' })
 
+const threshold = (description: string): Shape<number> => number({ min: 1, max: 1_000_000_000, whole: true, description })
+
+/** Above which counts of an hour an account changes its status. Generous: a team behind one account must never be taken for abuse. */
+export const STATUS_RULES = {
+  refusals: { monitored: 1_000, abusive: 10_000 },
+  addresses: { monitored: 200, abusive: 2_000 },
+  concurrency: { monitored: 500, abusive: 2_000 },
+}
+
+const rule = (name: keyof typeof STATUS_RULES, description: string): Shape<{ monitored: number; abusive: number }> => {
+  const thresholds = object({ monitored: threshold('More make an account monitored'), abusive: threshold('More make an account abusive') }, { description })
+  return {
+    schema: thresholds.schema,
+    read(place) {
+      const { monitored, abusive } = { ...STATUS_RULES[name], ...thresholds.read(place) }
+      return monitored > abusive ? place.fail(`has the threshold of monitored (${monitored}) above that of abusive (${abusive})`) : { monitored, abusive }
+    },
+  }
+}
+
+const penalty = (description: string): Shape<number> => number({ min: 1, max: 100, decimals: 4, description })
+
+const accountStatus = object({
+  refusals: rule('refusals', 'Requests refused with 402, 403, 422 or 429 in an hour'),
+  addresses: rule('addresses', 'Distinct client addresses in an hour'),
+  concurrency: rule('concurrency', 'Requests at the same moment'),
+  penalty: object({ monitored: penalty('For monitored accounts'), abusive: penalty('For abusive accounts') }, { description: 'How many times its flows a request costs' }),
+}, { description: 'When accounts become monitored and abusive, and what that costs' })
+
 const key = object({
   key: string({ what: 'the text of a key', description: 'The key itself, from the environment: ${NAME}', check: (text) => (/^[\x21-\x7e]{16,256}$/.test(text) ? undefined : 'must be 16 to 256 printable ASCII characters without spaces') }),
   kind: word(KEY_KINDS, 'What the key may do'),
   name: string({ what: 'a name for people', description: 'Name for people' }),
+  account: string({ what: 'the name of an account', description: 'Account of the key, made when there is none', check: wrongAccountName }),
   requestsPerMinute,
+  models: list(string({ what: 'a pattern of model names', check: wrongModelPattern }), { what: 'patterns', min: 1, description: 'Models the key may use; * stands for any text' }),
+  limit: number({ min: 0, max: 1_000_000_000, decimals: 9, description: 'USD that may be spent with the key' }),
+  limitPeriod: word(LIMIT_PERIODS, 'After what the limit is whole again; without it the limit is for ever'),
 }, { required: ['key'] })
+
+const usd = (description: string): Shape<number> => number({ min: 0, max: 1_000_000_000, decimals: 9, description: `${description}, in USD` })
 
 /** sluice.yaml. */
 export const FILE = object({
@@ -138,6 +184,12 @@ export const FILE = object({
     drain: duration('0s', '24h', 'How long running answers may finish when Sluice is stopped'),
   }, { description: 'How long is waited for what' }),
   keepAlive: duration('100ms', '10m', 'Silence after which a sign of life is sent to the client'),
+  billing: object({
+    startingCredit: usd('Credit of the account that the first start makes'),
+    overdraft: usd('How far an account\'s credit may go below zero when an answer costs more than was held for it'),
+    unpriced: word<'refuse' | 'free'>(['refuse', 'free'], 'What becomes of a model whose price nobody knows'),
+    delay: duration('0s', '5m', 'Time after the end of a generation from which its costs are shown'),
+  }, { description: 'What accounts may spend' }),
   responses: object({ keepDays: number({ min: 1, max: 3650, whole: true, description: 'Days that stored responses are kept' }) }, { description: 'Stored responses' }),
   providers: map(provider, { pattern: PROVIDER_ID, what: 'lower-case letters, digits, dots, - and _, beginning with a letter or digit', description: 'Providers by id; the id of a built-in one sets it up' }),
   models: map(model, { pattern: MODEL_TEXT, what: '1 to 256 characters of A-Z a-z 0-9 . _ : @ / + -', description: 'Models by the name clients use', check: wrongModelText }),
@@ -145,6 +197,7 @@ export const FILE = object({
     usdPerFlow: number({ min: 0.000000001, max: 1_000_000, decimals: 9, description: 'USD at list prices that one flow stands for' }),
     tiers: map(tier, { pattern: PROVIDER_ID, what: 'lower-case letters, digits, dots, - and _, beginning with a letter or digit', description: 'Plans by tier; the name of a built-in one changes it' }),
   }, { description: 'Subscriptions' }),
+  accountStatus,
   keys: list(key, { what: 'keys', description: 'Fixed keys; others are made with the command line or the console' }),
 }, { description: 'Configuration of Sluice' })
 

@@ -1,12 +1,13 @@
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { LineCounter, parseDocument, type YAMLError } from 'yaml'
-import { FILE, PROVIDER_ID, WINDOW_NAMES, type Auth, type KeyKind } from './config-schema.ts'
+import { FILE, PROVIDER_ID, STATUS_RULES, WINDOW_NAMES, type Auth, type KeyKind } from './config-schema.ts'
 import { Source, TooMuch, type Place, type Problem, type Shape } from './config-shape.ts'
 import type { ProtocolName } from './generation/request.ts'
+import { nanoOf, type Nano } from './money.ts'
 import { nearest } from './nearest.ts'
 import type { Abilities, Quirks } from './protocols/protocol.ts'
-import type { QuotaWindowName } from './store/store.ts'
+import type { LimitPeriod, QuotaWindowName } from './store/store.ts'
 import builtInPlans from '../catalog/plans.json'
 import builtIn from '../catalog/providers.json'
 
@@ -20,7 +21,9 @@ export type Config = {
   limits: { requestsPerMinute: number; bodyBytes: number; fileBytes?: number }
   timeouts: { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number; drainMs: number }
   keepAliveMs: number
+  billing: { startingCredit: Nano; overdraft: Nano; unpriced: 'refuse' | 'free'; delayMs: number }
   responses: { keepDays: number }
+  accountStatus: AccountStatusConfig
   providers: Map<string, ProviderConfig>
   models: Map<string, ModelConfig>
   /** `usdPerFlow`: list-price USD that one flow stands for. The built-in tiers are among them. */
@@ -57,11 +60,17 @@ export type ModelConfig = {
   contextLength?: number
 }
 
+/** What more than these in an hour makes of an account; `penalty` multiplies the flows of its requests. */
+type AccountStatusConfig = Record<'refusals' | 'addresses' | 'concurrency', { monitored: number; abusive: number }> & { penalty: { monitored: number; abusive: number } }
+
 /** Flows in each quota window; `discount` in percent off pay-as-you-go bills. */
 export type PlanConfig = { usdPerMonth: number; flows: Record<QuotaWindowName, number>; discount: number }
 
-/** A fixed key of the file. `requestsPerMinute` overrides the general limit. */
-export type KeyConfig = { key: string; kind: KeyKind; name: string; requestsPerMinute?: number }
+/** A fixed key of the file. `requestsPerMinute` overrides the general limit, `limit` is in nano-USD. */
+export type KeyConfig = {
+  key: string; kind: KeyKind; name: string; account?: string; requestsPerMinute?: number
+  models?: string[]; limit?: bigint; limitPeriod?: LimitPeriod
+}
 
 /** The configuration cannot be used. One problem a line: `sluice.yaml:12:5: models.acme/large needs endpoints`. */
 export class ConfigError extends Error {
@@ -178,7 +187,7 @@ function syntaxProblem(error: YAMLError, text: string, lines: LineCounter): Prob
 type ReadFile = typeof FILE extends Shape<infer T> ? T : never
 
 function fill(read: ReadFile, env: Environment): Config {
-  const { limits = {}, timeouts = {} } = read
+  const { limits = {}, timeouts = {}, billing = {} } = read
   const providers = readProviders(read.providers)
   return {
     listen: { host: read.listen?.host ?? '127.0.0.1', port: read.listen?.port ?? 4310 },
@@ -189,7 +198,12 @@ function fill(read: ReadFile, env: Environment): Config {
       totalMs: timeouts.total ?? 3_600_000, drainMs: timeouts.drain ?? 30_000,
     },
     keepAliveMs: read.keepAlive ?? 10_000,
+    billing: {
+      startingCredit: nanoOf(billing.startingCredit ?? 100), overdraft: nanoOf(billing.overdraft ?? 0),
+      unpriced: billing.unpriced ?? 'refuse', delayMs: billing.delay ?? 180_000,
+    },
     responses: { keepDays: read.responses?.keepDays ?? 30 },
+    accountStatus: { ...STATUS_RULES, ...read.accountStatus, penalty: { monitored: 1, abusive: 1.5, ...read.accountStatus?.penalty } },
     providers,
     models: readModels(read.models, providers),
     plans: { usdPerFlow: read.plans?.usdPerFlow ?? builtInPlans.usdPerFlow, tiers: readTiers(read.plans?.tiers) },
@@ -285,10 +299,14 @@ function readTiers(read: ReadTiers): Map<string, PlanConfig> {
 function readKeys(read: NonNullable<ReadFile['keys']>): KeyConfig[] {
   const keys: KeyConfig[] = []
   for (const [index, { value, place }] of read.entries()) {
-    const { key, kind, name, requestsPerMinute } = value
+    const { key, kind, name, models, limit, ...rest } = value
     if (key === undefined) continue
     if (keys.some((other) => other.key === key)) place.fail('is the same key as one above')
-    keys.push({ key, kind: kind ?? 'pay-as-you-go', name: name ?? `key ${index + 1}`, ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }) })
+    if (limit === undefined && rest.limitPeriod !== undefined) place.fail('has a limitPeriod and no limit')
+    keys.push({
+      key, kind: kind ?? 'pay-as-you-go', name: name ?? `key ${index + 1}`, ...rest,
+      ...(models === undefined ? {} : { models: models.map((pattern) => pattern.value) }), ...(limit === undefined ? {} : { limit: nanoOf(limit) }),
+    })
   }
   return keys
 }

@@ -29,7 +29,12 @@ describe('defaults', () => {
         limits: { requestsPerMinute: 600, bodyBytes: 33554432, fileBytes: 536870912 },
         timeouts: { connectMs: 10_000, firstByteMs: 600_000, idleMs: 300_000, totalMs: 3_600_000, drainMs: 30_000 },
         keepAliveMs: 10_000,
+        billing: { startingCredit: 100_000_000_000n, overdraft: 0n, unpriced: 'refuse', delayMs: 180_000 },
         responses: { keepDays: 30 },
+        accountStatus: {
+          refusals: { monitored: 1_000, abusive: 10_000 }, addresses: { monitored: 200, abusive: 2_000 }, concurrency: { monitored: 500, abusive: 2_000 },
+          penalty: { monitored: 1, abusive: 1.5 },
+        },
         providers: new Map(),
         models: new Map(),
         plans: { usdPerFlow: 0.03283, tiers: new Map(Object.entries(builtInPlans.tiers)) },
@@ -109,9 +114,9 @@ const OWN = 'providers:\n  acme:\n    protocol: messages\n    baseUrl: http://h/
 const GOLDEN: [string, string[]][] = [
   ['listen: { prot: 1 }', ['1:11: listen has the unknown key "prot": is port meant?']],
   ['lissten:\n', ['1:1: has the unknown key "lissten": is listen meant?']],
-  ['qqqqqqqqqqqqqqqqqqqqqqqqq: 1', ['1:1: has the unknown key "qqqqqqqqqqqqqqqqqqqqqqqqq": known are listen, data, limits, timeouts, keepAlive, responses, providers, models, plans, keys']],
+  ['qqqqqqqqqqqqqqqqqqqqqqqqq: 1', ['1:1: has the unknown key "qqqqqqqqqqqqqqqqqqqqqqqqq": known are listen, data, limits, timeouts, keepAlive, billing, responses, providers, models, plans, accountStatus, keys']],
   ['listen: { constructor: 1, hasOwnProperty: 2 }', ['1:11: listen has the unknown key "constructor": known are host, port', '1:27: listen has the unknown key "hasOwnProperty": known are host, port']],
-  ['- 1', ['1:1: must be a mapping of listen, data, limits, timeouts, keepAlive, responses, providers, models, plans, keys, not a list']],
+  ['- 1', ['1:1: must be a mapping of listen, data, limits, timeouts, keepAlive, billing, responses, providers, models, plans, accountStatus, keys, not a list']],
   ['listen:\n  port: "80"', ['2:9: listen.port must be a whole number from 0 to 65535, not a string']],
   ['listen:\n  port: 70000', ['2:9: listen.port must be a whole number from 0 to 65535, not 70000']],
   ['listen:\n  port: 1.5', ['2:9: listen.port must be a whole number from 0 to 65535, not 1.5']],
@@ -165,8 +170,33 @@ const GOLDEN: [string, string[]][] = [
   ['models:\n  a: { endpoints: [{ provider: openai, model: x }], abilities: { budget: { min: 5, max: 1 } } }', ['2:6: models.a has a budget whose min is above its max']],
   ['keys: [{ key: short }]', ['1:15: keys[0].key must be 16 to 256 printable ASCII characters without spaces']],
   ['keys: [{ key: 0123456789abcdefg }, { key: 0123456789abcdefg }]', ['1:36: keys[1] is the same key as one above']],
+  ['keys: [{ key: 0123456789abcdefg, models: [] }]', ['1:42: keys[0].models must hold at least 1 of patterns']],
+  ['keys: [{ key: 0123456789abcdefg, models: ["open ai/*"] }]', ["1:43: keys[0].models[0] must be a model's name, in which * stands for any text"]],
+  ['keys: [{ key: 0123456789abcdefg, limit: -1 }]', ['1:41: keys[0].limit must be a number from 0 to 1000000000, not -1']],
+  ['keys: [{ key: 0123456789abcdefg, limit: 0.0000000001 }]', ['1:41: keys[0].limit must have at most 9 decimals, not 1e-10']],
+  ['keys: [{ key: 0123456789abcdefg, limit: 1, limitPeriod: dayly }]', ['1:57: keys[0].limitPeriod must be one of day, week, month: is day meant?']],
+  ['keys: [{ key: 0123456789abcdefg, limitPeriod: day }]', ['1:8: keys[0] has a limitPeriod and no limit']],
+  ['keys: [{ key: 0123456789abcdefg, account: my team }]', ['1:43: keys[0].account must be 1 to 100 characters of A-Z a-z 0-9 . _ @ + -, beginning with a letter or digit']],
+  ['accountStatus: { refusals: { monitored: 20000 } }', ['1:28: accountStatus.refusals has the threshold of monitored (20000) above that of abusive (10000)']],
+  ['accountStatus: { concurrency: { abusive: 0 } }', ['1:42: accountStatus.concurrency.abusive must be a whole number from 1 to 1000000000, not 0']],
+  ['accountStatus: { penalty: { abusive: 0.5 } }', ['1:38: accountStatus.penalty.abusive must be a number from 1 to 100, not 0.5']],
   ['keys: [{ key: 0123456789abcdefg, kind: payg }]', ['1:40: keys[0].kind must be one of pay-as-you-go, subscription, management']],
 ]
+
+describe('accounts and keys', () => {
+  test('rules that are not said keep their defaults', () => {
+    const { accountStatus } = read('accountStatus: { refusals: { monitored: 5 }, penalty: { abusive: 2.25 } }')
+    expect(accountStatus).toEqual({
+      refusals: { monitored: 5, abusive: 10_000 }, addresses: { monitored: 200, abusive: 2_000 }, concurrency: { monitored: 500, abusive: 2_000 },
+      penalty: { monitored: 1, abusive: 2.25 },
+    })
+  })
+
+  test('a key with every option', () => {
+    const { keys } = read('keys: [{ key: "${LONG}", kind: subscription, account: team, models: ["openai/*", fast], limit: 0.000000001, limitPeriod: week }]')
+    expect(keys).toEqual([{ key: 'sk-0123456789abcdef', kind: 'subscription', name: 'key 1', account: 'team', models: ['openai/*', 'fast'], limit: 1n, limitPeriod: 'week' }])
+  })
+})
 
 describe('problems are told with line and column', () => {
   for (const [text, problems] of GOLDEN) test(JSON.stringify(text), () => expect(problemsOf(text)).toEqual(problems.map((problem) => `sluice.yaml:${problem}`)))

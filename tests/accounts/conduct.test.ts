@@ -1,0 +1,221 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { Conduct, penaltyOf } from '../../src/accounts/conduct.ts'
+import { readConfig } from '../../src/config.ts'
+import type { AccountStatus } from '../../src/store/store.ts'
+
+const MINUTE = 60_000
+
+const published = readConfig('', 'sluice.yaml', {}).accountStatus
+const strict = { ...published, refusals: { monitored: 2, abusive: 5 }, addresses: { monitored: 2, abusive: 4 }, concurrency: { monitored: 2, abusive: 4 } }
+
+/** One account that is judged and whose new status is stored, as the server does. */
+function watched(rules = strict): { conduct: Conduct; at(minutes: number): void; judge(): AccountStatus; store(status: AccountStatus): void } {
+  let [now, status] = [0, 'healthy' as AccountStatus]
+  const conduct = new Conduct(rules, () => now)
+  return {
+    conduct, at: (minutes) => { now = minutes * MINUTE }, store: (set) => { status = set },
+    judge: () => (status = conduct.judge([{ id: 'a', status }])[0]?.status ?? status),
+  }
+}
+
+const times = (count: number, act: (index: number) => void): void => { for (let index = 0; index < count; index++) act(index) }
+
+describe('the rules', () => {
+  const breaking: Record<string, (conduct: Conduct, count: number) => void> = {
+    refusals: (conduct, count) => times(count, () => conduct.refused('a')),
+    addresses: (conduct, count) => times(count, (index) => {
+      conduct.begin('a', `10.0.0.${index}`)
+      conduct.end('a')
+    }),
+    concurrency: (conduct, count) => {
+      times(count, () => conduct.begin('a', undefined))
+      times(count, () => conduct.end('a'))
+    },
+  }
+
+  test.each(Object.keys(breaking) as (keyof typeof breaking & ('refusals' | 'addresses' | 'concurrency'))[])('%s up to a threshold are no matter, one more is', (rule) => {
+    for (const [count, status] of [[2, 'healthy'], [3, 'monitored'], [strict[rule].abusive, 'monitored'], [strict[rule].abusive + 1, 'abusive']] as const) {
+      const { conduct, judge } = watched()
+      breaking[rule]!(conduct, count)
+      expect([count, judge()]).toEqual([count, status])
+    }
+  })
+
+  test('as published leave a team behind one account alone', () => {
+    const { conduct, judge, at } = watched(published)
+    // Two hundred people, each with one address and two requests at a time, for three hours; some run into a limit now and then.
+    for (let minute = 0; minute < 180; minute++) {
+      at(minute)
+      times(200, (person) => times(2, () => conduct.begin('a', `10.0.0.${person}`)))
+      times(10, () => conduct.refused('a'))
+      times(400, () => conduct.end('a'))
+      expect(judge()).toBe('healthy')
+    }
+  })
+
+  test('cost what is published', () => {
+    const penalties = (['healthy', 'monitored', 'abusive', 'suspended', 'banned'] as const).map((status) => penaltyOf(status, published))
+    expect(penalties).toEqual([1, 1, 1.5, 1, 1])
+    expect(penaltyOf('abusive', { ...published, penalty: { monitored: 1.25, abusive: 3 } })).toBe(3)
+    expect(penaltyOf('monitored', { ...published, penalty: { monitored: 1.25, abusive: 3 } })).toBe(1.25)
+  })
+})
+
+describe('a status', () => {
+  test('goes back step by step, after a whole hour without its cause', () => {
+    const { conduct, judge, at } = watched()
+    times(6, () => conduct.refused('a'))
+    expect(judge()).toBe('abusive')
+    at(60)
+    expect(judge()).toBe('abusive')
+    at(61)
+    times(3, () => conduct.refused('a'))
+    expect(judge()).toBe('abusive')
+    at(119)
+    expect(judge()).toBe('abusive')
+    at(120)
+    expect(judge()).toBe('monitored')
+    at(121)
+    expect(judge()).toBe('monitored')
+    at(180)
+    expect(judge()).toBe('monitored')
+    at(181)
+    expect(judge()).toBe('healthy')
+    expect(judge()).toBe('healthy')
+    expect(conduct.size).toBe(0)
+  })
+
+  test('from before a restart is kept for an hour, whether or not the account asks for anything', () => {
+    for (const before of ['monitored', 'abusive'] as const) {
+      const { judge, at, store } = watched()
+      store(before)
+      expect(judge()).toBe(before)
+      at(59)
+      expect(judge()).toBe(before)
+      at(60)
+      expect(judge()).toBe('healthy')
+    }
+  })
+
+  test('that an administrator sets is believed: what was counted before is forgotten, what is running is not', () => {
+    const { conduct, judge, store } = watched()
+    times(9, () => conduct.refused('a'))
+    expect(judge()).toBe('abusive')
+    store('healthy')
+    expect(judge()).toBe('healthy')
+    store('monitored')
+    expect(judge()).toBe('monitored')
+    store('healthy')
+    times(3, () => conduct.begin('a', undefined))
+    expect(judge()).toBe('monitored')
+  })
+
+  test('suspended or banned is never touched', () => {
+    for (const set of ['suspended', 'banned'] as const) {
+      const { conduct, judge, at, store } = watched()
+      store(set)
+      times(9, () => conduct.refused('a'))
+      for (const minute of [0, 1, 59, 61, 130]) {
+        at(minute)
+        expect(judge()).toBe(set)
+      }
+      store('healthy')
+      expect(judge()).toBe('healthy')
+    }
+  })
+})
+
+test('accounts that are idle for an hour are dropped, running ones never, and addresses are bounded', () => {
+  let now = 0
+  const conduct = new Conduct(strict, () => now)
+  const accounts = Array.from({ length: 500 }, (_, index) => ({ id: `${index}`, status: 'healthy' as const }))
+  for (const { id } of accounts) {
+    conduct.begin(id, '10.0.0.1')
+    if (id !== '7') conduct.end(id)
+  }
+  expect(conduct.size).toBe(500)
+  now = 61 * MINUTE
+  expect(conduct.judge(accounts)).toEqual([])
+  expect(conduct.size).toBe(1)
+  const before = process.memoryUsage().heapUsed
+  times(200_000, (index) => conduct.begin('8', `2001:db8::${index.toString(16)}`))
+  Bun.gc(true)
+  expect(process.memoryUsage().heapUsed - before).toBeLessThan(4 * 2 ** 20)
+})
+
+describe('any hours', () => {
+  type Step = { act: 'begin' | 'end' | 'refused' | 'wait' | 'judge' | 'set'; address: number; minutes: number; status: AccountStatus }
+  const step: fc.Arbitrary<Step> = fc.record({
+    act: fc.oneof({ weight: 30, arbitrary: fc.constantFrom('begin', 'end', 'refused', 'wait', 'judge') }, { weight: 1, arbitrary: fc.constant('set') }),
+    address: fc.nat(7), minutes: fc.oneof(fc.double({ min: 0, max: 3, noNaN: true }), fc.double({ min: 0, max: 80, noNaN: true })),
+    status: fc.constantFrom('healthy', 'monitored', 'abusive', 'suspended', 'banned'),
+  }) as fc.Arbitrary<Step>
+
+  /** Everything that ever happened, and the rules read out over it. */
+  type Event = { minute: number; act: 'begin' | 'end' | 'refused'; address: number }
+  class Log {
+    readonly #events: Event[] = []
+    #runningAtStart = 0
+    #broken: { monitored: number; abusive: number } = { monitored: -Infinity, abusive: -Infinity }
+    #told: AccountStatus = 'healthy'
+
+    add(event: Event): void {
+      this.#events.push(event)
+    }
+
+    #running(events: Event[]): number {
+      return events.reduce((sum, { act }) => sum + (act === 'begin' ? 1 : act === 'end' ? -1 : 0), this.#runningAtStart)
+    }
+
+    get running(): number {
+      return this.#running(this.#events)
+    }
+
+    #broke(minute: number, level: 'monitored' | 'abusive'): boolean {
+      const first = this.#events.findIndex((event) => event.minute > minute - 61)
+      const last = first < 0 ? [] : this.#events.slice(first)
+      const before = first < 0 ? this.#events.length : first
+      const peaks = [...last.keys(), last.length].map((count) => this.#running(this.#events.slice(0, before + count)))
+      const addresses = new Set(last.filter(({ act }) => act === 'begin').map(({ address }) => address))
+      return last.filter(({ act }) => act === 'refused').length > strict.refusals[level] || addresses.size > strict.addresses[level] || Math.max(...peaks) > strict.concurrency[level]
+    }
+
+    judge(minute: number, status: AccountStatus): AccountStatus {
+      if (status !== this.#told) {
+        this.#runningAtStart = this.running
+        this.#events.length = 0
+        this.#broken = { monitored: status === 'monitored' ? minute : -Infinity, abusive: status === 'abusive' ? minute : -Infinity }
+        this.#told = status
+      }
+      if (status === 'suspended' || status === 'banned') return status
+      for (const level of ['monitored', 'abusive'] as const) if (this.#broke(minute, level)) this.#broken[level] = minute
+      return (this.#told = minute - this.#broken.abusive < 60 ? 'abusive' : minute - this.#broken.monitored < 60 ? 'monitored' : 'healthy')
+    }
+  }
+
+  test('are judged as by a log of everything', () => {
+    const seen = new Set<AccountStatus>()
+    fc.assert(fc.property(fc.array(step, { maxLength: 120, size: 'max' }), (steps) => {
+      let [now, status] = [0, 'healthy' as AccountStatus]
+      const conduct = new Conduct(strict, () => now)
+      const log = new Log()
+      for (const { act, address, minutes, status: set } of steps) {
+        const minute = Math.floor(now / MINUTE)
+        if (act === 'wait') now += minutes * MINUTE
+        else if (act === 'set') status = set
+        else if (act === 'judge') {
+          const expected = log.judge(minute, status)
+          status = conduct.judge([{ id: 'a', status }])[0]?.status ?? status
+          expect(status).toBe(expected)
+          seen.add(status)
+        } else if (act !== 'end' || log.running > 0) {
+          log.add({ minute, act, address })
+          if (act === 'begin') conduct.begin('a', String(address))
+          else conduct[act]('a')
+        }
+      }
+    }), { numRuns: 1000 })
+    expect([...seen].sort()).toEqual(['abusive', 'banned', 'healthy', 'monitored', 'suspended'])
+  })
+})
