@@ -27,13 +27,11 @@ export class Budgets {
   /** Throws GatewayError insufficient_credit where so many nano-USD are not left of the key's limit; counts nothing. */
   check(keyId: string, limit: KeyLimit, amount: bigint, now: number): void {
     const { since, spent, held } = this.#current(keyId, limit, now)
-    const room = limit.amount - spent - held
-    if (amount <= room) return
-    const left = room < 0n ? 0n : room
-    const each = limit.period === null ? '' : ` a ${limit.period}`
-    const under = held === 0n ? '' : `, ${usdText(held)} USD being held for requests under way`
-    const resets = limit.period === null ? 'It does not reset: the limit has to be raised.' : `It resets at ${new Date(periodEnd(since, limit.period)).toISOString()}.`
-    throw new GatewayError('insufficient_credit', `This key may spend ${usdText(limit.amount)} USD${each}, and ${usdText(left)} USD is left${under}; this request may cost up to ${usdText(amount)} USD. ${resets}`, { shouldRetry: false })
+    const left = limit.amount - spent - held
+    if (amount <= 0n || amount <= left) return
+    const running = held === 0n ? '' : `, and $${usdText(held)} is held by requests under way`
+    const resets = limit.period === null ? 'It does not reset: it has to be raised.' : `It resets at ${new Date(periodEnd(since, limit.period)).toISOString()}.`
+    throw new GatewayError('insufficient_credit', `This request may cost up to $${usdText(amount)}, and $${usdText(left < 0n ? 0n : left)} is left of the $${usdText(limit.amount)} that this key may spend${limit.period === null ? '' : ` in a ${limit.period}`}${running}. ${resets}`)
   }
 
   /** Holds nano-USD of a key's limit, after `check` in the same turn. */

@@ -72,26 +72,25 @@ export class Quota {
   }
 
   /**
-   * Throws GatewayError quota_exceeded where one of the windows has no room for so many micro-flows; counts nothing.
+   * Throws GatewayError quota_exceeded where one of the windows has no room for so many micro-flows; counts nothing. Without retryAfterSeconds, where no wait would help.
    * `penalty` is the one that the flows were computed with: it says how many USD at list prices would fit.
    */
   check(flows: bigint, now: number, penalty = 1): void {
     const at = this.#clock(now)
-    const { tier, periodEnd } = renewed(this.#subscription, at)
-    const plan = this.#plans.of(tier)
+    const plan = this.#plans.of(renewed(this.#subscription, at).tier)
     const rooms = WINDOWS.map((window) => {
       const current = this.#current(window, at)
       const left = plan.flows[window] - (current === undefined ? 0n : current.used + current.held)
-      return { window, left: left < 0n ? 0n : left, max: plan.flows[window], held: current?.held ?? 0n, endsAt: current?.endsAt ?? periodEnd }
+      return { window, left: left < 0n ? 0n : left, max: plan.flows[window], held: current?.held ?? 0n, endsAt: current?.endsAt ?? at }
     })
     const full = rooms.filter(({ left }) => flows > left)
     if (full.length === 0) return
     // Waiting must be long enough for every window that is full, so the one named is the last to reset; and no wait helps where the maximum is too small.
     const never = full.filter(({ max }) => flows > max).toSorted((a, b) => Number(a.max - b.max))[0]
     const named = never ?? full.reduce((last, room) => (room.endsAt > last.endsAt ? room : last))
-    const fits = rooms.reduce((least, { left }) => (left < least ? left : least), rooms[0]!.left)
-    const seconds = Math.ceil((named.endsAt - at) / 1000)
-    throw new GatewayError('quota_exceeded', this.#refusal(plan, named, flows, fits, never !== undefined, penalty), { shouldRetry: false, ...(never === undefined ? { retryAfterSeconds: seconds } : {}) })
+    const fits = rooms.map(({ left }) => left).reduce((least, left) => (left < least ? left : least))
+    const message = this.#refusal(plan, named, flows, fits, never !== undefined, penalty)
+    throw new GatewayError('quota_exceeded', message, { shouldRetry: false, ...(never === undefined ? { retryAfterSeconds: Math.ceil((named.endsAt - at) / 1000) } : {}) })
   }
 
   /** Holds micro-flows in all three windows, after `check` in the same turn; windows that have not begun or are over begin now. */
@@ -131,6 +130,7 @@ export class Quota {
   restore(hold: QuotaHold): void {
     this.#open.add(hold)
     for (const { window, startedAt, endsAt } of hold.windows) {
+      this.#clock(startedAt)
       const current = this.#windows.get(window)
       if (current?.startedAt === startedAt) current.held += hold.flows
       else if (current === undefined || current.startedAt < startedAt) this.#windows.set(window, { startedAt, endsAt, used: 0n, held: hold.flows })
@@ -192,11 +192,10 @@ export class Quota {
   #refusal(plan: Plan, room: Room, flows: bigint, fits: bigint, never: boolean, penalty: number): string {
     const list = divideHalfEven(fits * this.#plans.usdPerFlow * 1_000_000_000n, 1_000_000n * nanoOf(penalty))
     const quota = `The ${WORDS[room.window]} quota of the ${plan.tier} plan`
-    const under = room.held === 0n ? '' : `, ${text(room.held)} being held for requests under way`
-    const resets = `it resets at ${new Date(room.endsAt).toISOString()}`
-    const small = fits === 0n ? 'Nothing fits before that.' : `What fits now is ${text(fits)} flows, ${usdText(list)} USD at list prices: a smaller output limit may be enough.`
-    if (!never) return `${quota} has no room for this request, which needs up to ${text(flows)} flows: ${text(room.left)} of ${text(room.max)} are left${under}; ${resets}. ${small}`
-    return `${quota} is ${text(room.max)} flows in all, and this request needs up to ${text(flows)}: it never fits as it is. ${fits === 0n ? 'A smaller output limit may be enough, once the quota is not used up.' : small}`
+    const fit = fits === 0n ? 'Nothing fits at present.' : `${text(fits)} flows fit at present, $${usdText(list)} at list prices: a smaller output limit may be enough.`
+    if (never) return `${quota} is ${text(room.max)} flows in all, and this request needs up to ${text(flows)}: it never fits as it is. ${room.max === 0n ? 'Another plan is needed.' : fit}`
+    const running = room.held === 0n ? '' : `, and ${text(room.held)} are held by requests under way`
+    return `${quota} has no room for this request, which needs up to ${text(flows)} flows: ${text(room.left)} of ${text(room.max)} are left${running}; it resets at ${new Date(room.endsAt).toISOString()}. ${fit}`
   }
 }
 
