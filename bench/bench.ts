@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { contenders, startListening } from './contenders.ts'
 import type { Contender, Running } from './contenders.ts'
+import { measureStored } from './stored.ts'
 import type { Load, LoadResult } from './load.ts'
 
 const quick = process.argv.includes('--quick')
@@ -144,4 +145,11 @@ const main = async (): Promise<void> => {
   }
 }
 
+const printStored = async (): Promise<void> => {
+  const { generations, bytesEach, recordMs, balanceMs } = await measureStored(quick ? 100_000 : 1_000_000)
+  const row = ({ median, p99 }: { median: number; p99: number }): string => `${median.toFixed(2)} | ${p99.toFixed(2)}`
+  console.log(`\n| With ${generations} generations stored | median | p99 |\n|---|---:|---:|\n| One record over HTTP (ms) | ${row(recordMs)} |\n| Balance over HTTP (ms) | ${row(balanceMs)} |\n\nBytes on the disk per generation, posting included: ${bytesEach.toFixed(0)}`)
+}
+
 await main()
+if (only === undefined) await printStored()

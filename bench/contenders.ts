@@ -110,27 +110,35 @@ const sluice: Contender = {
   translates: true,
   async start(upstreamPort) {
     const directory = mkdtempSync(join(tmpdir(), 'bench-sluice-'))
-    const config = join(directory, 'sluice.yaml')
-    writeFileSync(config, sluiceConfig(upstreamPort))
-    const command = [process.execPath, SLUICE, 'serve', '--config', config, '--data', join(directory, 'data'), '--port', '0']
-    const { child, port, startMs } = await startListening(command, { SLUICE_KEY: KEY })
+    const running = await startSluice(directory, upstreamPort)
     const stop = async () => {
-      await stopChild(child)
+      await running.stop()
       rmSync(directory, { recursive: true, force: true })
     }
-    return { pid: child.pid, port, startMs, headers: { authorization: `Bearer ${KEY}` }, stop }
+    return { ...running, stop }
   },
 }
 
-/** One provider of the chat protocol under the model name of the load, so that a messages client is translated and a chat client passed through. */
+/** Sluice itself, with its data in a folder that stays. */
+export const startSluice = async (directory: string, upstreamPort: number): Promise<Running> => {
+  const config = join(directory, 'sluice.yaml')
+  writeFileSync(config, sluiceConfig(upstreamPort))
+  const command = [process.execPath, SLUICE, 'serve', '--config', config, '--data', join(directory, 'data'), '--port', '0']
+  const { child, port, startMs } = await startListening(command, { SLUICE_KEY: KEY })
+  return { pid: child.pid, port, startMs, headers: { authorization: `Bearer ${KEY}` }, stop: () => stopChild(child) }
+}
+
+/** Metered and billed like any other: a price, a hold, a record for each request. One provider of the chat protocol under the model name of the load, so that a messages client is translated and a chat client passed through. */
 const sluiceConfig = (upstreamPort: number): string => `
 limits: { requestsPerMinute: 1000000 }
+billing: { startingCredit: 1000000, delay: 0s }
 providers:
   bench:
     protocol: chat.completions
     baseUrl: http://127.0.0.1:${upstreamPort}/v1
     auth: none
-    unlisted: true
+models:
+  bench/m: { endpoints: [{ provider: bench, model: m }], price: { prompt: 0.1, completion: 0.4 } }
 `
 
 /** Who takes part, in order; the absent ones are named, so that nobody takes a short table for a whole one. */

@@ -1,10 +1,15 @@
+import { Conduct } from './accounts/conduct.ts'
 import { Keys } from './accounts/keys.ts'
 import { Limits } from './accounts/limits.ts'
+import { Plans } from './accounts/plans.ts'
 import type { Config } from './config.ts'
-import { asGatewayError, GatewayError } from './error.ts'
+import { asGatewayError, GatewayError, type ErrorCode } from './error.ts'
 import type { ProtocolName } from './generation/request.ts'
+import { Ledger } from './ledger/ledger.ts'
+import { Prices } from './ledger/prices.ts'
 import { listen } from './http/serve.ts'
 import { Open } from './open.ts'
+import { accountsOf } from './opening.ts'
 import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { findLocal } from './providers/local.ts'
@@ -12,10 +17,10 @@ import { match, shapeOf, type Route } from './routes.ts'
 import type { Call, Spine } from './spine.ts'
 import { SqliteStore } from './store/sqlite.ts'
 
-/** Request -> response; never throws. This is the whole gateway without its socket. */
-export async function answer(spine: Spine, request: Request): Promise<Response> {
-  const id = crypto.randomUUID().replaceAll('-', '')
-  const call: Call = { request, path: '', query: NO_QUERY, params: [], identity: NOBODY, id, requestId: `req_${id}`, fromPath: undefined, jsonArray: false, errorHeaders: {} }
+/** Request -> response; never throws. This is the whole gateway without its socket. `address`: where the client is. */
+export async function answer(spine: Spine, request: Request, address?: string): Promise<Response> {
+  const id = Bun.randomUUIDv7().replaceAll('-', '')
+  const call: Call = { request, path: '', query: NO_QUERY, params: [], identity: NOBODY, address, id, requestId: `req_${id}`, fromPath: undefined, jsonArray: false, errorHeaders: {} }
   let shape: ProtocolName | undefined
   try {
     readPath(call)
@@ -25,8 +30,16 @@ export async function answer(spine: Spine, request: Request): Promise<Response> 
     if (route.keys !== 'public') admit(spine, call, route)
     return await route.answer(spine, call)
   } catch (error) {
+    noteRefusal(spine, call, error)
     return failure(asGatewayError(error), shape ?? shapeOf(call.path), call)
   }
+}
+
+/** Refusals of ours that a client can help: what it may not do, or not so often. */
+const HELPED_BY_CLIENT = new Set<ErrorCode>(['insufficient_credit', 'permission_denied', 'rate_limit_exceeded', 'quota_exceeded'])
+
+const noteRefusal = ({ conduct }: Spine, { identity }: Call, error: unknown): void => {
+  if (identity !== NOBODY && error instanceof GatewayError && HELPED_BY_CLIENT.has(error.code)) conduct.refused(identity.accountId)
 }
 
 /** A host that is no host would move the border between host and path of the URL that the runtime builds from it. */
@@ -44,7 +57,7 @@ function readPath(call: Call): void {
 
 const NO_QUERY = new URLSearchParams()
 /** Until a key is read. */
-const NOBODY: Call['identity'] = { keyId: '', accountId: '', accountStatus: 'healthy', kind: 'pay-as-you-go' }
+const NOBODY: Call['identity'] = { keyId: '', accountId: '', accountStatus: 'healthy', kind: 'pay-as-you-go', discount: 0, allows: () => true }
 
 /** Who asks, and whether they may: key, its kind, the account's status, the endpoint's limit. */
 function admit(spine: Spine, call: Call, route: Route): void {
@@ -80,24 +93,40 @@ export type Running = {
 /** How often a local provider is looked for. */
 const LOCAL_EVERY_MS = 60_000
 const PURGE_EVERY_MS = 3_600_000
+const JUDGE_EVERY_MS = 60_000
 
 /** Builds every room and joins them, listens, and prints what scripts and people wait for. */
 export async function start(config: Config): Promise<Running> {
   // First, because a mistake in the configuration must not cost the keys that are shown only once.
   const catalogue = new Catalogue(config)
   const store = new SqliteStore({ folder: config.data, exclusive: true })
-  const keys = await Keys.open({ store, folder: config.data, configured: config.keys })
+  const keys = await Keys.open({ store, accounts: accountsOf(store, config), folder: config.data, configured: config.keys })
   const first = await keys.start(config.env.SLUICE_KEY)
   // At once, because they are kept nowhere: they must not be lost when the address turns out to be taken.
   for (const { kind, text } of first) console.log(`key ${kind} ${text}`)
-  const spine: Spine = { config, store, keys, limits: new Limits(), catalogue, open: new Open(), draining: false }
-  const server = listen({ ...config.listen, fetch: (request) => answer(spine, request) })
+  const prices = new Prices(config)
+  const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: config.billing.overdraft })
+  const spine: Spine = { config, store, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus), catalogue, prices, ledger, open: new Open(), draining: false }
+  const server = listen({ ...config.listen, fetch: (request, server) => answer(spine, request, server.requestIP(request)?.address) })
   announce(spine, server.url, first)
   const stopping = new AbortController()
   const lookAround = (): void => void findLocal(spine.catalogue, config.env, stopping.signal).catch(() => {})
-  const timers = [setInterval(lookAround, LOCAL_EVERY_MS), setInterval(() => void store.purgeExpired(Date.now()).catch(() => {}), PURGE_EVERY_MS)]
+  const timers = [
+    setInterval(lookAround, LOCAL_EVERY_MS),
+    setInterval(() => void store.purgeExpired(Date.now()).catch(() => {}), PURGE_EVERY_MS),
+    setInterval(() => void judge(spine).catch(() => {}), JUDGE_EVERY_MS),
+  ]
   lookAround()
   return { url: server.url, stop: () => stop(spine, server, timers, stopping) }
+}
+
+/** Accounts whose conduct asks for it change their status. */
+async function judge({ conduct, store, keys }: Spine): Promise<void> {
+  for (const { accountId, status } of conduct.judge(await store.accounts())) {
+    await store.setAccountStatus(accountId, status)
+    console.error(`account ${accountId} is ${status} now`)
+  }
+  await keys.reload()
 }
 
 async function stop(spine: Spine, server: { stop(drainMs: number): Promise<void> }, timers: Timer[], looking: AbortController): Promise<void> {
@@ -106,6 +135,7 @@ async function stop(spine: Spine, server: { stop(drainMs: number): Promise<void>
   looking.abort()
   await spine.open.drain(spine.config.timeouts.drainMs, stopping())
   await server.stop(CLOSE_MS)
+  await spine.ledger.stop()
   await spine.store.close()
 }
 

@@ -1,16 +1,21 @@
 import type { Call, Spine } from './spine.ts'
+import { penaltyOf } from './accounts/conduct.ts'
 import { expand, Keeper, notKept } from './endpoints/responses.ts'
 import { asGatewayError, GatewayError } from './error.ts'
 import { eventStream, JsonArray } from './framing.ts'
-import { fold, type GenerationEvent } from './generation/event.ts'
+import { fold, withUsage, type GenerationEvent } from './generation/event.ts'
 import type { GenerationRequest, ProtocolName } from './generation/request.ts'
+import type { Usage } from './generation/usage.ts'
 import { readAll } from './http/call.ts'
 import type { Frame } from './http/frames.ts'
 import { streamBody } from './http/stream.ts'
-import { Meter, type Ending } from './ledger/meter.ts'
+import { endingOf, type Ending } from './ledger/endings.ts'
+import { estimateInputTokens, worstCase } from './ledger/estimate.ts'
+import type { OpenGeneration } from './ledger/ledger.ts'
 import type { Underway } from './open.ts'
 import { protocols } from './protocols/index.ts'
 import type { Exchange, Loss, Wire } from './protocols/protocol.ts'
+import type { Endpoint } from './providers/catalogue.ts'
 import { attempt, parseAnswer, Refusal, type Upstream } from './providers/attempt.ts'
 import { Lane, Relay, type Framing } from './relay.ts'
 import { readWire } from './protocols/wire.ts'
@@ -19,7 +24,7 @@ import { readWire } from './protocols/wire.ts'
 const ANSWER_BYTES = 64 * 1024 * 1024
 
 /** One generation from its request to its last byte. */
-type Generation = { spine: Spine; call: Call; keeper: Keeper | undefined; meter: Meter; underway: Underway }
+type Generation = { spine: Spine; call: Call; keeper: Keeper | undefined; open: OpenGeneration; underway: Underway }
 
 /** The path of one generation, top to bottom. */
 export async function generate(spine: Spine, call: Call, name: ProtocolName): Promise<Response> {
@@ -29,12 +34,20 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
   const endpoints = spine.catalogue.endpoints(request.model, name)
   protocols[name].serve.checkModel?.(request, endpoints.map(({ target }) => target.abilities))
   const exchange = labelled(call, wire, request, keeper)
-  const generation: Generation = { spine, call, keeper, meter: new Meter(), underway: spine.open.enter(call.request.signal) }
+  const underway = spine.open.enter(call.request.signal)
+  const open = await admitted(spine, call, exchange, endpoints).catch((error: unknown) => {
+    underway.leave()
+    throw error
+  })
+  const generation: Generation = { spine, call, keeper, open, underway }
   try {
-    const upstream = await attempt(endpoints, exchange, spine.config.timeouts, generation.underway)
+    const upstream = await attempt(endpoints, exchange, spine.config.timeouts, underway, open.meter.tries)
+    open.meter.served = upstream.endpoint.target
     return await (request.stream ? stream(generation, upstream) : whole(generation, upstream))
   } catch (error) {
-    await close(generation, generation.underway.reason !== undefined ? 'shutdown' : call.request.signal.aborted ? 'client-left' : 'failed')
+    const ending = underway.reason !== undefined ? 'shutdown' : call.request.signal.aborted ? 'client-left' : endingOf(error instanceof Refusal ? error.error : error)
+    // The client hears what went wrong with its request; a record that cannot be written is written later.
+    await close(generation, ending).catch(() => {})
     return refused(generation, error)
   }
 }
@@ -45,19 +58,42 @@ function labelled(call: Call, wire: Wire, request: GenerationRequest, keeper: Ke
   return { wire, request, label, keep: keeper?.keep }
 }
 
-/** The one place through which every generation ends: what has to be kept is kept before the last byte leaves. */
-async function close({ meter, underway, keeper }: Generation, ending: Ending): Promise<void> {
-  underway.leave()
-  if (meter.close(ending)) await keeper?.saved
+/** Sets aside the most that this request may cost, where key, account and price allow it at all. */
+async function admitted({ ledger, prices, conduct, config }: Spine, call: Call, { wire, request }: Exchange, endpoints: readonly Endpoint[]): Promise<OpenGeneration> {
+  const { identity, id } = call
+  const { accountId, keyId, kind, limit } = identity
+  if (!identity.allows(request.model)) throw new GatewayError('permission_denied', `This key may not use the model ${request.model}.`, { param: 'model' })
+  const price = prices.of(request.model, endpoints)
+  if (price === undefined && config.billing.unpriced === 'refuse') throw unpriced(request.model)
+  if (!ledger.knows(accountId)) await ledger.load()
+  const modelLimit = Math.max(...endpoints.map(({ target }) => target.abilities.maxOutputTokens ?? 0))
+  const open = ledger.admit({
+    id, accountId, keyId, kind, limit, price, api: request.protocol, model: request.model, createdAt: Date.now(), streamed: request.stream,
+    discount: identity.discount, penalty: penaltyOf(identity.accountStatus, config.accountStatus),
+    worst: worstCase(request, Buffer.byteLength(wire.text), modelLimit === 0 ? undefined : modelLimit),
+  }, () => estimateInputTokens(request))
+  conduct.begin(accountId, call.address)
+  return open
 }
 
-/** A client must not take for kept what was not: its last frame then says so. */
-async function closeStream(generation: Generation, ending: Ending, last: Frame[]): Promise<Frame[]> {
+const unpriced = (model: string): GatewayError =>
+  new GatewayError('invalid_request', `The model ${model} has no price, so it cannot be billed: its operator can set models.${model}.price, or billing.unpriced: free, in sluice.yaml.`, { param: 'model' })
+
+/** The one place through which every generation ends: record, settlement and what has to be kept are committed before the last byte leaves. */
+async function close({ spine, open, underway, keeper }: Generation, ending: Ending): Promise<void> {
+  underway.leave()
+  if (open.meter.ending === undefined) spine.conduct.end(open.ask.accountId)
+  await Promise.all([spine.ledger.close(open, ending), keeper?.saved])
+}
+
+/** What was not recorded must not look finished: its last frames then say so. */
+async function closeStream(generation: Generation, { exchange }: Upstream, ending: Ending, last: Frame[]): Promise<Frame[]> {
   try {
     await close(generation, ending)
     return last
   } catch (error) {
-    return [...last.slice(0, -1), ...notKept(last.at(-1), asGatewayError(error))]
+    if (generation.keeper !== undefined) return [...last.slice(0, -1), ...notKept(last.at(-1), asGatewayError(error))]
+    return protocols[exchange.request.protocol].serve.writer(exchange).write({ type: 'error', error: asGatewayError(error) })
   }
 }
 
@@ -66,11 +102,17 @@ async function whole(generation: Generation, upstream: Upstream): Promise<Respon
   const { protocol, exchange, sameProtocol } = upstream
   const text = await readAll(upstream.incoming.body, ANSWER_BYTES)
   const events = readAnswer(upstream, parseAnswer(text))
-  generation.meter.hear(events)
-  const body = sameProtocol ? protocol.relabeler(exchange).answer(text) : JSON.stringify(protocols[exchange.request.protocol].serve.writeAnswer(fold(events), exchange))
+  const counted = await heard(generation, events)
+  const body = sameProtocol ? protocol.relabeler(exchange).answer(text, counted) : JSON.stringify(protocols[exchange.request.protocol].serve.writeAnswer(fold(withUsage(events, counted)), exchange))
   if (sameProtocol && exchange.wire.body.background === true) keepPending(generation, upstream, text, body)
   await close(generation, 'completed')
   return new Response(body, { headers: headersOf(generation.call, upstream, 'application/json') })
+}
+
+/** Lets the meter hear a whole answer. Gives what it had to count because the provider did not: that has to be told, too. */
+async function heard({ open: { meter } }: Generation, events: GenerationEvent[]): Promise<Usage | undefined> {
+  meter.hear(events)
+  return meter.lacksUsage ? meter.count() : undefined
 }
 
 /** A provider that goes on in the background is asked again under its own id. */
@@ -91,13 +133,13 @@ function readAnswer({ protocol, endpoint, exchange, sameProtocol }: Upstream, bo
 
 /** A streamed answer: its head leaves with the provider's first bytes, all else passes through the relay. */
 async function stream(generation: Generation, upstream: Upstream): Promise<Response> {
-  const { call, spine, meter, underway } = generation
+  const { call, spine, open, underway } = generation
   const { protocol, exchange, endpoint, incoming, sameProtocol } = upstream
   if (!isStream(incoming.headers)) return streamOfWhole(generation, upstream)
   const served = protocols[exchange.request.protocol].serve
   const out = sameProtocol ? { relabeler: protocol.relabeler(exchange) } : { writer: served.writer(exchange) }
-  const lane = new Lane(protocol.call.reader(endpoint.target.quirks, exchange.request), out, meter)
-  const relay = new Relay(incoming.body, lane, framing(call), (ending, last) => closeStream(generation, ending, last))
+  const lane = new Lane(protocol.call.reader(endpoint.target.quirks, exchange.request), out, open.meter)
+  const relay = new Relay(incoming.body, lane, framing(call), (ending, last) => closeStream(generation, upstream, ending, last))
   underway.onCut = (error) => relay.cut(error)
   const { keepAliveMs } = spine.config
   await relay.begin(keepAliveMs)
@@ -112,9 +154,8 @@ async function stream(generation: Generation, upstream: Upstream): Promise<Respo
 async function streamOfWhole(generation: Generation, upstream: Upstream): Promise<Response> {
   const { exchange } = upstream
   const events = upstream.protocol.call.readAnswer(parseAnswer(await readAll(upstream.incoming.body, ANSWER_BYTES)), upstream.endpoint.target.quirks, exchange.request)
-  generation.meter.hear(events)
   const writer = protocols[exchange.request.protocol].serve.writer(exchange)
-  const frames = events.flatMap((event) => writer.write(event))
+  const frames = withUsage(events, await heard(generation, events)).flatMap((event) => writer.write(event))
   const out = framing(generation.call)
   await close(generation, 'completed')
   return new Response(out.write(frames) + out.end(), { headers: streamHeaders(generation.call, upstream) })

@@ -1,6 +1,9 @@
+import type { Conduct } from './accounts/conduct.ts'
 import type { Identity, Keys } from './accounts/keys.ts'
 import type { Limits } from './accounts/limits.ts'
 import type { Config } from './config.ts'
+import type { Ledger } from './ledger/ledger.ts'
+import type { Prices } from './ledger/prices.ts'
 import type { Open } from './open.ts'
 import type { Catalogue } from './providers/catalogue.ts'
 import type { Store } from './store/store.ts'
@@ -11,7 +14,10 @@ export type Spine = {
   store: Store
   keys: Keys
   limits: Limits
+  conduct: Conduct
   catalogue: Catalogue
+  prices: Prices
+  ledger: Ledger
   /** Generations under way. */
   open: Open
   /** Set when the server was told to stop: what is under way goes on, nothing new begins. */
@@ -26,6 +32,8 @@ export type Call = {
   /** What the route's expression found in the path. */
   params: (string | undefined)[]
   identity: Identity
+  /** Where the client is. */
+  address: string | undefined
   /** 128 random bits; with the protocol's prefix it is the generation's id. */
   id: string
   requestId: string

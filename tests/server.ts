@@ -1,6 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { loadConfig } from '../src/config.ts'
+import { expectBookRight } from './audit.ts'
 
 /** A running Sluice: a process of its own on a free port, with a data folder of its own. */
 export type Gateway = {
@@ -13,6 +15,7 @@ export type Gateway = {
   output(): { stdout: string; stderr: string }
   kill(signal: NodeJS.Signals): void
   exited: Promise<number>
+  /** Ends it at once, and fails where its book is not right. */
   stop(): Promise<void>
 }
 
@@ -23,7 +26,7 @@ export async function startGateway(options: { config?: string; env?: Record<stri
   const data = options.data ?? mkdtempSync(join(tmpdir(), 'sluice-test-'))
   const key = options.key ?? `sk-ai-v1-test${'0123456789abcdef'.repeat(3)}`
   const config = join(data, 'test-config.yaml')
-  writeFileSync(config, options.config ?? '{}\n')
+  writeFileSync(config, billed(options.config ?? ''))
   const child = Bun.spawn([process.execPath, join(import.meta.dir, '../src/main.ts'), 'serve', '--config', config, '--data', data, '--port', '0'], {
     env: { ...Object.fromEntries(ENVIRONMENT.map((name) => [name, process.env[name]])), SLUICE_KEY: key, OLLAMA_HOST: 'http://127.0.0.1:9', ...options.env },
     stdin: 'ignore', stdout: 'pipe', stderr: 'pipe',
@@ -45,10 +48,17 @@ export async function startGateway(options: { config?: string; env?: Record<stri
     stop: async () => {
       child.kill('SIGKILL')
       await child.exited
-      if (options.data === undefined) rmSync(data, { recursive: true, force: true })
+      try {
+        await expectBookRight(data, loadConfig({ file: config }, { ...options.env }).billing.overdraft)
+      } finally {
+        if (options.data === undefined) rmSync(data, { recursive: true, force: true })
+      }
     },
   }
 }
+
+/** Tests that say nothing of billing use models without a price. */
+const billed = (config: string): string => (/^billing:/m.test(config) ? config : `${config.replace(/^\{\}\n/, '')}\nbilling: { unpriced: free }\n`)
 
 async function collect(stream: ReadableStream<Uint8Array>, take: (text: string) => void): Promise<void> {
   const decoder = new TextDecoder()

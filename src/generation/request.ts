@@ -16,6 +16,8 @@ export type GenerationRequest = {
   sampling: Sampling
   /** Limit of generated tokens including reasoning. */
   maxOutputTokens?: number
+  /** Answers wanted at once, where more than one; the tokens of each are billed. */
+  candidates?: number
   reasoning?: Reasoning
   outputFormat?: OutputFormat
   /** Kinds of output wanted besides text. */

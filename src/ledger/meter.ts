@@ -1,35 +1,129 @@
-import type { FinishReason, GenerationEvent } from '../generation/event.ts'
-import { noUsage, type Usage } from '../generation/usage.ts'
+import type { FinishReason, GenerationEvent, PartHead } from '../generation/event.ts'
+import { completionTokens, noUsage, promptTokens, type Usage } from '../generation/usage.ts'
+import type { Try } from '../providers/attempt.ts'
+import { ENDINGS, type Charge, type Ending } from './endings.ts'
+import { CHARACTERS_PER_TOKEN, tokenCounter } from './estimate.ts'
 
-/** How a generation ended: one of these, once. */
-export type Ending = 'completed' | 'failed' | 'client-left' | 'shutdown'
+/** Text beyond this is only counted in characters: a tokeniser's worst case must not stop the server. */
+const TEXT_KEPT = 200_000
 
 /** One open generation. It hears every event before the client does, and is closed exactly once, whatever ends it. */
 export class Meter {
   readonly usage: Usage = noUsage()
-  /** Whether the provider reported usage at all. */
-  reported = false
+  /** Who answers, under the provider's own name of the model. */
+  served: { provider: string; model: string } | undefined
+  /** Tries at providers, the last one last. */
+  readonly tries: Try[] = []
   finish: { reason: FinishReason; raw: string } | undefined
   ending: Ending | undefined
-  readonly startedAtMs = performance.now()
-  firstEventAtMs: number | undefined
-  endedAtMs: number | undefined
+  /** Whether any of the usage was counted here, because the provider did not say it. */
+  estimated = false
+  readonly #countInput: () => Promise<number>
+  readonly #startedAt = performance.now()
+  #firstEventAt: number | undefined
+  #endedAt: number | undefined
+  #text = ''
+  #reasoning = ''
+  #part: PartHead['type'] = 'text'
+  #beyond = 0
+
+  constructor(countInput: () => Promise<number>) {
+    this.#countInput = countInput
+  }
+
+  /** One that its process did not live to close, as it was last written. */
+  static crashed({ usage, heard, times, served, tries }: { usage: Usage; heard: Heard; times: Meter['times']; served?: Meter['served']; tries: Try[] }): Meter {
+    const meter = new Meter(() => Promise.resolve(0))
+    Object.assign(meter.usage, usage)
+    meter.served = served
+    meter.tries.push(...tries)
+    meter.ending = 'crashed'
+    meter.#firstEventAt = heard.begun ? meter.#startedAt + times.latency : undefined
+    meter.#endedAt = meter.#startedAt + times.latency + times.duration
+    return meter
+  }
 
   hear(events: readonly GenerationEvent[]): void {
+    if (this.ending !== undefined) return
     for (const event of events) {
-      this.firstEventAtMs ??= performance.now()
-      if (event.type === 'usage') {
-        Object.assign(this.usage, event.usage)
-        this.reported = true
-      } else if (event.type === 'finish') this.finish = { reason: event.reason, raw: event.raw }
+      if (event.type === 'error') continue
+      this.#firstEventAt ??= performance.now()
+      switch (event.type) {
+        case 'part-start': this.#part = event.head.type; break
+        case 'part-delta': this.#keep(event.text); break
+        case 'usage': Object.assign(this.usage, event.usage); break
+        case 'finish': this.finish = { reason: event.reason, raw: event.raw }; break
+      }
     }
+  }
+
+  /** Media are not written in tokens of text: their size in tokens is the provider's to say. */
+  #keep(text: string): void {
+    if (this.#part === 'image' || this.#part === 'audio') return
+    if (this.#text.length + this.#reasoning.length > TEXT_KEPT) this.#beyond += text.length
+    else if (this.#part === 'reasoning') this.#reasoning += text
+    else this.#text += text
   }
 
   /** The first ending counts; a later one is a no-op. */
   close(ending: Ending): boolean {
     if (this.ending !== undefined) return false
     this.ending = ending
-    this.endedAtMs = performance.now()
+    this.#endedAt = performance.now()
     return true
   }
+
+  /** Milliseconds from the request to the first event (to the end where none came), and from there to the end. */
+  get times(): { latency: number; duration: number } {
+    const end = this.#endedAt ?? performance.now()
+    const first = this.#firstEventAt ?? end
+    return { latency: Math.round(first - this.#startedAt), duration: Math.round(end - first) }
+  }
+
+  get ageMs(): number {
+    return performance.now() - this.#startedAt
+  }
+
+  /** What Sluice has to count: a side of which the provider said nothing in an answer that ended, and the output of one that broke off. */
+  get #uncounted(): { input: boolean; output: boolean } | undefined {
+    if (this.estimated || (this.ending !== undefined && this.charge === 'nothing')) return undefined
+    const final = this.finish !== undefined || (this.ending !== undefined && this.charge === 'reported')
+    // No prompt has zero tokens, and no text: a provider that says so has nothing to say.
+    const input = promptTokens(this.usage) === 0
+    const output = !final || (completionTokens(this.usage) === 0 && (this.#text !== '' || this.#reasoning !== ''))
+    return input || output ? { input, output } : undefined
+  }
+
+  /** Whether a finished answer came without its usage. */
+  get lacksUsage(): boolean {
+    return this.finish !== undefined && this.#uncounted !== undefined
+  }
+
+  /** Counts what the provider did not, for the answer that is ending or has ended; gives the usage then, and undefined where its own word is enough. */
+  async count(): Promise<Usage | undefined> {
+    const uncounted = this.#uncounted
+    if (uncounted === undefined) return undefined
+    this.estimated = true
+    const tokens = await tokenCounter()
+    if (uncounted.input) this.usage.inputTokens = await this.#countInput()
+    if (uncounted.output) {
+      // What the provider said in between may be more than what it let us hear.
+      this.usage.outputTokens = Math.max(this.usage.outputTokens, tokens(this.#text) + Math.ceil(this.#beyond / CHARACTERS_PER_TOKEN))
+      this.usage.reasoningTokens = Math.max(this.usage.reasoningTokens, tokens(this.#reasoning))
+    }
+    return this.usage
+  }
+
+  /** What the ending policy says of this generation, which is closed. */
+  get charge(): Charge {
+    return ENDINGS[this.ending!][this.#firstEventAt === undefined ? 'before' : 'after']
+  }
+
+  /** What a crash would leave behind: lengths, because counting the tokens of every open answer again and again would cost more than it is worth. */
+  get heard(): Heard {
+    return { begun: this.#firstEventAt !== undefined, text: this.#text.length + this.#beyond, reasoning: this.#reasoning.length }
+  }
 }
+
+/** Characters heard so far. */
+export type Heard = { begun: boolean; text: number; reasoning: number }

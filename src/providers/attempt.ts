@@ -1,4 +1,4 @@
-import { GatewayError } from '../error.ts'
+import { asGatewayError, GatewayError } from '../error.ts'
 import { readAll, send, type ByteSource, type Incoming, type Timeouts } from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { protocols } from '../protocols/index.ts'
@@ -37,18 +37,28 @@ export class Refusal extends Error {
   }
 }
 
+/** One try at one provider; `error`: the code it failed with. */
+export type Try = { provider: string; error?: string; milliseconds: number }
+
 const ERROR_BODY_BYTES = 1024 * 1024
 
 /** Statuses after which another endpoint may do better: the fault is the provider's, not the request's. */
 const MAY_GO_BETTER_ELSEWHERE = new Set(['upstream_error', 'upstream_rate_limited', 'upstream_timeout', 'overloaded'])
 
-/** Tries the endpoints in order until one begins to answer. Only a failure before the first byte comes here. Throws the last Refusal. */
-export async function attempt(endpoints: readonly Endpoint[], exchange: Exchange, timeouts: Timeouts, signal: CallSignal): Promise<Upstream> {
+/** Tries the endpoints in order until one begins to answer. Only a failure before the first byte comes here. Throws the last Refusal. Each try is added to `tries`. */
+export async function attempt(endpoints: readonly Endpoint[], exchange: Exchange, timeouts: Timeouts, signal: CallSignal, tries: Try[]): Promise<Upstream> {
   for (let number = 1; ; number++) {
     const endpoint = endpoints[number - 1]!
+    const begun = performance.now()
+    const tried: Try = { provider: endpoint.provider.id, milliseconds: 0 }
+    tries.push(tried)
     try {
-      return await tryOne(endpoint, exchange, timeouts, signal, number)
+      const upstream = await tryOne(endpoint, exchange, timeouts, signal, number)
+      tried.milliseconds = Math.round(performance.now() - begun)
+      return upstream
     } catch (error) {
+      tried.milliseconds = Math.round(performance.now() - begun)
+      tried.error = error instanceof Refusal ? error.error.code : asGatewayError(error).code
       const refusal = error instanceof Refusal ? error : error instanceof GatewayError ? new Refusal(error, undefined, endpoint.provider.id, number) : undefined
       if (refusal === undefined) throw error
       if (number === endpoints.length || signal.aborted || !MAY_GO_BETTER_ELSEWHERE.has(refusal.error.code)) throw refusal

@@ -10,7 +10,9 @@ let gateway: Gateway
 let OTHER: string
 beforeAll(async () => {
   gateway = await startGateway()
-  const made = Bun.spawnSync([process.execPath, join(import.meta.dir, '../../src/main.ts'), 'keys', 'create', '--data', gateway.data, '--account', 'other', '--json'])
+  const sluice = (...words: string[]) => Bun.spawnSync([process.execPath, join(import.meta.dir, '../../src/main.ts'), ...words, '--data', gateway.data, '--json'])
+  sluice('accounts', 'create', 'other')
+  const made = sluice('keys', 'create', '--account', 'other')
   OTHER = (JSON.parse(made.stdout.toString()) as { text: string }).text
   // The server sees what another process wrote within two seconds.
   for (let tries = 0; tries < 40 && (await call('GET', '/v1/models', undefined, OTHER)).status !== 200; tries++) await Bun.sleep(50)

@@ -20,12 +20,14 @@ export function readConfig(config: GoogleFields, extras: Record<string, unknown>
   const outputFormat = readFormat(config)
   const outputModalities = readModalities(config)
   readResolution(config.take('mediaResolution'), config.at('mediaResolution'))
-  const googles: [string, unknown][] = [['candidateCount', config.integer('candidateCount', { min: 1 })], ['audioTimestamp', config.boolean('audioTimestamp')], ['mediaResolution', config.take('mediaResolution')]]
+  const candidates = config.integer('candidateCount', { min: 1 })
+  const googles: [string, unknown][] = [['candidateCount', candidates], ['audioTimestamp', config.boolean('audioTimestamp')], ['mediaResolution', config.take('mediaResolution')]]
   for (const [name, value] of googles) if (value !== undefined && !(name === 'candidateCount' && value === 1)) extras[config.at(name)] = value
   for (const [name, value] of Object.entries(config.rest())) extras[config.at(name)] = value
   return {
     sampling,
     ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }),
+    ...(candidates === undefined || candidates === 1 ? {} : { candidates }),
     ...(reasoning === undefined ? {} : { reasoning }),
     ...(outputFormat === undefined ? {} : { outputFormat }),
     ...(outputModalities === undefined ? {} : { outputModalities }),

@@ -1,0 +1,23 @@
+import { asGatewayError } from '../error.ts'
+
+/** How a generation ended: one of these, once. */
+export type Ending = 'completed' | 'client-left' | 'failed' | 'timed-out' | 'shutdown' | 'crashed'
+
+/** What is charged: `reported` usage (counted where the provider reported none), what was `heard` until then, its `input` alone, or nothing. */
+export type Charge = 'reported' | 'heard' | 'input' | 'nothing'
+
+/**
+ * The ending policy, by whether the provider's answer had begun. A client that leaves pays for what its request had already set in
+ * motion, else leaving early would be a way to ask for nothing; what broke without its doing is not charged before it heard a word.
+ */
+export const ENDINGS: Record<Ending, { before: Charge; after: Charge }> = {
+  'completed': { before: 'reported', after: 'reported' },
+  'client-left': { before: 'input', after: 'heard' },
+  'failed': { before: 'nothing', after: 'heard' },
+  'timed-out': { before: 'nothing', after: 'heard' },
+  'shutdown': { before: 'nothing', after: 'heard' },
+  'crashed': { before: 'nothing', after: 'heard' },
+}
+
+/** The ending of a generation that an error ended. */
+export const endingOf = (error: unknown): Ending => (asGatewayError(error).code === 'upstream_timeout' ? 'timed-out' : 'failed')

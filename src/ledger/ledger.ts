@@ -1,0 +1,257 @@
+import { Budgets, type BudgetHold, type KeyLimit } from '../accounts/budget.ts'
+import type { Plans } from '../accounts/plans.ts'
+import { newSubscription, Quota, type QuotaHold } from '../accounts/quota.ts'
+import { GatewayError } from '../error.ts'
+import { noUsage, type Usage } from '../generation/usage.ts'
+import type { Nano } from '../money.ts'
+import type { Closing, GenerationRecord, KeyKind, Store } from '../store/store.ts'
+import { chargesOf } from './book.ts'
+import type { Ending } from './endings.ts'
+import { Meter } from './meter.ts'
+import { readOpen, writeOpen } from './open-state.ts'
+import { encodeRates, type Price, type Prices } from './prices.ts'
+import { Purse } from './purse.ts'
+import { rate } from './rating.ts'
+
+/** What asks to be held and paid for. `price` is that of the admission, whatever becomes of prices later. */
+export type Ask = {
+  /** 32 hex digits. */
+  id: string
+  accountId: string
+  keyId: string
+  kind: KeyKind
+  api: string
+  model: string
+  createdAt: number
+  streamed: boolean
+  price: Price | undefined
+  /** Basis points off pay-as-you-go bills. */
+  discount: number
+  /** Factor on the flows of a subscription. */
+  penalty: number
+  /** The most it may use. */
+  worst: Usage
+  limit?: KeyLimit | undefined
+}
+
+/** What is set aside until it is settled: money, or flows of the quota windows; and of the key's own limit. */
+export type Hold = { amount: Nano; quota?: QuotaHold | undefined; budget?: BudgetHold | undefined }
+
+/** One generation from its admission to its record. */
+export type OpenGeneration = {
+  ask: Ask
+  hold: Hold
+  meter: Meter
+  /** When it was last written as open, in milliseconds of its age. */
+  writtenAtMs?: number
+}
+
+/** Younger ones are not written: most are over before, and a crash in this time costs nobody anything but the answer. */
+const WRITE_AFTER_MS = 100
+/** How often what was heard since is written again. */
+const REWRITE_EVERY_MS = 5_000
+
+type Options = { store: Store; plans: Plans; prices: Prices; overdraft: Nano; now?: () => number }
+
+/** Holds before a request is sent, settlement and record after it: the one way through which anything is charged. */
+export class Ledger {
+  readonly #store: Store
+  readonly #plans: Plans
+  readonly #prices: Prices
+  readonly #overdraft: Nano
+  readonly #now: () => number
+  readonly #purses = new Map<string, Purse>()
+  readonly #quotas = new Map<string, Quota>()
+  readonly #open = new Set<OpenGeneration>()
+  #budgets = new Budgets([])
+  /** Closings that the store has not taken: nothing new is admitted until it has. */
+  #unwritten: (() => Promise<void>)[] = []
+  #sweeper: Timer | undefined
+
+  private constructor({ store, plans, prices, overdraft, now = Date.now }: Options) {
+    this.#store = store
+    this.#plans = plans
+    this.#prices = prices
+    this.#overdraft = overdraft
+    this.#now = now
+  }
+
+  /** Loads what the store has, and closes what a crash left open, from what was heard until then. */
+  static async open(options: Options): Promise<Ledger> {
+    const ledger = new Ledger(options)
+    const { spends } = await ledger.load()
+    ledger.#budgets = new Budgets(spends)
+    const left = await options.store.openGenerations()
+    await Promise.all(left.map(({ state }) => ledger.#closeLeft(state)))
+    options.store.watch(async () => void (await ledger.load()))
+    ledger.#sweeper = setInterval(() => ledger.#sweep(), WRITE_AFTER_MS)
+    return ledger
+  }
+
+  /** Reads balances and subscriptions again: at the start, and when another process or a new account changed them. */
+  async load(): Promise<{ spends: Awaited<ReturnType<Store['ledgerState']>>['spends'] }> {
+    const state = await this.#store.ledgerState()
+    const balances = new Map(state.balances.map(({ kind, owner, balance }) => [`${kind} ${owner}`, balance]))
+    for (const subscription of state.subscriptions) {
+      const { accountId } = subscription
+      const known = this.#quotas.get(accountId)
+      if (known === undefined) this.#quotas.set(accountId, new Quota(this.#plans, subscription, state.windows.filter((window) => window.accountId === accountId)))
+      else known.change(subscription)
+    }
+    for (const accountId of new Set([...this.#quotas.keys(), ...this.#purses.keys()])) this.#purse(accountId).load(balances.get(`credit ${accountId}`) ?? 0n, balances.get(`bonus ${accountId}`) ?? 0n)
+    return state
+  }
+
+  knows(accountId: string): boolean {
+    return this.#quotas.has(accountId)
+  }
+
+  /** What the account has; what is held is still part of it. */
+  balance(accountId: string): { credit: Nano; bonus: Nano } {
+    return this.#purse(accountId).balance
+  }
+
+  /** The account's windows and plan, in the period of now. */
+  quota(accountId: string): Quota {
+    const now = this.#now()
+    let quota = this.#quotas.get(accountId)
+    const fresh = quota === undefined
+    if (quota === undefined) this.#quotas.set(accountId, (quota = new Quota(this.#plans, newSubscription(accountId, 'free', now), [])))
+    if (quota.renew(now) || fresh) void this.#store.setSubscription(quota.subscription).catch(() => {})
+    return quota
+  }
+
+  /**
+   * Sets aside the most that this may cost, in the balance or in all three windows, and in the key's limit: in one turn, all or nothing.
+   * Throws insufficient_credit (402), quota_exceeded (429), or store_unavailable (503) while what ended cannot be written.
+   */
+  admit(ask: Ask, countInput: () => Promise<number>): OpenGeneration {
+    if (this.#unwritten.length > 0) throw new GatewayError('store_unavailable', 'Sluice cannot record what it charges at the moment: its disk is full or does not answer.', { retryAfterSeconds: 5, shouldRetry: true })
+    const open: OpenGeneration = { ask, hold: this.#hold(ask), meter: new Meter(countInput) }
+    this.#open.add(open)
+    return open
+  }
+
+  #hold({ accountId, keyId, kind, limit, price, worst, discount, penalty }: Ask): Hold {
+    const rating = price === undefined ? { bill: 0n, origin: 0n } : rate(worst, price, discount)
+    const now = this.#now()
+    const amount = kind === 'subscription' ? rating.origin : rating.bill
+    if (limit !== undefined) this.#budgets.check(keyId, limit, amount, now)
+    const take = (): BudgetHold | undefined => (limit === undefined ? undefined : this.#budgets.take(keyId, limit, amount, now))
+    if (kind === 'subscription') {
+      const flows = this.#plans.flowsOf(amount, penalty)
+      const quota = this.quota(accountId)
+      quota.check(flows, now)
+      return { amount, quota: quota.take(flows, now), budget: take() }
+    }
+    const purse = this.#purse(accountId)
+    purse.check(amount, (left) => whatFits(left, worst, price!, discount))
+    purse.take(amount)
+    return { amount, budget: take() }
+  }
+
+  /** Ends a generation, once: counts what the provider did not, settles the hold, and resolves when record and postings are committed. */
+  async close(open: OpenGeneration, ending: Ending): Promise<void> {
+    const { meter } = open
+    if (!meter.close(ending)) return
+    await meter.count()
+    await this.#settle(open, meter.charge === 'nothing' ? noUsage() : meter.usage, meter.estimated)
+  }
+
+  #settle(open: OpenGeneration, usage: Usage, estimated: boolean): Promise<void> {
+    const { ask, hold, meter } = open
+    const charged = meter.charge !== 'nothing' && ask.price !== undefined
+    const rating = charged ? rate(usage, ask.price!, ask.discount) : { bill: 0n, origin: 0n }
+    const subscribed = ask.kind === 'subscription'
+    const bill = subscribed ? rating.origin : rating.bill
+    const flows = subscribed ? this.#plans.flowsOf(bill, ask.penalty) : 0n
+    const payment = subscribed ? undefined : this.#purse(ask.accountId).settle(hold.amount, bill)
+    const closing: Closing = {
+      record: recordOf(open, { usage, estimated, bill, flows }),
+      transfers: chargesOf(ask.accountId, payment, meter.served?.provider ?? null, meter.charge === 'nothing' ? undefined : this.#cost(meter, usage)),
+      windows: hold.quota === undefined ? [] : this.quota(ask.accountId).settle(hold.quota, flows),
+      spend: hold.budget === undefined ? undefined : this.#budgets.settle(hold.budget, bill),
+      wasOpen: open.writtenAtMs !== undefined,
+    }
+    this.#open.delete(open)
+    const write = async (): Promise<void> => {
+      await this.#store.closeGeneration(closing)
+      if (payment !== undefined) this.#purse(ask.accountId).written(payment)
+    }
+    return write().catch((error: unknown) => {
+      this.#unwritten.push(write)
+      throw error
+    })
+  }
+
+  #cost({ served }: Meter, usage: Usage): Nano | undefined {
+    const price = served === undefined ? undefined : this.#prices.cost(served.provider, served.model)
+    return price === undefined ? undefined : rate(usage, price, 0).bill
+  }
+
+  /** Writes what is under way, so that a crash cannot lose it, and what could not be written before. */
+  #sweep(): void {
+    const due = [...this.#open].filter(({ meter, writtenAtMs }) => meter.ageMs > WRITE_AFTER_MS && (writtenAtMs === undefined || meter.ageMs - writtenAtMs > REWRITE_EVERY_MS))
+    for (const open of due) open.writtenAtMs = open.meter.ageMs
+    if (due.length > 0) void this.#store.keepOpen(due.map((open) => ({ id: open.ask.id, accountId: open.ask.accountId, state: writeOpen(open) }))).catch(() => {})
+    if (this.#unwritten.length > 0) void this.#writeAgain()
+  }
+
+  async #writeAgain(): Promise<void> {
+    const late = this.#unwritten
+    await Promise.all(late.map(async (write) => {
+      await write()
+      this.#unwritten = this.#unwritten.filter((other) => other !== write)
+    })).catch(() => {})
+  }
+
+  /** What a crash left open. Its hold is taken again first, so that it is settled like any other. */
+  async #closeLeft(state: string): Promise<void> {
+    const { open, usage, estimated } = readOpen(state)
+    const { ask, hold } = open
+    if (ask.kind === 'subscription') this.quota(ask.accountId).restore(hold.quota!)
+    else this.#purse(ask.accountId).take(hold.amount)
+    if (hold.budget !== undefined) this.#budgets.restore(hold.budget)
+    await this.#settle(open, usage, estimated)
+  }
+
+  #purse(accountId: string): Purse {
+    let purse = this.#purses.get(accountId)
+    if (purse === undefined) this.#purses.set(accountId, (purse = new Purse(this.#overdraft)))
+    return purse
+  }
+
+  /** Writes what remains. Whoever is still under way was told so and closed before. */
+  async stop(): Promise<void> {
+    clearInterval(this.#sweeper)
+    await this.#writeAgain()
+  }
+}
+
+function recordOf({ ask, hold, meter }: OpenGeneration, { usage, estimated, bill, flows }: { usage: Usage; estimated: boolean; bill: Nano; flows: bigint }): GenerationRecord {
+  const { id, accountId, keyId, kind, api, model, createdAt, streamed, price, discount } = ask
+  const { tries, finish, ending, served, times } = meter
+  return {
+    id, accountId, keyId, kind, api, model, createdAt, streamed, discount, usage, estimated, bill, flows, ...times,
+    provider: served?.provider ?? tries.at(-1)?.provider ?? null,
+    finish: finish?.reason ?? ending!,
+    ending: ending!,
+    retries: Math.max(0, tries.length - 1),
+    attempts: tries.length > 1 || tries.some(({ error }) => error !== undefined) ? JSON.stringify(tries) : null,
+    price: price === undefined ? null : { version: price.version, model: price.model, rates: encodeRates(price.rates) },
+    held: hold.amount,
+  }
+}
+
+/** What a client could ask for instead: the output limit for which the money is enough. */
+function whatFits(left: Nano, worst: Usage, price: Price, discount: number): string {
+  const bill = (outputTokens: number): Nano => rate({ ...worst, outputTokens }, price, discount).bill
+  let [fits, over] = [0, worst.outputTokens]
+  if (bill(0) > left) return 'Not even its input fits: add credit, or send less.'
+  while (over - fits > 1) {
+    const middle = Math.floor((fits + over) / 2)
+    if (bill(middle) <= left) fits = middle
+    else over = middle
+  }
+  return `An output limit of ${fits} tokens would fit; else add credit.`
+}

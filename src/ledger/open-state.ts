@@ -1,0 +1,47 @@
+import type { Usage } from '../generation/usage.ts'
+import { noUsage, promptTokens } from '../generation/usage.ts'
+import { CHARACTERS_PER_TOKEN } from './estimate.ts'
+import type { Ask, Hold, OpenGeneration } from './ledger.ts'
+import { Meter, type Heard } from './meter.ts'
+import { decodeRates, encodeRates } from './prices.ts'
+
+/** What is known of a generation under way: the JSON from which it is closed when the process does not live to do it. */
+export function writeOpen({ ask, hold, meter }: OpenGeneration): string {
+  const price = ask.price === undefined ? undefined : { ...ask.price, rates: encodeRates(ask.price.rates) }
+  const { usage, heard, times, served, tries } = meter
+  return JSON.stringify({ ask: { ...ask, price, limit: undefined }, hold, usage, heard, times, served, tries }, (_, value: unknown) => (typeof value === 'bigint' ? { nano: String(value) } : value))
+}
+
+type State = {
+  ask: Omit<Ask, 'price'> & { price?: { version: string; model: string; rates: string } }
+  hold: Hold
+  usage: Usage
+  heard: Heard
+  times: Meter['times']
+  served?: Meter['served']
+  tries: Meter['tries']
+}
+
+/** The generation as it was when it was last written, closed as crashed; with the usage that it is charged for. */
+export function readOpen(state: string): { open: OpenGeneration; usage: Usage; estimated: boolean } {
+  const read = JSON.parse(state, (_, value: unknown) => (isBig(value) ? BigInt(value.nano) : value)) as State
+  const { price } = read.ask
+  const ask: Ask = { ...read.ask, price: price === undefined ? undefined : { ...price, rates: decodeRates(price.rates) } }
+  const meter = Meter.crashed(read)
+  const charged = meter.charge !== 'nothing'
+  return { open: { ask, hold: read.hold, meter, writtenAtMs: 0 }, usage: charged ? bounded(read) : noUsage(), estimated: charged }
+}
+
+const isBig = (value: unknown): value is { nano: string } => typeof value === 'object' && value !== null && typeof (value as { nano?: unknown }).nano === 'string' && Object.keys(value).length === 1
+
+/** Reported usage where it came, else what the lengths amount to. */
+function bounded({ ask, usage, heard }: State): Usage {
+  const tokens = (characters: number): number => Math.ceil(characters / CHARACTERS_PER_TOKEN)
+  return {
+    ...usage,
+    // The worst case takes half as many bytes for a token.
+    inputTokens: promptTokens(usage) === 0 ? Math.ceil(ask.worst.inputTokens / 2) : usage.inputTokens,
+    outputTokens: Math.max(usage.outputTokens, tokens(heard.text)),
+    reasoningTokens: Math.max(usage.reasoningTokens, tokens(heard.reasoning)),
+  }
+}
