@@ -199,7 +199,7 @@ export class Keys {
   async #account(nameOrId: string): Promise<Account> {
     const known = findAccount(await this.#store.accounts(), nameOrId)
     if (known !== undefined) return known
-    await this.#store.addAccount({ id: newId('acct'), name: nameOrId, status: 'healthy', createdAt: this.#now() })
+    await this.#store.addAccount({ id: newId('acct'), name: nameOrId, status: 'healthy', createdAt: this.#now(), discount: 0 })
     // Read back: another process may have been first with this name.
     return this.#account(nameOrId)
   }
@@ -208,6 +208,7 @@ export class Keys {
     return {
       id: newId('key'), accountId, kind: key.kind, hash: this.#hash(text), prefix: text.slice(0, 12), last4: text.slice(-4), name: key.name ?? null,
       createdAt: this.#now(), expiresAt: key.expiresAt ?? null, revokedAt: null, requestsPerMinute: key.requestsPerMinute ?? null,
+      models: null, limit: null, limitPeriod: null,
     }
   }
 }

@@ -54,4 +54,112 @@ export const MIGRATIONS: readonly string[] = [
   `,
   // Where a provider still works on a response in the background: JSON of its provider id and of the provider's own response id.
   'ALTER TABLE responses ADD COLUMN upstream TEXT',
+  // Money in nano-USD, flows in micro-flows, discounts in basis points.
+  `
+  ALTER TABLE accounts ADD COLUMN discount INTEGER NOT NULL DEFAULT 0 CHECK (discount BETWEEN 0 AND 10000);
+  ALTER TABLE keys ADD COLUMN models TEXT;
+  ALTER TABLE keys ADD COLUMN spend_limit INTEGER CHECK (spend_limit >= 0);
+  ALTER TABLE keys ADD COLUMN limit_period TEXT CHECK (limit_period IN ('day', 'week', 'month'));
+
+  -- Texts that repeat in every generation, each kept once: account and key ids, models, providers, the words of protocols and endings.
+  CREATE TABLE names (
+    id INTEGER PRIMARY KEY,
+    text TEXT NOT NULL UNIQUE
+  ) STRICT;
+
+  CREATE TABLE prices (
+    id INTEGER PRIMARY KEY,
+    version TEXT NOT NULL,
+    model TEXT NOT NULL,
+    rates TEXT NOT NULL,
+    UNIQUE (version, model, rates)
+  ) STRICT;
+
+  -- Ids begin with their time, so that rows are appended. Columns without a unit in their name are ids in names.
+  CREATE TABLE generations (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    account INTEGER NOT NULL,
+    key INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    api INTEGER NOT NULL,
+    model INTEGER NOT NULL,
+    provider INTEGER,
+    finish INTEGER NOT NULL,
+    ending INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    latency INTEGER NOT NULL,
+    duration INTEGER NOT NULL,
+    streamed INTEGER NOT NULL,
+    retries INTEGER NOT NULL,
+    attempts TEXT,
+    estimated INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    cache_read_tokens INTEGER NOT NULL,
+    cache_write_5m_tokens INTEGER NOT NULL,
+    cache_write_1h_tokens INTEGER NOT NULL,
+    input_audio_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    reasoning_tokens INTEGER NOT NULL,
+    output_audio_tokens INTEGER NOT NULL,
+    output_image_tokens INTEGER NOT NULL,
+    web_searches INTEGER NOT NULL,
+    images INTEGER NOT NULL,
+    price INTEGER,
+    discount INTEGER NOT NULL,
+    held INTEGER NOT NULL CHECK (held >= 0),
+    bill INTEGER NOT NULL CHECK (bill >= 0),
+    flows INTEGER NOT NULL CHECK (flows >= 0)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE open_generations (
+    id BLOB PRIMARY KEY CHECK (length(id) = 16),
+    account_id TEXT NOT NULL,
+    state TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE book_accounts (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    balance INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (kind, owner)
+  ) STRICT;
+
+  -- The reference is a generation's id, as its 16 bytes, or an operation's, as text.
+  CREATE TABLE transfers (
+    reference ANY NOT NULL,
+    kind TEXT NOT NULL,
+    debit INTEGER NOT NULL,
+    credit INTEGER NOT NULL CHECK (credit <> debit),
+    amount INTEGER NOT NULL CHECK (amount > 0),
+    at INTEGER NOT NULL,
+    note TEXT,
+    PRIMARY KEY (reference, kind)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE subscriptions (
+    account_id TEXT PRIMARY KEY REFERENCES accounts (id),
+    tier TEXT NOT NULL,
+    anchor INTEGER NOT NULL,
+    period_start INTEGER NOT NULL,
+    period_end INTEGER NOT NULL,
+    renews INTEGER NOT NULL,
+    next_tier TEXT
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE quota_windows (
+    account_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    started_at INTEGER NOT NULL,
+    ends_at INTEGER NOT NULL,
+    used INTEGER NOT NULL CHECK (used >= 0),
+    PRIMARY KEY (account_id, name)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE key_spends (
+    key_id TEXT PRIMARY KEY,
+    since INTEGER NOT NULL,
+    spent INTEGER NOT NULL CHECK (spent >= 0)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ]

@@ -1,10 +1,12 @@
+import type { Usage } from '../generation/usage.ts'
+
 /** What Sluice keeps, as one interface. `sqlite.ts` implements it; nothing outside this folder says SQL. */
 
 export type AccountStatus = 'healthy' | 'monitored' | 'abusive' | 'suspended' | 'banned'
 export type KeyKind = 'pay-as-you-go' | 'subscription' | 'management'
 
-/** All instants are Unix milliseconds. */
-export type Account = { id: string; name: string; status: AccountStatus; createdAt: number }
+/** All instants are Unix milliseconds. `discount`: basis points off every bill. */
+export type Account = { id: string; name: string; status: AccountStatus; createdAt: number; discount: number }
 
 /** A key as it is kept: its text is not in it, only the keyed hash and enough of the text to recognise it. */
 export type StoredKey = {
@@ -20,7 +22,14 @@ export type StoredKey = {
   expiresAt: number | null
   revokedAt: number | null
   requestsPerMinute: number | null
+  /** Model ids allowed, `*` standing for any text; null: all. */
+  models: string[] | null
+  /** Nano-USD that may be spent in one period, or in all where the period is null. */
+  limit: bigint | null
+  limitPeriod: LimitPeriod | null
 }
+
+export type LimitPeriod = 'day' | 'week' | 'month'
 
 export type Json = Record<string, unknown>
 
@@ -31,18 +40,116 @@ export type StoredResponse = { id: string; response: Json; inputItems: unknown[]
 /** Where a provider works on a response in the background: its id in the catalogue, and its own id of the response. */
 export type BackgroundWork = { provider: string; id: string }
 
+/** Where money stands: accounts of the book. `owner`: an account's id, a provider's id, or empty. */
+export type BookAccount = { kind: 'credit' | 'bonus' | 'outside' | 'promotion' | 'revenue' | 'write-off' | 'cost' | 'payable'; owner: string }
+
+/** Money moved, in nano-USD above 0. What is debited goes down, what is credited goes up: a balance is credits less debits, and all balances add up to 0. */
+export type Transfer = { kind: string; debit: BookAccount; credit: BookAccount; amount: bigint }
+
+/** A top-up, a grant or a correction. The reference makes it happen once. */
+export type Operation = { reference: string; at: number; note: string | null; transfers: readonly Transfer[] }
+
+export type PostedTransfer = Transfer & { reference: string; at: number; note: string | null }
+
+export type Balance = BookAccount & { balance: bigint }
+
+export type QuotaWindowName = '5_hour' | '7_day' | 'monthly'
+/** One quota window of an account since it began; `used` in micro-flows. */
+export type QuotaWindow = { accountId: string; window: QuotaWindowName; startedAt: number; endsAt: number; used: bigint }
+
+/** An account's plan. Periods are months counted from `anchor`; the present one is from `periodStart` to `periodEnd`. */
+export type Subscription = {
+  accountId: string
+  tier: string
+  anchor: number
+  periodStart: number
+  periodEnd: number
+  /** False: at the end of the period the account falls back to the free plan. */
+  renews: boolean
+  /** Takes effect with the next period. */
+  nextTier: string | null
+}
+
+/** What a key has used of its spending limit since `since`, in nano-USD. */
+export type KeySpend = { keyId: string; since: number; spent: bigint }
+
+/** Rates in force at one time for one model, kept for ever: the same text is the same row. */
+export type StoredPrice = { version: string; model: string; rates: string }
+
+/** A generation that ended. Durations in milliseconds, amounts in nano-USD, flows in micro-flows. */
+export type GenerationRecord = {
+  /** 32 hex digits in lower case, the time first; the prefix that clients see is not part of it. */
+  id: string
+  accountId: string
+  keyId: string
+  kind: KeyKind
+  api: string
+  model: string
+  /** Who answered, or was asked last. */
+  provider: string | null
+  createdAt: number
+  /** From the request to the first token, and to the end where none came. */
+  latency: number
+  /** From the first token to the end. */
+  duration: number
+  streamed: boolean
+  finish: string
+  ending: string
+  /** Tries after the first one. */
+  retries: number
+  /** What became of every try, where there was more than one or it failed: JSON. */
+  attempts: string | null
+  /** Usage was counted or bounded by Sluice, not reported by the provider to its end. */
+  estimated: boolean
+  usage: Usage
+  /** Absent where the model has no price. */
+  price: StoredPrice | null
+  /** Basis points. */
+  discount: number
+  /** What was held for it. */
+  held: bigint
+  /** Pay-as-you-go: the bill, which is the sum of its transfers to revenue. Subscription: the list price. */
+  bill: bigint
+  /** Subscription: what the windows were charged. */
+  flows: bigint
+}
+
+/** All that one ended generation changes; committed together, with all others of the same turn. */
+export type Closing = {
+  record: GenerationRecord
+  transfers: readonly Transfer[]
+  /** Added to the window that began at `startedAt`; one that began later than the stored one takes its place, and one that began earlier is over and changes nothing. */
+  windows: readonly QuotaWindow[]
+  /** Added where `since` is the stored one's; a later one takes its place. */
+  spend: KeySpend | undefined
+  /** It was written as open before. */
+  wasOpen: boolean
+}
+
+/** A generation under way, as it is found after a crash: `state` is the ledger's own JSON. */
+export type OpenGeneration = { id: string; accountId: string; state: string }
+
+/** What the ledger keeps in memory, read whole at the start and after another process's change. */
+export type LedgerState = { balances: Balance[]; windows: QuotaWindow[]; subscriptions: Subscription[]; spends: KeySpend[] }
+
 /**
  * Every method that names a tenant takes the account first, and another account's id answers exactly as an unknown one.
- * A store that does not answer fails with GatewayError `store_unavailable` (503), never as "unknown".
+ * A store that does not answer fails with GatewayError `store_unavailable` (503), never as "unknown": nothing is written, and trying again helps
+ * once it answers. What it refuses for what is in it fails with another Error: trying that again would not help.
+ * Writes are committed in the order in which they were handed over; what one turn of the event loop hands over is committed together.
  */
 export interface Store {
   accounts(): Promise<Account[]>
   keys(): Promise<StoredKey[]>
-  /** False, and nothing written, when the name is taken. */
-  addAccount(account: Account): Promise<boolean>
+  /** An account, and what it begins with: its plan and its first money. False, and nothing written, when the name is taken. */
+  addAccount(account: Account, subscription?: Subscription, operations?: readonly Operation[]): Promise<boolean>
   addKey(key: StoredKey): Promise<void>
   /** A key revoked earlier keeps its first instant. */
   revokeKey(id: string, at: number): Promise<void>
+  /** A key that expires earlier keeps its own instant. */
+  expireKey(id: string, at: number): Promise<void>
+  setAccountStatus(id: string, status: AccountStatus): Promise<void>
+  setAccountDiscount(id: string, discount: number): Promise<void>
   setting(name: string): Promise<string | undefined>
   /** Keeps the first value ever given and returns what is kept. */
   settleSetting(name: string, value: string): Promise<string>
@@ -56,7 +163,25 @@ export interface Store {
   /** Removes what has expired by `now`; gives the number of responses removed. */
   purgeExpired(now: number): Promise<number>
 
-  /** Calls back within two seconds of another process's change; again and again until the call succeeds. One listener. */
+  /** As it is between two commits: whoever waited for an earlier one has heard of it, and nothing that is still waiting is in it. */
+  ledgerState(): Promise<LedgerState>
+  /** Resolves when it is committed. A second closing of the same generation is refused with an Error and changes nothing. */
+  closeGeneration(closing: Closing): Promise<void>
+  /** Writes generations under way, again where one was written before. */
+  keepOpen(open: readonly OpenGeneration[]): Promise<void>
+  openGenerations(): Promise<OpenGeneration[]>
+  findGeneration(accountId: string, id: string): Promise<GenerationRecord | undefined>
+  /** False, and nothing changed, when the reference was posted before. */
+  post(operation: Operation): Promise<boolean>
+  setSubscription(subscription: Subscription): Promise<void>
+  /** Gives `read` one state of everything, whatever other processes write meanwhile. Nothing may be written through this store until it has resolved. */
+  snapshot<T>(read: () => Promise<T>): Promise<T>
+  /** For an audit, in the order of their ids, a page at a time: `after` is the last id of the page before. */
+  generations(after: string | undefined, limit: number): Promise<GenerationRecord[]>
+  /** In an order of its own that does not change. The reference of what a generation cost is the generation's id, and these come in the order of ids. */
+  transfers(after: { reference: string; kind: string } | undefined, limit: number): Promise<PostedTransfer[]>
+
+  /** Calls back within two seconds of another process's change; again and again until the call succeeds. Every listener hears of every change. */
   watch(listener: () => Promise<void>): void
   close(): Promise<void>
 }

@@ -24,11 +24,11 @@ function open(options: { folder?: string; exclusive?: boolean; now?: () => numbe
   return store
 }
 
-const account = (id: string): Account => ({ id, name: `name of ${id}`, status: 'healthy', createdAt: 1 })
+const account = (id: string): Account => ({ id, name: `name of ${id}`, status: 'healthy', createdAt: 1, discount: 0 })
 
 const key = (id: string, accountId: string, fill: number): StoredKey => ({
   id, accountId, kind: 'management', hash: new Uint8Array(32).fill(fill), prefix: 'sk-mg-v1-abc', last4: 'wxyz', name: null,
-  createdAt: 5, expiresAt: null, revokedAt: null, requestsPerMinute: 7,
+  createdAt: 5, expiresAt: null, revokedAt: null, requestsPerMinute: 7, models: null, limit: null, limitPeriod: null,
 })
 
 const answer = (id: string, ...output: object[]) => ({ id, response: { id, output }, inputItems: [], expiresAt: Date.now() + 60_000 })
@@ -78,12 +78,20 @@ describe('accounts and keys', () => {
     expect((await store.keys()).map(({ id }) => id)).toEqual(['k1', 'k3'])
   })
 
-  test('a failure of the database is store_unavailable', async () => {
-    const store = await withAccounts()
-    const failure = await store.addKey(key('k1', 'nobody', 1)).catch((error: unknown) => error)
-    expect(failure).toBeInstanceOf(GatewayError)
-    expect((failure as GatewayError).status).toBe(503)
-    expect((failure as GatewayError).message).not.toContain('FOREIGN')
+  test('a failure of the database is store_unavailable, a broken rule is a mistake of ours', async () => {
+    const folder = newFolder()
+    const store = await withAccounts({ folder })
+    const broken = await store.addKey(key('k1', 'nobody', 1)).catch((error: unknown) => error)
+    expect(broken).toBeInstanceOf(Error)
+    expect(broken).not.toBeInstanceOf(GatewayError)
+    const database = new Database(join(folder, 'sluice.sqlite'))
+    database.run('DROP TABLE settings')
+    database.close()
+    for (const failure of [await store.setting('x').catch((error: unknown) => error), await store.settleSetting('x', 'y').catch((error: unknown) => error)]) {
+      expect(failure).toBeInstanceOf(GatewayError)
+      expect((failure as GatewayError).status).toBe(503)
+      expect((failure as GatewayError).message).not.toContain('settings')
+    }
   })
 })
 

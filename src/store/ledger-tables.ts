@@ -1,0 +1,288 @@
+import { noUsage, type Usage } from '../generation/usage.ts'
+import { int64, type Binding, type Connection } from './connection.ts'
+import type {
+  BookAccount, Closing, GenerationRecord, KeySpend, LedgerState, OpenGeneration, Operation, PostedTransfer, QuotaWindow, StoredPrice, Subscription, Transfer,
+} from './store.ts'
+
+/** Texts remembered with their ids. A client may ask for any model, so there is no end of texts. */
+const REMEMBERED_TEXTS = 20_000
+
+/** The column of each bucket. */
+const BUCKETS = {
+  inputTokens: 'input_tokens', cacheReadTokens: 'cache_read_tokens', cacheWrite5mTokens: 'cache_write_5m_tokens', cacheWrite1hTokens: 'cache_write_1h_tokens',
+  inputAudioTokens: 'input_audio_tokens', outputTokens: 'output_tokens', reasoningTokens: 'reasoning_tokens', outputAudioTokens: 'output_audio_tokens',
+  outputImageTokens: 'output_image_tokens', webSearches: 'web_searches', images: 'images',
+} satisfies Record<keyof Usage, string>
+const BUCKET_NAMES = Object.keys(BUCKETS) as (keyof Usage)[]
+
+const INSERT_GENERATION = `
+  INSERT INTO generations (id, account, key, kind, api, model, provider, finish, ending, created_at, latency, duration, streamed, retries, attempts, estimated,
+    price, discount, held, bill, flows, ${Object.values(BUCKETS).join(', ')})
+  VALUES (${Array(21 + BUCKET_NAMES.length).fill('?').join(', ')}) ON CONFLICT (id) DO NOTHING`
+
+const nameOf = (column: string): string => `(SELECT text FROM names WHERE names.id = g.${column})`
+/** SQLite's integers reach JavaScript as doubles: amounts are read as text. */
+const SELECT_GENERATION = `
+  SELECT lower(hex(g.id)) AS id, ${nameOf('account')} AS accountId, ${nameOf('key')} AS keyId, ${nameOf('kind')} AS kind, ${nameOf('api')} AS api,
+    ${nameOf('model')} AS model, ${nameOf('provider')} AS provider, ${nameOf('finish')} AS finish, ${nameOf('ending')} AS ending,
+    g.created_at AS createdAt, g.latency, g.duration, g.streamed, g.retries, g.attempts, g.estimated, g.discount,
+    p.version AS priceVersion, p.model AS priceModel, p.rates AS priceRates,
+    CAST(g.held AS TEXT) AS held, CAST(g.bill AS TEXT) AS bill, CAST(g.flows AS TEXT) AS flows,
+    ${Object.entries(BUCKETS).map(([bucket, column]) => `g.${column} AS ${bucket}`).join(', ')}
+  FROM generations AS g LEFT JOIN prices AS p ON p.id = g.price`
+
+type GenerationRow = Omit<GenerationRecord, 'streamed' | 'estimated' | 'usage' | 'price' | 'held' | 'bill' | 'flows'> & Usage & {
+  streamed: number; estimated: number; held: string; bill: string; flows: string
+  priceVersion: string | null; priceModel: string; priceRates: string
+}
+
+/** The ledger's tables: records of generations, the book, quota windows, plans. */
+export class LedgerTables {
+  readonly #connection: Connection
+  readonly #names: Interned
+  readonly #prices: Interned
+  readonly #bookAccounts: Interned
+  /** What the transaction under way has moved, by book account: each balance is written once, at its end. */
+  readonly #moved = new Map<number, bigint>()
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+    this.#names = new Interned(connection, 'INSERT INTO names (text) VALUES (?) ON CONFLICT DO NOTHING', 'SELECT id FROM names WHERE text = ?')
+    this.#prices = new Interned(
+      connection,
+      'INSERT INTO prices (version, model, rates) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
+      'SELECT id FROM prices WHERE version = ? AND model = ? AND rates = ?',
+    )
+    this.#bookAccounts = new Interned(
+      connection,
+      'INSERT INTO book_accounts (kind, owner) VALUES (?, ?) ON CONFLICT DO NOTHING',
+      'SELECT id FROM book_accounts WHERE kind = ? AND owner = ?',
+    )
+    connection.gather({ beforeCommit: () => this.#writeBalances(), afterRollback: () => this.#forget() })
+  }
+
+  async state(): Promise<LedgerState> {
+    // In a turn of its own: whoever waited for an earlier commit has heard of it before this is read.
+    await new Promise((resolve) => setImmediate(resolve))
+    return this.#connection.snapshot(() => ({
+      balances: this.#connection.all<BookAccount & { balance: string }>('SELECT kind, owner, CAST(balance AS TEXT) AS balance FROM book_accounts ORDER BY id')
+        .map((row) => ({ ...row, balance: BigInt(row.balance) })),
+      windows: this.#connection.all<Omit<QuotaWindow, 'used'> & { used: string }>(
+        'SELECT account_id AS accountId, name AS "window", started_at AS startedAt, ends_at AS endsAt, CAST(used AS TEXT) AS used FROM quota_windows ORDER BY account_id, name',
+      ).map((row) => ({ ...row, used: BigInt(row.used) })),
+      subscriptions: this.#connection.all<Omit<Subscription, 'renews'> & { renews: number }>(
+        `SELECT account_id AS accountId, tier, anchor, period_start AS periodStart, period_end AS periodEnd, renews, next_tier AS nextTier
+         FROM subscriptions ORDER BY account_id`,
+      ).map((row) => ({ ...row, renews: row.renews === 1 })),
+      spends: this.#connection.all<Omit<KeySpend, 'spent'> & { spent: string }>('SELECT key_id AS keyId, since, CAST(spent AS TEXT) AS spent FROM key_spends ORDER BY key_id')
+        .map((row) => ({ ...row, spent: BigInt(row.spent) })),
+    }))
+  }
+
+  async closeGeneration({ record, transfers, windows, spend, wasOpen }: Closing): Promise<void> {
+    const id = idBytes(record.id)
+    let isFirst = false
+    await this.#connection.commit(() => {
+      isFirst = this.#insertGeneration(id, record)
+      if (!isFirst) return
+      const endedAt = record.createdAt + record.latency + record.duration
+      for (const transfer of transfers) this.#insertTransfer(id, transfer, endedAt, null)
+      for (const window of windows) this.#addToWindow(window)
+      if (spend !== undefined) this.#addToSpend(spend)
+      if (wasOpen) this.#connection.run('DELETE FROM open_generations WHERE id = ?', id)
+    })
+    if (!isFirst) throw new Error(`generation ${record.id} was closed before`)
+  }
+
+  async keepOpen(open: readonly OpenGeneration[]): Promise<void> {
+    await this.#connection.commit(() => {
+      for (const { id, accountId, state } of open) {
+        this.#connection.run(
+          'INSERT INTO open_generations (id, account_id, state) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state',
+          idBytes(id), accountId, state,
+        )
+      }
+    })
+  }
+
+  async openGenerations(): Promise<OpenGeneration[]> {
+    return this.#connection.all<OpenGeneration>('SELECT lower(hex(id)) AS id, account_id AS accountId, state FROM open_generations ORDER BY open_generations.id')
+  }
+
+  async findGeneration(accountId: string, id: string): Promise<GenerationRecord | undefined> {
+    if (!isId(id)) return undefined
+    const row = this.#connection.one<GenerationRow>(`${SELECT_GENERATION} WHERE g.id = ? AND g.account = (SELECT id FROM names WHERE text = ?)`, idBytes(id), accountId)
+    return row === undefined ? undefined : recordOf(row)
+  }
+
+  async post({ reference, at, note, transfers }: Operation): Promise<boolean> {
+    const stored = referenceOf(reference)
+    let isFirst = false
+    await this.#connection.commit(() => {
+      isFirst = this.#connection.one('SELECT 1 FROM transfers WHERE reference = ? LIMIT 1', stored) === undefined
+      if (isFirst) for (const transfer of transfers) this.#insertTransfer(stored, transfer, at, note)
+    })
+    return isFirst
+  }
+
+  /** Within a transaction: what a new account begins with. */
+  beginAccount(subscription: Subscription | undefined, operations: readonly Operation[]): void {
+    if (subscription !== undefined) this.#writeSubscription(subscription)
+    for (const { reference, at, note, transfers } of operations) for (const transfer of transfers) this.#insertTransfer(referenceOf(reference), transfer, at, note)
+  }
+
+  async setSubscription(subscription: Subscription): Promise<void> {
+    await this.#connection.commit(() => this.#writeSubscription(subscription))
+  }
+
+  #writeSubscription({ accountId, tier, anchor, periodStart, periodEnd, renews, nextTier }: Subscription): void {
+    this.#connection.run(
+      `INSERT INTO subscriptions (account_id, tier, anchor, period_start, period_end, renews, next_tier) VALUES (?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (account_id) DO UPDATE SET tier = excluded.tier, anchor = excluded.anchor, period_start = excluded.period_start,
+         period_end = excluded.period_end, renews = excluded.renews, next_tier = excluded.next_tier`,
+      accountId, tier, anchor, periodStart, periodEnd, renews ? 1 : 0, nextTier,
+    )
+  }
+
+  async generations(after: string | undefined, limit: number): Promise<GenerationRecord[]> {
+    const from = after === undefined ? new Uint8Array() : idBytes(after)
+    return this.#connection.all<GenerationRow>(`${SELECT_GENERATION} WHERE g.id > ? ORDER BY g.id LIMIT ?`, from, limit).map(recordOf)
+  }
+
+  async transfers(after: { reference: string; kind: string } | undefined, limit: number): Promise<PostedTransfer[]> {
+    // LEFT: an audit must also see what names no account.
+    const rows = this.#connection.all<TransferRow>(
+      `SELECT CASE typeof(t.reference) WHEN 'blob' THEN lower(hex(t.reference)) ELSE t.reference END AS reference, t.kind, CAST(t.amount AS TEXT) AS amount, t.at, t.note,
+         d.kind AS debitKind, d.owner AS debitOwner, c.kind AS creditKind, c.owner AS creditOwner
+       FROM transfers AS t LEFT JOIN book_accounts AS d ON d.id = t.debit LEFT JOIN book_accounts AS c ON c.id = t.credit
+       WHERE (t.reference, t.kind) > (?, ?) ORDER BY t.reference, t.kind LIMIT ?`,
+      referenceOf(after?.reference ?? ''), after?.kind ?? '', limit,
+    )
+    return rows.map(({ debitKind, debitOwner, creditKind, creditOwner, amount, ...row }) => ({
+      ...row, debit: { kind: debitKind, owner: debitOwner }, credit: { kind: creditKind, owner: creditOwner }, amount: BigInt(amount),
+    }))
+  }
+
+  /** False, and nothing written, when it is there already. */
+  #insertGeneration(id: Uint8Array, record: GenerationRecord): boolean {
+    const { price, provider, usage } = record
+    const values: Binding[] = [
+      id, this.#name(record.accountId), this.#name(record.keyId), this.#name(record.kind), this.#name(record.api), this.#name(record.model),
+      provider === null ? null : this.#name(provider), this.#name(record.finish), this.#name(record.ending),
+      record.createdAt, record.latency, record.duration, record.streamed ? 1 : 0, record.retries, record.attempts, record.estimated ? 1 : 0,
+      price === null ? null : this.#price(price), record.discount, int64(record.held), int64(record.bill), int64(record.flows),
+    ]
+    for (const bucket of BUCKET_NAMES) values.push(usage[bucket])
+    return this.#connection.run(INSERT_GENERATION, ...values).changes > 0
+  }
+
+  #insertTransfer(reference: string | Uint8Array, { kind, debit, credit, amount }: Transfer, at: number, note: string | null): void {
+    const [from, to] = [this.#bookAccount(debit), this.#bookAccount(credit)]
+    this.#connection.run(
+      'INSERT INTO transfers (reference, kind, debit, credit, amount, at, note) VALUES (?, ?, ?, ?, ?, ?, ?)',
+      reference, kind, from, to, int64(amount), at, note,
+    )
+    this.#moved.set(from, (this.#moved.get(from) ?? 0n) - amount)
+    this.#moved.set(to, (this.#moved.get(to) ?? 0n) + amount)
+  }
+
+  #addToWindow({ accountId, window, startedAt, endsAt, used }: QuotaWindow): void {
+    this.#connection.run(
+      `INSERT INTO quota_windows (account_id, name, started_at, ends_at, used) VALUES (?, ?, ?, ?, ?)
+       ON CONFLICT (account_id, name) DO UPDATE SET
+         used = CASE WHEN excluded.started_at = started_at THEN used + excluded.used ELSE excluded.used END,
+         started_at = excluded.started_at, ends_at = excluded.ends_at
+       WHERE excluded.started_at >= started_at`,
+      accountId, window, startedAt, endsAt, int64(used),
+    )
+  }
+
+  #addToSpend({ keyId, since, spent }: KeySpend): void {
+    this.#connection.run(
+      `INSERT INTO key_spends (key_id, since, spent) VALUES (?, ?, ?)
+       ON CONFLICT (key_id) DO UPDATE SET
+         spent = CASE WHEN excluded.since = since THEN spent + excluded.spent ELSE excluded.spent END, since = excluded.since
+       WHERE excluded.since >= since`,
+      keyId, since, int64(spent),
+    )
+  }
+
+  #writeBalances(): void {
+    for (const [id, amount] of this.#moved) this.#connection.run('UPDATE book_accounts SET balance = balance + ? WHERE id = ?', int64(amount), id)
+    this.#moved.clear()
+  }
+
+  #name(text: string): number {
+    return this.#names.id(text, text)
+  }
+
+  #price({ version, model, rates }: StoredPrice): number {
+    return this.#prices.id(`${version}\n${model}\n${rates}`, version, model, rates)
+  }
+
+  #bookAccount({ kind, owner }: BookAccount): number {
+    return this.#bookAccounts.id(`${kind} ${owner}`, kind, owner)
+  }
+
+  #forget(): void {
+    this.#moved.clear()
+    for (const interned of [this.#names, this.#prices, this.#bookAccounts]) interned.forget()
+  }
+}
+
+/** Rows that are written once and only named afterwards, with their ids in memory. */
+class Interned {
+  readonly #connection: Connection
+  readonly #insert: string
+  readonly #select: string
+  readonly #ids = new Map<string, number>()
+
+  constructor(connection: Connection, insert: string, select: string) {
+    this.#connection = connection
+    this.#insert = insert
+    this.#select = select
+  }
+
+  /** Within a transaction. `text` stands for the values. */
+  id(text: string, ...values: string[]): number {
+    const known = this.#ids.get(text)
+    if (known !== undefined) return known
+    this.#connection.run(this.#insert, ...values)
+    const { id } = this.#connection.one<{ id: number }>(this.#select, ...values)!
+    if (this.#ids.size >= REMEMBERED_TEXTS) this.#ids.clear()
+    this.#ids.set(text, id)
+    return id
+  }
+
+  /** What a transaction added that was rolled back is not there. */
+  forget(): void {
+    this.#ids.clear()
+  }
+}
+
+type TransferRow = Omit<PostedTransfer, 'debit' | 'credit' | 'amount'> & {
+  debitKind: BookAccount['kind']; debitOwner: string; creditKind: BookAccount['kind']; creditOwner: string; amount: string
+}
+
+function recordOf(row: GenerationRow): GenerationRecord {
+  const { priceVersion, priceModel, priceRates, streamed, estimated, held, bill, flows, ...rest } = row
+  const usage = noUsage()
+  for (const bucket of BUCKET_NAMES) {
+    usage[bucket] = row[bucket]
+    delete (rest as Partial<Usage>)[bucket]
+  }
+  return {
+    ...rest, usage, streamed: streamed === 1, estimated: estimated === 1, held: BigInt(held), bill: BigInt(bill), flows: BigInt(flows),
+    price: priceVersion === null ? null : { version: priceVersion, model: priceModel, rates: priceRates },
+  }
+}
+
+const isId = (id: string): boolean => /^[0-9a-f]{32}$/.test(id)
+
+function idBytes(id: string): Uint8Array {
+  if (!isId(id)) throw new Error(`the generation id ${JSON.stringify(id)} must be 32 hex digits in lower case`)
+  return Buffer.from(id, 'hex')
+}
+
+/** A generation's id is kept as its bytes. */
+const referenceOf = (reference: string): string | Uint8Array => (isId(reference) ? idBytes(reference) : reference)
