@@ -1,8 +1,10 @@
 import { asGatewayError, GatewayError } from './error.ts'
-import type { GenerationEvent } from './generation/event.ts'
+import { withUsage, type GenerationEvent } from './generation/event.ts'
+import type { Usage } from './generation/usage.ts'
 import type { ByteSource } from './http/call.ts'
 import { FrameSplitter, type Frame } from './http/frames.ts'
-import type { Ending, Meter } from './ledger/meter.ts'
+import { endingOf, type Ending } from './ledger/endings.ts'
+import type { Meter } from './ledger/meter.ts'
 import type { Reader, Relabeler, Writer } from './protocols/protocol.ts'
 
 /** The way of frames from a provider to a client: read, heard by the meter, written. Lives as long as one answer. */
@@ -12,11 +14,15 @@ export class Lane {
   readonly #meter: Meter
   /** Set by the terminal event. */
   ended: 'completed' | 'failed' | undefined
+  /** What it failed with. */
+  error: GatewayError | undefined
   /** The failure that came before anything else was said. */
   failedAtOnce: GatewayError | undefined
   #spoke = false
   /** On the passing lane the provider's frame that may be the last one: it leaves with the next, or with the end. */
   #held: Frame | undefined
+  /** The end of an answer whose usage has to be counted first. */
+  #unsaid: { events: GenerationEvent[]; frame: Frame | undefined } | undefined
 
   constructor(reader: Reader, out: { writer: Writer } | { relabeler: Relabeler }, meter: Meter) {
     this.#reader = reader
@@ -50,13 +56,33 @@ export class Lane {
     return out
   }
 
+  /** The last frames of an answer that came without its usage: with what was counted instead. */
+  async conclude(): Promise<Frame[]> {
+    if (this.#unsaid === undefined) return []
+    const { events, frame } = this.#unsaid
+    const usage = await this.#meter.count()
+    const out: Frame[] = []
+    const counted = (one: Frame | undefined): Frame | undefined =>
+      one !== undefined && usage !== undefined && 'relabeler' in this.#out ? this.#out.relabeler.counted?.(one, usage) ?? one : one
+    this.#held = counted(this.#held)
+    this.#say(withUsage(events, usage), counted(frame), out, usage)
+    return out
+  }
+
   #write(events: GenerationEvent[], frame: Frame | undefined, out: Frame[]): void {
     this.#meter.hear(events)
+    if (!this.#meter.lacksUsage) return this.#say(events, frame, out)
+    this.ended = 'completed'
+    this.#unsaid = { events, frame }
+  }
+
+  #say(events: GenerationEvent[], frame: Frame | undefined, out: Frame[], counted?: Usage): void {
     if (frame === undefined) this.#letGo(out)
     for (const event of events) {
       if (event.type === 'finish') this.ended = 'completed'
       else if (event.type === 'error') {
         this.ended = 'failed'
+        this.error = event.error
         if (!this.#spoke && out.length === 0) this.failedAtOnce = event.error
       }
       if ('writer' in this.#out) out.push(...this.#out.writer.write(event))
@@ -64,7 +90,7 @@ export class Lane {
       else if (event.type === 'error' && frame === undefined) out.push(...this.#out.relabeler.fail(event.error))
     }
     if ('relabeler' in this.#out && frame !== undefined) this.#pass(this.#out.relabeler.frame(frame), out)
-    if ('relabeler' in this.#out && this.ended === 'completed') out.push(...(this.#out.relabeler.end?.() ?? []))
+    if ('relabeler' in this.#out && this.ended === 'completed') out.push(...(this.#out.relabeler.end?.(counted) ?? []))
   }
 
   /** What is left out for this client does not tell whether the frame before it was the last. */
@@ -152,7 +178,7 @@ export class Relay {
         frames = this.#lane.fail(this.#cut ?? asGatewayError(error))
       }
       const last = this.#lane.ended !== undefined
-      if (last) frames = await this.#finish(this.#cut !== undefined ? 'shutdown' : this.#lane.ended!, frames)
+      if (last) frames = await this.#finish(this.#ending, frames)
       const bare = frames.at(-1)?.bare === true ? frames.splice(-1) : []
       const text = frames.length > 0 ? this.#framing.write(frames) : ''
       const end = last ? this.#framing.end() : ''
@@ -161,6 +187,10 @@ export class Relay {
       if (this.#apart !== undefined) return text === '' ? this.#sayApart(this.#apart) : text
     }
     return undefined
+  }
+
+  get #ending(): Ending {
+    return this.#cut !== undefined ? 'shutdown' : this.#lane.error !== undefined ? endingOf(this.#lane.error) : 'completed'
   }
 
   async #sayApart(text: string): Promise<string> {
@@ -177,7 +207,7 @@ export class Relay {
 
   async #finish(ending: Ending, last: Frame[]): Promise<Frame[]> {
     this.#done = true
-    const said = await this.#close(ending, last)
+    const said = await this.#close(ending, [...last, ...await this.#lane.conclude()])
     if (ending === 'completed') void this.#drain()
     else this.#source.cancel()
     return said

@@ -43,6 +43,10 @@ export type PartHead =
   /** Something only the provider's own protocol understands; has no deltas. */
   | { type: 'foreign'; protocol: ProtocolName; kind: string; value: unknown }
 
+/** An answer's events with usage that comes from elsewhere, right before the finish. */
+export const withUsage = (events: readonly GenerationEvent[], usage: Usage | undefined): GenerationEvent[] =>
+  events.flatMap((event) => (event.type === 'finish' && usage !== undefined ? [{ type: 'usage', usage }, event] : [event]))
+
 /** A whole answer: what a stream of events adds up to. */
 export type Answer = {
   /** The provider's id and model name. */

@@ -2,6 +2,7 @@ import type { GatewayError } from '../error.ts'
 import type { Answer, GenerationEvent } from '../generation/event.ts'
 import type { GenerationRequest, ProtocolName } from '../generation/request.ts'
 import type { Maker } from '../generation/signature.ts'
+import type { Usage } from '../generation/usage.ts'
 import type { Frame } from '../http/frames.ts'
 
 /**
@@ -99,7 +100,7 @@ export interface Reader {
   read(frame: Frame): GenerationEvent[]
   /** The bytes ended: a stream without its terminal event yields an `error` event (upstream_error, "ended before..."). */
   end(): GenerationEvent[]
-  /** The answer has said how it ended, and only the end of the bytes tells whether more follows: the frame just read may be the last. */
+  /** The frame just read may be the last that says anything: only what follows tells. Also of one in which usage is missing, which then waits for the end to be told. */
   readonly finishing?: boolean
 }
 
@@ -114,10 +115,12 @@ export interface Relabeler {
   frame(frame: Frame): Frame | undefined
   /** The stream broke: the frames with which this protocol says so, fitting what was already sent. */
   fail(error: GatewayError): Frame[]
-  /** What closes a stream after its terminal event (`[DONE]`); the provider's own closing frame is then not passed on by `frame`. */
-  end?(): Frame[]
-  /** The JSON text of a non-streaming response. */
-  answer(text: string): string
+  /** One of the frames that end the answer, as it came or as it leaves: with counted usage in the place where this protocol says it. */
+  counted?(frame: Frame, usage: Usage): Frame
+  /** What closes a stream after its terminal event (`[DONE]`); the provider's own closing frame is then not passed on by `frame`. `counted`: usage that the provider did not tell. */
+  end?(counted?: Usage): Frame[]
+  /** The JSON text of a non-streaming response. `counted`: usage that the provider did not tell. */
+  answer(text: string, counted?: Usage): string
 }
 
 /** How a provider differs from its protocol's document. Data in `catalog/providers.json`, one flag a difference. */

@@ -74,7 +74,7 @@ async function heard(provider: ProtocolName, client: ProtocolName, frames: objec
   const out = provider === client ? { relabeler: protocols[client].relabeler(exchange) } : { writer: protocols[client].serve.writer(exchange) }
   const kept = Promise.withResolvers<void>()
   const closing = Promise.withResolvers<'closing'>()
-  const relay = new Relay(source(frames, tail), new Lane(protocols[provider].call.reader({}, exchange.request), out, new Meter()), eventStream, async (_ending, last) => {
+  const relay = new Relay(source(frames, tail), new Lane(protocols[provider].call.reader({}, exchange.request), out, new Meter(async () => 7)), eventStream, async (_ending, last) => {
     closing.resolve('closing')
     await kept.promise
     return last

@@ -1,8 +1,10 @@
 import type { GatewayError } from '../../error.ts'
 import { members, splice } from '../../generation/json-text.ts'
+import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Label, Relabeler } from '../protocol.ts'
-import { errorFrames } from './serve-stream.ts'
+import { errorFrames, usageFrame } from './serve-stream.ts'
+import { writeUsage } from './shapes.ts'
 
 // Providers say `"usage":null` in every other chunk once usage was asked for.
 const USAGE = /"usage"\s*:\s*\{/
@@ -51,11 +53,11 @@ export class ChunkRelabeler implements Relabeler {
     return errorFrames(this.#label, error)
   }
 
-  end(): Frame[] {
-    return [{ data: '[DONE]' }]
+  end(counted?: Usage): Frame[] {
+    return [...(counted === undefined || this.#hidesUsage ? [] : [usageFrame(this.#label, counted)]), { data: '[DONE]' }]
   }
 
-  answer(text: string): string {
-    return splice(text, this.#changes)
+  answer(text: string, counted?: Usage): string {
+    return splice(text, counted === undefined ? this.#changes : { ...this.#changes, usage: JSON.stringify(writeUsage(counted)) })
   }
 }

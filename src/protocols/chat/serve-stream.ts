@@ -126,7 +126,7 @@ export class ChunkWriter implements Writer {
     this.#ended = true
     const choice = { index: 0, delta: {}, finish_reason: writeFinishReason(event.reason, this.#refused), native_finish_reason: event.raw }
     const frames = [this.#chunk({ choices: [choice] })]
-    if (this.#includeUsage && this.#metered) frames.push(this.#chunk({ choices: [], usage: writeUsage(this.#usage) }))
+    if (this.#includeUsage && this.#metered) frames.push(usageFrame(this.#label, this.#usage))
     return [...frames, { data: '[DONE]' }]
   }
 
@@ -148,6 +148,9 @@ export class ChunkWriter implements Writer {
     return { data: JSON.stringify({ ...chunkHead(this.#label), ...(this.#includeUsage ? { usage: null } : {}), ...fields }) }
   }
 }
+
+/** The chunk before the last one, for clients that ask for it. */
+export const usageFrame = (label: Label, usage: Usage): Frame => ({ data: JSON.stringify({ ...chunkHead(label), choices: [], usage: writeUsage(usage) }) })
 
 const chunkHead = (label: Label): Json => ({ id: label.id, object: 'chat.completion.chunk', created: label.createdAt, model: label.model })
 

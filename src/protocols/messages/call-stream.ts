@@ -47,6 +47,11 @@ class MessagesReader implements Reader {
     return this.#ended ? [] : this.#fail(cutStream())
   }
 
+  /** Whether the answer said why it ended, but not all of its usage. */
+  get finishing(): boolean {
+    return this.#stop !== undefined && !this.#usage.complete
+  }
+
   /** One event object. `frame`: the text it came in, for numbers that a double cannot hold. */
   event(data: Json, frame: Frame): GenerationEvent[] {
     switch (data.type ?? frame.event) {
@@ -63,7 +68,7 @@ class MessagesReader implements Reader {
 
   /** A whole message object as if it had been streamed. */
   *whole(message: Json): Generator<GenerationEvent> {
-    yield* this.#messageStart(message)
+    yield* this.#messageStart(message, true)
     yield* this.finish()
   }
 
@@ -97,8 +102,10 @@ class MessagesReader implements Reader {
     return [...events, { type: 'finish', reason, raw, ...(this.#stop?.sequence === undefined ? {} : { stopSequence: this.#stop.sequence }) }]
   }
 
-  #messageStart(message: Json): GenerationEvent[] {
-    const events = [...(this.#started ? this.#flush() : this.#begin(message)), ...this.#hear(message.usage)]
+  #messageStart(message: Json, whole = typeof message.stop_reason === 'string'): GenerationEvent[] {
+    // The output of an answer that has only begun is not its output: `message_delta` says that.
+    const usage = whole || !isObject(message.usage) ? message.usage : { ...message.usage, output_tokens: undefined }
+    const events = [...(this.#started ? this.#flush() : this.#begin(message)), ...this.#hear(usage)]
     // A call made by the provider's own code execution comes whole in this frame, and its stop reason with it (seen 2025-12).
     for (const [index, block] of (Array.isArray(message.content) ? message.content : []).entries()) events.push(...this.blockStart(index, block), ...this.blockStop(index))
     this.#heed(message)

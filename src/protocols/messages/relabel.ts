@@ -1,13 +1,15 @@
 import type { GatewayError } from '../../error.ts'
 import { members, splice } from '../../generation/json-text.ts'
+import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Label, Relabeler } from '../protocol.ts'
 import { writeError } from './serve-answer.ts'
 import { frameOf } from './serve-stream.ts'
+import { writeUsage } from './shapes.ts'
 
 export const relabeler = (exchange: Exchange): Relabeler => new MessagesRelabeler(exchange.label)
 
-/** Only `message_start` says id and model; all other frames pass as they are. */
+/** Only `message_start` says id and model; other frames pass as they are, save for usage that is missing. */
 class MessagesRelabeler implements Relabeler {
   readonly #names: { id: string; model: string }
 
@@ -24,8 +26,13 @@ class MessagesRelabeler implements Relabeler {
     return [frameOf(writeError(error) as { type: string })]
   }
 
-  answer(text: string): string {
-    return splice(text, this.#names)
+  /** `message_delta` says the usage. */
+  counted(frame: Frame, usage: Usage): Frame {
+    return frame.event === 'message_delta' ? { ...frame, data: splice(frame.data, usageMember(usage)) } : frame
+  }
+
+  answer(text: string, counted?: Usage): string {
+    return splice(text, counted === undefined ? this.#names : { ...this.#names, ...usageMember(counted) })
   }
 
   /** Some compatible servers send no event lines, without which Anthropic's SDKs see nothing, and OpenAI's `[DONE]` at the end. */
@@ -37,6 +44,11 @@ class MessagesRelabeler implements Relabeler {
 
   #start(frame: Frame): Frame {
     const message = members(frame.data).find(({ key }) => key === 'message')
-    return message === undefined ? frame : { ...frame, data: splice(frame.data, this.#names, message.start) }
+    if (message === undefined) return frame
+    const metered = members(frame.data, message.start).some(({ key, start }) => key === 'usage' && frame.data[start] === '{')
+    // Anthropic's SDKs read it there, and fail on a message without it.
+    return { ...frame, data: splice(frame.data, metered ? this.#names : { ...this.#names, ...usageMember(noUsage()) }, message.start) }
   }
 }
+
+const usageMember = (usage: Usage): Record<string, string> => ({ usage: JSON.stringify(writeUsage(usage)) })

@@ -1,5 +1,5 @@
 import type { FinishReason } from '../../generation/event.ts'
-import { completionTokens, count, type Usage } from '../../generation/usage.ts'
+import { completionTokens, count, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject } from '../fields.ts'
 
 /** Words of Anthropic's Messages API that both sides of it need. */
@@ -47,6 +47,12 @@ export class WireUsage {
     if (isObject(usage.output_tokens_details)) this.#set('thinking', usage.output_tokens_details.thinking_tokens)
     if (isObject(usage.server_tool_use)) this.#set('searches', usage.server_tool_use.web_search_requests)
     if (Array.isArray(usage.iterations)) this.#compactions(usage.iterations)
+  }
+
+  /** Whether both the prompt and the answer were counted. */
+  get complete(): boolean {
+    const usage = this.read()
+    return promptTokens(usage) > 0 && completionTokens(usage) > 0
   }
 
   /** The totals in our buckets. Anthropic counts cached tokens beside the input, and thinking inside the output. */

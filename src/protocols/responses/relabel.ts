@@ -1,11 +1,12 @@
 import type { GatewayError } from '../../error.ts'
 import { members, splice } from '../../generation/json-text.ts'
+import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Relabeler } from '../protocol.ts'
 import { scrub } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
 import { responseObject } from './serve-response.ts'
-import { arrayOf, failureCode, failureMessage, textOf, type Json } from './shapes.ts'
+import { arrayOf, failureCode, failureMessage, textOf, writeUsage, type Json } from './shapes.ts'
 
 const LIFECYCLE = /^response\.(created|queued|in_progress|completed|incomplete|failed|cancelled)$/
 const KEPT = /^(completed|incomplete)$/
@@ -137,13 +138,24 @@ export class ResponseRelabeler implements Relabeler {
     return typeof last === 'number' ? last + 1 : 0
   }
 
-  answer(text: string): string {
+  /** The response in the terminal event says the usage. */
+  counted(frame: Frame, usage: Usage): Frame {
+    const at = places(frame.data).get('response')
+    return at === undefined ? frame : { ...frame, data: frame.data.slice(0, at[0]) + withUsage(frame.data.slice(...at), usage) + frame.data.slice(at[1]) }
+  }
+
+  answer(text: string, counted?: Usage): string {
     const labelled = this.#labelled(text)
     const status = valueAt(labelled, places(labelled).get('status'))
-    if (status === undefined || (typeof status === 'string' && KEPT.test(status))) this.#keep(labelled)
-    return labelled
+    // What its provider still works on has no usage yet.
+    if (status !== undefined && !(typeof status === 'string' && KEPT.test(status))) return labelled
+    const metered = counted === undefined ? labelled : withUsage(labelled, counted)
+    this.#keep(metered)
+    return metered
   }
 }
+
+const withUsage = (response: string, usage: Usage): string => splice(response, { usage: JSON.stringify(writeUsage(usage)) })
 
 const isDelta = (event: string): boolean => event.endsWith('.delta')
 
