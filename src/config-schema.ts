@@ -36,7 +36,8 @@ export const wrongModelPattern = (text: string): string | undefined =>
 
 /** What is wrong with an account's name, or undefined. */
 export const wrongAccountName = (text: string): string | undefined =>
-  /^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$/.test(text) ? undefined : 'must be 1 to 100 characters of A-Z a-z 0-9 . _ @ + -, beginning with a letter or digit'
+  text.startsWith('acct_') ? "must not begin with acct_, as an account's id does"
+  : /^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$/.test(text) ? undefined : 'must be 1 to 100 characters of A-Z a-z 0-9 . _ @ + -, beginning with a letter or digit'
 
 /** What is wrong with a base URL, or undefined. */
 export const wrongBaseUrl = (text: string): string | undefined => {

@@ -1,31 +1,47 @@
 import { GatewayError } from '../error.ts'
-import type { Account, AccountStatus, KeyKind, Store, StoredKey } from '../store/store.ts'
+import type { Account, AccountStatus, KeyKind, LimitPeriod, Store, StoredKey } from '../store/store.ts'
+import { FIRST_ACCOUNT, type Accounts } from './accounts.ts'
+import { allowedModels, anyModel, type AllowedModels } from './allowed-models.ts'
+import type { KeyLimit } from './budget.ts'
 import { isKeyText, KEY_KINDS, keyTextRule, kindOfText, newId, newKeyText } from './key-text.ts'
 import { loadPepper } from './pepper.ts'
 
-/** The account of the keys that are made at the first start, and of every key for which no other is named. */
-const FIRST_ACCOUNT = 'default'
 /** Header texts remembered per header. Only texts of working keys are, so a flood of wrong ones displaces nothing. */
 const RECENT_TEXTS = 10_000
 const LONGEST_KEY_TEXT = 512
+/** How much of a key's text is kept, to recognise it by. */
+const PREFIX_LENGTH = 12
 
 export type Identity = {
   readonly keyId: string
   readonly accountId: string
   readonly accountStatus: AccountStatus
+  /** Of the account, in basis points. */
+  readonly discount: number
   readonly kind: KeyKind
+  readonly allows: AllowedModels
+  readonly limit?: KeyLimit
   readonly requestsPerMinute?: number
 }
 
-/** A key written in the config file. Its kind is the one its text announces, else pay-as-you-go. It is never stored. */
-export type ConfiguredKey = { key: string; kind?: KeyKind; account?: string; requestsPerMinute?: number }
+/** What a key may do less than others of its kind. */
+type KeyOptions = {
+  /** Patterns of model names. */
+  models?: string[]
+  /** Nano-USD that may be spent, in each period where there is one. */
+  limit?: bigint
+  limitPeriod?: LimitPeriod
+  requestsPerMinute?: number
+}
 
-export type NewKey = {
+/** A key written in the config file. Its kind is the one its text announces, else pay-as-you-go. It is never stored; its account is made when there is none. */
+export type ConfiguredKey = KeyOptions & { key: string; kind?: KeyKind; account?: string }
+
+export type NewKey = KeyOptions & {
   kind: KeyKind
-  /** An account's name or id; the account is created when no account has it. */
+  /** An account's name or id. */
   account?: string
   name?: string
-  requestsPerMinute?: number
   /** Unix milliseconds. */
   expiresAt?: number
   /** A text chosen by the operator instead of a random one. */
@@ -36,6 +52,7 @@ export type NewKey = {
 export type ListedKey = {
   id: string; kind: KeyKind; account: string; name: string | null; text: string
   createdAt: number; expiresAt: number | null; revokedAt: number | null; requestsPerMinute: number | null
+  models: string[] | null; limit: bigint | null; limitPeriod: LimitPeriod | null
 }
 
 type Known = { identity: Identity; expiresAt: number }
@@ -53,26 +70,28 @@ const PLACES: readonly Omit<Place, 'recent'>[] = [
 /** All keys, in memory: identifying a client asks no database. Another process's changes arrive through the store's watch. */
 export class Keys {
   readonly #store: Store
+  readonly #accounts: Accounts
   readonly #pepper: Buffer
   readonly #now: () => number
   readonly #configured: readonly ConfiguredKey[]
   readonly #places: readonly Place[] = PLACES.map((place) => ({ ...place, recent: new Map<string, Known>() }))
   #known = new Map<string, Known>()
 
-  private constructor(store: Store, pepper: Buffer, configured: readonly ConfiguredKey[], now: () => number) {
+  private constructor(store: Store, accounts: Accounts, pepper: Buffer, configured: readonly ConfiguredKey[], now: () => number) {
     this.#store = store
+    this.#accounts = accounts
     this.#pepper = pepper
     this.#configured = configured
     this.#now = now
   }
 
   /** `folder` is the data folder, where the pepper is. Fails with a plain Error worded for the operator. */
-  static async open(options: { store: Store; folder: string; configured?: readonly ConfiguredKey[]; now?: () => number }): Promise<Keys> {
-    const { store, folder, configured = [], now = Date.now } = options
-    const keys = new Keys(store, await loadPepper(folder, store), configured, now)
-    for (const { account } of configured) await keys.#account(account ?? FIRST_ACCOUNT)
-    await keys.#load()
-    store.watch(() => keys.#load())
+  static async open(options: { store: Store; accounts: Accounts; folder: string; configured?: readonly ConfiguredKey[]; now?: () => number }): Promise<Keys> {
+    const { store, accounts, folder, configured = [], now = Date.now } = options
+    const keys = new Keys(store, accounts, await loadPepper(folder, store), configured, now)
+    for (const { account } of configured) await accounts.ensure(account)
+    await keys.reload()
+    store.watch(() => keys.reload())
     return keys
   }
 
@@ -93,11 +112,11 @@ export class Keys {
   }
 
   async #firstKeys(chosen: string | undefined): Promise<{ kind: KeyKind; text: string }[]> {
-    const account = await this.#account(FIRST_ACCOUNT)
+    const account = await this.#accounts.named()
     const first = KEY_KINDS.map((kind) => ({ kind, text: kind === 'pay-as-you-go' && chosen !== undefined ? chosen : newKeyText(kind) }))
     // Said in one turn, they are one transaction.
     await Promise.all(first.map(({ kind, text }) => this.#store.addKey(this.#row({ kind, text, name: 'first' }, account.id, text))))
-    await this.#load()
+    await this.reload()
     return first
   }
 
@@ -105,11 +124,11 @@ export class Keys {
   async create(key: NewKey): Promise<{ id: string; text: string; account: string }> {
     if (key.text !== undefined && !isKeyText(key.text, key.kind)) throw new Error(`a ${key.kind} key must be ${keyTextRule(key.kind)}`)
     if (key.text !== undefined && (await this.#stored(key.text)) !== undefined) throw new Error('this key exists already')
-    const account = await this.#account(key.account ?? FIRST_ACCOUNT)
+    const account = await this.#accounts.named(key.account)
     const text = key.text ?? newKeyText(key.kind)
     const row = this.#row(key, account.id, text)
     await this.#store.addKey(row)
-    await this.#load()
+    await this.reload()
     return { id: row.id, text, account: account.name }
   }
 
@@ -118,11 +137,36 @@ export class Keys {
     return (await this.#store.keys()).map((key) => ({
       id: key.id, kind: key.kind, account: names.get(key.accountId) ?? key.accountId, name: key.name, text: `${key.prefix}...${key.last4}`,
       createdAt: key.createdAt, expiresAt: key.expiresAt, revokedAt: key.revokedAt, requestsPerMinute: key.requestsPerMinute,
+      models: key.models, limit: key.limit, limitPeriod: key.limitPeriod,
     }))
   }
 
   /** `which` is an id, a whole key, or the beginning that `list` shows when only one key begins so. Revoking twice is no error. */
   async revoke(which: string): Promise<{ id: string }> {
+    const { id } = await this.#find(which)
+    await this.#store.revokeKey(id, this.#now())
+    await this.reload()
+    return { id }
+  }
+
+  /**
+   * A new text for a key: makes a key with the options of the old one, which is revoked at once or works for `graceMs` more.
+   * Its spending limit begins anew. Fails with a plain Error when the old key does not work any more.
+   */
+  async rotate(which: string, graceMs: number): Promise<{ id: string; text: string; old: { id: string; kind: KeyKind; worksUntil: number | null } }> {
+    const now = this.#now()
+    const old = await this.#find(which)
+    if (old.revokedAt !== null || (old.expiresAt ?? Infinity) <= now) throw new Error(`${old.id} is ${old.revokedAt === null ? 'expired' : 'revoked'} already; sluice keys create makes a new key`)
+    const text = newKeyText(old.kind)
+    const row: StoredKey = { ...old, id: newId('key'), hash: this.#hash(text), prefix: text.slice(0, PREFIX_LENGTH), last4: text.slice(-4), createdAt: now }
+    const worksUntil = graceMs === 0 ? null : Math.min(old.expiresAt ?? Infinity, now + graceMs)
+    // Said in one turn, they are one transaction.
+    await Promise.all([this.#store.addKey(row), worksUntil === null ? this.#store.revokeKey(old.id, now) : this.#store.expireKey(old.id, worksUntil)])
+    await this.reload()
+    return { id: row.id, text, old: { id: old.id, kind: old.kind, worksUntil } }
+  }
+
+  async #find(which: string): Promise<StoredKey> {
     const hash = this.#hash(which)
     const rows = await this.#store.keys()
     const exact = rows.find((row) => row.id === which || hash.equals(row.hash))
@@ -130,9 +174,7 @@ export class Keys {
     const [key = exact, ...others] = matching
     if (key === undefined) throw new Error('no stored key has this id or text')
     if (others.length > 0) throw new Error(`several keys begin so; name one by its id: ${matching.map(({ id }) => id).join(', ')}`)
-    await this.#store.revokeKey(key.id, this.#now())
-    await this.#load()
-    return { id: key.id }
+    return key
   }
 
   /**
@@ -160,7 +202,8 @@ export class Keys {
     return known
   }
 
-  async #load(): Promise<void> {
+  /** Reads all keys and accounts again. Needed after this process changed an account's row; other processes' changes are watched. */
+  async reload(): Promise<void> {
     const [accounts, rows] = [await this.#store.accounts(), await this.#store.keys()]
     const known = new Map<string, Known>()
     for (const configured of this.#configured) this.#addConfigured(configured, accounts, known)
@@ -170,20 +213,20 @@ export class Keys {
       const hash = Buffer.from(row.hash).toString('base64')
       // A stored row wins over the config file: what was revoked stays revoked.
       if (account === undefined || row.revokedAt !== null) known.delete(hash)
-      else known.set(hash, { identity: identityOf(row.id, account, row.kind, row.requestsPerMinute ?? undefined), expiresAt: row.expiresAt ?? Infinity })
+      else known.set(hash, { identity: identityOf(row.id, account, row.kind, optionsOf(row)), expiresAt: row.expiresAt ?? Infinity })
     }
     this.#known = known
     for (const place of this.#places) place.recent.clear()
   }
 
-  #addConfigured({ key, kind, account, requestsPerMinute }: ConfiguredKey, accounts: readonly Account[], known: Map<string, Known>): void {
-    const owner = findAccount(accounts, account ?? FIRST_ACCOUNT)
+  #addConfigured({ key, kind, account, ...options }: ConfiguredKey, accounts: readonly Account[], known: Map<string, Known>): void {
+    const owner = accounts.find(({ name }) => name === (account ?? FIRST_ACCOUNT))
     if (owner === undefined) return
     const hash = this.#hash(key)
     // Its id is derived from the hash, so that counters and records name the same key after a restart.
     const id = `key_config_${hash.toString('hex').slice(0, 16)}`
     known.set(hash.toString('base64'), {
-      identity: identityOf(id, owner, kind ?? kindOfText(key) ?? 'pay-as-you-go', requestsPerMinute), expiresAt: Infinity,
+      identity: identityOf(id, owner, kind ?? kindOfText(key) ?? 'pay-as-you-go', options), expiresAt: Infinity,
     })
   }
 
@@ -196,26 +239,25 @@ export class Keys {
     return (await this.#store.keys()).find((row) => hash.equals(row.hash))
   }
 
-  async #account(nameOrId: string): Promise<Account> {
-    const known = findAccount(await this.#store.accounts(), nameOrId)
-    if (known !== undefined) return known
-    await this.#store.addAccount({ id: newId('acct'), name: nameOrId, status: 'healthy', createdAt: this.#now(), discount: 0 })
-    // Read back: another process may have been first with this name.
-    return this.#account(nameOrId)
-  }
-
   #row(key: NewKey, accountId: string, text: string): StoredKey {
     return {
-      id: newId('key'), accountId, kind: key.kind, hash: this.#hash(text), prefix: text.slice(0, 12), last4: text.slice(-4), name: key.name ?? null,
+      id: newId('key'), accountId, kind: key.kind, hash: this.#hash(text), prefix: text.slice(0, PREFIX_LENGTH), last4: text.slice(-4), name: key.name ?? null,
       createdAt: this.#now(), expiresAt: key.expiresAt ?? null, revokedAt: null, requestsPerMinute: key.requestsPerMinute ?? null,
-      models: null, limit: null, limitPeriod: null,
+      models: key.models ?? null, limit: key.limit ?? null, limitPeriod: key.limitPeriod ?? null,
     }
   }
 }
 
-const findAccount = (accounts: readonly Account[], nameOrId: string): Account | undefined =>
-  accounts.find(({ id, name }) => id === nameOrId || name === nameOrId)
+function optionsOf({ models, limit, limitPeriod, requestsPerMinute }: StoredKey): KeyOptions {
+  return {
+    ...(models === null ? {} : { models }), ...(limit === null ? {} : { limit }), ...(limitPeriod === null ? {} : { limitPeriod }),
+    ...(requestsPerMinute === null ? {} : { requestsPerMinute }),
+  }
+}
 
-function identityOf(keyId: string, account: Account, kind: KeyKind, requestsPerMinute: number | undefined): Identity {
-  return { keyId, accountId: account.id, accountStatus: account.status, kind, ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }) }
+function identityOf(keyId: string, account: Account, kind: KeyKind, { models, limit, limitPeriod, requestsPerMinute }: KeyOptions): Identity {
+  return {
+    keyId, accountId: account.id, accountStatus: account.status, discount: account.discount, kind, allows: models === undefined ? anyModel : allowedModels(models),
+    ...(limit === undefined ? {} : { limit: { amount: limit, period: limitPeriod ?? null } }), ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }),
+  }
 }

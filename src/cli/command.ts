@@ -26,13 +26,13 @@ export class UsageError extends Error {}
 export function readArguments(command: Command, args: string[]): { given: Given; operands: string[] } {
   const options = optionsOf(command)
   const { tokens } = parseArgs({
-    args, strict: false, allowPositionals: true, tokens: true,
+    args: args.map((arg) => (/^-\.?\d/.test(arg) ? NEGATIVE + arg : arg)), strict: false, allowPositionals: true, tokens: true,
     options: Object.fromEntries(Object.entries(options).map(([name, { value }]) => [name, { type: value === undefined ? ('boolean' as const) : ('string' as const) }])),
   })
   const values = new Map<string, string | true>()
   const operands: string[] = []
   for (const token of tokens ?? []) {
-    if (token.kind === 'positional') operands.push(token.value)
+    if (token.kind === 'positional') operands.push(written(token.value))
     if (token.kind === 'option') values.set(token.name, readOption(command, options, token))
   }
   if (operands.length !== command.takes && !values.has('help')) throw new UsageError(operandsWrong(command, operands))
@@ -42,6 +42,10 @@ export function readArguments(command: Command, args: string[]): { given: Given;
   }
   return { operands, given: { text, on: (name) => values.has(name) } }
 }
+
+/** Before a negative number, which would be read as a bundle of short options; there are none. */
+const NEGATIVE = '\0'
+const written = (text: string): string => (text.startsWith(NEGATIVE) ? text.slice(1) : text)
 
 const optionsOf = ({ options }: Command): Record<string, Option> => ({ ...options, help: { summary: 'Print this' } })
 
@@ -56,7 +60,7 @@ function readOption(command: Command, options: Record<string, Option>, { name, r
   }
   // `--data --port 1` has forgotten a value; one that does begin with a dash is written `--data=-x`.
   if (value === undefined || (inlineValue !== true && value.startsWith('-'))) throw new UsageError(`${rawName} needs a value: ${rawName} ${option.value}`)
-  return value
+  return written(value)
 }
 
 function operandsWrong({ words, operands, takes }: Command, given: string[]): string {

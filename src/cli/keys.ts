@@ -1,68 +1,92 @@
-import { existsSync } from 'node:fs'
-import { Keys, type ListedKey } from '../accounts/keys.ts'
+import { Keys, type ListedKey, type NewKey } from '../accounts/keys.ts'
 import { KEY_KINDS } from '../accounts/key-text.ts'
-import { SqliteStore } from '../store/sqlite.ts'
+import { LIMIT_PERIODS, wrongModelPattern } from '../config-schema.ts'
+import { usdOf } from '../money.ts'
+import { limitText, readUsd } from './amounts.ts'
 import { columns, meant, UsageError, type Given } from './command.ts'
-import { configOf } from './serve.ts'
+import { instant, withData, withExistingData, type Data } from './data.ts'
 
 export async function createKey(given: Given): Promise<void> {
-  const kind = KEY_KINDS.find((known) => known === (given.text('kind') ?? 'pay-as-you-go'))
-  if (kind === undefined) throw new UsageError(`--kind must be one of ${KEY_KINDS.join(', ')}${meant(given.text('kind') ?? '', KEY_KINDS)}`)
-  const [account, name, expires, limit] = [given.text('account'), given.text('name'), given.text('expires'), given.text('requests-per-minute')]
-  if (account === '') throw new UsageError('--account must not be empty')
-  const expiresAt = expires === undefined ? undefined : readInstant(expires, Date.now())
-  const requestsPerMinute = limit === undefined ? undefined : readCount(limit)
-  await withKeys(given, async (keys) => {
-    const created = await keys.create({
-      kind, ...(account === undefined ? {} : { account }), ...(name === undefined ? {} : { name }),
-      ...(expiresAt === undefined ? {} : { expiresAt }), ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }),
-    })
-    if (given.on('json')) return console.log(JSON.stringify({ id: created.id, kind, account: created.account, text: created.text }))
-    console.log(`key ${kind} ${created.text}`)
+  const key = readKey(given)
+  await withData(given, async (data) => {
+    const created = await (await keysOf(data)).create(key)
+    if (given.on('json')) return console.log(JSON.stringify({ id: created.id, kind: key.kind, account: created.account, text: created.text }))
+    console.log(`key ${key.kind} ${created.text}`)
     console.error(`${created.id} of account ${created.account}; its text is not shown again`)
   })
 }
 
 export async function listKeys(given: Given): Promise<void> {
-  mustExist(given)
-  await withKeys(given, async (keys) => {
-    const listed = await keys.list()
+  await withExistingData(given, async (data) => {
+    const listed = await (await keysOf(data)).list()
     if (given.on('json')) return console.log(JSON.stringify(listed.map(inWords), null, 2))
-    const rows = listed.map((key) => [key.id, key.kind, key.account, key.text, instant(key.createdAt) ?? '', stateOf(key), key.name ?? ''])
-    console.log(columns([['ID', 'KIND', 'ACCOUNT', 'TEXT', 'CREATED', 'STATE', 'NAME'], ...rows], ''))
+    const rows = listed.map((key) => [
+      key.id, key.kind, key.account, key.text, stateOf(key), key.models?.join(',') ?? 'all', limitText(key), key.name ?? '',
+    ])
+    console.log(columns([['ID', 'KIND', 'ACCOUNT', 'TEXT', 'STATE', 'MODELS', 'LIMIT', 'NAME'], ...rows], ''))
   })
 }
 
 export async function revokeKey(given: Given, which: string): Promise<void> {
-  mustExist(given)
-  await withKeys(given, async (keys) => {
-    const { id } = await keys.revoke(which)
+  await withExistingData(given, async (data) => {
+    const { id } = await (await keysOf(data)).revoke(which)
     console.log(given.on('json') ? JSON.stringify({ id, revoked: true }) : `revoked ${id}`)
   })
 }
 
-async function withKeys(given: Given, act: (keys: Keys) => Promise<void>): Promise<void> {
-  const folder = configOf(given).data
-  const store = new SqliteStore({ folder, exclusive: false })
-  try {
-    await act(await Keys.open({ store, folder }))
-  } finally {
-    await store.close()
+export async function rotateKey(given: Given, which: string): Promise<void> {
+  const grace = given.text('grace')
+  const graceMs = grace === undefined ? 0 : fromNow(grace)
+  if (graceMs === undefined) throw new UsageError('--grace must be a length of time, like 30m, 24h or 7d')
+  await withExistingData(given, async (data) => {
+    const { id, text, old } = await (await keysOf(data)).rotate(which, graceMs)
+    const worksUntil = instant(old.worksUntil)
+    if (given.on('json')) return console.log(JSON.stringify({ id, kind: old.kind, text, old: { id: old.id, worksUntil } }))
+    console.log(`key ${old.kind} ${text}`)
+    console.error(`${id} takes the place of ${old.id}, which ${worksUntil === null ? 'is revoked' : `works until ${worksUntil}`}; the new text is not shown again`)
+  })
+}
+
+const keysOf = ({ config, store, accounts }: Data): Promise<Keys> => Keys.open({ store, accounts, folder: config.data })
+
+function readKey(given: Given): NewKey {
+  const kind = KEY_KINDS.find((known) => known === (given.text('kind') ?? 'pay-as-you-go'))
+  if (kind === undefined) throw new UsageError(`--kind must be one of ${KEY_KINDS.join(', ')}${meant(given.text('kind') ?? '', KEY_KINDS)}`)
+  const [account, name, expires, requests] = [given.text('account'), given.text('name'), given.text('expires'), given.text('requests-per-minute')]
+  if (account === '') throw new UsageError('--account must not be empty')
+  return {
+    kind, ...(account === undefined ? {} : { account }), ...(name === undefined ? {} : { name }), ...readModels(given), ...readLimit(given),
+    ...(expires === undefined ? {} : { expiresAt: readInstant(expires, Date.now()) }), ...(requests === undefined ? {} : { requestsPerMinute: readCount(requests) }),
   }
 }
 
-/** Looking into a folder must not make one: a mistyped name would show an empty list. */
-function mustExist(given: Given): void {
-  const { data } = configOf(given)
-  if (!existsSync(data)) throw new Error(`there is no data folder ${data}`)
+function readModels(given: Given): Pick<NewKey, 'models'> {
+  const models = given.text('models')?.split(',').map((pattern) => pattern.trim())
+  const wrong = models?.find((pattern) => wrongModelPattern(pattern) !== undefined)
+  if (wrong !== undefined) throw new UsageError(`--models: ${JSON.stringify(wrong)} ${wrongModelPattern(wrong)}; several are separated by commas`)
+  return models === undefined ? {} : { models }
 }
 
-const UNIT_MS: Record<string, number> = { h: 3_600_000, d: 86_400_000 }
+function readLimit(given: Given): Pick<NewKey, 'limit' | 'limitPeriod'> {
+  const [limit, period] = [given.text('limit'), given.text('limit-period')]
+  const limitPeriod = LIMIT_PERIODS.find((one) => one === period)
+  if (period !== undefined && limitPeriod === undefined) throw new UsageError(`--limit-period must be one of ${LIMIT_PERIODS.join(', ')}${meant(period, LIMIT_PERIODS)}`)
+  if (limit === undefined && period !== undefined) throw new UsageError('--limit-period needs --limit USD')
+  return { ...(limit === undefined ? {} : { limit: readUsd(limit, '--limit', 'positive') }), ...(limitPeriod === undefined ? {} : { limitPeriod }) }
+}
+
+const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** `30m`, `12h`, `30d` -> milliseconds. */
+function fromNow(text: string): number | undefined {
+  const [, amount, unit = ''] = /^(\d{1,5})([mhd])$/.exec(text) ?? []
+  return amount === undefined ? undefined : Number(amount) * UNIT_MS[unit]!
+}
 
 /** A day (its beginning in UTC), an instant with its zone, or a time from now; Unix milliseconds. */
 function readInstant(text: string, now: number): number {
-  const [, amount, unit] = /^(\d{1,5})([hd])$/.exec(text) ?? []
-  const at = amount !== undefined && unit !== undefined ? now + Number(amount) * (UNIT_MS[unit] ?? 0) : isInstant(text) ? Date.parse(text) : NaN
+  const length = fromNow(text)
+  const at = length !== undefined ? now + length : isInstant(text) ? Date.parse(text) : NaN
   if (!(at > now)) throw new UsageError('--expires must be a day or an instant to come, like 2027-01-31 or 2027-01-31T12:00:00Z, or a time from now, like 12h or 30d')
   return at
 }
@@ -74,9 +98,10 @@ function readCount(text: string): number {
   return Number(text)
 }
 
-const instant = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
-
-const stateOf = (key: ListedKey): string =>
+/** `active`, `expires 2027-...`, `revoked 2026-...`. */
+export const stateOf = (key: Pick<ListedKey, 'expiresAt' | 'revokedAt'>): string =>
   key.revokedAt !== null ? `revoked ${instant(key.revokedAt)}` : key.expiresAt === null ? 'active' : `${key.expiresAt > Date.now() ? 'expires' : 'expired'} ${instant(key.expiresAt)}`
 
-const inWords = (key: ListedKey): object => ({ ...key, createdAt: instant(key.createdAt), expiresAt: instant(key.expiresAt), revokedAt: instant(key.revokedAt) })
+const inWords = ({ limit, ...key }: ListedKey): object => ({
+  ...key, limitUsd: limit === null ? null : usdOf(limit), createdAt: instant(key.createdAt), expiresAt: instant(key.expiresAt), revokedAt: instant(key.revokedAt),
+})

@@ -4,12 +4,15 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
+import { Accounts } from '../../src/accounts/accounts.ts'
 import { Keys, type ConfiguredKey, type Identity } from '../../src/accounts/keys.ts'
 import { GatewayError } from '../../src/error.ts'
+import { topUp } from '../../src/ledger/book.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 
 let folder: string
 let stores: SqliteStore[]
+let accounts: Accounts
 let now: number
 
 beforeEach(() => {
@@ -25,7 +28,8 @@ afterEach(async () => {
 async function open(configured: ConfiguredKey[] = []): Promise<Keys> {
   const store = new SqliteStore({ folder, exclusive: false })
   stores.push(store)
-  return Keys.open({ store, folder, configured, now: () => now })
+  accounts = new Accounts({ store, first: { credits: (accountId) => [topUp({ reference: 'first', at: now, accountId, amount: 5n, bonus: false })] }, now: () => now })
+  return Keys.open({ store, accounts, folder, configured, now: () => now })
 }
 
 const bearer = (text: string): Headers => new Headers({ authorization: `Bearer ${text}` })
@@ -218,15 +222,96 @@ describe('revoking', () => {
   }, 15_000)
 })
 
+describe('options of a key', () => {
+  test('are told with who asks: models, limit, discount of the account', async () => {
+    const keys = await open()
+    const { id: accountId } = await accounts.create('team', { discount: 1250 })
+    const made = await keys.create({ kind: 'pay-as-you-go', account: 'team', models: ['openai/*', 'fast'], limit: 20_000_000_001n, limitPeriod: 'month' })
+    const found = keys.identify(bearer(made.text))
+    expect(found).toMatchObject({ keyId: made.id, accountId, discount: 1250, limit: { amount: 20_000_000_001n, period: 'month' } })
+    expect(['openai/gpt-5', 'fast', 'acme/large'].map(found.allows)).toEqual([true, true, false])
+    expect((await keys.list())[0]).toMatchObject({ models: ['openai/*', 'fast'], limit: 20_000_000_001n, limitPeriod: 'month' })
+  })
+
+  test('are none by default', async () => {
+    const keys = await open()
+    const found = keys.identify(bearer((await keys.create({ kind: 'pay-as-you-go' })).text))
+    expect(found).not.toContainAnyKeys(['limit', 'requestsPerMinute'])
+    expect([found.discount, found.allows('any/thing')]).toEqual([0, true])
+    const forever = await keys.create({ kind: 'pay-as-you-go', limit: 0n })
+    expect(keys.identify(bearer(forever.text)).limit).toEqual({ amount: 0n, period: null })
+  })
+
+  test('need an account that is there', async () => {
+    const keys = await open()
+    await keys.create({ kind: 'pay-as-you-go' })
+    expect(await keys.create({ kind: 'pay-as-you-go', account: 'defualt' }).catch((error: Error) => error.message)).toContain('is default meant?')
+    expect((await keys.list()).length).toBe(1)
+  })
+})
+
+describe('rotating', () => {
+  const options = { kind: 'subscription', name: 'ci', models: ['openai/*'], limit: 5n, limitPeriod: 'day', requestsPerMinute: 7 } as const
+
+  test('gives a new text with the same options, and the old one stops at once', async () => {
+    const keys = await open()
+    const old = await keys.create({ ...options, models: [...options.models], expiresAt: now + 9000 })
+    const before = keys.identify(bearer(old.text))
+    now += 1
+    const { id, text, old: told } = await keys.rotate(old.text, 0)
+    expect(told).toEqual({ id: old.id, kind: 'subscription', worksUntil: null })
+    expect(text).toStartWith('sk-ss-v1-')
+    expect(outcome(keys, bearer(old.text))).toBe('invalid_api_key')
+    const { allows, ...after } = keys.identify(bearer(text))
+    const { allows: _, ...same } = before
+    expect(after).toEqual({ ...same, keyId: id })
+    expect(['openai/x', 'acme/x'].map(allows)).toEqual([true, false])
+    const [first, second] = await keys.list()
+    expect(second).toEqual({ ...first!, id, text: `${text.slice(0, 12)}...${text.slice(-4)}`, createdAt: now, revokedAt: null })
+    now += 8999
+    expect(outcome(keys, bearer(text))).toBe('invalid_api_key')
+  })
+
+  test('after a grace: both work until then, and the old one can still be revoked', async () => {
+    const keys = await open()
+    const [one, other] = [await keys.create({ kind: 'pay-as-you-go' }), await keys.create({ kind: 'pay-as-you-go' })]
+    const rotated = await keys.rotate(one.id, 1000)
+    await keys.rotate(other.id, 1000)
+    expect(rotated.old.worksUntil).toBe(now + 1000)
+    await keys.revoke(other.id)
+    expect([one.text, rotated.text, other.text].map((text) => typeof outcome(keys, bearer(text)))).toEqual(['object', 'object', 'string'])
+    now += 1000
+    expect([one.text, rotated.text].map((text) => typeof outcome(keys, bearer(text)))).toEqual(['string', 'object'])
+  })
+
+  test('never makes an old key work longer', async () => {
+    const keys = await open()
+    const { id, text } = await keys.create({ kind: 'pay-as-you-go', expiresAt: now + 500 })
+    expect((await keys.rotate(id, 1000)).old.worksUntil).toBe(now + 500)
+    now += 500
+    expect(outcome(keys, bearer(text))).toBe('invalid_api_key')
+  })
+
+  test('is refused for what does not work any more', async () => {
+    const keys = await open()
+    const [revoked, expired] = [await keys.create({ kind: 'pay-as-you-go' }), await keys.create({ kind: 'pay-as-you-go', expiresAt: now + 1 })]
+    await keys.revoke(revoked.id)
+    now += 1
+    for (const { id } of [revoked, expired]) expect(await keys.rotate(id, 0).catch((error: Error) => error.message)).toMatch(/is (revoked|expired) already; sluice keys create/)
+    expect((await keys.list()).length).toBe(2)
+  })
+})
+
 describe('keys of the config file', () => {
   test('work without being stored, as the same key after a restart, and their account is made', async () => {
-    const configured: ConfiguredKey[] = [{ key: 'sk-ss-v1-written-in-the-file', requestsPerMinute: 3, account: 'team' }, { key: 'any old text' }]
+    const configured: ConfiguredKey[] = [{ key: 'sk-ss-v1-written-in-the-file', requestsPerMinute: 3, account: 'team', models: ['a*'], limit: 9n, limitPeriod: 'week' }, { key: 'any old text' }]
     const keys = await open(configured)
     const found = keys.identify(bearer('sk-ss-v1-written-in-the-file'))
-    expect(found).toMatchObject({ kind: 'subscription', requestsPerMinute: 3 })
+    expect(found).toMatchObject({ kind: 'subscription', requestsPerMinute: 3, limit: { amount: 9n, period: 'week' } })
+    expect(['abc', 'b'].map(found.allows)).toEqual([true, false])
     expect(keys.identify(new Headers({ 'x-api-key': 'any old text' })).kind).toBe('pay-as-you-go')
     expect(await keys.list()).toEqual([])
-    expect((await open(configured)).identify(bearer('sk-ss-v1-written-in-the-file'))).toEqual(found)
+    expect((await open(configured)).identify(bearer('sk-ss-v1-written-in-the-file')).keyId).toBe(found.keyId)
     expect((await keys.create({ kind: 'subscription', account: 'team' })).account).toBe('team')
   })
 

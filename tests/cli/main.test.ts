@@ -28,11 +28,22 @@ const statusOf = async (url: string, key: string): Promise<number> => {
   return response.status
 }
 
+/** The status that a key gets as soon as it is this one, or after the two seconds that a change may take. */
+async function until(url: string, key: string, status: number): Promise<number> {
+  const deadline = Date.now() + 2_000
+  let seen = await statusOf(url, key)
+  while (seen !== status && Date.now() < deadline) {
+    await Bun.sleep(50)
+    seen = await statusOf(url, key)
+  }
+  return seen
+}
+
 describe('the command line', () => {
   test('explains itself, every command too', async () => {
     const { code, out } = await run('--help')
     expect(code).toBe(0)
-    for (const words of ['serve', 'sandbox', 'keys create', 'keys list', 'keys revoke', 'config check']) {
+    for (const words of ['serve', 'sandbox', 'keys create', 'keys list', 'keys revoke', 'keys rotate', 'accounts create', 'accounts credit', 'accounts plan', 'accounts status', 'config check']) {
       expect(out).toContain(words)
       const help = await run(...words.split(' '), '--help')
       expect([help.code, help.out.startsWith(`sluice ${words}`)]).toEqual([0, true])
@@ -44,7 +55,7 @@ describe('the command line', () => {
   test.each([
     [['serv'], 'unknown command "serv"; did you mean serve?'],
     [['keys', 'lst'], 'did you mean list?'],
-    [['keys'], 'sluice keys needs one of create, list, revoke'],
+    [['keys'], 'sluice keys needs one of create, list, revoke, rotate'],
     [['serve', '--prot', '1'], 'unknown option --prot; did you mean --port?'],
     [['serve', '-p', '1'], 'unknown option -p'],
     [['serve', '--port'], '--port needs a value'],
@@ -55,6 +66,20 @@ describe('the command line', () => {
     [['keys', 'create', '--kind', 'subscripton'], 'did you mean subscription?'],
     [['keys', 'create', '--expires', '2020-01-01'], '--expires must be'],
     [['keys', 'create', '--requests-per-minute', '0'], 'from 1 to'],
+    [['keys', 'create', '--limit', '-1'], '--limit must be from 0 to'],
+    [['keys', 'create', '--limit', '0.0000000001'], 'more than 9 decimals'],
+    [['keys', 'create', '--limit-period', 'day'], '--limit-period needs --limit'],
+    [['keys', 'create', '--limit', '1', '--limit-period', 'dya'], 'did you mean day?'],
+    [['keys', 'create', '--models', 'openai/*,a b'], '"a b" must be a model'],
+    [['keys', 'rotate', 'x', '--grace', '24'], '--grace must be a length of time'],
+    [['accounts', 'credit', 'team'], 'needs <name> <usd>'],
+    [['accounts', 'credit', 'team', '12,5'], 'is no amount of USD'],
+    [['accounts', 'credit', 'team', '0'], 'must not be 0'],
+    [['accounts', 'credit', 'team', '1', '--reference', 'a b'], '--reference must be'],
+    [['accounts', 'plan', 'team', 'prro'], 'did you mean pro?'],
+    [['accounts', 'create', 'team', '--plan', 'prro'], 'did you mean pro?'],
+    [['accounts', 'create', 'team', '--discount', '100.01'], 'a percentage from 0 to 100'],
+    [['accounts', 'status', 'team', 'suspnded'], 'did you mean suspended?'],
     [['sandbox', '--port', '65536'], '0 to 65535'],
   ])('%j is refused with 2 in one line', async (args, message) => {
     const { code, out, err } = await run(...args)
@@ -84,10 +109,10 @@ describe('the command line', () => {
 
   test('keys are made, listed and revoked', async () => {
     const folder = newFolder()
-    const made = JSON.parse((await run('keys', 'create', '--json', '--kind', 'management', '--account', 'team', '--name', 'ops', '--expires', '30d', '--data', folder)).out) as Record<string, string>
-    expect(made).toMatchObject({ kind: 'management', account: 'team' })
+    const made = JSON.parse((await run('keys', 'create', '--json', '--kind', 'management', '--name', 'ops', '--expires', '30d', '--data', folder)).out) as Record<string, string>
+    expect(made).toMatchObject({ kind: 'management', account: 'default' })
     const [listed] = JSON.parse((await run('keys', 'list', '--json', '--data', folder)).out) as Record<string, string>[]
-    expect(listed).toMatchObject({ id: made.id!, account: 'team', name: 'ops', revokedAt: null })
+    expect(listed).toMatchObject({ id: made.id!, account: 'default', name: 'ops', revokedAt: null, models: null, limitUsd: null })
     const days = (Date.parse(listed!.expiresAt!) - Date.now()) / 86_400_000
     expect(days > 29.9 && days <= 30).toBe(true)
     expect((await run('keys', 'revoke', made.text!, '--data', folder)).out).toBe(`revoked ${made.id}\n`)
@@ -140,22 +165,23 @@ describe('serve', () => {
     await again.child.exited
   }, 30_000)
 
-  test('takes up a key made and drops one revoked while it runs', async () => {
+  test('takes up a key made, drops one revoked, and changes with a rotated one and an account, within two seconds each', async () => {
     const folder = newFolder()
     const { child, url } = await serve(folder)
-    const { id, text } = JSON.parse((await run('keys', 'create', '--json', '--data', folder)).out) as { id: string; text: string }
-    const until = async (status: number): Promise<number> => {
-      const deadline = Date.now() + 10_000
-      let seen = await statusOf(url, text)
-      while (seen !== status && Date.now() < deadline) {
-        await Bun.sleep(50)
-        seen = await statusOf(url, text)
-      }
-      return seen
-    }
-    expect(await until(200)).toBe(200)
-    await run('keys', 'revoke', id, '--data', folder)
-    expect(await until(401)).toBe(401)
+    const keyOf = async (...args: string[]): Promise<{ id: string; text: string }> => JSON.parse((await run(...args, '--json', '--data', folder)).out) as { id: string; text: string }
+    const { id, text } = await keyOf('keys', 'create')
+    expect(await until(url, text, 200)).toBe(200)
+    const rotated = await keyOf('keys', 'rotate', id)
+    expect(await until(url, rotated.text, 200)).toBe(200)
+    expect(await statusOf(url, text)).toBe(401)
+    const late = await keyOf('keys', 'rotate', rotated.id, '--grace', '1h')
+    expect(await until(url, late.text, 200)).toBe(200)
+    expect(await statusOf(url, rotated.text)).toBe(200)
+    await run('keys', 'revoke', rotated.id, '--data', folder)
+    expect(await until(url, rotated.text, 401)).toBe(401)
+    expect(await statusOf(url, late.text)).toBe(200)
+    await run('accounts', 'status', 'default', 'suspended', '--data', folder)
+    expect(await until(url, late.text, 403)).toBe(403)
     child.kill('SIGTERM')
     expect(await child.exited).toBe(0)
   }, 40_000)
