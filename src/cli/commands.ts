@@ -112,6 +112,11 @@ export const COMMANDS: readonly Command[] = [
     run: async (given, [name = '', percent = '']) => (await import('./accounts.ts')).setAccountDiscount(given, name, percent),
   },
   {
+    words: 'ledger audit', operands: '', takes: 0, summary: 'Compute the book again from its rows, name the first row that is wrong, and exit with 1 when there is one',
+    notes: 'Reads one state of the data, also beside a running server.', options: { ...JSON_OUTPUT, ...DATA },
+    run: async (given) => (await import('./ledger.ts')).auditLedger(given),
+  },
+  {
     words: 'config check', operands: '', takes: 0, summary: 'Read the configuration, list every problem with its line, and exit with 1 when there is one', options: { ...DATA, ...LISTEN },
     run: async (given) => (await import('./serve.ts')).checkConfig(given),
   },
