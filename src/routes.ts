@@ -1,5 +1,6 @@
 import type { Call, Spine } from './spine.ts'
 import { countGeminiTokens, countMessagesTokens } from './endpoints/count-tokens.ts'
+import { getBalance, getGeneration, getGenerationAtOldPath, getSubscription } from './endpoints/management.ts'
 import { getGoogleModel, getModel, listGoogleModels, listModels } from './endpoints/models.ts'
 import { cancelResponse, deleteResponse, getResponse, listInputItems, refuseUpgrade } from './endpoints/responses.ts'
 import { GatewayError } from './error.ts'
@@ -22,6 +23,7 @@ export type Route = {
 }
 
 const USERS: readonly KeyKind[] = ['pay-as-you-go', 'subscription']
+const ALL: readonly KeyKind[] = [...USERS, 'management']
 
 /** Every form in which Google's clients name a model's method: Gemini API, Vertex AI with and without project, and without `models/`. */
 const googleMethod = (method: string): RegExp =>
@@ -69,6 +71,10 @@ export const routes: readonly Route[] = [
   { name: 'models.get', method: 'GET', path: /^\/v1\/models\/(.+)$/, shape: 'chat.completions', keys: USERS, answer: getModel },
   { name: 'models', method: 'GET', path: '/v1beta/models', shape: 'generateContent', keys: USERS, answer: listGoogleModels },
   { name: 'models.get', method: 'GET', path: /^\/v1beta\/models\/(.+)$/, shape: 'generateContent', keys: USERS, answer: getGoogleModel },
+  { name: 'management.generation', method: 'GET', path: '/v1/management/generation', shape: 'chat.completions', keys: ALL, answer: getGeneration },
+  { name: 'generation', method: 'GET', path: '/v1/generation', shape: 'chat.completions', keys: ALL, answer: getGenerationAtOldPath },
+  { name: 'management.balance', method: 'GET', path: '/v1/management/payg/balance', shape: 'chat.completions', keys: ['management', 'pay-as-you-go'], answer: getBalance },
+  { name: 'management.subscription', method: 'GET', path: '/v1/management/subscription/detail', shape: 'chat.completions', keys: ['management'], answer: getSubscription },
   // Claude Code opens its connection with this before the first prompt.
   { name: 'hello', method: 'HEAD', path: '/api/hello', shape: 'messages', keys: 'public', answer: () => new Response(null, { status: 200 }) },
   { name: 'livez', method: 'GET', path: '/livez', shape: 'chat.completions', keys: 'public', answer: () => new Response('ok\n') },
