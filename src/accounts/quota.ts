@@ -180,9 +180,7 @@ export class Quota {
   /** The window that counts now, if there is one. */
   #current(window: QuotaWindowName, at: number): Window | undefined {
     const last = this.#windows.get(window)
-    // A row written by another process may be a period behind: the later period's use must not be counted again from 0.
-    const over = last === undefined || (window === 'monthly' ? last.startedAt < renewed(this.#subscription, at).periodStart : last.endsAt <= at)
-    return over ? undefined : last
+    return last === undefined || last.endsAt <= at ? undefined : last
   }
 
   #clock(now: number): number {
