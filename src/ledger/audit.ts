@@ -1,6 +1,5 @@
-import type { Usage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
-import type { Balance, BookAccount, GenerationRecord, KeySpend, QuotaWindow, Store, Transfer } from '../store/store.ts'
+import type { Balance, BookAccount, GenerationRecord, KeySpend, PostedTransfer, QuotaWindow, Store, Transfer } from '../store/store.ts'
 import { chargesOf } from './book.ts'
 import { ENDINGS } from './endings.ts'
 import { ratingOf } from './recorded.ts'
@@ -13,7 +12,6 @@ export type Audit = { generations: number; transfers: number; balances: number; 
 
 /** What is wrong with one row. */
 type Fault = Omit<Finding, 'table' | 'id'>
-type Posted = Transfer & { reference: string }
 
 const PAGE = 1_000
 
@@ -65,9 +63,9 @@ class Auditor {
   }
 
   /** All transfers of one reference at a time. */
-  async *#postings(): AsyncGenerator<{ reference: string; transfers: Posted[] }> {
-    let transfers: Posted[] = []
-    for (let after: Posted | undefined; ; ) {
+  async *#postings(): AsyncGenerator<{ reference: string; transfers: PostedTransfer[] }> {
+    let transfers: PostedTransfer[] = []
+    for (let after: PostedTransfer | undefined; ; ) {
       const page = await this.#store.transfers(after, PAGE)
       for (const transfer of page) {
         this.#enter(transfer)
@@ -85,32 +83,32 @@ class Auditor {
     if (first !== undefined) yield { reference: first.reference, transfers }
   }
 
-  #enter(transfer: Posted): void {
+  #enter(transfer: PostedTransfer): void {
     const { debit, credit, amount } = transfer
     this.#audit.transfers++
     this.#add(debit, -amount)
     this.#add(credit, amount)
-    this.#check('transfers', idOf(transfer), faultsOfTransfer(transfer, this.#accounts))
   }
 
   #add(account: BookAccount, amount: Nano): void {
     this.#tally.set(nameOf(account), (this.#tally.get(nameOf(account)) ?? 0n) + amount)
   }
 
-  #checkOperation(transfers: readonly Posted[]): void {
+  #checkOperation(transfers: readonly PostedTransfer[]): void {
     for (const transfer of transfers) {
       const orphan = CHARGES.has(transfer.kind) ? [{ expected: `a generation ${transfer.reference}`, found: 'none' }] : []
-      this.#check('transfers', idOf(transfer), orphan)
+      this.#check('transfers', idOf(transfer), [...faultsOfTransfer(transfer, this.#accounts), ...orphan])
     }
   }
 
-  #checkGeneration(record: GenerationRecord, own: readonly Posted[]): void {
-    this.#check('generations', record.id, faultsOfGeneration(record, own, this.#accounts))
+  #checkGeneration(record: GenerationRecord, own: readonly PostedTransfer[]): void {
     const expected = new Map(chargesFrom(record, own).map((transfer) => [transfer.kind, inWords(transfer)]))
     for (const transfer of own) {
       const wanted = expected.get(transfer.kind) ?? `no ${transfer.kind} of this generation`
-      this.#check('transfers', idOf(transfer), wanted === inWords(transfer) ? [] : [{ expected: wanted, found: inWords(transfer) }])
+      const other = wanted === inWords(transfer) ? [] : [{ expected: wanted, found: inWords(transfer) }]
+      this.#check('transfers', idOf(transfer), [...faultsOfTransfer(transfer, this.#accounts), ...other])
     }
+    this.#check('generations', record.id, faultsOfGeneration(record, own, this.#accounts))
   }
 
   #checkBalances(balances: readonly Balance[]): void {
@@ -140,21 +138,21 @@ const CHARGES = new Set(['bonus', 'credit', 'write-off', 'cost'])
 
 const nano = (amount: Nano): string => `${amount} nano-USD`
 const nameOf = ({ kind, owner }: BookAccount): string => (owner === '' ? kind : `${kind} ${owner}`)
-const idOf = ({ reference, kind }: Posted): string => `${reference} ${kind}`
+const idOf = ({ reference, kind }: PostedTransfer): string => `${reference} ${kind}`
 const inWords = ({ debit, credit, amount }: Transfer): string => `${nano(amount)} from ${nameOf(debit)} to ${nameOf(credit)}`
-const amountOf = (transfers: readonly Posted[], kind: string): Nano => transfers.find((transfer) => transfer.kind === kind)?.amount ?? 0n
-const payments = (transfers: readonly Posted[]): { bonus: Nano; credit: Nano; writtenOff: Nano } =>
+const amountOf = (transfers: readonly PostedTransfer[], kind: string): Nano => transfers.find((transfer) => transfer.kind === kind)?.amount ?? 0n
+const payments = (transfers: readonly PostedTransfer[]): { bonus: Nano; credit: Nano; writtenOff: Nano } =>
   ({ bonus: amountOf(transfers, 'bonus'), credit: amountOf(transfers, 'credit'), writtenOff: amountOf(transfers, 'write-off') })
 
 /** What would be posted for a generation if the amounts that stand there are right. */
-const chargesFrom = ({ accountId, kind, provider }: GenerationRecord, own: readonly Posted[]): Transfer[] =>
+const chargesFrom = ({ accountId, kind, provider }: GenerationRecord, own: readonly PostedTransfer[]): Transfer[] =>
   chargesOf(accountId, kind === 'subscription' ? undefined : payments(own), provider, amountOf(own, 'cost'))
 
-function* faultsOfGeneration(record: GenerationRecord, own: readonly Posted[], accounts: ReadonlySet<string>): Generator<Fault> {
+function* faultsOfGeneration(record: GenerationRecord, own: readonly PostedTransfer[], accounts: ReadonlySet<string>): Generator<Fault> {
   const { accountId, usage, latency, duration, retries, discount, held, bill, flows, kind, ending } = record
   if (!accounts.has(accountId)) yield { expected: 'a known account', found: accountId }
   if (!Object.hasOwn(ENDINGS, ending)) yield { expected: `an ending of ${Object.keys(ENDINGS).join(', ')}`, found: ending }
-  for (const [name, value] of Object.entries({ ...usage, latency, duration, retries } satisfies Usage & Record<string, number>)) {
+  for (const [name, value] of Object.entries({ ...usage, latency, duration, retries })) {
     if (!Number.isSafeInteger(value) || value < 0) yield { expected: `${name} of 0 or more, whole`, found: `${value}` }
   }
   for (const [name, value] of Object.entries({ held, bill, flows })) if (value < 0n) yield { expected: `${name} of 0 or more`, found: `${value}` }
@@ -163,7 +161,7 @@ function* faultsOfGeneration(record: GenerationRecord, own: readonly Posted[], a
   yield* faultsOfBill(record, own)
 }
 
-function* faultsOfBill(record: GenerationRecord, own: readonly Posted[]): Generator<Fault> {
+function* faultsOfBill(record: GenerationRecord, own: readonly PostedTransfer[]): Generator<Fault> {
   const { kind, bill, price } = record
   try {
     const rating = ratingOf(record)
@@ -178,7 +176,7 @@ function* faultsOfBill(record: GenerationRecord, own: readonly Posted[]): Genera
   if (paid !== bill) yield { expected: `transfers to revenue of ${nano(bill)}, which is its bill`, found: nano(paid) }
 }
 
-function* faultsOfTransfer({ debit, credit, amount }: Posted, accounts: ReadonlySet<string>): Generator<Fault> {
+function* faultsOfTransfer({ debit, credit, amount }: PostedTransfer, accounts: ReadonlySet<string>): Generator<Fault> {
   if (amount <= 0n) yield { expected: 'an amount above 0', found: nano(amount) }
   if (nameOf(debit) === nameOf(credit)) yield { expected: 'two different accounts', found: `${nameOf(debit)} twice` }
   for (const account of [debit, credit]) if (!isKnown(account, accounts)) yield { expected: 'known accounts', found: nameOf(account) }

@@ -156,6 +156,10 @@ describe('the audit', () => {
     const folder = await rightBook()
     breakBook(folder, `UPDATE generations SET bill = -1, held = -1, latency = -1 WHERE id <= x'${idOf(4)}'`)
     expect(await auditOf(folder)).toMatchObject({ wrong: 4, first: { id: idOf(1) } })
+    const other = await rightBook()
+    breakBook(other, `UPDATE transfers SET credit = 99 ${transfer(1, 'credit')}`)
+    // That transfer, whatever is wrong with it, and the balance of revenue.
+    expect(await auditOf(other)).toMatchObject({ wrong: 2, first: { id: `${idOf(1)} credit` } })
   })
 })
 
