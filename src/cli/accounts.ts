@@ -11,13 +11,13 @@ import { instant, withData, withExistingData, type Data } from './data.ts'
 import { stateOf } from './keys.ts'
 import { configOf } from './serve.ts'
 
-export const STATUSES: readonly AccountStatus[] = ['healthy', 'monitored', 'abusive', 'suspended', 'banned']
+const STATUSES: readonly AccountStatus[] = ['healthy', 'monitored', 'abusive', 'suspended', 'banned']
 
 export async function createAccount(given: Given, name: string): Promise<void> {
   const [credit, bonus, tier = FREE_TIER, discount] = [given.text('credit'), given.text('bonus'), given.text('plan'), given.text('discount')]
   const amounts = [
-    { amount: credit === undefined ? 0n : readUsd(credit, '--credit', 'positive'), bonus: false },
-    { amount: bonus === undefined ? 0n : readUsd(bonus, '--bonus', 'positive'), bonus: true },
+    { amount: credit === undefined ? 0n : readUsd(credit, '--credit', 'unsigned'), bonus: false },
+    { amount: bonus === undefined ? 0n : readUsd(bonus, '--bonus', 'unsigned'), bonus: true },
   ].filter(({ amount }) => amount > 0n)
   const basisPoints = discount === undefined ? 0 : readPercent(discount, '--discount')
   known(tier, given)
@@ -58,7 +58,7 @@ export async function showAccount(given: Given, name: string): Promise<void> {
 }
 
 export async function creditAccount(given: Given, name: string, usd: string): Promise<void> {
-  const amount = readUsd(usd, 'the amount', 'any')
+  const amount = readUsd(usd, 'the amount', 'signed')
   if (amount === 0n) throw new UsageError('the amount must not be 0')
   const [note, reference = newId('op'), bonus] = [given.text('note'), given.text('reference'), given.on('bonus')]
   if (!/^[\x21-\x7e]{1,100}$/.test(reference)) throw new UsageError('--reference must be 1 to 100 printable characters without spaces')

@@ -6,10 +6,10 @@ import { UsageError } from './command.ts'
 const MOST_USD = 1_000_000_000
 
 /** USD of the command line -> nano-USD. `what` names the option or operand. */
-export function readUsd(text: string, what: string, sign: 'positive' | 'any'): bigint {
+export function readUsd(text: string, what: string, sign: 'unsigned' | 'signed'): bigint {
   const amount = exactly(text, what)
   const most = nanoOf(MOST_USD)
-  if (amount > most || amount < (sign === 'any' ? -most : 0n)) throw new UsageError(`${what} must be from ${sign === 'any' ? -MOST_USD : 0} to ${MOST_USD} USD, like 12.5`)
+  if (amount > most || amount < (sign === 'signed' ? -most : 0n)) throw new UsageError(`${what} must be from ${sign === 'signed' ? -MOST_USD : 0} to ${MOST_USD} USD, like 12.5`)
   return amount
 }
 

@@ -72,7 +72,7 @@ function readLimit(given: Given): Pick<NewKey, 'limit' | 'limitPeriod'> {
   const limitPeriod = LIMIT_PERIODS.find((one) => one === period)
   if (period !== undefined && limitPeriod === undefined) throw new UsageError(`--limit-period must be one of ${LIMIT_PERIODS.join(', ')}${meant(period, LIMIT_PERIODS)}`)
   if (limit === undefined && period !== undefined) throw new UsageError('--limit-period needs --limit USD')
-  return { ...(limit === undefined ? {} : { limit: readUsd(limit, '--limit', 'positive') }), ...(limitPeriod === undefined ? {} : { limitPeriod }) }
+  return { ...(limit === undefined ? {} : { limit: readUsd(limit, '--limit', 'unsigned') }), ...(limitPeriod === undefined ? {} : { limitPeriod }) }
 }
 
 const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 }

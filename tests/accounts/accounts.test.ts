@@ -63,6 +63,7 @@ describe('other accounts', () => {
     expect((await accounts.list()).map(({ name, discount }) => [name, discount])).toContainEqual(['team', 1250])
     const { balances, subscriptions } = await store.ledgerState()
     expect(balances.filter(({ owner }) => owner === team.id).map(({ kind, balance }) => [kind, balance]).sort()).toEqual([['bonus', 5n], ['credit', 3n]])
+    expect(balances.filter(({ owner }) => owner === configured.id)).toEqual([])
     expect(balances.reduce((sum, { balance }) => sum + balance, 0n)).toBe(0n)
     expect(new Map(subscriptions.map(({ accountId, tier }) => [accountId, tier]))).toEqual(new Map([[team.id, 'pro'], [configured.id, 'free']]))
   })

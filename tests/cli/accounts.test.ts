@@ -20,10 +20,10 @@ async function run(folder: string, ...args: string[]): Promise<{ code: number; o
   return { code, out, err }
 }
 
-const json = async (folder: string, ...args: string[]): Promise<Record<string, never>> => {
+const json = async <T = Record<string, unknown>>(folder: string, ...args: string[]): Promise<T> => {
   const { out, err } = await run(folder, ...args, '--json')
   expect(err).toBe('')
-  return JSON.parse(out) as Record<string, never>
+  return JSON.parse(out) as T
 }
 
 test('an account is made with what it begins with, listed and shown', async () => {
@@ -35,9 +35,9 @@ test('an account is made with what it begins with, listed and shown', async () =
   const key = await json(folder, 'keys', 'create', '--account', 'team', '--models', 'openai/*, fast', '--limit', '20', '--limit-period', 'month', '--requests-per-minute', '9')
   const shown = await json(folder, 'accounts', 'show', 'team')
   expect(shown).toMatchObject({ ...made, keys: [{ id: key.id, models: ['openai/*', 'fast'], limitUsd: 20, limitPeriod: 'month', spentUsd: 0, requestsPerMinute: 9, revokedAt: null }] })
-  expect(await json(folder, 'accounts', 'show', made.id!)).toEqual(shown)
+  expect(await json(folder, 'accounts', 'show', String(made.id))).toEqual(shown)
   const { keys: _, ...listed } = shown
-  expect(await json(folder, 'accounts', 'list')).toEqual([listed])
+  expect(await json<unknown>(folder, 'accounts', 'list')).toEqual([listed])
   const { out } = await run(folder, 'accounts', 'show', 'team')
   expect(out).toMatch(/Balance +50\.000000001 USD \(credit 50, bonus 0\.000000001\)\n.*12\.5 %\n\n/)
   expect(out).toMatch(/pay-as-you-go +active +openai\/\*,fast +20 USD a month +0\n$/)
@@ -49,22 +49,22 @@ test('credit is added once for each reference, and taken back', async () => {
   for (const posted of [true, false]) {
     expect(await json(folder, 'accounts', 'credit', 'team', '12.5', '--reference', 'inv-1', '--note', 'Invoice 1')).toEqual({
       account: 'team', reference: 'inv-1', posted, balance: { totalUsd: 12.5, creditUsd: 12.5, bonusUsd: 0 },
-    } as never)
+    })
   }
   expect((await run(folder, 'accounts', 'credit', 'team', '12.5', '--reference', 'inv-1')).out).toStartWith('the reference inv-1 was posted before: nothing was changed\n')
-  expect((await json(folder, 'accounts', 'credit', 'team', '-2.500000001')).balance).toEqual({ totalUsd: 9.999999999, creditUsd: 9.999999999, bonusUsd: 0 } as never)
-  expect((await json(folder, 'accounts', 'credit', 'team', '3', '--bonus')).balance).toMatchObject({ bonusUsd: 3 } as never)
+  expect((await json(folder, 'accounts', 'credit', 'team', '-2.500000001')).balance).toEqual({ totalUsd: 9.999999999, creditUsd: 9.999999999, bonusUsd: 0 })
+  expect((await json(folder, 'accounts', 'credit', 'team', '3', '--bonus')).balance).toMatchObject({ bonusUsd: 3 })
   expect(await run(folder, 'accounts', 'credit', 'team', '-3.1', '--bonus')).toMatchObject({ code: 1, err: 'sluice: team has a bonus of 3 USD, which is less than would be taken back\n' })
-  expect((await json(folder, 'accounts', 'show', 'team')).balance).toEqual({ totalUsd: 12.999999999, creditUsd: 9.999999999, bonusUsd: 3 } as never)
+  expect((await json(folder, 'accounts', 'show', 'team')).balance).toEqual({ totalUsd: 12.999999999, creditUsd: 9.999999999, bonusUsd: 3 })
 }, 30_000)
 
 test('a plan changes at once or with the next period, and may end with it', async () => {
   const folder = newFolder()
   await run(folder, 'accounts', 'create', 'team')
-  expect((await json(folder, 'accounts', 'plan', 'team', 'max')).plan).toMatchObject({ tier: 'max', nextTier: null, renews: true } as never)
-  expect((await json(folder, 'accounts', 'plan', 'team', 'pro')).plan).toMatchObject({ tier: 'max', nextTier: 'pro', renews: true } as never)
-  expect((await json(folder, 'accounts', 'plan', 'team', 'pro', '--now', '--no-renew')).plan).toMatchObject({ tier: 'pro', nextTier: null, renews: false } as never)
-  expect((await json(folder, 'accounts', 'show', 'team')).plan).toMatchObject({ tier: 'pro', renews: false } as never)
+  expect((await json(folder, 'accounts', 'plan', 'team', 'max')).plan).toMatchObject({ tier: 'max', nextTier: null, renews: true })
+  expect((await json(folder, 'accounts', 'plan', 'team', 'pro')).plan).toMatchObject({ tier: 'max', nextTier: 'pro', renews: true })
+  expect((await json(folder, 'accounts', 'plan', 'team', 'pro', '--now', '--no-renew')).plan).toMatchObject({ tier: 'pro', nextTier: null, renews: false })
+  expect((await json(folder, 'accounts', 'show', 'team')).plan).toMatchObject({ tier: 'pro', renews: false })
 }, 30_000)
 
 test('status and discount are set', async () => {
@@ -72,7 +72,7 @@ test('status and discount are set', async () => {
   await run(folder, 'accounts', 'create', 'team')
   expect((await run(folder, 'accounts', 'status', 'team', 'banned')).out).toBe('team is banned (was healthy)\n')
   expect((await run(folder, 'accounts', 'discount', 'team', '7.25')).out).toBe('team pays 7.25 % less (was 0 %)\n')
-  expect(await json(folder, 'accounts', 'show', 'team')).toMatchObject({ status: 'banned', discountPercent: 7.25 } as never)
+  expect(await json(folder, 'accounts', 'show', 'team')).toMatchObject({ status: 'banned', discountPercent: 7.25 })
 }, 30_000)
 
 test('what is not there is said with what to do, and nothing is made by looking', async () => {
@@ -98,6 +98,6 @@ test('the first start makes one account with the configured credit, and no other
     child.kill('SIGTERM')
     expect(await child.exited).toBe(0)
   }
-  const listed = await json(folder, 'accounts', 'list') as never as { name: string; plan: { tier: string }; balance: { creditUsd: number } }[]
+  const listed = await json<{ name: string; plan: { tier: string }; balance: { creditUsd: number } }[]>(folder, 'accounts', 'list')
   expect(listed.map(({ name, plan, balance }) => [name, plan.tier, balance.creditUsd]).sort()).toEqual([['default', 'free', 12.25], ['team', 'free', 0]])
 }, 30_000)
