@@ -58,7 +58,7 @@ export class Connection {
   }
 
   run(sql: string, ...values: Binding[]): { changes: number } {
-    return this.#statement(sql).run(...values)
+    return this.#statement(sql).run(values as never)
   }
 
   all<Row>(sql: string, ...values: Binding[]): Row[] {

@@ -281,7 +281,7 @@ const isId = (id: string): boolean => /^[0-9a-f]{32}$/.test(id)
 
 function idBytes(id: string): Uint8Array {
   if (!isId(id)) throw new Error(`the generation id ${JSON.stringify(id)} must be 32 hex digits in lower case`)
-  return Buffer.from(id, 'hex')
+  return Uint8Array.fromHex(id)
 }
 
 /** A generation's id is kept as its bytes. */
