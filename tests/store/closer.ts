@@ -1,0 +1,20 @@
+import { SqliteStore } from '../../src/store/sqlite.ts'
+import { closing, idOf } from './contract.ts'
+
+/** Closes generations, a few in every turn, until it is killed, and says each number once it is committed. Arguments: folder, first number. */
+const TOGETHER = 7
+const store = new SqliteStore({ folder: process.argv[2] ?? '', exclusive: true })
+await store.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
+for (let number = Number(process.argv[3]); ; number += TOGETHER) {
+  const numbers = Array.from({ length: TOGETHER }, (_, index) => number + index)
+  await store.keepOpen(numbers.map((one) => ({ id: idOf(one), accountId: 'a', state: '{}' })))
+  const said = await Promise.all(numbers.map(async (one) => {
+    await store.closeGeneration(closing(one, BigInt(one + 1), {
+      spend: { keyId: 'k', since: 0, spent: BigInt(one + 1) },
+      windows: [{ accountId: 'a', window: '7_day', startedAt: 1, endsAt: 2, used: 3n }],
+      wasOpen: true,
+    }))
+    return `${one}\n`
+  }))
+  await Bun.write(Bun.stdout, said.join(''))
+}
