@@ -16,10 +16,19 @@ export type KeyKind = (typeof KEY_KINDS)[number]
 /** After what a key's spending limit is whole again; periods begin with the day, the Monday, the month in UTC. */
 export const LIMIT_PERIODS = ['day', 'week', 'month'] as const
 
-/** Fee items of a price, in USD per million tokens; `web_search` in USD per thousand searches. */
-const FEE_ITEMS = [
-  'prompt', 'completion', 'input_cache_read', 'input_cache_write_5m', 'input_cache_write_1h', 'input_audio', 'output_audio', 'output_image', 'reasoning', 'web_search',
-] as const
+/** What is charged for, in the order of a bill: tokens, and what is counted one by one. */
+const TOKEN_ITEMS = ['prompt', 'input_cache_read', 'input_cache_write_5_min', 'input_cache_write_1_h', 'input_audio', 'completion', 'reasoning', 'output_audio', 'output_image'] as const
+const COUNT_ITEMS = ['web_search', 'image', 'request'] as const
+export const FEE_ITEMS = [...TOKEN_ITEMS, ...COUNT_ITEMS] as const
+export type FeeItem = (typeof FEE_ITEMS)[number]
+export const isCounted = (item: FeeItem): boolean => (COUNT_ITEMS as readonly FeeItem[]).includes(item)
+
+/** Highest rates in USD. With the most that usage can say, no bill passes the 64-bit integers of the database. */
+export const MOST_USD = { perMillionTokens: 1_000, perOne: 100 }
+
+/** USD per million tokens or per one: a number, or a base and what holds for the whole request when its prompt has more tokens than `over`. */
+export type RateText = number | [number, ...{ over: number; rate: number }[]]
+export type PriceText = Partial<Record<FeeItem, RateText>>
 
 export const PROVIDER_ID = /^[a-z0-9][a-z0-9._-]*$/
 const MODEL_TEXT = /^[A-Za-z0-9._:@/+-]{1,256}$/
@@ -94,9 +103,27 @@ const endpoint = object({
   protocol: word(PROTOCOL_NAMES, 'Speak this one, where the provider speaks several'),
 }, { required: ['provider', 'model'] })
 
+const perUnit = (max: number): Shape<number> => number({ min: 0, max, decimals: 9 })
+const tier = object({ over: number({ ...TOKENS, description: 'Prompt tokens above which the rate holds' }), rate: perUnit(MOST_USD.perMillionTokens) }, { required: ['over', 'rate'] })
+
+/** `1.25`, or `[1.25, { over: 200000, rate: 2.5 }]`. */
+const tieredRate: Shape<RateText> = {
+  schema: { anyOf: [perUnit(MOST_USD.perMillionTokens).schema, { type: 'array', items: { anyOf: [perUnit(MOST_USD.perMillionTokens).schema, tier.schema] }, minItems: 1 }] },
+  read(place) {
+    if (place.kind !== 'a list') return perUnit(MOST_USD.perMillionTokens).read(place)
+    const [first, ...rest] = [...place.elements()]
+    const base = first === undefined ? place.fail('must begin with a number, USD per million tokens') : perUnit(MOST_USD.perMillionTokens).read(first)
+    const tiers = rest.map((element) => tier.read(element))
+    if (base === undefined || !tiers.every((read) => read?.over !== undefined && read.rate !== undefined)) return undefined
+    const read = tiers as { over: number; rate: number }[]
+    if (read.some(({ over }, index) => index > 0 && over <= read[index - 1]!.over)) return place.fail('must have its tiers in ascending order of over')
+    return [base, ...read.map(({ over, rate }) => ({ over, rate }))]
+  },
+}
+
 const price = object(
-  Object.fromEntries(FEE_ITEMS.map((item) => [item, number({ min: 0, max: 1_000_000 })])) as Record<(typeof FEE_ITEMS)[number], Shape<number>>,
-  { description: 'USD per million tokens; web_search: USD per thousand searches' },
+  Object.fromEntries(FEE_ITEMS.map((item) => [item, isCounted(item) ? perUnit(MOST_USD.perOne) : tieredRate])) as Record<FeeItem, Shape<RateText>>,
+  { description: 'USD per million tokens; web_search, image and request: USD each' },
 )
 
 const model = object({
@@ -111,7 +138,7 @@ export const WINDOW_NAMES: readonly QuotaWindowName[] = ['5_hour', '7_day', 'mon
 
 const FLOWS = { min: 0, max: 1_000_000_000, decimals: 4 }
 
-const tier = object({
+const plan = object({
   usdPerMonth: number({ min: 0, max: 1_000_000, description: 'Price of a month in USD' }),
   flows: object({
     '5_hour': number({ ...FLOWS, description: 'Flows in five hours' }),
@@ -196,7 +223,7 @@ export const FILE = object({
   models: map(model, { pattern: MODEL_TEXT, what: '1 to 256 characters of A-Z a-z 0-9 . _ : @ / + -', description: 'Models by the name clients use', check: wrongModelText }),
   plans: object({
     usdPerFlow: number({ min: 0.000000001, max: 1_000_000, decimals: 9, description: 'USD at list prices that one flow stands for' }),
-    tiers: map(tier, { pattern: PROVIDER_ID, what: 'lower-case letters, digits, dots, - and _, beginning with a letter or digit', description: 'Plans by tier; the name of a built-in one changes it' }),
+    tiers: map(plan, { pattern: PROVIDER_ID, what: 'lower-case letters, digits, dots, - and _, beginning with a letter or digit', description: 'Plans by tier; the name of a built-in one changes it' }),
   }, { description: 'Subscriptions' }),
   accountStatus,
   keys: list(key, { what: 'keys', description: 'Fixed keys; others are made with the command line or the console' }),

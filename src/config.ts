@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { LineCounter, parseDocument, type YAMLError } from 'yaml'
-import { FILE, PROVIDER_ID, STATUS_RULES, WINDOW_NAMES, type Auth, type KeyKind } from './config-schema.ts'
+import { FILE, PROVIDER_ID, STATUS_RULES, WINDOW_NAMES, type Auth, type KeyKind, type PriceText } from './config-schema.ts'
 import { Source, TooMuch, type Place, type Problem, type Shape } from './config-shape.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { nanoOf, type Nano } from './money.ts'
@@ -55,8 +55,7 @@ export type ModelConfig = {
   name?: string
   endpoints: { provider: string; model: string; protocol?: ProtocolName }[]
   abilities: Abilities
-  /** USD per million tokens by fee item. */
-  price?: Record<string, number>
+  price?: PriceText
   contextLength?: number
 }
 
@@ -259,7 +258,7 @@ function readModels(read: ReadFile['models'], providers: Map<string, ProviderCon
     const { endpoints: _, abilities, price, ...rest } = value
     const budget = abilities?.budget
     if (budget?.min !== undefined && budget.max !== undefined && budget.min > budget.max) place.fail('has a budget whose min is above its max')
-    models.set(id, { id, ...rest, endpoints, abilities: (abilities ?? {}) as Abilities, ...(price === undefined ? {} : { price: price as Record<string, number> }) })
+    models.set(id, { id, ...rest, endpoints, abilities: (abilities ?? {}) as Abilities, ...(price === undefined ? {} : { price: { ...price } as PriceText }) })
   }
   return models
 }

@@ -1,22 +1,35 @@
 import type { Call, Spine } from '../spine.ts'
+import { isCounted } from '../config-schema.ts'
 import { GatewayError } from '../error.ts'
+import type { FeeItem, Price, Rate } from '../ledger/prices.ts'
+import { usdOf } from '../money.ts'
 import { nearest } from '../nearest.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Model } from '../providers/catalogue.ts'
 
 /** OpenAI's dialect, with what is known beside it: null, or left out of `capabilities` and `pricings`, is what is not known. */
-const openAi = (model: Model): object => ({
+const openAi = (model: Model, price: Price | undefined): object => ({
   id: model.id, object: 'model', created: model.createdAt, owned_by: model.ownedBy, display_name: model.name,
   capabilities: model.abilities.reasoning === undefined ? {} : { reasoning: model.abilities.reasoning !== 'none' },
   context_length: model.contextLength ?? null,
   max_output_tokens: model.abilities.maxOutputTokens ?? null,
-  pricings: Object.fromEntries(Object.entries(model.price ?? {}).map(([item, value]) => [ITEM_NAMES[item] ?? item, [{ value, unit: item === 'web_search' ? 'perThousandSearches' : 'perMTokens', currency: 'USD', conditions: [] }]])),
+  pricings: Object.fromEntries(Object.entries(price?.rates ?? {}).map(([item, rate]) => [item, pricing(item as FeeItem, rate)])),
   // Any of them reaches every model.
   protocols: Object.keys(protocols),
 })
 
-/** Fee items whose name in the configuration is another. */
-const ITEM_NAMES: Record<string, string> = { input_cache_write_5m: 'input_cache_write_5_min', input_cache_write_1h: 'input_cache_write_1_h' }
+/** The base, then the tiers, each with the size of prompt that it holds for. */
+function pricing(item: FeeItem, { base, tiers }: Rate): object[] {
+  const steps = [{ over: undefined, rate: base }, ...tiers]
+  return steps.map(({ over, rate }, index) => {
+    const next = steps[index + 1]?.over
+    const conditions = [...(over === undefined ? [] : [{ field: 'prompt_tokens', operator: 'gt', value: over }]), ...(next === undefined ? [] : [{ field: 'prompt_tokens', operator: 'lte', value: next }])]
+    return { value: usdOf(rate), unit: isCounted(item) ? 'perCount' : 'perMTokens', currency: 'USD', conditions }
+  })
+}
+
+/** What a pay-as-you-go client pays before discounts. */
+const priceOf = ({ prices, catalogue }: Spine, { id }: Model): Price | undefined => prices.of(id, catalogue.endpoints(id, 'chat.completions'))
 
 const anthropic = (model: Model): object => ({ type: 'model', id: model.id, display_name: model.name, created_at: new Date(model.createdAt * 1000).toISOString() })
 
@@ -31,7 +44,7 @@ const isAnthropic = (call: Call): boolean => call.request.headers.has('anthropic
 /** `GET /v1/models`, in Anthropic's dialect when the request carries `anthropic-version`. */
 export const listModels = (spine: Spine, call: Call): Response => {
   const models = spine.catalogue.list()
-  if (!isAnthropic(call)) return Response.json({ object: 'list', data: models.map(openAi), has_more: false })
+  if (!isAnthropic(call)) return Response.json({ object: 'list', data: models.map((model) => openAi(model, priceOf(spine, model))), has_more: false })
   return Response.json({ data: models.map(anthropic), has_more: false, first_id: models[0]?.id ?? null, last_id: models.at(-1)?.id ?? null })
 }
 
@@ -41,7 +54,7 @@ export const listGoogleModels = (spine: Spine): Response => Response.json({ mode
 /** `GET /v1/models/{id}`: the slash of the id raw or as `%2F`. */
 export const getModel = (spine: Spine, call: Call): Response => {
   const model = find(spine, call.params[0]!)
-  return Response.json(isAnthropic(call) ? anthropic(model) : openAi(model))
+  return Response.json(isAnthropic(call) ? anthropic(model) : openAi(model, priceOf(spine, model)))
 }
 
 export const getGoogleModel = (spine: Spine, call: Call): Response => Response.json(google(find(spine, call.params[0]!)))

@@ -1,6 +1,7 @@
+import { FEE_ITEMS, isCounted } from '../config-schema.ts'
 import { promptTokens, type Usage } from '../generation/usage.ts'
 import { divideHalfEven, type Nano } from '../money.ts'
-import { FEE_ITEMS, PER_ONE, type FeeItem, type Price, type Rate } from './prices.ts'
+import type { FeeItem, Price, Rate } from './prices.ts'
 
 /** One line of a bill. `quantity`: tokens, or a count; `rate`: nano-USD per million tokens, or per one. */
 export type RatedItem = { item: FeeItem; quantity: number; rate: Nano; origin: Nano; discount: Nano; bill: Nano }
@@ -59,7 +60,7 @@ export function rate(usage: Usage, price: Price, discountBasisPoints: number): R
 }
 
 function rateItem(item: FeeItem, quantity: number, perUnit: Nano, discountBasisPoints: number): RatedItem {
-  const unit = PER_ONE.has(item) ? 1n : MILLION
+  const unit = isCounted(item) ? 1n : MILLION
   const product = BigInt(quantity) * perUnit
   const origin = divideHalfEven(product, unit)
   const discount = discountBasisPoints === 0 ? 0n : divideHalfEven(product * BigInt(discountBasisPoints), unit * WHOLE)

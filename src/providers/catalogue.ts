@@ -34,6 +34,8 @@ export type Endpoint = {
   /** The header that holds the key; empty when none is sent. `provider.headers` come on top. */
   credentials: Record<string, string>
   target: Target
+  /** Id of the listed model that the name asked for stands for; absent where the name is not listed. */
+  listed?: string
 }
 
 export type ModelEndpoint = { provider: string; model: string; protocol?: ProtocolName }
@@ -49,10 +51,11 @@ export type Model = {
   endpoints: ModelEndpoint[]
   /** What is known beyond the families of `catalog/models.json`. */
   abilities: Abilities
-  /** USD per million tokens by fee item. */
-  price?: Record<string, number>
   contextLength?: number
 }
+
+/** A listed model, or what an unlisted name stands for, which has no id. */
+type Found = { id?: string; endpoints: ModelEndpoint[]; abilities: Abilities }
 
 /** Names whose resolution is remembered. */
 const RESOLVED_MAX = 5_000
@@ -107,7 +110,7 @@ export class Catalogue {
     const wrong = wrongModelText(model)
     if (wrong !== undefined) throw invalid('model', wrong)
     const found = this.#find(model)
-    const endpoints = found?.endpoints.flatMap((endpoint) => this.#endpoint(endpoint, found.abilities, clientProtocol)) ?? []
+    const endpoints = found?.endpoints.flatMap((endpoint) => this.#endpoint(endpoint, found, clientProtocol)) ?? []
     if (endpoints.length === 0) throw this.#notFound(model, found)
     return endpoints
   }
@@ -154,18 +157,18 @@ export class Catalogue {
   }
 
   /** A listed model, or what an unlisted name stands for. */
-  #find(model: string): { endpoints: ModelEndpoint[]; abilities: Abilities } | undefined {
+  #find(model: string): Found | undefined {
     return this.#models.get(model) ?? this.#unlisted(model) ?? this.#bare(model)
   }
 
-  #unlisted(model: string): { endpoints: ModelEndpoint[]; abilities: Abilities } | undefined {
+  #unlisted(model: string): Found | undefined {
     const slash = model.indexOf('/')
     const provider = model.slice(0, Math.max(slash, 0))
     return this.#providers.get(provider)?.unlisted === true ? { endpoints: [{ provider, model: model.slice(slash + 1) }], abilities: {} } : undefined
   }
 
   /** A name without a prefix: by the providers' own name patterns, then as the second half of exactly one reachable model. */
-  #bare(model: string): { endpoints: ModelEndpoint[]; abilities: Abilities } | undefined {
+  #bare(model: string): Found | undefined {
     for (const { provider, pattern } of BARE_NAMES) {
       if (!this.#providers.has(provider) || !pattern.test(model)) continue
       const id = `${provider}/${model}`
@@ -176,7 +179,7 @@ export class Catalogue {
     return ids.length === 1 ? this.#models.get(ids[0]!) : undefined
   }
 
-  #endpoint({ provider: id, model, protocol }: ModelEndpoint, abilities: Abilities, clientProtocol: ProtocolName): Endpoint[] {
+  #endpoint({ provider: id, model, protocol }: ModelEndpoint, { id: listed, abilities }: Found, clientProtocol: ProtocolName): Endpoint[] {
     const provider = this.#providers.get(id)
     if (provider === undefined) return []
     const speech = protocol === undefined
@@ -184,7 +187,7 @@ export class Catalogue {
       : provider.speaks.find((spoken) => spoken.protocol === protocol)
     if (speech === undefined) return []
     const target: Target = { provider: id, model, quirks: provider.quirks, abilities: { ...familyAbilities(id, model), ...abilities } }
-    return [{ provider, protocol: speech.protocol, baseUrl: speech.baseUrl, credentials: credentials(speech.auth, provider.apiKey), target }]
+    return [{ provider, protocol: speech.protocol, baseUrl: speech.baseUrl, credentials: credentials(speech.auth, provider.apiKey), target, ...(listed === undefined ? {} : { listed }) }]
   }
 
   #notFound(model: string, found: { endpoints: ModelEndpoint[] } | undefined): GatewayError {
@@ -208,9 +211,9 @@ export class Catalogue {
 /** `b/c` and `c` of `a/b/c`. */
 const shortNames = (id: string): string[] => id.split('/').slice(1).map((_, index) => id.split('/').slice(index + 1).join('/'))
 
-const fromConfig = ({ id, name, endpoints, abilities, price, contextLength }: ModelConfig, createdAt: number): Model => ({
+const fromConfig = ({ id, name, endpoints, abilities, contextLength }: ModelConfig, createdAt: number): Model => ({
   id, name: name ?? id, ownedBy: endpoints[0]!.provider, createdAt, endpoints, abilities,
-  ...(price === undefined ? {} : { price }), ...(contextLength === undefined ? {} : { contextLength }),
+  ...(contextLength === undefined ? {} : { contextLength }),
 })
 
 /** The one header that carries a key. */

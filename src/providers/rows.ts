@@ -50,9 +50,9 @@ export const PROVIDER_ROWS = providersFile.providers as ProviderRow[]
 export const MODEL_ROWS = modelsFile.models as ModelRow[]
 const FAMILIES = (modelsFile.families as FamilyRow[]).map(({ match, abilities }) => ({ match: globs(match), abilities }))
 
-/** One expression for several patterns: `*` stands for any text, slashes included; everything else for itself, upper or lower case. */
+/** One expression for several patterns: `*` stands for any text, slashes included, `#` for a digit; everything else for itself, upper or lower case. */
 export function globs(patterns: string[]): RegExp {
-  const escaped = patterns.map((pattern) => pattern.split('*').map((piece) => piece.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('.*'))
+  const escaped = patterns.map((pattern) => pattern.replace(/[.+?^${}()|[\]\\]/g, '\\$&').replaceAll('*', '.*').replaceAll('#', '\\d'))
   return new RegExp(escaped.length === 0 ? '^(?!)' : `^(?:${escaped.join('|')})$`, 'i')
 }
 

@@ -64,7 +64,7 @@ providers:
 models:
   acme/large:
     endpoints: [{ provider: acme, model: large-2026 }]
-    price: { prompt: 3, completion: 15, input_cache_read: 0.3 }
+    price: { prompt: 3, completion: [15, { over: 200000, rate: 22.5 }], input_cache_read: 0.3 }
     abilities: { reasoning: budget, budget: { min: 0, max: 10 }, sampling: false }
 keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
 `)
@@ -79,7 +79,7 @@ keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
       headers: { 'x-team': 'k-from-env' }, quirks: { systemRole: 'developer', routesItself: true },
     })
     expect(JSON.parse(JSON.stringify(config.models.get('acme/large')))).toEqual({
-      id: 'acme/large', endpoints: [{ provider: 'acme', model: 'large-2026' }], price: { prompt: 3, completion: 15, input_cache_read: 0.3 },
+      id: 'acme/large', endpoints: [{ provider: 'acme', model: 'large-2026' }], price: { prompt: 3, completion: [15, { over: 200_000, rate: 22.5 }], input_cache_read: 0.3 },
       abilities: { reasoning: 'budget', budget: { min: 0, max: 10 }, sampling: false },
     })
     expect(config.keys).toEqual([{ key: 'sk-0123456789abcdef', kind: 'pay-as-you-go', name: 'key 1', requestsPerMinute: 1 }])
@@ -166,7 +166,12 @@ const GOLDEN: [string, string[]][] = [
   ['models:\n  a: { endpoints: [{ provider: openai, model: ../x }] }', ["2:47: models.a.endpoints[0].model must not hold empty, '.' or '..' segments"]],
   ['models:\n  a b: { endpoints: [{ provider: openai, model: x }] }', ['2:3: models the name "a b" must be 1 to 256 characters of A-Z a-z 0-9 . _ : @ / + -']],
   ['models:\n  a: { endpoints: [{ provider: openai, model: x }], price: { promt: 1 } }', ['2:62: models.a.price has the unknown key "promt": is prompt meant?']],
-  ['models:\n  a: { endpoints: [{ provider: openai, model: x }], price: { prompt: -1 } }', ['2:70: models.a.price.prompt must be a number from 0 to 1000000, not -1']],
+  ['models:\n  a: { endpoints: [{ provider: openai, model: x }], price: { prompt: -1 } }', ['2:70: models.a.price.prompt must be a number from 0 to 1000, not -1']],
+  ['models:\n  a: { endpoints: [{ provider: openai, model: x }], price: { prompt: [] } }', ['2:70: models.a.price.prompt must begin with a number, USD per million tokens']],
+  ['models:\n  a: { endpoints: [{ provider: openai, model: x }], price: { prompt: [1, { over: 5 }] } }', ['2:74: models.a.price.prompt[1] needs rate']],
+  ['models:\n  a: { endpoints: [{ provider: openai, model: x }], price: { prompt: [1, { over: 5, rate: 2 }, { over: 5, rate: 3 }] } }', ['2:70: models.a.price.prompt must have its tiers in ascending order of over']],
+  ['models:\n  a: { endpoints: [{ provider: openai, model: x }], price: { web_search: 101 } }', ['2:74: models.a.price.web_search must be a number from 0 to 100, not 101']],
+  ['models:\n  a: { endpoints: [{ provider: openai, model: x }], price: { prompt: 0.0000000001 } }', ['2:70: models.a.price.prompt must have at most 9 decimals, not 1e-10']],
   ['models:\n  a: { endpoints: [{ provider: openai, model: x }], abilities: { budget: { min: 5, max: 1 } } }', ['2:6: models.a has a budget whose min is above its max']],
   ['keys: [{ key: short }]', ['1:15: keys[0].key must be 16 to 256 printable ASCII characters without spaces']],
   ['keys: [{ key: 0123456789abcdefg }, { key: 0123456789abcdefg }]', ['1:36: keys[1] is the same key as one above']],

@@ -5,7 +5,7 @@ import { MODELS, post, useGateway, type Json } from './kit.ts'
 /** Keys, statuses, error bodies, ids, headers and paths, as they look from outside. */
 
 const LIMITED = 'sk-ai-v1-limitedlimitedlimited1'
-const gateway = useGateway(`limits: { requestsPerMinute: 1000000, body: 1MiB }\nkeys: [{ key: "${LIMITED}", requestsPerMinute: 2 }]\nmodels: { mine/priced: { endpoints: [{ provider: sandbox, model: chat }], price: { prompt: 1.5, input_cache_write_5m: 2, web_search: 10 } } }\n`)
+const gateway = useGateway(`limits: { requestsPerMinute: 1000000, body: 1MiB }\nkeys: [{ key: "${LIMITED}", requestsPerMinute: 2 }]\nmodels: { mine/priced: { endpoints: [{ provider: sandbox, model: chat }], price: { prompt: [1.5, { over: 200000, rate: 3 }], input_cache_write_5_min: 2, web_search: 0.01 } } }\n`)
 const keyOf = (kind: string): string => new RegExp(`^key ${kind} (\\S+)$`, 'm').exec(gateway.output().stdout)![1]!
 
 type Door = { name: string; path: string; body: Json; shape: 'openai' | 'messages' | 'google' }
@@ -215,8 +215,12 @@ describe('models', () => {
       for (const name of ['context_length', 'max_output_tokens']) expect(model[name] === null || Number.isInteger(model[name])).toBe(true)
     }
     expect(body.data.find((model) => model.id === 'mine/priced')!.pricings).toEqual({
-      prompt: [{ value: 1.5, unit: 'perMTokens', currency: 'USD', conditions: [] }], input_cache_write_5_min: [{ value: 2, unit: 'perMTokens', currency: 'USD', conditions: [] }],
-      web_search: [{ value: 10, unit: 'perThousandSearches', currency: 'USD', conditions: [] }],
+      prompt: [
+        { value: 1.5, unit: 'perMTokens', currency: 'USD', conditions: [{ field: 'prompt_tokens', operator: 'lte', value: 200_000 }] },
+        { value: 3, unit: 'perMTokens', currency: 'USD', conditions: [{ field: 'prompt_tokens', operator: 'gt', value: 200_000 }] },
+      ],
+      input_cache_write_5_min: [{ value: 2, unit: 'perMTokens', currency: 'USD', conditions: [] }],
+      web_search: [{ value: 0.01, unit: 'perCount', currency: 'USD', conditions: [] }],
     })
     const chat = body.data.find((model) => model.id === 'sandbox/chat')!
     expect(chat).toMatchObject({ context_length: 1_000_000, protocols: ['chat.completions', 'responses', 'messages', 'generateContent'] })

@@ -1,0 +1,236 @@
+/**
+ * Brings catalog/prices.json up to date from @pydantic/genai-prices: `npm run prices`, or `npm run prices -- --force` to accept
+ * models that vanished and prices that moved far. What is refused leaves the file as it is.
+ */
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { findProvider, type ConditionalPrice, type MatchLogic, type ModelInfo, type ModelPrice, type Provider } from '@pydantic/genai-prices'
+import { MOST_USD, type FeeItem, type PriceText, type RateText } from '../src/config-schema.ts'
+import { divideHalfEven, nanoOf, usdOf } from '../src/money.ts'
+import { encodeRates, ratesOf, type PriceFile, type PriceRow, type Turn } from '../src/ledger/prices.ts'
+
+/** Our providers -> the source's, and ours whose lines are asked next for a name that they do not know. */
+const PROVIDERS: Record<string, { source?: string; else: string[] }> = {
+  openai: { source: 'openai', else: [] },
+  anthropic: { source: 'anthropic', else: [] },
+  google: { source: 'google', else: ['anthropic'] },
+  vertex: { else: ['google'] },
+  openrouter: { source: 'openrouter', else: [] },
+  deepseek: { source: 'deepseek', else: [] },
+  mistral: { source: 'mistral', else: [] },
+  xai: { source: 'x-ai', else: [] },
+  groq: { source: 'groq', else: [] },
+  together: { source: 'together', else: [] },
+  fireworks: { source: 'fireworks', else: [] },
+  azure: { source: 'azure', else: ['openai', 'anthropic', 'deepseek', 'xai'] },
+}
+
+/** The source's units that usage is counted in; `per` is what one of ours holds of theirs. */
+const ITEMS: Record<string, { item: FeeItem; perThousand?: true }> = {
+  input_mtok: { item: 'prompt' },
+  cache_read_mtok: { item: 'input_cache_read' },
+  cache_write_mtok: { item: 'input_cache_write_5_min' },
+  cache_write_1h_mtok: { item: 'input_cache_write_1_h' },
+  input_audio_mtok: { item: 'input_audio' },
+  output_mtok: { item: 'completion' },
+  output_reasoning_mtok: { item: 'reasoning' },
+  output_audio_mtok: { item: 'output_audio' },
+  output_image_mtok: { item: 'output_image' },
+  web_searches_kcount: { item: 'web_search', perThousand: true },
+  requests_kcount: { item: 'request', perThousand: true },
+}
+
+/** A rate that moves by more than this many times is taken for a mistake of the source. */
+const FARTHEST = 20
+const CHANGES_KEPT = 20
+const CHANGE_LINES = 100
+
+export class Refused extends Error {}
+
+type Import = { file: PriceFile; changed: string[]; uncounted: Record<string, number> }
+
+/** The file with the source's prices in it, and what changed. `today`: YYYY-MM-DD. Throws Refused with every reason. */
+export function importPrices(sources: Record<string, Provider>, previous: PriceFile, options: { source: string; today: string; force: boolean }): Import {
+  const { source, today, force } = options
+  const uncounted: Record<string, number> = {}
+  const wrong: string[] = []
+  const providers: PriceFile['providers'] = {}
+  for (const [id, { source: theirs, else: others }] of Object.entries(PROVIDERS)) {
+    const models = theirs === undefined ? [] : (sources[theirs]?.models ?? [])
+    if (theirs !== undefined && models.length === 0) wrong.push(`${id}: the source has no models of ${theirs}`)
+    const before = new Map((previous.providers[id]?.models ?? []).map((row) => [row.model, row]))
+    providers[id] = { else: others, models: models.flatMap((model) => {
+      try {
+        return rowOf(model, before.get(model.id), today, uncounted)
+      } catch (error) {
+        wrong.push(`${id}/${model.id}: ${(error as Error).message}`)
+        return []
+      }
+    }) }
+  }
+  const { changed, risky } = difference(previous.providers, providers)
+  if (wrong.length > 0) throw new Refused(wrong.join('\n'))
+  if (risky.length > 0 && !force) throw new Refused(`${risky.join('\n')}\nIf that is right: npm run prices -- --force`)
+  const changes = changed.length === 0 ? previous.changes : [{ imported: today, source, changed: shortened(changed) }, ...previous.changes].slice(0, CHANGES_KEPT)
+  return { file: { source, imported: changed.length === 0 ? previous.imported : today, changes, own: previous.own, providers }, changed, uncounted }
+}
+
+const shortened = (lines: string[]): string[] => (lines.length <= CHANGE_LINES ? lines : [...lines.slice(0, CHANGE_LINES), `and ${lines.length - CHANGE_LINES} more`])
+
+/** A model without any price that we can count has no line: nobody said what it costs. */
+function rowOf(model: ModelInfo, before: PriceRow | undefined, today: string, uncounted: Record<string, number>): PriceRow[] {
+  const [first, ...turns] = begun(Array.isArray(model.prices) ? model.prices : [{ prices: model.prices }], today).map(({ constraint, prices }) => ({ ...whenOf(constraint), prices: priceOf(prices, uncounted) }))
+  if (first === undefined || Object.keys(first.prices).length === 0) return []
+  const row = { model: model.id, match: matchOf(model.match), version: today, prices: first.prices, ...(turns.length === 0 ? {} : { turns }) }
+  return [before !== undefined && ratesText(before) === ratesText(row) ? { ...row, version: before.version } : row]
+}
+
+const ratesText = ({ prices, turns = [] }: PriceRow): string => JSON.stringify([encodeRates(ratesOf(prices)), turns.map((turn) => [turn.from, turn.hours, encodeRates(ratesOf(turn.prices))])])
+
+/** Of the prices over time, the one that began last stands first and holds always; what came before it is past. */
+function begun(prices: ConditionalPrice[], today: string): ConditionalPrice[] {
+  const last = prices.findLastIndex(({ constraint }) => constraint?.type === 'start_date' && constraint.start_date <= today)
+  return last <= 0 ? prices : [{ prices: prices[last]!.prices }, ...prices.slice(last + 1)]
+}
+
+function whenOf(constraint: ConditionalPrice['constraint']): Omit<Turn, 'prices'> {
+  if (constraint === undefined) return {}
+  if (constraint.type === 'start_date') return { from: constraint.start_date }
+  const [start, end] = [constraint.start_time, constraint.end_time].map((time) => /^(\d\d:\d\d):00Z$/.exec(time)?.[1])
+  if (start === undefined || end === undefined) throw new Error(`holds from ${constraint.start_time} to ${constraint.end_time}, which is not in whole minutes of UTC`)
+  return { hours: `${start}-${end}` }
+}
+
+function priceOf(prices: ModelPrice, uncounted: Record<string, number>): PriceText {
+  const read: PriceText = {}
+  for (const [unit, value] of Object.entries(prices)) {
+    const known = ITEMS[unit]
+    if (known === undefined) uncounted[unit] = (uncounted[unit] ?? 0) + 1
+    else if (value !== undefined) read[known.item] = rateText(value, known.perThousand === true)
+  }
+  return read
+}
+
+function rateText(value: NonNullable<ModelPrice[string]>, perThousand: boolean): RateText {
+  if (typeof value === 'number') return usd(value, perThousand)
+  const tiers = [...value.tiers].sort((a, b) => a.start - b.start).map(({ start, price }) => ({ over: start, rate: usd(price, perThousand) }))
+  return [usd(value.base, perThousand), ...tiers]
+}
+
+/** What a float's arithmetic left behind the ninth decimal is noise. */
+function usd(value: number, perThousand: boolean): number {
+  if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) throw new Error(`${value} is no price`)
+  const nano = nanoOf(value.toFixed(9))
+  const rate = usdOf(perThousand ? divideHalfEven(nano, 1000n) : nano)
+  const most = perThousand ? MOST_USD.perOne : MOST_USD.perMillionTokens
+  if (rate > most) throw new Error(`${rate} USD is above ${most}, the highest price there can be`)
+  return rate
+}
+
+/** The source's rule -> patterns. Throws for a rule that patterns cannot say. */
+function matchOf(rule: MatchLogic): string[] {
+  const text = (found: string): string => {
+    if (/[*#!]/.test(found)) throw new Error(`the name ${found} holds a character of patterns`)
+    return found.toLowerCase()
+  }
+  if ('or' in rule) return [...new Set(rule.or.flatMap(matchOf))].sort((a, b) => Number(a.startsWith('!')) - Number(b.startsWith('!')))
+  if ('equals' in rule) return [text(rule.equals)]
+  if ('starts_with' in rule) return [`${text(rule.starts_with)}*`]
+  if ('ends_with' in rule) return [`*${text(rule.ends_with)}`]
+  if ('contains' in rule) return [`*${text(rule.contains)}*`]
+  if ('regex' in rule) return [expressionOf(rule.regex)].flat()
+  const [within, ...limits] = [...rule.and.flatMap(matchOf)].sort((a, b) => Number(a.startsWith('!')) - Number(b.startsWith('!')))
+  if (within === undefined || !limits.every((limit) => limit.startsWith('!'))) throw new Error(`the rule ${JSON.stringify(rule)} has no patterns that say it`)
+  return [within, ...limits]
+}
+
+const NOT_SPEECH = '^(?!.*-[tT][tT][sS](?:$|-))'
+
+function expressionOf(regex: string): string[] {
+  if (regex === NOT_SPEECH) return ['!*-tts', '!*-tts-*']
+  const named = regex.replaceAll(/\\d\{(\d)\}/g, (_, times: string) => '#'.repeat(Number(times))).replaceAll('\\d', '#').replaceAll('\\.', '.')
+  if (!/^\^[\w./#-]+\$?$/.test(named)) throw new Error(`the expression ${regex} has no pattern that says it`)
+  return [named.endsWith('$') ? named.slice(1, -1) : `${named.slice(1)}*`]
+}
+
+/** What changed, a line each, and which of that nobody should take unseen. */
+function difference(before: PriceFile['providers'], after: PriceFile['providers']): { changed: string[]; risky: string[] } {
+  const changed: string[] = []
+  const risky: string[] = []
+  for (const [id, { models }] of Object.entries(after)) {
+    if (before[id] === undefined) {
+      if (models.length > 0) changed.push(`${id}: ${models.length} models, all new`)
+      continue
+    }
+    const old = new Map((before[id]?.models ?? []).map((row) => [row.model, row]))
+    for (const row of models) {
+      const was = old.get(row.model)
+      old.delete(row.model)
+      if (was === undefined) changed.push(`${id}/${row.model}: new`)
+      else if (ratesText(was) !== ratesText(row)) changed.push(`${id}/${row.model}: ${said(was)} -> ${said(row)}`)
+      else if (`${was.match}` !== `${row.match}`) changed.push(`${id}/${row.model}: other names`)
+      if (was !== undefined && movedFar(was.prices, row.prices)) risky.push(`${id}/${row.model} moved by more than ${FARTHEST} times: ${said(was)} -> ${said(row)}`)
+    }
+    for (const gone of old.keys()) {
+      changed.push(`${id}/${gone}: gone`)
+      risky.push(`${id}/${gone} has vanished`)
+    }
+  }
+  return { changed, risky }
+}
+
+const said = ({ prices, turns }: PriceRow): string => JSON.stringify(turns === undefined ? prices : [prices, ...turns])
+
+const movedFar = (was: PriceText, is: PriceText): boolean => {
+  const [before, after] = [ratesOf(was), ratesOf(is)]
+  return (Object.keys(after) as FeeItem[]).some((item) => {
+    const [a, b] = [before[item]?.base, after[item]!.base]
+    return a !== undefined && (a > b * BigInt(FARTHEST) || b > a * BigInt(FARTHEST))
+  })
+}
+
+/** One line a model, so that a change of one is a change of one line. */
+export function fileText({ source, imported, changes, own, providers }: PriceFile): string {
+  const rows = (list: PriceRow[], indent: string): string => (list.length === 0 ? '[]' : `[\n${list.map((row) => `${indent}  ${lineOf(row)}`).join(',\n')}\n${indent}]`)
+  const members = (entries: [string, string][]): string => `{\n${entries.map(([name, text]) => `    ${JSON.stringify(name)}: ${text}`).join(',\n')}\n  }`
+  return `{
+  "source": ${JSON.stringify(source)},
+  "imported": ${JSON.stringify(imported)},
+  "changes": ${JSON.stringify(changes, null, 2).replaceAll('\n', '\n  ')},
+  "own": ${members(Object.entries(own).map(([id, list]) => [id, rows(list, '    ')]))},
+  "providers": ${members(Object.entries(providers).map(([id, { else: others, models }]) => [id, `{"else": ${lineOf(others)}, "models": ${rows(models, '    ')}}`]))}
+}
+`
+}
+
+/** JSON on one line, with the spaces that people put in. */
+const lineOf = (value: unknown): string =>
+  Array.isArray(value) ? `[${value.map(lineOf).join(', ')}]`
+  : typeof value === 'object' && value !== null ? `{${Object.entries(value).map(([name, inner]) => `${JSON.stringify(name)}: ${lineOf(inner)}`).join(', ')}}`
+  : JSON.stringify(value)
+
+function main(args: string[]): void {
+  const path = join(import.meta.dir, '../catalog/prices.json')
+  const { version } = JSON.parse(readFileSync(join(import.meta.dir, '../node_modules/@pydantic/genai-prices/package.json'), 'utf8')) as { version: string }
+  const sources = Object.fromEntries(Object.values(PROVIDERS).flatMap(({ source }) => {
+    const found = source === undefined ? undefined : findProvider({ providerId: source })
+    return found === undefined ? [] : [[found.id, found]]
+  }))
+  const previous = JSON.parse(readFileSync(path, 'utf8')) as PriceFile
+  const { file, changed, uncounted } = importPrices(sources, previous, { source: `@pydantic/genai-prices ${version}`, today: new Date().toISOString().slice(0, 10), force: args.includes('--force') })
+  // Renamed into place, so that a stop in the middle leaves the last good file.
+  writeFileSync(`${path}.new`, fileText(file))
+  renameSync(`${path}.new`, path)
+  console.log(changed.length === 0 ? 'No price has changed.' : changed.join('\n'))
+  console.log(`Not counted by usage, so not imported: ${Object.entries(uncounted).map(([unit, times]) => `${unit} (${times})`).join(', ')}`)
+}
+
+if (import.meta.main) {
+  try {
+    main(process.argv.slice(2))
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error
+    console.error(`The prices are not imported; catalog/prices.json stays as it was.\n${error.message}`)
+    process.exitCode = 1
+  }
+}
