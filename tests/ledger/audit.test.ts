@@ -10,6 +10,7 @@ import { encodeRates, type Price } from '../../src/ledger/prices.ts'
 import { rate } from '../../src/ledger/rating.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import type { Closing, GenerationRecord } from '../../src/store/store.ts'
+import { startGateway } from '../server.ts'
 
 /** A right book passes the audit; one row of it broken by hand is found and named. */
 
@@ -218,3 +219,9 @@ describe('sluice ledger audit', () => {
     expect(run('--data', join(scratch, 'nowhere'))).toMatchObject({ code: 1, err: `sluice: there is no data folder ${join(scratch, 'nowhere')}\n` })
   }, 20_000)
 })
+
+test('a gateway of these tests does not end well with a wrong book', async () => {
+  const gateway = await startGateway()
+  breakBook(gateway.data, `UPDATE book_accounts SET balance = balance + 1 WHERE kind = 'outside'`)
+  expect(await gateway.stop().then(() => 'right', (error: Error) => error.message)).toContain('which its transfers add up to')
+}, 20_000)
