@@ -101,11 +101,13 @@ async function closeStream(generation: Generation, { exchange }: Upstream, endin
 async function whole(generation: Generation, upstream: Upstream): Promise<Response> {
   const { protocol, exchange, sameProtocol } = upstream
   const text = await readAll(upstream.incoming.body, ANSWER_BYTES)
+  if (sameProtocol && exchange.wire.body.background === true) keepPending(generation, upstream, text)
+  if (generation.keeper?.saved !== undefined) return defer(generation, upstream, text)
   const events = readAnswer(upstream, parseAnswer(text))
   const counted = await heard(generation, events)
   const body = sameProtocol ? protocol.relabeler(exchange).answer(text, counted) : JSON.stringify(protocols[exchange.request.protocol].serve.writeAnswer(fold(withUsage(events, counted)), exchange))
-  if (sameProtocol && exchange.wire.body.background === true) keepPending(generation, upstream, text, body)
-  await close(generation, 'completed')
+  // What is no answer is passed on, but nobody pays for it.
+  await close(generation, events.length === 0 ? 'failed' : 'completed')
   return new Response(body, { headers: headersOf(generation.call, upstream, 'application/json') })
 }
 
@@ -115,10 +117,11 @@ async function heard({ open: { meter } }: Generation, events: GenerationEvent[])
   return meter.lacksUsage ? meter.count() : undefined
 }
 
-/** A provider that goes on in the background is asked again under its own id. */
-function keepPending({ keeper }: Generation, { endpoint }: Upstream, theirs: string, ours: string): void {
+/** A response on which its provider goes on in the background is kept as it is now, with the provider's own id of it. */
+function keepPending({ keeper }: Generation, { endpoint, protocol, exchange }: Upstream, theirs: string): void {
   const { id } = parseAnswer(theirs) as { id?: unknown }
-  if (typeof id === 'string') keeper?.keepPending(parseAnswer(ours) as Record<string, unknown>, { provider: endpoint.provider.id, id })
+  const ours = parseAnswer(protocol.relabeler(exchange).answer(theirs)) as Record<string, unknown>
+  if (typeof id === 'string') keeper?.keepPending(ours, { provider: endpoint.provider.id, id })
 }
 
 /** A provider's answer as events. What we cannot read still travels to a client of the provider's own protocol, unless it says that it is an error. */

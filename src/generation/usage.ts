@@ -35,9 +35,17 @@ export const promptTokens = (u: Usage): number =>
 export const completionTokens = (u: Usage): number =>
   u.outputTokens + u.reasoningTokens + u.outputAudioTokens + u.outputImageTokens
 
-/** No request has a trillion tokens; with no rate above 1000 USD per million tokens this keeps every amount within the 64-bit integers of the database. */
-const MOST_TOKENS = 1e12
+/** No request has a billion tokens. With no rate above 1000 USD per million tokens every amount is then far within the 64-bit integers of the database. */
+const MOST_TOKENS = 1e9
 
-/** A wire number as a count: negative, fractional, non-finite or non-numeric values count as 0 so that hostile usage never bills below nothing. */
-export const count = (value: unknown): number =>
-  typeof value === 'number' && value > 0 && Number.isFinite(value) ? Math.min(Math.floor(value), MOST_TOKENS) : 0
+/** Whether a wire value says how many: a negative, endless or absurdly large number says nothing, and is counted here instead. */
+export const isCount = (value: unknown): value is number => typeof value === 'number' && value >= 0 && value <= MOST_TOKENS
+
+/** A wire number as a count: what is none counts as 0, so that hostile usage never bills below nothing. */
+export const count = (value: unknown): number => (isCount(value) ? Math.floor(value) : 0)
+
+/** No answer searches the web so often; a search costs as much as thousands of tokens. */
+const MOST_SEARCHES = 10_000
+
+/** A wire number of web searches. */
+export const countSearches = (value: unknown): number => Math.min(count(value), MOST_SEARCHES)

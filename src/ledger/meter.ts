@@ -1,5 +1,5 @@
 import type { FinishReason, GenerationEvent, PartHead } from '../generation/event.ts'
-import { completionTokens, noUsage, promptTokens, type Usage } from '../generation/usage.ts'
+import { noUsage, promptTokens, type Usage } from '../generation/usage.ts'
 import type { Try } from '../providers/attempt.ts'
 import { ENDINGS, type Charge, type Ending } from './endings.ts'
 import { CHARACTERS_PER_TOKEN, tokenCounter } from './estimate.ts'
@@ -19,9 +19,11 @@ export class Meter {
   /** Whether any of the usage was counted here, because the provider did not say it. */
   estimated = false
   readonly #countInput: () => Promise<number>
-  readonly #startedAt = performance.now()
+  #startedAt = performance.now()
   #firstEventAt: number | undefined
   #endedAt: number | undefined
+  /** Whether the provider told how much it put out. */
+  #outputTold = false
   #text = ''
   #reasoning = ''
   #part: PartHead['type'] = 'text'
@@ -31,12 +33,20 @@ export class Meter {
     this.#countInput = countInput
   }
 
-  /** One that its process did not live to close, as it was last written. */
-  static crashed({ usage, heard, times, served, tries }: { usage: Usage; heard: Heard; times: Meter['times']; served?: Meter['served']; tries: Try[] }): Meter {
+  /** One that another process began, as it was last written. */
+  static restored({ usage, served, tries, ageMs }: Written): Meter {
     const meter = new Meter(() => Promise.resolve(0))
     Object.assign(meter.usage, usage)
     meter.served = served
     meter.tries.push(...tries)
+    meter.#startedAt -= ageMs
+    return meter
+  }
+
+  /** One that its process did not live to close. */
+  static crashed(written: Written & { heard: Heard; times: Meter['times'] }): Meter {
+    const meter = Meter.restored(written)
+    const { heard, times } = written
     meter.ending = 'crashed'
     meter.#firstEventAt = heard.begun ? meter.#startedAt + times.latency : undefined
     meter.#endedAt = meter.#startedAt + times.latency + times.duration
@@ -51,10 +61,15 @@ export class Meter {
       switch (event.type) {
         case 'part-start': this.#part = event.head.type; break
         case 'part-delta': this.#keep(event.text); break
-        case 'usage': Object.assign(this.usage, event.usage); break
+        case 'usage': this.#hearUsage(event.usage); break
         case 'finish': this.finish = { reason: event.reason, raw: event.raw }; break
       }
     }
+  }
+
+  #hearUsage(usage: Partial<Usage>): void {
+    Object.assign(this.usage, usage)
+    this.#outputTold ||= usage.outputTokens !== undefined
   }
 
   /** Media are not written in tokens of text: their size in tokens is the provider's to say. */
@@ -88,9 +103,9 @@ export class Meter {
   get #uncounted(): { input: boolean; output: boolean } | undefined {
     if (this.estimated || (this.ending !== undefined && this.charge === 'nothing')) return undefined
     const final = this.finish !== undefined || (this.ending !== undefined && this.charge === 'reported')
-    // No prompt has zero tokens, and no text: a provider that says so has nothing to say.
+    // No prompt has zero tokens: a provider that says so has nothing to say.
     const input = promptTokens(this.usage) === 0
-    const output = !final || (completionTokens(this.usage) === 0 && (this.#text !== '' || this.#reasoning !== ''))
+    const output = !final || (!this.#outputTold && (this.#text !== '' || this.#reasoning !== ''))
     return input || output ? { input, output } : undefined
   }
 
@@ -124,6 +139,8 @@ export class Meter {
     return { begun: this.#firstEventAt !== undefined, text: this.#text.length + this.#beyond, reasoning: this.#reasoning.length }
   }
 }
+
+type Written = { usage: Usage; served?: Meter['served']; tries: Try[]; ageMs: number }
 
 /** Characters heard so far. */
 export type Heard = { begun: boolean; text: number; reasoning: number }

@@ -1,6 +1,6 @@
 import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, MediaPart, TokenLogprob } from '../../generation/request.ts'
-import { completionTokens, count, promptTokens, type Usage } from '../../generation/usage.ts'
+import { completionTokens, count, countSearches, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject } from '../fields.ts'
 
 /** Words of the chat completions protocol that both sides of it need. Source: OpenAI's API reference, and OpenRouter's for reasoning and images. */
@@ -31,32 +31,34 @@ const FINISH_WORDS: Record<FinishReason, string> = {
 /** `refused`: a refusal was written into the message, where OpenAI says `stop`. The provider's own word travels as `native_finish_reason`. */
 export const writeFinishReason = (reason: FinishReason, refused: boolean): string => (reason === 'refusal' && refused ? 'stop' : FINISH_WORDS[reason])
 
-/** A wire usage object in our buckets; undefined when it says nothing. OpenAI counts cached tokens inside the prompt and reasoning inside the completion. */
-export function readUsage(usage: unknown): Usage | undefined {
-  if (!isObject(usage) || (typeof usage.prompt_tokens !== 'number' && typeof usage.completion_tokens !== 'number')) return undefined
+/** A wire usage object in our buckets; undefined when it says nothing, without output when it does not say that. OpenAI counts cached tokens inside the prompt and reasoning inside the completion. */
+export function readUsage(usage: unknown): Partial<Usage> | undefined {
+  if (!isObject(usage) || (!isCount(usage.prompt_tokens) && !isCount(usage.completion_tokens))) return undefined
   const prompt = detailsOf(usage.prompt_tokens_details)
   const completion = detailsOf(usage.completion_tokens_details)
-  const cacheRead = first(prompt.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens)
-  const cacheWrite = first(prompt.cache_write_tokens)
-  const audioIn = count(prompt.audio_tokens)
-  const audioOut = count(completion.audio_tokens)
-  const imageOut = count(completion.image_tokens)
+  // A part is never more than its whole, whatever the provider says.
+  const asked = count(usage.prompt_tokens)
+  const cacheRead = Math.min(first(prompt.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens), asked)
+  const cacheWrite = Math.min(count(prompt.cache_write_tokens), asked - cacheRead)
+  const audioIn = Math.min(count(prompt.audio_tokens), asked - cacheRead - cacheWrite)
   const reasoning = first(completion.reasoning_tokens, usage.reasoning_tokens)
   const generated = count(usage.completion_tokens)
   // xAI counts reasoning beside the completion; only the sum tells.
-  const beside = reasoning > 0 && count(usage.total_tokens) === count(usage.prompt_tokens) + generated + reasoning
+  const beside = reasoning > 0 && count(usage.total_tokens) === asked + generated + reasoning
   const inside = beside ? 0 : Math.min(reasoning, generated)
+  const audioOut = Math.min(count(completion.audio_tokens), generated - inside)
+  const imageOut = Math.min(count(completion.image_tokens), generated - inside - audioOut)
   return {
-    inputTokens: Math.max(0, count(usage.prompt_tokens) - cacheRead - cacheWrite - audioIn),
+    inputTokens: asked - cacheRead - cacheWrite - audioIn,
     cacheReadTokens: cacheRead,
     cacheWrite5mTokens: cacheWrite,
     cacheWrite1hTokens: 0,
     inputAudioTokens: audioIn,
-    outputTokens: Math.max(0, generated - inside - audioOut - imageOut),
+    ...(isCount(usage.completion_tokens) ? { outputTokens: generated - inside - audioOut - imageOut } : {}),
     reasoningTokens: beside ? reasoning : inside,
     outputAudioTokens: audioOut,
     outputImageTokens: imageOut,
-    webSearches: first(detailsOf(usage.server_tool_use_details).web_search_requests, detailsOf(usage.server_tool_use).web_search_requests, usage.num_search_queries),
+    webSearches: countSearches(first(detailsOf(usage.server_tool_use_details).web_search_requests, detailsOf(usage.server_tool_use).web_search_requests, usage.num_search_queries)),
     images: 0,
   }
 }

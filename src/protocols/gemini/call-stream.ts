@@ -38,6 +38,8 @@ export class ChunkReader implements Reader {
   #candidate = false
   #usage: Record<string, unknown> = {}
   #usageSaid = ''
+  /** Whether usage came with the end, or after it. */
+  #usageEnded = false
   /** All visible text, and where the last part of it begins: what citations count in. */
   #text = ''
   #textBase = 0
@@ -95,7 +97,8 @@ export class ChunkReader implements Reader {
     if (!isObject(usage)) return
     // Running totals: the last word on a count holds, and a chunk that leaves it out takes nothing back.
     Object.assign(this.#usage, usage)
-    const read = readUsage(this.#usage, this.#citations.searches)
+    this.#usageEnded ||= this.finishing && Object.keys(usage).length > 0
+    const read = readUsage(this.#usage, this.#citations.searches, this.#usageEnded)
     const said = JSON.stringify(read)
     if (read === undefined || said === this.#usageSaid) return
     this.#usageSaid = said

@@ -1,6 +1,6 @@
 import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, MediaPart, TokenLogprob } from '../../generation/request.ts'
-import { completionTokens, count, promptTokens, type Usage } from '../../generation/usage.ts'
+import { completionTokens, count, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject } from '../fields.ts'
 
 /** One element of `content.parts` as we write it. */
@@ -38,9 +38,9 @@ export function writeFinishReason(reason: FinishReason): string {
   }
 }
 
-/** `usageMetadata` -> buckets; undefined where no count is in it. Google counts cached and audio tokens inside the prompt, thoughts beside the candidates. */
-export function readUsage(wire: Record<string, unknown>, searches: number): Partial<Usage> | undefined {
-  if (!COUNTS.some((name) => typeof wire[name] === 'number')) return undefined
+/** `usageMetadata` -> buckets; undefined where no count is in it. Google's JSON leaves a 0 out: of an answer that goes on, output left out is not yet told. Google counts cached and audio tokens inside the prompt, thoughts beside the candidates. */
+export function readUsage(wire: Record<string, unknown>, searches: number, ended: boolean): Partial<Usage> | undefined {
+  if (!COUNTS.some((name) => isCount(wire[name]))) return undefined
   const prompt = count(wire['promptTokenCount']) + count(wire['toolUsePromptTokenCount'])
   const cached = Math.min(count(wire['cachedContentTokenCount']), prompt)
   const audio = Math.min(Math.max(modality(wire['promptTokensDetails'], 'AUDIO') - modality(wire['cacheTokensDetails'], 'AUDIO'), 0), prompt - cached)
@@ -49,7 +49,7 @@ export function readUsage(wire: Record<string, unknown>, searches: number): Part
   const imageOut = Math.min(modality(wire['candidatesTokensDetails'], 'IMAGE'), candidates - audioOut)
   return {
     inputTokens: prompt - cached - audio, cacheReadTokens: cached, inputAudioTokens: audio,
-    outputTokens: candidates - audioOut - imageOut, outputAudioTokens: audioOut, outputImageTokens: imageOut,
+    ...(isCount(wire['candidatesTokenCount'] ?? (ended ? 0 : undefined)) ? { outputTokens: candidates - audioOut - imageOut } : {}), outputAudioTokens: audioOut, outputImageTokens: imageOut,
     reasoningTokens: count(wire['thoughtsTokenCount']), ...(searches > 0 ? { webSearches: searches } : {}),
   }
 }

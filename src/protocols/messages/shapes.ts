@@ -1,5 +1,5 @@
 import type { FinishReason } from '../../generation/event.ts'
-import { completionTokens, count, promptTokens, type Usage } from '../../generation/usage.ts'
+import { completionTokens, count, countSearches, isCount, noUsage, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject } from '../fields.ts'
 
 /** Words of Anthropic's Messages API that both sides of it need. */
@@ -49,14 +49,14 @@ export class WireUsage {
     if (Array.isArray(usage.iterations)) this.#compactions(usage.iterations)
   }
 
-  /** Whether both the prompt and the answer were counted. */
+  /** Whether both the prompt and the answer were told. */
   get complete(): boolean {
     const usage = this.read()
-    return promptTokens(usage) > 0 && completionTokens(usage) > 0
+    return promptTokens({ ...noUsage(), ...usage }) > 0 && usage.outputTokens !== undefined
   }
 
-  /** The totals in our buckets. Anthropic counts cached tokens beside the input, and thinking inside the output. */
-  read(): Usage {
+  /** The totals in our buckets, without output that was not told. Anthropic counts cached tokens beside the input, and thinking inside the output. */
+  read(): Partial<Usage> {
     const get = (name: string): number => this.#values.get(name) ?? 0
     const written = get('cache_creation_input_tokens')
     const hour = Math.min(get('1h'), written)
@@ -67,11 +67,11 @@ export class WireUsage {
       cacheWrite5mTokens: written - hour + get('compaction.cache_creation_input_tokens'),
       cacheWrite1hTokens: hour,
       inputAudioTokens: 0,
-      outputTokens: get('output_tokens') - reasoning + get('compaction.output_tokens'),
+      ...(this.#values.has('output_tokens') ? { outputTokens: get('output_tokens') - reasoning + get('compaction.output_tokens') } : {}),
       reasoningTokens: reasoning,
       outputAudioTokens: 0,
       outputImageTokens: 0,
-      webSearches: get('searches'),
+      webSearches: countSearches(get('searches')),
       images: 0,
     }
   }
@@ -82,14 +82,14 @@ export class WireUsage {
   }
 
   #set(name: string, value: unknown): void {
-    if (typeof value === 'number') this.#values.set(name, count(value))
+    if (isCount(value)) this.#values.set(name, count(value))
   }
 
   /** Summaries that the server made of a long conversation are billed but not counted in the totals beside them. */
   #compactions(iterations: unknown[]): void {
     const made = iterations.filter(isObject).filter((iteration) => iteration.type === 'compaction')
     for (const name of ['input_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens', 'output_tokens']) {
-      this.#values.set(`compaction.${name}`, made.reduce((sum, iteration) => sum + count(iteration[name]), 0))
+      this.#values.set(`compaction.${name}`, count(made.reduce((sum, iteration) => sum + count(iteration[name]), 0)))
     }
   }
 }

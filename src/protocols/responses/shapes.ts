@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { GatewayError } from '../../error.ts'
 import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
-import { completionTokens, count, promptTokens, type Usage } from '../../generation/usage.ts'
+import { completionTokens, count, countSearches, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject } from '../fields.ts'
 
 /** An object of the wire whose members nobody has checked yet. */
@@ -27,25 +27,26 @@ export const readIncomplete = (reason: string): FinishReason =>
   reason === 'max_output_tokens' || reason === 'max_tokens' ? 'length' : reason === 'content_filter' ? 'content-filter' : 'other'
 
 /**
- * `usage` of a response -> our buckets; undefined where there is none. `searches`: web searches seen among the items, used where
+ * `usage` of a response -> our buckets; undefined where there is none, without output where it does not say that. `searches`: web searches seen among the items, used where
  * the provider gives no number of its own.
  */
 export function readUsage(response: Json, searches: number): Partial<Usage> | undefined {
   const wire = response.usage
-  if (!isObject(wire)) return undefined
+  if (!isObject(wire) || (!isCount(wire.input_tokens) && !isCount(wire.output_tokens))) return undefined
   const into = objectOf(wire.input_tokens_details), out = objectOf(wire.output_tokens_details)
   const [input, output, total] = [count(wire.input_tokens), count(wire.output_tokens), count(wire.total_tokens)]
-  const [cached, written, audio] = [count(into.cached_tokens), count(into.cache_write_tokens), count(into.audio_tokens)]
-  const [reasoning, spoken] = [count(out.reasoning_tokens), count(out.audio_tokens)]
+  const [cached, written, reasoning] = [count(into.cached_tokens), count(into.cache_write_tokens), count(out.reasoning_tokens)]
   // The document counts details inside their sums; a compatible server that counts them beside is known by its total or by details above the sum.
   const inputBeside = cached + written > 0 && (cached + written > input || (total !== input + output && total === input + cached + written + output))
   const outputBeside = reasoning > output || (reasoning > 0 && total !== input + output && total === input + output + reasoning)
+  const [uncached, visible] = [inputBeside ? input : input - cached - written, outputBeside ? output : output - reasoning]
+  const [audio, spoken] = [Math.min(count(into.audio_tokens), uncached), Math.min(count(out.audio_tokens), visible)]
   return {
-    inputTokens: inputBeside ? input : Math.max(0, input - cached - written - audio),
+    inputTokens: uncached - audio,
     cacheReadTokens: cached,
     cacheWrite5mTokens: written,
     ...(audio > 0 ? { inputAudioTokens: audio } : {}),
-    outputTokens: outputBeside ? output : Math.max(0, output - reasoning - spoken),
+    ...(isCount(wire.output_tokens) ? { outputTokens: visible - spoken } : {}),
     reasoningTokens: reasoning,
     ...(spoken > 0 ? { outputAudioTokens: spoken } : {}),
     webSearches: reportedSearches(response, wire, into) ?? searches,
@@ -55,7 +56,7 @@ export function readUsage(response: Json, searches: number): Partial<Usage> | un
 function reportedSearches(response: Json, usage: Json, into: Json): number | undefined {
   const said = objectOf(objectOf(response.tool_usage).web_search).num_requests
     ?? objectOf(usage.server_side_tool_usage_details).web_search_calls ?? into.web_search
-  return said === undefined || said === null ? undefined : count(said)
+  return said === undefined || said === null ? undefined : countSearches(said)
 }
 
 /** Our buckets -> `usage`, details complete, since one client fails on details with a member missing. */

@@ -1,0 +1,69 @@
+import type { ProtocolName } from '../../src/generation/request.ts'
+import { startGateway, type Gateway } from '../server.ts'
+import type { Recording } from './recordings.ts'
+
+/** A provider that answers with recordings, and a gateway before it. The name of the model says which recording is meant. */
+export type Replay = { gateway: Gateway; ask(name: string): Promise<Response>; stop(): Promise<void> }
+
+export const PREFIX: Record<ProtocolName, string> = { 'chat.completions': 'up-chat', responses: 'up-responses', messages: 'up-messages', generateContent: 'up-gemini' }
+
+const MINIMAL: Record<ProtocolName, Record<string, unknown>> = {
+  'chat.completions': { messages: [{ role: 'user', content: 'Hello' }] },
+  responses: { input: 'Hello' },
+  messages: { max_tokens: 100, messages: [{ role: 'user', content: 'Hello' }] },
+  generateContent: { contents: [{ parts: [{ text: 'Hello' }] }] },
+}
+
+/** `piece`: into pieces of how many bytes a stream is cut; Infinity for one. */
+export async function startReplay(byName: ReadonlyMap<string, Recording>, piece: () => number): Promise<Replay> {
+  const upstream = Bun.serve({
+    port: 0, hostname: '127.0.0.1', idleTimeout: 0,
+    fetch: async (request) => {
+      const { pathname } = new URL(request.url)
+      const name = /models\/([^:]+):/.exec(pathname)?.[1] ?? ((await request.json()) as { model: string }).model
+      return replayed(byName.get(name)!, piece())
+    },
+  })
+  const providers = Object.entries(PREFIX).map(([protocol, id]) => `  ${id}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: none, unlisted: true }\n`)
+  const gateway = await startGateway({ config: `limits: { requestsPerMinute: 1000000 }\nproviders:\n${providers.join('')}` })
+  return {
+    gateway,
+    ask: (name) => ask(gateway, name, byName.get(name)!),
+    stop: async () => {
+      await gateway.stop()
+      await upstream.stop(true)
+    },
+  }
+}
+
+function replayed(recording: Recording, piece: number): Response {
+  const bytes = recording.response()
+  const headers = { 'content-type': recording.contentType }
+  if (piece === Infinity || !recording.stream) return new Response(bytes, { status: recording.status, headers })
+  let at = 0
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      if (at >= bytes.length) return controller.close()
+      controller.enqueue(bytes.slice(at, (at += piece)))
+      await Bun.sleep(0)
+    },
+  })
+  return new Response(body, { status: recording.status, headers })
+}
+
+/** The recorded request where there is a usable one, else one of the same form. */
+function ask(gateway: Gateway, name: string, recording: Recording): Promise<Response> {
+  const { protocol, stream } = recording
+  const model = `${PREFIX[protocol]}/${name}`
+  const recorded = recording.status === 200 ? recording.request() : undefined
+  const usable = recorded === undefined || isRefused(recorded) ? MINIMAL[protocol] : recorded
+  const body = { ...usable, ...(protocol === 'generateContent' ? {} : { model, stream }), ...(protocol === 'chat.completions' && stream ? { stream_options: { include_usage: true } } : {}) }
+  const path = {
+    'chat.completions': '/v1/chat/completions', responses: '/v1/responses', messages: '/v1/messages',
+    generateContent: `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`,
+  }[protocol]
+  return fetch(gateway.url + path, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify(body) })
+}
+
+/** What the specification refuses: ids that only the recorded provider knew, several choices. */
+const isRefused = (body: Record<string, unknown>): boolean => body.previous_response_id != null || (typeof body.n === 'number' && body.n > 1)
