@@ -28,6 +28,7 @@ export class Meter {
   #reasoning = ''
   #part: PartHead['type'] = 'text'
   #beyond = 0
+  #counting: Promise<Usage | undefined> = Promise.resolve(undefined)
 
   constructor(countInput: () => Promise<number>) {
     this.#countInput = countInput
@@ -114,14 +115,21 @@ export class Meter {
     return this.finish !== undefined && this.#uncounted !== undefined
   }
 
-  /** Counts what the provider did not, for the answer that is ending or has ended; gives the usage then, and undefined where its own word is enough. */
-  async count(): Promise<Usage | undefined> {
+  /**
+   * Counts what the provider did not, for the answer that is ending or has ended; gives the usage then, and undefined where its own word is enough.
+   * Whoever asks while it counts waits for it too: a client that leaves meanwhile has had its answer.
+   */
+  count(): Promise<Usage | undefined> {
     const uncounted = this.#uncounted
-    if (uncounted === undefined) return undefined
+    if (uncounted !== undefined) this.#counting = this.#count(uncounted)
+    return this.#counting
+  }
+
+  async #count({ input, output }: { input: boolean; output: boolean }): Promise<Usage> {
     this.estimated = true
     const tokens = await tokenCounter()
-    if (uncounted.input) this.usage.inputTokens = await this.#countInput()
-    if (uncounted.output) {
+    if (input) this.usage.inputTokens = await this.#countInput()
+    if (output) {
       // What the provider said in between may be more than what it let us hear.
       this.usage.outputTokens = Math.max(this.usage.outputTokens, tokens(this.#text) + Math.ceil(this.#beyond / CHARACTERS_PER_TOKEN))
       this.usage.reasoningTokens = Math.max(this.usage.reasoningTokens, tokens(this.#reasoning))

@@ -47,7 +47,9 @@ export class Purse {
     this.#held -= held
     const left = this.#available
     const paid = left < 0n ? 0n : bill < left ? bill : left
-    const bonus = paid < this.#bonus ? paid : this.#bonus
+    // More bonus may have been taken back than there was: that is no reason to take more credit than the bill.
+    const granted = this.#bonus < 0n ? 0n : this.#bonus
+    const bonus = paid < granted ? paid : granted
     const payment = { bonus, credit: paid - bonus, writtenOff: bill - paid }
     this.#bonus -= payment.bonus
     this.#credit -= payment.credit

@@ -1,0 +1,116 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Plans } from '../../src/accounts/plans.ts'
+import type { Config } from '../../src/config.ts'
+import { GatewayError } from '../../src/error.ts'
+import { Ledger } from '../../src/ledger/ledger.ts'
+import type { Price, Prices } from '../../src/ledger/prices.ts'
+import { SqliteStore } from '../../src/store/sqlite.ts'
+import type { Closing, Store } from '../../src/store/store.ts'
+
+/** How a store's process dies: before what is being closed is committed, or after it, and before anybody hears of that. */
+export type Death = 'before' | 'after'
+
+/** Real time as the code sees it: how old things are, and what a timer would do. */
+class Time {
+  ageMs = 0
+  #bells: (() => unknown)[] = []
+  readonly #real = { now: performance.now, setInterval: globalThis.setInterval }
+
+  /** Timers set meanwhile ring when they are told to. */
+  async catching<T>(open: () => Promise<T>): Promise<T> {
+    this.#bells = []
+    performance.now = () => this.ageMs
+    globalThis.setInterval = ((bell: () => unknown) => (this.#bells.push(bell), { unref: () => {} })) as unknown as typeof setInterval
+    try {
+      return await open()
+    } finally {
+      globalThis.setInterval = this.#real.setInterval
+    }
+  }
+
+  async ring(): Promise<void> {
+    for (const bell of this.#bells) await bell()
+  }
+
+  restore(): void {
+    performance.now = this.#real.now
+  }
+}
+
+/** A ledger over a real file of SQLite, with another connection beside it as the command line has one; its process can die and its disk be full. */
+export class Rig {
+  readonly folder = mkdtempSync(join(tmpdir(), 'sluice-ledger-'))
+  readonly time = new Time()
+  now = Date.UTC(2026, 0, 31, 12)
+  /** Closings that the store will refuse. */
+  failures = 0
+  /** Closings that it has committed. */
+  readonly taken = new Set<string>()
+  cost: Price | undefined
+  store!: SqliteStore
+  ledger!: Ledger
+  other!: SqliteStore
+  #death: Death | undefined
+  readonly #overdraft: bigint
+  readonly #plans: Plans
+
+  constructor(overdraft: bigint, plans: { usdPerFlow: number; tiers: [string, { usdPerMonth: number; flows: Record<'5_hour' | '7_day' | 'monthly', number> }][] }) {
+    this.#overdraft = overdraft
+    const tiers = plans.tiers.map(([tier, plan]) => [tier, { ...plan, discount: 0 }] as const)
+    this.#plans = new Plans({ plans: { usdPerFlow: plans.usdPerFlow, tiers: new Map(tiers) } } as unknown as Config)
+  }
+
+  async open(): Promise<void> {
+    this.#death = undefined
+    await this.time.catching(async () => {
+      this.store = new SqliteStore({ folder: this.folder, exclusive: true })
+      const prices = { cost: () => this.cost } as unknown as Prices
+      this.ledger = await Ledger.open({ store: this.#fragile(this.store), plans: this.#plans, prices, overdraft: this.#overdraft, now: () => this.now })
+    })
+    this.other ??= new SqliteStore({ folder: this.folder, exclusive: false })
+  }
+
+  /** A store whose closings fail or are cut off by the death of the process. */
+  #fragile(store: SqliteStore): Store {
+    const closeGeneration = async (closing: Closing): Promise<void> => {
+      if (this.#death === 'before') return new Promise(() => {})
+      if (this.failures > 0) {
+        this.failures--
+        throw new GatewayError('store_unavailable', 'The disk is full.')
+      }
+      await store.closeGeneration(closing)
+      this.taken.add(closing.record.id)
+      if (this.#death === 'after') return new Promise(() => {})
+    }
+    return new Proxy(store, {
+      get(target, name) {
+        if (name === 'closeGeneration') return closeGeneration
+        const member: unknown = Reflect.get(target, name, target)
+        return typeof member === 'function' ? (member.bind(target) as unknown) : member
+      },
+    })
+  }
+
+  /** The process dies while `during` goes on: its memory is gone, and what the disk has stays. `open` starts it again. */
+  async die(death: Death, during: () => void): Promise<void> {
+    this.#death = death
+    during()
+    await this.flush()
+    await this.store.close()
+    this.failures = 0
+  }
+
+  /** Until everything asked of the store so far is committed, and heard of. */
+  async flush(): Promise<void> {
+    for (let turn = 0; turn < 6; turn++) await new Promise((resolve) => setImmediate(resolve))
+  }
+
+  async close(): Promise<void> {
+    await this.other.close()
+    await this.store.close()
+    this.time.restore()
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+}
