@@ -8,8 +8,8 @@ import type { Nano } from '../money.ts'
  */
 const one = (kind: BookAccount['kind']): BookAccount => ({ kind, owner: '' })
 const REVENUE = one('revenue')
-export const creditOf = (accountId: string): BookAccount => ({ kind: 'credit', owner: accountId })
-export const bonusOf = (accountId: string): BookAccount => ({ kind: 'bonus', owner: accountId })
+const creditOf = (accountId: string): BookAccount => ({ kind: 'credit', owner: accountId })
+const bonusOf = (accountId: string): BookAccount => ({ kind: 'bonus', owner: accountId })
 
 /** What a bill is paid from; all three add up to it. What nobody has is written off. */
 export type Payment = { bonus: Nano; credit: Nano; writtenOff: Nano }
