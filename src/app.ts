@@ -3,6 +3,7 @@ import { Keys } from './accounts/keys.ts'
 import { Limits } from './accounts/limits.ts'
 import { Plans } from './accounts/plans.ts'
 import type { Config } from './config.ts'
+import { followBackground } from './endpoints/responses.ts'
 import { asGatewayError, GatewayError, type ErrorCode } from './error.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { Ledger } from './ledger/ledger.ts'
@@ -94,6 +95,7 @@ export type Running = {
 const LOCAL_EVERY_MS = 60_000
 const PURGE_EVERY_MS = 3_600_000
 const JUDGE_EVERY_MS = 60_000
+const FOLLOW_EVERY_MS = 5_000
 
 /** Builds every room and joins them, listens, and prints what scripts and people wait for. */
 export async function start(config: Config): Promise<Running> {
@@ -114,6 +116,7 @@ export async function start(config: Config): Promise<Running> {
   const timers = [
     setInterval(lookAround, LOCAL_EVERY_MS),
     setInterval(() => void store.purgeExpired(Date.now()).catch(() => {}), PURGE_EVERY_MS),
+    setInterval(() => void followBackground(spine, stopping.signal).catch(() => {}), FOLLOW_EVERY_MS),
     setInterval(() => void judge(spine).catch(() => {}), JUDGE_EVERY_MS),
   ]
   lookAround()

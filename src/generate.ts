@@ -1,6 +1,6 @@
 import type { Call, Spine } from './spine.ts'
 import { penaltyOf } from './accounts/conduct.ts'
-import { expand, Keeper, notKept } from './endpoints/responses.ts'
+import { expand, isPending, Keeper, notKept } from './endpoints/responses.ts'
 import { asGatewayError, GatewayError } from './error.ts'
 import { eventStream, JsonArray } from './framing.ts'
 import { fold, withUsage, type GenerationEvent } from './generation/event.ts'
@@ -80,10 +80,15 @@ const unpriced = (model: string): GatewayError =>
   new GatewayError('invalid_request', `The model ${model} has no price, so it cannot be billed: its operator can set models.${model}.price, or billing.unpriced: free, in sluice.yaml.`, { param: 'model' })
 
 /** The one place through which every generation ends: record, settlement and what has to be kept are committed before the last byte leaves. */
-async function close({ spine, open, underway, keeper }: Generation, ending: Ending): Promise<void> {
-  underway.leave()
-  if (open.meter.ending === undefined) spine.conduct.end(open.ask.accountId)
+async function close(generation: Generation, ending: Ending): Promise<void> {
+  const { spine, open, keeper } = generation
+  if (open.meter.ending === undefined) leave(generation)
   await Promise.all([spine.ledger.close(open, ending), keeper?.saved])
+}
+
+function leave({ spine, open, underway }: Generation): void {
+  underway.leave()
+  spine.conduct.end(open.ask.accountId)
 }
 
 /** What was not recorded must not look finished: its last frames then say so. */
@@ -101,8 +106,8 @@ async function closeStream(generation: Generation, { exchange }: Upstream, endin
 async function whole(generation: Generation, upstream: Upstream): Promise<Response> {
   const { protocol, exchange, sameProtocol } = upstream
   const text = await readAll(upstream.incoming.body, ANSWER_BYTES)
-  if (sameProtocol && exchange.wire.body.background === true) keepPending(generation, upstream, text)
-  if (generation.keeper?.saved !== undefined) return defer(generation, upstream, text)
+  const pending = sameProtocol && exchange.wire.body.background === true ? await deferred(generation, upstream, text) : undefined
+  if (pending !== undefined) return pending
   const events = readAnswer(upstream, parseAnswer(text))
   const counted = await heard(generation, events)
   const body = sameProtocol ? protocol.relabeler(exchange).answer(text, counted) : JSON.stringify(protocols[exchange.request.protocol].serve.writeAnswer(fold(withUsage(events, counted)), exchange))
@@ -117,11 +122,16 @@ async function heard({ open: { meter } }: Generation, events: GenerationEvent[])
   return meter.lacksUsage ? meter.count() : undefined
 }
 
-/** A response on which its provider goes on in the background is kept as it is now, with the provider's own id of it. */
-function keepPending({ keeper }: Generation, { endpoint, protocol, exchange }: Upstream, theirs: string): void {
-  const { id } = parseAnswer(theirs) as { id?: unknown }
-  const ours = parseAnswer(protocol.relabeler(exchange).answer(theirs)) as Record<string, unknown>
-  if (typeof id === 'string') keeper?.keepPending(ours, { provider: endpoint.provider.id, id })
+/** A response on which its provider goes on in the background: it is kept with the provider's own id of it, and its generation stays open until its end is heard of. */
+async function deferred(generation: Generation, upstream: Upstream, theirs: string): Promise<Response | undefined> {
+  const { spine, open, keeper } = generation
+  const response = parseAnswer(theirs) as Record<string, unknown>
+  if (keeper === undefined || typeof response.id !== 'string' || !isPending(response)) return undefined
+  const ours = upstream.protocol.relabeler(upstream.exchange).answer(theirs)
+  if (!keeper.keepPending(parseAnswer(ours) as Record<string, unknown>, { provider: upstream.endpoint.provider.id, id: response.id })) return undefined
+  leave(generation)
+  await Promise.all([spine.ledger.defer(open), keeper.saved])
+  return new Response(ours, { headers: headersOf(generation.call, upstream, 'application/json') })
 }
 
 /** A provider's answer as events. What we cannot read still travels to a client of the provider's own protocol, unless it says that it is an error. */

@@ -2,7 +2,9 @@ import type { Call, Spine } from '../spine.ts'
 import { GatewayError, invalid } from '../error.ts'
 import { readAll } from '../http/call.ts'
 import type { Frame } from '../http/frames.ts'
-import type { Wire } from '../protocols/protocol.ts'
+import type { CallSignal } from '../http/connection.ts'
+import { protocols } from '../protocols/index.ts'
+import type { Quirks, Wire } from '../protocols/protocol.ts'
 import { failureCode, failureMessage } from '../protocols/responses/shapes.ts'
 import { parseAnswer, transport } from '../providers/attempt.ts'
 import type { BackgroundWork, Store, StoredResponse } from '../store/store.ts'
@@ -107,9 +109,10 @@ export class Keeper {
 
   keep = (response: Item): void => this.#save(response, undefined)
 
-  /** Keeps a response on which its provider still works, if that is what `response` says. */
-  keepPending(response: Item, upstream: BackgroundWork): void {
-    if (isPending(response)) this.#save(response, upstream)
+  /** Keeps a response on which its provider still works; false where its client wants nothing kept. */
+  keepPending(response: Item, upstream: BackgroundWork): boolean {
+    if (response.store !== false) this.#save(response, upstream)
+    return response.store !== false
   }
 
   #save(response: Item, upstream: BackgroundWork | undefined): void {
@@ -137,7 +140,8 @@ export function notKept(last: Frame | undefined, error: GatewayError): Frame[] {
   ]
 }
 
-const isPending = ({ status }: Item): boolean => status === 'queued' || status === 'in_progress'
+/** Whether a provider still works on a response. */
+export const isPending = ({ status }: Item): boolean => status === 'queued' || status === 'in_progress'
 
 const found = async (spine: Spine, call: Call): Promise<StoredResponse> => {
   const id = call.params[0]!
@@ -147,33 +151,69 @@ const found = async (spine: Spine, call: Call): Promise<StoredResponse> => {
 }
 
 /** `GET /v1/responses/{id}`: as it was kept, or, while a provider works on it in the background, as that provider says now. */
-export const getResponse = async (spine: Spine, call: Call): Promise<Response> => Response.json(await current(spine, call, await found(spine, call), 'GET', ''))
+export const getResponse = async (spine: Spine, call: Call): Promise<Response> => Response.json(await current(spine, asking(call), await found(spine, call), 'GET', ''))
 
 /** `POST /v1/responses/{id}/cancel`: only what runs in the background can be cancelled. */
 export async function cancelResponse(spine: Spine, call: Call): Promise<Response> {
   const kept = await found(spine, call)
   if (kept.upstream === undefined) throw new GatewayError('invalid_request', `Response '${kept.id}' does not run in the background.`, { param: 'response_id' })
-  return Response.json(await current(spine, call, kept, 'POST', '/cancel'))
+  return Response.json(await current(spine, asking(call), kept, 'POST', '/cancel'))
 }
+
+/** Who asks, and until when. */
+type Asking = { accountId: string; signal: CallSignal }
+
+const asking = ({ identity, request }: Call): Asking => ({ accountId: identity.accountId, signal: request.signal })
 
 const POLLED_BYTES = 64 * 1024 * 1024
 
 /** Asks the provider for a response it still works on, and keeps how that ended. A provider that cannot be asked leaves it as it was. */
-async function current(spine: Spine, call: Call, kept: StoredResponse, method: 'GET' | 'POST', path: string): Promise<Item> {
+async function current(spine: Spine, { accountId, signal }: Asking, kept: StoredResponse, method: 'GET' | 'POST', path: string): Promise<Item> {
   const { upstream, response } = kept
   if (upstream === undefined || !isPending(response)) return response
   const endpoint = spine.catalogue.endpoints(String(response.model), 'responses').find(({ provider }) => provider.id === upstream.provider)
   if (endpoint === undefined) return response
   const incoming = await transport(endpoint)({
     url: `${endpoint.baseUrl}/responses/${encodeURIComponent(upstream.id)}${path}`, method,
-    headers: { accept: 'application/json', ...endpoint.provider.headers, ...endpoint.credentials }, timeouts: spine.config.timeouts, signal: call.request.signal,
+    headers: { accept: 'application/json', ...endpoint.provider.headers, ...endpoint.credentials }, timeouts: spine.config.timeouts, signal,
   })
   const text = await readAll(incoming.body, POLLED_BYTES)
   if (incoming.status !== 200) return response
   const now: Item = { ...(parseAnswer(text) as Item), id: kept.id, model: response.model, store: response.store, previous_response_id: response.previous_response_id }
   // What is still pending is asked for again anyway.
-  if (!isPending(now)) await spine.store.saveResponse(call.identity.accountId, { id: kept.id, response: now, inputItems: kept.inputItems, expiresAt: kept.expiresAt, upstream })
+  if (!isPending(now)) {
+    await Promise.all([settle(spine, accountId, now, endpoint.target.quirks), spine.store.saveResponse(accountId, { id: kept.id, response: now, inputItems: kept.inputItems, expiresAt: kept.expiresAt, upstream })])
+  }
   return now
+}
+
+const PREFIX = 'resp_'
+
+/** The end of a response in the background is the end of its generation. */
+async function settle({ ledger }: Spine, accountId: string, response: Item, quirks: Quirks): Promise<void> {
+  const open = ledger.deferred.find(({ ask }) => ask.accountId === accountId && PREFIX + ask.id === response.id)
+  if (open === undefined) return
+  try {
+    open.meter.hear(protocols.responses.call.readAnswer(response, quirks))
+  } catch {
+    // A response that failed is an error to its reader: what it used stands below.
+  }
+  await ledger.close(open, response.status === 'cancelled' ? 'client-left' : response.status === 'failed' ? 'failed' : 'completed')
+}
+
+/** What nobody hears of for so long is over. */
+const FOLLOWED_MS = 86_400_000
+
+/** Asks how responses in the background are getting on, whether or not their clients do: what they cost is settled when they have ended. */
+export async function followBackground(spine: Spine, signal: CallSignal): Promise<void> {
+  for (const open of spine.ledger.deferred) {
+    const { id, accountId, createdAt } = open.ask
+    const kept = await spine.store.findResponse(accountId, PREFIX + id)
+    if (kept === undefined) await spine.ledger.close(open, 'client-left')
+    else if (Date.now() - createdAt > FOLLOWED_MS) await spine.ledger.close(open, 'timed-out')
+    // A provider that cannot be asked now is asked again later.
+    else await current(spine, { accountId, signal }, kept, 'GET', '').catch(() => {})
+  }
 }
 
 /** `DELETE /v1/responses/{id}` */

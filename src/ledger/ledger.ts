@@ -4,7 +4,7 @@ import { newSubscription, Quota, type QuotaHold } from '../accounts/quota.ts'
 import { GatewayError } from '../error.ts'
 import { noUsage, type Usage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
-import type { Closing, GenerationRecord, KeyKind, Store } from '../store/store.ts'
+import type { Closing, GenerationRecord, KeyKind, OpenGeneration as StoredOpen, Store } from '../store/store.ts'
 import { chargesOf } from './book.ts'
 import type { Ending } from './endings.ts'
 import { Meter } from './meter.ts'
@@ -25,7 +25,7 @@ export type Ask = {
   createdAt: number
   streamed: boolean
   price: Price | undefined
-  /** Basis points off pay-as-you-go bills. */
+  /** Basis points off pay-as-you-go bills: the account's, and where that is more, its plan's. */
   discount: number
   /** Factor on the flows of a subscription. */
   penalty: number
@@ -42,6 +42,8 @@ export type OpenGeneration = {
   ask: Ask
   hold: Hold
   meter: Meter
+  /** Its provider goes on in the background: it stays open over restarts until somebody hears how that ended. */
+  deferred?: boolean
   /** When it was last written as open, in milliseconds of its age. */
   writtenAtMs?: number
 }
@@ -81,8 +83,9 @@ export class Ledger {
     const ledger = new Ledger(options)
     const { spends } = await ledger.load()
     ledger.#budgets = new Budgets(spends)
+    for (const warning of options.plans.gone([...ledger.#quotas.values()].map(({ subscription }) => subscription))) console.error(warning)
     const left = await options.store.openGenerations()
-    await Promise.all(left.map(({ state }) => ledger.#closeLeft(state)))
+    await Promise.all(left.map(({ state }) => ledger.#takeUp(state)))
     options.store.watch(async () => void (await ledger.load()))
     ledger.#sweeper = setInterval(() => ledger.#sweep(), WRITE_AFTER_MS)
     return ledger
@@ -127,6 +130,7 @@ export class Ledger {
    */
   admit(ask: Ask, countInput: () => Promise<number>): OpenGeneration {
     if (this.#unwritten.length > 0) throw new GatewayError('store_unavailable', 'Sluice cannot record what it charges at the moment: its disk is full or does not answer.', { retryAfterSeconds: 5, shouldRetry: true })
+    ask.discount = Math.max(ask.discount, this.#plans.of(this.quota(ask.accountId).subscription.tier).discount)
     const open: OpenGeneration = { ask, hold: this.#hold(ask), meter: new Meter(countInput) }
     this.#open.add(open)
     return open
@@ -141,13 +145,25 @@ export class Ledger {
     if (kind === 'subscription') {
       const flows = this.#plans.flowsOf(amount, penalty)
       const quota = this.quota(accountId)
-      quota.check(flows, now)
+      quota.check(flows, now, penalty)
       return { amount, quota: quota.take(flows, now), budget: take() }
     }
     const purse = this.#purse(accountId)
     purse.check(amount, (left) => whatFits(left, worst, price!, discount))
     purse.take(amount)
     return { amount, budget: take() }
+  }
+
+  /** Leaves a generation open, over restarts too: its provider works on in the background. */
+  async defer(open: OpenGeneration): Promise<void> {
+    open.deferred = true
+    open.writtenAtMs = open.meter.ageMs
+    await this.#store.keepOpen([rowOf(open)])
+  }
+
+  /** Generations whose providers work on in the background. */
+  get deferred(): OpenGeneration[] {
+    return [...this.#open].filter(({ deferred }) => deferred === true)
   }
 
   /** Ends a generation, once: counts what the provider did not, settles the hold, and resolves when record and postings are committed. */
@@ -191,9 +207,9 @@ export class Ledger {
 
   /** Writes what is under way, so that a crash cannot lose it, and what could not be written before. */
   #sweep(): void {
-    const due = [...this.#open].filter(({ meter, writtenAtMs }) => meter.ageMs > WRITE_AFTER_MS && (writtenAtMs === undefined || meter.ageMs - writtenAtMs > REWRITE_EVERY_MS))
+    const due = [...this.#open].filter(({ meter, deferred, writtenAtMs }) => deferred !== true && meter.ageMs > WRITE_AFTER_MS && (writtenAtMs === undefined || meter.ageMs - writtenAtMs > REWRITE_EVERY_MS))
     for (const open of due) open.writtenAtMs = open.meter.ageMs
-    if (due.length > 0) void this.#store.keepOpen(due.map((open) => ({ id: open.ask.id, accountId: open.ask.accountId, state: writeOpen(open) }))).catch(() => {})
+    if (due.length > 0) void this.#store.keepOpen(due.map(rowOf)).catch(() => {})
     if (this.#unwritten.length > 0) void this.#writeAgain()
   }
 
@@ -205,14 +221,15 @@ export class Ledger {
     })).catch(() => {})
   }
 
-  /** What a crash left open. Its hold is taken again first, so that it is settled like any other. */
-  async #closeLeft(state: string): Promise<void> {
-    const { open, usage, estimated } = readOpen(state)
+  /** What was open when the last process ended. Its hold is taken again first, so that it is settled like any other. */
+  async #takeUp(state: string): Promise<void> {
+    const { open, usage, estimated } = readOpen(state, this.#now())
     const { ask, hold } = open
     if (ask.kind === 'subscription') this.quota(ask.accountId).restore(hold.quota!)
     else this.#purse(ask.accountId).take(hold.amount)
     if (hold.budget !== undefined) this.#budgets.restore(hold.budget)
-    await this.#settle(open, usage, estimated)
+    if (open.deferred === true) this.#open.add(open)
+    else await this.#settle(open, usage, estimated)
   }
 
   #purse(accountId: string): Purse {
@@ -227,6 +244,8 @@ export class Ledger {
     await this.#writeAgain()
   }
 }
+
+const rowOf = (open: OpenGeneration): StoredOpen => ({ id: open.ask.id, accountId: open.ask.accountId, state: writeOpen(open) })
 
 function recordOf({ ask, hold, meter }: OpenGeneration, { usage, estimated, bill, flows }: { usage: Usage; estimated: boolean; bill: Nano; flows: bigint }): GenerationRecord {
   const { id, accountId, keyId, kind, api, model, createdAt, streamed, price, discount } = ask

@@ -6,15 +6,16 @@ import { Meter, type Heard } from './meter.ts'
 import { decodeRates, encodeRates } from './prices.ts'
 
 /** What is known of a generation under way: the JSON from which it is closed when the process does not live to do it. */
-export function writeOpen({ ask, hold, meter }: OpenGeneration): string {
+export function writeOpen({ ask, hold, meter, deferred }: OpenGeneration): string {
   const price = ask.price === undefined ? undefined : { ...ask.price, rates: encodeRates(ask.price.rates) }
   const { usage, heard, times, served, tries } = meter
-  return JSON.stringify({ ask: { ...ask, price, limit: undefined }, hold, usage, heard, times, served, tries }, (_, value: unknown) => (typeof value === 'bigint' ? { nano: String(value) } : value))
+  return JSON.stringify({ ask: { ...ask, price, limit: undefined }, hold, deferred, usage, heard, times, served, tries }, (_, value: unknown) => (typeof value === 'bigint' ? { nano: String(value) } : value))
 }
 
 type State = {
   ask: Omit<Ask, 'price'> & { price?: { version: string; model: string; rates: string } }
   hold: Hold
+  deferred?: boolean
   usage: Usage
   heard: Heard
   times: Meter['times']
@@ -22,12 +23,14 @@ type State = {
   tries: Meter['tries']
 }
 
-/** The generation as it was when it was last written, closed as crashed; with the usage that it is charged for. */
-export function readOpen(state: string): { open: OpenGeneration; usage: Usage; estimated: boolean } {
+/** The generation as it was when it was last written: closed as crashed, with the usage that it is charged for, unless it was left open on purpose. */
+export function readOpen(state: string, now: number): { open: OpenGeneration; usage: Usage; estimated: boolean } {
   const read = JSON.parse(state, (_, value: unknown) => (isBig(value) ? BigInt(value.nano) : value)) as State
   const { price } = read.ask
   const ask: Ask = { ...read.ask, price: price === undefined ? undefined : { ...price, rates: decodeRates(price.rates) } }
-  const meter = Meter.crashed(read)
+  const written = { ...read, ageMs: now - ask.createdAt }
+  if (read.deferred === true) return { open: { ask, hold: read.hold, meter: Meter.restored(written), deferred: true, writtenAtMs: 0 }, usage: noUsage(), estimated: false }
+  const meter = Meter.crashed(written)
   const charged = meter.charge !== 'nothing'
   return { open: { ask, hold: read.hold, meter, writtenAtMs: 0 }, usage: charged ? bounded(read) : noUsage(), estimated: charged }
 }
