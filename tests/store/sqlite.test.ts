@@ -217,21 +217,31 @@ describe('the data folder', () => {
     for (const id of ids) expect((await store.findResponse('a', id))?.id).toBe(id)
   }, 15_000)
 
-  test('tells of changes by another process, and again when the listener failed', async () => {
+  test('tells every listener of changes by another process, and again when one of them failed', async () => {
     const folder = newFolder()
     const store = open({ folder, exclusive: true })
-    let calls = 0
+    const calls = { first: 0, second: 0 }
     const heard = new Promise<void>((resolve) => {
       store.watch(async () => {
-        calls += 1
-        if (calls === 1) throw new Error('not now')
+        calls.first += 1
+        if (calls.first === 1) throw new Error('not now')
         resolve()
       })
     })
+    store.watch(async () => void (calls.second += 1))
     await store.addAccount(account('own'))
     const other = open({ folder })
     await other.addAccount(account('a'))
     await heard
-    expect(calls).toBe(2)
+    expect(calls).toEqual({ first: 2, second: 2 })
   }, 15_000)
+
+  test('commits what is pending when it is closed', async () => {
+    const folder = newFolder()
+    const store = open({ folder })
+    const added = store.addAccount(account('a'))
+    await store.close()
+    expect(await added).toBe(true)
+    expect(await open({ folder }).accounts()).toEqual([account('a')])
+  })
 })
