@@ -64,8 +64,8 @@ export async function creditAccount(given: Given, name: string, usd: string): Pr
   if (!/^[\x21-\x7e]{1,100}$/.test(reference)) throw new UsageError('--reference must be 1 to 100 printable characters without spaces')
   await withExistingData(given, async (data) => {
     const account = await data.accounts.named(name)
-    const before = await view(data, account)
-    if (bonus && before.bonus + amount < 0n) throw new Error(`${account.name} has a bonus of ${usdText(before.bonus)} USD, which is less than would be taken back`)
+    const { [bonus ? 'bonus' : 'credit']: before } = await view(data, account)
+    if (amount < 0n && before + amount < 0n) throw new Error(`${account.name} has a ${bonus ? 'bonus' : 'credit'} of ${usdText(before)} USD, which is less than would be taken back`)
     const posted = await data.store.post(topUp({ reference, at: Date.now(), accountId: account.id, amount, bonus, ...(note === undefined ? {} : { note }) }))
     const { credit, bonus: granted } = await view(data, account)
     if (given.on('json')) return print({ account: account.name, reference, posted, balance: balance(credit, granted) })

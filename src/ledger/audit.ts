@@ -26,6 +26,8 @@ class Auditor {
   readonly #overdraft: Nano
   readonly #audit: Audit = { generations: 0, transfers: 0, balances: 0, windows: 0, spends: 0, wrong: 0, first: undefined }
   readonly #tally = new Map<string, Nano>()
+  /** Taken back from each balance, which may have been spent in the moment before its server heard of it. */
+  readonly #withdrawn = new Map<string, Nano>()
   #accounts: ReadonlySet<string> = new Set()
 
   constructor(store: Store, overdraft: Nano) {
@@ -84,8 +86,9 @@ class Auditor {
   }
 
   #enter(transfer: PostedTransfer): void {
-    const { debit, credit, amount } = transfer
+    const { debit, credit, amount, kind } = transfer
     this.#audit.transfers++
+    if (kind === 'withdrawal') this.#withdrawn.set(nameOf(debit), (this.#withdrawn.get(nameOf(debit)) ?? 0n) + amount)
     this.#add(debit, -amount)
     this.#add(credit, amount)
   }
@@ -113,11 +116,17 @@ class Auditor {
 
   #checkBalances(balances: readonly Balance[]): void {
     for (const balance of balances) {
-      this.#check('balances', nameOf(balance), faultsOfBalance(balance, this.#tally.get(nameOf(balance)) ?? 0n, this.#overdraft))
+      this.#check('balances', nameOf(balance), faultsOfBalance(balance, this.#tally.get(nameOf(balance)) ?? 0n, this.#leastOf(balance)))
     }
     const sum = balances.reduce((total, { balance }) => total + balance, 0n)
     this.#check('balances', 'all of them', sum === 0n ? [] : [{ expected: `a sum of ${nano(0n)}`, found: nano(sum) }])
     this.#audit.balances = balances.length
+  }
+
+  /** What nobody can spend below. */
+  #leastOf(balance: Balance): Nano | undefined {
+    if (balance.kind !== 'credit' && balance.kind !== 'bonus') return undefined
+    return -(this.#withdrawn.get(nameOf(balance)) ?? 0n) - (balance.kind === 'credit' ? this.#overdraft : 0n)
   }
 
   /** One row is wrong once, however much of it is. */
@@ -192,10 +201,9 @@ function isKnown({ kind, owner }: BookAccount, accounts: ReadonlySet<string>): b
   return owned === 'account' ? accounts.has(owner) : owned === 'provider' ? owner !== '' : owned === 'nobody' && owner === ''
 }
 
-function* faultsOfBalance({ kind, balance }: Balance, tallied: Nano, overdraft: Nano): Generator<Fault> {
+function* faultsOfBalance({ kind, balance }: Balance, tallied: Nano, least: Nano | undefined): Generator<Fault> {
   if (balance !== tallied) yield { expected: `${nano(tallied)}, which its transfers add up to`, found: nano(balance) }
-  if (kind === 'bonus' && balance < 0n) yield { expected: 'a bonus of 0 or more', found: nano(balance) }
-  if (kind === 'credit' && balance < -overdraft) yield { expected: `a credit of ${nano(-overdraft)} or more`, found: nano(balance) }
+  if (least !== undefined && balance < least) yield { expected: `a ${kind} of ${nano(least)} or more`, found: nano(balance) }
 }
 
 function* faultsOfWindow({ accountId, used, startedAt, endsAt }: QuotaWindow, accounts: ReadonlySet<string>): Generator<Fault> {

@@ -55,6 +55,7 @@ test('credit is added once for each reference, and taken back', async () => {
   expect((await json(folder, 'accounts', 'credit', 'team', '-2.500000001')).balance).toEqual({ totalUsd: 9.999999999, creditUsd: 9.999999999, bonusUsd: 0 })
   expect((await json(folder, 'accounts', 'credit', 'team', '3', '--bonus')).balance).toMatchObject({ bonusUsd: 3 })
   expect(await run(folder, 'accounts', 'credit', 'team', '-3.1', '--bonus')).toMatchObject({ code: 1, err: 'sluice: team has a bonus of 3 USD, which is less than would be taken back\n' })
+  expect(await run(folder, 'accounts', 'credit', 'team', '-10')).toMatchObject({ code: 1, err: 'sluice: team has a credit of 9.999999999 USD, which is less than would be taken back\n' })
   expect((await json(folder, 'accounts', 'show', 'team')).balance).toEqual({ totalUsd: 12.999999999, creditUsd: 9.999999999, bonusUsd: 3 })
 }, 30_000)
 
