@@ -6,8 +6,8 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { findProvider, type ConditionalPrice, type MatchLogic, type ModelInfo, type ModelPrice, type Provider } from '@pydantic/genai-prices'
 import { MOST_USD, type FeeItem, type PriceText, type RateText } from '../src/config-schema.ts'
-import { divideHalfEven, nanoOf, usdOf } from '../src/money.ts'
-import { encodeRates, ratesOf, type PriceFile, type PriceRow, type Turn } from '../src/ledger/prices.ts'
+import { divideHalfEven, nanoOf, usdOf, type Nano } from '../src/money.ts'
+import { encodeRates, ratesOf, type PriceFile, type PriceRow, type Rate, type Turn } from '../src/ledger/prices.ts'
 
 /** Our providers -> the source's, and ours whose lines are asked next for a name that they do not know. */
 const PROVIDERS: Record<string, { source?: string; else: string[] }> = {
@@ -41,7 +41,7 @@ const ITEMS: Record<string, { item: FeeItem; perThousand?: true }> = {
 }
 
 /** A rate that moves by more than this many times is taken for a mistake of the source. */
-const FARTHEST = 20
+const FARTHEST = 20n
 const CHANGES_KEPT = 20
 const CHANGE_LINES = 100
 
@@ -112,13 +112,13 @@ function priceOf(prices: ModelPrice, uncounted: Record<string, number>): PriceTe
 }
 
 function rateText(value: NonNullable<ModelPrice[string]>, perThousand: boolean): RateText {
-  if (typeof value === 'number') return usd(value, perThousand)
+  if (typeof value !== 'object' || !Array.isArray(value.tiers)) return usd(value, perThousand)
   const tiers = [...value.tiers].sort((a, b) => a.start - b.start).map(({ start, price }) => ({ over: start, rate: usd(price, perThousand) }))
   return [usd(value.base, perThousand), ...tiers]
 }
 
 /** What a float's arithmetic left behind the ninth decimal is noise. */
-function usd(value: number, perThousand: boolean): number {
+function usd(value: unknown, perThousand: boolean): number {
   if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) throw new Error(`${value} is no price`)
   const nano = nanoOf(value.toFixed(9))
   const rate = usdOf(perThousand ? divideHalfEven(nano, 1000n) : nano)
@@ -181,11 +181,14 @@ function difference(before: PriceFile['providers'], after: PriceFile['providers'
 
 const said = ({ prices, turns }: PriceRow): string => JSON.stringify(turns === undefined ? prices : [prices, ...turns])
 
-const movedFar = (was: PriceText, is: PriceText): boolean => {
+/** Whether a base or a highest tier did; without a rate of its own, what is read or written would cost nothing. */
+function movedFar(was: PriceText, is: PriceText): boolean {
   const [before, after] = [ratesOf(was), ratesOf(is)]
-  return (Object.keys(after) as FeeItem[]).some((item) => {
-    const [a, b] = [before[item]?.base, after[item]!.base]
-    return a !== undefined && (a > b * BigInt(FARTHEST) || b > a * BigInt(FARTHEST))
+  const far = (a: Nano, b: Nano): boolean => a > b * FARTHEST || b > a * FARTHEST
+  const top = ({ base, tiers }: Rate): Nano => tiers.at(-1)?.rate ?? base
+  return (Object.entries(before) as [FeeItem, Rate][]).some(([item, rate]) => {
+    const now = after[item]
+    return now === undefined ? item === 'prompt' || item === 'completion' : far(rate.base, now.base) || far(top(rate), top(now))
   })
 }
 

@@ -6,7 +6,7 @@ import { nanoOf, type Nano } from '../money.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import { globs } from '../providers/rows.ts'
 
-export type { FeeItem } from '../config-schema.ts'
+export { FEE_ITEMS, type FeeItem } from '../config-schema.ts'
 
 /** Nano-USD per million tokens, or per one for web_search, image and request. A tier's rate holds for the whole request when its prompt tokens are more than `over`; tiers ascend. */
 export type Rate = { base: Nano; tiers: { over: number; rate: Nano }[] }
