@@ -1,0 +1,318 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { ProtocolName } from '../../src/generation/request.ts'
+import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
+import { SqliteStore } from '../../src/store/sqlite.ts'
+import type { GenerationRecord } from '../../src/store/store.ts'
+import { expectBookRight } from '../audit.ts'
+import { startGateway, type Gateway } from '../server.ts'
+import { until, type RawServer } from '../transport/raw-server.ts'
+import { COUNTED, scriptedProvider, TALKS, TEXT, type Script } from './scripted.ts'
+
+/** Each way in which a generation may end, in all four protocols, passed on and translated, streamed and whole: what is recorded of it and what it costs. */
+
+const PROTOCOLS = Object.keys(TALKS) as ProtocolName[]
+const PROVIDER: Record<ProtocolName, string> = { 'chat.completions': 'up-chat', responses: 'up-responses', messages: 'up-messages', generateContent: 'up-google' }
+/** What a client's protocol is translated to. */
+const OTHER: Record<ProtocolName, ProtocolName> = { 'chat.completions': 'messages', messages: 'generateContent', generateContent: 'responses', responses: 'chat.completions' }
+
+const SCRIPTS: Script[] = ['metered', 'unmetered', 'lies', 'counts-twice', 'goes-on', 'silent', 'silent-midway', 'silent-at-last', 'resets', 'resets-midway', 'half', 'fails', 'garbage', 'refuses-400', 'refuses-429', 'refuses-500']
+/** USD per million tokens, and the same in nano-USD a token. */
+const PRICE = { prompt: 1, completion: 2 }
+const bill = ({ prompt, completion }: typeof COUNTED): bigint => BigInt(prompt * 1000 + completion * 2000)
+
+const priced = (...endpoints: [ProtocolName, Script][]): object => ({ endpoints: endpoints.map(([protocol, model]) => ({ provider: PROVIDER[protocol], model })), price: PRICE })
+
+const configFor = (provider: RawServer, more: object = {}): string => Object.entries({
+  limits: { requestsPerMinute: 1_000_000 },
+  billing: { unpriced: 'refuse', startingCredit: 1 },
+  // Nothing here may give an account another status.
+  accountStatus: { refusals: { monitored: 1_000_000, abusive: 1_000_000 } },
+  providers: Object.fromEntries(PROTOCOLS.map((protocol) => [PROVIDER[protocol], { protocol, baseUrl: `${provider.url}/v1`, apiKey: 'none', unlisted: true }])),
+  models: Object.fromEntries([
+    ...PROTOCOLS.flatMap((protocol) => SCRIPTS.map((script) => [`${PROVIDER[protocol]}/${script}`, priced([protocol, script])])),
+    ...PROTOCOLS.map((protocol) => [`second-try/${protocol}`, priced([protocol, 'refuses-500'], [protocol, 'resets'], [OTHER[protocol], 'metered'])]),
+  ]),
+  ...more,
+}).map(([setting, value]) => `${setting}: ${JSON.stringify(value)}\n`).join('')
+
+type Way = { client: ProtocolName; provider: ProtocolName; stream: boolean }
+const WAYS: Way[] = PROTOCOLS.flatMap((client) => [client, OTHER[client]].flatMap((provider) => [true, false].map((stream) => ({ client, provider, stream }))))
+const named = ({ client, provider, stream }: Way): string => `${client}${client === provider ? '' : ` over ${provider}`}${stream ? ', streamed' : ''}`
+const ways: [string, Way][] = WAYS.map((way) => [named(way), way])
+const streamedWays = ways.filter(([, { stream }]) => stream)
+
+function ask(gateway: Gateway, { client, stream }: Way, model: string, signal?: AbortSignal, limit = 1000): Promise<Response> {
+  const messages = [{ role: 'user', content: 'Hello' }]
+  const [path, body] = {
+    'chat.completions': ['/v1/chat/completions', { model, stream, max_tokens: limit, messages, ...(stream ? { stream_options: { include_usage: true } } : {}) }],
+    responses: ['/v1/responses', { model, stream, max_output_tokens: limit, input: 'Hello', store: false }],
+    messages: ['/v1/messages', { model, stream, max_tokens: limit, messages }],
+    generateContent: [`/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, { contents: [{ role: 'user', parts: [{ text: 'Hello' }] }], generationConfig: { maxOutputTokens: limit } }],
+  }[client] as [string, object]
+  return fetch(gateway.url + path, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify(body), ...(signal === undefined ? {} : { signal }) })
+}
+
+const modelOf = ({ provider }: Way, script: Script): string => `${PROVIDER[provider]}/${script}`
+
+/** The input as Sluice counts it: the words, and four tokens for the turn. */
+const INPUT = countTokens('Hello') + 4
+const HEARD = countTokens(TEXT)
+const NOTHING = { prompt: 0, completion: 0 }
+
+/** What was heard before an answer broke off: of its usage what its provider had told, the rest counted. */
+const heard = ({ provider }: Way, completion = HEARD): typeof COUNTED => ({ prompt: TALKS[provider].early?.prompt ?? INPUT, completion })
+
+/** The usage that an answer tells, in its own protocol's words: the last of each number. */
+function toldUsage(text: string, { client }: Way): typeof COUNTED | undefined {
+  const datas = text.startsWith('{') ? [JSON.parse(text)] : [...text.matchAll(/^data: (\{.*)$/gm)].map(([, data]) => JSON.parse(data!))
+  const told = datas.map((data) => data.usageMetadata ?? data.response?.usage ?? data.message?.usage ?? data.usage ?? undefined).filter((one) => one !== undefined)
+  if (told.length === 0) return undefined
+  const usage = Object.assign({}, ...told)
+  switch (client) {
+    case 'chat.completions': return { prompt: usage.prompt_tokens, completion: usage.completion_tokens }
+    case 'generateContent': return { prompt: usage.promptTokenCount, completion: usage.candidatesTokenCount }
+    default: return { prompt: usage.input_tokens, completion: usage.output_tokens }
+  }
+}
+
+/** What its data folder says of a running gateway. */
+class Books {
+  readonly #gateway: Gateway
+  readonly #store: SqliteStore
+  #last: string | undefined
+
+  constructor(gateway: Gateway) {
+    this.#gateway = gateway
+    this.#store = new SqliteStore({ folder: gateway.data, exclusive: false })
+  }
+
+  /** The records that were written since the last call. */
+  async fresh(count: number): Promise<GenerationRecord[]> {
+    let found: GenerationRecord[] = []
+    const deadline = performance.now() + 5_000
+    while ((found = await this.#store.generations(this.#last, 1000)).length < count && performance.now() < deadline) await Bun.sleep(5)
+    this.#last = found.at(-1)?.id ?? this.#last
+    return found
+  }
+
+  async balance(): Promise<bigint> {
+    const { balances } = await this.#store.ledgerState()
+    return balances.filter(({ kind }) => kind === 'credit' || kind === 'bonus').reduce((sum, { balance }) => sum + balance, 0n)
+  }
+
+  /** A request that needs all that the account has is admitted: nothing is held any more. */
+  async expectNothingHeld(): Promise<void> {
+    const most = async (tokens: bigint): Promise<number> => {
+      const response = await ask(this.#gateway, { client: 'chat.completions', provider: 'chat.completions', stream: false }, 'up-chat/metered', undefined, Number(tokens))
+      await response.text()
+      return response.status
+    }
+    // A token of output costs 2000 nano-USD, and the input is held at a token for two bytes of its body.
+    const whole = (await this.balance()) / 2000n
+    expect(await most(whole)).toBe(402)
+    expect(await most(whole - 100n)).toBe(200)
+    await this.fresh(1)
+  }
+
+  close(): Promise<void> {
+    return this.#store.close()
+  }
+}
+
+type Expected = { ending: string; usage: typeof COUNTED; estimated: boolean }
+
+/** One record, its bill and what left the account; and nothing stays held. */
+async function expectRecord(books: Books, before: bigint, way: Way, { ending, usage, estimated }: Expected): Promise<GenerationRecord> {
+  const [record, ...others] = await books.fresh(1)
+  expect(others).toEqual([])
+  expect({ ending: record!.ending, prompt: promptTokens(record!.usage), completion: completionTokens(record!.usage), estimated: record!.estimated, bill: record!.bill })
+    .toEqual({ ending, ...usage, estimated, bill: bill(usage) })
+  expect([record!.api, record!.streamed, record!.kind]).toEqual([way.client, way.stream, 'pay-as-you-go'])
+  expect(before - (await books.balance())).toBe(record!.bill)
+  expect(record!.held).toBeGreaterThanOrEqual(bill({ prompt: 0, completion: 1000 }))
+  await books.expectNothingHeld()
+  return record!
+}
+
+let provider: RawServer
+beforeAll(() => { provider = scriptedProvider() })
+afterAll(() => provider.stop())
+
+/** A gateway for the tests of one block. */
+function withGateway(more: object = {}): { gateway: Gateway; books: Books } {
+  const here = {} as { gateway: Gateway; books: Books }
+  beforeAll(async () => {
+    here.gateway = await startGateway({ config: configFor(provider, more) })
+    here.books = new Books(here.gateway)
+  })
+  afterAll(async () => {
+    await here.books?.close()
+    await here.gateway?.stop()
+  })
+  return here
+}
+
+describe('completed', () => {
+  const here = withGateway()
+
+  async function completes(way: Way, script: Script, usage: typeof COUNTED, estimated: boolean): Promise<void> {
+    const before = await here.books.balance()
+    const response = await ask(here.gateway, way, modelOf(way, script))
+    const text = await response.text()
+    expect(response.status, text).toBe(200)
+    const record = await expectRecord(here.books, before, way, { ending: 'completed', usage, estimated })
+    expect(toldUsage(text, way)).toEqual(usage)
+    expect([record.finish, record.retries, record.attempts, record.provider]).toEqual(['stop', 0, null, PROVIDER[way.provider]])
+  }
+
+  test.each(ways)('as reported: %s', (_, way) => completes(way, 'metered', COUNTED, false))
+  test.each(ways)('counted, and told, where nothing was: %s', (_, way) => completes(way, 'unmetered', { prompt: INPUT, completion: HEARD }, true))
+  test.each(ways)('counted, and told, where what was told cannot be: %s', (_, way) => completes(way, 'lies', { prompt: INPUT, completion: HEARD }, true))
+  test.each(streamedWays)('by the last count of several: %s', (_, way) => completes(way, 'counts-twice', COUNTED, false))
+  // Google's streams have no terminal frame, so that nothing comes behind it.
+  test.each(streamedWays.filter(([, way]) => way.provider !== 'generateContent'))('without what comes behind the end: %s', (_, way) => completes(way, 'goes-on', COUNTED, false))
+
+  test.each(ways)('on the third try: %s', async (_, way) => {
+    const before = await here.books.balance()
+    expect(await (await ask(here.gateway, way, `second-try/${way.client}`)).text()).toContain('three')
+    const record = await expectRecord(here.books, before, way, { ending: 'completed', usage: COUNTED, estimated: false })
+    expect(record).toMatchObject({ retries: 2, provider: PROVIDER[OTHER[way.client]] })
+    const failed = { provider: PROVIDER[way.client], error: 'upstream_error', milliseconds: expect.any(Number) }
+    expect(JSON.parse(record.attempts!)).toEqual([failed, failed, { provider: PROVIDER[OTHER[way.client]], milliseconds: expect.any(Number) }])
+  })
+
+  test('leaves a book that adds up', () => expectBookRight(here.gateway.data))
+})
+
+describe('failed', () => {
+  const here = withGateway()
+
+  async function fails(way: Way, script: Script, expected: Omit<Expected, 'ending'>): Promise<GenerationRecord> {
+    const before = await here.books.balance()
+    await (await ask(here.gateway, way, modelOf(way, script))).text()
+    return expectRecord(here.books, before, way, { ending: 'failed', ...expected })
+  }
+
+  for (const script of ['resets', 'refuses-400', 'refuses-429', 'refuses-500'] as const) {
+    test.each(ways)(`${script}: %s`, async (_, way) => {
+      const record = await fails(way, script, { usage: NOTHING, estimated: false })
+      expect([record.finish, record.retries, JSON.parse(record.attempts!).length]).toEqual(['failed', 0, 1])
+    })
+  }
+  test.each(ways)('garbage: %s', async (_, way) => void await fails(way, 'garbage', { usage: NOTHING, estimated: false }))
+  for (const script of ['resets-midway', 'half', 'fails'] as const) {
+    test.each(ways)(`${script}: %s`, async (_, way) => void await fails(way, script, way.stream ? { usage: heard(way), estimated: true } : { usage: NOTHING, estimated: false }))
+  }
+
+  test('leaves a book that adds up', () => expectBookRight(here.gateway.data))
+})
+
+describe('timed-out', () => {
+  const here = withGateway({ timeouts: { firstByte: '250ms', idle: '250ms' } })
+
+  async function times(way: Way, script: Script, expected: Omit<Expected, 'ending'>): Promise<void> {
+    const before = await here.books.balance()
+    await (await ask(here.gateway, way, modelOf(way, script))).text()
+    await expectRecord(here.books, before, way, { ending: 'timed-out', ...expected })
+  }
+
+  test.each(ways)('before the head: %s', (_, way) => times(way, 'silent', { usage: NOTHING, estimated: false }))
+  test.each(ways)('midway: %s', (_, way) => times(way, 'silent-midway', way.stream ? { usage: heard(way), estimated: true } : { usage: NOTHING, estimated: false }))
+
+  test('leaves a book that adds up', () => expectBookRight(here.gateway.data))
+})
+
+describe('client-left', () => {
+  const here = withGateway()
+
+  /** Leaves when the provider was asked and, where a text is named, when that was heard. */
+  async function leaves(way: Way, script: Script, seen: string | undefined, expected: Omit<Expected, 'ending'>): Promise<void> {
+    const before = await here.books.balance()
+    const asked = provider.requests.length
+    const leave = new AbortController()
+    const answer = ask(here.gateway, way, modelOf(way, script), leave.signal)
+    void answer.catch(() => {})
+    await until(() => provider.requests.length > asked)
+    if (seen !== undefined) await readUntil(await answer, seen)
+    leave.abort()
+    await expectRecord(here.books, before, way, { ending: 'client-left', ...expected })
+  }
+
+  test.each(ways)('before the head: %s', (_, way) => leaves(way, 'silent', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }))
+  test.each(ways.filter(([, { stream }]) => !stream))('in half an answer: %s', (_, way) => leaves(way, 'silent-midway', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }))
+  test.each(streamedWays)('midway: %s', (_, way) => leaves(way, 'silent-midway', 'three', { usage: heard(way), estimated: true }))
+  // The provider's last words on usage have come, but not the end that makes them final.
+  test.each(streamedWays)('before the last frame: %s', (_, way) => leaves(way, 'silent-at-last', 'three', { usage: heard(way, TALKS[way.provider].early === undefined ? HEARD : COUNTED.completion), estimated: true }))
+
+  test('leaves a book that adds up', () => expectBookRight(here.gateway.data))
+})
+
+async function readUntil(response: Response, seen: string): Promise<void> {
+  const reader = response.body!.getReader()
+  const decoder = new TextDecoder()
+  for (let text = ''; !text.includes(seen); ) {
+    const { done, value } = await reader.read()
+    if (done) throw new Error(`ended before ${seen}: ${text}`)
+    text += decoder.decode(value, { stream: true })
+  }
+}
+
+/** All ways at once, each stopped where its provider falls silent: what is recorded when `stop` has ended the gateway. */
+async function stopped(stop: (gateway: Gateway) => Promise<Gateway | void>): Promise<{ record: GenerationRecord; way: Way; midway: boolean }[]> {
+  const data = mkdtempSync(join(tmpdir(), 'sluice-test-'))
+  const gateway = await startGateway({ data, config: configFor(provider, { timeouts: { drain: '100ms' } }) })
+  try {
+    const asked = provider.requests.length
+    const all = WAYS.flatMap((way) => (['silent', 'silent-midway'] as const).map((script) => ({ way, script, answer: ask(gateway, way, modelOf(way, script)) })))
+    await until(() => provider.requests.length === asked + all.length)
+    await Promise.all(all.map(async ({ way, script, answer }) => {
+      if (way.stream && script === 'silent-midway') await readUntil(await answer, 'three')
+      else void answer.then((response) => response.text()).catch(() => {})
+    }))
+    const after = await stop(gateway)
+    const store = new SqliteStore({ folder: data, exclusive: false })
+    const records = await store.generations(undefined, 1000)
+    await store.close()
+    await expectBookRight(data)
+    await after?.stop()
+    expect(records.length).toBe(all.length)
+    return all.map(({ way, script }) => ({ way, midway: way.stream && script === 'silent-midway', record: records.find((record) => record.api === way.client && record.streamed === way.stream && record.model === modelOf(way, script))! }))
+  } finally {
+    await gateway.stop()
+    rmSync(data, { recursive: true, force: true })
+  }
+}
+
+describe('the server ends', () => {
+  test('shutdown: what outlasts the drain', async () => {
+    const ended = await stopped(async (gateway) => {
+      gateway.kill('SIGTERM')
+      expect(await gateway.exited).toBe(0)
+    })
+    for (const { record, way, midway } of ended) {
+      const usage = midway ? heard(way) : NOTHING
+      expect({ way: named(way), ending: record.ending, prompt: promptTokens(record.usage), completion: completionTokens(record.usage), bill: record.bill, estimated: record.estimated })
+        .toEqual({ way: named(way), ending: 'shutdown', ...usage, bill: bill(usage), estimated: midway })
+    }
+  }, 20_000)
+
+  test('crashed: found open at the next start', async () => {
+    const ended = await stopped(async (gateway) => {
+      // Until all of them are written as open.
+      await Bun.sleep(500)
+      gateway.kill('SIGKILL')
+      await gateway.exited
+      return startGateway({ data: gateway.data, config: configFor(provider) })
+    })
+    for (const { record, way, midway } of ended) {
+      expect([named(way), record.ending, record.estimated]).toEqual([named(way), 'crashed', midway])
+      if (!midway) expect([promptTokens(record.usage), completionTokens(record.usage), record.bill]).toEqual([0, 0, 0n])
+      // Only lengths are written, so that its tokens are bounded and not counted.
+      else expect([record.bill > 0n, record.bill <= record.held, completionTokens(record.usage)]).toEqual([true, true, Math.ceil(TEXT.length / 4)])
+    }
+  }, 20_000)
+})
