@@ -1,0 +1,55 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { ProtocolName } from '../../src/generation/request.ts'
+import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
+import { SqliteStore } from '../../src/store/sqlite.ts'
+import type { GenerationRecord } from '../../src/store/store.ts'
+import { haveRecordings, recordings, type Recording } from './recordings.ts'
+import { PREFIX, startReplay, type Replay } from './replaying.ts'
+import { datasOf, said, type Said } from './said.ts'
+
+/**
+ * Every recorded exchange, replayed through a running Sluice in its own protocol, leaves a record with the usage that was recorded,
+ * as `said` adds it up from the wire by the rules of the vendors' documents.
+ */
+
+const byName = new Map(recordings().map((recording, index) => [`r${index}`, recording]))
+let replay: Replay
+let records: Map<string, GenerationRecord>
+
+beforeAll(async () => {
+  if (!haveRecordings) return
+  replay = await startReplay(byName, () => Infinity)
+  for (const name of byName.keys()) await (await replay.ask(name)).text()
+  const store = new SqliteStore({ folder: replay.gateway.data, exclusive: false })
+  records = new Map((await store.generations(undefined, 10_000)).map((record) => [record.model, record]))
+  await store.close()
+}, 60_000)
+afterAll(() => replay?.stop())
+
+const saidOf = ({ protocol, stream, response }: Recording): Said => {
+  const text = new TextDecoder().decode(response())
+  return said(protocol, stream ? datasOf(text) : [JSON.parse(text)], stream)
+}
+
+const tokensOf = ({ usage }: GenerationRecord): Said['usage'] => ({ prompt: promptTokens(usage), completion: completionTokens(usage), cached: usage.cacheReadTokens, reasoning: usage.reasoningTokens })
+
+for (const protocol of Object.keys(PREFIX) as ProtocolName[]) {
+  describe.skipIf(!haveRecordings)(`records of ${protocol}`, () => {
+    for (const [name, recording] of byName) {
+      if (recording.protocol !== protocol) continue
+      test(recording.id, () => {
+        const heard = recording.status === 200 ? saidOf(recording) : undefined
+        const written = records.get(`${PREFIX[protocol]}/${name}`)
+        // Its provider goes on in the background, and has not said yet what it used.
+        if (heard?.word === 'queued') return expect(written).toBeUndefined()
+        const record = written!
+        expect([record.api, record.streamed]).toEqual([protocol, recording.stream])
+        if (heard === undefined || heard.ending === 'failed') return expect(record.ending).toBe('failed')
+        expect(record.ending).toBe('completed')
+        if (heard.usage === undefined) return expect([record.estimated, promptTokens(record.usage) > 0]).toEqual([true, true])
+        expect(tokensOf(record)).toEqual(heard.usage)
+        expect(record.estimated).toBe(false)
+      })
+    }
+  })
+}
