@@ -84,8 +84,10 @@ export class Ledger {
     const { spends } = await ledger.load()
     ledger.#budgets = new Budgets(spends)
     for (const warning of options.plans.gone([...ledger.#quotas.values()].map(({ subscription }) => subscription))) console.error(warning)
-    const left = await options.store.openGenerations()
-    await Promise.all(left.map(({ state }) => ledger.#takeUp(state)))
+    const left = (await options.store.openGenerations()).map(({ state }) => readOpen(state, ledger.#now()))
+    // All of them before the first is settled, which must not pay with what another one holds.
+    for (const { open } of left) ledger.#holdAgain(open)
+    await Promise.all(left.map(({ open, usage, estimated }) => (open.deferred === true ? undefined : ledger.#settle(open, usage, estimated))))
     options.store.watch(async () => void (await ledger.load()))
     ledger.#sweeper = setInterval(() => ledger.#sweep(), WRITE_AFTER_MS)
     return ledger
@@ -191,7 +193,7 @@ export class Ledger {
     }
     this.#open.delete(open)
     const write = async (): Promise<void> => {
-      await this.#store.closeGeneration(closing)
+      await this.#store.closeGeneration(closing, this.#open.size > 0)
       if (payment !== undefined) this.#purse(ask.accountId).written(payment)
     }
     return write().catch((error: unknown) => {
@@ -214,22 +216,25 @@ export class Ledger {
   }
 
   async #writeAgain(): Promise<void> {
-    const late = this.#unwritten
-    await Promise.all(late.map(async (write) => {
-      await write()
+    await Promise.all(this.#unwritten.map(async (write) => {
+      try {
+        await write()
+      } catch (error) {
+        if (isUnavailable(error)) return
+        // The store took it the first time and could not say so.
+        console.error(error)
+      }
       this.#unwritten = this.#unwritten.filter((other) => other !== write)
-    })).catch(() => {})
+    }))
   }
 
-  /** What was open when the last process ended. Its hold is taken again first, so that it is settled like any other. */
-  async #takeUp(state: string): Promise<void> {
-    const { open, usage, estimated } = readOpen(state, this.#now())
+  /** What was open when the last process ended, so that it is settled like any other. */
+  #holdAgain(open: OpenGeneration): void {
     const { ask, hold } = open
     if (ask.kind === 'subscription') this.quota(ask.accountId).restore(hold.quota!)
     else this.#purse(ask.accountId).take(hold.amount)
     if (hold.budget !== undefined) this.#budgets.restore(hold.budget)
-    if (open.deferred === true) this.#open.add(open)
-    else await this.#settle(open, usage, estimated)
+    this.#open.add(open)
   }
 
   #purse(accountId: string): Purse {
@@ -244,6 +249,8 @@ export class Ledger {
     await this.#writeAgain()
   }
 }
+
+const isUnavailable = (error: unknown): boolean => error instanceof GatewayError && error.code === 'store_unavailable'
 
 const rowOf = (open: OpenGeneration): StoredOpen => ({ id: open.ask.id, accountId: open.ask.accountId, state: writeOpen(open) })
 

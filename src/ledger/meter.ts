@@ -35,8 +35,8 @@ export class Meter {
   }
 
   /** One that another process began, as it was last written. */
-  static restored({ usage, served, tries, ageMs }: Written): Meter {
-    const meter = new Meter(() => Promise.resolve(0))
+  static restored({ usage, served, tries, ageMs, inputTokens }: Written): Meter {
+    const meter = new Meter(() => Promise.resolve(inputTokens))
     Object.assign(meter.usage, usage)
     meter.served = served
     meter.tries.push(...tries)
@@ -148,7 +148,8 @@ export class Meter {
   }
 }
 
-type Written = { usage: Usage; served?: Meter['served']; tries: Try[]; ageMs: number }
+/** `inputTokens`: what the input amounts to where the provider does not say it, as the request is not there any more. */
+type Written = { usage: Usage; served?: Meter['served']; tries: Try[]; ageMs: number; inputTokens: number }
 
 /** Characters heard so far. */
 export type Heard = { begun: boolean; text: number; reasoning: number }

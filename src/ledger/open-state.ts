@@ -28,22 +28,24 @@ export function readOpen(state: string, now: number): { open: OpenGeneration; us
   const read = JSON.parse(state, (_, value: unknown) => (isBig(value) ? BigInt(value.nano) : value)) as State
   const { price } = read.ask
   const ask: Ask = { ...read.ask, price: price === undefined ? undefined : { ...price, rates: decodeRates(price.rates) } }
-  const written = { ...read, ageMs: now - ask.createdAt }
+  // The worst case takes half as many bytes for a token.
+  const inputTokens = Math.ceil(ask.worst.inputTokens / 2)
+  // The clock may have gone back since.
+  const written = { ...read, ageMs: Math.max(0, now - ask.createdAt), inputTokens }
   if (read.deferred === true) return { open: { ask, hold: read.hold, meter: Meter.restored(written), deferred: true, writtenAtMs: 0 }, usage: noUsage(), estimated: false }
   const meter = Meter.crashed(written)
   const charged = meter.charge !== 'nothing'
-  return { open: { ask, hold: read.hold, meter, writtenAtMs: 0 }, usage: charged ? bounded(read) : noUsage(), estimated: charged }
+  return { open: { ask, hold: read.hold, meter, writtenAtMs: 0 }, usage: charged ? bounded(read, inputTokens) : noUsage(), estimated: charged }
 }
 
 const isBig = (value: unknown): value is { nano: string } => typeof value === 'object' && value !== null && typeof (value as { nano?: unknown }).nano === 'string' && Object.keys(value).length === 1
 
 /** Reported usage where it came, else what the lengths amount to. */
-function bounded({ ask, usage, heard }: State): Usage {
+function bounded({ usage, heard }: State, inputTokens: number): Usage {
   const tokens = (characters: number): number => Math.ceil(characters / CHARACTERS_PER_TOKEN)
   return {
     ...usage,
-    // The worst case takes half as many bytes for a token.
-    inputTokens: promptTokens(usage) === 0 ? Math.ceil(ask.worst.inputTokens / 2) : usage.inputTokens,
+    inputTokens: promptTokens(usage) === 0 ? inputTokens : usage.inputTokens,
     outputTokens: Math.max(usage.outputTokens, tokens(heard.text)),
     reasoningTokens: Math.max(usage.reasoningTokens, tokens(heard.reasoning)),
   }

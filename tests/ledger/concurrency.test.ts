@@ -20,7 +20,7 @@ const ASK: Omit<Ask, 'id'> = {
 
 async function withRig(options: { cents?: number; flows?: number }, judge: (rig: Rig) => Promise<void>): Promise<void> {
   const most = options.flows ?? 1_000
-  const rig = new Rig(0n, { usdPerFlow: 0.01, tiers: [['free', { usdPerMonth: 0, flows: { '5_hour': most, '7_day': 1_000, monthly: 1_000 } }]] })
+  const rig = new Rig(0n, { usdPerFlow: 0.01, tiers: [['free', { usdPerMonth: 0, flows: { '5_hour': most, '7_day': 1_000, monthly: 1_000 }, discount: 0 }]] })
   try {
     await rig.open()
     const amount = BigInt(options.cents ?? 1_000) * 10n * MILLI

@@ -6,7 +6,8 @@ export type Usage = Record<'inputTokens' | 'cacheReadTokens' | 'cacheWrite5mToke
 type Rate = { base: bigint; tiers: { over: number; rate: bigint }[] }
 export type Rates = Partial<Record<'prompt' | 'input_cache_read' | 'input_cache_write_5_min' | 'input_cache_write_1_h' | 'input_audio' | 'completion' | 'reasoning' | 'output_audio' | 'output_image' | 'web_search' | 'image' | 'request', Rate>>
 type WindowName = '5_hour' | '7_day' | 'monthly'
-export type Tier = { usdPerMonth: number; flows: Record<WindowName, bigint> }
+/** `discount` in basis points. */
+export type Tier = { flows: Record<WindowName, bigint>; discount: number }
 export type Limit = { amount: bigint; period: 'day' | 'week' | 'month' | null }
 type Span = { start: number; end: number }
 type Closed = { ending: string; usage: Usage; estimated: boolean; bill: bigint; flows: bigint; bonus: bigint; credit: bigint; writtenOff: bigint; counted: Set<WindowName> }
@@ -14,9 +15,10 @@ type Closed = { ending: string; usage: Usage; estimated: boolean; bill: bigint; 
 export type Ask = { id: string; account: string; key: string; subscribed: boolean; limit?: Limit | undefined; version: string; rates: Rates | undefined; discount: number; penaltyTenths: number; worst: Usage }
 /** `text` and `reasoning`: words heard. */
 export type Heard = { begun: boolean; usage: Usage; finished: boolean; text: number; reasoning: number }
-export type Entry = Ask & { held: bigint; flows: bigint; windows: Partial<Record<WindowName, Span>>; since: number; heard: Heard; kept?: Heard; closed?: Closed; durable: boolean }
+export type Entry = Ask & { held: bigint; flows: bigint; windows: Partial<Record<WindowName, Span>>; since: number; heard: Heard; countedInput: number; deferred: boolean; kept?: Heard; closed?: Closed; durable: boolean }
 
 export const nothing = (): Usage => ({ inputTokens: 0, cacheReadTokens: 0, cacheWrite5mTokens: 0, cacheWrite1hTokens: 0, inputAudioTokens: 0, outputTokens: 0, reasoningTokens: 0, outputAudioTokens: 0, outputImageTokens: 0, webSearches: 0, images: 0 })
+const silence = (): Heard => ({ begun: false, usage: nothing(), finished: false, text: 0, reasoning: 0 })
 /** A word is this many characters and one token; a request's input, where it is counted, is so many tokens. */
 export const [WORD, COUNTED_INPUT] = [' word', 37]
 
@@ -61,13 +63,13 @@ export function counted({ begun, usage, finished, text, reasoning }: Heard, endi
 }
 
 /** What is charged when it ends so; undefined: nothing. `estimated`: not the provider's word alone. */
-function charged(heard: Heard, ending: string, worst: Usage): { usage: Usage; estimated: boolean } | undefined {
+function charged(heard: Heard, ending: string, countedInput: number): { usage: Usage; estimated: boolean } | undefined {
   const { usage, text, reasoning } = heard
   const counts = counted(heard, ending)
   if (counts === undefined) return undefined
   const crashed = ending === 'crashed'
   const tokens = (words: number): number => (crashed ? Math.ceil((words * WORD.length) / 4) : words)
-  const inputTokens = counts.input ? (crashed ? Math.ceil(worst.inputTokens / 2) : COUNTED_INPUT) : usage.inputTokens
+  const inputTokens = counts.input ? countedInput : usage.inputTokens
   const output = counts.output || crashed ? { outputTokens: Math.max(usage.outputTokens, tokens(text)), reasoningTokens: Math.max(usage.reasoningTokens, tokens(reasoning)) } : {}
   return { usage: { ...usage, inputTokens, ...output }, estimated: crashed || counts.input || counts.output }
 }
@@ -154,7 +156,8 @@ export class Model {
 
   admit(ask: Ask, now: number): 'admitted' | 'insufficient_credit' | 'quota_exceeded' | 'store_unavailable' {
     if (this.unwritten.length > 0) return 'store_unavailable'
-    const { list, bill } = priced(ask.worst, ask.rates, ask.discount)
+    const discount = Math.max(ask.discount, this.tiers[this.renew(ask.account, now).tier]!.discount)
+    const { list, bill } = priced(ask.worst, ask.rates, discount)
     const held = ask.subscribed ? list : bill
     const flows = ask.subscribed ? this.flowsOf(list, ask.penaltyTenths) : 0n
     const spending = ask.limit === undefined ? undefined : this.spending(ask.key, ask.limit, now)
@@ -168,13 +171,13 @@ export class Model {
         windows[name] = current === undefined ? (name === 'monthly' ? { start, end } : { start: at, end: at + LENGTH[name] }) : { start: current.start, end: current.end }
       }
     } else if (held > 0n && held > this.available(ask.account)) return 'insufficient_credit'
-    this.log.push({ ...ask, held, flows, windows, since: spending?.since ?? 0, durable: false, heard: { begun: false, usage: nothing(), finished: false, text: 0, reasoning: 0 } })
+    this.log.push({ ...ask, discount, held, flows, windows, since: spending?.since ?? 0, durable: false, heard: silence(), countedInput: COUNTED_INPUT, deferred: false })
     return 'admitted'
   }
 
   close(entry: Entry, ending: string, now: number, heard = entry.heard): void {
     if (entry.subscribed) this.renew(entry.account, now)
-    const what = charged(heard, ending, entry.worst)
+    const what = charged(heard, ending, entry.countedInput)
     const usage = what?.usage ?? nothing()
     const { list, bill } = what === undefined ? { list: 0n, bill: 0n } : priced(usage, entry.rates, entry.discount)
     const left = this.available(entry.account) + (entry.subscribed ? 0n : entry.held)
@@ -185,17 +188,22 @@ export class Model {
     entry.closed = { ending, usage, estimated: what?.estimated ?? false, bill: entry.subscribed ? list : bill, flows: entry.subscribed ? this.flowsOf(list, entry.penaltyTenths) : 0n, bonus, credit: paid - bonus, writtenOff: entry.subscribed ? 0n : bill - paid, counted }
   }
 
-  /** What only memory had is gone; what was kept as open is closed from what was kept. */
+  /** What only memory had is gone; what was kept as open is closed from what was kept, or stays open where it was deferred. */
   crash(now: number): void {
     this.log = this.log.filter((entry) => entry.durable || entry.kept !== undefined)
     for (const { credit, bonus } of this.posted.values()) credit.unseen = bonus.unseen = 0n
     const left = this.log.filter((entry) => !entry.durable)
-    for (const entry of left) delete entry.closed
+    for (const entry of left) {
+      delete entry.closed
+      // The request is not there any more to be counted.
+      entry.countedInput = Math.ceil(entry.worst.inputTokens / 2)
+      entry.heard = silence()
+    }
     for (const [account, subscription] of this.subscriptions) {
       const rows = this.log.flatMap((entry) => (entry.durable && entry.account === account ? [...entry.closed!.counted].map((name) => entry.windows[name]!.start) : []))
       subscription.seen = Math.max(monthAfter(subscription.anchor, subscription.months), ...rows)
     }
-    for (const entry of left) {
+    for (const entry of left.filter(({ deferred }) => !deferred)) {
       this.close(entry, 'crashed', now, entry.kept)
       entry.durable = true
     }

@@ -56,10 +56,9 @@ export class Rig {
   readonly #overdraft: bigint
   readonly #plans: Plans
 
-  constructor(overdraft: bigint, plans: { usdPerFlow: number; tiers: [string, { usdPerMonth: number; flows: Record<'5_hour' | '7_day' | 'monthly', number> }][] }) {
+  constructor(overdraft: bigint, plans: { usdPerFlow: number; tiers: [string, { usdPerMonth: number; flows: Record<'5_hour' | '7_day' | 'monthly', number>; discount: number }][] }) {
     this.#overdraft = overdraft
-    const tiers = plans.tiers.map(([tier, plan]) => [tier, { ...plan, discount: 0 }] as const)
-    this.#plans = new Plans({ plans: { usdPerFlow: plans.usdPerFlow, tiers: new Map(tiers) } } as unknown as Config)
+    this.#plans = new Plans({ plans: { usdPerFlow: plans.usdPerFlow, tiers: new Map(plans.tiers) } } as unknown as Config)
   }
 
   async open(): Promise<void> {

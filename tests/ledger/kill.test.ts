@@ -1,0 +1,14 @@
+import { expect, test } from 'bun:test'
+import { KillHarness } from './kill.ts'
+
+const ROUNDS = process.env.SLUICE_LONG_TESTS === undefined ? 10 : 200
+
+test(`killed ${ROUNDS} times under load, a server has recorded and charged once whatever a client saw finish`, async () => {
+  const harness = new KillHarness()
+  for (let round = 0; round < ROUNDS; round++) await harness.round(round % 3 !== 0)
+  await harness.end()
+  console.log(`${ROUNDS} kills: ${JSON.stringify(harness.counts)}`)
+  // Without these it would have shown nothing.
+  expect(harness.counts.finished).toBeGreaterThan(ROUNDS * 5)
+  expect(harness.counts.crashed).toBeGreaterThan(0)
+}, 1_800_000)

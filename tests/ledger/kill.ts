@@ -1,0 +1,162 @@
+import { expect } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Transfer } from '../../src/store/store.ts'
+import { SqliteStore } from '../../src/store/sqlite.ts'
+import { expectBookRight } from '../audit.ts'
+import { startGateway, type Gateway } from '../server.ts'
+
+const PROTOCOLS = ['chat', 'messages', 'responses', 'gemini'] as const
+type Protocol = (typeof PROTOCOLS)[number]
+
+/** USD per million tokens, which is as many thousand nano-USD a token. */
+const PRICE = { prompt: 2, completion: 10 }
+const START = 1_000_000
+const CONFIG = `
+limits: { requestsPerMinute: 1000000 }
+billing: { unpriced: refuse, startingCredit: ${START}, delay: 0s }
+models: { ${PROTOCOLS.map((protocol) => `by-${protocol}: { endpoints: [{ provider: sandbox, model: ${protocol} }], price: { prompt: ${PRICE.prompt}, completion: ${PRICE.completion} } }`).join(', ')} }
+`
+const CLIENTS = 16
+
+/** What tells a client that its stream is complete. */
+const TERMINAL: Record<Protocol, RegExp> = { chat: /^data: \[DONE\]$/m, messages: /"type":"message_stop"/, responses: /"type":"response\.completed"/, gemini: /"finishReason":/ }
+
+/** What one client saw of one generation: `told` is the usage that its provider reports, where it does. */
+type Seen = { id: string; finished: boolean; told: { in: number; out: number } | undefined }
+
+class Unexpected extends Error {}
+
+const below = (most: number): number => Math.floor(Math.random() * most)
+const oneOf = <T>(choices: readonly T[]): T => choices[below(choices.length)]!
+
+/** A server that is killed again and again under load, always on the same data folder; and what must be true whenever it is back. */
+export class KillHarness {
+  readonly #data = mkdtempSync(join(tmpdir(), 'sluice-kill-'))
+  readonly #seen = new Map<string, Seen>()
+  /** Found open just before a kill. */
+  readonly #left = new Set<string>()
+  #posted = BigInt(START) * 1_000_000_000n
+  #toppedUp = 0
+  readonly counts = { finished: 0, left: 0, crashed: 0 }
+
+  /** `told`: every provider reports its usage. Where one does not, the first count of a process takes it long. */
+  async round(told: boolean): Promise<void> {
+    const gateway = await startGateway({ config: CONFIG, data: this.#data })
+    const store = new SqliteStore({ folder: this.#data, exclusive: false })
+    try {
+      await this.#check(gateway, store)
+      if (!told) await this.#ask(gateway, { tells: false, leaves: false })
+      const alive = { now: true }
+      const clients = Array.from({ length: CLIENTS }, () => this.#client(gateway, told, alive))
+      await Bun.sleep(50 + below(400))
+      await this.#topUp(store)
+      await Bun.sleep(below(500))
+      for (const { id } of await store.openGenerations()) this.#left.add(id)
+      alive.now = false
+      gateway.kill('SIGKILL')
+      await gateway.exited
+      await Promise.all(clients)
+    } finally {
+      await store.close()
+    }
+  }
+
+  async end(): Promise<void> {
+    const gateway = await startGateway({ config: CONFIG, data: this.#data })
+    const store = new SqliteStore({ folder: this.#data, exclusive: false })
+    await this.#check(gateway, store).finally(() => store.close())
+    await gateway.stop()
+    rmSync(this.#data, { recursive: true, force: true })
+  }
+
+  /** What the command line does when an account pays. */
+  async #topUp(store: SqliteStore): Promise<void> {
+    const account = (await store.accounts())[0]!.id
+    const transfer: Transfer = { kind: 'top-up', debit: { kind: 'outside', owner: '' }, credit: { kind: 'credit', owner: account }, amount: 1_000_000_007n }
+    if (await store.post({ reference: `pay ${++this.#toppedUp}`, at: Date.now(), note: null, transfers: [transfer] })) this.#posted += transfer.amount
+  }
+
+  async #client(gateway: Gateway, told: boolean, alive: { now: boolean }): Promise<void> {
+    while (alive.now) {
+      await this.#ask(gateway, { tells: told || Math.random() < 0.7, leaves: Math.random() < 0.06 }).catch((error: unknown) => {
+        // The connection broke, because the server was killed or the client left.
+        if (error instanceof Unexpected) throw error
+      })
+    }
+  }
+
+  async #ask({ url, key }: Gateway, { tells, leaves }: { tells: boolean; leaves: boolean }): Promise<void> {
+    const [protocol, model, stream] = [oneOf(PROTOCOLS), `by-${oneOf(PROTOCOLS)}`, Math.random() < 0.6]
+    const told = tells ? { in: 1 + below(900), out: 1 + below(900) } : undefined
+    const text = `[[length: ${1 + below(40)}]] [[pace: ${oneOf([0, 0, 0, 5, 40])}ms]] ${told === undefined ? '[[no-usage]]' : `[[usage: in=${told.in} out=${told.out}]]`}${Math.random() < 0.1 ? ` [[delay: ${below(300)}ms]]` : ''}`
+    const [path, body] = {
+      chat: ['/v1/chat/completions', { model, stream, max_tokens: 1_000, messages: [{ role: 'user', content: text }] }],
+      messages: ['/v1/messages', { model, stream, max_tokens: 1_000, messages: [{ role: 'user', content: text }] }],
+      responses: ['/v1/responses', { model, stream, max_output_tokens: 1_000, input: text }],
+      gemini: [`/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, { contents: [{ role: 'user', parts: [{ text }] }], generationConfig: { maxOutputTokens: 1_000 } }],
+    }[protocol] as [string, object]
+    const leaving = new AbortController()
+    const response = await fetch(url + path, { method: 'POST', headers: { authorization: `Bearer ${key}` }, body: JSON.stringify(body), signal: leaving.signal })
+    if (response.status !== 200) throw new Unexpected(`${response.status} ${await response.text()}`)
+    const seen: Seen = { id: response.headers.get('x-generation-id')!.replace(/^.*_|^.*-/, ''), finished: false, told }
+    this.#seen.set(seen.id, seen)
+    if (!stream) {
+      await response.json()
+      seen.finished = true
+      return
+    }
+    if (leaves) setTimeout(() => leaving.abort(), below(100))
+    let heard = ''
+    const decoder = new TextDecoder()
+    for await (const bytes of response.body!) {
+      heard += decoder.decode(bytes, { stream: true })
+      seen.finished = TERMINAL[protocol].test(heard)
+    }
+  }
+
+  /** The server has just started again. */
+  async #check(gateway: Gateway, store: SqliteStore): Promise<void> {
+    expect(await store.openGenerations()).toEqual([])
+    const records = await all((after: { id: string } | undefined) => store.generations(after?.id, 1_000))
+    const postings = Map.groupBy(await all((after: { reference: string; kind: string } | undefined) => store.transfers(after, 1_000)), ({ reference }) => reference)
+    const byId = new Map(records.map((record) => [record.id, record]))
+    expect(byId.size).toBe(records.length)
+    for (const { id, ending, estimated, usage, bill } of records) {
+      const paid = (postings.get(id) ?? []).filter(({ credit }) => credit.kind === 'revenue').reduce((sum, { amount }) => sum + amount, 0n)
+      expect({ id, paid }).toEqual({ id, paid: bill })
+      expect(bill).toBe(BigInt(usage.inputTokens * PRICE.prompt + usage.outputTokens * PRICE.completion) * 1_000n)
+      if (ending === 'crashed') expect(estimated || bill === 0n).toBe(true)
+    }
+    for (const id of this.#left) expect(byId.has(id) ? id : `${id} is lost`).toBe(id)
+    for (const { id, finished, told } of this.#seen.values()) {
+      if (!finished) continue
+      expect(byId.get(id) ?? id).toMatchObject({ id, ending: 'completed', estimated: told === undefined, ...(told === undefined ? {} : { usage: { inputTokens: told.in, outputTokens: told.out } }) })
+    }
+    const { balances } = await store.ledgerState()
+    const credit = balances.find(({ kind }) => kind === 'credit')?.balance
+    expect(credit).toBe(this.#posted - records.reduce((sum, { bill }) => sum + bill, 0n))
+    await expectBookRight(this.#data)
+    await this.#checkOverHttp(gateway)
+    Object.assign(this.counts, { finished: [...this.#seen.values()].filter(({ finished }) => finished).length, left: this.#left.size, crashed: records.filter(({ ending }) => ending === 'crashed').length })
+  }
+
+  /** A few of those that finished, as their clients look them up. */
+  async #checkOverHttp({ url, key }: Gateway): Promise<void> {
+    for (const { id } of [...this.#seen.values()].filter(({ finished }) => finished).slice(-20)) {
+      const response = await fetch(`${url}/v1/management/generation?id=${id}`, { headers: { authorization: `Bearer ${key}` } })
+      expect(response.status).toBe(200)
+      expect(await response.json()).toMatchObject({ ending: 'completed', usage: expect.any(Number), ratingResponses: { billAmount: expect.any(Number) } })
+    }
+  }
+}
+
+async function all<Row>(page: (after: Row | undefined) => Promise<Row[]>): Promise<Row[]> {
+  const rows: Row[] = []
+  for (;;) {
+    const more = await page(rows.at(-1))
+    rows.push(...more)
+    if (more.length < 1_000) return rows
+  }
+}
