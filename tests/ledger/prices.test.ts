@@ -12,7 +12,8 @@ import { MODEL_ROWS, PROVIDER_ROWS } from '../../src/providers/rows.ts'
 import { fileText, importPrices, Refused } from '../../scripts/prices.ts'
 
 const FILE = pricesFile as unknown as PriceFile
-const TODAY = Date.parse('2026-11-21T12:00:00Z')
+/** What was past at the import is not in the file. */
+const TODAY = Date.parse(`${FILE.imported}T12:00:00Z`)
 const config = (text = '', env: Record<string, string> = {}): ReturnType<typeof readConfig> => readConfig(text, 'sluice.yaml', env)
 const catalogued = (now = TODAY): Prices => new Prices(config(), FILE, () => now)
 
@@ -91,7 +92,8 @@ function compare(prices: Prices, provider: string, model: string, at: number): b
 }
 
 describe("our bill is the source's", () => {
-  const HOURS = ['2026-11-21T00:00:00Z', '2026-11-21T01:00:00Z', '2026-11-21T03:59:59Z', '2026-11-21T04:00:00Z', '2026-11-21T08:00:00Z', '2026-11-21T12:00:00Z', '2026-11-21T20:00:00Z', '2026-12-31T23:59:59Z', '2027-01-01T00:00:00Z'].map((time) => Date.parse(time))
+  const ANNOUNCED = Object.values(FILE.providers).flatMap(({ models }) => models.flatMap(({ turns = [] }) => turns.flatMap(({ from }) => (from === undefined ? [] : [Date.parse(from) - 1, Date.parse(from)]))))
+  const HOURS = [...['00:00:00', '01:00:00', '03:59:59', '04:00:00', '08:00:00', '12:00:00', '20:00:00'].map((time) => Date.parse(`${FILE.imported}T${time}Z`)), ...new Set(ANNOUNCED)]
 
   test('for every listed model, at every hour', () => {
     const unknown = new Set<string>()

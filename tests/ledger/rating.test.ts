@@ -61,11 +61,11 @@ describe('tiers', () => {
 
 describe('discounts', () => {
   test('come off each line, and a line and its discount are each rounded once, from the exact product', () => {
-    // 1 token at 1.5 nano a token, half off: 0.75 nano is 1, where half of the rounded 2 would be 1 too; 3 tokens: 4.5 -> 4, 2.25 -> 2.
+    // At 1.5 nano a token and half off, three are 4.5 -> 4 and 2.25 -> 2, one is 1.5 -> 2 and 0.75 -> 1.
     const usage = { ...noUsage(), inputTokens: 3, outputTokens: 1 }
     const rated = rate(usage, price({ prompt: 0.0015, completion: 0.0015 }), 5000)
     expect(rated.items.map(({ origin, discount, bill }) => [origin, discount, bill])).toEqual([[4n, 2n, 2n], [2n, 1n, 1n]])
-    // 35 nano exactly, of which a tenth is 3.5 -> 4; 34.6 -> 35, of which a tenth is 3.46 -> 3: from the rounded 35 it would be 4.
+    // A tenth of 35 is 3.5 -> 4; of 34.6, which is charged as 35, it is 3.46 -> 3.
     const tenth = (each: number): bigint => rate({ ...noUsage(), inputTokens: 1 }, price({ prompt: each }), 1000).items[0]!.discount
     expect([tenth(0.035), tenth(0.0346)]).toEqual([4n, 3n])
   })
