@@ -30,6 +30,8 @@ const SELECT_GENERATION = `
     CAST(g.held AS TEXT) AS held, CAST(g.bill AS TEXT) AS bill, CAST(g.flows AS TEXT) AS flows,
     ${Object.entries(BUCKETS).map(([bucket, column]) => `g.${column} AS ${bucket}`).join(', ')}
   FROM generations AS g LEFT JOIN prices AS p ON p.id = g.price`
+const FIND_GENERATION = `${SELECT_GENERATION} WHERE g.id = ? AND g.account = (SELECT id FROM names WHERE text = ?)`
+const PAGE_OF_GENERATIONS = `${SELECT_GENERATION} WHERE g.id > ? ORDER BY g.id LIMIT ?`
 
 type GenerationRow = Omit<GenerationRecord, 'streamed' | 'estimated' | 'usage' | 'price' | 'held' | 'bill' | 'flows'> & Usage & {
   streamed: number; estimated: number; held: string; bill: string; flows: string
@@ -111,7 +113,7 @@ export class LedgerTables {
 
   async findGeneration(accountId: string, id: string): Promise<GenerationRecord | undefined> {
     if (!isId(id)) return undefined
-    const row = this.#connection.one<GenerationRow>(`${SELECT_GENERATION} WHERE g.id = ? AND g.account = (SELECT id FROM names WHERE text = ?)`, idBytes(id), accountId)
+    const row = this.#connection.one<GenerationRow>(FIND_GENERATION, idBytes(id), accountId)
     return row === undefined ? undefined : recordOf(row)
   }
 
@@ -146,7 +148,7 @@ export class LedgerTables {
 
   async generations(after: string | undefined, limit: number): Promise<GenerationRecord[]> {
     const from = after === undefined ? new Uint8Array() : idBytes(after)
-    return this.#connection.all<GenerationRow>(`${SELECT_GENERATION} WHERE g.id > ? ORDER BY g.id LIMIT ?`, from, limit).map(recordOf)
+    return this.#connection.all<GenerationRow>(PAGE_OF_GENERATIONS, from, limit).map(recordOf)
   }
 
   async transfers(after: { reference: string; kind: string } | undefined, limit: number): Promise<PostedTransfer[]> {
