@@ -45,9 +45,8 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
     open.meter.served = upstream.endpoint.target
     return await (request.stream ? stream(generation, upstream) : whole(generation, upstream))
   } catch (error) {
-    const ending = underway.reason !== undefined ? 'shutdown' : call.request.signal.aborted ? 'client-left' : endingOf(error instanceof Refusal ? error.error : error)
     // The client hears what went wrong with its request; a record that cannot be written is written later.
-    await close(generation, ending).catch(() => {})
+    await close(generation, endingOf(error instanceof Refusal ? error.error : error)).catch(() => {})
     return refused(generation, error)
   }
 }
@@ -83,8 +82,12 @@ const unpriced = (model: string): GatewayError =>
 async function close(generation: Generation, ending: Ending): Promise<void> {
   const { spine, open, keeper } = generation
   if (open.meter.ending === undefined) leave(generation)
-  await Promise.all([spine.ledger.close(open, ending), keeper?.saved])
+  await Promise.all([spine.ledger.close(open, firstCause(generation, ending)), keeper?.saved])
 }
+
+/** A client that leaves and a server that stops break off the call to the provider, which then looks like the provider's failure. */
+const firstCause = ({ call, underway }: Generation, ending: Ending): Ending =>
+  ending === 'completed' ? ending : underway.reason !== undefined ? 'shutdown' : call.request.signal.aborted ? 'client-left' : ending
 
 function leave({ spine, open, underway }: Generation): void {
   underway.leave()

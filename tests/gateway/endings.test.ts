@@ -19,7 +19,7 @@ const PROVIDER: Record<ProtocolName, string> = { 'chat.completions': 'up-chat', 
 /** What a client's protocol is translated to. */
 const OTHER: Record<ProtocolName, ProtocolName> = { 'chat.completions': 'messages', messages: 'generateContent', generateContent: 'responses', responses: 'chat.completions' }
 
-const SCRIPTS: Script[] = ['metered', 'unmetered', 'lies', 'counts-twice', 'goes-on', 'silent', 'silent-midway', 'silent-at-last', 'resets', 'resets-midway', 'half', 'fails', 'garbage', 'refuses-400', 'refuses-429', 'refuses-500']
+const SCRIPTS: Script[] = ['metered', 'unmetered', 'in-one-piece', 'lies', 'counts-twice', 'goes-on', 'silent', 'silent-after-head', 'silent-midway', 'silent-at-last', 'resets', 'resets-midway', 'half', 'fails', 'garbage', 'refuses-400', 'refuses-429', 'refuses-500']
 /** USD per million tokens, and the same in nano-USD a token. */
 const PRICE = { prompt: 1, completion: 2 }
 const bill = ({ prompt, completion }: typeof COUNTED): bigint => BigInt(prompt * 1000 + completion * 2000)
@@ -171,6 +171,7 @@ describe('completed', () => {
 
   test.each(ways)('as reported: %s', (_, way) => completes(way, 'metered', COUNTED, false))
   test.each(ways)('counted, and told, where nothing was: %s', (_, way) => completes(way, 'unmetered', { prompt: INPUT, completion: HEARD }, true))
+  test.each(streamedWays)('counted, and told, where it came in one piece: %s', (_, way) => completes(way, 'in-one-piece', { prompt: INPUT, completion: HEARD }, true))
   test.each(ways)('counted, and told, where what was told cannot be: %s', (_, way) => completes(way, 'lies', { prompt: INPUT, completion: HEARD }, true))
   test.each(streamedWays)('by the last count of several: %s', (_, way) => completes(way, 'counts-twice', COUNTED, false))
   // Google's streams have no terminal frame, so that nothing comes behind it.
@@ -221,6 +222,7 @@ describe('timed-out', () => {
   }
 
   test.each(ways)('before the head: %s', (_, way) => times(way, 'silent', { usage: NOTHING, estimated: false }))
+  test.each(streamedWays)('behind the head: %s', (_, way) => times(way, 'silent-after-head', { usage: NOTHING, estimated: false }))
   test.each(ways)('midway: %s', (_, way) => times(way, 'silent-midway', way.stream ? { usage: heard(way), estimated: true } : { usage: NOTHING, estimated: false }))
 
   test('leaves a book that adds up', () => expectBookRight(here.gateway.data))
@@ -243,6 +245,7 @@ describe('client-left', () => {
   }
 
   test.each(ways)('before the head: %s', (_, way) => leaves(way, 'silent', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }))
+  test.each(streamedWays)('behind the head: %s', (_, way) => leaves(way, 'silent-after-head', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }))
   test.each(ways.filter(([, { stream }]) => !stream))('in half an answer: %s', (_, way) => leaves(way, 'silent-midway', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }))
   test.each(streamedWays)('midway: %s', (_, way) => leaves(way, 'silent-midway', 'three', { usage: heard(way), estimated: true }))
   // The provider's last words on usage have come, but not the end that makes them final.

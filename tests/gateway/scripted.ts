@@ -13,7 +13,7 @@ type Count = { prompt: number; completion: number }
 /** Numbers that nobody can have counted. */
 const LIES: Count = { prompt: -5, completion: 1e308 }
 
-const countOf = (script: Script): Count | undefined => (script === 'unmetered' ? undefined : script === 'lies' ? LIES : COUNTED)
+const countOf = (script: Script): Count | undefined => (script === 'unmetered' || script === 'in-one-piece' ? undefined : script === 'lies' ? LIES : COUNTED)
 
 /** Pieces of one answer in one protocol. */
 type Talk = {
@@ -84,7 +84,7 @@ export const TALKS: Record<ProtocolName, Talk> = {
 }
 
 export type Script =
-  | 'metered' | 'unmetered' | 'lies' | 'counts-twice' | 'goes-on' | 'silent' | 'silent-midway' | 'silent-at-last'
+  | 'metered' | 'unmetered' | 'in-one-piece' | 'lies' | 'counts-twice' | 'goes-on' | 'silent' | 'silent-after-head' | 'silent-midway' | 'silent-at-last'
   | 'resets' | 'resets-midway' | 'half' | 'fails' | 'garbage' | 'refuses-400' | 'refuses-429' | 'refuses-500'
 
 /** Frames of an event stream, with an event line where they have a type. */
@@ -102,6 +102,7 @@ function streamed(talk: Talk, script: Script): { text: string; then: 'end' | 'wa
   const count = countOf(script)
   const begin = framed(talk.begin(count)), end = framed(talk.end(count)), last = framed(talk.last(count))
   switch (script) {
+    case 'silent-after-head': return { text: ': thinking\n\n', then: 'wait' }
     case 'silent-midway': return { text: begin, then: 'wait' }
     case 'silent-at-last': return { text: begin + end, then: 'wait' }
     case 'resets-midway': return { text: begin, then: 'reset' }
@@ -119,6 +120,7 @@ function whole(talk: Talk, script: Script): { text: string; then: 'end' | 'wait'
   const text = JSON.stringify(talk.whole(countOf(script)))
   const half = text.slice(0, text.length / 2)
   switch (script) {
+    case 'silent-after-head':
     case 'silent-midway':
     case 'silent-at-last': return { text: half, then: 'wait' }
     case 'resets-midway': return { text: half, then: 'reset' }
@@ -142,7 +144,7 @@ export function scriptedProvider(): RawServer {
     if (script === 'resets') return void socket.terminate()
     const refused = /^refuses-(\d+)$/.exec(script)?.[1]
     if (refused !== undefined) return void socket.write(head(Number(refused), 'application/json') + piece(JSON.stringify(talk.failure)) + END)
-    const stream = body.stream === true || path.includes(':stream')
+    const stream = (body.stream === true || path.includes(':stream')) && script !== 'in-one-piece'
     const { text, then } = stream ? streamed(talk, script) : whole(talk, script)
     socket.write(head(200, stream ? 'text/event-stream' : 'application/json') + piece(text) + (then === 'end' ? END : ''))
     // Not in the same turn, in which the bytes before it would be lost.
