@@ -10,7 +10,7 @@ type WindowName = '5_hour' | '7_day' | 'monthly'
 export type Tier = { flows: Record<WindowName, bigint>; discount: number }
 export type Limit = { amount: bigint; period: 'day' | 'week' | 'month' | null }
 type Span = { start: number; end: number }
-type Closed = { ending: string; usage: Usage; estimated: boolean; bill: bigint; flows: bigint; bonus: bigint; credit: bigint; writtenOff: bigint; counted: Set<WindowName> }
+type Closed = { ending: string; begun: boolean; usage: Usage; estimated: boolean; bill: bigint; flows: bigint; bonus: bigint; credit: bigint; writtenOff: bigint; counted: Set<WindowName> }
 
 export type Ask = { id: string; account: string; key: string; subscribed: boolean; limit?: Limit | undefined; version: string; rates: Rates | undefined; discount: number; penaltyTenths: number; worst: Usage }
 /** `text` and `reasoning`: words heard. */
@@ -185,7 +185,7 @@ export class Model {
     const has = this.balance(entry.account, 'bonus', 'server')
     const bonus = least(paid, has < 0n ? 0n : has)
     const counted = new Set(NAMES.filter((name) => entry.windows[name] !== undefined && this.log.every((other) => other.account !== entry.account || (other.windows[name]?.start ?? 0) <= entry.windows[name]!.start)))
-    entry.closed = { ending, usage, estimated: what?.estimated ?? false, bill: entry.subscribed ? list : bill, flows: entry.subscribed ? this.flowsOf(list, entry.penaltyTenths) : 0n, bonus, credit: paid - bonus, writtenOff: entry.subscribed ? 0n : bill - paid, counted }
+    entry.closed = { ending, begun: heard.begun, usage, estimated: what?.estimated ?? false, bill: entry.subscribed ? list : bill, flows: entry.subscribed ? this.flowsOf(list, entry.penaltyTenths) : 0n, bonus, credit: paid - bonus, writtenOff: entry.subscribed ? 0n : bill - paid, counted }
   }
 
   /** What only memory had is gone; what was kept as open is closed from what was kept, or stays open where it was deferred. */

@@ -7,7 +7,7 @@ import { GatewayError } from '../../src/error.ts'
 import { Ledger } from '../../src/ledger/ledger.ts'
 import type { Price, Prices } from '../../src/ledger/prices.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
-import type { Closing, Store } from '../../src/store/store.ts'
+import type { Store } from '../../src/store/store.ts'
 
 /** How a store's process dies: before what is being closed is committed, or after it, and before anybody hears of that. */
 export type Death = 'before' | 'after'
@@ -53,6 +53,7 @@ export class Rig {
   ledger!: Ledger
   other!: SqliteStore
   #death: Death | undefined
+  #closing = 0
   readonly #overdraft: bigint
   readonly #plans: Plans
 
@@ -73,14 +74,15 @@ export class Rig {
 
   /** A store whose closings fail or are cut off by the death of the process. */
   #fragile(store: SqliteStore): Store {
-    const closeGeneration = async (closing: Closing): Promise<void> => {
+    const closeGeneration = async (...asked: Parameters<Store['closeGeneration']>): Promise<void> => {
       if (this.#death === 'before') return new Promise(() => {})
       if (this.failures > 0) {
         this.failures--
         throw new GatewayError('store_unavailable', 'The disk is full.')
       }
-      await store.closeGeneration(closing)
-      this.taken.add(closing.record.id)
+      this.#closing++
+      await store.closeGeneration(...asked).finally(() => this.#closing--)
+      this.taken.add(asked[0].record.id)
       if (this.#death === 'after') return new Promise(() => {})
     }
     return new Proxy(store, {
@@ -103,7 +105,8 @@ export class Rig {
 
   /** Until everything asked of the store so far is committed, and heard of. */
   async flush(): Promise<void> {
-    for (let turn = 0; turn < 6; turn++) await new Promise((resolve) => setImmediate(resolve))
+    do for (let turn = 0; turn < 6; turn++) await new Promise((resolve) => setImmediate(resolve))
+    while (this.#closing > 0)
   }
 
   async close(): Promise<void> {
