@@ -197,7 +197,7 @@ export class Ledger {
       if (payment !== undefined) this.#purse(ask.accountId).written(payment)
     }
     return write().catch((error: unknown) => {
-      this.#unwritten.push(write)
+      if (isUnavailable(error)) this.#unwritten.push(write)
       throw error
     })
   }

@@ -81,7 +81,7 @@ export class LedgerTables {
     }))
   }
 
-  async closeGeneration({ record, transfers, windows, spend, wasOpen }: Closing): Promise<void> {
+  async closeGeneration({ record, transfers, windows, spend, wasOpen }: Closing, mayWait: boolean): Promise<void> {
     const id = idBytes(record.id)
     let isFirst = false
     await this.#connection.commit(() => {
@@ -92,7 +92,7 @@ export class LedgerTables {
       for (const window of windows) this.#addToWindow(window)
       if (spend !== undefined) this.#addToSpend(spend)
       if (wasOpen) this.#connection.run('DELETE FROM open_generations WHERE id = ?', id)
-    })
+    }, mayWait)
     if (!isFirst) throw new Error(`generation ${record.id} was closed before`)
   }
 

@@ -180,8 +180,8 @@ export class SqliteStore implements Store {
     return this.#ledger.state()
   }
 
-  closeGeneration(closing: Closing): Promise<void> {
-    return this.#ledger.closeGeneration(closing)
+  closeGeneration(closing: Closing, mayWait = false): Promise<void> {
+    return this.#ledger.closeGeneration(closing, mayWait)
   }
 
   keepOpen(open: readonly OpenGeneration[]): Promise<void> {
