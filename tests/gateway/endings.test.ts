@@ -125,13 +125,20 @@ class Books {
 
 type Expected = { ending: string; usage: typeof COUNTED; estimated: boolean }
 
+function expectEnding(record: GenerationRecord, way: Way, { ending, usage, estimated }: Expected): void {
+  expect({ way: named(way), ending: record.ending, prompt: promptTokens(record.usage), completion: completionTokens(record.usage), estimated: record.estimated, bill: record.bill })
+    .toEqual({ way: named(way), ending, ...usage, estimated, bill: bill(usage) })
+  expect([record.api, record.streamed, record.kind]).toEqual([way.client, way.stream, 'pay-as-you-go'])
+}
+
+const recordOf = (records: GenerationRecord[], way: Way, script: Script): GenerationRecord =>
+  records.find((record) => record.api === way.client && record.streamed === way.stream && record.model === modelOf(way, script))!
+
 /** One record, its bill and what left the account; and nothing stays held. */
-async function expectRecord(books: Books, before: bigint, way: Way, { ending, usage, estimated }: Expected): Promise<GenerationRecord> {
+async function expectRecord(books: Books, before: bigint, way: Way, expected: Expected): Promise<GenerationRecord> {
   const [record, ...others] = await books.fresh(1)
   expect(others).toEqual([])
-  expect({ ending: record!.ending, prompt: promptTokens(record!.usage), completion: completionTokens(record!.usage), estimated: record!.estimated, bill: record!.bill })
-    .toEqual({ ending, ...usage, estimated, bill: bill(usage) })
-  expect([record!.api, record!.streamed, record!.kind]).toEqual([way.client, way.stream, 'pay-as-you-go'])
+  expectEnding(record!, way, expected)
   expect(before - (await books.balance())).toBe(record!.bill)
   expect(record!.held).toBeGreaterThanOrEqual(bill({ prompt: 0, completion: 1000 }))
   await books.expectNothingHeld()
@@ -215,15 +222,21 @@ describe('failed', () => {
 describe('timed-out', () => {
   const here = withGateway({ timeouts: { firstByte: '250ms', idle: '250ms' } })
 
-  async function times(way: Way, script: Script, expected: Omit<Expected, 'ending'>): Promise<void> {
+  // All at once, because each takes as long as its time limit.
+  async function timeOut(script: Script, ways: Way[], expected: (way: Way) => Omit<Expected, 'ending'>): Promise<void> {
     const before = await here.books.balance()
-    await (await ask(here.gateway, way, modelOf(way, script))).text()
-    await expectRecord(here.books, before, way, { ending: 'timed-out', ...expected })
+    await Promise.all(ways.map(async (way) => (await ask(here.gateway, way, modelOf(way, script))).text()))
+    const records = await here.books.fresh(ways.length)
+    expect(records.length).toBe(ways.length)
+    for (const way of ways) expectEnding(recordOf(records, way, script), way, { ending: 'timed-out', ...expected(way) })
+    expect(before - (await here.books.balance())).toBe(records.reduce((sum, record) => sum + record.bill, 0n))
+    await here.books.expectNothingHeld()
   }
 
-  test.each(ways)('before the head: %s', (_, way) => times(way, 'silent', { usage: NOTHING, estimated: false }))
-  test.each(streamedWays)('behind the head: %s', (_, way) => times(way, 'silent-after-head', { usage: NOTHING, estimated: false }))
-  test.each(ways)('midway: %s', (_, way) => times(way, 'silent-midway', way.stream ? { usage: heard(way), estimated: true } : { usage: NOTHING, estimated: false }))
+  const nothing = (): Omit<Expected, 'ending'> => ({ usage: NOTHING, estimated: false })
+  test('before the head', () => timeOut('silent', WAYS, nothing))
+  test('behind the head', () => timeOut('silent-after-head', WAYS, nothing))
+  test('midway', () => timeOut('silent-midway', WAYS, (way) => (way.stream ? { usage: heard(way), estimated: true } : nothing())))
 
   test('leaves a book that adds up', () => expectBookRight(here.gateway.data))
 })
@@ -283,7 +296,7 @@ async function stopped(stop: (gateway: Gateway) => Promise<Gateway | void>): Pro
     await expectBookRight(data)
     await after?.stop()
     expect(records.length).toBe(all.length)
-    return all.map(({ way, script }) => ({ way, midway: way.stream && script === 'silent-midway', record: records.find((record) => record.api === way.client && record.streamed === way.stream && record.model === modelOf(way, script))! }))
+    return all.map(({ way, script }) => ({ way, midway: way.stream && script === 'silent-midway', record: recordOf(records, way, script) }))
   } finally {
     await gateway.stop()
     rmSync(data, { recursive: true, force: true })
@@ -297,9 +310,7 @@ describe('the server ends', () => {
       expect(await gateway.exited).toBe(0)
     })
     for (const { record, way, midway } of ended) {
-      const usage = midway ? heard(way) : NOTHING
-      expect({ way: named(way), ending: record.ending, prompt: promptTokens(record.usage), completion: completionTokens(record.usage), bill: record.bill, estimated: record.estimated })
-        .toEqual({ way: named(way), ending: 'shutdown', ...usage, bill: bill(usage), estimated: midway })
+      expectEnding(record, way, { ending: 'shutdown', usage: midway ? heard(way) : NOTHING, estimated: midway })
     }
   }, 20_000)
 
