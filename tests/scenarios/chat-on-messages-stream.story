@@ -72,6 +72,6 @@ data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"a
 
 data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/chat-on-messages-stream","usage":null,"choices":[{"index":0,"delta":{},"finish_reason":"stop","native_finish_reason":"end_turn"}]}
 
-data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/chat-on-messages-stream","usage":{"prompt_tokens":15,"completion_tokens":12,"total_tokens":27,"prompt_tokens_details":{"cached_tokens":5},"completion_tokens_details":{"reasoning_tokens":0}},"choices":[]}
+data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/chat-on-messages-stream","choices":[],"usage":{"prompt_tokens":15,"completion_tokens":12,"total_tokens":27,"prompt_tokens_details":{"cached_tokens":5},"completion_tokens_details":{"reasoning_tokens":0}}}
 
 data: [DONE]
