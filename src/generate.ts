@@ -140,7 +140,7 @@ async function deferred(generation: Generation, upstream: Upstream, theirs: stri
 /** A provider's answer as events. What we cannot read still travels to a client of the provider's own protocol, unless it says that it is an error. */
 function readAnswer({ protocol, endpoint, exchange, sameProtocol }: Upstream, body: unknown): GenerationEvent[] {
   try {
-    return (sameProtocol ? protocol.call.readTotals?.(body) : undefined) ?? protocol.call.readAnswer(body, endpoint.target.quirks, exchange.request)
+    return protocol.call.readAnswer(body, endpoint.target.quirks, exchange.request)
   } catch (error) {
     if (!sameProtocol || typeof body !== 'object' || body === null || 'error' in body) throw error
     return []

@@ -42,8 +42,6 @@ export type Protocol = {
     reader(quirks: Quirks, request?: GenerationRequest): Reader
     /** The JSON of a non-streaming response -> the same events as a stream's. Throws a GatewayError on a body that is no answer. */
     readAnswer(body: unknown, quirks: Quirks, request?: GenerationRequest): GenerationEvent[]
-    /** Usage and finish alone, where the body says all that is charged for: enough, and much cheaper, for an answer that is passed on. Else undefined. */
-    readTotals?(body: unknown): GenerationEvent[] | undefined
     /** A provider's error answer. 4xx about the request keep status and meaning; what is the provider's or our own fault is 502, 503, 504 or 429. */
     readError(status: number, body: string): GatewayError
   }

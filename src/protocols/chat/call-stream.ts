@@ -132,7 +132,7 @@ function parse(data: string): Json | undefined {
 }
 
 /** Only the first answer is ours: n is 1. */
-export function firstChoice(choices: unknown): Json | undefined {
+function firstChoice(choices: unknown): Json | undefined {
   if (!Array.isArray(choices)) return undefined
   return choices.find((choice): choice is Json => isObject(choice) && (choice.index === undefined || choice.index === null || choice.index === 0))
 }

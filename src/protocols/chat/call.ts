@@ -3,12 +3,11 @@ import type { GenerationEvent } from '../../generation/event.ts'
 import { members, splice } from '../../generation/json-text.ts'
 import type { GenerationRequest } from '../../generation/request.ts'
 import { belongsTo, SEALED_PREFIX, unseal } from '../../generation/signature.ts'
-import { count } from '../../generation/usage.ts'
 import type { Exchange, Quirks, Target } from '../protocol.ts'
 import { plainText, upstreamError } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
-import { ChunkReader, firstChoice } from './call-stream.ts'
-import { isEnd, readFinishReason, readUsage, words, type Json } from './shapes.ts'
+import { ChunkReader } from './call-stream.ts'
+import { words, type Json } from './shapes.ts'
 
 /** The client's own body with the provider's model name. Usage is always asked for, because it is billed; the client sees it only if it asked. */
 export function forward({ wire }: Exchange, target: Target): string {
@@ -68,20 +67,6 @@ export function readAnswer(body: unknown, quirks: Quirks, request?: GenerationRe
   if (failure !== undefined) throw failure.error
   return events
 }
-
-/** Of an answer of text that ended in one of the known ways: calls are a part of why it ended, and media may be counted. */
-export function readTotals(body: unknown): GenerationEvent[] | undefined {
-  if (!isObject(body) || present(body.error) || !isObject(body.usage)) return undefined
-  const choice = firstChoice(body.choices)
-  const raw = words(choice?.finish_reason)
-  const said = choice?.message
-  if (raw === undefined || !isEnd(raw) || present(choice?.error) || present(choice?.delta) || !isObject(said) || typeof said.content !== 'string') return undefined
-  if (present(said.tool_calls) || present(said.function_call) || present(said.images) || present(said.audio)) return undefined
-  const usage = count(body.usage.prompt_tokens) > 0 && count(body.usage.completion_tokens) > 0 ? readUsage(body.usage) : undefined
-  return usage === undefined ? undefined : [{ type: 'usage', usage }, { type: 'finish', reason: readFinishReason(raw, false), raw }]
-}
-
-const present = (value: unknown): boolean => value !== undefined && value !== null
 
 /** `{error: {...}}`, `{error: "..."}`, `{code, error}`, `{message}`, `{detail}`, an array of one of these, a bare string, or a page. */
 export function readError(status: number, body: string): GatewayError {

@@ -1,6 +1,6 @@
 import { writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
-import { forward, readAnswer, readError, readTotals } from './call.ts'
+import { forward, readAnswer, readError } from './call.ts'
 import { writeRequest } from './call-request.ts'
 import { ChunkReader } from './call-stream.ts'
 import { ChunkRelabeler } from './relabel.ts'
@@ -26,7 +26,6 @@ export const chat: Protocol = {
     forward,
     reader: (quirks, request) => new ChunkReader(quirks, request),
     readAnswer,
-    readTotals,
     readError,
   },
   relabeler: (exchange) => new ChunkRelabeler(exchange),

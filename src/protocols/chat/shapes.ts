@@ -16,9 +16,6 @@ const FINISH: ReadonlyMap<string, FinishReason> = new Map([
   ['tool_calls', 'tool-calls'], ['function_call', 'tool-calls'], ['content_filter', 'content-filter'], ['refusal', 'refusal'],
 ])
 
-/** Whether this is a known word for an answer that came to its end. */
-export const isEnd = (raw: string): boolean => FINISH.has(raw)
-
 /** `called`: whether the answer holds a client tool call. A named tool_choice ends `stop` although it does, and clients wait for `tool_calls` then. */
 export function readFinishReason(raw: string, called: boolean): FinishReason {
   const reason = FINISH.get(raw) ?? 'other'

@@ -162,31 +162,3 @@ test('nothing a server sends breaks the grammar', () => {
   )
   fc.assert(fc.property(fc.array(chunk, { maxLength: 8 }), (chunks) => { read(chunks.map((one) => (typeof one === 'string' ? one : JSON.stringify(one)))) }), { numRuns: 1500 })
 })
-
-describe('the totals of an answer that is passed on', () => {
-  const choice = { index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }
-  const body = { id: 'x', choices: [choice], usage: { prompt_tokens: 3, completion_tokens: 2 } }
-  const totals = (changes: object): GenerationEvent[] | undefined => chat.call.readTotals!({ ...body, ...changes })
-
-  test('are what the whole reading says of them', () => {
-    for (const changes of [{}, { choices: [{ ...choice, finish_reason: 'length' }] }, { usage: { prompt_tokens: 9, completion_tokens: 9, prompt_tokens_details: { cached_tokens: 4 }, completion_tokens_details: { reasoning_tokens: 5 } } }]) {
-      const whole = chat.call.readAnswer({ ...body, ...changes }, {})
-      expect(totals(changes)).toEqual(whole.filter(({ type }) => type === 'usage' || type === 'finish'))
-    }
-  })
-
-  test.each([
-    ['an error', { error: { message: 'broke' } }],
-    ['an error in the choice', { choices: [{ ...choice, error: { message: 'broke' } }] }],
-    ['no choices', { choices: [] }],
-    ['no reason', { choices: [{ ...choice, finish_reason: null }] }],
-    ['a reason that is a failure', { choices: [{ ...choice, finish_reason: 'error' }] }],
-    ['calls', { choices: [{ ...choice, message: { tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }] } }] }],
-    ['an old call', { choices: [{ ...choice, message: { function_call: { name: 'f', arguments: '{}' } } }] }],
-    ['an image', { choices: [{ ...choice, message: { content: '', images: [{ image_url: { url: 'data:image/png;base64,AAAA' } }] } }] }],
-    ['content in pieces', { choices: [{ ...choice, message: { content: [{ type: 'text', text: 'Hi' }] } }] }],
-    ['no usage', { usage: null }],
-    ['no prompt counted', { usage: { prompt_tokens: 0, completion_tokens: 2 } }],
-    ['no output counted', { usage: { prompt_tokens: 3, completion_tokens: 0 } }],
-  ])('are left to the whole reading where there is %s', (_what, changes) => expect(totals(changes)).toBeUndefined())
-})
