@@ -109,7 +109,9 @@ function numbered(pieces: Piece[]): GenerationEvent[] {
   let part = 0
   for (const piece of pieces) {
     if ('usage' in piece) { events.push({ type: 'usage', usage: piece.usage }); continue }
-    events.push({ type: 'part-start', part, head: piece.head })
+    // No provider gives two calls of one answer the same id.
+    const head = piece.head.type === 'tool-call' ? { ...piece.head, id: `${piece.head.id}_${part}` } : piece.head
+    events.push({ type: 'part-start', part, head })
     for (const delta of piece.deltas) events.push({ type: 'part-delta', part, text: delta })
     events.push({ type: 'part-end', part, ...(piece.signature === undefined ? {} : { signature: piece.signature }) })
     part++
