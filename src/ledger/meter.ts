@@ -2,7 +2,7 @@ import type { FinishReason, GenerationEvent, PartHead } from '../generation/even
 import { noUsage, promptTokens, type Usage } from '../generation/usage.ts'
 import type { Try } from '../providers/attempt.ts'
 import { ENDINGS, type Charge, type Ending } from './endings.ts'
-import { CHARACTERS_PER_TOKEN, tokenCounter } from './estimate.ts'
+import { CHARACTERS_PER_TOKEN, countTokens } from './estimate.ts'
 
 /** Text beyond this is only counted in characters: a tokeniser's worst case must not stop the server. */
 const TEXT_KEPT = 200_000
@@ -127,12 +127,11 @@ export class Meter {
 
   async #count({ input, output }: { input: boolean; output: boolean }): Promise<Usage> {
     this.estimated = true
-    const tokens = await tokenCounter()
     if (input) this.usage.inputTokens = await this.#countInput()
     if (output) {
       // What the provider said in between may be more than what it let us hear.
-      this.usage.outputTokens = Math.max(this.usage.outputTokens, tokens(this.#text) + Math.ceil(this.#beyond / CHARACTERS_PER_TOKEN))
-      this.usage.reasoningTokens = Math.max(this.usage.reasoningTokens, tokens(this.#reasoning))
+      this.usage.outputTokens = Math.max(this.usage.outputTokens, (await countTokens([this.#text])) + Math.ceil(this.#beyond / CHARACTERS_PER_TOKEN))
+      this.usage.reasoningTokens = Math.max(this.usage.reasoningTokens, await countTokens([this.#reasoning]))
     }
     return this.usage
   }

@@ -1,0 +1,57 @@
+import { describe, expect, test } from 'bun:test'
+import { countTokens as exactly } from 'gpt-tokenizer/encoding/o200k_base'
+import type { GenerationRequest, Part } from '../../src/generation/request.ts'
+import { countTokens, estimateInputTokens } from '../../src/ledger/estimate.ts'
+
+/** Counting is exact where that is cheap, near where it is not, and never keeps others waiting. */
+
+const PROSE = 'The quick brown fox jumps over the lazy dog,\nand then it goes home again: "Good night!" '
+/** Of which no two pieces are alike, so that the tokeniser remembers none. */
+const letters = (length: number): string => Array.from({ length }, (_, i) => String.fromCharCode(97 + (Bun.hash.cityHash32(String(i)) % 26))).join('')
+
+/** How far a count is from the exact one, as a part of it. */
+const off = async (text: string, tokens = exactly(text)): Promise<number> => Math.abs((await countTokens([text])) / tokens - 1)
+
+describe('tokens', () => {
+  test('of texts that are not long, exactly', async () => {
+    for (const text of ['', 'a', PROSE, PROSE.repeat(40), '日本語のテキスト', '\ud800', ' '.repeat(100)]) expect(await countTokens([text])).toBe(exactly(text))
+    expect(await countTokens(['<|endoftext|>'])).toBe(exactly('<|endoftext|>', { disallowedSpecial: new Set() }))
+    expect(await countTokens(['Hello', '', PROSE])).toBe(exactly('Hello') + exactly(PROSE))
+  })
+
+  test('of long ones, nearly', async () => {
+    expect(await off(PROSE.repeat(500))).toBeLessThan(0.01)
+    expect(await off(PROSE.repeat(5_000))).toBeLessThan(0.01)
+    // Far from any spaces, and cut in the middle of its characters.
+    expect(await off('語'.repeat(3_000) + '😀'.repeat(500))).toBeLessThan(0.05)
+  })
+
+  test('of one letter for ever, which would take the tokeniser minutes', async () => {
+    // Eight of them are a token.
+    expect(await off('a'.repeat(1_000_000), 125_000)).toBeLessThan(0.01)
+    expect(await off(' '.repeat(1_000_000), 1_000_000 / 128)).toBeLessThan(0.1)
+  })
+
+  test('are counted in turns', async () => {
+    let turns = 0
+    const others = setInterval(() => turns++, 1)
+    await countTokens([letters(100_000)])
+    clearInterval(others)
+    expect(turns).toBeGreaterThan(0)
+  })
+})
+
+test('a request is all of its texts, its turns and its media', async () => {
+  const image: Part = { type: 'image', source: { type: 'url', url: 'https://example.org/a.png' } }
+  const request: GenerationRequest = {
+    model: 'm', sampling: {}, stream: false, protocol: 'messages', extras: {}, tools: [],
+    system: [{ type: 'text', text: PROSE }],
+    turns: [
+      { role: 'user', parts: [{ type: 'text', text: 'Hello' }, image] },
+      { role: 'assistant', parts: [{ type: 'tool-call', id: 'c', name: 'look_up', form: 'function', arguments: '{"word":"fox"}' }] },
+      { role: 'tool', parts: [{ type: 'tool-result', callId: 'c', form: 'function', content: [{ type: 'text', text: 'An animal' }, image] }] },
+    ],
+  }
+  const texts = [PROSE, 'Hello', 'look_up', '{"word":"fox"}', 'An animal']
+  expect(await estimateInputTokens(request)).toBe(texts.reduce((sum, text) => sum + exactly(text), 0) + 2 * 1_000 + 3 * 4)
+})
