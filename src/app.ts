@@ -138,8 +138,11 @@ async function stop(spine: Spine, server: { stop(drainMs: number): Promise<void>
   looking.abort()
   await spine.open.drain(spine.config.timeouts.drainMs, stopping())
   await server.stop(CLOSE_MS)
-  await spine.ledger.stop()
-  await spine.store.close()
+  try {
+    await spine.ledger.stop()
+  } finally {
+    await spine.store.close()
+  }
 }
 
 /** What the last frames get to reach their clients after the drain. */

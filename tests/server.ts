@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { loadConfig } from '../src/config.ts'
 import { expectBookRight } from './audit.ts'
+import type { SmallDisk } from './small-disk.ts'
 
 /** A running Sluice: a process of its own on a free port, with a data folder of its own. */
 export type Gateway = {
@@ -22,12 +23,13 @@ export type Gateway = {
 /** Variables that switch providers on stay out, so that a developer's own keys are never used by a test. */
 const ENVIRONMENT = ['PATH', 'HOME', 'TMPDIR', 'LANG'] as const
 
-export async function startGateway(options: { config?: string; env?: Record<string, string>; data?: string; key?: string } = {}): Promise<Gateway> {
-  const data = options.data ?? mkdtempSync(join(tmpdir(), 'sluice-test-'))
+export async function startGateway(options: { config?: string; env?: Record<string, string>; data?: string; disk?: SmallDisk; key?: string } = {}): Promise<Gateway> {
+  const { disk } = options
+  const data = disk?.path ?? options.data ?? mkdtempSync(join(tmpdir(), 'sluice-test-'))
   const key = options.key ?? `sk-ai-v1-test${'0123456789abcdef'.repeat(3)}`
-  const config = join(data, 'test-config.yaml')
+  const config = join(disk?.folder ?? data, 'test-config.yaml')
   writeFileSync(config, billed(options.config ?? ''))
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, '../src/main.ts'), 'serve', '--config', config, '--data', data, '--port', '0'], {
+  const child = Bun.spawn([...(disk?.command ?? []), process.execPath, join(import.meta.dir, '../src/main.ts'), 'serve', '--config', config, '--data', data, '--port', '0'], {
     env: { ...Object.fromEntries(ENVIRONMENT.map((name) => [name, process.env[name]])), SLUICE_KEY: key, OLLAMA_HOST: 'http://127.0.0.1:9', ...options.env },
     stdin: 'ignore', stdout: 'pipe', stderr: 'pipe',
   })
@@ -49,9 +51,9 @@ export async function startGateway(options: { config?: string; env?: Record<stri
       child.kill('SIGKILL')
       await child.exited
       try {
-        await expectBookRight(data, loadConfig({ file: config }, { ...options.env }).billing.overdraft)
+        await expectBookRight(disk?.copy() ?? data, loadConfig({ file: config }, { ...options.env }).billing.overdraft)
       } finally {
-        if (options.data === undefined) rmSync(data, { recursive: true, force: true })
+        if (options.data === undefined && disk === undefined) rmSync(data, { recursive: true, force: true })
       }
     },
   }

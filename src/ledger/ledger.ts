@@ -66,7 +66,7 @@ export class Ledger {
   readonly #quotas = new Map<string, Quota>()
   readonly #open = new Set<OpenGeneration>()
   #budgets = new Budgets([])
-  /** Closings that the store has not taken: nothing new is admitted until it has. */
+  /** What the store has not taken: nothing new is admitted until it has. */
   #unwritten: (() => Promise<void>)[] = []
   #sweeper: Timer | undefined
 
@@ -87,7 +87,7 @@ export class Ledger {
     const left = (await options.store.openGenerations()).map(({ state }) => readOpen(state, ledger.#now()))
     // All of them before the first is settled, which must not pay with what another one holds.
     for (const { open } of left) ledger.#holdAgain(open)
-    await Promise.all(left.map(({ open, usage, estimated }) => (open.deferred === true ? undefined : ledger.#settle(open, usage, estimated))))
+    await Promise.all(left.map(({ open, usage, estimated }) => (open.deferred === true ? undefined : ledger.#settle(open, usage, estimated).catch(isLater))))
     options.store.watch(async () => void (await ledger.load()))
     ledger.#sweeper = setInterval(() => ledger.#sweep(), WRITE_AFTER_MS)
     return ledger
@@ -196,10 +196,20 @@ export class Ledger {
       await this.#store.closeGeneration(closing, this.#open.size > 0)
       if (payment !== undefined) this.#purse(ask.accountId).written(payment)
     }
-    return write().catch((error: unknown) => {
-      if (isUnavailable(error)) this.#unwritten.push(write)
+    return this.#write(write)
+  }
+
+  /** What the store does not take now is written by a later sweep. */
+  async #write(write: () => Promise<void>): Promise<void> {
+    try {
+      await write()
+    } catch (error) {
+      if (isUnavailable(error)) {
+        if (this.#unwritten.length === 0) console.error(`Nothing that costs money is admitted until it can be recorded. ${error.message}`)
+        this.#unwritten.push(write)
+      }
       throw error
-    })
+    }
   }
 
   #cost({ served }: Meter, usage: Usage): Nano | undefined {
@@ -211,7 +221,7 @@ export class Ledger {
   #sweep(): void {
     const due = [...this.#open].filter(({ meter, deferred, writtenAtMs }) => deferred !== true && meter.ageMs > WRITE_AFTER_MS && (writtenAtMs === undefined || meter.ageMs - writtenAtMs > REWRITE_EVERY_MS))
     for (const open of due) open.writtenAtMs = open.meter.ageMs
-    if (due.length > 0) void this.#store.keepOpen(due.map(rowOf)).catch(() => {})
+    if (due.length > 0) void this.#write(() => this.#store.keepOpen(due.filter((open) => this.#open.has(open)).map(rowOf))).catch(() => {})
     if (this.#unwritten.length > 0) void this.#writeAgain()
   }
 
@@ -225,6 +235,7 @@ export class Ledger {
         console.error(error)
       }
       this.#unwritten = this.#unwritten.filter((other) => other !== write)
+      if (this.#unwritten.length === 0) console.error('What could not be recorded is recorded now: service goes on.')
     }))
   }
 
@@ -243,14 +254,20 @@ export class Ledger {
     return purse
   }
 
-  /** Writes what remains. Whoever is still under way was told so and closed before. */
+  /** Writes what remains. Whoever is still under way was told so and closed before. Fails where the store does not take it. */
   async stop(): Promise<void> {
     clearInterval(this.#sweeper)
     await this.#writeAgain()
+    if (this.#unwritten.length > 0) throw new Error(`what ended at last could not be recorded (${this.#unwritten.length} writes): the disk is full or does not answer`)
   }
 }
 
-const isUnavailable = (error: unknown): boolean => error instanceof GatewayError && error.code === 'store_unavailable'
+const isUnavailable = (error: unknown): error is GatewayError => error instanceof GatewayError && error.code === 'store_unavailable'
+
+/** What the store does not take now is written by a later sweep: no reason not to start. */
+const isLater = (error: unknown): void => {
+  if (!isUnavailable(error)) throw error
+}
 
 const rowOf = (open: OpenGeneration): StoredOpen => ({ id: open.ask.id, accountId: open.ask.accountId, state: writeOpen(open) })
 

@@ -192,8 +192,13 @@ function read<T>(query: () => T): T {
 /** What breaks a rule of the tables is a mistake of ours and stays one: trying it again would not help. */
 const asStoreError = (error: unknown): unknown =>
   error instanceof SQLiteError && !error.code?.startsWith('SQLITE_CONSTRAINT')
-    ? new GatewayError('store_unavailable', 'The store of this Sluice does not answer; try again.', { cause: error, shouldRetry: true })
+    ? new GatewayError('store_unavailable', `The store of this Sluice does not answer${reasonOf(error)}; try again.`, { cause: error, retryAfterSeconds: 5, shouldRetry: true })
     : error
+
+/** What an operator can see to. Of what else the database says nothing is told: it is about our statements. */
+const REASONS: Record<string, string> = { SQLITE_FULL: ': its disk is full', SQLITE_IOERR: ': its disk fails', SQLITE_READONLY: ': it is read-only', SQLITE_BUSY: ': another process keeps it busy' }
+
+const reasonOf = ({ code }: SQLiteError): string => REASONS[/^SQLITE_[A-Z]+/.exec(code ?? '')?.[0] ?? ''] ?? ''
 
 /** An amount to bind: a larger one would lose its upper bits without a word. */
 export function int64(amount: bigint): bigint {

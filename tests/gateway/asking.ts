@@ -1,0 +1,37 @@
+import type { ProtocolName } from '../../src/generation/request.ts'
+import { TALKS } from './scripted.ts'
+
+/** Requests in the four protocols, to whatever model. */
+
+export const PROTOCOLS = Object.keys(TALKS) as ProtocolName[]
+
+export type Asking = { url: string; key: string; protocol: ProtocolName; model: string; stream: boolean; text?: string; limit?: number; signal?: AbortSignal }
+
+export function ask({ url, key, protocol, model, stream, text = 'Hello', limit = 1000, signal }: Asking): Promise<Response> {
+  const messages = [{ role: 'user', content: text }]
+  const [path, body] = {
+    'chat.completions': ['/v1/chat/completions', { model, stream, max_tokens: limit, messages }],
+    responses: ['/v1/responses', { model, stream, max_output_tokens: limit, input: text }],
+    messages: ['/v1/messages', { model, stream, max_tokens: limit, messages }],
+    generateContent: [`/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, { contents: [{ role: 'user', parts: [{ text }] }], generationConfig: { maxOutputTokens: limit } }],
+  }[protocol] as [string, object]
+  return fetch(url + path, { method: 'POST', headers: { authorization: `Bearer ${key}` }, body: JSON.stringify(body), ...(signal === undefined ? {} : { signal }) })
+}
+
+/** An error in the words of each protocol: which it is, what it says, and the status of the answer. */
+export type Failure = { status: number; code: string | undefined; message: string; headers: Headers }
+
+/** What each protocol calls the errors of these tests. Messages has no codes, only types. */
+export async function failureOf(response: Response, protocol: ProtocolName): Promise<Failure> {
+  const { error, type } = (await response.json()) as { type?: string; error: { code: unknown; type: string; message: string; status: string } }
+  const code = protocol === 'messages' ? `${type}:${error.type}` : protocol === 'generateContent' ? `${error.code}:${error.status}` : `${error.type}:${error.code}`
+  return { status: response.status, code, message: error.message, headers: response.headers }
+}
+
+/** What a client takes for the whole of a streamed answer, and what it takes for a failure. */
+export const ENDED: Record<ProtocolName, { whole: RegExp; failed: RegExp }> = {
+  'chat.completions': { whole: /^data: \[DONE\]$/m, failed: /"finish_reason":"error"/ },
+  responses: { whole: /"type":"response\.completed"/, failed: /event: error[^]*event: response\.failed/ },
+  messages: { whole: /"type":"message_stop"/, failed: /^event: error$/m },
+  generateContent: { whole: /"finishReason":/, failed: /\{"error":\{"code":/ },
+}

@@ -1,0 +1,200 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import type { ProtocolName } from '../../src/generation/request.ts'
+import { SqliteStore } from '../../src/store/sqlite.ts'
+import type { GenerationRecord } from '../../src/store/store.ts'
+import { expectBookRight } from '../audit.ts'
+import { startGateway, type Gateway } from '../server.ts'
+import { SmallDisk } from '../small-disk.ts'
+import { until } from '../transport/raw-server.ts'
+import { ask, ENDED, failureOf, PROTOCOLS } from './asking.ts'
+import { gatedProvider, type Gated } from './gated.ts'
+import { COUNTED, TEXT } from './scripted.ts'
+
+/** What a gateway does whose disk is full, and when there is room again. */
+
+/** What is translated and what is passed on, streamed and whole. */
+const WAYS = PROTOCOLS.flatMap((protocol) => PROTOCOLS.flatMap((provider) => [true, false].map((stream) => ({ protocol, model: `by-${provider}`, stream }))))
+
+const BILL = BigInt(COUNTED.prompt * 1_000 + COUNTED.completion * 2_000)
+
+const configFor = (provider: Gated): string => `
+limits: { requestsPerMinute: 1000000 }
+billing: { unpriced: refuse, startingCredit: 1, delay: 0s }
+providers: { ${PROTOCOLS.map((protocol) => `up-${protocol.toLowerCase()}: { protocol: ${protocol}, baseUrl: "${provider.url}", apiKey: none, unlisted: true }`).join(', ')} }
+models: { ${PROTOCOLS.map((protocol) => `by-${protocol}: { endpoints: [{ provider: up-${protocol.toLowerCase()}, model: m }], price: { prompt: 1, completion: 2 } }`).join(', ')} }
+`
+
+/** Statuses of errors in each protocol: the Anthropic SDK tries again on 529. */
+const REFUSED: Record<ProtocolName, [number, string]> = {
+  'chat.completions': [503, 'server_error:store_unavailable'], responses: [503, 'server_error:store_unavailable'], messages: [529, 'error:overloaded_error'], generateContent: [503, '503:UNAVAILABLE'],
+}
+
+const disk = await SmallDisk.open(6)
+let provider: Gated
+beforeAll(() => { provider = gatedProvider() })
+afterAll(async () => {
+  await provider.stop()
+  await disk?.close()
+})
+
+/** What is on the disk. */
+async function recordsOn(disk: SmallDisk): Promise<{ records: GenerationRecord[]; open: number; credit: bigint | undefined }> {
+  const store = new SqliteStore({ folder: disk.copy(), exclusive: false })
+  try {
+    const { balances } = await store.ledgerState()
+    return { records: await store.generations(undefined, 1_000), open: (await store.openGenerations()).length, credit: balances.find(({ kind }) => kind === 'credit')?.balance }
+  } finally {
+    await store.close()
+  }
+}
+
+const bare = (id: string): string => id.replace(/^.*[-_]/, '')
+
+type Answer = { id: string; text: string; response: Response }
+
+/** Begins one generation in each way, and gives the answers that they will have. */
+async function beginAll({ url, key }: Gateway): Promise<Promise<Answer>[]> {
+  const before = provider.begun
+  const answers = WAYS.map(async (way) => {
+    const response = await ask({ url, key, ...way })
+    return { response, id: response.headers.get('x-generation-id') ?? '', text: way.stream ? await response.text() : '' }
+  })
+  await until(() => provider.begun === before + WAYS.length)
+  return answers
+}
+
+async function resumed({ url, key }: Gateway): Promise<void> {
+  const [protocol, model] = ['chat.completions', 'by-chat.completions'] as const
+  for (let tries = 0; tries < 100; tries++) {
+    const { status } = await ask({ url, key, protocol, model, stream: false })
+    if (status === 200) return
+    await Bun.sleep(50)
+  }
+  throw new Error('it never came back')
+}
+
+describe.skipIf(disk === undefined)('a full disk', () => {
+  const small = disk!
+
+  test('refuses what it cannot record, tells those under way, forgets nothing, and is well again when there is room', async () => {
+    const gateway = await startGateway({ disk: small, config: configFor(provider) })
+    const { url, key } = gateway
+    try {
+      provider.open()
+      const [first] = await Promise.all(PROTOCOLS.map((protocol) => ask({ url, key, protocol, model: 'by-messages', stream: false })))
+      provider.shut()
+      const answers = await beginAll(gateway)
+      small.fill()
+      provider.open()
+      for (const [at, answer] of answers.entries()) {
+        const { protocol, stream } = WAYS[at]!
+        const { response, text } = await answer
+        if (stream) {
+          expect([protocol, response.status, text]).toEqual([protocol, 200, expect.stringMatching(ENDED[protocol].failed)])
+          expect(text).not.toMatch(ENDED[protocol].whole)
+          expect(text).toContain('its disk is full')
+        } else {
+          const { status, code, headers, message } = await failureOf(response, protocol)
+          expect([protocol, status, code, headers.get('retry-after'), headers.get('x-should-retry')]).toEqual([protocol, ...REFUSED[protocol], '5', 'true'])
+          expect(message).toContain('its disk is full')
+        }
+      }
+
+      for (const protocol of PROTOCOLS) {
+        for (const stream of [true, false]) {
+          const { status, code, headers } = await failureOf(await ask({ url, key, protocol, model: 'by-messages', stream }), protocol)
+          expect([protocol, status, code, headers.get('retry-after'), headers.get('x-should-retry')]).toEqual([protocol, ...REFUSED[protocol], '5', 'true'])
+        }
+      }
+      const got = async (path: string, as = key): Promise<number> => (await fetch(url + path, { headers: { authorization: `Bearer ${as}` } })).status
+      expect(await Promise.all(['/livez', '/readyz', '/v1/models', '/v1/management/payg/balance', `/v1/management/generation?id=${first!.headers.get('x-generation-id')}`].map((path) => got(path)))).toEqual([200, 200, 200, 200, 200])
+      expect([await got('/v1/models', 'sk-ai-v1-nobody'), await got('/v1/management/generation?id=unknown')]).toEqual([401, 404])
+      expect(gateway.output().stderr).toContain('Nothing that costs money is admitted until it can be recorded. The store of this Sluice does not answer: its disk is full')
+      expect((await recordsOn(small)).records.length).toBe(4)
+
+      small.clear()
+      await resumed(gateway)
+      expect(gateway.output().stderr).toContain('What could not be recorded is recorded now')
+      const { records, open, credit } = await recordsOn(small)
+      expect([records.length, open, credit]).toEqual([4 + WAYS.length + 1, 0, 1_000_000_000n - BILL * BigInt(records.length)])
+      expect(records.map(({ ending, bill }) => `${ending} ${bill}`)).toEqual(records.map(() => `completed ${BILL}`))
+      const streamed = (await Promise.all(answers)).filter(({ id }) => id !== '').map(({ id }) => bare(id))
+      expect(streamed.filter((id) => !records.some((record) => record.id === id))).toEqual([])
+      await expectBookRight(small.copy())
+      gateway.kill('SIGTERM')
+      expect(await gateway.exited).toBe(0)
+      expect(gateway.output().stderr).not.toContain('unhandled')
+    } finally {
+      await gateway.stop()
+    }
+  }, 20_000)
+
+  /** A command on the disk: its exit code and what it complains of. */
+  async function run(...command: string[]): Promise<[number, string]> {
+    const child = Bun.spawn([...small.command, ...command], { env: { PATH: process.env.PATH ?? '' }, stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' })
+    return [await child.exited, await new Response(child.stderr).text()]
+  }
+
+  const sluice = (...args: string[]): Promise<[number, string]> => run(process.execPath, join(import.meta.dir, '../../src/main.ts'), ...args, '--data', small.path)
+  const start = (more = '', on = small): Promise<Gateway> => startGateway({ disk: on, config: more + configFor(provider) })
+
+  test('is found before anything has ended, and holds over a restart', async () => {
+    const before = await recordsOn(small)
+    let gateway = await start('timeouts: { drain: 100ms }\n')
+    try {
+      const asked = { url: gateway.url, key: gateway.key, protocol: 'messages', model: 'by-messages', stream: true } as const
+      provider.shut()
+      const kept = await ask(asked)
+      for (let looks = 0; (await recordsOn(small)).open === 0 && looks < 100; looks++) await Bun.sleep(50)
+      small.fill()
+      const unkept = await ask(asked)
+      await until(() => gateway.output().stderr.includes('Nothing that costs money is admitted'))
+      expect((await ask(asked)).status).toBe(529)
+
+      const full = [1, 'sluice: The store of this Sluice does not answer: its disk is full; try again.\n']
+      expect(await sluice('keys', 'create')).toEqual(full as [number, string])
+      expect(await sluice('accounts', 'credit', 'default', '5')).toEqual(full as [number, string])
+      expect(await sluice('accounts', 'list')).toEqual([0, ''])
+
+      gateway.kill('SIGTERM')
+      for (const text of [await kept.text(), await unkept.text()]) expect(text).toMatch(ENDED.messages.failed)
+      expect(await gateway.exited).toBe(1)
+      expect(gateway.output().stderr).toEndWith('sluice: what ended at last could not be recorded (2 writes): the disk is full or does not answer\n')
+      await gateway.stop()
+
+      gateway = await start()
+      expect((await ask({ ...asked, url: gateway.url })).status).toBe(529)
+      small.clear()
+      provider.open()
+      await resumed(gateway)
+      const after = await recordsOn(small)
+      const id = bare(kept.headers.get('x-generation-id')!)
+      // Of the one that could be written before the disk was full, what was heard until then is charged; the other has never been.
+      expect(after.records.filter(({ ending }) => ending === 'crashed')).toEqual([expect.objectContaining({ id, estimated: true })])
+      expect([after.records.length - before.records.length, after.open]).toEqual([2, 0])
+    } finally {
+      await gateway.stop()
+    }
+  }, 20_000)
+
+  test('and a folder that cannot be written are told as what they are', async () => {
+    const message = (error: unknown): string => (error as Error).message
+    const remount = (how: string): Promise<[number, string]> => run('mount', '-o', `remount,${how}`, small.path)
+    expect(await remount('ro')).toEqual([0, ''])
+    const readOnly = `sluice: the data folder ${small.path} cannot be used (EROFS: read-only file system, open `
+    expect(await start().catch(message)).toContain(readOnly)
+    expect(await sluice('keys', 'create')).toEqual([1, expect.stringContaining(readOnly)])
+    expect(await remount('rw')).toEqual([0, ''])
+
+    const fresh = (await SmallDisk.open(1))!
+    try {
+      fresh.fill()
+      expect(await start('', fresh).catch(message)).toContain(`sluice: the data folder ${fresh.path} cannot be used (database or disk is full)`)
+      fresh.clear()
+      await (await start('', fresh)).stop()
+    } finally {
+      await fresh.close()
+    }
+  }, 20_000)
+})

@@ -1,0 +1,56 @@
+import type { ProtocolName } from '../../src/generation/request.ts'
+import { COUNTED, TALKS } from './scripted.ts'
+
+/** A provider of all four protocols that says the beginning of each answer, and its end when it is let. */
+export type Gated = {
+  url: string
+  /** Answers that have begun. */
+  begun: number
+  /** Lets all end that have begun or will. */
+  open(): void
+  /** Holds back the ends of those that begin from now on. */
+  shut(): void
+  stop(): Promise<void>
+}
+
+const framed = (frames: readonly (object | string)[]): string => frames.map((frame) => {
+  const type = (frame as { type?: unknown }).type
+  return `${typeof type === 'string' ? `event: ${type}\n` : ''}data: ${typeof frame === 'string' ? frame : JSON.stringify(frame)}\n\n`
+}).join('')
+
+const protocolOf = (path: string): ProtocolName =>
+  path.includes(':') ? 'generateContent' : path.includes('/messages') ? 'messages' : path.includes('/responses') ? 'responses' : 'chat.completions'
+
+export function gatedProvider(): Gated {
+  let gate = Promise.withResolvers<void>()
+  const server = Bun.serve({
+    port: 0, hostname: '127.0.0.1', idleTimeout: 0,
+    async fetch(request) {
+      const { pathname } = new URL(request.url)
+      const talk = TALKS[protocolOf(pathname)]
+      const { stream } = (await request.json()) as { stream?: boolean }
+      const { promise } = gate
+      gated.begun++
+      if (stream !== true && !pathname.includes(':stream')) {
+        await promise
+        return Response.json(talk.whole(COUNTED))
+      }
+      const body = new ReadableStream<string>({
+        async start(controller) {
+          controller.enqueue(framed(talk.begin(COUNTED)))
+          await promise
+          controller.enqueue(framed([...talk.end(COUNTED), ...talk.last(COUNTED)]))
+          controller.close()
+        },
+      })
+      return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
+    },
+  })
+  const gated: Gated = {
+    url: `http://127.0.0.1:${server.port}/v1`, begun: 0,
+    open: () => gate.resolve(),
+    shut: () => { gate = Promise.withResolvers() },
+    stop: () => server.stop(true),
+  }
+  return gated
+}

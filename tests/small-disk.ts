@@ -1,0 +1,75 @@
+import { appendFileSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+type Holder = Bun.Subprocess<'pipe', 'pipe', 'ignore'>
+
+/** A disk of a few megabytes that a test fills and clears. It is there only for what is started on it, in a namespace of its own. */
+export class SmallDisk {
+  /** Beside the disk, and seen from everywhere. */
+  readonly folder: string
+  /** The disk, for what is started on it. */
+  readonly path: string
+  /** Put before a command, starts it on the disk. */
+  readonly command: readonly string[]
+  readonly #holder: Holder
+  /** The disk, from here. */
+  readonly #seen: string
+
+  private constructor(folder: string, holder: Holder) {
+    this.folder = folder
+    this.path = join(folder, 'disk')
+    this.command = ['nsenter', '-t', String(holder.pid), '--user', '--mount', '--preserve-credentials']
+    this.#holder = holder
+    this.#seen = `/proc/${holder.pid}/root${this.path}`
+  }
+
+  /** Undefined where this machine does not allow it. */
+  static async open(megabytes: number): Promise<SmallDisk | undefined> {
+    if (process.platform !== 'linux' || Bun.which('unshare') === null || Bun.which('nsenter') === null) return undefined
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-disk-'))
+    mkdirSync(join(folder, 'disk'))
+    // Ends with its input, and so with this process.
+    const holder = Bun.spawn(['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', `mount -t tmpfs -o size=${megabytes}m none "$0" && echo ready && exec cat`, join(folder, 'disk')], { stdin: 'pipe', stdout: 'pipe', stderr: 'ignore' })
+    const { value } = await holder.stdout.getReader().read()
+    if (value !== undefined) return new SmallDisk(folder, holder)
+    rmSync(folder, { recursive: true })
+    return undefined
+  }
+
+  /** To the last byte. */
+  fill(): void {
+    for (let size = 1 << 20; size > 0; size >>= 1) while (this.#grow(size)) continue
+  }
+
+  #grow(size: number): boolean {
+    try {
+      appendFileSync(this.#ballast, new Uint8Array(size))
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  /** Makes the room again that `fill` took. */
+  clear(): void {
+    rmSync(this.#ballast, { force: true })
+  }
+
+  get #ballast(): string {
+    return join(this.#seen, 'ballast')
+  }
+
+  /** A data folder on the disk, as it is now, where everybody can read it. */
+  copy(): string {
+    const copied = mkdtempSync(join(this.folder, 'copy-'))
+    for (const file of ['sluice.sqlite', 'sluice.sqlite-wal']) if (existsSync(join(this.#seen, file))) copyFileSync(join(this.#seen, file), join(copied, file))
+    return copied
+  }
+
+  async close(): Promise<void> {
+    this.#holder.kill()
+    await this.#holder.exited
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+}
