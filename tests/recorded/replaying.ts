@@ -19,6 +19,8 @@ export async function startReplay(byName: ReadonlyMap<string, Recording>, piece:
   const upstream = Bun.serve({
     port: 0, hostname: '127.0.0.1', idleTimeout: 0,
     fetch: async (request) => {
+      // A response in the background is asked after, and nothing more is recorded of it.
+      if (request.method !== 'POST') return new Response(null, { status: 503 })
       const { pathname } = new URL(request.url)
       const name = /models\/([^:]+):/.exec(pathname)?.[1] ?? ((await request.json()) as { model: string }).model
       return replayed(byName.get(name)!, piece())
