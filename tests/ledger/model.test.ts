@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test'
 import * as fc from 'fast-check'
 import { audit } from '../../src/ledger/audit.ts'
 import { topUp } from '../../src/ledger/book.ts'
@@ -144,7 +144,7 @@ class Pair {
     } catch (error) {
       said = (error as { code: string }).code
     }
-    expect(said).toBe(this.#model.admit(ask, this.#rig.now))
+    expect(said).toBe(this.#model.admit(ask, this.#rig.now, this.#rig.keepOwed))
     this.#ages.set(id, { bornMs: this.#rig.time.ageMs })
   }
 
@@ -180,7 +180,7 @@ class Pair {
   /** Its provider goes on in the background: nothing was heard of it yet. */
   async #defer({ which }: Of<'defer'>): Promise<void> {
     const [entry] = this.#pick(this.#running.filter(({ heard, deferred }) => !heard.begun && !deferred), [which])
-    if (entry === undefined) return
+    if (entry === undefined || this.#rig.failures > 0) return
     await this.#rig.ledger.defer(this.#open.get(entry.id)!)
     Object.assign(entry, { deferred: true, kept: structuredClone(entry.heard) })
   }
@@ -208,7 +208,9 @@ class Pair {
   async #wait(ms: number): Promise<void> {
     const { time } = this.#rig
     time.ageMs += ms
-    const refusals = this.#rig.failures
+    const { failures: refusals, keepOwed: owed } = this.#rig
+    this.#rig.kept.clear()
+    this.#rig.keepOwed = false
     await time.ring()
     await this.#rig.flush()
     this.#noteTaken()
@@ -216,10 +218,13 @@ class Pair {
     for (const { credit, bonus } of this.#model.posted.values()) credit.unseen = bonus.unseen = 0n
     for (const entry of this.#running) {
       const age = this.#ages.get(entry.id)!
-      if (entry.deferred || time.ageMs - age.bornMs <= 100 || (age.writtenMs !== undefined && time.ageMs - age.writtenMs <= 5_000)) continue
-      age.writtenMs = time.ageMs
-      entry.kept = structuredClone(entry.heard)
+      const due = !entry.deferred && time.ageMs - age.bornMs > 100 && (age.writtenMs === undefined || time.ageMs - age.writtenMs > 5_000)
+      if (due) age.writtenMs = time.ageMs
+      const isKept = this.#rig.kept.has(entry.id)
+      if (due ? refusals === 0 : !owed) expect(isKept).toBe(due)
+      if (isKept) entry.kept = structuredClone(entry.heard)
     }
+    expect(this.#rig.keepOwed && refusals === 0).toBe(false)
   }
 
   async #plan({ account, tier, how }: Of<'plan'>): Promise<void> {
@@ -320,6 +325,11 @@ const heardAs = (what: Of<'hear'>['what'], words: number, usage: Partial<Usage>)
 
 /** Whether Sluice counts itself what this ending charges, which takes it longer. */
 const isCounted = (heard: Heard, ending: Ending): boolean => Object.values(counted(heard, ending) ?? {}).includes(true)
+
+/** The operator is told of every disk that is full. */
+const told = spyOn(console, 'error')
+beforeAll(() => void told.mockImplementation(() => {}))
+afterAll(() => told.mockRestore())
 
 const LONG = process.env.SLUICE_LONG_TESTS !== undefined
 const RUNS = LONG ? 3_000 : 60

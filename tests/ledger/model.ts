@@ -154,8 +154,9 @@ export class Model {
     return rounded(list * BigInt(penaltyTenths) * 1_000_000n, 10n * this.usdPerFlow)
   }
 
-  admit(ask: Ask, now: number): 'admitted' | 'insufficient_credit' | 'quota_exceeded' | 'store_unavailable' {
-    if (this.unwritten.length > 0) return 'store_unavailable'
+  /** `owed`: something else than a closing could not be written. */
+  admit(ask: Ask, now: number, owed: boolean): 'admitted' | 'insufficient_credit' | 'quota_exceeded' | 'store_unavailable' {
+    if (owed || this.unwritten.length > 0) return 'store_unavailable'
     const discount = Math.max(ask.discount, this.tiers[this.renew(ask.account, now).tier]!.discount)
     const { list, bill } = priced(ask.worst, ask.rates, discount)
     const held = ask.subscribed ? list : bill

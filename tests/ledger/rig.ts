@@ -44,10 +44,13 @@ export class Rig {
   readonly folder = mkdtempSync(join(tmpdir(), 'sluice-ledger-'))
   readonly time = new Time()
   now = Date.UTC(2026, 0, 31, 12)
-  /** Closings that the store will refuse. */
+  /** Writes of generations that the store will refuse. */
   failures = 0
   /** Closings that it has committed. */
   readonly taken = new Set<string>()
+  /** Generations that it has written as open since the last sweep, and whether it has refused to: every sweep tries all again. */
+  readonly kept = new Set<string>()
+  keepOwed = false
   cost: Price | undefined
   store!: SqliteStore
   ledger!: Ledger
@@ -85,9 +88,19 @@ export class Rig {
       this.taken.add(asked[0].record.id)
       if (this.#death === 'after') return new Promise(() => {})
     }
+    const keepOpen = async (open: Parameters<Store['keepOpen']>[0]): Promise<void> => {
+      if (this.failures > 0) {
+        this.failures--
+        this.keepOwed = true
+        throw new GatewayError('store_unavailable', 'The disk is full.')
+      }
+      await store.keepOpen(open)
+      for (const { id } of open) this.kept.add(id)
+    }
     return new Proxy(store, {
       get(target, name) {
         if (name === 'closeGeneration') return closeGeneration
+        if (name === 'keepOpen') return keepOpen
         const member: unknown = Reflect.get(target, name, target)
         return typeof member === 'function' ? (member.bind(target) as unknown) : member
       },
@@ -101,6 +114,7 @@ export class Rig {
     await this.flush()
     await this.store.close()
     this.failures = 0
+    this.keepOwed = false
   }
 
   /** Until everything asked of the store so far is committed, and heard of. */
