@@ -70,6 +70,26 @@ describe('a ledger', () => {
     })
   })
 
+  const spent: [string, Parameters<typeof withRig>[0], Partial<Ask>][] = [
+    ['balance', { cents: 10 }, {}],
+    ['windows', { flows: 10 }, { kind: 'subscription' }],
+    ['key', {}, { limit: { amount: 100n * MILLI, period: null } }],
+  ]
+  test.each(spent)('lets in as many after a crash as before it, by the %s', async (_, room, more) => {
+    await withRig(room, async (rig) => {
+      const first = admit(rig, more)
+      first.meter.hear([{ type: 'usage', usage: { inputTokens: 1 } }])
+      await rig.ledger.close(first, 'completed')
+      for (let left = 0; left < 3; left++) admit(rig, more)
+      rig.time.ageMs += 150
+      await rig.time.ring()
+      await rig.die('before', () => {})
+      await rig.open()
+      expect((await rig.other.generations(undefined, 10)).map(({ ending }) => ending)).toEqual(['completed', 'crashed', 'crashed', 'crashed'])
+      expect(await admitAll(rig, Array<number>(CLIENTS).fill(0), more)).toHaveLength(9)
+    })
+  })
+
   test('counts the first of many endings of one generation, in whatever order they come', async () => {
     const endings = fc.array(fc.record({ which: fc.nat({ max: 3 }), ending: fc.constantFrom<Ending>('completed', 'client-left', 'failed', 'shutdown') }), { minLength: 4, maxLength: 20 })
     await fc.assert(fc.asyncProperty(endings, (endings) => withRig({}, async (rig) => {
