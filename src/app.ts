@@ -18,8 +18,8 @@ import { match, shapeOf, type Route } from './routes.ts'
 import type { Call, Spine } from './spine.ts'
 import { SqliteStore } from './store/sqlite.ts'
 
-/** Request -> response; never throws. This is the whole gateway without its socket. `address`: where the client is. */
-export async function answer(spine: Spine, request: Request, address?: string): Promise<Response> {
+/** Request -> response; never throws. This is the whole gateway without its socket. `address`: tells where the client is. */
+export async function answer(spine: Spine, request: Request, address?: Call['address']): Promise<Response> {
   const id = Bun.randomUUIDv7().replaceAll('-', '')
   const call: Call = { request, path: '', query: NO_QUERY, params: [], identity: NOBODY, address, id, requestId: `req_${id}`, fromPath: undefined, jsonArray: false, errorHeaders: {} }
   let shape: ProtocolName | undefined
@@ -109,7 +109,7 @@ export async function start(config: Config): Promise<Running> {
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: config.billing.overdraft })
   const spine: Spine = { config, store, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus), catalogue, prices, ledger, open: new Open(), draining: false }
-  const server = listen({ ...config.listen, fetch: (request, server) => answer(spine, request, server.requestIP(request)?.address) })
+  const server = listen({ ...config.listen, fetch: (request, server) => answer(spine, request, () => server.requestIP(request)?.address) })
   announce(spine, server.url, first)
   const stopping = new AbortController()
   const lookAround = (): void => void findLocal(spine.catalogue, config.env, stopping.signal).catch(() => {})

@@ -32,8 +32,8 @@ export type Call = {
   /** What the route's expression found in the path. */
   params: (string | undefined)[]
   identity: Identity
-  /** Where the client is. */
-  address: string | undefined
+  /** Tells where the client is, as long as it is connected: asked for only when that matters, because it costs a system call. */
+  address: (() => string | undefined) | undefined
   /** 128 random bits; with the protocol's prefix it is the generation's id. */
   id: string
   requestId: string

@@ -7,6 +7,8 @@ const MINUTE_MS = 60_000
 const HOUR = 60
 /** The present minute and the sixty before it: never less than an hour, and less than a minute more. */
 const BUCKETS = HOUR + 1
+/** An account's clients are looked at no more often: an address that matters to an hour comes again, and looking costs a system call. */
+const LOOK_EVERY_MS = 5
 
 /** What every request of an account costs in flows, as a factor. Suspended and banned accounts ask for nothing. */
 export const penaltyOf = (status: AccountStatus, { penalty }: Rules): number =>
@@ -27,21 +29,22 @@ export class Conduct {
     this.#now = now
   }
 
-  /** A request begins. `address`: where its client is, where that is known. */
-  begin(accountId: string, address: string | undefined): void {
-    const watch = this.#watch(accountId)
+  /** A request begins. `address` tells where its client is, where that is known; of requests that come within milliseconds only the first is asked. */
+  begin(accountId: string, address: (() => string | undefined) | undefined): void {
+    const now = this.#now()
+    const watch = this.#watch(accountId, now)
     watch.begin()
-    if (address !== undefined) watch.see(address, this.#rules.addresses.abusive + 1)
+    if (address !== undefined && watch.mayLook(now)) watch.see(address(), this.#rules.addresses.abusive + 1)
   }
 
   /** A request that began has ended. */
   end(accountId: string): void {
-    this.#watch(accountId).end()
+    this.#watch(accountId, this.#now()).end()
   }
 
   /** A request was refused for what its client did: 402, 403, 422 or 429 of our own. */
   refused(accountId: string): void {
-    this.#watch(accountId).refuse()
+    this.#watch(accountId, this.#now()).refuse()
   }
 
   /**
@@ -51,9 +54,10 @@ export class Conduct {
    */
   judge(accounts: readonly Pick<Account, 'id' | 'status'>[]): { accountId: string; status: AccountStatus }[] {
     const changes: { accountId: string; status: AccountStatus }[] = []
+    const now = this.#now()
     for (const { id, status } of accounts) {
       if (status === 'healthy' && !this.#watches.has(id)) continue
-      const watch = this.#watch(id)
+      const watch = this.#watch(id, now)
       if (watch.status !== status) watch.beginAnew(status)
       if (status === 'suspended' || status === 'banned') continue
       watch.status = watch.judge(this.#rules)
@@ -68,8 +72,8 @@ export class Conduct {
     return this.#watches.size
   }
 
-  #watch(accountId: string): Watch {
-    const minute = Math.floor(this.#now() / MINUTE_MS)
+  #watch(accountId: string, now: number): Watch {
+    const minute = Math.floor(now / MINUTE_MS)
     let watch = this.#watches.get(accountId)
     if (watch === undefined) this.#watches.set(accountId, (watch = new Watch(minute)))
     watch.advance(minute)
@@ -88,6 +92,7 @@ class Watch {
   readonly #peaks = new Uint32Array(BUCKETS)
   /** Minute in which each address was last seen, oldest first. */
   readonly #addresses = new Map<string, number>()
+  #lookedAt = -Infinity
   /** Minutes in which a rule was last broken. */
   #monitoredAt = -Infinity
   #abusiveAt = -Infinity
@@ -120,9 +125,15 @@ class Watch {
     this.#refusals[this.#minute % BUCKETS]! += 1
   }
 
+  mayLook(now: number): boolean {
+    if (now - this.#lookedAt < LOOK_EVERY_MS) return false
+    this.#lookedAt = now
+    return true
+  }
+
   /** Of more than `most` addresses the ones seen last are kept: whether more than that were seen in an hour is still told exactly. */
-  see(address: string, most: number): void {
-    if (this.#addresses.get(address) === this.#minute) return
+  see(address: string | undefined, most: number): void {
+    if (address === undefined || this.#addresses.get(address) === this.#minute) return
     this.#addresses.delete(address)
     this.#addresses.set(address, this.#minute)
     if (this.#addresses.size > most) this.#dropOldestAddress()

@@ -5,6 +5,8 @@ import { readConfig } from '../../src/config.ts'
 import type { AccountStatus } from '../../src/store/store.ts'
 
 const MINUTE = 60_000
+/** Requests that come within so many milliseconds are taken to come from where the first of them does. */
+const APART = 5
 
 const published = readConfig('', 'sluice.yaml', {}).accountStatus
 const strict = { ...published, refusals: { monitored: 2, abusive: 5 }, addresses: { monitored: 2, abusive: 4 }, concurrency: { monitored: 2, abusive: 4 } }
@@ -12,7 +14,7 @@ const strict = { ...published, refusals: { monitored: 2, abusive: 5 }, addresses
 /** One account that is judged and whose new status is stored, as the server does. */
 function watched(rules = strict): { conduct: Conduct; at(minutes: number): void; judge(): AccountStatus; store(status: AccountStatus): void } {
   let [now, status] = [0, 'healthy' as AccountStatus]
-  const conduct = new Conduct(rules, () => now)
+  const conduct = new Conduct(rules, () => (now += APART))
   return {
     conduct, at: (minutes) => { now = minutes * MINUTE }, store: (set) => { status = set },
     judge: () => (status = conduct.judge([{ id: 'a', status }])[0]?.status ?? status),
@@ -25,7 +27,7 @@ describe('the rules', () => {
   const breaking: Record<string, (conduct: Conduct, count: number) => void> = {
     refusals: (conduct, count) => times(count, () => conduct.refused('a')),
     addresses: (conduct, count) => times(count, (index) => {
-      conduct.begin('a', `10.0.0.${index}`)
+      conduct.begin('a', () => `10.0.0.${index}`)
       conduct.end('a')
     }),
     concurrency: (conduct, count) => {
@@ -47,7 +49,7 @@ describe('the rules', () => {
     // Two hundred people, each with one address and two requests at a time, for three hours; some run into a limit now and then.
     for (let minute = 0; minute < 180; minute++) {
       at(minute)
-      times(200, (person) => times(2, () => conduct.begin('a', `10.0.0.${person}`)))
+      times(200, (person) => times(2, () => conduct.begin('a', () => `10.0.0.${person}`)))
       times(10, () => conduct.refused('a'))
       times(400, () => conduct.end('a'))
       expect(judge()).toBe('healthy')
@@ -60,6 +62,18 @@ describe('the rules', () => {
     expect(penaltyOf('abusive', { ...published, penalty: { monitored: 1.25, abusive: 3 } })).toBe(3)
     expect(penaltyOf('monitored', { ...published, penalty: { monitored: 1.25, abusive: 3 } })).toBe(1.25)
   })
+})
+
+test('of requests that come together only the first is looked at, of each account', () => {
+  let [now, looks] = [0, 0]
+  const look = (): string => `10.0.0.${++looks}`
+  const conduct = new Conduct(strict, () => now)
+  times(100, () => conduct.begin('a', look))
+  times(100, () => conduct.begin('b', look))
+  expect(looks).toBe(2)
+  now += APART
+  times(100, () => conduct.begin('a', look))
+  expect(looks).toBe(3)
 })
 
 describe('a status', () => {
@@ -131,7 +145,7 @@ test('accounts that are idle for an hour are dropped, running ones never, and ad
   const conduct = new Conduct(strict, () => now)
   const accounts = Array.from({ length: 500 }, (_, index) => ({ id: `${index}`, status: 'healthy' as const }))
   for (const { id } of accounts) {
-    conduct.begin(id, '10.0.0.1')
+    conduct.begin(id, () => '10.0.0.1')
     if (id !== '7') conduct.end(id)
   }
   expect(conduct.size).toBe(500)
@@ -139,7 +153,10 @@ test('accounts that are idle for an hour are dropped, running ones never, and ad
   expect(conduct.judge(accounts)).toEqual([])
   expect(conduct.size).toBe(1)
   const before = process.memoryUsage().heapUsed
-  times(200_000, (index) => conduct.begin('8', `2001:db8::${index.toString(16)}`))
+  times(200_000, (index) => {
+    now += APART
+    conduct.begin('8', () => `2001:db8::${index.toString(16)}`)
+  })
   Bun.gc(true)
   expect(process.memoryUsage().heapUsed - before).toBeLessThan(4 * 2 ** 20)
 })
@@ -202,7 +219,7 @@ describe('any hours', () => {
       const log = new Log()
       for (const { act, address, minutes, status: set } of steps) {
         const minute = Math.floor(now / MINUTE)
-        if (act === 'wait') now += minutes * MINUTE
+        if (act === 'wait') now += Math.round(minutes * MINUTE)
         else if (act === 'set') status = set
         else if (act === 'judge') {
           const expected = log.judge(minute, status)
@@ -211,8 +228,9 @@ describe('any hours', () => {
           seen.add(status)
         } else if (act !== 'end' || log.running > 0) {
           log.add({ minute, act, address })
-          if (act === 'begin') conduct.begin('a', String(address))
+          if (act === 'begin') conduct.begin('a', () => String(address))
           else conduct[act]('a')
+          now += APART
         }
       }
     }), { numRuns: 1000 })
