@@ -8,22 +8,14 @@ import { startGateway, type Gateway } from '../server.ts'
 import { SmallDisk } from '../small-disk.ts'
 import { until } from '../transport/raw-server.ts'
 import { ask, ENDED, failureOf, PROTOCOLS } from './asking.ts'
-import { gatedProvider, type Gated } from './gated.ts'
-import { COUNTED, TEXT } from './scripted.ts'
+import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
 
 /** What a gateway does whose disk is full, and when there is room again. */
 
 /** What is translated and what is passed on, streamed and whole. */
-const WAYS = PROTOCOLS.flatMap((protocol) => PROTOCOLS.flatMap((provider) => [true, false].map((stream) => ({ protocol, model: `by-${provider}`, stream }))))
+const WAYS = PROTOCOLS.flatMap((protocol) => PROTOCOLS.flatMap((provider) => [true, false].map((stream) => ({ protocol, model: `by/${provider}`, stream }))))
 
-const BILL = BigInt(COUNTED.prompt * 1_000 + COUNTED.completion * 2_000)
-
-const configFor = (provider: Gated): string => `
-limits: { requestsPerMinute: 1000000 }
-billing: { unpriced: refuse, startingCredit: 1, delay: 0s }
-providers: { ${PROTOCOLS.map((protocol) => `up-${protocol.toLowerCase()}: { protocol: ${protocol}, baseUrl: "${provider.url}", apiKey: none, unlisted: true }`).join(', ')} }
-models: { ${PROTOCOLS.map((protocol) => `by-${protocol}: { endpoints: [{ provider: up-${protocol.toLowerCase()}, model: m }], price: { prompt: 1, completion: 2 } }`).join(', ')} }
-`
+const configFor = (provider: Gated): string => gatedConfig({ by: provider })
 
 /** Statuses of errors in each protocol: the Anthropic SDK tries again on 529. */
 const REFUSED: Record<ProtocolName, [number, string]> = {
@@ -65,7 +57,7 @@ async function beginAll({ url, key }: Gateway): Promise<Promise<Answer>[]> {
 }
 
 async function resumed({ url, key }: Gateway): Promise<void> {
-  const [protocol, model] = ['chat.completions', 'by-chat.completions'] as const
+  const [protocol, model] = ['chat.completions', 'by/chat.completions'] as const
   for (let tries = 0; tries < 100; tries++) {
     const { status } = await ask({ url, key, protocol, model, stream: false })
     if (status === 200) return
@@ -82,7 +74,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
     const { url, key } = gateway
     try {
       provider.open()
-      const [first] = await Promise.all(PROTOCOLS.map((protocol) => ask({ url, key, protocol, model: 'by-messages', stream: false })))
+      const [first] = await Promise.all(PROTOCOLS.map((protocol) => ask({ url, key, protocol, model: 'by/messages', stream: false })))
       provider.shut()
       const answers = await beginAll(gateway)
       small.fill()
@@ -103,7 +95,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
 
       for (const protocol of PROTOCOLS) {
         for (const stream of [true, false]) {
-          const { status, code, headers } = await failureOf(await ask({ url, key, protocol, model: 'by-messages', stream }), protocol)
+          const { status, code, headers } = await failureOf(await ask({ url, key, protocol, model: 'by/messages', stream }), protocol)
           expect([protocol, status, code, headers.get('retry-after'), headers.get('x-should-retry')]).toEqual([protocol, ...REFUSED[protocol], '5', 'true'])
         }
       }
@@ -143,7 +135,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
     const before = await recordsOn(small)
     let gateway = await start('timeouts: { drain: 100ms }\n')
     try {
-      const asked = { url: gateway.url, key: gateway.key, protocol: 'messages', model: 'by-messages', stream: true } as const
+      const asked = { url: gateway.url, key: gateway.key, protocol: 'messages', model: 'by/messages', stream: true } as const
       provider.shut()
       const kept = await ask(asked)
       for (let looks = 0; (await recordsOn(small)).open === 0 && looks < 100; looks++) await Bun.sleep(50)

@@ -1,4 +1,5 @@
 import type { ProtocolName } from '../../src/generation/request.ts'
+import { PROTOCOLS } from './asking.ts'
 import { COUNTED, TALKS } from './scripted.ts'
 
 /** A provider of all four protocols that says the beginning of each answer, and its end when it is let. */
@@ -53,4 +54,18 @@ export function gatedProvider(): Gated {
     stop: () => server.stop(true),
   }
   return gated
+}
+
+/** What one answer costs at the price of these models, in nano-USD. */
+export const BILL = BigInt(COUNTED.prompt * 1_000 + COUNTED.completion * 2_000)
+
+/** One model for each of these providers and protocols, called `name/protocol`. */
+export function gatedConfig(providers: Record<string, Gated>): string {
+  const each = Object.entries(providers).flatMap(([name, { url }]) => PROTOCOLS.map((protocol) => ({ name, url, protocol, id: `${name}-${protocol.toLowerCase()}` })))
+  return `
+limits: { requestsPerMinute: 1000000 }
+billing: { unpriced: refuse, startingCredit: 1, delay: 0s }
+providers: { ${each.map(({ id, url, protocol }) => `${id}: { protocol: ${protocol}, baseUrl: "${url}", apiKey: none, unlisted: true }`).join(', ')} }
+models: { ${each.map(({ id, name, protocol }) => `${name}/${protocol}: { endpoints: [{ provider: ${id}, model: m }], price: { prompt: 1, completion: 2 } }`).join(', ')} }
+`
 }
