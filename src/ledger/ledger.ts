@@ -9,7 +9,7 @@ import { chargesOf } from './book.ts'
 import type { Ending } from './endings.ts'
 import { Meter } from './meter.ts'
 import { readOpen, writeOpen } from './open-state.ts'
-import { encodeRates, type Price, type Prices } from './prices.ts'
+import { storedPrice, type Price, type Prices } from './prices.ts'
 import { Purse } from './purse.ts'
 import { rate } from './rating.ts'
 
@@ -122,7 +122,9 @@ export class Ledger {
     let quota = this.#quotas.get(accountId)
     const fresh = quota === undefined
     if (quota === undefined) this.#quotas.set(accountId, (quota = new Quota(this.#plans, newSubscription(accountId, 'free', now), [])))
-    if (quota.renew(now) || fresh) void this.#store.setSubscription(quota.subscription).catch(() => {})
+    const before = quota.subscription
+    // What another process wrote meanwhile stays: it is heard of within two seconds, and renewed then.
+    if (quota.renew(now) || fresh) void this.#store.setSubscription(quota.subscription, before).catch(() => {})
     return quota
   }
 
@@ -281,7 +283,7 @@ function recordOf({ ask, hold, meter }: OpenGeneration, { usage, estimated, bill
     ending: ending!,
     retries: Math.max(0, tries.length - 1),
     attempts: tries.length > 1 || tries.some(({ error }) => error !== undefined) ? JSON.stringify(tries) : null,
-    price: price === undefined ? null : { version: price.version, model: price.model, rates: encodeRates(price.rates) },
+    price: price === undefined ? null : storedPrice(price),
     held: hold.amount,
   }
 }

@@ -133,16 +133,18 @@ export class LedgerTables {
     for (const { reference, at, note, transfers } of operations) for (const transfer of transfers) this.#insertTransfer(referenceOf(reference), transfer, at, note)
   }
 
-  async setSubscription(subscription: Subscription): Promise<void> {
-    await this.#connection.commit(() => this.#writeSubscription(subscription))
+  async setSubscription(subscription: Subscription, before?: Subscription): Promise<void> {
+    await this.#connection.commit(() => this.#writeSubscription(subscription, before))
   }
 
-  #writeSubscription({ accountId, tier, anchor, periodStart, periodEnd, renews, nextTier }: Subscription): void {
+  #writeSubscription({ accountId, tier, anchor, periodStart, periodEnd, renews, nextTier }: Subscription, before?: Subscription): void {
     this.#connection.run(
       `INSERT INTO subscriptions (account_id, tier, anchor, period_start, period_end, renews, next_tier) VALUES (?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (account_id) DO UPDATE SET tier = excluded.tier, anchor = excluded.anchor, period_start = excluded.period_start,
-         period_end = excluded.period_end, renews = excluded.renews, next_tier = excluded.next_tier`,
+         period_end = excluded.period_end, renews = excluded.renews, next_tier = excluded.next_tier
+       WHERE ? OR (tier = ? AND anchor = ? AND period_end = ? AND renews = ? AND next_tier IS ?)`,
       accountId, tier, anchor, periodStart, periodEnd, renews ? 1 : 0, nextTier,
+      before === undefined ? 1 : 0, before?.tier ?? null, before?.anchor ?? null, before?.periodEnd ?? null, before?.renews === true ? 1 : 0, before?.nextTier ?? null,
     )
   }
 

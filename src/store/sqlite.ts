@@ -200,8 +200,8 @@ export class SqliteStore implements Store {
     return this.#ledger.post(operation)
   }
 
-  setSubscription(subscription: Subscription): Promise<void> {
-    return this.#ledger.setSubscription(subscription)
+  setSubscription(subscription: Subscription, before?: Subscription): Promise<void> {
+    return this.#ledger.setSubscription(subscription, before)
   }
 
   snapshot<T>(read: () => Promise<T>): Promise<T> {

@@ -173,7 +173,8 @@ export interface Store {
   findGeneration(accountId: string, id: string): Promise<GenerationRecord | undefined>
   /** False, and nothing changed, when the reference was posted before. */
   post(operation: Operation): Promise<boolean>
-  setSubscription(subscription: Subscription): Promise<void>
+  /** Where there is one already that is not `before`, it stays, if `before` is given. */
+  setSubscription(subscription: Subscription, before?: Subscription): Promise<void>
   /** Gives `read` one state of everything, whatever other processes write meanwhile. Nothing may be written through this store until it has resolved. */
   snapshot<T>(read: () => Promise<T>): Promise<T>
   /** For an audit, in the order of their ids, a page at a time: `after` is the last id of the page before. */

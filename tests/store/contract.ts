@@ -210,6 +210,10 @@ export function storeContract(name: string, open: () => Store): void {
       expect((await store.ledgerState()).subscriptions).toEqual([plan])
       await store.setSubscription(next)
       expect((await store.ledgerState()).subscriptions).toEqual([next])
+      await store.setSubscription({ ...plan, tier: 'ultra' }, plan)
+      expect((await store.ledgerState()).subscriptions).toEqual([next])
+      await store.setSubscription(plan, next)
+      expect((await store.ledgerState()).subscriptions).toEqual([plan])
     })
   })
 

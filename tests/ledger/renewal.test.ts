@@ -1,0 +1,47 @@
+import { expect, test } from 'bun:test'
+import { newSubscription, renewed } from '../../src/accounts/quota.ts'
+import { Rig } from './rig.ts'
+
+const FLOWS = { '5_hour': 1, '7_day': 1, monthly: 1 }
+const DAY_MS = 86_400_000
+
+test('a renewal leaves alone what another process has just written', async () => {
+  const rig = new Rig(0n, { usdPerFlow: 0.01, tiers: [['free', { usdPerMonth: 0, flows: FLOWS, discount: 0 }], ['max', { usdPerMonth: 100, flows: FLOWS, discount: 0 }]] })
+  try {
+    await rig.open()
+    const begun = newSubscription('a', 'free', rig.now)
+    await rig.other.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 }, begun)
+    await rig.ledger.load()
+    rig.now += 40 * DAY_MS
+    // The command line changes the plan, and before the server hears of it the account is asked for.
+    const bought = { ...renewed(begun, rig.now), tier: 'max' }
+    await rig.other.setSubscription(bought)
+    expect(rig.ledger.quota('a').subscription.tier).toBe('free')
+    await rig.flush()
+    expect((await rig.other.ledgerState()).subscriptions).toEqual([bought])
+    await rig.ledger.load()
+    expect(rig.ledger.quota('a').subscription).toEqual(bought)
+    // The next renewal, which nobody has interfered with, is written.
+    rig.now += 30 * DAY_MS
+    const { subscription } = rig.ledger.quota('a')
+    await rig.flush()
+    expect((await rig.other.ledgerState()).subscriptions).toEqual([subscription])
+    expect(subscription.periodStart).toBe(bought.periodEnd)
+  } finally {
+    await rig.close()
+  }
+})
+
+test('an account that is not known yet is not given another plan than it has', async () => {
+  const rig = new Rig(0n, { usdPerFlow: 0.01, tiers: [['free', { usdPerMonth: 0, flows: FLOWS, discount: 0 }], ['max', { usdPerMonth: 100, flows: FLOWS, discount: 0 }]] })
+  try {
+    await rig.open()
+    const bought = newSubscription('a', 'max', rig.now - DAY_MS)
+    await rig.other.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 }, bought)
+    rig.ledger.quota('a')
+    await rig.flush()
+    expect((await rig.other.ledgerState()).subscriptions).toEqual([bought])
+  } finally {
+    await rig.close()
+  }
+})
