@@ -7,7 +7,7 @@ import { GatewayError } from '../../src/error.ts'
 import { Ledger } from '../../src/ledger/ledger.ts'
 import type { Price, Prices } from '../../src/ledger/prices.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { Store, Subscription } from '../../src/store/store.ts'
 
 /** How a store's process dies: before what is being closed is committed, or after it, and before anybody hears of that. */
 export type Death = 'before' | 'after'
@@ -56,7 +56,8 @@ export class Rig {
   ledger!: Ledger
   other!: SqliteStore
   #death: Death | undefined
-  #closing = 0
+  /** Writes that are not committed yet. */
+  #writes = 0
   readonly #overdraft: bigint
   readonly #plans: Plans
 
@@ -83,8 +84,7 @@ export class Rig {
         this.failures--
         throw new GatewayError('store_unavailable', 'The disk is full.')
       }
-      this.#closing++
-      await store.closeGeneration(...asked).finally(() => this.#closing--)
+      await this.#awaited(store.closeGeneration(...asked))
       this.taken.add(asked[0].record.id)
       if (this.#death === 'after') return new Promise(() => {})
     }
@@ -94,17 +94,24 @@ export class Rig {
         this.keepOwed = true
         throw new GatewayError('store_unavailable', 'The disk is full.')
       }
-      await store.keepOpen(open)
+      await this.#awaited(store.keepOpen(open))
       for (const { id } of open) this.kept.add(id)
     }
+    const setSubscription = (subscription: Subscription): Promise<void> => this.#awaited(store.setSubscription(subscription))
     return new Proxy(store, {
       get(target, name) {
         if (name === 'closeGeneration') return closeGeneration
         if (name === 'keepOpen') return keepOpen
+        if (name === 'setSubscription') return setSubscription
         const member: unknown = Reflect.get(target, name, target)
         return typeof member === 'function' ? (member.bind(target) as unknown) : member
       },
     })
+  }
+
+  #awaited(write: Promise<void>): Promise<void> {
+    this.#writes++
+    return write.finally(() => this.#writes--)
   }
 
   /** The process dies while `during` goes on: its memory is gone, and what the disk has stays. `open` starts it again. */
@@ -120,7 +127,7 @@ export class Rig {
   /** Until everything asked of the store so far is committed, and heard of. */
   async flush(): Promise<void> {
     do for (let turn = 0; turn < 6; turn++) await new Promise((resolve) => setImmediate(resolve))
-    while (this.#closing > 0)
+    while (this.#writes > 0)
   }
 
   async close(): Promise<void> {
