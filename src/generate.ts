@@ -132,8 +132,8 @@ async function deferred(generation: Generation, upstream: Upstream, theirs: stri
   if (keeper === undefined || typeof response.id !== 'string' || !isPending(response)) return undefined
   const ours = upstream.protocol.relabeler(upstream.exchange).answer(theirs)
   if (!keeper.keepPending(parseAnswer(ours) as Record<string, unknown>, { provider: upstream.endpoint.provider.id, id: response.id })) return undefined
-  leave(generation)
   await Promise.all([spine.ledger.defer(open), keeper.saved])
+  leave(generation)
   return new Response(ours, { headers: headersOf(generation.call, upstream, 'application/json') })
 }
 
