@@ -9,7 +9,7 @@ import { chargesOf } from './book.ts'
 import type { Ending } from './endings.ts'
 import { Meter } from './meter.ts'
 import { readOpen, writeOpen } from './open-state.ts'
-import { encodeRates, type Price, type Prices } from './prices.ts'
+import { storedPrice, type Price, type Prices } from './prices.ts'
 import { Purse } from './purse.ts'
 import { rate } from './rating.ts'
 
@@ -283,7 +283,7 @@ function recordOf({ ask, hold, meter }: OpenGeneration, { usage, estimated, bill
     ending: ending!,
     retries: Math.max(0, tries.length - 1),
     attempts: tries.length > 1 || tries.some(({ error }) => error !== undefined) ? JSON.stringify(tries) : null,
-    price: price === undefined ? null : { version: price.version, model: price.model, rates: encodeRates(price.rates) },
+    price: price === undefined ? null : storedPrice(price),
     held: hold.amount,
   }
 }

@@ -1,19 +1,20 @@
 import type { Usage } from '../generation/usage.ts'
 import { noUsage, promptTokens } from '../generation/usage.ts'
 import { CHARACTERS_PER_TOKEN } from './estimate.ts'
+import type { StoredPrice } from '../store/store.ts'
 import type { Ask, Hold, OpenGeneration } from './ledger.ts'
 import { Meter, type Heard } from './meter.ts'
-import { decodeRates, encodeRates } from './prices.ts'
+import { decodeRates, storedPrice } from './prices.ts'
 
 /** What is known of a generation under way: the JSON from which it is closed when the process does not live to do it. */
 export function writeOpen({ ask, hold, meter, deferred }: OpenGeneration): string {
-  const price = ask.price === undefined ? undefined : { ...ask.price, rates: encodeRates(ask.price.rates) }
+  const price = ask.price === undefined ? undefined : storedPrice(ask.price)
   const { usage, heard, times, served, tries } = meter
   return JSON.stringify({ ask: { ...ask, price, limit: undefined }, hold, deferred, usage, heard, times, served, tries }, (_, value: unknown) => (typeof value === 'bigint' ? { nano: String(value) } : value))
 }
 
 type State = {
-  ask: Omit<Ask, 'price'> & { price?: { version: string; model: string; rates: string } }
+  ask: Omit<Ask, 'price'> & { price?: StoredPrice }
   hold: Hold
   deferred?: boolean
   usage: Usage

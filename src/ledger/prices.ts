@@ -5,6 +5,7 @@ import { FEE_ITEMS, type FeeItem, type PriceText, type RateText } from '../confi
 import { nanoOf, type Nano } from '../money.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import { globs } from '../providers/rows.ts'
+import type { StoredPrice } from '../store/store.ts'
 
 export { FEE_ITEMS, type FeeItem } from '../config-schema.ts'
 
@@ -144,6 +145,15 @@ export const ratesOf = (price: PriceText): Price['rates'] =>
 function rateOf(text: RateText): Rate {
   const [base, ...tiers] = typeof text === 'number' ? [text] as [number] : text
   return { base: nanoOf(base), tiers: tiers.map(({ over, rate }) => ({ over, rate: nanoOf(rate) })) }
+}
+
+const STORED = new WeakMap<Price, StoredPrice>()
+
+/** A price as it is kept with a record: the same object for the same price, as every request of its model asks for it. */
+export function storedPrice(price: Price): StoredPrice {
+  let stored = STORED.get(price)
+  if (stored === undefined) STORED.set(price, (stored = { version: price.version, model: price.model, rates: encodeRates(price.rates) }))
+  return stored
 }
 
 /** Rates as compact JSON, exactly: `{"prompt":["1250000000",200000,"2500000000"]}` is a base and one tier. */

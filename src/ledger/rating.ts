@@ -32,39 +32,46 @@ const INSTEAD: Partial<Record<FeeItem, FeeItem>> = {
 const MILLION = 1_000_000n
 const WHOLE = 10_000n
 
+/** What one line of a bill counts, and what each of it costs: nano-USD per `unit`. */
+type Line = { item: FeeItem; buckets: readonly (keyof Usage)[]; rate: Rate | undefined; unit: bigint }
+
+/** A price's lines, in the order of a bill: found once, as the same price rates every request of its model. */
+const LINES = new WeakMap<Price, readonly Line[]>()
+
 /**
  * What a generation's usage costs at a price. A line for each fee item that was used: tokens whose item the price does not know are part of the line
  * whose rate they pay, and what has no rate at all is listed at 0. The fee per request is always part of it: do not rate what is not charged.
  * `discountBasisPoints`: 0 to 10000. Both amounts of a line are rounded once, half to even, from the exact product.
  */
 export function rate(usage: Usage, price: Price, discountBasisPoints: number): Rating {
-  const quantities: Partial<Record<FeeItem, number>> = {}
-  for (const { bucket, item } of BUCKETS) {
-    if (usage[bucket] === 0) continue
-    const paid = paidAs(item, price.rates)
-    quantities[paid] = (quantities[paid] ?? 0) + usage[bucket]
-  }
-  if (price.rates.request !== undefined) quantities.request = 1
   const rating: Rating = { version: price.version, items: [], origin: 0n, discount: 0n, bill: 0n }
   const prompt = promptTokens(usage)
-  for (const item of FEE_ITEMS) {
-    const quantity = quantities[item]
-    if (quantity === undefined) continue
-    const line = rateItem(item, quantity, rateAt(price.rates[item], prompt), discountBasisPoints)
-    rating.items.push(line)
-    rating.origin += line.origin
-    rating.discount += line.discount
-    rating.bill += line.bill
+  for (const { item, buckets, rate, unit } of linesOf(price)) {
+    let quantity = item === 'request' ? 1 : 0
+    for (const bucket of buckets) quantity += usage[bucket]
+    if (quantity === 0) continue
+    const perUnit = rateAt(rate, prompt)
+    const product = BigInt(quantity) * perUnit
+    const origin = divideHalfEven(product, unit)
+    const discount = discountBasisPoints === 0 ? 0n : divideHalfEven(product * BigInt(discountBasisPoints), unit * WHOLE)
+    const bill = origin - discount
+    rating.items.push({ item, quantity, rate: perUnit, origin, discount, bill })
+    rating.origin += origin
+    rating.discount += discount
+    rating.bill += bill
   }
   return rating
 }
 
-function rateItem(item: FeeItem, quantity: number, perUnit: Nano, discountBasisPoints: number): RatedItem {
-  const unit = isCounted(item) ? 1n : MILLION
-  const product = BigInt(quantity) * perUnit
-  const origin = divideHalfEven(product, unit)
-  const discount = discountBasisPoints === 0 ? 0n : divideHalfEven(product * BigInt(discountBasisPoints), unit * WHOLE)
-  return { item, quantity, rate: perUnit, origin, discount, bill: origin - discount }
+function linesOf(price: Price): readonly Line[] {
+  const known = LINES.get(price)
+  if (known !== undefined) return known
+  const { rates } = price
+  const lines = FEE_ITEMS.map((item) => ({
+    item, buckets: BUCKETS.filter((of) => paidAs(of.item, rates) === item).map(({ bucket }) => bucket), rate: rates[item], unit: isCounted(item) ? 1n : MILLION,
+  })).filter(({ item, buckets }) => buckets.length > 0 || (item === 'request' && rates.request !== undefined))
+  LINES.set(price, lines)
+  return lines
 }
 
 function paidAs(item: FeeItem, rates: Price['rates']): FeeItem {
