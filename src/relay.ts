@@ -79,15 +79,17 @@ export class Lane {
   #say(events: GenerationEvent[], frame: Frame | undefined, out: Frame[], counted?: Usage): void {
     if (frame === undefined) this.#letGo(out)
     for (const event of events) {
+      const silent = !this.#spoke && out.length === 0
+      if ('writer' in this.#out) out.push(...this.#out.writer.write(event))
+      // On the passing lane an error without a frame of the provider's own is ours to say.
+      else if (event.type === 'error' && frame === undefined) out.push(...this.#out.relabeler.fail(event.error))
+      // Not before it is written: what cannot be said has not ended so.
       if (event.type === 'finish') this.ended = 'completed'
       else if (event.type === 'error') {
         this.ended = 'failed'
         this.error = event.error
-        if (!this.#spoke && out.length === 0) this.failedAtOnce = event.error
+        if (silent) this.failedAtOnce = event.error
       }
-      if ('writer' in this.#out) out.push(...this.#out.writer.write(event))
-      // On the passing lane an error without a frame of the provider's own is ours to say.
-      else if (event.type === 'error' && frame === undefined) out.push(...this.#out.relabeler.fail(event.error))
     }
     if ('relabeler' in this.#out && frame !== undefined) this.#pass(this.#out.relabeler.frame(frame), out)
     if ('relabeler' in this.#out && this.ended === 'completed') out.push(...(this.#out.relabeler.end?.(counted) ?? []))
@@ -162,13 +164,24 @@ export class Relay {
     clearTimeout(timer)
   }
 
-  /** Next text for the client; undefined when all is said. Never throws. */
+  /** Next text for the client; undefined when all is said. Rejects for a mistake of ours only, with the generation closed: else its hold would stay for ever. */
   async pull(): Promise<string | undefined> {
     const early = this.#early
     if (early !== undefined) {
       this.#early = undefined
       return early
     }
+    try {
+      return await this.#next()
+    } catch (error) {
+      this.#done = true
+      this.#source.cancel()
+      await this.#close('failed', [])
+      throw error
+    }
+  }
+
+  async #next(): Promise<string | undefined> {
     if (this.#apart !== undefined) return this.#sayApart(this.#apart)
     while (!this.#done) {
       let frames: Frame[]

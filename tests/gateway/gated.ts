@@ -1,6 +1,5 @@
-import type { ProtocolName } from '../../src/generation/request.ts'
 import { PROTOCOLS } from './asking.ts'
-import { COUNTED, TALKS } from './scripted.ts'
+import { COUNTED, framed, protocolOf, TALKS } from './scripted.ts'
 
 /** A provider of all four protocols that says the beginning of each answer, and its end when it is let. */
 export type Gated = {
@@ -13,14 +12,6 @@ export type Gated = {
   shut(): void
   stop(): Promise<void>
 }
-
-const framed = (frames: readonly (object | string)[]): string => frames.map((frame) => {
-  const type = (frame as { type?: unknown }).type
-  return `${typeof type === 'string' ? `event: ${type}\n` : ''}data: ${typeof frame === 'string' ? frame : JSON.stringify(frame)}\n\n`
-}).join('')
-
-const protocolOf = (path: string): ProtocolName =>
-  path.includes(':') ? 'generateContent' : path.includes('/messages') ? 'messages' : path.includes('/responses') ? 'responses' : 'chat.completions'
 
 export function gatedProvider(): Gated {
   let gate = Promise.withResolvers<void>()
@@ -60,7 +51,7 @@ export function gatedProvider(): Gated {
 export const BILL = BigInt(COUNTED.prompt * 1_000 + COUNTED.completion * 2_000)
 
 /** One model for each of these providers and protocols, called `name/protocol`. */
-export function gatedConfig(providers: Record<string, Gated>): string {
+export function gatedConfig(providers: Record<string, Pick<Gated, 'url'>>): string {
   const each = Object.entries(providers).flatMap(([name, { url }]) => PROTOCOLS.map((protocol) => ({ name, url, protocol, id: `${name}-${protocol.toLowerCase()}` })))
   return `
 limits: { requestsPerMinute: 1000000 }

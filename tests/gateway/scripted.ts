@@ -88,8 +88,8 @@ export type Script =
   | 'resets' | 'resets-midway' | 'half' | 'fails' | 'garbage' | 'refuses-400' | 'refuses-429' | 'refuses-500'
 
 /** Frames of an event stream, with an event line where they have a type. */
-const framed = (frames: readonly (object | string)[]): string => frames.map((frame) => {
-  const type = (frame as { type?: unknown }).type
+export const framed = (frames: readonly (object | string)[]): string => frames.map((frame) => {
+  const type = (frame as { type?: unknown } | null)?.type
   return `${typeof type === 'string' ? `event: ${type}\n` : ''}data: ${typeof frame === 'string' ? frame : JSON.stringify(frame)}\n\n`
 }).join('')
 
@@ -131,7 +131,7 @@ function whole(talk: Talk, script: Script): { text: string; then: 'end' | 'wait'
   }
 }
 
-const protocolOf = (path: string): ProtocolName =>
+export const protocolOf = (path: string): ProtocolName =>
   path.includes(':') ? 'generateContent' : path.includes('/messages') ? 'messages' : path.includes('/responses') ? 'responses' : 'chat.completions'
 
 export function scriptedProvider(): RawServer {
