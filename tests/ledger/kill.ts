@@ -59,6 +59,7 @@ export class KillHarness {
       await gateway.exited
       await Promise.all(clients)
     } finally {
+      gateway.kill('SIGKILL')
       await store.close()
     }
   }
@@ -66,8 +67,12 @@ export class KillHarness {
   async end(): Promise<void> {
     const gateway = await startGateway({ config: CONFIG, data: this.#data })
     const store = new SqliteStore({ folder: this.#data, exclusive: false })
-    await this.#check(gateway, store).finally(() => store.close())
-    await gateway.stop()
+    try {
+      await this.#check(gateway, store)
+    } finally {
+      await store.close()
+      await gateway.stop()
+    }
     rmSync(this.#data, { recursive: true, force: true })
   }
 
