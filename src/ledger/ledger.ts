@@ -194,11 +194,8 @@ export class Ledger {
       wasOpen: open.writtenAtMs !== undefined,
     }
     this.#open.delete(open)
-    const write = async (): Promise<void> => {
-      await this.#store.closeGeneration(closing, this.#open.size > 0)
-      if (payment !== undefined) this.#purse(ask.accountId).written(payment)
-    }
-    return this.#write(write)
+    const written = payment === undefined ? undefined : () => this.#purse(ask.accountId).written(payment)
+    return this.#write(() => this.#store.closeGeneration(closing, written))
   }
 
   /** What the store does not take now is written by a later sweep. */

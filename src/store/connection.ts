@@ -1,5 +1,5 @@
 import { Database, SQLiteError, type Statement } from 'bun:sqlite'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, fsync, openSync } from 'node:fs'
 import { GatewayError } from '../error.ts'
 import { MIGRATIONS } from './migrations.ts'
 
@@ -10,25 +10,28 @@ const BUSY_TIMEOUT_MS = 5000
 
 export type Binding = string | number | bigint | null | Uint8Array
 
-/** A flush of the disk costs more than all that is written with it: under load they are at least this far apart. */
-const BETWEEN_FLUSHES_MS = 1
-
 /** Who gathers over one transaction: what is left to write at its end, and what to forget when none of it happened. */
 export type Gathering = { beforeCommit: () => void; afterRollback: () => void }
 
-type Pending = { write: () => void; resolve: () => void; reject: (error: unknown) => void }
+type Pending = { write: () => void; committed: (() => void) | undefined; resolve: () => void; reject: (error: unknown) => void }
 
 /** One connection to one SQLite file, with its group commit. */
 export class Connection {
   readonly #database: Database
   readonly #statements = new Map<string, Statement>()
   readonly #gatherings: Gathering[] = []
+  readonly #log: string
   #pending: Pending[] = []
-  #flushedAt = 0
+  /** The write-ahead log, opened for flushing it; it exists from the first commit on. */
+  #logFile: number | undefined
+  #flushing = false
+  /** A disk that could not flush once may have lost what it was given: nothing it says afterwards can be believed. */
+  #broken: unknown
 
   /** Fails where the file cannot be used. */
   constructor(file: string) {
     this.#database = openDatabase(file)
+    this.#log = `${file}-wal`
   }
 
   gather(gathering: Gathering): void {
@@ -36,16 +39,14 @@ export class Connection {
   }
 
   /**
-   * Group commit: what is written in one turn of the event loop is one transaction, one flush of the disk. `mayWait`: others will come
-   * soon; right after a flush it then waits for them, at most a millisecond. A write that is alone is committed at once.
+   * Group commit: what is written in one turn of the event loop is one transaction. It resolves when the disk has it, which is waited for beside the
+   * event loop; what comes meanwhile is the next transaction. A single write is committed at once, under load the batches grow by themselves.
+   * `committed` is called as soon as readers see it.
    */
-  commit(write: () => unknown, mayWait = false): Promise<void> {
+  commit(write: () => unknown, committed?: () => void): Promise<void> {
     return new Promise((resolve, reject) => {
-      const first = this.#pending.length === 0
-      this.#pending.push({ write, resolve, reject })
-      if (mayWait && performance.now() - this.#flushedAt < BETWEEN_FLUSHES_MS) {
-        if (first) setTimeout(() => this.#commitPending(), BETWEEN_FLUSHES_MS)
-      } else if (first || !mayWait) setImmediate(() => this.#commitPending())
+      if (this.#pending.length === 0 && !this.#flushing) setImmediate(() => this.#commitPending())
+      this.#pending.push({ write, committed, resolve, reject })
     })
   }
 
@@ -81,39 +82,57 @@ export class Connection {
     return this.one<{ data_version: number }>('PRAGMA data_version')?.data_version ?? 0
   }
 
-  close(): void {
-    this.#commitPending()
+  /** When all that was given before is written. */
+  async close(): Promise<void> {
+    // What could not be written has told those who wait for it.
+    if (this.#pending.length > 0 || this.#flushing) await this.commit(() => {}).catch(() => {})
     for (const statement of this.#statements.values()) statement.finalize()
     this.#database.close()
+    if (this.#logFile !== undefined) closeSync(this.#logFile)
   }
 
   #commitPending(): void {
     const batch = this.#pending
     this.#pending = []
     if (batch.length === 0) return
+    let done: readonly Pending[] = batch
     try {
       this.#transaction(batch)
     } catch (error) {
-      const [only, ...others] = batch
-      if (only === undefined || others.length === 0) return only?.reject(asStoreError(error))
       // One bad write must not fail its neighbours: each is tried by itself.
-      for (const one of batch) this.#commitAlone(one)
-      return
+      done = batch.length > 1 ? batch.filter((one) => this.#commitAlone(one)) : []
+      if (batch.length === 1) batch[0]!.reject(asStoreError(error))
     }
-    this.#flushedAt = performance.now()
-    for (const { resolve } of batch) resolve()
+    if (done.length > 0) this.#flush(done)
   }
 
-  #commitAlone(one: Pending): void {
+  #commitAlone(one: Pending): boolean {
     try {
       this.#transaction([one])
-      one.resolve()
+      return true
     } catch (error) {
       one.reject(asStoreError(error))
+      return false
     }
+  }
+
+  /** Flushing the log is what `synchronous = FULL` does at each commit; done here, it does not stop the event loop. */
+  #flush(batch: readonly Pending[]): void {
+    this.#flushing = true
+    this.#logFile ??= openSync(this.#log, 'r+')
+    fsync(this.#logFile, (error) => {
+      this.#flushing = false
+      if (error !== null) this.#broken = error
+      for (const { resolve, reject } of batch) {
+        if (error === null) resolve()
+        else reject(unavailable(error))
+      }
+      this.#commitPending()
+    })
   }
 
   #transaction(batch: readonly Pending[]): void {
+    if (this.#broken !== undefined) throw unavailable(this.#broken)
     this.run('BEGIN IMMEDIATE')
     try {
       for (const { write } of batch) write()
@@ -125,6 +144,7 @@ export class Connection {
       for (const { afterRollback } of this.#gatherings) afterRollback()
       throw error
     }
+    for (const { committed } of batch) committed?.()
   }
 
   #statement(sql: string): Statement {
@@ -144,9 +164,8 @@ function openDatabase(file: string): Database {
     assertVersion(database)
     database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`)
     database.run('PRAGMA journal_mode = WAL')
-    // FULL, not NORMAL: NORMAL survives a killed process but a power cut could bring back a revoked key or spent money.
-    // Measured on a cloud disk (2026-11): 15 µs per commit with NORMAL, 102 µs with FULL, and group commit divides it.
-    database.run('PRAGMA synchronous = FULL')
+    // A commit is written here and flushed by `#flush`: without the flush a power cut could bring back a revoked key or spent money.
+    database.run('PRAGMA synchronous = NORMAL')
     database.run('PRAGMA foreign_keys = ON')
     migrate(database, file)
     return database
@@ -190,15 +209,10 @@ function read<T>(query: () => T): T {
 }
 
 /** What breaks a rule of the tables is a mistake of ours and stays one: trying it again would not help. */
-const asStoreError = (error: unknown): unknown =>
-  error instanceof SQLiteError && !error.code?.startsWith('SQLITE_CONSTRAINT')
-    ? new GatewayError('store_unavailable', `The store of this Sluice does not answer${reasonOf(error)}; try again.`, { cause: error, retryAfterSeconds: 5, shouldRetry: true })
-    : error
+const asStoreError = (error: unknown): unknown => (error instanceof SQLiteError && !error.code?.startsWith('SQLITE_CONSTRAINT') ? unavailable(error) : error)
 
-/** What an operator can see to. Of what else the database says nothing is told: it is about our statements. */
-const REASONS: Record<string, string> = { SQLITE_FULL: ': its disk is full', SQLITE_IOERR: ': its disk fails', SQLITE_READONLY: ': it is read-only', SQLITE_BUSY: ': another process keeps it busy' }
-
-const reasonOf = ({ code }: SQLiteError): string => REASONS[/^SQLITE_[A-Z]+/.exec(code ?? '')?.[0] ?? ''] ?? ''
+const unavailable = (cause: unknown): GatewayError =>
+  cause instanceof GatewayError ? cause : new GatewayError('store_unavailable', 'The store of this Sluice does not answer; try again.', { cause, shouldRetry: true })
 
 /** An amount to bind: a larger one would lose its upper bits without a word. */
 export function int64(amount: bigint): bigint {

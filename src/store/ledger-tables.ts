@@ -64,8 +64,6 @@ export class LedgerTables {
   }
 
   async state(): Promise<LedgerState> {
-    // In a turn of its own: whoever waited for an earlier commit has heard of it before this is read.
-    await new Promise((resolve) => setImmediate(resolve))
     return this.#connection.snapshot(() => ({
       balances: this.#connection.all<BookAccount & { balance: string }>('SELECT kind, owner, CAST(balance AS TEXT) AS balance FROM book_accounts ORDER BY id')
         .map((row) => ({ ...row, balance: BigInt(row.balance) })),
@@ -81,7 +79,7 @@ export class LedgerTables {
     }))
   }
 
-  async closeGeneration({ record, transfers, windows, spend, wasOpen }: Closing, mayWait: boolean): Promise<void> {
+  async closeGeneration({ record, transfers, windows, spend, wasOpen }: Closing, committed?: () => void): Promise<void> {
     const id = idBytes(record.id)
     let isFirst = false
     await this.#connection.commit(() => {
@@ -92,7 +90,7 @@ export class LedgerTables {
       for (const window of windows) this.#addToWindow(window)
       if (spend !== undefined) this.#addToSpend(spend)
       if (wasOpen) this.#connection.run('DELETE FROM open_generations WHERE id = ?', id)
-    }, mayWait)
+    }, () => isFirst && committed?.())
     if (!isFirst) throw new Error(`generation ${record.id} was closed before`)
   }
 

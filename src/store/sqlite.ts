@@ -180,8 +180,8 @@ export class SqliteStore implements Store {
     return this.#ledger.state()
   }
 
-  closeGeneration(closing: Closing, mayWait = false): Promise<void> {
-    return this.#ledger.closeGeneration(closing, mayWait)
+  closeGeneration(closing: Closing, committed?: () => void): Promise<void> {
+    return this.#ledger.closeGeneration(closing, committed)
   }
 
   keepOpen(open: readonly OpenGeneration[]): Promise<void> {
@@ -241,7 +241,7 @@ export class SqliteStore implements Store {
 
   async close(): Promise<void> {
     clearInterval(this.#watching)
-    this.#connection.close()
+    await this.#connection.close()
     this.#lock?.release()
   }
 }

@@ -165,8 +165,11 @@ export interface Store {
 
   /** As it is between two commits: whoever waited for an earlier one has heard of it, and nothing that is still waiting is in it. */
   ledgerState(): Promise<LedgerState>
-  /** Resolves when it is committed. A second closing of the same generation is refused with an Error and changes nothing. `mayWait`: others follow soon, to share a transaction with. */
-  closeGeneration(closing: Closing, mayWait?: boolean): Promise<void>
+  /**
+   * Resolves when it is committed and the disk has it; `committed` is called before, as soon as `ledgerState` sees it.
+   * A second closing of the same generation is refused with an Error and changes nothing.
+   */
+  closeGeneration(closing: Closing, committed?: () => void): Promise<void>
   /** Writes generations under way, again where one was written before. */
   keepOpen(open: readonly OpenGeneration[]): Promise<void>
   openGenerations(): Promise<OpenGeneration[]>
