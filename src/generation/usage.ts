@@ -36,7 +36,7 @@ export const completionTokens = (u: Usage): number =>
   u.outputTokens + u.reasoningTokens + u.outputAudioTokens + u.outputImageTokens
 
 /** No request has a billion tokens. With no rate above 1000 USD per million tokens every amount is then far within the 64-bit integers of the database. */
-const MOST_TOKENS = 1e9
+export const MOST_TOKENS = 1e9
 
 /** Whether a wire value says how many: a negative, endless or absurdly large number says nothing, and is counted here instead. */
 export const isCount = (value: unknown): value is number => typeof value === 'number' && value >= 0 && value <= MOST_TOKENS

@@ -1,5 +1,5 @@
 import type { GenerationRequest, Part } from '../generation/request.ts'
-import { noUsage, type Usage } from '../generation/usage.ts'
+import { MOST_TOKENS, noUsage, type Usage } from '../generation/usage.ts'
 
 /** Tokens of media whose size in tokens only the provider knows: about what an image of a megapixel costs. */
 const MEDIA_TOKENS = 1_000
@@ -89,6 +89,7 @@ export function worstCase(request: GenerationRequest, bodyBytes: number, modelLi
     ...noUsage(),
     inputTokens: text + (media - audio) * 4 * MEDIA_TOKENS,
     inputAudioTokens: audio * 4 * MEDIA_TOKENS,
-    outputTokens: (request.maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * (request.candidates ?? 1),
+    // More than that would not be believed of any answer.
+    outputTokens: Math.min(MOST_TOKENS, (request.maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * (request.candidates ?? 1)),
   }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { countTokens as exactly } from 'gpt-tokenizer/encoding/o200k_base'
 import type { GenerationRequest, Part } from '../../src/generation/request.ts'
-import { countTokens, estimateInputTokens } from '../../src/ledger/estimate.ts'
+import { countTokens, estimateInputTokens, worstCase } from '../../src/ledger/estimate.ts'
 
 /** Counting is exact where that is cheap, near where it is not, and never keeps others waiting. */
 
@@ -54,4 +54,12 @@ test('a request is all of its texts, its turns and its media', async () => {
   }
   const texts = [PROSE, 'Hello', 'look_up', '{"word":"fox"}', 'An animal']
   expect(await estimateInputTokens(request)).toBe(texts.reduce((sum, text) => sum + exactly(text), 0) + 2 * 1_000 + 3 * 4)
+})
+
+test('of the worst case are no more than an answer can have, whatever limit a client names', () => {
+  const asked = (more: Partial<GenerationRequest>): number => worstCase({ system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest, 100, undefined).outputTokens
+  expect(asked({ maxOutputTokens: 500, candidates: 2 })).toBe(1_000)
+  // Where two doubles are further apart than two tokens, a search for what would fit has no end; Infinity is no amount at all.
+  expect(asked({ maxOutputTokens: 1e19 })).toBe(1e9)
+  expect(asked({ maxOutputTokens: 1e300, candidates: 1e300 })).toBe(1e9)
 })
