@@ -1,5 +1,6 @@
 import type { GenerationRequest, Part } from '../generation/request.ts'
 import { MOST_TOKENS, noUsage, type Usage } from '../generation/usage.ts'
+import type { CountAnswer, CountRequest } from './count-tokens-worker.ts'
 
 /** Tokens of media whose size in tokens only the provider knows: about what an image of a megapixel costs. */
 const MEDIA_TOKENS = 1_000
@@ -7,38 +8,41 @@ const MEDIA_TOKENS = 1_000
 /** Tokens a turn costs besides its text. */
 const TURN_TOKENS = 4
 
-/** Of more text than this the rest is taken to have as many tokens a character as the beginning: random letters cost 4 µs each. */
-const COUNTED_CHARACTERS = 64_000
-
-/** What is counted in one piece. */
-const CHUNK = 4_096
-
-/** The tokeniser's time grows with the square of a run of letters or spaces, so that 200,000 of one letter would take it two minutes: runs are cut into such pieces. */
-const LONG_RUN = /(\S{128}|\s{128})/
-
-/** Milliseconds of counting after which others have their turn. */
-const TURN_MS = 10
-
 /** Characters a token is taken to have where they are not counted. */
 export const CHARACTERS_PER_TOKEN = 4
 
-/** Texts -> their tokens together. The tokeniser is loaded at the first use, as it is large. */
-export async function countTokens(texts: readonly string[]): Promise<number> {
-  const { countTokens: count } = await import('gpt-tokenizer/encoding/o200k_base')
-  const options = { disallowedSpecial: new Set<string>() }
-  let [length, counted, tokens, since] = [0, 0, 0, performance.now()]
-  for (const text of texts) {
-    length += text.length
-    for (let at = 0; at < text.length && counted < COUNTED_CHARACTERS; at += CHUNK) {
-      const chunk = text.slice(at, at + CHUNK)
-      counted += chunk.length
-      for (const piece of chunk.split(LONG_RUN)) tokens += count(piece, options)
-      if (performance.now() - since < TURN_MS) continue
-      await new Promise((resolve) => setImmediate(resolve))
-      since = performance.now()
-    }
+/** Who waits for a count, by its number, and how many characters are counted. */
+const waiting = new Map<number, { length: number; resolve: (tokens: number) => void }>()
+let counts = 0
+let counter: Worker | undefined
+
+/** Texts -> their tokens together, counted beside the event loop by a tokeniser that is loaded at the first use, as it is large. */
+export function countTokens(texts: readonly string[]): Promise<number> {
+  if (texts.every((text) => text === '')) return Promise.resolve(0)
+  counter ??= startCounter()
+  const { promise, resolve } = Promise.withResolvers<number>()
+  const id = counts++
+  waiting.set(id, { length: texts.reduce((sum, text) => sum + text.length, 0), resolve })
+  counter.postMessage({ id, texts } satisfies CountRequest)
+  return promise
+}
+
+function startCounter(): Worker {
+  const worker = new Worker(new URL('./count-tokens-worker.ts', import.meta.url))
+  // An idle tokeniser must not keep a program alive.
+  worker.unref()
+  worker.onmessage = ({ data: { id, tokens } }: MessageEvent<CountAnswer>) => {
+    waiting.get(id)?.resolve(tokens)
+    waiting.delete(id)
   }
-  return counted === 0 ? 0 : Math.ceil((tokens * length) / counted)
+  // A generation must end, and be charged, also when it cannot be counted.
+  worker.onerror = ({ message }) => {
+    console.error(`The tokeniser failed: ${message}`)
+    counter = undefined
+    for (const { length, resolve } of waiting.values()) resolve(Math.ceil(length / CHARACTERS_PER_TOKEN))
+    waiting.clear()
+  }
+  return worker
 }
 
 /** Input tokens of a request, estimated: for providers that count none themselves. */

@@ -32,12 +32,12 @@ describe('tokens', () => {
     expect(await off(' '.repeat(1_000_000), 1_000_000 / 128)).toBeLessThan(0.1)
   })
 
-  test('are counted in turns', async () => {
+  test('are counted beside the event loop', async () => {
     let turns = 0
     const others = setInterval(() => turns++, 1)
     await countTokens([letters(100_000)])
     clearInterval(others)
-    expect(turns).toBeGreaterThan(0)
+    expect(turns).toBeGreaterThan(10)
   })
 })
 
