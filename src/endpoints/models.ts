@@ -43,13 +43,16 @@ const isAnthropic = (call: Call): boolean => call.request.headers.has('anthropic
 
 /** `GET /v1/models`, in Anthropic's dialect when the request carries `anthropic-version`. */
 export const listModels = (spine: Spine, call: Call): Response => {
-  const models = spine.catalogue.list()
+  const models = allowed(spine, call)
   if (!isAnthropic(call)) return Response.json({ object: 'list', data: models.map((model) => openAi(model, priceOf(spine, model))), has_more: false })
   return Response.json({ data: models.map(anthropic), has_more: false, first_id: models[0]?.id ?? null, last_id: models.at(-1)?.id ?? null })
 }
 
 /** `GET /v1beta/models`: Google's dialect. */
-export const listGoogleModels = (spine: Spine): Response => Response.json({ models: spine.catalogue.list().map(google) })
+export const listGoogleModels = (spine: Spine, call: Call): Response => Response.json({ models: allowed(spine, call).map(google) })
+
+/** Models that the asking key may use. */
+const allowed = ({ catalogue }: Spine, { identity }: Call): Model[] => catalogue.list().filter(({ id }) => identity.allows(id))
 
 /** `GET /v1/models/{id}`: the slash of the id raw or as `%2F`. */
 export const getModel = (spine: Spine, call: Call): Response => {

@@ -51,6 +51,8 @@ describe('a key', () => {
     const { text } = await newKey('--models', 'acme/c*')
     expect(await askAfter('invalid_api_key', text, 'acme/chat')).toMatchObject({ status: 200 })
     expect(await ask(text, 'acme/other')).toMatchObject({ status: 403, code: 'permission_denied' })
+    const { data } = (await (await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${text}` } })).json()) as { data: { id: string }[] }
+    expect(data.map(({ id }) => id)).toEqual(['acme/chat'])
   }, 15_000)
 
   test('is held to its limit, which shows what was spent of it', async () => {
