@@ -212,7 +212,12 @@ function read<T>(query: () => T): T {
 const asStoreError = (error: unknown): unknown => (error instanceof SQLiteError && !error.code?.startsWith('SQLITE_CONSTRAINT') ? unavailable(error) : error)
 
 const unavailable = (cause: unknown): GatewayError =>
-  cause instanceof GatewayError ? cause : new GatewayError('store_unavailable', 'The store of this Sluice does not answer; try again.', { cause, shouldRetry: true })
+  cause instanceof GatewayError ? cause : new GatewayError('store_unavailable', `The store of this Sluice does not answer${reasonOf(cause)}; try again.`, { cause, retryAfterSeconds: 5, shouldRetry: true })
+
+/** What an operator can see to. Of what else the database says nothing is told: it is about our statements. */
+const REASONS: Record<string, string> = { SQLITE_FULL: ': its disk is full', SQLITE_IOERR: ': its disk fails', SQLITE_READONLY: ': it is read-only', SQLITE_BUSY: ': another process keeps it busy' }
+
+const reasonOf = (cause: unknown): string => (cause instanceof SQLiteError ? REASONS[/^SQLITE_[A-Z]+/.exec(cause.code ?? '')?.[0] ?? ''] ?? '' : REASONS.SQLITE_IOERR!)
 
 /** An amount to bind: a larger one would lose its upper bits without a word. */
 export function int64(amount: bigint): bigint {
