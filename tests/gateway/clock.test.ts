@@ -1,0 +1,96 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { SqliteStore } from '../../src/store/sqlite.ts'
+import { startGateway, type Gateway } from '../server.ts'
+import { ask, PROTOCOLS } from './asking.ts'
+import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
+
+/** A gateway whose machine's clock jumps. */
+
+const HOUR = 3_600_000
+const SUBSCRIPTION = 'sk-ss-v1-0123456789abcdef0123456789abcdef'
+const MANAGEMENT = 'sk-mg-v1-0123456789abcdef0123456789abcdef'
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-clock-'))
+let provider: Gated
+let gateway: Gateway
+
+/** The server's time of day is this far from ours. */
+const jump = (ms: number): void => writeFileSync(join(folder, 'offset'), String(ms))
+
+const start = (): Promise<Gateway> => startGateway({
+  data: join(folder), env: { BUN_OPTIONS: `--preload=${join(folder, 'clock.ts')}` },
+  config: `${gatedConfig({ up: provider })}
+plans: { usdPerFlow: 0.00001, tiers: { free: { flows: { 5_hour: 20, 7_day: 1000, monthly: 1000 } } } }
+keys: [{ key: ${SUBSCRIPTION}, kind: subscription }, { key: ${MANAGEMENT}, kind: management }]
+`,
+})
+
+beforeAll(async () => {
+  jump(0)
+  writeFileSync(join(folder, 'clock.ts'), `
+import { readFileSync } from 'node:fs'
+const now = Date.now
+Date.now = () => now() + Number(readFileSync(${JSON.stringify(join(folder, 'offset'))}, 'utf8'))
+`)
+  provider = gatedProvider()
+  gateway = await start()
+})
+afterAll(async () => {
+  await gateway?.stop()
+  await provider?.stop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+test('what is under way has lengths of time that are true, and its bill', async () => {
+  provider.shut()
+  const answers = await Promise.all(PROTOCOLS.map((protocol) => ask({ url: gateway.url, key: gateway.key, protocol, model: 'up/messages', stream: true, limit: 10 })))
+  jump(30 * 24 * HOUR)
+  await Bun.sleep(150)
+  jump(-HOUR)
+  provider.open()
+  await Promise.all(answers.map((answer) => answer.text()))
+  jump(0)
+  const store = new SqliteStore({ folder, exclusive: false })
+  try {
+    const records = await store.generations(undefined, 10)
+    expect(records.map(({ ending, bill, latency, duration }) => [ending, bill, latency >= 0 && latency < 60_000, duration >= 100 && duration < 60_000])).toEqual(PROTOCOLS.map(() => ['completed', BILL, true, true]))
+    expect(await store.openGenerations()).toEqual([])
+  } finally {
+    await store.close()
+  }
+}, 20_000)
+
+type Window = { resets_at: string; used_flows: number }
+
+const used = async (): Promise<Window> => {
+  const response = await fetch(`${gateway.url}/v1/management/subscription/detail`, { headers: { authorization: `Bearer ${MANAGEMENT}` } })
+  const { data } = (await response.json()) as { data: { quota_5_hour: Window } }
+  return { resets_at: data.quota_5_hour.resets_at, used_flows: data.quota_5_hour.used_flows }
+}
+
+const generate = async (): Promise<number> => (await ask({ url: gateway.url, key: SUBSCRIPTION, protocol: 'chat.completions', model: 'up/messages', stream: false, limit: 5 })).status
+
+test('a window gives nothing back and ends once, whichever way the clock goes, over a restart too', async () => {
+  provider.open()
+  // Each uses 2 flows and holds what it may use at the most.
+  let fitted = 0
+  while (await generate() === 200) fitted++
+  const full = await used()
+  expect([fitted > 0, full.used_flows]).toEqual([true, fitted * 2])
+  for (const ms of [-2 * HOUR, -30 * 24 * HOUR, 4 * HOUR]) {
+    jump(ms)
+    expect([ms, await used(), await generate()]).toEqual([ms, full, 429])
+  }
+  jump(6 * HOUR)
+  expect(await generate()).toBe(200)
+  const next = await used()
+  expect([next.used_flows, Date.parse(next.resets_at) > Date.parse(full.resets_at) + 5 * HOUR]).toEqual([2, true])
+  jump(-2 * HOUR)
+  expect([await used(), await generate()]).toEqual([next, 200])
+  await gateway.stop()
+  gateway = await start()
+  expect(await used()).toEqual({ ...next, used_flows: 4 })
+}, 20_000)
