@@ -97,7 +97,7 @@ export class Rig {
       await this.#awaited(store.keepOpen(open))
       for (const { id } of open) this.kept.add(id)
     }
-    const setSubscription = (subscription: Subscription): Promise<void> => this.#awaited(store.setSubscription(subscription))
+    const setSubscription = (subscription: Subscription, before?: Subscription): Promise<void> => this.#awaited(store.setSubscription(subscription, before))
     return new Proxy(store, {
       get(target, name) {
         if (name === 'closeGeneration') return closeGeneration
