@@ -1,5 +1,5 @@
 import { Database, SQLiteError, type Statement } from 'bun:sqlite'
-import { closeSync, fsync, openSync } from 'node:fs'
+import { closeSync, fdatasync, openSync } from 'node:fs'
 import { GatewayError } from '../error.ts'
 import { MIGRATIONS } from './migrations.ts'
 
@@ -9,6 +9,9 @@ const OLDEST_SQLITE = [3, 37]
 const BUSY_TIMEOUT_MS = 5000
 
 export type Binding = string | number | bigint | null | Uint8Array
+
+/** A transaction and its flush cost as much as ten generations that are written in it: after one that was shared, the next one lets so much time pass for more to come. */
+const SHARING_MS = 1
 
 /** Who gathers over one transaction: what is left to write at its end, and what to forget when none of it happened. */
 export type Gathering = { beforeCommit: () => void; afterRollback: () => void }
@@ -25,6 +28,8 @@ export class Connection {
   /** The write-ahead log, opened for flushing it; it exists from the first commit on. */
   #logFile: number | undefined
   #flushing = false
+  /** Whether the last transaction was that of several writes. */
+  #shared = false
   /** A disk that could not flush once may have lost what it was given: nothing it says afterwards can be believed. */
   #broken: unknown
 
@@ -40,14 +45,19 @@ export class Connection {
 
   /**
    * Group commit: what is written in one turn of the event loop is one transaction. It resolves when the disk has it, which is waited for beside the
-   * event loop; what comes meanwhile is the next transaction. A single write is committed at once, under load the batches grow by themselves.
+   * event loop; what comes meanwhile is the next transaction. A write that is alone is committed at once.
    * `committed` is called as soon as readers see it.
    */
   commit(write: () => unknown, committed?: () => void): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (this.#pending.length === 0 && !this.#flushing) setImmediate(() => this.#commitPending())
+      if (this.#pending.length === 0 && !this.#flushing) this.#commitSoon()
       this.#pending.push({ write, committed, resolve, reject })
     })
+  }
+
+  #commitSoon(): void {
+    if (this.#shared) setTimeout(() => this.#commitPending(), SHARING_MS)
+    else setImmediate(() => this.#commitPending())
   }
 
   /** Several reads that see the same state, whatever other processes write meanwhile. */
@@ -95,6 +105,7 @@ export class Connection {
     const batch = this.#pending
     this.#pending = []
     if (batch.length === 0) return
+    this.#shared = batch.length > 1
     let done: readonly Pending[] = batch
     try {
       this.#transaction(batch)
@@ -120,14 +131,14 @@ export class Connection {
   #flush(batch: readonly Pending[]): void {
     this.#flushing = true
     this.#logFile ??= openSync(this.#log, 'r+')
-    fsync(this.#logFile, (error) => {
+    fdatasync(this.#logFile, (error) => {
       this.#flushing = false
       if (error !== null) this.#broken = error
       for (const { resolve, reject } of batch) {
         if (error === null) resolve()
         else reject(unavailable(error))
       }
-      this.#commitPending()
+      if (this.#pending.length > 0) this.#commitSoon()
     })
   }
 

@@ -79,19 +79,16 @@ export class LedgerTables {
     }))
   }
 
-  async closeGeneration({ record, transfers, windows, spend, wasOpen }: Closing, committed?: () => void): Promise<void> {
-    const id = idBytes(record.id)
-    let isFirst = false
-    await this.#connection.commit(() => {
-      isFirst = this.#insertGeneration(id, record)
-      if (!isFirst) return
+  closeGeneration({ record, transfers, windows, spend, wasOpen }: Closing, committed?: () => void): Promise<void> {
+    return this.#connection.commit(() => {
+      const id = idBytes(record.id)
+      if (!this.#insertGeneration(id, record)) throw new Error(`generation ${record.id} was closed before`)
       const endedAt = record.createdAt + record.latency + record.duration
       for (const transfer of transfers) this.#insertTransfer(id, transfer, endedAt, null)
       for (const window of windows) this.#addToWindow(window)
       if (spend !== undefined) this.#addToSpend(spend)
       if (wasOpen) this.#connection.run('DELETE FROM open_generations WHERE id = ?', id)
-    }, () => isFirst && committed?.())
-    if (!isFirst) throw new Error(`generation ${record.id} was closed before`)
+    }, committed)
   }
 
   async keepOpen(open: readonly OpenGeneration[]): Promise<void> {
