@@ -68,6 +68,7 @@ export class Ledger {
   #budgets = new Budgets([])
   /** What the store has not taken: nothing new is admitted until it has. */
   #unwritten: (() => Promise<void>)[] = []
+  #lastRound = Promise.resolve()
   #sweeper: Timer | undefined
 
   private constructor({ store, plans, prices, overdraft, now = Date.now }: Options) {
@@ -224,18 +225,27 @@ export class Ledger {
     if (this.#unwritten.length > 0) void this.#writeAgain()
   }
 
-  async #writeAgain(): Promise<void> {
-    await Promise.all(this.#unwritten.map(async (write) => {
-      try {
-        await write()
-      } catch (error) {
-        if (isUnavailable(error)) return
-        // The store took it the first time and could not say so.
-        console.error(error)
-      }
-      this.#unwritten = this.#unwritten.filter((other) => other !== write)
+  /** Writes what waits, one round after the other. */
+  #writeAgain(): Promise<void> {
+    return (this.#lastRound = this.#lastRound.then(async () => {
+      const [first, ...others] = this.#unwritten
+      // While the store does not take one, it is not asked to take a thousand.
+      if (first === undefined || !(await this.#wrote(first))) return
+      await Promise.all(others.map((write) => this.#wrote(write)))
       if (this.#unwritten.length === 0) console.error('What could not be recorded is recorded now: service goes on.')
     }))
+  }
+
+  async #wrote(write: () => Promise<void>): Promise<boolean> {
+    try {
+      await write()
+    } catch (error) {
+      if (isUnavailable(error)) return false
+      // The store took it the first time and could not say so.
+      console.error(error)
+    }
+    this.#unwritten = this.#unwritten.filter((other) => other !== write)
+    return true
   }
 
   /** What was open when the last process ended, so that it is settled like any other. */
