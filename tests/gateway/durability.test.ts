@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ProtocolName } from '../../src/generation/request.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
@@ -10,7 +12,7 @@ import { until } from '../transport/raw-server.ts'
 import { ask, ENDED, failureOf, PROTOCOLS } from './asking.ts'
 import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
 
-/** What a gateway does whose disk is full, and when there is room again. */
+/** What a gateway does whose disk is full or fails, and when it is well again. */
 
 /** What is translated and what is passed on, streamed and whole. */
 const WAYS = PROTOCOLS.flatMap((protocol) => PROTOCOLS.flatMap((provider) => [true, false].map((stream) => ({ protocol, model: `by/${provider}`, stream }))))
@@ -190,3 +192,47 @@ describe.skipIf(disk === undefined)('a full disk', () => {
     }
   }, 20_000)
 })
+
+/** The system's own calls, which fail as long as a file is there. */
+const FAILING = (file: string): string => `
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <unistd.h>
+#define FAILING(name) int name(int file) { \
+  if (access("${file}", F_OK) == 0) { errno = EIO; return -1; } \
+  return ((int (*)(int))dlsym(RTLD_NEXT, #name))(file); }
+FAILING(fsync)
+FAILING(fdatasync)
+`
+
+test.skipIf(process.platform !== 'linux' || Bun.which('cc') === null)('a disk that failed to flush is not trusted again: nothing is admitted until a restart, which finds the book right', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-flush-'))
+  const [library, failing] = [join(folder, 'failing.so'), join(folder, 'failing')]
+  writeFileSync(join(folder, 'failing.c'), FAILING(failing))
+  expect(Bun.spawnSync(['cc', '-shared', '-fPIC', '-o', library, join(folder, 'failing.c'), '-ldl']).exitCode).toBe(0)
+  const config = configFor(provider)
+  let gateway = await startGateway({ data: folder, config, env: { LD_PRELOAD: library } })
+  const generate = (): Promise<Response> => ask({ url: gateway.url, key: gateway.key, protocol: 'chat.completions', model: 'by/messages', stream: false })
+  try {
+    provider.open()
+    expect((await generate()).status).toBe(200)
+    writeFileSync(failing, '')
+    const failed = await failureOf(await generate(), 'chat.completions')
+    expect([failed.status, failed.code, failed.message]).toEqual([503, 'server_error:store_unavailable', 'The store of this Sluice does not answer: its disk fails; try again.'])
+    // What the system says after it once lost pages says nothing of them.
+    rmSync(failing)
+    await Bun.sleep(300)
+    expect((await generate()).status).toBe(503)
+    expect((await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${gateway.key}` } })).status).toBe(200)
+    gateway.kill('SIGTERM')
+    expect(await gateway.exited).toBe(1)
+    await gateway.stop()
+
+    gateway = await startGateway({ data: folder, config })
+    expect((await generate()).status).toBe(200)
+  } finally {
+    await gateway.stop()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}, 20_000)
