@@ -137,6 +137,7 @@ async function stop(spine: Spine, server: { stop(drainMs: number): Promise<void>
   for (const timer of timers) clearInterval(timer)
   looking.abort()
   await spine.open.drain(spine.config.timeouts.drainMs, stopping())
+  await spine.ledger.settled(SETTLE_MS)
   await server.stop(CLOSE_MS)
   try {
     await spine.ledger.stop()
@@ -145,7 +146,9 @@ async function stop(spine: Spine, server: { stop(drainMs: number): Promise<void>
   }
 }
 
-/** What the last frames get to reach their clients after the drain. */
+/** What those that were cut get to be counted and recorded: the tokeniser may have to be loaded first, on a machine that is busy. */
+const SETTLE_MS = 10_000
+/** What the last frames get to reach their clients after that. */
 const CLOSE_MS = 1_000
 
 function announce(spine: Spine, url: string, first: { kind: string; text: string }[]): void {

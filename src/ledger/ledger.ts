@@ -263,6 +263,12 @@ export class Ledger {
     return purse
   }
 
+  /** Waits until nothing is under way but what providers do in the background, at most this long. */
+  async settled(atMostMs: number): Promise<void> {
+    const deadline = performance.now() + atMostMs
+    while (this.#open.size > this.deferred.length && performance.now() < deadline) await Bun.sleep(5)
+  }
+
   /** Writes what remains. Whoever is still under way was told so and closed before. Fails where the store does not take it. */
   async stop(): Promise<void> {
     clearInterval(this.#sweeper)

@@ -52,7 +52,7 @@ const STREAMS = 200
 describe('a server that is told to stop', () => {
   test(`under ${STREAMS} streams settles those that end and those that it cuts, and exits with 0`, async () => {
     const folder = newFolder()
-    const { url, key, kill, exited, output } = await start(folder, 'timeouts: { drain: 2500ms }\n')
+    const { url, key, kill, exited, output } = await start(folder, 'timeouts: { drain: 4s }\n')
     ending.shut()
     const streams = Array.from({ length: STREAMS }, (_, at) => ({ protocol: PROTOCOLS[at % 4]!, over: PROTOCOLS[(at >> 2) % 4]!, ends: at % 3 !== 0 }))
     const answers = await Promise.all(streams.map(({ protocol, over, ends }) => ask({ url, key, protocol, model: `${ends ? 'ends' : 'hangs'}/${over}`, stream: true, limit: 10 })))
