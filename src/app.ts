@@ -3,7 +3,7 @@ import { Keys } from './accounts/keys.ts'
 import { Limits } from './accounts/limits.ts'
 import { Plans } from './accounts/plans.ts'
 import type { Config } from './config.ts'
-import { followBackground } from './endpoints/responses.ts'
+import { Follower } from './endpoints/responses.ts'
 import { asGatewayError, GatewayError, type ErrorCode } from './error.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { Ledger } from './ledger/ledger.ts'
@@ -21,7 +21,7 @@ import { SqliteStore } from './store/sqlite.ts'
 /** Request -> response; never throws. This is the whole gateway without its socket. `address`: tells where the client is. */
 export async function answer(spine: Spine, request: Request, address?: Call['address']): Promise<Response> {
   const id = Bun.randomUUIDv7().replaceAll('-', '')
-  const call: Call = { request, path: '', query: NO_QUERY, params: [], identity: NOBODY, address, id, requestId: `req_${id}`, fromPath: undefined, jsonArray: false, errorHeaders: {} }
+  const call: Call = { request, receivedAt: Date.now(), path: '', query: NO_QUERY, params: [], identity: NOBODY, address, id, requestId: `req_${id}`, fromPath: undefined, jsonArray: false, errorHeaders: {} }
   let shape: ProtocolName | undefined
   try {
     readPath(call)
@@ -113,14 +113,15 @@ export async function start(config: Config): Promise<Running> {
   announce(spine, server.url, first)
   const stopping = new AbortController()
   const lookAround = (): void => void findLocal(spine.catalogue, config.env, stopping.signal).catch(() => {})
+  const follower = new Follower(spine)
   const timers = [
     setInterval(lookAround, LOCAL_EVERY_MS),
     setInterval(() => void store.purgeExpired(Date.now()).catch(() => {}), PURGE_EVERY_MS),
-    setInterval(() => void followBackground(spine, stopping.signal).catch(() => {}), FOLLOW_EVERY_MS),
+    setInterval(() => follower.round(), FOLLOW_EVERY_MS),
     setInterval(() => void judge(spine).catch(() => {}), JUDGE_EVERY_MS),
   ]
   lookAround()
-  return { url: server.url, stop: () => stop(spine, server, timers, stopping) }
+  return { url: server.url, stop: () => stop(spine, server, timers, { looking: stopping, follower }) }
 }
 
 /** Accounts whose conduct asks for it change their status. */
@@ -132,10 +133,11 @@ async function judge({ conduct, store, keys }: Spine): Promise<void> {
   await keys.reload()
 }
 
-async function stop(spine: Spine, server: { stop(drainMs: number): Promise<void> }, timers: Timer[], looking: AbortController): Promise<void> {
+async function stop(spine: Spine, server: { stop(drainMs: number): Promise<void> }, timers: Timer[], { looking, follower }: { looking: AbortController; follower: Follower }): Promise<void> {
   spine.draining = true
   for (const timer of timers) clearInterval(timer)
   looking.abort()
+  await follower.stop()
   await spine.open.drain(spine.config.timeouts.drainMs, stopping())
   await spine.ledger.settled(SETTLE_MS)
   await server.stop(CLOSE_MS)

@@ -1,6 +1,6 @@
 import type { Call, Spine } from './spine.ts'
 import { penaltyOf } from './accounts/conduct.ts'
-import { expand, isPending, Keeper, notKept } from './endpoints/responses.ts'
+import { expand, isPending, Keeper, notKept, stopWork } from './endpoints/responses.ts'
 import { asGatewayError, GatewayError } from './error.ts'
 import { eventStream, JsonArray } from './framing.ts'
 import { fold, withUsage, type GenerationEvent } from './generation/event.ts'
@@ -39,7 +39,10 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
     underway.leave()
     throw error
   })
+  // A generation that fails has its record, too.
+  call.errorHeaders['x-generation-id'] = exchange.label.id
   const generation: Generation = { spine, call, keeper, open, underway }
+  if (keeper !== undefined && wire.body.background === true) exchange.follow = (theirs, ours) => hearWork(generation, keeper, theirs, ours)
   try {
     const upstream = await attempt(endpoints, exchange, spine.config.timeouts, underway, open.meter.tries)
     open.meter.served = upstream.endpoint.target
@@ -67,7 +70,7 @@ async function admitted({ ledger, prices, conduct, config }: Spine, call: Call, 
   if (!ledger.knows(accountId)) await ledger.load()
   const modelLimit = Math.max(...endpoints.map(({ target }) => target.abilities.maxOutputTokens ?? 0))
   const open = ledger.admit({
-    id, accountId, keyId, kind, limit, price, api: request.protocol, model: request.model, createdAt: Date.now(), streamed: request.stream,
+    id, accountId, keyId, kind, limit, price, api: request.protocol, model: request.model, createdAt: call.receivedAt, streamed: request.stream,
     discount: identity.discount, penalty: penaltyOf(identity.accountStatus, config.accountStatus),
     worst: worstCase(request, Buffer.byteLength(wire.text), modelLimit === 0 ? undefined : modelLimit),
   }, () => estimateInputTokens(request))
@@ -81,8 +84,33 @@ const unpriced = (model: string): GatewayError =>
 /** The one place through which every generation ends: record, settlement and what has to be kept are committed before the last byte leaves. */
 async function close(generation: Generation, ending: Ending): Promise<void> {
   const { spine, open, keeper } = generation
-  if (open.meter.ending === undefined) leave(generation)
-  await Promise.all([spine.ledger.close(open, firstCause(generation, ending)), keeper?.saved])
+  leave(generation)
+  const cause = firstCause(generation, ending)
+  if (cause !== 'completed' && open.background !== undefined && open.meter.ending === undefined) return goOn(generation, cause)
+  await Promise.all([spine.ledger.close(open, cause), keeper?.saved])
+}
+
+/** Notes whether a provider works on a response in the background, and what it calls it. */
+function hearWork({ open }: Generation, keeper: Keeper, theirs: Record<string, unknown>, ours: Record<string, unknown>): void {
+  const known = open.meter.served !== undefined && typeof theirs.id === 'string' && isPending(theirs)
+  open.background = known ? { provider: open.meter.served!.provider, id: theirs.id as string } : undefined
+  keeper.pending = ours
+}
+
+/** Leaves a response to its provider, which works on it in the background: it is kept as it is, and its generation stays open until its end is heard of. */
+async function goOn({ spine, open, keeper }: Generation, cause: Ending): Promise<void> {
+  const work = open.background!
+  try {
+    keeper?.keepPending(work)
+    await Promise.all([spine.ledger.defer(open), keeper?.saved])
+  } catch (error) {
+    // Nobody could ask for it, so nobody would pay for it either.
+    void stopWork(spine, open.ask.model, work)
+    open.deferred = false
+    open.background = undefined
+    await spine.ledger.close(open, cause).catch(() => {})
+    throw error
+  }
 }
 
 /** A client that leaves and a server that stops break off the call to the provider, which then looks like the provider's failure. */
@@ -90,8 +118,7 @@ const firstCause = ({ call, underway }: Generation, ending: Ending): Ending =>
   ending === 'completed' ? ending : underway.reason !== undefined ? 'shutdown' : call.request.signal.aborted ? 'client-left' : ending
 
 function leave({ spine, open, underway }: Generation): void {
-  underway.leave()
-  spine.conduct.end(open.ask.accountId)
+  if (underway.leave()) spine.conduct.end(open.ask.accountId)
 }
 
 /** What was not recorded must not look finished: its last frames then say so. */
@@ -109,7 +136,7 @@ async function closeStream(generation: Generation, { exchange }: Upstream, endin
 async function whole(generation: Generation, upstream: Upstream): Promise<Response> {
   const { protocol, exchange, sameProtocol } = upstream
   const text = await readAll(upstream.incoming.body, ANSWER_BYTES)
-  const pending = sameProtocol && exchange.wire.body.background === true ? await deferred(generation, upstream, text) : undefined
+  const pending = sameProtocol && exchange.follow !== undefined ? await inBackground(generation, upstream, text) : undefined
   if (pending !== undefined) return pending
   const events = readAnswer(upstream, parseAnswer(text))
   const counted = await heard(generation, events)
@@ -125,14 +152,12 @@ async function heard({ open: { meter } }: Generation, events: GenerationEvent[])
   return meter.lacksUsage ? meter.count() : undefined
 }
 
-/** A response on which its provider goes on in the background: it is kept with the provider's own id of it, and its generation stays open until its end is heard of. */
-async function deferred(generation: Generation, upstream: Upstream, theirs: string): Promise<Response | undefined> {
-  const { spine, open, keeper } = generation
-  const response = parseAnswer(theirs) as Record<string, unknown>
-  if (keeper === undefined || typeof response.id !== 'string' || !isPending(response)) return undefined
-  const ours = upstream.protocol.relabeler(upstream.exchange).answer(theirs)
-  if (!keeper.keepPending(parseAnswer(ours) as Record<string, unknown>, { provider: upstream.endpoint.provider.id, id: response.id })) return undefined
-  await Promise.all([spine.ledger.defer(open), keeper.saved])
+/** The first answer to a request in the background, on which its provider still works; undefined for one that is complete. */
+async function inBackground(generation: Generation, upstream: Upstream, text: string): Promise<Response | undefined> {
+  if (!isPending(parseAnswer(text))) return undefined
+  const ours = upstream.protocol.relabeler(upstream.exchange).answer(text)
+  if (generation.open.background === undefined) return undefined
+  await goOn(generation, 'failed')
   leave(generation)
   return new Response(ours, { headers: headersOf(generation.call, upstream, 'application/json') })
 }
@@ -225,6 +250,6 @@ function refused({ call, underway }: Generation, error: unknown): Response {
   if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds)
   return new Response(error.native.body, {
     status: error.native.status,
-    headers: { ...headers, 'content-type': 'application/json', 'x-request-id': call.requestId, 'request-id': call.requestId },
+    headers: { ...call.errorHeaders, ...headers, 'content-type': 'application/json', 'x-request-id': call.requestId, 'request-id': call.requestId },
   })
 }

@@ -34,10 +34,10 @@ export class Underway implements CallSignal {
     if (at >= 0) this.#listeners.splice(at, 1)
   }
 
-  /** It is over. */
-  leave(): void {
+  /** It is over; false where it was before. */
+  leave(): boolean {
     this.#clientSignal.removeEventListener('abort', this.#abort)
-    this.#registry.delete(this)
+    return this.#registry.delete(this)
   }
 
   cut(error: GatewayError): void {

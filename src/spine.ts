@@ -27,6 +27,8 @@ export type Spine = {
 /** One request on its way through the rooms. */
 export type Call = {
   request: Request
+  /** Unix milliseconds. */
+  receivedAt: number
   path: string
   query: URLSearchParams
   /** What the route's expression found in the path. */

@@ -1,8 +1,9 @@
 import type { Call, Spine } from '../spine.ts'
-import { GatewayError, invalid } from '../error.ts'
+import { asGatewayError, GatewayError, invalid } from '../error.ts'
 import { readAll } from '../http/call.ts'
 import type { Frame } from '../http/frames.ts'
 import type { CallSignal } from '../http/connection.ts'
+import type { OpenGeneration } from '../ledger/ledger.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Quirks, Wire } from '../protocols/protocol.ts'
 import { failureCode, failureMessage } from '../protocols/responses/shapes.ts'
@@ -98,6 +99,8 @@ export class Keeper {
   readonly #spine: Spine
   readonly #accountId: string
   readonly #inputItems: Item[]
+  /** The response as its client knows it while a provider works on it in the background. */
+  pending: Item | undefined
   /** Settles when what was kept is committed. */
   saved: Promise<void> | undefined
 
@@ -109,10 +112,8 @@ export class Keeper {
 
   keep = (response: Item): void => this.#save(response, undefined)
 
-  /** Keeps a response on which its provider still works; false where its client wants nothing kept. */
-  keepPending(response: Item, upstream: BackgroundWork): boolean {
-    if (response.store !== false) this.#save(response, upstream)
-    return response.store !== false
+  keepPending(upstream: BackgroundWork): void {
+    if (this.pending !== undefined) this.#save(this.pending, upstream)
   }
 
   #save(response: Item, upstream: BackgroundWork | undefined): void {
@@ -140,8 +141,12 @@ export function notKept(last: Frame | undefined, error: GatewayError): Frame[] {
   ]
 }
 
+const ENDED: ReadonlySet<unknown> = new Set(['completed', 'incomplete', 'failed', 'cancelled'])
+
 /** Whether a provider still works on a response. */
-export const isPending = ({ status }: Item): boolean => status === 'queued' || status === 'in_progress'
+export const isPending = (answer: unknown): boolean => isResponse(answer) && !ENDED.has(answer.status)
+
+const isResponse = (answer: unknown): answer is Item => typeof answer === 'object' && answer !== null && typeof (answer as Item).status === 'string'
 
 const found = async (spine: Spine, call: Call): Promise<StoredResponse> => {
   const id = call.params[0]!
@@ -151,76 +156,148 @@ const found = async (spine: Spine, call: Call): Promise<StoredResponse> => {
 }
 
 /** `GET /v1/responses/{id}`: as it was kept, or, while a provider works on it in the background, as that provider says now. */
-export const getResponse = async (spine: Spine, call: Call): Promise<Response> => Response.json(await current(spine, asking(call), await found(spine, call), 'GET', ''))
+export const getResponse = async (spine: Spine, call: Call): Promise<Response> => Response.json(await current(spine, call, await found(spine, call), false))
 
 /** `POST /v1/responses/{id}/cancel`: only what runs in the background can be cancelled. */
 export async function cancelResponse(spine: Spine, call: Call): Promise<Response> {
   const kept = await found(spine, call)
-  if (kept.upstream === undefined) throw new GatewayError('invalid_request', `Response '${kept.id}' does not run in the background.`, { param: 'response_id' })
-  return Response.json(await current(spine, asking(call), kept, 'POST', '/cancel'))
+  if (kept.upstream === undefined && kept.response.background !== true) throw new GatewayError('invalid_request', `Response '${kept.id}' does not run in the background.`, { param: 'response_id' })
+  return Response.json(await current(spine, call, kept, true))
 }
 
-/** Who asks, and until when. */
-type Asking = { accountId: string; signal: CallSignal }
-
-const asking = ({ identity, request }: Call): Asking => ({ accountId: identity.accountId, signal: request.signal })
-
-const POLLED_BYTES = 64 * 1024 * 1024
-
-/** Asks the provider for a response it still works on, and keeps how that ended. A provider that cannot be asked leaves it as it was. */
-async function current(spine: Spine, { accountId, signal }: Asking, kept: StoredResponse, method: 'GET' | 'POST', path: string): Promise<Item> {
-  const { upstream, response } = kept
-  if (upstream === undefined || !isPending(response)) return response
-  const endpoint = spine.catalogue.endpoints(String(response.model), 'responses').find(({ provider }) => provider.id === upstream.provider)
-  if (endpoint === undefined) return response
-  const incoming = await transport(endpoint)({
-    url: `${endpoint.baseUrl}/responses/${encodeURIComponent(upstream.id)}${path}`, method,
-    headers: { accept: 'application/json', ...endpoint.provider.headers, ...endpoint.credentials }, timeouts: spine.config.timeouts, signal,
-  })
-  const text = await readAll(incoming.body, POLLED_BYTES)
-  if (incoming.status !== 200) return response
-  const now: Item = { ...(parseAnswer(text) as Item), id: kept.id, model: response.model, store: response.store, previous_response_id: response.previous_response_id }
-  // What is still pending is asked for again anyway.
-  if (!isPending(now)) {
-    await Promise.all([settle(spine, accountId, now, endpoint.target.quirks), spine.store.saveResponse(accountId, { id: kept.id, response: now, inputItems: kept.inputItems, expiresAt: kept.expiresAt, upstream })])
-  }
-  return now
+/** `DELETE /v1/responses/{id}`: a provider that works on it is told to stop, now or as soon as it can be asked; until then its work is followed, and paid. */
+export async function deleteResponse(spine: Spine, call: Call): Promise<Response> {
+  const { id } = await found(spine, call)
+  const { accountId } = call.identity
+  const open = followed(spine, accountId, id)
+  if (open?.background !== undefined) open.background.unwanted = true
+  await Promise.all([open === undefined ? undefined : spine.ledger.defer(open), spine.store.deleteResponse(accountId, id)])
+  if (open !== undefined) await follow(spine, open, call.request.signal).catch(() => {})
+  return Response.json({ id, object: 'response', deleted: true })
 }
+
+/** A response as it is now. A provider that cannot be asked leaves it as it was. */
+async function current(spine: Spine, { identity: { accountId }, request }: Call, kept: StoredResponse, unwanted: boolean): Promise<Item> {
+  const { id, upstream, response } = kept
+  if (upstream === undefined) return response
+  const said = await ask(spine, String(response.model), { ...upstream, unwanted }, request.signal)
+  if (said === undefined) return response
+  if (!isPending(said.response)) await end(spine, accountId, kept, followed(spine, accountId, id), said)
+  return labelled(said.response, kept)
+}
+
+/** A provider's answer under the names by which its client knows it. */
+const labelled = (answer: Item, { id, response }: StoredResponse): Item =>
+  ({ ...response, ...answer, id, model: response.model, store: response.store, previous_response_id: response.previous_response_id })
 
 const PREFIX = 'resp_'
 
-/** The end of a response in the background is the end of its generation. */
-async function settle({ ledger }: Spine, accountId: string, response: Item, quirks: Quirks): Promise<void> {
-  const open = ledger.deferred.find(({ ask }) => ask.accountId === accountId && PREFIX + ask.id === response.id)
-  if (open === undefined) return
-  try {
-    open.meter.hear(protocols.responses.call.readAnswer(response, quirks))
-  } catch {
-    // A response that failed is an error to its reader: what it used stands below.
+const followed = ({ ledger }: Spine, accountId: string, id: string): OpenGeneration | undefined =>
+  ledger.deferred.find(({ ask }) => ask.accountId === accountId && PREFIX + ask.id === id)
+
+/** What a provider says of a response on which it works. */
+type Said = { response: Item; quirks: Quirks }
+
+const POLLED_BYTES = 64 * 1024 * 1024
+
+/** Asks a provider how it is getting on, or to stop. Undefined where it does not say. */
+async function ask({ catalogue, config: { timeouts } }: Spine, model: string, work: BackgroundWork, signal: CallSignal): Promise<Said | undefined> {
+  const endpoint = catalogue.endpoints(model, 'responses').find(({ provider }) => provider.id === work.provider)
+  if (endpoint === undefined) return undefined
+  const { provider, credentials, baseUrl, target: { quirks } } = endpoint
+  const headers = { accept: 'application/json', ...provider.headers, ...credentials }
+  const call = async (method: 'GET' | 'POST', path: string): Promise<{ status: number; text: string }> => {
+    const { status, body } = await transport(endpoint)({ url: `${baseUrl}/responses/${encodeURIComponent(work.id)}${path}`, method, headers, timeouts, signal })
+    return { status, text: await readAll(body, POLLED_BYTES) }
   }
-  await ledger.close(open, response.status === 'cancelled' ? 'client-left' : response.status === 'failed' ? 'failed' : 'completed')
+  const stopped = work.unwanted === true ? await call('POST', '/cancel') : undefined
+  // What has ended cannot be cancelled any more.
+  const { status, text } = stopped?.status === 200 ? stopped : await call('GET', '')
+  if (status === 404 && work.unwanted === true) return { response: { status: 'cancelled' }, quirks }
+  if (status !== 200) return undefined
+  const response = parseAnswer(text)
+  if (isResponse(response)) return { response, quirks }
+  throw new GatewayError('upstream_error', 'The provider answered 200 with something that is no response.')
+}
+
+/** The end of a response in the background is the end of its generation. */
+async function end({ ledger, store }: Spine, accountId: string, kept: StoredResponse | undefined, open: OpenGeneration | undefined, said: Said): Promise<void> {
+  await Promise.all([
+    open === undefined ? undefined : settled(ledger, open, said),
+    kept?.upstream === undefined ? undefined : store.endResponse(accountId, kept.id, labelled(said.response, kept)),
+  ])
+}
+
+/** Several may hear of one end: each waits for the record before it tells. */
+const ends = new WeakMap<OpenGeneration, Promise<void>>()
+
+function settled(ledger: Spine['ledger'], open: OpenGeneration, said: Said): Promise<void> {
+  const known = ends.get(open) ?? settle(ledger, open, said)
+  ends.set(open, known)
+  return known
+}
+
+async function settle(ledger: Spine['ledger'], open: OpenGeneration, { response, quirks }: Said): Promise<void> {
+  const { status, usage } = response
+  const broken = status === 'cancelled' || status === 'failed'
+  try {
+    // To its reader what broke off is an error, and tells nothing: what was used until then is told as that of an answer that is not complete.
+    const answer = broken ? { ...response, status: 'incomplete', incomplete_details: { reason: status }, error: null } : response
+    if (!broken || typeof usage === 'object' && usage !== null || outputOf(response).length > 0) open.meter.hear(protocols.responses.call.readAnswer(answer, quirks))
+  } catch (error) {
+    console.error(`What was made of ${PREFIX}${open.ask.id} in the background cannot be read: ${asGatewayError(error).message}`)
+  }
+  await ledger.close(open, status === 'cancelled' ? 'client-left' : status === 'failed' ? 'failed' : 'completed')
 }
 
 /** What nobody hears of for so long is over. */
 const FOLLOWED_MS = 86_400_000
 
-/** Asks how responses in the background are getting on, whether or not their clients do: what they cost is settled when they have ended. */
-export async function followBackground(spine: Spine, signal: CallSignal): Promise<void> {
-  for (const open of spine.ledger.deferred) {
-    const { id, accountId, createdAt } = open.ask
-    const kept = await spine.store.findResponse(accountId, PREFIX + id)
-    if (kept === undefined) await spine.ledger.close(open, 'client-left')
-    else if (Date.now() - createdAt > FOLLOWED_MS) await spine.ledger.close(open, 'timed-out')
-    // A provider that cannot be asked now is asked again later.
-    else await current(spine, { accountId, signal }, kept, 'GET', '').catch(() => {})
+/** Asks how one response in the background is getting on, whether or not it is stored here: what it costs is settled when it has ended. */
+async function follow(spine: Spine, open: OpenGeneration, signal: CallSignal): Promise<void> {
+  const { ask: { id, accountId, createdAt, model }, background } = open
+  if (Date.now() - createdAt > FOLLOWED_MS) return spine.ledger.close(open, 'timed-out')
+  const said = background === undefined ? undefined : await ask(spine, model, background, signal)
+  if (said === undefined || isPending(said.response)) return
+  await end(spine, accountId, await spine.store.findResponse(accountId, PREFIX + id), open, said)
+}
+
+/** Follows each response in the background by itself: a provider that does not answer delays nobody else, and is asked once at a time. */
+export class Follower {
+  readonly #spine: Spine
+  readonly #polls = new Map<OpenGeneration, Promise<void>>()
+  readonly #stopping = new AbortController()
+
+  constructor(spine: Spine) {
+    this.#spine = spine
+  }
+
+  /** Asks after each that is not being asked after. */
+  round(): void {
+    for (const open of this.#spine.ledger.deferred) if (!this.#polls.has(open)) this.#polls.set(open, this.#poll(open))
+  }
+
+  /** A provider that cannot be asked now, and a store that does not take its answer, are asked again later. */
+  async #poll(open: OpenGeneration): Promise<void> {
+    try {
+      await follow(this.#spine, open, this.#stopping.signal)
+    } catch (error) {
+      if (!(error instanceof GatewayError)) console.error(error)
+    } finally {
+      this.#polls.delete(open)
+    }
+  }
+
+  /** Breaks off what is being asked: the next start goes on. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await Promise.all(this.#polls.values())
   }
 }
 
-/** `DELETE /v1/responses/{id}` */
-export async function deleteResponse(spine: Spine, call: Call): Promise<Response> {
-  const { response } = await found(spine, call)
-  await spine.store.deleteResponse(call.identity.accountId, String(response.id))
-  return Response.json({ id: response.id, object: 'response', deleted: true })
+/** Tells a provider to stop a work that nobody here will hear of. Never rejects. */
+export async function stopWork(spine: Spine, model: string, work: BackgroundWork): Promise<void> {
+  await ask(spine, model, { ...work, unwanted: true }, new AbortController().signal).catch(() => {})
 }
 
 /** `GET /v1/responses/{id}/input_items`, newest first unless `order=asc`; `limit` 1 to 100, `after` an item id. */

@@ -28,6 +28,8 @@ export type Outgoing = {
   body?: string
   timeouts: Timeouts
   signal: CallSignal
+  /** Called when a connection stands, before the request goes out. */
+  onSent?: () => void
 }
 
 /** Bytes held for a reader that does not ask, before the provider is made to wait. One network read may come on top. */
@@ -46,11 +48,13 @@ export const send = async (out: Outgoing): Promise<Incoming> => {
   const request = writeRequestText(out, target)
   const kept = takeIdle(origin)
   if (kept !== undefined) {
+    out.onSent?.()
     const exchange = new Exchange(kept, out, startedAt)
     const incoming = await exchange.start(request)
     if (incoming !== undefined) return incoming
   }
   const fresh = await new Connection(origin).open(Math.min(out.timeouts.connectMs, out.timeouts.totalMs), out.signal)
+  out.onSent?.()
   const incoming = await new Exchange(fresh, out, startedAt).start(request)
   return incoming!
 }

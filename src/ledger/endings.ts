@@ -3,7 +3,7 @@ import { asGatewayError } from '../error.ts'
 /** How a generation ended: one of these, once. */
 export type Ending = 'completed' | 'client-left' | 'failed' | 'timed-out' | 'shutdown' | 'crashed'
 
-/** What is charged: `reported` usage (counted where the provider reported none), what was `heard` until then, its `input` alone, or nothing. */
+/** What is charged: `reported` usage (counted where the provider reported none), what was `heard` until then, its `input` alone where its provider was reached, or nothing. */
 export type Charge = 'reported' | 'heard' | 'input' | 'nothing'
 
 /**

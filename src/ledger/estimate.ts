@@ -1,4 +1,4 @@
-import type { GenerationRequest, Part } from '../generation/request.ts'
+import type { GenerationRequest, MediaPart, Part, Tool } from '../generation/request.ts'
 import { MOST_TOKENS, noUsage, type Usage } from '../generation/usage.ts'
 import type { CountAnswer, CountRequest } from './count-tokens-worker.ts'
 
@@ -67,33 +67,49 @@ export async function estimateInputTokens(request: GenerationRequest): Promise<n
   return (await countTokens(texts)) + media * MEDIA_TOKENS + request.turns.length * TURN_TOKENS
 }
 
-/** Bytes of JSON a token is taken to have at the least: English has about 4.5 a token, Chinese 3, digits and base64 2. */
-const FEWEST_BYTES_PER_TOKEN = 2
+/** Bytes a token is taken to have at the least: of text, English has about 4.5, Chinese 3, digits and base64 2; of media, what dense ones have. */
+const FEWEST_BYTES_PER_TOKEN = { text: 2, file: 8, video: 50, audio: 100, image: Infinity }
+
+/** A medium on top of its bytes: four times what one usually takes. */
+const MOST_MEDIUM_TOKENS = 4 * MEDIA_TOKENS
 
 /** Output of a model whose limit nobody said. */
 const ASSUMED_OUTPUT_TOKENS = 32_768
 
+/** Searches of a request that lets its provider search. */
+const ASSUMED_SEARCHES = 10
+
 /**
- * The most that a request may use, for its hold, in a time that does not grow with its text: `bodyBytes` without its media, every medium at
- * four times its usual size, and the output limit of the request, else the model's. Providers add prompts of their own and count media
- * in their own way, so a bill may still pass it; what is then missing is paid from what the account has, or written off.
+ * The most that a request may use, for its hold, in a time that does not grow with its text: `bodyBytes` without its media, what the media may have by
+ * their size, and the output limit of the request, else the model's. Providers add prompts of their own and count media in their own way,
+ * so a bill may still pass it; what is then missing is paid from what the account has, or written off.
  */
 export function worstCase(request: GenerationRequest, bodyBytes: number, modelLimit: number | undefined): Usage {
-  let [media, mediaBytes, audio] = [0, 0, 0]
-  const weigh = (part: Part): void => {
+  const usage = noUsage()
+  let mediaBytes = 0
+  let lifetime: '5m' | '1h' | undefined
+  const weigh = (part: Part | Tool): void => {
+    if ('cache' in part && part.cache !== undefined && lifetime !== '1h') lifetime = part.cache.ttl ?? '5m'
     if (part.type === 'tool-result') part.content.forEach(weigh)
     if (!('source' in part)) return
-    media++
-    if (part.type === 'audio') audio++
-    if (part.source.type === 'data') mediaBytes += part.source.data.length
+    const encoded = part.source.type === 'data' ? part.source.data.length : 0
+    mediaBytes += encoded
+    usage[part.type === 'audio' ? 'inputAudioTokens' : 'inputTokens'] += MOST_MEDIUM_TOKENS + Math.ceil((encoded * 0.75) / FEWEST_BYTES_PER_TOKEN[kindOf(part)])
   }
+  request.system.forEach(weigh)
+  request.tools.forEach(weigh)
   for (const turn of request.turns) turn.parts.forEach(weigh)
-  const text = Math.ceil(Math.max(0, bodyBytes - mediaBytes) / FEWEST_BYTES_PER_TOKEN)
-  return {
-    ...noUsage(),
-    inputTokens: text + (media - audio) * 4 * MEDIA_TOKENS,
-    inputAudioTokens: audio * 4 * MEDIA_TOKENS,
-    // More than that would not be believed of any answer.
-    outputTokens: Math.min(MOST_TOKENS, (request.maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * (request.candidates ?? 1)),
+  usage.inputTokens += Math.ceil(Math.max(0, bodyBytes - mediaBytes) / FEWEST_BYTES_PER_TOKEN.text)
+  // More than that would not be believed of any answer.
+  usage.outputTokens = Math.min(MOST_TOKENS, (request.maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * (request.candidates ?? 1))
+  if (request.webSearch !== undefined || request.tools.some(({ type }) => type === 'foreign')) usage.webSearches = ASSUMED_SEARCHES
+  if (lifetime !== undefined) {
+    usage[lifetime === '1h' ? 'cacheWrite1hTokens' : 'cacheWrite5mTokens'] = usage.inputTokens
+    usage.inputTokens = 0
   }
+  return usage
 }
+
+/** A file that is written in text has a token for every few bytes; in any other, most bytes are layout and pictures. */
+const kindOf = ({ type, source }: MediaPart): keyof typeof FEWEST_BYTES_PER_TOKEN =>
+  type === 'file' && source.type === 'data' && /^(text\/|application\/(json|xml|yaml|x-))/.test(source.mediaType) ? 'text' : type

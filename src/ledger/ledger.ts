@@ -4,14 +4,14 @@ import { newSubscription, Quota, type QuotaHold } from '../accounts/quota.ts'
 import { GatewayError } from '../error.ts'
 import { noUsage, type Usage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
-import type { Closing, GenerationRecord, KeyKind, OpenGeneration as StoredOpen, Store } from '../store/store.ts'
+import type { BackgroundWork, Closing, GenerationRecord, KeyKind, OpenGeneration as StoredOpen, Store } from '../store/store.ts'
 import { chargesOf } from './book.ts'
 import type { Ending } from './endings.ts'
 import { Meter } from './meter.ts'
 import { readOpen, writeOpen } from './open-state.ts'
 import { storedPrice, type Price, type Prices } from './prices.ts'
 import { Purse } from './purse.ts'
-import { rate } from './rating.ts'
+import { rate, rateWorst } from './rating.ts'
 
 /** What asks to be held and paid for. `price` is that of the admission, whatever becomes of prices later. */
 export type Ask = {
@@ -42,7 +42,9 @@ export type OpenGeneration = {
   ask: Ask
   hold: Hold
   meter: Meter
-  /** Its provider goes on in the background: it stays open over restarts until somebody hears how that ended. */
+  /** Its provider works in the background, as far as is known. */
+  background?: BackgroundWork | undefined
+  /** Its provider goes on without its client: it stays open over restarts until somebody hears how that ended. */
   deferred?: boolean
   /** When it was last written as open, in milliseconds of its age. */
   writtenAtMs?: number
@@ -136,14 +138,13 @@ export class Ledger {
   admit(ask: Ask, countInput: () => Promise<number>): OpenGeneration {
     if (this.#unwritten.length > 0) throw new GatewayError('store_unavailable', 'Sluice cannot record what it charges at the moment: its disk is full or does not answer.', { retryAfterSeconds: 5, shouldRetry: true })
     ask.discount = Math.max(ask.discount, this.#plans.of(this.quota(ask.accountId).subscription.tier).discount)
-    const open: OpenGeneration = { ask, hold: this.#hold(ask), meter: new Meter(countInput) }
+    const open: OpenGeneration = { ask, hold: this.#hold(ask), meter: new Meter(countInput, this.#now() - ask.createdAt) }
     this.#open.add(open)
     return open
   }
 
-  #hold({ accountId, keyId, kind, limit, price, worst, discount, penalty }: Ask): Hold {
-    const rating = price === undefined ? { bill: 0n, origin: 0n } : rate(worst, price, discount)
-    const now = this.#now()
+  #hold({ accountId, keyId, kind, limit, price, worst, discount, penalty, createdAt: now }: Ask): Hold {
+    const rating = price === undefined ? { bill: 0n, origin: 0n } : rateWorst(worst, price, discount)
     const amount = kind === 'subscription' ? rating.origin : rating.bill
     if (limit !== undefined) this.#budgets.check(keyId, limit, amount, now)
     const take = (): BudgetHold | undefined => (limit === undefined ? undefined : this.#budgets.take(keyId, limit, amount, now))
@@ -175,7 +176,8 @@ export class Ledger {
   async close(open: OpenGeneration, ending: Ending): Promise<void> {
     const { meter } = open
     if (!meter.close(ending)) return
-    await meter.count()
+    // What cannot be counted must not keep its hold for ever: it is charged as far as its provider told.
+    await meter.count().catch((error: unknown) => console.error(error))
     await this.#settle(open, meter.charge === 'nothing' ? noUsage() : meter.usage, meter.estimated)
   }
 
@@ -295,7 +297,7 @@ function recordOf({ ask, hold, meter }: OpenGeneration, { usage, estimated, bill
     finish: finish?.reason ?? ending!,
     ending: ending!,
     retries: Math.max(0, tries.length - 1),
-    attempts: tries.length > 1 || tries.some(({ error }) => error !== undefined) ? JSON.stringify(tries) : null,
+    attempts: tries.length > 1 || tries.some(({ error }) => error !== undefined) ? JSON.stringify(tries, ['provider', 'error', 'milliseconds']) : null,
     price: price === undefined ? null : storedPrice(price),
     held: hold.amount,
   }
@@ -303,7 +305,7 @@ function recordOf({ ask, hold, meter }: OpenGeneration, { usage, estimated, bill
 
 /** What a client could ask for instead: the output limit for which the money is enough. */
 function whatFits(left: Nano, worst: Usage, price: Price, discount: number): string {
-  const bill = (outputTokens: number): Nano => rate({ ...worst, outputTokens }, price, discount).bill
+  const bill = (outputTokens: number): Nano => rateWorst({ ...worst, outputTokens }, price, discount).bill
   let [fits, over] = [0, worst.outputTokens]
   if (bill(0) > left) return 'Not even its input fits: add credit, or send less.'
   while (over - fits > 1) {

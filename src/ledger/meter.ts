@@ -30,8 +30,10 @@ export class Meter {
   #beyond = 0
   #counting: Promise<Usage | undefined> = Promise.resolve(undefined)
 
-  constructor(countInput: () => Promise<number>) {
+  /** `ageMs`: how long ago its request came. */
+  constructor(countInput: () => Promise<number>, ageMs = 0) {
     this.#countInput = countInput
+    this.#startedAt -= Math.max(0, ageMs)
   }
 
   /** One that another process began, as it was last written. */
@@ -60,6 +62,8 @@ export class Meter {
       if (event.type === 'error') continue
       this.#firstEventAt ??= performance.now()
       switch (event.type) {
+        // An answer that went on in the background is heard again, whole.
+        case 'start': this.#text = this.#reasoning = ''; this.#beyond = 0; break
         case 'part-start': this.#part = event.head.type; break
         case 'part-delta': this.#keep(event.text); break
         case 'usage': this.#hearUsage(event.usage); break
@@ -138,7 +142,8 @@ export class Meter {
 
   /** What the ending policy says of this generation, which is closed. */
   get charge(): Charge {
-    return ENDINGS[this.ending!][this.#firstEventAt === undefined ? 'before' : 'after']
+    const charge = ENDINGS[this.ending!][this.#firstEventAt === undefined ? 'before' : 'after']
+    return charge === 'input' && !this.tries.some(({ sent }) => sent === true) ? 'nothing' : charge
   }
 
   /** What a crash would leave behind: lengths, because counting the tokens of every open answer again and again would cost more than it is worth. */

@@ -1,22 +1,23 @@
 import type { Usage } from '../generation/usage.ts'
 import { noUsage, promptTokens } from '../generation/usage.ts'
 import { CHARACTERS_PER_TOKEN } from './estimate.ts'
-import type { StoredPrice } from '../store/store.ts'
+import type { BackgroundWork, StoredPrice } from '../store/store.ts'
 import type { Ask, Hold, OpenGeneration } from './ledger.ts'
 import { Meter, type Heard } from './meter.ts'
 import { decodeRates, storedPrice } from './prices.ts'
 
 /** What is known of a generation under way: the JSON from which it is closed when the process does not live to do it. */
-export function writeOpen({ ask, hold, meter, deferred }: OpenGeneration): string {
+export function writeOpen({ ask, hold, meter, deferred, background }: OpenGeneration): string {
   const price = ask.price === undefined ? undefined : storedPrice(ask.price)
   const { usage, heard, times, served, tries } = meter
-  return JSON.stringify({ ask: { ...ask, price, limit: undefined }, hold, deferred, usage, heard, times, served, tries }, (_, value: unknown) => (typeof value === 'bigint' ? { nano: String(value) } : value))
+  return JSON.stringify({ ask: { ...ask, price, limit: undefined }, hold, deferred, background, usage, heard, times, served, tries }, (_, value: unknown) => (typeof value === 'bigint' ? { nano: String(value) } : value))
 }
 
 type State = {
   ask: Omit<Ask, 'price'> & { price?: StoredPrice }
   hold: Hold
   deferred?: boolean
+  background?: BackgroundWork
   usage: Usage
   heard: Heard
   times: Meter['times']
@@ -24,16 +25,17 @@ type State = {
   tries: Meter['tries']
 }
 
-/** The generation as it was when it was last written: closed as crashed, with the usage that it is charged for, unless it was left open on purpose. */
+/** The generation as it was when it was last written: closed as crashed, with the usage that it is charged for, unless its provider goes on in the background. */
 export function readOpen(state: string, now: number): { open: OpenGeneration; usage: Usage; estimated: boolean } {
   const read = JSON.parse(state, (_, value: unknown) => (isBig(value) ? BigInt(value.nano) : value)) as State
   const { price } = read.ask
   const ask: Ask = { ...read.ask, price: price === undefined ? undefined : { ...price, rates: decodeRates(price.rates) } }
   // The worst case takes half as many bytes for a token.
-  const inputTokens = Math.ceil(ask.worst.inputTokens / 2)
+  const inputTokens = Math.ceil(promptTokens(ask.worst) / 2)
   // The clock may have gone back since.
   const written = { ...read, ageMs: Math.max(0, now - ask.createdAt), inputTokens }
-  if (read.deferred === true) return { open: { ask, hold: read.hold, meter: Meter.restored(written), deferred: true, writtenAtMs: 0 }, usage: noUsage(), estimated: false }
+  const { background } = read
+  if (read.deferred === true || background !== undefined) return { open: { ask, hold: read.hold, meter: Meter.restored(written), deferred: true, background, writtenAtMs: 0 }, usage: noUsage(), estimated: false }
   const meter = Meter.crashed(written)
   const charged = meter.charge !== 'nothing'
   return { open: { ask, hold: read.hold, meter, writtenAtMs: 0 }, usage: charged ? bounded(read, inputTokens) : noUsage(), estimated: charged }

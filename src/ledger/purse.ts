@@ -19,8 +19,9 @@ export class Purse {
     return { credit: this.#credit, bonus: this.#bonus }
   }
 
-  get #available(): Nano {
-    return this.#credit + this.#bonus + this.#overdraft - this.#held
+  /** What no request under way holds. */
+  get #free(): Nano {
+    return this.#credit + this.#bonus - this.#held
   }
 
   /** The store's balances, read at the start and after another process's change. */
@@ -32,7 +33,7 @@ export class Purse {
 
   /** Throws insufficient_credit (402) where the hold does not fit. `wouldFit`: what to ask for instead, given what is left. */
   check(amount: Nano, wouldFit: (left: Nano) => string): void {
-    const left = this.#available
+    const left = this.#free
     if (amount <= 0n || amount <= left) return
     const running = this.#held > 0n ? `, of which $${usdText(this.#held)} is held by requests under way` : ''
     throw new GatewayError('insufficient_credit', `This request may cost up to $${usdText(amount)}, and the account's balance is $${usdText(this.#credit + this.#bonus)}${running}. ${wouldFit(left < 0n ? 0n : left)}`)
@@ -45,7 +46,8 @@ export class Purse {
   /** A hold ends and its bill is paid: bonus first, never what other requests hold; what nobody has is written off. */
   settle(held: Nano, bill: Nano): Payment {
     this.#held -= held
-    const left = this.#available
+    // The overdraft is for what an answer costs above its hold: nothing is begun on it.
+    const left = this.#free + this.#overdraft
     const paid = left < 0n ? 0n : bill < left ? bill : left
     // More bonus may have been taken back than there was: that is no reason to take more credit than the bill.
     const granted = this.#bonus < 0n ? 0n : this.#bonus

@@ -63,6 +63,17 @@ export function rate(usage: Usage, price: Price, discountBasisPoints: number): R
   return rating
 }
 
+type OutputBucket = 'outputTokens' | 'reasoningTokens' | 'outputAudioTokens' | 'outputImageTokens'
+const OUTPUT_BUCKETS: readonly OutputBucket[] = ['outputTokens', 'reasoningTokens', 'outputAudioTokens', 'outputImageTokens']
+
+/** The most that a usage can cost when its output may be of any kind: what a model will put out is not known before. */
+export function rateWorst(usage: Usage, price: Price, discountBasisPoints: number): Rating {
+  const prompt = promptTokens(usage)
+  const rateOf = (bucket: OutputBucket): Nano => rateAt(linesOf(price).find(({ buckets }) => buckets.includes(bucket))?.rate, prompt)
+  const dearest = OUTPUT_BUCKETS.reduce((most, bucket) => (rateOf(bucket) > rateOf(most) ? bucket : most))
+  return rate(dearest === 'outputTokens' ? usage : { ...usage, outputTokens: 0, [dearest]: usage.outputTokens }, price, discountBasisPoints)
+}
+
 function linesOf(price: Price): readonly Line[] {
   const known = LINES.get(price)
   if (known !== undefined) return known

@@ -78,6 +78,8 @@ export type Exchange = {
   label: Label
   /** Responses only: called once with the full final response object, before its last frame is returned. */
   keep?: ((response: Record<string, unknown>) => void) | undefined
+  /** Responses in the background only: called with each state of the response, as its provider says it and as its client knows it. */
+  follow?: (theirs: Record<string, unknown>, ours: Record<string, unknown>) => void
 }
 
 /** Where a request goes: a provider's model, and what is known of both. */

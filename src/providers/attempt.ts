@@ -37,8 +37,8 @@ export class Refusal extends Error {
   }
 }
 
-/** One try at one provider; `error`: the code it failed with. */
-export type Try = { provider: string; error?: string; milliseconds: number }
+/** One try at one provider. `sent`: the request went out to it; `error`: the code it failed with. */
+export type Try = { provider: string; sent?: boolean; error?: string; milliseconds: number }
 
 const ERROR_BODY_BYTES = 1024 * 1024
 
@@ -53,7 +53,7 @@ export async function attempt(endpoints: readonly Endpoint[], exchange: Exchange
     const tried: Try = { provider: endpoint.provider.id, milliseconds: 0 }
     tries.push(tried)
     try {
-      const upstream = await tryOne(endpoint, exchange, timeouts, signal, number)
+      const upstream = await tryOne(endpoint, exchange, timeouts, signal, number, () => { tried.sent = true })
       tried.milliseconds = Math.round(performance.now() - begun)
       return upstream
     } catch (error) {
@@ -66,7 +66,7 @@ export async function attempt(endpoints: readonly Endpoint[], exchange: Exchange
   }
 }
 
-async function tryOne(endpoint: Endpoint, asked: Exchange, timeouts: Timeouts, signal: CallSignal, number: number): Promise<Upstream> {
+async function tryOne(endpoint: Endpoint, asked: Exchange, timeouts: Timeouts, signal: CallSignal, number: number, onSent: () => void): Promise<Upstream> {
   const protocol = protocols[endpoint.protocol]
   const { target } = endpoint
   const sameProtocol = asked.request.protocol === endpoint.protocol
@@ -82,7 +82,7 @@ async function tryOne(endpoint: Endpoint, asked: Exchange, timeouts: Timeouts, s
       ...endpoint.provider.headers,
       ...endpoint.credentials,
     },
-    body, timeouts, signal,
+    body, timeouts, signal, onSent,
   })
   if (incoming.status >= 200 && incoming.status < 300) return { endpoint, protocol, sameProtocol, exchange, incoming, losses, attempts: number }
   throw await refusalOf(incoming, endpoint, protocol, sameProtocol, number)
@@ -133,7 +133,8 @@ const secondsOf = (header: string | null): number | undefined => {
 /** The network, or a provider that lives in this process. */
 export const transport = (endpoint: Endpoint): typeof send => (endpoint.provider.inProcess === undefined ? send : callInProcess)
 
-const callInProcess: typeof send = async ({ url, method, headers, body, signal }) => {
+const callInProcess: typeof send = async ({ url, method, headers, body, signal, onSent }) => {
+  onSent?.()
   const abort = new AbortController()
   signal.addEventListener('abort', () => abort.abort(), { once: true })
   const response = await sandbox(new Request(url, { method, headers, signal: abort.signal, ...(body === undefined ? {} : { body }) }))

@@ -116,19 +116,33 @@ export class SqliteStore implements Store {
   async saveResponse(accountId: string, { id, response, inputItems, expiresAt, upstream }: ResponseToSave): Promise<void> {
     const responseText = JSON.stringify(response)
     const inputText = JSON.stringify(inputItems)
-    const items = [...inputItems, ...(Array.isArray(response.output) ? response.output : [])].filter(hasOwnId)
     await this.#connection.commit(() => {
       this.#connection.run('DELETE FROM responses WHERE account_id = ? AND id = ?', accountId, id)
       this.#connection.run(
         'INSERT INTO responses (account_id, id, created_at, expires_at, response, input, upstream) VALUES (?, ?, ?, ?, ?, ?, ?)',
         accountId, id, this.#now(), expiresAt, responseText, inputText, upstream === undefined ? null : JSON.stringify(upstream),
       )
-      for (const item of items) {
-        this.#connection.run(
-          'INSERT INTO response_items (account_id, response_id, id, expires_at, item) VALUES (?, ?, ?, ?, ?)',
-          accountId, id, item.id, expiresAt, JSON.stringify(item),
-        )
-      }
+      this.#addItems(accountId, id, expiresAt, [...inputItems, ...outputOf(response)])
+    })
+  }
+
+  #addItems(accountId: string, responseId: string, expiresAt: number, items: readonly unknown[]): void {
+    for (const item of items.filter(hasOwnId)) {
+      this.#connection.run(
+        'INSERT INTO response_items (account_id, response_id, id, expires_at, item) VALUES (?, ?, ?, ?, ?)',
+        accountId, responseId, item.id, expiresAt, JSON.stringify(item),
+      )
+    }
+  }
+
+  async endResponse(accountId: string, id: string, response: Json): Promise<void> {
+    const responseText = JSON.stringify(response)
+    await this.#connection.commit(() => {
+      const ended = this.#connection.one<{ expiresAt: number }>(
+        'UPDATE responses SET response = ?, upstream = NULL WHERE account_id = ? AND id = ? AND upstream IS NOT NULL RETURNING expires_at AS expiresAt',
+        responseText, accountId, id,
+      )
+      if (ended !== undefined) this.#addItems(accountId, id, ended.expiresAt, outputOf(response))
     })
   }
 
@@ -249,6 +263,8 @@ export class SqliteStore implements Store {
 /** What the system says names no file, or not the folder that the operator knows; what we say is worded already. */
 const worded = (folder: string, error: unknown): unknown =>
   typeof (error as { code?: unknown }).code === 'string' ? new Error(`the data folder ${folder} cannot be used (${(error as Error).message}); it must be a folder that this user may write in`, { cause: error }) : error
+
+const outputOf = ({ output }: Json): unknown[] => (Array.isArray(output) ? output : [])
 
 /** A reference has the id of the item that it stands for: kept as an item, it would hide the real one. */
 const hasOwnId = (item: unknown): item is Json & { id: string } =>

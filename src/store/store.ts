@@ -37,8 +37,8 @@ export type Json = Record<string, unknown>
 export type ResponseToSave = { id: string; response: Json; inputItems: readonly unknown[]; expiresAt: number; upstream?: BackgroundWork | undefined }
 export type StoredResponse = { id: string; response: Json; inputItems: unknown[]; createdAt: number; expiresAt: number; upstream?: BackgroundWork }
 
-/** Where a provider works on a response in the background: its id in the catalogue, and its own id of the response. */
-export type BackgroundWork = { provider: string; id: string }
+/** Where a provider works on a response in the background: its id in the catalogue, and its own id of the response. `unwanted`: its client deleted it, so that its provider is to stop. */
+export type BackgroundWork = { provider: string; id: string; unwanted?: boolean }
 
 /** Where money stands: accounts of the book. `owner`: an account's id, a provider's id, or empty. */
 export type BookAccount = { kind: 'credit' | 'bonus' | 'outside' | 'promotion' | 'revenue' | 'write-off' | 'cost' | 'payable'; owner: string }
@@ -156,6 +156,8 @@ export interface Store {
 
   /** Resolves when it is committed. The same id again replaces what was kept. */
   saveResponse(accountId: string, response: ResponseToSave): Promise<void>
+  /** Puts what became of work in the background in its place, without `upstream`; nothing where that was done before, or the response deleted. */
+  endResponse(accountId: string, id: string, response: Json): Promise<void>
   findResponse(accountId: string, id: string): Promise<StoredResponse | undefined>
   /** The newest input or output item with this id. */
   findItem(accountId: string, itemId: string): Promise<Json | undefined>

@@ -141,6 +141,7 @@ class Pair {
         id, accountId: account, keyId, kind: subscribed ? 'subscription' : 'pay-as-you-go', limit, api: 'chat', model: 'm', createdAt: this.#rig.now, streamed: true,
         price: free ? undefined : { version: ask.version, model: 'm', rates: this.#rates }, discount, penalty: penaltyTenths / 10, worst,
       }, () => Promise.resolve(COUNTED_INPUT)))
+      this.#open.get(id)!.meter.tries.push({ provider: 'p', sent: true, milliseconds: 0 })
     } catch (error) {
       said = (error as { code: string }).code
     }

@@ -56,6 +56,12 @@ export function priced(usage: Usage, rates: Rates | undefined, discount: number)
   return { list, bill: list - sum(lines.map((line) => line.off)), lines: lines.length }
 }
 
+/** Of whatever kind the output will be. */
+function worstPriced(worst: Usage, rates: Rates | undefined, discount: number): { list: bigint; bill: bigint } {
+  const kinds = (['outputTokens', 'reasoningTokens', 'outputAudioTokens', 'outputImageTokens'] as const).map((kind) => priced({ ...worst, outputTokens: 0, [kind]: worst.outputTokens }, rates, discount))
+  return kinds.reduce((most, one) => (one.list > most.list ? one : most))
+}
+
 /** What Sluice counts itself where this ending is charged. */
 export function counted({ begun, usage, finished, text, reasoning }: Heard, ending: string): { input: boolean; output: boolean } | undefined {
   if (ending !== 'completed' && ending !== 'client-left' && !begun) return undefined
@@ -115,8 +121,9 @@ export class Model {
     return sum(this.log.filter((entry) => entry.account === account && !entry.subscribed && entry.closed === undefined).map((entry) => entry.held))
   }
 
+  /** Nothing is begun on the overdraft: it is for what an answer costs above its hold. */
   available(account: string): bigint {
-    return this.balance(account, 'credit', 'server') + this.balance(account, 'bonus', 'server') + this.overdraft - this.held(account)
+    return this.balance(account, 'credit', 'server') + this.balance(account, 'bonus', 'server') - this.held(account)
   }
 
   /** The subscription in the period of now, as whatever asks for it finds it. */
@@ -158,7 +165,7 @@ export class Model {
   admit(ask: Ask, now: number, owed: boolean): 'admitted' | 'insufficient_credit' | 'quota_exceeded' | 'store_unavailable' {
     if (owed || this.unwritten.length > 0) return 'store_unavailable'
     const discount = Math.max(ask.discount, this.tiers[this.renew(ask.account, now).tier]!.discount)
-    const { list, bill } = priced(ask.worst, ask.rates, discount)
+    const { list, bill } = worstPriced(ask.worst, ask.rates, discount)
     const held = ask.subscribed ? list : bill
     const flows = ask.subscribed ? this.flowsOf(list, ask.penaltyTenths) : 0n
     const spending = ask.limit === undefined ? undefined : this.spending(ask.key, ask.limit, now)
@@ -181,7 +188,7 @@ export class Model {
     const what = charged(heard, ending, entry.countedInput)
     const usage = what?.usage ?? nothing()
     const { list, bill } = what === undefined ? { list: 0n, bill: 0n } : priced(usage, entry.rates, entry.discount)
-    const left = this.available(entry.account) + (entry.subscribed ? 0n : entry.held)
+    const left = this.available(entry.account) + this.overdraft + (entry.subscribed ? 0n : entry.held)
     const paid = entry.subscribed ? 0n : least(bill, left < 0n ? 0n : left)
     const has = this.balance(entry.account, 'bonus', 'server')
     const bonus = least(paid, has < 0n ? 0n : has)

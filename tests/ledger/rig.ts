@@ -48,7 +48,7 @@ export class Rig {
   failures = 0
   /** Closings that it has committed. */
   readonly taken = new Set<string>()
-  /** Generations that it has written as open since the last sweep, and whether it has refused to: every sweep tries all again. */
+  /** Generations that it has written as open since the last sweep, and whether one that it refused still waits. */
   readonly kept = new Set<string>()
   keepOwed = false
   cost: Price | undefined
@@ -95,6 +95,8 @@ export class Rig {
         throw new GatewayError('store_unavailable', 'The disk is full.')
       }
       await this.#awaited(store.keepOpen(open))
+      // What one round could write it could write all of.
+      this.keepOwed = false
       for (const { id } of open) this.kept.add(id)
     }
     const setSubscription = (subscription: Subscription, before?: Subscription): Promise<void> => this.#awaited(store.setSubscription(subscription, before))

@@ -43,10 +43,12 @@ export function readRequest(wire: Wire): GenerationRequest {
   return request
 }
 
-/** Reasoning counts against both limits; the newer field says it and wins. */
+/** Two names of one limit. A provider of this protocol gets both, and nobody knows which of two it would take. */
 function readLimit(body: Fields): number | undefined {
   const older = body.integer('max_tokens', { min: 1 })
-  return body.integer('max_completion_tokens', { min: 1 }) ?? older
+  const newer = body.integer('max_completion_tokens', { min: 1 })
+  if (older !== undefined && newer !== undefined && older !== newer) throw invalid('max_tokens', 'must be the same as max_completion_tokens, or absent')
+  return newer ?? older
 }
 
 function readSampling(body: Fields): Sampling {

@@ -48,10 +48,18 @@ export class ResponseRelabeler implements Relabeler {
   #lifecycle(frame: Frame, span: Span): Frame {
     const response = withoutSecrets(this.#sameIds(this.#labelled(frame.data.slice(...span))))
     this.#response = response
+    this.#follow(frame.data.slice(...span), response)
     const status = valueAt(response, places(response).get('status'))
     if (status === 'failed' || status === 'cancelled') this.#ended = true
     if (typeof status === 'string' && KEPT.test(status)) this.#keep(response)
     return { ...frame, data: frame.data.slice(0, span[0]) + response + frame.data.slice(span[1]) }
+  }
+
+  #follow(theirs: string, ours: string): void {
+    const { follow } = this.#exchange
+    if (follow === undefined) return
+    const [said, told] = [valueAt(theirs, [0, theirs.length]), valueAt(ours, [0, ours.length])]
+    if (isObject(said) && isObject(told)) follow(said, told)
   }
 
   #labelled(response: string): string {
@@ -146,6 +154,7 @@ export class ResponseRelabeler implements Relabeler {
 
   answer(text: string, counted?: Usage): string {
     const labelled = this.#labelled(text)
+    this.#follow(text, labelled)
     const status = valueAt(labelled, places(labelled).get('status'))
     // What its provider still works on has no usage yet.
     if (status !== undefined && !(typeof status === 'string' && KEPT.test(status))) return labelled

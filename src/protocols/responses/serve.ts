@@ -108,9 +108,12 @@ function readLabels(body: Fields, extras: Extras): Labels {
 
 /** Fields about state, which is kept here for every provider, and those whose default asks for nothing. */
 function readState(body: Fields, extras: Extras): void {
-  body.boolean('store')
+  const store = body.boolean('store')
   body.string('previous_response_id')
-  if (body.boolean('background') === true) extras.background = true
+  if (body.boolean('background') === true) {
+    if (store === false) throw invalid('background', 'must be false with store: false, as only a stored response can be asked for later')
+    extras.background = true
+  }
   const truncation = body.string('truncation')
   if (truncation !== undefined && truncation !== 'disabled') extras.truncation = truncation
   const calls = body.integer('max_tool_calls')
