@@ -1,0 +1,97 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { connect, createServer, type Server } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { startGateway, type Gateway } from '../server.ts'
+
+/** What is held covers what may be billed, and what nobody worked on is not billed. */
+
+let gateway: Gateway
+/** Takes connections and never says a word: a TLS handshake with it does not end. */
+let silent: Server
+const refusing = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.json({ error: { message: 'no', type: 'server_error' } }, { status: 500 }) })
+
+beforeAll(async () => {
+  silent = createServer(() => {}).listen(0, '127.0.0.1')
+  await new Promise((resolve) => silent.once('listening', resolve))
+  const endpoint = (provider: string): string => `endpoints: [{ provider: ${provider}, model: m }]`
+  gateway = await startGateway({ config: `billing: { startingCredit: 0.1, overdraft: 5, delay: 0s }
+providers:
+  silent: { protocol: chat.completions, baseUrl: "https://127.0.0.1:${(silent.address() as AddressInfo).port}/v1" }
+  refusing: { protocol: chat.completions, baseUrl: "http://127.0.0.1:${refusing.port}/v1" }
+models:
+  silent: { ${endpoint('silent')}, price: { prompt: 1, completion: 4 } }
+  refusing: { ${endpoint('refusing')}, price: { prompt: 1, completion: 4 } }
+  priced: { endpoints: [{ provider: sandbox, model: chat, protocol: chat.completions }], price: { prompt: 1, completion: 4 } }
+  drawing: { endpoints: [{ provider: sandbox, model: chat, protocol: chat.completions }], price: { prompt: 1, completion: 4, output_image: 1000 } }
+  searching: { endpoints: [{ provider: sandbox, model: chat, protocol: chat.completions }], price: { prompt: 1, completion: 4, web_search: 0.011 } }
+  caching: { endpoints: [{ provider: sandbox, model: messages, protocol: messages }], price: { prompt: 1, completion: 4, input_cache_write_1_h: 1000 } }
+` })
+})
+afterAll(async () => {
+  silent.close()
+  await Promise.all([gateway.stop(), refusing.stop(true)])
+})
+
+const post = (path: string, body: object, signal?: AbortSignal): Promise<Response> => fetch(gateway.url + path, {
+  method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify(body), ...(signal === undefined ? {} : { signal }),
+})
+const chat = (model: string, more: object = {}, signal?: AbortSignal): Promise<Response> => post('/v1/chat/completions', { model, max_tokens: 100, messages: [{ role: 'user', content: 'Hello' }], ...more }, signal)
+const management = async (path: string): Promise<Record<string, never>> => (await fetch(`${gateway.url}/v1/management/${path}`, { headers: { authorization: `Bearer ${gateway.key}` } })).json() as Promise<Record<string, never>>
+
+test('a request whose document, output, searches or cache may cost more than there is, is refused', async () => {
+  const file = (bytes: number): object => ({ messages: [{ role: 'user', content: [{ type: 'file', file: { filename: 'a.txt', file_data: `data:text/plain;base64,${Buffer.alloc(bytes, 'word ').toString('base64')}` } }] }] })
+  const cached = (ttl?: string): object => ({ model: 'caching', max_tokens: 100, messages: [{ role: 'user', content: [{ type: 'text', text: 'Hello '.repeat(50), ...(ttl === undefined ? {} : { cache_control: { type: 'ephemeral', ttl } }) }] }] })
+  const statuses = [
+    await chat('priced', file(1_000)), await chat('priced', file(1_000_000)),
+    await chat('drawing', { max_tokens: 10 }), await chat('drawing', { max_tokens: 1_000 }),
+    await chat('searching'), await chat('searching', { web_search_options: {} }),
+    await post('/v1/messages', cached()), await post('/v1/messages', cached('5m')), await post('/v1/messages', cached('1h')),
+  ].map(({ status }) => status)
+  expect(statuses).toEqual([200, 402, 200, 402, 200, 402, 200, 200, 402])
+})
+
+test('two different output limits are refused: only one of them would be held', async () => {
+  const refused = await chat('priced', { max_tokens: 100_000, max_completion_tokens: 1 })
+  expect([refused.status, ((await refused.json()) as { error: { param: string } }).error.param]).toEqual([400, 'max_tokens'])
+  expect((await chat('priced', { max_completion_tokens: 100 })).status).toBe(200)
+})
+
+test('nothing is begun on the overdraft', async () => {
+  expect((await chat('priced', { max_tokens: 30_000 })).status).toBe(402)
+})
+
+test('a client that leaves pays for its input only where its provider was reached', async () => {
+  const before = (await management('payg/balance')).data
+  const leave = new AbortController()
+  const answer = chat('silent', {}, leave.signal).catch(() => undefined)
+  await Bun.sleep(200)
+  leave.abort()
+  await answer
+  await Bun.sleep(200)
+  expect((await management('payg/balance')).data).toEqual(before)
+})
+
+test('a generation that failed is found by the id in its headers', async () => {
+  const failed = await chat('refusing')
+  expect(failed.status).toBe(500)
+  expect(await management(`generation?id=${failed.headers.get('x-generation-id')}`)).toMatchObject({ ending: 'failed', usage: 0, finishReason: 'error' })
+})
+
+test('createAt is when the request came, however long its body took', async () => {
+  const body = JSON.stringify({ model: 'priced', max_tokens: 10, messages: [{ role: 'user', content: 'Hello' }] })
+  const { hostname, port } = new URL(gateway.url)
+  const began = Date.now()
+  const head = await new Promise<string>((resolve) => {
+    const socket = connect(Number(port), hostname, () => {
+      socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: ${hostname}\r\nauthorization: Bearer ${gateway.key}\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 5)}`)
+      setTimeout(() => socket.write(body.slice(5)), 600)
+    })
+    socket.on('data', (data) => {
+      resolve(data.toString())
+      socket.destroy()
+    })
+  })
+  const record = await management(`generation?id=${/x-generation-id: (\S+)/i.exec(head)![1]}`)
+  expect(Date.parse(record.createAt as unknown as string) - began).toBeLessThan(500)
+  expect(record.latency as unknown as number).toBeGreaterThanOrEqual(590)
+})
