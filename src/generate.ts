@@ -48,6 +48,7 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
     open.meter.served = upstream.endpoint.target
     return await (request.stream ? stream(generation, upstream) : whole(generation, upstream))
   } catch (error) {
+    spine.ledger.forgive(open)
     // The client hears what went wrong with its request; a record that cannot be written is written later.
     await close(generation, endingOf(error instanceof Refusal ? error.error : error)).catch(() => {})
     return refused(generation, error)

@@ -56,6 +56,15 @@ export class Budgets {
     return { keyId, since, spent: used }
   }
 
+  /** The other way round, for what the store did not take: the hold is open again. */
+  unsettle(hold: BudgetHold, used: bigint): void {
+    this.#open.add(hold)
+    const current = this.#spends.get(hold.keyId)
+    if (current?.since !== hold.since) return
+    current.held += hold.amount
+    current.spent -= used
+  }
+
   /** Puts back a hold that a crash left open, so that it can be settled. */
   restore(hold: BudgetHold): void {
     this.#open.add(hold)

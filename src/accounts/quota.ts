@@ -112,18 +112,30 @@ export class Quota {
   }
 
   /**
-   * Ends a hold, once: a second time is refused with an Error. What was used, which may be more than was held, stays in the windows in which it was held, where
-   * they have not been followed by others. Gives the rows to add to the store, also with nothing used, because the windows have begun.
+   * Ends a hold, once: a second time is refused with an Error. What was used, which may be more than was held, counts in the windows in which it was held.
+   * Gives the rows to add to the store: also with nothing used, because the windows have begun, and of windows that others follow here, because the store may not have heard of those.
    */
   settle(hold: QuotaHold, used: bigint): QuotaWindow[] {
     if (!this.#open.delete(hold)) throw new Error('This hold of flows has ended before, or was never taken.')
-    return hold.windows.flatMap(({ window, startedAt, endsAt }) => {
+    return hold.windows.map(({ window, startedAt, endsAt }) => {
       const current = this.#windows.get(window)
-      if (current?.startedAt !== startedAt) return []
-      current.held -= hold.flows
-      current.used += used
-      return [{ accountId: this.#subscription.accountId, window, startedAt, endsAt, used }]
+      if (current?.startedAt === startedAt) {
+        current.held -= hold.flows
+        current.used += used
+      }
+      return { accountId: this.#subscription.accountId, window, startedAt, endsAt, used }
     })
+  }
+
+  /** The other way round, for use that the store did not take: the hold is open again. */
+  unsettle(hold: QuotaHold, used: bigint): void {
+    this.#open.add(hold)
+    for (const { window, startedAt } of hold.windows) {
+      const current = this.#windows.get(window)
+      if (current?.startedAt !== startedAt) continue
+      current.held += hold.flows
+      current.used -= used
+    }
   }
 
   /** Puts back a hold that a crash left open, so that it can be settled; its windows are back with it where nothing later was stored. */

@@ -46,6 +46,8 @@ export type OpenGeneration = {
   background?: BackgroundWork | undefined
   /** Its provider goes on without its client: it stays open over restarts until somebody hears how that ended. */
   deferred?: boolean
+  /** Undoes its settlement, where the store did not take that. */
+  takeBack?: () => void
   /** When it was last written as open, in milliseconds of its age. */
   writtenAtMs?: number
 }
@@ -198,7 +200,26 @@ export class Ledger {
     }
     this.#open.delete(open)
     const written = payment === undefined ? undefined : () => this.#purse(ask.accountId).written(payment)
-    return this.#write(() => this.#store.closeGeneration(closing, written))
+    const write = (): Promise<void> => this.#store.closeGeneration(closing, written)
+    return this.#write(write).catch((error: unknown) => {
+      if (isUnavailable(error)) open.takeBack = () => {
+        this.#unwritten = this.#unwritten.filter((other) => other !== write)
+        if (payment !== undefined) this.#purse(ask.accountId).unsettle(hold.amount, payment)
+        if (hold.quota !== undefined) this.quota(ask.accountId).unsettle(hold.quota, flows)
+        if (hold.budget !== undefined) this.#budgets.unsettle(hold.budget, bill)
+      }
+      throw error
+    })
+  }
+
+  /** Where an answer could not be recorded and so did not reach its client either, it is not charged: it is recorded as failed as soon as that can be. */
+  forgive(open: OpenGeneration): void {
+    const { takeBack, meter } = open
+    if (takeBack === undefined) return
+    takeBack()
+    meter.forgive()
+    // It waits to be written like all others.
+    this.#settle(open, noUsage(), false).catch(() => {})
   }
 
   /** What the store does not take now is written by a later sweep. */

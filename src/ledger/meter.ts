@@ -28,6 +28,7 @@ export class Meter {
   #reasoning = ''
   #part: PartHead['type'] = 'text'
   #beyond = 0
+  #forgiven = false
   #counting: Promise<Usage | undefined> = Promise.resolve(undefined)
 
   /** `ageMs`: how long ago its request came. */
@@ -93,6 +94,13 @@ export class Meter {
     return true
   }
 
+  /** Its client got nothing of it, through a failure of ours: it counts as failed before its first word. */
+  forgive(): void {
+    this.ending = 'failed'
+    this.finish = undefined
+    this.#forgiven = true
+  }
+
   /** Milliseconds from the request to the first event (to the end where none came), and from there to the end. */
   get times(): { latency: number; duration: number } {
     const end = this.#endedAt ?? performance.now()
@@ -142,6 +150,7 @@ export class Meter {
 
   /** What the ending policy says of this generation, which is closed. */
   get charge(): Charge {
+    if (this.#forgiven) return 'nothing'
     const charge = ENDINGS[this.ending!][this.#firstEventAt === undefined ? 'before' : 'after']
     return charge === 'input' && !this.tries.some(({ sent }) => sent === true) ? 'nothing' : charge
   }

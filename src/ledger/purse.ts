@@ -58,6 +58,13 @@ export class Purse {
     return payment
   }
 
+  /** The other way round, for a payment that the store did not take. */
+  unsettle(held: Nano, { bonus, credit }: Payment): void {
+    this.#held += held
+    this.#bonus += bonus
+    this.#credit += credit
+  }
+
   /** A payment is in the store now. */
   written({ bonus, credit }: Payment): void {
     this.#stored.bonus -= bonus

@@ -100,11 +100,12 @@ describe('windows', () => {
     expect(quota.detail(START, 'healthy', 1).quota_5_hour.resets_at).toBe(iso(START + 5 * HOUR))
   })
 
-  test('that another has followed are left alone', () => {
+  test('that another has followed are told to the store, which may not have heard of that, and are over here', () => {
     const quota = quotaOf('free')
     const late = quota.take(2n * FLOW, START)
-    use(quota, FLOW, START + 5 * HOUR)
-    expect(quota.settle(late, 2n * FLOW).map(({ window }) => window)).toEqual(['7_day', 'monthly'])
+    const next = quota.take(FLOW, START + 5 * HOUR)
+    expect(quota.settle(late, 2n * FLOW).map(({ window, startedAt, used }) => [window, startedAt, used])).toEqual([['5_hour', START, 2n * FLOW], ['7_day', START, 2n * FLOW], ['monthly', START, 2n * FLOW]])
+    quota.settle(next, FLOW)
     const { quota_5_hour, quota_7_day } = quota.detail(START + 5 * HOUR, 'healthy', 1)
     expect([quota_5_hour.used_flows, quota_7_day.used_flows]).toEqual([1, 3])
   })
