@@ -68,6 +68,8 @@ const OUTPUT_BUCKETS: readonly OutputBucket[] = ['outputTokens', 'reasoningToken
 
 /** The most that a usage can cost when its output may be of any kind: what a model will put out is not known before. */
 export function rateWorst(usage: Usage, price: Price, discountBasisPoints: number): Rating {
+  const { reasoning, output_audio, output_image } = price.rates
+  if (reasoning === undefined && output_audio === undefined && output_image === undefined) return rate(usage, price, discountBasisPoints)
   const prompt = promptTokens(usage)
   const rateOf = (bucket: OutputBucket): Nano => rateAt(linesOf(price).find(({ buckets }) => buckets.includes(bucket))?.rate, prompt)
   const dearest = OUTPUT_BUCKETS.reduce((most, bucket) => (rateOf(bucket) > rateOf(most) ? bucket : most))
