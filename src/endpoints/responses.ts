@@ -180,9 +180,10 @@ export async function deleteResponse(spine: Spine, call: Call): Promise<Response
 async function current(spine: Spine, { identity: { accountId }, request }: Call, kept: StoredResponse, unwanted: boolean): Promise<Item> {
   const { id, upstream, response } = kept
   if (upstream === undefined) return response
+  const open = followed(spine, accountId, id)
   const said = await ask(spine, String(response.model), { ...upstream, unwanted }, request.signal)
   if (said === undefined) return response
-  if (!isPending(said.response)) await end(spine, accountId, kept, followed(spine, accountId, id), said)
+  if (!isPending(said.response)) await end(spine, accountId, kept, open, said)
   return labelled(said.response, kept)
 }
 

@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,50 +6,189 @@ import { startGateway, type Gateway } from '../server.ts'
 
 /** A response in the background ends long after its request was answered: it is held, metered and billed all the same. */
 
-const OUTPUT = [{ type: 'message', id: 'msg_bg', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: 'done', annotations: [] }] }]
+const MESSAGE = { type: 'message', id: 'msg_bg', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: 'done', annotations: [] }] }
 const USAGE = { input_tokens: 1000, input_tokens_details: { cached_tokens: 0 }, output_tokens: 500, output_tokens_details: { reasoning_tokens: 0 }, total_tokens: 1500 }
+const PAID = { usage: 0.006, estimated: false, nativeTokens: { prompt_tokens: 1000, completion_tokens: 500 } }
 
-const get = async (gateway: Gateway, path: string): Promise<{ status: number; body: Record<string, never> }> => {
-  const response = await fetch(gateway.url + path, { headers: { authorization: `Bearer ${gateway.key}` } })
-  return { status: response.status, body: (await response.json()) as Record<string, never> }
-}
+/** What the provider says of its work, whoever asks for it; `respond` may do otherwise. */
+let status: string
+let respond: (asked: string) => Promise<Response | undefined> | Response | undefined
+let asked: string[]
+let upstream: Bun.Server<undefined>
+let gateway: Gateway
+let data: string
+let config: string
 
-test('is settled when its provider has ended it, over a kill and without its client asking again', async () => {
-  let status = 'queued'
-  const upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () =>
-    Response.json({ id: 'resp_theirs', object: 'response', created_at: 1, status, background: true, model: 'theirs', output: status === 'completed' ? OUTPUT : [], store: true, usage: status === 'completed' ? USAGE : null }) })
-  const data = mkdtempSync(join(tmpdir(), 'sluice-background-'))
-  const config = `billing: { startingCredit: 1, delay: 0s }
+const theirs = (usage: object | null = status === 'completed' ? USAGE : null): object =>
+  ({ id: 'resp_theirs', object: 'response', created_at: 1, status, background: true, model: 'theirs', output: status === 'completed' ? [MESSAGE] : [], store: true, usage })
+
+/** The beginning of a stream that its provider never ends. */
+const streaming = (): Response => new Response(new ReadableStream<string>({
+  start(controller) {
+    for (const type of ['response.created', 'response.in_progress']) controller.enqueue(`event: ${type}\ndata: ${JSON.stringify({ type, response: theirs() })}\n\n`)
+    controller.enqueue(`event: response.output_item.added\ndata: ${JSON.stringify({ type: 'response.output_item.added', output_index: 0, item: { ...MESSAGE, status: 'in_progress', content: [] } })}\n\n`)
+  },
+}), { headers: { 'content-type': 'text/event-stream' } })
+
+beforeEach(async () => {
+  status = 'queued'
+  respond = () => undefined
+  asked = []
+  upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', idleTimeout: 0, fetch: async (request) => {
+    const name = `${request.method} ${new URL(request.url).pathname.replace('/v1/responses', '')}`
+    asked.push(name)
+    return (await respond(name)) ?? Response.json(theirs())
+  } })
+  data = mkdtempSync(join(tmpdir(), 'sluice-background-'))
+  config = `billing: { startingCredit: 1, delay: 0s }
 providers:
   up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1" }
 models:
   up/m: { endpoints: [{ provider: up, model: m }], price: { prompt: 1, completion: 10 } }
 `
-  let gateway = await startGateway({ config, data })
-  const create = (maxOutputTokens: number): Promise<Response> => fetch(`${gateway.url}/v1/responses`, {
-    method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ model: 'up/m', input: 'Hello', background: true, max_output_tokens: maxOutputTokens }),
-  })
-  try {
-    const { id } = (await (await create(90_000)).json()) as { id: string }
-    expect((await get(gateway, `/v1/management/generation?id=${id}`)).status).toBe(404)
-    // The hold of the first leaves no room for a second one.
-    expect((await create(90_000)).status).toBe(402)
-    gateway.kill('SIGKILL')
-    await gateway.exited
-    gateway = await startGateway({ config, data })
-    expect((await create(90_000)).status).toBe(402)
-    status = 'completed'
-    let record = await get(gateway, `/v1/management/generation?id=${id}`)
-    for (let i = 0; i < 100 && record.status === 404; i += 1) {
-      await Bun.sleep(100)
-      record = await get(gateway, `/v1/management/generation?id=${id}`)
-    }
-    expect(record.body).toMatchObject({ ending: 'completed', estimated: false, usage: 0.006, nativeTokens: { prompt_tokens: 1000, completion_tokens: 500 } })
-    expect((await get(gateway, '/v1/management/payg/balance')).body).toMatchObject({ data: { total_credits: 0.994 } })
-    expect((await get(gateway, `/v1/responses/${id}`)).body).toMatchObject({ status: 'completed' })
-  } finally {
-    await gateway.stop()
-    await upstream.stop(true)
-    rmSync(data, { recursive: true, force: true })
+  gateway = await startGateway({ config, data })
+})
+afterEach(async () => {
+  await gateway.stop()
+  await upstream.stop(true)
+  rmSync(data, { recursive: true, force: true })
+})
+
+const call = async (method: string, path: string, body?: object): Promise<{ status: number; body: Record<string, never> }> => {
+  const response = await fetch(gateway.url + path, { method, headers: { authorization: `Bearer ${gateway.key}` }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+  return { status: response.status, body: (await response.json()) as Record<string, never> }
+}
+const create = (more: object = {}) => call('POST', '/v1/responses', { model: 'up/m', input: 'Hello', background: true, max_output_tokens: 90_000, ...more })
+const recordOf = (id: string) => call('GET', `/v1/management/generation?id=${id}`)
+const balance = async (): Promise<number> => ((await call('GET', '/v1/management/payg/balance')).body as unknown as { data: { total_credits: number } }).data.total_credits
+
+/** Its record, once there is one. */
+async function settled(id: string): Promise<Record<string, never>> {
+  for (let i = 0; i < 120; i += 1) {
+    const record = await recordOf(id)
+    if (record.status === 200) return record.body
+    await Bun.sleep(100)
   }
+  throw new Error(`no record of ${id}`)
+}
+
+async function restart(): Promise<void> {
+  gateway.kill('SIGKILL')
+  await gateway.exited
+  gateway = await startGateway({ config, data })
+}
+
+/** Begins a streamed answer, and gives its id and what makes its client leave. */
+async function begin(): Promise<{ id: string; leave(): void }> {
+  const abort = new AbortController()
+  const response = await fetch(`${gateway.url}/v1/responses`, { method: 'POST', signal: abort.signal, headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ model: 'up/m', input: 'Hello', background: true, stream: true, max_output_tokens: 90_000 }) })
+  const { value } = await (response.body as ReadableStream<Uint8Array>).getReader().read()
+  const [, data] = /^data: (.*)$/m.exec(new TextDecoder().decode(value))!
+  return { id: (JSON.parse(data!) as { response: { id: string } }).response.id, leave: () => abort.abort() }
+}
+
+test('is settled when its provider has ended it, over a kill and without its client asking again', async () => {
+  const { id } = (await create()).body
+  expect((await recordOf(id!)).status).toBe(404)
+  // The hold of the first leaves no room for a second one.
+  expect((await create()).status).toBe(402)
+  await restart()
+  expect((await create()).status).toBe(402)
+  status = 'completed'
+  expect(await settled(id!)).toMatchObject({ ending: 'completed', ...PAID })
+  expect(await balance()).toBe(0.994)
+  expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'completed', model: 'up/m' })
+}, 30_000)
+
+test('that is deleted is cancelled at its provider, and costs what that says it used', async () => {
+  const { id } = (await create()).body
+  respond = (name) => {
+    if (name === 'POST /resp_theirs/cancel') status = 'cancelled'
+    return Response.json(theirs(USAGE))
+  }
+  expect((await call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
+  expect(asked).toContain('POST /resp_theirs/cancel')
+  expect((await recordOf(id!)).body).toMatchObject({ ending: 'client-left', ...PAID })
+  expect(await balance()).toBe(0.994)
+  expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
+})
+
+test('that is cancelled without a word on its usage costs its input', async () => {
+  const { id } = (await create()).body
+  status = 'cancelled'
+  await call('DELETE', `/v1/responses/${id}`)
+  expect((await recordOf(id!)).body).toMatchObject({ ending: 'client-left', estimated: true, nativeTokens: { completion_tokens: 0 } })
+})
+
+test('that failed costs nothing', async () => {
+  const { id } = (await create()).body
+  status = 'failed'
+  expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'failed' })
+  expect((await recordOf(id!)).body).toMatchObject({ ending: 'failed', usage: 0 })
+})
+
+test('that is deleted while its provider cannot be asked is followed on, over a kill, until that has ended it', async () => {
+  const { id } = (await create()).body
+  respond = () => new Response('{}', { status: 503 })
+  expect((await call('DELETE', `/v1/responses/${id}`)).status).toBe(200)
+  expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
+  expect((await recordOf(id!)).status).toBe(404)
+  await restart()
+  expect((await create()).status).toBe(402)
+  asked = []
+  status = 'completed'
+  respond = (name) => (name.endsWith('/cancel') ? new Response('{}', { status: 400 }) : undefined)
+  expect(await settled(id!)).toMatchObject({ ending: 'completed', ...PAID })
+  expect(asked).toEqual(['POST /resp_theirs/cancel', 'GET /resp_theirs'])
+  expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
+}, 30_000)
+
+test('that is deleted does not come back with the answer to a question that was on its way', async () => {
+  const { id } = (await create()).body
+  const [gate, reached] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  respond = async (name) => {
+    if (name.startsWith('POST')) return new Response('{}', { status: 503 })
+    reached.resolve()
+    await gate.promise
+    return undefined
+  }
+  const question = call('GET', `/v1/responses/${id}`)
+  await reached.promise
+  const deletion = call('DELETE', `/v1/responses/${id}`)
+  while ((await call('GET', `/v1/responses/${id}/input_items`)).status !== 404) await Bun.sleep(5)
+  status = 'completed'
+  gate.resolve()
+  expect((await question).body).toMatchObject({ status: 'completed' })
+  expect((await deletion).status).toBe(200)
+  expect(await settled(id!)).toMatchObject({ ending: 'completed', ...PAID })
+  expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
+  expect((await call('POST', '/v1/responses', { model: 'up/m', input: [{ type: 'item_reference', id: 'msg_bg' }] })).status).toBe(404)
+})
+
+test('needs to be stored', async () => {
+  const refused = await create({ store: false })
+  expect([refused.status, (refused.body as { error?: { param: string } }).error?.param]).toEqual([400, 'background'])
+  expect(asked).toEqual([])
+})
+
+test('whose client leaves its stream is followed like any other', async () => {
+  respond = (name) => (name === 'POST ' ? streaming() : undefined)
+  const { id, leave } = await begin()
+  leave()
+  while ((await call('GET', `/v1/responses/${id}`)).status === 404) await Bun.sleep(5)
+  expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, status: 'queued', model: 'up/m' })
+  expect((await recordOf(id)).status).toBe(404)
+  status = 'completed'
+  expect(await settled(id)).toMatchObject({ ending: 'completed', streamed: true, ...PAID })
+  expect((await call('GET', `/v1/responses/${id}`)).body).toMatchObject({ id, output: [MESSAGE] })
+}, 30_000)
+
+test('that was streaming when the server was killed is followed by the next one', async () => {
+  respond = (name) => (name === 'POST ' ? streaming() : undefined)
+  const { id } = await begin()
+  // So old, it is written as open.
+  await Bun.sleep(400)
+  await restart()
+  status = 'completed'
+  expect(await settled(id)).toMatchObject({ ending: 'completed', ...PAID })
 }, 30_000)

@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,47 +8,155 @@ import { Limits } from '../../src/accounts/limits.ts'
 import { Plans } from '../../src/accounts/plans.ts'
 import { answer } from '../../src/app.ts'
 import { loadConfig } from '../../src/config.ts'
+import { Follower } from '../../src/endpoints/responses.ts'
 import { GatewayError } from '../../src/error.ts'
 import { Ledger } from '../../src/ledger/ledger.ts'
 import { Prices } from '../../src/ledger/prices.ts'
 import { Open } from '../../src/open.ts'
 import { accountsOf } from '../../src/opening.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
+import type { Spine } from '../../src/spine.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 
-test('a response in the background that cannot be kept ends once: its account is not taken for one that asks too much', async () => {
-  const upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.json({ id: 'resp_theirs', object: 'response', created_at: 1, status: 'queued', background: true, model: 'm', output: [], usage: null }) })
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-deferral-'))
+/** A gateway in this process, whose store fails where a test says so, and a provider that answers as it says. */
+
+let folder: string
+let sqlite: SqliteStore
+let spine: Spine
+let headers: Record<string, string>
+let upstream: Bun.Server<undefined>
+let asked: string[]
+let now: number
+/** Methods of the store -> what they do instead. */
+let failing: Record<string, () => Promise<never>>
+let respond: (asked: string) => Response | Promise<Response>
+
+const full = (): Promise<never> => Promise.reject(new GatewayError('store_unavailable', 'The disk is full.'))
+const theirs = (id: string, status: string): Response => Response.json({ id, object: 'response', created_at: 1, status, background: true, model: 'm', output: [], usage: null })
+
+beforeEach(async () => {
+  asked = []
+  failing = {}
+  now = 0
+  let works = 0
+  respond = (name) => (name === 'POST ' ? theirs(`work-${++works}`, 'queued') : theirs(name.split('/')[1]!, 'completed'))
+  upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', idleTimeout: 0, fetch: (request) => {
+    const name = `${request.method} ${new URL(request.url).pathname.replace('/v1/responses', '')}`
+    asked.push(name)
+    return respond(name)
+  } })
+  folder = mkdtempSync(join(tmpdir(), 'sluice-deferral-'))
   const file = join(folder, 'test-config.yaml')
   writeFileSync(file, `billing: { unpriced: free }\nproviders:\n  up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1" }\n`)
   const config = loadConfig({ file, data: folder }, {})
-  const sqlite = new SqliteStore({ folder, exclusive: true })
-  const full = (): Promise<void> => Promise.reject(new GatewayError('store_unavailable', 'The disk is full.'))
+  sqlite = new SqliteStore({ folder, exclusive: true })
   const store = new Proxy(sqlite, {
     get(target, name) {
-      if (name === 'keepOpen') return full
-      const member: unknown = Reflect.get(target, name, target)
+      const member: unknown = failing[String(name)] ?? Reflect.get(target, name, target)
       return typeof member === 'function' ? (member.bind(target) as unknown) : member
     },
   })
   const keys = await Keys.open({ store, accounts: accountsOf(store, config), folder })
   const [first] = await keys.start()
+  headers = { host: 'sluice', authorization: `Bearer ${first?.text}` }
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: 0n })
-  let now = 0
-  const conduct = new Conduct(config.accountStatus, () => now)
-  const spine = { config, store, keys, limits: new Limits(), conduct, catalogue: new Catalogue(config), prices, ledger, open: new Open(), draining: false }
+  spine = { config, store, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus, () => now), catalogue: new Catalogue(config), prices, ledger, open: new Open(), draining: false }
+})
+afterEach(async () => {
+  failing = {}
+  await spine.ledger.stop()
+  await sqlite.close()
+  await upstream.stop(true)
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const create = (): Promise<Response> => answer(spine, new Request('http://sluice/v1/responses', { method: 'POST', headers, body: JSON.stringify({ model: 'up/m', input: 'Hello', background: true }) }))
+const until = async (reached: () => boolean): Promise<void> => { while (!reached()) await Bun.sleep(5) }
+
+test('a response in the background that cannot be kept is cancelled, and ends once: its account is not taken for one that asks too much', async () => {
+  failing.keepOpen = full
+  expect((await create()).status).toBe(503)
+  expect(spine.open.size).toBe(0)
+  expect(spine.ledger.deferred).toEqual([])
+  await until(() => asked.includes('POST /work-1/cancel'))
+  now += 60_000
+  expect(spine.conduct.judge(await spine.store.accounts())).toEqual([])
+})
+
+test('each response in the background is asked after once at a time, whatever becomes of the others', async () => {
+  await create()
+  await create()
+  const gate = Promise.withResolvers<Response>()
+  respond = (name) => (name === 'GET /work-1' ? gate.promise : theirs('work-2', 'completed'))
+  const follower = new Follower(spine)
+  follower.round()
+  await until(() => spine.ledger.deferred.length === 1)
+  follower.round()
+  follower.round()
+  await until(() => asked.includes('GET /work-1'))
+  expect(asked.filter((name) => name.startsWith('GET')).toSorted()).toEqual(['GET /work-1', 'GET /work-2'])
+  gate.resolve(theirs('work-1', 'in_progress'))
+  await follower.stop()
+  expect(spine.ledger.deferred.length).toBe(1)
+})
+
+test('a server that stops waits for no provider', async () => {
+  await create()
+  respond = () => new Promise(() => {})
+  const follower = new Follower(spine)
+  follower.round()
+  await until(() => asked.includes('GET /work-1'))
+  await follower.stop()
+  expect(spine.ledger.deferred.length).toBe(1)
+})
+
+test('what fails on the way is said, and tried again', async () => {
+  const said = spyOn(console, 'error').mockImplementation(() => {})
   try {
-    const headers = { host: 'sluice', authorization: `Bearer ${first?.text}` }
-    const response = await answer(spine, new Request('http://sluice/v1/responses', { method: 'POST', headers, body: JSON.stringify({ model: 'up/m', input: 'Hello', background: true }) }))
-    expect(response.status).toBe(503)
-    expect(spine.open.size).toBe(0)
-    now += 60_000
-    expect(conduct.judge(await store.accounts())).toEqual([])
+    await create()
+    const follower = new Follower(spine)
+    failing.findResponse = () => Promise.reject(new TypeError('out of order'))
+    follower.round()
+    await until(() => said.mock.calls.length > 0)
+    expect(String(said.mock.calls[0]![0])).toContain('out of order')
+    failing = {}
+    await Bun.sleep(0)
+    follower.round()
+    await until(() => spine.ledger.deferred.length === 0)
+    await follower.stop()
   } finally {
-    await ledger.stop()
-    await sqlite.close()
-    await upstream.stop(true)
-    rmSync(folder, { recursive: true, force: true })
+    said.mockRestore()
   }
+})
+
+test('what cannot be counted keeps no hold', async () => {
+  const said = spyOn(console, 'error').mockImplementation(() => {})
+  try {
+    await create()
+    const [open] = spine.ledger.deferred
+    // A tokeniser that is gone.
+    Object.defineProperty(open!.meter, 'count', { value: () => Promise.reject(new Error('cannot count')) })
+    const follower = new Follower(spine)
+    follower.round()
+    await until(() => spine.ledger.deferred.length === 0)
+    await follower.stop()
+    expect((await sqlite.findGeneration(open!.ask.accountId, open!.ask.id))?.ending).toBe('completed')
+  } finally {
+    said.mockRestore()
+  }
+})
+
+test('two who hear of one end both wait for its record', async () => {
+  const { id } = (await (await create()).json()) as { id: string }
+  const closing = Promise.withResolvers<never>()
+  const get = () => answer(spine, new Request(`http://sluice/v1/responses/${id}`, { headers }))
+  failing.closeGeneration = () => closing.promise
+  let told = 0
+  const both = [get(), get()].map((asking) => asking.then(({ status }) => { told++; return status }))
+  await until(() => asked.filter((name) => name === 'GET /work-1').length === 2)
+  await Bun.sleep(100)
+  expect(told).toBe(0)
+  closing.reject(new GatewayError('store_unavailable', 'The disk is full.'))
+  expect(await Promise.all(both)).toEqual([503, 503])
 })

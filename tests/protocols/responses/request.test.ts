@@ -133,9 +133,9 @@ describe('the rest of the request', () => {
   })
 
   test('what other protocols do not know goes along by path; defaults and state do not', () => {
-    const request = read({ truncation: 'auto', background: true, max_tool_calls: 2, prompt: { id: 'p' }, new_thing: 1, include: ['file_search_call.results'], reasoning: { context: 'all' }, tools: [{ type: 'function', name: 'f', defer_loading: true }], store: false, previous_response_id: 'r' })
+    const request = read({ truncation: 'auto', background: true, max_tool_calls: 2, prompt: { id: 'p' }, new_thing: 1, include: ['file_search_call.results'], reasoning: { context: 'all' }, tools: [{ type: 'function', name: 'f', defer_loading: true }], store: true, previous_response_id: 'r' })
     expect({ ...request.extras }).toEqual({ truncation: 'auto', background: true, max_tool_calls: 2, prompt: { id: 'p' }, new_thing: 1, 'include[0]': 'file_search_call.results', 'reasoning.context': 'all', 'tools[0].defer_loading': true })
-    expect({ ...read({ truncation: 'disabled', background: false, text: {}, store: true }).extras }).toEqual({})
+    expect({ ...read({ truncation: 'disabled', background: false, text: {}, store: false }).extras }).toEqual({})
   })
 
   test('nulls are absent', () => {
