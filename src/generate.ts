@@ -34,7 +34,9 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
   const endpoints = spine.catalogue.endpoints(request.model, name)
   protocols[name].serve.checkModel?.(request, endpoints.map(({ target }) => target.abilities))
   const exchange = labelled(call, wire, request, keeper)
-  const underway = spine.open.enter(call.request.signal)
+  const inBackground = keeper !== undefined && wire.body.background === true
+  // Its provider goes on without its client: only its answer tells how to find or stop it.
+  const underway = spine.open.enter(inBackground && !request.stream ? new AbortController().signal : call.request.signal)
   const open = await admitted(spine, call, exchange, endpoints).catch((error: unknown) => {
     underway.leave()
     throw error
@@ -42,7 +44,7 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
   // A generation that fails has its record, too.
   call.errorHeaders['x-generation-id'] = exchange.label.id
   const generation: Generation = { spine, call, keeper, open, underway }
-  if (keeper !== undefined && wire.body.background === true) exchange.follow = (theirs, ours) => hearWork(generation, keeper, theirs, ours)
+  if (inBackground) exchange.follow = (theirs, ours) => hearWork(generation, keeper, theirs, ours)
   try {
     const upstream = await attempt(endpoints, exchange, spine.config.timeouts, underway, open.meter.tries)
     open.meter.served = upstream.endpoint.target
@@ -137,7 +139,7 @@ async function closeStream(generation: Generation, { exchange }: Upstream, endin
 async function whole(generation: Generation, upstream: Upstream): Promise<Response> {
   const { protocol, exchange, sameProtocol } = upstream
   const text = await readAll(upstream.incoming.body, ANSWER_BYTES)
-  const pending = sameProtocol && exchange.follow !== undefined ? await inBackground(generation, upstream, text) : undefined
+  const pending = sameProtocol && exchange.follow !== undefined ? await beginning(generation, upstream, text) : undefined
   if (pending !== undefined) return pending
   const events = readAnswer(upstream, parseAnswer(text))
   const counted = await heard(generation, events)
@@ -154,10 +156,13 @@ async function heard({ open: { meter } }: Generation, events: GenerationEvent[])
 }
 
 /** The first answer to a request in the background, on which its provider still works; undefined for one that is complete. */
-async function inBackground(generation: Generation, upstream: Upstream, text: string): Promise<Response | undefined> {
+async function beginning(generation: Generation, upstream: Upstream, text: string): Promise<Response | undefined> {
   if (!isPending(parseAnswer(text))) return undefined
   const ours = upstream.protocol.relabeler(upstream.exchange).answer(text)
-  if (generation.open.background === undefined) return undefined
+  const { open: { background }, call } = generation
+  if (background === undefined) return undefined
+  // A client that left before this answer does not know what to ask for.
+  if (call.request.signal.aborted) background.unwanted = true
   await goOn(generation, 'failed')
   leave(generation)
   return new Response(ours, { headers: headersOf(generation.call, upstream, 'application/json') })

@@ -165,6 +165,24 @@ test('that is deleted does not come back with the answer to a question that was 
   expect((await call('POST', '/v1/responses', { model: 'up/m', input: [{ type: 'item_reference', id: 'msg_bg' }] })).status).toBe(404)
 })
 
+test('whose client left before it was told of it is cancelled', async () => {
+  const [gate, abort] = [Promise.withResolvers<void>(), new AbortController()]
+  respond = async (name) => {
+    if (name === 'POST ') await gate.promise
+    if (name.endsWith('/cancel')) status = 'cancelled'
+    return Response.json(theirs(name === 'POST ' ? null : USAGE))
+  }
+  const gone = fetch(`${gateway.url}/v1/responses`, { method: 'POST', signal: abort.signal, headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ model: 'up/m', input: 'Hello', background: true }) }).catch(() => {})
+  while (asked.length === 0) await Bun.sleep(5)
+  abort.abort()
+  await gone
+  await Bun.sleep(100)
+  gate.resolve()
+  while (!asked.includes('POST /resp_theirs/cancel')) await Bun.sleep(20)
+  while ((await balance()) === 1) await Bun.sleep(20)
+  expect(await balance()).toBe(0.994)
+}, 30_000)
+
 test('needs to be stored', async () => {
   const refused = await create({ store: false })
   expect([refused.status, (refused.body as { error?: { param: string } }).error?.param]).toEqual([400, 'background'])
