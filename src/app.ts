@@ -126,9 +126,9 @@ export async function start(config: Config): Promise<Running> {
 
 /** Accounts whose conduct asks for it change their status. */
 async function judge({ conduct, store, keys }: Spine): Promise<void> {
-  for (const { accountId, status } of conduct.judge(await store.accounts())) {
-    await store.setAccountStatus(accountId, status)
-    console.error(`account ${accountId} is ${status} now`)
+  for (const { accountId, before, status } of conduct.judge(await store.accounts())) {
+    // What an administrator set meanwhile stays.
+    if (await store.setAccountStatus(accountId, status, before)) console.error(`account ${accountId} is ${status} now`)
   }
   await keys.reload()
 }

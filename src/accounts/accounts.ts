@@ -35,7 +35,7 @@ export class Accounts {
     if (known !== undefined) return known
     if (nameOrId === FIRST_ACCOUNT) return this.#open(FIRST_ACCOUNT, this.#first)
     const [near] = nearest(nameOrId, accounts.map(({ name }) => name), 1)
-    throw new Error(`there is no account ${JSON.stringify(nameOrId)}${near === undefined ? '' : `; is ${near} meant?`} sluice accounts list shows all, sluice accounts create makes one`)
+    throw new Error(`there is no account ${JSON.stringify(nameOrId)}${near === undefined ? ';' : `; is ${near} meant?`} sluice accounts list shows all, sluice accounts create makes one`)
   }
 
   /** The account with this name, made when there is none. */

@@ -7,8 +7,11 @@ const MINUTE_MS = 60_000
 const HOUR = 60
 /** The present minute and the sixty before it: never less than an hour, and less than a minute more. */
 const BUCKETS = HOUR + 1
-/** An account's clients are looked at no more often: an address that matters to an hour comes again, and looking costs a system call. */
+/** An account's clients are looked at no more often, 200 times a second: looking costs a system call, and an address that matters to an hour comes again. */
 const LOOK_EVERY_MS = 5
+
+/** An account whose status must change. */
+type Change = { accountId: string; before: AccountStatus; status: AccountStatus }
 
 /** What every request of an account costs in flows, as a factor. Suspended and banned accounts ask for nothing. */
 export const penaltyOf = (status: AccountStatus, { penalty }: Rules): number =>
@@ -48,12 +51,12 @@ export class Conduct {
   }
 
   /**
-   * Called once a minute with all accounts as they are stored now: gives those whose status must change. A status is kept until a whole hour
+   * Called once a minute with all accounts as they are stored now: gives those whose status must change, with the one that they had `before`. A status is kept until a whole hour
    * has passed in which no rule of it was broken; one that was set by somebody else, or before the start, begins such an hour anew,
    * and what was counted before it is forgotten. Suspended and banned accounts are left alone.
    */
-  judge(accounts: readonly Pick<Account, 'id' | 'status'>[]): { accountId: string; status: AccountStatus }[] {
-    const changes: { accountId: string; status: AccountStatus }[] = []
+  judge(accounts: readonly Pick<Account, 'id' | 'status'>[]): Change[] {
+    const changes: Change[] = []
     const now = this.#now()
     for (const { id, status } of accounts) {
       if (status === 'healthy' && !this.#watches.has(id)) continue
@@ -61,7 +64,7 @@ export class Conduct {
       if (watch.status !== status) watch.beginAnew(status)
       if (status === 'suspended' || status === 'banned') continue
       watch.status = watch.judge(this.#rules)
-      if (watch.status !== status) changes.push({ accountId: id, status: watch.status })
+      if (watch.status !== status) changes.push({ accountId: id, before: status, status: watch.status })
       else if (status === 'healthy' && watch.idle) this.#watches.delete(id)
     }
     return changes
@@ -131,7 +134,7 @@ class Watch {
     return true
   }
 
-  /** Of more than `most` addresses the ones seen last are kept: whether more than that were seen in an hour is still told exactly. */
+  /** Of more than `most` addresses the ones seen last are kept, so that whether more than that were seen in an hour is still known. */
   see(address: string | undefined, most: number): void {
     if (address === undefined || this.#addresses.get(address) === this.#minute) return
     this.#addresses.delete(address)

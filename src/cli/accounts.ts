@@ -2,9 +2,9 @@ import { Budgets } from '../accounts/budget.ts'
 import { newId } from '../accounts/key-text.ts'
 import { FREE_TIER, Plans } from '../accounts/plans.ts'
 import { changePlan, newSubscription, renewed } from '../accounts/quota.ts'
-import { topUp } from '../ledger/book.ts'
+import { GENERATION_ID, topUp } from '../ledger/book.ts'
 import { usdOf, usdText, type Nano } from '../money.ts'
-import type { Account, AccountStatus, LedgerState, Operation, StoredKey, Subscription } from '../store/store.ts'
+import { NotCovered, type Account, type AccountStatus, type LedgerState, type Operation, type StoredKey, type Subscription } from '../store/store.ts'
 import { limitText, percentText, readPercent, readUsd } from './amounts.ts'
 import { columns, meant, UsageError, type Given } from './command.ts'
 import { instant, withData, withExistingData, type Data } from './data.ts'
@@ -61,12 +61,14 @@ export async function creditAccount(given: Given, name: string, usd: string): Pr
   const amount = readUsd(usd, 'the amount', 'signed')
   if (amount === 0n) throw new UsageError('the amount must not be 0')
   const [note, reference = newId('op'), bonus] = [given.text('note'), given.text('reference'), given.on('bonus')]
-  if (!/^[\x21-\x7e]{1,100}$/.test(reference)) throw new UsageError('--reference must be 1 to 100 printable characters without spaces')
+  if (!/^[\x21-\x7e]{1,100}$/.test(reference) || GENERATION_ID.test(reference)) throw new UsageError('--reference must be 1 to 100 printable characters without spaces, and not 32 hex digits, which are the id of a generation')
   await withExistingData(given, async (data) => {
     const account = await data.accounts.named(name)
-    const { [bonus ? 'bonus' : 'credit']: before } = await view(data, account)
-    if (amount < 0n && before + amount < 0n) throw new Error(`${account.name} has a ${bonus ? 'bonus' : 'credit'} of ${usdText(before)} USD, which is less than would be taken back`)
-    const posted = await data.store.post(topUp({ reference, at: Date.now(), accountId: account.id, amount, bonus, ...(note === undefined ? {} : { note }) }))
+    const operation = topUp({ reference, at: Date.now(), accountId: account.id, amount, bonus, ...(note === undefined ? {} : { note }) })
+    const posted = await data.store.post({ ...operation, covered: amount < 0n }).catch((error: unknown) => {
+      if (!(error instanceof NotCovered)) throw error
+      throw new Error(`${account.name} has a ${bonus ? 'bonus' : 'credit'} of ${usdText(error.balance)} USD, which is less than would be taken back`)
+    })
     const { credit, bonus: granted } = await view(data, account)
     if (given.on('json')) return print({ account: account.name, reference, posted, balance: balance(credit, granted) })
     console.log(posted ? `${amount < 0n ? 'took back' : 'added'} ${usdText(amount < 0n ? -amount : amount)} USD${bonus ? ' of bonus' : ''} (${reference})` : `the reference ${reference} was posted before: nothing was changed`)

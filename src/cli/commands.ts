@@ -117,7 +117,7 @@ export const COMMANDS: readonly Command[] = [
     run: async (given) => (await import('./ledger.ts')).auditLedger(given),
   },
   {
-    words: 'config check', operands: '', takes: 0, summary: 'Read the configuration, list every problem with its line, and exit with 1 when there is one', options: { ...DATA, ...LISTEN },
+    words: 'config check', operands: '', takes: 0, summary: 'Read the configuration, list every problem with its line, and exit with 1 when there is one', options: { ...JSON_OUTPUT, ...DATA, ...LISTEN },
     run: async (given) => (await import('./serve.ts')).checkConfig(given),
   },
 ]

@@ -1,9 +1,10 @@
+import { Plans } from '../accounts/plans.ts'
 import { audit, type Audit } from '../ledger/audit.ts'
 import type { Given } from './command.ts'
 import { withExistingData } from './data.ts'
 
 export async function auditLedger(given: Given): Promise<void> {
-  await withExistingData(given, async ({ store, config }) => tell(await audit(store, config.billing.overdraft), given.on('json')))
+  await withExistingData(given, async ({ store, config }) => tell(await audit(store, { overdraft: config.billing.overdraft, usdPerFlow: new Plans(config).usdPerFlow }), given.on('json')))
 }
 
 function tell({ wrong, first, ...rows }: Audit, asJson: boolean): void {

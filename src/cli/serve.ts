@@ -25,9 +25,10 @@ export async function sandbox(given: Given): Promise<void> {
 }
 
 export async function checkConfig(given: Given): Promise<void> {
-  const config = configOf(given)
-  const counts = [`${config.providers.size} providers`, `${config.models.size} models`, `${config.keys.length} keys`].join(', ')
-  console.log(`${config.file === undefined ? 'no configuration file, defaults are used' : `${config.file} is good: it names ${counts}`}\nlisten on ${config.listen.host} port ${config.listen.port}, data in ${config.data}`)
+  const { file, listen, data, providers, models, keys } = configOf(given)
+  if (given.on('json')) return console.log(JSON.stringify({ file: file ?? null, providers: providers.size, models: models.size, keys: keys.length, listen, data }))
+  const counts = [`${providers.size} providers`, `${models.size} models`, `${keys.length} keys`].join(', ')
+  console.log(`${file === undefined ? 'no configuration file, defaults are used' : `${file} is good: it names ${counts}`}\nlisten on ${listen.host} port ${listen.port}, data in ${data}`)
 }
 
 export const configOf = (given: Given): Config => {

@@ -1,42 +1,49 @@
 import type { Nano } from '../money.ts'
-import type { Balance, BookAccount, GenerationRecord, KeySpend, PostedTransfer, QuotaWindow, Store, Transfer } from '../store/store.ts'
-import { chargesOf } from './book.ts'
+import type { Balance, BookAccount, GenerationRecord, KeySpend, LedgerState, PostedTransfer, QuotaWindow, Store, Transfer } from '../store/store.ts'
+import { LimitSums, type Fault } from './audit-limits.ts'
+import { chargesOf, GENERATION_ID } from './book.ts'
 import { ENDINGS } from './endings.ts'
-import { ratingOf } from './recorded.ts'
+import { leastHold, ratingOf } from './recorded.ts'
 
 /** A row that is wrong. `id`: what its table knows it by. */
-export type Finding = { table: string; id: string; expected: string; found: string }
+export type Finding = Fault & { table: string; id: string }
 
 /** Rows read, how many of them are wrong, and the first of those. */
 export type Audit = { generations: number; transfers: number; balances: number; windows: number; spends: number; wrong: number; first: Finding | undefined }
 
-/** What is wrong with one row. */
-type Fault = Omit<Finding, 'table' | 'id'>
+/** What is compared with the configuration of now. `overdraft`: how far credit may be below zero; `usdPerFlow`: what a flow stands for. Nano-USD. */
+export type Terms = { overdraft: Nano; usdPerFlow: Nano }
 
 const PAGE = 1_000
 
+/** A list price that is never worth no flows, where a flow stands for 2 USD or less. */
+const LEAST_LIST_PRICE = 1_000n
+
 /**
  * Computes the book again from its rows, in one state of the store and in memory that does not grow with generations: every bill
- * from its usage and price, every payment from its bill, every balance from its transfers. `overdraft`: how far credit may be below zero.
+ * from its usage and price, every payment from its bill, every balance from its transfers, what windows and key limits counted from the generations.
  */
-export const audit = (store: Store, overdraft: Nano): Promise<Audit> => store.snapshot(() => new Auditor(store, overdraft).run())
+export const audit = (store: Store, terms: Terms): Promise<Audit> => store.snapshot(() => new Auditor(store, terms).run())
 
 class Auditor {
   readonly #store: Store
-  readonly #overdraft: Nano
+  readonly #terms: Terms
   readonly #audit: Audit = { generations: 0, transfers: 0, balances: 0, windows: 0, spends: 0, wrong: 0, first: undefined }
   readonly #tally = new Map<string, Nano>()
-  /** Taken back from each balance, which may have been spent in the moment before its server heard of it. */
+  /** Taken back from each balance, which its server may spend in the moment before it hears of that; and what generations were paid from it. */
   readonly #withdrawn = new Map<string, Nano>()
+  readonly #paid = new Map<string, Nano>()
   #accounts: ReadonlySet<string> = new Set()
 
-  constructor(store: Store, overdraft: Nano) {
+  constructor(store: Store, terms: Terms) {
     this.#store = store
-    this.#overdraft = overdraft
+    this.#terms = terms
   }
 
   async run(): Promise<Audit> {
     this.#accounts = new Set((await this.#store.accounts()).map(({ id }) => id))
+    const state = await this.#store.ledgerState()
+    const limits = new LimitSums(state, await this.#store.keys())
     const postings = this.#postings()
     let posting = await postings.next()
     // Both come in the order of ids, so what was posted for a generation stands beside it.
@@ -45,13 +52,12 @@ class Auditor {
       const own = posting.done !== true && posting.value.reference === record.id ? posting.value.transfers : []
       if (own.length > 0) posting = await postings.next()
       this.#checkGeneration(record, own)
+      limits.add(record)
     }
     for (; posting.done !== true; posting = await postings.next()) this.#checkOperation(posting.value.transfers)
-    const { balances, windows, spends } = await this.#store.ledgerState()
-    this.#checkBalances(balances)
-    for (const window of windows) this.#check('windows', `${window.accountId} ${window.window}`, faultsOfWindow(window, this.#accounts))
-    for (const spend of spends) this.#check('spends', spend.keyId, faultsOfSpend(spend))
-    return Object.assign(this.#audit, { windows: windows.length, spends: spends.length })
+    this.#checkBalances(state.balances)
+    this.#checkLimits(state, limits)
+    return this.#audit
   }
 
   async *#generations(): AsyncGenerator<GenerationRecord> {
@@ -88,13 +94,10 @@ class Auditor {
   #enter(transfer: PostedTransfer): void {
     const { debit, credit, amount, kind } = transfer
     this.#audit.transfers++
-    if (kind === 'withdrawal') this.#withdrawn.set(nameOf(debit), (this.#withdrawn.get(nameOf(debit)) ?? 0n) + amount)
-    this.#add(debit, -amount)
-    this.#add(credit, amount)
-  }
-
-  #add(account: BookAccount, amount: Nano): void {
-    this.#tally.set(nameOf(account), (this.#tally.get(nameOf(account)) ?? 0n) + amount)
+    if (kind === 'withdrawal') add(this.#withdrawn, debit, amount)
+    if (kind === 'credit' || kind === 'bonus') add(this.#paid, debit, amount)
+    add(this.#tally, debit, -amount)
+    add(this.#tally, credit, amount)
   }
 
   #checkOperation(transfers: readonly PostedTransfer[]): void {
@@ -111,7 +114,7 @@ class Auditor {
       const other = wanted === inWords(transfer) ? [] : [{ expected: wanted, found: inWords(transfer) }]
       this.#check('transfers', idOf(transfer), [...faultsOfTransfer(transfer, this.#accounts), ...other])
     }
-    this.#check('generations', record.id, faultsOfGeneration(record, own, this.#accounts))
+    this.#check('generations', record.id, faultsOfGeneration(record, own, this.#accounts, this.#terms))
   }
 
   #checkBalances(balances: readonly Balance[]): void {
@@ -123,10 +126,19 @@ class Auditor {
     this.#audit.balances = balances.length
   }
 
-  /** What nobody can spend below. */
+  #checkLimits({ windows, spends }: LedgerState, limits: LimitSums): void {
+    for (const window of windows) this.#check('windows', `${window.accountId} ${window.window}`, [...faultsOfWindow(window, this.#accounts), ...limits.faultsOfWindow(window)])
+    for (const spend of spends) this.#check('spends', spend.keyId, [...faultsOfSpend(spend), ...limits.faultsOfSpend(spend)])
+    for (const { table, id, ...fault } of limits.missing()) this.#check(table, id, [fault])
+    Object.assign(this.#audit, { windows: windows.length, spends: spends.length })
+  }
+
+  /** What nobody can spend below: no more is taken back than there is, so that only what generations were paid goes below 0. */
   #leastOf(balance: Balance): Nano | undefined {
     if (balance.kind !== 'credit' && balance.kind !== 'bonus') return undefined
-    return -(this.#withdrawn.get(nameOf(balance)) ?? 0n) - (balance.kind === 'credit' ? this.#overdraft : 0n)
+    const [withdrawn, paid] = [this.#withdrawn, this.#paid].map((sums) => sums.get(nameOf(balance)) ?? 0n) as [Nano, Nano]
+    const below = withdrawn + (balance.kind === 'credit' ? this.#terms.overdraft : 0n)
+    return -(paid < below ? paid : below)
   }
 
   /** One row is wrong once, however much of it is. */
@@ -140,7 +152,7 @@ class Auditor {
 }
 
 /** Whether nothing further is posted for a generation before this one. References of operations stand anywhere. */
-const comesBefore = (reference: string, id: string): boolean => reference < id || !/^[0-9a-f]{32}$/.test(reference)
+const comesBefore = (reference: string, id: string): boolean => reference < id || !GENERATION_ID.test(reference)
 
 /** Kinds of transfer that only a generation posts. */
 const CHARGES = new Set(['bonus', 'credit', 'write-off', 'cost'])
@@ -148,6 +160,7 @@ const CHARGES = new Set(['bonus', 'credit', 'write-off', 'cost'])
 const nano = (amount: Nano): string => `${amount} nano-USD`
 const nameOf = ({ kind, owner }: BookAccount): string => (owner === '' ? kind : `${kind} ${owner}`)
 const idOf = ({ reference, kind }: PostedTransfer): string => `${reference} ${kind}`
+const add = (sums: Map<string, Nano>, account: BookAccount, amount: Nano): void => void sums.set(nameOf(account), (sums.get(nameOf(account)) ?? 0n) + amount)
 const inWords = ({ debit, credit, amount }: Transfer): string => `${nano(amount)} from ${nameOf(debit)} to ${nameOf(credit)}`
 const amountOf = (transfers: readonly PostedTransfer[], kind: string): Nano => transfers.find((transfer) => transfer.kind === kind)?.amount ?? 0n
 const payments = (transfers: readonly PostedTransfer[]): { bonus: Nano; credit: Nano; writtenOff: Nano } =>
@@ -157,7 +170,7 @@ const payments = (transfers: readonly PostedTransfer[]): { bonus: Nano; credit: 
 const chargesFrom = ({ accountId, kind, provider }: GenerationRecord, own: readonly PostedTransfer[]): Transfer[] =>
   chargesOf(accountId, kind === 'subscription' ? undefined : payments(own), provider, amountOf(own, 'cost'))
 
-function* faultsOfGeneration(record: GenerationRecord, own: readonly PostedTransfer[], accounts: ReadonlySet<string>): Generator<Fault> {
+function* faultsOfGeneration(record: GenerationRecord, own: readonly PostedTransfer[], accounts: ReadonlySet<string>, { usdPerFlow }: Terms): Generator<Fault> {
   const { accountId, usage, latency, duration, retries, discount, held, bill, flows, kind, ending } = record
   if (!accounts.has(accountId)) yield { expected: 'a known account', found: accountId }
   if (!Object.hasOwn(ENDINGS, ending)) yield { expected: `an ending of ${Object.keys(ENDINGS).join(', ')}`, found: ending }
@@ -167,7 +180,16 @@ function* faultsOfGeneration(record: GenerationRecord, own: readonly PostedTrans
   for (const [name, value] of Object.entries({ held, bill, flows })) if (value < 0n) yield { expected: `${name} of 0 or more`, found: `${value}` }
   if (!(discount >= 0 && discount <= 10_000)) yield { expected: 'a discount of 0 to 10000 basis points', found: `${discount}` }
   if (kind !== 'subscription' && flows !== 0n) yield { expected: `no flows with a ${kind} key`, found: `${flows} micro-flows` }
+  yield* kind === 'subscription' ? faultsOfFlows(record, usdPerFlow) : []
   yield* faultsOfBill(record, own)
+}
+
+/** How many flows a list price was worth depends on settings of that day; that it was worth any does not. */
+function* faultsOfFlows({ flows, bill }: GenerationRecord, usdPerFlow: Nano): Generator<Fault> {
+  if (bill === 0n && flows > 0n) yield { expected: 'no flows for a list price of 0', found: `${flows} micro-flows` }
+  // Half a micro-flow is rounded to none.
+  const none = usdPerFlow / 2_000_000n
+  if (flows === 0n && bill > (none > LEAST_LIST_PRICE ? none : LEAST_LIST_PRICE)) yield { expected: `flows for a list price of ${nano(bill)}`, found: 'none' }
 }
 
 function* faultsOfBill(record: GenerationRecord, own: readonly PostedTransfer[]): Generator<Fault> {
@@ -176,6 +198,8 @@ function* faultsOfBill(record: GenerationRecord, own: readonly PostedTransfer[])
     const rating = ratingOf(record)
     const rated = kind === 'subscription' ? rating.origin : rating.bill
     if (rated !== bill) yield { expected: `a bill of ${nano(rated)}, which is its usage at price ${rating.version}`, found: nano(bill) }
+    const least = record.held === 0n && bill > 0n ? leastHold(record) : 0n
+    if (least > 0n) yield { expected: `a hold of ${nano(least)} or more`, found: nano(0n) }
   } catch {
     yield { expected: `rates of price ${price?.version} that can be read`, found: `${price?.rates}` }
   }

@@ -29,9 +29,13 @@ export function chargesOf(accountId: string, payment: Payment | undefined, provi
   return charges
 }
 
-/** Credit bought or bonus granted; a negative amount takes it back. The reference makes it happen once. */
+/** What a generation's postings have as their reference, which no operation may have. */
+export const GENERATION_ID = /^[0-9a-f]{32}$/
+
+/** Credit bought or bonus granted; a negative amount takes it back. The reference makes it happen once; one that could be a generation's id is refused with an Error. */
 export function topUp(options: { reference: string; at: number; accountId: string; amount: Nano; bonus: boolean; note?: string }): Operation {
   const { reference, at, accountId, amount, bonus, note } = options
+  if (GENERATION_ID.test(reference)) throw new Error(`the reference ${reference} could be the id of a generation`)
   const [from, to] = bonus ? [one('promotion'), bonusOf(accountId)] : [one('outside'), creditOf(accountId)]
   const transfer: Transfer = amount < 0n
     ? { kind: 'withdrawal', debit: to, credit: from, amount: -amount }

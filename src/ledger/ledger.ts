@@ -1,5 +1,5 @@
 import { Budgets, type BudgetHold, type KeyLimit } from '../accounts/budget.ts'
-import type { Plans } from '../accounts/plans.ts'
+import { FREE_TIER, type Plans } from '../accounts/plans.ts'
 import { newSubscription, Quota, type QuotaHold } from '../accounts/quota.ts'
 import { GatewayError } from '../error.ts'
 import { noUsage, type Usage } from '../generation/usage.ts'
@@ -121,12 +121,11 @@ export class Ledger {
     return this.#purse(accountId).balance
   }
 
-  /** The account's windows and plan, in the period of now. */
-  quota(accountId: string): Quota {
-    const now = this.#now()
+  /** The account's windows and plan, in the period of `now`. */
+  quota(accountId: string, now = this.#now()): Quota {
     let quota = this.#quotas.get(accountId)
     const fresh = quota === undefined
-    if (quota === undefined) this.#quotas.set(accountId, (quota = new Quota(this.#plans, newSubscription(accountId, 'free', now), [])))
+    if (quota === undefined) this.#quotas.set(accountId, (quota = new Quota(this.#plans, newSubscription(accountId, FREE_TIER, now), [])))
     const before = quota.subscription
     // What another process wrote meanwhile stays: it is heard of within two seconds, and renewed then.
     if (quota.renew(now) || fresh) void this.#store.setSubscription(quota.subscription, before).catch(() => {})
@@ -139,7 +138,7 @@ export class Ledger {
    */
   admit(ask: Ask, countInput: () => Promise<number>): OpenGeneration {
     if (this.#unwritten.length > 0) throw new GatewayError('store_unavailable', 'Sluice cannot record what it charges at the moment: its disk is full or does not answer.', { retryAfterSeconds: 5, shouldRetry: true })
-    ask.discount = Math.max(ask.discount, this.#plans.of(this.quota(ask.accountId).subscription.tier).discount)
+    ask.discount = Math.max(ask.discount, this.#plans.of(this.quota(ask.accountId, ask.createdAt).subscription.tier).discount)
     const open: OpenGeneration = { ask, hold: this.#hold(ask), meter: new Meter(countInput, this.#now() - ask.createdAt) }
     this.#open.add(open)
     return open
@@ -152,7 +151,7 @@ export class Ledger {
     const take = (): BudgetHold | undefined => (limit === undefined ? undefined : this.#budgets.take(keyId, limit, amount, now))
     if (kind === 'subscription') {
       const flows = this.#plans.flowsOf(amount, penalty)
-      const quota = this.quota(accountId)
+      const quota = this.quota(accountId, now)
       quota.check(flows, now, penalty)
       return { amount, quota: quota.take(flows, now), budget: take() }
     }

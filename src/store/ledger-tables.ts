@@ -1,5 +1,6 @@
 import { noUsage, type Usage } from '../generation/usage.ts'
 import { int64, type Binding, type Connection } from './connection.ts'
+import { NotCovered } from './store.ts'
 import type {
   BookAccount, Closing, GenerationRecord, KeySpend, LedgerState, OpenGeneration, Operation, PostedTransfer, QuotaWindow, StoredPrice, Subscription, Transfer,
 } from './store.ts'
@@ -112,14 +113,23 @@ export class LedgerTables {
     return row === undefined ? undefined : recordOf(row)
   }
 
-  async post({ reference, at, note, transfers }: Operation): Promise<boolean> {
+  async post({ reference, at, note, transfers, covered = false }: Operation): Promise<boolean> {
     const stored = referenceOf(reference)
     let isFirst = false
+    let short: bigint | undefined
     await this.#connection.commit(() => {
       isFirst = this.#connection.one('SELECT 1 FROM transfers WHERE reference = ? LIMIT 1', stored) === undefined
-      if (isFirst) for (const transfer of transfers) this.#insertTransfer(stored, transfer, at, note)
+      short = isFirst && covered ? transfers.filter(({ debit, amount }) => this.#balance(debit) < amount).map(({ debit }) => this.#balance(debit))[0] : undefined
+      if (isFirst && short === undefined) for (const transfer of transfers) this.#insertTransfer(stored, transfer, at, note)
     })
+    if (short !== undefined) throw new NotCovered(short)
     return isFirst
+  }
+
+  /** Within a transaction: with what it has moved so far. */
+  #balance({ kind, owner }: BookAccount): bigint {
+    const row = this.#connection.one<{ id: number; balance: string }>('SELECT id, CAST(balance AS TEXT) AS balance FROM book_accounts WHERE kind = ? AND owner = ?', kind, owner)
+    return row === undefined ? 0n : BigInt(row.balance) + (this.#moved.get(row.id) ?? 0n)
   }
 
   /** Within a transaction: what a new account begins with. */

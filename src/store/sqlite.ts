@@ -96,8 +96,12 @@ export class SqliteStore implements Store {
     await this.#connection.commit(() => this.#connection.run('UPDATE keys SET expires_at = ? WHERE id = ? AND (expires_at IS NULL OR expires_at > ?)', at, id, at))
   }
 
-  async setAccountStatus(id: string, status: AccountStatus): Promise<void> {
-    await this.#connection.commit(() => this.#connection.run('UPDATE accounts SET status = ? WHERE id = ?', status, id))
+  async setAccountStatus(id: string, status: AccountStatus, before?: AccountStatus): Promise<boolean> {
+    let isSet = false
+    await this.#connection.commit(() => {
+      isSet = this.#connection.run('UPDATE accounts SET status = ? WHERE id = ? AND status = coalesce(?, status)', status, id, before ?? null).changes > 0
+    })
+    return isSet
   }
 
   async setAccountDiscount(id: string, discount: number): Promise<void> {

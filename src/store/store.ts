@@ -46,8 +46,18 @@ export type BookAccount = { kind: 'credit' | 'bonus' | 'outside' | 'promotion' |
 /** Money moved, in nano-USD above 0. What is debited goes down, what is credited goes up: a balance is credits less debits, and all balances add up to 0. */
 export type Transfer = { kind: string; debit: BookAccount; credit: BookAccount; amount: bigint }
 
-/** A top-up, a grant or a correction. The reference makes it happen once. */
-export type Operation = { reference: string; at: number; note: string | null; transfers: readonly Transfer[] }
+/** A top-up, a grant or a correction. The reference makes it happen once. `covered`: what it debits must have as much. */
+export type Operation = { reference: string; at: number; note: string | null; transfers: readonly Transfer[]; covered?: boolean }
+
+/** A `covered` operation would have taken more than there is; nothing was changed. `balance`: what there is, in nano-USD. */
+export class NotCovered extends Error {
+  readonly balance: bigint
+
+  constructor(balance: bigint) {
+    super(`what is debited has no more than ${balance} nano-USD`)
+    this.balance = balance
+  }
+}
 
 export type PostedTransfer = Transfer & { reference: string; at: number; note: string | null }
 
@@ -114,7 +124,7 @@ export type GenerationRecord = {
   flows: bigint
 }
 
-/** All that one ended generation changes; committed together, with all others of the same turn. */
+/** All that one ended generation changes; committed together, with all others that end in the same turn of the event loop or while the disk flushes what ended before. */
 export type Closing = {
   record: GenerationRecord
   transfers: readonly Transfer[]
@@ -136,7 +146,7 @@ export type LedgerState = { balances: Balance[]; windows: QuotaWindow[]; subscri
  * Every method that names a tenant takes the account first, and another account's id answers exactly as an unknown one.
  * A store that does not answer fails with GatewayError `store_unavailable` (503), never as "unknown": nothing is written, and trying again helps
  * once it answers. What it refuses for what is in it fails with another Error: trying that again would not help.
- * Writes are committed in the order in which they were handed over; what one turn of the event loop hands over is committed together.
+ * Writes are committed in the order in which they were handed over; what one turn of the event loop hands over is committed together, with what came while the disk flushed the commit before.
  */
 export interface Store {
   accounts(): Promise<Account[]>
@@ -148,7 +158,8 @@ export interface Store {
   revokeKey(id: string, at: number): Promise<void>
   /** A key that expires earlier keeps its own instant. */
   expireKey(id: string, at: number): Promise<void>
-  setAccountStatus(id: string, status: AccountStatus): Promise<void>
+  /** False, and nothing changed, where there is no such account, or its status is not `before` any more, if that is given. */
+  setAccountStatus(id: string, status: AccountStatus, before?: AccountStatus): Promise<boolean>
   setAccountDiscount(id: string, discount: number): Promise<void>
   setting(name: string): Promise<string | undefined>
   /** Keeps the first value ever given and returns what is kept. */
@@ -176,7 +187,7 @@ export interface Store {
   keepOpen(open: readonly OpenGeneration[]): Promise<void>
   openGenerations(): Promise<OpenGeneration[]>
   findGeneration(accountId: string, id: string): Promise<GenerationRecord | undefined>
-  /** False, and nothing changed, when the reference was posted before. */
+  /** False, and nothing changed, when the reference was posted before. Fails with NotCovered. */
   post(operation: Operation): Promise<boolean>
   /** Where there is one already that is not `before`, it stays, if `before` is given. */
   setSubscription(subscription: Subscription, before?: Subscription): Promise<void>

@@ -81,6 +81,7 @@ describe('other accounts', () => {
   test('are not made by asking for them; what is near is named', async () => {
     const { accounts } = open()
     await accounts.ensure('team')
+    expect(await accounts.named('elsewhere').catch((error: Error) => error.message)).toBe('there is no account "elsewhere"; sluice accounts list shows all, sluice accounts create makes one')
     expect(await accounts.named('tema').catch((error: Error) => error.message)).toContain('there is no account "tema"; is team meant?')
     expect((await accounts.list()).map(({ name }) => name)).toEqual(['team'])
   })

@@ -76,6 +76,21 @@ test('of requests that come together only the first is looked at, of each accoun
   expect(looks).toBe(3)
 })
 
+test('from many addresses at once, two hundred a second are seen', () => {
+  let now = 0
+  const conduct = new Conduct(published, () => now)
+  const burst = (from: number, count: number): AccountStatus | undefined => {
+    for (let index = from; index < from + count; index++) {
+      now += 1
+      conduct.begin('a', () => `10.0.0.${index}`)
+      conduct.end('a')
+    }
+    return conduct.judge([{ id: 'a', status: 'healthy' }])[0]?.status
+  }
+  expect(burst(0, 1_000)).toBeUndefined()
+  expect(burst(1_000, 5)).toBe('monitored')
+})
+
 describe('a status', () => {
   test('goes back step by step, after a whole hour without its cause', () => {
     const { conduct, judge, at } = watched()

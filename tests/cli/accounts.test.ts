@@ -2,6 +2,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { topUp } from '../../src/ledger/book.ts'
 import { listening } from './listening.ts'
 
 const main = join(import.meta.dir, '../../src/main.ts')
@@ -57,6 +58,24 @@ test('credit is added once for each reference, and taken back', async () => {
   expect(await run(folder, 'accounts', 'credit', 'team', '-3.1', '--bonus')).toMatchObject({ code: 1, err: 'sluice: team has a bonus of 3 USD, which is less than would be taken back\n' })
   expect(await run(folder, 'accounts', 'credit', 'team', '-10')).toMatchObject({ code: 1, err: 'sluice: team has a credit of 9.999999999 USD, which is less than would be taken back\n' })
   expect((await json(folder, 'accounts', 'show', 'team')).balance).toEqual({ totalUsd: 12.999999999, creditUsd: 9.999999999, bonusUsd: 3 })
+}, 30_000)
+
+test('no more is taken back than there is, by however many at once', async () => {
+  const folder = newFolder()
+  await run(folder, 'accounts', 'create', 'team', '--credit', '10')
+  const answers = await Promise.all([1, 2, 3].map(() => run(folder, 'accounts', 'credit', 'team', '-10')))
+  expect(answers.map(({ code }) => code).sort()).toEqual([0, 1, 1])
+  expect(answers.filter(({ code }) => code === 1).map(({ err }) => err)).toEqual(Array(2).fill('sluice: team has a credit of 0 USD, which is less than would be taken back\n'))
+  expect((await json(folder, 'accounts', 'show', 'team')).balance).toMatchObject({ creditUsd: 0 })
+}, 30_000)
+
+test("a payment's number cannot be that of a generation", async () => {
+  const folder = newFolder()
+  await run(folder, 'accounts', 'create', 'team')
+  const id = '019aa0000000700000000000000000ab'
+  expect(await run(folder, 'accounts', 'credit', 'team', '1', '--reference', id)).toMatchObject({ code: 2, err: expect.stringContaining('not 32 hex digits') as string })
+  expect(() => topUp({ reference: id, at: 1, accountId: 'a', amount: 1n, bonus: false })).toThrow('could be the id of a generation')
+  expect((await run(folder, 'accounts', 'credit', 'team', '1', '--reference', `${id}0`)).code).toBe(0)
 }, 30_000)
 
 test('a plan changes at once or with the next period, and may end with it', async () => {

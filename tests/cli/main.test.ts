@@ -107,6 +107,8 @@ describe('the command line', () => {
     await Bun.write(file, 'listen:\n  port: 1\n')
     const good = await run('config', 'check', '--config', file)
     expect([good.code, good.out.includes('is good')]).toEqual([0, true])
+    const json = await run('config', 'check', '--json', '--config', file, '--data', scratch)
+    expect([json.code, JSON.parse(json.out)]).toEqual([0, { file, providers: 0, models: 0, keys: 0, listen: { host: '127.0.0.1', port: 1 }, data: scratch }])
   }, 15_000)
 
   test('keys are made, listed and revoked', async () => {

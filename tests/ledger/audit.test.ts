@@ -9,7 +9,8 @@ import { chargesOf, topUp, type Payment } from '../../src/ledger/book.ts'
 import { encodeRates, type Price } from '../../src/ledger/prices.ts'
 import { rate } from '../../src/ledger/rating.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
-import type { Closing, GenerationRecord } from '../../src/store/store.ts'
+import type { Closing, GenerationRecord, QuotaWindow, StoredKey } from '../../src/store/store.ts'
+import { USD_PER_FLOW } from '../audit.ts'
 import { startGateway } from '../server.ts'
 
 /** A right book passes the audit; one row of it broken by hand is found and named. */
@@ -43,7 +44,16 @@ function closing(number: number, { cost, payment, ...extra }: Extra = {}): Closi
   return { record, transfers: chargesOf('acc_a', paid, record.provider, cost), windows: [], spend: undefined, wasOpen: false }
 }
 
-/** 1: paid by bonus and credit; 2: by credit, with a cost; 3: by subscription; 4: written off in part; 5: failed and released; 6: without a price. */
+const HOUR = 3_600_000
+const windows = (used: bigint, startedAt = START): QuotaWindow[] =>
+  ([['5_hour', 5], ['7_day', 168], ['monthly', 720]] as const).map(([window, hours]) => ({ accountId: 'acc_a', window, startedAt, endsAt: startedAt + hours * HOUR, used }))
+
+const key = (id: string, number: number): StoredKey => ({
+  id, accountId: 'acc_a', kind: 'subscription', hash: new Uint8Array(32).fill(number), prefix: 'p', last4: 'q', name: null, createdAt: START, expiresAt: null, revokedAt: null, requestsPerMinute: null,
+  models: null, limit: 1n, limitPeriod: 'day',
+})
+
+/** 1: paid by bonus and credit, with a key of the file that got its limit later; 2: by credit, with a cost and that key; 3: by subscription, with a stored key that has a limit; 4: written off in part; 5: failed and released; 6: without a price. */
 async function rightBook(): Promise<string> {
   const folder = join(scratch, `data-${folders++}`)
   const store = new SqliteStore({ folder, exclusive: false })
@@ -52,11 +62,9 @@ async function rightBook(): Promise<string> {
   await store.post(topUp({ reference: 'op_2', at: START, accountId: 'acc_a', amount: 2_000_000n, bonus: true }))
   await store.post(topUp({ reference: 'op_3', at: START, accountId: 'acc_b', amount: 5_000_000n, bonus: false }))
   await store.closeGeneration(closing(1, { payment: { bonus: 2_000_000n, credit: 2_250_000n, writtenOff: 0n } }))
-  await store.closeGeneration(closing(2, { cost: 2_100_000n, discount: 1_000 }))
-  await store.closeGeneration({
-    ...closing(3, { kind: 'subscription' }),
-    windows: [{ accountId: 'acc_a', window: '5_hour', startedAt: START, endsAt: START + 18_000_000, used: 129_455n }], spend: { keyId: 'key_a', since: START, spent: 4_250_000n },
-  })
+  await store.closeGeneration({ ...closing(2, { cost: 2_100_000n, discount: 1_000 }), spend: { keyId: 'key_a', since: START, spent: 3_825_000n } })
+  await store.addKey(key('key_b', 1))
+  await store.closeGeneration({ ...closing(3, { kind: 'subscription', keyId: 'key_b' }), windows: windows(129_455n), spend: { keyId: 'key_b', since: START, spent: 4_250_000n } })
   await store.closeGeneration(closing(4, { payment: { bonus: 0n, credit: 3_925_000n, writtenOff: 325_000n } }))
   await store.closeGeneration(closing(5, { usage: noUsage(), bill: 0n, ending: 'failed', finish: 'failed', payment: { bonus: 0n, credit: 0n, writtenOff: 0n } }))
   await store.closeGeneration(closing(6, { price: null, bill: 0n }))
@@ -64,10 +72,12 @@ async function rightBook(): Promise<string> {
   return folder
 }
 
+const auditFor = (store: SqliteStore, overdraft = 0n): Promise<Audit> => audit(store, { overdraft, usdPerFlow: USD_PER_FLOW })
+
 async function auditOf(folder: string, overdraft = 0n): Promise<Audit> {
   const store = new SqliteStore({ folder, exclusive: false })
   try {
-    return await audit(store, overdraft)
+    return await auditFor(store, overdraft)
   } finally {
     await store.close()
   }
@@ -87,7 +97,7 @@ const account = (kind: string): string => `(SELECT id FROM book_accounts WHERE k
 
 describe('the audit', () => {
   test('passes a right book, and counts what it read', async () => {
-    expect(await auditOf(await rightBook())).toEqual({ generations: 6, transfers: 9, balances: 9, windows: 1, spends: 1, wrong: 0, first: undefined })
+    expect(await auditOf(await rightBook())).toEqual({ generations: 6, transfers: 9, balances: 9, windows: 3, spends: 2, wrong: 0, first: undefined })
   })
 
   test.each([
@@ -124,6 +134,18 @@ describe('the audit', () => {
     ['the end of a window', `UPDATE quota_windows SET ends_at = started_at`, 'windows', 'acc_a 5_hour', 'an end after its beginning', `${START}`],
     ["the account of a window", `UPDATE quota_windows SET account_id = 'acc_c'`, 'windows', 'acc_c 5_hour', 'a known account', 'acc_c'],
     ["a key's spending", `UPDATE key_spends SET spent = -1`, 'spends', 'key_a', '0 nano-USD spent or more', '-1 nano-USD'],
+    ['windows that have forgotten', 'UPDATE quota_windows SET used = 0', 'windows', 'acc_a 5_hour', 'use of 129455 micro-flows or more', '0 micro-flows'],
+    ['the use of a window, by the least', `UPDATE quota_windows SET used = used - 1 WHERE name = 'monthly'`, 'windows', 'acc_a monthly', 'use of 129455 micro-flows or more', '129454 micro-flows'],
+    ['the use of a window, by more than there was', `UPDATE quota_windows SET used = used + 1 WHERE name = '7_day'`, 'windows', 'acc_a 7_day', 'use of 129455 micro-flows or less', '129456 micro-flows'],
+    ['a window that is gone', `DELETE FROM quota_windows WHERE name = '7_day'`, 'windows', 'acc_a 7_day', `an end after ${START + 3}`, 'no such window'],
+    ['a window that is over', `UPDATE quota_windows SET started_at = 1, ends_at = 2, used = 0 WHERE name = '5_hour'`, 'windows', 'acc_a 5_hour', `an end after ${START + 3}`, '2'],
+    ['keys that have forgotten', `UPDATE key_spends SET spent = 0`, 'spends', 'key_b', 'spending of 4250000 nano-USD or more', '0 nano-USD'],
+    ["a key's spending, by more than it was", `UPDATE key_spends SET spent = 4250001 WHERE key_id = 'key_b'`, 'spends', 'key_b', 'spending of 4250000 nano-USD or less', '4250001 nano-USD'],
+    ['the spending of a key of the file', `UPDATE key_spends SET spent = 1000000000 WHERE key_id = 'key_a'`, 'spends', 'key_a', 'nano-USD or less', '1000000000 nano-USD'],
+    ["a key's spending that is gone", `DELETE FROM key_spends WHERE key_id = 'key_b'`, 'spends', 'key_b', 'spending of 4250000 nano-USD', 'none'],
+    ['flows that are gone', `UPDATE generations SET flows = 0 ${generation(3)}`, 'generations', idOf(3), 'flows for a list price of 4250000 nano-USD', 'none'],
+    ['flows of what cost nothing', `UPDATE generations SET flows = 1, kind = (SELECT kind FROM generations ${generation(3)}) ${generation(6)}`, 'generations', idOf(6), 'no flows for a list price of 0', '1 micro-flows'],
+    ['a hold that is gone', `UPDATE generations SET held = 0 ${generation(1)}`, 'generations', idOf(1), 'a hold of 1001250 nano-USD or more', '0 nano-USD'],
   ])('finds %s that is wrong', async (_, sql, table, id, expected, found) => {
     const folder = await rightBook()
     breakBook(folder, sql)
@@ -146,17 +168,48 @@ describe('the audit', () => {
     expect((await auditOf(folder, 4_250_000n)).first).toEqual({ table: 'balances', id: 'bonus acc_a', expected: 'a bonus of 0 nano-USD or more', found: '-4250000 nano-USD' })
   })
 
-  test('lets a balance fall below 0 by what was taken back, since its server may have spent that before it heard of it', async () => {
+  test('leaves alone what no hold, no flow and no count can be told of', async () => {
+    const folder = join(scratch, `data-${folders++}`)
+    const store = new SqliteStore({ folder, exclusive: false })
+    await store.addAccount({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
+    const search: Price = { version: 'v1', model: 'acme/m', rates: { web_search: { base: 10n, tiers: [] } } }
+    const price = { version: 'v1', model: 'acme/m', rates: encodeRates(search.rates) }
+    // Searches that nobody expected, and a price that is worth no flows.
+    await store.closeGeneration({ ...closing(1, { kind: 'subscription', price, usage: { ...noUsage(), webSearches: 2 }, bill: 20n, flows: 0n, held: 0n }), windows: windows(0n) })
+    // The clock went back: it counts in the window that is known, which began later.
+    await store.closeGeneration({ ...closing(2, { kind: 'subscription', createdAt: START - HOUR }), windows: windows(129_455n) })
+    // It was asked for in a window that was over when it ended, and in the present ones.
+    await store.closeGeneration({ ...closing(3, { kind: 'subscription', createdAt: START + 6 * HOUR }), windows: windows(129_455n, START + 6 * HOUR).slice(0, 1).concat(windows(129_455n).slice(1)) })
+    await store.closeGeneration({ ...closing(4, { kind: 'subscription' }), windows: windows(129_455n) })
+    expect((await auditFor(store)).first).toBeUndefined()
+    expect((await store.ledgerState()).windows.map(({ used }) => used)).toEqual([129_455n, 388_365n, 388_365n])
+    await store.close()
+  })
+
+  test('knows what a flow stands for', async () => {
+    const folder = join(scratch, `data-${folders++}`)
+    const store = new SqliteStore({ folder, exclusive: false })
+    await store.addAccount({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
+    await store.closeGeneration({ ...closing(1, { kind: 'subscription', flows: 0n }), windows: windows(0n) })
+    expect((await auditFor(store)).first?.expected).toBe('flows for a list price of 4250000 nano-USD')
+    expect((await audit(store, { overdraft: 0n, usdPerFlow: 8_500_000_000_000n })).first).toBeUndefined()
+    await store.close()
+  })
+
+  test('lets a balance fall below 0 by what was taken back and spent, since its server may not have heard of it', async () => {
     const folder = join(scratch, `data-${folders++}`)
     const store = new SqliteStore({ folder, exclusive: false })
     await store.addAccount({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
     await store.post(topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 4_250_000n, bonus: false }))
     await store.post(topUp({ reference: 'op_2', at: START, accountId: 'acc_a', amount: -4_000_000n, bonus: false }))
+    await store.post(topUp({ reference: 'op_3', at: START, accountId: 'acc_a', amount: -1_000_000n, bonus: false }))
+    expect((await auditOf(folder)).first).toEqual({ table: 'balances', id: 'credit acc_a', expected: 'a credit of 0 nano-USD or more', found: '-750000 nano-USD' })
+    await store.post(topUp({ reference: 'op_4', at: START, accountId: 'acc_a', amount: 1_000_000n, bonus: false }))
     await store.closeGeneration(closing(1))
     expect((await auditOf(folder)).first).toBeUndefined()
     await store.closeGeneration(closing(2))
     await store.close()
-    expect((await auditOf(folder)).first).toEqual({ table: 'balances', id: 'credit acc_a', expected: 'a credit of -4000000 nano-USD or more', found: '-8250000 nano-USD' })
+    expect((await auditOf(folder)).first).toEqual({ table: 'balances', id: 'credit acc_a', expected: 'a credit of -5000000 nano-USD or more', found: '-8250000 nano-USD' })
   })
 
   test('finds balances that do not add up to 0 as such', async () => {
@@ -168,7 +221,7 @@ describe('the audit', () => {
 
   test('counts every row that is wrong, once', async () => {
     const folder = await rightBook()
-    breakBook(folder, `UPDATE generations SET bill = -1, held = -1, latency = -1 WHERE id <= x'${idOf(4)}'`)
+    breakBook(folder, `UPDATE generations SET retries = -1, held = -1, latency = -1 WHERE id <= x'${idOf(4)}'`)
     expect(await auditOf(folder)).toMatchObject({ wrong: 4, first: { id: idOf(1) } })
     const other = await rightBook()
     breakBook(other, `UPDATE transfers SET credit = 99 ${transfer(1, 'credit')}`)
@@ -201,7 +254,7 @@ describe('a book of many pages', () => {
       await writer.closeGeneration(closing(number++, { payment: { bonus: 0n, credit: 0n, writtenOff: 4_250_000n } }))
       return generations(after, limit)
     }
-    const seen = await audit(reader, 0n)
+    const seen = await audit(reader, { overdraft: 0n, usdPerFlow: USD_PER_FLOW })
     await reader.close()
     await writer.close()
     expect([number, seen.generations, seen.first]).toEqual([1_001, 6, undefined])
@@ -217,9 +270,9 @@ describe('sluice ledger audit', () => {
 
   test('says that the book is right, in words and in JSON', async () => {
     const folder = await rightBook()
-    expect(run('--data', folder)).toEqual({ code: 0, out: 'read 6 generations, 9 transfers, 9 balances, 1 quota windows, 1 key limits\nthe book is right\n', err: '' })
+    expect(run('--data', folder)).toEqual({ code: 0, out: 'read 6 generations, 9 transfers, 9 balances, 3 quota windows, 2 key limits\nthe book is right\n', err: '' })
     const { code, out } = run('--json', '--data', folder)
-    expect([code, JSON.parse(out)]).toEqual([0, { right: true, rows: { generations: 6, transfers: 9, balances: 9, windows: 1, spends: 1 }, wrong: 0, first: null }])
+    expect([code, JSON.parse(out)]).toEqual([0, { right: true, rows: { generations: 6, transfers: 9, balances: 9, windows: 3, spends: 2 }, wrong: 0, first: null }])
   }, 20_000)
 
   test('names the row that is wrong and ends with 1', async () => {

@@ -9,6 +9,7 @@ import type { GenerationEvent } from '../../src/generation/event.ts'
 import { newSubscription } from '../../src/accounts/quota.ts'
 import { counted, COUNTED_INPUT, Model, nothing, priced, WORD, type Ask, type Entry, type Heard, type Limit, type Rates, type Tier, type Usage } from './model.ts'
 import { Rig, type Death } from './rig.ts'
+import { NotCovered } from '../../src/store/store.ts'
 
 const USD = 1_000_000_000n
 const MICRO = 1_000_000n
@@ -196,10 +197,13 @@ class Pair {
 
   async #post({ account, bonus, amount, seen }: Of<'post'>): Promise<void> {
     if (amount === 0n) return
-    const operation = topUp({ reference: `operation ${++this.#names}`, at: this.#rig.now, accountId: account, amount, bonus })
+    const kind = bonus ? 'bonus' : 'credit'
+    const operation = { ...topUp({ reference: `operation ${++this.#names}`, at: this.#rig.now, accountId: account, amount, bonus }), covered: amount < 0n }
+    const { balance } = (await this.#rig.other.ledgerState()).balances.find((one) => one.kind === kind && one.owner === account)!
+    if (balance + amount < 0n && amount < 0n) return void (await expect(this.#rig.other.post(operation)).rejects.toEqual(new NotCovered(balance)))
     expect(await this.#rig.other.post(operation)).toBe(true)
     expect(await this.#rig.other.post(operation)).toBe(false)
-    const posted = this.#model.posted.get(account)![bonus ? 'bonus' : 'credit']
+    const posted = this.#model.posted.get(account)![kind]
     posted.all += amount
     posted.unseen += amount
     if (seen) await this.#wait(0)
@@ -314,7 +318,7 @@ class Pair {
     await this.#wait(0)
     await this.check()
     this.#look()
-    expect((await audit(this.#rig.other, this.#model.overdraft)).first).toBeUndefined()
+    expect((await audit(this.#rig.other, { overdraft: this.#model.overdraft, usdPerFlow: 32_830_000n })).first).toBeUndefined()
   }
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../src/error.ts'
 import { noUsage } from '../../src/generation/usage.ts'
-import type { BookAccount, Closing, GenerationRecord, LedgerState, Operation, PostedTransfer, Store } from '../../src/store/store.ts'
+import { NotCovered, type BookAccount, type Closing, type GenerationRecord, type LedgerState, type Operation, type PostedTransfer, type Store } from '../../src/store/store.ts'
 
 export const credit = (owner: string): BookAccount => ({ kind: 'credit', owner })
 const REVENUE: BookAccount = { kind: 'revenue', owner: '' }
@@ -67,6 +67,12 @@ export function storeContract(name: string, open: () => Store): void {
   }
 
   describe(`${name}: accounts and keys`, () => {
+    test('a status changes from the one that it was judged by, and from no other', async () => {
+      const store = await withAccounts()
+      expect(await Promise.all([store.setAccountStatus('a', 'suspended'), store.setAccountStatus('a', 'monitored', 'healthy'), store.setAccountStatus('b', 'monitored', 'healthy'), store.setAccountStatus('nobody', 'banned')])).toEqual([true, false, true, false])
+      expect((await store.accounts()).map(({ status }) => status)).toEqual(['suspended', 'monitored'])
+    })
+
     test("status, discount and a key's own limits come back", async () => {
       const store = await withAccounts()
       await Promise.all([store.setAccountStatus('a', 'suspended'), store.setAccountDiscount('a', 1250), store.setAccountStatus('nobody', 'banned')])
@@ -226,6 +232,19 @@ export function storeContract(name: string, open: () => Store): void {
       await store.closeGeneration(closing(1, 2n))
       const rows = (await allTransfers(store, 1)).map(({ reference, kind, amount, at, note }) => `${reference} ${kind} ${amount} ${at} ${note}`)
       expect(rows.sort()).toEqual([`${idOf(1)} credit 2 ${1_700_000_000_001 + 320} null`, `${idOf(9)} top-up 7 5 null`, 'one top-up 5 5 null'])
+      await expectBalanced(store)
+    })
+
+    test('takes no more than there is from what must cover it, whoever else takes of it', async () => {
+      const store = await withAccounts()
+      const withdrawal = (reference: string, amount: bigint): Operation =>
+        ({ reference, at: 5, note: null, covered: true, transfers: [{ kind: 'withdrawal', debit: credit('a'), credit: OUTSIDE, amount }] })
+      expect(await failure(store.post(withdrawal('early', 1n)))).toEqual(new NotCovered(0n))
+      // In one transaction, and in one after the other.
+      expect(await Promise.all([store.post(topUp('one', 10n)), ...['x', 'y', 'z'].map((name) => store.post(withdrawal(name, 6n)).catch((error: NotCovered) => error.balance))])).toEqual([true, true, 4n, 4n])
+      expect(await failure(store.post(withdrawal('w', 5n)))).toEqual(new NotCovered(4n))
+      expect(await store.post(withdrawal('v', 4n))).toBe(true)
+      expect([await store.post(withdrawal('x', 6n)), balanceOf(await store.ledgerState(), credit('a'))]).toEqual([false, 0n])
       await expectBalanced(store)
     })
 
