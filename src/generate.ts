@@ -34,7 +34,7 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
   const endpoints = spine.catalogue.endpoints(request.model, name)
   protocols[name].serve.checkModel?.(request, endpoints.map(({ target }) => target.abilities))
   const exchange = labelled(call, wire, request, keeper)
-  const inBackground = keeper !== undefined && wire.body.background === true
+  const inBackground = keeper !== undefined && wire.body.background === true && endpoints.some(({ protocol }) => protocol === name)
   // Its provider goes on without its client: only its answer tells how to find or stop it.
   const underway = spine.open.enter(inBackground && !request.stream ? new AbortController().signal : call.request.signal)
   const open = await admitted(spine, call, exchange, endpoints).catch((error: unknown) => {
