@@ -291,3 +291,15 @@ test('a gateway of these tests does not end well with a wrong book', async () =>
   breakBook(gateway.data, `UPDATE book_accounts SET balance = balance + 1 WHERE kind = 'outside'`)
   expect(await gateway.stop().then(() => 'right', (error: Error) => error.message)).toContain('which its transfers add up to')
 }, 20_000)
+
+test('the windows and the limit of a running gateway count from the very first generation on', async () => {
+  const key = 'sk-ss-v1-of-one-subscription-0123456789abcdef'
+  const gateway = await startGateway({ config: `models: { tokens: { endpoints: [{ provider: sandbox, model: chat }], price: { completion: 100 } } }\nkeys: [{ key: ${key}, kind: subscription }]\nbilling: { unpriced: refuse }\n` })
+  const response = await fetch(`${gateway.url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${key}` }, body: JSON.stringify({ model: 'tokens', max_tokens: 50, messages: [{ role: 'user', content: '[[usage: in=1 out=9]]' }] }) })
+  expect(response.status).toBe(200)
+  await response.text()
+  expect((await auditOf(gateway.data)).first).toBeUndefined()
+  breakBook(gateway.data, 'UPDATE quota_windows SET used = used - 1')
+  expect((await auditOf(gateway.data)).wrong).toBe(3)
+  expect(await gateway.stop().then(() => 'right', (error: Error) => error.message)).toContain('which its generations add up to')
+}, 20_000)
