@@ -158,13 +158,14 @@ async function store(of: Gateway, account: string, extra: Partial<GenerationReco
     const { bill, origin } = rate(USAGE, PRICE, extra.discount ?? 0)
     const record: GenerationRecord = {
       id: Bun.randomUUIDv7().replaceAll('-', ''), accountId, keyId: 'key_x', kind, api: 'messages', model: 'acme/m', provider: 'acme', createdAt: Date.now() - 2_000, latency: 120, duration: 880,
-      streamed: true, finish: 'stop', ending: 'completed', retries: 0, attempts: null, estimated: false, usage: USAGE, discount: 0, held: 0n,
-      price: { version: PRICE.version, model: PRICE.model, rates: encodeRates(PRICE.rates) }, flows: 0n, bill: kind === 'subscription' ? origin : bill, ...extra,
+      streamed: true, finish: 'stop', ending: 'completed', retries: 0, attempts: null, estimated: false, usage: USAGE, discount: 0, held: 1_000_000_000n,
+      price: { version: PRICE.version, model: PRICE.model, rates: encodeRates(PRICE.rates) }, flows: kind === 'subscription' ? 1n : 0n, bill: kind === 'subscription' ? origin : bill, ...extra,
     }
     // Paid by money of its own, so that the book stays right.
     if (record.bill > 0n) await beside.post(topUp({ reference: `test-${of.pid}-${stored++}`, at: Date.now(), accountId, amount: record.bill, bonus: false }))
     const paid = kind === 'subscription' ? undefined : { bonus: 0n, credit: record.bill, writtenOff: 0n }
-    await beside.closeGeneration({ record, transfers: chargesOf(accountId, paid, record.provider, undefined), windows: [], spend: undefined, wasOpen: false })
+    const windows = (['5_hour', '7_day', 'monthly'] as const).map((window) => ({ accountId, window, startedAt: record.createdAt, endsAt: record.createdAt + 60_000, used: record.flows }))
+    await beside.closeGeneration({ record, transfers: chargesOf(accountId, paid, record.provider, undefined), windows: kind === 'subscription' ? windows : [], spend: undefined, wasOpen: false })
     return `msg_${record.id}`
   } finally {
     await beside.close()
