@@ -43,12 +43,11 @@ export function readRequest(wire: Wire): GenerationRequest {
   return request
 }
 
-/** Two names of one limit. A provider of this protocol gets both, and nobody knows which of two it would take. */
+/** Two names of one limit. A provider of this protocol gets both and may heed either: the larger is what an answer can cost. */
 function readLimit(body: Fields): number | undefined {
   const older = body.integer('max_tokens', { min: 1 })
   const newer = body.integer('max_completion_tokens', { min: 1 })
-  if (older !== undefined && newer !== undefined && older !== newer) throw invalid('max_tokens', 'must be the same as max_completion_tokens, or absent')
-  return newer ?? older
+  return older === undefined || newer === undefined ? newer ?? older : Math.max(older, newer)
 }
 
 function readSampling(body: Fields): Sampling {
