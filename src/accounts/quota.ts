@@ -1,3 +1,4 @@
+import { WINDOW_NAMES } from '../config-schema.ts'
 import { GatewayError } from '../error.ts'
 import { divideHalfEven, nanoOf, usdOf, usdText } from '../money.ts'
 import { nearest } from '../nearest.ts'
@@ -7,7 +8,6 @@ import { FREE_TIER, type Plan, type Plans } from './plans.ts'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const LENGTH_MS = { '5_hour': 5 * HOUR_MS, '7_day': 7 * DAY_MS }
-const WINDOWS: readonly QuotaWindowName[] = ['5_hour', '7_day', 'monthly']
 const WORDS: Record<QuotaWindowName, string> = { '5_hour': '5-hour', '7_day': '7-day', monthly: 'monthly' }
 
 /** Micro-flows kept free for one request, and the windows in which they are. */
@@ -78,7 +78,7 @@ export class Quota {
   check(flows: bigint, now: number, penalty = 1): void {
     const at = this.#clock(now)
     const plan = this.#plans.of(renewed(this.#subscription, at).tier)
-    const rooms = WINDOWS.map((window) => {
+    const rooms = WINDOW_NAMES.map((window) => {
       const current = this.#current(window, at)
       const left = plan.flows[window] - (current === undefined ? 0n : current.used + current.held)
       return { window, left: left < 0n ? 0n : left, max: plan.flows[window], held: current?.held ?? 0n, endsAt: current?.endsAt ?? at }
@@ -97,7 +97,7 @@ export class Quota {
   take(flows: bigint, now: number): QuotaHold {
     const at = this.#clock(now)
     const { periodStart, periodEnd } = renewed(this.#subscription, at)
-    const windows = WINDOWS.map((window) => {
+    const windows = WINDOW_NAMES.map((window) => {
       let current = this.#current(window, at)
       if (current === undefined) {
         const [startedAt, endsAt] = window === 'monthly' ? [periodStart, periodEnd] : [at, at + LENGTH_MS[window]]

@@ -4,6 +4,7 @@ import { readAll } from '../http/call.ts'
 import type { Frame } from '../http/frames.ts'
 import type { CallSignal } from '../http/connection.ts'
 import type { OpenGeneration } from '../ledger/ledger.ts'
+import { isObject } from '../protocols/fields.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Quirks, Wire } from '../protocols/protocol.ts'
 import { failureCode, failureMessage } from '../protocols/responses/shapes.ts'
@@ -70,7 +71,7 @@ async function resolved(items: Item[], store: Store, accountId: string, room: Ro
   return { items: out, changed: true }
 }
 
-const isReference = (item: unknown): item is Item => typeof item === 'object' && item !== null && (item as Item).type === 'item_reference'
+const isReference = (item: unknown): item is Item => isObject(item) && item.type === 'item_reference'
 
 async function referenced(item: Item, index: number, store: Store, accountId: string): Promise<Item> {
   if (typeof item.id !== 'string') throw invalid(`input[${index}].id`, 'must be the id of an earlier item')
@@ -146,7 +147,7 @@ const ENDED: ReadonlySet<unknown> = new Set(['completed', 'incomplete', 'failed'
 /** Whether a provider still works on a response. */
 export const isPending = (answer: unknown): boolean => isResponse(answer) && !ENDED.has(answer.status)
 
-const isResponse = (answer: unknown): answer is Item => typeof answer === 'object' && answer !== null && typeof (answer as Item).status === 'string'
+const isResponse = (answer: unknown): answer is Item => isObject(answer) && typeof answer.status === 'string'
 
 const found = async (spine: Spine, call: Call): Promise<StoredResponse> => {
   const id = call.params[0]!

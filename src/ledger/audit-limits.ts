@@ -1,12 +1,11 @@
-import type { GenerationRecord, KeySpend, LedgerState, QuotaWindow, QuotaWindowName, StoredKey } from '../store/store.ts'
+import { WINDOW_NAMES } from '../config-schema.ts'
+import type { GenerationRecord, KeySpend, LedgerState, QuotaWindow, StoredKey } from '../store/store.ts'
 
 /** What is wrong with one row. */
 export type Fault = { expected: string; found: string }
 
 /** What was counted is one of the amounts from `least` to `most`. */
 type Sum = { least: bigint; most: bigint }
-
-const WINDOWS: readonly QuotaWindowName[] = ['5_hour', '7_day', 'monthly']
 
 /**
  * What quota windows and spending limits must have counted, added up from the generations: a sum for each stored window and each key with a limit, however many
@@ -47,7 +46,7 @@ export class LimitSums {
 
   /** Rows that must be there, by table and id: three windows for each subscription that was used, as late as its last generation, and one for each key that spent of its limit. */
   *missing(): Generator<Fault & { table: 'windows' | 'spends'; id: string }> {
-    for (const [accountId, latest] of this.#latest) for (const name of WINDOWS) {
+    for (const [accountId, latest] of this.#latest) for (const name of WINDOW_NAMES) {
       const row = this.#windows.get(accountId)?.find(({ window }) => window === name)
       if (row === undefined || row.endsAt <= latest) yield { table: 'windows', id: `${accountId} ${name}`, expected: `an end after ${latest}, when its last generation was asked for`, found: row === undefined ? 'no such window' : `${row.endsAt}` }
     }

@@ -4,7 +4,7 @@ import { newSubscription, Quota, type QuotaHold } from '../accounts/quota.ts'
 import { GatewayError } from '../error.ts'
 import { noUsage, type Usage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
-import type { BackgroundWork, Closing, GenerationRecord, KeyKind, OpenGeneration as StoredOpen, Store } from '../store/store.ts'
+import type { BackgroundWork, Closing, GenerationRecord, OpenGeneration as StoredOpen, Store } from '../store/store.ts'
 import { chargesOf } from './book.ts'
 import type { Ending } from './endings.ts'
 import { Meter } from './meter.ts'
@@ -14,16 +14,7 @@ import { Purse } from './purse.ts'
 import { rate, rateWorst } from './rating.ts'
 
 /** What asks to be held and paid for. `price` is that of the admission, whatever becomes of prices later. */
-export type Ask = {
-  /** 32 hex digits. */
-  id: string
-  accountId: string
-  keyId: string
-  kind: KeyKind
-  api: string
-  model: string
-  createdAt: number
-  streamed: boolean
+export type Ask = Pick<GenerationRecord, 'id' | 'accountId' | 'keyId' | 'kind' | 'api' | 'model' | 'createdAt' | 'streamed'> & {
   price: Price | undefined
   /** Basis points off pay-as-you-go bills: the account's, and where that is more, its plan's. */
   discount: number
