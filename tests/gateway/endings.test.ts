@@ -316,8 +316,8 @@ describe('the server ends', () => {
 
   test('crashed: found open at the next start', async () => {
     const ended = await stopped(async (gateway) => {
-      // Until all of them are written as open.
-      await Bun.sleep(500)
+      // Until all of them are written as open, and written again with what a busy machine let them hear only after that.
+      await Bun.sleep(5_600)
       gateway.kill('SIGKILL')
       await gateway.exited
       return startGateway({ data: gateway.data, config: configFor(provider) })
