@@ -1,10 +1,9 @@
 import { boolean, duration, list, map, number, object, oneOf, size, string, word, type Shape } from './config-shape.ts'
-import type { ProtocolName } from './generation/request.ts'
 import type { QuotaWindowName } from './store/store.ts'
-import { QUIRK_VALUES, type Abilities, type Quirks } from './protocols/protocol.ts'
+import { MODALITIES, QUIRK_VALUES, type Abilities, type Modality, type Quirks, type Speech } from './protocols/protocol.ts'
 
 /** The names that `protocol:` takes. */
-export const PROTOCOL_NAMES: readonly ProtocolName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
+export const PROTOCOL_NAMES: readonly Speech[] = ['chat.completions', 'responses', 'messages', 'generateContent', 'predictions']
 
 /** How a provider wants its key: the header it travels in. */
 export const AUTHS = ['bearer', 'x-api-key', 'x-goog-api-key', 'api-key', 'none'] as const
@@ -69,7 +68,17 @@ const providerName = (description: string): Shape<string> => string({ what: 'the
 
 const TOKENS = { min: 1, max: 100_000_000, whole: true }
 
+const modalities = (description: string): Shape<Modality[]> => {
+  const kinds = list(word(MODALITIES), { what: 'kinds of content', min: 1, description })
+  return { schema: kinds.schema, read: (place) => kinds.read(place)?.map(({ value }) => value) }
+}
+
 const abilities = object({
+  api: word<NonNullable<Abilities['api']>>(['images', 'predictions'], 'What else than a conversation the model is asked by'),
+  input: modalities('Kinds of content that the model reads'),
+  output: modalities('Kinds of content that the model makes'),
+  tools: boolean('Whether the model calls tools'),
+  structuredOutput: boolean('Whether the model keeps to a JSON schema'),
   maxOutputTokens: number({ ...TOKENS, description: 'Most tokens the model generates in one answer' }),
   reasoning: word<NonNullable<Abilities['reasoning']>>(['effort', 'budget', 'adaptive', 'level', 'none'], 'How depth of reasoning is asked for'),
   budget: object({ min: number({ ...TOKENS, min: 0 }), max: number(TOKENS) }, { required: ['min', 'max'], description: 'Smallest and largest reasoning budget in tokens' }),
@@ -197,6 +206,7 @@ export const FILE = object({
   listen: object({
     host: string({ what: 'a host name or address', pattern: /^[A-Za-z0-9.:_%-]+$/, description: 'Address to listen at; 0.0.0.0 for every interface' }),
     port: number({ min: 0, max: 65535, whole: true, description: 'Port to listen at; 0 for a free one' }),
+    publicUrl: string({ what: 'an http:// or https:// URL', description: 'Where clients find Sluice, for the URLs in its answers; by default what their Host header says', check: wrongBaseUrl }),
   }, { description: 'Where Sluice listens' }),
   data: string({ what: 'a folder', description: 'Folder of the database; relative to the working directory', check: (text) => (text === '' || text.includes('\0') ? 'must be the path of a folder' : undefined) }),
   limits: object({
@@ -218,6 +228,20 @@ export const FILE = object({
     unpriced: word<'refuse' | 'free'>(['refuse', 'free'], 'What becomes of a model whose price nobody knows'),
     delay: duration('0s', '5m', 'Time after the end of a generation from which its costs are shown'),
   }, { description: 'What accounts may spend' }),
+  files: object({
+    quota: size('1KiB', '1PiB', 'Bytes that the files of one account may have together'),
+    outputKeep: duration('1m', '30d', 'How long the address of a generated image or of another output can be opened'),
+  }, { description: 'Uploaded files, and what models made' }),
+  predictions: object({
+    concurrency: number({ min: 1, max: 1000, whole: true, description: 'Predictions of one account that run at the same moment; others wait' }),
+    waiting: number({ min: 1, max: 1_000_000, whole: true, description: 'Predictions of one account that may wait' }),
+    keepDays: number({ min: 1, max: 3650, whole: true, description: 'Days that predictions are kept' }),
+  }, { description: 'Predictions' }),
+  fetch: object({
+    requestUrls: boolean('true: a URL in a request is fetched by Sluice where the provider does not fetch it itself'),
+    size: size('1KiB', '1GiB', 'Most bytes of one such URL'),
+    private: list(string({ what: 'a host, with a port or without', pattern: /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?$/, description: 'host or host:port' }), { what: 'hosts', description: 'Hosts that webhooks and URLs in requests may reach although they are not public' }),
+  }, { description: 'What Sluice fetches or calls that clients name' }),
   responses: object({ keepDays: number({ min: 1, max: 3650, whole: true, description: 'Days that stored responses are kept' }) }, { description: 'Stored responses' }),
   providers: map(provider, { pattern: PROVIDER_ID, what: 'lower-case letters, digits, dots, - and _, beginning with a letter or digit', description: 'Providers by id; the id of a built-in one sets it up' }),
   models: map(model, { pattern: MODEL_TEXT, what: '1 to 256 characters of A-Z a-z 0-9 . _ : @ / + -', description: 'Models by the name clients use', check: wrongModelText }),

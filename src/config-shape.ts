@@ -250,7 +250,7 @@ export const duration = (min: string, max: string, description: string): Shape<n
 
 /** An amount of memory with its unit; read as bytes. */
 export const size = (min: string, max: string, description: string): Shape<number> =>
-  quantity({ KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, KB: 1e3, MB: 1e6, GB: 1e9, B: 1 }, { min, max, what: "a size with its unit, like '512KiB' or '32MiB'", description })
+  quantity({ KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40, PiB: 2 ** 50, KB: 1e3, MB: 1e6, GB: 1e9, B: 1 }, { min, max, what: "a size with its unit, like '512KiB' or '32MiB'", description })
 
 type Members = Record<string, Shape<unknown>>
 type ReadMembers<M extends Members> = { [Name in keyof M]?: M[Name] extends Shape<infer T> ? T : never }

@@ -3,10 +3,9 @@ import { resolve } from 'node:path'
 import { LineCounter, parseDocument, type YAMLError } from 'yaml'
 import { FILE, PROVIDER_ID, STATUS_RULES, WINDOW_NAMES, type Auth, type KeyKind, type PriceText } from './config-schema.ts'
 import { Source, TooMuch, type Place, type Problem, type Shape } from './config-shape.ts'
-import type { ProtocolName } from './generation/request.ts'
 import { nanoOf, type Nano } from './money.ts'
 import { nearest } from './nearest.ts'
-import type { Abilities, Quirks } from './protocols/protocol.ts'
+import type { Abilities, Quirks, Speech } from './protocols/protocol.ts'
 import type { LimitPeriod, QuotaWindowName } from './store/store.ts'
 import builtInPlans from '../catalog/plans.json'
 import builtIn from '../catalog/providers.json'
@@ -15,14 +14,20 @@ export type { Auth, KeyKind } from './config-schema.ts'
 
 /** Everything that is set before the start, defaults filled in. */
 export type Config = {
-  listen: { host: string; port: number }
+  /** `publicUrl`: without a slash at the end. */
+  listen: { host: string; port: number; publicUrl?: string }
   /** Absolute path of a folder; it need not exist yet. */
   data: string
-  limits: { requestsPerMinute: number; bodyBytes: number; fileBytes?: number }
+  limits: { requestsPerMinute: number; bodyBytes: number; fileBytes: number }
   timeouts: { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number; drainMs: number }
   keepAliveMs: number
   billing: { startingCredit: Nano; overdraft: Nano; unpriced: 'refuse' | 'free'; delayMs: number }
   responses: { keepDays: number }
+  /** `quotaBytes`: of all files of one account. */
+  files: { quotaBytes: number; outputKeepMs: number }
+  predictions: { concurrency: number; waiting: number; keepDays: number }
+  /** `private`: `host` or `host:port`, in lower case, that may be reached although it is not public. */
+  fetch: { requestUrls: boolean; bytes: number; private: string[] }
   accountStatus: AccountStatusConfig
   providers: Map<string, ProviderConfig>
   models: Map<string, ModelConfig>
@@ -41,7 +46,7 @@ export type ProviderConfig = {
   id: string
   enabled: boolean
   name?: string
-  protocol?: ProtocolName
+  protocol?: Speech
   baseUrl?: string
   apiKey?: string
   auth?: Auth
@@ -53,7 +58,7 @@ export type ProviderConfig = {
 export type ModelConfig = {
   id: string
   name?: string
-  endpoints: { provider: string; model: string; protocol?: ProtocolName }[]
+  endpoints: { provider: string; model: string; protocol?: Speech }[]
   abilities: Abilities
   price?: PriceText
   contextLength?: number
@@ -189,7 +194,7 @@ function fill(read: ReadFile, env: Environment): Config {
   const { limits = {}, timeouts = {}, billing = {} } = read
   const providers = readProviders(read.providers)
   return {
-    listen: { host: read.listen?.host ?? '127.0.0.1', port: read.listen?.port ?? 4310 },
+    listen: { host: read.listen?.host ?? '127.0.0.1', port: read.listen?.port ?? 4310, ...(read.listen?.publicUrl === undefined ? {} : { publicUrl: read.listen.publicUrl.replace(/\/+$/, '') }) },
     data: resolve(read.data ?? './data'),
     limits: { requestsPerMinute: limits.requestsPerMinute ?? 600, bodyBytes: limits.body ?? 32 * 2 ** 20, fileBytes: limits.file ?? 512 * 2 ** 20 },
     timeouts: {
@@ -202,6 +207,9 @@ function fill(read: ReadFile, env: Environment): Config {
       unpriced: billing.unpriced ?? 'refuse', delayMs: billing.delay ?? 180_000,
     },
     responses: { keepDays: read.responses?.keepDays ?? 30 },
+    files: { quotaBytes: read.files?.quota ?? 10 * 2 ** 30, outputKeepMs: read.files?.outputKeep ?? 3_600_000 },
+    predictions: { concurrency: read.predictions?.concurrency ?? 8, waiting: read.predictions?.waiting ?? 1_000, keepDays: read.predictions?.keepDays ?? 30 },
+    fetch: { requestUrls: read.fetch?.requestUrls ?? false, bytes: read.fetch?.size ?? 20 * 2 ** 20, private: (read.fetch?.private ?? []).map(({ value }) => value.toLowerCase()) },
     accountStatus: { ...STATUS_RULES, ...read.accountStatus, penalty: { monitored: 1, abusive: 1.5, ...read.accountStatus?.penalty } },
     providers,
     models: readModels(read.models, providers),
@@ -263,7 +271,7 @@ function readModels(read: ReadFile['models'], providers: Map<string, ProviderCon
   return models
 }
 
-function checkEndpoint(provider: string, protocol: ProtocolName | undefined, providers: Map<string, ProviderConfig>, at: Place): void {
+function checkEndpoint(provider: string, protocol: Speech | undefined, providers: Map<string, ProviderConfig>, at: Place): void {
   const row = BUILT_IN.get(provider)
   const own = providers.get(provider)
   if (row === undefined && own === undefined) {

@@ -1,27 +1,22 @@
 import type { Call, Spine } from './spine.ts'
-import { penaltyOf } from './accounts/conduct.ts'
 import { expand, isPending, Keeper, notKept, stopWork } from './endpoints/responses.ts'
 import { asGatewayError, GatewayError } from './error.ts'
 import { eventStream, JsonArray } from './framing.ts'
 import { fold, withUsage, type GenerationEvent } from './generation/event.ts'
 import type { GenerationRequest, ProtocolName } from './generation/request.ts'
 import type { Usage } from './generation/usage.ts'
-import { readAll } from './http/call.ts'
 import type { Frame } from './http/frames.ts'
 import { streamBody } from './http/stream.ts'
+import { admit } from './ledger/admission.ts'
 import { endingOf, type Ending } from './ledger/endings.ts'
 import { estimateInputTokens, worstCase } from './ledger/estimate.ts'
 import type { OpenGeneration } from './ledger/ledger.ts'
 import type { Underway } from './open.ts'
 import { protocols } from './protocols/index.ts'
 import type { Exchange, Loss, Wire } from './protocols/protocol.ts'
-import type { Endpoint } from './providers/catalogue.ts'
-import { attempt, parseAnswer, Refusal, type Upstream } from './providers/attempt.ts'
+import { attempt, parseAnswer, readAnswer, readWhole, Refusal, type Upstream } from './providers/attempt.ts'
 import { Lane, Relay, type Framing } from './relay.ts'
 import { readWire } from './protocols/wire.ts'
-
-/** Largest whole answer held in memory: a few images in base64. */
-const ANSWER_BYTES = 64 * 1024 * 1024
 
 /** One generation from its request to its last byte. */
 type Generation = { spine: Spine; call: Call; keeper: Keeper | undefined; open: OpenGeneration; underway: Underway }
@@ -37,7 +32,10 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
   const inBackground = keeper !== undefined && wire.body.background === true && endpoints.some(({ protocol }) => protocol === name)
   // Its provider goes on without its client: only its answer tells how to find or stop it.
   const underway = spine.open.enter(inBackground && !request.stream ? new AbortController().signal : call.request.signal)
-  const open = await admitted(spine, call, exchange, endpoints).catch((error: unknown) => {
+  const open = await admit(spine, call, {
+    api: request.protocol, model: request.model, endpoints, streamed: request.stream,
+    worst: (modelLimit) => worstCase(request, Buffer.byteLength(wire.text), modelLimit), countInput: () => estimateInputTokens(request),
+  }).catch((error: unknown) => {
     underway.leave()
     throw error
   })
@@ -62,27 +60,6 @@ function labelled(call: Call, wire: Wire, request: GenerationRequest, keeper: Ke
   const label = { id, model: request.model, createdAt: Math.floor(Date.now() / 1000) }
   return { wire, request, label, keep: keeper?.keep }
 }
-
-/** Sets aside the most that this request may cost, where key, account and price allow it at all. */
-async function admitted({ ledger, prices, conduct, config }: Spine, call: Call, { wire, request }: Exchange, endpoints: readonly Endpoint[]): Promise<OpenGeneration> {
-  const { identity, id } = call
-  const { accountId, keyId, kind, limit } = identity
-  if (!identity.allows(request.model)) throw new GatewayError('permission_denied', `This key may not use the model ${request.model}.`, { param: 'model' })
-  const price = prices.of(request.model, endpoints)
-  if (price === undefined && config.billing.unpriced === 'refuse') throw unpriced(request.model)
-  if (!ledger.knows(accountId)) await ledger.load()
-  const modelLimit = Math.max(...endpoints.map(({ target }) => target.abilities.maxOutputTokens ?? 0))
-  const open = ledger.admit({
-    id, accountId, keyId, kind, limit, price, api: request.protocol, model: request.model, createdAt: call.receivedAt, streamed: request.stream,
-    discount: identity.discount, penalty: penaltyOf(identity.accountStatus, config.accountStatus),
-    worst: worstCase(request, Buffer.byteLength(wire.text), modelLimit === 0 ? undefined : modelLimit),
-  }, () => estimateInputTokens(request))
-  conduct.begin(accountId, call.address)
-  return open
-}
-
-const unpriced = (model: string): GatewayError =>
-  new GatewayError('invalid_request', `The model ${model} has no price, so it cannot be billed: its operator can set models.${model}.price, or billing.unpriced: free, in sluice.yaml.`, { param: 'model' })
 
 /** The one place through which every generation ends: record, settlement and what has to be kept are committed before the last byte leaves. */
 async function close(generation: Generation, ending: Ending): Promise<void> {
@@ -138,10 +115,10 @@ async function closeStream(generation: Generation, { exchange }: Upstream, endin
 /** A whole answer: read, heard, written in the client's protocol. */
 async function whole(generation: Generation, upstream: Upstream): Promise<Response> {
   const { protocol, exchange, sameProtocol } = upstream
-  const text = await readAll(upstream.incoming.body, ANSWER_BYTES)
+  const text = await readWhole(upstream)
   const pending = sameProtocol && exchange.follow !== undefined ? await beginning(generation, upstream, text) : undefined
   if (pending !== undefined) return pending
-  const events = readAnswer(upstream, parseAnswer(text))
+  const events = readAnswer(upstream, text)
   const counted = await heard(generation, events)
   const body = sameProtocol ? protocol.relabeler(exchange).answer(text, counted) : JSON.stringify(protocols[exchange.request.protocol].serve.writeAnswer(fold(withUsage(events, counted)), exchange))
   // What is no answer is passed on, but nobody pays for it.
@@ -168,16 +145,6 @@ async function beginning(generation: Generation, upstream: Upstream, text: strin
   return new Response(ours, { headers: headersOf(generation.call, upstream, 'application/json') })
 }
 
-/** A provider's answer as events. What we cannot read still travels to a client of the provider's own protocol, unless it says that it is an error. */
-function readAnswer({ protocol, endpoint, exchange, sameProtocol }: Upstream, body: unknown): GenerationEvent[] {
-  try {
-    return protocol.call.readAnswer(body, endpoint.target.quirks, exchange.request)
-  } catch (error) {
-    if (!sameProtocol || typeof body !== 'object' || body === null || 'error' in body) throw error
-    return []
-  }
-}
-
 /** A streamed answer: its head leaves with the provider's first bytes, all else passes through the relay. */
 async function stream(generation: Generation, upstream: Upstream): Promise<Response> {
   const { call, spine, open, underway } = generation
@@ -200,7 +167,7 @@ async function stream(generation: Generation, upstream: Upstream): Promise<Respo
 /** A provider that answers a streaming request in one piece: the client still gets its stream. */
 async function streamOfWhole(generation: Generation, upstream: Upstream): Promise<Response> {
   const { exchange } = upstream
-  const events = upstream.protocol.call.readAnswer(parseAnswer(await readAll(upstream.incoming.body, ANSWER_BYTES)), upstream.endpoint.target.quirks, exchange.request)
+  const events = upstream.protocol.call.readAnswer(parseAnswer(await readWhole(upstream)), upstream.endpoint.target.quirks, exchange.request)
   const writer = protocols[exchange.request.protocol].serve.writer(exchange)
   const frames = withUsage(events, await heard(generation, events)).flatMap((event) => writer.write(event))
   const out = framing(generation.call)

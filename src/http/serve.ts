@@ -102,3 +102,6 @@ const readBounded = async (request: Request, limitBytes: number): Promise<Uint8A
 }
 
 const tooLarge = (limitBytes: number): GatewayError => new GatewayError('request_too_large', `The request body must be at most ${limitBytes} bytes.`)
+
+/** Where this client finds the server, for URLs in answers: `publicUrl`, else what its Host header says. */
+export const originOf = (request: Request, publicUrl: string | undefined): string => publicUrl ?? `http://${request.headers.get('host') ?? 'localhost'}`

@@ -59,7 +59,7 @@ export class Prices {
   }
 
   /** What a client pays for a model as asked: the configuration's price of that model, else the catalogue's for the first endpoint that has one. undefined: nobody said. */
-  of(modelId: string, endpoints: readonly Endpoint[]): Price | undefined {
+  of(modelId: string, endpoints: readonly Pick<Endpoint, 'target' | 'listed'>[]): Price | undefined {
     // A short name of a listed model must not be a way around its price.
     const configured = this.#configured.get(endpoints[0]?.listed ?? modelId)
     if (configured !== undefined) return configured

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../error.ts'
 import type { Answer, GenerationEvent } from '../generation/event.ts'
-import type { GenerationRequest, ProtocolName } from '../generation/request.ts'
+import type { GenerationRequest, MediaPart, ProtocolName } from '../generation/request.ts'
 import type { Maker } from '../generation/signature.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Frame } from '../http/frames.ts'
@@ -16,6 +16,8 @@ export type Protocol = {
     readRequest(wire: Wire): GenerationRequest
     /** What the protocol refuses of the model that is asked, where it says so itself. `abilities`: of each endpoint that may be tried. */
     checkModel?(request: GenerationRequest, abilities: readonly Abilities[]): void
+    /** Media that the body names instead of carrying them: files of the client's account, and URLs. Absent: the protocol has none. */
+    references?(body: Record<string, unknown>): MediaReference[]
     /** Our events -> the frames of a stream. */
     writer(exchange: Exchange): Writer
     /** A whole answer -> the JSON object of a non-streaming response. */
@@ -48,6 +50,9 @@ export type Protocol = {
   relabeler(exchange: Exchange): Relabeler
 }
 
+/** What a provider may be spoken to in: a protocol, or predictions, which are jobs and no answers. */
+export type Speech = ProtocolName | 'predictions'
+
 /** A request as it came over the wire. */
 export type Wire = {
   body: Record<string, unknown>
@@ -58,6 +63,22 @@ export type Wire = {
   stream?: boolean
   headers: Headers
 }
+
+/** A medium that a request names instead of carrying it. */
+export type MediaReference = {
+  /** Where the value stands that `inline` replaces: names of members and indexes, from the body down. */
+  path: readonly (string | number)[]
+  /** The same for error texts, down to the name or address itself: `messages[0].content[1].file.file_id`. */
+  param: string
+  source: { type: 'file'; id: string } | { type: 'url'; url: string }
+  /** What the protocol takes in this place. */
+  kind: MediaPart['type']
+  /** The value that carries the medium itself, in the protocol's own words. */
+  inline(medium: Medium): unknown
+}
+
+/** `data`: standard base64. */
+export type Medium = { mediaType: string; data: string; filename: string }
 
 /** What is said about one generation in its answer. */
 export type Label = {
@@ -157,6 +178,13 @@ export const QUIRK_VALUES: { readonly [Name in keyof Quirks]-?: readonly NonNull
 
 /** What a model can do. Data in `catalog/models.json`; absent: not known, the provider decides. */
 export type Abilities = {
+  /** What else than a conversation the model is asked by: an images API, or predictions. */
+  api?: 'images' | 'predictions'
+  input?: Modality[]
+  output?: Modality[]
+  /** Whether it calls tools; whether it keeps to a schema. */
+  tools?: boolean
+  structuredOutput?: boolean
   maxOutputTokens?: number
   /** How depth of reasoning is asked for; `none`: the model does not reason. */
   reasoning?: 'effort' | 'budget' | 'adaptive' | 'level' | 'none'
@@ -167,3 +195,7 @@ export type Abilities = {
   /** messages: `role: system` is taken in the middle of a conversation. */
   systemTurns?: boolean
 }
+
+export const MODALITIES = ['text', 'image', 'audio', 'video', 'file'] as const
+/** A kind of content that a model reads or makes. */
+export type Modality = (typeof MODALITIES)[number]

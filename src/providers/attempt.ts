@@ -1,4 +1,5 @@
 import { asGatewayError, GatewayError } from '../error.ts'
+import type { GenerationEvent } from '../generation/event.ts'
 import { readAll, send, type ByteSource, type Incoming, type Timeouts } from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { protocols } from '../protocols/index.ts'
@@ -109,6 +110,23 @@ const isObject = (text: string): boolean => {
     return typeof value === 'object' && value !== null
   } catch {
     return false
+  }
+}
+
+/** Largest whole answer held in memory: a few images in base64. */
+const ANSWER_BYTES = 64 * 1024 * 1024
+
+/** The text of an answer that is not streamed. */
+export const readWhole = ({ incoming }: Upstream): Promise<string> => readAll(incoming.body, ANSWER_BYTES)
+
+/** A whole answer as events. What we cannot read is none, for a client of the provider's own protocol, to whom it still travels, unless it says that it is an error. */
+export function readAnswer({ protocol, endpoint, exchange, sameProtocol }: Upstream, text: string): GenerationEvent[] {
+  const body = parseAnswer(text)
+  try {
+    return protocol.call.readAnswer(body, endpoint.target.quirks, exchange.request)
+  } catch (error) {
+    if (!sameProtocol || typeof body !== 'object' || body === null || 'error' in body) throw error
+    return []
   }
 }
 

@@ -3,7 +3,7 @@ import { wrongModelText } from '../config-schema.ts'
 import { GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { nearest } from '../nearest.ts'
-import type { Abilities, Quirks, Target } from '../protocols/protocol.ts'
+import type { Abilities, Quirks, Speech, Target } from '../protocols/protocol.ts'
 import { builtInProvider, configuredProvider, whatSwitchesOn } from './switched-on.ts'
 import { familyAbilities, globs, MODEL_ROWS, PROVIDER_ROWS } from './rows.ts'
 
@@ -12,7 +12,7 @@ export type Provider = {
   id: string
   name: string
   /** In order of preference. */
-  speaks: { protocol: ProtocolName; baseUrl: string; auth: Auth }[]
+  speaks: { protocol: Speech; baseUrl: string; auth: Auth }[]
   apiKey?: string
   /** Sent with every request, names in lower case. */
   headers: Record<string, string>
@@ -26,9 +26,13 @@ export type Provider = {
 }
 
 /** One place to send a request to, with all that is needed for it. */
-export type Endpoint = {
+export type Endpoint = Place & { protocol: ProtocolName }
+
+/** One place at which predictions are made. */
+export type PredictionEndpoint = Place & { protocol: 'predictions' }
+
+type Place = {
   provider: Provider
-  protocol: ProtocolName
   /** Everything before the protocol's own path. */
   baseUrl: string
   /** The header that holds the key; empty when none is sent. `provider.headers` come on top. */
@@ -38,7 +42,7 @@ export type Endpoint = {
   listed?: string
 }
 
-export type ModelEndpoint = { provider: string; model: string; protocol?: ProtocolName }
+export type ModelEndpoint = { provider: string; model: string; protocol?: Speech }
 
 /** A listed model. */
 export type Model = {
@@ -107,12 +111,24 @@ export class Catalogue {
   }
 
   #resolve(model: string, clientProtocol: ProtocolName): Endpoint[] {
+    const places = this.#places(model, clientProtocol)
+    const endpoints = places.filter((place): place is Endpoint => place.protocol !== 'predictions')
+    if (endpoints.length === 0) throw invalid('model', `${model} is asked by predictions: send it to POST /v1/predictions`)
+    return endpoints
+  }
+
+  /** Endpoints to try, in order, at which predictions of a model are made; empty for one that answers requests. Throws like `endpoints`. */
+  predictionEndpoints(model: string): readonly PredictionEndpoint[] {
+    return this.#places(model, 'predictions').filter((place): place is PredictionEndpoint => place.protocol === 'predictions')
+  }
+
+  #places(model: string, wanted: Speech): (Endpoint | PredictionEndpoint)[] {
     const wrong = wrongModelText(model)
     if (wrong !== undefined) throw invalid('model', wrong)
     const found = this.#find(model)
-    const endpoints = found?.endpoints.flatMap((endpoint) => this.#endpoint(endpoint, found, clientProtocol)) ?? []
-    if (endpoints.length === 0) throw this.#notFound(model, found)
-    return endpoints
+    const places = found?.endpoints.flatMap((endpoint) => this.#place(endpoint, found, wanted)) ?? []
+    if (places.length === 0) throw this.#notFound(model, found)
+    return places
   }
 
   /** Models that can be reached now, with what is known of their first endpoint that is on. */
@@ -179,15 +195,13 @@ export class Catalogue {
     return ids.length === 1 ? this.#models.get(ids[0]!) : undefined
   }
 
-  #endpoint({ provider: id, model, protocol }: ModelEndpoint, { id: listed, abilities }: Found, clientProtocol: ProtocolName): Endpoint[] {
+  #place({ provider: id, model, protocol }: ModelEndpoint, { id: listed, abilities }: Found, wanted: Speech): (Endpoint | PredictionEndpoint)[] {
     const provider = this.#providers.get(id)
     if (provider === undefined) return []
-    const speech = protocol === undefined
-      ? provider.speaks.find((spoken) => spoken.protocol === clientProtocol) ?? provider.speaks[0]
-      : provider.speaks.find((spoken) => spoken.protocol === protocol)
-    if (speech === undefined) return []
     const target: Target = { provider: id, model, quirks: provider.quirks, abilities: { ...familyAbilities(id, model), ...abilities } }
-    return [{ provider, protocol: speech.protocol, baseUrl: speech.baseUrl, credentials: credentials(speech.auth, provider.apiKey), target, ...(listed === undefined ? {} : { listed }) }]
+    const speech = speechOf(provider, protocol ?? target.abilities.api, wanted)
+    if (speech === undefined) return []
+    return [{ provider, protocol: speech.protocol, baseUrl: speech.baseUrl, credentials: credentials(speech.auth, provider.apiKey), target, ...(listed === undefined ? {} : { listed }) } as Endpoint | PredictionEndpoint]
   }
 
   #notFound(model: string, found: { endpoints: ModelEndpoint[] } | undefined): GatewayError {
@@ -206,6 +220,16 @@ export class Catalogue {
     const byName = model.includes('/') ? [prefix] : BARE_NAMES.filter(({ pattern }) => pattern.test(model)).map(({ provider }) => provider)
     return byName.filter((provider) => !this.#providers.has(provider))
   }
+}
+
+/** APIs that only some models of a provider are asked by. */
+const SPECIAL: readonly Speech[] = ['predictions']
+
+/** How a provider is spoken to about a model: as the model asks for, else as the client speaks, else as the provider likes best. */
+function speechOf({ speaks }: Provider, asked: Speech | undefined, wanted: Speech): Provider['speaks'][number] | undefined {
+  if (asked !== undefined) return speaks.find(({ protocol }) => protocol === asked)
+  const usual = speaks.filter(({ protocol }) => !SPECIAL.includes(protocol))
+  return (usual.length > 0 ? usual : speaks).find(({ protocol }) => protocol === wanted) ?? usual[0] ?? speaks[0]
 }
 
 /** `b/c` and `c` of `a/b/c`. */

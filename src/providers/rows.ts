@@ -1,8 +1,7 @@
 import providersFile from '../../catalog/providers.json'
 import modelsFile from '../../catalog/models.json'
 import type { Auth } from '../config-schema.ts'
-import type { ProtocolName } from '../generation/request.ts'
-import type { Abilities, Quirks } from '../protocols/protocol.ts'
+import type { Abilities, Quirks, Speech } from '../protocols/protocol.ts'
 
 /** One provider of catalog/providers.json. */
 export type ProviderRow = {
@@ -12,7 +11,7 @@ export type ProviderRow = {
   /** Absent: the provider has no address of its own, the variable or the file gives it. */
   baseUrl?: string
   /** In order of preference; `path` is added to the base URL, `auth` replaces the provider's. */
-  protocols: { protocol: ProtocolName; path?: string; auth?: Auth }[]
+  protocols: { protocol: Speech; path?: string; auth?: Auth }[]
   auth: Auth
   /** The first of these that is set holds the key and switches the provider on. */
   keyVariables: string[]
@@ -38,7 +37,7 @@ export type ModelRow = {
   /** Date of its release, YYYY-MM-DD. */
   released: string
   /** Absent: the provider and model that the id names. */
-  endpoints?: { provider: string; model: string; protocol?: ProtocolName }[]
+  endpoints?: { provider: string; model: string; protocol?: Speech }[]
   contextLength?: number
   abilities?: Abilities
 }

@@ -1,10 +1,10 @@
 import { ConfigError, type Auth, type Config, type ProviderConfig } from '../config.ts'
 import { wrongBaseUrl } from '../config-schema.ts'
-import type { ProtocolName } from '../generation/request.ts'
+import type { Speech } from '../protocols/protocol.ts'
 import type { Provider } from './catalogue.ts'
 import { PROVIDER_ROWS, quirksOf, type ProviderRow } from './rows.ts'
 
-const AUTH_OF: Record<ProtocolName, Auth> = { 'chat.completions': 'bearer', responses: 'bearer', messages: 'x-api-key', generateContent: 'x-goog-api-key' }
+const AUTH_OF: Record<Speech, Auth> = { 'chat.completions': 'bearer', responses: 'bearer', messages: 'x-api-key', generateContent: 'x-goog-api-key', predictions: 'bearer' }
 
 /** A provider of the file alone. Unlisted names are let through unless the file lists models for it. */
 export function configuredProvider(own: ProviderConfig, config: Config): Provider | undefined {

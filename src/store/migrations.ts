@@ -162,4 +162,60 @@ export const MIGRATIONS: readonly string[] = [
     spent INTEGER NOT NULL CHECK (spent >= 0)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- The bytes of both are files of the data folder, named by their blob.
+  CREATE TABLE files (
+    id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL,
+    blob TEXT NOT NULL UNIQUE,
+    filename TEXT NOT NULL,
+    purpose TEXT,
+    bytes INTEGER NOT NULL CHECK (bytes >= 0),
+    media_type TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    metadata TEXT,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX files_of_account ON files (account_id, created_at, id);
+  CREATE INDEX files_by_expiry ON files (expires_at) WHERE expires_at IS NOT NULL;
+
+  -- What models made, for whoever knows the token.
+  CREATE TABLE outputs (
+    token TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL,
+    blob TEXT NOT NULL UNIQUE,
+    media_type TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX outputs_by_expiry ON outputs (expires_at);
+  `,
+  `
+  CREATE TABLE predictions (
+    id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL,
+    model TEXT NOT NULL,
+    status TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    started_at INTEGER,
+    completed_at INTEGER,
+    -- JSON: what was asked, what came of it, and where it runs.
+    state TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX predictions_of_account ON predictions (account_id, id);
+  CREATE INDEX predictions_under_way ON predictions (status, id) WHERE completed_at IS NULL;
+  CREATE INDEX predictions_by_completion ON predictions (completed_at) WHERE completed_at IS NOT NULL;
+
+  CREATE TABLE webhook_deliveries (
+    id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL,
+    prediction_id TEXT NOT NULL,
+    url TEXT NOT NULL,
+    body TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    next_at INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX webhook_deliveries_by_time ON webhook_deliveries (next_at);
+  `,
 ]

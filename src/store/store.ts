@@ -40,6 +40,26 @@ export type StoredResponse = { id: string; response: Json; inputItems: unknown[]
 /** Where a provider works on a response in the background: its id in the catalogue, and its own id of the response. `unwanted`: its client deleted it, so that its provider is to stop. */
 export type BackgroundWork = { provider: string; id: string; unwanted?: boolean }
 
+/** An uploaded file; its bytes are in the data folder under `blob`. `metadata`: JSON of the client's own. */
+export type StoredFile = {
+  id: string; accountId: string; blob: string; filename: string; purpose: string | null; bytes: number; mediaType: string; sha256: string
+  metadata: string | null; createdAt: number; expiresAt: number | null
+}
+
+/** A page of an account's files: those after `after` in the order of their time. */
+export type FileQuery = { purpose?: string | undefined; after?: string | undefined; limit: number; order: 'asc' | 'desc'; now: number }
+
+/** What a model made, for whoever knows the token, until it expires. */
+export type StoredOutput = { token: string; accountId: string; blob: string; mediaType: string; bytes: number; expiresAt: number }
+
+export type PredictionStatus = 'starting' | 'processing' | 'succeeded' | 'failed' | 'canceled'
+
+/** A prediction: `id` is that of its generation, 32 hex digits; `state` is the endpoint's own JSON. */
+export type StoredPrediction = { id: string; accountId: string; model: string; status: PredictionStatus; createdAt: number; startedAt: number | null; completedAt: number | null; state: string }
+
+/** One call of a webhook that is still owed. The same id in every attempt. */
+export type WebhookDelivery = { id: string; accountId: string; predictionId: string; url: string; body: string; attempts: number; nextAt: number }
+
 /** Where money stands: accounts of the book. `owner`: an account's id, a provider's id, or empty. */
 export type BookAccount = { kind: 'credit' | 'bonus' | 'outside' | 'promotion' | 'revenue' | 'write-off' | 'cost' | 'payable'; owner: string }
 
@@ -175,6 +195,38 @@ export interface Store {
   deleteResponse(accountId: string, id: string): Promise<boolean>
   /** Removes what has expired by `now`; gives the number of responses removed. */
   purgeExpired(now: number): Promise<number>
+
+  /** False, and nothing kept, where the account's files would have more than `quotaBytes` together. */
+  addFile(file: StoredFile, quotaBytes: number): Promise<boolean>
+  /** One that has not expired by `now`. */
+  findFile(accountId: string, id: string, now: number): Promise<StoredFile | undefined>
+  /** An `after` that is no file of the account gives undefined. */
+  files(accountId: string, query: FileQuery): Promise<StoredFile[] | undefined>
+  /** Gives what was deleted. */
+  deleteFile(accountId: string, id: string): Promise<StoredFile | undefined>
+  addOutput(output: StoredOutput): Promise<void>
+  findOutput(token: string, now: number): Promise<StoredOutput | undefined>
+  /** Removes the rows of files and outputs that have expired by `now`; gives their blobs. */
+  purgeExpiredFiles(now: number): Promise<string[]>
+  /** Of these, the ones that belong to a file or an output. */
+  knownBlobs(blobs: readonly string[]): Promise<Set<string>>
+
+  addPrediction(prediction: StoredPrediction): Promise<void>
+  findPrediction(accountId: string, id: string): Promise<StoredPrediction | undefined>
+  /** The newest first; `before`: only older ones than this id. */
+  predictions(accountId: string, limit: number, before?: string): Promise<StoredPrediction[]>
+  /** Predictions that have not ended, the oldest first. */
+  predictionsUnderWay(): Promise<StoredPrediction[]>
+  /** Writes how far it is, or its end together with the webhook calls it owes. False, and nothing changed, where it has ended before. */
+  changePrediction(prediction: StoredPrediction, deliveries?: readonly WebhookDelivery[]): Promise<boolean>
+  /** Removes predictions that ended before this; gives their number. */
+  purgePredictions(endedBefore: number): Promise<number>
+
+  addDelivery(delivery: WebhookDelivery): Promise<void>
+  /** Calls that are due at `now`, the oldest first. */
+  dueDeliveries(now: number, limit: number): Promise<WebhookDelivery[]>
+  /** When the next attempt is to be made; absent: none any more. */
+  changeDelivery(id: string, attempts: number, nextAt: number | undefined): Promise<void>
 
   /** As it is between two commits: whoever waited for an earlier one has heard of it, and nothing that is still waiting is in it. */
   ledgerState(): Promise<LedgerState>

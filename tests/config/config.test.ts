@@ -31,6 +31,9 @@ describe('defaults', () => {
         keepAliveMs: 10_000,
         billing: { startingCredit: 100_000_000_000n, overdraft: 0n, unpriced: 'refuse', delayMs: 180_000 },
         responses: { keepDays: 30 },
+        files: { quotaBytes: 10_737_418_240, outputKeepMs: 3_600_000 },
+        predictions: { concurrency: 8, waiting: 1_000, keepDays: 30 },
+        fetch: { requestUrls: false, bytes: 20_971_520, private: [] },
         accountStatus: {
           refusals: { monitored: 1_000, abusive: 10_000 }, addresses: { monitored: 200, abusive: 2_000 }, concurrency: { monitored: 500, abusive: 2_000 },
           penalty: { monitored: 1, abusive: 1.5 },
