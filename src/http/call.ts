@@ -23,6 +23,8 @@ export type Incoming = { status: number; headers: Headers; body: ByteSource }
 /** One outgoing call. `signal` closes the connection at any phase. */
 export type Outgoing = {
   url: string
+  /** An address to connect to in place of what the host's name would be resolved to, on a connection of its own. */
+  address?: string
   method: 'POST' | 'GET' | 'DELETE'
   headers: Record<string, string>
   body?: string
@@ -43,10 +45,10 @@ const MAX_QUEUED_BYTES = 64 * 1024
 export const send = async (out: Outgoing): Promise<Incoming> => {
   if (out.signal.aborted) throw cancelled()
   const startedAt = performance.now()
-  const target = targetOf(out.url)
-  const { origin } = target
+  const target = out.address === undefined ? targetOf(out.url) : readTarget(out.url)
+  const origin = out.address === undefined ? target.origin : { ...target.origin, address: out.address }
   const request = writeRequestText(out, target)
-  const kept = takeIdle(origin)
+  const kept = out.address === undefined ? takeIdle(origin) : undefined
   if (kept !== undefined) {
     out.onSent?.()
     const exchange = new Exchange(kept, out, startedAt)
@@ -70,15 +72,19 @@ const MAX_TARGETS = 1024
 const targetOf = (url: string): Target => {
   const known = targets.get(url)
   if (known !== undefined) return known
+  const target = readTarget(url)
+  if (targets.size >= MAX_TARGETS) targets.clear()
+  targets.set(url, target)
+  return target
+}
+
+const readTarget = (url: string): Target => {
   const { protocol, hostname, port, pathname, search, host } = new URL(url)
   if (protocol !== 'https:' && protocol !== 'http:') throw new GatewayError('internal_error', 'A provider\'s address must begin with http:// or https://.')
   const secure = protocol === 'https:'
   const portNumber = port === '' ? (secure ? 443 : 80) : Number(port)
   const bare = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
-  const target = { origin: { host: bare, port: portNumber, secure, name: `${hostname}:${portNumber}` }, path: pathname + search, host }
-  if (targets.size >= MAX_TARGETS) targets.clear()
-  targets.set(url, target)
-  return target
+  return { origin: { host: bare, port: portNumber, secure, name: `${hostname}:${portNumber}` }, path: pathname + search, host }
 }
 
 /** Header names that describe the connection and the framing: these are ours to say. */
@@ -88,6 +94,7 @@ const HEADER = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t\x20-\x7e]*\r\n$/
 
 const writeRequestText = (out: Outgoing, { path, host }: Target): Request => {
   let head = `${out.method} ${path} HTTP/1.1\r\nhost: ${host}\r\naccept-encoding: identity\r\n`
+  if (out.address !== undefined) head += 'connection: close\r\n'
   for (const name in out.headers) {
     if (OURS.has(name.toLowerCase())) continue
     const line = `${name}: ${out.headers[name]}\r\n`

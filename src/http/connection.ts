@@ -1,8 +1,11 @@
 import type { Socket, TCPSocketConnectOptions } from 'bun'
 import { GatewayError } from '../error.ts'
 
-/** Where a connection leads. `name` is host:port as shown in messages. */
-export type Origin = { host: string; port: number; secure: boolean; name: string }
+/**
+ * Where a connection leads. `name` is host:port as shown in messages. `address`: connected to in place of what the host's name would be resolved to;
+ * the certificate is still the host's.
+ */
+export type Origin = { host: string; port: number; secure: boolean; name: string; address?: string }
 
 /** Tells an outgoing call that nobody waits for it any more. An AbortSignal is one; making a real one for each call would cost more than the rest of its bookkeeping. */
 export interface CallSignal {
@@ -42,11 +45,11 @@ export class Connection {
   /** Resolves when bytes can be sent, TLS checked. Rejects with GatewayError upstream_error or, after `connectMs`, upstream_timeout. */
   open(connectMs: number, signal: CallSignal): Promise<Connection> {
     const opened = this.#opened = Promise.withResolvers<Connection>()
-    const { host, port, secure, name } = this.origin
+    const { host, port, secure, name, address } = this.origin
     const timer = setTimeout(() => this.#refuse(new GatewayError('upstream_timeout', `The provider at ${name} did not accept a connection in ${connectMs} ms.`)), connectMs)
     const leave = () => this.#refuse(new GatewayError('upstream_error', 'The call was cancelled while connecting.'))
     signal.addEventListener('abort', leave, { once: true })
-    const options: TCPSocketConnectOptions<Connection> = { hostname: host, port, socket: HANDLERS, data: this }
+    const options: TCPSocketConnectOptions<Connection> = { hostname: address ?? host, port, socket: HANDLERS, data: this }
     if (secure) options.tls = { serverName: host, rejectUnauthorized: true }
     Bun.connect(options).catch((error: unknown) => this.#refuse(unreachable(this.origin, error)))
     return opened.promise.finally(() => {
@@ -73,7 +76,8 @@ export class Connection {
   /** Ends the call's use. Kept for another when `reusable` and the request has left whole; else closed. */
   release(reusable: boolean): void {
     this.#user = undefined
-    if (!reusable || this.#unsent !== undefined || this.#closed) return this.close()
+    // One that was opened to a certain address must not serve calls that only name the host.
+    if (!reusable || this.origin.address !== undefined || this.#unsent !== undefined || this.#closed) return this.close()
     this.reused = true
     this.#idleUntil = performance.now() + IDLE_MS
     if (!keep(this)) this.close()
