@@ -117,7 +117,10 @@ export class Catalogue {
     return endpoints
   }
 
-  /** Endpoints to try, in order, at which predictions of a model are made; empty for one that answers requests. Throws like `endpoints`. */
+  /**
+   * Endpoints to try, in order, at which predictions of a model are made; empty for one that answers requests. Throws like `endpoints`, but for a name
+   * that is known to nobody here, as Replicate's client sends it: the first provider that predictions alone are asked of is asked for it.
+   */
   predictionEndpoints(model: string): readonly PredictionEndpoint[] {
     return this.#places(model, 'predictions').filter((place): place is PredictionEndpoint => place.protocol === 'predictions')
   }
@@ -125,7 +128,7 @@ export class Catalogue {
   #places(model: string, wanted: Speech): (Endpoint | PredictionEndpoint)[] {
     const wrong = wrongModelText(model)
     if (wrong !== undefined) throw invalid('model', wrong)
-    const found = this.#find(model)
+    const found = this.#find(model) ?? (wanted === 'predictions' ? this.#predicted(model) : undefined)
     const places = found?.endpoints.flatMap((endpoint) => this.#place(endpoint, found, wanted)) ?? []
     if (places.length === 0) throw this.#notFound(model, found)
     return places
@@ -193,6 +196,14 @@ export class Catalogue {
     }
     const ids = (this.#shortNames.get(model) ?? []).filter((id) => this.#models.get(id)!.endpoints.some(({ provider }) => this.#providers.has(provider)))
     return ids.length === 1 ? this.#models.get(ids[0]!) : undefined
+  }
+
+  /** `owner/name`, with a version or without, or a version alone. An owner who is a provider, on or off, is meant as that. */
+  #predicted(model: string): Found | undefined {
+    const owner = /^([^/:]+)\/[^/:]+(?::[^/:]+)?$/.exec(model)?.[1]
+    if (owner === undefined ? !/^[0-9a-f]{64}$/.test(model) : this.#providers.has(owner) || this.#config.providers.has(owner) || PROVIDER_ROWS.some(({ id }) => id === owner)) return undefined
+    const provider = this.providers().find(({ speaks, unlisted }) => unlisted && speaks.every(({ protocol }) => protocol === 'predictions'))
+    return provider === undefined ? undefined : { endpoints: [{ provider: provider.id, model }], abilities: {} }
   }
 
   #place({ provider: id, model, protocol }: ModelEndpoint, { id: listed, abilities }: Found, wanted: Speech): (Endpoint | PredictionEndpoint)[] {

@@ -197,6 +197,44 @@ describe('resolution', () => {
   })
 })
 
+describe('predictions', () => {
+  const CUSTOM = 'providers:\n  jobs: { protocol: predictions, baseUrl: "http://127.0.0.1:9/v1", apiKey: k }\n'
+  const both = catalogue({ REPLICATE_API_TOKEN: 'k', OPENAI_API_KEY: 'k' }, ACME + CUSTOM.replace('providers:\n', ''))
+  const predicted = (from: Catalogue, model: string): string[] => from.predictionEndpoints(model).map(({ target, baseUrl }) => `${target.provider}:${target.model} at ${baseUrl}`)
+  const VERSION = 'a1'.repeat(32)
+
+  test.each([
+    ['replicate/black-forest-labs/flux-schnell', 'replicate:black-forest-labs/flux-schnell at https://api.replicate.com/v1'],
+    [`replicate/owner/name:${VERSION}`, `replicate:owner/name:${VERSION} at https://api.replicate.com/v1`],
+    ['jobs/owner/name', 'jobs:owner/name at http://127.0.0.1:9/v1'],
+    // As the official client names them: nobody else knows the owner.
+    ['black-forest-labs/flux-schnell', 'replicate:black-forest-labs/flux-schnell at https://api.replicate.com/v1'],
+    [`owner/name:${VERSION}`, `replicate:owner/name:${VERSION} at https://api.replicate.com/v1`],
+    [VERSION, `replicate:${VERSION} at https://api.replicate.com/v1`],
+  ])('of %s are made at %s', (model, place) => expect(predicted(both, model)).toEqual([place]))
+
+  test.each(['openai/gpt-5', 'acme/large', 'gpt-5', 'sandbox/chat'])('of %s are answers of a model that is asked by requests', (model) => expect(predicted(both, model)).toEqual([]))
+
+  test.each(['google/gemini-9', 'anthropic/claude-9', 'unknown', 'a/b/c', 'a:b', VERSION.slice(1)])('of %s are not guessed at', (model) => {
+    expect(() => both.predictionEndpoints(model)).toThrow(`The model ${model} is not available`)
+  })
+
+  test('go to a provider of the file where that is the one that is on', () => {
+    expect(predicted(catalogue({}, CUSTOM), 'owner/name')).toEqual(['jobs:owner/name at http://127.0.0.1:9/v1'])
+    expect(() => catalogue().predictionEndpoints('owner/name')).toThrow('The model owner/name is not available')
+  })
+
+  test('are never what a request for text gets', () => {
+    expect(refusal(both, 'black-forest-labs/flux-schnell').code).toBe('model_not_found')
+    expect(refusal(both, 'replicate/owner/name')).toMatchObject({ code: 'invalid_request', message: 'model: replicate/owner/name is asked by predictions: send it to POST /v1/predictions' })
+  })
+
+  test('are asked for where the variable of Replicate\'s clients says', () => {
+    for (const base of ['http://h', 'http://h/v1/']) expect(predicted(catalogue({ REPLICATE_API_TOKEN: 'k', REPLICATE_API_BASE_URL: base }), 'a/b')).toEqual(['replicate:a/b at http://h/v1'])
+    expect(both.predictionEndpoints('replicate/a/b')[0]!.credentials).toEqual({ authorization: 'Bearer k' })
+  })
+})
+
 describe('refusals', () => {
   const CASES: [string, string][] = [
     ['sandbox/chta', 'The model sandbox/chta is not available. Nearest: sandbox/chat.'],
