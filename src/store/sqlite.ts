@@ -3,9 +3,10 @@ import { join } from 'node:path'
 import { Connection, int64 } from './connection.ts'
 import { LedgerTables } from './ledger-tables.ts'
 import { lockFolder } from './lock.ts'
+import { PredictionTables } from './prediction-tables.ts'
 import type {
   Account, AccountStatus, BackgroundWork, Closing, GenerationRecord, Json, LedgerState, LimitPeriod, OpenGeneration, Operation, PostedTransfer, ResponseToSave,
-  Store, StoredKey, StoredResponse, Subscription,
+  Store, StoredKey, StoredPrediction, StoredResponse, Subscription, WebhookDelivery,
 } from './store.ts'
 
 /** A change made by another process is seen within this time; a revoked key must stop working within two seconds. */
@@ -27,6 +28,7 @@ type KeyRow = Omit<StoredKey, 'models' | 'limit' | 'limitPeriod'> & { models: st
 export class SqliteStore implements Store {
   readonly #connection: Connection
   readonly #ledger: LedgerTables
+  readonly #predictions: PredictionTables
   readonly #lock: { release(): void } | undefined
   readonly #now: () => number
   readonly #listeners: (() => Promise<void>)[] = []
@@ -42,6 +44,7 @@ export class SqliteStore implements Store {
       this.#lock = exclusive ? lockFolder(folder) : undefined
       this.#connection = new Connection(join(folder, 'sluice.sqlite'))
       this.#ledger = new LedgerTables(this.#connection)
+      this.#predictions = new PredictionTables(this.#connection)
       this.#heard = this.#connection.dataVersion()
     } catch (error) {
       this.#lock?.release()
@@ -192,6 +195,42 @@ export class SqliteStore implements Store {
       purged += batch
       if (batch < PURGE_BATCH) return purged
     }
+  }
+
+  addPrediction(prediction: StoredPrediction): Promise<void> {
+    return this.#predictions.add(prediction)
+  }
+
+  findPrediction(accountId: string, id: string): Promise<StoredPrediction | undefined> {
+    return this.#predictions.find(accountId, id)
+  }
+
+  predictions(accountId: string, limit: number, before?: string): Promise<StoredPrediction[]> {
+    return this.#predictions.page(accountId, limit, before)
+  }
+
+  predictionsUnderWay(): Promise<StoredPrediction[]> {
+    return this.#predictions.underWay()
+  }
+
+  changePrediction(prediction: StoredPrediction, deliveries: readonly WebhookDelivery[] = []): Promise<boolean> {
+    return this.#predictions.change(prediction, deliveries)
+  }
+
+  purgePredictions(endedBefore: number): Promise<number> {
+    return this.#predictions.purge(endedBefore)
+  }
+
+  addDelivery(delivery: WebhookDelivery): Promise<void> {
+    return this.#predictions.addDelivery(delivery)
+  }
+
+  dueDeliveries(now: number, limit: number): Promise<WebhookDelivery[]> {
+    return this.#predictions.dueDeliveries(now, limit)
+  }
+
+  changeDelivery(id: string, attempts: number, nextAt: number | undefined): Promise<void> {
+    return this.#predictions.changeDelivery(id, attempts, nextAt)
   }
 
   ledgerState(): Promise<LedgerState> {

@@ -213,7 +213,7 @@ export interface Store {
 
   addPrediction(prediction: StoredPrediction): Promise<void>
   findPrediction(accountId: string, id: string): Promise<StoredPrediction | undefined>
-  /** The newest first; `before`: only older ones than this id. */
+  /** The newest first, fewer than `limit` where they are large; `before`: only older ones than this id. */
   predictions(accountId: string, limit: number, before?: string): Promise<StoredPrediction[]>
   /** Predictions that have not ended, the oldest first. */
   predictionsUnderWay(): Promise<StoredPrediction[]>

@@ -1,0 +1,66 @@
+import type { Usage } from '../../generation/usage.ts'
+import type { Ending } from '../../ledger/endings.ts'
+import type { Json, PredictionStatus, StoredPrediction } from '../../store/store.ts'
+
+export const PREFIX = 'pred_'
+
+export const WEBHOOK_EVENTS = ['start', 'output', 'logs', 'completed'] as const
+export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
+
+/** A prediction as it is at one time: each change makes another one. Instants in Unix milliseconds. */
+export type Prediction = Omit<StoredPrediction, 'state'> & State
+
+/** What is kept of it as JSON. */
+type State = {
+  /** The version that was asked for. */
+  version: string | null
+  input: Json
+  output: unknown
+  error: string | null
+  logs: string
+  /** Where its client finds this server: what URLs in webhook calls and in its output begin with. */
+  origin: string
+  webhook?: { url: string; events: readonly WebhookEvent[] }
+  /** It goes out to a provider, or went: without an `upstream` nobody knows whether it runs there. */
+  sent?: boolean
+  /** Where it runs: the provider's id in the catalogue, and its own id of the prediction. */
+  upstream?: { provider: string; id: string }
+  /** Its client wants it no more. */
+  unwanted?: boolean
+  /** Seconds that its provider says it ran. */
+  predictSeconds?: number
+  /** How its generation ends, and with what usage: it is settled by this after a crash. */
+  outcome?: Outcome
+}
+
+/** `usage` absent: it is charged nothing. */
+export type Outcome = { ending: Ending; usage?: Usage }
+
+const ENDED: ReadonlySet<PredictionStatus> = new Set(['succeeded', 'failed', 'canceled'])
+
+export const hasEnded = ({ status }: Prediction): boolean => ENDED.has(status)
+
+export const readStored = ({ state, ...row }: StoredPrediction): Prediction => ({ ...row, ...(JSON.parse(state) as State) })
+
+export function toStored({ id, accountId, model, status, createdAt, startedAt, completedAt, ...state }: Prediction): StoredPrediction {
+  return { id, accountId, model, status, createdAt, startedAt, completedAt, state: JSON.stringify(state) }
+}
+
+/** A prediction in the words of Replicate's API. `origin`: what its URLs begin with. */
+export function shown({ id, model, version, input, output, logs, error, status, createdAt, startedAt, completedAt, webhook, predictSeconds }: Prediction, origin: string): Json {
+  const url = `${origin}/v1/predictions/${PREFIX}${id}`
+  const seconds = predictSeconds ?? (startedAt === null || completedAt === null ? undefined : (completedAt - startedAt) / 1000)
+  return {
+    id: PREFIX + id, model, version, input, output, logs, error, status,
+    created_at: iso(createdAt), started_at: iso(startedAt), completed_at: iso(completedAt),
+    metrics: seconds === undefined ? {} : { predict_time: seconds },
+    urls: { get: url, cancel: `${url}/cancel`, stream: `${url}/stream` },
+    data_removed: false, source: 'api',
+    ...(webhook === undefined ? {} : { webhook: webhook.url, webhook_events_filter: webhook.events }),
+  }
+}
+
+const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
+
+/** What the rest hears of a prediction under way: as it is after the change. Called after what it tells is committed, where it is its end. */
+export type Listener = (prediction: Prediction, event: WebhookEvent) => void

@@ -1,0 +1,96 @@
+import type { Connection } from './connection.ts'
+import type { StoredPrediction, WebhookDelivery } from './store.ts'
+
+/** Rows removed in one transaction, so that a purge never stops the event loop for long. */
+const PURGE_BATCH = 200
+
+/** A page ends early where its predictions have more characters of state than this together: inputs and outputs may be large. */
+const PAGE_CHARACTERS = 8 * 1024 * 1024
+
+const COLUMNS = 'id, account_id AS accountId, model, status, created_at AS createdAt, started_at AS startedAt, completed_at AS completedAt, state'
+const DELIVERY_COLUMNS = 'id, account_id AS accountId, prediction_id AS predictionId, url, body, attempts, next_at AS nextAt'
+
+/** The tables of predictions, and of the webhook calls that they owe. */
+export class PredictionTables {
+  readonly #connection: Connection
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  async add({ id, accountId, model, status, createdAt, startedAt, completedAt, state }: StoredPrediction): Promise<void> {
+    await this.#connection.commit(() => {
+      this.#connection.run(
+        'INSERT INTO predictions (id, account_id, model, status, created_at, started_at, completed_at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+        id, accountId, model, status, createdAt, startedAt, completedAt, state,
+      )
+    })
+  }
+
+  async find(accountId: string, id: string): Promise<StoredPrediction | undefined> {
+    return this.#connection.one<StoredPrediction>(`SELECT ${COLUMNS} FROM predictions WHERE account_id = ? AND id = ?`, accountId, id)
+  }
+
+  async page(accountId: string, limit: number, before: string | undefined): Promise<StoredPrediction[]> {
+    const ids = this.#connection.all<{ id: string; characters: number }>(
+      'SELECT id, length(state) AS characters FROM predictions WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?',
+      accountId, before ?? AFTER_ALL_IDS, limit,
+    )
+    let characters = 0
+    // The first one is given however large it is, or the list would end there.
+    const fitting = ids.filter((row, index) => (characters += row.characters) <= PAGE_CHARACTERS || index === 0)
+    return fitting.flatMap(({ id }) => this.#connection.one<StoredPrediction>(`SELECT ${COLUMNS} FROM predictions WHERE id = ?`, id) ?? [])
+  }
+
+  async underWay(): Promise<StoredPrediction[]> {
+    return this.#connection.all<StoredPrediction>(`SELECT ${COLUMNS} FROM predictions WHERE completed_at IS NULL ORDER BY id`)
+  }
+
+  async change({ id, accountId, status, startedAt, completedAt, state }: StoredPrediction, deliveries: readonly WebhookDelivery[]): Promise<boolean> {
+    let changed = false
+    await this.#connection.commit(() => {
+      changed = this.#connection.run(
+        'UPDATE predictions SET status = ?, started_at = ?, completed_at = ?, state = ? WHERE account_id = ? AND id = ? AND completed_at IS NULL',
+        status, startedAt, completedAt, state, accountId, id,
+      ).changes > 0
+      if (changed) for (const delivery of deliveries) this.#insertDelivery(delivery)
+    })
+    return changed
+  }
+
+  async purge(endedBefore: number): Promise<number> {
+    for (let purged = 0; ; ) {
+      let batch = 0
+      await this.#connection.commit(() => {
+        batch = this.#connection.run('DELETE FROM predictions WHERE id IN (SELECT id FROM predictions WHERE completed_at < ? LIMIT ?)', endedBefore, PURGE_BATCH).changes
+      })
+      purged += batch
+      if (batch < PURGE_BATCH) return purged
+    }
+  }
+
+  async addDelivery(delivery: WebhookDelivery): Promise<void> {
+    await this.#connection.commit(() => this.#insertDelivery(delivery))
+  }
+
+  #insertDelivery({ id, accountId, predictionId, url, body, attempts, nextAt }: WebhookDelivery): void {
+    this.#connection.run(
+      'INSERT INTO webhook_deliveries (id, account_id, prediction_id, url, body, attempts, next_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
+      id, accountId, predictionId, url, body, attempts, nextAt,
+    )
+  }
+
+  async dueDeliveries(now: number, limit: number): Promise<WebhookDelivery[]> {
+    return this.#connection.all<WebhookDelivery>(`SELECT ${DELIVERY_COLUMNS} FROM webhook_deliveries WHERE next_at <= ? ORDER BY next_at, id LIMIT ?`, now, limit)
+  }
+
+  async changeDelivery(id: string, attempts: number, nextAt: number | undefined): Promise<void> {
+    await this.#connection.commit(() => {
+      if (nextAt === undefined) this.#connection.run('DELETE FROM webhook_deliveries WHERE id = ?', id)
+      else this.#connection.run('UPDATE webhook_deliveries SET attempts = ?, next_at = ? WHERE id = ?', attempts, nextAt, id)
+    })
+  }
+}
+
+/** Ids are hexadecimal digits. */
+const AFTER_ALL_IDS = 'g'
