@@ -3,7 +3,7 @@ import type { QuotaWindowName } from './store/store.ts'
 import { MODALITIES, QUIRK_VALUES, type Abilities, type Modality, type Quirks, type Speech } from './protocols/protocol.ts'
 
 /** The names that `protocol:` takes. */
-export const PROTOCOL_NAMES: readonly Speech[] = ['chat.completions', 'responses', 'messages', 'generateContent', 'predictions']
+export const PROTOCOL_NAMES: readonly Speech[] = ['chat.completions', 'responses', 'messages', 'generateContent', 'images', 'predictions']
 
 /** How a provider wants its key: the header it travels in. */
 export const AUTHS = ['bearer', 'x-api-key', 'x-goog-api-key', 'api-key', 'none'] as const
@@ -83,6 +83,7 @@ const abilities = object({
   reasoning: word<NonNullable<Abilities['reasoning']>>(['effort', 'budget', 'adaptive', 'level', 'none'], 'How depth of reasoning is asked for'),
   budget: object({ min: number({ ...TOKENS, min: 0 }), max: number(TOKENS) }, { required: ['min', 'max'], description: 'Smallest and largest reasoning budget in tokens' }),
   sampling: boolean('false: temperature, top_p and the like are refused'),
+  base64Only: boolean('images: answers in base64 alone and refuses response_format'),
   systemTurns: boolean('messages: instructions in the middle of a conversation are taken'),
 } satisfies { [Name in keyof Abilities]-?: Shape<unknown> }, { description: 'What the model can do; adds to what the catalogue knows' })
 

@@ -50,6 +50,7 @@ export const routes: readonly Route[] = [
   ...generation('chat.completions', '/v1/chat/completions', 'chat.completions'),
   ...generation('responses', '/v1/responses', 'responses'),
   ...generation('messages', '/v1/messages', 'messages'),
+  ...generation('images', '/v1/images/generations', 'images'),
   gemini('generateContent', false),
   gemini('streamGenerateContent', true),
   ...['', '/relay'].map((prefix): Route => ({

@@ -56,7 +56,7 @@ function write(record: GenerationRecord, costs: boolean): WrittenRecord {
   const { api, id, model, createdAt, duration, latency, usage, streamed, finish, retries, estimated, ending, provider, attempts } = record
   return {
     api,
-    generationId: protocols[api as ProtocolName].serve.idPrefix + id,
+    generationId: prefixOf(api) + id,
     model,
     createAt: new Date(createdAt).toISOString(),
     generationTime: duration,
@@ -74,6 +74,9 @@ function write(record: GenerationRecord, costs: boolean): WrittenRecord {
     ...(costs ? writeCosts(record) : {}),
   }
 }
+
+/** What stands before the id in an answer; a prediction's id is its generation's. */
+const prefixOf = (api: string): string => (api === 'predictions' ? 'pred_' : protocols[api as ProtocolName].serve.idPrefix)
 
 /** The words for answers in which no model was heard to say why it stopped; for all others chat completions has one. */
 const UNHEARD: Record<string, string | undefined> = {

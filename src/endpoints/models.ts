@@ -14,8 +14,8 @@ const openAi = (model: Model, price: Price | undefined): object => ({
   context_length: model.contextLength ?? null,
   max_output_tokens: model.abilities.maxOutputTokens ?? null,
   pricings: Object.fromEntries(Object.entries(price?.rates ?? {}).map(([item, rate]) => [item, pricing(item as FeeItem, rate)])),
-  // Any of them reaches every model.
-  protocols: Object.keys(protocols),
+  // Any conversation reaches every model, the images API those that make images.
+  protocols: Object.keys(protocols).filter((name) => name !== 'images' || model.abilities.output?.includes('image') === true),
 })
 
 /** The base, then the tiers, each with the size of prompt that it holds for. */

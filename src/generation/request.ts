@@ -1,7 +1,10 @@
 import type { Signature } from './signature.ts'
 
-/** The names of the four wire protocols, as `api` in a generation record says them. */
-export type ProtocolName = 'chat.completions' | 'responses' | 'messages' | 'generateContent'
+/** The names of the wire protocols in which a conversation is held. */
+export type ConversationName = 'chat.completions' | 'responses' | 'messages' | 'generateContent'
+
+/** The names of all wire protocols, as `api` in a generation record says them. */
+export type ProtocolName = ConversationName | 'images'
 
 /** What a client asks for, in our words. Absent means: the client said nothing, the provider decides. */
 export type GenerationRequest = {
@@ -22,6 +25,7 @@ export type GenerationRequest = {
   outputFormat?: OutputFormat
   /** Kinds of output wanted besides text. */
   outputModalities?: ('text' | 'image' | 'audio')[]
+  imageOutput?: ImageOutput
   verbosity?: 'low' | 'medium' | 'high'
   webSearch?: WebSearch
   /** The end user's id, as the client's application knows it. */
@@ -174,5 +178,18 @@ export type OutputFormat =
   | { type: 'schema'; schema: unknown; name?: string; description?: string; strict?: boolean }
   /** One of the values of the schema's `enum`, as bare text (Google's `text/x.enum`). */
   | { type: 'enum'; schema: unknown }
+
+/** What images that are asked for should be like, in the words of the images API. */
+export type ImageOutput = {
+  /** Images wanted. */
+  count?: number
+  /** Pixels. */
+  size?: { width: number; height: number }
+  quality?: string
+  background?: string
+  format?: 'png' | 'jpeg' | 'webp'
+  /** Percent. */
+  compression?: number
+}
 
 export type WebSearch = { contextSize?: string; userLocation?: unknown; native?: unknown }

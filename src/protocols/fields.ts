@@ -116,7 +116,7 @@ function within(value: number, { min, max, below }: Range, path: string): number
   return value
 }
 
-const CONVERSATIONS: Record<ProtocolName, string> = { 'chat.completions': 'messages', responses: 'input', messages: 'messages', generateContent: 'contents' }
+const CONVERSATIONS: Record<ProtocolName, string> = { 'chat.completions': 'messages', responses: 'input', messages: 'messages', generateContent: 'contents', images: 'prompt' }
 
 /** The 400 of a conversation without anything in it, for a provider that needs something: the path is the client's own. */
 export const nothingSaid = ({ protocol }: { protocol: ProtocolName }): GatewayError =>

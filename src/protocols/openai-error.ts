@@ -1,4 +1,6 @@
 import type { ErrorCode, GatewayError } from '../error.ts'
+import { isObject } from './fields.ts'
+import { plainText, upstreamError } from './upstream-error.ts'
 
 const TYPE_BY_CODE: Partial<Record<ErrorCode, string>> = {
   invalid_api_key: 'authentication_error', insufficient_credit: 'insufficient_quota', permission_denied: 'permission_error', account_suspended: 'permission_error',
@@ -14,5 +16,33 @@ export const errorObject = (error: GatewayError): Record<string, unknown> => ({
   ...(error.metadata === undefined ? {} : { metadata: error.metadata }),
 })
 
-/** OpenAI's error body, the same for chat completions and responses. */
+/** OpenAI's error body, the same for chat completions, responses and images. */
 export const writeError = (error: GatewayError): object => ({ error: errorObject(error) })
+
+/** The value when it is a non-empty string. */
+const words = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)
+
+/** `{error: {...}}`, `{error: "..."}`, `{code, error}`, `{message}`, `{detail}`, an array of one of these, a bare string, or a page. */
+export function readError(status: number, body: string): GatewayError {
+  const value = parse(body)
+  const outer = Array.isArray(value) ? value[0] : value
+  if (!isObject(outer)) return upstreamError(status, typeof outer === 'string' ? outer : plainText(body))
+  const error = isObject(outer.error) ? outer.error : outer
+  const message = words(outer.error) ?? words(error.message) ?? words(error.detail) ?? (error.detail === undefined ? '' : JSON.stringify(error.detail))
+  return upstreamError(status, [message, words(rawOf(error))].filter((line) => line !== undefined && line !== '').join(' - '), {
+    ...(words(error.type) === undefined ? {} : { type: error.type as string }),
+    ...(typeof error.code === 'string' || typeof error.code === 'number' ? { code: error.code } : {}),
+    ...(words(error.param) === undefined ? {} : { param: error.param as string }),
+  })
+}
+
+/** OpenRouter puts what the provider behind it said into `metadata.raw`. */
+const rawOf = (error: Record<string, unknown>): unknown => (isObject(error.metadata) ? error.metadata.raw : undefined)
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

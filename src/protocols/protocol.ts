@@ -97,6 +97,8 @@ export type Exchange = {
   wire: Wire
   request: GenerationRequest
   label: Label
+  /** Where the images of the answer are to be found, in their order; absent: they are told in base64. */
+  imageUrls?: string[]
   /** Responses only: called once with the full final response object, before its last frame is returned. */
   keep?: ((response: Record<string, unknown>) => void) | undefined
   /** Responses in the background only: called with each state of the response, as its provider says it and as its client knows it. */
@@ -186,6 +188,8 @@ export type Abilities = {
   tools?: boolean
   structuredOutput?: boolean
   maxOutputTokens?: number
+  /** images: answers in base64 alone and refuses `response_format`. */
+  base64Only?: boolean
   /** How depth of reasoning is asked for; `none`: the model does not reason. */
   reasoning?: 'effort' | 'budget' | 'adaptive' | 'level' | 'none'
   /** Smallest and largest budget, tokens, where `reasoning` is `budget`. */

@@ -4,7 +4,7 @@ import type { Speech } from '../protocols/protocol.ts'
 import type { Provider } from './catalogue.ts'
 import { PROVIDER_ROWS, quirksOf, type ProviderRow } from './rows.ts'
 
-const AUTH_OF: Record<Speech, Auth> = { 'chat.completions': 'bearer', responses: 'bearer', messages: 'x-api-key', generateContent: 'x-goog-api-key', predictions: 'bearer' }
+const AUTH_OF: Record<Speech, Auth> = { 'chat.completions': 'bearer', responses: 'bearer', messages: 'x-api-key', generateContent: 'x-goog-api-key', images: 'bearer', predictions: 'bearer' }
 
 /** A provider of the file alone. Unlisted names are let through unless the file lists models for it. */
 export function configuredProvider(own: ProviderConfig, config: Config): Provider | undefined {

@@ -1,11 +1,11 @@
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 import { TALKS } from './scripted.ts'
 
 /** Requests in the four protocols, to whatever model. */
 
-export const PROTOCOLS = Object.keys(TALKS) as ProtocolName[]
+export const PROTOCOLS = Object.keys(TALKS) as ConversationName[]
 
-export type Asking = { url: string; key: string; protocol: ProtocolName; model: string; stream: boolean; text?: string; limit?: number; signal?: AbortSignal }
+export type Asking = { url: string; key: string; protocol: ConversationName; model: string; stream: boolean; text?: string; limit?: number; signal?: AbortSignal }
 
 export function ask({ url, key, protocol, model, stream, text = 'Hello', limit = 1000, signal }: Asking): Promise<Response> {
   const messages = [{ role: 'user', content: text }]
@@ -22,14 +22,14 @@ export function ask({ url, key, protocol, model, stream, text = 'Hello', limit =
 export type Failure = { status: number; code: string | undefined; message: string; headers: Headers }
 
 /** What each protocol calls the errors of these tests. Messages has no codes, only types. */
-export async function failureOf(response: Response, protocol: ProtocolName): Promise<Failure> {
+export async function failureOf(response: Response, protocol: ConversationName): Promise<Failure> {
   const { error, type } = (await response.json()) as { type?: string; error: { code: unknown; type: string; message: string; status: string } }
   const code = protocol === 'messages' ? `${type}:${error.type}` : protocol === 'generateContent' ? `${error.code}:${error.status}` : `${error.type}:${error.code}`
   return { status: response.status, code, message: error.message, headers: response.headers }
 }
 
 /** What a client takes for the whole of a streamed answer, and what it takes for a failure. */
-export const ENDED: Record<ProtocolName, { whole: RegExp; failed: RegExp }> = {
+export const ENDED: Record<ConversationName, { whole: RegExp; failed: RegExp }> = {
   'chat.completions': { whole: /^data: \[DONE\]$/m, failed: /"finish_reason":"error"/ },
   responses: { whole: /"type":"response\.completed"/, failed: /event: error[^]*event: response\.failed/ },
   messages: { whole: /"type":"message_stop"/, failed: /^event: error$/m },

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { eventStream } from '../../src/framing.ts'
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 import { Meter } from '../../src/ledger/meter.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Writer } from '../../src/protocols/protocol.ts'
@@ -28,9 +28,9 @@ function replaced(value: unknown, [name, ...rest]: Path, by: unknown): unknown {
 
 const WRONG: unknown[] = [null, 5, 'x', [], {}, true, [null], -1, 1e308]
 
-type Broken = { protocol: ProtocolName; stream: boolean; path: Path; by: unknown }
+type Broken = { protocol: ConversationName; stream: boolean; path: Path; by: unknown }
 
-const original = (protocol: ProtocolName, stream: boolean): unknown => {
+const original = (protocol: ConversationName, stream: boolean): unknown => {
   const talk = TALKS[protocol]
   return stream ? [...talk.begin(COUNTED), ...talk.end(COUNTED), ...talk.last(COUNTED)] : talk.whole(COUNTED)
 }

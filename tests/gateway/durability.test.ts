@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
@@ -20,7 +20,7 @@ const WAYS = PROTOCOLS.flatMap((protocol) => PROTOCOLS.flatMap((provider) => [tr
 const configFor = (provider: Gated): string => gatedConfig({ by: provider })
 
 /** Statuses of errors in each protocol: the Anthropic SDK tries again on 529. */
-const REFUSED: Record<ProtocolName, [number, string]> = {
+const REFUSED: Record<ConversationName, [number, string]> = {
   'chat.completions': [503, 'server_error:store_unavailable'], responses: [503, 'server_error:store_unavailable'], messages: [529, 'error:overloaded_error'], generateContent: [503, '503:UNAVAILABLE'],
 }
 

@@ -3,7 +3,7 @@ import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
@@ -14,17 +14,17 @@ import { COUNTED, scriptedProvider, TALKS, TEXT, type Script } from './scripted.
 
 /** Each way in which a generation may end, in all four protocols, passed on and translated, streamed and whole: what is recorded of it and what it costs. */
 
-const PROTOCOLS = Object.keys(TALKS) as ProtocolName[]
-const PROVIDER: Record<ProtocolName, string> = { 'chat.completions': 'up-chat', responses: 'up-responses', messages: 'up-messages', generateContent: 'up-google' }
+const PROTOCOLS = Object.keys(TALKS) as ConversationName[]
+const PROVIDER: Record<ConversationName, string> = { 'chat.completions': 'up-chat', responses: 'up-responses', messages: 'up-messages', generateContent: 'up-google' }
 /** What a client's protocol is translated to. */
-const OTHER: Record<ProtocolName, ProtocolName> = { 'chat.completions': 'messages', messages: 'generateContent', generateContent: 'responses', responses: 'chat.completions' }
+const OTHER: Record<ConversationName, ConversationName> = { 'chat.completions': 'messages', messages: 'generateContent', generateContent: 'responses', responses: 'chat.completions' }
 
 const SCRIPTS: Script[] = ['metered', 'unmetered', 'in-one-piece', 'lies', 'counts-twice', 'goes-on', 'silent', 'silent-after-head', 'silent-midway', 'silent-at-last', 'resets', 'resets-midway', 'half', 'fails', 'garbage', 'refuses-400', 'refuses-429', 'refuses-500']
 /** USD per million tokens, and the same in nano-USD a token. */
 const PRICE = { prompt: 1, completion: 2 }
 const bill = ({ prompt, completion }: typeof COUNTED): bigint => BigInt(prompt * 1000 + completion * 2000)
 
-const priced = (...endpoints: [ProtocolName, Script][]): object => ({ endpoints: endpoints.map(([protocol, model]) => ({ provider: PROVIDER[protocol], model })), price: PRICE })
+const priced = (...endpoints: [ConversationName, Script][]): object => ({ endpoints: endpoints.map(([protocol, model]) => ({ provider: PROVIDER[protocol], model })), price: PRICE })
 
 const configFor = (provider: RawServer, more: object = {}): string => Object.entries({
   limits: { requestsPerMinute: 1_000_000 },
@@ -39,7 +39,7 @@ const configFor = (provider: RawServer, more: object = {}): string => Object.ent
   ...more,
 }).map(([setting, value]) => `${setting}: ${JSON.stringify(value)}\n`).join('')
 
-type Way = { client: ProtocolName; provider: ProtocolName; stream: boolean }
+type Way = { client: ConversationName; provider: ConversationName; stream: boolean }
 const WAYS: Way[] = PROTOCOLS.flatMap((client) => [client, OTHER[client]].flatMap((provider) => [true, false].map((stream) => ({ client, provider, stream }))))
 const named = ({ client, provider, stream }: Way): string => `${client}${client === provider ? '' : ` over ${provider}`}${stream ? ', streamed' : ''}`
 const ways: [string, Way][] = WAYS.map((way) => [named(way), way])

@@ -34,6 +34,7 @@ const TABLE: Record<string, Row> = {
     [`POST ${prefix}chat.completions chat.completions`, { path: `${prefix}/v1/chat/completions`, body: { model: 'sandbox/chat', ...turn }, keys: USERS }],
     [`POST ${prefix}responses responses`, responses(`${prefix}/v1/responses`)],
     [`POST ${prefix}messages messages`, { path: `${prefix}/v1/messages`, body: { model: 'sandbox/messages', max_tokens: 9, ...turn }, keys: USERS }],
+    [`POST ${prefix}images images`, { path: `${prefix}/v1/images/generations`, body: { model: 'sandbox/image', prompt: 'A lighthouse' }, keys: USERS }],
     [`POST ${prefix}messages.count_tokens messages`, { path: `${prefix}/v1/messages/count_tokens`, body: { model: 'sandbox/messages', ...turn }, keys: USERS }],
   ] as [string, Row][])),
   'POST generateContent generateContent': { path: '/v1beta/models/sandbox/gemini:generateContent', body: google, keys: USERS },
@@ -115,6 +116,7 @@ const REFUSALS: Record<ProtocolName, { 401: string; 403: string; stopped: string
   responses: { 401: '"code":"invalid_api_key"', 403: '"code":"permission_denied"', stopped: '"code":"account_suspended"' },
   messages: { 401: '"type":"error","error":{"type":"authentication_error"', 403: '"type":"error","error":{"type":"permission_error"', stopped: '"type":"error","error":{"type":"permission_error"' },
   generateContent: { 401: '"status":"UNAUTHENTICATED"', 403: '"status":"PERMISSION_DENIED"', stopped: '"status":"PERMISSION_DENIED"' },
+  images: { 401: '"code":"invalid_api_key"', 403: '"code":"permission_denied"', stopped: '"code":"account_suspended"' },
 }
 
 test('every route has a row here, and every row a route', () => {

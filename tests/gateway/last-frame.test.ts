@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { eventStream } from '../../src/framing.ts'
-import type { GenerationRequest, ProtocolName } from '../../src/generation/request.ts'
+import type { GenerationRequest, ConversationName } from '../../src/generation/request.ts'
 import { Meter } from '../../src/ledger/meter.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Exchange } from '../../src/protocols/protocol.ts'
@@ -13,7 +13,7 @@ type Talk = { frames: object[]; last: RegExp; failing: object[]; failed: RegExp 
 const chatChunk = (delta: object, finish: string | null): object => ({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta, finish_reason: finish }] })
 const response = (status: string): object => ({ id: 'r', object: 'response', created_at: 1, model: 'm', status, output: [] })
 
-const TALKS: Record<ProtocolName, Talk> = {
+const TALKS: Record<ConversationName, Talk> = {
   'chat.completions': {
     frames: [chatChunk({ role: 'assistant', content: 'one' }, null), chatChunk({ content: ' two' }, null), chatChunk({}, 'stop'), { id: 'c', model: 'm', choices: [], usage: { prompt_tokens: 1, completion_tokens: 2 } }],
     last: /\[DONE\]/,
@@ -63,13 +63,13 @@ const source = (frames: object[], tail: string[] = []) => {
   return { read: async () => pieces.shift(), cancel() {} }
 }
 
-const exchangeOf = (protocol: ProtocolName): Exchange => {
+const exchangeOf = (protocol: ConversationName): Exchange => {
   const request: GenerationRequest = { model: 'p/m', system: [], turns: [], tools: [], sampling: {}, stream: true, includeUsage: true, protocol, extras: {} }
   return { wire: { body: {}, text: '{}', headers: new Headers() }, request, label: { id: 'ours', model: 'p/m', createdAt: 1 } }
 }
 
 /** What leaves while `close` is not yet done, and what leaves after it. */
-async function heard(provider: ProtocolName, client: ProtocolName, frames: object[], tail?: string[]): Promise<{ before: string[]; after: string }> {
+async function heard(provider: ConversationName, client: ConversationName, frames: object[], tail?: string[]): Promise<{ before: string[]; after: string }> {
   const exchange = exchangeOf(client)
   const out = provider === client ? { relabeler: protocols[client].relabeler(exchange) } : { writer: protocols[client].serve.writer(exchange) }
   const kept = Promise.withResolvers<void>()
@@ -94,7 +94,7 @@ async function heard(provider: ProtocolName, client: ProtocolName, frames: objec
   return { before, after }
 }
 
-const names = Object.keys(TALKS) as ProtocolName[]
+const names = Object.keys(TALKS) as ConversationName[]
 const pairs = names.flatMap((provider) => names.map((client) => [provider, client] as const))
 
 describe('the last frame leaves when the generation is closed', () => {

@@ -1,4 +1,4 @@
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 import { rawServer, type RawServer, type RawSocket } from '../transport/raw-server.ts'
 
 /** A provider on a raw socket that speaks all four protocols and does what the name of the model says: to the end, to the middle, or not at all. */
@@ -37,7 +37,7 @@ const responsesUsage = (count: Count | undefined): object => (count === undefine
 const googleUsage = (count: Partial<Count> | undefined): object => (count === undefined ? {} : { usageMetadata: { promptTokenCount: count.prompt, ...(count.completion === undefined ? {} : { candidatesTokenCount: count.completion, totalTokenCount: count.prompt! + count.completion }) } })
 const candidate = (text: string, more: object = {}): object => ({ responseId: 'g', modelVersion: 'm', candidates: [{ content: { role: 'model', parts: [{ text }] }, index: 0, ...more }] })
 
-export const TALKS: Record<ProtocolName, Talk> = {
+export const TALKS: Record<ConversationName, Talk> = {
   'chat.completions': {
     begin: () => [chunk({ role: 'assistant', content: 'one' }, null), chunk({ content: ' two three' }, null)],
     end: () => [chunk({}, 'stop')],
@@ -131,7 +131,7 @@ function whole(talk: Talk, script: Script): { text: string; then: 'end' | 'wait'
   }
 }
 
-export const protocolOf = (path: string): ProtocolName =>
+export const protocolOf = (path: string): ConversationName =>
   path.includes(':') ? 'generateContent' : path.includes('/messages') ? 'messages' : path.includes('/responses') ? 'responses' : 'chat.completions'
 
 export function scriptedProvider(): RawServer {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { rawClient } from '../transport/raw-server.ts'
 import { ask, PROTOCOLS } from './asking.ts'
@@ -30,7 +30,7 @@ async function sluice(...args: string[]): Promise<void> {
 }
 
 /** One that may put out so many tokens at the most, and does put out so many. */
-const generate = (account: string, limit: number, tokens: number, protocol: ProtocolName = 'chat.completions'): Promise<Response> =>
+const generate = (account: string, limit: number, tokens: number, protocol: ConversationName = 'chat.completions'): Promise<Response> =>
   ask({ url: gateway.url, key: keyOf(account, 'ss'), protocol, model: 'tokens', stream: false, limit, text: `[[reply: done]] [[usage: in=1 out=${tokens}]]` })
 
 type Window = { usage_percentage: number; resets_at: string | null; max_flows: number; used_flows: number; remaining_flows: number; used_value_usd: number; max_value_usd: number }

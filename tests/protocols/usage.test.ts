@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { fold, type GenerationEvent } from '../../src/generation/event.ts'
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../../src/generation/usage.ts'
 import { FEE_ITEMS, isCounted, MOST_USD } from '../../src/config-schema.ts'
 import type { Price } from '../../src/ledger/prices.ts'
@@ -14,15 +14,15 @@ import { protocols } from '../../src/protocols/index.ts'
 type Json = Record<string, unknown>
 
 /** A whole answer of one word with this usage. */
-const ANSWERS: Record<ProtocolName, (usage: unknown) => Json> = {
+const ANSWERS: Record<ConversationName, (usage: unknown) => Json> = {
   'chat.completions': (usage) => ({ id: 'c', model: 'm', choices: [{ index: 0, message: { role: 'assistant', content: 'word' }, finish_reason: 'stop' }], usage }),
   responses: (usage) => ({ id: 'r', model: 'm', status: 'completed', output: [{ id: 'i', type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'word' }] }], usage }),
   messages: (usage) => ({ id: 'a', type: 'message', role: 'assistant', model: 'm', content: [{ type: 'text', text: 'word' }], stop_reason: 'end_turn', usage }),
   generateContent: (usage) => ({ responseId: 'g', modelVersion: 'm', candidates: [{ index: 0, content: { role: 'model', parts: [{ text: 'word' }] }, finishReason: 'STOP' }], usageMetadata: usage }),
 }
 
-const read = (protocol: ProtocolName, usage: unknown): Usage => fold(protocols[protocol].call.readAnswer(ANSWERS[protocol](usage), {})).usage
-const streamed = (protocol: ProtocolName, frames: Json[]): Usage => {
+const read = (protocol: ConversationName, usage: unknown): Usage => fold(protocols[protocol].call.readAnswer(ANSWERS[protocol](usage), {})).usage
+const streamed = (protocol: ConversationName, frames: Json[]): Usage => {
   const reader = protocols[protocol].call.reader({})
   const events: GenerationEvent[] = [...frames.flatMap((frame) => reader.read({ ...(typeof frame.type === 'string' ? { event: frame.type } : {}), data: JSON.stringify(frame) })), ...reader.end()]
   return fold(events).usage
@@ -102,7 +102,7 @@ describe('streams', () => {
 })
 
 describe('lies', () => {
-  const NAMES: Record<ProtocolName, { sums: string[]; details: Record<string, string[]> }> = {
+  const NAMES: Record<ConversationName, { sums: string[]; details: Record<string, string[]> }> = {
     'chat.completions': {
       sums: ['prompt_tokens', 'completion_tokens', 'total_tokens', 'cached_tokens', 'reasoning_tokens', 'num_search_queries', 'prompt_cache_hit_tokens'],
       details: { prompt_tokens_details: ['cached_tokens', 'cache_write_tokens', 'audio_tokens'], completion_tokens_details: ['reasoning_tokens', 'audio_tokens', 'image_tokens'], server_tool_use: ['web_search_requests'] },
@@ -118,14 +118,14 @@ describe('lies', () => {
     generateContent: { sums: ['promptTokenCount', 'candidatesTokenCount', 'thoughtsTokenCount', 'toolUsePromptTokenCount', 'cachedContentTokenCount', 'totalTokenCount'], details: {} },
   }
   const value = fc.oneof(fc.nat(2000), fc.constantFrom<unknown>(-1, -0, 0.5, Number.NaN, Infinity, 1e308, 1e9, 1e12, 2 ** 53, -(2 ** 63), '12', null, true, [], {}, [7]))
-  const usageOf = ({ sums, details }: (typeof NAMES)[ProtocolName]): fc.Arbitrary<unknown> => fc.record({
+  const usageOf = ({ sums, details }: (typeof NAMES)[ConversationName]): fc.Arbitrary<unknown> => fc.record({
     ...Object.fromEntries(sums.map((name) => [name, value])),
     ...Object.fromEntries(Object.entries(details).map(([name, inner]) => [name, fc.oneof(value, fc.record(Object.fromEntries(inner.map((one) => [one, value])), { requiredKeys: [] }))])),
   }, { requiredKeys: [] })
 
   const DEAREST: Price = { version: 'v', model: 'm', rates: Object.fromEntries(FEE_ITEMS.map((item) => [item, { base: nanoOf(isCounted(item) ? MOST_USD.perOne : MOST_USD.perMillionTokens), tiers: [] }])) }
 
-  test.each(Object.keys(NAMES) as ProtocolName[])('%s: never below nothing, never more than a database holds', (protocol) => {
+  test.each(Object.keys(NAMES) as ConversationName[])('%s: never below nothing, never more than a database holds', (protocol) => {
     fc.assert(fc.property(usageOf(NAMES[protocol]), (wire) => {
       const usage = read(protocol, wire)
       for (const [bucket, quantity] of Object.entries(usage)) expect([bucket, Number.isSafeInteger(quantity) && quantity >= 0]).toEqual([bucket, true])

@@ -1,4 +1,4 @@
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 import type { Any } from './said.ts'
 
 /** What a conversation holds, read plainly from a request of any protocol, by none of the project's own readers. */
@@ -14,7 +14,7 @@ export type Asked = {
   media: number
 }
 
-export const asked = (protocol: ProtocolName, body: Any): Asked => {
+export const asked = (protocol: ConversationName, body: Any): Asked => {
   const out: Asked = { texts: [], calls: [], results: [], tools: [], media: 0 }
   ;({ 'chat.completions': chatAsked, responses: responsesAsked, messages: messagesAsked, generateContent: geminiAsked })[protocol](body, out)
   return { ...out, tools: [...new Set(out.tools)].sort(), texts: out.texts.filter((text) => text.trim() !== '') }

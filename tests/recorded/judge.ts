@@ -1,12 +1,12 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 import type { Any } from './said.ts'
 
 const FOLDER = join(import.meta.dir, '../../../shared/specs/schemas')
 
-const FILES: Record<ProtocolName, { file: string; frame: string }> = {
+const FILES: Record<ConversationName, { file: string; frame: string }> = {
   'chat.completions': { file: 'openai-chat', frame: 'chunk' },
   responses: { file: 'openai-responses', frame: 'event' },
   messages: { file: 'anthropic-messages-beta', frame: 'event' },
@@ -21,7 +21,7 @@ const GAINED = new Set([
 export type Judge = (what: 'request' | 'response' | 'frame', value: unknown) => string
 
 /** The vendors' own documents. A judge says what is wrong with a value, or nothing. */
-export function judge(protocol: ProtocolName): Judge {
+export function judge(protocol: ConversationName): Judge {
   const { file, frame } = FILES[protocol]
   const path = join(FOLDER, `${file}.schema.json`)
   if (!existsSync(path)) return () => ''

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 import type { Frame } from '../../src/http/frames.ts'
 
 /** Real providers' exchanges. They are licensed by their sources and live beside the project, not in it: tests skip where they are absent. */
@@ -10,7 +10,7 @@ export const haveRecordings = existsSync(join(folder, 'INDEX.jsonl'))
 
 export type Recording = {
   id: string
-  protocol: ProtocolName
+  protocol: ConversationName
   stream: boolean
   status: number
   kinds: string[]
@@ -20,7 +20,7 @@ export type Recording = {
   response(): Uint8Array<ArrayBuffer>
 }
 
-const PROTOCOLS: Record<string, ProtocolName> = {
+const PROTOCOLS: Record<string, ConversationName> = {
   'openai-chat': 'chat.completions', 'openai-responses': 'responses', 'anthropic-messages': 'messages', 'google-generate-content': 'generateContent',
 }
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
@@ -33,7 +33,7 @@ const saidOf = ({ protocol, stream, response }: Recording): Said => {
 
 const tokensOf = ({ usage }: GenerationRecord): Said['usage'] => ({ prompt: promptTokens(usage), completion: completionTokens(usage), cached: usage.cacheReadTokens, reasoning: usage.reasoningTokens })
 
-for (const protocol of Object.keys(PREFIX) as ProtocolName[]) {
+for (const protocol of Object.keys(PREFIX) as ConversationName[]) {
   describe.skipIf(!haveRecordings)(`records of ${protocol}`, () => {
     for (const [name, recording] of byName) {
       if (recording.protocol !== protocol) continue

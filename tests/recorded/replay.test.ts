@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 import { haveRecordings, recordings, type Recording } from './recordings.ts'
 import { startReplay, type Replay } from './replaying.ts'
 import { datasOf, said } from './said.ts'
@@ -68,7 +68,7 @@ const parse = (text: string): unknown => {
 }
 
 /** What is Sluice's own in an answer: id and model, and for responses whether and after what it is stored. */
-const OURS: Record<ProtocolName, string[]> = {
+const OURS: Record<ConversationName, string[]> = {
   'chat.completions': ['id', 'model'],
   responses: ['id', 'model', 'store', 'previous_response_id'],
   messages: ['id', 'model'],
@@ -90,7 +90,7 @@ function tellsUsage({ protocol, stream }: Recording, text: string): boolean {
   return ending === 'failed' || (usage?.prompt ?? 0) > 0
 }
 
-function withoutLabels(value: unknown, protocol: ProtocolName, ours = OURS[protocol]): unknown {
+function withoutLabels(value: unknown, protocol: ConversationName, ours = OURS[protocol]): unknown {
   if (Array.isArray(value)) return value.map((element) => withoutLabels(element, protocol, ours))
   if (typeof value !== 'object' || value === null) return typeof value === 'string' ? value.trim() : value
   const out = Object.fromEntries(Object.entries(value).filter(([key]) => !ours.includes(key)))
@@ -101,7 +101,7 @@ function withoutLabels(value: unknown, protocol: ProtocolName, ours = OURS[proto
 /** A sentinel that says nothing: some providers leave it out, and Sluice puts it. */
 const spoken = (frames: unknown[]): unknown[] => frames.filter((frame) => String((frame as { data?: unknown }).data).trim() !== '[DONE]')
 
-for (const protocol of Object.keys(OURS) as ProtocolName[]) {
+for (const protocol of Object.keys(OURS) as ConversationName[]) {
   describe.skipIf(!haveRecordings)(`replay of ${protocol}`, () => {
     for (const [name, recording] of byName) {
       if (recording.protocol !== protocol) continue

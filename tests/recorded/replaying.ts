@@ -1,13 +1,13 @@
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import type { Recording } from './recordings.ts'
 
 /** A provider that answers with recordings, and a gateway before it. The name of the model says which recording is meant. */
 export type Replay = { gateway: Gateway; ask(name: string): Promise<Response>; stop(): Promise<void> }
 
-export const PREFIX: Record<ProtocolName, string> = { 'chat.completions': 'up-chat', responses: 'up-responses', messages: 'up-messages', generateContent: 'up-gemini' }
+export const PREFIX: Record<ConversationName, string> = { 'chat.completions': 'up-chat', responses: 'up-responses', messages: 'up-messages', generateContent: 'up-gemini' }
 
-const MINIMAL: Record<ProtocolName, Record<string, unknown>> = {
+const MINIMAL: Record<ConversationName, Record<string, unknown>> = {
   'chat.completions': { messages: [{ role: 'user', content: 'Hello' }] },
   responses: { input: 'Hello' },
   messages: { max_tokens: 100, messages: [{ role: 'user', content: 'Hello' }] },

@@ -1,4 +1,4 @@
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 
 /** What an answer says, counted plainly on the wire of any protocol, by none of the project's own readers. */
 export type Said = {
@@ -36,7 +36,7 @@ const parse = (text: string): unknown => {
 }
 
 /** `datas`: the frames of a stream; the one body (or Google's array of them) of an answer that was not streamed. */
-export function said(protocol: ProtocolName, datas: unknown[], stream: boolean): Said {
+export function said(protocol: ConversationName, datas: unknown[], stream: boolean): Said {
   return { 'chat.completions': chatSaid, responses: responsesSaid, messages: messagesSaid, generateContent: geminiSaid }[protocol](datas, stream)
 }
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 import { anthropic } from '../sdk/anthropic.ts'
 import type { Client } from '../sdk/client.ts'
 import { genaiGemini } from '../sdk/genai.ts'
@@ -11,7 +11,7 @@ import { CUT, datasOf, said } from './said.ts'
 
 /** A sample of the recorded answers, one of each kind for each protocol, heard by the official SDKs of the three other protocols. */
 
-const UPSTREAMS: Record<ProtocolName, string> = { 'chat.completions': 'up-chat', responses: 'up-responses', messages: 'up-messages', generateContent: 'up-gemini' }
+const UPSTREAMS: Record<ConversationName, string> = { 'chat.completions': 'up-chat', responses: 'up-responses', messages: 'up-messages', generateContent: 'up-gemini' }
 
 const dataOf = (recording: Recording): unknown[] => {
   const text = new TextDecoder().decode(recording.response())

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/error.ts'
 import { fold, type GenerationEvent } from '../../src/generation/event.ts'
-import type { ProtocolName } from '../../src/generation/request.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
 import { FrameSplitter, writeFrame } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Exchange } from '../../src/protocols/protocol.ts'
@@ -16,23 +16,23 @@ import { CUT, datasOf, said, type Any, type Ending, type Said } from './said.ts'
  * the recording says; and every recorded request still says to the three others what its client said.
  */
 
-const NAMES = Object.keys(protocols) as ProtocolName[]
+const NAMES = Object.keys(protocols).filter((name): name is ConversationName => name !== 'images')
 
-const MINIMAL: Record<ProtocolName, Any> = {
+const MINIMAL: Record<ConversationName, Any> = {
   'chat.completions': { model: 'a/b', messages: [{ role: 'user', content: 'Hello' }], stream_options: { include_usage: true } },
   responses: { model: 'a/b', input: 'Hello' },
   messages: { model: 'a/b', max_tokens: 100, messages: [{ role: 'user', content: 'Hello' }] },
   generateContent: { contents: [{ parts: [{ text: 'Hello' }] }] },
 }
 
-function exchangeOf(client: ProtocolName, stream: boolean): Exchange {
+function exchangeOf(client: ConversationName, stream: boolean): Exchange {
   const body = { ...MINIMAL[client], ...(client === 'generateContent' ? {} : { stream }) }
   const wire = { body, text: JSON.stringify(body), model: 'a/b', stream, headers: new Headers() }
   return { wire, request: protocols[client].serve.readRequest(wire), label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'p', model: 'm' } } }
 }
 
 /** What each protocol calls an ending (items 1, 2 and 32 of the translation rules; a refusal said in words is a part, not an ending). */
-const WORDS: Record<ProtocolName, Record<Exclude<Ending, 'failed'>, string>> = {
+const WORDS: Record<ConversationName, Record<Exclude<Ending, 'failed'>, string>> = {
   'chat.completions': { stop: 'stop', 'stop-sequence': 'stop', length: 'length', 'tool-calls': 'tool_calls', 'content-filter': 'content_filter', refusal: 'content_filter', pause: 'stop', other: 'stop' },
   responses: { stop: 'completed', 'stop-sequence': 'completed', length: 'max_output_tokens', 'tool-calls': 'completed', 'content-filter': 'content_filter', refusal: 'content_filter', pause: 'completed', other: 'completed' },
   messages: { stop: 'end_turn', 'stop-sequence': 'stop_sequence', length: 'max_tokens', 'tool-calls': 'tool_use', 'content-filter': 'refusal', refusal: 'refusal', pause: 'pause_turn', other: 'end_turn' },
@@ -50,7 +50,7 @@ function eventsOf(recording: Recording, datas: unknown[]): GenerationEvent[] {
 /** How summaries of one answer are parted is no protocol's word. */
 const compact = (text: string): string => text.replaceAll(/\s+/g, '')
 
-function expectSame(heard: Said, source: Said, protocol: ProtocolName, client: ProtocolName): void {
+function expectSame(heard: Said, source: Said, protocol: ConversationName, client: ConversationName): void {
   expect(heard.text).toBe(source.text)
   expect(compact(heard.reasoning)).toBe(compact(source.reasoning))
   expect(heard.calls.map(({ name }) => name)).toEqual(source.calls.map(({ name }) => name))
@@ -59,7 +59,7 @@ function expectSame(heard: Said, source: Said, protocol: ProtocolName, client: P
   if (source.usage !== undefined) expect(heard.usage).toEqual(source.usage)
 }
 
-function wordFor(source: Said, protocol: ProtocolName, client: ProtocolName): string {
+function wordFor(source: Said, protocol: ConversationName, client: ConversationName): string {
   if (source.refused && source.ending === 'stop' && client === 'messages') return 'refusal'
   // This protocol's reader takes refusing words for the ending, as the protocol has no other sign of it; in chat completions they end with `stop`.
   if (source.refused && protocol === 'responses' && client === 'generateContent') return 'SAFETY'

@@ -4,7 +4,6 @@ import { members, splice } from '../../generation/json-text.ts'
 import type { GenerationRequest } from '../../generation/request.ts'
 import { belongsTo, SEALED_PREFIX, unseal } from '../../generation/signature.ts'
 import type { Exchange, Quirks, Target } from '../protocol.ts'
-import { plainText, upstreamError } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
 import { ChunkReader } from './call-stream.ts'
 import { words, type Json } from './shapes.ts'
@@ -66,29 +65,4 @@ export function readAnswer(body: unknown, quirks: Quirks, request?: GenerationRe
   const failure = events.find((event) => event.type === 'error')
   if (failure !== undefined) throw failure.error
   return events
-}
-
-/** `{error: {...}}`, `{error: "..."}`, `{code, error}`, `{message}`, `{detail}`, an array of one of these, a bare string, or a page. */
-export function readError(status: number, body: string): GatewayError {
-  const value = parse(body)
-  const outer = Array.isArray(value) ? value[0] : value
-  if (!isObject(outer)) return upstreamError(status, typeof outer === 'string' ? outer : plainText(body))
-  const error = isObject(outer.error) ? outer.error : outer
-  const message = words(outer.error) ?? words(error.message) ?? words(error.detail) ?? (error.detail === undefined ? '' : JSON.stringify(error.detail))
-  return upstreamError(status, [message, words(rawOf(error))].filter((line) => line !== undefined && line !== '').join(' - '), {
-    ...(words(error.type) === undefined ? {} : { type: error.type as string }),
-    ...(typeof error.code === 'string' || typeof error.code === 'number' ? { code: error.code } : {}),
-    ...(words(error.param) === undefined ? {} : { param: error.param as string }),
-  })
-}
-
-/** OpenRouter puts what the provider behind it said into `metadata.raw`. */
-const rawOf = (error: Json): unknown => (isObject(error.metadata) ? error.metadata.raw : undefined)
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -1,6 +1,6 @@
-import { writeError } from '../openai-error.ts'
+import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
-import { forward, readAnswer, readError } from './call.ts'
+import { forward, readAnswer } from './call.ts'
 import { writeRequest } from './call-request.ts'
 import { ChunkReader } from './call-stream.ts'
 import { ChunkRelabeler } from './relabel.ts'

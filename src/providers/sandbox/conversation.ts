@@ -26,7 +26,7 @@ export function readConversation(request: GenerationRequest, body: Record<string
   const script = own === undefined || own.directives.length === 0 ? general : { ...general, ...scriptOf(own.directives) }
   verifySignatures(request, body)
   const insists = insistences(request)
-  if (insists.has('strict')) checkRules(request.protocol, body)
+  if (insists.has('strict') && request.protocol !== 'images') checkRules(request.protocol, body)
   if (insists.has('strict-signatures')) requireSignatures(loop.rounds, script, request, body)
   const lastUser = request.turns.findLast((turn) => turn.role === 'user')
   return {

@@ -1,5 +1,5 @@
 import { invalid } from '../../error.ts'
-import type { ProtocolName } from '../../generation/request.ts'
+import type { ConversationName } from '../../generation/request.ts'
 
 type Json = Record<string, any>
 
@@ -7,7 +7,7 @@ type Json = Record<string, any>
  * What the real services refuse beyond the shapes, as seen in their answers: asked for by `[[strict]]`, so that an application
  * (or a translator) can prove that its history would be taken. Throws the 400 that names the path. `body` has passed the reader.
  */
-export function checkRules(protocol: ProtocolName, body: Json): void {
+export function checkRules(protocol: ConversationName, body: Json): void {
   const unknown = Object.keys(body).find((name) => !FIELDS[protocol].has(name))
   if (unknown !== undefined) throw invalid(unknown, 'is no parameter of this API')
   RULES[protocol](body)
@@ -16,14 +16,14 @@ export function checkRules(protocol: ProtocolName, body: Json): void {
 const names = (text: string): ReadonlySet<string> => new Set(text.split(' '))
 
 /** `client_metadata` is in no document, but the service takes it from Codex. */
-const FIELDS: Record<ProtocolName, ReadonlySet<string>> = {
+const FIELDS: Record<ConversationName, ReadonlySet<string>> = {
   'chat.completions': names('audio frequency_penalty logit_bias logprobs max_completion_tokens max_tokens messages metadata modalities model n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_retention reasoning_effort response_format safety_identifier seed service_tier stop store stream stream_options temperature tool_choice tools top_logprobs top_p user verbosity web_search_options'),
   responses: names('background client_metadata context_management conversation include input instructions max_output_tokens max_tool_calls metadata model parallel_tool_calls previous_response_id prompt prompt_cache_key prompt_cache_retention reasoning safety_identifier service_tier store stream stream_options temperature text tool_choice tools top_logprobs top_p truncation user'),
   messages: names('cache_control container context_management inference_geo max_tokens mcp_servers messages metadata model output_config service_tier stop_sequences stream system temperature thinking tool_choice tools top_k top_p'),
   generateContent: names('cachedContent contents generationConfig model safetySettings serviceTier store systemInstruction toolConfig tools'),
 }
 
-const RULES: Record<ProtocolName, (body: Json) => void> = { 'chat.completions': chatRules, responses: responsesRules, messages: messagesRules, generateContent: geminiRules }
+const RULES: Record<ConversationName, (body: Json) => void> = { 'chat.completions': chatRules, responses: responsesRules, messages: messagesRules, generateContent: geminiRules }
 
 const MAX_CALL_ID = 64
 
