@@ -234,7 +234,7 @@ export class Catalogue {
 }
 
 /** APIs that only some models of a provider are asked by. */
-const SPECIAL: readonly Speech[] = ['predictions']
+const SPECIAL: readonly Speech[] = ['images', 'predictions']
 
 /** How a provider is spoken to about a model: as the model asks for, else as the client speaks, else as the provider likes best. */
 function speechOf({ speaks }: Provider, asked: Speech | undefined, wanted: Speech): Provider['speaks'][number] | undefined {
