@@ -13,9 +13,10 @@ import { Open } from './open.ts'
 import { accountsOf } from './opening.ts'
 import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
-import { findLocal } from './providers/local.ts'
+import { LocalModels } from './providers/local.ts'
 import { match, shapeOf, type Route } from './routes.ts'
 import type { Call, Spine } from './spine.ts'
+import { Files } from './store/files.ts'
 import { SqliteStore } from './store/sqlite.ts'
 
 /** Request -> response; never throws. This is the whole gateway without its socket. `address`: tells where the client is. */
@@ -94,6 +95,8 @@ export type Running = {
 /** How often a local provider is looked for. */
 const LOCAL_EVERY_MS = 60_000
 const PURGE_EVERY_MS = 3_600_000
+/** Files and outputs may be there for an hour only, and take room. */
+const PURGE_FILES_EVERY_MS = 60_000
 const JUDGE_EVERY_MS = 60_000
 const FOLLOW_EVERY_MS = 5_000
 
@@ -108,15 +111,18 @@ export async function start(config: Config): Promise<Running> {
   for (const { kind, text } of first) console.log(`key ${kind} ${text}`)
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: config.billing.overdraft })
-  const spine: Spine = { config, store, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus), catalogue, prices, ledger, open: new Open(), draining: false }
+  const files = await Files.open({ store, folder: config.data, quotaBytes: config.files.quotaBytes, outputKeepMs: config.files.outputKeepMs })
+  const spine: Spine = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus), catalogue, prices, ledger, open: new Open(), draining: false }
   const server = listen({ ...config.listen, fetch: (request, server) => answer(spine, request, () => server.requestIP(request)?.address) })
   announce(spine, server.url, first)
   const stopping = new AbortController()
-  const lookAround = (): void => void findLocal(spine.catalogue, config.env, stopping.signal).catch(() => {})
+  const local = new LocalModels(spine.catalogue, config.env)
+  const lookAround = (): void => void local.round(stopping.signal).catch(() => {})
   const follower = new Follower(spine)
   const timers = [
     setInterval(lookAround, LOCAL_EVERY_MS),
     setInterval(() => void store.purgeExpired(Date.now()).catch(() => {}), PURGE_EVERY_MS),
+    setInterval(() => void files.purge().catch(() => {}), PURGE_FILES_EVERY_MS),
     setInterval(() => follower.round(), FOLLOW_EVERY_MS),
     setInterval(() => void judge(spine).catch(() => {}), JUDGE_EVERY_MS),
   ]
@@ -144,6 +150,7 @@ async function stop(spine: Spine, server: { stop(drainMs: number): Promise<void>
   try {
     await spine.ledger.stop()
   } finally {
+    await spine.files.stop()
     await spine.store.close()
   }
 }

@@ -5,7 +5,7 @@ import type { ProtocolName } from '../generation/request.ts'
 import { nearest } from '../nearest.ts'
 import type { Abilities, Quirks, Speech, Target } from '../protocols/protocol.ts'
 import { builtInProvider, configuredProvider, whatSwitchesOn } from './switched-on.ts'
-import { familyAbilities, globs, MODEL_ROWS, PROVIDER_ROWS } from './rows.ts'
+import { familyAbilities, globs, MODEL_ROWS, PROVIDER_ROWS, type ModelRow } from './rows.ts'
 
 /** A provider that is switched on. */
 export type Provider = {
@@ -49,7 +49,7 @@ export type Model = {
   id: string
   name: string
   ownedBy: string
-  /** Unix seconds. */
+  /** Unix seconds; 0 where nobody said. */
   createdAt: number
   /** In the order of trying; providers that are off are passed over. */
   endpoints: ModelEndpoint[]
@@ -75,6 +75,7 @@ export class Catalogue {
   readonly #resolved = new Map<string, Endpoint[]>()
   /** Second halves of listed ids -> ids. */
   readonly #shortNames = new Map<string, string[]>()
+  #listed: readonly Model[] | undefined
 
   /** Throws ConfigError when a variable holds an address that cannot be used. */
   constructor(config: Config) {
@@ -87,11 +88,7 @@ export class Catalogue {
       const provider = PROVIDER_ROWS.some(({ id }) => id === own.id) ? undefined : configuredProvider(own, config)
       if (provider !== undefined) this.#providers.set(own.id, provider)
     }
-    for (const row of MODEL_ROWS) {
-      const [provider, ...model] = row.id.split('/')
-      const { released, endpoints, abilities, ...rest } = row
-      this.#list({ ...rest, ownedBy: provider!, createdAt: Date.parse(released) / 1000, endpoints: endpoints ?? [{ provider: provider!, model: model.join('/') }], abilities: abilities ?? {} })
-    }
+    for (const row of MODEL_ROWS) this.#list(fromRow(row), row.onlyImported === true ? [] : shortNames(row.id))
     const now = Math.floor(Date.now() / 1000)
     for (const model of config.models.values()) this.#list(fromConfig(model, now))
   }
@@ -134,12 +131,20 @@ export class Catalogue {
     return places
   }
 
-  /** Models that can be reached now, with what is known of their first endpoint that is on. */
-  list(): Model[] {
-    return this.#reachable().map((model) => {
-      const { provider, model: name } = model.endpoints.find((endpoint) => this.#providers.has(endpoint.provider))!
-      return { ...model, abilities: { ...familyAbilities(provider, name), ...model.abilities } }
+  /** Models that can be reached now, with what is known of their first endpoint that is on. The same objects until something is added or taken off. */
+  list(): readonly Model[] {
+    this.#listed ??= this.#reachable().map((model) => {
+      const [place] = model.endpoints.flatMap((endpoint) => this.#place(endpoint, model, 'chat.completions'))
+      return { ...model, abilities: place === undefined ? model.abilities : abilitiesOf(place) }
     })
+    return this.#listed
+  }
+
+  /** What a name stands for: a listed model, or what is known of an unlisted one, under the name as asked. Throws like `endpoints`. */
+  model(name: string): Model {
+    const place = this.#places(name, 'predictions')[0]!
+    const { listed, target: { provider, model } } = place
+    return this.list().find(({ id }) => id === listed) ?? { id: name, name, ownedBy: provider, createdAt: UNKNOWN_DATE, endpoints: [{ provider, model }], abilities: abilitiesOf(place) }
   }
 
   #reachable(): Model[] {
@@ -159,14 +164,21 @@ export class Catalogue {
 
   /** A provider found at run time with the models it has now; a second call replaces the models of the first. Models that the file defines stay. */
   add(provider: Provider, models: Model[]): void {
-    this.#resolved.clear()
+    this.remove(provider.id)
     this.#providers.set(provider.id, provider)
-    for (const [id, model] of this.#models) if (model.endpoints.every((endpoint) => endpoint.provider === provider.id) && !this.#config.models.has(id)) this.#unlist(model)
     for (const model of models) if (!this.#config.models.has(model.id)) this.#list(model)
   }
 
-  #list(model: Model): void {
-    if (!this.#models.has(model.id)) for (const name of shortNames(model.id)) this.#shortNames.set(name, [...(this.#shortNames.get(name) ?? []), model.id])
+  /** A provider found at run time is gone, and its models with it. Models that the file defines stay. */
+  remove(provider: string): void {
+    this.#resolved.clear()
+    this.#listed = undefined
+    this.#providers.delete(provider)
+    for (const [id, model] of this.#models) if (model.endpoints.every((endpoint) => endpoint.provider === provider) && !this.#config.models.has(id)) this.#unlist(model)
+  }
+
+  #list(model: Model, short = shortNames(model.id)): void {
+    for (const name of short) this.#shortNames.set(name, [...new Set(this.#shortNames.get(name)).add(model.id)])
     this.#models.set(model.id, model)
   }
 
@@ -245,6 +257,21 @@ function speechOf({ speaks }: Provider, asked: Speech | undefined, wanted: Speec
 
 /** `b/c` and `c` of `a/b/c`. */
 const shortNames = (id: string): string[] => id.split('/').slice(1).map((_, index) => id.split('/').slice(index + 1).join('/'))
+
+/** Nobody said when a model was released. */
+const UNKNOWN_DATE = 0
+
+function fromRow({ id, name, released, endpoints, abilities, contextLength }: ModelRow): Model {
+  const [provider = '', ...rest] = id.split('/')
+  const model = rest.join('/')
+  return {
+    id, name: name ?? model, ownedBy: provider, createdAt: released === undefined ? UNKNOWN_DATE : Date.parse(released) / 1000,
+    endpoints: endpoints ?? [{ provider, model }], abilities: abilities ?? {}, ...(contextLength === undefined ? {} : { contextLength }),
+  }
+}
+
+/** What is known of the model at a place, and of how it is asked there. */
+const abilitiesOf = ({ protocol, target: { abilities } }: Endpoint | PredictionEndpoint): Abilities => (protocol === 'predictions' ? { ...abilities, api: protocol } : abilities)
 
 const fromConfig = ({ id, name, endpoints, abilities, contextLength }: ModelConfig, createdAt: number): Model => ({
   id, name: name ?? id, ownedBy: endpoints[0]!.provider, createdAt, endpoints, abilities,

@@ -20,8 +20,8 @@ export type ProviderRow = {
   inProcess?: 'sandbox'
   /** false: only listed models. */
   unlisted?: boolean
-  /** Found on this machine: at this port or where the variable says, listing its models at this path. */
-  local?: { hostVariable: string; port: number; modelsPath: string }
+  /** Lists its own models at this path of its host. Looked for on this machine where there is a port: there, or where the variable says. */
+  local?: { modelsPath: '/api/tags' | '/v1/models' | '/api/v0/models'; search?: { hostVariable: string; port: number } }
   /** What switches it on, where it is not a variable. */
   hint?: string
   /** A difference from the protocol's document, with its reason and the month it was last seen. */
@@ -30,24 +30,35 @@ export type ProviderRow = {
   bareNames: string[]
 }
 
-/** One model of catalog/models.json. */
-export type ModelRow = {
-  id: string
-  name: string
+/** One model of catalog/models.json that `npm run models` keeps. */
+export type ImportedRow = { id: string; name?: string; contextLength?: number }
+
+export type ImportedModels = { source: string; imported: string; changes: { imported: string; source: string; changed: string[] }[]; models: ImportedRow[] }
+
+/** One model of catalog/models.json. What is said by hand goes before what was imported. */
+export type ModelRow = ImportedRow & {
   /** Date of its release, YYYY-MM-DD. */
-  released: string
+  released?: string
   /** Absent: the provider and model that the id names. */
   endpoints?: { provider: string; model: string; protocol?: Speech }[]
-  contextLength?: number
   abilities?: Abilities
+  /** Nobody said anything of it by hand. */
+  onlyImported?: true
 }
 
 /** Abilities of every `<provider>/<model>` that a glob matches; later families add to and override earlier ones. */
 export type FamilyRow = { match: string[]; abilities: Abilities; why?: string }
 
 export const PROVIDER_ROWS = providersFile.providers as ProviderRow[]
-export const MODEL_ROWS = modelsFile.models as ModelRow[]
+export const MODEL_ROWS = joined(modelsFile.models as ModelRow[], (modelsFile.imported as ImportedModels).models)
 const FAMILIES = (modelsFile.families as FamilyRow[]).map(({ match, abilities }) => ({ match: globs(match), abilities }))
+
+function joined(byHand: ModelRow[], imported: ImportedRow[]): ModelRow[] {
+  const theirs = new Map(imported.map((row) => [row.id, row]))
+  const ours = byHand.map((row) => ({ ...theirs.get(row.id), ...row }))
+  for (const { id } of byHand) theirs.delete(id)
+  return [...ours, ...[...theirs.values()].map((row) => ({ ...row, onlyImported: true as const }))]
+}
 
 /** One expression for several patterns: `*` stands for any text, slashes included, `#` for a digit; everything else for itself, upper or lower case. */
 export function globs(patterns: string[]): RegExp {
