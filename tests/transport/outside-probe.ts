@@ -1,0 +1,14 @@
+/** Started by outside-tls.test.ts with the authorities it trusts, and proxies, in its environment: fetches the URLs of its arguments, all of whose hosts lead to this machine and are exempt; prints a line for each. */
+import { asGatewayError } from '../../src/error.ts'
+import { fetchOutside } from '../../src/http/outside.ts'
+
+for (const url of process.argv.slice(2)) {
+  try {
+    const { bytes } = await fetchOutside(url, { private: [new URL(url).host], maxBytes: 100, totalMs: 5_000, resolve: async () => ['127.0.0.1'] })
+    console.log(`got ${Buffer.from(bytes).toString()}`)
+  } catch (error) {
+    const { message, cause } = asGatewayError(error)
+    console.log(`${message} (${cause instanceof Error ? cause.message.replace(/:\d+/, '') : 'no cause'})`)
+  }
+}
+process.exit(0)
