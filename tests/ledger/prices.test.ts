@@ -74,6 +74,8 @@ const counted = (prices: ModelPrice): boolean => Object.keys(prices).some((unit)
 /** Our bill beside the source's own calculation: within one nano-USD for each of our lines. Returns whether the source has a price. */
 function compare(prices: Prices, provider: string, model: string, at: number): boolean {
   const price = prices.cost(provider, model)
+  // Prices of images are kept by hand where the source has none.
+  if (FILE.own[provider]?.some((row) => price?.model === `${provider}/${row.model}` && (row.prices.image ?? row.prices.output_image) !== undefined)) return false
   const [first] = USAGES
   const known = calcPrice(theirs(first!), model, { providerId: SOURCES[provider]!, timestamp: new Date(at) })
   if (known === null || !counted(known.model_price)) {
@@ -99,13 +101,13 @@ describe("our bill is the source's", () => {
     const unknown = new Set<string>()
     for (const now of HOURS) {
       const prices = catalogued(now)
-      for (const { id, endpoints } of MODEL_ROWS) {
+      for (const { id, endpoints, onlyImported } of MODEL_ROWS) {
         const [provider, ...rest] = id.split('/')
-        if (endpoints === undefined && !compare(prices, provider!, rest.join('/'), now)) unknown.add(id)
+        if (endpoints === undefined && onlyImported !== true && !compare(prices, provider!, rest.join('/'), now)) unknown.add(id)
       }
     }
-    // What the source does not know stays without a price; strike a model here when it does.
-    expect([...unknown]).toEqual(['anthropic/claude-haiku-5-5', 'xai/grok-4.7'])
+    // What the source does not know stays without a price, or has one by hand; strike a model here when it does.
+    expect([...unknown]).toEqual(['anthropic/claude-haiku-5-5', 'xai/grok-4.7', 'xai/grok-imagine-image'])
   })
 
   for (const [provider, source] of Object.entries(SOURCES)) {

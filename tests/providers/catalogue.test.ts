@@ -16,7 +16,7 @@ const EVERY_KEY = Object.fromEntries([
   ...PROVIDER_ROWS.flatMap(({ keyVariables }) => keyVariables.map((name) => [name, 'k'])),
   ...PROVIDER_ROWS.filter(({ baseUrl }) => baseUrl === undefined).map(({ baseUrlVariable }) => [baseUrlVariable!.name, 'https://h.example/']),
 ]) as Record<string, string>
-const ACME = 'providers:\n  acme: { protocol: messages, baseUrl: "http://127.0.0.1:9/v1/", apiKey: secret, unlisted: true }\n'
+const ACME = 'providers:\n  acme: { protocol: messages, baseUrl: "http://127.0.0.1:9/v1/", apiKey: secret, unlisted: true }\n  painter: { protocol: images, baseUrl: "http://127.0.0.1:9/v1", unlisted: true }\n'
 
 /** `provider:model over protocol` of each endpoint. */
 const asked = (from: Catalogue, model: string, protocol: ProtocolName = 'chat.completions'): string[] =>
@@ -164,6 +164,18 @@ describe('resolution', () => {
     ['openrouter/anthropic/claude-opus-4.7', 'generateContent', ['openrouter:anthropic/claude-opus-4.7 over chat.completions']],
     ['sandbox/chat', 'messages', ['sandbox:chat over chat.completions']],
     ['sandbox/gemini', 'messages', ['sandbox:gemini over generateContent']],
+    // A model of the images API is asked over it, whatever the client speaks; no other is, unless its provider speaks nothing else.
+    ['sandbox/image', 'images', ['sandbox:image over images']],
+    ['openai/gpt-image-1', 'images', ['openai:gpt-image-1 over images']],
+    ['gpt-image-9-preview', 'chat.completions', ['openai:gpt-image-9-preview over images']],
+    ['dall-e-3', 'messages', ['openai:dall-e-3 over images']],
+    ['together/black-forest-labs/FLUX.1-schnell', 'generateContent', ['together:black-forest-labs/FLUX.1-schnell over images']],
+    ['xai/grok-imagine-image', 'responses', ['xai:grok-imagine-image over images']],
+    ['openai/gpt-4.1', 'images', ['openai:gpt-4.1 over responses']],
+    ['google/gemini-2.5-flash-image', 'images', ['google:gemini-2.5-flash-image over generateContent']],
+    ['openrouter/google/gemini-2.5-flash-image', 'images', ['openrouter:google/gemini-2.5-flash-image over chat.completions']],
+    ['painter/any', 'images', ['painter:any over images']],
+    ['painter/any', 'responses', ['painter:any over images']],
     ['large', 'messages', ['acme:large-2026 over messages', 'openai:gpt-5 over chat.completions']],
     ['openai/__proto__', 'responses', ['openai:__proto__ over responses']],
   ]
@@ -240,7 +252,7 @@ describe('refusals', () => {
   const CASES: [string, string][] = [
     ['sandbox/chta', 'The model sandbox/chta is not available. Nearest: sandbox/chat.'],
     ['sandbx/chat', 'The model sandbx/chat is not available. Nearest: sandbox/chat.'],
-    ['SANDBOX/CHAT', 'The model SANDBOX/CHAT is not available. Nearest: sandbox/chat.'],
+    ['SANDBOX/CHAT', 'The model SANDBOX/CHAT is not available. Nearest: sandbox/chat, sandbox/image.'],
     ['openai/gpt-5', 'The model openai/gpt-5 is not available: set OPENAI_API_KEY.'],
     ['openai/brand-new', 'The model openai/brand-new is not available: set OPENAI_API_KEY.'],
     ['claude-opus-5', 'The model claude-opus-5 is not available: set ANTHROPIC_API_KEY.'],
@@ -280,7 +292,7 @@ test('the manual names every provider, every variable and every quirk', () => {
 
 describe('list', () => {
   test('only what can be reached', () => {
-    expect(catalogue().list().map(({ id }) => id)).toEqual(['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini'])
+    expect(catalogue().list().map(({ id }) => id)).toEqual(['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini', 'sandbox/image'])
     const listed = catalogue({ ANTHROPIC_API_KEY: 'k' }, `${ACME}models:\n  fast: { name: Fast, endpoints: [{ provider: acme, model: x }], price: { prompt: 1 }, contextLength: 9 }\n  off: { endpoints: [{ provider: openai, model: x }] }`).list()
     expect(new Set(listed.map(({ ownedBy }) => ownedBy))).toEqual(new Set(['sandbox', 'anthropic', 'acme']))
     const { createdAt, ...fast } = listed.find(({ id }) => id === 'fast')!
