@@ -1,6 +1,8 @@
+import type { Spine } from '../../spine.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Ending } from '../../ledger/endings.ts'
 import type { Json, PredictionStatus, StoredPrediction } from '../../store/store.ts'
+import { streamToken } from './stream-token.ts'
 
 export const PREFIX = 'pred_'
 
@@ -21,8 +23,8 @@ type State = {
   /** Where its client finds this server: what URLs in webhook calls and in its output begin with. */
   origin: string
   webhook?: { url: string; events: readonly WebhookEvent[] }
-  /** It goes out to a provider, or went: without an `upstream` nobody knows whether it runs there. */
-  sent?: boolean
+  /** When it began to go out to a provider: without an `upstream` nobody knows whether it runs there. */
+  sentAt?: number
   /** Where it runs: the provider's id in the catalogue, and its own id of the prediction. */
   upstream?: { provider: string; id: string }
   /** Its client wants it no more. */
@@ -34,7 +36,9 @@ type State = {
 }
 
 /** `usage` absent: it is charged nothing. */
-export type Outcome = { ending: Ending; usage?: Usage }
+export type Outcome = { ending: Ending; usage?: Usage; estimated?: boolean; served?: Target }
+
+type Target = { provider: string; model: string }
 
 const ENDED: ReadonlySet<PredictionStatus> = new Set(['succeeded', 'failed', 'canceled'])
 
@@ -47,14 +51,15 @@ export function toStored({ id, accountId, model, status, createdAt, startedAt, c
 }
 
 /** A prediction in the words of Replicate's API. `origin`: what its URLs begin with. */
-export function shown({ id, model, version, input, output, logs, error, status, createdAt, startedAt, completedAt, webhook, predictSeconds }: Prediction, origin: string): Json {
+export function shown({ keys }: Pick<Spine, 'keys'>, prediction: Prediction, origin: string): Json {
+  const { id, model, version, input, output, logs, error, status, createdAt, startedAt, completedAt, webhook, predictSeconds } = prediction
   const url = `${origin}/v1/predictions/${PREFIX}${id}`
   const seconds = predictSeconds ?? (startedAt === null || completedAt === null ? undefined : (completedAt - startedAt) / 1000)
   return {
     id: PREFIX + id, model, version, input, output, logs, error, status,
     created_at: iso(createdAt), started_at: iso(startedAt), completed_at: iso(completedAt),
     metrics: seconds === undefined ? {} : { predict_time: seconds },
-    urls: { get: url, cancel: `${url}/cancel`, stream: `${url}/stream` },
+    urls: { get: url, cancel: `${url}/cancel`, stream: `${origin}/v1/streams/${streamToken(keys, prediction)}` },
     data_removed: false, source: 'api',
     ...(webhook === undefined ? {} : { webhook: webhook.url, webhook_events_filter: webhook.events }),
   }

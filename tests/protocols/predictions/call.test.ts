@@ -17,7 +17,7 @@ const HASH = '5c7d5dc6dd8bf75c1acaa8565735e7986bc5b66206b55cca93cb72c9bf15ccaa'
 const input = { prompt: 'a fox' }
 
 describe('what is asked for', () => {
-  const CASES: [string, string | undefined, string, object][] = [
+  const CASES: [string, string | undefined, string, Record<string, unknown>][] = [
     ['black-forest-labs/flux-schnell', undefined, '/models/black-forest-labs/flux-schnell/predictions', { input }],
     [`owner/name:${HASH}`, undefined, '/predictions', { version: HASH, input }],
     ['owner/name', HASH, '/predictions', { version: HASH, input }],
