@@ -2,6 +2,7 @@ import type { Call, Spine } from './spine.ts'
 import { countGeminiTokens, countMessagesTokens } from './endpoints/count-tokens.ts'
 import { getBalance, getGeneration, getGenerationAtOldPath, getSubscription } from './endpoints/management.ts'
 import { getGoogleModel, getModel, listGoogleModels, listModels } from './endpoints/models.ts'
+import { getOutput } from './endpoints/outputs.ts'
 import { cancelResponse, deleteResponse, getResponse, listInputItems, refuseUpgrade } from './endpoints/responses.ts'
 import { GatewayError } from './error.ts'
 import { generate } from './generate.ts'
@@ -72,6 +73,7 @@ export const routes: readonly Route[] = [
   { name: 'models.get', method: 'GET', path: /^\/v1\/models\/(.+)$/, shape: 'chat.completions', keys: USERS, answer: getModel },
   { name: 'models', method: 'GET', path: '/v1beta/models', shape: 'generateContent', keys: USERS, answer: listGoogleModels },
   { name: 'models.get', method: 'GET', path: /^\/v1beta\/models\/(.+)$/, shape: 'generateContent', keys: USERS, answer: getGoogleModel },
+  { name: 'outputs.get', method: 'GET', path: /^\/v1\/outputs\/([^/]+)$/, shape: 'chat.completions', keys: 'public', answer: getOutput },
   { name: 'management.generation', method: 'GET', path: '/v1/management/generation', shape: 'chat.completions', keys: ALL, answer: getGeneration },
   { name: 'generation', method: 'GET', path: '/v1/generation', shape: 'chat.completions', keys: ALL, answer: getGenerationAtOldPath },
   { name: 'management.balance', method: 'GET', path: '/v1/management/payg/balance', shape: 'chat.completions', keys: ['management', 'pay-as-you-go'], answer: getBalance },

@@ -6,12 +6,14 @@ import type { Ledger } from './ledger/ledger.ts'
 import type { Prices } from './ledger/prices.ts'
 import type { Open } from './open.ts'
 import type { Catalogue } from './providers/catalogue.ts'
+import type { Files } from './store/files.ts'
 import type { Store } from './store/store.ts'
 
 /** Every room, joined. */
 export type Spine = {
   config: Config
   store: Store
+  files: Files
   keys: Keys
   limits: Limits
   conduct: Conduct

@@ -177,7 +177,8 @@ export const MIGRATIONS: readonly string[] = [
     created_at INTEGER NOT NULL,
     expires_at INTEGER
   ) STRICT, WITHOUT ROWID;
-  CREATE INDEX files_of_account ON files (account_id, created_at, id);
+  -- With the bytes, so that the sum of an account's files is read from the index alone.
+  CREATE INDEX files_of_account ON files (account_id, created_at, id, expires_at, bytes);
   CREATE INDEX files_by_expiry ON files (expires_at) WHERE expires_at IS NOT NULL;
 
   -- What models made, for whoever knows the token.

@@ -1,12 +1,13 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { Connection, int64 } from './connection.ts'
+import { FileTables } from './file-tables.ts'
 import { LedgerTables } from './ledger-tables.ts'
 import { lockFolder } from './lock.ts'
 import { PredictionTables } from './prediction-tables.ts'
 import type {
-  Account, AccountStatus, BackgroundWork, Closing, GenerationRecord, Json, LedgerState, LimitPeriod, OpenGeneration, Operation, PostedTransfer, ResponseToSave,
-  Store, StoredKey, StoredPrediction, StoredResponse, Subscription, WebhookDelivery,
+  Account, AccountStatus, BackgroundWork, Closing, FileQuery, GenerationRecord, Json, LedgerState, LimitPeriod, OpenGeneration, Operation, PostedTransfer, ResponseToSave,
+  Store, StoredFile, StoredKey, StoredOutput, StoredPrediction, StoredResponse, Subscription, WebhookDelivery,
 } from './store.ts'
 
 /** A change made by another process is seen within this time; a revoked key must stop working within two seconds. */
@@ -28,6 +29,7 @@ type KeyRow = Omit<StoredKey, 'models' | 'limit' | 'limitPeriod'> & { models: st
 export class SqliteStore implements Store {
   readonly #connection: Connection
   readonly #ledger: LedgerTables
+  readonly #files: FileTables
   readonly #predictions: PredictionTables
   readonly #lock: { release(): void } | undefined
   readonly #now: () => number
@@ -44,6 +46,7 @@ export class SqliteStore implements Store {
       this.#lock = exclusive ? lockFolder(folder) : undefined
       this.#connection = new Connection(join(folder, 'sluice.sqlite'))
       this.#ledger = new LedgerTables(this.#connection)
+      this.#files = new FileTables(this.#connection)
       this.#predictions = new PredictionTables(this.#connection)
       this.#heard = this.#connection.dataVersion()
     } catch (error) {
@@ -197,6 +200,42 @@ export class SqliteStore implements Store {
     }
   }
 
+  addFile(file: StoredFile, quotaBytes: number): Promise<boolean> {
+    return this.#files.add(file, quotaBytes)
+  }
+
+  findFile(accountId: string, id: string, now: number): Promise<StoredFile | undefined> {
+    return this.#files.find(accountId, id, now)
+  }
+
+  files(accountId: string, query: FileQuery): Promise<StoredFile[] | undefined> {
+    return this.#files.page(accountId, query)
+  }
+
+  fileBytes(accountId: string, now: number): Promise<number> {
+    return this.#files.used(accountId, now)
+  }
+
+  deleteFile(accountId: string, id: string, now: number): Promise<StoredFile | undefined> {
+    return this.#files.delete(accountId, id, now)
+  }
+
+  addOutput(output: StoredOutput): Promise<void> {
+    return this.#files.addOutput(output)
+  }
+
+  findOutput(token: string, now: number): Promise<StoredOutput | undefined> {
+    return this.#files.findOutput(token, now)
+  }
+
+  purgeExpiredFiles(now: number): Promise<string[]> {
+    return this.#files.purge(now)
+  }
+
+  knownBlobs(blobs: readonly string[]): Promise<Set<string>> {
+    return this.#files.knownBlobs(blobs)
+  }
+
   addPrediction(prediction: StoredPrediction): Promise<void> {
     return this.#predictions.add(prediction)
   }
@@ -225,8 +264,8 @@ export class SqliteStore implements Store {
     return this.#predictions.addDelivery(delivery)
   }
 
-  dueDeliveries(now: number, limit: number): Promise<WebhookDelivery[]> {
-    return this.#predictions.dueDeliveries(now, limit)
+  dueDeliveries(now: number, limit: number, except?: readonly string[]): Promise<WebhookDelivery[]> {
+    return this.#predictions.dueDeliveries(now, limit, except)
   }
 
   changeDelivery(id: string, attempts: number, nextAt: number | undefined): Promise<void> {

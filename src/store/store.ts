@@ -202,8 +202,10 @@ export interface Store {
   findFile(accountId: string, id: string, now: number): Promise<StoredFile | undefined>
   /** An `after` that is no file of the account gives undefined. */
   files(accountId: string, query: FileQuery): Promise<StoredFile[] | undefined>
-  /** Gives what was deleted. */
-  deleteFile(accountId: string, id: string): Promise<StoredFile | undefined>
+  /** Bytes of the account's files that have not expired by `now`. */
+  fileBytes(accountId: string, now: number): Promise<number>
+  /** Gives what was deleted; what had expired by `now` is unknown. */
+  deleteFile(accountId: string, id: string, now: number): Promise<StoredFile | undefined>
   addOutput(output: StoredOutput): Promise<void>
   findOutput(token: string, now: number): Promise<StoredOutput | undefined>
   /** Removes the rows of files and outputs that have expired by `now`; gives their blobs. */
@@ -223,8 +225,8 @@ export interface Store {
   purgePredictions(endedBefore: number): Promise<number>
 
   addDelivery(delivery: WebhookDelivery): Promise<void>
-  /** Calls that are due at `now`, the oldest first. */
-  dueDeliveries(now: number, limit: number): Promise<WebhookDelivery[]>
+  /** Calls that are due at `now`, the oldest first. `except`: ids of calls, and of accounts, that are passed over. */
+  dueDeliveries(now: number, limit: number, except?: readonly string[]): Promise<WebhookDelivery[]>
   /** When the next attempt is to be made; absent: none any more. */
   changeDelivery(id: string, attempts: number, nextAt: number | undefined): Promise<void>
 

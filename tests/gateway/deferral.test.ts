@@ -16,6 +16,7 @@ import { Open } from '../../src/open.ts'
 import { accountsOf } from '../../src/opening.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 import type { Spine } from '../../src/spine.ts'
+import { Files } from '../../src/store/files.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 
 /** A gateway in this process, whose store fails where a test says so, and a provider that answers as it says. */
@@ -61,11 +62,13 @@ beforeEach(async () => {
   headers = { host: 'sluice', authorization: `Bearer ${first?.text}` }
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: 0n })
-  spine = { config, store, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus, () => now), catalogue: new Catalogue(config), prices, ledger, open: new Open(), draining: false }
+  const files = await Files.open({ store, folder, quotaBytes: config.files.quotaBytes, outputKeepMs: config.files.outputKeepMs })
+  spine = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus, () => now), catalogue: new Catalogue(config), prices, ledger, open: new Open(), draining: false }
 })
 afterEach(async () => {
   failing = {}
   await spine.ledger.stop()
+  await spine.files.stop()
   await sqlite.close()
   await upstream.stop(true)
   rmSync(folder, { recursive: true, force: true })

@@ -15,9 +15,9 @@ const USERS: KeyKind[] = ['pay-as-you-go', 'subscription']
 
 /**
  * What a route takes. `ids`: the requests in which it is given an id that belongs to an account, with the name under which that
- * answer says it; none where it takes no such id.
+ * answer says it; none where it takes no such id. `answers`: what a public route answers to anybody, where that is not 200.
  */
-type Row = { path: string; body?: object; keys: KeyKind[] | 'public'; ids?: (id: string) => { path: string; body?: object }[] }
+type Row = { path: string; body?: object; keys: KeyKind[] | 'public'; answers?: number; ids?: (id: string) => { path: string; body?: object }[] }
 
 const turn = { messages: [{ role: 'user', content: 'Hello' }] }
 const google = { contents: [{ role: 'user', parts: [{ text: 'Hello' }] }] }
@@ -53,6 +53,7 @@ const TABLE: Record<string, Row> = {
   'GET generation chat.completions': record('/v1/generation'),
   'GET management.balance chat.completions': { path: '/v1/management/payg/balance', keys: ['management', 'pay-as-you-go'] },
   'GET management.subscription chat.completions': { path: '/v1/management/subscription/detail', keys: ['management'] },
+  'GET outputs.get chat.completions': { path: '/v1/outputs/none', keys: 'public', answers: 404 },
   'HEAD hello messages': { path: '/api/hello', keys: 'public' },
   'GET livez chat.completions': { path: '/livez', keys: 'public' },
   'GET readyz chat.completions': { path: '/readyz', keys: 'public' },
@@ -124,10 +125,10 @@ test('every route has a row here, and every row a route', () => {
 })
 
 describe('a key', () => {
-  test.each(Object.entries(TABLE))('is asked for by %s, and its kind', async (name, { path, body, keys }) => {
+  test.each(Object.entries(TABLE))('is asked for by %s, and its kind', async (name, { path, body, keys, answers = 200 }) => {
     const [method, refusal] = [methodOf(name), REFUSALS[shapeOf(name)]]
     if (keys === 'public') {
-      for (const key of [undefined, 'sk-ai-v1-nobody', keyOf('stopped', 'management')]) expect((await send(method, path, key, body)).status).toBe(200)
+      for (const key of [undefined, 'sk-ai-v1-nobody', keyOf('stopped', 'management')]) expect((await send(method, path, key, body)).status).toBe(answers)
       return
     }
     for (const kind of KINDS) {

@@ -1,0 +1,101 @@
+import type { Connection } from './connection.ts'
+import type { FileQuery, StoredFile, StoredOutput } from './store.ts'
+
+/** Rows touched by one statement, so that none of them stops the event loop for long. */
+const BATCH = 200
+
+const FILE = 'id, account_id AS accountId, blob, filename, purpose, bytes, media_type AS mediaType, sha256, metadata, created_at AS createdAt, expires_at AS expiresAt'
+const OUTPUT = 'token, account_id AS accountId, blob, media_type AS mediaType, bytes, expires_at AS expiresAt'
+const UNEXPIRED = '(expires_at IS NULL OR expires_at > ?)'
+
+/** The tables of files and outputs: what is known of the blobs, not their bytes. */
+export class FileTables {
+  readonly #connection: Connection
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  async add(file: StoredFile, quotaBytes: number): Promise<boolean> {
+    let added = false
+    await this.#connection.commit(() => {
+      // One statement, so that uploads that end together cannot both take the last room.
+      added = this.#connection.run(
+        `INSERT INTO files (id, account_id, blob, filename, purpose, bytes, media_type, sha256, metadata, created_at, expires_at)
+         SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+         WHERE (SELECT coalesce(sum(bytes), 0) FROM files WHERE account_id = ? AND ${UNEXPIRED}) + ? <= ?`,
+        file.id, file.accountId, file.blob, file.filename, file.purpose, file.bytes, file.mediaType, file.sha256, file.metadata, file.createdAt, file.expiresAt,
+        file.accountId, file.createdAt, file.bytes, quotaBytes,
+      ).changes > 0
+    })
+    return added
+  }
+
+  async find(accountId: string, id: string, now: number): Promise<StoredFile | undefined> {
+    return this.#connection.one<StoredFile>(`SELECT ${FILE} FROM files WHERE account_id = ? AND id = ? AND ${UNEXPIRED}`, accountId, id, now)
+  }
+
+  async page(accountId: string, { purpose, after, limit, order, now }: FileQuery): Promise<StoredFile[] | undefined> {
+    const from = after === undefined ? undefined : this.#connection.one<{ createdAt: number }>('SELECT created_at AS createdAt FROM files WHERE account_id = ? AND id = ?', accountId, after)
+    if (after !== undefined && from === undefined) return undefined
+    const cursor = from === undefined ? '' : `AND (created_at, id) ${order === 'asc' ? '>' : '<'} (?, ?)`
+    const purposes = purpose === undefined ? '' : 'AND purpose = ?'
+    return this.#connection.all<StoredFile>(
+      `SELECT ${FILE} FROM files WHERE account_id = ? AND ${UNEXPIRED} ${cursor} ${purposes} ORDER BY created_at ${order}, id ${order} LIMIT ?`,
+      accountId, now, ...(from === undefined ? [] : [from.createdAt, after!]), ...(purpose === undefined ? [] : [purpose]), limit,
+    )
+  }
+
+  async used(accountId: string, now: number): Promise<number> {
+    return this.#connection.one<{ bytes: number }>(`SELECT coalesce(sum(bytes), 0) AS bytes FROM files WHERE account_id = ? AND ${UNEXPIRED}`, accountId, now)!.bytes
+  }
+
+  async delete(accountId: string, id: string, now: number): Promise<StoredFile | undefined> {
+    let deleted: StoredFile | undefined
+    await this.#connection.commit(() => {
+      // What has expired is unknown already, whether or not a purge has been by.
+      deleted = this.#connection.one<StoredFile>(`DELETE FROM files WHERE account_id = ? AND id = ? AND ${UNEXPIRED} RETURNING ${FILE}`, accountId, id, now)
+    })
+    return deleted
+  }
+
+  async addOutput({ token, accountId, blob, mediaType, bytes, expiresAt }: StoredOutput): Promise<void> {
+    await this.#connection.commit(() => {
+      this.#connection.run('INSERT INTO outputs (token, account_id, blob, media_type, bytes, expires_at) VALUES (?, ?, ?, ?, ?, ?)', token, accountId, blob, mediaType, bytes, expiresAt)
+    })
+  }
+
+  async findOutput(token: string, now: number): Promise<StoredOutput | undefined> {
+    return this.#connection.one<StoredOutput>(`SELECT ${OUTPUT} FROM outputs WHERE token = ? AND expires_at > ?`, token, now)
+  }
+
+  async purge(now: number): Promise<string[]> {
+    return [...(await this.#purge('files', 'id', now)), ...(await this.#purge('outputs', 'token', now))]
+  }
+
+  async #purge(table: 'files' | 'outputs', key: 'id' | 'token', now: number): Promise<string[]> {
+    const purged: string[] = []
+    for (;;) {
+      let batch: { blob: string }[] = []
+      await this.#connection.commit(() => {
+        batch = this.#connection.all(`DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${table} WHERE expires_at <= ? LIMIT ${BATCH}) RETURNING blob`, now)
+      })
+      purged.push(...batch.map(({ blob }) => blob))
+      if (batch.length < BATCH) return purged
+    }
+  }
+
+  async knownBlobs(blobs: readonly string[]): Promise<Set<string>> {
+    const known = new Set<string>()
+    for (let from = 0; from < blobs.length; from += BATCH) {
+      const batch = blobs.slice(from, from + BATCH)
+      const listed = JSON.stringify(batch)
+      const rows = this.#connection.all<{ blob: string }>(
+        'SELECT blob FROM files WHERE blob IN (SELECT value FROM json_each(?)) UNION ALL SELECT blob FROM outputs WHERE blob IN (SELECT value FROM json_each(?))',
+        listed, listed,
+      )
+      for (const { blob } of rows) known.add(blob)
+    }
+    return known
+  }
+}

@@ -1,0 +1,233 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { GatewayError } from '../../src/error.ts'
+import { Files, type FileFacts } from '../../src/store/files.ts'
+import { SqliteStore } from '../../src/store/sqlite.ts'
+import type { StoredFile } from '../../src/store/store.ts'
+
+const cleanups: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+type Opened = { files: Files; store: SqliteStore; folder: string; clock: { now: number } }
+
+async function open({ quotaBytes = 1000, folder }: { quotaBytes?: number; folder?: string } = {}): Promise<Opened> {
+  const made = folder ?? mkdtempSync(join(tmpdir(), 'sluice-files-'))
+  if (folder === undefined) cleanups.push(() => rmSync(made, { recursive: true, force: true }))
+  const clock = { now: 1_700_000_000_000 }
+  const store = new SqliteStore({ folder: made, exclusive: false })
+  const files = await Files.open({ store, folder: made, quotaBytes, outputKeepMs: 60_000, now: () => clock.now })
+  cleanups.push(async () => {
+    await files.stop()
+    await store.close()
+  })
+  return { files, store, folder: made, clock }
+}
+
+const facts = (over: Partial<FileFacts> = {}): FileFacts => ({ filename: 'a.txt', purpose: 'user_data', mediaType: 'text/plain', metadata: null, expiresAfterMs: undefined, ...over })
+
+async function add({ files }: Opened, accountId: string, bytes: number, over: Partial<FileFacts> = {}): Promise<StoredFile> {
+  const upload = await files.upload(accountId)
+  try {
+    await upload.write(new Uint8Array(bytes).fill(7))
+    return await upload.keep(facts(over))
+  } finally {
+    await upload.discard()
+  }
+}
+
+/** Names of the blobs, and of what is being written. */
+function onDisk(folder: string): { blobs: string[]; uploads: string[] } {
+  const root = join(folder, 'files')
+  const folders = readdirSync(root).filter((name) => name !== 'uploads')
+  return { blobs: folders.flatMap((name) => readdirSync(join(root, name))).sort(), uploads: readdirSync(join(root, 'uploads')) }
+}
+
+const codeOf = async (failing: Promise<unknown>): Promise<string> => {
+  const error = await failing.then(() => undefined, (caught: unknown) => caught)
+  return error instanceof GatewayError ? error.code : `${error}`
+}
+
+describe('a file', () => {
+  test('comes back as it went in, for its account only', async () => {
+    const opened = await open()
+    const { files, folder, clock } = opened
+    const upload = await files.upload('a')
+    await upload.write(Buffer.from('Hel'))
+    await upload.write(Buffer.from('lo'))
+    expect(onDisk(folder)).toMatchObject({ blobs: [], uploads: [expect.stringMatching(/^[0-9a-f]{32}$/)] })
+    const file = await upload.keep(facts({ metadata: '{"a":1}' }))
+    await upload.discard()
+    expect(file).toEqual({
+      id: expect.stringMatching(/^file-[0-9a-f]{32}$/), accountId: 'a', blob: expect.stringMatching(/^[0-9a-f]{32}$/), filename: 'a.txt', purpose: 'user_data', bytes: 5, mediaType: 'text/plain',
+      sha256: '185f8db32271fe25f561a6fc938b2e264306ec304eda518007d1764826381969', metadata: '{"a":1}', createdAt: clock.now, expiresAt: null,
+    })
+    expect(await files.find('a', file.id)).toEqual(file)
+    expect(await files.find('b', file.id)).toBeUndefined()
+    expect(new TextDecoder().decode(await files.bytes(file))).toBe('Hello')
+    expect(onDisk(folder)).toEqual({ blobs: [file.blob], uploads: [] })
+    const path = join(folder, 'files', file.blob.slice(0, 2), file.blob)
+    expect([statSync(path).mode & 0o777, statSync(join(path, '..')).mode & 0o777, statSync(join(folder, 'files')).mode & 0o777]).toEqual([0o600, 0o700, 0o700])
+  })
+
+  test('that is discarded leaves nothing and takes no room', async () => {
+    const opened = await open({ quotaBytes: 100 })
+    for (let times = 0; times < 3; times++) {
+      const upload = await opened.files.upload('a')
+      await upload.write(new Uint8Array(100))
+      await upload.discard()
+    }
+    expect(onDisk(opened.folder)).toEqual({ blobs: [], uploads: [] })
+    expect((await add(opened, 'a', 100)).bytes).toBe(100)
+  })
+
+  test('that is deleted is unknown, its bytes are gone, its room is free', async () => {
+    const opened = await open({ quotaBytes: 100 })
+    const file = await add(opened, 'a', 100)
+    expect(await opened.files.delete('b', file.id)).toBeUndefined()
+    expect(await codeOf(add(opened, 'a', 1))).toBe('quota_exceeded')
+    expect(await opened.files.delete('a', file.id)).toEqual(file)
+    expect(await opened.files.delete('a', file.id)).toBeUndefined()
+    expect([await opened.files.find('a', file.id), await codeOf(opened.files.bytes(file)), onDisk(opened.folder).blobs]).toEqual([undefined, 'not_found', []])
+    expect((await add(opened, 'a', 100)).bytes).toBe(100)
+  })
+
+  test('that has expired is unknown before it is purged, and gone after', async () => {
+    const opened = await open({ quotaBytes: 100 })
+    const { files, store, clock, folder } = opened
+    const file = await add(opened, 'a', 100, { expiresAfterMs: 3_600_000 })
+    clock.now += 3_599_999
+    expect(await files.find('a', file.id)).toEqual(file)
+    await files.purge()
+    clock.now += 1
+    expect([await files.find('a', file.id), await files.delete('a', file.id)]).toEqual([undefined, undefined])
+    expect(await store.files('a', { limit: 10, order: 'asc', now: clock.now })).toEqual([])
+    expect(onDisk(folder).blobs).toEqual([file.blob])
+    // Its room is free at once.
+    const next = await add(opened, 'a', 100)
+    await files.purge()
+    expect(onDisk(folder).blobs).toEqual([next.blob])
+  })
+})
+
+describe('the quota', () => {
+  test('is never passed by uploads that go on together', async () => {
+    const opened = await open({ quotaBytes: 1000 })
+    const { files, store, clock, folder } = opened
+    const one = async (): Promise<string> => {
+      const upload = await files.upload('a')
+      try {
+        for (let times = 0; times < 10; times++) {
+          await upload.write(new Uint8Array(19))
+          await Bun.sleep(0)
+        }
+        await upload.keep(facts())
+        return 'kept'
+      } catch (error) {
+        return (error as GatewayError).code
+      } finally {
+        await upload.discard()
+      }
+    }
+    const ends = await Promise.all(Array.from({ length: 20 }, one))
+    const kept = ends.filter((end) => end === 'kept').length
+    expect(new Set(ends)).toEqual(new Set(['kept', 'quota_exceeded']))
+    expect([await store.fileBytes('a', clock.now), onDisk(folder).blobs.length, onDisk(folder).uploads]).toEqual([kept * 190, kept, []])
+    expect(kept).toBeGreaterThan(0)
+    expect(kept).toBeLessThanOrEqual(5)
+    // What is left can be used, by this account and by others.
+    expect((await add(opened, 'a', 1000 - kept * 190)).bytes).toBe(1000 - kept * 190)
+    expect((await add(opened, 'b', 1000)).bytes).toBe(1000)
+  })
+
+  test('is held by the store itself, and says what is used', async () => {
+    const opened = await open({ quotaBytes: 1000 })
+    const { files, store, folder } = opened
+    const upload = await files.upload('a')
+    await upload.write(new Uint8Array(600))
+    // Behind the back of the room in memory.
+    expect(await store.addFile({ ...(await add(opened, 'b', 1)), id: 'file-x', blob: 'x', accountId: 'a', bytes: 500 }, 1000)).toBe(true)
+    const error = await upload.keep(facts()).catch((caught: unknown) => caught as GatewayError)
+    await upload.discard()
+    expect((error as GatewayError).message).toContain("the account's files use 500 of 1000 bytes")
+    expect(onDisk(folder).blobs.length).toBe(1)
+  })
+
+  test('refuses what its client says is too much before a byte has come', async () => {
+    const opened = await open({ quotaBytes: 100 })
+    await add(opened, 'a', 60)
+    expect(await codeOf(opened.files.upload('a', 41))).toBe('quota_exceeded')
+    expect(onDisk(opened.folder).uploads).toEqual([])
+    const upload = await opened.files.upload('a', 40)
+    await upload.write(new Uint8Array(40))
+    await upload.keep(facts())
+    await upload.discard()
+  })
+})
+
+describe('an output', () => {
+  test('is found by its token until it expires', async () => {
+    const { files, clock, folder } = await open()
+    const token = await files.publish('a', { mediaType: 'image/png', data: Uint8Array.of(1, 2, 3) })
+    expect(token).toMatch(/^[\w-]{43}$/)
+    const output = (await files.findOutput(token))!
+    expect(output).toEqual({ token, accountId: 'a', blob: onDisk(folder).blobs[0]!, mediaType: 'image/png', bytes: 3, expiresAt: clock.now + 60_000 })
+    expect([...(await files.bytes(output))]).toEqual([1, 2, 3])
+    clock.now += 60_000
+    expect(await files.findOutput(token)).toBeUndefined()
+    await files.purge()
+    expect(onDisk(folder)).toEqual({ blobs: [], uploads: [] })
+  })
+})
+
+describe('a start', () => {
+  test('removes what was being written, and blobs without a row, and nothing else', async () => {
+    const first = await open()
+    const { folder } = first
+    const file = await add(first, 'a', 5)
+    const token = await first.files.publish('a', { mediaType: 'image/png', data: new Uint8Array(5) })
+    await cleanups.pop()!()
+    const root = join(folder, 'files')
+    const orphan = 'ab'.repeat(16)
+    mkdirSync(join(root, 'ab'), { recursive: true })
+    for (const path of [`ab/${orphan}`, `uploads/${orphan}`, 'ab/readme.txt']) writeFileSync(join(root, path), 'left')
+    const { files } = await open({ folder })
+    expect(onDisk(folder).uploads).toEqual([])
+    // Those that come meanwhile stay.
+    const published = await Promise.all(Array.from({ length: 50 }, () => files.publish('a', { mediaType: 'image/png', data: new Uint8Array(5) })))
+    while (existsSync(join(root, 'ab', orphan))) await Bun.sleep(5)
+    await files.stop()
+    expect(onDisk(folder).blobs.length).toBe(50 + 3)
+    for (const output of await Promise.all([token, ...published].map((one) => files.findOutput(one)))) expect((await files.bytes(output!)).length).toBe(5)
+    expect((await files.bytes((await files.find('a', file.id))!)).length).toBe(5)
+  })
+})
+
+describe('a listing', () => {
+  test('goes through all files of the account once, in either order, at any page size', async () => {
+    const opened = await open({ quotaBytes: 10_000 })
+    const { store, clock } = opened
+    const made: StoredFile[] = []
+    for (let index = 0; index < 12; index++) {
+      // Some at the same instant.
+      if (index % 3 === 0) clock.now += 1
+      made.push(await add(opened, 'a', 1, { purpose: index % 2 === 0 ? 'vision' : 'batch' }))
+      await add(opened, 'b', 1)
+    }
+    for (const [order, limit, purpose] of [['asc', 5, undefined], ['desc', 1, undefined], ['desc', 12, undefined], ['asc', 2, 'vision'], ['desc', 4, 'batch']] as const) {
+      const ids: string[] = []
+      for (;;) {
+        const page = (await store.files('a', { limit, order, purpose, after: ids.at(-1), now: clock.now }))!
+        ids.push(...page.map(({ id }) => id))
+        if (page.length < limit) break
+      }
+      const expected = made.filter((file) => purpose === undefined || file.purpose === purpose).toSorted((x, y) => x.createdAt - y.createdAt || (x.id < y.id ? -1 : 1)).map(({ id }) => id)
+      expect([order, limit, ids]).toEqual([order, limit, order === 'asc' ? expected : expected.toReversed()])
+    }
+    expect(await store.files('b', { limit: 1, order: 'asc', after: made[0]!.id, now: clock.now })).toBeUndefined()
+    expect(await store.files('a', { limit: 1, order: 'asc', after: 'file-none', now: clock.now })).toBeUndefined()
+  })
+})
