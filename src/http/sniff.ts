@@ -1,0 +1,110 @@
+import { isUtf8 } from 'node:buffer'
+
+/** Bytes from the beginning of a file that say what it is. */
+export const SNIFFED_BYTES = 4096
+
+/** Media types by how their files begin, as Latin-1; the first that fits counts. */
+const BEGINNINGS: readonly (readonly [RegExp, string])[] = [
+  [/^\x89PNG\r\n\x1a\n/, 'image/png'],
+  [/^\xff\xd8\xff/, 'image/jpeg'],
+  [/^GIF8[79]a/, 'image/gif'],
+  [/^RIFF[^]{4}WEBP/, 'image/webp'],
+  [/^[^]{4}ftypavi[fs]/, 'image/avif'],
+  [/^[^]{4}ftyp(?:hei[cmsx]|hev[cx]|mif1|msf1)/, 'image/heic'],
+  [/^BM[^]{4}\0{4}/, 'image/bmp'],
+  [/^(?:II\*\0|MM\0\*)/, 'image/tiff'],
+  [/^%PDF-/, 'application/pdf'],
+  [/^RIFF[^]{4}WAVE/, 'audio/wav'],
+  [/^RIFF[^]{4}AVI /, 'video/x-msvideo'],
+  [/^OggS/, 'audio/ogg'],
+  [/^fLaC/, 'audio/flac'],
+  [/^ID3/, 'audio/mpeg'],
+  [/^\xff[\xf0\xf1\xf8\xf9]/, 'audio/aac'],
+  [/^\xff[\xf2-\xf7\xfa-\xfd\xe2-\xe7][\x10-\xef]/, 'audio/mpeg'],
+  [/^[^]{4}ftypM4[AB] /, 'audio/mp4'],
+  [/^[^]{4}ftypqt {2}/, 'video/quicktime'],
+  [/^[^]{4}ftyp/, 'video/mp4'],
+  [/^\x1aE\xdf\xa3[^]{0,60}webm/, 'video/webm'],
+  [/^\0\0\x01[\xb3\xba]/, 'video/mpeg'],
+  [/^\x1f\x8b\x08/, 'application/gzip'],
+]
+
+const WORD = 'application/vnd.openxmlformats-officedocument.wordprocessingml.document'
+const EXCEL = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
+const POWERPOINT = 'application/vnd.openxmlformats-officedocument.presentationml.presentation'
+
+/** What is in a zip file, by the names of its first entries. */
+const IN_ZIP: readonly (readonly [RegExp, string])[] = [[/PK\x03\x04[^]{26}word\//, WORD], [/PK\x03\x04[^]{26}xl\//, EXCEL], [/PK\x03\x04[^]{26}ppt\//, POWERPOINT]]
+
+/** What a text says of itself. */
+const TEXTS: readonly (readonly [RegExp, string])[] = [
+  [/^(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->)[^])*-->\s*|<!DOCTYPE svg[^>]*>\s*)*<svg[\s>]/i, 'image/svg+xml'],
+  [/^(?:<!--(?:(?!-->)[^])*-->\s*)*<(?:!doctype html|html|head|body|script|iframe|style|title|table|div|h1|p|a|img|br|b|font|form)[\s>/]/i, 'text/html'],
+  [/^<\?xml[^>]*>(?:\s|<!--(?:(?!-->)[^])*-->|<!DOCTYPE[^>]*>)*<html[\s>]/i, 'text/html'],
+  [/^<\?xml\s/, 'text/xml'],
+]
+
+/** What a client may say more exactly than the bytes do: by what they look like. */
+const REFINED: Readonly<Record<string, RegExp>> = {
+  'text/plain': /^(?:text\/(?!html$|xml$)[\w.+-]+|application\/(?:json|jsonl|x-ndjson|x-jsonlines|yaml|x-yaml|toml|sql|rtf|x-sh|javascript|typescript|x-python))$/,
+  'application/json': /^application\/(?:[\w.-]+\+json|jsonl|x-ndjson|x-jsonlines)$/,
+  'application/jsonl': /^application\/(?:x-ndjson|x-jsonlines)$/,
+  'application/zip': /^application\/(?:vnd\.(?:openxmlformats-officedocument|oasis\.opendocument)\.[\w.-]+|epub\+zip)$/,
+  'video/mp4': /^audio\/(?:mp4|x-m4a)$/,
+  'audio/ogg': /^(?:video\/ogg|audio\/opus)$/,
+  'video/webm': /^audio\/webm$/,
+}
+
+/** For clients that say nothing: what they would say of a file of this name. */
+const BY_EXTENSION: Readonly<Record<string, string>> = {
+  md: 'text/markdown', markdown: 'text/markdown', csv: 'text/csv', tsv: 'text/tab-separated-values', json: 'application/json', jsonl: 'application/jsonl', ndjson: 'application/jsonl',
+  yaml: 'application/yaml', yml: 'application/yaml', css: 'text/css', js: 'text/javascript', ts: 'text/x-typescript', py: 'text/x-python', docx: WORD, xlsx: EXCEL, pptx: POWERPOINT,
+  epub: 'application/epub+zip', m4a: 'audio/mp4', opus: 'audio/opus',
+}
+
+/**
+ * The media type of a file by its first SNIFFED_BYTES bytes. What its client says, by `declared` or by the name's ending, only adds what the bytes
+ * leave open, as that a text is Markdown; it never speaks against them. `application/octet-stream` where they say nothing.
+ */
+export function sniff(head: Uint8Array, declared?: string, filename = ''): string {
+  const seen = seenIn(head.subarray(0, SNIFFED_BYTES))
+  const said = declared?.split(';')[0]!.trim().toLowerCase()
+  const isSaid = said !== undefined && said !== '' && said !== 'application/octet-stream' && said !== seen
+  const finer = isSaid ? said : BY_EXTENSION[/\.(\w+)$/.exec(filename)?.[1]?.toLowerCase() ?? '']
+  return finer !== undefined && REFINED[seen]?.test(finer) === true ? finer : seen
+}
+
+function seenIn(head: Uint8Array): string {
+  const bytes = Buffer.from(head.buffer, head.byteOffset, head.byteLength)
+  const latin = bytes.toString('latin1')
+  const begun = BEGINNINGS.find(([beginning]) => beginning.test(latin))
+  if (begun !== undefined) return begun[1]
+  if (/^PK(?:\x03\x04|\x05\x06)/.test(latin)) return IN_ZIP.find(([entry]) => entry.test(latin))?.[1] ?? 'application/zip'
+  return isText(bytes) ? textType(bytes.toString('utf8').replace(/^\ufeff/, '').trimStart()) : 'application/octet-stream'
+}
+
+/** UTF-8, which may be cut at the end, without the control characters that no text has. */
+function isText(bytes: Buffer): boolean {
+  if (bytes.some((byte) => byte < 0x20 && !TEXT_CONTROLS.has(byte))) return false
+  return [0, 1, 2, 3].some((cut) => isUtf8(bytes.subarray(0, bytes.length - (bytes.length < SNIFFED_BYTES ? 0 : cut))))
+}
+
+/** Tab, line feed, form feed, carriage return, and the escape of terminals' colours. */
+const TEXT_CONTROLS = new Set([0x09, 0x0a, 0x0c, 0x0d, 0x1b])
+
+function textType(text: string): string {
+  const said = TEXTS.find(([beginning]) => beginning.test(text))
+  if (said !== undefined) return said[1]
+  if (!/^(?:\{\s*["}]|\[\s*(?:[\]["{\d-]|true|false|null))/.test(text)) return 'text/plain'
+  const [line = '', ...more] = text.split('\n')
+  return more.some((later) => /^\s*[{[]/.test(later)) && isJson(line) ? 'application/jsonl' : 'application/json'
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
