@@ -53,9 +53,9 @@ export function members(text: string, at = 0): Member[] {
   return found
 }
 
-/** Where the elements of an array stand (end exclusive); undefined for a text that is no array. The text must be valid JSON. */
-export function elements(text: string): [start: number, end: number][] | undefined {
-  let i = skipSpace(text, 0)
+/** Where the elements of the array that starts at `at` stand (end exclusive); undefined for what is no array. The text must be valid JSON. */
+export function elements(text: string, at = 0): [start: number, end: number][] | undefined {
+  let i = skipSpace(text, at)
   if (text.charCodeAt(i) !== OPEN_BRACKET) return undefined
   const found: [number, number][] = []
   i = skipSpace(text, i + 1)
@@ -107,6 +107,51 @@ function rebuilt(text: string, changes: Record<string, string | undefined>, at: 
     from = next + 1
   }
   return text.slice(0, brace) + pieces.join(',') + text.slice(present.at(-1)?.end ?? brace)
+}
+
+/** Names of members and indexes, from the outermost value down. */
+export type JsonPath = readonly (string | number)[]
+
+/** Values that stand below one another: `value` takes the place of the whole. */
+type Tree = { value?: string; below: Map<string | number, Tree> }
+
+/**
+ * The text with the values at these paths exchanged for other JSON texts; every other byte stays as it was. Of a name given twice the last counts,
+ * as for JSON.parse. No path may lead through another. Throws an Error for one that leads nowhere. The text must be valid JSON.
+ */
+export function replaceAt(text: string, changes: readonly { path: JsonPath; value: string }[]): string {
+  const root: Tree = { below: new Map() }
+  for (const { path, value } of changes) {
+    let tree = root
+    for (const step of path) {
+      const next = tree.below.get(step) ?? { below: new Map() }
+      tree.below.set(step, next)
+      tree = next
+    }
+    tree.value = value
+  }
+  const spans: [start: number, end: number, value: string][] = []
+  locate(text, 0, text.length, root, spans)
+  const pieces: string[] = []
+  let from = 0
+  for (const [start, end, value] of spans.sort(([a], [b]) => a - b)) {
+    pieces.push(text.slice(from, start), value)
+    from = end
+  }
+  return pieces.join('') + text.slice(from)
+}
+
+function locate(text: string, start: number, end: number, tree: Tree, spans: [number, number, string][]): void {
+  if (tree.value !== undefined) return void spans.push([start, end, tree.value])
+  const array = elements(text, start)
+  const found = new Map<string | number, { start: number; end: number }>()
+  if (array !== undefined) for (const [index, [from, to]] of array.entries()) found.set(index, { start: from, end: to })
+  else for (const member of members(text, start)) found.set(member.key, member)
+  for (const [step, below] of tree.below) {
+    const value = found.get(step)
+    if (value === undefined) throw new Error(`nothing stands at ${step}`)
+    locate(text, value.start, value.end, below, spans)
+  }
 }
 
 const DEPTH_MAX = 64

@@ -71,9 +71,9 @@ export type MediaReference = {
   /** The same for error texts, down to the name or address itself: `messages[0].content[1].file.file_id`. */
   param: string
   source: { type: 'file'; id: string } | { type: 'url'; url: string }
-  /** What the protocol takes in this place. */
-  kind: MediaPart['type']
-  /** The value that carries the medium itself, in the protocol's own words. */
+  /** What the protocol takes in this place; absent: media of every kind. */
+  kind?: MediaPart['type']
+  /** The value that carries the medium itself, in the protocol's own words. Throws an invalid_request where it has none for this type. */
   inline(medium: Medium): unknown
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { checkJson, elements, members, splice } from '../../src/generation/json-text.ts'
+import { checkJson, elements, members, replaceAt, splice, type JsonPath } from '../../src/generation/json-text.ts'
 
 /** Prints JSON the way providers do: with spaces and line breaks where the grammar allows them. */
 const spaced = (value: unknown, space: string): string => JSON.stringify(value, null, space)
@@ -56,6 +56,52 @@ describe('splice', () => {
 
   test('leaves every other byte as it was', () => {
     expect(splice('{ "seed": 9007199254740993, "model" : "a", "x":1.0 }', { model: '"b"' })).toBe('{ "seed": 9007199254740993, "model" : "b", "x":1.0 }')
+  })
+})
+
+describe('replaceAt', () => {
+  type Step = string | number
+  /** Every path of a value, the outermost first. */
+  const pathsOf = (value: unknown, at: JsonPath = []): JsonPath[] =>
+    typeof value !== 'object' || value === null ? [at] : [at, ...Object.keys(value).flatMap((key) => pathsOf((value as Record<Step, unknown>)[key], [...at, Array.isArray(value) ? Number(key) : key]))]
+  const within = (path: JsonPath, other: JsonPath): boolean => path.every((step, index) => step === other[index])
+  const put = (value: unknown, path: JsonPath, leaf: unknown): unknown => {
+    if (path.length === 0) return leaf
+    const copy = Array.isArray(value) ? [...value] : Object.assign(Object.create(null), value)
+    copy[path[0]!] = put(copy[path[0]!], path.slice(1), leaf)
+    return copy
+  }
+  const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
+  /** Numbers that a double cannot hold, in a text: strings of a mark are printed as such numbers. */
+  const withBigNumbers = (text: string): string => text.replace(/"big(\d+)"/g, (_, digits: string) => `9007199254740993${digits}.10e0`)
+  const value = fc.jsonValue({ maxDepth: 4 }).map(plain)
+
+  test('equals parse, change and print for any value and any paths that do not lead through each other', () => {
+    fc.assert(fc.property(value, fc.array(fc.nat(), { maxLength: 4 }), fc.array(value, { minLength: 4, maxLength: 4 }), spaces, (before, picks, leaves, space) => {
+      const all = pathsOf(before)
+      const paths = picks.map((pick) => all[pick % all.length]!).filter((path, index, chosen) => !chosen.some((other, at) => at !== index && within(other, path) && (at < index || !within(path, other))))
+      const expected = paths.reduce((sum, path, index) => put(sum, path, leaves[index]), before)
+      const after = replaceAt(spaced(before, space), paths.map((path, index) => ({ path, value: JSON.stringify(leaves[index]) })))
+      expect(plain(JSON.parse(after))).toEqual(plain(expected))
+    }), { numRuns: 1000 })
+  })
+
+  test('leaves every other byte as it was', () => {
+    const holes = fc.array(fc.oneof(fc.constant('HOLE'), value, fc.nat().map((n) => `big${n}`)), { minLength: 1 })
+    fc.assert(fc.property(holes, fc.dictionary(fc.string(), value), spaces, (array, object, space) => {
+      const text = withBigNumbers(spaced({ ...object, 'a.b[0] "': array }, space))
+      const paths = array.flatMap((element, index): JsonPath[] => (element === 'HOLE' ? [['a.b[0] "', index]] : []))
+      const [head, ...rest] = text.split('"HOLE"')
+      fc.pre(rest.length === paths.length)
+      expect(replaceAt(text, paths.map((path) => ({ path, value: '{"in": 1.0}' })))).toBe([head, ...rest].join('{"in": 1.0}'))
+    }), { numRuns: 500 })
+  })
+
+  test('counts the last of a name given twice, reads escapes in names, and refuses a path that leads nowhere', () => {
+    expect(replaceAt('{"a":{"x" : 1,"x": 2 }}', [{ path: ['a', 'x'], value: '3' }])).toBe('{"a":{"x" : 1,"x": 3 }}')
+    expect(replaceAt('{"\\u0061":[ 1 ,2]}', [{ path: ['a', 1], value: '"b"' }])).toBe('{"\\u0061":[ 1 ,"b"]}')
+    expect(replaceAt(' [1] ', [{ path: [], value: '2' }])).toBe('2')
+    for (const path of [['b'], ['a', 0], ['a', 'x', 'y']]) expect(() => replaceAt('{"a":{"x":1}}', [{ path, value: '1' }])).toThrow('nothing stands')
   })
 })
 

@@ -5,6 +5,7 @@ import { writeRequest } from './call-request.ts'
 import { ChunkReader } from './call-stream.ts'
 import { ChunkRelabeler } from './relabel.ts'
 import { writeAnswer } from './serve.ts'
+import { references } from './serve-references.ts'
 import { readRequest } from './serve-request.ts'
 import { ChunkWriter } from './serve-stream.ts'
 
@@ -13,6 +14,7 @@ export const chat: Protocol = {
   name: 'chat.completions',
   serve: {
     readRequest,
+    references,
     writer: (exchange) => new ChunkWriter(exchange),
     writeAnswer,
     writeError,

@@ -2,7 +2,8 @@ import { invalid } from '../../error.ts'
 import type { MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
 import { unseal } from '../../generation/signature.ts'
 import { Fields, isObject } from '../fields.ts'
-import { audioMediaType, mediaKind, readDataUrl } from './shapes.ts'
+import { checkBase64, mediaKind, readDataUrl } from '../media.ts'
+import { audioMediaType } from './shapes.ts'
 
 /** Content parts of a client's messages. Source: specification.md, "Chat-completions message shapes". */
 
@@ -63,11 +64,7 @@ export function readImage(part: Fields, extras: Extras): MediaPart {
 }
 
 function readUrl(url: string, path: string): MediaSource & { type: 'data' | 'url' } {
-  if (/^data:/i.test(url)) {
-    const data = readDataUrl(url)
-    if (data === undefined) throw invalid(path, 'must be a data URL with a media type and base64 data (data:image/png;base64,...)')
-    return { type: 'data', mediaType: data.mediaType, data: checkBase64(data.data, path) }
-  }
+  if (/^data:/i.test(url)) return { type: 'data', ...readDataUrl(url, path) }
   if (!URL.canParse(url)) throw invalid(path, 'must be a URL or a base64 data URL')
   return { type: 'url', url }
 }
@@ -106,11 +103,6 @@ function readFileData(data: string, filename: string | undefined, path: string):
   const ending = filename?.split('.').at(-1)?.toLowerCase() ?? ''
   const mediaType = data.startsWith('JVBERi') ? 'application/pdf' : Object.hasOwn(TYPE_BY_ENDING, ending) ? TYPE_BY_ENDING[ending]! : 'application/octet-stream'
   return { type: 'data', mediaType, data: checkBase64(data, path) }
-}
-
-function checkBase64(data: string, path: string): string {
-  if (!/^[A-Za-z0-9+/_\-\s]*={0,2}\s*$/.test(data)) throw invalid(path, 'must be base64')
-  return data
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { FinishReason } from '../../generation/event.ts'
-import type { Citation, MediaPart, TokenLogprob } from '../../generation/request.ts'
+import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, countSearches, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject } from '../fields.ts'
 
@@ -59,7 +59,6 @@ export function readUsage(usage: unknown): Partial<Usage> | undefined {
     outputAudioTokens: audioOut,
     outputImageTokens: imageOut,
     webSearches: countSearches(first(detailsOf(usage.server_tool_use_details).web_search_requests, detailsOf(usage.server_tool_use).web_search_requests, usage.num_search_queries)),
-    images: 0,
   }
 }
 
@@ -144,12 +143,6 @@ export function readDataUrl(url: string): { mediaType: string; data: string } | 
   const [mediaType, ...parameters] = url.slice(5, comma).split(';')
   if (parameters.at(-1)?.toLowerCase() !== 'base64' || mediaType === undefined || mediaType === '') return undefined
   return { mediaType: mediaType.toLowerCase(), data: url.slice(comma + 1) }
-}
-
-/** Our kind of media by its type. */
-export const mediaKind = (mediaType: string): MediaPart['type'] => {
-  const [kind] = mediaType.split('/')
-  return kind === 'image' || kind === 'audio' || kind === 'video' ? kind : 'file'
 }
 
 const AUDIO_FORMATS: [string, string][] = [['wav', 'audio/wav'], ['mp3', 'audio/mpeg'], ['mp3', 'audio/mp3'], ['wav', 'audio/x-wav'], ['wav', 'audio/wave']]

@@ -10,7 +10,8 @@ import { readStreamError } from './call.ts'
 import { CitationReader } from './citations.ts'
 import { clientTools } from './names.ts'
 import { PartialArguments } from './partial-arguments.ts'
-import { finishWord, kindOfMedia, readFinishReason, readUsage } from './shapes.ts'
+import { mediaKind } from '../media.ts'
+import { finishWord, readFinishReason, readUsage } from './shapes.ts'
 
 /** Members by which a chunk is known; an object without any of them is somebody else's. */
 const KNOWN = ['candidates', 'promptFeedback', 'usageMetadata', 'responseId', 'modelVersion']
@@ -180,7 +181,7 @@ export class ChunkReader implements Reader {
   #readMedia(blob: Record<string, unknown>, signature: string | undefined): void {
     const { mimeType, data } = blob
     if (typeof mimeType !== 'string' || typeof data !== 'string') return
-    const type = kindOfMedia(mimeType)
+    const type = mediaKind(mimeType)
     if (type !== 'image' && type !== 'audio') return this.#whole({ type: 'foreign', protocol: 'generateContent', kind: 'inlineData', value: { inlineData: blob } }, '')
     // Audio comes in pieces of one recording; base64 can be joined as long as no piece is padded.
     if (this.#open?.type !== 'audio' || type !== 'audio' || this.#open.mediaType !== mimeType) this.#begin({ type, mediaType: mimeType })

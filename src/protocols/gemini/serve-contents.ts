@@ -4,9 +4,10 @@ import type { MediaPart, MediaSource, Part, ReasoningPart, TextPart, ToolCallPar
 import { unseal } from '../../generation/signature.ts'
 import type { Wire } from '../protocol.ts'
 import { isObject } from '../fields.ts'
+import { checkBase64, mediaKind } from '../media.ts'
 import { either, GoogleFields } from './fields.ts'
 import { readResolution } from './serve-config.ts'
-import { INLINE_TYPES, kindOfMedia } from './shapes.ts'
+import { INLINE_TYPES } from './shapes.ts'
 
 /** Content only Google understands; each name is a member of `Part`. */
 const FOREIGN = ['executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse', 'audioTranscription'] as const
@@ -120,8 +121,7 @@ export class ContentReader {
     const mediaType = blob.require('mimeType', blob.string('mimeType'), 'the media type of the data')
     // A model's own media (audio with its sample rate, for one) comes back in the history as it went out.
     if (role !== 'model' && !INLINE_TYPES.has(mediaType.toLowerCase())) throw invalid(blob.at('mimeType'), `must be one of ${[...INLINE_TYPES].join(', ')}, not '${mediaType.slice(0, 64)}'`)
-    const data = blob.require('data', blob.string('data'), 'the bytes in base64')
-    if (!/^[A-Za-z0-9+/_-]*={0,2}$/.test(data)) throw invalid(blob.at('data'), 'must be base64')
+    const data = checkBase64(blob.require('data', blob.string('data'), 'the bytes in base64'), blob.at('data'))
     const filename = blob.string('displayName')
     this.#keep(blob)
     return media(mediaType, { type: 'data', mediaType, data: data.replaceAll('-', '+').replaceAll('_', '/') }, detail, filename)
@@ -187,7 +187,7 @@ type Place = { turn: number; number: number; exact: unknown }
 const idAt = (place: Place | undefined): string => `call_${place?.turn ?? 0}_${place?.number ?? 0}`
 
 const media = (mediaType: string, source: MediaSource, detail: string | undefined, filename: string | undefined): MediaPart =>
-  ({ type: kindOfMedia(mediaType), source, ...(detail === undefined ? {} : { detail }), ...(filename === undefined ? {} : { filename }) })
+  ({ type: mediaKind(mediaType), source, ...(detail === undefined ? {} : { detail }), ...(filename === undefined ? {} : { filename }) })
 
 /** Streamed answers come back in pieces: a piece that only carries the signature belongs to the text before it. */
 function merge(parts: Part[], read: Part): void {

@@ -1,5 +1,5 @@
 import type { FinishReason } from '../../generation/event.ts'
-import type { Citation, MediaPart, TokenLogprob } from '../../generation/request.ts'
+import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject } from '../fields.ts'
 
@@ -59,24 +59,23 @@ const COUNTS = ['promptTokenCount', 'candidatesTokenCount', 'thoughtsTokenCount'
 const modality = (details: unknown, name: string): number =>
   !Array.isArray(details) ? 0 : details.reduce((sum: number, entry: unknown) => sum + (isObject(entry) && entry['modality'] === name ? count(entry['tokenCount']) : 0), 0)
 
-export const writeUsage = (usage: Usage): Record<string, number> => ({
+export const writeUsage = (usage: Usage): Record<string, unknown> => ({
   promptTokenCount: promptTokens(usage),
   candidatesTokenCount: completionTokens(usage) - usage.reasoningTokens,
+  ...(usage.outputImageTokens + usage.outputAudioTokens > 0 ? { candidatesTokensDetails: outputDetails(usage) } : {}),
   thoughtsTokenCount: usage.reasoningTokens,
   cachedContentTokenCount: usage.cacheReadTokens,
   totalTokenCount: promptTokens(usage) + completionTokens(usage),
 })
+
+const outputDetails = (usage: Usage): { modality: string; tokenCount: number }[] =>
+  [{ modality: 'TEXT', tokenCount: usage.outputTokens }, { modality: 'IMAGE', tokenCount: usage.outputImageTokens }, { modality: 'AUDIO', tokenCount: usage.outputAudioTokens }].filter(({ tokenCount }) => tokenCount > 0)
 
 /** The inline media types that the specification allows in a request. */
 export const INLINE_TYPES: ReadonlySet<string> = new Set([
   'application/pdf', 'audio/mpeg', 'audio/mp3', 'audio/wav', 'image/png', 'image/jpeg', 'image/webp', 'text/plain', 'video/mov', 'video/mpeg', 'video/mp4',
   'video/mpg', 'video/avi', 'video/wmv', 'video/mpegps', 'video/flv', 'video/x-ms-wmv',
 ])
-
-export const kindOfMedia = (mediaType: string): MediaPart['type'] => {
-  const kind = mediaType.slice(0, mediaType.indexOf('/')).toLowerCase()
-  return kind === 'image' || kind === 'audio' || kind === 'video' ? kind : 'file'
-}
 
 export const writeLogprobs = (logprobs: TokenLogprob[]): Record<string, unknown> => ({
   chosenCandidates: logprobs.map(({ token, logprob }) => ({ token, logProbability: logprob })),

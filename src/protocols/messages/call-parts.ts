@@ -1,6 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart } from '../../generation/request.ts'
 import { belongsTo } from '../../generation/signature.ts'
+import { isTextual } from '../media.ts'
 import type { Loss, Target } from '../protocol.ts'
 import type { ToolNames } from './call-tools.ts'
 import { readInput } from './serve-answer.ts'
@@ -107,8 +108,6 @@ const block = (value: Block | undefined): Item | undefined => value === undefine
 
 const cacheControl = ({ cache }: { cache?: { ttl?: '5m' | '1h' } }): { cache_control?: object } =>
   cache === undefined ? {} : { cache_control: { type: 'ephemeral', ...cache } }
-
-const isTextual = (mediaType: string): boolean => mediaType.startsWith('text/') || mediaType === 'application/json' || mediaType === 'application/xml'
 
 function imageSource({ source }: MediaPart): object {
   switch (source.type) {

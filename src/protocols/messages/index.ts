@@ -6,6 +6,7 @@ import { forward } from './forward.ts'
 import { relabeler } from './relabel.ts'
 import { readRequest } from './serve.ts'
 import { statusOf, writeAnswer, writeError } from './serve-answer.ts'
+import { references } from './serve-references.ts'
 import { writer } from './serve-stream.ts'
 
 export { readCountRequest } from './serve.ts'
@@ -13,7 +14,7 @@ export { readCountRequest } from './serve.ts'
 /** Anthropic's Messages API. */
 export const messages: Protocol = {
   name: 'messages',
-  serve: { readRequest, writer, writeAnswer, writeError, statusOf, keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n', idPrefix: 'msg_' },
+  serve: { readRequest, references, writer, writeAnswer, writeError, statusOf, keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n', idPrefix: 'msg_' },
   call: { path, headers, writeRequest, forward, reader: (_quirks, request) => reader(request), readAnswer: (body, _quirks, request) => readAnswer(body, request), readError },
   relabeler,
 }

@@ -3,6 +3,7 @@ import { parseExact } from '../../generation/json-text.ts'
 import type { Citation, ForeignPart, MediaPart, MediaSource, Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { unseal } from '../../generation/signature.ts'
 import { Fields, isObject, kindOf } from '../fields.ts'
+import { checkBase64 } from '../media.ts'
 import { readCitation } from './citations.ts'
 import { readCache } from './serve-tools.ts'
 import { unmarkOfPart } from './shapes.ts'
@@ -184,7 +185,7 @@ function readSource(source: Fields, type: 'image' | 'file'): MediaSource | undef
   const mediaType = source.string('media_type')
   switch (kind) {
     case 'base64':
-      return { type: 'data', mediaType: source.require('media_type', mediaType, 'the media type of the data'), data: source.require('data', source.string('data'), 'the content as base64') }
+      return { type: 'data', mediaType: source.require('media_type', mediaType, 'the media type of the data'), data: checkBase64(source.require('data', source.string('data'), 'the content as base64'), source.at('data')) }
     case 'url': return { type: 'url', url: source.require('url', source.string('url'), 'the address of the content') }
     case 'file': return { type: 'file', id: source.require('file_id', source.string('file_id'), 'the id of the file') }
     case 'text':

@@ -4,6 +4,7 @@ import { ResponseReader, readAnswer } from './call-stream.ts'
 import { headers, path, readError, writeRequest } from './call.ts'
 import { forward } from './forward.ts'
 import { ResponseRelabeler } from './relabel.ts'
+import { references } from './serve-references.ts'
 import { ResponseWriter } from './serve-stream.ts'
 import { readRequest, writeAnswer } from './serve.ts'
 
@@ -12,6 +13,7 @@ export const responses: Protocol = {
   name: 'responses',
   serve: {
     readRequest,
+    references,
     writer: (exchange) => new ResponseWriter(exchange),
     writeAnswer,
     writeError,

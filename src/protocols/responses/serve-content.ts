@@ -1,6 +1,7 @@
 import { invalid } from '../../error.ts'
 import type { ForeignPart, MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
 import { Fields } from '../fields.ts'
+import { checkBase64, readDataUrl } from '../media.ts'
 import { objectsOf, readAnnotation } from './shapes.ts'
 
 /** Fields that only this protocol knows, by the client's path. */
@@ -67,7 +68,7 @@ function readFile(part: Fields, extras: Extras): MediaPart {
 
 function readAudio(part: Fields): MediaPart {
   const audio = part.require('input_audio', part.object('input_audio'), 'an object with data and format')
-  const data = audio.require('data', audio.string('data'), 'base64 audio')
+  const data = checkBase64(audio.require('data', audio.string('data'), 'base64 audio'), audio.at('data'))
   const format = audio.require('format', audio.string('format'), 'the audio format, e.g. wav or mp3')
   return { type: 'audio', source: { type: 'data', mediaType: format === 'mp3' ? 'audio/mpeg' : `audio/${format}`, data } }
 }
@@ -78,18 +79,9 @@ function fileSource(part: Fields, id: string | undefined, oneOf: string): MediaS
 }
 
 function urlSource(url: string, path: string): MediaSource {
-  if (url.startsWith('data:')) return dataUrl(url, path)
+  if (/^data:/i.test(url)) return { type: 'data', ...readDataUrl(url, path) }
   if (!/^(https?|gs):\/\/./i.test(url)) throw invalid(path, 'must be an http(s) URL or a base64 data URL')
   return { type: 'url', url }
-}
-
-const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}\s*$/
-
-function dataUrl(url: string, path: string): MediaSource {
-  const comma = url.indexOf(',')
-  const head = url.slice(5, comma)
-  if (comma < 0 || !head.endsWith(';base64') || !BASE64.test(url.slice(comma + 1))) throw invalid(path, 'must be a data URL of the form data:<media type>;base64,<data>')
-  return { type: 'data', mediaType: head.split(';')[0]! || 'application/octet-stream', data: url.slice(comma + 1) }
 }
 
 const MEDIA_TYPES = new Map(Object.entries({
@@ -100,12 +92,11 @@ const MEDIA_TYPES = new Map(Object.entries({
 
 /** `file_data`: a data URL as providers want it, or bare base64 as the document allows; then the file's name says what it is. */
 function dataSource(data: string, path: string, filename: string | undefined): MediaSource {
-  if (data.startsWith('data:')) return dataUrl(data, path)
-  if (!BASE64.test(data)) throw invalid(path, 'must be base64 or a base64 data URL')
+  if (/^data:/i.test(data)) return { type: 'data', ...readDataUrl(data, path) }
   const extension = filename?.split('.').at(-1)?.toLowerCase()
   // Every PDF starts with `%PDF-`.
   const mediaType = MEDIA_TYPES.get(extension ?? '') ?? (data.startsWith('JVBERi') ? 'application/pdf' : 'application/octet-stream')
-  return { type: 'data', mediaType, data }
+  return { type: 'data', mediaType, data: checkBase64(data, path) }
 }
 
 /** What a tool result can hold. */

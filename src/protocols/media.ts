@@ -1,0 +1,68 @@
+import { GatewayError, invalid } from '../error.ts'
+import type { MediaPart } from '../generation/request.ts'
+import { isObject } from './fields.ts'
+import type { Medium } from './protocol.ts'
+
+/** Media as clients send them in all protocols: data URLs, base64, addresses and ids of files. */
+
+const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/
+
+/** `data:image/png;base64,...` in its pieces, the media type in lower case. Throws an invalid_request that names the path. */
+export function readDataUrl(url: string, path: string): { mediaType: string; data: string } {
+  const comma = url.indexOf(',')
+  const [mediaType = '', ...parameters] = url.slice(5, Math.max(comma, 5)).split(';')
+  if (!/^data:/i.test(url) || comma < 0 || !MEDIA_TYPE.test(mediaType) || parameters.at(-1)?.toLowerCase() !== 'base64') {
+    throw invalid(path, 'must be a data URL with a media type and base64 data (data:image/png;base64,...)')
+  }
+  return { mediaType: mediaType.toLowerCase(), data: checkBase64(url.slice(comma + 1), path) }
+}
+
+/** Base64 in either alphabet, with or without padding, also over several lines, as it came. Each test goes through it once, however it ends. */
+export function checkBase64(data: string, path: string): string {
+  if (data === '') throw invalid(path, 'must hold data in base64, and is empty')
+  const padding = data.indexOf('=')
+  const bare = padding < 0 ? data.length : padding
+  const wrong = /[^A-Za-z0-9+/_\-= \t\r\n]/.test(data) || (padding >= 0 && /[^= \t\r\n]/.test(data.slice(padding))) || (bare % 4 === 1 && !/[ \t\r\n]/.test(data))
+  if (wrong) throw invalid(path, 'must be base64')
+  return data
+}
+
+export const dataUrl = ({ mediaType, data }: Medium): string => `data:${mediaType};base64,${data}`
+
+/** Types whose bytes are text: a protocol that has no place for such a file can carry what it says. */
+export const isTextual = (mediaType: string): boolean => /^(text\/|application\/(json|xml|yaml|x-yaml|javascript|x-ndjson)$)/.test(mediaType)
+
+export const textOf = ({ data }: { data: string }): string => Buffer.from(data, 'base64').toString()
+
+/** Our kind of media by its type. */
+export const mediaKind = (mediaType: string): MediaPart['type'] => {
+  const kind = mediaType.slice(0, Math.max(mediaType.indexOf('/'), 0)).toLowerCase()
+  return kind === 'image' || kind === 'audio' || kind === 'video' ? kind : 'file'
+}
+
+/** Whether a member names a file or an address: null and nothing do not. */
+export const isNamed = (value: unknown): value is string => typeof value === 'string' && value !== ''
+
+/** Whether a member names where the medium is, and does not hold it. */
+export const isAddress = (value: unknown): value is string => isNamed(value) && !/^data:/i.test(value)
+
+/** The elements of an array that are objects, with their indexes. What else there is, the protocol's reader refuses. */
+export const objectsIn = (value: unknown): [index: number, element: Record<string, unknown>][] =>
+  Array.isArray(value) ? value.flatMap((element: unknown, index): [number, Record<string, unknown>][] => (isObject(element) ? [[index, element]] : [])) : []
+
+/** A path as errors name it: `messages[2].content`. */
+export const paramOf = (path: readonly (string | number)[]): string =>
+  path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('')
+
+/** An object's other members, for the one that takes its place. */
+export const without = (object: Record<string, unknown>, ...names: string[]): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(object).filter(([name]) => !names.includes(name)))
+
+/** Only one of these members may name or hold the medium: a provider might read another than Sluice does. */
+export function onlyOne(object: Record<string, unknown>, path: readonly (string | number)[], ...names: string[]): void {
+  if (names.filter((name) => isNamed(object[name])).length > 1) throw invalid(paramOf(path), `must have only one of ${names.join(', ')}`)
+}
+
+/** An id that only a provider knows, under credentials that many share: whose it is cannot be told. */
+export const notIssued = (param: string, what: string): GatewayError =>
+  new GatewayError('not_found', `${param}: ${what} of a provider cannot be named here, as Sluice did not issue it; send a file's own id from POST /v1/files in a place for files, or the data inline`, { param })

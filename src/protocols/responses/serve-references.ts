@@ -1,0 +1,63 @@
+import { GatewayError } from '../../error.ts'
+import { isObject } from '../fields.ts'
+import { dataUrl, isAddress, isNamed, notIssued, objectsIn, onlyOne, paramOf, without } from '../media.ts'
+import type { MediaReference, Medium } from '../protocol.ts'
+
+type Json = Record<string, unknown>
+type Path = (string | number)[]
+
+/** Files and addresses in the items of a body, in its prompt's variables and in the mask of its image tool. */
+export function references(body: Json): MediaReference[] {
+  const found: MediaReference[] = []
+  for (const name of ['instructions', 'input']) for (const [i, item] of objectsIn(body[name])) addItem(item, [name, i], found)
+  if (isObject(body.prompt) && isObject(body.prompt.variables)) {
+    for (const [name, value] of Object.entries(body.prompt.variables)) if (isObject(value)) addPart(value, ['prompt', 'variables', name], found)
+  }
+  addTools(body, [], found)
+  return found
+}
+
+function addItem(item: Json, path: Path, found: MediaReference[]): void {
+  for (const name of ['content', 'output']) for (const [p, part] of objectsIn(item[name])) addPart(part, [...path, name, p], found)
+  if (item.type === 'computer_call_output' && isObject(item.output)) addImage(item.output, [...path, 'output'], found)
+  if (item.type === 'additional_tools') addTools(item, path, found)
+}
+
+function addPart(part: Json, path: Path, found: MediaReference[]): void {
+  if (part.type === 'input_file') addFile(part, path, found)
+  else if (part.type === 'input_image') addImage(part, path, found)
+  else if (isNamed(part.file_id)) throw new GatewayError('not_found', `${paramOf([...path, 'file_id'])}: a file can be named in input_file and input_image parts only`, { param: paramOf([...path, 'file_id']) })
+}
+
+function addImage(image: Json, path: Path, found: MediaReference[]): void {
+  onlyOne(image, path, 'file_id', 'image_url')
+  const { file_id: id, image_url: url } = image
+  if (isNamed(id)) found.push({ path, param: paramOf([...path, 'file_id']), source: { type: 'file', id }, kind: 'image', inline: (medium) => ({ ...without(image, 'file_id', 'image_url'), image_url: dataUrl(medium) }) })
+  else if (isAddress(url)) found.push({ path: [...path, 'image_url'], param: paramOf([...path, 'image_url']), source: { type: 'url', url }, kind: 'image', inline: dataUrl })
+}
+
+function addFile(file: Json, path: Path, found: MediaReference[]): void {
+  onlyOne(file, path, 'file_id', 'file_url', 'file_data')
+  const { file_id: id, file_url: url, filename } = file
+  const inline = (medium: Medium): Json =>
+    ({ ...without(file, 'file_id', 'file_url', 'file_data'), filename: isNamed(filename) ? filename : medium.filename, file_data: dataUrl(medium) })
+  if (isNamed(id)) found.push({ path, param: paramOf([...path, 'file_id']), source: { type: 'file', id }, kind: 'file', inline })
+  else if (isAddress(url)) found.push({ path, param: paramOf([...path, 'file_url']), source: { type: 'url', url }, kind: 'file', inline })
+}
+
+function addTools(holder: Json, path: Path, found: MediaReference[]): void {
+  for (const [t, tool] of objectsIn(holder.tools)) {
+    const at = [...path, 'tools', t]
+    if (isObject(tool.input_image_mask)) addImage(tool.input_image_mask, [...at, 'input_image_mask'], found)
+    checkContainer(tool.container, [...at, 'container'])
+    checkContainer(tool.environment, [...at, 'environment'])
+  }
+}
+
+/** A container that exists already, or files that a provider keeps for one. */
+function checkContainer(container: unknown, path: Path): void {
+  if (isNamed(container)) throw notIssued(paramOf(path), 'a container')
+  if (!isObject(container)) return
+  if (isNamed(container.container_id)) throw notIssued(paramOf([...path, 'container_id']), 'a container')
+  if (Array.isArray(container.file_ids) && container.file_ids.length > 0) throw notIssued(paramOf([...path, 'file_ids']), 'files')
+}

@@ -1,0 +1,44 @@
+import { expect, test } from 'bun:test'
+import { references } from '../../../src/protocols/gemini/serve-references.ts'
+import { found, inlined, PDF, PNG, problemOf, TXT } from '../referring.ts'
+
+const body = (...parts: unknown[]): Record<string, unknown> => ({ contents: [{ role: 'user', parts }] })
+const uri = (fileUri: string, mimeType?: string): object => ({ fileData: { fileUri, ...(mimeType === undefined ? {} : { mimeType }) } })
+
+test('files and addresses are found in contents, system and results, in both spellings', () => {
+  const said = {
+    system_instruction: { parts: [uri('https://a/b.pdf', 'application/pdf')] },
+    contents: [
+      { parts: [{ text: 'file-0' }, uri('file-ab1', 'image/png'), { file_data: { file_uri: 'gs://a/b', mime_type: 'video/mp4' } }] },
+      { parts: [{ functionResponse: { name: 'f', response: {}, parts: [uri('https://a/c')] } }, { function_response: { name: 'f', parts: [{ file_data: { file_uri: 'file-ab2' } }] } }] },
+      null,
+    ],
+  }
+  expect(found(references(said))).toEqual([
+    'contents[0].parts[1].fileData.fileUri <- file-ab1 (image)', 'contents[0].parts[2].file_data.file_uri <- gs://a/b (video)', 'contents[1].parts[0].functionResponse.parts[0].fileData.fileUri <- https://a/c',
+    'contents[1].parts[1].function_response.parts[0].file_data.file_uri <- file-ab2', 'system_instruction.parts[0].fileData.fileUri <- https://a/b.pdf (file)',
+  ])
+  for (const nothing of [{}, { contents: 'x', systemInstruction: 'y' }, body(uri(''), { fileData: null })]) expect(references(nothing)).toEqual([])
+})
+
+test.each([
+  ['file-0af', 'file file-0af'], ['files/file-0af', 'file file-0af'], ['https://sluice.example/v1/files/file-0af', 'file file-0af'], ['http://127.0.0.1:4310/v1beta/files/file-0af', 'file file-0af'],
+  ['files/abc-123', 'file files/abc-123'], ['https://generativelanguage.googleapis.com/v1beta/files/abc', 'file https://generativelanguage.googleapis.com/v1beta/files/abc'], ['file-UPPER!', 'file file-UPPER!'],
+  ['https://a/file-0af', 'url https://a/file-0af'], ['https://a/v1/files/file-0af?x', 'url https://a/v1/files/file-0af?x'], ['gs://a/v1/files/file-0af', 'url gs://a/v1/files/file-0af'], ['https://youtu.be/x', 'url https://youtu.be/x'],
+])('%s is %s', (written, meant) => {
+  const { source } = references(body(uri(written)))[0]!
+  expect(`${source.type} ${source.type === 'file' ? source.id : source.url}`).toBe(meant)
+})
+
+test('what names becomes what carries, beside its neighbours', () => {
+  const at = ['contents', 0, 'parts', 0]
+  const more = { videoMetadata: { fps: 1 }, mediaResolution: { level: 'MEDIA_RESOLUTION_LOW' }, thoughtSignature: 's' }
+  expect(inlined(references, body({ ...more, file_data: { file_uri: 'file-a', display_name: 'd' } }), PDF, at)).toEqual({ ...more, inlineData: { mimeType: 'application/pdf', data: 'JVBERi0=', displayName: 'd' } })
+  expect(inlined(references, body(uri('file-a', 'image/jpeg')), PNG, at)).toEqual({ inlineData: { mimeType: 'image/png', data: 'iVBORw==' } })
+  expect(inlined(references, body(uri('file-a')), { ...TXT, mediaType: 'text/csv' }, at)).toEqual({ inlineData: { mimeType: 'text/plain', data: TXT.data } })
+})
+
+test('a type that cannot be carried, and a part that says two things, are refused', () => {
+  expect(problemOf(() => inlined(references, body(uri('file-a')), { ...PNG, mediaType: 'application/zip' }, []))).toEqual([400, 'contents[0].parts[0].fileData.fileUri'])
+  expect(problemOf(() => references(body({ ...uri('file-a'), functionResponse: { parts: [] } })))).toEqual([400, 'contents[0].parts[0]'])
+})

@@ -1,0 +1,32 @@
+import { GatewayError } from '../../src/error.ts'
+import type { MediaReference, Medium } from '../../src/protocols/protocol.ts'
+import { replaceAt } from '../../src/generation/json-text.ts'
+
+/** What references say, and what becomes of a body when they are followed. */
+
+export const PNG: Medium = { mediaType: 'image/png', data: 'iVBORw==', filename: 'a.png' }
+export const PDF: Medium = { mediaType: 'application/pdf', data: 'JVBERi0=', filename: 'a.pdf' }
+export const TXT: Medium = { mediaType: 'text/plain', data: Buffer.from('hällo').toString('base64'), filename: 'a.txt' }
+export const WAV: Medium = { mediaType: 'audio/wav', data: 'UklGRg==', filename: 'a.wav' }
+
+type Body = Record<string, unknown>
+
+export const found = (references: MediaReference[]): string[] =>
+  references.map(({ param, source, kind }) => `${param} <- ${source.type === 'file' ? source.id : source.url}${kind === undefined ? '' : ` (${kind})`}`)
+
+/** What stands at a path when every reference of the body has become this medium. */
+export function inlined(references: (body: Body) => MediaReference[], body: Body, medium: Medium, at: (string | number)[]): unknown {
+  const text = replaceAt(JSON.stringify(body), references(body).map(({ path, inline }) => ({ path, value: JSON.stringify(inline(medium)) })))
+  return at.reduce<unknown>((value, step) => (value as Record<string | number, unknown>)[step], JSON.parse(text))
+}
+
+/** Status and parameter of a refusal. */
+export function problemOf(work: () => unknown): [status: number, param: string | undefined] {
+  try {
+    work()
+  } catch (error) {
+    if (error instanceof GatewayError) return [error.status, error.param]
+    throw error
+  }
+  throw new Error('nothing was refused')
+}
