@@ -152,7 +152,7 @@ test('tokens are counted without an answer', async () => {
 
 test('models are listed in the dialect of who asks', async () => {
   const get = async (path: string, headers: Record<string, string> = {}) => (await sandbox(new Request(`http://sandbox${path}`, { headers }))).json() as Promise<Json>
-  expect((await get('/v1/models'))['data'].map((model: Json) => model['id'])).toEqual(['chat', 'responses', 'messages', 'gemini'])
+  expect((await get('/v1/models'))['data'].map((model: Json) => model['id'])).toEqual(['chat', 'responses', 'messages', 'gemini', 'image', 'prediction'])
   expect((await get('/v1/models/sandbox%2Fchat'))['id']).toBe('chat')
   expect((await get('/v1/models', { 'anthropic-version': '2023-06-01' }))['data'][0].type).toBe('model')
   expect((await get('/v1beta/models'))['models'][3].name).toBe('models/gemini')

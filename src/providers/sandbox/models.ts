@@ -1,20 +1,23 @@
 import { GatewayError } from '../../error.ts'
 
-const NAMES = ['chat', 'responses', 'messages', 'gemini'] as const
+/** Google and Anthropic list what holds conversations, as their clients know nothing else. */
+const CONVERSATIONS = ['chat', 'responses', 'messages', 'gemini'] as const
+const NAMES = [...CONVERSATIONS, 'image', 'prediction'] as const
 /** 2026-01-01, in seconds. */
 const CREATED = 1767225600
 
 /** The models, or one of them, in the dialect of who asks: Google's under /v1beta, Anthropic's with its version header, else OpenAI's. */
 export function listModels(name: string | undefined, url: URL, headers: Headers): object {
   const one = url.pathname.includes('/v1beta') ? googles : headers.has('anthropic-version') ? anthropics : openais
+  const names = one === openais ? NAMES : CONVERSATIONS
   if (name !== undefined) {
-    const found = NAMES.find((known) => known === name.replace(/^sandbox\//, ''))
-    if (found === undefined) throw new GatewayError('model_not_found', `The model '${name}' does not exist: the sandbox has ${NAMES.join(', ')}.`)
+    const found = names.find((known) => known === name.replace(/^sandbox\//, ''))
+    if (found === undefined) throw new GatewayError('model_not_found', `The model '${name}' does not exist: the sandbox has ${names.join(', ')}.`)
     return one(found)
   }
-  const all = NAMES.map(one)
+  const all = names.map(one)
   if (one === googles) return { models: all }
-  return one === openais ? { object: 'list', data: all } : { data: all, has_more: false, first_id: NAMES[0], last_id: NAMES.at(-1) }
+  return one === openais ? { object: 'list', data: all } : { data: all, has_more: false, first_id: names[0], last_id: names.at(-1) }
 }
 
 const openais = (id: string): object => ({ id, object: 'model', created: CREATED, owned_by: 'sandbox' })

@@ -1,14 +1,16 @@
 import { createHash } from 'node:crypto'
 import type { FinishReason, PartHead } from '../../generation/event.ts'
 import type { GenerationRequest, MediaPart, Reasoning, Tool, ToolResultPart } from '../../generation/request.ts'
+import { invalid } from '../../error.ts'
 import { textOf, callSubject, type Conversation } from './conversation.ts'
+import { drawPicture, isDrawable, MOST_PICTURES, MOST_TOKENS, pictureTokens, SIDE_LIMITS, USUAL_SIZE } from './picture.ts'
 import { sample } from './sample.ts'
 import type { Step } from './script.ts'
 import { sign } from './seals.ts'
 import { countTokens, cutTokens } from './tokens.ts'
 
-/** One part of the answer to come. */
-export type PlannedPart = { head: PartHead; text: string; signature?: string }
+/** One part of the answer to come. `tokens`: what it counts, where that does not follow from its text. */
+export type PlannedPart = { head: PartHead; text: string; signature?: string; tokens?: number }
 
 export type Plan = { parts: PlannedPart[]; finish: { reason: FinishReason; stopSequence?: string } }
 
@@ -39,14 +41,19 @@ function thinksUnasked({ reasoning, protocol }: GenerationRequest): boolean {
 const isVisible = (reasoning: Reasoning | undefined): boolean => reasoning?.visible !== false
 
 function defaultSteps(request: GenerationRequest, { results, said, media, begun }: Conversation): Step[] {
+  const images = wantedImages(request)
+  if (request.protocol === 'images') return images
   const forced = results.length === 0 ? forcedTool(request) : undefined
   if (forced !== undefined) return [{ kind: 'call', name: forced }]
   if (request.outputFormat !== undefined && request.outputFormat.type !== 'text') return [{ kind: 'json' }]
   if (results.length > 0) return [{ kind: 'reply', text: results.map((result) => resultText(result, request)).join(' ') }]
   const sent = media.length === 0 ? '' : ` You sent ${media.map(mediaText).join(', ')}.`
   const quote = said === '' ? 'You said nothing.' : `You said: "${said.length > 500 ? `${said.slice(0, 500)}...` : said}".`
-  return [{ kind: 'reply', text: `${quote}${sent}${begun ? '' : ' This is Sluice\'s sandbox, a simulator: no model was asked.'}` }]
+  return [{ kind: 'reply', text: `${quote}${sent}${begun ? '' : ' This is Sluice\'s sandbox, a simulator: no model was asked.'}` }, ...images]
 }
+
+const wantedImages = ({ outputModalities, imageOutput }: GenerationRequest): Step[] =>
+  outputModalities?.includes('image') === true ? Array.from({ length: imageOutput?.count ?? 1 }, (): Step => ({ kind: 'image' })) : []
 
 /** The tool that the request leaves no choice about: the named one, or the first that is offered. */
 function forcedTool({ toolChoice, tools }: GenerationRequest): string | undefined {
@@ -82,9 +89,23 @@ function partOf(step: Step, request: GenerationRequest, conversation: Conversati
     case 'json': return { head: { type: 'text' }, text: jsonText(request) }
     case 'echo': return { head: { type: 'text' }, text: echo(step.what, request, received) }
     case 'cite': return before.some((part) => part.head.type === 'text') ? { head: { type: 'citation', citation: { url: step.url, ...(step.title === undefined ? {} : { title: step.title }) } }, text: '' } : undefined
+    case 'image': return request.protocol === 'messages' ? undefined : image(step, request, conversation, before.filter((part) => part.head.type === 'image'))
     case 'think': return thought(step, request, conversation)
     case 'call': return request.parallelTools === false && before.some((part) => part.head.type === 'tool-call') ? undefined : call(step, request, received, before.length)
   }
+}
+
+/** Throws the 400s of what it cannot draw. */
+function image(step: Step & { kind: 'image' }, { imageOutput }: GenerationRequest, { said }: Conversation, drawn: readonly PlannedPart[]): PlannedPart {
+  const size = step.size ?? imageOutput?.size ?? USUAL_SIZE
+  const tokens = pictureTokens(size)
+  if (!isDrawable(size)) throw invalid('size', `must be of ${SIDE_LIMITS}: the sandbox draws nothing else`)
+  if ((imageOutput?.format ?? 'png') !== 'png') throw invalid('output_format', "must be 'png': the sandbox draws nothing else")
+  if (drawn.length >= MOST_PICTURES || drawn.reduce((sum, part) => sum + part.tokens!, tokens) > MOST_TOKENS) {
+    throw invalid('size', `the sandbox draws at most ${MOST_PICTURES} pictures for one answer, with ${MOST_TOKENS} tokens of 32 x 32 pixels in all`)
+  }
+  const picture = drawPicture({ ...size, prompt: step.prompt ?? said, index: drawn.length, transparent: imageOutput?.background === 'transparent' })
+  return { head: { type: 'image', mediaType: 'image/png' }, text: picture.toString('base64'), tokens }
 }
 
 function thought(step: Step & { kind: 'think' }, request: GenerationRequest, { said }: Conversation): PlannedPart | undefined {
@@ -141,7 +162,7 @@ function signed(parts: PlannedPart[], steps: readonly Step[], { protocol }: Gene
   return parts.map((part, index) => index !== at ? part : { ...part, signature: part.head.type === 'tool-call' ? sign('call', callSubject(part.head.name, part.text), protocol) : sign('text', part.text, protocol) })
 }
 
-/** Cuts at a stop sequence and at the token limit, and says how it ended. */
+/** Cuts at a stop sequence and at the token limit, which leaves out a picture that goes beyond it, and says how it ended. */
 function ended(parts: PlannedPart[], request: GenerationRequest, { act }: Conversation): Plan {
   const kept: PlannedPart[] = []
   let left = request.maxOutputTokens ?? Infinity
@@ -149,9 +170,10 @@ function ended(parts: PlannedPart[], request: GenerationRequest, { act }: Conver
   let stopSequence: string | undefined
   for (const part of parts) {
     const stop = part.head.type === 'text' ? firstStop(part.text, request.sampling.stop) : undefined
+    if (part.tokens !== undefined && part.tokens > left) { reason = 'length'; break }
     const whole = stop === undefined ? part.text : part.text.slice(0, stop.at)
-    const text = cutTokens(whole, left)
-    left -= countTokens(text)
+    const text = part.tokens === undefined ? cutTokens(whole, left) : whole
+    left -= part.tokens ?? countTokens(text)
     kept.push({ ...part, text, ...(part.signature !== undefined && text !== part.text && part.head.type === 'reasoning' ? { signature: sign('reasoning', text, request.protocol) } : {}) })
     if (text !== whole) reason = 'length'
     else if (stop !== undefined) { reason = 'stop-sequence'; stopSequence = stop.sequence }

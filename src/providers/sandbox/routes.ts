@@ -31,6 +31,7 @@ function named(path: string): Route | undefined {
   if (path.endsWith('/responses')) return { kind: 'generate', protocol: 'responses' }
   if (path.endsWith('/messages/count_tokens')) return { kind: 'count', protocol: 'messages' }
   if (path.endsWith('/messages')) return { kind: 'generate', protocol: 'messages' }
+  if (path.endsWith('/images/generations')) return { kind: 'generate', protocol: 'images' }
   const models = /\/models(?:\/(.+))?$/.exec(path)
   return models === null ? undefined : { kind: 'models', ...(models[1] === undefined ? {} : { model: models[1] }) }
 }

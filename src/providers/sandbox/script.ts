@@ -2,6 +2,7 @@ import { invalid, GatewayError, type ErrorCode } from '../../error.ts'
 import type { FinishReason } from '../../generation/event.ts'
 import type { Usage } from '../../generation/usage.ts'
 import { directivesIn, milliseconds, options, type Directive } from './directives.ts'
+import { isDrawable, SIDE_LIMITS, type Size } from './picture.ts'
 
 /** One thing the answer holds, in the order in which the prompt asks for it. */
 export type Step =
@@ -12,6 +13,8 @@ export type Step =
   | { kind: 'refuse'; text: string }
   | { kind: 'json' }
   | { kind: 'cite'; url: string; title?: string }
+  /** What is absent is what the request says. */
+  | { kind: 'image'; size?: Size; prompt?: string }
   | { kind: 'echo'; what: 'summary' | 'body' | 'headers' }
 
 /** Where a stream goes wrong: after this many deltas. */
@@ -50,6 +53,7 @@ const DIRECTIVES: ReadonlyMap<string, Apply> = new Map<string, Apply>([
   ['refuse', (act, text) => { act.steps.push({ kind: 'refuse', text: text === '' ? 'I cannot help with that.' : text }) }],
   ['json', (act, text) => { act.steps.push(text === '' ? { kind: 'json' } : { kind: 'reply', text }) }],
   ['cite', (act, argument) => { act.steps.push(cite(argument)) }],
+  ['image', (act, argument) => { act.steps.push(image(argument)) }],
   ['echo', (act, what) => { act.steps.push({ kind: 'echo', what: oneOf('echo', what === '' ? 'summary' : what, ['summary', 'body', 'headers']) }) }],
   ['empty', (act) => { act.empty = true }],
   ['finish', (act, reason) => { act.finish = oneOf('finish', reason, FINISH_REASONS) }],
@@ -118,6 +122,14 @@ function cite(argument: string): Step {
   return { kind: 'cite', url, ...(title === '' || title === undefined ? {} : { title }) }
 }
 
+function image(argument: string): Step {
+  const [, digits, prompt = ''] = /^(\d+x\d+(?=\s|$))?\s*([\s\S]*)$/.exec(argument)!
+  const [width = 0, height = 0] = digits?.split('x').map(Number) ?? []
+  const size = { width, height }
+  if (digits !== undefined && !isDrawable(size)) throw wrong('image', `must be of ${SIDE_LIMITS}`)
+  return { kind: 'image', ...(digits === undefined ? {} : { size }), ...(prompt === '' ? {} : { prompt }) }
+}
+
 function after(name: string, argument: string): { deltas: number; error?: GatewayError } {
   const [, deltas, rest] = /^(\d+)\s*([\s\S]*)$/.exec(argument) ?? []
   if (deltas === undefined) throw wrong(name, `must be a number of deltas: [[${name}: 3]]`)
@@ -147,14 +159,14 @@ function failure(name: string, argument: string): GatewayError {
   )
 }
 
-const USAGE_KEYS = ['in', 'out', 'cached', 'reasoning', 'written'] as const
+const USAGE_KEYS = ['in', 'out', 'cached', 'reasoning', 'written', 'image'] as const
 
 /** `in=10 out=20 cached=5 reasoning=3`: each bucket by itself, so that 10 in and 5 cached are 15 prompt tokens. */
 function usage(argument: string): Partial<Usage> {
   const { given, rest } = options(argument, USAGE_KEYS)
   if (rest !== '' || given.size === 0) throw wrong('usage', `must be made of ${USAGE_KEYS.map((key) => `${key}=N`).join(' ')}`)
   const counts: Partial<Usage> = {}
-  const buckets = { in: 'inputTokens', out: 'outputTokens', cached: 'cacheReadTokens', reasoning: 'reasoningTokens', written: 'cacheWrite5mTokens' } as const
+  const buckets = { in: 'inputTokens', out: 'outputTokens', cached: 'cacheReadTokens', reasoning: 'reasoningTokens', written: 'cacheWrite5mTokens', image: 'outputImageTokens' } as const
   for (const key of USAGE_KEYS) {
     const text = given.get(key)
     if (text !== undefined) counts[buckets[key]] = whole('usage', text, 1_000_000_000)

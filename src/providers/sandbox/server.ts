@@ -14,7 +14,7 @@ import { promptTokens, usageOf } from './tokens.ts'
 const MAX_BODY_BYTES = 64 * 1024 * 1024
 
 /**
- * A provider that is none: answers in all four protocols, deterministically, as the prompt's directives ask (docs/sandbox.md).
+ * A provider that is none: answers in every protocol, deterministically, as the prompt's directives ask (docs/sandbox.md).
  * Takes a request as a provider gets it and never rejects but with the signal's reason when the request is aborted.
  */
 export async function sandbox(request: Request): Promise<Response> {
@@ -65,6 +65,7 @@ async function generate(wire: Wire, route: Route & { kind: 'generate' }, path: s
   const protocol = protocols[route.protocol]
   const request = protocol.serve.readRequest(wire)
   checkModel(request)
+  if (request.protocol === 'images' && wire.body['response_format'] === 'url') throw invalid('response_format', "must be 'b64_json': the sandbox keeps no pictures that an address could lead to")
   const conversation = readConversation(request, wire.body)
   const { act, script } = conversation
   if (act.hang === true || act.delayMs !== undefined) await rest(act.hang === true ? Infinity : act.delayMs!, signal)

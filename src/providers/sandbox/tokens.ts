@@ -41,7 +41,7 @@ function partTokens(part: Part): number {
 
 /** Usage by counting, unless the prompt says what it is to be. */
 export function usageOf(request: GenerationRequest, plan: Plan, said: Partial<Usage> = {}): Partial<Usage> {
-  const counted = (reasoning: boolean): number =>
-    plan.parts.reduce((sum, part) => ((part.head.type === 'reasoning') === reasoning ? sum + countTokens(part.text) : sum), 0)
-  return { inputTokens: promptTokens(request), outputTokens: counted(false), reasoningTokens: counted(true), ...said }
+  const counted = { text: 0, reasoning: 0, image: 0 }
+  for (const { head: { type }, text, tokens } of plan.parts) counted[type === 'reasoning' || type === 'image' ? type : 'text'] += tokens ?? countTokens(text)
+  return { inputTokens: promptTokens(request), outputTokens: counted.text, reasoningTokens: counted.reasoning, outputImageTokens: counted.image, ...said }
 }
