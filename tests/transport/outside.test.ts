@@ -90,7 +90,7 @@ describe('what is not outside', () => {
     for (const host of NAMES_LEADING_HOME) expect(wrongOutsideUrl(`https://${host}/`, { private: [] }), host).toBeUndefined()
   })
 
-  test.each([
+  const WORDED: readonly [url: string, wrong: string | undefined][] = [
     ['http://user:password@example.com/', `${NOT_PUBLIC} without a user name and a password`],
     ['https://example.com:8443/', `${NOT_PUBLIC} on port 80 or 443`],
     ['http://example.com/a b', `${NOT_PUBLIC} without spaces, control characters and backslashes`],
@@ -98,7 +98,11 @@ describe('what is not outside', () => {
     ['ftp://example.com/', NOT_PUBLIC],
     ['https://example.com/x?y#z', undefined], ['http://example.com:80/', undefined], ['https://example.com:443', undefined], ['http://example.com:443/', undefined], ['HTTPS://EXAMPLE.COM/', undefined],
     ['https://ex\u00e4mple.com/\u00e9t\u00e9.png', undefined], ['https://8.8.8.8/', undefined], ['https://[2606:4700::1111]/', undefined], ['https://example.com./', undefined], [`https://example.com/${'x'.repeat(4076)}`, undefined],
-  ] as const)('%p: %p', (url, wrong) => expect(wrongOutsideUrl(url, { private: [] })).toBe(wrong!))
+  ]
+
+  test('is told in words that say what would be right', () => {
+    for (const [url, wrong] of WORDED) expect(wrongOutsideUrl(url, { private: [] }), url).toBe(wrong!)
+  })
 
   test('a URL that only looks local is asked for the host it names', async () => {
     for (const url of ['http://example.com#@127.0.0.1/', 'http://example.com/@127.0.0.1/', 'http://example.com?@127.0.0.1/', 'http://example.com/http://127.0.0.1/']) {
@@ -217,6 +221,12 @@ describe('a name that changes where it leads', () => {
   })
 })
 
+test('a webhook that was sent is not sent again to the next address', async () => {
+  const site = server((_, socket) => { socket.end(); return undefined })
+  expect(await refusal(postOutside(`http://box.internal:${site.port}/`, '{}', {}, outside({ private: ['box.internal'], resolve: async () => ['127.0.0.1', '127.0.0.1'] })))).toContain('could not be reached')
+  expect(site.requests.length).toBe(1)
+})
+
 describe('redirects', () => {
   test('are followed three times, and no further', async () => {
     const site = server((path) => (path === '/0' ? answer('there') : redirect(`/${Number(path.slice(1)) - 1}`)))
@@ -225,6 +235,12 @@ describe('redirects', () => {
     expect(url).toBe(`http://${site.host}/0`)
     expect(await refusal(fetchOutside(`http://${site.host}/4`, options))).toBe(`${NOT_PUBLIC} that can be read, but it redirects more than 3 times`)
     expect(site.requests.length).toBe(8)
+  })
+
+  test('are left unread', async () => {
+    const site = server((path) => (path === '/' ? redirect('/2').replace('content-length: 0', 'content-length: 9') : answer('x')))
+    await fetchOutside(`http://${site.host}/`, outside({ private: [site.host] }))
+    await until(() => site.open === 0)
   })
 
   test('to itself end as well', async () => {
