@@ -8,25 +8,51 @@ import type { Usage } from './generation/usage.ts'
 import type { Frame } from './http/frames.ts'
 import { streamBody } from './http/stream.ts'
 import { admit } from './ledger/admission.ts'
+import { completeImages } from './images.ts'
 import { endingOf, type Ending } from './ledger/endings.ts'
 import { estimateInputTokens, worstCase } from './ledger/estimate.ts'
 import type { OpenGeneration } from './ledger/ledger.ts'
+import { resolveMedia, type HeldMedia } from './media.ts'
 import type { Underway } from './open.ts'
 import { protocols } from './protocols/index.ts'
 import type { Exchange, Loss, Wire } from './protocols/protocol.ts'
+import type { Endpoint } from './providers/catalogue.ts'
 import { attempt, parseAnswer, readAnswer, readWhole, Refusal, type Upstream } from './providers/attempt.ts'
+import { fetchImages } from './providers/image-addresses.ts'
 import { Lane, Relay, type Framing } from './relay.ts'
 import { readWire } from './protocols/wire.ts'
 
 /** One generation from its request to its last byte. */
-type Generation = { spine: Spine; call: Call; keeper: Keeper | undefined; open: OpenGeneration; underway: Underway }
+type Generation = { spine: Spine; call: Call; keeper: Keeper | undefined; open: OpenGeneration; underway: Underway; media: HeldMedia | undefined }
 
 /** The path of one generation, top to bottom. */
 export async function generate(spine: Spine, call: Call, name: ProtocolName): Promise<Response> {
   const wire = await readWire(call.request, spine.config.limits.bodyBytes, call.fromPath)
   const keeper = name === 'responses' ? new Keeper(spine, call.identity.accountId, await expand(wire, spine.store, call.identity.accountId, spine.config.limits.bodyBytes)) : undefined
+  const media = await resolveMedia(spine, call, name, wire)
+  const { generation, exchange, endpoints } = await begin(spine, call, wire, name, keeper, media).catch((error: unknown) => {
+    media?.release()
+    throw error
+  })
+  const { open, underway } = generation
+  try {
+    const upstream = await attempt(endpoints, exchange, spine.config.timeouts, underway, open.meter.tries)
+    open.meter.served = upstream.endpoint.target
+    return await (exchange.request.stream ? stream(generation, upstream) : whole(generation, upstream))
+  } catch (error) {
+    spine.ledger.forgive(open)
+    // The client hears what went wrong with its request; a record that cannot be written is written later.
+    await close(generation, endingOf(error instanceof Refusal ? error.error : error)).catch(() => {})
+    return refused(generation, error)
+  }
+}
+
+/** Reads a request and admits it: from here on it has a record. */
+async function begin(
+  spine: Spine, call: Call, wire: Wire, name: ProtocolName, keeper: Keeper | undefined, media: HeldMedia | undefined,
+): Promise<{ generation: Generation; exchange: Exchange; endpoints: readonly Endpoint[] }> {
   const request = protocols[name].serve.readRequest(wire)
-  const endpoints = spine.catalogue.endpoints(request.model, name)
+  const endpoints = media?.endpoints ?? spine.catalogue.endpoints(request.model, name)
   protocols[name].serve.checkModel?.(request, endpoints.map(({ target }) => target.abilities))
   const exchange = labelled(call, wire, request, keeper)
   const inBackground = keeper !== undefined && wire.body.background === true && endpoints.some(({ protocol }) => protocol === name)
@@ -34,25 +60,16 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
   const underway = spine.open.enter(inBackground && !request.stream ? new AbortController().signal : call.request.signal)
   const open = await admit(spine, call, {
     api: request.protocol, model: request.model, endpoints, streamed: request.stream,
-    worst: (modelLimit) => worstCase(request, Buffer.byteLength(wire.text), modelLimit), countInput: () => estimateInputTokens(request),
+    worst: (modelLimit) => worstCase(request, Buffer.byteLength(wire.text), modelLimit, endpoints.some(({ target }) => target.abilities.output?.includes('image') === true)), countInput: () => estimateInputTokens(request),
   }).catch((error: unknown) => {
     underway.leave()
     throw error
   })
   // A generation that fails has its record, too.
   call.errorHeaders['x-generation-id'] = exchange.label.id
-  const generation: Generation = { spine, call, keeper, open, underway }
+  const generation: Generation = { spine, call, keeper, open, underway, media }
   if (inBackground) exchange.follow = (theirs, ours) => hearWork(generation, keeper, theirs, ours)
-  try {
-    const upstream = await attempt(endpoints, exchange, spine.config.timeouts, underway, open.meter.tries)
-    open.meter.served = upstream.endpoint.target
-    return await (request.stream ? stream(generation, upstream) : whole(generation, upstream))
-  } catch (error) {
-    spine.ledger.forgive(open)
-    // The client hears what went wrong with its request; a record that cannot be written is written later.
-    await close(generation, endingOf(error instanceof Refusal ? error.error : error)).catch(() => {})
-    return refused(generation, error)
-  }
+  return { generation, exchange, endpoints }
 }
 
 function labelled(call: Call, wire: Wire, request: GenerationRequest, keeper: Keeper | undefined): Exchange {
@@ -97,7 +114,8 @@ async function goOn({ spine, open, keeper }: Generation, cause: Ending): Promise
 const firstCause = ({ call, underway }: Generation, ending: Ending): Ending =>
   ending === 'completed' ? ending : underway.reason !== undefined ? 'shutdown' : call.request.signal.aborted ? 'client-left' : ending
 
-function leave({ spine, open, underway }: Generation): void {
+function leave({ spine, open, underway, media }: Generation): void {
+  media?.release()
   if (underway.leave()) spine.conduct.end(open.ask.accountId)
 }
 
@@ -115,15 +133,22 @@ async function closeStream(generation: Generation, { exchange }: Upstream, endin
 /** A whole answer: read, heard, written in the client's protocol. */
 async function whole(generation: Generation, upstream: Upstream): Promise<Response> {
   const { protocol, exchange, sameProtocol } = upstream
-  const text = await readWhole(upstream)
+  const text = await readText(generation, upstream)
   const pending = sameProtocol && exchange.follow !== undefined ? await beginning(generation, upstream, text) : undefined
   if (pending !== undefined) return pending
-  const events = readAnswer(upstream, text)
+  const read = readAnswer(upstream, text)
+  const events = exchange.request.protocol === 'images' ? await completeImages(generation.spine, generation.call, upstream, generation.underway, read) : read
   const counted = await heard(generation, events)
   const body = sameProtocol ? protocol.relabeler(exchange).answer(text, counted) : JSON.stringify(protocols[exchange.request.protocol].serve.writeAnswer(fold(withUsage(events, counted)), exchange))
   // What is no answer is passed on, but nobody pays for it.
   await close(generation, events.length === 0 ? 'failed' : 'completed')
   return new Response(body, { headers: headersOf(generation.call, upstream, 'application/json') })
+}
+
+/** The text of a whole answer. Images that stand elsewhere are fetched: where, is between Sluice and its provider. */
+async function readText({ spine, underway }: Generation, upstream: Upstream): Promise<string> {
+  const text = await readWhole(upstream)
+  return upstream.endpoint.protocol === 'images' ? fetchImages(text, upstream, spine.config, underway) : text
 }
 
 /** Lets the meter hear a whole answer. Gives what it had to count because the provider did not: that has to be told, too. */
@@ -167,7 +192,7 @@ async function stream(generation: Generation, upstream: Upstream): Promise<Respo
 /** A provider that answers a streaming request in one piece: the client still gets its stream. */
 async function streamOfWhole(generation: Generation, upstream: Upstream): Promise<Response> {
   const { exchange } = upstream
-  const events = upstream.protocol.call.readAnswer(parseAnswer(await readWhole(upstream)), upstream.endpoint.target.quirks, exchange.request)
+  const events = upstream.protocol.call.readAnswer(parseAnswer(await readText(generation, upstream)), upstream.endpoint.target.quirks, exchange.request)
   const writer = protocols[exchange.request.protocol].serve.writer(exchange)
   const frames = withUsage(events, await heard(generation, events)).flatMap((event) => writer.write(event))
   const out = framing(generation.call)

@@ -79,12 +79,16 @@ const ASSUMED_OUTPUT_TOKENS = 32_768
 /** Searches of a request that lets its provider search. */
 const ASSUMED_SEARCHES = 10
 
+/** What an image that is made takes at the most, in tokens: those of GPT Image at its best are 1 for every 250 pixels, of others fewer. */
+const PIXELS_PER_TOKEN = 200
+const USUAL_PIXELS = 1_536 * 1_024
+
 /**
  * The most that a request may use, for its hold, in a time that does not grow with its text: `bodyBytes` without its media, what the media may have by
- * their size, and the output limit of the request, else the model's. Providers add prompts of their own and count media in their own way,
+ * their size, and the output limit of the request, else the model's. `makesImages`: whether the model may. Providers add prompts of their own and count media in their own way,
  * so a bill may still pass it; what is then missing is paid from what the account has, or written off.
  */
-export function worstCase(request: GenerationRequest, bodyBytes: number, modelLimit: number | undefined): Usage {
+export function worstCase(request: GenerationRequest, bodyBytes: number, modelLimit: number | undefined, makesImages = false): Usage {
   const usage = noUsage()
   let mediaBytes = 0
   let lifetime: '5m' | '1h' | undefined
@@ -100,8 +104,12 @@ export function worstCase(request: GenerationRequest, bodyBytes: number, modelLi
   request.tools.forEach(weigh)
   for (const turn of request.turns) turn.parts.forEach(weigh)
   usage.inputTokens += Math.ceil(Math.max(0, bodyBytes - mediaBytes) / FEWEST_BYTES_PER_TOKEN.text)
+  const { imageOutput } = request
+  usage.images = imageOutput?.count ?? (makesImages || request.outputModalities?.includes('image') === true ? 1 : 0)
+  const imageTokens = usage.images * Math.ceil(Math.max(USUAL_PIXELS, (imageOutput?.size?.width ?? 0) * (imageOutput?.size?.height ?? 0)) / PIXELS_PER_TOKEN)
+  const limit = request.protocol === 'images' ? 0 : (request.maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * (request.candidates ?? 1)
   // More than that would not be believed of any answer.
-  usage.outputTokens = Math.min(MOST_TOKENS, (request.maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * (request.candidates ?? 1))
+  usage.outputTokens = Math.min(MOST_TOKENS, Math.max(limit, imageTokens))
   if (request.webSearch !== undefined || request.tools.some(({ type }) => type === 'foreign')) usage.webSearches = ASSUMED_SEARCHES
   if (lifetime !== undefined) {
     usage[lifetime === '1h' ? 'cacheWrite1hTokens' : 'cacheWrite5mTokens'] = usage.inputTokens

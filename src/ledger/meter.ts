@@ -64,8 +64,11 @@ export class Meter {
       this.#firstEventAt ??= performance.now()
       switch (event.type) {
         // An answer that went on in the background is heard again, whole.
-        case 'start': this.#text = this.#reasoning = ''; this.#beyond = 0; break
-        case 'part-start': this.#part = event.head.type; break
+        case 'start': this.#text = this.#reasoning = ''; this.#beyond = this.usage.images = 0; break
+        case 'part-start':
+          this.#part = event.head.type
+          if (this.#part === 'image') this.usage.images++
+          break
         case 'part-delta': this.#keep(event.text); break
         case 'usage': this.#hearUsage(event.usage); break
         case 'finish': this.finish = { reason: event.reason, raw: event.raw }; break
@@ -74,7 +77,8 @@ export class Meter {
   }
 
   #hearUsage(usage: Partial<Usage>): void {
-    Object.assign(this.usage, usage)
+    // Images are counted as they are heard, which no usage tells.
+    Object.assign(this.usage, usage, { images: this.usage.images })
     this.#outputTold ||= usage.outputTokens !== undefined
   }
 
@@ -98,6 +102,11 @@ export class Meter {
   forgive(): void {
     this.ending = 'failed'
     this.finish = undefined
+    this.release()
+  }
+
+  /** However it ends and whatever was heard, it is charged nothing: a job that failed has no answer. */
+  release(): void {
     this.#forgiven = true
   }
 

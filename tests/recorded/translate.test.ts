@@ -51,7 +51,8 @@ function eventsOf(recording: Recording, datas: unknown[]): GenerationEvent[] {
 const compact = (text: string): string => text.replaceAll(/\s+/g, '')
 
 function expectSame(heard: Said, source: Said, protocol: ConversationName, client: ConversationName): void {
-  expect(heard.text).toBe(source.text)
+  // Where an answer cannot carry a medium, a text says so.
+  expect(client === 'messages' ? heard.text.replaceAll(/\[(?:image|audio): [^\]]*\]/g, '') : heard.text).toBe(source.text)
   expect(compact(heard.reasoning)).toBe(compact(source.reasoning))
   expect(heard.calls.map(({ name }) => name)).toEqual(source.calls.map(({ name }) => name))
   for (const [index, { input }] of source.calls.entries()) if (input !== CUT) expect(heard.calls[index]!.input).toEqual(input)

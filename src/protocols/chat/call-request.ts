@@ -1,6 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, OutputFormat, Tool, ToolChoice } from '../../generation/request.ts'
 import { isObject, nothingSaid } from '../fields.ts'
+import { imageConfigOf } from '../image-config.ts'
 import type { Loss, Target, Written } from '../protocol.ts'
 import { wireName } from './call-names.ts'
 import { MessagesWriter } from './call-turns.ts'
@@ -21,7 +22,7 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
     ...writeTools(request, target, losses),
     ...writeReasoning(request, target, losses),
     ...writeFormat(request.outputFormat),
-    ...writeModalities(request.outputModalities),
+    ...writeModalities(request, target, losses),
     ...(request.verbosity === undefined ? {} : { verbosity: request.verbosity }),
     ...writeWebSearch(request),
     ...writeIdentity(request, losses),
@@ -157,10 +158,16 @@ function writeFormat(format: OutputFormat | undefined): Json {
   }
 }
 
-function writeModalities(modalities: GenerationRequest['outputModalities']): Json {
-  if (modalities === undefined || modalities.every((kind) => kind === 'text')) return {}
-  if (modalities.includes('audio')) throw new GatewayError('unsupported_parameter', 'The model\'s provider speaks chat completions, which needs a voice and a format for audio output.', { param: 'responseModalities' })
-  return { modalities }
+function writeModalities(request: GenerationRequest, { abilities: { output } }: Target, losses: Loss[]): Json {
+  const { outputModalities: wanted } = request
+  if (wanted === undefined || wanted.every((kind) => kind === 'text')) return {}
+  if (wanted.includes('audio')) throw new GatewayError('unsupported_parameter', 'The model\'s provider speaks chat completions, which needs a voice and a format for audio output.', { param: 'responseModalities' })
+  const config = imageConfigOf(request, losses)
+  return {
+    // A model that makes images alone refuses to be asked for text.
+    modalities: output === undefined ? wanted : wanted.filter((kind) => kind !== 'text' || output.includes(kind)),
+    ...(config === undefined ? {} : { image_config: { aspect_ratio: config.aspectRatio, ...(config.imageSize === undefined ? {} : { image_size: config.imageSize }) } }),
+  }
 }
 
 function writeWebSearch({ webSearch }: GenerationRequest): Json {

@@ -59,6 +59,7 @@ export function readUsage(usage: unknown): Partial<Usage> | undefined {
     outputAudioTokens: audioOut,
     outputImageTokens: imageOut,
     webSearches: countSearches(first(detailsOf(usage.server_tool_use_details).web_search_requests, detailsOf(usage.server_tool_use).web_search_requests, usage.num_search_queries)),
+    images: 0,
   }
 }
 

@@ -1,5 +1,6 @@
 import { GatewayError } from '../../error.ts'
 import type { GenerationRequest, Tool } from '../../generation/request.ts'
+import { imageConfigOf } from '../image-config.ts'
 import type { Loss, Target, Written } from '../protocol.ts'
 import { ContentWriter } from './call-contents.ts'
 import { writeThinking } from './call-thinking.ts'
@@ -100,6 +101,7 @@ function writeConfig(request: GenerationRequest, target: Target, losses: Loss[])
     responseLogprobs: sampling.logprobs,
     logprobs: sampling.logprobs === true && sampling.topLogprobs !== 0 ? sampling.topLogprobs : undefined,
     responseModalities: request.outputModalities?.map((modality) => modality.toUpperCase()),
+    imageConfig: imageConfigOf(request, losses),
     ...writeFormat(request),
     thinkingConfig: thinking,
   }

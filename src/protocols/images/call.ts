@@ -63,7 +63,7 @@ export function readAnswer(body: unknown): GenerationEvent[] {
 const imageOf = (image: unknown): string | undefined => (isObject(image) && typeof image.b64_json === 'string' && image.b64_json !== '' ? image.b64_json : undefined)
 
 const partOf = (data: string, part: number): GenerationEvent[] =>
-  [{ type: 'part-start', part, head: { type: 'image', mediaType: mediaTypeOf(data) } }, { type: 'part-delta', part, text: data }, { type: 'part-end', part }]
+  [{ type: 'part-start', part, head: { type: 'image', mediaType: mediaTypeOf(data) ?? 'image/png' } }, { type: 'part-delta', part, text: data }, { type: 'part-end', part }]
 
 function readFailure(error: unknown): GatewayError {
   if (!isObject(error)) return upstreamStreamError(typeof error === 'string' ? error : '')

@@ -32,8 +32,8 @@ export function writeUsage(usage: Usage): Json {
 
 const MAGIC: [string, string][] = [['iVBORw0KGgo', 'image/png'], ['/9j/', 'image/jpeg'], ['UklGR', 'image/webp'], ['R0lGOD', 'image/gif']]
 
-/** The type of an image by how its base64 begins; PNG, which is the API's default, where that tells nothing. */
-export const mediaTypeOf = (data: string): string => MAGIC.find(([begin]) => data.startsWith(begin))?.[1] ?? 'image/png'
+/** The type of an image by how its base64 begins; undefined for what is none that the API knows. */
+export const mediaTypeOf = (data: string): string | undefined => MAGIC.find(([begin]) => data.startsWith(begin))?.[1]
 
 /** `1024x768` of a PNG, whose header says it; undefined for anything else. */
 export function sizeOf(data: string): string | undefined {

@@ -21,8 +21,8 @@ export const writeAnswer = (answer: Answer, { label }: Exchange): object => ({
 })
 
 /**
- * The blocks of one part. Images and audio have no block in this protocol's answers and give none. The signature of a text that
- * ends the answer has no block either: agents take the last block for the result, and no provider insists on that signature.
+ * The blocks of one part. Images and audio have no block in this protocol's answers: a text says that they were there. The signature
+ * of a text that ends the answer has no block either: agents take the last block for the result, and no provider insists on that signature.
  */
 function blocksOf(part: Part, maker: Maker | undefined, last: boolean): Block[] {
   switch (part.type) {
@@ -36,9 +36,14 @@ function blocksOf(part: Part, maker: Maker | undefined, last: boolean): Block[] 
     case 'tool-call':
       return [{ type: 'tool_use', id: part.id, name: part.name, input: part.form === 'custom' ? { input: part.arguments } : readInput(part.arguments) ?? {} }, ...behind(part.signature, maker)]
     case 'foreign': return part.protocol === 'messages' && isObject(part.value) ? [part.value as Block] : []
+    case 'image':
+    case 'audio': return [{ type: 'text', text: uncarried(part.type, part.source.mediaType) }]
     default: return []
   }
 }
+
+/** What stands in the place of a medium: only the answer itself can tell, as the header of a stream has left long before. */
+export const uncarried = (kind: 'image' | 'audio', mediaType = 'of an unknown type'): string => `[${kind}: ${mediaType}, which an answer of the messages API cannot carry]`
 
 /** Hidden reasoning is a block of its own; reasoning of which nothing is known gives none. */
 export function reasoningBlock(text: string, redacted: boolean, signature: string | undefined, maker: Maker | undefined): Block[] {

@@ -5,7 +5,7 @@ import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Label, Writer } from '../protocol.ts'
 import { isObject } from '../fields.ts'
 import { writeCitation } from './citations.ts'
-import { reasoningBlock, signatureBlock, writeError } from './serve-answer.ts'
+import { reasoningBlock, signatureBlock, uncarried, writeError } from './serve-answer.ts'
 import { type Block, type Json, markOfPart, writeStopReason, writeUsage } from './shapes.ts'
 
 /** Each frame has its event line: Anthropic's SDKs skip data without one. */
@@ -93,6 +93,8 @@ class MessagesWriter implements Writer {
         this.#marked = signature === undefined ? undefined : markOfPart(signature)
         return [...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '"}' })] : []), ...this.#close()]
       case 'refusal': return this.#close()
+      case 'image':
+      case 'audio': return [...this.#begin({ type: 'text', text: '' }), this.#delta({ type: 'text_delta', text: uncarried(head.type, head.mediaType) }), ...this.#close()]
       default: return []
     }
   }

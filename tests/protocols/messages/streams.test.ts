@@ -216,9 +216,10 @@ const timely = (sentence: GenerationEvent[]): GenerationEvent[] => {
 
 /** Equal answers but for what this protocol has no word for. */
 const essence = (answer: Answer): Any => ({
-  parts: answer.parts.filter((part) => part.type !== 'image' && part.type !== 'audio' && !(part.type === 'text' && part.text === '' && part.signature === undefined) && !(part.type === 'reasoning' && part.text === '' && part.signature === undefined))
+  parts: answer.parts.filter((part) => !(part.type === 'text' && part.text === '' && part.signature === undefined) && !(part.type === 'reasoning' && part.text === '' && part.signature === undefined))
     .map((part) => {
       if (part.type === 'refusal') return part.text === '' ? undefined : { type: 'text', text: part.text }
+      if (part.type === 'image' || part.type === 'audio') return { type: 'text', text: `[${part.type}: ${(part.source as { mediaType: string }).mediaType}, which an answer of the messages API cannot carry]` }
       if (part.type !== 'text') return part
       const { signature: _signature, citations, ...rest } = part
       return part.text === '' ? undefined : { ...rest, ...(citations === undefined ? {} : { urls: citations.map(({ url }) => url) }) }

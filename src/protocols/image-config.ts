@@ -1,0 +1,32 @@
+import { GatewayError } from '../error.ts'
+import type { GenerationRequest } from '../generation/request.ts'
+import type { Loss } from './protocol.ts'
+
+/** What providers that draw within a conversation are told of an image: a ratio, and a size where it is larger than usual. */
+export type ImageConfig = { aspectRatio?: string; imageSize?: '2K' | '4K' }
+
+const RATIOS = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9']
+
+/** Sides of a square from which on the size is nearer to 2048 and to 4096 than to the one below. */
+const SIZES: ['4K' | '2K', number][] = [['4K', 2_896], ['2K', 1_448]]
+
+/** The wish for images in these words, with its losses. Throws unsupported_parameter for several images in a stream, as each is an answer of its own. */
+export function imageConfigOf({ imageOutput, stream }: GenerationRequest, losses: Loss[]): ImageConfig | undefined {
+  if (imageOutput === undefined) return undefined
+  const { count = 1, size, ...others } = imageOutput
+  if (stream && count > 1) throw new GatewayError('unsupported_parameter', 'n: must be 1 in a stream of this model, which makes one image at a time.', { param: 'n' })
+  for (const [field, value] of Object.entries(others)) if (value !== undefined) losses.push({ field, what: 'left out', why: 'the provider decides how its images look' })
+  if (size === undefined) return undefined
+  const { width, height } = size
+  const aspectRatio = RATIOS.reduce((nearest, ratio) => (apart(ratio, width / height) < apart(nearest, width / height) ? ratio : nearest))
+  const imageSize = SIZES.find(([, side]) => Math.sqrt(width * height) >= side)?.[0]
+  const exact = width === height && width === { '4K': 4_096, '2K': 2_048, '1K': 1_024 }[imageSize ?? '1K']
+  if (!exact) losses.push({ field: 'size', what: 'approximated', why: `as ${aspectRatio} in ${imageSize ?? '1K'}: the provider takes ratios, not pixels` })
+  return { aspectRatio, ...(imageSize === undefined ? {} : { imageSize }) }
+}
+
+/** How far two ratios are from each other, the same for both orientations. */
+const apart = (ratio: string, wanted: number): number => {
+  const [width = 1, height = 1] = ratio.split(':').map(Number)
+  return Math.abs(Math.log(width / height / wanted))
+}
