@@ -80,8 +80,13 @@ export class PredictionTables {
     )
   }
 
-  async dueDeliveries(now: number, limit: number): Promise<WebhookDelivery[]> {
-    return this.#connection.all<WebhookDelivery>(`SELECT ${DELIVERY_COLUMNS} FROM webhook_deliveries WHERE next_at <= ? ORDER BY next_at, id LIMIT ?`, now, limit)
+  async dueDeliveries(now: number, limit: number, except: readonly string[] = []): Promise<WebhookDelivery[]> {
+    const passedOver = JSON.stringify(except)
+    return this.#connection.all<WebhookDelivery>(
+      `SELECT ${DELIVERY_COLUMNS} FROM webhook_deliveries
+       WHERE next_at <= ? AND id NOT IN (SELECT value FROM json_each(?)) AND account_id NOT IN (SELECT value FROM json_each(?)) ORDER BY next_at, id LIMIT ?`,
+      now, passedOver, passedOver, limit,
+    )
   }
 
   async changeDelivery(id: string, attempts: number, nextAt: number | undefined): Promise<void> {

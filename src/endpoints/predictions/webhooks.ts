@@ -28,7 +28,7 @@ export function readWebhook(body: Fields, exempt: readonly string[]): Prediction
 const secretOf = (keys: Keys, accountId: string): Buffer => keys.derive('webhook', accountId)
 
 /** `GET /v1/webhooks/default/secret` */
-export const getWebhookSecret = ({ keys }: Spine, { identity }: Call): Response =>
+export const getWebhookSecret = ({ keys }: Rooms, { identity }: Call): Response =>
   Response.json({ key: `whsec_${secretOf(keys, identity.accountId).toString('base64')}` })
 
 /** After so long without a 2xx a call has failed. */
@@ -49,6 +49,8 @@ const PAGE = 8
 /** Characters of a body with the prediction's input in it. */
 const BODY_LENGTH = 1024 * 1024
 
+type Rooms = Pick<Spine, 'store' | 'keys' | 'config'>
+
 /** For tests: real time is too long for them. */
 type Options = { retryAfterMs?: readonly number[]; timeoutMs?: number; pauseMs?: number }
 
@@ -60,7 +62,7 @@ type Live = { accountId: string; waiting: Map<WebhookEvent, Prediction>; over: P
  * Slow receivers hold back nothing but what is due to their own account.
  */
 export class Webhooks {
-  readonly #spine: Spine
+  readonly #rooms: Rooms
   readonly #retryAfterMs: readonly number[]
   readonly #timeoutMs: number
   readonly #pauseMs: number
@@ -72,8 +74,8 @@ export class Webhooks {
   #isLooking = false
   #lookAgain = false
 
-  constructor(spine: Spine, { retryAfterMs = RETRY_AFTER_MS, timeoutMs = TIMEOUT_MS, pauseMs = PAUSE_MS }: Options = {}) {
-    this.#spine = spine
+  constructor(rooms: Rooms, { retryAfterMs = RETRY_AFTER_MS, timeoutMs = TIMEOUT_MS, pauseMs = PAUSE_MS }: Options = {}) {
+    this.#rooms = rooms
     this.#retryAfterMs = retryAfterMs
     this.#timeoutMs = timeoutMs
     this.#pauseMs = pauseMs
@@ -83,7 +85,7 @@ export class Webhooks {
   owed(prediction: Prediction): WebhookDelivery | undefined {
     const { id, accountId, webhook } = prediction
     if (webhook?.events.includes('completed') !== true) return undefined
-    return { id: `msg_${id}`, accountId, predictionId: id, url: webhook.url, body: bodyOf(this.#spine, prediction), attempts: 0, nextAt: Date.now() }
+    return { id: `msg_${id}`, accountId, predictionId: id, url: webhook.url, body: bodyOf(this.#rooms, prediction), attempts: 0, nextAt: Date.now() }
   }
 
   notify(prediction: Prediction, event: WebhookEvent): void {
@@ -99,17 +101,17 @@ export class Webhooks {
     if ([...this.#live.values()].filter((live) => live.accountId === accountId).length >= MOST_LIVE_CALLS_PER_ACCOUNT) return
     const live: Live = { accountId, waiting: new Map([[event, prediction]]), over: Promise.withResolvers(), isOver: false, telling: Promise.resolve() }
     this.#live.set(id, live)
-    live.telling = this.#tell(live).finally(() => this.#live.delete(id))
+    live.telling = this.#tell(id, live)
   }
 
-  async #tell(live: Live): Promise<void> {
+  async #tell(predictionId: string, live: Live): Promise<void> {
     for (;;) {
       const [next] = live.waiting
-      if (next === undefined || live.isOver || this.#stopping.signal.aborted) return
+      if (next === undefined || live.isOver || this.#stopping.signal.aborted) return void this.#live.delete(predictionId)
       const [event, prediction] = next
       live.waiting.delete(event)
       const id = `msg_${Bun.randomUUIDv7().replaceAll('-', '')}`
-      await this.#post({ id, accountId: live.accountId, url: prediction.webhook!.url, body: bodyOf(this.#spine, prediction) }).catch(() => {})
+      await this.#post({ id, accountId: live.accountId, url: prediction.webhook!.url, body: bodyOf(this.#rooms, prediction) }).catch(() => {})
       // Whatever comes meanwhile is told together.
       if (event !== 'start') await Promise.race([Bun.sleep(this.#pauseMs), live.over.promise])
     }
@@ -126,7 +128,7 @@ export class Webhooks {
     try {
       while (this.#lookAgain && this.#calls.size < MOST_CALLS && !this.#stopping.signal.aborted) {
         this.#lookAgain = false
-        const due = await this.#spine.store.dueDeliveries(Date.now(), PAGE, [...this.#calls.keys(), ...this.#busyAccounts()])
+        const due = await this.#rooms.store.dueDeliveries(Date.now(), PAGE, [...this.#calls.keys(), ...this.#busyAccounts()])
         for (const delivery of due) this.#begin(delivery)
       }
     } catch (error) {
@@ -159,12 +161,12 @@ export class Webhooks {
     const { id, predictionId, url } = delivery
     const attempts = delivery.attempts + 1
     const wait = delivered ? undefined : this.#retryAfterMs[attempts - 1]
-    await this.#spine.store.changeDelivery(id, attempts, wait === undefined ? undefined : Date.now() + Math.round(wait * (0.8 + 0.4 * Math.random())))
+    await this.#rooms.store.changeDelivery(id, attempts, wait === undefined ? undefined : Date.now() + Math.round(wait * (0.8 + 0.4 * Math.random())))
     if (!delivered && wait === undefined) console.error(`webhook ${id} of ${PREFIX}${predictionId} to ${new URL(url).host} was given up after ${attempts} attempts`)
   }
 
   #post({ id, accountId, url, body }: Pick<WebhookDelivery, 'id' | 'accountId' | 'url' | 'body'>): Promise<number> {
-    const { keys, config } = this.#spine
+    const { keys, config } = this.#rooms
     const timestamp = Math.floor(Date.now() / 1000)
     const signature = createHmac('sha256', secretOf(keys, accountId)).update(`${id}.${timestamp}.${body}`).digest('base64')
     const headers = { 'content-type': 'application/json', 'webhook-id': id, 'webhook-timestamp': String(timestamp), 'webhook-signature': `v1,${signature}` }
@@ -186,7 +188,7 @@ function end(live: Live): void {
 }
 
 /** The prediction as GET gives it. Receivers take small bodies: a large input, which its client has, is left out. */
-function bodyOf(spine: Spine, prediction: Prediction): string {
-  const body = JSON.stringify(shown(spine, prediction, prediction.origin))
-  return body.length <= BODY_LENGTH ? body : JSON.stringify(shown(spine, { ...prediction, input: {} }, prediction.origin))
+function bodyOf(rooms: Rooms, prediction: Prediction): string {
+  const body = JSON.stringify(shown(rooms, prediction, prediction.origin))
+  return body.length <= BODY_LENGTH ? body : JSON.stringify(shown(rooms, { ...prediction, input: {} }, prediction.origin))
 }

@@ -1,0 +1,319 @@
+import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { validateWebhook } from 'replicate'
+import { Keys } from '../../src/accounts/keys.ts'
+import { readConfig, type Config } from '../../src/config.ts'
+import { toStored, type Prediction } from '../../src/endpoints/predictions/prediction.ts'
+import { getWebhookSecret, readWebhook, Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
+import { accountsOf } from '../../src/opening.ts'
+import { Fields } from '../../src/protocols/fields.ts'
+import type { Call } from '../../src/spine.ts'
+import { SqliteStore } from '../../src/store/sqlite.ts'
+import { rawServer, until } from '../transport/raw-server.ts'
+
+type Got = { path: string; headers: Headers; text: string; body: { id: string; status: string; logs: string; input: object; output: unknown } }
+
+let folder: string
+let store: SqliteStore
+let rooms: { store: SqliteStore; keys: Keys; config: Config }
+let receiver: ReturnType<typeof Bun.serve>
+let got: Got[]
+/** What a receiver answers, by the path of its URL: a status, or when it gets to it. */
+let answers: Map<string, () => number | Promise<number>>
+const open: Webhooks[] = []
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'sluice-webhooks-'))
+  got = []
+  answers = new Map()
+  receiver = Bun.serve({ port: 0, hostname: '127.0.0.1', idleTimeout: 0, async fetch(request) {
+    const { pathname: path } = new URL(request.url)
+    const text = await request.text()
+    got.push({ path, headers: request.headers, text, body: JSON.parse(text) as Got['body'] })
+    return new Response(null, { status: await (answers.get(path)?.() ?? 200) })
+  } })
+  await restart()
+})
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((webhooks) => webhooks.stop()))
+  await store.close()
+  await receiver.stop(true)
+  rmSync(folder, { recursive: true, force: true })
+})
+
+async function restart(): Promise<void> {
+  store = new SqliteStore({ folder, exclusive: true })
+  const config = readConfig(`fetch: { private: ["127.0.0.1:${receiver.port}"] }\n`, 'sluice.yaml', {})
+  rooms = { store, config, keys: await Keys.open({ store, accounts: accountsOf(store, config), folder }) }
+}
+
+const webhooksWith = (options: ConstructorParameters<typeof Webhooks>[1] = {}): Webhooks => {
+  const webhooks = new Webhooks(rooms, { retryAfterMs: [20, 20, 20], pauseMs: 30, ...options })
+  open.push(webhooks)
+  return webhooks
+}
+
+const urlOf = (path: string): string => `http://127.0.0.1:${receiver.port}${path}`
+
+let made = 0
+const prediction = (path: string, more: Partial<Prediction> = {}): Prediction => ({
+  id: (++made).toString(16).padStart(32, '0'), accountId: 'mine', model: 'owner/name', status: 'processing', createdAt: 1, startedAt: 2, completedAt: null,
+  version: null, input: { prompt: 'a fox' }, output: null, error: null, logs: '', origin: 'https://sluice.example', webhook: { url: urlOf(path), events: ['start', 'output', 'logs', 'completed'] }, ...more,
+})
+
+const ended = (of: Prediction, more: Partial<Prediction> = {}): Prediction => ({ ...of, status: 'succeeded', output: ['x'], completedAt: 3, ...more })
+
+/** What the jobs do at the end of one. */
+async function finish(webhooks: Webhooks, of: Prediction): Promise<void> {
+  await owe(webhooks, of)
+  webhooks.notify(of, 'completed')
+}
+
+async function owe(webhooks: Webhooks, of: Prediction): Promise<void> {
+  await store.addPrediction(toStored({ ...of, status: 'processing', completedAt: null }))
+  const owed = webhooks.owed(of)
+  expect(await store.changePrediction(toStored(of), owed === undefined ? [] : [owed])).toBe(true)
+}
+
+const secretOf = async (accountId: string): Promise<string> => ((await getWebhookSecret(rooms, { identity: { accountId } } as Call).json()) as { key: string }).key
+const validated = ({ headers, text }: Got, secret: string): Promise<boolean> => validateWebhook({ id: headers.get('webhook-id')!, timestamp: headers.get('webhook-timestamp')!, body: text, signature: headers.get('webhook-signature')!, secret })
+const owedNow = async (): Promise<number> => (await store.dueDeliveries(Infinity, 1_000)).length
+
+describe('an end', () => {
+  test('is told as GET tells it, signed so that Replicate\'s own client believes it', async () => {
+    const webhooks = webhooksWith()
+    const one = ended(prediction('/a'))
+    await finish(webhooks, one)
+    await until(() => got.length === 1)
+    const [call] = got as [Got]
+    expect(call.body).toMatchObject({ id: `pred_${one.id}`, model: 'owner/name', status: 'succeeded', input: { prompt: 'a fox' }, output: ['x'], urls: { get: `https://sluice.example/v1/predictions/pred_${one.id}`, stream: expect.stringContaining('https://sluice.example/v1/streams/') } })
+    expect(call.headers.get('webhook-id')).toBe(`msg_${one.id}`)
+    expect(Math.abs(Number(call.headers.get('webhook-timestamp')) - Date.now() / 1000)).toBeLessThan(60)
+    const secret = await secretOf('mine')
+    expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
+    expect(await validated(call, secret)).toBe(true)
+    expect(await validated(call, await secretOf('theirs'))).toBe(false)
+    expect(await validated({ ...call, text: call.text.replace('succeeded', 'failed') }, secret)).toBe(false)
+    await store.close()
+    await restart()
+    expect(await secretOf('mine')).toBe(secret)
+  })
+
+  test('is told once where it is taken', async () => {
+    const webhooks = webhooksWith()
+    await finish(webhooks, ended(prediction('/a')))
+    while (await owedNow() > 0) await Bun.sleep(5)
+    for (let round = 0; round < 5; round++) webhooks.round()
+    await Bun.sleep(50)
+    expect(got).toHaveLength(1)
+  })
+
+  test.each([500, 404, 300, 301])('is told again after %i, by the same id, until it is taken', async (status) => {
+    const webhooks = webhooksWith()
+    let refusals = 2
+    answers.set('/a', () => (refusals-- > 0 ? status : 204))
+    const one = ended(prediction('/a'))
+    await finish(webhooks, one)
+    const timer = setInterval(() => webhooks.round(), 5)
+    await until(() => got.length === 3)
+    while (await owedNow() > 0) await Bun.sleep(5)
+    clearInterval(timer)
+    expect(new Set(got.map(({ headers, text }) => `${headers.get('webhook-id')} ${text}`)).size).toBe(1)
+    const secret = await secretOf('mine')
+    for (const call of got) expect(await validated(call, secret)).toBe(true)
+  })
+
+  test('is told later and later', async () => {
+    const webhooks = webhooksWith({ retryAfterMs: [1_000_000, 50_000_000, 7] })
+    answers.set('/a', () => 500)
+    await finish(webhooks, ended(prediction('/a')))
+    await until(() => got.length === 1)
+    const nextAt = async (): Promise<number> => (await store.dueDeliveries(Infinity, 1))[0]!.nextAt - Date.now()
+    while (await nextAt() <= 0) await Bun.sleep(5)
+    expect([await nextAt() > 700_000, await nextAt() < 1_200_001]).toEqual([true, true])
+    const [delivery] = await store.dueDeliveries(Infinity, 1)
+    await store.changeDelivery(delivery!.id, delivery!.attempts, 0)
+    webhooks.round()
+    await until(() => got.length === 2)
+    while (await nextAt() <= 0) await Bun.sleep(5)
+    expect([await nextAt() > 39_000_000, await nextAt() < 60_000_001]).toEqual([true, true])
+  })
+
+  test('is given up some time, which the log says in one line that holds no secret', async () => {
+    const said = spyOn(console, 'error').mockImplementation(() => {})
+    try {
+      const webhooks = webhooksWith()
+      answers.set('/a', () => 500)
+      await finish(webhooks, ended(prediction('/a', { webhook: { url: urlOf('/a?token=hidden'), events: ['completed'] } })))
+      const timer = setInterval(() => webhooks.round(), 5)
+      await until(() => said.mock.calls.length > 0)
+      clearInterval(timer)
+      expect([got.length, await owedNow()]).toEqual([4, 0])
+      expect(said.mock.calls.map(([line]) => String(line))).toEqual([expect.stringMatching(/^webhook msg_\w+ of pred_\w+ to 127\.0\.0\.1:\d+ was given up after 4 attempts$/)])
+    } finally {
+      said.mockRestore()
+    }
+  })
+
+  test('outlives the process that owed it', async () => {
+    const first = webhooksWith({ timeoutMs: 60_000 })
+    answers.set('/a', () => new Promise(() => {}))
+    const one = ended(prediction('/a'))
+    await finish(first, one)
+    await until(() => got.length === 1)
+    await first.stop()
+    await store.close()
+    await restart()
+    answers.delete('/a')
+    webhooksWith().round()
+    await until(() => got.length === 2)
+    expect(got.map(({ headers }) => headers.get('webhook-id'))).toEqual([`msg_${one.id}`, `msg_${one.id}`])
+  })
+
+  test('that nobody asked for is not owed', async () => {
+    const webhooks = webhooksWith()
+    expect(webhooks.owed(ended(prediction('/a', { webhook: { url: urlOf('/a'), events: ['start', 'output'] } })))).toBeUndefined()
+    const { webhook: _, ...without } = ended(prediction('/a'))
+    expect(webhooks.owed(without)).toBeUndefined()
+  })
+
+  test('of a prediction with a large input is told without it', async () => {
+    const webhooks = webhooksWith()
+    await finish(webhooks, ended(prediction('/a', { input: { image: `data:image/png;base64,${'A'.repeat(2_000_000)}` } })))
+    await until(() => got.length === 1)
+    expect([got[0]!.body.input, got[0]!.body.output]).toEqual([{}, ['x']])
+  })
+
+  test('is not told where it must not go: to an address inside', async () => {
+    const webhooks = webhooksWith({ retryAfterMs: [] })
+    const canary = rawServer(() => {})
+    const said = spyOn(console, 'error').mockImplementation(() => {})
+    try {
+      await finish(webhooks, ended(prediction('/a', { webhook: { url: `http://127.0.0.1:${canary.port}/`, events: ['completed'] } })))
+      await until(() => said.mock.calls.length > 0)
+      expect([canary.connections, said.mock.calls.length]).toEqual([0, 1])
+    } finally {
+      said.mockRestore()
+      canary.stop()
+    }
+  })
+})
+
+describe('a slow receiver', () => {
+  test('holds back neither other accounts nor more than a few calls of its own', async () => {
+    const webhooks = webhooksWith({ timeoutMs: 60_000 })
+    answers.set('/slow', () => new Promise(() => {}))
+    for (let count = 0; count < 30; count++) await owe(webhooks, ended(prediction('/slow')))
+    webhooks.round()
+    await until(() => got.length === 4)
+    for (let count = 0; count < 20; count++) await finish(webhooks, ended(prediction('/quick', { accountId: 'theirs' })))
+    await until(() => got.filter(({ path }) => path === '/quick').length === 20)
+    expect(got.filter(({ path }) => path === '/slow')).toHaveLength(4)
+  })
+
+  test('is left when its time is up', async () => {
+    const webhooks = webhooksWith({ timeoutMs: 30, retryAfterMs: [1_000_000] })
+    answers.set('/slow', () => new Promise(() => {}))
+    for (let count = 0; count < 12; count++) await finish(webhooks, ended(prediction('/slow')))
+    await until(() => got.length === 12)
+    while ((await store.dueDeliveries(Date.now(), 100)).length > 0) await Bun.sleep(5)
+    expect((await store.dueDeliveries(Infinity, 100)).map(({ attempts }) => attempts)).toEqual(Array.from({ length: 12 }, () => 1))
+  })
+})
+
+describe('what happens before the end', () => {
+  const told = (): string[] => got.map(({ body: { status, logs } }) => `${status} ${logs}`)
+
+  test('is told in order, and what comes meanwhile together', async () => {
+    const webhooks = webhooksWith()
+    const gate = Promise.withResolvers<number>()
+    answers.set('/a', () => gate.promise)
+    const one = prediction('/a')
+    webhooks.notify({ ...one, logs: '0' }, 'start')
+    await until(() => got.length === 1)
+    for (const logs of ['01', '012', '0123']) webhooks.notify({ ...one, logs }, 'logs')
+    await Bun.sleep(40)
+    expect(told()).toEqual(['processing 0'])
+    gate.resolve(200)
+    await until(() => got.length === 2)
+    webhooks.notify({ ...one, logs: '01234' }, 'logs')
+    await until(() => got.length === 3)
+    expect(told()).toEqual(['processing 0', 'processing 0123', 'processing 01234'])
+    expect(new Set(got.map(({ headers }) => headers.get('webhook-id'))).size).toBe(3)
+    expect(await validated(got[2]!, await secretOf('mine'))).toBe(true)
+  })
+
+  test('is never told after the end, and the end waits for what is being told', async () => {
+    const webhooks = webhooksWith()
+    const gate = Promise.withResolvers<number>()
+    answers.set('/a', () => gate.promise)
+    const one = prediction('/a')
+    webhooks.notify(one, 'start')
+    await until(() => got.length === 1)
+    webhooks.notify({ ...one, logs: 'late' }, 'logs')
+    await finish(webhooks, ended(one))
+    webhooks.notify(ended(one, { logs: 'later' }), 'logs')
+    await Bun.sleep(40)
+    expect(told()).toEqual(['processing '])
+    answers.delete('/a')
+    gate.resolve(200)
+    await until(() => got.length === 2)
+    await Bun.sleep(60)
+    expect(told()).toEqual(['processing ', 'succeeded '])
+  })
+
+  test('is told once, whatever becomes of it', async () => {
+    const webhooks = webhooksWith()
+    answers.set('/a', () => 500)
+    webhooks.notify(prediction('/a'), 'start')
+    await until(() => got.length === 1)
+    await Bun.sleep(60)
+    expect([got.length, await owedNow()]).toEqual([1, 0])
+  })
+
+  test('is told only where it is asked for', async () => {
+    const webhooks = webhooksWith()
+    const one = prediction('/a', { webhook: { url: urlOf('/a'), events: ['logs'] } })
+    webhooks.notify(one, 'start')
+    webhooks.notify(one, 'output')
+    webhooks.notify({ ...one, logs: 'x' }, 'logs')
+    await until(() => got.length === 1)
+    await Bun.sleep(60)
+    expect(told()).toEqual(['processing x'])
+  })
+
+  test('is left out rather than kept where an account has many slow receivers', async () => {
+    const webhooks = webhooksWith({ timeoutMs: 60_000 })
+    answers.set('/slow', () => new Promise(() => {}))
+    for (let count = 0; count < 50; count++) webhooks.notify(prediction('/slow'), 'start')
+    await until(() => got.length === 8)
+    webhooks.notify(prediction('/quick', { accountId: 'theirs' }), 'start')
+    await until(() => got.length === 9)
+    expect(got.at(-1)!.path).toBe('/quick')
+  })
+})
+
+describe('a request', () => {
+  const read = (body: object): Prediction['webhook'] => readWebhook(new Fields(body), ['hooks.internal:8080'])
+
+  test.each([
+    [{}, undefined],
+    [{ webhook: 'https://example.com/hook?id=1' }, { url: 'https://example.com/hook?id=1', events: ['output', 'completed'] }],
+    [{ webhook: 'http://hooks.internal:8080/x', webhook_events_filter: ['completed', 'start', 'completed'] }, { url: 'http://hooks.internal:8080/x', events: ['completed', 'start'] }],
+  ])('says whom to tell what: %j', (body, webhook) => expect(read(body)).toEqual(webhook as Prediction['webhook']))
+
+  test.each([
+    [{ webhook: 5 }, 'webhook: must be a string'],
+    [{ webhook: '' }, 'webhook: must be a public http:// or https:// URL'],
+    [{ webhook: 'http://127.0.0.1/' }, 'webhook: must be a public'],
+    [{ webhook: 'http://hooks.internal/' }, 'webhook: must be a public'],
+    [{ webhook: 'https://u:p@example.com/' }, 'webhook: must be a public'],
+    [{ webhook: 'ftp://example.com/' }, 'webhook: must be a public'],
+    [{ webhook: 'https://example.com', webhook_events_filter: ['done'] }, "webhook_events_filter[0]: must be one of 'start', 'output', 'logs', 'completed'"],
+    [{ webhook: 'https://example.com', webhook_events_filter: 'completed' }, 'webhook_events_filter: must be an array'],
+    [{ webhook_events_filter: [] }, 'webhook_events_filter: must hold at least 1'],
+  ])('that cannot be done is refused: %j', (body, message) => expect(() => read(body)).toThrow(message))
+})
