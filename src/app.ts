@@ -3,6 +3,8 @@ import { Keys } from './accounts/keys.ts'
 import { Limits } from './accounts/limits.ts'
 import { Plans } from './accounts/plans.ts'
 import type { Config } from './config.ts'
+import { Predictor } from './endpoints/predictions/predictor.ts'
+import { Webhooks } from './endpoints/predictions/webhooks.ts'
 import { Follower } from './endpoints/responses.ts'
 import { asGatewayError, GatewayError, type ErrorCode } from './error.ts'
 import type { ProtocolName } from './generation/request.ts'
@@ -99,6 +101,7 @@ const PURGE_EVERY_MS = 3_600_000
 const PURGE_FILES_EVERY_MS = 60_000
 const JUDGE_EVERY_MS = 60_000
 const FOLLOW_EVERY_MS = 5_000
+const WEBHOOKS_EVERY_MS = 1_000
 
 /** Builds every room and joins them, listens, and prints what scripts and people wait for. */
 export async function start(config: Config): Promise<Running> {
@@ -112,7 +115,10 @@ export async function start(config: Config): Promise<Running> {
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: config.billing.overdraft })
   const files = await Files.open({ store, folder: config.data, quotaBytes: config.files.quotaBytes, outputKeepMs: config.files.outputKeepMs })
-  const spine: Spine = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus), catalogue, prices, ledger, open: new Open(), draining: false }
+  const rooms = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus), catalogue, prices, ledger, open: new Open(), draining: false }
+  const webhooks = new Webhooks(rooms)
+  const spine: Spine = Object.assign(rooms, { predictor: new Predictor(rooms, webhooks) })
+  await spine.predictor.start()
   const server = listen({ ...config.listen, fetch: (request, server) => answer(spine, request, () => server.requestIP(request)?.address) })
   announce(spine, server.url, first)
   const stopping = new AbortController()
@@ -124,10 +130,12 @@ export async function start(config: Config): Promise<Running> {
     setInterval(() => void store.purgeExpired(Date.now()).catch(() => {}), PURGE_EVERY_MS),
     setInterval(() => void files.purge().catch(() => {}), PURGE_FILES_EVERY_MS),
     setInterval(() => follower.round(), FOLLOW_EVERY_MS),
+    setInterval(() => webhooks.round(), WEBHOOKS_EVERY_MS),
+    setInterval(() => void store.purgePredictions(Date.now() - config.predictions.keepDays * 86_400_000).catch(() => {}), PURGE_EVERY_MS),
     setInterval(() => void judge(spine).catch(() => {}), JUDGE_EVERY_MS),
   ]
   lookAround()
-  return { url: server.url, stop: () => stop(spine, server, timers, { looking: stopping, follower }) }
+  return { url: server.url, stop: () => stop(spine, server, timers, { looking: stopping, follower, webhooks }) }
 }
 
 /** Accounts whose conduct asks for it change their status. */
@@ -139,12 +147,15 @@ async function judge({ conduct, store, keys }: Spine): Promise<void> {
   await keys.reload()
 }
 
-async function stop(spine: Spine, server: { stop(drainMs: number): Promise<void> }, timers: Timer[], { looking, follower }: { looking: AbortController; follower: Follower }): Promise<void> {
+async function stop(spine: Spine, server: { stop(drainMs: number): Promise<void> }, timers: Timer[], { looking, follower, webhooks }: { looking: AbortController; follower: Follower; webhooks: Webhooks }): Promise<void> {
   spine.draining = true
   for (const timer of timers) clearInterval(timer)
   looking.abort()
   await follower.stop()
+  const predicted = spine.predictor.stop()
   await spine.open.drain(spine.config.timeouts.drainMs, stopping())
+  await predicted
+  await webhooks.stop()
   await spine.ledger.settled(SETTLE_MS)
   await server.stop(CLOSE_MS)
   try {

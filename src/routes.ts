@@ -1,8 +1,11 @@
 import type { Call, Spine } from './spine.ts'
 import { countGeminiTokens, countMessagesTokens } from './endpoints/count-tokens.ts'
 import { getBalance, getGeneration, getGenerationAtOldPath, getSubscription } from './endpoints/management.ts'
-import { getGoogleModel, getModel, listGoogleModels, listModels } from './endpoints/models.ts'
+import { getGoogleModel, getModel, getPublisherModel, listGoogleModels, listModels, listPublisherModels } from './endpoints/models.ts'
 import { getOutput } from './endpoints/outputs.ts'
+import { cancelPrediction, createPrediction, getPrediction, listPredictions } from './endpoints/predictions/routes.ts'
+import { streamPrediction } from './endpoints/predictions/stream.ts'
+import { getWebhookSecret } from './endpoints/predictions/webhooks.ts'
 import { cancelResponse, deleteResponse, getResponse, listInputItems, refuseUpgrade } from './endpoints/responses.ts'
 import { GatewayError } from './error.ts'
 import { generate } from './generate.ts'
@@ -29,6 +32,9 @@ const ALL: readonly KeyKind[] = [...USERS, 'management']
 /** Every form in which Google's clients name a model's method: Gemini API, Vertex AI with and without project, and without `models/`. */
 const googleMethod = (method: string): RegExp =>
   new RegExp(`^/v1(?:beta1?|alpha)?/(?:projects/[^/]+/locations/[^/]+/)?(?:publishers/([^/]+)/models/|models/)?([^:]+(?::[^:/]+)*):${method}$`)
+
+/** Where Google's clients in their Vertex AI mode look for models. */
+const publisherModels = (end: string): RegExp => new RegExp(`^/v1(?:beta1?|alpha)?/(?:projects/[^/]+/locations/[^/]+/)?publishers/([^/]+)/models${end}`)
 
 const generation = (name: string, path: string, shape: ProtocolName): Route[] =>
   ['', '/relay'].map((prefix) => ({ name: prefix + name, method: 'POST', path: prefix + path, shape, keys: USERS, answer: (spine, call) => generate(spine, call, shape) }))
@@ -73,6 +79,15 @@ export const routes: readonly Route[] = [
   { name: 'models.get', method: 'GET', path: /^\/v1\/models\/(.+)$/, shape: 'chat.completions', keys: USERS, answer: getModel },
   { name: 'models', method: 'GET', path: '/v1beta/models', shape: 'generateContent', keys: USERS, answer: listGoogleModels },
   { name: 'models.get', method: 'GET', path: /^\/v1beta\/models\/(.+)$/, shape: 'generateContent', keys: USERS, answer: getGoogleModel },
+  { name: 'models.published', method: 'GET', path: publisherModels('$'), shape: 'generateContent', keys: USERS, answer: listPublisherModels },
+  { name: 'models.published.get', method: 'GET', path: publisherModels('/(.+)$'), shape: 'generateContent', keys: USERS, answer: getPublisherModel },
+  { name: 'predictions', method: 'POST', path: '/v1/predictions', shape: 'chat.completions', keys: USERS, answer: createPrediction },
+  { name: 'predictions', method: 'POST', path: /^\/v1\/models\/(.+)\/predictions$/, shape: 'chat.completions', keys: USERS, answer: createPrediction },
+  { name: 'predictions.list', method: 'GET', path: '/v1/predictions', shape: 'chat.completions', keys: USERS, answer: listPredictions },
+  { name: 'predictions.get', method: 'GET', path: /^\/v1\/predictions\/([^/]+)$/, shape: 'chat.completions', keys: USERS, answer: getPrediction },
+  { name: 'predictions.cancel', method: 'POST', path: /^\/v1\/predictions\/([^/]+)\/cancel$/, shape: 'chat.completions', keys: USERS, answer: cancelPrediction },
+  { name: 'predictions.stream', method: 'GET', path: /^\/v1\/streams\/([^/]+)$/, shape: 'chat.completions', keys: 'public', answer: streamPrediction },
+  { name: 'webhooks.secret', method: 'GET', path: '/v1/webhooks/default/secret', shape: 'chat.completions', keys: USERS, answer: getWebhookSecret },
   { name: 'outputs.get', method: 'GET', path: /^\/v1\/outputs\/([^/]+)$/, shape: 'chat.completions', keys: 'public', answer: getOutput },
   { name: 'management.generation', method: 'GET', path: '/v1/management/generation', shape: 'chat.completions', keys: ALL, answer: getGeneration },
   { name: 'generation', method: 'GET', path: '/v1/generation', shape: 'chat.completions', keys: ALL, answer: getGenerationAtOldPath },

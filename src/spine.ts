@@ -2,6 +2,7 @@ import type { Conduct } from './accounts/conduct.ts'
 import type { Identity, Keys } from './accounts/keys.ts'
 import type { Limits } from './accounts/limits.ts'
 import type { Config } from './config.ts'
+import type { Predictor } from './endpoints/predictions/predictor.ts'
 import type { Ledger } from './ledger/ledger.ts'
 import type { Prices } from './ledger/prices.ts'
 import type { Open } from './open.ts'
@@ -20,6 +21,7 @@ export type Spine = {
   catalogue: Catalogue
   prices: Prices
   ledger: Ledger
+  predictor: Predictor
   /** Generations under way. */
   open: Open
   /** Set when the server was told to stop: what is under way goes on, nothing new begins. */

@@ -276,7 +276,7 @@ export class Follower {
 
   /** Asks after each that is not being asked after. */
   round(): void {
-    for (const open of this.#spine.ledger.deferred) if (!this.#polls.has(open)) this.#polls.set(open, this.#poll(open))
+    for (const open of this.#spine.ledger.deferred) if (open.ask.api === 'responses' && !this.#polls.has(open)) this.#polls.set(open, this.#poll(open))
   }
 
   /** A provider that cannot be asked now, and a store that does not take its answer, are asked again later. */

@@ -149,7 +149,7 @@ const secondsOf = (header: string | null): number | undefined => {
 }
 
 /** The network, or a provider that lives in this process. */
-export const transport = (endpoint: Endpoint): typeof send => (endpoint.provider.inProcess === undefined ? send : callInProcess)
+export const transport = ({ provider }: Pick<Endpoint, 'provider'>): typeof send => (provider.inProcess === undefined ? send : callInProcess)
 
 const callInProcess: typeof send = async ({ url, method, headers, body, signal, onSent }) => {
   onSent?.()

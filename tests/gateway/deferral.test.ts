@@ -8,6 +8,8 @@ import { Limits } from '../../src/accounts/limits.ts'
 import { Plans } from '../../src/accounts/plans.ts'
 import { answer } from '../../src/app.ts'
 import { loadConfig } from '../../src/config.ts'
+import { Predictor } from '../../src/endpoints/predictions/predictor.ts'
+import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { Follower } from '../../src/endpoints/responses.ts'
 import { GatewayError } from '../../src/error.ts'
 import { Ledger } from '../../src/ledger/ledger.ts'
@@ -63,7 +65,8 @@ beforeEach(async () => {
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: 0n })
   const files = await Files.open({ store, folder, quotaBytes: config.files.quotaBytes, outputKeepMs: config.files.outputKeepMs })
-  spine = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus, () => now), catalogue: new Catalogue(config), prices, ledger, open: new Open(), draining: false }
+  const rooms = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus, () => now), catalogue: new Catalogue(config), prices, ledger, open: new Open(), draining: false }
+  spine = Object.assign(rooms, { predictor: new Predictor(rooms, new Webhooks(rooms)) })
 })
 afterEach(async () => {
   failing = {}

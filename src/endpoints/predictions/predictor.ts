@@ -1,0 +1,245 @@
+import type { Call, Spine } from '../../spine.ts'
+import { GatewayError } from '../../error.ts'
+import { admit } from '../../ledger/admission.ts'
+import type { OpenGeneration } from '../../ledger/ledger.ts'
+import { Job } from './job.ts'
+import { hasEnded, readStored, toStored, type Listener, type Outcome, type Prediction } from './prediction.ts'
+import { Queue } from './queue.ts'
+import { canceled, failed, run, type End } from './run.ts'
+import type { Webhooks } from './webhooks.ts'
+import { countInput, workOf, worstOf, type Work } from './work.ts'
+
+const API = 'predictions'
+
+const LOST = 'Sluice was stopped while its provider was asked, and does not know whether that ran: it is not run again, and not charged.'
+
+/** After this a store that does not answer is asked again. */
+const AGAIN_MS = 2_000
+
+/** A cancellation waits so long for what its provider says to it. */
+const CANCEL_MS = 5_000
+
+/** What a client asks for, read. */
+export type Wanted = Pick<Prediction, 'model' | 'version' | 'input' | 'origin'> & Partial<Pick<Prediction, 'webhook'>>
+
+/** All predictions under way: admits, queues, runs and ends them, over restarts too. docs/decisions/0011 says in which order things are written, and why. */
+export class Predictor {
+  readonly #spine: Omit<Spine, 'predictor'>
+  readonly #webhooks: Webhooks
+  readonly #jobs = new Map<string, Job>()
+  readonly #queues = new Map<string, Queue>()
+  readonly #stopping = new AbortController()
+
+  constructor(spine: Omit<Spine, 'predictor'>, webhooks: Webhooks) {
+    this.#spine = spine
+    this.#webhooks = webhooks
+  }
+
+  /** Goes on with what the last process left: what had ended is settled, what runs at a provider is followed, what had not begun waits again. */
+  async start(): Promise<void> {
+    const { store, ledger } = this.#spine
+    const opens = new Map(ledger.deferred.filter(({ ask }) => ask.api === API).map((open) => [open.ask.id, open]))
+    for (const prediction of (await store.predictionsUnderWay()).map(readStored)) {
+      const open = opens.get(prediction.id)
+      opens.delete(prediction.id)
+      await this.#resume(prediction, open)
+    }
+    for (const open of opens.values()) await this.#settle(open)
+  }
+
+  async #resume(prediction: Prediction, open: OpenGeneration | undefined): Promise<void> {
+    // Its generation is written before it: without one, nobody pays for it.
+    if (open === undefined) return void (await this.#spine.store.changePrediction(toStored({ ...prediction, status: 'failed', error: LOST, completedAt: Date.now() })))
+    const job = this.#job(prediction, open)
+    if (prediction.upstream === undefined && prediction.sentAt !== undefined) {
+      job.prediction = prediction
+      return this.#end(job, { status: 'failed', error: LOST, ending: 'crashed', charged: false })
+    }
+    if (prediction.upstream !== undefined) open.meter.tries.push({ provider: prediction.upstream.provider, sent: true, milliseconds: 0 })
+    this.#queue(job.accountId).add(job, prediction.upstream !== undefined)
+  }
+
+  #job(prediction: Prediction, open: OpenGeneration): Job {
+    const job = new Job(this.#spine.store, prediction, open)
+    job.listeners.add((now, event) => this.#webhooks.notify(now, event))
+    this.#jobs.set(job.id, job)
+    return job
+  }
+
+  /** A generation whose prediction has ended, or was never written. */
+  async #settle(open: OpenGeneration): Promise<void> {
+    const { id, accountId } = open.ask
+    const stored = await this.#spine.store.findPrediction(accountId, id)
+    const { ending, usage, estimated, served }: Outcome = stored === undefined ? { ending: 'crashed' } : readStored(stored).outcome ?? { ending: 'crashed' }
+    if (served !== undefined) open.meter.served = served
+    if (usage === undefined) open.meter.release()
+    else {
+      Object.assign(open.meter.usage, usage)
+      open.meter.estimated = estimated === true
+      open.meter.hear([{ type: 'finish', reason: 'stop', raw: ending }])
+    }
+    await this.#spine.ledger.close(open, ending).catch((error: unknown) => console.error(error))
+  }
+
+  #queue(accountId: string): Queue {
+    let queue = this.#queues.get(accountId)
+    if (queue === undefined) {
+      const { concurrency, waiting } = this.#spine.config.predictions
+      queue = new Queue({ concurrency, waiting, run: (job) => this.#run(job), empty: () => this.#queues.delete(accountId) })
+      this.#queues.set(accountId, queue)
+    }
+    return queue
+  }
+
+  /** Holds the most that it may cost and queues it; resolves when it is committed. Throws what reading it, admitting it and writing it throw, and then nothing of it remains. */
+  async create(call: Call, wanted: Wanted): Promise<Prediction> {
+    const { store, ledger, conduct } = this.#spine
+    const { id, identity: { accountId }, receivedAt } = call
+    const work = workOf(this.#spine, wanted.model, wanted.version, wanted.input)
+    const queue = this.#queue(accountId)
+    const giveUp = queue.reserve()
+    try {
+      const open = await this.#admit(call, wanted, work)
+      // It is no request under way: how many of an account run at a time is limited here.
+      conduct.end(accountId)
+      const prediction: Prediction = {
+        id, accountId, model: wanted.model, status: 'starting', createdAt: receivedAt, startedAt: null, completedAt: null,
+        version: wanted.version, input: wanted.input, output: null, error: null, logs: '', origin: wanted.origin,
+        ...(wanted.webhook === undefined ? {} : { webhook: wanted.webhook }),
+      }
+      try {
+        // Handed over in one turn they are committed together; a generation without a prediction is closed by the next start.
+        await Promise.all([ledger.defer(open), store.addPrediction(toStored(prediction))])
+      } catch (error) {
+        open.meter.release()
+        await Promise.all([ledger.close(open, 'failed').catch(() => {}), store.changePrediction(toStored({ ...prediction, status: 'failed', error: LOST, completedAt: Date.now() })).catch(() => {})])
+        throw error
+      }
+      const job = this.#job(prediction, open)
+      queue.add(job)
+      return prediction
+    } finally {
+      giveUp()
+    }
+  }
+
+  #admit(call: Call, { model, version, input }: Wanted, work: Work): Promise<OpenGeneration> {
+    return admit(this.#spine, call, {
+      api: API, model, endpoints: work.endpoints, streamed: false,
+      worst: (modelLimit) => worstOf(work, input, modelLimit),
+      // Read again when it is needed: what waits must not fill the memory.
+      countInput: async () => {
+        const stored = await this.#spine.store.findPrediction(call.identity.accountId, call.id)
+        return stored === undefined ? 1 : countInput(workOf(this.#spine, model, version, readStored(stored).input), input)
+      },
+    })
+  }
+
+  async #run(job: Job): Promise<void> {
+    try {
+      const stored = await this.#insist(() => this.#spine.store.findPrediction(job.accountId, job.id))
+      if (stored === undefined || this.#stopping.signal.aborted) return
+      job.prediction = readStored(stored)
+      const end = await run(this.#spine, job, this.#stopping.signal)
+      if (end !== undefined) await this.#end(job, end)
+    } catch (error) {
+      console.error(error)
+    } finally {
+      job.over.resolve()
+    }
+  }
+
+  /** Ends a prediction, once: its last state with what its generation costs, then that generation. */
+  async #end(job: Job, { ending, charged, ...change }: End): Promise<void> {
+    if (job.ending) return job.over.promise
+    job.ending = true
+    const { open, open: { meter } } = job
+    if (charged) await meter.count().catch((error: unknown) => console.error(error))
+    else meter.release()
+    const { usage, estimated, served } = meter
+    const outcome: Outcome = { ending, ...(charged ? { usage, estimated } : {}), ...(served === undefined ? {} : { served: { provider: served.provider, model: served.model } }) }
+    const ended: Prediction = { ...job.running, ...change, completedAt: Date.now(), outcome }
+    const owed = this.#webhooks.owed(ended)
+    // Left as it is where the server stops before it could be written: the next start ends it.
+    if ((await this.#insist(() => this.#spine.store.changePrediction(toStored(ended), owed === undefined ? [] : [owed]))) === undefined) return
+    await this.#spine.ledger.close(open, ending).catch((error: unknown) => console.error(error))
+    job.prediction = ended
+    this.#jobs.delete(job.id)
+    job.over.resolve()
+    job.tell('completed')
+  }
+
+  /** Asks the store again until it answers; undefined where the server stops before that. */
+  async #insist<T>(ask: () => Promise<T>): Promise<T | undefined> {
+    while (!this.#stopping.signal.aborted) {
+      try {
+        return await ask()
+      } catch (error) {
+        console.error(error)
+        await Bun.sleep(AGAIN_MS)
+      }
+    }
+    return undefined
+  }
+
+  /** As it is now. */
+  async find(accountId: string, id: string): Promise<Prediction | undefined> {
+    const stored = await this.#spine.store.findPrediction(accountId, id)
+    return stored === undefined ? undefined : this.#current(readStored(stored))
+  }
+
+  /** The newest first: those before this id. */
+  async list(accountId: string, limit: number, before: string | undefined): Promise<Prediction[]> {
+    return (await this.#spine.store.predictions(accountId, limit, before)).map((stored) => this.#current(readStored(stored)))
+  }
+
+  /** What is under way is further than what is written of it; its end counts when that is written. */
+  #current(stored: Prediction): Prediction {
+    return hasEnded(stored) ? stored : this.#jobs.get(stored.id)?.prediction ?? stored
+  }
+
+  /** Resolves when it has ended or the server stops, and after this time at the latest. */
+  async ended(id: string, atMostMs: number): Promise<void> {
+    const job = this.#jobs.get(id)
+    if (job === undefined) return
+    const late = Promise.withResolvers<void>()
+    const timer = setTimeout(late.resolve, atMostMs)
+    await Promise.race([job.over.promise, late.promise])
+    clearTimeout(timer)
+  }
+
+  /** Hears of every change of a prediction, as long as it is under way; gives what calls that off. */
+  follow(id: string, listener: Listener): () => void {
+    const job = this.#jobs.get(id)
+    job?.listeners.add(listener)
+    return () => void job?.listeners.delete(listener)
+  }
+
+  /** Ends what waits, and tells what runs that nobody wants it: it may end otherwise, if that comes first. Gives it as it is then. */
+  async cancel(accountId: string, id: string): Promise<Prediction | undefined> {
+    const found = await this.find(accountId, id)
+    const job = this.#jobs.get(id)
+    if (found === undefined || hasEnded(found) || job === undefined) return found
+    job.unwanted = true
+    if (this.#queues.get(accountId)?.remove(job) === true) {
+      job.prediction = found
+      await this.#end(job, canceled(job))
+    } else {
+      // Kept for the next start, which would else follow it.
+      if (job.prediction?.upstream !== undefined && !job.ending) await job.write({ unwanted: true }).catch((error: unknown) => console.error(error))
+      job.cut.abort()
+      await this.ended(id, CANCEL_MS)
+    }
+    return this.find(accountId, id)
+  }
+
+  /** Begins nothing more. What runs at a provider is left there; what else runs is waited for: it ends with its answer, or with the drain. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    for (const job of this.#jobs.values()) {
+      if (job.prediction === undefined) job.over.resolve()
+      if (job.prediction?.upstream !== undefined) job.cut.abort()
+    }
+    await Promise.all([...this.#queues.values()].map((queue) => queue.settled()))
+  }
+}

@@ -1,0 +1,71 @@
+import type { Spine } from '../../spine.ts'
+import { Fold, type GenerationEvent, type PartHead } from '../../generation/event.ts'
+import { FrameSplitter } from '../../http/frames.ts'
+import type { CallSignal } from '../../http/connection.ts'
+import type { OpenGeneration } from '../../ledger/ledger.ts'
+import { attempt, readAnswer, readWhole, Refusal, type Upstream } from '../../providers/attempt.ts'
+import { fetchImages } from '../../providers/image-addresses.ts'
+import { publish } from './media.ts'
+import { PREFIX, type Prediction } from './prediction.ts'
+import type { Asked } from './work.ts'
+
+type Rooms = Pick<Spine, 'config' | 'files'>
+
+/**
+ * A prediction by a model of ours that answers requests: sends one, lets the meter hear the answer, and tells its text as it grows. Gives the output, a text, or
+ * for what holds images a list with their URLs. Throws what the provider refused or broke with.
+ */
+export async function runRequest(rooms: Rooms, prediction: Prediction, { endpoints, wire, request }: Asked, open: OpenGeneration, signal: CallSignal, grown: (output: string) => void): Promise<unknown> {
+  const label = { id: PREFIX + prediction.id, model: prediction.model, createdAt: Math.floor(prediction.createdAt / 1000) }
+  const upstream = await attempt(endpoints, { wire, request, label }, rooms.config.timeouts, signal, open.meter.tries).catch(refusal)
+  open.meter.served = upstream.endpoint.target
+  const fold = new Fold()
+  let text = ''
+  let head: PartHead | undefined
+  const hear = (events: readonly GenerationEvent[]): void => {
+    open.meter.hear(events)
+    const before = text
+    for (const event of events) {
+      fold.add(event)
+      if (event.type === 'part-start') head = event.head
+      if (event.type === 'part-delta' && (head?.type === 'text' || head?.type === 'refusal')) text += event.text
+    }
+    if (text !== before) grown(text)
+  }
+  await listen(rooms, upstream, signal, hear, () => fold.finished)
+  return outputOf(rooms, prediction, fold, text)
+}
+
+const refusal = (error: unknown): never => {
+  throw error instanceof Refusal ? error.error : error
+}
+
+/** Reads an answer, streamed or whole, to its end. Throws the error that it ended with. */
+async function listen({ config }: Rooms, upstream: Upstream, signal: CallSignal, hear: (events: readonly GenerationEvent[]) => void, isOver: () => boolean): Promise<void> {
+  const { incoming, protocol, endpoint, exchange } = upstream
+  if (!exchange.request.stream || (incoming.headers.get('content-type') ?? '').startsWith('application/json')) {
+    const text = await readWhole(upstream)
+    return hear(readAnswer(upstream, endpoint.protocol === 'images' ? await fetchImages(text, upstream, config, signal) : text))
+  }
+  const reader = protocol.call.reader(endpoint.target.quirks, exchange.request)
+  const splitter = new FrameSplitter()
+  try {
+    while (!isOver()) {
+      const bytes = await incoming.body.read()
+      const frames = bytes === undefined ? splitter.end() : splitter.push(bytes)
+      for (const frame of frames) if (!isOver()) hear(reader.read(frame))
+      if (bytes === undefined) {
+        if (!isOver()) hear(reader.end())
+        return
+      }
+    }
+  } finally {
+    incoming.body.cancel()
+  }
+}
+
+async function outputOf(rooms: Rooms, prediction: Prediction, { answer }: Fold, text: string): Promise<unknown> {
+  const urls: string[] = []
+  for (const part of answer.parts) if (part.type === 'image' && part.source.type === 'data') urls.push(await publish(rooms, prediction, part.source.mediaType, part.source.data))
+  return urls.length === 0 ? text : [...(text === '' ? [] : [text]), ...urls]
+}

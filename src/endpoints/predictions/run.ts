@@ -1,0 +1,161 @@
+import type { Spine } from '../../spine.ts'
+import { asGatewayError, GatewayError } from '../../error.ts'
+import type { GenerationEvent } from '../../generation/event.ts'
+import { endingOf, type Ending } from '../../ledger/endings.ts'
+import type { UpstreamPrediction } from '../../protocols/predictions/call.ts'
+import type { PredictionEndpoint } from '../../providers/catalogue.ts'
+import type { Job } from './job.ts'
+import { picturesIn, withFiles, withUrls } from './media.ts'
+import type { Prediction } from './prediction.ts'
+import { ask, cancel, create } from './provider.ts'
+import { runRequest } from './run-request.ts'
+import { workOf, type Asked, type Forwarded } from './work.ts'
+
+type Rooms = Pick<Spine, 'catalogue' | 'config' | 'files' | 'open'>
+
+/** How a prediction ended. `charged`: for what was heard; one that failed is charged nothing. */
+export type End = { ending: Ending; charged: boolean } & Pick<Prediction, 'status'> & Partial<Pick<Prediction, 'output' | 'error' | 'logs' | 'startedAt' | 'predictSeconds'>>
+
+export function failed(error: unknown, ending = endingOf(error)): End {
+  if (!(error instanceof GatewayError)) console.error(error)
+  return { status: 'failed', error: asGatewayError(error).message, ending, charged: false }
+}
+
+/** For what had gone out to a provider before its client did not want it any more. */
+export const canceled = ({ open: { meter } }: Job): End => ({ status: 'canceled', ending: 'client-left', charged: meter.heard.begun || meter.tries.some(({ sent }) => sent === true) })
+
+/** Runs a prediction to its end, or follows one that runs. Undefined: the server stops while it goes on at its provider, so that the next start follows it. */
+export async function run(rooms: Rooms, job: Job, stopping: AbortSignal): Promise<End | undefined> {
+  try {
+    if (job.running.upstream !== undefined) return await follow(rooms, job, endpointOf(rooms, job.running), stopping)
+    const { model, version } = job.running
+    const input = await withFiles(rooms, job.running, rooms.config.limits.bodyBytes)
+    const work = workOf(rooms, model, version, input)
+    return work.kind === 'request' ? await answer(rooms, job, work) : await forward(rooms, job, { ...work, input }, stopping)
+  } catch (error) {
+    return failed(error)
+  }
+}
+
+async function answer(rooms: Rooms, job: Job, work: Asked): Promise<End> {
+  const underway = rooms.open.enter(job.cut.signal)
+  try {
+    const now = Date.now()
+    await job.write({ status: 'processing', startedAt: now, sentAt: now })
+    job.tell('start')
+    const output = await runRequest(rooms, job.running, work, job.open, underway, (output) => job.change({ output }, 'output'))
+    return { status: 'succeeded', output, ending: 'completed', charged: true }
+  } catch (error) {
+    return job.unwanted ? canceled(job) : underway.reason === undefined ? failed(error) : failed(underway.reason, 'shutdown')
+  } finally {
+    underway.leave()
+  }
+}
+
+async function forward(rooms: Rooms, job: Job, work: Forwarded & { input: Prediction['input'] }, stopping: AbortSignal): Promise<End | undefined> {
+  // A creation is not broken off by its client: the provider might go on with what nobody knows.
+  const underway = rooms.open.enter(NEVER)
+  try {
+    await job.write({ sentAt: Date.now() })
+    const { endpoint, said } = await create(rooms, work, work.input, job.open.meter, underway)
+    // Where this cannot be written, a crash would lose sight of it; that is no reason to lose it now.
+    await job.write({ upstream: { provider: endpoint.provider.id, id: said.id } }).catch((error: unknown) => console.error(error))
+    underway.leave()
+    return await heard(rooms, job, said) ?? await follow(rooms, job, endpoint, stopping)
+  } catch (error) {
+    return underway.reason === undefined ? failed(error) : failed(underway.reason, 'shutdown')
+  } finally {
+    underway.leave()
+  }
+}
+
+const NEVER = new AbortController().signal
+
+const endpointOf = ({ catalogue }: Rooms, { model, upstream }: Prediction): PredictionEndpoint | undefined =>
+  catalogue.predictionEndpoints(model).find(({ provider }) => provider.id === upstream!.provider)
+
+const FIRST_WAIT_MS = 250
+const LONGEST_WAIT_MS = 5_000
+const GROWTH = 1.5
+
+/** So often in a row a provider must not know a prediction that it made before that is believed. */
+const UNKNOWN_TIMES = 5
+
+/** Asks after a prediction at growing intervals until it has ended. A provider that does not say, or is switched off at the moment, is asked again. */
+async function follow(rooms: Rooms, job: Job, endpoint: PredictionEndpoint | undefined, stopping: AbortSignal): Promise<End | undefined> {
+  const { id } = job.running.upstream!
+  const deadline = job.running.sentAt! + rooms.config.timeouts.totalMs
+  let unknown = 0
+  for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * GROWTH, LONGEST_WAIT_MS)) {
+    // Not all at once after a restart.
+    await sleep(wait * (0.75 + Math.random() / 2), job.cut.signal)
+    if (job.unwanted) return await stopped(rooms, job, endpoint) ?? canceled(job)
+    if (stopping.aborted) return undefined
+    if (Date.now() > deadline) return await stopped(rooms, job, endpoint) ?? failed(TOO_LONG, 'timed-out')
+    if (endpoint === undefined) continue
+    try {
+      const said = await ask(rooms, endpoint, id, job.cut.signal)
+      unknown = said === undefined ? unknown + 1 : 0
+      if (unknown === UNKNOWN_TIMES) return failed(FORGOTTEN)
+      const end = said === undefined ? undefined : await heard(rooms, job, said)
+      if (end !== undefined) return end
+    } catch (error) {
+      // It goes on there, whatever is wrong with the way to it, or with the disk that its output has to be written to.
+      if (!(error instanceof GatewayError)) console.error(error)
+    }
+  }
+}
+
+const TOO_LONG = new GatewayError('upstream_timeout', 'The prediction did not end in time (total timeout).')
+const FORGOTTEN = new GatewayError('upstream_error', 'The provider does not know the prediction any more.')
+
+/** Returns at once when the signal fires, or has. */
+const sleep = (ms: number, signal: AbortSignal): Promise<void> => new Promise((resolve) => {
+  const over = (): void => {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', over)
+    resolve()
+  }
+  const timer = setTimeout(over, signal.aborted ? 0 : ms)
+  signal.addEventListener('abort', over, { once: true })
+})
+
+/** What the next poll would tell after it was tried so often to stop it. */
+const CANCEL_TRIES = 3
+const CANCEL_MS = 10_000
+
+/** Tells its provider to stop; gives its end where it had ended before. */
+async function stopped(rooms: Rooms, job: Job, endpoint: PredictionEndpoint | undefined): Promise<End | undefined> {
+  for (let tries = 0; endpoint !== undefined && tries < CANCEL_TRIES; tries++) {
+    try {
+      const said = await cancel(rooms, endpoint, job.running.upstream!.id, AbortSignal.timeout(CANCEL_MS))
+      return said === undefined ? undefined : await heard(rooms, job, said)
+    } catch {
+      await sleep(FIRST_WAIT_MS, NEVER)
+    }
+  }
+  return undefined
+}
+
+/** What a provider says, put into the prediction; its end, where that is it. */
+async function heard(rooms: Rooms, job: Job, said: UpstreamPrediction): Promise<End | undefined> {
+  const { id, status, logs, predictSeconds } = said
+  const before = job.running
+  const startedAt = before.startedAt ?? said.startedAt ?? (status === 'starting' ? null : Date.now())
+  const told = { logs, startedAt, ...(predictSeconds === undefined ? {} : { predictSeconds }) }
+  switch (status) {
+    case 'starting': return undefined
+    case 'succeeded': {
+      const output = await withUrls(rooms, before, said.output)
+      const pictures = Array.from({ length: picturesIn(said.output) }, (_, part): GenerationEvent => ({ type: 'part-start', part, head: { type: 'image', mediaType: '' } }))
+      job.open.meter.hear([{ type: 'start', id, model: before.model }, ...pictures, { type: 'finish', reason: 'stop', raw: status }])
+      return { ...told, status, output, ending: 'completed', charged: true }
+    }
+    case 'failed': return { ...told, status, output: said.output, error: said.error ?? 'The provider failed without saying why.', ending: 'failed', charged: false }
+    case 'canceled': return { ...told, output: said.output, ...(job.unwanted ? canceled(job) : { status, ending: 'failed' as const, charged: false }) }
+  }
+  if (before.status === 'starting') job.change({ status, startedAt }, 'start')
+  if (!Bun.deepEquals(said.output, before.output)) job.change({ output: said.output }, 'output')
+  if (logs !== before.logs) job.change({ logs }, 'logs')
+  return undefined
+}

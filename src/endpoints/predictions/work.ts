@@ -1,0 +1,92 @@
+import type { Spine } from '../../spine.ts'
+import { GatewayError, invalid } from '../../error.ts'
+import type { GenerationRequest } from '../../generation/request.ts'
+import { isCount, MOST_TOKENS, noUsage, type Usage } from '../../generation/usage.ts'
+import { countTokens, estimateInputTokens, worstCase } from '../../ledger/estimate.ts'
+import { protocols } from '../../protocols/index.ts'
+import type { Abilities, Wire } from '../../protocols/protocol.ts'
+import type { Endpoint, PredictionEndpoint } from '../../providers/catalogue.ts'
+import type { Json } from '../../store/store.ts'
+
+/** What a prediction is to the model that makes it: a prediction of a provider that makes some, or a request to a model of ours. */
+export type Work = Forwarded | Asked
+export type Forwarded = { kind: 'prediction'; endpoints: readonly PredictionEndpoint[]; version?: string }
+export type Asked = { kind: 'request'; endpoints: readonly Endpoint[]; wire: Wire; request: GenerationRequest }
+
+type Rooms = Pick<Spine, 'catalogue'>
+
+/** Model and input -> what is to be done. Throws model_not_found, and invalid_request for an input that the model cannot be asked with. */
+export function workOf({ catalogue }: Rooms, model: string, version: string | null, input: Json): Work {
+  const places = catalogue.predictionEndpoints(model)
+  if (places.length > 0) return { kind: 'prediction', endpoints: places, ...(version === null ? {} : { version }) }
+  const chat = catalogue.endpoints(model, 'chat.completions')
+  const drawn = chat.some(({ target }) => isDrawn(target.abilities))
+  const protocol = drawn ? 'images' : 'chat.completions'
+  const endpoints = drawn ? catalogue.endpoints(model, protocol) : chat
+  const body = drawn ? { ...input, model } : chatBody(model, input)
+  const wire: Wire = { body, text: JSON.stringify(body), headers: new Headers() }
+  const { serve } = protocols[protocol]
+  const request = withinInput(() => serve.readRequest(wire))
+  withinInput(() => serve.checkModel?.(request, endpoints.map(({ target }) => target.abilities)))
+  return { kind: 'request', endpoints, wire, request }
+}
+
+/** What a client names: a model, a version of a model as Replicate's clients write it, or both. Throws model_not_found. */
+export function modelNamed({ catalogue }: Rooms, model: string | undefined, version: string | undefined): { model: string; version: string | null } {
+  if (model !== undefined) return { model, version: version ?? null }
+  if (version === undefined) throw invalid('model', 'is required: the name of a model, unless a version is given')
+  const listed = catalogue.list().find(({ endpoints }) => endpoints.some((endpoint) => endpoint.model === version || endpoint.model.endsWith(`:${version}`)))
+  const colon = version.lastIndexOf(':')
+  const hash = version.slice(colon + 1)
+  if (listed !== undefined) return { model: listed.id, version: hash }
+  try {
+    catalogue.predictionEndpoints(version)
+    return { model: version, version: hash }
+  } catch (error) {
+    if (colon < 0) throw error
+    catalogue.predictionEndpoints(version.slice(0, colon))
+    return { model: version.slice(0, colon), version: hash }
+  }
+}
+
+/** Models that make pictures and no text are asked for pictures. */
+const isDrawn = ({ api, output }: Abilities): boolean => api === 'images' || (output?.includes('image') === true && !output.includes('text'))
+
+/** The input of a text model as Replicate's models take it, `prompt` and `system_prompt`, or `messages`; all else is of chat completions. */
+function chatBody(model: string, { prompt, system_prompt: system, messages, ...rest }: Json): Json {
+  if (messages === undefined && prompt === undefined) throw invalid('input.prompt', 'is required: a text, unless messages are given')
+  if (messages !== undefined && (prompt !== undefined || system !== undefined)) throw invalid('input.messages', 'must stand without prompt and system_prompt: put them into the messages')
+  if (prompt !== undefined && typeof prompt !== 'string') throw invalid('input.prompt', 'must be a string')
+  if (system !== undefined && typeof system !== 'string') throw invalid('input.system_prompt', 'must be a string')
+  const turns = [...(system === undefined || system === '' ? [] : [{ role: 'system', content: system }]), { role: 'user', content: prompt }]
+  return { ...rest, model, messages: messages ?? turns, stream: true }
+}
+
+/** An error in the input is told under the path that it has in the prediction's body. */
+function withinInput<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.param === undefined || error.param === 'model') throw error
+    const { code, message, param, ...details } = error
+    throw new GatewayError(code, message.startsWith(param) ? `input.${message}` : message, { ...details, param: `input.${param}` })
+  }
+}
+
+/** The most that it may use. */
+export function worstOf(work: Work, input: Json, modelLimit: number | undefined): Usage {
+  if (work.kind === 'request') return worstCase(work.request, Buffer.byteLength(work.wire.text), modelLimit, work.endpoints.some(({ target }) => target.abilities.output?.includes('image') === true))
+  const bytes = textsOf(input).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+  return { ...noUsage(), inputTokens: Math.max(1, Math.ceil(bytes / 2)), images: Math.min(MOST_TOKENS, picturesAskedFor(input)) }
+}
+
+/** Under these names models take how many pictures they are to make. */
+const COUNTS = ['num_outputs', 'number_of_images', 'n']
+
+const picturesAskedFor = (input: Json): number => Math.max(1, ...COUNTS.map((name) => input[name]).filter(isCount).map(Math.ceil))
+
+/** Its input tokens, where nobody reports them. */
+export const countInput = (work: Work, input: Json): Promise<number> => (work.kind === 'request' ? estimateInputTokens(work.request) : countTokens(textsOf(input)))
+
+/** What of an input is read by a model: media and settings are none of it. */
+const textsOf = (input: Json): string[] => Object.values(input).filter((value): value is string => typeof value === 'string' && !value.startsWith('data:'))
