@@ -2,6 +2,7 @@ import type { Call, Spine } from './spine.ts'
 import { countGeminiTokens, countMessagesTokens } from './endpoints/count-tokens.ts'
 import { getBalance, getGeneration, getGenerationAtOldPath, getSubscription } from './endpoints/management.ts'
 import { getGoogleModel, getModel, getPublisherModel, listGoogleModels, listModels, listPublisherModels } from './endpoints/models.ts'
+import { createFile, deleteFile, getFile, getFileContent, listFiles } from './endpoints/files/files.ts'
 import { getOutput } from './endpoints/outputs.ts'
 import { cancelPrediction, createPrediction, getPrediction, listPredictions } from './endpoints/predictions/routes.ts'
 import { streamPrediction } from './endpoints/predictions/stream.ts'
@@ -10,6 +11,7 @@ import { cancelResponse, deleteResponse, getResponse, listInputItems, refuseUpgr
 import { GatewayError } from './error.ts'
 import { generate } from './generate.ts'
 import type { ProtocolName } from './generation/request.ts'
+import { resolveMedia } from './media.ts'
 import type { KeyKind } from './store/store.ts'
 
 /** One row of the table: who may ask for what, who answers, and in whose words a failure is told. */
@@ -61,13 +63,13 @@ export const routes: readonly Route[] = [
   gemini('generateContent', false),
   gemini('streamGenerateContent', true),
   ...['', '/relay'].map((prefix): Route => ({
-    name: `${prefix}messages.count_tokens`, method: 'POST', path: `${prefix}/v1/messages/count_tokens`, shape: 'messages', keys: USERS, answer: countMessagesTokens,
+    name: `${prefix}messages.count_tokens`, method: 'POST', path: `${prefix}/v1/messages/count_tokens`, shape: 'messages', keys: USERS, answer: (spine, call) => countMessagesTokens(spine, call, resolveMedia),
   })),
   {
     name: 'countTokens', method: 'POST', path: googleMethod('countTokens'), shape: 'generateContent', keys: USERS,
     answer: (spine, call) => {
       readGooglePath(call, false)
-      return countGeminiTokens(spine, call)
+      return countGeminiTokens(spine, call, resolveMedia)
     },
   },
   { name: 'responses.upgrade', method: 'GET', path: '/v1/responses', shape: 'responses', keys: USERS, answer: refuseUpgrade },
@@ -77,8 +79,8 @@ export const routes: readonly Route[] = [
   { name: 'responses.input_items', method: 'GET', path: /^\/v1\/responses\/([^/]+)\/input_items$/, shape: 'responses', keys: USERS, answer: listInputItems },
   { name: 'models', method: 'GET', path: '/v1/models', shape: 'chat.completions', keys: USERS, answer: listModels },
   { name: 'models.get', method: 'GET', path: /^\/v1\/models\/(.+)$/, shape: 'chat.completions', keys: USERS, answer: getModel },
-  { name: 'models', method: 'GET', path: '/v1beta/models', shape: 'generateContent', keys: USERS, answer: listGoogleModels },
-  { name: 'models.get', method: 'GET', path: /^\/v1beta\/models\/(.+)$/, shape: 'generateContent', keys: USERS, answer: getGoogleModel },
+  { name: 'models', method: 'GET', path: /^\/v1(?:beta1?|alpha)\/models$/, shape: 'generateContent', keys: USERS, answer: listGoogleModels },
+  { name: 'models.get', method: 'GET', path: /^\/v1(?:beta1?|alpha)\/models\/(.+)$/, shape: 'generateContent', keys: USERS, answer: getGoogleModel },
   { name: 'models.published', method: 'GET', path: publisherModels('$'), shape: 'generateContent', keys: USERS, answer: listPublisherModels },
   { name: 'models.published.get', method: 'GET', path: publisherModels('/(.+)$'), shape: 'generateContent', keys: USERS, answer: getPublisherModel },
   { name: 'predictions', method: 'POST', path: '/v1/predictions', shape: 'chat.completions', keys: USERS, answer: createPrediction },
@@ -88,6 +90,11 @@ export const routes: readonly Route[] = [
   { name: 'predictions.cancel', method: 'POST', path: /^\/v1\/predictions\/([^/]+)\/cancel$/, shape: 'chat.completions', keys: USERS, answer: cancelPrediction },
   { name: 'predictions.stream', method: 'GET', path: /^\/v1\/streams\/([^/]+)$/, shape: 'chat.completions', keys: 'public', answer: streamPrediction },
   { name: 'webhooks.secret', method: 'GET', path: '/v1/webhooks/default/secret', shape: 'chat.completions', keys: USERS, answer: getWebhookSecret },
+  { name: 'files.create', method: 'POST', path: '/v1/files', shape: 'chat.completions', keys: USERS, answer: createFile },
+  { name: 'files', method: 'GET', path: '/v1/files', shape: 'chat.completions', keys: USERS, answer: listFiles },
+  { name: 'files.get', method: 'GET', path: /^\/v1\/files\/([^/]+)$/, shape: 'chat.completions', keys: USERS, answer: getFile },
+  { name: 'files.content', method: 'GET', path: /^\/v1\/files\/([^/]+)\/content$/, shape: 'chat.completions', keys: USERS, answer: getFileContent },
+  { name: 'files.delete', method: 'DELETE', path: /^\/v1\/files\/([^/]+)$/, shape: 'chat.completions', keys: USERS, answer: deleteFile },
   { name: 'outputs.get', method: 'GET', path: /^\/v1\/outputs\/([^/]+)$/, shape: 'chat.completions', keys: 'public', answer: getOutput },
   { name: 'management.generation', method: 'GET', path: '/v1/management/generation', shape: 'chat.completions', keys: ALL, answer: getGeneration },
   { name: 'generation', method: 'GET', path: '/v1/generation', shape: 'chat.completions', keys: ALL, answer: getGenerationAtOldPath },

@@ -1,71 +1,181 @@
 import type { Call, Spine } from '../spine.ts'
 import { isCounted } from '../config-schema.ts'
-import { GatewayError } from '../error.ts'
-import type { FeeItem, Price, Rate } from '../ledger/prices.ts'
+import { GatewayError, invalid } from '../error.ts'
+import type { FeeItem, Rate, TimedPrice } from '../ledger/prices.ts'
 import { usdOf } from '../money.ts'
-import { nearest } from '../nearest.ts'
 import { protocols } from '../protocols/index.ts'
+import type { Abilities } from '../protocols/protocol.ts'
 import type { Model } from '../providers/catalogue.ts'
 
 /** OpenAI's dialect, with what is known beside it: null, or left out of `capabilities` and `pricings`, is what is not known. */
-const openAi = (model: Model, price: Price | undefined): object => ({
-  id: model.id, object: 'model', created: model.createdAt, owned_by: model.ownedBy, display_name: model.name,
-  capabilities: model.abilities.reasoning === undefined ? {} : { reasoning: model.abilities.reasoning !== 'none' },
-  context_length: model.contextLength ?? null,
-  max_output_tokens: model.abilities.maxOutputTokens ?? null,
-  pricings: Object.fromEntries(Object.entries(price?.rates ?? {}).map(([item, rate]) => [item, pricing(item as FeeItem, rate)])),
-  // Any conversation reaches every model, the images API those that make images.
-  protocols: Object.keys(protocols).filter((name) => name !== 'images' || model.abilities.output?.includes('image') === true),
+export const describe = ({ catalogue, prices }: Pick<Spine, 'catalogue' | 'prices'>, { id, createdAt, ownedBy, name, abilities, contextLength }: Model): object => ({
+  id, object: 'model', created: createdAt, owned_by: ownedBy, display_name: name,
+  input_modalities: abilities.input ?? null,
+  output_modalities: abilities.output ?? null,
+  capabilities: capabilitiesOf(abilities),
+  context_length: contextLength ?? null,
+  max_output_tokens: abilities.maxOutputTokens ?? null,
+  supported_parameters: parametersOf(abilities),
+  pricings: pricingsOf(prices.timed(id, catalogue.places(id))),
+  protocols: spokenTo(abilities),
 })
 
+const capabilitiesOf = ({ reasoning, tools, structuredOutput }: Abilities): object => ({
+  ...(reasoning === undefined ? {} : { reasoning: reasoning !== 'none' }),
+  ...(tools === undefined ? {} : { tools }),
+  ...(structuredOutput === undefined ? {} : { structured_output: structuredOutput }),
+})
+
+/** What the model is known to take, by the names of chat completions; null where too little is known to say. */
+function parametersOf({ api, reasoning, tools, structuredOutput, sampling }: Abilities): string[] | null {
+  if (api !== undefined || [reasoning, tools, structuredOutput, sampling].every((one) => one === undefined)) return null
+  return [
+    'max_tokens', 'stream',
+    ...(sampling === true ? ['temperature', 'top_p'] : []),
+    ...(tools === true ? ['tools', 'tool_choice'] : []),
+    ...(structuredOutput === true ? ['response_format'] : []),
+    ...(reasoning === undefined || reasoning === 'none' ? [] : ['reasoning', 'reasoning_effort']),
+  ]
+}
+
+const CONVERSATIONS = Object.keys(protocols).filter((name) => name !== 'images')
+
+/** Whatever a provider speaks, its models are asked in any protocol; only those that make images over the images API, and jobs only as predictions. */
+function spokenTo({ api, output }: Abilities): string[] {
+  if (api === 'predictions') return ['predictions']
+  return [...CONVERSATIONS, ...(api === 'images' || output?.includes('image') === true ? ['images'] : []), 'predictions']
+}
+
+type Condition = { field: string; operator: string; value: number | string }
+
+function pricingsOf(prices: readonly TimedPrice[]): Record<string, object[]> {
+  const pricings: Record<string, object[]> = {}
+  for (const [index, { price }] of prices.entries()) {
+    const when = timesOf(prices[index]!, prices.slice(index + 1))
+    for (const [item, rate] of Object.entries(price.rates) as [FeeItem, Rate][]) (pricings[item] ??= []).push(...pricing(item, rate, when))
+  }
+  return pricings
+}
+
 /** The base, then the tiers, each with the size of prompt that it holds for. */
-function pricing(item: FeeItem, { base, tiers }: Rate): object[] {
+function pricing(item: FeeItem, { base, tiers }: Rate, when: Condition[]): object[] {
   const steps = [{ over: undefined, rate: base }, ...tiers]
   return steps.map(({ over, rate }, index) => {
     const next = steps[index + 1]?.over
-    const conditions = [...(over === undefined ? [] : [{ field: 'prompt_tokens', operator: 'gt', value: over }]), ...(next === undefined ? [] : [{ field: 'prompt_tokens', operator: 'lte', value: next }])]
+    const conditions = [...(over === undefined ? [] : [{ field: 'prompt_tokens', operator: 'gt', value: over }]), ...(next === undefined ? [] : [{ field: 'prompt_tokens', operator: 'lte', value: next }]), ...when]
     return { value: usdOf(rate), unit: isCounted(item) ? 'perCount' : 'perMTokens', currency: 'USD', conditions }
   })
 }
 
-/** What a pay-as-you-go client pays before discounts. */
-const priceOf = ({ prices, catalogue }: Spine, { id }: Model): Price | undefined => prices.of(id, catalogue.endpoints(id, 'chat.completions'))
+/** When a price holds: from its day, in its hours, and while none that comes after it does. All in UTC. */
+function timesOf({ from, hours }: TimedPrice, later: readonly TimedPrice[]): Condition[] {
+  const until = later.map((other) => other.from).find((day) => day !== undefined)
+  return [
+    ...(from === undefined ? [] : [{ field: 'date', operator: 'gte', value: from }]),
+    ...(until === undefined ? [] : [{ field: 'date', operator: 'lt', value: until }]),
+    ...(hours === undefined ? [] : [{ field: 'time', operator: 'in', value: hours }]),
+    ...later.flatMap((other) => (other.hours === undefined ? [] : [{ field: 'time', operator: 'not_in', value: other.hours }])),
+  ]
+}
 
-const anthropic = (model: Model): object => ({ type: 'model', id: model.id, display_name: model.name, created_at: new Date(model.createdAt * 1000).toISOString() })
-
-const google = (model: Model): object => ({
-  name: `models/${model.id}`, displayName: model.name, supportedGenerationMethods: ['generateContent', 'streamGenerateContent', 'countTokens'],
-  ...(model.contextLength === undefined ? {} : { inputTokenLimit: model.contextLength }),
-  ...(model.abilities.maxOutputTokens === undefined ? {} : { outputTokenLimit: model.abilities.maxOutputTokens }),
+/** Anthropic's dialect. What a model can do is null, since its object must say all of that or nothing. */
+const anthropic = ({ id, name, createdAt, contextLength, abilities }: Model): object => ({
+  type: 'model', id, display_name: name, created_at: new Date(createdAt * 1000).toISOString(),
+  max_input_tokens: contextLength ?? null, max_tokens: abilities.maxOutputTokens ?? null,
+  capabilities: null, lifecycle: 'active', deprecated_at: null, retires_at: null, line: null,
 })
 
-const isAnthropic = (call: Call): boolean => call.request.headers.has('anthropic-version')
+const google = ({ id, name, contextLength, abilities: { maxOutputTokens, reasoning } }: Model): object => ({
+  name: `models/${id}`, displayName: name, supportedGenerationMethods: ['generateContent', 'streamGenerateContent', 'countTokens'],
+  ...(contextLength === undefined ? {} : { inputTokenLimit: contextLength }),
+  ...(maxOutputTokens === undefined ? {} : { outputTokenLimit: maxOutputTokens }),
+  ...(reasoning === undefined ? {} : { thinking: reasoning !== 'none' }),
+})
 
-/** `GET /v1/models`, in Anthropic's dialect when the request carries `anthropic-version`. */
+/** Google's dialect of Vertex AI. The name is one that its clients send back as it stands. */
+function publisher({ id, name }: Model): object {
+  const [owner = '', ...model] = id.split('/')
+  return { name: model.length === 0 ? `models/${id}` : `publishers/${owner}/models/${model.join('/')}`, displayName: name }
+}
+
+const isAnthropic = ({ request: { headers } }: Call): boolean => headers.has('anthropic-version')
+/** Google's own clients ask at `/v1/models`, too. */
+const isGoogle = ({ request: { headers } }: Call): boolean => headers.has('x-goog-api-client') || headers.has('x-goog-api-key')
+
+/** `describe` as text, made once for each model as the catalogue lists it. */
+const TEXTS = new WeakMap<Model, string>()
+
+function textOf(spine: Spine, model: Model): string {
+  let text = TEXTS.get(model)
+  if (text === undefined) TEXTS.set(model, (text = JSON.stringify(describe(spine, model))))
+  return text
+}
+
+const JSON_HEADERS = { headers: { 'content-type': 'application/json' } }
+
+/** `GET /v1/models`, in the dialect of who asks. */
 export const listModels = (spine: Spine, call: Call): Response => {
-  const models = allowed(spine, call)
-  if (!isAnthropic(call)) return Response.json({ object: 'list', data: models.map((model) => openAi(model, priceOf(spine, model))), has_more: false })
-  return Response.json({ data: models.map(anthropic), has_more: false, first_id: models[0]?.id ?? null, last_id: models.at(-1)?.id ?? null })
+  if (isAnthropic(call)) return listAnthropic(spine, call)
+  if (isGoogle(call)) return listGoogleModels(spine, call)
+  return new Response(`{"object":"list","data":[${allowed(spine, call).map((model) => textOf(spine, model)).join(',')}],"has_more":false}`, JSON_HEADERS)
+}
+
+function listAnthropic(spine: Spine, { query, ...call }: Call): Response {
+  const all = conversational(spine, call)
+  const limit = readCount(query, 'limit', all.length)
+  const [after, before] = ['after_id', 'before_id'].map((name) => placeOf(all, query, name))
+  const rest = all.slice(after === undefined ? 0 : after + 1, before)
+  const page = before === undefined ? rest.slice(0, limit) : rest.slice(-limit)
+  return Response.json({ data: page.map(anthropic), has_more: page.length < rest.length, first_id: page[0]?.id ?? null, last_id: page.at(-1)?.id ?? null })
 }
 
 /** `GET /v1beta/models`: Google's dialect. */
-export const listGoogleModels = (spine: Spine, call: Call): Response => Response.json({ models: allowed(spine, call).map(google) })
+export const listGoogleModels = (spine: Spine, call: Call): Response => listGoogle(call, 'models', conversational(spine, call), google)
+
+/** `GET /v1/publishers/{publisher}/models`: that of Vertex AI. Its clients can ask for one publisher only, so that every list holds all models. */
+export const listPublisherModels = (spine: Spine, call: Call): Response => listGoogle(call, 'publisherModels', conversational(spine, call), publisher)
+
+function listGoogle({ query }: Call, member: string, all: Model[], say: (model: Model) => object): Response {
+  const size = readCount(query, 'pageSize', all.length)
+  const rest = all.slice((placeOf(all, query, 'pageToken') ?? -1) + 1)
+  const page = rest.slice(0, size)
+  return Response.json({ [member]: page.map(say), ...(page.length < rest.length ? { nextPageToken: page.at(-1)!.id } : {}) })
+}
+
+/** Models on a page: as many as asked for, or all. */
+function readCount(query: URLSearchParams, name: string, all: number): number {
+  const text = query.get(name)
+  if (text === null) return Math.max(all, 1)
+  if (!/^\d{1,6}$/.test(text) || Number(text) === 0) throw invalid(name, 'must be a whole number from 1 on')
+  return Number(text)
+}
+
+function placeOf(all: Model[], query: URLSearchParams, name: string): number | undefined {
+  const id = query.get(name)
+  if (id === null || id === '') return undefined
+  const index = all.findIndex((model) => model.id === id)
+  if (index < 0) throw invalid(name, 'must be what an earlier page of this list said')
+  return index
+}
 
 /** Models that the asking key may use. */
-const allowed = ({ catalogue }: Spine, { identity }: Call): Model[] => catalogue.list().filter(({ id }) => identity.allows(id))
+const allowed = ({ catalogue }: Spine, { identity }: Pick<Call, 'identity'>): Model[] => catalogue.list().filter(({ id }) => identity.allows(id))
+
+/** Those of them that answer in the protocol of the dialect: predictions are no part of it. */
+const conversational = (spine: Spine, call: Pick<Call, 'identity'>): Model[] => allowed(spine, call).filter(({ abilities }) => abilities.api !== 'predictions')
 
 /** `GET /v1/models/{id}`: the slash of the id raw or as `%2F`. */
 export const getModel = (spine: Spine, call: Call): Response => {
-  const model = find(spine, call.params[0]!)
-  return Response.json(isAnthropic(call) ? anthropic(model) : openAi(model, priceOf(spine, model)))
+  const model = find(spine, call, call.params[0]!)
+  return isGoogle(call) ? Response.json(google(model)) : isAnthropic(call) ? Response.json(anthropic(model)) : new Response(textOf(spine, model), JSON_HEADERS)
 }
 
-export const getGoogleModel = (spine: Spine, call: Call): Response => Response.json(google(find(spine, call.params[0]!)))
+export const getGoogleModel = (spine: Spine, call: Call): Response => Response.json(google(find(spine, call, call.params[0]!)))
 
-function find(spine: Spine, id: string): Model {
-  const model = spine.catalogue.list().find((candidate) => candidate.id === id)
-  if (model !== undefined) return model
-  const near = nearest(id, spine.catalogue.list().map((known) => known.id))
-  const advice = near.length === 0 ? 'GET /v1/models lists what there is.' : `Nearest: ${near.join(', ')}.`
-  throw new GatewayError('model_not_found', `There is no model '${id.slice(0, 200)}'. ${advice}`, { param: 'model' })
+export const getPublisherModel = (spine: Spine, call: Call): Response => Response.json(publisher(find(spine, call, `${call.params[0]}/${call.params[1]}`)))
+
+/** What a request for this name would reach. A key hears nothing of models that it may not use. */
+function find({ catalogue }: Spine, { identity }: Call, name: string): Model {
+  if (!identity.allows(name)) throw new GatewayError('model_not_found', 'There is no such model for this key. GET /v1/models lists what there is.', { param: 'model' })
+  return catalogue.model(name)
 }

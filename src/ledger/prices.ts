@@ -34,44 +34,59 @@ export type PriceFile = {
 }
 
 /** A price and when it holds. */
-type Dated = { holds: (now: Date) => boolean; price: Price }
-type Line = { matches: (model: string) => boolean; dated: Dated[] }
+export type TimedPrice = Omit<Turn, 'prices'> & { holds: (now: Date) => boolean; price: Price }
+type Line = { matches: (model: string) => boolean; dated: TimedPrice[] }
 
 /** Names whose price is remembered, as clients can think up any number. */
 const REMEMBERED_MAX = 5_000
 
-const NOBODY_SAID: readonly Dated[] = []
+const NOBODY_SAID: readonly TimedPrice[] = []
 
 /** What models cost: the catalogue's prices and those of the configuration. */
 export class Prices {
-  readonly #configured = new Map<string, Price>()
+  readonly #configured = new Map<string, readonly [TimedPrice]>()
   readonly #file: PriceFile
   readonly #now: () => number
   /** Lines by provider, read when the provider is first asked for. */
   readonly #lines = new Map<string, Line[]>()
-  readonly #remembered = new Map<string, readonly Dated[]>()
+  readonly #remembered = new Map<string, readonly TimedPrice[]>()
 
   /** Throws an Error for a price that is no amount. */
   constructor(config: Config, file = pricesFile as unknown as PriceFile, now: () => number = Date.now) {
-    for (const { id, price } of config.models.values()) if (price !== undefined) this.#configured.set(id, configuredPrice(id, price))
+    for (const { id, price } of config.models.values()) if (price !== undefined) this.#configured.set(id, [{ holds: always, price: configuredPrice(id, price) }])
     this.#file = file
     this.#now = now
   }
 
   /** What a client pays for a model as asked: the configuration's price of that model, else the catalogue's for the first endpoint that has one. undefined: nobody said. */
   of(modelId: string, endpoints: readonly Pick<Endpoint, 'target' | 'listed'>[]): Price | undefined {
+    return this.#holding(this.timed(modelId, endpoints))
+  }
+
+  /** Every price that `of` may give, at one time or another: the last that holds does. None: nobody said. */
+  timed(modelId: string, endpoints: readonly Pick<Endpoint, 'target' | 'listed'>[]): readonly TimedPrice[] {
     // A short name of a listed model must not be a way around its price.
     const configured = this.#configured.get(endpoints[0]?.listed ?? modelId)
     if (configured !== undefined) return configured
     for (const { target } of endpoints) {
-      const price = this.cost(target.provider, target.model)
-      if (price !== undefined) return price
+      const prices = this.#costs(target.provider, target.model)
+      if (prices.length > 0) return prices
     }
-    return undefined
+    return NOBODY_SAID
   }
 
   /** What a provider's model costs us at list price. */
   cost(provider: string, model: string): Price | undefined {
+    return this.#holding(this.#costs(provider, model))
+  }
+
+  #holding(prices: readonly TimedPrice[]): Price | undefined {
+    if (prices.length < 2) return prices[0]?.price
+    const now = new Date(this.#now())
+    return prices.findLast(({ holds }) => holds(now))!.price
+  }
+
+  #costs(provider: string, model: string): readonly TimedPrice[] {
     const key = `${provider}/${model}`
     let dated = this.#remembered.get(key)
     if (dated === undefined) {
@@ -79,12 +94,10 @@ export class Prices {
       if (this.#remembered.size >= REMEMBERED_MAX) this.#remembered.clear()
       this.#remembered.set(key, dated)
     }
-    if (dated.length < 2) return dated[0]?.price
-    const now = new Date(this.#now())
-    return dated.findLast(({ holds }) => holds(now))!.price
+    return dated
   }
 
-  #find(provider: string, model: string): Dated[] | undefined {
+  #find(provider: string, model: string): TimedPrice[] | undefined {
     const name = model.toLowerCase()
     const found = this.#linesOf(provider).find(({ matches }) => matches(name))
     if (found !== undefined) return found.dated
@@ -116,14 +129,16 @@ function matcher(match: string[]): (model: string) => boolean {
   return (model) => (exact.has(model) || likely.test(model)) && !unlikely.test(model)
 }
 
-function datedPrices(provider: string, { model, version, prices, turns = [] }: PriceRow): Dated[] {
+const always = (): boolean => true
+
+function datedPrices(provider: string, { model, version, prices, turns = [] }: PriceRow): TimedPrice[] {
   const name = `${provider}/${model}`
-  const later = turns.map((turn) => ({ holds: holding(turn), price: { version: `${version}/${turn.from ?? turn.hours}`, model: name, rates: ratesOf(turn.prices) } }))
-  return [{ holds: () => true, price: { version, model: name, rates: ratesOf(prices) } }, ...later]
+  const later = turns.map(({ prices: other, ...when }) => ({ ...when, holds: holding(when), price: { version: `${version}/${when.from ?? when.hours}`, model: name, rates: ratesOf(other) } }))
+  return [{ holds: always, price: { version, model: name, rates: ratesOf(prices) } }, ...later]
 }
 
 /** Hours may pass midnight; both are UTC. */
-function holding({ from, hours }: Turn): (now: Date) => boolean {
+function holding({ from, hours }: Omit<Turn, 'prices'>): (now: Date) => boolean {
   if (from !== undefined) return (now) => now.getTime() >= Date.parse(from)
   const [start = '', end = ''] = hours!.split('-')
   return (now) => {

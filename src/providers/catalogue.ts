@@ -5,7 +5,7 @@ import type { ProtocolName } from '../generation/request.ts'
 import { nearest } from '../nearest.ts'
 import type { Abilities, Quirks, Speech, Target } from '../protocols/protocol.ts'
 import { builtInProvider, configuredProvider, whatSwitchesOn } from './switched-on.ts'
-import { familyAbilities, globs, MODEL_ROWS, PROVIDER_ROWS, type ModelRow } from './rows.ts'
+import { familyAbilities, globs, MODEL_ROWS, PROVIDER_ROWS, type ModelRow, type MediaFacts } from './rows.ts'
 
 /** A provider that is switched on. */
 export type Provider = {
@@ -21,6 +21,7 @@ export type Provider = {
   unlisted: boolean
   /** Called in this process instead of over the network. */
   inProcess?: 'sandbox'
+  media?: MediaFacts
   /** Why it is on: `built in`, the variable that holds its key or address, `sluice.yaml` or `local`. */
   foundBy: string
 }
@@ -145,6 +146,11 @@ export class Catalogue {
     const place = this.#places(name, 'predictions')[0]!
     const { listed, target: { provider, model } } = place
     return this.list().find(({ id }) => id === listed) ?? { id: name, name, ownedBy: provider, createdAt: UNKNOWN_DATE, endpoints: [{ provider, model }], abilities: abilitiesOf(place) }
+  }
+
+  /** Where a model is, in the order of trying, whatever it is asked by. Throws like `endpoints`. */
+  places(model: string): readonly Pick<Place, 'target' | 'listed'>[] {
+    return this.#places(model, 'predictions')
   }
 
   #reachable(): Model[] {

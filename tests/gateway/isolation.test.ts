@@ -49,6 +49,8 @@ const TABLE: Record<string, Row> = {
   'GET models.get chat.completions': { path: '/v1/models/sandbox/chat', keys: USERS },
   'GET models generateContent': { path: '/v1beta/models', keys: USERS },
   'GET models.get generateContent': { path: '/v1beta/models/sandbox/gemini', keys: USERS },
+  'GET models.published generateContent': { path: '/v1beta1/publishers/google/models', keys: USERS },
+  'GET models.published.get generateContent': { path: '/v1beta1/publishers/sandbox/models/gemini', keys: USERS },
   'GET management.generation chat.completions': record('/v1/management/generation'),
   'GET generation chat.completions': record('/v1/generation'),
   'GET management.balance chat.completions': { path: '/v1/management/payg/balance', keys: ['management', 'pay-as-you-go'] },

@@ -5,9 +5,9 @@ import { readConfig, ConfigError } from '../../src/config.ts'
 import { AUTHS, fileSchema, PROTOCOL_NAMES, PROVIDER_ID, wrongBaseUrl, wrongModelText } from '../../src/config-schema.ts'
 import { GatewayError } from '../../src/error.ts'
 import type { ProtocolName } from '../../src/generation/request.ts'
-import { QUIRK_VALUES } from '../../src/protocols/protocol.ts'
+import { MODALITIES, QUIRK_VALUES } from '../../src/protocols/protocol.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
-import { familyAbilities, globs, MODEL_ROWS, PROVIDER_ROWS } from '../../src/providers/rows.ts'
+import { familyAbilities, globs, MODEL_ROWS, PROVIDER_ROWS, type FamilyRow } from '../../src/providers/rows.ts'
 import modelsFile from '../../catalog/models.json'
 
 const catalogue = (env: Record<string, string> = {}, text = ''): Catalogue => new Catalogue(readConfig(text, 'sluice.yaml', env))
@@ -63,7 +63,9 @@ describe('rows', () => {
   })
 
   test('every family speaks of a provider that exists and holds known abilities', () => {
-    for (const { match, abilities } of modelsFile.families) {
+    const kinds: readonly string[] = MODALITIES
+    for (const { match, abilities } of modelsFile.families as FamilyRow[]) {
+      for (const kind of [...(abilities.input ?? []), ...(abilities.output ?? [])]) expect(kinds).toContain(kind)
       for (const pattern of match) if (!pattern.startsWith('*')) expect(PROVIDER_ROWS.map(({ id }) => id)).toContain(pattern.split('/')[0]!)
       for (const name of Object.keys(abilities)) expect(ABILITIES).toContain(name)
     }
@@ -71,26 +73,37 @@ describe('rows', () => {
 })
 
 describe('abilities by name', () => {
+  const DOCUMENTS = { input: ['text', 'image', 'file'], output: ['text'], tools: true, structuredOutput: true }
+  const EVERYTHING = { ...DOCUMENTS, input: ['text', 'image', 'audio', 'video', 'file'], sampling: true }
   const CASES: [string, string, object][] = [
-    ['openai', 'gpt-4o-2024-08-06', { reasoning: 'none', maxOutputTokens: 16384 }],
-    ['openai', 'gpt-5-nano', { reasoning: 'effort', sampling: false, maxOutputTokens: 128000 }],
+    ['openai', 'gpt-4o-2024-08-06', { ...DOCUMENTS, reasoning: 'none', sampling: true, maxOutputTokens: 16384 }],
+    ['openai', 'gpt-4o-audio-preview', { reasoning: 'none', maxOutputTokens: 16384 }],
+    ['openai', 'gpt-6-sol', { ...DOCUMENTS, reasoning: 'effort', sampling: false, maxOutputTokens: 128000 }],
+    ['openai', 'gpt-image-1.5', { api: 'images', input: ['text'], output: ['image'], reasoning: 'none', base64Only: true }],
+    ['google', 'gemini-3-pro-image-preview', { input: ['text', 'image'], output: ['text', 'image'], tools: false, reasoning: 'none', maxOutputTokens: 32768 }],
+    ['openrouter', 'openai/gpt-5-image', { input: ['text', 'image', 'file'], output: ['text', 'image'], reasoning: 'effort', sampling: false, maxOutputTokens: 128000 }],
+    ['deepseek', 'deepseek-v4-pro', { output: ['text'], tools: true, maxOutputTokens: 384000 }],
+    ['mistral', 'mistral-large-2512', { input: ['text', 'image'], output: ['text'], tools: true, structuredOutput: true, sampling: true, reasoning: 'none' }],
+    ['groq', 'openai/gpt-oss-120b', { input: ['text'], output: ['text'], tools: true, reasoning: 'effort' }],
+    ['together', 'Gryphe/MythoMax-L2-13b', {}],
+    ['openai', 'gpt-5-nano', { ...DOCUMENTS, reasoning: 'effort', sampling: false, maxOutputTokens: 128000 }],
     ['openai', 'gpt-5-chat-latest', { reasoning: 'none', sampling: true, maxOutputTokens: 16384 }],
-    ['anthropic', 'claude-haiku-4-5-20251001', { reasoning: 'budget', budget: { min: 1024, max: 63999 }, maxOutputTokens: 64000 }],
-    ['anthropic', 'claude-sonnet-4-6', { reasoning: 'adaptive', budget: { min: 1024, max: 63999 }, maxOutputTokens: 128000 }],
-    ['anthropic', 'claude-opus-4-7', { reasoning: 'adaptive', sampling: false, budget: { min: 1024, max: 31999 }, maxOutputTokens: 128000 }],
-    ['anthropic', 'claude-opus-5-5', { reasoning: 'adaptive', sampling: false, maxOutputTokens: 128000, systemTurns: true }],
-    ['openrouter', 'anthropic/claude-opus-4.7', { reasoning: 'adaptive', sampling: false, budget: { min: 1024, max: 31999 }, maxOutputTokens: 128000 }],
-    ['vertex', 'gemini-2.5-pro', { reasoning: 'budget', budget: { min: 128, max: 32768 }, maxOutputTokens: 65536 }],
-    ['google', 'gemini-2.5-flash-lite', { reasoning: 'budget', budget: { min: 512, max: 24576 }, maxOutputTokens: 65536 }],
-    ['google', 'gemini-3-flash-preview', { reasoning: 'level', maxOutputTokens: 65536 }],
+    ['anthropic', 'claude-haiku-4-5-20251001', { ...DOCUMENTS, sampling: true, reasoning: 'budget', budget: { min: 1024, max: 63999 }, maxOutputTokens: 64000 }],
+    ['anthropic', 'claude-sonnet-4-6', { ...DOCUMENTS, sampling: true, reasoning: 'adaptive', budget: { min: 1024, max: 63999 }, maxOutputTokens: 128000 }],
+    ['anthropic', 'claude-opus-4-7', { ...DOCUMENTS, reasoning: 'adaptive', sampling: false, budget: { min: 1024, max: 31999 }, maxOutputTokens: 128000 }],
+    ['anthropic', 'claude-opus-5-5', { ...DOCUMENTS, reasoning: 'adaptive', sampling: false, maxOutputTokens: 128000, systemTurns: true }],
+    ['openrouter', 'anthropic/claude-opus-4.7', { input: ['text', 'image', 'file'], output: ['text'], tools: true, reasoning: 'adaptive', sampling: false, budget: { min: 1024, max: 31999 }, maxOutputTokens: 128000 }],
+    ['vertex', 'gemini-2.5-pro', { ...EVERYTHING, reasoning: 'budget', budget: { min: 128, max: 32768 }, maxOutputTokens: 65536 }],
+    ['google', 'gemini-2.5-flash-lite', { ...EVERYTHING, reasoning: 'budget', budget: { min: 512, max: 24576 }, maxOutputTokens: 65536 }],
+    ['google', 'gemini-3-flash-preview', { ...EVERYTHING, reasoning: 'level', maxOutputTokens: 65536 }],
     ['acme', 'whatever', {}],
   ]
   for (const [provider, model, abilities] of CASES) test(`${provider}/${model}`, () => expect(familyAbilities(provider, model)).toEqual(abilities))
 
   test('the file adds to them and overrides them', () => {
     const own = catalogue({ OPENAI_API_KEY: 'k' }, 'models:\n  mine: { endpoints: [{ provider: openai, model: gpt-5 }], abilities: { maxOutputTokens: 7 } }')
-    expect(own.endpoints('mine', 'responses')[0]!.target.abilities).toEqual({ reasoning: 'effort', sampling: false, maxOutputTokens: 7 })
-    expect(own.list().find(({ id }) => id === 'mine')!.abilities).toEqual({ reasoning: 'effort', sampling: false, maxOutputTokens: 7 })
+    expect(own.endpoints('mine', 'responses')[0]!.target.abilities).toEqual({ ...DOCUMENTS, reasoning: 'effort', sampling: false, maxOutputTokens: 7 } as object)
+    expect(own.list().find(({ id }) => id === 'mine')!.abilities).toEqual({ ...DOCUMENTS, reasoning: 'effort', sampling: false, maxOutputTokens: 7 } as object)
   })
 
   test('a glob is anchored and takes nothing but * for special', () => {
@@ -298,6 +311,32 @@ describe('list', () => {
     const { createdAt, ...fast } = listed.find(({ id }) => id === 'fast')!
     expect(JSON.parse(JSON.stringify(fast))).toEqual({ id: 'fast', name: 'Fast', ownedBy: 'acme', endpoints: [{ provider: 'acme', model: 'x' }], abilities: {}, contextLength: 9 })
     expect(createdAt).toBeGreaterThan(1_700_000_000)
+  })
+
+  test('what was imported is listed under the name and with the context of the source', () => {
+    const listed = catalogue({ OPENROUTER_API_KEY: 'k' }).list().find(({ id }) => id === 'openrouter/anthropic/claude-opus-4.7-fast')!
+    expect(listed).toMatchObject({ name: 'Claude Opus 4.7 (Fast)', ownedBy: 'openrouter', createdAt: 0, contextLength: 1_000_000, endpoints: [{ provider: 'openrouter', model: 'anthropic/claude-opus-4.7-fast' }] })
+  })
+
+  test('what was written by hand goes before what was imported', () => {
+    expect(MODEL_ROWS.find(({ id }) => id === 'openai/gpt-4.1')).toMatchObject({ name: 'GPT-4.1', contextLength: 1_047_576 })
+    expect(modelsFile.imported.models.find(({ id }) => id === 'openai/gpt-4.1')).toMatchObject({ contextLength: 1_000_000 })
+  })
+
+  test('an imported model takes no short name from others', () => {
+    const own = catalogue({ OPENROUTER_API_KEY: 'k' }, 'models:\n  mine/yi-large: { endpoints: [{ provider: sandbox, model: chat }] }')
+    expect(asked(own, 'yi-large')).toEqual(['sandbox:chat over chat.completions'])
+    expect(refusal(catalogue({ OPENROUTER_API_KEY: 'k' }), 'yi-large').code).toBe('model_not_found')
+    expect(asked(catalogue({}, 'providers: { vllm: { baseUrl: "http://127.0.0.1:1/v1" } }\nmodels:\n  openrouter/01-ai/yi-large: { endpoints: [{ provider: vllm, model: yi }] }'), 'yi-large')).toEqual(['vllm:yi over chat.completions'])
+  })
+
+  test('one name: the listed model it stands for, or what is known of an unlisted one', () => {
+    const own = catalogue({ OPENAI_API_KEY: 'k' }, ACME)
+    expect([own.model('gpt-5').id, own.model('openai/gpt-5')]).toEqual(['openai/gpt-5', own.list().find(({ id }) => id === 'openai/gpt-5')!])
+    expect(own.model('openai/gpt-5-2025-08-07')).toMatchObject({ id: 'openai/gpt-5-2025-08-07', ownedBy: 'openai', createdAt: 0, abilities: { reasoning: 'effort', tools: true } })
+    expect(own.model('acme/a/b')).toEqual({ id: 'acme/a/b', name: 'acme/a/b', ownedBy: 'acme', createdAt: 0, endpoints: [{ provider: 'acme', model: 'a/b' }], abilities: {} })
+    expect(() => own.model('anthropic/claude-opus-5')).toThrow('set ANTHROPIC_API_KEY')
+    expect(catalogue({ REPLICATE_API_TOKEN: 'k' }).model('owner/name').abilities.api).toBe('predictions')
   })
 
   test('every listed model can be asked for in every protocol', () => {

@@ -212,6 +212,7 @@ describe('models', () => {
       expect(Number.isInteger(model.created)).toBe(true)
       expect(Array.isArray(model.protocols)).toBe(true)
       for (const name of ['capabilities', 'pricings']) expect(JSON.stringify(model[name])).toStartWith('{')
+      for (const name of ['input_modalities', 'output_modalities', 'supported_parameters']) expect(model[name] === null || Array.isArray(model[name])).toBe(true)
       for (const name of ['context_length', 'max_output_tokens']) expect(model[name] === null || Number.isInteger(model[name])).toBe(true)
     }
     expect(body.data.find((model) => model.id === 'mine/priced')!.pricings).toEqual({
@@ -223,7 +224,10 @@ describe('models', () => {
       web_search: [{ value: 0.01, unit: 'perCount', currency: 'USD', conditions: [] }],
     })
     const chat = body.data.find((model) => model.id === 'sandbox/chat')!
-    expect(chat).toMatchObject({ context_length: 1_000_000, protocols: ['chat.completions', 'responses', 'messages', 'generateContent'] })
+    expect(chat).toMatchObject({
+      context_length: 1_000_000, protocols: ['chat.completions', 'responses', 'messages', 'generateContent', 'predictions'],
+      input_modalities: ['text', 'image', 'file'], output_modalities: ['text'], capabilities: { tools: true, structured_output: true }, supported_parameters: expect.arrayContaining(['max_tokens', 'tools', 'temperature']),
+    })
   })
 
   test('one model, the slash raw or encoded', async () => {
