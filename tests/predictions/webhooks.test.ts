@@ -97,6 +97,7 @@ describe('an end', () => {
     expect(await validated(call, secret)).toBe(true)
     expect(await validated(call, await secretOf('theirs'))).toBe(false)
     expect(await validated({ ...call, text: call.text.replace('succeeded', 'failed') }, secret)).toBe(false)
+    await webhooks.stop()
     await store.close()
     await restart()
     expect(await secretOf('mine')).toBe(secret)

@@ -2,29 +2,28 @@ import { GatewayError } from '../../error.ts'
 import { writeFrame } from '../../http/frames.ts'
 import { streamBody, type TextSource } from '../../http/stream.ts'
 import type { Call, Spine } from '../../spine.ts'
-import { hasEnded, readStored, type Prediction } from './prediction.ts'
+import { hasEnded, type Prediction } from './prediction.ts'
 import { readStreamToken } from './stream-token.ts'
 
 /** What a prediction puts out, as server-sent events. */
 
 /** `GET /v1/streams/{token}`: `output` and `logs` as they come, `error` where it failed, and `done`. A client that comes back says in `Last-Event-ID` what it has. */
 export async function streamPrediction(spine: Spine, { params, request }: Call): Promise<Response> {
-  const { keys, store, predictor, config } = spine
+  const { keys, predictor, config } = spine
   const owned = readStreamToken(keys, params[0]!)
   if (owned === undefined) throw notFound()
   const source = new PredictionSource(positionOf(request.headers.get('last-event-id')))
   // Before it is read, so that no change is missed in between.
-  const unfollow = predictor.follow(owned.id, (prediction) => source.hear(prediction))
-  source.onLeave = unfollow
-  const stored = await store.findPrediction(owned.accountId, owned.id).catch((error: unknown) => {
-    unfollow()
+  source.onLeave = predictor.follow(owned.id, (prediction) => source.hear(prediction))
+  const prediction = await predictor.find(owned.accountId, owned.id).catch((error: unknown) => {
+    source.cancel()
     throw error
   })
-  if (stored === undefined) {
-    unfollow()
+  if (prediction === undefined) {
+    source.cancel()
     throw notFound()
   }
-  source.hear(readStored(stored))
+  source.hear(prediction)
   const body = streamBody(source, { text: ': keep-alive\n\n', afterMs: config.keepAliveMs }, request.signal)
   return new Response(body, { headers: { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache', 'x-accel-buffering': 'no' } })
 }
