@@ -9,6 +9,13 @@ export type Form = 'events' | 'array'
 
 export type Telling = { protocol: Protocol; exchange: Exchange; events: Iterable<GenerationEvent>; act: Act; paceMs?: number; signal: AbortSignal }
 
+/** What comes before any answer: the delay, then the error, which is thrown, or the page that comes instead of one. */
+export async function insteadOf({ hang, delayMs, error, page }: Act, signal: AbortSignal): Promise<Response | undefined> {
+  if (hang === true || delayMs !== undefined) await rest(hang === true ? Infinity : delayMs!, signal)
+  if (error !== undefined) throw error
+  return page === undefined ? undefined : new Response(page.text, { status: page.status, headers: { 'content-type': 'text/html' } })
+}
+
 /** A whole answer. What was asked to break breaks in the middle of the text. */
 export function wholeAnswer({ protocol, exchange, events, act, signal }: Telling): Response {
   if (act.break?.how === 'error') throw act.break.error
@@ -101,7 +108,7 @@ function bodyOf(texts: AsyncGenerator<string>, signal: AbortSignal): ReadableStr
 }
 
 /** Waits, for ever if asked; rejects with the signal's reason as soon as the client has gone. */
-export function rest(ms: number, signal: AbortSignal): Promise<void> {
+function rest(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const leave = () => {
       clearTimeout(timer)

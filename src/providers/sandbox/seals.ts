@@ -31,6 +31,20 @@ export function verify(signature: string, kind: SealKind, subject: string | unde
 
 const mac = (head: Buffer, maker: string): Buffer => createHmac('sha256', SECRET).update(maker).update(head).digest().subarray(0, MAC_BYTES)
 
+/** A text as something that stands in a path and is known again. Not secret. */
+export function toToken(text: string, maker: string): string {
+  const bytes = Buffer.from(text)
+  return Buffer.concat([mac(bytes, maker), bytes]).toString('base64url')
+}
+
+/** The text of a token; undefined for anything that `toToken` did not make for this maker. */
+export function fromToken(token: string, maker: string): string | undefined {
+  const bytes = Buffer.from(token, 'base64url')
+  const text = bytes.subarray(MAC_BYTES)
+  // A decoder lets other spellings of the same bytes pass.
+  return bytes.length > MAC_BYTES && bytes.toString('base64url') === token && mac(text, maker).equals(bytes.subarray(0, MAC_BYTES)) ? text.toString() : undefined
+}
+
 /** Arguments as they are compared: whatever a client's JSON library does to spacing and key order does not count. */
 export function canonical(json: string): string {
   try {

@@ -3,12 +3,14 @@ import type { GenerationRequest, ProtocolName } from '../../generation/request.t
 import { listen, readText } from '../../http/serve.ts'
 import { protocols } from '../../protocols/index.ts'
 import type { Wire } from '../../protocols/protocol.ts'
-import { JSON_HEADERS, rest, streamedAnswer, wholeAnswer, type Telling } from './answer.ts'
+import { insteadOf, JSON_HEADERS, streamedAnswer, wholeAnswer, type Telling } from './answer.ts'
 import { readConversation } from './conversation.ts'
 import { eventsOf } from './events.ts'
 import { listModels } from './models.ts'
 import { digest, planAnswer } from './plan.ts'
+import { idOf, predictionAt, readCreate, writePredictionError } from './predictions.ts'
 import { routeOf, type Route } from './routes.ts'
+import { readDirectives, scriptOf } from './script.ts'
 import { promptTokens, usageOf } from './tokens.ts'
 
 const MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -24,7 +26,9 @@ export async function sandbox(request: Request): Promise<Response> {
     route = routeOf(request.method, url)
     checkKey(request.headers, url)
     if (route.kind === 'models') return Response.json(listModels(route.model, url, request.headers))
+    if (route.kind === 'prediction' && route.id !== undefined) return Response.json(foundPrediction(route.id, url.origin + route.base, route.cancel))
     const text = await readText(request, MAX_BODY_BYTES)
+    if (route.kind === 'prediction') return await createPrediction(text, route, url.origin + route.base, request.signal)
     const wire = wireOf(text, route, request.headers)
     if (route.kind === 'count') return Response.json(countedTokens(wire, route))
     return await generate(wire, route, url.pathname + url.search, request.signal)
@@ -47,6 +51,14 @@ function checkKey(headers: Headers, url: URL): void {
 }
 
 function wireOf(text: string, route: Route & { kind: 'generate' | 'count' }, headers: Headers): Wire {
+  return {
+    body: jsonOf(text), text, headers,
+    ...(route.model === undefined ? {} : { model: route.model }),
+    ...(route.kind === 'generate' && route.stream !== undefined ? { stream: route.stream } : {}),
+  }
+}
+
+function jsonOf(text: string): Record<string, unknown> {
   let body: unknown
   try {
     body = JSON.parse(text)
@@ -54,11 +66,7 @@ function wireOf(text: string, route: Route & { kind: 'generate' | 'count' }, hea
     throw invalid('body', 'must be JSON')
   }
   if (typeof body !== 'object' || body === null || Array.isArray(body)) throw invalid('body', 'must be a JSON object')
-  return {
-    body: body as Record<string, unknown>, text, headers,
-    ...(route.model === undefined ? {} : { model: route.model }),
-    ...(route.kind === 'generate' && route.stream !== undefined ? { stream: route.stream } : {}),
-  }
+  return body as Record<string, unknown>
 }
 
 async function generate(wire: Wire, route: Route & { kind: 'generate' }, path: string, signal: AbortSignal): Promise<Response> {
@@ -68,9 +76,8 @@ async function generate(wire: Wire, route: Route & { kind: 'generate' }, path: s
   if (request.protocol === 'images' && wire.body['response_format'] === 'url') throw invalid('response_format', "must be 'b64_json': the sandbox keeps no pictures that an address could lead to")
   const conversation = readConversation(request, wire.body)
   const { act, script } = conversation
-  if (act.hang === true || act.delayMs !== undefined) await rest(act.hang === true ? Infinity : act.delayMs!, signal)
-  if (act.error !== undefined) throw act.error
-  if (act.page !== undefined) return new Response(act.page.text, { status: act.page.status, headers: { 'content-type': 'text/html' } })
+  const instead = await insteadOf(act, signal)
+  if (instead !== undefined) return instead
   const plan = planAnswer(request, conversation, { path, text: wire.text, headers: wire.headers })
   const id = protocol.serve.idPrefix + digest(path + wire.text, 24)
   const usage = script.noUsage === true ? undefined : usageOf(request, plan, act.usage)
@@ -91,6 +98,29 @@ function checkModel({ model }: GenerationRequest): void {
   if (model.includes('missing')) throw new GatewayError('model_not_found', `The model '${model}' does not exist.`, { param: 'model' })
 }
 
+/** Directives in the prompt say how the create itself is answered. */
+async function createPrediction(text: string, { model }: Route & { kind: 'prediction' }, base: string, signal: AbortSignal): Promise<Response> {
+  const asked = readCreate(jsonOf(text), model)
+  const { prompt } = asked.input
+  const instead = typeof prompt === 'string' ? await insteadOf(scriptOf(readDirectives(prompt).directives).acts[0]!, signal) : undefined
+  if (instead !== undefined) return instead
+  const now = Date.now()
+  return Response.json(predictionAt(idOf(asked, now), base, now), { status: 201 })
+}
+
+/** When predictions were cancelled, Unix milliseconds by id: the latest so many, in the order of cancelling. */
+const canceled = new Map<string, number>()
+const CANCELED_MAX = 10_000
+
+function foundPrediction(id: string, base: string, cancel: boolean): object {
+  const now = Date.now()
+  const found = predictionAt(id, base, now, canceled.get(id))
+  if (!cancel || found['completed_at'] !== null) return found
+  if (canceled.size >= CANCELED_MAX) canceled.delete(canceled.keys().next().value!)
+  canceled.set(id, now)
+  return predictionAt(id, base, now, now)
+}
+
 function countedTokens(wire: Wire, route: Route & { kind: 'count' }): object {
   if (route.protocol === 'messages') {
     const body = { max_tokens: 1, ...wire.body }
@@ -102,10 +132,11 @@ function countedTokens(wire: Wire, route: Route & { kind: 'count' }): object {
 }
 
 function refusal(error: GatewayError, route: Route | undefined): Response {
-  const name: ProtocolName = route === undefined || route.kind === 'models' ? 'chat.completions' : route.protocol
   const requestId = `req_${digest(error.message, 24)}`
-  return new Response(JSON.stringify(protocols[name].serve.writeError(error, requestId)), {
-    status: error.status,
+  const name: ProtocolName = route === undefined || route.kind === 'models' || route.kind === 'prediction' ? 'chat.completions' : route.protocol
+  const { status, body } = route?.kind === 'prediction' ? writePredictionError(error) : { status: error.status, body: protocols[name].serve.writeError(error, requestId) }
+  return new Response(JSON.stringify(body), {
+    status,
     headers: {
       ...JSON_HEADERS, 'x-request-id': requestId, 'request-id': requestId,
       ...(error.retryAfterSeconds === undefined ? {} : { 'retry-after': String(error.retryAfterSeconds) }),
