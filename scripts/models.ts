@@ -9,6 +9,7 @@ import { findProvider, type MatchLogic, type ModelInfo, type Provider } from '@p
 import { wrongModelText } from '../src/config-schema.ts'
 import { readConfig } from '../src/config.ts'
 import { Prices } from '../src/ledger/prices.ts'
+import { lineOf } from './prices.ts'
 import { globs, type ImportedModels, type ImportedRow } from '../src/providers/rows.ts'
 
 /** Our providers -> the source's, and which of its names they answer to. Azure is left out: its names are the operator's own. */
@@ -133,7 +134,7 @@ export function withImport(text: string, imported: ImportedModels): string {
   const end = text.indexOf('\n  }', start) + '\n  }'.length
   if (start < 0 || end < start) throw new Error('catalog/models.json has no section "imported" at its usual place')
   const changes = JSON.stringify(imported.changes, null, 2).replaceAll('\n', '\n    ')
-  const rows = imported.models.map((row) => `      ${JSON.stringify(row).replaceAll('":', '": ').replaceAll(',"', ', "')}`).join(',\n')
+  const rows = imported.models.map((row) => `      ${lineOf(row)}`).join(',\n')
   const section = `${SECTION}
     "source": ${JSON.stringify(imported.source)},
     "imported": ${JSON.stringify(imported.imported)},

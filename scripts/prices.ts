@@ -207,7 +207,7 @@ export function fileText({ source, imported, changes, own, providers }: PriceFil
 }
 
 /** JSON on one line, with the spaces that people put in. */
-const lineOf = (value: unknown): string =>
+export const lineOf = (value: unknown): string =>
   Array.isArray(value) ? `[${value.map(lineOf).join(', ')}]`
   : typeof value === 'object' && value !== null ? `{${Object.entries(value).map(([name, inner]) => `${JSON.stringify(name)}: ${lineOf(inner)}`).join(', ')}}`
   : JSON.stringify(value)

@@ -35,6 +35,9 @@ const ALL: readonly KeyKind[] = [...USERS, 'management']
 const googleMethod = (method: string): RegExp =>
   new RegExp(`^/v1(?:beta1?|alpha)?/(?:projects/[^/]+/locations/[^/]+/)?(?:publishers/([^/]+)/models/|models/)?([^:]+(?::[^:/]+)*):${method}$`)
 
+/** Before a name: asking for a method with GET is a 405, not a model of that name. */
+const NO_METHOD = '(?!.*:(?:generateContent|streamGenerateContent|countTokens)$)'
+
 /** Where Google's clients in their Vertex AI mode look for models. */
 const publisherModels = (end: string): RegExp => new RegExp(`^/v1(?:beta1?|alpha)?/(?:projects/[^/]+/locations/[^/]+/)?publishers/([^/]+)/models${end}`)
 
@@ -80,9 +83,9 @@ export const routes: readonly Route[] = [
   { name: 'models', method: 'GET', path: '/v1/models', shape: 'chat.completions', keys: USERS, answer: listModels },
   { name: 'models.get', method: 'GET', path: /^\/v1\/models\/(.+)$/, shape: 'chat.completions', keys: USERS, answer: getModel },
   { name: 'models', method: 'GET', path: /^\/v1(?:beta1?|alpha)\/models$/, shape: 'generateContent', keys: USERS, answer: listGoogleModels },
-  { name: 'models.get', method: 'GET', path: /^\/v1(?:beta1?|alpha)\/models\/(.+)$/, shape: 'generateContent', keys: USERS, answer: getGoogleModel },
+  { name: 'models.get', method: 'GET', path: new RegExp(`^/v1(?:beta1?|alpha)/models/${NO_METHOD}(.+)$`), shape: 'generateContent', keys: USERS, answer: getGoogleModel },
   { name: 'models.published', method: 'GET', path: publisherModels('$'), shape: 'generateContent', keys: USERS, answer: listPublisherModels },
-  { name: 'models.published.get', method: 'GET', path: publisherModels('/(.+)$'), shape: 'generateContent', keys: USERS, answer: getPublisherModel },
+  { name: 'models.published.get', method: 'GET', path: publisherModels(`/${NO_METHOD}(.+)$`), shape: 'generateContent', keys: USERS, answer: getPublisherModel },
   { name: 'predictions', method: 'POST', path: '/v1/predictions', shape: 'chat.completions', keys: USERS, answer: createPrediction },
   { name: 'predictions', method: 'POST', path: /^\/v1\/models\/(.+)\/predictions$/, shape: 'chat.completions', keys: USERS, answer: createPrediction },
   { name: 'predictions.list', method: 'GET', path: '/v1/predictions', shape: 'chat.completions', keys: USERS, answer: listPredictions },

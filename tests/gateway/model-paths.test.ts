@@ -23,7 +23,7 @@ const BELOW = ['/v1/models/', '/v1beta/models/', '/v1beta1/publishers/sandbox/mo
 describe.each(BELOW)('below %s', (prefix) => {
   const NAMES = [
     '%2e%2e/', '%2e%2e%2f', '..%2f..%2fetc%2fpasswd', '%2F', '%2f%2f', '%00', 'chat%00', 'chat%0d%0ax:%20y', '%252e%252e%252f', '%252F', 'chat/', 'sandbox/chat/', '%20', 'chat%20', '%', '%zz', '%c0%ae', '%ff', '%F0%9F%92%A9',
-    'a'.repeat(8000), `${'a/'.repeat(3000)}a`, '%41'.repeat(2000), '__proto__', 'constructor', 'toString', 'x:generateContent', 'chat;a=b', 'chat%3Fx', 'chat%23x', '*', '.', '.%2e', 'chat\\x', 'chat%5cx', '~', '%D1%81hat',
+    'a'.repeat(8000), `${'a/'.repeat(3000)}a`, '%41'.repeat(2000), '__proto__', 'constructor', 'toString', 'chat;a=b', 'chat%3Fx', 'chat%23x', '*', '.', '.%2e', 'chat\\x', 'chat%5cx', '~', '%D1%81hat',
   ]
   test.each(NAMES)('%s is 400 or 404, in words', async (name) => {
     const { status, body } = await ask(prefix + name)
@@ -44,6 +44,7 @@ test('the slashes of a name may come raw or encoded, all or some of them, once',
 test('what stands below a model is told apart by its method', async () => {
   expect((await ask('/v1/models/sandbox/chat', 'DELETE')).status).toBe(405)
   expect((await ask('/v1/models/sandbox/chat', 'PUT')).status).toBe(405)
+  for (const path of BELOW.slice(1)) expect((await ask(`${path}gemini:generateContent`)).status).toBe(405)
   expect((await ask('/v1/models/sandbox/chat/predictions')).status).toBe(404)
 })
 
