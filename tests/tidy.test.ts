@@ -71,6 +71,12 @@ describe('rooms', () => {
     const sockets = source.filter((file) => !file.startsWith('src/http/') && /\bBun\.(serve|connect|listen)\b/.test(read(file)))
     expect([...sql.map((file) => `${file}: SQL outside src/store`), ...sockets.map((file) => `${file}: a socket outside src/http`)]).toEqual([])
   })
+
+  test('calls go out in two ways: to providers by send, to what others name by the guard', () => {
+    const around = source.filter((file) => !file.startsWith('src/http/') && /(?<![\w.#]|async )fetch\(|\bBun\.fetch\b|new WebSocket\(|from 'node:(https|http2|net|tls|dgram|dns)/.test(withoutComments(read(file))))
+    const senders = source.filter((file) => !file.startsWith('src/providers/') && file !== 'src/http/outside.ts' && /^import \{[^}]*\bsend\b[^}]*\} from '[^']*\/call\.ts'/m.test(read(file)))
+    expect([...around.map((file) => `${file}: calls out by itself`), ...senders.map((file) => `${file}: calls an address that is no provider's; use src/http/outside.ts`)]).toEqual([])
+  })
 })
 
 describe('size', () => {

@@ -24,8 +24,8 @@ export type Outside = {
 
 const MAX_URL_CHARACTERS = 4096
 const MAX_REDIRECTS = 3
-/** Addresses of one host that are tried, and how long each may take to accept a connection. */
-const MAX_ADDRESSES = 3
+/** Addresses of one host that are tried in each family, since a machine may have a way out for one only; and how long each may take to accept a connection. */
+const MAX_ADDRESSES = 2
 const CONNECT_MS = 3_000
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
@@ -93,7 +93,8 @@ async function call(url: string, request: Pick<Outgoing, 'method' | 'headers' | 
   const addresses = await addressesOf(url, options, signal)
   const timeouts = { connectMs: CONNECT_MS, firstByteMs: options.totalMs, idleMs: options.totalMs, totalMs: options.totalMs }
   let failure: unknown
-  for (const address of addresses.slice(0, MAX_ADDRESSES)) {
+  const tried = [...Map.groupBy(addresses, isIP).values()].flatMap((family) => family.slice(0, MAX_ADDRESSES))
+  for (const address of tried) {
     let isSent = false
     try {
       return await send({ ...request, url, address, headers: { 'user-agent': 'sluice', ...request.headers }, timeouts, signal, onSent: () => { isSent = true } })

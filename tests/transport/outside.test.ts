@@ -215,9 +215,9 @@ describe('a name that changes where it leads', () => {
   test('and of which one address does not answer is reached at the next', async () => {
     const site = server(() => answer('x'))
     const dialled = internet({ '8.8.4.4': site.port })
-    await fetchOutside('http://example.com/', outside({ resolve: async () => ['2606:4700::1111', '8.8.4.4'] }))
-    expect(dialled).toEqual(['2606:4700::1111:80', '8.8.4.4:80'])
-    expect(await refusal(fetchOutside('http://example.com/', outside({ resolve: async () => ['1.1.1.1', '1.1.1.2', '1.1.1.3', '8.8.4.4'] })))).toBe(`${NOT_PUBLIC} that can be read, but it could not be reached`)
+    await fetchOutside('http://example.com/', outside({ resolve: async () => ['2606:4700::1', '2606:4700::2', '2606:4700::3', '1.1.1.1', '8.8.4.4'] }))
+    expect(dialled).toEqual(['2606:4700::1:80', '2606:4700::2:80', '1.1.1.1:80', '8.8.4.4:80'])
+    expect(await refusal(fetchOutside('http://example.com/', outside({ resolve: async () => ['1.1.1.1', '1.1.1.2', '8.8.4.4'] })))).toBe(`${NOT_PUBLIC} that can be read, but it could not be reached`)
   })
 })
 
