@@ -62,18 +62,53 @@ const BODY_MS = 300_000
  * bytes that are not UTF-8, and as 408 for a body that is not there within `atMostMs`; unsupported_media_type (415) for a compressed body.
  */
 export const readText = async (request: Request, limitBytes: number, atMostMs = BODY_MS): Promise<string> => {
-  const { headers } = request
-  const encoding = headers.get('content-encoding')
-  if (encoding !== null && encoding !== 'identity') throw new GatewayError('unsupported_media_type', 'Content-Encoding must be absent: compressed request bodies are not read.')
-  const length = headers.get('content-length')
-  if (Number(length ?? 0) > limitBytes) throw tooLarge(limitBytes)
-  const bytes = await inTime(length === null ? readBounded(request, limitBytes) : request.bytes(), atMostMs).catch(brokenOff)
+  const length = declaredLength(request, limitBytes)
+  const bytes = await inTime(length === undefined ? readBounded(request, limitBytes) : request.bytes(), atMostMs).catch(brokenOff)
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (!isUtf8(text)) throw invalid('body', 'must be UTF-8')
   return text.toString('utf8', hasMark(text) ? 3 : 0)
 }
 
-const inTime = (bytes: Promise<Uint8Array>, atMostMs: number): Promise<Uint8Array> =>
+/** What the request says that its body has, undefined where it does not. GatewayError for what need not be read to be refused. */
+export const declaredLength = ({ headers }: Request, limitBytes: number): number | undefined => {
+  const encoding = headers.get('content-encoding')
+  if (encoding !== null && encoding !== 'identity') throw new GatewayError('unsupported_media_type', 'Content-Encoding must be absent: compressed request bodies are not read.')
+  const length = headers.get('content-length')
+  if (Number(length ?? 0) > limitBytes) throw tooLarge(limitBytes)
+  return length === null ? undefined : Number(length)
+}
+
+/** A body may be waited for so long in all, and longer by what it brought: `bytesPerSecond` are the fewest that keep it going. */
+export type Patience = { ms: number; bytesPerSecond: number }
+
+const PATIENCE: Patience = { ms: 30_000, bytesPerSecond: 16 * 1024 }
+
+/**
+ * The request's body as it comes, piece by piece: the client waits while a piece is worked on. Fails as `readText` does; only waiting for
+ * the client counts as its slowness. Whoever stops early lets go of the rest.
+ */
+export async function* readPieces(request: Request, limitBytes: number, { ms, bytesPerSecond }: Patience = PATIENCE): AsyncGenerator<Uint8Array> {
+  declaredLength(request, limitBytes)
+  const reader = request.body?.getReader()
+  if (reader === undefined) return
+  let received = 0
+  let waited = 0
+  try {
+    for (;;) {
+      const began = performance.now()
+      const { done, value } = await inTime(reader.read(), ms + (received / bytesPerSecond) * 1000 - waited).catch(brokenOff)
+      if (done) return
+      waited += performance.now() - began
+      received += value.length
+      if (received > limitBytes) throw tooLarge(limitBytes)
+      yield value
+    }
+  } finally {
+    await reader.cancel().catch(() => {})
+  }
+}
+
+const inTime = <T>(bytes: Promise<T>, atMostMs: number): Promise<T> =>
   new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new GatewayError('invalid_request', 'The request body did not arrive in time.', { status: 408 })), atMostMs)
     bytes.then(

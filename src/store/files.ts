@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { BunFile } from 'bun'
 import { GatewayError } from '../error.ts'
 import { Blobs, type BlobWriter } from './blobs.ts'
-import type { Store, StoredFile, StoredOutput } from './store.ts'
+import type { FileQuery, Store, StoredFile, StoredOutput } from './store.ts'
 
 export type FilesOptions = {
   store: Store
@@ -92,6 +92,11 @@ export class Files {
 
   find(accountId: string, id: string): Promise<StoredFile | undefined> {
     return this.#store.findFile(accountId, id, this.#now())
+  }
+
+  /** Undefined: `after` is no file of the account. */
+  list(accountId: string, query: Omit<FileQuery, 'now'>): Promise<StoredFile[] | undefined> {
+    return this.#store.files(accountId, { ...query, now: this.#now() })
   }
 
   /** Undefined: there is none, or it has expired. */
