@@ -30,7 +30,7 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
   const wire = await readWire(call.request, spine.config.limits.bodyBytes, call.fromPath)
   const keeper = name === 'responses' ? new Keeper(spine, call.identity.accountId, await expand(wire, spine.store, call.identity.accountId, spine.config.limits.bodyBytes)) : undefined
   const media = await resolveMedia(spine, call, name, wire)
-  const { generation, exchange, endpoints } = await begin(spine, call, wire, name, keeper, media).catch((error: unknown) => {
+  const { generation, exchange, endpoints } = await begin({ spine, call, keeper, media }, wire, name).catch((error: unknown) => {
     media?.release()
     throw error
   })
@@ -48,9 +48,8 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
 }
 
 /** Reads a request and admits it: from here on it has a record. */
-async function begin(
-  spine: Spine, call: Call, wire: Wire, name: ProtocolName, keeper: Keeper | undefined, media: HeldMedia | undefined,
-): Promise<{ generation: Generation; exchange: Exchange; endpoints: readonly Endpoint[] }> {
+async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'media'>, wire: Wire, name: ProtocolName): Promise<{ generation: Generation; exchange: Exchange; endpoints: readonly Endpoint[] }> {
+  const { spine, call, keeper, media } = rooms
   const request = protocols[name].serve.readRequest(wire)
   const endpoints = media?.endpoints ?? spine.catalogue.endpoints(request.model, name)
   protocols[name].serve.checkModel?.(request, endpoints.map(({ target }) => target.abilities))
@@ -60,17 +59,19 @@ async function begin(
   const underway = spine.open.enter(inBackground && !request.stream ? new AbortController().signal : call.request.signal)
   const open = await admit(spine, call, {
     api: request.protocol, model: request.model, endpoints, streamed: request.stream,
-    worst: (modelLimit) => worstCase(request, Buffer.byteLength(wire.text), modelLimit, endpoints.some(({ target }) => target.abilities.output?.includes('image') === true)), countInput: () => estimateInputTokens(request),
+    worst: (modelLimit) => worstCase(request, Buffer.byteLength(wire.text), modelLimit, endpoints.some(makesImages)), countInput: () => estimateInputTokens(request),
   }).catch((error: unknown) => {
     underway.leave()
     throw error
   })
   // A generation that fails has its record, too.
   call.errorHeaders['x-generation-id'] = exchange.label.id
-  const generation: Generation = { spine, call, keeper, open, underway, media }
+  const generation: Generation = { ...rooms, open, underway }
   if (inBackground) exchange.follow = (theirs, ours) => hearWork(generation, keeper, theirs, ours)
   return { generation, exchange, endpoints }
 }
+
+const makesImages = ({ protocol, target }: Endpoint): boolean => protocol === 'images' || target.abilities.output?.includes('image') === true
 
 function labelled(call: Call, wire: Wire, request: GenerationRequest, keeper: Keeper | undefined): Exchange {
   const id = protocols[request.protocol].serve.idPrefix + call.id

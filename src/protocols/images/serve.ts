@@ -84,7 +84,8 @@ export const writeLook = (asked: ImageOutput | undefined, { mediaType, data }: {
 const imagesOf = ({ parts }: Answer): { mediaType: string; data: string }[] =>
   parts.flatMap((part) => (part.type === 'image' && part.source.type === 'data' ? [part.source] : []))
 
-const textOf = ({ parts }: Answer): string => parts.map((part) => (part.type === 'text' || part.type === 'refusal' ? part.text : '')).join('')
+/** Several answers may be joined in one, each with words of its own. */
+const textOf = ({ parts }: Answer): string => parts.flatMap((part) => ((part.type === 'text' || part.type === 'refusal') && part.text !== '' ? [part.text] : [])).join('\n')
 
 const QUOTED_LENGTH = 1_000
 

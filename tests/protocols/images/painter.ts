@@ -34,7 +34,7 @@ const GOOGLE_USAGE = { promptTokenCount: 7, candidatesTokenCount: 1300, totalTok
 
 export function startPainter(): Painter {
   const heard: Heard[] = []
-  let calls = 0
+  const counts = new Map<string, number>()
   const server = Bun.serve({
     port: 0, hostname: '127.0.0.1',
     async fetch(request) {
@@ -42,8 +42,9 @@ export function startPainter(): Painter {
       if (request.method === 'GET') return pathname === '/pictures/1.png' ? new Response(Buffer.from(PNG, 'base64'), { headers: { 'content-type': 'image/png' } }) : new Response('<html>Nothing</html>', { headers: { 'content-type': 'text/html' } })
       const body = (await request.json()) as Json
       heard.push({ path: pathname, body })
-      calls++
       const script = (/models\/([^:]+):/.exec(pathname)?.[1] ?? body.model) as string
+      const calls = (counts.get(script) ?? 0) + 1
+      counts.set(script, calls)
       const status = Number(/^refuses-(\d+)$/.exec(script)?.[1] ?? 200)
       if (status !== 200 || (script === 'every-other' && calls % 2 === 0)) return Response.json({ error: { message: 'Not this one', type: 'invalid_request_error', code: 'moderation_blocked', param: null } }, { status: status === 200 ? 500 : status })
       if (pathname.endsWith('/chat/completions')) return Response.json(chat(script))
