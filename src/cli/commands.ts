@@ -20,6 +20,9 @@ SLUICE_CONFIG), variables over the file. Providers are switched on by the file o
 
 SIGTERM or Ctrl-C: nothing new is taken, what is under way is finished, then the process ends with 0. A second one ends it at once.`
 
+const MODELS_NOTES = `CONTEXT is in tokens, INPUT and OUTPUT are USD per million of them now, before discounts; "+" where long prompts cost more. Nothing is said where
+nothing is known. Model servers on this machine are asked for theirs. --json prints what GET /v1/models says.`
+
 /** Every command. Each loads what it needs when it runs, so that none waits for the others' modules. */
 export const COMMANDS: readonly Command[] = [
   {
@@ -110,6 +113,11 @@ export const COMMANDS: readonly Command[] = [
   {
     words: 'accounts discount', operands: '<name> <percent>', takes: 2, summary: 'Set what an account pays less than the list price', options: { ...JSON_OUTPUT, ...DATA },
     run: async (given, [name = '', percent = '']) => (await import('./accounts.ts')).setAccountDiscount(given, name, percent),
+  },
+  {
+    words: 'models', operands: '', takes: 0, summary: 'List the models that this configuration can reach, with their prices', notes: MODELS_NOTES,
+    options: { find: { value: 'TEXT', summary: 'Only those with this text in their id or name' }, ...JSON_OUTPUT, config: DATA['config']! },
+    run: async (given) => (await import('./models.ts')).listModels(given),
   },
   {
     words: 'ledger audit', operands: '', takes: 0, summary: 'Compute the book again from its rows, name the first row that is wrong, and exit with 1 when there is one',

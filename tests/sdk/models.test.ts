@@ -7,10 +7,14 @@ import { startGateway, type Gateway } from '../server.ts'
 const LIMITED = `sk-ai-v1-limited${'0123456789abcdef'.repeat(2)}`
 
 let gateway: Gateway
+const vllm = Bun.serve({
+  port: 0, hostname: '127.0.0.1',
+  fetch: () => Response.json({ object: 'list', data: [{ id: 'org/model', object: 'model', created: 1767225600, owned_by: 'vllm', max_model_len: 4096 }] }),
+})
 beforeAll(async () => {
   gateway = await startGateway({
-    // Nothing is sent to the provider: its models are only listed.
-    env: { ANTHROPIC_API_KEY: 'k', ANTHROPIC_BASE_URL: 'http://127.0.0.1:9', REPLICATE_API_TOKEN: 'k' },
+    // Nothing is sent to these providers: their models are only listed.
+    env: { VLLM_BASE_URL: `http://127.0.0.1:${vllm.port}/v1`, ANTHROPIC_API_KEY: 'k', ANTHROPIC_BASE_URL: 'http://127.0.0.1:9', REPLICATE_API_TOKEN: 'k' },
     config: `
 keys: [{ key: ${LIMITED}, models: ['anthropic/claude-opus-*', mine] }]
 models:
@@ -19,13 +23,18 @@ models:
 `,
   })
 })
-afterAll(() => gateway.stop())
+afterAll(async () => {
+  await gateway?.stop()
+  await vllm.stop(true)
+})
 
 const openai = (): OpenAI => new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: gateway.key })
 const anthropic = (): Anthropic => new Anthropic({ baseURL: gateway.url, apiKey: gateway.key })
 const rejected = (promise: PromiseLike<unknown>): Promise<{ status?: number; message?: string }> => Promise.resolve(promise).then(() => ({}), (error: { status: number; message: string }) => error)
 
 const all = async (): Promise<string[]> => (await Array.fromAsync(await openai().models.list())).map(({ id }) => id)
+/** Without those that are asked by predictions. */
+const conversational = async (): Promise<string[]> => (await all()).filter((id) => id !== 'job' && id !== 'sandbox/prediction')
 
 describe('openai', () => {
   test('lists by itself, and gets each by its name, however many slashes it has', async () => {
@@ -50,6 +59,12 @@ describe('openai', () => {
     expect(await openai().models.retrieve('job')).toMatchObject({ protocols: ['predictions'], supported_parameters: null, context_length: null } as object)
   })
 
+  test('lists what a server on this machine says it has', async () => {
+    // Nobody waits for that at the start.
+    for (let looks = 0; looks < 40 && !(await all()).includes('vllm/org/model'); looks++) await Bun.sleep(50)
+    expect(await openai().models.retrieve('vllm/org/model')).toMatchObject({ context_length: 4096, created: 1767225600, pricings: { prompt: [{ value: 0 }] }, input_modalities: null } as object)
+  })
+
   test('a name that nobody would answer is a 404 that helps', async () => {
     expect(await rejected(openai().models.retrieve('sandbox/chta'))).toMatchObject({ status: 404, message: expect.stringContaining('sandbox/chat') })
     expect(await rejected(openai().models.retrieve('xai/grok-4.7'))).toMatchObject({ status: 404, message: expect.stringContaining('XAI_API_KEY') })
@@ -67,7 +82,6 @@ describe('openai', () => {
 })
 
 describe('@anthropic-ai/sdk', () => {
-  const conversational = async (): Promise<string[]> => (await all()).filter((id) => id !== 'job')
 
   test('lists page by page, forward and back', async () => {
     const expected = await conversational()
@@ -114,7 +128,7 @@ describe('@google/genai', () => {
     const ours = ({ name = '' }: Model): string => name.replace(/^models\//, '').replace(/^publishers\/([^/]+)\/models\//, '$1/')
 
     test('lists page by page', async () => {
-      const expected = (await all()).filter((id) => id !== 'job')
+      const expected = await conversational()
       for (const config of [{}, { pageSize: 5 }, { pageSize: 100000 }]) expect((await Array.fromAsync(await client().models.list({ config }))).map(ours)).toEqual(expected)
       const page = await client().models.list({ config: { pageSize: 5 } })
       expect([page.page.length, page.hasNextPage()]).toEqual([5, true])

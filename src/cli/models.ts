@@ -1,0 +1,32 @@
+import type { Config } from '../config.ts'
+import { describe } from '../endpoints/models.ts'
+import { closeIdle } from '../http/connection.ts'
+import { Prices, type Rate } from '../ledger/prices.ts'
+import { usdOf } from '../money.ts'
+import { Catalogue, type Model } from '../providers/catalogue.ts'
+import { LocalModels } from '../providers/local.ts'
+import { columns, type Given } from './command.ts'
+import { configOf } from './serve.ts'
+
+export async function listModels(given: Given): Promise<void> {
+  const config = configOf(given)
+  const [catalogue, prices] = [await lookedAround(config), new Prices(config)]
+  const wanted = (given.text('find') ?? '').toLowerCase()
+  const models = catalogue.list().filter(({ id, name }) => `${id}\n${name}`.toLowerCase().includes(wanted))
+  if (given.on('json')) return console.log(JSON.stringify(models.map((model) => describe({ catalogue, prices }, model)), null, 2))
+  const rows = models.map((model) => rowOf(model, prices.of(model.id, catalogue.places(model.id))?.rates ?? {}))
+  console.log(columns([['MODEL', 'CONTEXT', 'INPUT', 'OUTPUT', 'NAME'], ...rows], ''))
+}
+
+/** The models of this configuration, those of servers on this machine too. */
+async function lookedAround(config: Config): Promise<Catalogue> {
+  const catalogue = new Catalogue(config)
+  await new LocalModels(catalogue, config.env).round(new AbortController().signal)
+  closeIdle()
+  return catalogue
+}
+
+const rowOf = ({ id, name, contextLength }: Model, { prompt, completion }: { prompt?: Rate; completion?: Rate }): string[] =>
+  [id, contextLength === undefined ? '' : String(contextLength), rateText(prompt), rateText(completion), name]
+
+const rateText = (rate: Rate | undefined): string => (rate === undefined ? '' : `${usdOf(rate.base)}${rate.tiers.length === 0 ? '' : '+'}`)
