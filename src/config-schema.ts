@@ -68,10 +68,12 @@ const providerName = (description: string): Shape<string> => string({ what: 'the
 
 const TOKENS = { min: 1, max: 100_000_000, whole: true }
 
-const modalities = (description: string): Shape<Modality[]> => {
-  const kinds = list(word(MODALITIES), { what: 'kinds of content', min: 1, description })
+const words = <T extends string>(known: readonly T[], rule: Parameters<typeof list>[1]): Shape<T[]> => {
+  const kinds = list(word(known), rule)
   return { schema: kinds.schema, read: (place) => kinds.read(place)?.map(({ value }) => value) }
 }
+
+const modalities = (description: string): Shape<Modality[]> => words(MODALITIES, { what: 'kinds of content', min: 1, description })
 
 const abilities = object({
   api: word<NonNullable<Abilities['api']>>(['images', 'predictions'], 'What else than a conversation the model is asked by'),
@@ -86,6 +88,9 @@ const abilities = object({
   base64Only: boolean('images: answers in base64 alone and refuses response_format'),
   systemTurns: boolean('messages: instructions in the middle of a conversation are taken'),
 } satisfies { [Name in keyof Abilities]-?: Shape<unknown> }, { description: 'What the model can do; adds to what the catalogue knows' })
+
+/** A kind of content that stands in a request by its address. */
+export type MediaKind = Exclude<Modality, 'text'>
 
 const quirks = object(
   Object.fromEntries(Object.entries(QUIRK_VALUES).map(([name, values]) => [name, oneOf<string | boolean>(values)])),
@@ -104,6 +109,7 @@ const provider = object({
     check: (name) => (FRAMING_HEADERS.has(name.toLowerCase()) ? 'is set by Sluice itself' : undefined),
   }),
   unlisted: boolean('<provider>/<any name> is sent to it as <any name>'),
+  fetches: words<MediaKind>(['image', 'audio', 'video', 'file'], { what: 'kinds of media', description: 'Kinds of media whose URLs the provider opens itself: they are passed on to it' }),
   quirks,
 })
 

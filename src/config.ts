@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { LineCounter, parseDocument, type YAMLError } from 'yaml'
-import { FILE, PROVIDER_ID, STATUS_RULES, WINDOW_NAMES, type Auth, type KeyKind, type PriceText } from './config-schema.ts'
+import { FILE, PROVIDER_ID, STATUS_RULES, WINDOW_NAMES, type Auth, type KeyKind, type MediaKind, type PriceText } from './config-schema.ts'
 import { Source, TooMuch, type Place, type Problem, type Shape } from './config-shape.ts'
 import { nanoOf, type Nano } from './money.ts'
 import { nearest } from './nearest.ts'
@@ -52,6 +52,8 @@ export type ProviderConfig = {
   auth?: Auth
   headers: Record<string, string>
   unlisted?: boolean
+  /** Kinds of media whose URLs it opens itself. */
+  fetches?: MediaKind[]
   quirks: Quirks
 }
 

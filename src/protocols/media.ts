@@ -30,7 +30,7 @@ export function checkBase64(data: string, path: string): string {
 export const dataUrl = ({ mediaType, data }: Medium): string => `data:${mediaType};base64,${data}`
 
 /** Types whose bytes are text: a protocol that has no place for such a file can carry what it says. */
-export const isTextual = (mediaType: string): boolean => /^(text\/|application\/(json|xml|yaml|x-yaml|javascript|x-ndjson)$)/.test(mediaType)
+export const isTextual = (mediaType: string): boolean => /^(text\/|application\/(jsonl?|x-ndjson|x-jsonlines|[\w.-]+\+json|xml|(x-)?yaml|toml|sql|x-sh|javascript|typescript|x-python)$)/.test(mediaType)
 
 export const textOf = ({ data }: { data: string }): string => Buffer.from(data, 'base64').toString()
 
@@ -65,4 +65,4 @@ export function onlyOne(object: Record<string, unknown>, path: readonly (string 
 
 /** An id that only a provider knows, under credentials that many share: whose it is cannot be told. */
 export const notIssued = (param: string, what: string): GatewayError =>
-  new GatewayError('not_found', `${param}: ${what} of a provider cannot be named here, as Sluice did not issue it; send a file's own id from POST /v1/files in a place for files, or the data inline`, { param })
+  new GatewayError('not_found', `${param}: names ${what} at a provider, and only ids that this server gave out are known here; files of POST /v1/files can be named where a file or an image may stand`, { param })

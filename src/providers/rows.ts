@@ -1,6 +1,7 @@
 import providersFile from '../../catalog/providers.json'
 import modelsFile from '../../catalog/models.json'
 import type { Auth } from '../config-schema.ts'
+import type { MediaPart, ProtocolName } from '../generation/request.ts'
 import type { Abilities, Quirks, Speech } from '../protocols/protocol.ts'
 
 /** One provider of catalog/providers.json. */
@@ -28,7 +29,18 @@ export type ProviderRow = {
   quirks: { [Name in keyof Quirks]?: { value: Quirks[Name]; why: string; seen: string } }
   /** Globs of model names that mean this provider when they come without a prefix. */
   bareNames: string[]
+  /** With the pages that say so, and the month they were last seen. */
+  media?: MediaFacts & { sources: string[]; seen: string }
 }
+
+/** What a provider takes of media, by the protocol it is spoken to in. Absent: any type inline, as far as is known, and no address. */
+export type MediaFacts = { [Name in ProtocolName]?: MediaTaken } & {
+  /** Most bytes of one request, media in base64 included. */
+  requestBytes?: number
+}
+
+/** `inline`: globs of media types; `fetches`: kinds of media whose addresses it opens itself. */
+type MediaTaken = { inline?: string[]; fetches?: MediaPart['type'][] }
 
 /** One model of catalog/models.json that `npm run models` keeps. */
 export type ImportedRow = { id: string; name?: string; contextLength?: number }

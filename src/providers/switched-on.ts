@@ -2,7 +2,7 @@ import { ConfigError, type Auth, type Config, type ProviderConfig } from '../con
 import { wrongBaseUrl } from '../config-schema.ts'
 import type { Speech } from '../protocols/protocol.ts'
 import type { Provider } from './catalogue.ts'
-import { PROVIDER_ROWS, quirksOf, type ProviderRow } from './rows.ts'
+import { PROVIDER_ROWS, quirksOf, type MediaFacts, type ProviderRow } from './rows.ts'
 
 const AUTH_OF: Record<Speech, Auth> = { 'chat.completions': 'bearer', responses: 'bearer', messages: 'x-api-key', generateContent: 'x-goog-api-key', images: 'bearer', predictions: 'bearer' }
 
@@ -14,7 +14,16 @@ export function configuredProvider(own: ProviderConfig, config: Config): Provide
     id: own.id, name: own.name ?? own.id, headers: own.headers, quirks: own.quirks, unlisted: own.unlisted ?? !listed, foundBy: 'sluice.yaml',
     speaks: [{ protocol: own.protocol, baseUrl: bareUrl(own.baseUrl), auth: own.auth ?? AUTH_OF[own.protocol] }],
     ...(own.apiKey === undefined ? {} : { apiKey: own.apiKey }),
+    ...mediaOf(undefined, own),
   }
+}
+
+/** What a row says of media; of whose addresses are fetched, the file says more. */
+function mediaOf(row: ProviderRow | undefined, own: ProviderConfig | undefined): { media?: MediaFacts } {
+  const { fetches } = own ?? {}
+  if (fetches === undefined) return row?.media === undefined ? {} : { media: row.media }
+  const spoken = row?.protocols.map(({ protocol }) => protocol) ?? [own!.protocol!]
+  return { media: { ...row?.media, ...Object.fromEntries(spoken.flatMap((speech) => (speech === 'predictions' ? [] : [[speech, { ...row?.media?.[speech], fetches }]]))) } }
 }
 
 /** A provider of the catalogue, with what the file says of it; undefined while it is off. Throws ConfigError for an address that cannot be used. */
@@ -31,6 +40,7 @@ export function builtInProvider(row: ProviderRow, config: Config): Provider | un
       .map(({ protocol, path, auth }) => ({ protocol, baseUrl: baseUrl + (path ?? ''), auth: own?.auth ?? auth ?? row.auth })),
     ...(apiKey === undefined ? {} : { apiKey }),
     ...(row.inProcess === undefined ? {} : { inProcess: row.inProcess }),
+    ...mediaOf(row, own),
   }
 }
 

@@ -1,4 +1,6 @@
+import { GatewayError } from '../../src/error.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
+import { protocols } from '../../src/protocols/index.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import type { Recording } from './recordings.ts'
 
@@ -26,7 +28,7 @@ export async function startReplay(byName: ReadonlyMap<string, Recording>, piece:
       return replayed(byName.get(name)!, piece())
     },
   })
-  const providers = Object.entries(PREFIX).map(([protocol, id]) => `  ${id}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: none, unlisted: true }\n`)
+  const providers = Object.entries(PREFIX).map(([protocol, id]) => `  ${id}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: none, unlisted: true, fetches: [image, file, audio, video] }\n`)
   const gateway = await startGateway({ config: `limits: { requestsPerMinute: 1000000 }\nproviders:\n${providers.join('')}` })
   return {
     gateway,
@@ -58,7 +60,7 @@ function ask(gateway: Gateway, name: string, recording: Recording): Promise<Resp
   const { protocol, stream } = recording
   const model = `${PREFIX[protocol]}/${name}`
   const recorded = recording.status === 200 ? recording.request() : undefined
-  const usable = recorded === undefined || isRefused(recorded) ? MINIMAL[protocol] : recorded
+  const usable = recorded === undefined || isRefused(recorded, protocol) ? MINIMAL[protocol] : recorded
   const body = { ...usable, ...(protocol === 'generateContent' ? {} : { model, stream }), ...(protocol === 'chat.completions' && stream ? { stream_options: { include_usage: true } } : {}) }
   const path = {
     'chat.completions': '/v1/chat/completions', responses: '/v1/responses', messages: '/v1/messages',
@@ -68,4 +70,13 @@ function ask(gateway: Gateway, name: string, recording: Recording): Promise<Resp
 }
 
 /** What the specification refuses: ids that only the recorded provider knew, several choices. */
-const isRefused = (body: Record<string, unknown>): boolean => body.previous_response_id != null || (typeof body.n === 'number' && body.n > 1)
+const isRefused = (body: Record<string, unknown>, protocol: ConversationName): boolean => body.previous_response_id != null || (typeof body.n === 'number' && body.n > 1) || namesFiles(body, protocol)
+
+function namesFiles(body: Record<string, unknown>, protocol: ConversationName): boolean {
+  try {
+    return protocols[protocol].serve.references!(body).some(({ source }) => source.type === 'file')
+  } catch (error) {
+    if (error instanceof GatewayError && error.status === 404) return true
+    throw error
+  }
+}

@@ -51,7 +51,7 @@ beforeAll(async () => {
       return new Response(recording.response(), { headers: { 'content-type': recording.contentType } })
     },
   })
-  const providers = Object.entries(UPSTREAMS).map(([protocol, id]) => `  ${id}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: none, unlisted: true }\n`)
+  const providers = Object.entries(UPSTREAMS).map(([protocol, id]) => `  ${id}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: none, unlisted: true, fetches: [image, file, audio, video] }\n`)
   gateway = await startGateway({ config: `limits: { requestsPerMinute: 1000000 }\nproviders:\n${providers.join('')}` })
 })
 
