@@ -4,7 +4,7 @@ import { fold, unfold, type Answer, type GenerationEvent } from './generation/ev
 import { noUsage, type Usage } from './generation/usage.ts'
 import { originOf } from './http/serve.ts'
 import type { Underway } from './open.ts'
-import { attempt, readAnswer, readWhole, type Upstream } from './providers/attempt.ts'
+import { attempt, readAnswer, readWhole, Refusal, type Upstream } from './providers/attempt.ts'
 
 /** An answer to the images API before it is told: with the further answers that the number of images asks for, and with addresses where the client wants some. */
 export async function completeImages(spine: Spine, call: Call, upstream: Upstream, underway: Underway, first: GenerationEvent[]): Promise<GenerationEvent[]> {
@@ -27,9 +27,11 @@ async function joinAnswers({ config }: Spine, upstream: Upstream, underway: Unde
   const joined: Answer = { ...answers[0]!, parts: answers.flatMap(({ parts }) => parts), usage: sumOf(answers.map(({ usage }) => usage)), metered: answers.some(({ metered }) => metered) }
   const made = joined.parts.filter(({ type }) => type === 'image').length
   const failed = others.find((other) => other.status === 'rejected')
-  if (made < wanted && made > 0) losses.push({ field: 'n', what: 'approximated', why: `${made} of ${wanted} images${failed === undefined ? '' : `: another call failed (${asGatewayError(failed.reason).code})`}` })
+  if (made < wanted && made > 0) losses.push({ field: 'n', what: 'approximated', why: `${made} of ${wanted} images${failed === undefined ? '' : `: another call failed (${codeOf(failed.reason)})`}` })
   return [...unfold(joined)]
 }
+
+const codeOf = (error: unknown): string => (error instanceof Refusal ? error.error : asGatewayError(error)).code
 
 function sumOf(usages: Usage[]): Usage {
   const sum = noUsage()

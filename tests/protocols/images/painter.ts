@@ -37,8 +37,8 @@ export function startPainter(): Painter {
   const counts = new Map<string, number>()
   const server = Bun.serve({
     port: 0, hostname: '127.0.0.1',
-    async fetch(request) {
-      const { pathname } = new URL(request.url)
+    async fetch(request): Promise<Response> {
+      const { pathname, origin } = new URL(request.url)
       if (request.method === 'GET') return pathname === '/pictures/1.png' ? new Response(Buffer.from(PNG, 'base64'), { headers: { 'content-type': 'image/png' } }) : new Response('<html>Nothing</html>', { headers: { 'content-type': 'text/html' } })
       const body = (await request.json()) as Json
       heard.push({ path: pathname, body })
@@ -48,7 +48,7 @@ export function startPainter(): Painter {
       const status = Number(/^refuses-(\d+)$/.exec(script)?.[1] ?? 200)
       if (status !== 200 || (script === 'every-other' && calls % 2 === 0)) return Response.json({ error: { message: 'Not this one', type: 'invalid_request_error', code: 'moderation_blocked', param: null } }, { status: status === 200 ? 500 : status })
       if (pathname.endsWith('/chat/completions')) return Response.json(chat(script))
-      return pathname.includes(':') ? google(script, calls, pathname.includes(':stream')) : drawn(script, body, server.url.origin)
+      return pathname.includes(':') ? google(script, calls, pathname.includes(':stream')) : drawn(script, body, origin)
     },
   })
   return { url: server.url.origin, heard, stop: () => server.stop(true) }

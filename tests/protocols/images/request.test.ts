@@ -66,10 +66,11 @@ describe('a request', () => {
   })
 
   test('is refused for a model that is known to make no images', () => {
-    const check = (...output: ('text' | 'image')[][]) => images.serve.checkModel!(read({}), output.map((kinds) => ({ output: kinds })))
+    const check = (...output: ('text' | 'image')[][]): void => images.serve.checkModel!(read({}), output.map((kinds) => ({ output: kinds })))
     expect(() => check(['text'])).toThrow(/^model: must be a model that makes images: a\/b makes text/)
-    for (const taken of [[['text'], ['text', 'image']], [['image']]]) expect(check(...taken as never)).toBeUndefined()
-    expect(images.serve.checkModel!(read({}), [{}])).toBeUndefined()
+    check(['text'], ['text', 'image'])
+    check(['image'])
+    images.serve.checkModel!(read({}), [{}])
   })
 })
 
