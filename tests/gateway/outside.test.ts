@@ -59,8 +59,13 @@ const messages = (param: string, block: (url: string) => object): Field =>
 
 const FIELDS: Record<string, Field> = {
   'chat image_url': chat('messages[0].content[1].image_url.url', (url) => ({ type: 'image_url', image_url: { url } })),
+  'chat file': chat('messages[0].content[1].file.file_data', (url) => ({ type: 'file', file: { filename: 'x.pdf', file_data: url } })),
   'responses input_image': responses('input[0].content[0].image_url', (image_url) => ({ type: 'input_image', image_url, detail: 'auto' })),
   'responses input_file': responses('input[0].content[0].file_url', (file_url) => ({ type: 'input_file', file_url })),
+  'responses mask of the image tool': {
+    path: '/v1/responses', param: 'tools[0].input_image_mask.image_url',
+    body: (image_url) => ({ model: 'plain/responses', max_output_tokens: 16, store: false, input: 'Draw', tools: [{ type: 'image_generation', input_image_mask: { image_url } }] }),
+  },
   'responses output of a tool': {
     path: '/v1/responses', param: 'input[1].output[0].image_url',
     body: (image_url) => ({ model: 'plain/responses', max_output_tokens: 16, store: false, input: [{ type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' }, { type: 'function_call_output', call_id: 'c', output: [{ type: 'input_image', image_url, detail: 'auto' }] }] }),
@@ -118,7 +123,7 @@ async function each<T>(items: readonly T[], visit: (item: T) => Promise<void>): 
 describe.each(Object.entries(FIELDS))('%s', (name, { path, param, body }) => {
   test('is fetched where its host is exempt', async () => {
     const seen = { provider: provider.begun, site: site.requests.length }
-    const response = await post(path, body(`http://127.0.0.1:${site.port}/${/file$|document/.test(name) ? 'paper' : 'picture'}`))
+    const response = await post(path, body(`http://127.0.0.1:${site.port}/${/file$|document$/.test(name) ? 'paper' : 'picture'}`))
     expect([response.status, provider.begun - seen.provider, site.requests.length - seen.site], await response.text()).toEqual([200, 1, 1])
   })
 

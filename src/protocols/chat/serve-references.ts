@@ -27,7 +27,8 @@ function addPart(part: Json, path: Path, found: MediaReference[]): void {
   onlyOne(file, [...path, 'file'], 'file_id', 'file_data')
   if (isNamed(file.file_id)) {
     found.push({ path, param: paramOf([...path, 'file', 'file_id']), source: { type: 'file', id: file.file_id }, inline: (medium) => inlineFile(medium, part, file) })
-  } else if (isNamed(file.file_data) && /^\w+:\/\//.test(file.file_data)) {
+  } else if (isAddress(file.file_data) && /^[a-z][\w+.-]*:/i.test(file.file_data)) {
+    // Whatever has a scheme: `http:/host` is read as an address too, and base64 has no colon.
     const at = [...path, 'file', 'file_data']
     found.push({ path: at, param: paramOf(at), source: { type: 'url', url: file.file_data }, kind: 'file', inline: dataUrl })
   }
