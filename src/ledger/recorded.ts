@@ -20,7 +20,7 @@ export function ratingOf(record: GenerationRecord): Rating {
 
 /** It ended in a way that is not charged: without this, its price's fee per request would be expected of it. */
 const wasReleased = ({ usage, bill, ending }: GenerationRecord): boolean =>
-  bill === 0n && ENDINGS[ending as Ending]?.before === 'nothing' && Object.keys(noUsage()).every((bucket) => usage[bucket as keyof typeof usage] === 0)
+  bill === 0n && ENDINGS[ending as Ending]?.before !== 'reported' && Object.keys(noUsage()).every((bucket) => usage[bucket as keyof typeof usage] === 0)
 
 /**
  * What must have been held for a generation at the least: every request has a token of text, which is billed as read or as written to a cache, at the lowest rate

@@ -193,9 +193,9 @@ export class Predictor {
     return (await this.#spine.store.predictions(accountId, limit, before)).map((stored) => this.#current(readStored(stored)))
   }
 
-  /** What is under way is further than what is written of it; its end counts when that is written. */
+  /** What is under way is further than what is written of it, but for its end: that counts when what it costs is written too. */
   #current(stored: Prediction): Prediction {
-    return hasEnded(stored) ? stored : this.#jobs.get(stored.id)?.prediction ?? stored
+    return this.#jobs.get(stored.id)?.prediction ?? stored
   }
 
   /** Resolves when it has ended or the server stops, and after this time at the latest. */
