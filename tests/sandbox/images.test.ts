@@ -94,6 +94,16 @@ describe('pictures in conversations', () => {
     expect(await (await post('/v1/chat/completions', { ...body, stream: true })).text()).toContain(answer.choices[0].message.images[0].image_url.url)
   })
 
+  test('a ratio is drawn with about the pixels of a square', async () => {
+    for (const [imageConfig, size] of [[{ aspectRatio: '16:9' }, '1344x768'], [{ aspectRatio: '2:3' }, '832x1248'], [{ aspectRatio: '1:1', imageSize: '2K' }, '2048x2048'], [{ aspectRatio: '21:9', imageSize: '4K' }, '6240x2656'], [{ aspectRatio: '99:1' }, '10176x96'], [{ aspectRatio: '0:0' }, '1024x1024'], [{}, '1024x1024']] as const) {
+      const answer = (await (await post(GEMINI, { contents, generationConfig: { responseModalities: ['TEXT', 'IMAGE'], imageConfig } })).json()) as Json
+      const header = Buffer.from(answer.candidates[0].content.parts[1].inlineData.data.slice(0, 32), 'base64')
+      expect([imageConfig, `${header.readUInt32BE(16)}x${header.readUInt32BE(20)}`]).toEqual([imageConfig, size])
+    }
+    const chat = (await (await post('/v1/chat/completions', { model: 'chat', modalities: ['text', 'image'], image_config: { aspect_ratio: '3:2' }, messages: [{ role: 'user', content: 'x' }] })).json()) as Json
+    expect(sizeOf(chat.choices[0].message.images[0].image_url.url.replace('data:image/png;base64,', ''))).toBe('1248x832')
+  })
+
   test('responses draws when told to', async () => {
     const answer = (await (await post('/v1/responses', { model: 'responses', input: '[[reply: Here.]] [[image: 64x32 a fox]] [[image]] a cat' })).json()) as Json
     expect(answer.output.map(({ type }: Json) => type)).toEqual(['message', 'image_generation_call', 'image_generation_call'])
