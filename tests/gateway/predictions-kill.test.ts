@@ -44,6 +44,8 @@ function receiver(): Receiver {
 
 test(`killed ${ROUNDS} times while ${PREDICTIONS} predictions run, a gateway ends, charges and tells of each of them once`, async () => {
   const upstream = predictionUpstream()
+  // Slow enough for a kill to come between a creation and its answer.
+  upstream.instead = (kind) => (kind === 'POST' ? Bun.sleep(below(400)).then(() => undefined) : undefined)
   const hooks = receiver()
   const data = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
   const options = { data, config: `

@@ -11,8 +11,8 @@ export type PredictionUpstream = {
   /** Keys of what was cancelled. */
   cancels: string[]
   polls: number
-  /** Stands in for the answer to a request, where it gives one: `GET`, `POST` or `cancel`. */
-  instead: ((kind: 'GET' | 'POST' | 'cancel') => Response | Promise<Response> | undefined) | undefined
+  /** Stands in for the answer to a request, where it gives one. */
+  instead: ((kind: 'GET' | 'POST' | 'cancel') => Response | Promise<Response | undefined> | undefined) | undefined
   stop(): Promise<void>
 }
 
@@ -26,7 +26,7 @@ export function predictionUpstream(): PredictionUpstream {
       const number = `made-${made.size}`
       made.set(number, { input, at: Date.now() })
       upstream.creates.push(input.key)
-      return upstream.instead?.('POST') ?? Response.json(told(number, made.get(number)!), { status: 201 })
+      return (await upstream.instead?.('POST')) ?? Response.json(told(number, made.get(number)!), { status: 201 })
     }
     const one = made.get(id!)
     if (one === undefined) return Response.json({ detail: 'Not found.' }, { status: 404 })
