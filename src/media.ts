@@ -5,7 +5,7 @@ import type { ProtocolName } from './generation/request.ts'
 import { fetchOutside } from './http/outside.ts'
 import { sniff } from './http/sniff.ts'
 import { protocols } from './protocols/index.ts'
-import { mediaKind } from './protocols/media.ts'
+import { isTextual, mediaKind } from './protocols/media.ts'
 import type { MediaReference, Wire } from './protocols/protocol.ts'
 import type { Endpoint } from './providers/catalogue.ts'
 import { globs } from './providers/rows.ts'
@@ -186,7 +186,7 @@ function capable(spine: Spine, all: readonly Endpoint[], loaded: readonly Loaded
     if (kind !== undefined && found !== kind) throw invalid(param, `is ${mediaType}, and this place takes ${kind === 'file' ? 'documents' : `media of the type ${kind}/*`}`)
     const takes = ({ provider, protocol }: Endpoint): boolean => {
       const types = provider.media?.[protocol]?.inline
-      return types === undefined || globs(types).test(mediaType)
+      return types === undefined || globs(types).test(isTextual(mediaType) ? 'text/plain' : mediaType)
     }
     endpoints = left(endpoints, takes, () => invalid(param, `is ${mediaType}, which ${namesOf(all)} does not take; it takes ${[...new Set(all.flatMap(({ provider, protocol }) => provider.media?.[protocol]?.inline ?? []))].join(', ')}`))
   }

@@ -39,7 +39,7 @@ export type MediaFacts = { [Name in ProtocolName]?: MediaTaken } & {
   requestBytes?: number
 }
 
-/** `inline`: globs of media types; `fetches`: kinds of media whose addresses it opens itself. */
+/** `inline`: globs of media types, of which `text/*` stands for all that is written in text; `fetches`: kinds of media whose addresses it opens itself. */
 type MediaTaken = { inline?: string[]; fetches?: MediaPart['type'][] }
 
 /** One model of catalog/models.json that `npm run models` keeps. */

@@ -1,0 +1,324 @@
+import { Database } from 'bun:sqlite'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import type { ConversationName } from '../../src/generation/request.ts'
+import { SqliteStore } from '../../src/store/sqlite.ts'
+import { startGateway, type Gateway } from '../server.ts'
+import type { RawServer } from '../transport/raw-server.ts'
+import { PROTOCOLS } from './asking.ts'
+import { scriptedProvider } from './scripted.ts'
+
+/** Files and URLs that requests name: what of them reaches a provider, and what does not. */
+
+const PNG = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=', 'base64')
+const PDF = Buffer.from('%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj\n<<>>\nendobj\ntrailer\n<<>>\n%%EOF\n', 'latin1')
+const TXT = Buffer.from('Der Reiher heißt "Otto".\n')
+const ZIP = Buffer.from('PK\x03\x04\x14\x00\x00\x00\x00\x00', 'latin1')
+
+let provider: RawServer
+/** Serves PNG, PDF and TXT at /a.png, /a.pdf, /a.txt, and a page at /page. */
+let site: ReturnType<typeof Bun.serve>
+let gateway: Gateway
+/** One that fetches URLs of requests itself. */
+let fetching: Gateway
+
+const configFor = (requestUrls: boolean): string => {
+  const own = PROTOCOLS.map((protocol) => `  ${idOf(protocol)}: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true }\n  ${idOf(protocol)}-fetching: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [image, file] }\n`)
+  const builtIn = ['openai', 'anthropic', 'google', 'groq'].map((id) => `  ${id}: { apiKey: k, baseUrl: "${provider.url}/v1" }\n`)
+  return `limits: { requestsPerMinute: 1000000 }\nfetch: { requestUrls: ${requestUrls}, private: ["127.0.0.1:${site.port}"] }\nproviders:\n${own.join('')}${builtIn.join('')}models:
+  both: { endpoints: [{ provider: own-chat, model: metered }, { provider: own-chat-fetching, model: metered }] }
+  small-first: { endpoints: [{ provider: groq, model: metered, protocol: chat.completions }, { provider: own-chat, model: metered }] }
+  priced: { endpoints: [{ provider: own-messages, model: metered }], price: { prompt: 1, completion: 1 } }
+`
+}
+
+const idOf = (protocol: ConversationName): string => `own-${{ 'chat.completions': 'chat', responses: 'responses', messages: 'messages', generateContent: 'gemini' }[protocol]}`
+
+beforeAll(async () => {
+  provider = scriptedProvider()
+  site = Bun.serve({
+    port: 0, hostname: '127.0.0.1',
+    fetch: (request) => {
+      const body = { '/a.png': PNG, '/a.pdf': PDF, '/a.txt': TXT, '/page': Buffer.from('<html>'), '/empty': Buffer.alloc(0) }[new URL(request.url).pathname]
+      return body === undefined ? new Response('no', { status: 404 }) : new Response(new Uint8Array(body), { headers: { 'content-type': 'image/png' } })
+    },
+  })
+  gateway = await startGateway({ config: configFor(false) })
+  fetching = await startGateway({ config: configFor(true) })
+})
+afterAll(async () => {
+  await gateway?.stop()
+  await fetching?.stop()
+  site?.stop(true)
+  provider?.stop()
+})
+
+async function upload(bytes: Uint8Array, name: string, key = gateway.key, at = gateway): Promise<string> {
+  const form = new FormData()
+  form.set('purpose', 'user_data')
+  form.set('file', new File([new Uint8Array(bytes)], name))
+  const response = await fetch(`${at.url}/v1/files`, { method: 'POST', headers: { authorization: `Bearer ${key}` }, body: form })
+  const { id } = (await response.json()) as { id: string }
+  expect(response.status, id).toBe(200)
+  return id
+}
+
+type Kind = 'image' | 'file'
+type Asked = { protocol: ConversationName; model: string; key?: string; at?: Gateway; stream?: boolean }
+
+/** A part of a message that names a file or a URL, in the words of each protocol, and where it says so. */
+const PARTS: Record<ConversationName, { file: (id: string, kind: Kind) => object; url: (url: string, kind: Kind) => object; param: (source: 'file' | 'url', kind: Kind) => string }> = {
+  'chat.completions': {
+    file: (file_id) => ({ type: 'file', file: { file_id } }),
+    url: (url, kind) => (kind === 'image' ? { type: 'image_url', image_url: { url, detail: 'low' } } : { type: 'file', file: { file_data: url } }),
+    param: (source, kind) => `messages[0].content[1].${source === 'file' ? 'file.file_id' : kind === 'image' ? 'image_url.url' : 'file.file_data'}`,
+  },
+  responses: {
+    file: (file_id, kind) => ({ type: `input_${kind}`, file_id }),
+    url: (url, kind) => ({ type: `input_${kind}`, [`${kind}_url`]: url }),
+    param: (source, kind) => `input[0].content[1].${source === 'file' ? 'file_id' : `${kind}_url`}`,
+  },
+  messages: {
+    file: (file_id, kind) => ({ type: kind === 'image' ? 'image' : 'document', source: { type: 'file', file_id } }),
+    url: (url, kind) => ({ type: kind === 'image' ? 'image' : 'document', source: { type: 'url', url } }),
+    param: (source) => `messages[0].content[1].source.${source === 'file' ? 'file_id' : 'url'}`,
+  },
+  generateContent: {
+    file: (id) => ({ fileData: { fileUri: id } }),
+    url: (fileUri, kind) => ({ fileData: { fileUri, mimeType: kind === 'image' ? 'image/png' : 'application/pdf' } }),
+    param: () => 'contents[0].parts[1].fileData.fileUri',
+  },
+}
+
+function send(part: object, { protocol, model, key, at = gateway, stream = false }: Asked): Promise<Response> {
+  const content = [{ type: 'text', text: 'Look' }, part]
+  const [path, body] = {
+    'chat.completions': ['/v1/chat/completions', { model, stream, messages: [{ role: 'user', content }] }],
+    responses: ['/v1/responses', { model, stream, store: false, input: [{ role: 'user', content: [{ type: 'input_text', text: 'Look' }, part] }] }],
+    messages: ['/v1/messages', { model, stream, max_tokens: 10, messages: [{ role: 'user', content }] }],
+    generateContent: [`/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, { contents: [{ role: 'user', parts: [{ text: 'Look' }, part] }] }],
+  }[protocol] as [string, object]
+  // A number that no double holds, to see that only the part is written anew.
+  const text = JSON.stringify({ ...body, zz_unknown: 'BIG' }).replace('"BIG"', '12345678901234567890.10')
+  return fetch(at.url + path, { method: 'POST', headers: { authorization: `Bearer ${key ?? at.key}` }, body: text })
+}
+
+/** What the provider was sent last. */
+const received = (): { text: string; body: unknown } => {
+  const request = provider.requests.at(-1)!
+  const text = Buffer.from(request.slice(request.indexOf('\r\n\r\n') + 4), 'latin1').toString()
+  return { text, body: JSON.parse(text) as unknown }
+}
+
+/** Media anywhere in a body, as `type bytes`, in the words of whatever protocol; text that is not the question, as `text: ...`. */
+function mediaIn(value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap(mediaIn)
+  if (typeof value === 'string') return /^data:/.test(value) ? [value.replace(/^data:([^;]+);base64,/, '$1 ')] : []
+  if (typeof value !== 'object' || value === null) return []
+  const { mimeType, media_type: type, data, text } = value as Record<string, unknown>
+  if (typeof data === 'string') return [(value as { type?: string }).type === 'text' ? `text: ${data}` : `${mimeType ?? type} ${data}`]
+  return [...(typeof text === 'string' && text !== 'Look' ? [`text: ${text}`] : []), ...Object.values(value).flatMap(mediaIn)]
+}
+
+const inline = (type: string, bytes: Buffer): string => `${type} ${bytes.toString('base64')}`
+const refusal = async (response: Response): Promise<{ status: number; message: string; param: string }> => {
+  const { error } = (await response.json()) as { error: { message: string; param?: string; details?: { fieldViolations?: { field: string }[] }[] } }
+  const param = error.param ?? error.details?.find(({ fieldViolations }) => fieldViolations !== undefined)?.fieldViolations?.[0]?.field
+  return { status: response.status, message: error.message, param: param ?? error.message.slice(0, error.message.indexOf(':')) }
+}
+
+describe('files', () => {
+  const ids: Record<string, string> = {}
+  beforeAll(async () => {
+    for (const [name, bytes] of [['a.png', PNG], ['a.pdf', PDF], ['a.txt', TXT], ['a.zip', ZIP]] as const) ids[name] = await upload(bytes, name)
+  })
+
+  for (const client of PROTOCOLS) {
+    for (const upstream of PROTOCOLS) {
+      test.each([true, false])(`of a client of ${client} come inline to a provider of ${upstream}, streamed: %p`, async (stream) => {
+        const ask = async (name: string, kind: Kind): Promise<string[]> => {
+          const response = await send(PARTS[client].file(ids[name]!, kind), { protocol: client, model: `${idOf(upstream)}/metered`, stream })
+          expect(response.status, await response.text()).toBe(200)
+          expect(received().text.includes(ids[name]!)).toBe(false)
+          // The client's own text travels, where both speak the same.
+          expect(received().text.includes('12345678901234567890.10')).toBe(client === upstream)
+          return mediaIn(received().body)
+        }
+        expect(await ask('a.png', 'image')).toEqual([inline('image/png', PNG)])
+        expect(await ask('a.pdf', 'file')).toEqual([inline('application/pdf', PDF)])
+        const text = await ask('a.txt', 'file')
+        expect(text.length).toBe(1)
+        expect(text[0]!.startsWith('text/plain ') ? Buffer.from(text[0]!.slice(11), 'base64').toString() : text[0]).toContain(TXT.toString())
+      })
+    }
+
+    test(`${client}: what is not this account's file is a 404 in the same words, and no provider is asked`, async () => {
+      const foreign = await upload(PNG, 'a.png', await otherKey())
+      const [deleted, expired] = [await upload(PNG, 'a.png'), await upload(PNG, 'a.png')]
+      await fetch(`${gateway.url}/v1/files/${deleted}`, { method: 'DELETE', headers: { authorization: `Bearer ${gateway.key}` } })
+      const database = new Database(join(gateway.data, 'sluice.sqlite'))
+      database.run('UPDATE files SET expires_at = 1 WHERE id = ?', [expired])
+      database.close()
+      const asked = provider.requests.length
+      const unknown = 'file-00000000000000000000000000000000'
+      const answers = await Promise.all([unknown, foreign, deleted, expired, 'file-abcdefGHIJK'].map(async (id) => {
+        const { status, message, param } = await refusal(await send(PARTS[client].file(id, 'image'), { protocol: client, model: `${idOf(client)}/metered` }))
+        return { status, message: message.replace(id, 'ID'), param }
+      }))
+      for (const answer of answers) expect(answer).toEqual(answers[0]!)
+      expect(answers[0]).toMatchObject({ status: 404, param: PARTS[client].param('file', 'image') })
+      expect(provider.requests.length).toBe(asked)
+    })
+
+    test(`${client}: a file of another kind than its place takes is a 400 that says what it is`, async () => {
+      const cases: [string, Kind, string, string][] = []
+      if (client === 'responses' || client === 'messages') cases.push(['a.pdf', 'image', `${idOf(client)}/metered`, 'is application/pdf'], ['a.png', 'file', `${idOf(client)}/metered`, 'is image/png'])
+      cases.push(['a.zip', 'file', client === 'messages' ? 'anthropic/metered' : client === 'generateContent' ? 'google/metered' : 'openai/metered', 'is application/zip'])
+      for (const [name, kind, model, words] of cases) {
+        const { status, message, param } = await refusal(await send(PARTS[client].file(ids[name]!, kind), { protocol: client, model }))
+        expect([status, param]).toEqual([400, PARTS[client].param('file', kind)])
+        expect(message).toContain(words)
+      }
+    })
+  }
+
+  test('a file larger than its provider takes is left to one that takes it, or refused with the limit', async () => {
+    const large = await upload(Buffer.concat([PNG, Buffer.alloc(3_200_000)]), 'large.png')
+    const part = PARTS['chat.completions'].file(large, 'image')
+    const { status, message, param } = await refusal(await send(part, { protocol: 'chat.completions', model: 'groq/metered' }))
+    expect([status, param]).toEqual([400, 'messages[0].content[1].file.file_id'])
+    expect(message).toMatch(/426\d{4} bytes.*Groq takes at most 4194304/)
+    const passed = await send(part, { protocol: 'chat.completions', model: 'small-first' })
+    expect([passed.status, passed.headers.get('x-sluice-provider')]).toEqual([200, 'own-chat'])
+    await passed.text()
+  })
+
+  test('what a file may cost is held for it', async () => {
+    const book = await upload(Buffer.alloc(1_000_000, 'word '), 'book.txt')
+    for (const part of [{ type: 'text', text: 'short' }, PARTS.messages.file(book, 'file')]) await (await send(part, { protocol: 'messages', model: 'priced' })).text()
+    const store = new SqliteStore({ folder: gateway.data, exclusive: false })
+    const held = (await store.generations(undefined, 1_000)).filter(({ model }) => model === 'priced').map((record) => Number(record.held))
+    await store.close()
+    // A token for every two bytes at a dollar for a million.
+    expect(held[1]! - held[0]!).toBeGreaterThan(450_000_000)
+  })
+
+  test('a stored response keeps the name of a file, and a later turn reads it again', async () => {
+    const id = await upload(PNG, 'a.png')
+    const post = (body: object): Promise<Response> => fetch(`${gateway.url}/v1/responses`, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ model: 'own-chat/metered', ...body }) })
+    const first = (await (await post({ input: [{ role: 'user', content: [{ type: 'input_image', file_id: id }] }] })).json()) as { id: string }
+    const items = await (await fetch(`${gateway.url}/v1/responses/${first.id}/input_items`, { headers: { authorization: `Bearer ${gateway.key}` } })).text()
+    expect(items).toContain(id)
+    expect(items).not.toContain('base64')
+    expect((await post({ previous_response_id: first.id, input: 'Again' })).status).toBe(200)
+    expect(mediaIn(received().body)).toContain(inline('image/png', PNG))
+    await fetch(`${gateway.url}/v1/files/${id}`, { method: 'DELETE', headers: { authorization: `Bearer ${gateway.key}` } })
+    const { status, param } = await refusal(await post({ previous_response_id: first.id, input: 'And again' }))
+    expect([status, param]).toEqual([404, 'input[0].content[0].file_id'])
+  })
+
+  test('fileUri is a name of a file in any of its forms', async () => {
+    for (const uri of [ids['a.png'], `files/${ids['a.png']}`, `${gateway.url}/v1/files/${ids['a.png']}`, `https://sluice.example/v1beta/files/${ids['a.png']}`]) {
+      const response = await send({ fileData: { fileUri: uri } }, { protocol: 'generateContent', model: 'own-gemini/metered' })
+      expect(response.status, await response.text()).toBe(200)
+      expect(mediaIn(received().body)).toEqual([inline('image/png', PNG)])
+    }
+    for (const uri of ['files/abc', 'https://generativelanguage.googleapis.com/v1beta/files/abc']) expect((await refusal(await send({ fileData: { fileUri: uri } }, { protocol: 'generateContent', model: 'own-gemini/metered' }))).status).toBe(404)
+  })
+
+  test('tokens are counted with files in their place', async () => {
+    const count = async (path: string, body: object): Promise<number> => {
+      const response = await fetch(gateway.url + path, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify(body) })
+      const counted = (await response.json()) as { input_tokens?: number; totalTokens?: number }
+      expect(response.status).toBe(200)
+      return counted.input_tokens ?? counted.totalTokens!
+    }
+    const messages = (content: object[]): object => ({ model: 'own-chat/metered', messages: [{ role: 'user', content }] })
+    const text = { type: 'text', text: 'Look' }
+    const book = await upload(Buffer.from('word '.repeat(1_000)), 'book.txt')
+    const bare = await count('/v1/messages/count_tokens', messages([text]))
+    expect(await count('/v1/messages/count_tokens', messages([text, PARTS.messages.file(book, 'file')]))).toBeGreaterThan(bare + 900)
+    const contents = (part: object): object => ({ contents: [{ parts: [{ text: 'Look' }, part] }] })
+    for (const wrap of [(body: object) => body, (body: object) => ({ generateContentRequest: body })]) {
+      const path = '/v1beta/models/own-chat/metered:countTokens'
+      expect(await count(path, wrap(contents(PARTS.generateContent.file(ids['a.png']!, 'image'))))).toBeGreaterThan((await count(path, wrap(contents({ text: 'x' })))) + 500)
+    }
+  })
+})
+
+describe('URLs', () => {
+  const answer = async (part: object, asked: Asked): Promise<string> => {
+    const before = provider.requests.length
+    const response = await send(part, asked)
+    if (response.status !== 200) {
+      const { status, message, param } = await refusal(response)
+      expect(provider.requests.length).toBe(before)
+      return `${status} ${param} ${message}`
+    }
+    await response.text()
+    return received().text.includes(`127.0.0.1:${site.port}`) ? 'passed on' : mediaIn(received().body).join()
+  }
+
+  for (const protocol of PROTOCOLS) {
+    test.each(['image', 'file'] as const)(`${protocol}: an address of a kind of medium (%s) is passed on, fetched or refused`, async (kind) => {
+      const part = PARTS[protocol].url(`http://127.0.0.1:${site.port}/a.${kind === 'image' ? 'png' : 'pdf'}`, kind)
+      const id = idOf(protocol)
+      const param = PARTS[protocol].param('url', kind)
+      expect(await answer(part, { protocol, model: `${id}-fetching/metered` })).toBe('passed on')
+      expect(await answer(part, { protocol, model: `${id}-fetching/metered`, at: fetching })).toBe('passed on')
+      expect(await answer(part, { protocol, model: `${id}/metered`, at: fetching })).toBe(kind === 'image' ? inline('image/png', PNG) : inline('application/pdf', PDF))
+      expect(await answer(part, { protocol, model: `${id}/metered` })).toMatch(new RegExp(`^400 ${param.replace(/[[\].]/g, '\\$&')} .*does not fetch URLs.*fetch\\.requestUrls`))
+    })
+
+    test(`${protocol}: what is fetched is looked at, and what cannot be is refused by its path`, async () => {
+      const param = PARTS[protocol].param('url', 'image')
+      const ask = (url: string): Promise<string> => answer(PARTS[protocol].url(url, 'image'), { protocol, model: `${idOf(protocol)}/metered`, at: fetching })
+      expect(await ask(`http://127.0.0.1:${site.port}/page`)).toStartWith(`400 ${param} ${param}: is text/html`)
+      expect(await ask(`http://127.0.0.1:${site.port}/empty`)).toStartWith(`400 ${param} ${param}: is empty`)
+      expect(await ask(`http://127.0.0.1:${site.port}/none`)).toStartWith(`400 ${param} ${param}: `)
+      for (const url of ['http://127.0.0.1:1/', 'http://169.254.169.254/latest', 'http://localhost/', 'http://user:pass@example.com/', 'ftp://example.com/a.png', 'file:///etc/passwd', 'http://[::1]/']) expect(await ask(url)).toStartWith(`400 ${param} ${param}: `)
+    })
+
+    test(`${protocol}: Google's own addresses are for providers of generateContent only`, async () => {
+      for (const url of ['gs://bucket/a.png', 'https://www.youtube.com/watch?v=x', 'https://youtu.be/x']) {
+        const part = PARTS[protocol].url(url, 'image')
+        for (const at of [gateway, fetching]) {
+          const response = await send(part, { protocol, model: 'own-gemini/metered', at })
+          expect(response.status, await response.text()).toBe(200)
+          expect(received().text).toContain(url)
+          expect(await answer(part, { protocol, model: 'own-chat/metered', at })).toMatch(/^400 .*generateContent/)
+        }
+      }
+    })
+  }
+
+  test('an endpoint that cannot do with an address is passed over', async () => {
+    const part = PARTS['chat.completions'].url(`http://127.0.0.1:${site.port}/a.png`, 'image')
+    const response = await send(part, { protocol: 'chat.completions', model: 'both' })
+    expect([response.status, response.headers.get('x-sluice-provider'), response.headers.get('x-sluice-attempts')]).toEqual([200, 'own-chat-fetching', '1'])
+    await response.text()
+  })
+
+  test('many are fetched, one that fails refuses the request, and too many are refused', async () => {
+    const parts = (count: number, last = 'a.png'): object[] => Array.from({ length: count }, (_, index) => ({ type: 'image_url', image_url: { url: `http://127.0.0.1:${site.port}/${index === count - 1 ? last : 'a.png'}` } }))
+    const ask = (content: object[]): Promise<Response> => fetch(`${fetching.url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${fetching.key}` }, body: JSON.stringify({ model: 'own-chat/metered', messages: [{ role: 'user', content }] }) })
+    expect((await ask(parts(40))).status).toBe(200)
+    expect(mediaIn(received().body)).toEqual(Array.from({ length: 40 }, () => inline('image/png', PNG)))
+    expect(await refusal(await ask(parts(40, 'none')))).toMatchObject({ status: 400, param: 'messages[0].content[39].image_url.url' })
+    expect(await refusal(await ask(parts(101)))).toMatchObject({ status: 400, message: expect.stringContaining('100') })
+  })
+})
+
+let other: Promise<string> | undefined
+
+/** A key of another account. */
+const otherKey = (): Promise<string> => (other ??= makeOther())
+
+async function makeOther(): Promise<string> {
+  const sluice = (...words: string[]) => Bun.spawnSync([process.execPath, join(import.meta.dir, '../../src/main.ts'), ...words, '--data', gateway.data, '--json'])
+  sluice('accounts', 'create', 'other')
+  const { text } = JSON.parse(sluice('keys', 'create', '--account', 'other').stdout.toString()) as { text: string }
+  // The server sees what another process wrote within two seconds.
+  for (let tries = 0; tries < 60 && (await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${text}` } })).status !== 200; tries++) await Bun.sleep(50)
+  return text
+}
