@@ -105,7 +105,7 @@ export function worstCase(request: GenerationRequest, bodyBytes: number, modelLi
   for (const turn of request.turns) turn.parts.forEach(weigh)
   usage.inputTokens += Math.ceil(Math.max(0, bodyBytes - mediaBytes) / FEWEST_BYTES_PER_TOKEN.text)
   const { imageOutput } = request
-  usage.images = imageOutput?.count ?? (makesImages || request.outputModalities?.includes('image') === true ? 1 : 0)
+  usage.images = imageOutput?.count ?? (imageOutput !== undefined || makesImages || request.outputModalities?.includes('image') === true ? 1 : 0)
   const imageTokens = usage.images * Math.ceil(Math.max(USUAL_PIXELS, (imageOutput?.size?.width ?? 0) * (imageOutput?.size?.height ?? 0)) / PIXELS_PER_TOKEN)
   const limit = request.protocol === 'images' ? 0 : (request.maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * (request.candidates ?? 1)
   // More than that would not be believed of any answer.

@@ -1,6 +1,6 @@
 import { GatewayError } from '../error.ts'
-import type { GenerationRequest } from '../generation/request.ts'
-import type { Loss } from './protocol.ts'
+import type { GenerationRequest, ImageOutput, Tool } from '../generation/request.ts'
+import type { Loss, Target } from './protocol.ts'
 
 /** What providers that draw within a conversation are told of an image: a ratio, and a size where it is larger than usual. */
 export type ImageConfig = { aspectRatio?: string; imageSize?: '2K' | '4K' }
@@ -10,9 +10,22 @@ const RATIOS = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9',
 /** Sides of a square from which on the size is nearer to 2048 and to 4096 than to the one below. */
 const SIZES: ['4K' | '2K', number][] = [['4K', 2_896], ['2K', 1_448]]
 
+/** `1024x768`; undefined for anything else. */
+export function parseSize(text: string): ImageOutput['size'] {
+  const [, width, height] = /^([1-9]\d{0,4})x([1-9]\d{0,4})$/.exec(text)?.map(Number) ?? []
+  return width === undefined || height === undefined ? undefined : { width, height }
+}
+
+/** The tool with which a client of the responses API lets a model draw. */
+export const isImageTool = (tool: Tool): boolean => tool.type === 'foreign' && tool.kind === 'image_generation'
+
+/** A request with that tool, for a model that draws by itself: images are one of its modalities then. */
+export const drawing = (request: GenerationRequest, { abilities: { output } }: Target): GenerationRequest =>
+  output?.includes('image') === true && request.tools.some(isImageTool) ? { ...request, tools: request.tools.filter((tool) => !isImageTool(tool)), outputModalities: ['text', 'image'] } : request
+
 /** The wish for images in these words, with its losses. Throws unsupported_parameter for several images in a stream, as each is an answer of its own. */
-export function imageConfigOf({ imageOutput, stream }: GenerationRequest, losses: Loss[]): ImageConfig | undefined {
-  if (imageOutput === undefined) return undefined
+export function imageConfigOf({ imageOutput, outputModalities, stream }: GenerationRequest, losses: Loss[]): ImageConfig | undefined {
+  if (imageOutput === undefined || outputModalities?.includes('image') !== true) return undefined
   const { count = 1, size, ...others } = imageOutput
   if (stream && count > 1) throw new GatewayError('unsupported_parameter', 'n: must be 1 in a stream of this model, which makes one image at a time.', { param: 'n' })
   for (const [field, value] of Object.entries(others)) if (value !== undefined) losses.push({ field, what: 'left out', why: 'the provider decides how its images look' })

@@ -1,14 +1,15 @@
 import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, OutputFormat, Tool, ToolChoice } from '../../generation/request.ts'
 import { isObject, nothingSaid } from '../fields.ts'
-import { imageConfigOf } from '../image-config.ts'
+import { drawing, imageConfigOf } from '../image-config.ts'
 import type { Loss, Target, Written } from '../protocol.ts'
 import { wireName } from './call-names.ts'
 import { MessagesWriter } from './call-turns.ts'
 import type { Json } from './shapes.ts'
 
 /** Our request as a `POST /chat/completions` body for this target, and what that could not carry. */
-export function writeRequest(request: GenerationRequest, target: Target): Written {
+export function writeRequest(asked: GenerationRequest, target: Target): Written {
+  const request = drawing(asked, target)
   const losses: Loss[] = []
   const { quirks } = target
   const messages = new MessagesWriter(request, target, losses).write(request.system, request.turns)

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../error.ts'
 import type { GenerationRequest, Tool } from '../../generation/request.ts'
-import { imageConfigOf } from '../image-config.ts'
+import { drawing, imageConfigOf } from '../image-config.ts'
 import type { Loss, Target, Written } from '../protocol.ts'
 import { ContentWriter } from './call-contents.ts'
 import { writeThinking } from './call-thinking.ts'
@@ -10,7 +10,8 @@ import { writeEnumSchema } from './schema.ts'
 const STOP_MAX = 5
 
 /** Our words -> `GenerateContentRequest`. The model and streaming stand in the path. */
-export function writeRequest(request: GenerationRequest, target: Target): Written {
+export function writeRequest(asked: GenerationRequest, target: Target): Written {
+  const request = drawing(asked, target)
   const losses: Loss[] = []
   const writer = new ContentWriter(target, losses)
   const { system, contents } = writer.write(request)

@@ -2,6 +2,7 @@ import { GatewayError, invalid } from '../../error.ts'
 import type { Answer } from '../../generation/event.ts'
 import type { GenerationRequest, ImageOutput } from '../../generation/request.ts'
 import { Fields, present } from '../fields.ts'
+import { parseSize } from '../image-config.ts'
 import type { Abilities, Exchange, Wire } from '../protocol.ts'
 import { OUTPUT_FORMATS, sizeOf, writeUsage, type Json } from './shapes.ts'
 
@@ -42,11 +43,11 @@ function readOutput(body: Fields): ImageOutput {
 function readSize(body: Fields): ImageOutput['size'] {
   const size = body.string('size')
   if (size === undefined || size === 'auto') return undefined
-  const [, width, height] = /^([1-9]\d{0,4})x([1-9]\d{0,4})$/.exec(size)?.map(Number) ?? []
-  if (width === undefined || height === undefined || Math.max(width, height) > LONGEST_SIDE) {
+  const read = parseSize(size)
+  if (read === undefined || Math.max(read.width, read.height) > LONGEST_SIDE) {
     throw invalid('size', `must be 'auto' or <width>x<height> in pixels, like 1024x1024, with no side above ${LONGEST_SIDE}: not '${size.slice(0, 64)}'`)
   }
-  return { width, height }
+  return read
 }
 
 /** Fields that only this protocol knows are checked and left in `extras`. */

@@ -1,13 +1,14 @@
 import { invalid } from '../../error.ts'
-import type { GenerationRequest, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
-import { Fields } from '../fields.ts'
+import type { GenerationRequest, ImageOutput, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
+import { Fields, isObject, present } from '../fields.ts'
+import { isImageTool, parseSize } from '../image-config.ts'
 import { toolLists, type FlatNames } from './namespaces.ts'
 import { carryRest, type Extras } from './serve-content.ts'
 
 /** Tools that agents offer whatever the task: a model works without them. All others that a provider runs are what the client came for. */
 const OPTIONAL = /^(web_search|namespace|tool_search|programmatic_tool_calling)(_preview)?(_\d{4}_\d{2}_\d{2})?$/
 
-export type ReadTools = { tools: Tool[]; webSearch?: WebSearch }
+export type ReadTools = { tools: Tool[]; webSearch?: WebSearch; imageOutput?: ImageOutput }
 
 /** `tools`, and the tools that input items bring along (`additional_tools`, `tool_search_output`). */
 export function readTools(body: Fields, names: FlatNames, extras: Extras): ReadTools {
@@ -27,7 +28,7 @@ export function readTools(body: Fields, names: FlatNames, extras: Extras): ReadT
       }
     }
   }
-  return asSearch(tools)
+  return { ...asSearch(tools), ...present('imageOutput', readImageOutput(tools)) }
 }
 
 /** Search alone is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol, since providers refuse the two together. */
@@ -37,6 +38,17 @@ function asSearch(tools: Tool[]): ReadTools {
   const native = new Fields(only.value)
   const contextSize = native.take('search_context_size'), userLocation = native.take('user_location')
   return { tools: [], webSearch: { ...(typeof contextSize === 'string' ? { contextSize } : {}), ...(userLocation === undefined ? {} : { userLocation }), native: only.value } }
+}
+
+/** What the tool that draws is told of its images: also a model of another protocol can heed that. */
+function readImageOutput(tools: Tool[]): ImageOutput | undefined {
+  const tool = tools.find(isImageTool)
+  if (tool?.type !== 'foreign' || !isObject(tool.value)) return undefined
+  const { size, quality, background } = tool.value
+  return {
+    ...present('size', typeof size === 'string' ? parseSize(size) : undefined),
+    ...present('quality', typeof quality === 'string' ? quality : undefined), ...present('background', typeof background === 'string' ? background : undefined),
+  }
 }
 
 function readTool(tool: Fields, names: FlatNames, extras: Extras, namespace?: string): Tool[] {
