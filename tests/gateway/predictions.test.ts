@@ -39,6 +39,7 @@ models:
   maker/text: { endpoints: [{ provider: sandbox, model: chat }], price: { prompt: 100, completion: 200 } }
   maker/gated: { endpoints: [{ provider: gated, model: m }], price: { prompt: 1, completion: 2 } }
   maker/image: { endpoints: [{ provider: sandbox, model: image }], price: { image: 0.05 }, abilities: { api: images } }
+  maker/drawing: { endpoints: [{ provider: sandbox, model: image, protocol: chat.completions }], price: { image: 0.05 }, abilities: { output: [image] } }
 ` })
   const store = new SqliteStore({ folder: gateway.data, exclusive: false })
   for (const { id, name } of await store.accounts()) await store.post(topUp({ reference: name, at: 1, accountId: id, amount: 20_000_000_000n, bonus: false }))
@@ -196,8 +197,8 @@ describe('a model of Sluice itself', () => {
     expect(await recordOf(made.id)).toMatchObject({ bill: 0n, ending: 'failed' })
   })
 
-  test('that draws gets a prompt, and URLs of its images are the output', async () => {
-    const made = await mine.create('maker/image', { prompt: 'A lighthouse', size: '128x64', n: 2 }, {}, 'wait=30')
+  test.each(['maker/image', 'maker/drawing'])('that draws gets a prompt, and URLs of its images are the output: %s', async (model) => {
+    const made = await mine.create(model, { prompt: 'A lighthouse', size: '128x64', n: 2 }, {}, 'wait=30')
     expect(made.status).toBe('succeeded')
     const urls = made.output as string[]
     expect(urls.length).toBe(2)

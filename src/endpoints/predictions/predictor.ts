@@ -171,15 +171,15 @@ export class Predictor {
 
   /** Asks the store again until it answers; undefined where the server stops before that. */
   async #insist<T>(ask: () => Promise<T>): Promise<T | undefined> {
-    while (!this.#stopping.signal.aborted) {
+    for (;;) {
       try {
         return await ask()
       } catch (error) {
         console.error(error)
+        if (this.#stopping.signal.aborted) return undefined
         await Bun.sleep(AGAIN_MS)
       }
     }
-    return undefined
   }
 
   /** As it is now. */

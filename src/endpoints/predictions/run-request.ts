@@ -3,8 +3,10 @@ import { Fold, type GenerationEvent, type PartHead } from '../../generation/even
 import { FrameSplitter } from '../../http/frames.ts'
 import type { CallSignal } from '../../http/connection.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
+import { noImage } from '../../protocols/images/serve.ts'
 import { attempt, readAnswer, readWhole, Refusal, type Upstream } from '../../providers/attempt.ts'
 import { fetchImages } from '../../providers/image-addresses.ts'
+import { joinAnswers } from '../../providers/join-answers.ts'
 import { publish } from './media.ts'
 import { PREFIX, type Prediction } from './prediction.ts'
 import type { Asked } from './work.ts'
@@ -33,7 +35,11 @@ export async function runRequest(rooms: Rooms, prediction: Prediction, { endpoin
     if (text !== before) grown(text)
   }
   await listen(rooms, upstream, signal, hear, () => fold.finished)
-  return outputOf(rooms, prediction, fold, text)
+  const urls: string[] = []
+  for (const part of fold.answer.parts) if (part.type === 'image' && part.source.type === 'data') urls.push(await publish(rooms, prediction, part.source.mediaType, part.source.data))
+  if (request.protocol !== 'images') return urls.length === 0 ? text : [...(text === '' ? [] : [text]), ...urls]
+  if (urls.length === 0) throw noImage(fold.answer)
+  return urls
 }
 
 const refusal = (error: unknown): never => {
@@ -45,7 +51,8 @@ async function listen({ config }: Rooms, upstream: Upstream, signal: CallSignal,
   const { incoming, protocol, endpoint, exchange } = upstream
   if (!exchange.request.stream || (incoming.headers.get('content-type') ?? '').startsWith('application/json')) {
     const text = await readWhole(upstream)
-    return hear(readAnswer(upstream, endpoint.protocol === 'images' ? await fetchImages(text, upstream, config, signal) : text))
+    const events = readAnswer(upstream, endpoint.protocol === 'images' ? await fetchImages(text, upstream, config, signal) : text)
+    return hear(exchange.request.protocol === 'images' && !upstream.sameProtocol ? await joinAnswers(config, upstream, signal, events) : events)
   }
   const reader = protocol.call.reader(endpoint.target.quirks, exchange.request)
   const splitter = new FrameSplitter()
@@ -62,10 +69,4 @@ async function listen({ config }: Rooms, upstream: Upstream, signal: CallSignal,
   } finally {
     incoming.body.cancel()
   }
-}
-
-async function outputOf(rooms: Rooms, prediction: Prediction, { answer }: Fold, text: string): Promise<unknown> {
-  const urls: string[] = []
-  for (const part of answer.parts) if (part.type === 'image' && part.source.type === 'data') urls.push(await publish(rooms, prediction, part.source.mediaType, part.source.data))
-  return urls.length === 0 ? text : [...(text === '' ? [] : [text]), ...urls]
 }

@@ -154,7 +154,10 @@ async function heard(rooms: Rooms, job: Job, said: UpstreamPrediction): Promise<
     case 'failed': return { ...told, status, output: said.output, error: said.error ?? 'The provider failed without saying why.', ending: 'failed', charged: false }
     case 'canceled': return { ...told, output: said.output, ...(job.unwanted ? canceled(job) : { status, ending: 'failed' as const, charged: false }) }
   }
-  if (before.status === 'starting') job.change({ status, startedAt }, 'start')
+  if (before.status === 'starting') {
+    await job.write({ status, startedAt })
+    job.tell('start')
+  }
   if (!Bun.deepEquals(said.output, before.output)) job.change({ output: said.output }, 'output')
   if (logs !== before.logs) job.change({ logs }, 'logs')
   return undefined

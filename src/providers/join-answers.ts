@@ -1,0 +1,31 @@
+import type { Config } from '../config.ts'
+import { asGatewayError } from '../error.ts'
+import { fold, unfold, type Answer, type GenerationEvent } from '../generation/event.ts'
+import { noUsage, type Usage } from '../generation/usage.ts'
+import type { CallSignal } from '../http/connection.ts'
+import { attempt, readAnswer, readWhole, Refusal, type Upstream } from './attempt.ts'
+
+/** A provider that draws within a conversation makes one image at a time: it is asked again for each of the others, at once. */
+export async function joinAnswers({ timeouts }: Pick<Config, 'timeouts'>, upstream: Upstream, signal: CallSignal, first: GenerationEvent[]): Promise<GenerationEvent[]> {
+  const { exchange, endpoint, losses } = upstream
+  const wanted = exchange.request.imageOutput?.count ?? 1
+  if (wanted === 1) return first
+  const others = await Promise.allSettled(Array.from({ length: wanted - 1 }, async () => {
+    const other = await attempt([endpoint], exchange, timeouts, signal, [])
+    return readAnswer(other, await readWhole(other))
+  }))
+  const answers = [first, ...others.flatMap((other) => (other.status === 'fulfilled' ? [other.value] : []))].map(fold)
+  const joined: Answer = { ...answers[0]!, parts: answers.flatMap(({ parts }) => parts), usage: sumOf(answers.map(({ usage }) => usage)), metered: answers.some(({ metered }) => metered) }
+  const made = joined.parts.filter(({ type }) => type === 'image').length
+  const failed = others.find((other) => other.status === 'rejected')
+  if (made < wanted && made > 0) losses.push({ field: 'n', what: 'approximated', why: `${made} of ${wanted} images${failed === undefined ? '' : `: another call failed (${codeOf(failed.reason)})`}` })
+  return [...unfold(joined)]
+}
+
+const codeOf = (error: unknown): string => (error instanceof Refusal ? error.error : asGatewayError(error)).code
+
+function sumOf(usages: Usage[]): Usage {
+  const sum = noUsage()
+  for (const usage of usages) for (const bucket of Object.keys(sum) as (keyof Usage)[]) sum[bucket] += usage[bucket]
+  return sum
+}
