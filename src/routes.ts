@@ -87,7 +87,7 @@ export const routes: readonly Route[] = [
   { name: 'models.published', method: 'GET', path: publisherModels('$'), shape: 'generateContent', keys: USERS, answer: listPublisherModels },
   { name: 'models.published.get', method: 'GET', path: publisherModels(`/${NO_METHOD}(.+)$`), shape: 'generateContent', keys: USERS, answer: getPublisherModel },
   { name: 'predictions', method: 'POST', path: '/v1/predictions', shape: 'chat.completions', keys: USERS, answer: createPrediction },
-  { name: 'predictions', method: 'POST', path: /^\/v1\/models\/(.+)\/predictions$/, shape: 'chat.completions', keys: USERS, answer: createPrediction },
+  { name: 'models.predictions', method: 'POST', path: /^\/v1\/models\/(.+)\/predictions$/, shape: 'chat.completions', keys: USERS, answer: createPrediction },
   { name: 'predictions.list', method: 'GET', path: '/v1/predictions', shape: 'chat.completions', keys: USERS, answer: listPredictions },
   { name: 'predictions.get', method: 'GET', path: /^\/v1\/predictions\/([^/]+)$/, shape: 'chat.completions', keys: USERS, answer: getPrediction },
   { name: 'predictions.cancel', method: 'POST', path: /^\/v1\/predictions\/([^/]+)\/cancel$/, shape: 'chat.completions', keys: USERS, answer: cancelPrediction },

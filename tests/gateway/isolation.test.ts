@@ -55,6 +55,13 @@ const TABLE: Record<string, Row> = {
   'GET generation chat.completions': record('/v1/generation'),
   'GET management.balance chat.completions': { path: '/v1/management/payg/balance', keys: ['management', 'pay-as-you-go'] },
   'GET management.subscription chat.completions': { path: '/v1/management/subscription/detail', keys: ['management'] },
+  'POST predictions chat.completions': { path: '/v1/predictions', body: { model: 'sandbox/chat', input: { prompt: 'Hello' } }, keys: USERS },
+  'POST models.predictions chat.completions': { path: '/v1/models/sandbox/chat/predictions', body: { input: { prompt: 'Hello' } }, keys: USERS },
+  'GET predictions.list chat.completions': { path: '/v1/predictions', keys: USERS },
+  'GET predictions.get chat.completions': inPath((id) => `/v1/predictions/${id}`),
+  'POST predictions.cancel chat.completions': inPath((id) => `/v1/predictions/${id}/cancel`),
+  'GET predictions.stream chat.completions': { path: '/v1/streams/none', keys: 'public', answers: 404 },
+  'GET webhooks.secret chat.completions': { path: '/v1/webhooks/default/secret', keys: USERS },
   'GET outputs.get chat.completions': { path: '/v1/outputs/none', keys: 'public', answers: 404 },
   'HEAD hello messages': { path: '/api/hello', keys: 'public' },
   'GET livez chat.completions': { path: '/livez', keys: 'public' },
@@ -158,7 +165,8 @@ describe('an id', () => {
     const { id, output } = JSON.parse(response.text) as { id: string; output: { id: string }[] }
     const items = JSON.parse((await send('GET', `/v1/responses/${id}/input_items`, key)).text) as { data: { id: string }[] }
     const message = await send('POST', '/v1/messages', key, { model: 'sandbox/messages', max_tokens: 9, ...turn })
-    return [id, output[0]!.id, items.data[0]!.id, message.headers.get('x-generation-id')!]
+    const prediction = await send('POST', '/v1/predictions', key, { model: 'sandbox/chat', input: { prompt: 'Hello' } })
+    return [id, output[0]!.id, items.data[0]!.id, message.headers.get('x-generation-id')!, prediction.headers.get('x-generation-id')!]
   }
 
   const withIds = Object.entries(TABLE).filter(([, { ids }]) => ids !== undefined)
