@@ -30,6 +30,8 @@ export type Outgoing = {
   body?: string
   timeouts: Timeouts
   signal: CallSignal
+  /** Must not go out twice, not even where it cannot have been read: it takes a connection of its own. */
+  once?: boolean
   /** Called when a connection stands, before the request goes out. */
   onSent?: () => void
 }
@@ -48,7 +50,7 @@ export const send = async (out: Outgoing): Promise<Incoming> => {
   const target = out.address === undefined ? targetOf(out.url) : readTarget(out.url)
   const origin = out.address === undefined ? target.origin : { ...target.origin, address: out.address }
   const request = writeRequestText(out, target)
-  const kept = out.address === undefined ? takeIdle(origin) : undefined
+  const kept = out.address === undefined && out.once !== true ? takeIdle(origin) : undefined
   if (kept !== undefined) {
     out.onSent?.()
     const exchange = new Exchange(kept, out, startedAt)

@@ -42,7 +42,7 @@ export async function create(rooms: Rooms, { endpoints, version }: Forwarded, in
     meter.tries.push(tried)
     try {
       const { path, body } = createRequest(endpoint.target, input, version)
-      const said = await call(rooms, endpoint, { method: 'POST', path, body: JSON.stringify(body), signal, onSent: () => { tried.sent = true } })
+      const said = await call(rooms, endpoint, { method: 'POST', path, body: JSON.stringify(body), once: true, signal, onSent: () => { tried.sent = true } })
       meter.served = endpoint.target
       return { endpoint, said }
     } catch (error) {
@@ -73,7 +73,7 @@ async function known(answer: Promise<UpstreamPrediction>): Promise<UpstreamPredi
   }
 }
 
-type Call = { method: 'GET' | 'POST'; path: string; body?: string; signal: CallSignal; onSent?: () => void }
+type Call = { method: 'GET' | 'POST'; path: string; body?: string; once?: boolean; signal: CallSignal; onSent?: () => void }
 
 async function call({ config: { timeouts } }: Rooms, endpoint: PredictionEndpoint, { path, ...call }: Call): Promise<UpstreamPrediction> {
   const headers = { accept: 'application/json', ...(call.body === undefined ? {} : { 'content-type': 'application/json' }), ...endpoint.provider.headers, ...endpoint.credentials }

@@ -91,7 +91,11 @@ async function follow(rooms: Rooms, job: Job, endpoint: PredictionEndpoint | und
     await sleep(wait * (0.75 + Math.random() / 2), job.cut.signal)
     if (job.unwanted) return await stopped(rooms, job, endpoint) ?? canceled(job)
     if (stopping.aborted) return undefined
-    if (Date.now() > deadline) return await stopped(rooms, job, endpoint) ?? failed(TOO_LONG, 'timed-out')
+    if (Date.now() > deadline) {
+      const end = await stopped(rooms, job, endpoint)
+      // Its client did not cancel it, and is told why it ended.
+      return end === undefined || end.status === 'canceled' ? failed(TOO_LONG, 'timed-out') : end
+    }
     if (endpoint === undefined) continue
     try {
       const said = await ask(rooms, endpoint, id, job.cut.signal)
