@@ -8,7 +8,7 @@ import type { Usage } from './generation/usage.ts'
 import type { Frame } from './http/frames.ts'
 import { streamBody } from './http/stream.ts'
 import { admit } from './ledger/admission.ts'
-import { completeImages } from './images.ts'
+import { completeImages, outlivesClient, toTheEnd } from './images.ts'
 import { endingOf, type Ending } from './ledger/endings.ts'
 import { estimateInputTokens, worstCase } from './ledger/estimate.ts'
 import type { OpenGeneration } from './ledger/ledger.ts'
@@ -56,7 +56,8 @@ async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'medi
   const exchange = labelled(call, wire, request, keeper)
   const inBackground = keeper !== undefined && wire.body.background === true && endpoints.some(({ protocol }) => protocol === name)
   // Its provider goes on without its client: only its answer tells how to find or stop it.
-  const underway = spine.open.enter(inBackground && !request.stream ? new AbortController().signal : call.request.signal)
+  const goesOn = (inBackground && !request.stream) || endpoints.some(({ protocol }) => outlivesClient(name, protocol))
+  const underway = spine.open.enter(goesOn ? new AbortController().signal : call.request.signal)
   const open = await admit(spine, call, {
     api: request.protocol, model: request.model, endpoints, streamed: request.stream,
     worst: (modelLimit) => worstCase(request, Buffer.byteLength(wire.text), modelLimit, endpoints.some(makesImages)), countInput: () => estimateInputTokens(request),
@@ -186,7 +187,8 @@ async function stream(generation: Generation, upstream: Upstream): Promise<Respo
   // A provider of the client's own protocol is quoted; a translated failure before the first word is better told by its status.
   if (!sameProtocol && lane.failedAtOnce !== undefined) throw lane.failedAtOnce
   const keepAlive = served.keepAlive === undefined ? undefined : { text: served.keepAlive, afterMs: keepAliveMs }
-  const body = streamBody({ pull: () => relay.pull(), cancel: () => relay.leave() }, keepAlive, call.request.signal)
+  const source = outlivesClient(exchange.request.protocol, endpoint.protocol) ? toTheEnd(relay) : { pull: () => relay.pull(), cancel: () => relay.leave() }
+  const body = streamBody(source, keepAlive, call.request.signal)
   return new Response(body, { headers: streamHeaders(call, upstream) })
 }
 

@@ -1,9 +1,12 @@
 import type { Call, Spine } from './spine.ts'
 import { fold, type GenerationEvent } from './generation/event.ts'
+import type { ProtocolName } from './generation/request.ts'
 import { originOf } from './http/serve.ts'
+import type { TextSource } from './http/stream.ts'
 import type { Underway } from './open.ts'
 import type { Upstream } from './providers/attempt.ts'
 import { joinAnswers } from './providers/join-answers.ts'
+import type { Relay } from './relay.ts'
 
 /** An answer to the images API before it is told: with the further answers that the number of images asks for, and with addresses where the client wants some. */
 export async function completeImages(spine: Spine, call: Call, upstream: Upstream, underway: Underway, first: GenerationEvent[]): Promise<GenerationEvent[]> {
@@ -19,4 +22,17 @@ async function publish({ files, config }: Spine, { request, identity }: Call, ev
   const images = fold(events).parts.flatMap((part) => (part.type === 'image' && part.source.type === 'data' ? [part.source] : []))
   const tokens = await Promise.all(images.map(({ mediaType, data }) => files.publish(identity.accountId, { mediaType, data: Buffer.from(data, 'base64') })))
   return tokens.map((token) => `${origin}/v1/outputs/${token}`)
+}
+
+/** Whether a request is carried out though its client goes: a provider that was asked for an image makes it all the same, and wants to be paid. */
+export const outlivesClient = (client: ProtocolName, provider: ProtocolName): boolean => client === 'images' || provider === 'images'
+
+/** A stream that is read to its end, whoever still listens. */
+export function toTheEnd(relay: Relay): TextSource {
+  let last: Promise<string | undefined> = Promise.resolve('')
+  const readOn = async (): Promise<void> => {
+    while ((await last) !== undefined) last = relay.pull()
+  }
+  // What fails has been closed by the relay.
+  return { pull: () => (last = relay.pull()), cancel: () => void readOn().catch(() => {}) }
 }

@@ -45,7 +45,7 @@ describe('an image of an answer', () => {
 
   test.each([['whole', whole], ['streamed', streamed]] as const)('is told where messages have no place for it, %s', (_, told) => {
     const tells = ['png', 'jpeg'].map((format) => ({ type: 'text', text: `[image: image/${format}, which an answer of the messages API cannot carry]` }))
-    expect(told('messages').parts.map(({ type, ...part }) => ({ type, text: 'text' in part ? part.text : '' }))).toEqual([{ type: 'text', text: 'Here.' }, ...tells])
+    expect(told('messages').parts.map(({ type, ...part }): Json => ({ type, text: 'text' in part ? part.text : '' }))).toEqual([{ type: 'text', text: 'Here.' }, ...tells])
   })
 })
 

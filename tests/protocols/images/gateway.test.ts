@@ -35,6 +35,8 @@ ${painted('by-token', TOKENS, ['painter', 'p'])}
 ${painted('by-image', { image: 0.04 }, ['painter', 'unmetered'])}
 ${painted('by-image-gem', { image: 0.04 }, ['gem', 'p'])}
 ${painted('gem-by-token', { prompt: 0.3, completion: 2.5, output_image: 30 }, ['gem', 'p'])}
+${painted('slow', { image: 0.04 }, ['painter', 'slow'])}
+${painted('slow-gem', { image: 0.04 }, ['gem', 'slow'])}
 ${painted('talks', { prompt: 1, completion: 2 }, ['gem', 'talks'])}
 ${painted('twice', { image: 0.04 }, ['down', 'p'], ['painter', 'refuses-503'], ['painter', 'p'])}
 ` })
@@ -57,6 +59,11 @@ async function record(response: Response | string): Promise<Json> {
   return (await found.json()) as Json
 }
 const detailsOf = ({ ratingResponses }: Json): [string, number, number][] => ratingResponses.ratingDetails.map(({ feeItemCode, quantity, billAmount }: Json) => [feeItemCode, quantity, billAmount])
+
+async function balance(): Promise<number> {
+  const found = await fetch(`${gateway.url}/v1/management/payg/balance`, { headers: { authorization: `Bearer ${gateway.key}` } })
+  return ((await found.json()) as Json).data.total_credits
+}
 
 /** What an address gives to somebody without a key. */
 async function fetched(url: string): Promise<{ status: number; type: string | null; base64: string }> {
@@ -248,6 +255,17 @@ describe('the bill', () => {
     const response = await draw({ model: 'twice' })
     expect([response.status, response.headers.get('x-sluice-attempts')]).toEqual([200, '3'])
     expect(await record(response)).toMatchObject({ requestRetryTimes: 2, provider: 'painter', usage: 0.04 })
+  })
+
+  test.each([['slow', {}], ['slow', { stream: true }], ['slow', { n: 2 }], ['slow-gem', {}], ['slow-gem', { stream: true }]])('of a client that leaves is for what it asked for: %s %j', async (model, more) => {
+    const before = await balance()
+    const leaving = new AbortController()
+    const asked = fetch(`${gateway.url}/v1/images/generations`, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ model, prompt: 'A lighthouse', ...more }), signal: leaving.signal })
+    while (painter.heard.length === 0) await Bun.sleep(5)
+    leaving.abort()
+    await asked.catch(() => {})
+    for (let looks = 0; looks < 100 && (await balance()) === before; looks++) await Bun.sleep(20)
+    expect(before - (await balance())).toBeCloseTo(0.04 * ((more as Json).n ?? 1), 9)
   })
 
   test('of what no provider was asked for has no record', async () => {

@@ -45,6 +45,7 @@ export function startPainter(): Painter {
       const script = (/models\/([^:]+):/.exec(pathname)?.[1] ?? body.model) as string
       const calls = (counts.get(script) ?? 0) + 1
       counts.set(script, calls)
+      if (script.startsWith('slow')) await Bun.sleep(300)
       const status = Number(/^refuses-(\d+)$/.exec(script)?.[1] ?? 200)
       if (status !== 200 || (script === 'every-other' && calls % 2 === 0)) return Response.json({ error: { message: 'Not this one', type: 'invalid_request_error', code: 'moderation_blocked', param: null } }, { status: status === 200 ? 500 : status })
       if (pathname.endsWith('/chat/completions')) return Response.json(chat(script))
