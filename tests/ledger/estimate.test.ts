@@ -63,3 +63,15 @@ test('of the worst case are no more than an answer can have, whatever limit a cl
   expect(asked({ maxOutputTokens: 1e19 })).toBe(1e9)
   expect(asked({ maxOutputTokens: 1e300, candidates: 1e300 })).toBe(1e9)
 })
+
+test('of images are held for as many as are asked for, each with the tokens that a large one takes', () => {
+  const asked = (more: Partial<GenerationRequest>, makesImages = false): [images: number, outputTokens: number] => {
+    const { images, outputTokens } = worstCase({ system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest, 100, 1_000, makesImages)
+    return [images, outputTokens]
+  }
+  expect(asked({ protocol: 'images', imageOutput: { count: 3 } })).toEqual([3, 3 * 7_865])
+  expect(asked({ protocol: 'images', imageOutput: { count: 2, size: { width: 3_840, height: 2_160 } } })).toEqual([2, 2 * 41_472])
+  // The largest image of the best quality that is documented: 1536x1024 takes 6208 tokens.
+  expect(asked({ protocol: 'images', imageOutput: { count: 1, size: { width: 16, height: 16 } } })[1]).toBeGreaterThan(6_208)
+  expect([asked({}), asked({}, true), asked({ outputModalities: ['text', 'image'] }), asked({ maxOutputTokens: 5, imageOutput: {} })]).toEqual([[0, 1_000], [1, 7_865], [1, 7_865], [1, 7_865]])
+})
