@@ -314,8 +314,9 @@ function recordOf({ ask, hold, meter }: OpenGeneration, { usage, estimated, bill
   }
 }
 
-/** What a client could ask for instead: the output limit for which the money is enough. */
+/** What a client could ask for instead: the output limit for which the money is enough, which bounds no image. */
 function whatFits(left: Nano, worst: Usage, price: Price, discount: number): string {
+  if (worst.images > 0) return 'Add credit, or ask for fewer or smaller images.'
   const bill = (outputTokens: number): Nano => rateWorst({ ...worst, outputTokens }, price, discount).bill
   let [fits, over] = [0, worst.outputTokens]
   if (bill(0) > left) return 'Not even its input fits: add credit, or send less.'
