@@ -44,8 +44,13 @@ export class MultipartReader {
     this.#delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1')
   }
 
-  /** What the next piece of the body says. The bytes are views of it. */
+  /** What the next piece of the body says. The bytes are views of it; nothing of it is kept. */
   *read(piece: Uint8Array): Generator<MultipartEvent> {
+    yield* this.#readOn(piece)
+    this.#rest = Buffer.from(this.#rest)
+  }
+
+  *#readOn(piece: Uint8Array): Generator<MultipartEvent> {
     const bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)
     this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes])
     for (;;) {
@@ -94,7 +99,7 @@ export class MultipartReader {
     const end = this.#rest.indexOf('\r\n')
     const padding = this.#rest.toString('latin1', 0, end < 0 ? undefined : end)
     const isPadding = end < 0 ? /^[ \t]*\r?$|^-$/ : /^[ \t]*$/
-    if (padding.length > MOST_PADDING_BYTES || !isPadding.test(padding)) throw malformed('its boundary must not occur in its content')
+    if (padding.length > MOST_PADDING_BYTES || !isPadding.test(padding)) throw malformed('a line that begins with its boundary must have nothing else, and end with CR and LF')
     if (end < 0) return
     if ((this.#parts += 1) > MOST_PARTS) throw malformed(`it must have at most ${MOST_PARTS} parts`)
     this.#take(end)

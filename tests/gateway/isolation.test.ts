@@ -62,6 +62,11 @@ const TABLE: Record<string, Row> = {
   'POST predictions.cancel chat.completions': inPath((id) => `/v1/predictions/${id}/cancel`),
   'GET predictions.stream chat.completions': { path: '/v1/streams/none', keys: 'public', answers: 404 },
   'GET webhooks.secret chat.completions': { path: '/v1/webhooks/default/secret', keys: USERS },
+  'POST files.create chat.completions': { path: '/v1/files', keys: USERS },
+  'GET files chat.completions': { path: '/v1/files', keys: USERS },
+  'GET files.get chat.completions': inPath((id) => `/v1/files/${id}`),
+  'GET files.content chat.completions': inPath((id) => `/v1/files/${id}/content`),
+  'DELETE files.delete chat.completions': inPath((id) => `/v1/files/${id}`),
   'GET outputs.get chat.completions': { path: '/v1/outputs/none', keys: 'public', answers: 404 },
   'HEAD hello messages': { path: '/api/hello', keys: 'public' },
   'GET livez chat.completions': { path: '/livez', keys: 'public' },
@@ -142,7 +147,7 @@ describe('a key', () => {
     }
     for (const kind of KINDS) {
       const { status, text } = await send(method, path, keyOf('mine', kind), body)
-      if (keys.includes(kind)) expect([kind, [200, 400, 404, 426].includes(status)]).toEqual([kind, true])
+      if (keys.includes(kind)) expect([kind, [200, 400, 404, 415, 426].includes(status)]).toEqual([kind, true])
       else expect([kind, status, text]).toEqual([kind, 403, expect.stringContaining(refusal[403])])
     }
     const nobody = await send(method, path, undefined, body)
@@ -164,9 +169,12 @@ describe('an id', () => {
     const response = await send('POST', '/v1/responses', key, { model: 'sandbox/responses', input: 'Hello' })
     const { id, output } = JSON.parse(response.text) as { id: string; output: { id: string }[] }
     const items = JSON.parse((await send('GET', `/v1/responses/${id}/input_items`, key)).text) as { data: { id: string }[] }
+    const form = new FormData()
+    form.append('file', new File(['x'], 'x.txt'))
+    const file = (await (await fetch(`${gateway.url}/v1/files`, { method: 'POST', headers: { authorization: `Bearer ${key}` }, body: form })).json()) as { id: string }
     const message = await send('POST', '/v1/messages', key, { model: 'sandbox/messages', max_tokens: 9, ...turn })
     const prediction = await send('POST', '/v1/predictions', key, { model: 'sandbox/chat', input: { prompt: 'Hello' } })
-    return [id, output[0]!.id, items.data[0]!.id, message.headers.get('x-generation-id')!, prediction.headers.get('x-generation-id')!]
+    return [id, output[0]!.id, items.data[0]!.id, message.headers.get('x-generation-id')!, prediction.headers.get('x-generation-id')!, file.id]
   }
 
   const withIds = Object.entries(TABLE).filter(([, { ids }]) => ids !== undefined)
@@ -193,7 +201,7 @@ describe('an id', () => {
     for (const id of own) for (const { path, body } of ids!(id)) worked += (await send(method, path, keyOf('mine', 'pay-as-you-go'), body)).status === 404 ? 0 : 1
     expect(worked).toBeGreaterThan(0)
     // None of it did anything to them.
-    expect((await send('GET', `/v1/responses/${theirs[0]}`, keyOf('theirs', 'subscription'))).status).toBe(200)
+    for (const path of [`/v1/responses/${theirs[0]}`, `/v1/files/${theirs.at(-1)}`]) expect((await send('GET', path, keyOf('theirs', 'subscription'))).status).toBe(200)
   })
 
   test('that was deleted is as unknown as one that never was', async () => {

@@ -12,7 +12,8 @@ function readAll(boundary: string, pieces: readonly string[]): Part[] | string {
     const reader = new MultipartReader(boundary)
     let isOpen = false
     for (const piece of pieces) {
-      for (const event of reader.read(Buffer.from(piece, 'latin1'))) {
+      const bytes = new Uint8Array(Buffer.from(piece, 'latin1'))
+      for (const event of reader.read(bytes)) {
         if ('part' in event) {
           expect(isOpen).toBe(false)
           isOpen = true
@@ -26,6 +27,8 @@ function readAll(boundary: string, pieces: readonly string[]): Part[] | string {
           parts.at(-1)!.content += Buffer.from(event.bytes).toString('latin1')
         }
       }
+      // As it is freed behind a reader that has asked for the next one.
+      bytes.buffer.transfer(0)
     }
     reader.end()
     expect(isOpen).toBe(false)

@@ -46,13 +46,14 @@ export const until = async (condition: () => boolean): Promise<number> => {
   return performance.now() - began
 }
 
-/** A plain client on a raw socket. */
-export type RawClient = { text(): string; bytes(): number; closed(): boolean; write(text: string): void; pause(): void; resume(): void; close(): void }
+/** A plain client on a raw socket. `writeAll` takes Latin-1 of any length, and ends when the connection does. */
+export type RawClient = { text(): string; bytes(): number; closed(): boolean; write(text: string): void; writeAll(text: string): Promise<void>; pause(): void; resume(): void; close(): void }
 
 export const rawClient = async (port: number): Promise<RawClient> => {
   let text = ''
   let bytes = 0
   let closed = false
+  let drained = Promise.withResolvers<void>()
   const socket = await Bun.connect({
     hostname: '127.0.0.1',
     port,
@@ -61,9 +62,21 @@ export const rawClient = async (port: number): Promise<RawClient> => {
         bytes += piece.length
         if (text.length < 1_000_000) text += piece.toString('latin1')
       },
-      close() { closed = true },
+      drain() { drained.resolve() },
+      close() {
+        closed = true
+        drained.resolve()
+      },
       error() { closed = true },
     },
   })
-  return { text: () => text, bytes: () => bytes, closed: () => closed, write: said => void socket.write(said), pause: () => void socket.pause(), resume: () => void socket.resume(), close: () => void socket.terminate() }
+  const writeAll = async (said: string): Promise<void> => {
+    for (let rest = Buffer.from(said, 'latin1'); !closed; ) {
+      drained = Promise.withResolvers()
+      rest = rest.subarray(Math.max(0, socket.write(rest)))
+      if (rest.length === 0) return
+      await drained.promise
+    }
+  }
+  return { text: () => text, bytes: () => bytes, closed: () => closed, write: said => void socket.write(said), writeAll, pause: () => void socket.pause(), resume: () => void socket.resume(), close: () => void socket.terminate() }
 }

@@ -54,7 +54,7 @@ export class UploadForm {
   #file: PartHead | undefined
   /** Of the field that is being read. */
   #text: Uint8Array[] = []
-  /** How the file begins. */
+  /** How the file begins. Copies, as of the field: a piece of the body is gone when the next one is read. */
   readonly #head: Uint8Array[] = []
 
   /** `mostBytes`: of the file. */
@@ -88,13 +88,12 @@ export class UploadForm {
   async #write(bytes: Uint8Array): Promise<void> {
     const { bytes: before } = this.#upload
     if (before + bytes.length > this.#mostBytes) throw new GatewayError('request_too_large', `${this.#file!.name}: must be at most ${this.#mostBytes} bytes`, { param: this.#file!.name })
-    // A copy, because a view would keep the whole piece in memory.
-    if (before < SNIFFED_BYTES) this.#head.push(bytes.slice(0, SNIFFED_BYTES - before))
+    if (before < SNIFFED_BYTES) this.#head.push(new Uint8Array(bytes.subarray(0, SNIFFED_BYTES - before)))
     await this.#upload.write(bytes)
   }
 
   #read(bytes: Uint8Array): void {
-    this.#text.push(bytes.slice())
+    this.#text.push(new Uint8Array(bytes))
     if (this.#text.reduce((sum, { length }) => sum + length, 0) > MOST_FIELD_BYTES) throw invalid(this.#part!.name, `must be at most ${MOST_FIELD_BYTES} bytes`)
   }
 
