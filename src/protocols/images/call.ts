@@ -42,7 +42,7 @@ function reportUncarried(request: GenerationRequest, carried: readonly Part[], l
   leftOut('turns', request.turns.length > 1, 'an images API takes one prompt: the text of the last user turn')
   leftOut('media', carried.some(({ type }) => type !== 'text'), 'an images API makes images of text')
   leftOut('tools', request.tools.length > 0 || request.webSearch !== undefined, 'an images API has no tools')
-  leftOut('sampling', Object.keys(request.sampling).length > 0, none)
+  leftOut('sampling', Object.values(request.sampling).some((value) => value !== undefined), none)
   leftOut('maxOutputTokens', request.maxOutputTokens !== undefined, none)
   leftOut('reasoning', request.reasoning !== undefined, none)
   leftOut('outputFormat', request.outputFormat !== undefined && request.outputFormat.type !== 'text', none)

@@ -155,13 +155,14 @@ describe('a provider of images', () => {
     const chat = await post('/v1/chat/completions', { model: 'painter/p', messages: turns, temperature: 1 })
     expect(((await chat.json()) as Json).choices[0].message.images).toEqual([{ type: 'image_url', image_url: { url: `data:image/png;base64,${PNG}` } }])
     expect(losses(chat)).toEqual(['turns left out', 'sampling left out'])
+    expect(losses(await post('/v1/chat/completions', { model: 'painter/p', messages: [{ role: 'user', content: 'A red cat' }] }))).toEqual([])
     const responses = (await (await post('/v1/responses', { model: 'painter/p', input: 'A red cat' })).json()) as Json
     expect(responses.output.map(({ type, result, output_format }: Json) => [type, result, output_format])).toEqual([['image_generation_call', PNG, 'png']])
     const google = (await (await post('/v1beta/models/painter/p:generateContent', { contents: [{ role: 'user', parts: [{ text: 'A red cat' }] }] })).json()) as Json
     expect(google.candidates[0].content.parts).toEqual([{ inlineData: { mimeType: 'image/png', data: PNG } }])
     const messages = (await (await post('/v1/messages', { model: 'painter/p', max_tokens: 9, messages: [{ role: 'user', content: 'A red cat' }] })).json()) as Json
     expect(messages.content).toEqual([{ type: 'text', text: '[image: image/png, which an answer of the messages API cannot carry]' }])
-    expect(painter.heard.map(({ body }) => [body.model, body.prompt])).toEqual([1, 2, 3, 4].map((n) => ['p', n === 1 ? 'A red one' : 'A red cat']))
+    expect(painter.heard.map(({ body }) => [body.model, body.prompt])).toEqual([1, 2, 3, 4, 5].map((n) => ['p', n === 1 ? 'A red one' : 'A red cat']))
   })
 
   test('streams to any other client', async () => {
