@@ -1,6 +1,6 @@
 import type { Call, Spine } from './spine.ts'
 import { GatewayError, invalid } from './error.ts'
-import { replaceAt, type JsonPath } from './generation/json-text.ts'
+import { nameGivenTwice, replaceAt, type JsonPath } from './generation/json-text.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { fetchOutside } from './http/outside.ts'
 import { sniff } from './http/sniff.ts'
@@ -19,6 +19,9 @@ const ROOM_BYTES = 256 * 2 ** 20
 const FETCHES_AT_ONCE = 8
 const FETCH_MS = 10_000
 
+/** Whose files may be named, for which models, and until when it matters. */
+type Asker = { identity: Pick<Call['identity'], 'accountId' | 'allows'>; request: Pick<Request, 'signal'> }
+
 /** What a request holds until it is over: its part of the room for media, and the endpoints that can take them. */
 export type HeldMedia = { endpoints: readonly Endpoint[]; release(): void }
 
@@ -30,8 +33,8 @@ type Loaded = { reference: MediaReference; mediaType: string; filename: string; 
  * Undefined where it names none. Throws not_found for a file that is not this account's, invalid_request for a medium that none of the model's
  * providers takes in this way, overloaded where the requests under way hold too much; each names the parameter.
  */
-export async function resolveMedia(spine: Spine, { identity, request }: Call, name: ProtocolName, wire: Wire): Promise<HeldMedia | undefined> {
-  const references = protocols[name].serve.references?.(wire.body) ?? []
+export async function resolveMedia(spine: Spine, { identity, request }: Asker, name: ProtocolName, wire: Wire): Promise<HeldMedia | undefined> {
+  const references = referencesOf(name, wire)
   const model = wire.model ?? wire.body.model
   // What is wrong with its model is told by those who read the request and admit it: before that no file is opened for it.
   if (references.length === 0 || typeof model !== 'string' || !identity.allows(model)) return undefined
@@ -51,6 +54,19 @@ export async function resolveMedia(spine: Spine, { identity, request }: Call, na
     held.release()
     throw error
   }
+}
+
+/** Members that name what only their owner may have, and how a text looks in which one may stand: a name may be written in escapes. */
+const IDS = new Set(['file_id', 'file_ids', 'fileUri', 'file_uri', 'container', 'container_id'])
+const MAY_NAME = /file_id|file_?[uU]ri|container|\\u00[4-7]/
+
+/** What a body names. Of an id that stands twice in one object, a provider might read the one that Sluice did not see. */
+function referencesOf(name: ProtocolName, { body, text }: Wire): MediaReference[] {
+  const { references } = protocols[name].serve
+  if (references === undefined) return []
+  const twice = MAY_NAME.test(text) ? nameGivenTwice(text, IDS) : undefined
+  if (twice !== undefined) throw invalid('body', `must not name '${twice}' twice in one object`)
+  return references(body)
 }
 
 /** A part of the room that all requests under way share. */

@@ -186,6 +186,34 @@ export function checkJson(text: string): string | undefined {
   return undefined
 }
 
+/** One of these names that an object at any depth has twice; undefined where none has. */
+export function nameGivenTwice(text: string, names: ReadonlySet<string>): string | undefined {
+  /** Which of the names each open object has had; undefined for an array. */
+  const open: (string[] | undefined)[] = []
+  let named = false
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i)
+    if (c === QUOTE) {
+      const end = skipString(text, i)
+      const key = named ? nameOf(text, i, end) : ''
+      if (named && names.has(key)) {
+        const had = open.at(-1)!
+        if (had.includes(key)) return key
+        had.push(key)
+      }
+      named = false
+      i = end - 1
+    } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
+      named = c === OPEN_BRACE
+      open.push(named ? [] : undefined)
+    } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
+      named = false
+      open.pop()
+    } else if (c === COMMA) named = open.at(-1) !== undefined
+  }
+  return undefined
+}
+
 /** A name between its quotes, escapes read; as it stands where the text is no JSON and its escapes are none. */
 function nameOf(text: string, start: number, end: number): string {
   const raw = text.slice(start + 1, end - 1)

@@ -1,10 +1,12 @@
 import { Database } from 'bun:sqlite'
+import { Glob } from 'bun'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import { startGateway, type Gateway } from '../server.ts'
-import type { RawServer } from '../transport/raw-server.ts'
+import { until, type RawServer } from '../transport/raw-server.ts'
 import { PROTOCOLS } from './asking.ts'
 import { scriptedProvider } from './scripted.ts'
 
@@ -158,10 +160,14 @@ describe('files', () => {
       await fetch(`${gateway.url}/v1/files/${deleted}`, { method: 'DELETE', headers: { authorization: `Bearer ${gateway.key}` } })
       const database = new Database(join(gateway.data, 'sluice.sqlite'))
       database.run('UPDATE files SET expires_at = 1 WHERE id = ?', [expired])
+      // Deleted between finding and reading it.
+      const lost = await upload(PNG, 'a.png')
+      const { blob } = database.query('SELECT blob FROM files WHERE id = ?').get(lost) as { blob: string }
       database.close()
+      for await (const path of new Glob(`**/${blob}`).scan({ cwd: gateway.data, absolute: true })) rmSync(path)
       const asked = provider.requests.length
       const unknown = 'file-00000000000000000000000000000000'
-      const answers = await Promise.all([unknown, foreign, deleted, expired, 'file-abcdefGHIJK'].map(async (id) => {
+      const answers = await Promise.all([unknown, foreign, deleted, expired, lost, 'file-abcdefGHIJK'].map(async (id) => {
         const { status, message, param } = await refusal(await send(PARTS[client].file(id, 'image'), { protocol: client, model: `${idOf(client)}/metered` }))
         return { status, message: message.replace(id, 'ID'), param }
       }))
@@ -244,6 +250,68 @@ describe('files', () => {
       expect(await count(path, wrap(contents(PARTS.generateContent.file(ids['a.png']!, 'image'))))).toBeGreaterThan((await count(path, wrap(contents({ text: 'x' })))) + 500)
     }
   })
+})
+
+describe('what only its provider knows', () => {
+  const never = async (path: string, text: string): Promise<{ status: number; param: string; message: string }> => {
+    const before = provider.requests.length
+    const answer = await refusal(await fetch(gateway.url + path, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: text }))
+    expect(provider.requests.length).toBe(before)
+    return answer
+  }
+
+  test('is refused in tools and blocks', async () => {
+    const tool = (container: unknown): string => JSON.stringify({ model: 'own-responses/metered', input: 'x', tools: [{ type: 'code_interpreter', container }] })
+    expect(await never('/v1/responses', tool('cntr_1'))).toMatchObject({ status: 404, param: 'tools[0].container' })
+    expect(await never('/v1/responses', tool({ type: 'auto', file_ids: ['file-1'] }))).toMatchObject({ status: 404, param: 'tools[0].container.file_ids' })
+    const block = JSON.stringify({ model: 'own-messages/metered', max_tokens: 1, messages: [{ role: 'user', content: [{ type: 'container_upload', file_id: 'file_1' }] }] })
+    for (const path of ['/v1/messages', '/v1/messages/count_tokens']) expect(await never(path, block)).toMatchObject({ status: 404, param: 'messages[0].content[0].file_id' })
+  })
+
+  test('is not hidden behind a name given twice or written in escapes', async () => {
+    const chat = (file: string): string => `{"model":"own-chat/metered","messages":[{"role":"user","content":[{"type":"file","file":${file}}]}]}`
+    expect(await never('/v1/chat/completions', chat('{"file_id":"file-evil","file_id":null,"file_data":"JVBERi0="}'))).toMatchObject({ status: 400, message: expect.stringContaining("'file_id' twice") })
+    expect(await never('/v1/chat/completions', chat('{"file_id":"file-evil","file\\u005fid":null,"file_data":"JVBERi0="}'))).toMatchObject({ status: 400, message: expect.stringContaining("'file_id' twice") })
+    expect(await never('/v1/chat/completions', chat('{"file\\u005fid":"file-evil"}'))).toMatchObject({ status: 404 })
+    const gemini = '{"contents":[{"parts":[{"fileData":{"fileUri":"files/evil","file\\u0055ri":"gs://a/b"}}]}]}'
+    expect(await never('/v1beta/models/own-gemini/metered:generateContent', gemini)).toMatchObject({ status: 400 })
+  })
+})
+
+test('the room for media is given back by every request, however it ends', async () => {
+  const id = await upload(PNG, 'a.png')
+  // Three of these fill the room, by what their row says.
+  const database = new Database(join(gateway.data, 'sluice.sqlite'))
+  database.run('UPDATE files SET bytes = ? WHERE id = ?', [60 * 2 ** 20, id])
+  database.close()
+  const part = PARTS.generateContent.file(id, 'image')
+  const ask = (script: string, stream: boolean, more: object = {}, signal?: AbortSignal): Promise<Response> =>
+    fetch(`${gateway.url}/v1beta/models/google/${script}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, {
+      method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ contents: [{ parts: [part] }], ...more }), ...(signal === undefined ? {} : { signal }),
+    })
+  const ends: [string, number, () => Promise<Response>][] = [
+    ['whole', 200, () => ask('metered', false)], ['streamed', 200, () => ask('metered', true)], ['broken off', 200, () => ask('resets-midway', true)], ['in pieces', 502, () => ask('half', false)],
+    ['refused', 400, () => ask('refuses-400', false)], ['failed', 502, () => ask('resets', true)], ['wrong', 400, () => ask('metered', false, { generationConfig: { temperature: 'hot' } })],
+    ['counted', 200, () => fetch(`${gateway.url}/v1beta/models/google/metered:countTokens`, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ contents: [{ parts: [part] }] }) })],
+  ]
+  for (const [how, status, one] of ends) {
+    for (let times = 0; times < 4; times++) {
+      const response = await one()
+      await response.text().catch(() => '')
+      expect([how, response.status]).toEqual([how, status])
+    }
+  }
+  const leaving = new AbortController()
+  const before = provider.requests.length
+  const held = [1, 2, 3].map(() => ask('silent', true, {}, leaving.signal).catch(() => undefined))
+  await until(() => provider.requests.length === before + 3)
+  const full = await ask('metered', false)
+  expect([full.status, full.headers.get('retry-after')]).toEqual([503, '1'])
+  leaving.abort()
+  await Promise.all(held)
+  // The gateway hears of it a little later.
+  for (let tries = 0; tries < 100 && (await ask('metered', false)).status === 503; tries++) await Bun.sleep(50)
+  for (let times = 0; times < 4; times++) expect((await ask('metered', false)).status).toBe(200)
 })
 
 describe('URLs', () => {
