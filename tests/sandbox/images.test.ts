@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { GoogleGenAI, type GenerateContentResponse } from '@google/genai'
 import OpenAI from 'openai'
+import { eventsOf } from '../../src/providers/sandbox/events.ts'
 import { sandbox, serveSandbox } from '../../src/providers/sandbox/server.ts'
 import { decodePng, type Decoded } from './png.ts'
 
@@ -111,6 +112,12 @@ describe('pictures in conversations', () => {
     const streamed = await (await post('/v1/responses', { model: 'responses', input: '[[image: 64x32 a fox]]', stream: true })).text()
     expect(streamed).toContain('response.image_generation_call.completed')
     expect(streamed).toContain(answer.output[1].result)
+  })
+
+  test('what a picture counts is told at the end, as all that is put out', () => {
+    const usage = { inputTokens: 3, outputTokens: 1, reasoningTokens: 2, outputImageTokens: 4 }
+    const told = [...eventsOf({ parts: [], finish: { reason: 'stop' } }, 'id', 'model', usage)].filter((event) => event.type === 'usage')
+    expect(told).toEqual([{ type: 'usage', usage: { inputTokens: 3 } }, { type: 'usage', usage }])
   })
 
   test('messages has no place for a picture and gets none', async () => {

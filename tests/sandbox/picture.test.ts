@@ -39,6 +39,13 @@ describe('drawPicture', () => {
     expect(new Set([bytes('a fox', 0, 200), bytes('a cat', 0, 200), bytes('a fox', 1, 200), bytes('a fox', 0, 210)]).size).toBe(4)
   })
 
+  test('its shapes follow from prompt and index, its colours from the prompt', () => {
+    const pictures = ([['a fox', 0], ['a fox', 1], ['a cat', 0]] as const).map(([prompt, index]) => draw(prompt, 100, 100, index, true))
+    const shapes = pictures.map(({ rgba }) => rgba.filter((_, i) => i % 4 === 3).join(''))
+    const colours = pictures.map((picture) => pixelOf(picture, 0, 99).join())
+    expect([new Set(shapes).size, colours[0] === colours[1], colours[0] === colours[2]]).toEqual([3, true, false])
+  })
+
   test('says in its lower half what was asked and who drew it', () => {
     const picture = draw('A red fox', 160, 160, 2)
     expect(readable(picture)).toContain('A red fox')

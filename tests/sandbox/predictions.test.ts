@@ -41,6 +41,7 @@ describe('over time', () => {
     expect(at(id, 1000).logs).toEndWith(' 75%|#######   | 3/4\n')
     expect(at(begin({ fail: true, duration: 0 }), 0)).toMatchObject({ status: 'failed', error: 'The sandbox was asked to fail.' })
     expect(at(begin({ fail: false, duration: 0 }), 0).status).toBe('succeeded')
+    expect(at(begin({ duration: 0, logs: 2 }), 0).logs).toBe(' 50%|#####     | 1/2\n100%|##########| 2/2\n')
   })
 
   test('one that hangs never ends, unless it is cancelled', () => {
@@ -104,6 +105,7 @@ describe('ids', () => {
     const id = begin({ prompt: 'x' })
     const altered = fc.tuple(fc.nat(id.length - 1), fc.constantFrom(...'Aa0_-.~=+/')).map(([i, letter]) => id.slice(0, i) + letter + id.slice(i + 1))
     const cut = fc.tuple(fc.nat(id.length), fc.string()).map(([i, tail]) => id.slice(0, i) + tail)
+    for (const text of [`${id}=`, `${id}.`, ` ${id}`, '']) expect(() => at(text, 0)).toThrow('There is no such prediction.')
     fc.assert(fc.property(fc.oneof(altered, cut, fc.string(), fc.string({ unit: 'binary' }), fc.base64String()), (text) => {
       fc.pre(text !== id)
       expect(() => at(text, 0)).toThrow('There is no such prediction.')
@@ -160,7 +162,6 @@ describe('over HTTP', () => {
     expect([missing.status, await missing.json()]).toEqual([404, { title: 'Not Found', detail: 'There is no such prediction.', status: 404 }])
     expect((await ask('/predictions/nothing/cancel', 'POST')).status).toBe(404)
     expect((await ask('/models/a/missing/predictions', 'POST', { input: {} })).status).toBe(404)
-    expect((await ask('/models/a/b/predictions/c', 'GET')).status).toBe(404)
     expect((await ask('/predictions', 'GET')).status).toBe(405)
     await expect(replicate('wrong').predictions.create({ version: 'x', input: {} })).rejects.toThrow('401')
   })

@@ -155,12 +155,14 @@ test('models are listed in the dialect of who asks', async () => {
   expect((await get('/v1/models'))['data'].map((model: Json) => model['id'])).toEqual(['chat', 'responses', 'messages', 'gemini', 'image', 'prediction'])
   expect((await get('/v1/models/sandbox%2Fchat'))['id']).toBe('chat')
   expect((await get('/v1/models', { 'anthropic-version': '2023-06-01' }))['data'][0].type).toBe('model')
-  expect((await get('/v1beta/models'))['models'][3].name).toBe('models/gemini')
+  expect((await get('/v1/models', { 'anthropic-version': '2023-06-01' }))['last_id']).toBe('gemini')
+  expect((await get('/v1beta/models'))['models'].map((model: Json) => model['name']).slice(3)).toEqual(['models/gemini'])
   expect((await get('/v1/models/none'))['error'].code).toBe('model_not_found')
 })
 
 test.each([
   ['GET', CHAT, undefined, 405], ['POST', '/v1/nowhere', '{}', 404], ['POST', CHAT, '{', 400], ['POST', CHAT, '[]', 400], ['POST', CHAT, '{}', 400], ['GET', '/v1/%E0%A4%A', undefined, 400],
+  ['GET', '/v1/images/generations', undefined, 405], ['POST', '/v1/images/generations', '[]', 400],
 ])('%s %s with %s is %d', async (method, path, body, status) => {
   expect((await sandbox(new Request(`http://sandbox${path}`, { method, ...(body === undefined ? {} : { body }) }))).status).toBe(status)
 })

@@ -40,8 +40,7 @@ function named(path: string): Route | undefined {
   return models === null ? undefined : { kind: 'models', ...(models[1] === undefined ? {} : { model: models[1] }) }
 }
 
-function predictions([, base, model, id, cancel]: RegExpExecArray): Route | undefined {
-  if (model !== undefined && id !== undefined) return undefined
+function predictions([, base, model, id, cancel]: RegExpExecArray): Route {
   return { kind: 'prediction', base: base!, cancel: cancel !== undefined, ...(model === undefined ? {} : { model }), ...(id === undefined ? {} : { id }) }
 }
 
