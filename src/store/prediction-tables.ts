@@ -69,10 +69,6 @@ export class PredictionTables {
     }
   }
 
-  async addDelivery(delivery: WebhookDelivery): Promise<void> {
-    await this.#connection.commit(() => this.#insertDelivery(delivery))
-  }
-
   #insertDelivery({ id, accountId, predictionId, url, body, attempts, nextAt }: WebhookDelivery): void {
     this.#connection.run(
       'INSERT INTO webhook_deliveries (id, account_id, prediction_id, url, body, attempts, next_at) VALUES (?, ?, ?, ?, ?, ?, ?)',

@@ -260,10 +260,6 @@ export class SqliteStore implements Store {
     return this.#predictions.purge(endedBefore)
   }
 
-  addDelivery(delivery: WebhookDelivery): Promise<void> {
-    return this.#predictions.addDelivery(delivery)
-  }
-
   dueDeliveries(now: number, limit: number, except?: readonly string[]): Promise<WebhookDelivery[]> {
     return this.#predictions.dueDeliveries(now, limit, except)
   }

@@ -224,7 +224,6 @@ export interface Store {
   /** Removes predictions that ended before this; gives their number. */
   purgePredictions(endedBefore: number): Promise<number>
 
-  addDelivery(delivery: WebhookDelivery): Promise<void>
   /** Calls that are due at `now`, the oldest first. `except`: ids of calls, and of accounts, that are passed over. */
   dueDeliveries(now: number, limit: number, except?: readonly string[]): Promise<WebhookDelivery[]>
   /** When the next attempt is to be made; absent: none any more. */
