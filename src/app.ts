@@ -5,12 +5,14 @@ import { Plans } from './accounts/plans.ts'
 import type { Config } from './config.ts'
 import { Predictor } from './endpoints/predictions/predictor.ts'
 import { Webhooks } from './endpoints/predictions/webhooks.ts'
+import type { ResolveMedia } from './endpoints/predictions/work.ts'
 import { Follower } from './endpoints/responses.ts'
 import { asGatewayError, GatewayError, type ErrorCode } from './error.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { Ledger } from './ledger/ledger.ts'
 import { Prices } from './ledger/prices.ts'
 import { listen } from './http/serve.ts'
+import { resolveMedia } from './media.ts'
 import { Open } from './open.ts'
 import { accountsOf } from './opening.ts'
 import { protocols } from './protocols/index.ts'
@@ -117,7 +119,9 @@ export async function start(config: Config): Promise<Running> {
   const files = await Files.open({ store, folder: config.data, quotaBytes: config.files.quotaBytes, outputKeepMs: config.files.outputKeepMs })
   const rooms = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus), catalogue, prices, ledger, open: new Open(), draining: false }
   const webhooks = new Webhooks(rooms)
-  const spine: Spine = Object.assign(rooms, { predictor: new Predictor(rooms, webhooks) })
+  // Admitted with their models, predictions are not asked again what their keys allow.
+  const media: ResolveMedia = ({ accountId, signal }, name, wire) => resolveMedia(spine, { identity: { accountId, allows: () => true }, request: { signal } }, name, wire)
+  const spine: Spine = Object.assign(rooms, { predictor: new Predictor(rooms, webhooks, media) })
   await spine.predictor.start()
   const server = listen({ ...config.listen, fetch: (request, server) => answer(spine, request, () => server.requestIP(request)?.address) })
   announce(spine, server.url, first)

@@ -66,7 +66,7 @@ beforeEach(async () => {
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: 0n })
   const files = await Files.open({ store, folder, quotaBytes: config.files.quotaBytes, outputKeepMs: config.files.outputKeepMs })
   const rooms = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus, () => now), catalogue: new Catalogue(config), prices, ledger, open: new Open(), draining: false }
-  spine = Object.assign(rooms, { predictor: new Predictor(rooms, new Webhooks(rooms)) })
+  spine = Object.assign(rooms, { predictor: new Predictor(rooms, new Webhooks(rooms), async () => undefined) })
 })
 afterEach(async () => {
   failing = {}

@@ -7,6 +7,7 @@ import type { Prediction } from './prediction.ts'
 /** Files in an input, where Replicate's clients put the URLs of what they uploaded; and what a model made, where it comes as data. */
 
 type Files = Pick<Spine, 'files'>
+type Named = Pick<Prediction, 'accountId' | 'input' | 'origin'>
 
 /** The value of each text in a JSON value, put in its place. */
 function mapTexts(value: unknown, text: (value: string) => unknown): unknown {
@@ -15,7 +16,8 @@ function mapTexts(value: unknown, text: (value: string) => unknown): unknown {
   return isObject(value) ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, mapTexts(member, text)])) : value
 }
 
-const textsOf = (value: unknown): string[] => {
+/** All texts in a JSON value. */
+export const textsIn = (value: unknown): string[] => {
   const found: string[] = []
   mapTexts(value, (text) => found.push(text))
   return found
@@ -28,9 +30,9 @@ function fileIdOf(text: string, origin: string): string | undefined {
 }
 
 /** Files of the account that its input names, by their URLs. Throws not_found for one that the account does not have. */
-export async function filesIn({ files }: Files, { accountId, input, origin }: Pick<Prediction, 'accountId' | 'input' | 'origin'>): Promise<Map<string, StoredFile>> {
+async function filesIn({ files }: Files, { accountId, input, origin }: Named): Promise<Map<string, StoredFile>> {
   const found = new Map<string, StoredFile>()
-  for (const text of textsOf(input)) {
+  for (const text of textsIn(input)) {
     const id = fileIdOf(text, origin)
     if (id === undefined || found.has(text)) continue
     const file = await files.find(accountId, id)
@@ -41,7 +43,7 @@ export async function filesIn({ files }: Files, { accountId, input, origin }: Pi
 }
 
 /** The input with data URLs in the place of its files: no provider can fetch those. Throws like `filesIn`, and request_too_large for more than `limitBytes` together. */
-export async function withFiles(rooms: Files, prediction: Prediction, limitBytes: number): Promise<Json> {
+export async function withFiles(rooms: Files, prediction: Named, limitBytes: number): Promise<Json> {
   const files = await filesIn(rooms, prediction)
   if (files.size === 0) return prediction.input
   const sum = [...files.values()].reduce((bytes, file) => bytes + file.bytes, 0)
@@ -59,7 +61,7 @@ const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,/
 /** The output with URLs in the place of large data. */
 export async function withUrls(rooms: Files, prediction: Pick<Prediction, 'accountId' | 'origin'>, output: unknown): Promise<unknown> {
   const urls = new Map<string, string>()
-  for (const text of textsOf(output)) {
+  for (const text of textsIn(output)) {
     const [head, mediaType] = text.length < PUBLISHED_LENGTH || urls.has(text) ? [] : DATA_URL.exec(text) ?? []
     if (head !== undefined) urls.set(text, await publish(rooms, prediction, mediaType!, text.slice(head.length)))
   }
@@ -74,4 +76,4 @@ export async function publish({ files }: Files, { accountId, origin }: Pick<Pred
 const PICTURE = /^data:image\/|^https?:\/\/[^?#]+\.(?:png|jpe?g|webp|gif|avif|svg)(?:[?#]|$)/i
 
 /** Images in an output, for models that are paid by the image. */
-export const picturesIn = (output: unknown): number => textsOf(output).filter((text) => PICTURE.test(text)).length
+export const picturesIn = (output: unknown): number => textsIn(output).filter((text) => PICTURE.test(text)).length

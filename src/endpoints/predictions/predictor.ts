@@ -5,9 +5,9 @@ import type { OpenGeneration } from '../../ledger/ledger.ts'
 import { Job } from './job.ts'
 import { hasEnded, readStored, toStored, type Listener, type Outcome, type Prediction } from './prediction.ts'
 import { Queue } from './queue.ts'
-import { canceled, failed, run, type End } from './run.ts'
+import { canceled, run, type End, type Rooms } from './run.ts'
 import type { Webhooks } from './webhooks.ts'
-import { countInput, workOf, worstOf, type Work } from './work.ts'
+import { countInput, workOf, worstOf, type ResolveMedia } from './work.ts'
 
 const API = 'predictions'
 
@@ -26,13 +26,15 @@ export type Wanted = Pick<Prediction, 'model' | 'version' | 'input' | 'origin'> 
 export class Predictor {
   readonly #spine: Omit<Spine, 'predictor'>
   readonly #webhooks: Webhooks
+  readonly #rooms: Rooms
   readonly #jobs = new Map<string, Job>()
   readonly #queues = new Map<string, Queue>()
   readonly #stopping = new AbortController()
 
-  constructor(spine: Omit<Spine, 'predictor'>, webhooks: Webhooks) {
+  constructor(spine: Omit<Spine, 'predictor'>, webhooks: Webhooks, resolveMedia: ResolveMedia) {
     this.#spine = spine
     this.#webhooks = webhooks
+    this.#rooms = { catalogue: spine.catalogue, config: spine.config, files: spine.files, open: spine.open, resolveMedia }
   }
 
   /** Goes on with what the last process left: what had ended is settled, what runs at a provider is followed, what had not begun waits again. */
@@ -95,11 +97,10 @@ export class Predictor {
   async create(call: Call, wanted: Wanted): Promise<Prediction> {
     const { store, ledger, conduct } = this.#spine
     const { id, identity: { accountId }, receivedAt } = call
-    const work = workOf(this.#spine, wanted.model, wanted.version, wanted.input)
     const queue = this.#queue(accountId)
     const giveUp = queue.reserve()
     try {
-      const open = await this.#admit(call, wanted, work)
+      const open = await this.#admit(call, wanted)
       // It is no request under way: how many of an account run at a time is limited here.
       conduct.end(accountId)
       const prediction: Prediction = {
@@ -123,16 +124,22 @@ export class Predictor {
     }
   }
 
-  #admit(call: Call, { model, version, input }: Wanted, work: Work): Promise<OpenGeneration> {
-    return admit(this.#spine, call, {
-      api: API, model, endpoints: work.endpoints, streamed: false,
-      worst: (modelLimit) => worstOf(work, input, modelLimit),
-      // Read again when it is needed: what waits must not fill the memory.
-      countInput: async () => {
-        const stored = await this.#spine.store.findPrediction(call.identity.accountId, call.id)
-        return stored === undefined ? 1 : countInput(workOf(this.#spine, model, version, readStored(stored).input), input)
-      },
-    })
+  /** By what is to be done, files included, of which nothing is held until it runs: what waits must not fill the memory. */
+  async #admit(call: Call, { model, version, input, origin }: Wanted): Promise<OpenGeneration> {
+    const { id, identity: { accountId }, request } = call
+    const work = await workOf(this.#rooms, { accountId, model, version, input, origin }, request.signal)
+    try {
+      return await admit(this.#spine, call, {
+        api: API, model, endpoints: work.endpoints, streamed: false,
+        worst: (modelLimit) => worstOf(work, modelLimit),
+        countInput: async () => {
+          const stored = await this.#spine.store.findPrediction(accountId, id)
+          return stored === undefined ? 1 : countInput(this.#spine, readStored(stored))
+        },
+      })
+    } finally {
+      if (work.kind === 'request') work.release()
+    }
   }
 
   async #run(job: Job): Promise<void> {
@@ -140,7 +147,7 @@ export class Predictor {
       const stored = await this.#insist(() => this.#spine.store.findPrediction(job.accountId, job.id))
       if (stored === undefined || this.#stopping.signal.aborted) return
       job.prediction = readStored(stored)
-      const end = await run(this.#spine, job, this.#stopping.signal)
+      const end = await run(this.#rooms, job, this.#stopping.signal)
       if (end !== undefined) await this.#end(job, end)
     } catch (error) {
       console.error(error)

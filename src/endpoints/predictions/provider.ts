@@ -6,7 +6,6 @@ import type { Meter } from '../../ledger/meter.ts'
 import { cancelPath, createRequest, getPath, readError, readPrediction, type UpstreamPrediction } from '../../protocols/predictions/call.ts'
 import { parseAnswer, transport } from '../../providers/attempt.ts'
 import type { PredictionEndpoint } from '../../providers/catalogue.ts'
-import type { Json } from '../../store/store.ts'
 import type { Forwarded } from './work.ts'
 
 /** Calls to a provider that makes predictions. */
@@ -35,13 +34,13 @@ class SaidNo extends Error {
 }
 
 /** Creates a prediction at the first provider that takes it. Throws what the last one said; one of which it is not known whether it took it is the last one. */
-export async function create(rooms: Rooms, { endpoints, version }: Forwarded, input: Json, meter: Meter, signal: CallSignal): Promise<{ endpoint: PredictionEndpoint; said: UpstreamPrediction }> {
+export async function create(rooms: Rooms, { endpoints, version, input }: Forwarded, meter: Meter, signal: CallSignal): Promise<{ endpoint: PredictionEndpoint; said: UpstreamPrediction }> {
   for (const [index, endpoint] of endpoints.entries()) {
     const begun = performance.now()
     const tried: Meter['tries'][number] = { provider: endpoint.provider.id, milliseconds: 0 }
     meter.tries.push(tried)
     try {
-      const { path, body } = createRequest(endpoint.target, input, version)
+      const { path, body } = createRequest(endpoint.target, input, version ?? undefined)
       const said = await call(rooms, endpoint, { method: 'POST', path, body: JSON.stringify(body), once: true, signal, onSent: () => { tried.sent = true } })
       meter.served = endpoint.target
       return { endpoint, said }

@@ -4,7 +4,6 @@ import { originOf } from '../../http/serve.ts'
 import { Fields, present } from '../../protocols/fields.ts'
 import { readWire } from '../../protocols/wire.ts'
 import type { Json } from '../../store/store.ts'
-import { filesIn } from './media.ts'
 import { hasEnded, PREFIX, shown, type Prediction } from './prediction.ts'
 import type { Wanted } from './predictor.ts'
 import { readWebhook } from './webhooks.ts'
@@ -35,9 +34,7 @@ async function readWanted(spine: Spine, call: Call): Promise<Wanted> {
   const input = body.require('input', body.object('input'), 'an object with what the model is given').value
   body.boolean('stream')
   const webhook = readWebhook(body, fetch.private)
-  const wanted: Wanted = { ...named, input, origin: originOf(call.request, listen.publicUrl), ...present('webhook', webhook) }
-  await filesIn(spine, { ...wanted, accountId: call.identity.accountId })
-  return wanted
+  return { ...named, input, origin: originOf(call.request, listen.publicUrl), ...present('webhook', webhook) }
 }
 
 /** How long a client would wait for the end (RFC 7240): what is no such wish is ignored, as is a time that is not granted. */

@@ -5,13 +5,13 @@ import { endingOf, type Ending } from '../../ledger/endings.ts'
 import type { UpstreamPrediction } from '../../protocols/predictions/call.ts'
 import type { PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { Job } from './job.ts'
-import { picturesIn, withFiles, withUrls } from './media.ts'
+import { picturesIn, withUrls } from './media.ts'
 import type { Prediction } from './prediction.ts'
 import { ask, cancel, create } from './provider.ts'
 import { runRequest } from './run-request.ts'
-import { workOf, type Asked, type Forwarded } from './work.ts'
+import { workOf, type Asked, type Forwarded, type ResolveMedia } from './work.ts'
 
-type Rooms = Pick<Spine, 'catalogue' | 'config' | 'files' | 'open'>
+export type Rooms = Pick<Spine, 'catalogue' | 'config' | 'files' | 'open'> & { resolveMedia: ResolveMedia }
 
 /** How a prediction ended. `charged`: for what was heard; one that failed is charged nothing. */
 export type End = { ending: Ending; charged: boolean } & Pick<Prediction, 'status'> & Partial<Pick<Prediction, 'output' | 'error' | 'logs' | 'startedAt' | 'predictSeconds'>>
@@ -28,10 +28,8 @@ export const canceled = ({ open: { meter } }: Job): End => ({ status: 'canceled'
 export async function run(rooms: Rooms, job: Job, stopping: AbortSignal): Promise<End | undefined> {
   try {
     if (job.running.upstream !== undefined) return await follow(rooms, job, endpointOf(rooms, job.running), stopping)
-    const { model, version } = job.running
-    const input = await withFiles(rooms, job.running, rooms.config.limits.bodyBytes)
-    const work = workOf(rooms, model, version, input)
-    return work.kind === 'request' ? await answer(rooms, job, work) : await forward(rooms, job, { ...work, input }, stopping)
+    const work = await workOf(rooms, job.running, job.cut.signal)
+    return work.kind === 'request' ? await answer(rooms, job, work) : await forward(rooms, job, work, stopping)
   } catch (error) {
     return failed(error)
   }
@@ -40,6 +38,7 @@ export async function run(rooms: Rooms, job: Job, stopping: AbortSignal): Promis
 async function answer(rooms: Rooms, job: Job, work: Asked): Promise<End> {
   const underway = rooms.open.enter(job.cut.signal)
   try {
+    if (job.unwanted) return canceled(job)
     const now = Date.now()
     await job.write({ status: 'processing', startedAt: now, sentAt: now })
     job.tell('start')
@@ -48,16 +47,17 @@ async function answer(rooms: Rooms, job: Job, work: Asked): Promise<End> {
   } catch (error) {
     return job.unwanted ? canceled(job) : underway.reason === undefined ? failed(error) : failed(underway.reason, 'shutdown')
   } finally {
+    work.release()
     underway.leave()
   }
 }
 
-async function forward(rooms: Rooms, job: Job, work: Forwarded & { input: Prediction['input'] }, stopping: AbortSignal): Promise<End | undefined> {
+async function forward(rooms: Rooms, job: Job, work: Forwarded, stopping: AbortSignal): Promise<End | undefined> {
   // A creation is not broken off by its client: the provider might go on with what nobody knows.
   const underway = rooms.open.enter(NEVER)
   try {
     await job.write({ sentAt: Date.now() })
-    const { endpoint, said } = await create(rooms, work, work.input, job.open.meter, underway)
+    const { endpoint, said } = await create(rooms, work, job.open.meter, underway)
     // Where this cannot be written, a crash would lose sight of it; that is no reason to lose it now.
     await job.write({ upstream: { provider: endpoint.provider.id, id: said.id } }).catch((error: unknown) => console.error(error))
     underway.leave()

@@ -1,38 +1,68 @@
 import type { Spine } from '../../spine.ts'
 import { GatewayError, invalid } from '../../error.ts'
-import type { GenerationRequest } from '../../generation/request.ts'
+import type { GenerationRequest, ProtocolName } from '../../generation/request.ts'
 import { isCount, MOST_TOKENS, noUsage, type Usage } from '../../generation/usage.ts'
 import { countTokens, estimateInputTokens, worstCase } from '../../ledger/estimate.ts'
 import { protocols } from '../../protocols/index.ts'
 import type { Abilities, Wire } from '../../protocols/protocol.ts'
 import type { Endpoint, PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { Json } from '../../store/store.ts'
+import { textsIn, withFiles } from './media.ts'
+import type { Prediction } from './prediction.ts'
 
 /** What a prediction is to the model that makes it: a prediction of a provider that makes some, or a request to a model of ours. */
 export type Work = Forwarded | Asked
-export type Forwarded = { kind: 'prediction'; endpoints: readonly PredictionEndpoint[]; version?: string }
-export type Asked = { kind: 'request'; endpoints: readonly Endpoint[]; wire: Wire; request: GenerationRequest }
+export type Forwarded = { kind: 'prediction'; endpoints: readonly PredictionEndpoint[]; version: string | null; input: Json }
+/** `release`: gives up what its files hold of the memory, when it is over. */
+export type Asked = { kind: 'request'; endpoints: readonly Endpoint[]; wire: Wire; request: GenerationRequest; release(): void }
 
-type Rooms = Pick<Spine, 'catalogue'>
+/** Puts the files and addresses that a request names into it, as for any other request. */
+export type ResolveMedia = (of: { accountId: string; signal: AbortSignal }, protocol: ProtocolName, wire: Wire) => Promise<{ endpoints: readonly Endpoint[]; release(): void } | undefined>
 
-/** Model and input -> what is to be done. Throws model_not_found, and invalid_request for an input that the model cannot be asked with. */
-export function workOf({ catalogue }: Rooms, model: string, version: string | null, input: Json): Work {
-  const places = catalogue.predictionEndpoints(model)
-  if (places.length > 0) return { kind: 'prediction', endpoints: places, ...(version === null ? {} : { version }) }
+type Rooms = Pick<Spine, 'catalogue' | 'config' | 'files'> & { resolveMedia: ResolveMedia }
+
+export type Named = Pick<Prediction, 'accountId' | 'model' | 'version' | 'input' | 'origin'>
+
+/** Model and input -> what is to be done, with all files in it. Throws model_not_found, not_found for a file, and invalid_request for an input that the model cannot be asked with. */
+export async function workOf(rooms: Rooms, named: Named, signal: AbortSignal): Promise<Work> {
+  const { catalogue, config } = rooms
+  const places = catalogue.predictionEndpoints(named.model)
+  const input = await withFiles(rooms, named, config.limits.bodyBytes)
+  if (places.length > 0) {
+    refuseTheirs(places, input)
+    return { kind: 'prediction', endpoints: places, version: named.version, input }
+  }
+  const { protocol, wire, endpoints: all } = asRequest(rooms, named.model, input)
+  const media = await rooms.resolveMedia({ accountId: named.accountId, signal }, protocol, wire).catch(tellWithinInput)
+  try {
+    const endpoints = media?.endpoints ?? all
+    const { serve } = protocols[protocol]
+    const request = serve.readRequest(wire)
+    serve.checkModel?.(request, endpoints.map(({ target }) => target.abilities))
+    return { kind: 'request', endpoints, wire, request, release: () => media?.release() }
+  } catch (error) {
+    media?.release()
+    return tellWithinInput(error)
+  }
+}
+
+/** The request that a model of ours is asked with. */
+function asRequest({ catalogue }: Pick<Spine, 'catalogue'>, model: string, input: Json): { protocol: ProtocolName; wire: Wire; endpoints: readonly Endpoint[] } {
   const chat = catalogue.endpoints(model, 'chat.completions')
   const drawn = chat.some(({ target }) => isDrawn(target.abilities))
   const protocol = drawn ? 'images' : 'chat.completions'
-  const endpoints = drawn ? catalogue.endpoints(model, protocol) : chat
   const body = drawn ? { ...input, model } : chatBody(model, input)
-  const wire: Wire = { body, text: JSON.stringify(body), headers: new Headers() }
-  const { serve } = protocols[protocol]
-  const request = withinInput(() => serve.readRequest(wire))
-  withinInput(() => serve.checkModel?.(request, endpoints.map(({ target }) => target.abilities)))
-  return { kind: 'request', endpoints, wire, request }
+  return { protocol, wire: { body, text: JSON.stringify(body), headers: new Headers() }, endpoints: drawn ? catalogue.endpoints(model, protocol) : chat }
+}
+
+/** An address of the provider's own API would be opened with our credentials: what is there was given to it for others. */
+function refuseTheirs(endpoints: readonly PredictionEndpoint[], input: Json): void {
+  const theirs = new Set(endpoints.map(({ baseUrl }) => new URL(baseUrl).origin))
+  if (textsIn(input).some((text) => theirs.has(URL.parse(text.trim())?.origin ?? ''))) throw new GatewayError('not_found', 'input: files of a provider\'s own account are not known here: upload them with POST /v1/files', { param: 'input' })
 }
 
 /** What a client names: a model, a version of a model as Replicate's clients write it, or both. Throws model_not_found. */
-export function modelNamed({ catalogue }: Rooms, model: string | undefined, version: string | undefined): { model: string; version: string | null } {
+export function modelNamed({ catalogue }: Pick<Spine, 'catalogue'>, model: string | undefined, version: string | undefined): { model: string; version: string | null } {
   if (model !== undefined) return { model, version: version ?? null }
   if (version === undefined) throw invalid('model', 'is required: the name of a model, unless a version is given')
   const listed = catalogue.list().find(({ endpoints }) => endpoints.some((endpoint) => endpoint.model === version || endpoint.model.endsWith(`:${version}`)))
@@ -63,21 +93,17 @@ function chatBody(model: string, { prompt, system_prompt: system, messages, ...r
 }
 
 /** An error in the input is told under the path that it has in the prediction's body. */
-function withinInput<T>(read: () => T): T {
-  try {
-    return read()
-  } catch (error) {
-    if (!(error instanceof GatewayError) || error.param === undefined || error.param === 'model') throw error
-    const { code, message, param, ...details } = error
-    throw new GatewayError(code, message.startsWith(param) ? `input.${message}` : message, { ...details, param: `input.${param}` })
-  }
+function tellWithinInput(error: unknown): never {
+  if (!(error instanceof GatewayError) || error.param === undefined || error.param === 'model') throw error
+  const { code, message, param, ...details } = error
+  throw new GatewayError(code, message.startsWith(param) ? `input.${message}` : message, { ...details, param: `input.${param}` })
 }
 
 /** The most that it may use. */
-export function worstOf(work: Work, input: Json, modelLimit: number | undefined): Usage {
+export function worstOf(work: Work, modelLimit: number | undefined): Usage {
   if (work.kind === 'request') return worstCase(work.request, Buffer.byteLength(work.wire.text), modelLimit, work.endpoints.some(({ target }) => target.abilities.output?.includes('image') === true))
-  const bytes = textsOf(input).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
-  return { ...noUsage(), inputTokens: Math.max(1, Math.ceil(bytes / 2)), images: Math.min(MOST_TOKENS, picturesAskedFor(input)) }
+  const bytes = promptsIn(work.input).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+  return { ...noUsage(), inputTokens: Math.max(1, Math.ceil(bytes / 2)), images: Math.min(MOST_TOKENS, picturesAskedFor(work.input)) }
 }
 
 /** Under these names models take how many pictures they are to make. */
@@ -86,7 +112,11 @@ const COUNTS = ['num_outputs', 'number_of_images', 'n']
 const picturesAskedFor = (input: Json): number => Math.max(1, ...COUNTS.map((name) => input[name]).filter(isCount).map(Math.ceil))
 
 /** Its input tokens, where nobody reports them. */
-export const countInput = (work: Work, input: Json): Promise<number> => (work.kind === 'request' ? estimateInputTokens(work.request) : countTokens(textsOf(input)))
+export function countInput({ catalogue }: Pick<Spine, 'catalogue'>, { model, input }: Pick<Named, 'model' | 'input'>): Promise<number> {
+  if (catalogue.predictionEndpoints(model).length > 0) return countTokens(promptsIn(input))
+  const { protocol, wire } = asRequest({ catalogue }, model, input)
+  return estimateInputTokens(protocols[protocol].serve.readRequest(wire))
+}
 
 /** What of an input is read by a model: media and settings are none of it. */
-const textsOf = (input: Json): string[] => Object.values(input).filter((value): value is string => typeof value === 'string' && !value.startsWith('data:'))
+const promptsIn = (input: Json): string[] => Object.values(input).filter((value): value is string => typeof value === 'string' && !value.startsWith('data:'))
