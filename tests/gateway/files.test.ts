@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import OpenAI, { toFile } from 'openai'
 import Replicate from 'replicate'
+import { Files } from '../../src/store/files.ts'
+import { SqliteStore } from '../../src/store/sqlite.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { SmallDisk } from '../small-disk.ts'
 import { rawClient, until } from '../transport/raw-server.ts'
@@ -371,6 +373,24 @@ describe('an upload', () => {
     expect(sent.map(({ status }) => status)).toEqual([200, 200, 200])
   }, 20_000)
 
+  test('that is under way when the server is told to stop comes to its end', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'sluice-files-stopped-'))
+    const stopped = await startGateway({ config: config(), data })
+    const client = await rawClient(Number(new URL(stopped.url).port))
+    const body = b([filePart('x'.repeat(5000))])
+    client.write(`POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${keyOf('mine')}\r\ncontent-type: multipart/form-data; boundary=b\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 4000)}`)
+    await until(() => onDisk(data).uploads === 1)
+    stopped.kill('SIGTERM')
+    // Until it refuses others, it has not heard of it.
+    while (await fetch(`${stopped.url}/readyz`).then(({ status }) => status !== 503, () => false)) await Bun.sleep(5)
+    client.write(body.slice(4000))
+    await until(() => client.text().includes('"bytes":5000'))
+    expect(await stopped.exited).toBe(0)
+    expect(onDisk(data)).toEqual({ blobs: 1, uploads: 0 })
+    await stopped.stop()
+    rmSync(data, { recursive: true })
+  }, 20_000)
+
   test('that was under way when the process was killed has left nothing after the next start', async () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-files-killed-'))
     const first = await startGateway({ config: config(), data })
@@ -390,6 +410,38 @@ describe('an upload', () => {
     await second.stop()
     rmSync(data, { recursive: true })
   }, 20_000)
+})
+
+describe('an output', () => {
+  test('is shown to whoever knows its token, and never run', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'sluice-files-outputs-'))
+    const store = new SqliteStore({ folder: data, exclusive: false })
+    const files = await Files.open({ store, folder: data, quotaBytes: 0, outputKeepMs: 3_600_000 })
+    const publish = (mediaType: string, text: string): Promise<string> => files.publish('somebody', { mediaType, data: Buffer.from(text) })
+    const tokens = [await publish('image/png', 'a picture'), await publish('text/html', '<script>'), await publish('image/svg+xml', '<svg>'), await publish('text/plain; charset=utf-8', 'words')]
+    await files.stop()
+    await store.close()
+    const showing = await startGateway({ config: config(), data })
+    const got = await Promise.all(tokens.map(async (token) => {
+      const { status, headers, text } = await send('GET', `/v1/outputs/${token}`, { url: showing.url, key: 'nobody' })
+      expect([headers.get('x-content-type-options'), /^private, max-age=(\d+)$/.exec(headers.get('cache-control')!)?.[1]]).toEqual(['nosniff', expect.stringMatching(/^35\d\d$/)])
+      return [status, text, headers.get('content-type'), headers.get('content-disposition'), headers.get('content-security-policy')]
+    }))
+    const SANDBOX = "sandbox; default-src 'none'"
+    expect(got).toEqual([
+      [200, 'a picture', 'image/png', 'inline', null], [200, '<script>', 'text/html', 'attachment', SANDBOX], [200, '<svg>', 'image/svg+xml', 'attachment', SANDBOX], [200, 'words', 'text/plain; charset=utf-8', 'inline', null],
+    ])
+    const wrong = await send('GET', `/v1/outputs/${'A'.repeat(43)}`, { url: showing.url })
+    expect([wrong.status, wrong.json.error.code]).toEqual([404, 'not_found'])
+    const database = new Database(join(data, 'sluice.sqlite'))
+    database.run('PRAGMA busy_timeout = 5000')
+    database.run('UPDATE outputs SET expires_at = ?', [Date.now()])
+    database.close()
+    const expired = await send('GET', `/v1/outputs/${tokens[0]}`, { url: showing.url })
+    expect([expired.status, expired.json]).toEqual([404, wrong.json])
+    await showing.stop()
+    rmSync(data, { recursive: true })
+  })
 })
 
 describe('a path', () => {

@@ -143,6 +143,20 @@ describe('the quota', () => {
     expect((await add(opened, 'b', 1000)).bytes).toBe(1000)
   })
 
+  test('is never passed by what is on the disk of uploads under way', async () => {
+    const { files, folder } = await open({ quotaBytes: 1000 })
+    const [one, two] = [await files.upload('a'), await files.upload('a')]
+    await one.write(new Uint8Array(600))
+    await two.write(new Uint8Array(400))
+    expect(await codeOf(two.write(new Uint8Array(1)))).toBe('quota_exceeded')
+    expect(await codeOf(files.upload('a', 1))).toBe('quota_exceeded')
+    await two.discard()
+    await one.write(new Uint8Array(400))
+    await one.keep(facts())
+    await one.discard()
+    expect(onDisk(folder)).toMatchObject({ blobs: [expect.any(String)], uploads: [] })
+  })
+
   test('is held by the store itself, and says what is used', async () => {
     const opened = await open({ quotaBytes: 1000 })
     const { files, store, folder } = opened

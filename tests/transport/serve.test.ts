@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import type { Server } from 'bun'
 import { asGatewayError } from '../../src/error.ts'
-import { listen, readText } from '../../src/http/serve.ts'
+import { listen, readPieces, readText } from '../../src/http/serve.ts'
 import type { Listening } from '../../src/http/serve.ts'
 import { streamBody } from '../../src/http/stream.ts'
 import { rawClient, until } from './raw-server.ts'
@@ -87,6 +87,52 @@ describe('a body', () => {
     process.off('unhandledRejection', note)
     expect(unhandled).toEqual([])
     expect(await post(server, 'ok')).toEqual([200, { length: 2 }])
+  })
+})
+
+describe('a body in pieces', () => {
+  /** Tells how much came, or the code of the failure, of a body that its client may take so long for. */
+  const counting = (patience: { ms: number; bytesPerSecond: number }, workMs = 0): Listening => start(async request => {
+    let length = 0
+    try {
+      for await (const piece of readPieces(request, LIMIT, patience)) {
+        length += piece.length
+        await Bun.sleep(workMs)
+      }
+      return Response.json({ length })
+    } catch (error) {
+      const { status, code } = asGatewayError(error)
+      return Response.json({ code }, { status })
+    }
+  })
+
+  test('comes whole, declared or chunked, up to the limit', async () => {
+    const server = counting({ ms: 5_000, bytesPerSecond: 1 })
+    for (const [size, told] of [[LIMIT, [200, { length: LIMIT }]], [LIMIT + 10, [413, { code: 'request_too_large' }]]] as const) {
+      expect(await post(server, 'x'.repeat(size))).toEqual(told as never)
+      expect(await post(server, pieces(10, size / 10))).toEqual(told as never)
+    }
+    expect(await post(server, '')).toEqual([200, { length: 0 }])
+    expect(await post(server, Bun.gzipSync('x'), { 'content-encoding': 'gzip' })).toEqual([415, { code: 'unsupported_media_type' }])
+  })
+
+  test('that comes too slowly is 408, and one that brings enough is waited for', async () => {
+    for (const [bytesPerSecond, status] of [[100_000, 408], [50, 200]] as const) {
+      const server = counting({ ms: 200, bytesPerSecond })
+      const client = await rawClient(server.port)
+      client.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n')
+      for (let sent = 0; sent < 10 && client.text() === ''; sent++) {
+        client.write('x'.repeat(10))
+        await Bun.sleep(50)
+      }
+      await until(() => client.text().startsWith(`HTTP/1.1 ${status}`))
+      client.close()
+    }
+  })
+
+  test('is not slow for what is done with it', async () => {
+    const server = counting({ ms: 200, bytesPerSecond: 1_000_000 }, 150)
+    expect(await post(server, pieces(5, 1000))).toEqual([200, { length: 5000 }])
   })
 })
 

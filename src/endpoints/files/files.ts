@@ -13,15 +13,26 @@ export async function createFile(spine: Spine, call: Call): Promise<Response> {
   const { fileBytes } = spine.config.limits
   const boundary = boundaryOf(call.request.headers.get('content-type'))
   const declared = declaredLength(call.request, fileBytes + MULTIPART_OVERHEAD_BYTES)
-  const upload = await spine.files.upload(call.identity.accountId, Math.max(0, (declared ?? 0) - MULTIPART_OVERHEAD_BYTES))
+  // A server that stops lets it come to its end.
+  const underway = spine.open.enter(call.request.signal)
+  try {
+    return Response.json(write(spine, call, await receive(spine, call, boundary, declared ?? 0)))
+  } finally {
+    underway.leave()
+  }
+}
+
+async function receive(spine: Spine, { identity, request }: Call, boundary: string, declaredBytes: number): Promise<StoredFile> {
+  const { fileBytes } = spine.config.limits
+  const upload = await spine.files.upload(identity.accountId, Math.max(0, declaredBytes - MULTIPART_OVERHEAD_BYTES))
   try {
     const reader = new MultipartReader(boundary)
     const form = new UploadForm(upload, fileBytes)
-    for await (const piece of readPieces(call.request, fileBytes + MULTIPART_OVERHEAD_BYTES)) {
+    for await (const piece of readPieces(request, fileBytes + MULTIPART_OVERHEAD_BYTES)) {
       for (const event of reader.read(piece)) await form.take(event)
     }
     reader.end()
-    return Response.json(write(spine, call, await upload.keep(form.facts())))
+    return await upload.keep(form.facts())
   } finally {
     await upload.discard()
   }
