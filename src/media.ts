@@ -6,14 +6,14 @@ import { fetchOutside } from './http/outside.ts'
 import { sniff } from './http/sniff.ts'
 import { protocols } from './protocols/index.ts'
 import { isTextual, mediaKind } from './protocols/media.ts'
-import type { MediaReference, Wire } from './protocols/protocol.ts'
+import type { MediaReference, Medium, Wire } from './protocols/protocol.ts'
 import type { Endpoint } from './providers/catalogue.ts'
 import { globs } from './providers/rows.ts'
 
 /** Media that one request may have loaded for it. */
 const MOST_LOADED = 100
 
-/** Base64 put into requests under way, all together. What the runtime makes of it on its way takes about four times as much memory. */
+/** Base64 put into requests under way, all together. What becomes of it on its way takes about six times as much memory. */
 const ROOM_BYTES = 256 * 2 ** 20
 
 const FETCHES_AT_ONCE = 8
@@ -220,9 +220,21 @@ const requestBytes = ({ config }: Spine, { provider }: Endpoint): number => prov
 
 /** The body is made anew along the paths that change: what is kept of a response is what its client sent. */
 async function inline(wire: Wire, loaded: readonly Loaded[]): Promise<void> {
-  const changes = await Promise.all(loaded.map(async ({ reference, mediaType, filename, base64 }) => ({ path: reference.path, value: reference.inline({ mediaType, filename, data: await base64() }) })))
-  wire.text = replaceAt(wire.text, changes.map(({ path, value }) => ({ path, value: JSON.stringify(value) })))
+  const changes = await Promise.all(loaded.map(async ({ reference, mediaType, filename, base64 }) => {
+    const medium = { mediaType, filename, data: await base64() }
+    const value = reference.inline(medium)
+    return { path: reference.path, value, text: textOf(reference, medium, value) }
+  }))
+  wire.text = replaceAt(wire.text, changes.map(({ path, text }) => ({ path, value: text })))
   wire.body = changes.reduce<unknown>((body, { path, value }) => put(body, path, value), wire.body) as Wire['body']
+}
+
+const MARK = crypto.randomUUID().replaceAll('-', '')
+
+/** JSON text of a value: the data in it, which may be long and needs no escapes, is put in unread. */
+function textOf(reference: MediaReference, medium: Medium, value: unknown): string {
+  const around = JSON.stringify(reference.inline({ ...medium, data: MARK })).split(MARK)
+  return around.length === 2 ? around.join(medium.data) : JSON.stringify(value)
 }
 
 function put(value: unknown, path: JsonPath, leaf: unknown): unknown {

@@ -138,7 +138,8 @@ export function replaceAt(text: string, changes: readonly { path: JsonPath; valu
     pieces.push(text.slice(from, start), value)
     from = end
   }
-  return pieces.join('') + text.slice(from)
+  pieces.push(text.slice(from))
+  return pieces.join('')
 }
 
 function locate(text: string, start: number, end: number, tree: Tree, spans: [number, number, string][]): void {
