@@ -34,7 +34,7 @@ const TABLE: Record<string, Row> = {
     [`POST ${prefix}chat.completions chat.completions`, { path: `${prefix}/v1/chat/completions`, body: { model: 'sandbox/chat', ...turn }, keys: USERS }],
     [`POST ${prefix}responses responses`, responses(`${prefix}/v1/responses`)],
     [`POST ${prefix}messages messages`, { path: `${prefix}/v1/messages`, body: { model: 'sandbox/messages', max_tokens: 9, ...turn }, keys: USERS }],
-    [`POST ${prefix}images images`, { path: `${prefix}/v1/images/generations`, body: { model: 'sandbox/image', prompt: 'A lighthouse' }, keys: USERS }],
+    [`POST ${prefix}images images`, { path: `${prefix}/v1/images/generations`, body: { model: 'drawn', prompt: 'A lighthouse' }, keys: USERS }],
     [`POST ${prefix}messages.count_tokens messages`, { path: `${prefix}/v1/messages/count_tokens`, body: { model: 'sandbox/messages', ...turn }, keys: USERS }],
   ] as [string, Row][])),
   'POST generateContent generateContent': { path: '/v1beta/models/sandbox/gemini:generateContent', body: google, keys: USERS },
@@ -90,7 +90,7 @@ accountStatus: { refusals: { monitored: 100000, abusive: 100000 } }
 billing: { unpriced: free }
 keys: [${keys.join(', ')}]
 providers: { up: { protocol: messages, baseUrl: '${provider.url}', apiKey: none, unlisted: true } }
-models: { priced: { endpoints: [{ provider: up, model: m }], price: { prompt: 1, completion: 2 } } }
+models: { priced: { endpoints: [{ provider: up, model: m }], price: { prompt: 1, completion: 2 } }, drawn: { endpoints: [{ provider: sandbox, model: image }], price: { image: 0 } } }
 ` })
   const store = new SqliteStore({ folder: gateway.data, exclusive: false })
   for (const { id, name } of await store.accounts()) {

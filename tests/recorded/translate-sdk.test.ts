@@ -71,7 +71,8 @@ for (const client of [openaiChat, openaiResponses, anthropic, genaiGemini] as Cl
       const answer = talk.say('Hello')
       if (source.ending === 'failed') return expect(await answer.then(() => 'answered', () => 'failed')).toBe('failed')
       const heard = await answer
-      expect(heard.text + heard.refusal).toBe(source.text)
+      // Where an answer cannot carry a medium, a text says so.
+      expect(heard.text.replaceAll(/\[(?:image|audio): [^\]]*\]/g, '') + heard.refusal).toBe(source.text)
       expect(heard.reasoning.replaceAll(/\s+/g, '')).toBe(source.reasoning.replaceAll(/\s+/g, ''))
       expect(heard.calls).toHaveLength(source.calls.length)
       for (const [index, { name: tool, input }] of source.calls.entries()) if (input !== CUT) expect(heard.calls[index]).toMatchObject({ name: tool, input })
