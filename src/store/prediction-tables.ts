@@ -1,8 +1,8 @@
 import type { Connection } from './connection.ts'
 import type { StoredPrediction, WebhookDelivery } from './store.ts'
 
-/** Rows removed in one transaction, so that a purge never stops the event loop for long. */
-const PURGE_BATCH = 200
+/** Rows that are looked at or removed in one turn, which must not stop the event loop for long. */
+const BATCH = 200
 
 /** A page ends early where its predictions have more characters of state than this together: inputs and outputs may be large. */
 const PAGE_CHARACTERS = 8 * 1024 * 1024
@@ -32,18 +32,25 @@ export class PredictionTables {
   }
 
   async page(accountId: string, limit: number, before: string | undefined): Promise<StoredPrediction[]> {
-    const ids = this.#connection.all<{ id: string; characters: number }>(
-      'SELECT id, length(state) AS characters FROM predictions WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?',
-      accountId, before ?? AFTER_ALL_IDS, limit,
-    )
-    let characters = 0
-    // The first one is given however large it is, or the list would end there.
-    const fitting = ids.filter((row, index) => (characters += row.characters) <= PAGE_CHARACTERS || index === 0)
-    return fitting.flatMap(({ id }) => this.#connection.one<StoredPrediction>(`SELECT ${COLUMNS} FROM predictions WHERE id = ?`, id) ?? [])
+    return this.#first(this.#connection.all<Id>('SELECT id FROM predictions WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?', accountId, before ?? AFTER_ALL_IDS, limit))
   }
 
-  async underWay(): Promise<StoredPrediction[]> {
-    return this.#connection.all<StoredPrediction>(`SELECT ${COLUMNS} FROM predictions WHERE completed_at IS NULL ORDER BY id`)
+  async underWay(after: string | undefined): Promise<StoredPrediction[]> {
+    return this.#first(this.#connection.all<Id>('SELECT id FROM predictions WHERE completed_at IS NULL AND id > ? ORDER BY id LIMIT ?', after ?? '', BATCH))
+  }
+
+  /** As many as may be read at once, and one however large it is, or its list would end there. */
+  #first(ids: readonly Id[]): StoredPrediction[] {
+    const found: StoredPrediction[] = []
+    let characters = 0
+    for (const { id } of ids) {
+      const row = this.#connection.one<StoredPrediction>(`SELECT ${COLUMNS} FROM predictions WHERE id = ?`, id)
+      if (row === undefined) continue
+      characters += row.state.length
+      if (characters > PAGE_CHARACTERS && found.length > 0) break
+      found.push(row)
+    }
+    return found
   }
 
   async change({ id, accountId, status, startedAt, completedAt, state }: StoredPrediction, deliveries: readonly WebhookDelivery[]): Promise<boolean> {
@@ -62,10 +69,10 @@ export class PredictionTables {
     for (let purged = 0; ; ) {
       let batch = 0
       await this.#connection.commit(() => {
-        batch = this.#connection.run('DELETE FROM predictions WHERE id IN (SELECT id FROM predictions WHERE completed_at < ? LIMIT ?)', endedBefore, PURGE_BATCH).changes
+        batch = this.#connection.run('DELETE FROM predictions WHERE id IN (SELECT id FROM predictions WHERE completed_at < ? LIMIT ?)', endedBefore, BATCH).changes
       })
       purged += batch
-      if (batch < PURGE_BATCH) return purged
+      if (batch < BATCH) return purged
     }
   }
 
@@ -92,6 +99,8 @@ export class PredictionTables {
     })
   }
 }
+
+type Id = { id: string }
 
 /** Ids are hexadecimal digits. */
 const AFTER_ALL_IDS = 'g'

@@ -248,8 +248,8 @@ export class SqliteStore implements Store {
     return this.#predictions.page(accountId, limit, before)
   }
 
-  predictionsUnderWay(): Promise<StoredPrediction[]> {
-    return this.#predictions.underWay()
+  predictionsUnderWay(after?: string): Promise<StoredPrediction[]> {
+    return this.#predictions.underWay(after)
   }
 
   changePrediction(prediction: StoredPrediction, deliveries: readonly WebhookDelivery[] = []): Promise<boolean> {

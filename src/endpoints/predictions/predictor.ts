@@ -41,17 +41,19 @@ export class Predictor {
   async start(): Promise<void> {
     const { store, ledger } = this.#spine
     const opens = new Map(ledger.deferred.filter(({ ask }) => ask.api === API).map((open) => [open.ask.id, open]))
-    for (const prediction of (await store.predictionsUnderWay()).map(readStored)) {
-      const open = opens.get(prediction.id)
-      opens.delete(prediction.id)
-      await this.#resume(prediction, open)
+    for (let page = await store.predictionsUnderWay(); page.length > 0; page = await store.predictionsUnderWay(page.at(-1)!.id)) {
+      for (const prediction of page.map(readStored)) {
+        const open = opens.get(prediction.id)
+        opens.delete(prediction.id)
+        await this.#resume(prediction, open)
+      }
     }
     for (const open of opens.values()) await this.#settle(open)
   }
 
   async #resume(prediction: Prediction, open: OpenGeneration | undefined): Promise<void> {
     // Its generation is written before it: without one, nobody pays for it.
-    if (open === undefined) return void (await this.#spine.store.changePrediction(toStored({ ...prediction, status: 'failed', error: LOST, completedAt: Date.now() })))
+    if (open === undefined) return void (await this.#writeEnd({ ...prediction, status: 'failed', error: LOST, completedAt: Date.now() }))
     const job = this.#job(prediction, open)
     if (prediction.upstream === undefined && prediction.sentAt !== undefined) {
       job.prediction = prediction
@@ -166,14 +168,18 @@ export class Predictor {
     const { usage, estimated, served } = meter
     const outcome: Outcome = { ending, ...(charged ? { usage, estimated } : {}), ...(served === undefined ? {} : { served: { provider: served.provider, model: served.model } }) }
     const ended: Prediction = { ...job.running, ...change, completedAt: Date.now(), outcome }
-    const owed = this.#webhooks.owed(ended)
     // Left as it is where the server stops before it could be written: the next start ends it.
-    if ((await this.#insist(() => this.#spine.store.changePrediction(toStored(ended), owed === undefined ? [] : [owed]))) === undefined) return
+    if ((await this.#insist(() => this.#writeEnd(ended))) === undefined) return
     await this.#spine.ledger.close(open, ending).catch((error: unknown) => console.error(error))
     job.prediction = ended
     this.#jobs.delete(job.id)
     job.over.resolve()
     job.tell('completed')
+  }
+
+  #writeEnd(ended: Prediction): Promise<boolean> {
+    const owed = this.#webhooks.owed(ended)
+    return this.#spine.store.changePrediction(toStored(ended), owed === undefined ? [] : [owed])
   }
 
   /** Asks the store again until it answers; undefined where the server stops before that. */

@@ -59,9 +59,9 @@ async function forward(rooms: Rooms, job: Job, work: Forwarded, stopping: AbortS
     await job.write({ sentAt: Date.now() })
     const { endpoint, said } = await create(rooms, work, job.open.meter, underway)
     // Where this cannot be written, a crash would lose sight of it; that is no reason to lose it now.
-    await job.write({ upstream: { provider: endpoint.provider.id, id: said.id } }).catch((error: unknown) => console.error(error))
+    await job.write({ upstream: { provider: endpoint.provider.id, id: said.id }, unwanted: job.unwanted }).catch((error: unknown) => console.error(error))
     underway.leave()
-    return await heard(rooms, job, said) ?? await follow(rooms, job, endpoint, stopping)
+    return await heard(rooms, job, said).catch(again) ?? await follow(rooms, job, endpoint, stopping)
   } catch (error) {
     return underway.reason === undefined ? failed(error) : failed(underway.reason, 'shutdown')
   } finally {
@@ -89,10 +89,12 @@ async function follow(rooms: Rooms, job: Job, endpoint: PredictionEndpoint | und
   for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * GROWTH, LONGEST_WAIT_MS)) {
     // Not all at once after a restart.
     await sleep(wait * (0.75 + Math.random() / 2), job.cut.signal)
-    if (job.unwanted) return await stopped(rooms, job, endpoint) ?? canceled(job)
     if (stopping.aborted) return undefined
-    if (Date.now() > deadline) {
-      const end = await stopped(rooms, job, endpoint)
+    const isLate = Date.now() > deadline
+    if (job.unwanted || isLate) {
+      const end = await stopped(rooms, job, endpoint, stopping)
+      if (end === undefined && stopping.aborted) return undefined
+      if (job.unwanted) return end ?? canceled(job)
       // Its client did not cancel it, and is told why it ended.
       return end === undefined || end.status === 'canceled' ? failed(TOO_LONG, 'timed-out') : end
     }
@@ -104,10 +106,14 @@ async function follow(rooms: Rooms, job: Job, endpoint: PredictionEndpoint | und
       const end = said === undefined ? undefined : await heard(rooms, job, said)
       if (end !== undefined) return end
     } catch (error) {
-      // It goes on there, whatever is wrong with the way to it, or with the disk that its output has to be written to.
-      if (!(error instanceof GatewayError)) console.error(error)
+      again(error)
     }
   }
+}
+
+/** A prediction goes on at its provider, whatever is wrong with the way to it, or with the disk that its output has to be written to. */
+function again(error: unknown): undefined {
+  if (!(error instanceof GatewayError)) console.error(error)
 }
 
 const TOO_LONG = new GatewayError('upstream_timeout', 'The prediction did not end in time (total timeout).')
@@ -124,18 +130,18 @@ const sleep = (ms: number, signal: AbortSignal): Promise<void> => new Promise((r
   signal.addEventListener('abort', over, { once: true })
 })
 
-/** What the next poll would tell after it was tried so often to stop it. */
+/** A provider that does not take a cancellation so often is left to itself. */
 const CANCEL_TRIES = 3
 const CANCEL_MS = 10_000
 
 /** Tells its provider to stop; gives its end where it had ended before. */
-async function stopped(rooms: Rooms, job: Job, endpoint: PredictionEndpoint | undefined): Promise<End | undefined> {
-  for (let tries = 0; endpoint !== undefined && tries < CANCEL_TRIES; tries++) {
+async function stopped(rooms: Rooms, job: Job, endpoint: PredictionEndpoint | undefined, stopping: AbortSignal): Promise<End | undefined> {
+  for (let tries = 0; endpoint !== undefined && tries < CANCEL_TRIES && !stopping.aborted; tries++) {
     try {
-      const said = await cancel(rooms, endpoint, job.running.upstream!.id, AbortSignal.timeout(CANCEL_MS))
+      const said = await cancel(rooms, endpoint, job.running.upstream!.id, AbortSignal.any([stopping, AbortSignal.timeout(CANCEL_MS)]))
       return said === undefined ? undefined : await heard(rooms, job, said)
     } catch {
-      await sleep(FIRST_WAIT_MS, NEVER)
+      await sleep(FIRST_WAIT_MS, stopping)
     }
   }
   return undefined

@@ -1,0 +1,79 @@
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { SqliteStore } from '../../src/store/sqlite.ts'
+import type { StoredPrediction, WebhookDelivery } from '../../src/store/store.ts'
+
+let folder: string
+let store: SqliteStore
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sluice-store-'))
+  store = new SqliteStore({ folder, exclusive: true })
+})
+afterEach(async () => {
+  await store.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const idOf = (number: number): string => `019aa00000007000${number.toString(16).padStart(16, '0')}`
+const prediction = (number: number, over: Partial<StoredPrediction> = {}): StoredPrediction =>
+  ({ id: idOf(number), accountId: 'a', model: 'm', status: 'starting', createdAt: number, startedAt: null, completedAt: null, state: '{"input":{}}', ...over })
+const ended = (number: number, completedAt: number, over: Partial<StoredPrediction> = {}): StoredPrediction => prediction(number, { status: 'succeeded', completedAt, ...over })
+const delivery = (id: string, nextAt = 5): WebhookDelivery => ({ id, accountId: 'a', predictionId: idOf(1), url: 'https://example.com', body: '{}', attempts: 0, nextAt })
+
+test('a prediction is its account\'s, and as it was written last', async () => {
+  await store.addPrediction(prediction(1))
+  expect(await store.findPrediction('a', idOf(1))).toEqual(prediction(1))
+  expect(await store.findPrediction('b', idOf(1))).toBeUndefined()
+  const processing = prediction(1, { status: 'processing', startedAt: 7, state: '{"logs":"1"}' })
+  expect(await store.changePrediction({ ...processing, accountId: 'b' })).toBe(false)
+  expect(await store.changePrediction(processing)).toBe(true)
+  expect(await store.findPrediction('a', idOf(1))).toEqual(processing)
+})
+
+test('it ends once, whoever ends it first, and only that end owes calls', async () => {
+  await store.addPrediction(prediction(1))
+  const ends = [ended(1, 10), ended(1, 11, { status: 'canceled' }), ended(1, 12, { status: 'failed' })]
+  expect(await Promise.all(ends.map((end, at) => store.changePrediction(end, [delivery(`msg_${at}`)])))).toEqual([true, false, false])
+  expect(await store.changePrediction(prediction(1, { status: 'processing' }))).toBe(false)
+  expect(await store.findPrediction('a', idOf(1))).toEqual(ends[0])
+  expect((await store.dueDeliveries(10, 10)).map(({ id }) => id)).toEqual(['msg_0'])
+})
+
+test('an end whose call cannot be written is not written either', async () => {
+  await store.addPrediction(prediction(1))
+  const twice = [delivery('msg_1'), delivery('msg_1')]
+  await expect(store.changePrediction(ended(1, 10), twice)).rejects.toThrow('UNIQUE')
+  expect((await store.findPrediction('a', idOf(1)))?.status).toBe('starting')
+  expect(await store.dueDeliveries(10, 10)).toEqual([])
+})
+
+test('an account\'s are listed from the newest, from one to the next', async () => {
+  for (let number = 1; number <= 7; number++) await store.addPrediction(prediction(number, { accountId: number === 4 ? 'b' : 'a' }))
+  const numbers = async (limit: number, before?: number): Promise<number[]> => (await store.predictions('a', limit, before === undefined ? undefined : idOf(before))).map(({ createdAt }) => createdAt)
+  expect(await numbers(3)).toEqual([7, 6, 5])
+  expect(await numbers(3, 5)).toEqual([3, 2, 1])
+  expect(await numbers(3, 1)).toEqual([])
+})
+
+test('large ones are read few at a time, and none is left out', async () => {
+  const state = JSON.stringify({ input: { image: 'x'.repeat(3 * 1024 * 1024) } })
+  for (let number = 1; number <= 5; number++) await store.addPrediction(prediction(number, { state: number === 3 ? state.repeat(4) : state }))
+  const pages: number[][] = []
+  for (let before: string | undefined; pages.at(-1)?.length !== 0; before = idOf(pages.at(-1)!.at(-1) ?? 0)) pages.push((await store.predictions('a', 100, before)).map(({ createdAt }) => createdAt))
+  expect(pages).toEqual([[5, 4], [3], [2, 1], []])
+  const first = await store.predictionsUnderWay()
+  expect(first.map(({ createdAt }) => createdAt)).toEqual([1, 2])
+  expect((await store.predictionsUnderWay(first.at(-1)!.id)).map(({ createdAt }) => createdAt)).toEqual([3])
+})
+
+test('those that have not ended are found, and those that ended long ago are removed', async () => {
+  for (let number = 1; number <= 450; number++) await store.addPrediction(prediction(number))
+  for (let number = 1; number <= 430; number++) await store.changePrediction(ended(number, number))
+  expect((await store.predictionsUnderWay()).length).toBe(20)
+  expect(await store.purgePredictions(421)).toBe(420)
+  expect(await store.findPrediction('a', idOf(420))).toBeUndefined()
+  expect((await store.findPrediction('a', idOf(421)))?.status).toBe('succeeded')
+  expect((await store.predictionsUnderWay()).length).toBe(20)
+})
