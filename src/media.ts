@@ -40,9 +40,10 @@ export async function resolveMedia(spine: Spine, { identity, request }: Asker, n
   if (references.length === 0 || typeof model !== 'string' || !identity.allows(model)) return undefined
   const held = new Held()
   try {
-    const files = await filesOf(spine, identity.accountId, references)
     const { endpoints, toFetch } = divide(spine, spine.catalogue.endpoints(model, name), references)
-    if (files.length + toFetch.length > MOST_LOADED) throw invalid('body', `must not name more than ${MOST_LOADED} files and addresses that Sluice loads, and names ${files.length + toFetch.length}`)
+    const toLoad = [...references.filter(({ source }) => source.type === 'file'), ...toFetch]
+    if (toLoad.length > MOST_LOADED) throw invalid(toLoad[MOST_LOADED]!.param, `is one of ${toLoad.length} files and addresses that Sluice would have to load for this request: ${MOST_LOADED} are the most`)
+    const files = await filesOf(spine, identity.accountId, references)
     const most = Math.max(...endpoints.map((endpoint) => requestBytes(spine, endpoint)))
     const fetched = await fetchAll(spine, toFetch, request.signal, held, most)
     const loaded = [...files, ...fetched]
@@ -73,14 +74,18 @@ function referencesOf(name: ProtocolName, { body, text }: Wire): MediaReference[
 class Held {
   static #free = ROOM_BYTES
   #bytes = 0
+  #over = false
 
+  /** A fetch that ends after its request was refused has nothing to hold. */
   take(bytes: number): void {
+    if (this.#over) return
     if (bytes > Held.#free) throw new GatewayError('overloaded', 'The requests under way hold as many files as there is room for: try again.', { retryAfterSeconds: 1 })
     Held.#free -= bytes
     this.#bytes += bytes
   }
 
   release(): void {
+    this.#over = true
     Held.#free += this.#bytes
     this.#bytes = 0
   }

@@ -252,6 +252,26 @@ describe('files', () => {
   })
 })
 
+test('what a client sends inline is its own, whatever it is', async () => {
+  const html = Buffer.from('<html><script>alert(1)</script>').toString('base64')
+  const part = (protocol: ConversationName, type: string): object => ({
+    'chat.completions': { type: 'image_url', image_url: { url: `data:${type};base64,${html}` } }, responses: { type: 'input_image', image_url: `data:${type};base64,${html}` },
+    messages: { type: 'image', source: { type: 'base64', media_type: type, data: html } }, generateContent: { inlineData: { mimeType: type, data: html } },
+  })[protocol]
+  for (const protocol of PROTOCOLS) {
+    for (const upstream of PROTOCOLS) {
+      // Google's document lists the types that may come inline.
+      for (const type of protocol === 'generateContent' ? ['image/png'] : ['image/png', 'image/svg+xml']) {
+        const response = await send(part(protocol, type), { protocol, model: `${idOf(upstream)}/metered` })
+        expect(response.status, await response.text()).toBe(200)
+        expect(mediaIn(received().body)).toEqual([`${type} ${html}`])
+      }
+    }
+    const response = await send(part(protocol, 'image/png'), { protocol, model: 'sandbox/chat' })
+    expect(response.status, await response.text()).toBe(200)
+  }
+})
+
 describe('what only its provider knows', () => {
   const never = async (path: string, text: string): Promise<{ status: number; param: string; message: string }> => {
     const before = provider.requests.length
@@ -373,7 +393,7 @@ describe('URLs', () => {
     expect((await ask(parts(40))).status).toBe(200)
     expect(mediaIn(received().body)).toEqual(Array.from({ length: 40 }, () => inline('image/png', PNG)))
     expect(await refusal(await ask(parts(40, 'none')))).toMatchObject({ status: 400, param: 'messages[0].content[39].image_url.url' })
-    expect(await refusal(await ask(parts(101)))).toMatchObject({ status: 400, message: expect.stringContaining('100') })
+    expect(await refusal(await ask(parts(101)))).toMatchObject({ status: 400, param: 'messages[0].content[100].image_url.url', message: expect.stringContaining('100 are the most') })
   })
 })
 
