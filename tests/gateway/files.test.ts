@@ -383,6 +383,8 @@ describe('an upload', () => {
     stopped.kill('SIGTERM')
     // Until it refuses others, it has not heard of it.
     while (await fetch(`${stopped.url}/readyz`).then(({ status }) => status !== 503, () => false)) await Bun.sleep(5)
+    // Longer than connections get that nothing is known of.
+    await Bun.sleep(1_500)
     client.write(body.slice(4000))
     await until(() => client.text().includes('"bytes":5000'))
     expect(await stopped.exited).toBe(0)

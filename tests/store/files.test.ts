@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
 import { Files, type FileFacts } from '../../src/store/files.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
-import type { StoredFile } from '../../src/store/store.ts'
+import type { StoredFile, StoredOutput } from '../../src/store/store.ts'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
@@ -157,6 +157,18 @@ describe('the quota', () => {
     expect(onDisk(folder)).toMatchObject({ blobs: [expect.any(String)], uploads: [] })
   })
 
+  test('has room again for an upload under way when a file is deleted', async () => {
+    const opened = await open({ quotaBytes: 1000 })
+    const file = await add(opened, 'a', 500)
+    const upload = await opened.files.upload('a')
+    await upload.write(new Uint8Array(500))
+    expect(await codeOf(upload.write(new Uint8Array(500)))).toBe('quota_exceeded')
+    await opened.files.delete('a', file.id)
+    await upload.write(new Uint8Array(500))
+    expect((await upload.keep(facts())).bytes).toBe(1000)
+    await upload.discard()
+  })
+
   test('is held by the store itself, and says what is used', async () => {
     const opened = await open({ quotaBytes: 1000 })
     const { files, store, folder } = opened
@@ -218,6 +230,30 @@ describe('a start', () => {
     for (const output of await Promise.all([token, ...published].map((one) => files.findOutput(one)))) expect((await files.bytes(output!)).length).toBe(5)
     expect((await files.bytes((await files.find('a', file.id))!)).length).toBe(5)
   })
+})
+
+test('what is in place and not yet written down is left alone by a start', async () => {
+  const { folder, store } = await open()
+  const orphans = Array.from({ length: 256 }, (_, index) => index.toString(16).padStart(2, '0').repeat(16))
+  for (const orphan of orphans) await Bun.write(join(folder, 'files', orphan.slice(0, 2), orphan), 'left')
+  const placed = Promise.withResolvers<void>()
+  const slow = new Proxy(store, {
+    get: (target, name) =>
+      name === 'knownBlobs' ? async (blobs: string[]) => {
+        await placed.promise
+        return target.knownBlobs(blobs)
+      }
+      : name === 'addOutput' ? async (output: StoredOutput) => {
+        placed.resolve()
+        while (onDisk(folder).blobs.length > 1) await Bun.sleep(5)
+        return target.addOutput(output)
+      }
+      : (Reflect.get(target, name, target) as () => unknown).bind(target),
+  })
+  const files = await Files.open({ store: slow, folder, quotaBytes: 1000, outputKeepMs: 60_000 })
+  const token = await files.publish('a', { mediaType: 'image/png', data: Uint8Array.of(1) })
+  expect([...(await files.bytes((await files.findOutput(token))!))]).toEqual([1])
+  await files.stop()
 })
 
 describe('a listing', () => {
