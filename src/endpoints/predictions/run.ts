@@ -76,7 +76,7 @@ const endpointOf = ({ catalogue }: Rooms, { model, upstream }: Prediction): Pred
 
 const FIRST_WAIT_MS = 250
 const LONGEST_WAIT_MS = 5_000
-const GROWTH = 1.5
+const GROWTH = 1.25
 
 /** So often in a row a provider must not know a prediction that it made before that is believed. */
 const UNKNOWN_TIMES = 5
