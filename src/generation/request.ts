@@ -179,12 +179,16 @@ export type OutputFormat =
   /** One of the values of the schema's `enum`, as bare text (Google's `text/x.enum`). */
   | { type: 'enum'; schema: unknown }
 
-/** What images that are asked for should be like, in the words of the images API. */
+/** What images that are asked for should be like, in the words of the images API and, where a client speaks in ratios, of Google. */
 export type ImageOutput = {
   /** Images wanted. */
   count?: number
   /** Pixels. */
   size?: { width: number; height: number }
+  /** `16:9`. */
+  aspectRatio?: string
+  /** `1K`, `2K`, `4K`. */
+  imageSize?: string
   quality?: string
   background?: string
   format?: 'png' | 'jpeg' | 'webp'

@@ -1,9 +1,10 @@
 import { GatewayError } from '../error.ts'
 import type { GenerationRequest, ImageOutput, Tool } from '../generation/request.ts'
+import { present } from './fields.ts'
 import type { Loss, Target } from './protocol.ts'
 
 /** What providers that draw within a conversation are told of an image: a ratio, and a size where it is larger than usual. */
-export type ImageConfig = { aspectRatio?: string; imageSize?: '2K' | '4K' }
+export type ImageConfig = Pick<ImageOutput, 'aspectRatio' | 'imageSize'>
 
 const RATIOS = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9']
 
@@ -25,8 +26,10 @@ export const drawing = (request: GenerationRequest, { abilities: { output } }: T
 
 /** The wish for images in these words, with its losses. Throws unsupported_parameter for several images in a stream, as each is an answer of its own. */
 export function imageConfigOf({ imageOutput, outputModalities, stream }: GenerationRequest, losses: Loss[]): ImageConfig | undefined {
-  if (imageOutput === undefined || outputModalities?.includes('image') !== true) return undefined
-  const { count = 1, size, ...others } = imageOutput
+  if (imageOutput === undefined) return undefined
+  const { count = 1, size, aspectRatio: asked, imageSize: wanted, ...others } = imageOutput
+  if (asked !== undefined || wanted !== undefined) return { ...present('aspectRatio', asked), ...present('imageSize', wanted) }
+  if (outputModalities?.includes('image') !== true) return undefined
   if (stream && count > 1) throw new GatewayError('unsupported_parameter', 'n: must be 1 in a stream of this model, which makes one image at a time.', { param: 'n' })
   for (const [field, value] of Object.entries(others)) if (value !== undefined) losses.push({ field, what: 'left out', why: 'the provider decides how its images look' })
   if (size === undefined) return undefined
@@ -35,7 +38,7 @@ export function imageConfigOf({ imageOutput, outputModalities, stream }: Generat
   const imageSize = SIZES.find(([, side]) => Math.sqrt(width * height) >= side)?.[0]
   const exact = width === height && width === { '4K': 4_096, '2K': 2_048, '1K': 1_024 }[imageSize ?? '1K']
   if (!exact) losses.push({ field: 'size', what: 'approximated', why: `as ${aspectRatio} in ${imageSize ?? '1K'}: the provider takes ratios, not pixels` })
-  return { aspectRatio, ...(imageSize === undefined ? {} : { imageSize }) }
+  return { aspectRatio, ...present('imageSize', imageSize) }
 }
 
 /** How far two ratios are from each other, the same for both orientations. */

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, OutputFormat, Tool, ToolChoice } from '../../generation/request.ts'
-import { isObject, nothingSaid } from '../fields.ts'
+import { isObject, nothingSaid, present } from '../fields.ts'
 import { drawing, imageConfigOf } from '../image-config.ts'
 import type { Loss, Target, Written } from '../protocol.ts'
 import { wireName } from './call-names.ts'
@@ -160,14 +160,13 @@ function writeFormat(format: OutputFormat | undefined): Json {
 }
 
 function writeModalities(request: GenerationRequest, { abilities: { output } }: Target, losses: Loss[]): Json {
-  const { outputModalities: wanted } = request
-  if (wanted === undefined || wanted.every((kind) => kind === 'text')) return {}
+  const { outputModalities: wanted = ['text'] } = request
   if (wanted.includes('audio')) throw new GatewayError('unsupported_parameter', 'The model\'s provider speaks chat completions, which needs a voice and a format for audio output.', { param: 'responseModalities' })
   const config = imageConfigOf(request, losses)
   return {
     // A model that makes images alone refuses to be asked for text.
-    modalities: output === undefined ? wanted : wanted.filter((kind) => kind !== 'text' || output.includes(kind)),
-    ...(config === undefined ? {} : { image_config: { aspect_ratio: config.aspectRatio, ...(config.imageSize === undefined ? {} : { image_size: config.imageSize }) } }),
+    ...(wanted.includes('image') ? { modalities: output === undefined ? wanted : wanted.filter((kind) => kind !== 'text' || output.includes(kind)) } : {}),
+    ...(config === undefined ? {} : { image_config: { ...present('aspect_ratio', config.aspectRatio), ...present('image_size', config.imageSize) } }),
   }
 }
 

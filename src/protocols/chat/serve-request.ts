@@ -27,6 +27,7 @@ export function readRequest(wire: Wire): GenerationRequest {
     reasoning: readReasoningWish(body, extras),
     outputFormat: readFormat(body, extras),
     outputModalities: readModalities(body, extras),
+    imageOutput: readImageConfig(body, extras),
     verbosity: body.oneOf('verbosity', ['low', 'medium', 'high'] as const),
     webSearch: readWebSearch(body),
     user: body.string('user'),
@@ -182,6 +183,16 @@ function readModalities(body: Fields, extras: Extras): GenerationRequest['output
   const known = MODALITIES.filter((kind) => wanted.includes(kind))
   if (wanted.some((kind) => !(MODALITIES as readonly string[]).includes(kind))) extras.modalities = wanted
   return known
+}
+
+/** OpenRouter's wishes for an image; in another form they are their provider's business. */
+function readImageConfig(body: Fields, extras: Extras): GenerationRequest['imageOutput'] {
+  const wire = body.value.image_config
+  if (!isObject(wire) || [wire.aspect_ratio, wire.image_size].some((value) => value !== undefined && typeof value !== 'string')) return undefined
+  const config = body.object('image_config')!
+  const read = { ...present('aspectRatio', config.string('aspect_ratio')), ...present('imageSize', config.string('image_size')) }
+  leaveExtras(config, extras)
+  return read
 }
 
 function readWebSearch(body: Fields): WebSearch | undefined {

@@ -1,11 +1,11 @@
 import { GatewayError, invalid } from '../../error.ts'
 import type { GenerationRequest, OutputFormat, Reasoning, Sampling } from '../../generation/request.ts'
-import { kindOf } from '../fields.ts'
+import { isObject, kindOf, present } from '../fields.ts'
 import type { Abilities } from '../protocol.ts'
-import { GoogleFields } from './fields.ts'
+import { either, GoogleFields } from './fields.ts'
 import { readJsonSchema, readSchema } from './schema.ts'
 
-type Config = Pick<GenerationRequest, 'sampling' | 'maxOutputTokens' | 'reasoning' | 'outputFormat' | 'outputModalities'>
+type Config = Pick<GenerationRequest, 'sampling' | 'maxOutputTokens' | 'reasoning' | 'outputFormat' | 'outputModalities' | 'imageOutput'>
 
 const MIME_TYPES = ['text/plain', 'application/json', 'text/x.enum'] as const
 const MODALITIES = ['text', 'image', 'audio'] as const
@@ -19,6 +19,7 @@ export function readConfig(config: GoogleFields, extras: Record<string, unknown>
   const reasoning = readThinking(config.object('thinkingConfig'), extras)
   const outputFormat = readFormat(config)
   const outputModalities = readModalities(config)
+  const imageOutput = readImageConfig(config, extras)
   readResolution(config.take('mediaResolution'), config.at('mediaResolution'))
   const candidates = config.integer('candidateCount', { min: 1 })
   const googles: [string, unknown][] = [['candidateCount', candidates], ['audioTimestamp', config.boolean('audioTimestamp')], ['mediaResolution', config.take('mediaResolution')]]
@@ -31,6 +32,7 @@ export function readConfig(config: GoogleFields, extras: Record<string, unknown>
     ...(reasoning === undefined ? {} : { reasoning }),
     ...(outputFormat === undefined ? {} : { outputFormat }),
     ...(outputModalities === undefined ? {} : { outputModalities }),
+    ...(imageOutput === undefined ? {} : { imageOutput }),
   }
 }
 
@@ -116,6 +118,16 @@ function readModalities(config: GoogleFields): GenerationRequest['outputModaliti
   })
   if (read?.includes('image') === true && !read.includes('text')) throw invalid(path, 'IMAGE must be combined with TEXT')
   return read === undefined || read.length === 0 ? undefined : read
+}
+
+/** A ratio and a size; what else `imageConfig` says, or says in another form, is Google's alone. */
+function readImageConfig(config: GoogleFields, extras: Record<string, unknown>): Config['imageOutput'] {
+  const wire = either(config.value, 'imageConfig')
+  if (!isObject(wire) || [either(wire, 'aspectRatio'), either(wire, 'imageSize')].some((value) => value !== undefined && typeof value !== 'string')) return undefined
+  const image = config.object('imageConfig')!
+  const [aspectRatio, imageSize] = [image.string('aspectRatio'), image.string('imageSize')]
+  for (const [name, value] of Object.entries(image.rest())) extras[image.at(name)] = value
+  return { ...present('aspectRatio', aspectRatio), ...present('imageSize', imageSize) }
 }
 
 /** `HIGH` as the specification writes it, `MEDIA_RESOLUTION_HIGH` or `{level: ...}` as Google does -> lower case. */

@@ -46,6 +46,7 @@ function reportUncarried(request: GenerationRequest, carried: readonly Part[], l
   leftOut('maxOutputTokens', request.maxOutputTokens !== undefined, none)
   leftOut('reasoning', request.reasoning !== undefined, none)
   leftOut('outputFormat', request.outputFormat !== undefined && request.outputFormat.type !== 'text', none)
+  leftOut('imageConfig', request.imageOutput?.aspectRatio !== undefined || request.imageOutput?.imageSize !== undefined, 'an images API takes pixels')
   leftOut('metadata', request.metadata !== undefined, none)
   for (const field of Object.keys(request.extras)) leftOut(field, true, `only ${request.protocol} knows it`)
 }

@@ -122,6 +122,7 @@ function reportLeftOut(request: GenerationRequest, losses: Loss[]): void {
     'sampling.logitBias': Object.keys(logitBias ?? {}).length > 0,
     'sampling.logprobs': logprobs === true || (topLogprobs ?? 0) > 0,
     verbosity: request.verbosity !== undefined,
+    imageOutput: request.imageOutput !== undefined,
     metadata: Object.keys(request.metadata ?? {}).length > 0,
     cacheKey: request.cacheKey !== undefined,
     'reasoning.summary': request.reasoning?.summary !== undefined && request.reasoning.summary !== 'auto',

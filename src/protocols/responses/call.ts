@@ -155,7 +155,8 @@ function writeInclude({ reasoning, sampling }: GenerationRequest, abilities: Abi
   return [...(reasons ? ['reasoning.encrypted_content'] : []), ...(sampling.logprobs === true || sampling.topLogprobs !== undefined ? ['message.output_text.logprobs'] : [])]
 }
 
-function writeText({ outputFormat, verbosity, outputModalities }: GenerationRequest, losses: Losses): Json {
+function writeText({ outputFormat, verbosity, outputModalities, imageOutput }: GenerationRequest, losses: Losses): Json {
+  if (imageOutput !== undefined) losses.add('imageOutput', 'left out', 'the provider answers in text')
   if (outputModalities?.some((kind) => kind !== 'text')) losses.add('outputModalities', 'left out', 'the provider answers in text')
   if (outputFormat?.type === 'enum') losses.add('outputFormat', 'left out', 'the provider has no answers out of a list')
   const format = outputFormat === undefined || outputFormat.type === 'enum' ? undefined : writeFormat(outputFormat)

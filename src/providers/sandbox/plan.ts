@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { FinishReason, PartHead } from '../../generation/event.ts'
-import type { GenerationRequest, MediaPart, Reasoning, Tool, ToolResultPart } from '../../generation/request.ts'
+import type { GenerationRequest, ImageOutput, MediaPart, Reasoning, Tool, ToolResultPart } from '../../generation/request.ts'
 import { invalid } from '../../error.ts'
-import { isObject } from '../../protocols/fields.ts'
 import { textOf, callSubject, type Conversation } from './conversation.ts'
 import { drawPicture, isDrawable, MOST_PICTURES, MOST_TOKENS, pictureTokens, SIDE_LIMITS, USUAL_SIZE, type Size } from './picture.ts'
 import { sample } from './sample.ts'
@@ -97,10 +96,10 @@ function partOf(step: Step, request: GenerationRequest, conversation: Conversati
 }
 
 /** Throws the 400s of what it cannot draw. */
-function image(step: Step & { kind: 'image' }, { imageOutput, extras }: GenerationRequest, { said }: Conversation, drawn: readonly PlannedPart[]): PlannedPart {
+function image(step: Step & { kind: 'image' }, { imageOutput }: GenerationRequest, { said }: Conversation, drawn: readonly PlannedPart[]): PlannedPart {
   const asked = step.size ?? imageOutput?.size
   if (asked !== undefined && !isDrawable(asked)) throw invalid('size', `must be of ${SIDE_LIMITS}: the sandbox draws nothing else`)
-  const size = asked ?? sizeOfRatio(extras['generationConfig.imageConfig'] ?? extras['image_config'])
+  const size = asked ?? sizeOfRatio(imageOutput)
   const tokens = pictureTokens(size)
   if ((imageOutput?.format ?? 'png') !== 'png') throw invalid('output_format', "must be 'png': the sandbox draws nothing else")
   if (drawn.length >= MOST_PICTURES || drawn.reduce((sum, part) => sum + part.tokens!, tokens) > MOST_TOKENS) {
@@ -110,11 +109,11 @@ function image(step: Step & { kind: 'image' }, { imageOutput, extras }: Generati
   return { head: { type: 'image', mediaType: 'image/png' }, text: picture.toString('base64'), tokens }
 }
 
-/** Google's `imageConfig`, and OpenRouter's spelling of it, as pixels: about so many as a square of that size has, in whole patches. */
-function sizeOfRatio(config: unknown): Size {
-  if (!isObject(config)) return USUAL_SIZE
-  const [, across = 1, down = 1] = /^([1-9]\d?):([1-9]\d?)$/.exec(String(config['aspectRatio'] ?? config['aspect_ratio']))?.map(Number) ?? []
-  const side = { '4K': 4096, '2K': 2048 }[String(config['imageSize'] ?? config['image_size'])] ?? 1024
+/** A ratio and a size as pixels: about so many as a square of that size has, in whole patches. */
+function sizeOfRatio({ aspectRatio = '', imageSize = '' }: ImageOutput = {}): Size {
+  if (aspectRatio + imageSize === '') return USUAL_SIZE
+  const [, across = 1, down = 1] = /^([1-9]\d?):([1-9]\d?)$/.exec(aspectRatio)?.map(Number) ?? []
+  const side = { '4K': 4096, '2K': 2048 }[imageSize] ?? 1024
   const patches = (ratio: number): number => Math.max(32, Math.floor((side * Math.sqrt(ratio)) / 32) * 32)
   return { width: patches(across / down), height: patches(down / across) }
 }

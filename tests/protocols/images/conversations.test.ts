@@ -61,6 +61,24 @@ describe('the wish for an image', () => {
     expect([chat.modalities, chat.image_config, chat.tools]).toEqual([['text', 'image'], ratio ? { aspect_ratio: '3:2' } : undefined, undefined])
   })
 
+  test('of a ratio and a size is carried between chat completions and generateContent, and told as lost elsewhere', () => {
+    const read = (name: ConversationName, more: Json): GenerationRequest => {
+      const body = { ...BODIES[name], ...more }
+      return protocols[name].serve.readRequest({ body, text: JSON.stringify(body), headers: new Headers(), model: 'a/b' })
+    }
+    const chat = read('chat.completions', { modalities: undefined, image_config: { aspect_ratio: '16:9', image_size: '4K', font: 'x' } })
+    const { body, losses } = protocols.generateContent.call.writeRequest(chat, target())
+    expect([body.generationConfig, losses.map(({ field }) => field)]).toEqual([{ imageConfig: { aspectRatio: '16:9', imageSize: '4K' } }, ['image_config.font']])
+    const google = read('generateContent', { generationConfig: { responseModalities: ['TEXT', 'IMAGE'], image_config: { aspect_ratio: '2:3' } } })
+    expect(protocols['chat.completions'].call.writeRequest(google, target()).body).toMatchObject({ modalities: ['text', 'image'], image_config: { aspect_ratio: '2:3' } })
+    for (const [provider, field] of [['images', 'imageConfig'], ['responses', 'imageOutput'], ['messages', 'imageOutput']] as const) {
+      expect([provider, protocols[provider].call.writeRequest(chat, target()).losses.map((loss) => loss.field)]).toEqual([provider, expect.arrayContaining([field])])
+    }
+    // In another form it is for its own provider to judge.
+    expect(read('chat.completions', { image_config: { aspect_ratio: 5 } })).toMatchObject({ imageOutput: undefined, extras: { image_config: { aspect_ratio: 5 } } })
+    expect(read('generateContent', { generationConfig: { imageConfig: 'wide' } })).toMatchObject({ extras: { 'generationConfig.imageConfig': 'wide' } })
+  })
+
   test('is for the image alone where a model makes no text', () => {
     expect(written('chat.completions', 'chat.completions', target(['image'])).modalities).toEqual(['image'])
   })
