@@ -1,5 +1,5 @@
 import type { Call, Spine } from '../../spine.ts'
-import { GatewayError } from '../../error.ts'
+import { asGatewayError } from '../../error.ts'
 import { admit } from '../../ledger/admission.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import { Job } from './job.ts'
@@ -115,7 +115,7 @@ export class Predictor {
         await Promise.all([ledger.defer(open), store.addPrediction(toStored(prediction))])
       } catch (error) {
         open.meter.release()
-        await Promise.all([ledger.close(open, 'failed').catch(() => {}), store.changePrediction(toStored({ ...prediction, status: 'failed', error: LOST, completedAt: Date.now() })).catch(() => {})])
+        await Promise.all([ledger.close(open, 'failed').catch(() => {}), store.changePrediction(toStored({ ...prediction, status: 'failed', error: asGatewayError(error).message, completedAt: Date.now() })).catch(() => {})])
         throw error
       }
       const job = this.#job(prediction, open)

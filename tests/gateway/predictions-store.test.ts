@@ -1,0 +1,152 @@
+import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Conduct } from '../../src/accounts/conduct.ts'
+import { Keys } from '../../src/accounts/keys.ts'
+import { Limits } from '../../src/accounts/limits.ts'
+import { Plans } from '../../src/accounts/plans.ts'
+import { answer } from '../../src/app.ts'
+import { loadConfig } from '../../src/config.ts'
+import { PREFIX } from '../../src/endpoints/predictions/prediction.ts'
+import { Predictor } from '../../src/endpoints/predictions/predictor.ts'
+import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
+import { GatewayError } from '../../src/error.ts'
+import { Ledger } from '../../src/ledger/ledger.ts'
+import { Prices } from '../../src/ledger/prices.ts'
+import { Open } from '../../src/open.ts'
+import { accountsOf } from '../../src/opening.ts'
+import { Catalogue } from '../../src/providers/catalogue.ts'
+import type { Spine } from '../../src/spine.ts'
+import { Files } from '../../src/store/files.ts'
+import { SqliteStore } from '../../src/store/sqlite.ts'
+import { expectBookRight } from '../audit.ts'
+import { until } from '../transport/raw-server.ts'
+import { predictionProvider, type PredictionProvider, type Shown } from './predicting.ts'
+
+/** What becomes of predictions while the store takes some writes and not others. */
+
+let provider: PredictionProvider
+let folder: string
+let sqlite: SqliteStore
+let spine: Spine
+let headers: Record<string, string>
+/** Methods of the store that answer otherwise. */
+let failing: Record<string, (...args: never[]) => Promise<unknown>>
+let told: ReturnType<typeof spyOn>
+
+const full = (): Promise<never> => Promise.reject(new GatewayError('store_unavailable', 'The disk is full.'))
+
+beforeEach(async () => {
+  told = spyOn(console, 'error').mockImplementation(() => {})
+  failing = {}
+  provider = predictionProvider()
+  provider.onMade = (made) => void Object.assign(made, { status: 'succeeded', output: 'done' })
+  folder = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
+  const file = join(folder, 'test-config.yaml')
+  writeFileSync(file, `
+billing: { startingCredit: 1 }
+providers: { up: { protocol: predictions, baseUrl: "${provider.url}", apiKey: none } }
+models: { maker/flux: { endpoints: [{ provider: up, model: maker/flux }], price: { request: 0.01 } } }
+`)
+  const config = loadConfig({ file, data: folder }, {})
+  sqlite = new SqliteStore({ folder, exclusive: true })
+  const store = new Proxy(sqlite, {
+    get(target, name) {
+      const member: unknown = failing[String(name)] ?? Reflect.get(target, name, target)
+      return typeof member === 'function' ? (member.bind(target) as unknown) : member
+    },
+  })
+  const keys = await Keys.open({ store, accounts: accountsOf(store, config), folder })
+  const [first] = await keys.start()
+  headers = { host: 'sluice', authorization: `Bearer ${first?.text}` }
+  const prices = new Prices(config)
+  const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: 0n })
+  const files = await Files.open({ store, folder, quotaBytes: config.files.quotaBytes, outputKeepMs: config.files.outputKeepMs })
+  const rooms = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus), catalogue: new Catalogue(config), prices, ledger, open: new Open(), draining: false }
+  spine = Object.assign(rooms, { predictor: new Predictor(rooms, new Webhooks(rooms), async () => undefined) })
+})
+afterEach(async () => {
+  failing = {}
+  await spine.predictor.stop()
+  await spine.ledger.stop()
+  await spine.files.stop()
+  await sqlite.close()
+  await provider.stop()
+  told.mockRestore()
+  await expectBookRight(folder)
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const ask = (method: string, path: string, body?: object): Promise<Response> => answer(spine, new Request(`http://sluice${path}`, { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }))
+const create = (): Promise<Response> => ask('POST', '/v1/predictions', { model: 'maker/flux', input: { prompt: 'A cat' } })
+const look = async (id: string): Promise<Shown> => (await (await ask('GET', `/v1/predictions/${id}`)).json()) as Shown
+const list = async (): Promise<Shown[]> => ((await (await ask('GET', '/v1/predictions')).json()) as { results: Shown[] }).results
+const credit = async (): Promise<bigint> => (await sqlite.ledgerState()).balances.find(({ kind }) => kind === 'credit')!.balance
+
+/** What the ledger holds still: nothing, if all of the credit can be held at once. */
+const held = async (): Promise<number> => (await sqlite.openGenerations()).length
+
+test.each(['addPrediction', 'keepOpen'])('one that cannot be written (%s) is refused, and nothing of it remains', async (method) => {
+  failing[method] = full
+  expect((await create()).status).toBe(503)
+  failing = {}
+  expect((await list()).filter(({ status }) => status === 'starting' || status === 'processing')).toEqual([])
+  expect(provider.made).toEqual([])
+  expect([await held(), await credit(), spine.ledger.deferred]).toEqual([0, 1_000_000_000n, []])
+  const { id } = (await (await create()).json()) as Shown
+  await until(() => provider.made.length === 1)
+  await spine.predictor.ended(id.slice(PREFIX.length), 5_000)
+  expect((await look(id)).status).toBe('succeeded')
+  expect(await credit()).toBe(990_000_000n)
+})
+
+test('one that cannot be written before it is sent is not sent', async () => {
+  failing['changePrediction'] = full
+  const { id } = (await (await create()).json()) as Shown
+  await until(() => told.mock.calls.length > 0)
+  failing = {}
+  await spine.predictor.ended(id.slice(PREFIX.length), 5_000)
+  expect(await look(id)).toMatchObject({ status: 'failed', error: 'The disk is full.' })
+  expect(provider.made).toEqual([])
+  expect([await held(), await credit()]).toEqual([0, 1_000_000_000n])
+})
+
+test('an end that cannot be written is no end, until it can be', async () => {
+  provider.onMade = (made) => { made.status = 'processing' }
+  const { id } = (await (await create()).json()) as Shown
+  await until(() => (provider.made[0]?.polls ?? 0) > 0)
+  failing['changePrediction'] = full
+  Object.assign(provider.made[0]!, { status: 'succeeded', output: 'done' })
+  const before = told.mock.calls.length
+  await until(() => told.mock.calls.length > before)
+  expect(await look(id)).toMatchObject({ status: 'processing', output: null })
+  // What cannot be written cannot be cancelled any more either: it has ended.
+  const canceled = ask('POST', `/v1/predictions/${id}/cancel`)
+  failing = {}
+  expect(await (await canceled).json()).toMatchObject({ status: 'succeeded', output: 'done' })
+  expect([await held(), await credit(), provider.made.length, provider.made[0]!.canceled]).toEqual([0, 990_000_000n, 1, 0])
+}, 20_000)
+
+test('an end whose record cannot be written is told, and charged when it can be', async () => {
+  failing['closeGeneration'] = full
+  const { id } = (await (await create()).json()) as Shown
+  await spine.predictor.ended(id.slice(PREFIX.length), 5_000)
+  expect(await look(id)).toMatchObject({ status: 'succeeded', output: 'done' })
+  expect(await credit()).toBe(1_000_000_000n)
+  failing = {}
+  for (let looks = 0; looks < 200 && (await held()) > 0; looks++) await Bun.sleep(20)
+  expect([await held(), await credit()]).toEqual([0, 990_000_000n])
+})
+
+test('where its provider\'s id cannot be written it is followed all the same', async () => {
+  const changePrediction = sqlite.changePrediction.bind(sqlite)
+  failing['changePrediction'] = ((prediction: { state: string; completedAt: number | null }, deliveries: never) => (prediction.completedAt === null && prediction.state.includes('"upstream"') ? full() : changePrediction(prediction as never, deliveries))) as never
+  provider.onMade = (made) => { made.status = 'processing' }
+  const { id } = (await (await create()).json()) as Shown
+  await until(() => (provider.made[0]?.polls ?? 0) > 0)
+  Object.assign(provider.made[0]!, { status: 'succeeded', output: 'done' })
+  await spine.predictor.ended(id.slice(PREFIX.length), 5_000)
+  expect((await look(id)).status).toBe('succeeded')
+  expect([await held(), await credit(), provider.made.length]).toEqual([0, 990_000_000n, 1])
+})
