@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../error.ts'
-import { splice } from '../../generation/json-text.ts'
+import { members, splice } from '../../generation/json-text.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { isObject } from '../fields.ts'
@@ -29,18 +29,26 @@ export class ImageRelabeler implements Relabeler {
 
   answer(text: string, counted?: Usage): string {
     const { label, imageUrls } = this.#exchange
-    const body = JSON.parse(text) as { created?: unknown; data?: unknown }
+    const found = members(text)
+    const created = found.find(({ key }) => key === 'created')
+    const data = imageUrls === undefined ? undefined : found.find(({ key }) => key === 'data')
     return splice(text, {
       id: JSON.stringify(label.id), model: JSON.stringify(label.model),
-      ...(typeof body.created === 'number' ? {} : { created: String(label.createdAt) }),
+      ...(created !== undefined && /\d/.test(text[created.start]!) ? {} : { created: String(label.createdAt) }),
       ...(counted === undefined ? {} : { usage: JSON.stringify(writeUsage(counted)) }),
-      ...(imageUrls !== undefined && Array.isArray(body.data) ? { data: JSON.stringify(body.data.map((image, index) => addressed(image, imageUrls[index]))) } : {}),
+      ...(data === undefined ? {} : { data: addressed(text.slice(data.start, data.end), imageUrls!) }),
     })
   }
 }
 
-function addressed(image: unknown, url: string | undefined): unknown {
-  if (!isObject(image)) return image
-  const { b64_json: _left, ...rest } = image
-  return { ...rest, url }
+/** The images of an answer, as JSON, with addresses in the place of base64. */
+function addressed(json: string, urls: string[]): string {
+  const images: unknown = JSON.parse(json)
+  if (!Array.isArray(images)) return json
+  let index = 0
+  return JSON.stringify(images.map((image: unknown) => {
+    if (!isObject(image) || typeof image.b64_json !== 'string' || image.b64_json === '') return image
+    const { b64_json: _left, ...rest } = image
+    return { ...rest, url: urls[index++] }
+  }))
 }

@@ -38,6 +38,7 @@ ${painted('gem-by-token', { prompt: 0.3, completion: 2.5, output_image: 30 }, ['
 ${painted('slow', { image: 0.04 }, ['painter', 'slow'])}
 ${painted('slow-gem', { image: 0.04 }, ['gem', 'slow'])}
 ${painted('talks', { prompt: 1, completion: 2 }, ['gem', 'talks'])}
+${painted('across', { image: 0.04 }, ['painter', 'refuses-503'], ['gem', 'p'])}
 ${painted('twice', { image: 0.04 }, ['down', 'p'], ['painter', 'refuses-503'], ['painter', 'p'])}
 ` })
 })
@@ -94,6 +95,14 @@ describe('the official openai SDK', () => {
     for await (const event of await client().images.generate({ model: 'painter/p', prompt: 'A lighthouse', stream: true, partial_images: 1 })) events.push(event)
     expect(events.map(({ type }) => type)).toEqual(['image_generation.partial_image', 'image_generation.completed'])
     expect([events[1]!.b64_json, events[1]!.usage.output_tokens]).toEqual([PNG, 400])
+  })
+
+  test('throws what a stream ends with instead of an image', async () => {
+    const failed = await (async (): Promise<unknown> => {
+      for await (const event of await client().images.generate({ model: 'gem/talks', prompt: 'A lighthouse', stream: true })) return event
+      return undefined
+    })().catch((error: unknown) => error)
+    expect([failed instanceof APIError, (failed as APIError).message]).toEqual([true, 'The model made no image of this prompt. It said: I would rather not draw this.'])
   })
 
   test('gets a picture of the sandbox', async () => {
@@ -267,6 +276,12 @@ describe('the bill', () => {
     await asked.catch(() => {})
     for (let looks = 0; looks < 100 && (await balance()) === before; looks++) await Bun.sleep(20)
     expect(before - (await balance())).toBeCloseTo(0.04 * ((more as Json).n ?? 1), 9)
+  })
+
+  test('is the same where another kind of provider takes over', async () => {
+    const response = await draw({ model: 'across', n: 2, size: '1024x1024' })
+    expect([response.status, ((await response.json()) as Json).data.length, painter.heard.map(({ path }) => path.split('/')[1])]).toEqual([200, 2, ['v1', 'v1beta', 'v1beta']])
+    expect(await record(response)).toMatchObject({ requestRetryTimes: 1, provider: 'gem', usage: 0.08 })
   })
 
   test('of what no provider was asked for has no record', async () => {
