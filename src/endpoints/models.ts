@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Call, Spine } from '../spine.ts'
 import { isCounted } from '../config-schema.ts'
 import { GatewayError, invalid } from '../error.ts'
@@ -111,13 +112,26 @@ function textOf(spine: Spine, model: Model): string {
   return text
 }
 
+/** Texts that are made at once: nobody's stream is to stand still while hundreds are. */
+const TEXTS_AT_ONCE = 20
+
+async function textsOf(spine: Spine, models: readonly Model[]): Promise<string[]> {
+  let made = 0
+  const texts: string[] = []
+  for (const model of models) {
+    if (!TEXTS.has(model) && ++made % TEXTS_AT_ONCE === 0) await setImmediate()
+    texts.push(textOf(spine, model))
+  }
+  return texts
+}
+
 const JSON_HEADERS = { headers: { 'content-type': 'application/json' } }
 
 /** `GET /v1/models`, in the dialect of who asks. */
-export const listModels = (spine: Spine, call: Call): Response => {
+export const listModels = async (spine: Spine, call: Call): Promise<Response> => {
   if (isAnthropic(call)) return listAnthropic(spine, call)
   if (isGoogle(call)) return listGoogleModels(spine, call)
-  return new Response(`{"object":"list","data":[${allowed(spine, call).map((model) => textOf(spine, model)).join(',')}],"has_more":false}`, JSON_HEADERS)
+  return new Response(`{"object":"list","data":[${(await textsOf(spine, allowed(spine, call))).join(',')}],"has_more":false}`, JSON_HEADERS)
 }
 
 function listAnthropic(spine: Spine, { query, ...call }: Call): Response {
