@@ -35,14 +35,14 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-async function start(): Promise<void> {
+async function start(isOn = true): Promise<void> {
   running = await startGateway({ data: folder, config: `
 limits: { requestsPerMinute: 1000000 }
 timeouts: { drain: 300ms }
 billing: { startingCredit: 1 }
 predictions: { concurrency: 1 }
 providers:
-  up: { protocol: predictions, baseUrl: "${provider.url}", apiKey: none }
+  up: { protocol: predictions, baseUrl: "${provider.url}", apiKey: none, enabled: ${isOn} }
   gated: { protocol: chat.completions, baseUrl: "${gated.url}", apiKey: none }
 models:
   maker/flux: { endpoints: [{ provider: up, model: maker/flux }], price: { request: 0.01 } }
@@ -145,6 +145,22 @@ test('a server that is told to stop lets an answer end in the time that it has',
   await restart('SIGTERM')
   expect(await client.ended(id)).toMatchObject({ status: 'succeeded', output: 'one two three' })
   await expectSettled({ [id]: 20_000n })
+}, 20_000)
+
+test('one whose provider is switched off for a while is followed when it is on again', async () => {
+  const prompt = 'Switched off'
+  const { id } = await client.create('maker/flux', { prompt })
+  await until(() => madeFor(prompt).length === 1 && madeFor(prompt)[0]!.polls > 0)
+  await end('SIGTERM')
+  const { polls } = madeFor(prompt)[0]!
+  await start(false)
+  finish(prompt)
+  await Bun.sleep(500)
+  expect([(await client.get(id)).status, madeFor(prompt)[0]!.polls]).toEqual(['processing', polls])
+  await end('SIGTERM')
+  await start()
+  expect(await client.ended(id)).toMatchObject({ status: 'succeeded', output: 'done' })
+  await expectSettled({ [id]: FEE })
 }, 20_000)
 
 test('a client that waits when the server stops is told how it is then', async () => {

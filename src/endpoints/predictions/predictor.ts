@@ -43,21 +43,21 @@ export class Predictor {
     const opens = new Map(ledger.deferred.filter(({ ask }) => ask.api === API).map((open) => [open.ask.id, open]))
     for (let page = await store.predictionsUnderWay(); page.length > 0; page = await store.predictionsUnderWay(page.at(-1)!.id)) {
       for (const prediction of page.map(readStored)) {
-        const open = opens.get(prediction.id)
+        this.#resume(prediction, opens.get(prediction.id))
         opens.delete(prediction.id)
-        await this.#resume(prediction, open)
       }
     }
     for (const open of opens.values()) await this.#settle(open)
   }
 
-  async #resume(prediction: Prediction, open: OpenGeneration | undefined): Promise<void> {
-    // Its generation is written before it: without one, nobody pays for it.
-    if (open === undefined) return void (await this.#writeEnd({ ...prediction, status: 'failed', error: LOST, completedAt: Date.now() }))
+  /** Ends are written as soon as the store takes them: that it does not is no reason not to start. */
+  #resume(prediction: Prediction, open: OpenGeneration | undefined): void {
+    // Both are written together: without a generation nobody pays for it.
+    if (open === undefined) return void this.#insist(() => this.#writeEnd({ ...prediction, status: 'failed', error: LOST, completedAt: Date.now() }))
     const job = this.#job(prediction, open)
     if (prediction.upstream === undefined && prediction.sentAt !== undefined) {
       job.prediction = prediction
-      return this.#end(job, { status: 'failed', error: LOST, ending: 'crashed', charged: false })
+      return void this.#end(job, { status: 'failed', error: LOST, ending: 'crashed', charged: false })
     }
     if (prediction.upstream !== undefined) open.meter.tries.push({ provider: prediction.upstream.provider, sent: true, milliseconds: 0 })
     this.#queue(job.accountId).add(job, prediction.upstream !== undefined)
@@ -146,8 +146,9 @@ export class Predictor {
 
   async #run(job: Job): Promise<void> {
     try {
+      if (this.#stopping.signal.aborted) return
       const stored = await this.#insist(() => this.#spine.store.findPrediction(job.accountId, job.id))
-      if (stored === undefined || this.#stopping.signal.aborted) return
+      if (stored === undefined) return
       job.prediction = readStored(stored)
       const end = await run(this.#rooms, job, this.#stopping.signal)
       if (end !== undefined) await this.#end(job, end)

@@ -31,7 +31,9 @@ export async function run(rooms: Rooms, job: Job, stopping: AbortSignal): Promis
     const work = await workOf(rooms, job.running, job.cut.signal)
     return work.kind === 'request' ? await answer(rooms, job, work) : await forward(rooms, job, work, stopping)
   } catch (error) {
-    return failed(error)
+    // What has not been sent can wait for the next start.
+    if (stopping.aborted && job.running.sentAt === undefined) return undefined
+    return job.unwanted ? canceled(job) : failed(error)
   }
 }
 
@@ -56,6 +58,7 @@ async function forward(rooms: Rooms, job: Job, work: Forwarded, stopping: AbortS
   // A creation is not broken off by its client: the provider might go on with what nobody knows.
   const underway = rooms.open.enter(NEVER)
   try {
+    if (job.unwanted) return canceled(job)
     await job.write({ sentAt: Date.now() })
     const { endpoint, said } = await create(rooms, work, job.open.meter, underway)
     // Where this cannot be written, a crash would lose sight of it; that is no reason to lose it now.
@@ -71,8 +74,14 @@ async function forward(rooms: Rooms, job: Job, work: Forwarded, stopping: AbortS
 
 const NEVER = new AbortController().signal
 
-const endpointOf = ({ catalogue }: Rooms, { model, upstream }: Prediction): PredictionEndpoint | undefined =>
-  catalogue.predictionEndpoints(model).find(({ provider }) => provider.id === upstream!.provider)
+/** Undefined where the operator has switched it off, or the model: it may be on again after the next start. */
+function endpointOf({ catalogue }: Rooms, { model, upstream }: Prediction): PredictionEndpoint | undefined {
+  try {
+    return catalogue.predictionEndpoints(model).find(({ provider }) => provider.id === upstream!.provider)
+  } catch {
+    return undefined
+  }
+}
 
 const FIRST_WAIT_MS = 250
 const LONGEST_WAIT_MS = 5_000
@@ -81,7 +90,7 @@ const GROWTH = 1.25
 /** So often in a row a provider must not know a prediction that it made before that is believed. */
 const UNKNOWN_TIMES = 5
 
-/** Asks after a prediction at growing intervals until it has ended. A provider that does not say, or is switched off at the moment, is asked again. */
+/** Asks after a prediction at growing intervals until it has ended. A provider that does not say is asked again. */
 async function follow(rooms: Rooms, job: Job, endpoint: PredictionEndpoint | undefined, stopping: AbortSignal): Promise<End | undefined> {
   const { id } = job.running.upstream!
   const deadline = job.running.sentAt! + rooms.config.timeouts.totalMs
