@@ -1,5 +1,5 @@
 import type { Connection } from './connection.ts'
-import type { FileQuery, StoredFile, StoredOutput } from './store.ts'
+import type { FileQuery, FileUse, StoredFile, StoredOutput } from './store.ts'
 
 /** Rows touched by one statement, so that none of them stops the event loop for long. */
 const BATCH = 200
@@ -16,16 +16,16 @@ export class FileTables {
     this.#connection = connection
   }
 
-  async add(file: StoredFile, quotaBytes: number): Promise<boolean> {
+  async add(file: StoredFile, most: FileUse): Promise<boolean> {
     let added = false
     await this.#connection.commit(() => {
       // One statement, so that uploads that end together cannot both take the last room.
       added = this.#connection.run(
         `INSERT INTO files (id, account_id, blob, filename, purpose, bytes, media_type, sha256, metadata, created_at, expires_at)
          SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
-         WHERE (SELECT coalesce(sum(bytes), 0) FROM files WHERE account_id = ? AND ${UNEXPIRED}) + ? <= ?`,
+         WHERE (SELECT coalesce(sum(bytes), 0) + ? <= ? AND count(*) < ? FROM files WHERE account_id = ? AND ${UNEXPIRED})`,
         file.id, file.accountId, file.blob, file.filename, file.purpose, file.bytes, file.mediaType, file.sha256, file.metadata, file.createdAt, file.expiresAt,
-        file.accountId, file.createdAt, file.bytes, quotaBytes,
+        file.bytes, most.bytes, most.files, file.accountId, file.createdAt,
       ).changes > 0
     })
     return added
@@ -46,8 +46,8 @@ export class FileTables {
     )
   }
 
-  async used(accountId: string, now: number): Promise<number> {
-    return this.#connection.one<{ bytes: number }>(`SELECT coalesce(sum(bytes), 0) AS bytes FROM files WHERE account_id = ? AND ${UNEXPIRED}`, accountId, now)!.bytes
+  async use(accountId: string, now: number): Promise<FileUse> {
+    return this.#connection.one<FileUse>(`SELECT count(*) AS files, coalesce(sum(bytes), 0) AS bytes FROM files WHERE account_id = ? AND ${UNEXPIRED}`, accountId, now)!
   }
 
   async delete(accountId: string, id: string, now: number): Promise<StoredFile | undefined> {

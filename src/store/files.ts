@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BunFile } from 'bun'
 import { GatewayError } from '../error.ts'
 import { Blobs, type BlobWriter } from './blobs.ts'
-import type { FileQuery, Store, StoredFile, StoredOutput } from './store.ts'
+import type { FileQuery, FileUse, Store, StoredFile, StoredOutput } from './store.ts'
 
 export type FilesOptions = {
   store: Store
@@ -11,10 +12,14 @@ export type FilesOptions = {
   folder: string
   /** Of all files of one account. */
   quotaBytes: number
+  mostFiles?: number
   /** How long an output is there. */
   outputKeepMs: number
   now?: () => number
 }
+
+/** Of one account: they are counted at every upload. */
+const MOST_FILES = 100_000
 
 /** Files of clients and outputs of models: rows in the store, bytes in the data folder. */
 export class Files {
@@ -28,12 +33,12 @@ export class Files {
   #swept: Promise<void> = Promise.resolve()
   #stopped = false
 
-  private constructor({ store, quotaBytes, outputKeepMs, now = Date.now }: FilesOptions, blobs: Blobs) {
+  private constructor({ store, quotaBytes, mostFiles = MOST_FILES, outputKeepMs, now = Date.now }: FilesOptions, blobs: Blobs) {
     this.#store = store
     this.#blobs = blobs
     this.#outputKeepMs = outputKeepMs
     this.#now = now
-    this.#room = new Room(quotaBytes, (accountId) => store.fileBytes(accountId, now()))
+    this.#room = new Room({ bytes: quotaBytes, files: mostFiles }, (accountId) => store.fileUse(accountId, now()))
   }
 
   /** What an earlier process left half done is removed in the background. */
@@ -65,7 +70,7 @@ export class Files {
     try {
       const blob = await this.#blobs.create()
       const add = (file: Omit<StoredFile, 'blob'>): Promise<void> => this.#keep(blob, async () => {
-        if (!(await this.#store.addFile({ ...file, blob: blob.name }, this.#room.quotaBytes))) throw await this.#room.full(accountId)
+        if (!(await this.#store.addFile({ ...file, blob: blob.name }, this.#room.most))) throw await this.#room.full(accountId)
       })
       return new Upload({ accountId, blob, room, add, now: this.#now })
     } catch (error) {
@@ -104,15 +109,17 @@ export class Files {
     return this.#store.findOutput(token, this.#now())
   }
 
-  /** The bytes of what was found in this same turn of the event loop, to be answered in it: what is open then is read to its end, whoever deletes it. */
+  /** To be answered in this same turn of the event loop: what is open then is read to its end, whoever deletes it. GatewayError not_found where it was deleted since it was found. */
   content({ blob, mediaType }: Pick<StoredFile, 'blob' | 'mediaType'>): BunFile {
-    return Bun.file(this.#blobs.path(blob), { type: mediaType })
+    const path = this.#blobs.path(blob)
+    if (!existsSync(path)) throw deleted()
+    return Bun.file(path, { type: mediaType })
   }
 
-  /** All bytes in memory. GatewayError not_found where it was deleted since it was found. */
+  /** All bytes in memory. Fails as `content` does. */
   async bytes(file: Pick<StoredFile, 'blob' | 'mediaType'>): Promise<Uint8Array> {
     return this.content(file).bytes().catch((cause: unknown) => {
-      throw new GatewayError('not_found', 'The file was deleted meanwhile.', { cause })
+      throw deleted(cause)
     })
   }
 
@@ -146,6 +153,8 @@ export class Files {
     await this.#swept
   }
 }
+
+const deleted = (cause?: unknown): GatewayError => new GatewayError('not_found', 'The file was deleted meanwhile.', { cause })
 
 type UploadParts = { accountId: string; blob: BlobWriter; room: Place; add: (file: Omit<StoredFile, 'blob'>) => Promise<void>; now: () => number }
 
@@ -202,19 +211,19 @@ type Place = { take(bytes: number): Promise<void>; leave(kept: boolean): void }
 
 /** What uploads under way take together with the files that are there, so that they cannot fill the disk before the store refuses them. */
 class Room {
-  readonly quotaBytes: number
-  readonly #kept: (accountId: string) => Promise<number>
+  readonly most: FileUse
+  readonly #kept: (accountId: string) => Promise<FileUse>
   readonly #uses = new Map<string, Use>()
 
-  constructor(quotaBytes: number, kept: (accountId: string) => Promise<number>) {
-    this.quotaBytes = quotaBytes
+  constructor(most: FileUse, kept: (accountId: string) => Promise<FileUse>) {
+    this.most = most
     this.#kept = kept
   }
 
   async enter(accountId: string, declaredBytes: number): Promise<Place> {
     const kept = await this.#kept(accountId)
-    const use = this.#uses.get(accountId) ?? { kept, underWay: 0, uploads: 0 }
-    if (use.kept + use.underWay + declaredBytes > this.quotaBytes) throw await this.full(accountId)
+    const use = this.#uses.get(accountId) ?? { kept: kept.bytes, underWay: 0, uploads: 0 }
+    if (use.kept + use.underWay + declaredBytes > this.most.bytes || kept.files >= this.most.files) throw await this.full(accountId)
     this.#uses.set(accountId, use)
     use.uploads += 1
     return this.#place(accountId, use)
@@ -224,7 +233,7 @@ class Room {
     let taken = 0
     return {
       take: async (bytes) => {
-        if (use.kept + use.underWay + bytes > this.quotaBytes) throw await this.full(accountId)
+        if (use.kept + use.underWay + bytes > this.most.bytes) throw await this.full(accountId)
         use.underWay += bytes
         taken += bytes
       },
@@ -242,9 +251,9 @@ class Room {
   }
 
   async full(accountId: string): Promise<GatewayError> {
-    const used = await this.#kept(accountId)
+    const { files, bytes } = await this.#kept(accountId)
     const uploading = this.#uses.get(accountId)?.underWay ?? 0
     const others = uploading === 0 ? '' : `, and uploads under way ${uploading}`
-    return new GatewayError('quota_exceeded', `There is no room for this file: the account's files use ${used} of ${this.quotaBytes} bytes${others}. Delete some, or wait until some expire.`, { shouldRetry: false })
+    return new GatewayError('quota_exceeded', `There is no room for this file: the account's files use ${bytes} of ${this.most.bytes} bytes${others}, and are ${files} of ${this.most.files}. Delete some, or wait until some expire.`, { shouldRetry: false })
   }
 }

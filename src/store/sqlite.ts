@@ -6,7 +6,7 @@ import { LedgerTables } from './ledger-tables.ts'
 import { lockFolder } from './lock.ts'
 import { PredictionTables } from './prediction-tables.ts'
 import type {
-  Account, AccountStatus, BackgroundWork, Closing, FileQuery, GenerationRecord, Json, LedgerState, LimitPeriod, OpenGeneration, Operation, PostedTransfer, ResponseToSave,
+  Account, AccountStatus, BackgroundWork, Closing, FileQuery, FileUse, GenerationRecord, Json, LedgerState, LimitPeriod, OpenGeneration, Operation, PostedTransfer, ResponseToSave,
   Store, StoredFile, StoredKey, StoredOutput, StoredPrediction, StoredResponse, Subscription, WebhookDelivery,
 } from './store.ts'
 
@@ -200,8 +200,8 @@ export class SqliteStore implements Store {
     }
   }
 
-  addFile(file: StoredFile, quotaBytes: number): Promise<boolean> {
-    return this.#files.add(file, quotaBytes)
+  addFile(file: StoredFile, most: FileUse): Promise<boolean> {
+    return this.#files.add(file, most)
   }
 
   findFile(accountId: string, id: string, now: number): Promise<StoredFile | undefined> {
@@ -212,8 +212,8 @@ export class SqliteStore implements Store {
     return this.#files.page(accountId, query)
   }
 
-  fileBytes(accountId: string, now: number): Promise<number> {
-    return this.#files.used(accountId, now)
+  fileUse(accountId: string, now: number): Promise<FileUse> {
+    return this.#files.use(accountId, now)
   }
 
   deleteFile(accountId: string, id: string, now: number): Promise<StoredFile | undefined> {

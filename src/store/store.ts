@@ -46,6 +46,9 @@ export type StoredFile = {
   metadata: string | null; createdAt: number; expiresAt: number | null
 }
 
+/** How many files, and their bytes together. */
+export type FileUse = { files: number; bytes: number }
+
 /** A page of an account's files: those after `after` in the order of their time. */
 export type FileQuery = { purpose?: string | undefined; after?: string | undefined; limit: number; order: 'asc' | 'desc'; now: number }
 
@@ -196,14 +199,14 @@ export interface Store {
   /** Removes what has expired by `now`; gives the number of responses removed. */
   purgeExpired(now: number): Promise<number>
 
-  /** False, and nothing kept, where the account's files would have more than `quotaBytes` together. */
-  addFile(file: StoredFile, quotaBytes: number): Promise<boolean>
+  /** False, and nothing kept, where the account would have more than this. */
+  addFile(file: StoredFile, most: FileUse): Promise<boolean>
   /** One that has not expired by `now`. */
   findFile(accountId: string, id: string, now: number): Promise<StoredFile | undefined>
   /** An `after` that is no file of the account gives undefined. */
   files(accountId: string, query: FileQuery): Promise<StoredFile[] | undefined>
-  /** Bytes of the account's files that have not expired by `now`. */
-  fileBytes(accountId: string, now: number): Promise<number>
+  /** The account's files that have not expired by `now`. */
+  fileUse(accountId: string, now: number): Promise<FileUse>
   /** Gives what was deleted; what had expired by `now` is unknown. */
   deleteFile(accountId: string, id: string, now: number): Promise<StoredFile | undefined>
   addOutput(output: StoredOutput): Promise<void>

@@ -14,12 +14,12 @@ afterEach(async () => {
 
 type Opened = { files: Files; store: SqliteStore; folder: string; clock: { now: number } }
 
-async function open({ quotaBytes = 1000, folder }: { quotaBytes?: number; folder?: string } = {}): Promise<Opened> {
+async function open({ quotaBytes = 1000, mostFiles = 100_000, folder }: { quotaBytes?: number; mostFiles?: number; folder?: string } = {}): Promise<Opened> {
   const made = folder ?? mkdtempSync(join(tmpdir(), 'sluice-files-'))
   if (folder === undefined) cleanups.push(() => rmSync(made, { recursive: true, force: true }))
   const clock = { now: 1_700_000_000_000 }
   const store = new SqliteStore({ folder: made, exclusive: false })
-  const files = await Files.open({ store, folder: made, quotaBytes, outputKeepMs: 60_000, now: () => clock.now })
+  const files = await Files.open({ store, folder: made, quotaBytes, mostFiles, outputKeepMs: 60_000, now: () => clock.now })
   cleanups.push(async () => {
     await files.stop()
     await store.close()
@@ -135,7 +135,7 @@ describe('the quota', () => {
     const ends = await Promise.all(Array.from({ length: 20 }, one))
     const kept = ends.filter((end) => end === 'kept').length
     expect(new Set(ends)).toEqual(new Set(['kept', 'quota_exceeded']))
-    expect([await store.fileBytes('a', clock.now), onDisk(folder).blobs.length, onDisk(folder).uploads]).toEqual([kept * 190, kept, []])
+    expect([await store.fileUse('a', clock.now), onDisk(folder).blobs.length, onDisk(folder).uploads]).toEqual([{ files: kept, bytes: kept * 190 }, kept, []])
     expect(kept).toBeGreaterThan(0)
     expect(kept).toBeLessThanOrEqual(5)
     // What is left can be used, by this account and by others.
@@ -175,11 +175,22 @@ describe('the quota', () => {
     const upload = await files.upload('a')
     await upload.write(new Uint8Array(600))
     // Behind the back of the room in memory.
-    expect(await store.addFile({ ...(await add(opened, 'b', 1)), id: 'file-x', blob: 'x', accountId: 'a', bytes: 500 }, 1000)).toBe(true)
+    expect(await store.addFile({ ...(await add(opened, 'b', 1)), id: 'file-x', blob: 'x', accountId: 'a', bytes: 500 }, { files: 10, bytes: 1000 })).toBe(true)
     const error = await upload.keep(facts()).catch((caught: unknown) => caught as GatewayError)
     await upload.discard()
-    expect((error as GatewayError).message).toContain("the account's files use 500 of 1000 bytes")
+    expect((error as GatewayError).message).toContain("the account's files use 500 of 1000 bytes, and uploads under way 600, and are 1 of 100000")
     expect(onDisk(folder).blobs.length).toBe(1)
+  })
+
+  test('has an end of files, too', async () => {
+    const opened = await open({ mostFiles: 3 })
+    const uploads = await Promise.all(Array.from({ length: 5 }, () => opened.files.upload('a')))
+    const ends = await Promise.all(uploads.map(async (upload) => {
+      await upload.write(new Uint8Array(1))
+      return codeOf(upload.keep(facts())).finally(() => upload.discard())
+    }))
+    expect(ends.filter((end) => end === 'quota_exceeded').length).toBe(2)
+    expect([await codeOf(opened.files.upload('a')), (await add(opened, 'b', 1)).bytes, onDisk(opened.folder).blobs.length]).toEqual(['quota_exceeded', 1, 4])
   })
 
   test('refuses what its client says is too much before a byte has come', async () => {
