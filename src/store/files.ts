@@ -19,7 +19,7 @@ export type FilesOptions = {
 }
 
 /** Of one account: they are counted at every upload. */
-const MOST_FILES = 100_000
+const MOST_FILES = 20_000
 
 /** Files of clients and outputs of models: rows in the store, bytes in the data folder. */
 export class Files {

@@ -14,7 +14,7 @@ afterEach(async () => {
 
 type Opened = { files: Files; store: SqliteStore; folder: string; clock: { now: number } }
 
-async function open({ quotaBytes = 1000, mostFiles = 100_000, folder }: { quotaBytes?: number; mostFiles?: number; folder?: string } = {}): Promise<Opened> {
+async function open({ quotaBytes = 1000, mostFiles = 20_000, folder }: { quotaBytes?: number; mostFiles?: number; folder?: string } = {}): Promise<Opened> {
   const made = folder ?? mkdtempSync(join(tmpdir(), 'sluice-files-'))
   if (folder === undefined) cleanups.push(() => rmSync(made, { recursive: true, force: true }))
   const clock = { now: 1_700_000_000_000 }
@@ -178,7 +178,7 @@ describe('the quota', () => {
     expect(await store.addFile({ ...(await add(opened, 'b', 1)), id: 'file-x', blob: 'x', accountId: 'a', bytes: 500 }, { files: 10, bytes: 1000 })).toBe(true)
     const error = await upload.keep(facts()).catch((caught: unknown) => caught as GatewayError)
     await upload.discard()
-    expect((error as GatewayError).message).toContain("the account's files use 500 of 1000 bytes, and uploads under way 600, and are 1 of 100000")
+    expect((error as GatewayError).message).toContain("the account's files use 500 of 1000 bytes, and uploads under way 600, and are 1 of 20000")
     expect(onDisk(folder).blobs.length).toBe(1)
   })
 
