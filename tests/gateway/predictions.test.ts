@@ -32,7 +32,9 @@ providers:
   up: { protocol: predictions, baseUrl: "${provider.url}", apiKey: none }
   other: { protocol: predictions, baseUrl: "${other.url}", apiKey: none }
   gated: { protocol: messages, baseUrl: "${gated.url}", apiKey: none }
+  odd: { protocol: chat.completions, baseUrl: "${other.url}", apiKey: none }
 models:
+  maker/odd: { endpoints: [{ provider: odd, model: m }], price: { request: 0.01 } }
   maker/flux: { endpoints: [{ provider: up, model: "maker/flux:${'ab'.repeat(32)}" }], price: { request: 0.01, image: 0.04 } }
   maker/dear: { endpoints: [{ provider: up, model: maker/dear }], price: { request: 100 } }
   maker/twice: { endpoints: [{ provider: up, model: maker/twice }, { provider: other, model: maker/twice }], price: { request: 0.01 } }
@@ -194,6 +196,12 @@ describe('a model of Sluice itself', () => {
   test('that fails on the way is charged nothing, though it was heard', async () => {
     const made = await mine.create('maker/text', { prompt: 'Hello [[cut-after: 3]]' }, {}, 'wait=30')
     expect(made).toMatchObject({ status: 'failed', error: expect.any(String), output: expect.stringMatching(/./) })
+    expect(await recordOf(made.id)).toMatchObject({ bill: 0n, ending: 'failed' })
+  })
+
+  test('whose answer is none fails and costs nothing', async () => {
+    const made = await mine.create('maker/odd', { prompt: 'Hello' }, {}, 'wait=30')
+    expect(made).toMatchObject({ status: 'failed', error: 'The provider answered 200 with something that is no answer.', output: null })
     expect(await recordOf(made.id)).toMatchObject({ bill: 0n, ending: 'failed' })
   })
 

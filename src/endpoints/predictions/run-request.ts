@@ -1,4 +1,5 @@
 import type { Spine } from '../../spine.ts'
+import { GatewayError } from '../../error.ts'
 import { Fold, type GenerationEvent, type PartHead } from '../../generation/event.ts'
 import { FrameSplitter } from '../../http/frames.ts'
 import type { CallSignal } from '../../http/connection.ts'
@@ -35,6 +36,7 @@ export async function runRequest(rooms: Rooms, prediction: Prediction, { endpoin
     if (text !== before) grown(text)
   }
   await listen(rooms, upstream, signal, hear, () => fold.finished)
+  if (!fold.finished) throw new GatewayError('upstream_error', 'The provider answered 200 with something that is no answer.')
   const urls: string[] = []
   for (const part of fold.answer.parts) if (part.type === 'image' && part.source.type === 'data') urls.push(await publish(rooms, prediction, part.source.mediaType, part.source.data))
   if (request.protocol !== 'images') return urls.length === 0 ? text : [...(text === '' ? [] : [text]), ...urls]
