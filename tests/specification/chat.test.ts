@@ -1,4 +1,4 @@
-import { many, no, ok, openAiRefusal, post, table, useGateway, without, type Json, type Surface } from './kit.ts'
+import { FILES, many, no, ok, openAiRefusal, post, table, useGateway, without, type Json, type Surface } from './kit.ts'
 
 const gateway = useGateway()
 const USER = { role: 'user', content: 'Hello' }
@@ -88,7 +88,7 @@ table('user messages', surface, [
   no('audio format is required', 'messages[1].content[0].input_audio.format', part({ type: 'input_audio', input_audio: { data: 'UklGRg==' } })),
   ok('file data', part({ type: 'file', file: { file_data: 'JVBERi0x', filename: 'a.pdf' } })),
   ok('file data without a name', part({ type: 'file', file: { file_data: 'JVBERi0x' } })),
-  ok('file id', part({ type: 'file', file: { file_id: 'file-abc' } }), ['sandbox/chat']),
+  ok('file id', part({ type: 'file', file: { file_id: FILES.pdf } })),
   no('file is required', 'messages[1].content[0].file', part({ type: 'file' })),
   no('file data is a string', 'messages[1].content[0].file.file_data', part({ type: 'file', file: { file_data: 1 } })),
   no('file data is base64', 'messages[1].content[0].file.file_data', part({ type: 'file', file: { file_data: '***' } })),

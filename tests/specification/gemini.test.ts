@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { many, no, ok, post, table, useGateway, without, type Json, type Row, type Surface } from './kit.ts'
+import { FILES, many, no, ok, post, table, useGateway, without, type Json, type Row, type Surface } from './kit.ts'
 
 /** Models that cannot think: one as Google's, one of another protocol, and one of which nothing is known. */
 const gateway = useGateway(`limits: { requestsPerMinute: 1000000 }
@@ -67,6 +67,7 @@ table('parts', surface, [
   no('inline data is base64', `${PART}.inlineData.data`, said({ inlineData: { mimeType: 'image/png', data: '***' } })),
   no('inlineData is an object', `${PART}.inlineData`, said({ inlineData: 'x' })),
   ok('file', said({ text: 'x' }, { fileData: { mimeType: 'image/png', fileUri: 'https://example.com/a.png' } })),
+  ok('file by its id', said({ text: 'x' }, { fileData: { mimeType: 'application/pdf', fileUri: FILES.pdf } })),
   no('fileUri is required', `${PART}.fileData.fileUri`, said({ fileData: { mimeType: 'image/png' } })),
   no('file mimeType is a string', `${PART}.fileData.mimeType`, said({ fileData: { mimeType: 5, fileUri: 'gs://a/b' } })),
   ok('call and response', { contents: [USER, { role: 'model', parts: [{ functionCall: { name: 'f', args: { a: 1 } } }] }, { role: 'user', parts: [{ functionResponse: { name: 'f', response: { output: 'x' } } }] }] }),

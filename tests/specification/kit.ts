@@ -57,7 +57,27 @@ async function refused({ send, native, refusal }: Surface, { patch, wrong, says 
   expect(message).toMatch(says ?? /must|is required|needs|has to|not supported/)
 }
 
-async function accepted({ send }: Surface, { patch }: Row, model: string): Promise<void> {
+/** Stand in rows for the ids of files that are there. */
+export const FILES = { png: 'file-of-a-png', pdf: 'file-of-a-pdf' }
+
+const CONTENTS = { png: Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=', 'base64'), pdf: Buffer.from('%PDF-1.4\n%%EOF\n') }
+
+/** The row with real ids in it. */
+async function withFiles(gateway: Surface['gateway'], patch: Json): Promise<Json> {
+  for (const kind of ['png', 'pdf'] as const) {
+    if (!JSON.stringify(patch).includes(FILES[kind])) continue
+    const form = new FormData()
+    form.set('purpose', 'user_data')
+    form.set('file', new File([CONTENTS[kind]], `a.${kind}`))
+    const uploaded = await fetch(`${gateway.url()}/v1/files`, { method: 'POST', headers: { authorization: `Bearer ${gateway.key()}` }, body: form })
+    const { id } = (await uploaded.json()) as { id: string }
+    patch = JSON.parse(JSON.stringify(patch).replaceAll(FILES[kind], id)) as Json
+  }
+  return patch
+}
+
+async function accepted({ send, gateway }: Surface, row: Row, model: string): Promise<void> {
+  const patch = await withFiles(gateway, row.patch)
   const response = await send(model, patch)
   const text = await response.text()
   if (response.status !== 200) throw new Error(`answered ${response.status}: ${text.slice(0, 500)}`)

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { no, ok, openAiRefusal, post, table, useGateway, without, type Json, type Row, type Surface } from './kit.ts'
+import { FILES, no, ok, openAiRefusal, post, table, useGateway, without, type Json, type Row, type Surface } from './kit.ts'
 
 const gateway = useGateway()
 const PNG = 'data:image/png;base64,iVBORw0KGgo='
@@ -92,14 +92,14 @@ table('messages', surface, [
   no('image_url is a string', 'input[1].content[0].image_url', part({ type: 'input_image', image_url: { url: PNG } })),
   no('image_url is a URL', 'input[1].content[0].image_url', part({ type: 'input_image', image_url: 'nope' })),
   no('image data is base64', 'input[1].content[0].image_url', part({ type: 'input_image', image_url: 'data:image/png;base64,%%%' })),
-  ok('image by file id', part({ type: 'input_image', file_id: 'file-1' }), OWN),
+  ok('image by file id', part({ type: 'input_image', file_id: FILES.png })),
   no('file id is a string', 'input[1].content[0].file_id', part({ type: 'input_image', file_id: 5 })),
   no('an image of nothing', 'input[1].content[0]', part({ type: 'input_image' })),
   ok('file data', part({ type: 'input_file', file_data: 'JVBERi0x', filename: 'a.pdf' })),
   ok('file data URL', part({ type: 'input_file', file_data: 'data:application/pdf;base64,JVBERi0x', filename: 'a.pdf' })),
   ok('file data without a name', part({ type: 'input_file', file_data: 'JVBERi0x' })),
   ok('file by URL', part({ type: 'input_file', file_url: 'https://example.com/a.pdf' }), ['sandbox/responses', 'sandbox/messages', 'sandbox/gemini']),
-  ok('file by id', part({ type: 'input_file', file_id: 'file-1' }), OWN),
+  ok('file by id', part({ type: 'input_file', file_id: FILES.pdf })),
   no('file data is a string', 'input[1].content[0].file_data', part({ type: 'input_file', file_data: 5 })),
   no('file data is base64', 'input[1].content[0].file_data', part({ type: 'input_file', file_data: '***' })),
   no('file url is a string', 'input[1].content[0].file_url', part({ type: 'input_file', file_url: 5 })),
@@ -202,7 +202,7 @@ table('computer calls', surface, [
   ...optional(COMPUTER, { id: ID, status: STATUS, pending_safety_checks: { good: [[], [{ id: 'a', code: 'b', message: 'c' }]], bad: 'x' } }, OWN),
   ...required(SCREEN, { call_id: 5, output: 'x' }, [COMPUTER]),
   ...optional(SCREEN, { id: ID, status: STATUS, acknowledged_safety_checks: { good: [[], [{ id: 'a' }]], bad: 'x' } }, OWN, [COMPUTER]),
-  ok('a screenshot by file id', items(COMPUTER, { ...SCREEN, output: { type: 'computer_screenshot', file_id: 'file-1' } }), OWN),
+  ok('a screenshot by file id', items(COMPUTER, { ...SCREEN, output: { type: 'computer_screenshot', file_id: FILES.png } }), OWN),
   no('a screenshot has its type', 'input[2].output.type', items(COMPUTER, { ...SCREEN, output: { image_url: PNG } })),
   no('a screenshot\'s type is the one', 'input[2].output.type', items(COMPUTER, { ...SCREEN, output: { type: 'picture' } })),
   no('file_id is a string', 'input[2].output.file_id', items(COMPUTER, { ...SCREEN, output: { type: 'computer_screenshot', file_id: 5 } })),
