@@ -32,9 +32,7 @@ providers:
   up: { protocol: predictions, baseUrl: "${provider.url}", apiKey: none }
   other: { protocol: predictions, baseUrl: "${other.url}", apiKey: none }
   gated: { protocol: messages, baseUrl: "${gated.url}", apiKey: none }
-  odd: { protocol: chat.completions, baseUrl: "${other.url}", apiKey: none }
 models:
-  maker/odd: { endpoints: [{ provider: odd, model: m }], price: { request: 0.01 } }
   maker/flux: { endpoints: [{ provider: up, model: "maker/flux:${'ab'.repeat(32)}" }], price: { request: 0.01, image: 0.04 } }
   maker/dear: { endpoints: [{ provider: up, model: maker/dear }], price: { request: 100 } }
   maker/twice: { endpoints: [{ provider: up, model: maker/twice }, { provider: other, model: maker/twice }], price: { request: 0.01 } }
@@ -200,9 +198,11 @@ describe('a model of Sluice itself', () => {
   })
 
   test('whose answer is none fails and costs nothing', async () => {
-    const made = await mine.create('maker/odd', { prompt: 'Hello' }, {}, 'wait=30')
-    expect(made).toMatchObject({ status: 'failed', error: 'The provider answered 200 with something that is no answer.', output: null })
-    expect(await recordOf(made.id)).toMatchObject({ bill: 0n, ending: 'failed' })
+    for (const [model, says] of [['maker/image', 'something that is no answer'], ['maker/text', 'ended before its answer was complete']] as const) {
+      const made = await mine.create(model, { prompt: 'Hello [[raw: {"a":1}]]' }, {}, 'wait=30')
+      expect(made).toMatchObject({ status: 'failed', error: expect.stringContaining(says) })
+      expect(await recordOf(made.id)).toMatchObject({ bill: 0n, ending: 'failed' })
+    }
   })
 
   test.each(['maker/image', 'maker/drawing'])('that draws gets a prompt, and URLs of its images are the output: %s', async (model) => {
