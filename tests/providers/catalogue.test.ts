@@ -52,6 +52,18 @@ describe('rows', () => {
     }
   })
 
+  test('what a provider takes of media is told of protocols that it speaks, in kinds and types that there are, by pages and a month', () => {
+    const told = PROVIDER_ROWS.flatMap(({ id, protocols, media }) => (media === undefined ? [] : [{ id, protocols: protocols.map(({ protocol }) => protocol), media }]))
+    expect(told.length).toBeGreaterThan(5)
+    for (const { id, protocols, media: { requestBytes, sources, seen, ...byProtocol } } of told) {
+      const spoken = Object.keys(byProtocol).filter((protocol) => !(protocols as string[]).includes(protocol))
+      const taken = Object.values(byProtocol)
+      const kinds = taken.flatMap(({ fetches }) => fetches ?? []).filter((kind) => !['image', 'audio', 'video', 'file'].includes(kind))
+      const types = taken.flatMap(({ inline }) => inline ?? []).filter((type) => !/^(image|audio|video|text|application)\/[\w.*+-]+$/.test(type))
+      expect([id, spoken, kinds, types, requestBytes === undefined || requestBytes >= 2 ** 20, sources.every((source) => /^(https:\/\/|docs\/)/.test(source)), sources.length > 0, /^\d{4}-\d{2}$/.test(seen)]).toEqual([id, [], [], [], true, true, true, true])
+    }
+  })
+
   test('every model has a name that can be asked for and a provider that exists; what is written by hand has a date, too', () => {
     expect(new Set(MODEL_ROWS.map(({ id }) => id)).size).toBe(MODEL_ROWS.length)
     for (const row of MODEL_ROWS) {
@@ -215,6 +227,15 @@ describe('resolution', () => {
     expect([asked(closed, 'acme/large'), refusal(closed, 'acme/lrage').message]).toEqual([['acme:l over messages'], 'The model acme/lrage is not available. Nearest: acme/large.'])
     expect(asked(catalogue({}, ACME.replace(', unlisted: true', '')), 'acme/any')).toEqual(['acme:any over messages'])
     expect(asked(catalogue({}, ACME + models), 'acme/any')).toEqual(['acme:any over messages'])
+  })
+
+  test('of whose addresses a provider opens the file says more than the row', () => {
+    const media = (text: string, id: string) => catalogue(EVERY_KEY, text).providers().find((provider) => provider.id === id)!.media
+    expect(media('', 'openai')?.responses?.fetches).toEqual(['image', 'file'])
+    expect(media('providers: { openai: { fetches: [] } }', 'openai')).toMatchObject({ requestBytes: 50 * 2 ** 20, responses: { fetches: [], inline: expect.arrayContaining(['application/pdf']) }, 'chat.completions': { fetches: [] } })
+    expect(media(ACME, 'acme')).toBeUndefined()
+    expect(media(ACME.replace('unlisted: true }', 'unlisted: true, fetches: [video] }'), 'acme')).toEqual({ messages: { fetches: ['video'] } })
+    expect(() => readConfig('providers: { openai: { fetches: [text] } }', 'f', {})).toThrow('fetches[0] must be one of image, audio, video, file')
   })
 
   test('quirks of row and file are joined', () => {
