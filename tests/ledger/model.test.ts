@@ -160,7 +160,9 @@ class Pair {
     heard.begun = true
     if (what === 'text' || what === 'reasoning') heard[what] += words
     if (what === 'finish') heard.finished = true
-    if (what === 'usage') heard.usage = { ...heard.usage, ...usage }
+    if (what === 'image') heard.usage = { ...heard.usage, images: heard.usage.images + 1 }
+    // Images are those that were heard, whatever is told of them.
+    if (what === 'usage') heard.usage = { ...heard.usage, ...usage, images: heard.usage.images }
   }
 
   /** Several at once where nothing has to be counted for them, which would take a turn longer. */
