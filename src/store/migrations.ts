@@ -201,7 +201,7 @@ export const MIGRATIONS: readonly string[] = [
     created_at INTEGER NOT NULL,
     started_at INTEGER,
     completed_at INTEGER,
-    -- JSON: what was asked, what came of it, and where it runs.
+    -- JSON: what came of it, and where it runs.
     state TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX predictions_of_account ON predictions (account_id, id);
@@ -218,5 +218,12 @@ export const MIGRATIONS: readonly string[] = [
     next_at INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX webhook_deliveries_by_time ON webhook_deliveries (next_at);
+  `,
+  `
+  -- What was asked, as JSON: written once, however large it is, while the rest changes.
+  CREATE TABLE prediction_inputs (
+    id TEXT PRIMARY KEY,
+    input TEXT NOT NULL
+  ) STRICT;
   `,
 ]

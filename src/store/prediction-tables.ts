@@ -1,13 +1,15 @@
 import type { Connection } from './connection.ts'
-import type { StoredPrediction, WebhookDelivery } from './store.ts'
+import type { PredictionChange, StoredPrediction, WebhookDelivery } from './store.ts'
 
 /** Rows that are looked at or removed in one turn, which must not stop the event loop for long. */
 const BATCH = 200
 
-/** A page ends early where its predictions have more characters of state than this together: inputs and outputs may be large. */
+/** A page ends early where its predictions have more characters than this together: inputs and outputs may be large. */
 const PAGE_CHARACTERS = 8 * 1024 * 1024
 
-const COLUMNS = 'id, account_id AS accountId, model, status, created_at AS createdAt, started_at AS startedAt, completed_at AS completedAt, state'
+const SELECT = `
+  SELECT id, account_id AS accountId, model, status, created_at AS createdAt, started_at AS startedAt, completed_at AS completedAt, state, input
+  FROM predictions JOIN prediction_inputs USING (id)`
 const DELIVERY_COLUMNS = 'id, account_id AS accountId, prediction_id AS predictionId, url, body, attempts, next_at AS nextAt'
 
 /** The tables of predictions, and of the webhook calls that they owe. */
@@ -18,8 +20,9 @@ export class PredictionTables {
     this.#connection = connection
   }
 
-  async add({ id, accountId, model, status, createdAt, startedAt, completedAt, state }: StoredPrediction): Promise<void> {
+  async add({ id, accountId, model, status, createdAt, startedAt, completedAt, state, input }: StoredPrediction): Promise<void> {
     await this.#connection.commit(() => {
+      this.#connection.run('INSERT INTO prediction_inputs (id, input) VALUES (?, ?)', id, input)
       this.#connection.run(
         'INSERT INTO predictions (id, account_id, model, status, created_at, started_at, completed_at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
         id, accountId, model, status, createdAt, startedAt, completedAt, state,
@@ -28,7 +31,7 @@ export class PredictionTables {
   }
 
   async find(accountId: string, id: string): Promise<StoredPrediction | undefined> {
-    return this.#connection.one<StoredPrediction>(`SELECT ${COLUMNS} FROM predictions WHERE account_id = ? AND id = ?`, accountId, id)
+    return this.#connection.one<StoredPrediction>(`${SELECT} WHERE account_id = ? AND id = ?`, accountId, id)
   }
 
   async page(accountId: string, limit: number, before: string | undefined): Promise<StoredPrediction[]> {
@@ -44,16 +47,16 @@ export class PredictionTables {
     const found: StoredPrediction[] = []
     let characters = 0
     for (const { id } of ids) {
-      const row = this.#connection.one<StoredPrediction>(`SELECT ${COLUMNS} FROM predictions WHERE id = ?`, id)
+      const row = this.#connection.one<StoredPrediction>(`${SELECT} WHERE id = ?`, id)
       if (row === undefined) continue
-      characters += row.state.length
+      characters += row.state.length + row.input.length
       if (characters > PAGE_CHARACTERS && found.length > 0) break
       found.push(row)
     }
     return found
   }
 
-  async change({ id, accountId, status, startedAt, completedAt, state }: StoredPrediction, deliveries: readonly WebhookDelivery[]): Promise<boolean> {
+  async change({ id, accountId, status, startedAt, completedAt, state }: PredictionChange, deliveries: readonly WebhookDelivery[]): Promise<boolean> {
     let changed = false
     await this.#connection.commit(() => {
       changed = this.#connection.run(
@@ -69,7 +72,9 @@ export class PredictionTables {
     for (let purged = 0; ; ) {
       let batch = 0
       await this.#connection.commit(() => {
-        batch = this.#connection.run('DELETE FROM predictions WHERE id IN (SELECT id FROM predictions WHERE completed_at < ? LIMIT ?)', endedBefore, BATCH).changes
+        const ids = this.#connection.all<Id>('DELETE FROM predictions WHERE id IN (SELECT id FROM predictions WHERE completed_at < ? LIMIT ?) RETURNING id', endedBefore, BATCH)
+        for (const { id } of ids) this.#connection.run('DELETE FROM prediction_inputs WHERE id = ?', id)
+        batch = ids.length
       })
       purged += batch
       if (batch < BATCH) return purged

@@ -6,7 +6,7 @@ import { LedgerTables } from './ledger-tables.ts'
 import { lockFolder } from './lock.ts'
 import { PredictionTables } from './prediction-tables.ts'
 import type {
-  Account, AccountStatus, BackgroundWork, Closing, FileQuery, FileUse, GenerationRecord, Json, LedgerState, LimitPeriod, OpenGeneration, Operation, PostedTransfer, ResponseToSave,
+  Account, AccountStatus, BackgroundWork, Closing, FileQuery, FileUse, GenerationRecord, Json, LedgerState, LimitPeriod, OpenGeneration, Operation, PostedTransfer, PredictionChange, ResponseToSave,
   Store, StoredFile, StoredKey, StoredOutput, StoredPrediction, StoredResponse, Subscription, WebhookDelivery,
 } from './store.ts'
 
@@ -252,8 +252,8 @@ export class SqliteStore implements Store {
     return this.#predictions.underWay(after)
   }
 
-  changePrediction(prediction: StoredPrediction, deliveries: readonly WebhookDelivery[] = []): Promise<boolean> {
-    return this.#predictions.change(prediction, deliveries)
+  changePrediction(change: PredictionChange, deliveries: readonly WebhookDelivery[] = []): Promise<boolean> {
+    return this.#predictions.change(change, deliveries)
   }
 
   purgePredictions(endedBefore: number): Promise<number> {

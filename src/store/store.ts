@@ -57,8 +57,11 @@ export type StoredOutput = { token: string; accountId: string; blob: string; med
 
 export type PredictionStatus = 'starting' | 'processing' | 'succeeded' | 'failed' | 'canceled'
 
-/** A prediction: `id` is that of its generation, 32 hex digits; `state` is the endpoint's own JSON. */
-export type StoredPrediction = { id: string; accountId: string; model: string; status: PredictionStatus; createdAt: number; startedAt: number | null; completedAt: number | null; state: string }
+/** A prediction: `id` is that of its generation, 32 hex digits; `input` and `state` are the endpoint's own JSON. */
+export type StoredPrediction = PredictionChange & { input: string }
+
+/** All of a prediction but what was asked, which does not change. */
+export type PredictionChange = { id: string; accountId: string; model: string; status: PredictionStatus; createdAt: number; startedAt: number | null; completedAt: number | null; state: string }
 
 /** One call of a webhook that is still owed. The same id in every attempt. */
 export type WebhookDelivery = { id: string; accountId: string; predictionId: string; url: string; body: string; attempts: number; nextAt: number }
@@ -223,7 +226,7 @@ export interface Store {
   /** Predictions that have not ended, the oldest first, as many as may be read at once; `after`: only younger ones than this id. */
   predictionsUnderWay(after?: string): Promise<StoredPrediction[]>
   /** Writes how far it is, or its end together with the webhook calls it owes. False, and nothing changed, where it has ended before. */
-  changePrediction(prediction: StoredPrediction, deliveries?: readonly WebhookDelivery[]): Promise<boolean>
+  changePrediction(change: PredictionChange, deliveries?: readonly WebhookDelivery[]): Promise<boolean>
   /** Removes predictions that ended before this; gives their number. */
   purgePredictions(endedBefore: number): Promise<number>
 

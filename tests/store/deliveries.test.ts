@@ -17,7 +17,7 @@ afterEach(async () => {
 })
 
 const prediction = (id: string, over: Partial<StoredPrediction> = {}): StoredPrediction =>
-  ({ id, accountId: 'a', model: 'm', status: 'processing', createdAt: 1, startedAt: 2, completedAt: null, state: '{}', ...over })
+  ({ id, accountId: 'a', model: 'm', status: 'processing', createdAt: 1, startedAt: 2, completedAt: null, state: '{}', input: '{}', ...over })
 
 const delivery = (id: string, over: Partial<WebhookDelivery> = {}): WebhookDelivery => ({ id, accountId: 'a', predictionId: id, url: 'https://h.example/', body: `{"id":"${id}"}`, attempts: 0, nextAt: 10, ...over })
 

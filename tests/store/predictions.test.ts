@@ -18,7 +18,7 @@ afterEach(async () => {
 
 const idOf = (number: number): string => `019aa00000007000${number.toString(16).padStart(16, '0')}`
 const prediction = (number: number, over: Partial<StoredPrediction> = {}): StoredPrediction =>
-  ({ id: idOf(number), accountId: 'a', model: 'm', status: 'starting', createdAt: number, startedAt: null, completedAt: null, state: '{"input":{}}', ...over })
+  ({ id: idOf(number), accountId: 'a', model: 'm', status: 'starting', createdAt: number, startedAt: null, completedAt: null, state: '{}', input: '{}', ...over })
 const ended = (number: number, completedAt: number, over: Partial<StoredPrediction> = {}): StoredPrediction => prediction(number, { status: 'succeeded', completedAt, ...over })
 const delivery = (id: string, nextAt = 5): WebhookDelivery => ({ id, accountId: 'a', predictionId: idOf(1), url: 'https://example.com', body: '{}', attempts: 0, nextAt })
 
@@ -58,8 +58,8 @@ test('an account\'s are listed from the newest, from one to the next', async () 
 })
 
 test('large ones are read few at a time, and none is left out', async () => {
-  const state = JSON.stringify({ input: { image: 'x'.repeat(3 * 1024 * 1024) } })
-  for (let number = 1; number <= 5; number++) await store.addPrediction(prediction(number, { state: number === 3 ? state.repeat(4) : state }))
+  const input = JSON.stringify({ image: 'x'.repeat(3 * 1024 * 1024) })
+  for (let number = 1; number <= 5; number++) await store.addPrediction(prediction(number, { input: number === 3 ? input.repeat(4) : input }))
   const pages: number[][] = []
   for (let before: string | undefined; pages.at(-1)?.length !== 0; before = idOf(pages.at(-1)!.at(-1) ?? 0)) pages.push((await store.predictions('a', 100, before)).map(({ createdAt }) => createdAt))
   expect(pages).toEqual([[5, 4], [3], [2, 1], []])

@@ -1,6 +1,6 @@
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import type { Store } from '../../store/store.ts'
-import { toStored, type Listener, type Prediction, type WebhookEvent } from './prediction.ts'
+import { toChange, type Listener, type Prediction, type WebhookEvent } from './prediction.ts'
 
 /** How often what a prediction has put out is written: a crash loses no more of it. */
 const WRITE_EVERY_MS = 2_000
@@ -42,7 +42,7 @@ export class Job {
   async write(change: Partial<Prediction>): Promise<void> {
     this.prediction = { ...this.running, ...change }
     this.#writtenAt = performance.now()
-    await this.#store.changePrediction(toStored(this.prediction))
+    await this.#store.changePrediction(toChange(this.prediction))
   }
 
   /** Changes it, tells whoever listens, and writes it if that was not done a moment ago. */

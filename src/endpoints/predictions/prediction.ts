@@ -1,7 +1,7 @@
 import type { Spine } from '../../spine.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Ending } from '../../ledger/endings.ts'
-import type { Json, PredictionStatus, StoredPrediction } from '../../store/store.ts'
+import type { Json, PredictionChange, PredictionStatus, StoredPrediction } from '../../store/store.ts'
 import { streamToken } from './stream-token.ts'
 
 export const PREFIX = 'pred_'
@@ -10,13 +10,12 @@ export const WEBHOOK_EVENTS = ['start', 'output', 'logs', 'completed'] as const
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
 
 /** A prediction as it is at one time: each change makes another one. Instants in Unix milliseconds. */
-export type Prediction = Omit<StoredPrediction, 'state'> & State
+export type Prediction = Omit<StoredPrediction, 'state' | 'input'> & State & { input: Json }
 
 /** What is kept of it as JSON. */
 type State = {
   /** The version that was asked for. */
   version: string | null
-  input: Json
   output: unknown
   error: string | null
   logs: string
@@ -44,9 +43,11 @@ const ENDED: ReadonlySet<PredictionStatus> = new Set(['succeeded', 'failed', 'ca
 
 export const hasEnded = ({ status }: Prediction): boolean => ENDED.has(status)
 
-export const readStored = ({ state, ...row }: StoredPrediction): Prediction => ({ ...row, ...(JSON.parse(state) as State) })
+export const readStored = ({ state, input, ...row }: StoredPrediction): Prediction => ({ ...row, input: JSON.parse(input) as Json, ...(JSON.parse(state) as State) })
 
-export function toStored({ id, accountId, model, status, createdAt, startedAt, completedAt, ...state }: Prediction): StoredPrediction {
+export const toStored = (prediction: Prediction): StoredPrediction => ({ ...toChange(prediction), input: JSON.stringify(prediction.input) })
+
+export function toChange({ id, accountId, model, status, createdAt, startedAt, completedAt, input: _, ...state }: Prediction): PredictionChange {
   return { id, accountId, model, status, createdAt, startedAt, completedAt, state: JSON.stringify(state) }
 }
 

@@ -3,7 +3,7 @@ import { asGatewayError } from '../../error.ts'
 import { admit } from '../../ledger/admission.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import { Job } from './job.ts'
-import { hasEnded, readStored, toStored, type Listener, type Outcome, type Prediction } from './prediction.ts'
+import { hasEnded, readStored, toChange, toStored, type Listener, type Outcome, type Prediction } from './prediction.ts'
 import { Queue } from './queue.ts'
 import { canceled, run, type End, type Rooms } from './run.ts'
 import type { Webhooks } from './webhooks.ts'
@@ -115,7 +115,7 @@ export class Predictor {
         await Promise.all([ledger.defer(open), store.addPrediction(toStored(prediction))])
       } catch (error) {
         open.meter.release()
-        await Promise.all([ledger.close(open, 'failed').catch(() => {}), store.changePrediction(toStored({ ...prediction, status: 'failed', error: asGatewayError(error).message, completedAt: Date.now() })).catch(() => {})])
+        await Promise.all([ledger.close(open, 'failed').catch(() => {}), store.changePrediction(toChange({ ...prediction, status: 'failed', error: asGatewayError(error).message, completedAt: Date.now() })).catch(() => {})])
         throw error
       }
       const job = this.#job(prediction, open)
@@ -180,7 +180,7 @@ export class Predictor {
 
   #writeEnd(ended: Prediction): Promise<boolean> {
     const owed = this.#webhooks.owed(ended)
-    return this.#spine.store.changePrediction(toStored(ended), owed === undefined ? [] : [owed])
+    return this.#spine.store.changePrediction(toChange(ended), owed === undefined ? [] : [owed])
   }
 
   /** Asks the store again until it answers; undefined where the server stops before that. */
@@ -198,6 +198,8 @@ export class Predictor {
 
   /** As it is now. */
   async find(accountId: string, id: string): Promise<Prediction | undefined> {
+    const job = this.#jobs.get(id)
+    if (job?.prediction !== undefined && job.accountId === accountId) return job.prediction
     const stored = await this.#spine.store.findPrediction(accountId, id)
     return stored === undefined ? undefined : this.#current(readStored(stored))
   }
