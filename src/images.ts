@@ -1,9 +1,11 @@
 import type { Call, Spine } from './spine.ts'
+import { GatewayError } from './error.ts'
 import { fold, type GenerationEvent } from './generation/event.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { originOf } from './http/serve.ts'
 import type { TextSource } from './http/stream.ts'
 import type { Underway } from './open.ts'
+import { mediaTypeOf } from './protocols/images/shapes.ts'
 import type { Upstream } from './providers/attempt.ts'
 import { joinAnswers } from './providers/join-answers.ts'
 import type { Relay } from './relay.ts'
@@ -20,7 +22,9 @@ export async function completeImages(spine: Spine, call: Call, upstream: Upstrea
 async function publish({ files, config }: Spine, { request, identity }: Call, events: readonly GenerationEvent[]): Promise<string[]> {
   const origin = originOf(request, config.listen.publicUrl)
   const images = fold(events).parts.flatMap((part) => (part.type === 'image' && part.source.type === 'data' ? [part.source] : []))
-  const tokens = await Promise.all(images.map(({ mediaType, data }) => files.publish(identity.accountId, { mediaType, data: Buffer.from(data, 'base64') })))
+  const types = images.map(({ data }) => mediaTypeOf(data))
+  if (types.includes(undefined)) throw new GatewayError('upstream_error', 'The provider answered with something that is no image.')
+  const tokens = await Promise.all(images.map(({ data }, index) => files.publish(identity.accountId, { mediaType: types[index]!, data: Buffer.from(data, 'base64') })))
   return tokens.map((token) => `${origin}/v1/outputs/${token}`)
 }
 

@@ -2,7 +2,7 @@ import type { Call, Spine } from './spine.ts'
 import { GatewayError, invalid } from './error.ts'
 import { nameGivenTwice, replaceAt, type JsonPath } from './generation/json-text.ts'
 import type { ProtocolName } from './generation/request.ts'
-import { fetchOutside } from './http/outside.ts'
+import { fetchOutside, wrongOutsideUrl } from './http/outside.ts'
 import { sniff } from './http/sniff.ts'
 import { protocols } from './protocols/index.ts'
 import { isTextual, mediaKind } from './protocols/media.ts'
@@ -130,9 +130,13 @@ function divide({ config }: Spine, all: readonly Endpoint[], references: readonl
     else if (!/^https?:$/.test(URL.parse(source.url)?.protocol ?? '')) throw invalid(param, 'must be an http(s) URL or the data itself')
     else web.push({ ...reference, url: source.url })
   }
-  if (config.fetch.requestUrls) return { endpoints, toFetch: web.filter((reference) => !endpoints.every((endpoint) => fetches(endpoint, reference))) }
+  if (config.fetch.requestUrls) return { endpoints, toFetch: web.filter((reference) => !endpoints.every((endpoint) => fetches(endpoint, reference) === true)) }
   for (const reference of web) {
-    endpoints = left(endpoints, (endpoint) => fetches(endpoint, reference), () => invalid(reference.param, `${namesOf(all)} does not fetch URLs of this kind: send the data inline, or upload it with POST /v1/files and name its id. An operator can let Sluice fetch them with fetch.requestUrls.`))
+    const { url, param } = reference
+    endpoints = left(endpoints, (endpoint) => fetches(endpoint, reference) !== false, () => invalid(param, `${namesOf(all)} does not fetch URLs of this kind: send the data inline, or upload it with POST /v1/files and name its id. An operator can let Sluice fetch them with fetch.requestUrls.`))
+    // A server that nobody said anything of may stand in the operator's own network, and open whatever it is told to.
+    const wrong = wrongOutsideUrl(url, config.fetch)
+    if (wrong !== undefined) endpoints = left(endpoints, (endpoint) => fetches(endpoint, reference) === true, () => invalid(param, wrong))
   }
   return { endpoints, toFetch: [] }
 }
@@ -140,8 +144,8 @@ function divide({ config }: Spine, all: readonly Endpoint[], references: readonl
 /** Cloud Storage and YouTube, which Google opens by itself and nobody else. */
 const isGoogles = (url: string): boolean => /^gs:\/\/|^https?:\/\/((www\.|m\.)?youtube\.com|youtu\.be)\//i.test(url)
 
-/** A place that takes anything may hold anything: what is no image there is a file to most. */
-const fetches = ({ provider, protocol }: Endpoint, { kind }: MediaReference): boolean => provider.media?.[protocol]?.fetches?.includes(kind ?? 'file') === true
+/** Whether a provider opens such addresses itself; undefined where nobody said. A place that takes anything may hold anything: what is no image there is a file to most. */
+const fetches = ({ provider, protocol }: Endpoint, { kind }: MediaReference): boolean | undefined => provider.media === undefined ? undefined : provider.media[protocol]?.fetches?.includes(kind ?? 'file') === true
 
 const namesOf = (endpoints: readonly Endpoint[]): string => [...new Set(endpoints.map(({ provider }) => provider.name))].join(', ')
 

@@ -25,7 +25,7 @@ let gateway: Gateway
 let fetching: Gateway
 
 const configFor = (requestUrls: boolean): string => {
-  const own = PROTOCOLS.map((protocol) => `  ${idOf(protocol)}: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true }\n  ${idOf(protocol)}-fetching: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [image, file] }\n`)
+  const own = PROTOCOLS.map((protocol) => `  ${idOf(protocol)}: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [] }\n  ${idOf(protocol)}-unsaid: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true }\n  ${idOf(protocol)}-fetching: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [image, file] }\n`)
   const builtIn = ['openai', 'anthropic', 'google', 'groq'].map((id) => `  ${id}: { apiKey: k, baseUrl: "${provider.url}/v1" }\n`)
   return `limits: { requestsPerMinute: 1000000 }\nfetch: { requestUrls: ${requestUrls}, private: ["127.0.0.1:${site.port}"] }\nproviders:\n${own.join('')}${builtIn.join('')}models:
   both: { endpoints: [{ provider: own-chat, model: metered }, { provider: own-chat-fetching, model: metered }] }
@@ -354,6 +354,9 @@ describe('URLs', () => {
       const param = PARTS[protocol].param('url', kind)
       expect(await answer(part, { protocol, model: `${id}-fetching/metered` })).toBe('passed on')
       expect(await answer(part, { protocol, model: `${id}-fetching/metered`, at: fetching })).toBe('passed on')
+      expect(await answer(part, { protocol, model: `${id}-unsaid/metered` })).toBe('passed on')
+      expect(await answer(PARTS[protocol].url('http://169.254.169.254/a', kind), { protocol, model: `${id}-unsaid/metered` })).toStartWith(`400 ${param} ${param}: must be a public`)
+      expect(await answer(part, { protocol, model: `${id}-unsaid/metered`, at: fetching })).toBe(kind === 'image' ? inline('image/png', PNG) : inline('application/pdf', PDF))
       expect(await answer(part, { protocol, model: `${id}/metered`, at: fetching })).toBe(kind === 'image' ? inline('image/png', PNG) : inline('application/pdf', PDF))
       expect(await answer(part, { protocol, model: `${id}/metered` })).toMatch(new RegExp(`^400 ${param.replace(/[[\].]/g, '\\$&')} .*does not fetch URLs.*fetch\\.requestUrls`))
     })

@@ -4,6 +4,7 @@ import type { Quirks } from '../protocol.ts'
 import { isObject } from '../fields.ts'
 import { ToolNames } from './call-names.ts'
 import { JsonEnd, Sequence, type Draft } from './sequence.ts'
+import { mediaKind } from '../media.ts'
 import { readAnnotation, readDataUrl, readLogprobs, words, type Json } from './shapes.ts'
 
 type Call = { index: number | undefined; id: string | undefined; name: string | undefined; custom: boolean; draft?: Draft; early: string; signature?: string }
@@ -129,7 +130,7 @@ export class MessageReader {
     const url = isObject(image) ? (isObject(image.image_url) ? image.image_url.url : image.image_url) : undefined
     if (typeof url !== 'string') return
     const data = readDataUrl(url)
-    if (data !== undefined) this.#sequence.whole({ type: 'image', mediaType: data.mediaType }, data.data)
+    if (data !== undefined && mediaKind(data.mediaType) === 'image') this.#sequence.whole({ type: 'image', mediaType: data.mediaType }, data.data)
     else this.#sequence.whole({ type: 'foreign', protocol: 'chat.completions', kind: 'image_url', value: image })
   }
 

@@ -7,7 +7,7 @@ import type { Frame } from '../../http/frames.ts'
 import { isObject, nothingSaid, present } from '../fields.ts'
 import type { Exchange, Loss, Reader, Target, Written } from '../protocol.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
-import { mediaTypeOf, readUsage, type Json } from './shapes.ts'
+import { imageOf, mediaTypeOf, readUsage, type Json } from './shapes.ts'
 
 /** The client's own body with the provider's model name. The images themselves are asked for: addresses that the client gets are ours. */
 export const forward = ({ wire }: Exchange, target: Target): string =>
@@ -60,8 +60,6 @@ export function readAnswer(body: unknown): GenerationEvent[] {
   const usage = readUsage(body.usage)
   return [{ type: 'start', id: '', model: '' }, ...images.flatMap(partOf), ...(usage === undefined ? [] : [{ type: 'usage' as const, usage }]), { type: 'finish', reason: 'stop', raw: 'stop' }]
 }
-
-const imageOf = (image: unknown): string | undefined => (isObject(image) && typeof image.b64_json === 'string' && image.b64_json !== '' ? image.b64_json : undefined)
 
 const partOf = (data: string, part: number): GenerationEvent[] =>
   [{ type: 'part-start', part, head: { type: 'image', mediaType: mediaTypeOf(data) ?? 'image/png' } }, { type: 'part-delta', part, text: data }, { type: 'part-end', part }]

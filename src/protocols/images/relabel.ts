@@ -2,10 +2,9 @@ import type { GatewayError } from '../../error.ts'
 import { members, splice } from '../../generation/json-text.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
-import { isObject } from '../fields.ts'
 import type { Exchange, Relabeler } from '../protocol.ts'
 import { errorFrame } from './serve-stream.ts'
-import { writeUsage } from './shapes.ts'
+import { imageOf, writeUsage, type Json } from './shapes.ts'
 
 /** The provider's own answer with our id and model name on it, and our addresses in it where the client wants addresses. */
 export class ImageRelabeler implements Relabeler {
@@ -47,8 +46,8 @@ function addressed(json: string, urls: string[]): string {
   if (!Array.isArray(images)) return json
   let index = 0
   return JSON.stringify(images.map((image: unknown) => {
-    if (!isObject(image) || typeof image.b64_json !== 'string' || image.b64_json === '') return image
-    const { b64_json: _left, ...rest } = image
+    if (imageOf(image) === undefined) return image
+    const { b64_json: _left, ...rest } = image as Json
     return { ...rest, url: urls[index++] }
   }))
 }

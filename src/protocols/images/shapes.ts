@@ -1,4 +1,5 @@
 import { count, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
+import { sniff, SNIFFED_BYTES } from '../../http/sniff.ts'
 import { isObject } from '../fields.ts'
 
 /** Words of OpenAI's images API that both sides of it need. Source: OpenAI's API reference. */
@@ -30,10 +31,14 @@ export function writeUsage(usage: Usage): Json {
   }
 }
 
-const MAGIC: [string, string][] = [['iVBORw0KGgo', 'image/png'], ['/9j/', 'image/jpeg'], ['UklGR', 'image/webp'], ['R0lGOD', 'image/gif']]
+/** The base64 of one image of an answer; undefined where there is none. */
+export const imageOf = (image: unknown): string | undefined => (isObject(image) && typeof image.b64_json === 'string' && image.b64_json !== '' ? image.b64_json : undefined)
 
-/** The type of an image by how its base64 begins; undefined for what is none that the API knows. */
-export const mediaTypeOf = (data: string): string | undefined => MAGIC.find(([begin]) => data.startsWith(begin))?.[1]
+/** The type of an image in base64, by its bytes; undefined for what is none. */
+export function mediaTypeOf(data: string): string | undefined {
+  const seen = sniff(Buffer.from(data.slice(0, SNIFFED_BYTES), 'base64'))
+  return seen.startsWith('image/') ? seen : undefined
+}
 
 /** `1024x768` of a PNG, whose header says it; undefined for anything else. */
 export function sizeOf(data: string): string | undefined {

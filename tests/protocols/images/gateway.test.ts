@@ -154,6 +154,24 @@ describe('a provider of images', () => {
     expect([base64, JSON.stringify(data).includes(painter.url), data[0].revised_prompt]).toEqual([[PNG, PNG], false, 'A grey wall'])
   })
 
+  test.each(['b64_json', 'url'])('that answers in both ways is not named, for %s', async (response_format) => {
+    const response = await draw({ model: 'painter/both-ways', n: 3, response_format })
+    const { data } = (await response.json()) as Json
+    if (response_format === 'b64_json') expect(data).toEqual([{ b64_json: PNG }, { b64_json: PNG }, { b64_json: PNG }])
+    else expect(await Promise.all(data.map(async ({ url, b64_json }: Json) => [b64_json, url.startsWith(`${gateway.url}/v1/outputs/`), (await fetched(url)).base64]))).toEqual([[undefined, true, PNG], [undefined, true, PNG], [undefined, true, PNG]])
+  })
+
+  test('has its images published as what they are', async () => {
+    const { data } = (await (await draw({ model: 'painter/drawing', response_format: 'url' })).json()) as Json
+    expect((await fetched(data[0].url)).type).toBe('image/svg+xml')
+  })
+
+  test.each(['painter/text', 'painter/page-inline', 'router/page'])('that sends no image gets none published: %s', async (model) => {
+    const response = await draw({ model, response_format: 'url' })
+    expect([response.status < 400, (await response.json() as Json).error?.message]).toEqual([false, expect.stringMatching(/no image|without an image/)])
+    expect((await record(response)).ratingResponses.ratingDetails).toEqual([])
+  })
+
   test.each([['elsewhere', /could not be fetched: it must be a public/], ['page', /there is no image/]])('that names an address %s fails', async (script, message) => {
     const response = await draw({ model: `painter/${script}` })
     expect([response.status, ((await response.json()) as Json).error.message]).toEqual([502, expect.stringMatching(message)])

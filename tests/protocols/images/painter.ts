@@ -48,7 +48,7 @@ export function startPainter(): Painter {
       if (script.startsWith('slow')) await Bun.sleep(300)
       const status = Number(/^refuses-(\d+)$/.exec(script)?.[1] ?? 200)
       if (status !== 200 || (script === 'every-other' && calls % 2 === 0)) return Response.json({ error: { message: 'Not this one', type: 'invalid_request_error', code: 'moderation_blocked', param: null } }, { status: status === 200 ? 500 : status })
-      if (pathname.endsWith('/chat/completions')) return Response.json(chat(script))
+      if (pathname.endsWith('/chat/completions')) return Response.json(chat(script, script === 'page' ? `data:text/html;base64,${btoa('<script>alert(1)</script>')}` : `data:image/png;base64,${PNG}`))
       return pathname.includes(':') ? google(script, calls, pathname.includes(':stream')) : drawn(script, body, origin)
     },
   })
@@ -62,6 +62,10 @@ function drawn(script: string, { n = 1, stream }: Json, origin: string): Respons
     case 'addresses': return Response.json({ created: 5, data: data({ url: `${origin}/pictures/1.png`, revised_prompt: 'A grey wall' }), usage: USAGE })
     case 'page': return Response.json({ created: 5, data: data({ url: `${origin}/page` }), usage: USAGE })
     case 'elsewhere': return Response.json({ created: 5, data: data({ url: 'http://169.254.169.254/latest/meta-data' }), usage: USAGE })
+    case 'both-ways': return Response.json({ created: 5, data: [{ b64_json: PNG, url: `${origin}/pictures/1.png` }, { b64_json: '', url: `${origin}/pictures/1.png` }, { b64_json: null, url: `data:image/png;base64,${PNG}` }], usage: USAGE })
+    case 'drawing': return Response.json({ created: 5, data: data({ b64_json: Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>').toString('base64') }), usage: USAGE })
+    case 'text': return Response.json({ created: 5, data: data({ b64_json: Buffer.from('<script>alert(1)</script>').toString('base64') }), usage: USAGE })
+    case 'page-inline': return Response.json({ created: 5, data: data({ url: 'data:text/html,<script>alert(1)</script>' }), usage: USAGE })
     case 'nothing': return Response.json({ created: 5, data: [] })
   }
   if (stream !== true) return Response.json({ created: 5, data: data({ b64_json: PNG, revised_prompt: 'A grey wall' }), size: '3x2', quality: 'high', usage: USAGE })
@@ -76,8 +80,8 @@ function google(script: string, calls: number, stream: boolean): Response {
   return stream ? new Response(`data: ${JSON.stringify(answer)}\n\n`, { headers: { 'content-type': 'text/event-stream' } }) : Response.json(answer)
 }
 
-const chat = (script: string): Json => ({
+const chat = (script: string, url: string): Json => ({
   id: 'c', object: 'chat.completion', created: 1, model: script,
-  choices: [{ index: 0, message: { role: 'assistant', content: '', images: [{ type: 'image_url', image_url: { url: `data:image/png;base64,${PNG}` } }] }, finish_reason: 'stop' }],
+  choices: [{ index: 0, message: { role: 'assistant', content: '', images: [{ type: 'image_url', image_url: { url } }] }, finish_reason: 'stop' }],
   usage: { prompt_tokens: 7, completion_tokens: 1300, total_tokens: 1307, completion_tokens_details: { image_tokens: 1290 } },
 })
