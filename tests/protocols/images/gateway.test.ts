@@ -33,6 +33,7 @@ models:
   writer: { endpoints: [{ provider: painter, model: p }], abilities: { output: [text] } }
 ${painted('by-token', TOKENS, ['painter', 'p'])}
 ${painted('by-image', { image: 0.04 }, ['painter', 'unmetered'])}
+${painted('by-image-text', { image: 0.04 }, ['painter', 'text'])}
 ${painted('by-image-gem', { image: 0.04 }, ['gem', 'p'])}
 ${painted('gem-by-token', { prompt: 0.3, completion: 2.5, output_image: 30 }, ['gem', 'p'])}
 ${painted('slow', { image: 0.04 }, ['painter', 'slow'])}
@@ -166,10 +167,10 @@ describe('a provider of images', () => {
     expect((await fetched(data[0].url)).type).toBe('image/svg+xml')
   })
 
-  test.each(['painter/text', 'painter/page-inline', 'router/page'])('that sends no image gets none published: %s', async (model) => {
+  test.each(['by-image-text', 'painter/page-inline', 'router/page'])('that sends no image gets none published, and is not paid: %s', async (model) => {
     const response = await draw({ model, response_format: 'url' })
     expect([response.status < 400, (await response.json() as Json).error?.message]).toEqual([false, expect.stringMatching(/no image|without an image/)])
-    expect((await record(response)).ratingResponses.ratingDetails).toEqual([])
+    expect((await record(response)).usage).toBe(0)
   })
 
   test.each([['elsewhere', /could not be fetched: it must be a public/], ['page', /there is no image/]])('that names an address %s fails', async (script, message) => {
@@ -229,6 +230,11 @@ describe('a provider that draws within a conversation', () => {
     const response = await draw({ model: 'gem/every-other', n: 4 })
     expect([response.status, ((await response.json()) as Json).data.length, losses(response)]).toEqual([200, 2, ['n approximated']])
     expect(response.headers.get('x-sluice-translation')).toContain('2 of 4 images: another call failed (upstream_error)')
+  })
+
+  test.each([['talks', 2, 1], ['blocked', 10, 1], ['pair', 2, 1], ['pair', 4, 3]])('that answers with %s is asked for %d no oftener than can help', async (script, n, calls) => {
+    await draw({ model: `gem/${script}`, n })
+    expect(painter.heard.length).toBe(calls)
   })
 
   test.each([['talks', 400, /It said: I would rather not draw this\./], ['blocked', 400, /refused to make an image of this prompt \(IMAGE_SAFETY\)/]])('and %s is an error', async (script, status, message) => {

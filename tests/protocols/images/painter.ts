@@ -75,7 +75,7 @@ function drawn(script: string, { n = 1, stream }: Json, origin: string): Respons
 }
 
 function google(script: string, calls: number, stream: boolean): Response {
-  const said = script === 'talks' ? [{ text: 'I would rather not draw this.' }] : script === 'blocked' ? [] : [{ text: 'Here it is.' }, { inlineData: { mimeType: 'image/png', data: png(3, 2, calls) } }]
+  const said = script === 'talks' ? [{ text: 'I would rather not draw this.' }] : script === 'blocked' ? [] : [{ text: 'Here it is.' }, ...Array.from({ length: script === 'pair' ? 2 : 1 }, () => ({ inlineData: { mimeType: 'image/png', data: png(3, 2, calls) } }))]
   const answer = { responseId: 'g', modelVersion: 'm', candidates: [{ index: 0, content: { role: 'model', parts: said }, finishReason: script === 'blocked' ? 'IMAGE_SAFETY' : 'STOP' }], usageMetadata: GOOGLE_USAGE }
   return stream ? new Response(`data: ${JSON.stringify(answer)}\n\n`, { headers: { 'content-type': 'text/event-stream' } }) : Response.json(answer)
 }
