@@ -29,8 +29,8 @@ const PROVIDERS: Record<string, { source: string; only?: string[]; not?: string[
   fireworks: { source: 'fireworks' },
 }
 
-/** Names of what answers no conversation: embeddings, moderation, speech, music, pages, and pictures from an API of their own. */
-const NO_CONVERSATION = globs(['*embed*', '*moderation*', '*guard*', '*-tts', '*-tts-*', '*transcribe*', '*whisper*', '*realtime*', '*-live*', '*native-audio*', '*-voice*', '*-ocr*', '*lyria*', 'gpt-image*'])
+/** Names of what answers no conversation: embeddings, moderation, batches, speech, music, pages, and pictures from an API of their own. */
+const NO_CONVERSATION = globs(['*embed*', '*moderation*', '*guard*', '*content-safety*', '*:batch', '*-tts', '*-tts-*', '*transcribe*', '*whisper*', '*realtime*', '*-live*', '*native-audio*', '*-voice*', '*-ocr*', '*lyria*', 'gpt-image*'])
 
 const CONTEXT = { min: 256, max: 100_000_000 }
 /** A context that moves by more than this many times is taken for a mistake of the source. */

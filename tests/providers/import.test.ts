@@ -39,7 +39,7 @@ describe('what is taken', () => {
 
   test('nothing that is no conversation', () => {
     const others = [
-      model('text-embedding-9', { prices: { input_mtok: 1 } }), model('omni-moderation'), model('gpt-9-tts'), model('gpt-9-transcribe'), model('gpt-9-realtime'), model('gpt-image-9'), model('whisper-1', { prices: { input_audio_hours: 1 } }),
+      model('text-embedding-9', { prices: { input_mtok: 1 } }), model('omni-moderation'), model('x-content-safety'), model('gpt-9-tts'), model('gpt-9-transcribe'), model('gpt-9-realtime'), model('gpt-image-9'), model('whisper-1', { prices: { input_audio_hours: 1 } }),
       model('gpt-9-instruct'), model('davinci'), model('x-embed'), model('ocr-pages', { prices: { output_mtok: 1, input_document_kpages: 1 } }), model('gone', { deprecated: true }), model('two words'), model('a:free'),
     ]
     expect(openaiIds([model('gpt-9'), ...others])).toEqual(['openai/gpt-9'])
