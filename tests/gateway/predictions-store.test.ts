@@ -34,18 +34,25 @@ let headers: Record<string, string>
 /** Methods of the store that answer otherwise. */
 let failing: Record<string, (...args: never[]) => Promise<unknown>>
 let told: ReturnType<typeof spyOn>
+let hooks: ReturnType<typeof Bun.serve>
+/** Bodies of webhook calls. */
+let hooked: string[]
+let webhooks: Webhooks
 
 const full = (): Promise<never> => Promise.reject(new GatewayError('store_unavailable', 'The disk is full.'))
 
 beforeEach(async () => {
   told = spyOn(console, 'error').mockImplementation(() => {})
   failing = {}
+  hooked = []
+  hooks = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: async (request) => (hooked.push(await request.text()), new Response()) })
   provider = predictionProvider()
   provider.onMade = (made) => void Object.assign(made, { status: 'succeeded', output: 'done' })
   folder = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
   const file = join(folder, 'test-config.yaml')
   writeFileSync(file, `
-billing: { startingCredit: 1 }
+billing: { startingCredit: 1, delay: 0s }
+fetch: { private: ["127.0.0.1:${hooks.port}"] }
 providers: { up: { protocol: predictions, baseUrl: "${provider.url}", apiKey: none } }
 models: { maker/flux: { endpoints: [{ provider: up, model: maker/flux }], price: { request: 0.01 } } }
 `)
@@ -64,22 +71,25 @@ models: { maker/flux: { endpoints: [{ provider: up, model: maker/flux }], price:
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: 0n })
   const files = await Files.open({ store, folder, quotaBytes: config.files.quotaBytes, outputKeepMs: config.files.outputKeepMs })
   const rooms = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus), catalogue: new Catalogue(config), prices, ledger, open: new Open(), draining: false }
-  spine = Object.assign(rooms, { predictor: new Predictor(rooms, new Webhooks(rooms), async () => undefined) })
+  webhooks = new Webhooks(rooms)
+  spine = Object.assign(rooms, { predictor: new Predictor(rooms, webhooks, async () => undefined) })
 })
 afterEach(async () => {
   failing = {}
   await spine.predictor.stop()
+  await webhooks.stop()
   await spine.ledger.stop()
   await spine.files.stop()
   await sqlite.close()
   await provider.stop()
+  await hooks.stop(true)
   told.mockRestore()
   await expectBookRight(folder)
   rmSync(folder, { recursive: true, force: true })
 })
 
 const ask = (method: string, path: string, body?: object): Promise<Response> => answer(spine, new Request(`http://sluice${path}`, { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }))
-const create = (): Promise<Response> => ask('POST', '/v1/predictions', { model: 'maker/flux', input: { prompt: 'A cat' } })
+const create = (more: object = {}): Promise<Response> => ask('POST', '/v1/predictions', { model: 'maker/flux', input: { prompt: 'A cat' }, ...more })
 const look = async (id: string): Promise<Shown> => (await (await ask('GET', `/v1/predictions/${id}`)).json()) as Shown
 const list = async (): Promise<Shown[]> => ((await (await ask('GET', '/v1/predictions')).json()) as { results: Shown[] }).results
 const credit = async (): Promise<bigint> => (await sqlite.ledgerState()).balances.find(({ kind }) => kind === 'credit')!.balance
@@ -128,16 +138,32 @@ test('an end that cannot be written is no end, until it can be', async () => {
   expect([await held(), await credit(), provider.made.length, provider.made[0]!.canceled]).toEqual([0, 990_000_000n, 1, 0])
 }, 20_000)
 
-test('an end whose record cannot be written is told, and charged when it can be', async () => {
-  failing['closeGeneration'] = full
-  const { id } = (await (await create()).json()) as Shown
-  await spine.predictor.ended(id.slice(PREFIX.length), 5_000)
-  expect(await look(id)).toMatchObject({ status: 'succeeded', output: 'done' })
+test.each(['slow', 'broken'])('an end is shown nowhere before its record can be looked up: a store that is %s', async (how) => {
+  const written = Promise.withResolvers<void>()
+  const closeGeneration = sqlite.closeGeneration.bind(sqlite)
+  failing['closeGeneration'] = (how === 'broken' ? full : async (...closing: Parameters<SqliteStore['closeGeneration']>) => (await written.promise, closeGeneration(...closing))) as never
+  const { id, urls } = (await (await create({ webhook: `${hooks.url}done`, webhook_events_filter: ['completed'] })).json()) as Shown
+  const stream = (await ask('GET', new URL(urls.stream).pathname)).text()
+  let streamed = false
+  void stream.then(() => { streamed = true })
+  const own = id.slice(PREFIX.length)
+  while ((await sqlite.predictionsUnderWay()).length > 0) await Bun.sleep(5)
+  for (let round = 0; round < 10; round++) {
+    webhooks.round()
+    await Bun.sleep(20)
+  }
+  expect([(await look(id)).status, (await list())[0]!.status, streamed, hooked]).toEqual(['starting', 'starting', false, []])
+  expect(await (await ask('POST', `/v1/predictions/${id}/cancel`)).json()).toMatchObject({ status: 'starting' })
   expect(await credit()).toBe(1_000_000_000n)
   failing = {}
-  for (let looks = 0; looks < 200 && (await held()) > 0; looks++) await Bun.sleep(20)
+  written.resolve()
+  await spine.predictor.ended(own, 10_000)
+  expect((await ask('GET', `/v1/management/generation?id=${id}`)).status).toBe(200)
+  expect(await look(id)).toMatchObject({ status: 'succeeded', output: 'done' })
+  expect(await stream).toContain('event: done')
+  await until(() => hooked.length === 1)
   expect([await held(), await credit()]).toEqual([0, 990_000_000n])
-})
+}, 20_000)
 
 test('where its provider\'s id cannot be written it is followed all the same', async () => {
   const changePrediction = sqlite.changePrediction.bind(sqlite)

@@ -1,6 +1,7 @@
 import type { Call, Spine } from '../../spine.ts'
 import { asGatewayError } from '../../error.ts'
 import { admit } from '../../ledger/admission.ts'
+import type { Ending } from '../../ledger/endings.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import { Job } from './job.ts'
 import { hasEnded, readStored, toChange, toStored, type Listener, type Outcome, type Prediction } from './prediction.ts'
@@ -11,7 +12,7 @@ import { countInput, workOf, worstOf, type ResolveMedia } from './work.ts'
 
 const API = 'predictions'
 
-const LOST = 'Sluice was stopped while its provider was asked, and does not know whether that ran: it is not run again, and not charged.'
+const LOST = 'Sluice was stopped while its provider was asked, and its answer is lost: it is not run again, because it may have run there, and not charged. Create it again if you still want it.'
 
 /** After this a store that does not answer is asked again. */
 const AGAIN_MS = 2_000
@@ -53,7 +54,7 @@ export class Predictor {
   /** Ends are written as soon as the store takes them: that it does not is no reason not to start. */
   #resume(prediction: Prediction, open: OpenGeneration | undefined): void {
     // Both are written together: without a generation nobody pays for it.
-    if (open === undefined) return void this.#insist(() => this.#writeEnd({ ...prediction, status: 'failed', error: LOST, completedAt: Date.now() }))
+    if (open === undefined) return void this.#abandon(prediction)
     const job = this.#job(prediction, open)
     if (prediction.upstream === undefined && prediction.sentAt !== undefined) {
       job.prediction = prediction
@@ -61,6 +62,11 @@ export class Predictor {
     }
     if (prediction.upstream !== undefined) open.meter.tries.push({ provider: prediction.upstream.provider, sent: true, milliseconds: 0 })
     this.#queue(job.accountId).add(job, prediction.upstream !== undefined)
+  }
+
+  async #abandon(prediction: Prediction): Promise<void> {
+    const ended: Prediction = { ...prediction, status: 'failed', error: LOST, completedAt: Date.now() }
+    if ((await this.#insist(() => this.#writeEnd(ended))) !== undefined) this.#webhooks.notify(ended, 'completed')
   }
 
   #job(prediction: Prediction, open: OpenGeneration): Job {
@@ -171,11 +177,25 @@ export class Predictor {
     const ended: Prediction = { ...job.running, ...change, completedAt: Date.now(), outcome }
     // Left as it is where the server stops before it could be written: the next start ends it.
     if ((await this.#insist(() => this.#writeEnd(ended))) === undefined) return
-    await this.#spine.ledger.close(open, ending).catch((error: unknown) => console.error(error))
+    if ((await this.#recorded(open, ending)) === undefined) return
     job.prediction = ended
     this.#jobs.delete(job.id)
     job.over.resolve()
     job.tell('completed')
+  }
+
+  /** Resolves when its record can be looked up; undefined where the server stops before that. What the store does not take at once the ledger writes as soon as it can be. */
+  async #recorded(open: OpenGeneration, ending: Ending): Promise<true | undefined> {
+    const { store, ledger } = this.#spine
+    const { accountId, id } = open.ask
+    const failure = await ledger.close(open, ending).then(() => undefined, asGatewayError)
+    if (failure === undefined) return true
+    if (failure.code === 'store_unavailable') return this.#insist(async () => {
+      if ((await store.findGeneration(accountId, id)) === undefined) throw failure
+      return true
+    })
+    console.error(failure.cause ?? failure)
+    return true
   }
 
   #writeEnd(ended: Prediction): Promise<boolean> {

@@ -68,6 +68,8 @@ export class Webhooks {
   readonly #pauseMs: number
   readonly #stopping = new AbortController()
   readonly #live = new Map<string, Live>()
+  /** Calls that are owed for ends that nobody may hear of yet. */
+  readonly #withheld = new Set<string>()
   /** Of ends, by the call's id. */
   readonly #calls = new Map<string, { accountId: string; done: Promise<void> }>()
   #looked: Promise<void> = Promise.resolve()
@@ -81,11 +83,12 @@ export class Webhooks {
     this.#pauseMs = pauseMs
   }
 
-  /** The call that the end of this prediction owes, to be committed with it; `notify` then has it made. */
+  /** The call that the end of this prediction owes, to be committed with it; `notify` then has it made, and not before. */
   owed(prediction: Prediction): WebhookDelivery | undefined {
     const { id, accountId, webhook } = prediction
     if (webhook?.events.includes('completed') !== true) return undefined
-    return { id: `msg_${id}`, accountId, predictionId: id, url: webhook.url, body: bodyOf(this.#rooms, prediction), attempts: 0, nextAt: Date.now() }
+    this.#withheld.add(callOf(id))
+    return { id: callOf(id), accountId, predictionId: id, url: webhook.url, body: bodyOf(this.#rooms, prediction), attempts: 0, nextAt: Date.now() }
   }
 
   notify(prediction: Prediction, event: WebhookEvent): void {
@@ -93,6 +96,7 @@ export class Webhooks {
     if (webhook === undefined) return
     const known = this.#live.get(id)
     if (event === 'completed') {
+      this.#withheld.delete(callOf(id))
       if (known !== undefined) end(known)
       return this.round()
     }
@@ -128,7 +132,7 @@ export class Webhooks {
     try {
       while (this.#lookAgain && this.#calls.size < MOST_CALLS && !this.#stopping.signal.aborted) {
         this.#lookAgain = false
-        const due = await this.#rooms.store.dueDeliveries(Date.now(), PAGE, [...this.#calls.keys(), ...this.#busyAccounts()])
+        const due = await this.#rooms.store.dueDeliveries(Date.now(), PAGE, [...this.#calls.keys(), ...this.#withheld, ...this.#busyAccounts()])
         for (const delivery of due) this.#begin(delivery)
       }
     } catch (error) {
@@ -181,6 +185,8 @@ export class Webhooks {
     await Promise.all([...[...this.#calls.values()].map(({ done }) => done), ...[...this.#live.values()].map(({ telling }) => telling)])
   }
 }
+
+const callOf = (predictionId: string): string => `msg_${predictionId}`
 
 function end(live: Live): void {
   live.isOver = true
