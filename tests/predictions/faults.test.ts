@@ -72,6 +72,20 @@ test('a provider that answers nonsense for a while is asked on', async () => {
   await until(() => told.length === 1)
 }, 60_000)
 
+test('a prediction is asked after at intervals that follow its age', async () => {
+  const gateway = await start(upstream.url)
+  const asked: number[] = []
+  upstream.instead = () => void asked.push(performance.now())
+  await ended(gateway, await create(gateway, { key: 'patient', ms: 5_000 }))
+  const [made = 0] = asked
+  // Each interval by the age at its end: an eighth of the age at its beginning is a ninth of that.
+  const ratios = asked.map((at, index) => ({ age: at - made, ratio: (at - asked[index - 1]!) / (at - made) })).filter(({ age }) => age > 2_300).map(({ ratio }) => ratio).toSorted((a, b) => a - b)
+  expect(ratios.length).toBeGreaterThan(3)
+  const median = ratios[Math.floor(ratios.length / 2)]!
+  expect(median).toBeGreaterThan(0.06)
+  expect(median).toBeLessThan(0.16)
+}, 60_000)
+
 test('a provider that never ends is told to stop when the time is up, and not paid', async () => {
   const gateway = await start(upstream.url, 'timeouts: { total: 1s }\n')
   const end = await ended(gateway, await create(gateway, { key: 'stuck', ms: 600_000 }))

@@ -190,7 +190,7 @@ export class Predictor {
     const { accountId, id } = open.ask
     const failure = await ledger.close(open, ending).then(() => undefined, asGatewayError)
     if (failure === undefined) return true
-    if (failure.code === 'store_unavailable') return this.#insist(async () => {
+    if (failure.code === 'store_unavailable') return this.#insist(async (): Promise<true> => {
       if ((await store.findGeneration(accountId, id)) === undefined) throw failure
       return true
     })

@@ -83,19 +83,23 @@ function endpointOf({ catalogue }: Rooms, { model, upstream }: Prediction): Pred
   }
 }
 
-const FIRST_WAIT_MS = 250
+const SHORTEST_WAIT_MS = 250
 const LONGEST_WAIT_MS = 5_000
-const GROWTH = 1.25
+/** Of its age a prediction is asked after again: its end is heard of later by no larger part of the time that it took. */
+const WAIT_SHARE = 1 / 8
+
+const waitAt = (ageMs: number): number => Math.min(Math.max(ageMs * WAIT_SHARE, SHORTEST_WAIT_MS), LONGEST_WAIT_MS)
 
 /** So often in a row a provider must not know a prediction that it made before that is believed. */
 const UNKNOWN_TIMES = 5
 
-/** Asks after a prediction at growing intervals until it has ended. A provider that does not say is asked again. */
+/** Asks after a prediction, at intervals that grow with its age, until it has ended. A provider that does not say is asked again. */
 async function follow(rooms: Rooms, job: Job, endpoint: PredictionEndpoint | undefined, stopping: AbortSignal): Promise<End | undefined> {
   const { id } = job.running.upstream!
-  const deadline = job.running.sentAt! + rooms.config.timeouts.totalMs
+  const sentAt = job.running.sentAt!
+  const deadline = sentAt + rooms.config.timeouts.totalMs
   let unknown = 0
-  for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * GROWTH, LONGEST_WAIT_MS)) {
+  for (let wait = SHORTEST_WAIT_MS; ; wait = waitAt(Date.now() - sentAt)) {
     // Not all at once after a restart.
     await sleep(wait * (0.75 + Math.random() / 2), job.cut.signal)
     if (stopping.aborted) return undefined
@@ -150,7 +154,7 @@ async function stopped(rooms: Rooms, job: Job, endpoint: PredictionEndpoint | un
       const said = await cancel(rooms, endpoint, job.running.upstream!.id, AbortSignal.any([stopping, AbortSignal.timeout(CANCEL_MS)]))
       return said === undefined ? undefined : await heard(rooms, job, said)
     } catch {
-      await sleep(FIRST_WAIT_MS, stopping)
+      await sleep(SHORTEST_WAIT_MS, stopping)
     }
   }
   return undefined
