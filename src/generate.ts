@@ -52,7 +52,8 @@ async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'medi
   const { spine, call, keeper, media } = rooms
   const request = protocols[name].serve.readRequest(wire)
   const endpoints = media?.endpoints ?? spine.catalogue.endpoints(request.model, name)
-  protocols[name].serve.checkModel?.(request, endpoints.map(({ target }) => target.abilities))
+  const abilities = endpoints.map(({ target }) => target.abilities)
+  protocols[name].serve.checkModel?.(request, abilities)
   const exchange = labelled(call, wire, request, keeper)
   const inBackground = keeper !== undefined && wire.body.background === true && endpoints.some(({ protocol }) => protocol === name)
   // Its provider goes on without its client: only its answer tells how to find or stop it.
@@ -60,7 +61,7 @@ async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'medi
   const underway = spine.open.enter(goesOn ? new AbortController().signal : call.request.signal)
   const open = await admit(spine, call, {
     api: request.protocol, model: request.model, endpoints, streamed: request.stream,
-    worst: (modelLimit) => worstCase(request, Buffer.byteLength(wire.text), modelLimit, endpoints.some(makesImages)), countInput: () => estimateInputTokens(request),
+    worst: (modelLimit) => worstCase(request, Buffer.byteLength(wire.text), modelLimit, abilities), countInput: () => estimateInputTokens(request),
   }).catch((error: unknown) => {
     underway.leave()
     throw error
@@ -71,8 +72,6 @@ async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'medi
   if (inBackground) exchange.follow = (theirs, ours) => hearWork(generation, keeper, theirs, ours)
   return { generation, exchange, endpoints }
 }
-
-const makesImages = ({ protocol, target }: Endpoint): boolean => protocol === 'images' || target.abilities.output?.includes('image') === true
 
 function labelled(call: Call, wire: Wire, request: GenerationRequest, keeper: Keeper | undefined): Exchange {
   const id = protocols[request.protocol].serve.idPrefix + call.id

@@ -1,4 +1,5 @@
 import type { Call, Spine } from '../spine.ts'
+import { checkAllowed } from '../accounts/allowed-models.ts'
 import { GatewayError } from '../error.ts'
 import { members, splice } from '../generation/json-text.ts'
 import { readAll } from '../http/call.ts'
@@ -44,6 +45,7 @@ export async function countMessagesTokens(spine: Spine, call: Call, resolveMedia
   const media = await resolveMedia(spine, call, 'messages', wire)
   try {
     const request = readCountRequest(wire)
+    checkAllowed(call.identity, request.model)
     const endpoint = (media?.endpoints ?? spine.catalogue.endpoints(request.model, 'messages'))[0]!
     const answer = endpoint.protocol === 'messages'
       ? await ask(spine, call, endpoint, '/messages/count_tokens', splice(wire.text, { model: JSON.stringify(endpoint.target.model) }), protocols.messages.call.headers(wire))
@@ -64,6 +66,7 @@ export async function countGeminiTokens(spine: Spine, call: Call, resolveMedia: 
   const media = await resolveMedia(spine, call, 'generateContent', asked)
   try {
     const request = protocols.generateContent.serve.readRequest(asked)
+    checkAllowed(call.identity, request.model)
     const endpoint = (media?.endpoints ?? spine.catalogue.endpoints(request.model, 'generateContent'))[0]!
     const text = wrapped === undefined ? asked.text : splice(wire.text, { [WRAPPER]: asked.text })
     const answer = endpoint.protocol === 'generateContent' ? await ask(spine, call, endpoint, `/models/${endpoint.target.model}:countTokens`, text, {}) : undefined

@@ -44,7 +44,7 @@ const CONVERSATIONS = Object.keys(protocols).filter((name) => name !== 'images')
 /** Whatever a provider speaks, its models are asked in any protocol; only those that make images over the images API, and jobs only as predictions. */
 function spokenTo({ api, output }: Abilities): string[] {
   if (api === 'predictions') return ['predictions']
-  return [...CONVERSATIONS, ...(api === 'images' || output?.includes('image') === true ? ['images'] : []), 'predictions']
+  return [...CONVERSATIONS, ...(output?.includes('image') === true ? ['images'] : []), 'predictions']
 }
 
 type Condition = { field: string; operator: string; value: number | string }

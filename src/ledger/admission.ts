@@ -1,3 +1,4 @@
+import { checkAllowed } from '../accounts/allowed-models.ts'
 import { penaltyOf, type Conduct } from '../accounts/conduct.ts'
 import type { Identity } from '../accounts/keys.ts'
 import type { Config } from '../config.ts'
@@ -21,7 +22,7 @@ type Asked = {
 /** Sets aside the most that this may cost, where key, account and price allow it at all. Throws permission_denied, invalid_request for a model without a price, and what `Ledger.admit` throws. */
 export async function admit({ ledger, prices, conduct, config }: Rooms, { id, identity, receivedAt, address }: Caller, { api, model, endpoints, streamed, worst, countInput }: Asked): Promise<OpenGeneration> {
   const { accountId, keyId, kind, limit } = identity
-  if (!identity.allows(model)) throw new GatewayError('permission_denied', `This key may not use the model ${model}.`, { param: 'model' })
+  checkAllowed(identity, model)
   const price = prices.of(model, endpoints)
   if (price === undefined && config.billing.unpriced === 'refuse') throw unpriced(model)
   if (!ledger.knows(accountId)) await ledger.load()

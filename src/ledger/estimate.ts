@@ -1,5 +1,6 @@
 import type { GenerationRequest, MediaPart, Part, Tool } from '../generation/request.ts'
 import { MOST_TOKENS, noUsage, type Usage } from '../generation/usage.ts'
+import type { Abilities } from '../protocols/protocol.ts'
 import type { CountAnswer, CountRequest } from './count-tokens-worker.ts'
 
 /** Tokens of media whose size in tokens only the provider knows: about what an image of a megapixel costs. */
@@ -85,10 +86,10 @@ const USUAL_PIXELS = 1_536 * 1_024
 
 /**
  * The most that a request may use, for its hold, in a time that does not grow with its text: `bodyBytes` without its media, what the media may have by
- * their size, and the output limit of the request, else the model's. `makesImages`: whether the model may. Providers add prompts of their own and count media in their own way,
+ * their size, and the output limit of the request, else the model's. `abilities`: of those who may be asked. Providers add prompts of their own and count media in their own way,
  * so a bill may still pass it; what is then missing is paid from what the account has, or written off.
  */
-export function worstCase(request: GenerationRequest, bodyBytes: number, modelLimit: number | undefined, makesImages = false): Usage {
+export function worstCase(request: GenerationRequest, bodyBytes: number, modelLimit: number | undefined, abilities: readonly Abilities[] = []): Usage {
   const usage = noUsage()
   let mediaBytes = 0
   let lifetime: '5m' | '1h' | undefined
@@ -105,7 +106,7 @@ export function worstCase(request: GenerationRequest, bodyBytes: number, modelLi
   for (const turn of request.turns) turn.parts.forEach(weigh)
   usage.inputTokens += Math.ceil(Math.max(0, bodyBytes - mediaBytes) / FEWEST_BYTES_PER_TOKEN.text)
   const { imageOutput } = request
-  usage.images = imageOutput?.count ?? (imageOutput !== undefined || makesImages || request.outputModalities?.includes('image') === true ? 1 : 0)
+  usage.images = imageOutput?.count ?? (imageOutput !== undefined || mayDraw(request, abilities) ? 1 : 0)
   const imageTokens = usage.images * Math.ceil(Math.max(USUAL_PIXELS, (imageOutput?.size?.width ?? 0) * (imageOutput?.size?.height ?? 0)) / PIXELS_PER_TOKEN)
   const limit = request.protocol === 'images' ? 0 : (request.maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * (request.candidates ?? 1)
   // More than that would not be believed of any answer.
@@ -117,6 +118,10 @@ export function worstCase(request: GenerationRequest, bodyBytes: number, modelLi
   }
   return usage
 }
+
+/** Models that draw do so unasked, unless they are told to write only; an images API makes nothing else. */
+const mayDraw = ({ outputModalities }: GenerationRequest, abilities: readonly Abilities[]): boolean =>
+  abilities.some(({ api }) => api === 'images') || (outputModalities?.includes('image') ?? abilities.some(({ output }) => output?.includes('image')))
 
 /** A file that is written in text has a token for every few bytes; in any other, most bytes are layout and pictures. */
 const kindOf = ({ type, source }: MediaPart): keyof typeof FEWEST_BYTES_PER_TOKEN =>

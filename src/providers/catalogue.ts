@@ -136,7 +136,7 @@ export class Catalogue {
   list(): readonly Model[] {
     this.#listed ??= this.#reachable().map((model) => {
       const [place] = model.endpoints.flatMap((endpoint) => this.#place(endpoint, model, 'chat.completions'))
-      return { ...model, abilities: place === undefined ? model.abilities : abilitiesOf(place) }
+      return { ...model, abilities: place?.target.abilities ?? model.abilities }
     })
     return this.#listed
   }
@@ -145,7 +145,7 @@ export class Catalogue {
   model(name: string): Model {
     const place = this.#places(name, 'predictions')[0]!
     const { listed, target: { provider, model } } = place
-    return this.list().find(({ id }) => id === listed) ?? { id: name, name, ownedBy: provider, createdAt: UNKNOWN_DATE, endpoints: [{ provider, model }], abilities: abilitiesOf(place) }
+    return this.list().find(({ id }) => id === listed) ?? { id: name, name, ownedBy: provider, createdAt: UNKNOWN_DATE, endpoints: [{ provider, model }], abilities: place.target.abilities }
   }
 
   /** Where a model is, in the order of trying, whatever it is asked by. Throws like `endpoints`. */
@@ -227,9 +227,10 @@ export class Catalogue {
   #place({ provider: id, model, protocol }: ModelEndpoint, { id: listed, abilities }: Found, wanted: Speech): (Endpoint | PredictionEndpoint)[] {
     const provider = this.#providers.get(id)
     if (provider === undefined) return []
-    const target: Target = { provider: id, model, quirks: provider.quirks, abilities: { ...familyAbilities(id, model), ...abilities } }
-    const speech = speechOf(provider, protocol ?? target.abilities.api, wanted)
+    const known = { ...familyAbilities(id, model), ...abilities }
+    const speech = speechOf(provider, protocol ?? known.api, wanted)
     if (speech === undefined) return []
+    const target: Target = { provider: id, model, quirks: provider.quirks, abilities: { ...BY_API[speech.protocol], ...known } }
     return [{ provider, protocol: speech.protocol, baseUrl: speech.baseUrl, credentials: credentials(speech.auth, provider.apiKey), target, ...(listed === undefined ? {} : { listed }) } as Endpoint | PredictionEndpoint]
   }
 
@@ -254,6 +255,9 @@ export class Catalogue {
 /** APIs that only some models of a provider are asked by. */
 const SPECIAL: readonly Speech[] = ['images', 'predictions']
 
+/** What is known of a model by what it is asked by. */
+const BY_API: Partial<Record<Speech, Abilities>> = { images: { api: 'images', output: ['image'] }, predictions: { api: 'predictions' } }
+
 /** How a provider is spoken to about a model: as the model asks for, else as the client speaks, else as the provider likes best. */
 function speechOf({ speaks }: Provider, asked: Speech | undefined, wanted: Speech): Provider['speaks'][number] | undefined {
   if (asked !== undefined) return speaks.find(({ protocol }) => protocol === asked)
@@ -275,9 +279,6 @@ function fromRow({ id, name, released, endpoints, abilities, contextLength }: Mo
     endpoints: endpoints ?? [{ provider, model }], abilities: abilities ?? {}, ...(contextLength === undefined ? {} : { contextLength }),
   }
 }
-
-/** What is known of the model at a place, and of how it is asked there. */
-const abilitiesOf = ({ protocol, target: { abilities } }: Endpoint | PredictionEndpoint): Abilities => (protocol === 'predictions' ? { ...abilities, api: protocol } : abilities)
 
 const fromConfig = ({ id, name, endpoints, abilities, contextLength }: ModelConfig, createdAt: number): Model => ({
   id, name: name ?? id, ownedBy: endpoints[0]!.provider, createdAt, endpoints, abilities,

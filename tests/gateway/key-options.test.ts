@@ -51,6 +51,12 @@ describe('a key', () => {
     const { text } = await newKey('--models', 'acme/c*')
     expect(await askAfter('invalid_api_key', text, 'acme/chat')).toMatchObject({ status: 200 })
     expect(await ask(text, 'acme/other')).toMatchObject({ status: 403, code: 'permission_denied' })
+    const [counting, gemini] = [{ messages: [{ role: 'user', content: 'Hi' }] }, { contents: [{ parts: [{ text: 'Hi' }] }] }]
+    for (const [model, status] of [['acme/chat', 200], ['acme/other', 403]] as const) {
+      for (const [path, body] of [['messages/count_tokens', { model, ...counting }], [`publishers/${model.replace('/', '/models/')}:countTokens`, gemini]] as const) {
+        expect([path, model, (await fetch(`${gateway.url}/v1/${path}`, { method: 'POST', headers: { authorization: `Bearer ${text}`, 'content-type': 'application/json' }, body: JSON.stringify(body) })).status]).toEqual([path, model, status])
+      }
+    }
     const { data } = (await (await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${text}` } })).json()) as { data: { id: string }[] }
     expect(data.map(({ id }) => id)).toEqual(['acme/chat'])
   }, 15_000)

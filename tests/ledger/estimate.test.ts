@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { countTokens as exactly } from 'gpt-tokenizer/encoding/o200k_base'
 import type { GenerationRequest, Part } from '../../src/generation/request.ts'
+import type { Abilities } from '../../src/protocols/protocol.ts'
 import { countTokens, estimateInputTokens, worstCase } from '../../src/ledger/estimate.ts'
 
 /** Counting is exact where that is cheap, near where it is not, and never keeps others waiting. */
@@ -65,13 +66,17 @@ test('of the worst case are no more than an answer can have, whatever limit a cl
 })
 
 test('of images are held for as many as are asked for, each with the tokens that a large one takes', () => {
-  const asked = (more: Partial<GenerationRequest>, makesImages = false): [images: number, outputTokens: number] => {
-    const { images, outputTokens } = worstCase({ system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest, 100, 1_000, makesImages)
+  const asked = (more: Partial<GenerationRequest>, ...abilities: Abilities[]): [images: number, outputTokens: number] => {
+    const { images, outputTokens } = worstCase({ system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest, 100, 1_000, abilities)
     return [images, outputTokens]
   }
+  const draws: Abilities = { output: ['text', 'image'] }
   expect(asked({ protocol: 'images', imageOutput: { count: 3 } })).toEqual([3, 3 * 7_865])
   expect(asked({ protocol: 'images', imageOutput: { count: 2, size: { width: 3_840, height: 2_160 } } })).toEqual([2, 2 * 41_472])
   // The largest image of the best quality that is documented: 1536x1024 takes 6208 tokens.
   expect(asked({ protocol: 'images', imageOutput: { count: 1, size: { width: 16, height: 16 } } })[1]).toBeGreaterThan(6_208)
-  expect([asked({}), asked({}, true), asked({ outputModalities: ['text', 'image'] }), asked({ maxOutputTokens: 5, imageOutput: {} })]).toEqual([[0, 1_000], [1, 7_865], [1, 7_865], [1, 7_865]])
+  expect([asked({ outputModalities: ['text', 'image'] }), asked({ maxOutputTokens: 5, imageOutput: {} })]).toEqual([[1, 7_865], [1, 7_865]])
+  // Models that draw do so unasked, unless they are told to write only; an images API makes nothing else.
+  expect([asked({}), asked({}, {}), asked({}, { output: ['text'] }), asked({}, {}, draws), asked({ outputModalities: ['text'] }, draws)]).toEqual([[0, 1_000], [0, 1_000], [0, 1_000], [1, 7_865], [0, 1_000]])
+  expect(asked({ outputModalities: ['text'] }, { api: 'images', output: ['image'] })).toEqual([1, 7_865])
 })

@@ -20,6 +20,9 @@ keys: [{ key: ${LIMITED}, models: ['anthropic/claude-opus-*', mine] }]
 models:
   mine: { name: My model, endpoints: [{ provider: sandbox, model: chat }], contextLength: 1234 }
   job: { endpoints: [{ provider: replicate, model: owner/name }] }
+  painted: { endpoints: [{ provider: painter, model: p }] }
+providers:
+  painter: { protocol: images, baseUrl: 'http://127.0.0.1:9/v1' }
 `,
   })
 })
@@ -56,6 +59,7 @@ describe('openai', () => {
       pricings: { prompt: [{ unit: 'perMTokens', currency: 'USD' }], completion: [{ unit: 'perMTokens' }], web_search: [{ unit: 'perCount' }] },
       protocols: ['chat.completions', 'responses', 'messages', 'generateContent', 'predictions'],
     } as object)
+    expect(await openai().models.retrieve('painted')).toMatchObject({ output_modalities: ['image'], supported_parameters: null, protocols: ['chat.completions', 'responses', 'messages', 'generateContent', 'images', 'predictions'] } as object)
     expect(await openai().models.retrieve('job')).toMatchObject({ protocols: ['predictions'], supported_parameters: null, context_length: null } as object)
   })
 

@@ -101,7 +101,7 @@ function tellWithinInput(error: unknown): never {
 
 /** The most that it may use. */
 export function worstOf(work: Work, modelLimit: number | undefined): Usage {
-  if (work.kind === 'request') return worstCase(work.request, Buffer.byteLength(work.wire.text), modelLimit, work.endpoints.some(({ target }) => target.abilities.output?.includes('image') === true))
+  if (work.kind === 'request') return worstCase(work.request, Buffer.byteLength(work.wire.text), modelLimit, work.endpoints.map(({ target }) => target.abilities))
   const bytes = promptsIn(work.input).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
   return { ...noUsage(), inputTokens: Math.max(1, Math.ceil(bytes / 2)), images: Math.min(MOST_TOKENS, picturesAskedFor(work.input)) }
 }
