@@ -1,6 +1,6 @@
 import type { Call, Spine } from './spine.ts'
 import { GatewayError, invalid } from './error.ts'
-import { nameGivenTwice, replaceAt, type JsonPath } from './generation/json-text.ts'
+import { replaceAt, type JsonPath } from './generation/json-text.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { fetchOutside, wrongOutsideUrl } from './http/outside.ts'
 import { sniff } from './http/sniff.ts'
@@ -34,7 +34,7 @@ type Loaded = { reference: MediaReference; mediaType: string; filename: string; 
  * providers takes in this way, overloaded where the requests under way hold too much; each names the parameter.
  */
 export async function resolveMedia(spine: Spine, { identity, request }: Asker, name: ProtocolName, wire: Wire): Promise<HeldMedia | undefined> {
-  const references = referencesOf(name, wire)
+  const references = protocols[name].serve.references?.(wire.body) ?? []
   const model = wire.model ?? wire.body.model
   // What is wrong with its model is told by those who read the request and admit it: before that no file is opened for it.
   if (references.length === 0 || typeof model !== 'string' || !identity.allows(model)) return undefined
@@ -55,19 +55,6 @@ export async function resolveMedia(spine: Spine, { identity, request }: Asker, n
     held.release()
     throw error
   }
-}
-
-/** Members that name what only their owner may have, and how a text looks in which one may stand: a name may be written in escapes. */
-const IDS = new Set(['file_id', 'file_ids', 'fileUri', 'file_uri', 'container', 'container_id'])
-const MAY_NAME = /file_id|file_?[uU]ri|container|\\u00[4-7]/
-
-/** What a body names. Of an id that stands twice in one object, a provider might read the one that Sluice did not see. */
-function referencesOf(name: ProtocolName, { body, text }: Wire): MediaReference[] {
-  const { references } = protocols[name].serve
-  if (references === undefined) return []
-  const twice = MAY_NAME.test(text) ? nameGivenTwice(text, IDS) : undefined
-  if (twice !== undefined) throw invalid('body', `must not name '${twice}' twice in one object`)
-  return references(body)
 }
 
 /** A part of the room that all requests under way share. */

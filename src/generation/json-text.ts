@@ -157,60 +157,39 @@ function locate(text: string, start: number, end: number, tree: Tree, spans: [nu
 
 const DEPTH_MAX = 64
 const MEMBERS_MAX = 10_000
+const FEW = 16
 
 /**
  * What is wrong with a body before anything walks it: nesting that would exhaust the stack of whatever does, or a name given
- * twice, of which a provider might read the other one. Undefined for a text that is fine or is no JSON at all.
+ * twice in one object, of which a provider might read the one that was not looked at. Undefined for a text that is fine or is no JSON at all.
  */
 export function checkJson(text: string): string | undefined {
-  let depth = 0
-  // Whether the next string in the outermost object is a name.
+  /** The names of each open object, undefined for an array. Most objects have few, for which a set takes longer than looking through them. */
+  const open: (string[] | Set<string> | undefined)[] = []
+  /** Whether the next string is a name: then of the innermost object. */
   let named = false
-  const names = new Set<string>()
   for (let i = 0; i < text.length; i++) {
     const c = text.charCodeAt(i)
     if (c === QUOTE) {
       const end = skipString(text, i)
-      if (named && depth === 1) {
+      if (named) {
         const key = nameOf(text, i, end)
-        if (names.has(key)) return `must not name '${key.slice(0, 64)}' twice`
-        if (names.add(key).size > MEMBERS_MAX) return `must not have more than ${MEMBERS_MAX} members`
+        const names = open[open.length - 1]!
+        const isSet = names instanceof Set
+        if (isSet ? names.has(key) : names.includes(key)) return `must not name '${key.slice(0, 64)}' twice in one object`
+        if (isSet) {
+          if (names.add(key).size > MEMBERS_MAX && open.length === 1) return `must not have more than ${MEMBERS_MAX} members`
+        } else if (names.push(key) === FEW) open[open.length - 1] = new Set(names)
         named = false
       }
       i = end - 1
     } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
-      if (++depth > DEPTH_MAX) return `must not be nested deeper than ${DEPTH_MAX} levels`
-      named = depth === 1 && c === OPEN_BRACE
-    } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) depth--
-    else if (c === COMMA && depth === 1) named = true
-  }
-  return undefined
-}
-
-/** One of these names that an object at any depth has twice; undefined where none has. */
-export function nameGivenTwice(text: string, names: ReadonlySet<string>): string | undefined {
-  /** Which of the names each open object has had; undefined for an array. */
-  const open: (string[] | undefined)[] = []
-  let named = false
-  for (let i = 0; i < text.length; i++) {
-    const c = text.charCodeAt(i)
-    if (c === QUOTE) {
-      const end = skipString(text, i)
-      const key = named ? nameOf(text, i, end) : ''
-      if (named && names.has(key)) {
-        const had = open.at(-1)!
-        if (had.includes(key)) return key
-        had.push(key)
-      }
-      named = false
-      i = end - 1
-    } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
       named = c === OPEN_BRACE
-      open.push(named ? [] : undefined)
+      if (open.push(named ? [] : undefined) > DEPTH_MAX) return `must not be nested deeper than ${DEPTH_MAX} levels`
     } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
       named = false
       open.pop()
-    } else if (c === COMMA) named = open.at(-1) !== undefined
+    } else if (c === COMMA) named = open[open.length - 1] !== undefined
   }
   return undefined
 }

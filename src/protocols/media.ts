@@ -63,6 +63,12 @@ export function onlyOne(object: Record<string, unknown>, path: readonly (string 
   if (names.filter((name) => isNamed(object[name])).length > 1) throw invalid(paramOf(path), `must have only one of ${names.join(', ')}`)
 }
 
+/** The id of a file where none may stand: a provider might look for it there all the same. `places`: where one may. */
+export function noFileId(object: Record<string, unknown>, path: readonly (string | number)[], places: string): void {
+  const param = paramOf([...path, 'file_id'])
+  if (isNamed(object.file_id)) throw new GatewayError('not_found', `${param}: a file can be named in ${places} only`, { param })
+}
+
 /** An id that only a provider knows, under credentials that many share: whose it is cannot be told. */
 export const notIssued = (param: string, what: string): GatewayError =>
   new GatewayError('not_found', `${param}: names ${what} at a provider, and only ids that this server gave out are known here; files of POST /v1/files can be named where a file or an image may stand`, { param })

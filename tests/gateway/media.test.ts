@@ -296,6 +296,30 @@ describe('what only its provider knows', () => {
     const gemini = '{"contents":[{"parts":[{"fileData":{"fileUri":"files/evil","file\\u0055ri":"gs://a/b"}}]}]}'
     expect(await never('/v1beta/models/own-gemini/metered:generateContent', gemini)).toMatchObject({ status: 400 })
   })
+
+  test('is not hidden behind an object given twice, of which a provider might read the other', async () => {
+    const chat = (content: string): string => `{"model":"own-chat/metered","messages":[{"role":"user",${content}}]}`
+    const message = (source: string): string => `{"model":"own-messages/metered","max_tokens":1,"messages":[{"role":"user","content":[{"type":"document",${source}}]}]}`
+    const bodies: [path: string, body: string, name: string][] = [
+      ['/v1/chat/completions', chat('"content":[{"type":"file","file":{"file_id":"file-evil"},"file":{"file_data":"JVBERi0="}}]'), 'file'],
+      ['/v1/chat/completions', chat('"content":[{"type":"file","file":{"file_id":"file-evil"}}],"content":"Hello"'), 'content'],
+      ['/v1/chat/completions', chat('"content":[{"type":"image_url","image_url":{"url":"http://127.0.0.1/","url":"data:image/png;base64,AAAA"}}]'), 'url'],
+      ['/v1/messages', message('"source":{"type":"file","file_id":"file-evil"},"source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="}'), 'source'],
+      ['/v1beta/models/own-gemini/metered:generateContent', '{"contents":[{"parts":[{"fileData":{"fileUri":"files/evil"},"fileData":null,"text":"x"}]}]}', 'fileData'],
+    ]
+    for (const [path, body, name] of bodies) expect(await never(path, body)).toMatchObject({ status: 400, message: expect.stringContaining(`'${name}' twice`) })
+  })
+
+  test('is refused where no file may stand', async () => {
+    const chat = (part: object): string => JSON.stringify({ model: 'own-chat/metered', messages: [{ role: 'user', content: [part] }] })
+    const bodies: [path: string, body: string, param: string][] = [
+      ['/v1/chat/completions', chat({ type: 'input_file', file_id: 'file-evil' }), 'messages[0].content[0].file_id'],
+      ['/v1/chat/completions', chat({ type: 'image_file', image_file: { file_id: 'file-evil' } }), 'messages[0].content[0].image_file.file_id'],
+      ['/v1/responses', JSON.stringify({ model: 'own-responses/metered', input: [{ type: 'input_file', file_id: 'file-evil' }] }), 'input[0].file_id'],
+      ['/v1/messages', JSON.stringify({ model: 'own-messages/metered', max_tokens: 1, messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'JVBERi0=', file_id: 'file-evil' } }] }] }), 'messages[0].content[0].source.file_id'],
+    ]
+    for (const [path, body, param] of bodies) expect(await never(path, body)).toMatchObject({ status: 404, param })
+  })
 })
 
 test('the room for media is given back by every request, however it ends', async () => {

@@ -1,11 +1,13 @@
 import { invalid } from '../../error.ts'
 import { isObject } from '../fields.ts'
-import { dataUrl, isAddress, isNamed, isTextual, mediaKind, objectsIn, onlyOne, paramOf, textOf, without } from '../media.ts'
+import { dataUrl, isAddress, isNamed, isTextual, mediaKind, noFileId, objectsIn, onlyOne, paramOf, textOf, without } from '../media.ts'
 import type { MediaReference, Medium } from '../protocol.ts'
 import { audioFormat } from './shapes.ts'
 
 type Json = Record<string, unknown>
 type Path = (string | number)[]
+
+const PLACES = 'file parts'
 
 /** Files and addresses in a body's messages, whatever role says them. */
 export function references(body: Json): MediaReference[] {
@@ -23,6 +25,8 @@ function addPart(part: Json, path: Path, found: MediaReference[]): void {
     const at = [...path, 'image_url', 'url']
     found.push({ path: at, param: paramOf(at), source: { type: 'url', url: image.url }, kind: 'image', inline: dataUrl })
   }
+  noFileId(part, path, PLACES)
+  for (const [name, value] of Object.entries(part)) if (name !== 'file' && isObject(value)) noFileId(value, [...path, name], PLACES)
   if (!isObject(file)) return
   onlyOne(file, [...path, 'file'], 'file_id', 'file_data')
   if (isNamed(file.file_id)) {

@@ -1,5 +1,5 @@
 import { isObject } from '../fields.ts'
-import { isAddress, isNamed, isTextual, notIssued, objectsIn, paramOf, textOf } from '../media.ts'
+import { isAddress, isNamed, isTextual, noFileId, notIssued, objectsIn, paramOf, textOf } from '../media.ts'
 import type { MediaReference, Medium } from '../protocol.ts'
 
 type Json = Record<string, unknown>
@@ -27,6 +27,7 @@ function addBlocks(blocks: unknown, path: Path, found: MediaReference[]): void {
 
 function addSource(source: Json, path: Path, kind: 'image' | 'file', found: MediaReference[]): void {
   const { type, file_id: id, url } = source
+  if (type !== 'file') noFileId(source, path, 'sources of the type file')
   if (type === 'file' && isNamed(id)) found.push({ path, param: paramOf([...path, 'file_id']), source: { type: 'file', id }, kind, inline })
   else if (type === 'url' && isAddress(url)) found.push({ path, param: paramOf([...path, 'url']), source: { type: 'url', url }, kind, inline })
   else if (type === 'content') addBlocks(source.content, [...path, 'content'], found)

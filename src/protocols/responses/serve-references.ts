@@ -1,10 +1,11 @@
-import { GatewayError } from '../../error.ts'
 import { isObject } from '../fields.ts'
-import { dataUrl, isAddress, isNamed, notIssued, objectsIn, onlyOne, paramOf, without } from '../media.ts'
+import { dataUrl, isAddress, isNamed, noFileId, notIssued, objectsIn, onlyOne, paramOf, without } from '../media.ts'
 import type { MediaReference, Medium } from '../protocol.ts'
 
 type Json = Record<string, unknown>
 type Path = (string | number)[]
+
+const PLACES = 'input_file and input_image parts'
 
 /** Files and addresses in the items of a body, in its prompt's variables and in the mask of its image tool. */
 export function references(body: Json): MediaReference[] {
@@ -21,12 +22,13 @@ function addItem(item: Json, path: Path, found: MediaReference[]): void {
   for (const name of ['content', 'output']) for (const [p, part] of objectsIn(item[name])) addPart(part, [...path, name, p], found)
   if (item.type === 'computer_call_output' && isObject(item.output)) addImage(item.output, [...path, 'output'], found)
   if (item.type === 'additional_tools') addTools(item, path, found)
+  noFileId(item, path, PLACES)
 }
 
 function addPart(part: Json, path: Path, found: MediaReference[]): void {
   if (part.type === 'input_file') addFile(part, path, found)
   else if (part.type === 'input_image') addImage(part, path, found)
-  else if (isNamed(part.file_id)) throw new GatewayError('not_found', `${paramOf([...path, 'file_id'])}: a file can be named in input_file and input_image parts only`, { param: paramOf([...path, 'file_id']) })
+  else noFileId(part, path, PLACES)
 }
 
 function addImage(image: Json, path: Path, found: MediaReference[]): void {
