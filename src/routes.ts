@@ -123,7 +123,7 @@ export function match(method: string, path: string): { route: Route; params: (st
   }
   const others = routes.filter((route) => (typeof route.path === 'string' ? route.path === path : route.path.test(path))).map((route) => route.method)
   if (others.length > 0) throw new GatewayError('method_not_allowed', `${path.slice(0, 200)} takes ${[...new Set(others)].join(' or ')}, not ${method}.`)
-  throw new GatewayError('not_found', `There is nothing at ${method} ${path.slice(0, 200)}. The API is at /v1/chat/completions, /v1/responses, /v1/messages, /v1/publishers/{provider}/models/{model}:generateContent, /v1/images/generations and /v1/models.`)
+  throw new GatewayError('not_found', `There is nothing at ${method} ${path.slice(0, 200)}. The API is at /v1/chat/completions, /v1/responses, /v1/messages, /v1/publishers/{provider}/models/{model}:generateContent, /v1/images/generations, /v1/predictions, /v1/files and /v1/models.`)
 }
 
 const decoded = (group: string | undefined): string | undefined => {
