@@ -96,9 +96,7 @@ const writeBody = (protocol: Protocol, asked: Exchange, endpoint: Endpoint): { b
 
 async function refusalOf(incoming: Incoming, endpoint: Endpoint, protocol: Protocol, sameProtocol: boolean, number: number): Promise<Refusal> {
   const body = await readAll(incoming.body, ERROR_BODY_BYTES)
-  const read = protocol.call.readError(incoming.status, body)
-  const retryAfterSeconds = read.retryAfterSeconds ?? secondsOf(incoming.headers.get('retry-after'))
-  const error = retryAfterSeconds === undefined ? read : new GatewayError(read.code, read.message, { ...read, retryAfterSeconds })
+  const error = withRetryAfter(protocol.call.readError(incoming.status, body), incoming.headers)
   // Quoted whole to a client of its protocol, a refusal of our key included (docs/decisions/0002); but only a limit of ours is a 422.
   const native = sameProtocol && isObject(body) ? { status: incoming.status === 422 ? 400 : incoming.status, body: scrub(body) } : undefined
   return new Refusal(error, native, endpoint.provider.id, number)
@@ -140,6 +138,12 @@ export function parseAnswer(text: string): unknown {
 }
 
 const RETRY_AFTER_MAX_SECONDS = 86_400
+
+/** An error that a provider answered with, and when it may be asked again, as far as that is said. */
+export function withRetryAfter(error: GatewayError, headers: Incoming['headers']): GatewayError {
+  const retryAfterSeconds = error.retryAfterSeconds ?? secondsOf(headers.get('retry-after'))
+  return retryAfterSeconds === undefined ? error : new GatewayError(error.code, error.message, { ...error, retryAfterSeconds })
+}
 
 /** `Retry-After` in seconds or as a date (RFC 9110, 10.2.3); at most a day. */
 const secondsOf = (header: string | null): number | undefined => {

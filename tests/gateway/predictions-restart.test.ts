@@ -123,7 +123,7 @@ describe.each<Signal>(['SIGTERM', 'SIGKILL'])('after %s', (signal) => {
     const { id } = await client.create('maker/flux', { prompt })
     await until(() => madeFor(prompt).length === 1)
     await restart(signal)
-    expect(await client.ended(id)).toMatchObject({ status: 'failed', error: expect.stringContaining(signal === 'SIGTERM' ? 'Sluice is stopping' : 'not run again, and not charged') })
+    expect(await client.ended(id)).toMatchObject({ status: 'failed', error: expect.stringContaining(signal === 'SIGTERM' ? 'Sluice is stopping' : 'Create it again') })
     await Bun.sleep(300)
     expect(madeFor(prompt).length).toBe(1)
     await expectSettled({ [id]: 0n })

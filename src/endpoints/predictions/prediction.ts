@@ -23,7 +23,7 @@ type State = {
   origin: string
   webhook?: { url: string; events: readonly WebhookEvent[] }
   /** When it began to go out to a provider: without an `upstream` nobody knows whether it runs there. */
-  sentAt?: number
+  sentAt?: number | undefined
   /** Where it runs: the provider's id in the catalogue, and its own id of the prediction. */
   upstream?: { provider: string; id: string }
   /** Its client wants it no more. */

@@ -4,7 +4,7 @@ import { readAll } from '../../http/call.ts'
 import type { CallSignal } from '../../http/connection.ts'
 import type { Meter } from '../../ledger/meter.ts'
 import { cancelPath, createRequest, getPath, readError, readPrediction, type UpstreamPrediction } from '../../protocols/predictions/call.ts'
-import { parseAnswer, transport } from '../../providers/attempt.ts'
+import { parseAnswer, Refusal, transport, withRetryAfter } from '../../providers/attempt.ts'
 import type { PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { Forwarded } from './work.ts'
 
@@ -33,7 +33,7 @@ class SaidNo extends Error {
   }
 }
 
-/** Creates a prediction at the first provider that takes it. Throws what the last one said; one of which it is not known whether it took it is the last one. */
+/** Creates a prediction at the first provider that takes it. Throws what the last one said, as a Refusal where that is that it has not taken it; one of which it is not known whether it took it is the last one. */
 export async function create(rooms: Rooms, { endpoints, version, input }: Forwarded, meter: Meter, signal: CallSignal): Promise<{ endpoint: PredictionEndpoint; said: UpstreamPrediction }> {
   for (const [index, endpoint] of endpoints.entries()) {
     const begun = performance.now()
@@ -46,14 +46,16 @@ export async function create(rooms: Rooms, { endpoints, version, input }: Forwar
       return { endpoint, said }
     } catch (error) {
       tried.error = error instanceof SaidNo ? error.error.code : error instanceof GatewayError ? error.code : 'internal_error'
-      const wasTaken = error instanceof SaidNo ? !NOT_TAKEN.has(error.status) : tried.sent === true
-      if (wasTaken || index === endpoints.length - 1 || signal.aborted) throw error instanceof SaidNo ? error.error : error
+      const mayHaveTaken = error instanceof SaidNo ? !NOT_TAKEN.has(error.status) : tried.sent === true
+      if (mayHaveTaken || index === endpoints.length - 1 || signal.aborted) throw error instanceof SaidNo ? refusal(error, mayHaveTaken, endpoint.provider.id, index + 1) : error
     } finally {
       tried.milliseconds = Math.round(performance.now() - begun)
     }
   }
   throw new GatewayError('internal_error', 'There was no provider to ask.')
 }
+
+const refusal = ({ error }: SaidNo, mayHaveTaken: boolean, provider: string, attempts: number): Error => (mayHaveTaken ? error : new Refusal(error, undefined, provider, attempts))
 
 /** How a prediction is getting on. Undefined where its provider does not know it; throws where it does not say. */
 export const ask = (rooms: Rooms, endpoint: PredictionEndpoint, id: string, signal: CallSignal): Promise<UpstreamPrediction | undefined> =>
@@ -77,8 +79,8 @@ type Call = { method: 'GET' | 'POST'; path: string; body?: string; once?: boolea
 async function call({ config: { timeouts } }: Rooms, endpoint: PredictionEndpoint, { path, ...call }: Call): Promise<UpstreamPrediction> {
   const headers = { accept: 'application/json', ...(call.body === undefined ? {} : { 'content-type': 'application/json' }), ...endpoint.provider.headers, ...endpoint.credentials }
   const patience = call.body === undefined ? { ...timeouts, firstByteMs: Math.min(timeouts.firstByteMs, ASKED_MS) } : timeouts
-  const { status, body } = await transport(endpoint)({ url: endpoint.baseUrl + path, headers, timeouts: patience, ...call })
+  const { status, headers: told, body } = await transport(endpoint)({ url: endpoint.baseUrl + path, headers, timeouts: patience, ...call })
   const text = await readAll(body, ANSWER_BYTES)
-  if (status < 200 || status > 299) throw new SaidNo(status, readError(status, text))
+  if (status < 200 || status > 299) throw new SaidNo(status, withRetryAfter(readError(status, text), told))
   return readPrediction(parseAnswer(text))
 }

@@ -5,7 +5,7 @@ import { FrameSplitter } from '../../http/frames.ts'
 import type { CallSignal } from '../../http/connection.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import { noImage } from '../../protocols/images/serve.ts'
-import { attempt, readAnswer, readWhole, Refusal, type Upstream } from '../../providers/attempt.ts'
+import { attempt, readAnswer, readWhole, type Upstream } from '../../providers/attempt.ts'
 import { fetchImages } from '../../providers/image-addresses.ts'
 import { joinAnswers } from '../../providers/join-answers.ts'
 import { publish } from './media.ts'
@@ -16,11 +16,11 @@ type Rooms = Pick<Spine, 'config' | 'files'>
 
 /**
  * A prediction by a model of ours that answers requests: sends one, lets the meter hear the answer, and tells its text as it grows. Gives the output, a text, or
- * for what holds images a list with their URLs. Throws what the provider refused or broke with.
+ * for what holds images a list with their URLs. Throws a Refusal where no provider began to answer, and what it broke with later.
  */
 export async function runRequest(rooms: Rooms, prediction: Prediction, { endpoints, wire, request }: Asked, open: OpenGeneration, signal: CallSignal, grown: (output: string) => void): Promise<unknown> {
   const label = { id: PREFIX + prediction.id, model: prediction.model, createdAt: Math.floor(prediction.createdAt / 1000) }
-  const upstream = await attempt(endpoints, { wire, request, label }, rooms.config.timeouts, signal, open.meter.tries).catch(refusal)
+  const upstream = await attempt(endpoints, { wire, request, label }, rooms.config.timeouts, signal, open.meter.tries)
   open.meter.served = upstream.endpoint.target
   const fold = new Fold()
   let text = ''
@@ -42,10 +42,6 @@ export async function runRequest(rooms: Rooms, prediction: Prediction, { endpoin
   if (request.protocol !== 'images') return urls.length === 0 ? text : [...(text === '' ? [] : [text]), ...urls]
   if (urls.length === 0) throw noImage(fold.answer)
   return urls
-}
-
-const refusal = (error: unknown): never => {
-  throw error instanceof Refusal ? error.error : error
 }
 
 /** Reads an answer, streamed or whole, to its end. Throws the error that it ended with. */

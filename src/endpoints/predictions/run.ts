@@ -3,6 +3,7 @@ import { asGatewayError, GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import { endingOf, type Ending } from '../../ledger/endings.ts'
 import type { UpstreamPrediction } from '../../protocols/predictions/call.ts'
+import { Refusal } from '../../providers/attempt.ts'
 import type { PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { Job } from './job.ts'
 import { picturesIn, withUrls } from './media.ts'
@@ -16,20 +17,35 @@ export type Rooms = Pick<Spine, 'catalogue' | 'config' | 'files' | 'open'> & { r
 /** How a prediction ended. `charged`: for what was heard; one that failed is charged nothing. */
 export type End = { ending: Ending; charged: boolean } & Pick<Prediction, 'status'> & Partial<Pick<Prediction, 'output' | 'error' | 'logs' | 'startedAt' | 'predictSeconds'>>
 
-export function failed(error: unknown, ending = endingOf(error)): End {
+export function failed(thrown: unknown, ending?: Ending): End {
+  const error = thrown instanceof Refusal ? thrown.error : thrown
   if (!(error instanceof GatewayError)) console.error(error)
-  return { status: 'failed', error: asGatewayError(error).message, ending, charged: false }
+  return { status: 'failed', error: asGatewayError(error).message, ending: ending ?? endingOf(error), charged: false }
 }
 
 /** For what had gone out to a provider before its client did not want it any more. */
-export const canceled = ({ open: { meter } }: Job): End => ({ status: 'canceled', ending: 'client-left', charged: meter.heard.begun || meter.tries.some(({ sent }) => sent === true) })
+export function canceled({ prediction, open: { meter } }: Job): End {
+  return { status: 'canceled', ending: 'client-left', charged: prediction?.sentAt !== undefined && meter.tries.some(({ sent }) => sent === true) }
+}
 
 /** Runs a prediction to its end, or follows one that runs. Undefined: the server stops while it goes on at its provider, so that the next start follows it. */
 export async function run(rooms: Rooms, job: Job, stopping: AbortSignal): Promise<End | undefined> {
+  const offeredUntil = performance.now() + Math.min(OFFERED_MS, rooms.config.timeouts.totalMs)
   try {
     if (job.running.upstream !== undefined) return await follow(rooms, job, endpointOf(rooms, job.running), stopping)
-    const work = await workOf(rooms, job.running, job.cut.signal)
-    return work.kind === 'request' ? await answer(rooms, job, work) : await forward(rooms, job, work, stopping)
+    for (let tries = 1; ; tries++) {
+      const work = await workOf(rooms, job.running, job.cut.signal)
+      try {
+        return work.kind === 'request' ? await answer(rooms, job, work) : await forward(rooms, job, work, stopping)
+      } catch (error) {
+        const wait = waitAfter(error, tries)
+        if (job.unwanted || wait === undefined || performance.now() + wait > offeredUntil) throw error
+        // Nobody has taken it: a start that finds it so offers it again.
+        await job.write({ sentAt: undefined })
+        await sleep(wait, AbortSignal.any([job.cut.signal, stopping]))
+        if (stopping.aborted && !job.unwanted) return undefined
+      }
+    }
   } catch (error) {
     // What has not been sent can wait for the next start.
     if (stopping.aborted && job.running.sentAt === undefined) return undefined
@@ -37,17 +53,34 @@ export async function run(rooms: Rooms, job: Job, stopping: AbortSignal): Promis
   }
 }
 
+/** So long a prediction is offered to providers that say that they have no room for it now. */
+const OFFERED_MS = 5 * 60_000
+const FIRST_OFFER_MS = 1_000
+const LONGEST_OFFER_MS = 60_000
+
+/** With these codes a provider has no room now: nothing has begun there. */
+const LATER = new Set(['upstream_rate_limited', 'overloaded'])
+
+/** How long to wait before it is offered again, at least as long as its provider says. Undefined where that would not help, or it may have been taken. */
+function waitAfter(error: unknown, tries: number): number | undefined {
+  if (!(error instanceof Refusal) || !LATER.has(error.error.code)) return undefined
+  const wait = Math.max((error.error.retryAfterSeconds ?? 0) * 1000, Math.min(FIRST_OFFER_MS * 2 ** (tries - 1), LONGEST_OFFER_MS))
+  return wait * (1 + Math.random() / 4)
+}
+
 async function answer(rooms: Rooms, job: Job, work: Asked): Promise<End> {
   const underway = rooms.open.enter(job.cut.signal)
   try {
     if (job.unwanted) return canceled(job)
-    const now = Date.now()
-    await job.write({ status: 'processing', startedAt: now, sentAt: now })
-    job.tell('start')
+    const begun = job.running.status === 'processing'
+    const sentAt = Date.now()
+    await job.write({ status: 'processing', startedAt: job.running.startedAt ?? sentAt, sentAt })
+    if (!begun) job.tell('start')
     const output = await runRequest(rooms, job.running, work, job.open, underway, (output) => job.change({ output }, 'output'))
     return { status: 'succeeded', output, ending: 'completed', charged: true }
   } catch (error) {
-    return job.unwanted ? canceled(job) : underway.reason === undefined ? failed(error) : failed(underway.reason, 'shutdown')
+    if (underway.reason !== undefined && !job.unwanted) return failed(underway.reason, 'shutdown')
+    throw error
   } finally {
     work.release()
     underway.leave()
@@ -66,7 +99,10 @@ async function forward(rooms: Rooms, job: Job, work: Forwarded, stopping: AbortS
     underway.leave()
     return await heard(rooms, job, said).catch(again) ?? await follow(rooms, job, endpoint, stopping)
   } catch (error) {
-    return underway.reason === undefined ? failed(error) : failed(underway.reason, 'shutdown')
+    if (underway.reason !== undefined) return failed(underway.reason, 'shutdown')
+    // What was never created is not paid for.
+    if (job.unwanted) return { ...canceled(job), charged: false }
+    throw error
   } finally {
     underway.leave()
   }
