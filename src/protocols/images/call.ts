@@ -5,6 +5,7 @@ import type { GenerationRequest, Part } from '../../generation/request.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { isObject, nothingSaid, present } from '../fields.ts'
+import { isImageTool } from '../image-config.ts'
 import type { Exchange, Loss, Reader, Target, Written } from '../protocol.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
 import { imageOf, mediaTypeOf, readUsage, type Json } from './shapes.ts'
@@ -41,7 +42,7 @@ function reportUncarried(request: GenerationRequest, carried: readonly Part[], l
   leftOut('system', request.system.length > 0, 'an images API takes a prompt and no instructions')
   leftOut('turns', request.turns.length > 1, 'an images API takes one prompt: the text of the last user turn')
   leftOut('media', carried.some(({ type }) => type !== 'text'), 'an images API makes images of text')
-  leftOut('tools', request.tools.length > 0 || request.webSearch !== undefined, 'an images API has no tools')
+  leftOut('tools', request.tools.some((tool) => !isImageTool(tool)) || request.webSearch !== undefined, 'an images API has no other tools')
   leftOut('sampling', Object.values(request.sampling).some((value) => value !== undefined), none)
   leftOut('maxOutputTokens', request.maxOutputTokens !== undefined, none)
   leftOut('reasoning', request.reasoning !== undefined, none)

@@ -124,7 +124,10 @@ describe('a conversation as a prompt', () => {
   test('carries the wishes for its image, and asks a model for base64 that lets itself be asked', () => {
     const turns: GenerationRequest['turns'] = [{ role: 'user', parts: [{ type: 'text', text: 'A cat' }] }]
     const imageOutput = { count: 2, size: { width: 1, height: 2 }, quality: 'low', background: 'auto', format: 'jpeg', compression: 0 } as const
-    const { body } = images.call.writeRequest(asked({ turns, imageOutput, stream: true }), { ...target, abilities: { base64Only: true } })
+    // The tool that responses asks for images with is no tool that is lost.
+    const tools: GenerationRequest['tools'] = [{ type: 'foreign', protocol: 'responses', kind: 'image_generation', value: { type: 'image_generation' } }]
+    const { body, losses } = images.call.writeRequest(asked({ turns, imageOutput, tools, stream: true }), { ...target, abilities: { base64Only: true } })
+    expect(losses).toEqual([])
     expect(body).toEqual({ model: 'painter', prompt: 'A cat', n: 2, size: '1x2', quality: 'low', background: 'auto', output_format: 'jpeg', output_compression: 0, stream: true })
   })
 
