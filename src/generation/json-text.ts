@@ -218,7 +218,10 @@ export function parseExact(text: string): unknown {
 // Sixteen digits or a fraction or exponent: what a double may spell in another way.
 const MAY_CHANGE = /\d{16}|\d[.eE]|-0/
 
-const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON
+const { rawJSON: rawJson, isRawJSON } = JSON as unknown as { rawJSON(text: string): unknown; isRawJSON(value: unknown): boolean }
+
+/** Whether `parseExact` left it as it was spelled. */
+export const isRawJson = (value: unknown): boolean => isRawJSON(value)
 
 function skipSpace(text: string, i: number): number {
   for (;;) {

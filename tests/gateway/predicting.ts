@@ -1,6 +1,6 @@
 /** A provider that makes predictions, as Replicate does, and does with each what a test says. */
 
-export type Made = { id: string; path: string; input: Record<string, unknown>; version?: string; status: string; output: unknown; error: string | null; logs: string; canceled: number; polls: number }
+export type Made = { id: string; path: string; body: string; input: Record<string, unknown>; version?: string; status: string; output: unknown; error: string | null; logs: string; canceled: number; polls: number }
 
 export type PredictionProvider = {
   url: string
@@ -21,9 +21,10 @@ export function predictionProvider(): PredictionProvider {
     const path = new URL(request.url).pathname
     const [, id, cancel] = /\/predictions\/([^/]+)(\/cancel)?$/.exec(path) ?? []
     if (id === undefined) {
-      const { input, version } = (await request.json()) as Pick<Made, 'input' | 'version'>
+      const body = await request.text()
+      const { input, version } = JSON.parse(body) as Pick<Made, 'input' | 'version'>
       if (typeof provider.creates === 'number') return Response.json({ title: 'No', detail: 'not now', status: provider.creates }, { status: provider.creates })
-      const one: Made = { id: `up${made.length}x${crypto.randomUUID().slice(0, 8)}`, path, input, ...(version === undefined ? {} : { version }), status: 'starting', output: null, error: null, logs: '', canceled: 0, polls: 0 }
+      const one: Made = { id: `up${made.length}x${crypto.randomUUID().slice(0, 8)}`, path, body, input, ...(version === undefined ? {} : { version }), status: 'starting', output: null, error: null, logs: '', canceled: 0, polls: 0 }
       made.push(one)
       provider.onMade(one)
       return provider.creates === 'hang' ? new Promise<Response>(() => {}) : Response.json(shown(one), { status: 201 })

@@ -103,6 +103,23 @@ describe('a prediction', () => {
     })
   })
 
+  test('is asked with the numbers that its client wrote, and costs as many images as they say', async () => {
+    const upload = new FormData()
+    upload.set('content', new File(['A picture'], 'a.txt', { type: 'text/plain' }))
+    const { urls } = (await (await fetch(`${gateway.url}/v1/files`, { method: 'POST', headers: { authorization: `Bearer ${keyOf('mine')}` }, body: upload })).json()) as { urls: { get: string } }
+    const numbers = '"seed":12345678901234567890,"scale":1.0,"nested":[{"id":-9007199254740993,"step":1e3}],"num_outputs":2.0'
+    for (const file of ['none', urls.get]) {
+      const created = await mine.send('POST', '/v1/predictions', `{"model":"maker/flux","input":{"prompt":"Numbers","file":"${file}",${numbers}}}`, { prefer: 'wait=30' })
+      const text = await created.text()
+      const { id } = JSON.parse(text) as Shown
+      expect(text).toContain(numbers)
+      expect(await (await mine.send('GET', `/v1/predictions/${id}`)).text()).toContain(numbers)
+      expect(await (await mine.send('GET', '/v1/predictions')).text()).toContain(numbers)
+      expect(provider.made.at(-1)!.body).toContain(numbers)
+      expect((await recordOf(id))?.held).toBe(90_000_000n)
+    }
+  })
+
   test('costs its fee and its images, once', async () => {
     const { id } = await mine.create('maker/flux', { prompt: 'A cat', num_outputs: 2 }, {}, 'wait=30')
     const record = await recordOf(id)

@@ -1,5 +1,6 @@
 import type { Spine } from '../../spine.ts'
 import { GatewayError } from '../../error.ts'
+import { isRawJson } from '../../generation/json-text.ts'
 import { isObject } from '../../protocols/fields.ts'
 import type { Json, StoredFile } from '../../store/store.ts'
 import type { Prediction } from './prediction.ts'
@@ -13,7 +14,7 @@ type Named = Pick<Prediction, 'accountId' | 'input' | 'origin'>
 function mapTexts(value: unknown, text: (value: string) => unknown): unknown {
   if (typeof value === 'string') return text(value)
   if (Array.isArray(value)) return value.map((element) => mapTexts(element, text))
-  return isObject(value) ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, mapTexts(member, text)])) : value
+  return isObject(value) && !isRawJson(value) ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, mapTexts(member, text)])) : value
 }
 
 /** All texts in a JSON value. */

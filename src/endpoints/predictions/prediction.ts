@@ -1,4 +1,5 @@
 import type { Spine } from '../../spine.ts'
+import { parseExact } from '../../generation/json-text.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Ending } from '../../ledger/endings.ts'
 import type { Json, PredictionChange, PredictionStatus, StoredPrediction } from '../../store/store.ts'
@@ -9,7 +10,7 @@ export const PREFIX = 'pred_'
 export const WEBHOOK_EVENTS = ['start', 'output', 'logs', 'completed'] as const
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
 
-/** A prediction as it is at one time: each change makes another one. Instants in Unix milliseconds. */
+/** A prediction as it is at one time: each change makes another one. Instants in Unix milliseconds. `input`: numbers that would lose something are raw JSON (parseExact). */
 export type Prediction = Omit<StoredPrediction, 'state' | 'input'> & State & { input: Json }
 
 /** What is kept of it as JSON. */
@@ -43,7 +44,7 @@ const ENDED: ReadonlySet<PredictionStatus> = new Set(['succeeded', 'failed', 'ca
 
 export const hasEnded = ({ status }: Prediction): boolean => ENDED.has(status)
 
-export const readStored = ({ state, input, ...row }: StoredPrediction): Prediction => ({ ...row, input: JSON.parse(input) as Json, ...(JSON.parse(state) as State) })
+export const readStored = ({ state, input, ...row }: StoredPrediction): Prediction => ({ ...row, input: parseExact(input) as Json, ...(JSON.parse(state) as State) })
 
 export const toStored = (prediction: Prediction): StoredPrediction => ({ ...toChange(prediction), input: JSON.stringify(prediction.input) })
 

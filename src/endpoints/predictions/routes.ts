@@ -1,5 +1,6 @@
 import type { Call, Spine } from '../../spine.ts'
 import { GatewayError, invalid } from '../../error.ts'
+import { parseExact } from '../../generation/json-text.ts'
 import { originOf } from '../../http/serve.ts'
 import { Fields, present } from '../../protocols/fields.ts'
 import { readWire } from '../../protocols/wire.ts'
@@ -28,10 +29,12 @@ export async function createPrediction(spine: Spine, call: Call): Promise<Respon
 
 async function readWanted(spine: Spine, call: Call): Promise<Wanted> {
   const { config: { limits, listen, fetch } } = spine
-  const body = new Fields((await readWire(call.request, limits.bodyBytes)).body)
+  const wire = await readWire(call.request, limits.bodyBytes)
+  const body = new Fields(wire.body)
   const model = call.params[0] ?? body.string('model')
   const named = modelNamed(spine, model, body.string('version'))
-  const input = body.require('input', body.object('input'), 'an object with what the model is given').value
+  body.require('input', body.object('input'), 'an object with what the model is given')
+  const { input } = parseExact(wire.text) as { input: Json }
   body.boolean('stream')
   const webhook = readWebhook(body, fetch.private)
   return { ...named, input, origin: originOf(call.request, listen.publicUrl), ...present('webhook', webhook) }

@@ -1,5 +1,6 @@
 import type { Spine } from '../../spine.ts'
 import { GatewayError, invalid } from '../../error.ts'
+import { isRawJson } from '../../generation/json-text.ts'
 import type { GenerationRequest, ProtocolName } from '../../generation/request.ts'
 import { isCount, MOST_TOKENS, noUsage, type Usage } from '../../generation/usage.ts'
 import { countTokens, estimateInputTokens, worstCase } from '../../ledger/estimate.ts'
@@ -51,8 +52,8 @@ function asRequest({ catalogue }: Pick<Spine, 'catalogue'>, model: string, input
   const chat = catalogue.endpoints(model, 'chat.completions')
   const drawn = chat.some(({ target }) => isDrawn(target.abilities))
   const protocol = drawn ? 'images' : 'chat.completions'
-  const body = drawn ? { ...input, model } : chatBody(model, input)
-  return { protocol, wire: { body, text: JSON.stringify(body), headers: new Headers() }, endpoints: drawn ? catalogue.endpoints(model, protocol) : chat }
+  const text = JSON.stringify(drawn ? { ...input, model } : chatBody(model, input))
+  return { protocol, wire: { body: JSON.parse(text) as Json, text, headers: new Headers() }, endpoints: drawn ? catalogue.endpoints(model, protocol) : chat }
 }
 
 /** An address of the provider's own API would be opened with our credentials: what is there was given to it for others. */
@@ -109,7 +110,10 @@ export function worstOf(work: Work, modelLimit: number | undefined): Usage {
 /** Under these names models take how many pictures they are to make. */
 const COUNTS = ['num_outputs', 'number_of_images', 'n']
 
-const picturesAskedFor = (input: Json): number => Math.max(1, ...COUNTS.map((name) => input[name]).filter(isCount).map(Math.ceil))
+const picturesAskedFor = (input: Json): number => Math.max(1, ...COUNTS.map((name) => numberOf(input[name])).filter(isCount).map(Math.ceil))
+
+/** One that is kept as it was spelled is read. */
+const numberOf = (value: unknown): unknown => (isRawJson(value) ? JSON.parse(JSON.stringify(value)) : value)
 
 /** Its input tokens, where nobody reports them. */
 export function countInput({ catalogue }: Pick<Spine, 'catalogue'>, { model, input }: Pick<Named, 'model' | 'input'>): Promise<number> {
