@@ -12,7 +12,7 @@ import { completeImages, outlivesClient, toTheEnd } from './images.ts'
 import { endingOf, type Ending } from './ledger/endings.ts'
 import { estimateInputTokens, worstCase } from './ledger/estimate.ts'
 import type { OpenGeneration } from './ledger/ledger.ts'
-import { resolveMedia, type HeldMedia } from './media.ts'
+import { pause, resolveMedia, type HeldMedia } from './media.ts'
 import type { Underway } from './open.ts'
 import { protocols } from './protocols/index.ts'
 import type { Exchange, Loss, Wire } from './protocols/protocol.ts'
@@ -36,6 +36,7 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
   })
   const { open, underway } = generation
   try {
+    if (media !== undefined) await pause()
     const upstream = await attempt(endpoints, exchange, spine.config.timeouts, underway, open.meter.tries)
     open.meter.served = upstream.endpoint.target
     return await (exchange.request.stream ? stream(generation, upstream) : whole(generation, upstream))

@@ -218,6 +218,7 @@ const requestBytes = ({ config }: Spine, { provider }: Endpoint): number => prov
 async function inline(wire: Wire, loaded: readonly Loaded[]): Promise<void> {
   const changes = await Promise.all(loaded.map(async ({ reference, mediaType, filename, base64 }) => {
     const medium = { mediaType, filename, data: await base64() }
+    await pause()
     const value = reference.inline(medium)
     return { path: reference.path, value, text: textOf(reference, medium, value) }
   }))
@@ -225,12 +226,16 @@ async function inline(wire: Wire, loaded: readonly Loaded[]): Promise<void> {
   wire.body = changes.reduce<unknown>((body, { path, value }) => put(body, path, value), wire.body) as Wire['body']
 }
 
+/** Each step through a long medium takes tens of milliseconds: others are served in between. */
+export const pause = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))
+
 const MARK = crypto.randomUUID().replaceAll('-', '')
 
 /** JSON text of a value: the data in it, which may be long and needs no escapes, is put in unread. */
 function textOf(reference: MediaReference, medium: Medium, value: unknown): string {
   const around = JSON.stringify(reference.inline({ ...medium, data: MARK })).split(MARK)
-  return around.length === 2 ? around.join(medium.data) : JSON.stringify(value)
+  // Added up, long texts are copied when somebody reads them, and not once more for each piece.
+  return around.length === 2 ? around[0]! + medium.data + around[1]! : JSON.stringify(value)
 }
 
 function put(value: unknown, path: JsonPath, leaf: unknown): unknown {

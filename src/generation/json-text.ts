@@ -132,14 +132,13 @@ export function replaceAt(text: string, changes: readonly { path: JsonPath; valu
   }
   const spans: [start: number, end: number, value: string][] = []
   locate(text, 0, text.length, root, spans)
-  const pieces: string[] = []
+  let out = ''
   let from = 0
   for (const [start, end, value] of spans.sort(([a], [b]) => a - b)) {
-    pieces.push(text.slice(from, start), value)
+    out += text.slice(from, start) + value
     from = end
   }
-  pieces.push(text.slice(from))
-  return pieces.join('')
+  return out + text.slice(from)
 }
 
 function locate(text: string, start: number, end: number, tree: Tree, spans: [number, number, string][]): void {

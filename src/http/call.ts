@@ -49,7 +49,7 @@ export const send = async (out: Outgoing): Promise<Incoming> => {
   const startedAt = performance.now()
   const target = out.address === undefined ? targetOf(out.url) : readTarget(out.url)
   const origin = out.address === undefined ? target.origin : { ...target.origin, address: out.address }
-  const request = writeRequestText(out, target)
+  const request = encodeRequest(out, target)
   const kept = out.address === undefined && out.once !== true ? takeIdle(origin) : undefined
   if (kept !== undefined) {
     out.onSent?.()
@@ -63,7 +63,8 @@ export const send = async (out: Outgoing): Promise<Incoming> => {
   return incoming!
 }
 
-type Request = { text: string; length: number }
+/** `length`: in bytes. */
+type Request = { data: string | Buffer; length: number }
 
 type Target = { origin: Origin; path: string; host: string }
 
@@ -94,7 +95,7 @@ const OURS = new Set(['host', 'connection', 'content-length', 'transfer-encoding
 
 const HEADER = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t\x20-\x7e]*\r\n$/
 
-const writeRequestText = (out: Outgoing, { path, host }: Target): Request => {
+const encodeRequest = (out: Outgoing, { path, host }: Target): Request => {
   let head = `${out.method} ${path} HTTP/1.1\r\nhost: ${host}\r\naccept-encoding: identity\r\n`
   if (out.address !== undefined) head += 'connection: close\r\n'
   for (const name in out.headers) {
@@ -106,8 +107,15 @@ const writeRequestText = (out: Outgoing, { path, host }: Target): Request => {
   const bodyLength = out.body === undefined ? 0 : Buffer.byteLength(out.body)
   if (out.body !== undefined || out.method === 'POST') head += `content-length: ${bodyLength}\r\n`
   head += '\r\n'
-  return { text: out.body === undefined ? head : head + out.body, length: head.length + bodyLength }
+  const length = head.length + bodyLength
+  if (out.body === undefined || bodyLength < LONG_BYTES) return { data: head + (out.body ?? ''), length }
+  const data = Buffer.allocUnsafe(length)
+  data.write(out.body, data.write(head))
+  return { data, length }
 }
+
+/** A longer body does not leave in one piece: it is encoded once, and not again for what is left of it. */
+const LONG_BYTES = 256 * 1024
 
 /** One request and its answer on one connection. */
 class Exchange implements ByteSource, ConnectionUser {
@@ -142,7 +150,7 @@ class Exchange implements ByteSource, ConnectionUser {
     this.#signal.addEventListener('abort', this.#onAbort, { once: true })
     this.#arm()
     if (this.#signal.aborted) this.cancel()
-    else this.#connection.use(this, request.text, request.length)
+    else this.#connection.use(this, request.data, request.length)
     return this.#head.promise
   }
 

@@ -58,11 +58,11 @@ export class Connection {
     })
   }
 
-  /** Takes the connection for one call and sends its request, of `length` bytes in UTF-8. */
-  use(user: ConnectionUser, request: string, length: number): void {
+  /** Takes the connection for one call and sends its request, of `length` bytes, a text in UTF-8. */
+  use(user: ConnectionUser, request: string | Buffer, length: number): void {
     this.#user = user
     const written = Math.max(0, this.#socket?.write(request) ?? 0)
-    if (written < length) this.#unsent = Buffer.from(request).subarray(written)
+    if (written < length) this.#unsent = (typeof request === 'string' ? Buffer.from(request) : request).subarray(written)
   }
 
   pause(): void {
