@@ -14,7 +14,10 @@ import type { Relay } from './relay.ts'
 export async function completeImages(spine: Spine, call: Call, upstream: Upstream, underway: Underway, first: GenerationEvent[]): Promise<GenerationEvent[]> {
   const { exchange, sameProtocol } = upstream
   const events = sameProtocol ? first : await joinAnswers(spine.config, upstream, underway, first)
-  if (exchange.wire.body.response_format === 'url') exchange.imageUrls = await publish(spine, call, events)
+  if (exchange.wire.body.response_format !== 'url') return events
+  // What was said instead of an image in a conversation is told to the client.
+  if (sameProtocol && events.length === 0) throw new GatewayError('upstream_error', 'The provider answered without an image.')
+  exchange.imageUrls = await publish(spine, call, events)
   return events
 }
 

@@ -4,7 +4,7 @@ import { splice } from '../generation/json-text.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { fetchOutside } from '../http/outside.ts'
 import { isObject } from '../protocols/fields.ts'
-import { imageOf, mediaTypeOf } from '../protocols/images/shapes.ts'
+import { dataOf, imageOf, mediaTypeOf } from '../protocols/images/shapes.ts'
 import { parseAnswer, type Upstream } from './attempt.ts'
 
 /** All images of one answer together. */
@@ -17,9 +17,8 @@ const FETCH_MS = 60_000
  */
 export async function fetchImages(text: string, { endpoint }: Upstream, { fetch }: Config, signal: CallSignal): Promise<string> {
   if (!text.includes('"url"')) return text
-  const answer = parseAnswer(text)
-  const data: unknown = isObject(answer) ? answer.data : undefined
-  if (!Array.isArray(data) || !data.some(hasAddress)) return text
+  const data = dataOf(parseAnswer(text))
+  if (data === undefined || !data.some(hasAddress)) return text
   const outside = { private: [...fetch.private, hostOf(endpoint.baseUrl)], maxBytes: Math.floor(IMAGES_BYTES / data.length), totalMs: FETCH_MS, signal }
   const images = await Promise.all(data.map(async (image: unknown) => {
     if (!hasAddress(image)) return image

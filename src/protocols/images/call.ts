@@ -8,7 +8,7 @@ import { isObject, nothingSaid, present } from '../fields.ts'
 import { isImageTool } from '../image-config.ts'
 import type { Exchange, Loss, Reader, Target, Written } from '../protocol.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
-import { imageOf, mediaTypeOf, readUsage, type Json } from './shapes.ts'
+import { dataOf, imageOf, mediaTypeOf, readUsage, type Json } from './shapes.ts'
 
 /** The client's own body with the provider's model name. The images themselves are asked for: addresses that the client gets are ours. */
 export const forward = ({ wire }: Exchange, target: Target): string =>
@@ -55,8 +55,7 @@ function reportUncarried(request: GenerationRequest, carried: readonly Part[], l
 /** An `ImagesResponse` -> events. Throws a GatewayError on an error body, and on one without images. */
 export function readAnswer(body: unknown): GenerationEvent[] {
   if (isObject(body) && body.error !== undefined && body.error !== null) throw readFailure(body.error)
-  const data: unknown = isObject(body) ? body.data : undefined
-  const images = Array.isArray(data) ? data.flatMap((image) => imageOf(image) ?? []) : []
+  const images = (dataOf(body) ?? []).flatMap((image) => imageOf(image) ?? [])
   if (!isObject(body) || images.length === 0) throw new GatewayError('upstream_error', 'The provider answered without an image.')
   const usage = readUsage(body.usage)
   return [{ type: 'start', id: '', model: '' }, ...images.flatMap(partOf), ...(usage === undefined ? [] : [{ type: 'usage' as const, usage }]), { type: 'finish', reason: 'stop', raw: 'stop' }]

@@ -1,3 +1,4 @@
+import { GatewayError } from '../../error.ts'
 import { count, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { sniff, SNIFFED_BYTES } from '../../http/sniff.ts'
 import { isObject } from '../fields.ts'
@@ -29,6 +30,17 @@ export function writeUsage(usage: Usage): Json {
     input_tokens_details: { text_tokens: input, image_tokens: 0 },
     output_tokens_details: { text_tokens: text, image_tokens: usage.outputImageTokens },
   }
+}
+
+/** Images of one answer: some models make a series for each that is asked for. */
+const MOST_TOLD = 100
+
+/** The images of an answer as they stand in it; undefined where it has none. Throws upstream_error for more than anybody asks for, which nobody is to pay or to fetch. */
+export function dataOf(answer: unknown): unknown[] | undefined {
+  if (!isObject(answer) || !Array.isArray(answer.data)) return undefined
+  const { length } = answer.data
+  if (length > MOST_TOLD) throw new GatewayError('upstream_error', `The provider answered with ${length} images.`)
+  return answer.data
 }
 
 /** The base64 of one image of an answer; undefined where there is none. */

@@ -34,6 +34,7 @@ models:
 ${painted('by-token', TOKENS, ['painter', 'p'])}
 ${painted('by-image', { image: 0.04 }, ['painter', 'unmetered'])}
 ${painted('by-image-text', { image: 0.04 }, ['painter', 'text'])}
+${painted('by-image-flood', { image: 0.04 }, ['painter', 'flood'])}
 ${painted('by-image-gem', { image: 0.04 }, ['gem', 'p'])}
 ${painted('gem-by-token', { prompt: 0.3, completion: 2.5, output_image: 30 }, ['gem', 'p'])}
 ${painted('slow', { image: 0.04 }, ['painter', 'slow'])}
@@ -167,9 +168,9 @@ describe('a provider of images', () => {
     expect((await fetched(data[0].url)).type).toBe('image/svg+xml')
   })
 
-  test.each(['by-image-text', 'painter/page-inline', 'router/page'])('that sends no image gets none published, and is not paid: %s', async (model) => {
+  test.each(['by-image-text', 'by-image-flood', 'painter/flood-of-addresses', 'painter/nothing', 'painter/page-inline', 'router/page'])('that sends no image gets none published, and is not paid: %s', async (model) => {
     const response = await draw({ model, response_format: 'url' })
-    expect([response.status < 400, (await response.json() as Json).error?.message]).toEqual([false, expect.stringMatching(/no image|without an image/)])
+    expect([response.status < 400, (await response.json() as Json).error?.message]).toEqual([false, expect.stringMatching(/no image|without an image|1000 images/)])
     expect((await record(response)).usage).toBe(0)
   })
 
@@ -238,8 +239,10 @@ describe('a provider that draws within a conversation', () => {
   })
 
   test.each([['talks', 400, /It said: I would rather not draw this\./], ['blocked', 400, /refused to make an image of this prompt \(IMAGE_SAFETY\)/]])('and %s is an error', async (script, status, message) => {
-    const response = await draw({ model: `gem/${script}`, n: 2 })
-    expect([response.status, ((await response.json()) as Json).error.message]).toEqual([status, expect.stringMatching(message)])
+    for (const response_format of ['b64_json', 'url']) {
+      const response = await draw({ model: `gem/${script}`, n: 2, response_format })
+      expect([response.status, ((await response.json()) as Json).error.message]).toEqual([status, expect.stringMatching(message)])
+    }
     const streamed = await (await draw({ model: `gem/${script}`, stream: true })).text()
     expect([streamed.startsWith('event: error\n'), message.test((JSON.parse(/^data: (.*)$/m.exec(streamed)![1]!) as Json).error.message)]).toEqual([true, true])
   })
@@ -256,6 +259,11 @@ describe('the bill', () => {
   test('of a model by the image counts images, though nobody reports anything', async () => {
     const shown = await record(await draw({ model: 'by-image', n: 3 }))
     expect([detailsOf(shown).at(-1), shown.usage, shown.estimated, shown.nativeTokens.completion_tokens]).toEqual([['image', 3, 0.12], 0.12, true, 0])
+  })
+
+  test('of more images than anybody asks for is not paid', async () => {
+    const response = await draw({ model: 'by-image-flood', n: 2 })
+    expect([response.status, (await record(response)).usage]).toEqual([200, 0])
   })
 
   test('of several calls is their sum', async () => {

@@ -66,6 +66,8 @@ function drawn(script: string, { n = 1, stream }: Json, origin: string): Respons
     case 'drawing': return Response.json({ created: 5, data: data({ b64_json: Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>').toString('base64') }), usage: USAGE })
     case 'text': return Response.json({ created: 5, data: data({ b64_json: Buffer.from('<script>alert(1)</script>').toString('base64') }), usage: USAGE })
     case 'page-inline': return Response.json({ created: 5, data: data({ url: 'data:text/html,<script>alert(1)</script>' }), usage: USAGE })
+    case 'flood': return Response.json({ created: 5, data: Array.from({ length: 1_000 }, () => ({ b64_json: PNG })), usage: USAGE })
+    case 'flood-of-addresses': return Response.json({ created: 5, data: Array.from({ length: 1_000 }, () => ({ url: `${origin}/pictures/1.png` })), usage: USAGE })
     case 'nothing': return Response.json({ created: 5, data: [] })
   }
   if (stream !== true) return Response.json({ created: 5, data: data({ b64_json: PNG, revised_prompt: 'A grey wall' }), size: '3x2', quality: 'high', usage: USAGE })
