@@ -14,9 +14,15 @@ export function encodePng({ width, height, palette, pixels }: Bitmap): Buffer {
   header.writeUInt32BE(width, 0)
   header.writeUInt32BE(height, 4)
   header.set([8, 3, 0, 0, 0], 8)
-  // Each row begins with the number of its filter: 0, none.
+  // Each row begins with the number of its filter: 0, none; 2, what differs from the row above, which of a repeated row is nothing, and quick to compress.
   const rows = new Uint8Array((width + 1) * height)
-  for (let y = 0; y < height; y++) rows.set(pixels.subarray(y * width, (y + 1) * width), y * (width + 1) + 1)
+  let above: Uint8Array | undefined
+  for (let y = 0; y < height; y++) {
+    const row = pixels.subarray(y * width, (y + 1) * width)
+    if (above !== undefined && Buffer.compare(row, above) === 0) rows[y * (width + 1)] = 2
+    else rows.set(row, y * (width + 1) + 1)
+    above = row
+  }
   const alphas = palette.map(([, , , alpha = 255]) => alpha)
   return Buffer.concat([
     SIGNATURE,
