@@ -35,14 +35,12 @@ export class FileTables {
     return this.#connection.one<StoredFile>(`SELECT ${FILE} FROM files WHERE account_id = ? AND id = ? AND ${UNEXPIRED}`, accountId, id, now)
   }
 
-  async page(accountId: string, { purpose, after, limit, order, now }: FileQuery): Promise<StoredFile[] | undefined> {
-    const from = after === undefined ? undefined : this.#connection.one<{ createdAt: number }>('SELECT created_at AS createdAt FROM files WHERE account_id = ? AND id = ?', accountId, after)
-    if (after !== undefined && from === undefined) return undefined
-    const cursor = from === undefined ? '' : `AND (created_at, id) ${order === 'asc' ? '>' : '<'} (?, ?)`
+  async page(accountId: string, { purpose, after, limit, order, now }: FileQuery): Promise<StoredFile[]> {
+    const cursor = after === undefined ? '' : `AND (created_at, id) ${order === 'asc' ? '>' : '<'} (?, ?)`
     const purposes = purpose === undefined ? '' : 'AND purpose = ?'
     return this.#connection.all<StoredFile>(
       `SELECT ${FILE} FROM files WHERE account_id = ? AND ${UNEXPIRED} ${cursor} ${purposes} ORDER BY created_at ${order}, id ${order} LIMIT ?`,
-      accountId, now, ...(from === undefined ? [] : [from.createdAt, after!]), ...(purpose === undefined ? [] : [purpose]), limit,
+      accountId, now, ...(after === undefined ? [] : [after.createdAt, after.id]), ...(purpose === undefined ? [] : [purpose]), limit,
     )
   }
 

@@ -99,9 +99,11 @@ export class Files {
     return this.#store.findFile(accountId, id, this.#now())
   }
 
-  /** Undefined: `after` is no file of the account. */
-  list(accountId: string, query: Omit<FileQuery, 'now'>): Promise<StoredFile[] | undefined> {
-    return this.#store.files(accountId, { ...query, now: this.#now() })
+  /** `after`: an id of a file, which may be deleted by now. Undefined where it cannot be one. */
+  async list(accountId: string, { after, ...query }: Omit<FileQuery, 'now' | 'after'> & { after?: string | undefined }): Promise<StoredFile[] | undefined> {
+    const createdAt = after === undefined ? undefined : instantOf(after)
+    if (after !== undefined && createdAt === undefined) return undefined
+    return this.#store.files(accountId, { ...query, now: this.#now(), after: createdAt === undefined ? undefined : { id: after!, createdAt } })
   }
 
   /** Undefined: there is none, or it has expired. */
@@ -154,6 +156,14 @@ export class Files {
   }
 }
 
+/** An id tells its place in a list to whoever goes on after a file that is deleted. */
+const idAt = (createdAt: number): string => `file-${createdAt.toString(16).padStart(12, '0')}${randomBytes(10).toString('hex')}`
+
+const instantOf = (id: string): number | undefined => {
+  const [, instant] = /^file-([0-9a-f]{12})[0-9a-f]{20}$/.exec(id) ?? []
+  return instant === undefined ? undefined : parseInt(instant, 16)
+}
+
 const deleted = (cause?: unknown): GatewayError => new GatewayError('not_found', 'The file was deleted meanwhile.', { cause })
 
 type UploadParts = { accountId: string; blob: BlobWriter; room: Place; add: (file: Omit<StoredFile, 'blob'>) => Promise<void>; now: () => number }
@@ -188,7 +198,7 @@ export class Upload {
     const { accountId, blob, add, now } = this.#parts
     const createdAt = now()
     const file = {
-      id: `file-${randomBytes(16).toString('hex')}`, accountId, filename, purpose, bytes: this.#bytes, mediaType, sha256: this.#hash.digest('hex'), metadata,
+      id: idAt(createdAt), accountId, filename, purpose, bytes: this.#bytes, mediaType, sha256: this.#hash.digest('hex'), metadata,
       createdAt, expiresAt: expiresAfterMs === undefined ? null : createdAt + expiresAfterMs,
     }
     await add(file)

@@ -208,7 +208,7 @@ export class SqliteStore implements Store {
     return this.#files.find(accountId, id, now)
   }
 
-  files(accountId: string, query: FileQuery): Promise<StoredFile[] | undefined> {
+  files(accountId: string, query: FileQuery): Promise<StoredFile[]> {
     return this.#files.page(accountId, query)
   }
 

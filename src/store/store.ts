@@ -49,8 +49,8 @@ export type StoredFile = {
 /** How many files, and their bytes together. */
 export type FileUse = { files: number; bytes: number }
 
-/** A page of an account's files: those after `after` in the order of their time. */
-export type FileQuery = { purpose?: string | undefined; after?: string | undefined; limit: number; order: 'asc' | 'desc'; now: number }
+/** A page of an account's files in the order of their time: those after the place of `after`, which need not be there. */
+export type FileQuery = { purpose?: string | undefined; after?: Pick<StoredFile, 'id' | 'createdAt'> | undefined; limit: number; order: 'asc' | 'desc'; now: number }
 
 /** What a model made, for whoever knows the token, until it expires. */
 export type StoredOutput = { token: string; accountId: string; blob: string; mediaType: string; bytes: number; expiresAt: number }
@@ -206,8 +206,7 @@ export interface Store {
   addFile(file: StoredFile, most: FileUse): Promise<boolean>
   /** One that has not expired by `now`. */
   findFile(accountId: string, id: string, now: number): Promise<StoredFile | undefined>
-  /** An `after` that is no file of the account gives undefined. */
-  files(accountId: string, query: FileQuery): Promise<StoredFile[] | undefined>
+  files(accountId: string, query: FileQuery): Promise<StoredFile[]>
   /** The account's files that have not expired by `now`. */
   fileUse(accountId: string, now: number): Promise<FileUse>
   /** Gives what was deleted; what had expired by `now` is unknown. */

@@ -20,7 +20,7 @@ const config = (more = ''): string => `
 limits: { requestsPerMinute: 100000, file: 1MiB }
 files: { quota: 3MiB }
 accountStatus: { refusals: { monitored: 100000, abusive: 100000 } }
-keys: [${['mine', 'theirs', 'sdk', 'anthropic', 'replicate', 'full', 'broken', 'corpus'].map((account) => `{ key: ${keyOf(account)}, account: ${account} }`).join(', ')}]
+keys: [${['mine', 'theirs', 'sdk', 'anthropic', 'replicate', 'full', 'broken', 'corpus', 'loop'].map((account) => `{ key: ${keyOf(account)}, account: ${account} }`).join(', ')}]
 ${more}`
 
 let gateway: Gateway
@@ -188,7 +188,9 @@ describe("OpenAI's client", () => {
     }
     for (const [query, param] of [['limit=0', 'limit'], ['limit=10001', 'limit'], ['limit=x', 'limit'], ['limit=', 'limit'], ['order=up', 'order'], ['purpose=none', 'purpose'], ['after=file-none', 'after'], [`after=${ids[0]}x`, 'after']]) expect(await wrong(query!)).toEqual([400, param!])
     const theirs = await upload('x', {}, keyOf('theirs'))
-    expect(await wrong(`after=${theirs.json.id}`)).toEqual(await wrong('after=file-none'))
+    // Nothing is looked up: another's id is a place in time, as one that never was.
+    const after = async (id: string): Promise<unknown> => (await send('GET', `/v1/files?after=${id}`, { key: keyOf('sdk') })).json
+    expect(await after(theirs.json.id)).toEqual(await after(`${theirs.json.id.slice(0, -4)}0000`))
     expect((await send('GET', '/v1/files', { key: keyOf('theirs') })).json.data.map(({ id }: { id: string }) => id)).toEqual([theirs.json.id])
   })
 })
@@ -210,6 +212,22 @@ test("Anthropic's client uploads, lists, reads and deletes in its own words", as
   expect((await send('GET', '/v1/files?ids=x', { key: keyOf('anthropic'), headers })).json.error).toMatchObject({ code: 'unsupported_parameter', param: 'ids' })
   expect(await files.delete(made[0]!.id)).toMatchObject({ id: made[0]!.id, type: 'file_deleted' })
   expect(await files.retrieveMetadata(made[0]!.id).catch((error: unknown) => (error as { status: number }).status)).toBe(404)
+})
+
+test('are deleted while they are listed, whatever the pages', async () => {
+  const openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: keyOf('loop'), maxRetries: 0 })
+  const anthropic = new Anthropic({ baseURL: gateway.url, apiKey: keyOf('loop'), maxRetries: 0 })
+  const clear: [list: (order: 'asc' | 'desc') => AsyncIterable<{ id: string }>, remove: (id: string) => Promise<unknown>][] = [
+    [(order) => openai.files.list({ limit: 2, order }), (id) => openai.files.delete(id)],
+    [() => anthropic.beta.files.list({ limit: 2 }), (id) => anthropic.beta.files.delete(id)],
+  ]
+  for (const [list, remove] of clear) {
+    for (const order of ['asc', 'desc'] as const) {
+      for (let index = 0; index < 5; index++) await upload('x', {}, keyOf('loop'))
+      for await (const { id } of list(order)) await remove(id)
+      expect((await send('GET', '/v1/files', { key: keyOf('loop') })).json.data).toEqual([])
+    }
+  }
 })
 
 test("Replicate's client uploads with metadata, reads and deletes", async () => {
