@@ -438,7 +438,7 @@ describe('an output', () => {
     const store = new SqliteStore({ folder: data, exclusive: false })
     const files = await Files.open({ store, folder: data, quotaBytes: 0, outputKeepMs: 3_600_000 })
     const publish = (mediaType: string, text: string): Promise<string> => files.publish('somebody', { mediaType, data: Buffer.from(text) })
-    const tokens = [await publish('image/png', 'a picture'), await publish('text/html', '<script>'), await publish('image/svg+xml', '<svg>'), await publish('text/plain; charset=utf-8', 'words')]
+    const tokens = [await publish('image/png', 'a picture'), await publish('text/html', '<script>'), await publish('image/svg+xml', '<svg>'), await publish('text/plain; charset=utf-8', 'words'), await publish('image/SVG+XML', '<svg>'), await publish('image/png\r\nx-evil: 1', 'a picture')]
     await files.stop()
     await store.close()
     const showing = await startGateway({ config: config(), data })
@@ -450,6 +450,7 @@ describe('an output', () => {
     const SANDBOX = "sandbox; default-src 'none'"
     expect(got).toEqual([
       [200, 'a picture', 'image/png', 'inline', null], [200, '<script>', 'text/html', 'attachment', SANDBOX], [200, '<svg>', 'image/svg+xml', 'attachment', SANDBOX], [200, 'words', 'text/plain; charset=utf-8', 'inline', null],
+      [200, '<svg>', 'image/svg+xml', 'attachment', SANDBOX], [200, 'a picture', 'application/octet-stream', 'attachment', null],
     ])
     const wrong = await send('GET', `/v1/outputs/${'A'.repeat(43)}`, { url: showing.url })
     expect([wrong.status, wrong.json.error.code]).toEqual([404, 'not_found'])
