@@ -1,5 +1,6 @@
 import type { GenerationRequest, MediaPart, Part, Tool } from '../generation/request.ts'
 import { MOST_TOKENS, noUsage, type Usage } from '../generation/usage.ts'
+import { isImageTool } from '../protocols/image-config.ts'
 import type { Abilities } from '../protocols/protocol.ts'
 import type { CountAnswer, CountRequest } from './count-tokens-worker.ts'
 
@@ -119,9 +120,9 @@ export function worstCase(request: GenerationRequest, bodyBytes: number, modelLi
   return usage
 }
 
-/** Models that draw do so unasked, unless they are told to write only; an images API makes nothing else. */
-const mayDraw = ({ outputModalities }: GenerationRequest, abilities: readonly Abilities[]): boolean =>
-  abilities.some(({ api }) => api === 'images') || (outputModalities?.includes('image') ?? abilities.some(({ output }) => output?.includes('image')))
+/** Models that draw do so unasked, unless they are told to write only; an images API makes nothing else, and others draw with a tool. */
+const mayDraw = ({ outputModalities, tools }: GenerationRequest, abilities: readonly Abilities[]): boolean =>
+  tools.some(isImageTool) || abilities.some(({ api }) => api === 'images') || (outputModalities?.includes('image') ?? abilities.some(({ output }) => output?.includes('image')))
 
 /** A file that is written in text has a token for every few bytes; in any other, most bytes are layout and pictures. */
 const kindOf = ({ type, source }: MediaPart): keyof typeof FEWEST_BYTES_PER_TOKEN =>

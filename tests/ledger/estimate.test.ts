@@ -78,5 +78,6 @@ test('of images are held for as many as are asked for, each with the tokens that
   expect([asked({ outputModalities: ['text', 'image'] }), asked({ maxOutputTokens: 5, imageOutput: {} })]).toEqual([[1, 7_865], [1, 7_865]])
   // Models that draw do so unasked, unless they are told to write only; an images API makes nothing else.
   expect([asked({}), asked({}, {}), asked({}, { output: ['text'] }), asked({}, {}, draws), asked({ outputModalities: ['text'] }, draws)]).toEqual([[0, 1_000], [0, 1_000], [0, 1_000], [1, 7_865], [0, 1_000]])
+  expect(asked({ tools: [{ type: 'foreign', protocol: 'responses', kind: 'image_generation', value: {} }] }, { output: ['text'] })).toEqual([1, 7_865])
   expect(asked({ outputModalities: ['text'] }, { api: 'images', output: ['image'] })).toEqual([1, 7_865])
 })
