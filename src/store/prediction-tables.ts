@@ -7,9 +7,8 @@ const BATCH = 200
 /** A page ends early where its predictions have more characters than this together: inputs and outputs may be large. */
 const PAGE_CHARACTERS = 8 * 1024 * 1024
 
-const SELECT = `
-  SELECT id, account_id AS accountId, model, status, created_at AS createdAt, started_at AS startedAt, completed_at AS completedAt, state, input
-  FROM predictions JOIN prediction_inputs USING (id)`
+const COLUMNS = 'id, account_id AS accountId, model, status, created_at AS createdAt, started_at AS startedAt, completed_at AS completedAt, state'
+const SELECT = `SELECT ${COLUMNS}, input FROM predictions JOIN prediction_inputs USING (id)`
 const DELIVERY_COLUMNS = 'id, account_id AS accountId, prediction_id AS predictionId, url, body, attempts, next_at AS nextAt'
 
 /** The tables of predictions, and of the webhook calls that they owe. */
@@ -35,21 +34,21 @@ export class PredictionTables {
   }
 
   async page(accountId: string, limit: number, before: string | undefined): Promise<StoredPrediction[]> {
-    return this.#first(this.#connection.all<Id>('SELECT id FROM predictions WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?', accountId, before ?? AFTER_ALL_IDS, limit))
+    return this.#first(SELECT, this.#connection.all<Id>('SELECT id FROM predictions WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?', accountId, before ?? AFTER_ALL_IDS, limit))
   }
 
-  async underWay(after: string | undefined): Promise<StoredPrediction[]> {
-    return this.#first(this.#connection.all<Id>('SELECT id FROM predictions WHERE completed_at IS NULL AND id > ? ORDER BY id LIMIT ?', after ?? '', BATCH))
+  async underWay(after: string | undefined): Promise<PredictionChange[]> {
+    return this.#first(`SELECT ${COLUMNS} FROM predictions`, this.#connection.all<Id>('SELECT id FROM predictions WHERE completed_at IS NULL AND id > ? ORDER BY id LIMIT ?', after ?? '', BATCH))
   }
 
   /** As many as may be read at once, and one however large it is, or its list would end there. */
-  #first(ids: readonly Id[]): StoredPrediction[] {
-    const found: StoredPrediction[] = []
+  #first<Row extends PredictionChange & { input?: string }>(select: string, ids: readonly Id[]): Row[] {
+    const found: Row[] = []
     let characters = 0
     for (const { id } of ids) {
-      const row = this.#connection.one<StoredPrediction>(`${SELECT} WHERE id = ?`, id)
+      const row = this.#connection.one<Row>(`${select} WHERE id = ?`, id)
       if (row === undefined) continue
-      characters += row.state.length + row.input.length
+      characters += row.state.length + (row.input?.length ?? 0)
       if (characters > PAGE_CHARACTERS && found.length > 0) break
       found.push(row)
     }

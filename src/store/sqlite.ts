@@ -248,7 +248,7 @@ export class SqliteStore implements Store {
     return this.#predictions.page(accountId, limit, before)
   }
 
-  predictionsUnderWay(after?: string): Promise<StoredPrediction[]> {
+  predictionsUnderWay(after?: string): Promise<PredictionChange[]> {
     return this.#predictions.underWay(after)
   }
 

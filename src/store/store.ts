@@ -223,7 +223,7 @@ export interface Store {
   /** The newest first, fewer than `limit` where they are large; `before`: only older ones than this id. */
   predictions(accountId: string, limit: number, before?: string): Promise<StoredPrediction[]>
   /** Predictions that have not ended, the oldest first, as many as may be read at once; `after`: only younger ones than this id. */
-  predictionsUnderWay(after?: string): Promise<StoredPrediction[]>
+  predictionsUnderWay(after?: string): Promise<PredictionChange[]>
   /** Writes how far it is, or its end together with the webhook calls it owes. False, and nothing changed, where it has ended before. */
   changePrediction(change: PredictionChange, deliveries?: readonly WebhookDelivery[]): Promise<boolean>
   /** Removes predictions that ended before this; gives their number. */

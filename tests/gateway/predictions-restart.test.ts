@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { noUsage } from '../../src/generation/usage.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
-import type { GenerationRecord, StoredPrediction } from '../../src/store/store.ts'
+import type { GenerationRecord, PredictionChange } from '../../src/store/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
 import { gatedProvider, type Gated } from './gated.ts'
@@ -176,7 +176,7 @@ test('a client that waits when the server stops is told how it is then', async (
 
 describe('killed between two writes', () => {
   /** A prediction that runs at its provider when the server is killed, and what another process would have written of it. */
-  async function interrupted(prompt: string, write: (store: SqliteStore, stored: StoredPrediction) => Promise<void>): Promise<string> {
+  async function interrupted(prompt: string, write: (store: SqliteStore, stored: PredictionChange) => Promise<void>): Promise<string> {
     const { id } = await client.create('maker/flux', { prompt })
     await until(() => madeFor(prompt).length === 1 && madeFor(prompt)[0]!.polls > 0)
     await restart('SIGKILL', async (store) => {
@@ -185,7 +185,7 @@ describe('killed between two writes', () => {
     })
     return id
   }
-  const ending = (stored: StoredPrediction, status: StoredPrediction['status'], outcome: object): StoredPrediction =>
+  const ending = (stored: PredictionChange, status: PredictionChange['status'], outcome: object): PredictionChange =>
     ({ ...stored, status, completedAt: Date.now(), state: JSON.stringify({ ...(JSON.parse(stored.state) as object), output: 'done', outcome }) })
 
   test('one whose end is written is settled by what is written with it, and not asked after again', async () => {

@@ -63,9 +63,12 @@ test('large ones are read few at a time, and none is left out', async () => {
   const pages: number[][] = []
   for (let before: string | undefined; pages.at(-1)?.length !== 0; before = idOf(pages.at(-1)!.at(-1) ?? 0)) pages.push((await store.predictions('a', 100, before)).map(({ createdAt }) => createdAt))
   expect(pages).toEqual([[5, 4], [3], [2, 1], []])
+  // What was asked is read when it runs.
+  expect((await store.predictionsUnderWay()).map(({ createdAt }) => createdAt)).toEqual([1, 2, 3, 4, 5])
+  for (let number = 1; number <= 5; number++) await store.changePrediction(prediction(number, { state: 'x'.repeat(3 * 1024 * 1024) }))
   const first = await store.predictionsUnderWay()
   expect(first.map(({ createdAt }) => createdAt)).toEqual([1, 2])
-  expect((await store.predictionsUnderWay(first.at(-1)!.id)).map(({ createdAt }) => createdAt)).toEqual([3])
+  expect((await store.predictionsUnderWay(first.at(-1)!.id)).map(({ createdAt }) => createdAt)).toEqual([3, 4])
 })
 
 test('those that have not ended are found, and those that ended long ago are removed', async () => {

@@ -44,7 +44,9 @@ const ENDED: ReadonlySet<PredictionStatus> = new Set(['succeeded', 'failed', 'ca
 
 export const hasEnded = ({ status }: Prediction): boolean => ENDED.has(status)
 
-export const readStored = ({ state, input, ...row }: StoredPrediction): Prediction => ({ ...row, input: parseExact(input) as Json, ...(JSON.parse(state) as State) })
+export const readStored = ({ state, input, ...row }: StoredPrediction): Prediction => ({ ...row, input: parseExact(input) as Json, ...readState(state) })
+
+export const readState = (state: string): State => JSON.parse(state) as State
 
 export const toStored = (prediction: Prediction): StoredPrediction => ({ ...toChange(prediction), input: JSON.stringify(prediction.input) })
 

@@ -4,15 +4,13 @@ import { admit } from '../../ledger/admission.ts'
 import type { Ending } from '../../ledger/endings.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import { Job } from './job.ts'
-import { hasEnded, readStored, toChange, toStored, type Listener, type Outcome, type Prediction } from './prediction.ts'
+import { hasEnded, readState, readStored, toChange, toStored, type Listener, type Outcome, type Prediction } from './prediction.ts'
 import { Queue } from './queue.ts'
-import { canceled, run, type End, type Rooms } from './run.ts'
+import { canceled, LOST, run, type End, type Rooms } from './run.ts'
 import type { Webhooks } from './webhooks.ts'
 import { countInput, workOf, worstOf, type ResolveMedia } from './work.ts'
 
 const API = 'predictions'
-
-const LOST = 'Sluice was stopped while its provider was asked, and its answer is lost: it is not run again, because it may have run there, and not charged. Create it again if you still want it.'
 
 /** After this a store that does not answer is asked again. */
 const AGAIN_MS = 2_000
@@ -43,33 +41,32 @@ export class Predictor {
     const { store, ledger } = this.#spine
     const opens = new Map(ledger.deferred.filter(({ ask }) => ask.api === API).map((open) => [open.ask.id, open]))
     for (let page = await store.predictionsUnderWay(); page.length > 0; page = await store.predictionsUnderWay(page.at(-1)!.id)) {
-      for (const prediction of page.map(readStored)) {
-        this.#resume(prediction, opens.get(prediction.id))
-        opens.delete(prediction.id)
+      for (const { id, accountId, state } of page) {
+        const open = opens.get(id)
+        opens.delete(id)
+        if (open === undefined) void this.#abandon(accountId, id)
+        else this.#resume({ id, accountId, ...readState(state) }, open)
       }
     }
     for (const open of opens.values()) await this.#settle(open)
   }
 
-  /** Ends are written as soon as the store takes them: that it does not is no reason not to start. */
-  #resume(prediction: Prediction, open: OpenGeneration | undefined): void {
-    // Both are written together: without a generation nobody pays for it.
-    if (open === undefined) return void this.#abandon(prediction)
+  #resume(prediction: Pick<Prediction, 'id' | 'accountId' | 'unwanted' | 'upstream' | 'sentAt'>, open: OpenGeneration): void {
+    const { upstream, sentAt } = prediction
+    if (upstream !== undefined) open.meter.tries.push({ provider: upstream.provider, sent: true, milliseconds: 0 })
     const job = this.#job(prediction, open)
-    if (prediction.upstream === undefined && prediction.sentAt !== undefined) {
-      job.prediction = prediction
-      return void this.#end(job, { status: 'failed', error: LOST, ending: 'crashed', charged: false })
-    }
-    if (prediction.upstream !== undefined) open.meter.tries.push({ provider: prediction.upstream.provider, sent: true, milliseconds: 0 })
-    this.#queue(job.accountId).add(job, prediction.upstream !== undefined)
+    this.#queue(job.accountId).add(job, sentAt !== undefined)
   }
 
-  async #abandon(prediction: Prediction): Promise<void> {
-    const ended: Prediction = { ...prediction, status: 'failed', error: LOST, completedAt: Date.now() }
+  /** Ends one without a generation, for which nobody pays: both are written together. */
+  async #abandon(accountId: string, id: string): Promise<void> {
+    const stored = await this.#insist(() => this.#spine.store.findPrediction(accountId, id))
+    if (stored === undefined) return
+    const ended: Prediction = { ...readStored(stored), status: 'failed', error: LOST.message, completedAt: Date.now() }
     if ((await this.#insist(() => this.#writeEnd(ended))) !== undefined) this.#webhooks.notify(ended, 'completed')
   }
 
-  #job(prediction: Prediction, open: OpenGeneration): Job {
+  #job(prediction: Pick<Prediction, 'id' | 'accountId' | 'unwanted'>, open: OpenGeneration): Job {
     const job = new Job(this.#spine.store, prediction, open)
     job.listeners.add((now, event) => this.#webhooks.notify(now, event))
     this.#jobs.set(job.id, job)
@@ -140,13 +137,18 @@ export class Predictor {
       return await admit(this.#spine, call, {
         api: API, model, endpoints: work.endpoints, streamed: false,
         worst: (modelLimit) => worstOf(work, modelLimit),
-        countInput: async () => {
-          const stored = await this.#spine.store.findPrediction(accountId, id)
-          return stored === undefined ? 1 : countInput(this.#spine, readStored(stored))
-        },
+        countInput: this.#counterOf(accountId, id),
       })
     } finally {
       if (work.kind === 'request') work.release()
+    }
+  }
+
+  /** Made here, where nothing else is in reach: it lives as long as the prediction, and what it were made beside would too. */
+  #counterOf(accountId: string, id: string): () => Promise<number> {
+    return async () => {
+      const stored = await this.#spine.store.findPrediction(accountId, id)
+      return stored === undefined ? 1 : countInput(this.#spine, readStored(stored))
     }
   }
 

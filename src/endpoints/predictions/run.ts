@@ -33,6 +33,7 @@ export async function run(rooms: Rooms, job: Job, stopping: AbortSignal): Promis
   const offeredUntil = performance.now() + Math.min(OFFERED_MS, rooms.config.timeouts.totalMs)
   try {
     if (job.running.upstream !== undefined) return await follow(rooms, job, endpointOf(rooms, job.running), stopping)
+    if (job.running.sentAt !== undefined) return failed(LOST, 'crashed')
     for (let tries = 1; ; tries++) {
       const work = await workOf(rooms, job.running, job.cut.signal)
       try {
@@ -52,6 +53,8 @@ export async function run(rooms: Rooms, job: Job, stopping: AbortSignal): Promis
     return job.unwanted ? canceled(job) : failed(error)
   }
 }
+
+export const LOST = new GatewayError('upstream_error', 'Sluice was stopped while its provider was asked, and the answer is lost: it is not run again, as it may have run there, and not charged. Create it again if you still want it.')
 
 /** So long a prediction is offered to providers that say that they have no room for it now. */
 const OFFERED_MS = 5 * 60_000
