@@ -17,6 +17,8 @@ const MOST_LOADED = 100
 const ROOM_BYTES = 256 * 2 ** 20
 
 const FETCHES_AT_ONCE = 8
+/** Of one account: what it names may be slow, and others must not wait for that. */
+const FETCHES_OF_ONE = 4
 const FETCH_MS = 10_000
 
 /** Whose files may be named, for which models, and until when it matters. */
@@ -45,7 +47,7 @@ export async function resolveMedia(spine: Spine, { identity, request }: Asker, n
     if (toLoad.length > MOST_LOADED) throw invalid(toLoad[MOST_LOADED]!.param, `is one of ${toLoad.length} files and addresses that Sluice would have to load for this request: ${MOST_LOADED} are the most`)
     const files = await filesOf(spine, identity.accountId, references)
     const most = Math.max(...endpoints.map((endpoint) => requestBytes(spine, endpoint)))
-    const fetched = await fetchAll(spine, toFetch, request.signal, held, most)
+    const fetched = await fetchAll(spine, identity.accountId, toFetch, request.signal, held, most)
     const loaded = [...files, ...fetched]
     const able = capable(spine, endpoints, loaded, Buffer.byteLength(wire.text))
     held.take(encodedBytes(files))
@@ -143,7 +145,7 @@ function left(endpoints: readonly Endpoint[], takes: (endpoint: Endpoint) => boo
 }
 
 /** Fetches what is not passed on, some at a time; the first that fails ends the others. `most`: bytes of base64 that any endpoint would take. */
-async function fetchAll({ config: { fetch } }: Spine, references: readonly (MediaReference & { url: string })[], client: AbortSignal, held: Held, most: number): Promise<Loaded[]> {
+async function fetchAll({ config: { fetch } }: Spine, accountId: string, references: readonly (MediaReference & { url: string })[], client: AbortSignal, held: Held, most: number): Promise<Loaded[]> {
   const over = new AbortController()
   const signal = AbortSignal.any([client, over.signal])
   let sum = 0
@@ -162,7 +164,7 @@ async function fetchAll({ config: { fetch } }: Spine, references: readonly (Medi
       throw error instanceof GatewayError && error.code === 'invalid_request' && error.param === undefined ? invalid(param, error.message) : error
     }
   }
-  return Promise.all(references.map((reference) => inTurn(() => fetchOne(reference))))
+  return Promise.all(references.map((reference) => inTurn(accountId, () => fetchOne(reference))))
 }
 
 const decodeName = (name: string): string => {
@@ -173,19 +175,29 @@ const decodeName = (name: string): string => {
   }
 }
 
-let fetching = 0
-const waiting: (() => void)[] = []
+/** The accounts of the fetches that are under way, and those that wait for their turn. */
+const fetching: string[] = []
+const waiting: { accountId: string; start: () => void }[] = []
 
-/** Does some work when fewer than FETCHES_AT_ONCE do. */
-async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-  if (fetching === FETCHES_AT_ONCE) await new Promise<void>((resolve) => waiting.push(resolve))
-  else fetching += 1
+const fetchesOf = (accountId: string): number => fetching.filter((one) => one === accountId).length
+
+const mayFetch = (accountId: string): boolean => fetching.length < FETCHES_AT_ONCE && fetchesOf(accountId) < FETCHES_OF_ONE
+
+/** Fetches when there is room for it; those go first whose account fetches least. */
+async function inTurn<T>(accountId: string, work: () => Promise<T>): Promise<T> {
+  if (mayFetch(accountId)) fetching.push(accountId)
+  else await new Promise<void>((start) => waiting.push({ accountId, start }))
   try {
     return await work()
   } finally {
-    const next = waiting.shift()
-    if (next === undefined) fetching -= 1
-    else next()
+    fetching.splice(fetching.indexOf(accountId), 1)
+    const able = waiting.filter((one) => mayFetch(one.accountId))
+    if (able.length > 0) {
+      const next = able.reduce((a, b) => (fetchesOf(b.accountId) < fetchesOf(a.accountId) ? b : a))
+      waiting.splice(waiting.indexOf(next), 1)
+      fetching.push(next.accountId)
+      next.start()
+    }
   }
 }
 

@@ -17,9 +17,13 @@ const PDF = Buffer.from('%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj\n<<>>\nendobj\ntra
 const TXT = Buffer.from('Der Reiher heißt "Otto".\n')
 const ZIP = Buffer.from('PK\x03\x04\x14\x00\x00\x00\x00\x00', 'latin1')
 
+const KEY_OF_ANOTHER = 'sk-ai-v1-of-another-0123456789abcdef0123456789abcdef'
+
 let provider: RawServer
 /** Serves PNG, PDF and TXT at /a.png, /a.pdf, /a.txt, and a page at /page. */
 let site: ReturnType<typeof Bun.serve>
+/** Requests to /slow, where no answer comes. */
+let slow = 0
 let gateway: Gateway
 /** One that fetches URLs of requests itself. */
 let fetching: Gateway
@@ -27,7 +31,7 @@ let fetching: Gateway
 const configFor = (requestUrls: boolean): string => {
   const own = PROTOCOLS.map((protocol) => `  ${idOf(protocol)}: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [] }\n  ${idOf(protocol)}-unsaid: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true }\n  ${idOf(protocol)}-fetching: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [image, file] }\n`)
   const builtIn = ['openai', 'anthropic', 'google', 'groq'].map((id) => `  ${id}: { apiKey: k, baseUrl: "${provider.url}/v1" }\n`)
-  return `limits: { requestsPerMinute: 1000000 }\nfetch: { requestUrls: ${requestUrls}, private: ["127.0.0.1:${site.port}"] }\nproviders:\n${own.join('')}${builtIn.join('')}models:
+  return `limits: { requestsPerMinute: 1000000 }\nkeys: [{ key: ${KEY_OF_ANOTHER}, account: another }]\nfetch: { requestUrls: ${requestUrls}, private: ["127.0.0.1:${site.port}"] }\nproviders:\n${own.join('')}${builtIn.join('')}models:
   both: { endpoints: [{ provider: own-chat, model: metered }, { provider: own-chat-fetching, model: metered }] }
   small-first: { endpoints: [{ provider: groq, model: metered, protocol: chat.completions }, { provider: own-chat, model: metered }] }
   priced: { endpoints: [{ provider: own-messages, model: metered }], price: { prompt: 1, completion: 1 } }
@@ -40,7 +44,11 @@ beforeAll(async () => {
   provider = scriptedProvider()
   site = Bun.serve({
     port: 0, hostname: '127.0.0.1',
-    fetch: (request) => {
+    fetch: async (request) => {
+      if (new URL(request.url).pathname === '/slow') {
+        slow += 1
+        await Promise.withResolvers().promise
+      }
       const body = { '/a.png': PNG, '/a.pdf': PDF, '/a.txt': TXT, '/page': Buffer.from('<html>'), '/empty': Buffer.alloc(0) }[new URL(request.url).pathname]
       return body === undefined ? new Response('no', { status: 404 }) : new Response(new Uint8Array(body), { headers: { 'content-type': 'image/png' } })
     },
@@ -412,6 +420,18 @@ describe('URLs', () => {
     const response = await send(part, { protocol: 'chat.completions', model: 'both' })
     expect([response.status, response.headers.get('x-sluice-provider'), response.headers.get('x-sluice-attempts')]).toEqual([200, 'own-chat-fetching', '1'])
     await response.text()
+  })
+
+  test('of one account that are slow do not keep those of others waiting', async () => {
+    const part = (path: string): object => ({ type: 'image_url', image_url: { url: `http://127.0.0.1:${site.port}/${path}` } })
+    const leaving = new AbortController()
+    const body = JSON.stringify({ model: 'own-chat/metered', messages: [{ role: 'user', content: Array.from({ length: 20 }, () => part('slow')) }] })
+    const waits = fetch(`${fetching.url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${fetching.key}` }, body, signal: leaving.signal }).catch(() => undefined)
+    await until(() => slow > 0)
+    const response = await send(part('a.png'), { protocol: 'chat.completions', model: 'own-chat/metered', key: KEY_OF_ANOTHER, at: fetching })
+    expect(response.status, await response.text()).toBe(200)
+    leaving.abort()
+    await waits
   })
 
   test('many are fetched, one that fails refuses the request, and too many are refused', async () => {
