@@ -13,7 +13,7 @@ import { globs } from './providers/rows.ts'
 /** Media that one request may have loaded for it. */
 const MOST_LOADED = 100
 
-/** Base64 put into requests under way, all together. What becomes of it on its way takes about six times as much memory. */
+/** Base64 put into requests under way, all together. What becomes of it on its way takes about eight times as much memory. */
 const ROOM_BYTES = 256 * 2 ** 20
 
 const FETCHES_AT_ONCE = 8

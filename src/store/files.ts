@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BunFile } from 'bun'
 import { GatewayError } from '../error.ts'
-import { Blobs, type BlobWriter } from './blobs.ts'
+import { Blobs, unanswered, type BlobWriter } from './blobs.ts'
 import type { FileQuery, FileUse, Store, StoredFile, StoredOutput } from './store.ts'
 
 export type FilesOptions = {
@@ -118,10 +118,10 @@ export class Files {
     return Bun.file(path, { type: mediaType })
   }
 
-  /** All bytes in memory. Fails as `content` does. */
+  /** All bytes in memory. Fails as `content` does; GatewayError store_unavailable where the disk does not give them. */
   async bytes(file: Pick<StoredFile, 'blob' | 'mediaType'>): Promise<Uint8Array> {
-    return this.content(file).bytes().catch((cause: unknown) => {
-      throw deleted(cause)
+    return this.content(file).bytes().catch((cause: NodeJS.ErrnoException) => {
+      throw cause.code === 'ENOENT' ? deleted(cause) : unanswered(cause)
     })
   }
 

@@ -95,6 +95,16 @@ describe('a file', () => {
     expect((await add(opened, 'a', 100)).bytes).toBe(100)
   })
 
+  test('whose bytes the disk does not give is not said to be deleted', async () => {
+    const opened = await open()
+    const file = await add(opened, 'a', 1)
+    const path = join(opened.folder, 'files', file.blob.slice(0, 2), file.blob)
+    rmSync(path)
+    expect(await codeOf(opened.files.bytes(file))).toBe('not_found')
+    mkdirSync(path)
+    expect(await codeOf(opened.files.bytes(file))).toBe('store_unavailable')
+  })
+
   test('that has expired is unknown before it is purged, and gone after', async () => {
     const opened = await open({ quotaBytes: 100 })
     const { files, store, clock, folder } = opened
