@@ -177,7 +177,7 @@ describe('a prediction', () => {
   ])('is made with %s', async (_, path, named) => {
     const response = await mine.send('POST', path, { ...named, input: { prompt: path } }, { prefer: 'wait=30' })
     expect(await response.json()).toMatchObject({ model: 'maker/flux', status: 'succeeded' })
-    expect(provider.made.at(-1)).toMatchObject({ path: '/v1/predictions', version: 'ab'.repeat(32), input: { prompt: path } })
+    expect(provider.made.at(-1)).toMatchObject({ path: '/v1/predictions', version: `maker/flux:${'ab'.repeat(32)}`, input: { prompt: path } })
   })
 
   test('whose output is large data is found under a URL', async () => {
@@ -386,6 +386,7 @@ describe('what cannot be asked for', () => {
     ['a model that is not there', { model: 'maker/fluks', input }, 404, 'model_not_found', 'model'],
     ['no model', { input }, 400, 'invalid_request', 'model'],
     ['a model that is none', { model: 7, input }, 400, 'invalid_request', 'model'],
+    ['a version of another model', { model: 'maker/flux', version: 'cd'.repeat(32), input }, 400, 'invalid_request', 'version'],
     ['a version that nobody has', { version: 'cd'.repeat(31), input }, 404, 'model_not_found', 'model'],
     ['no input', { model: 'maker/flux' }, 400, 'invalid_request', 'input'],
     ['an input that is no object', { model: 'maker/flux', input: 'A cat' }, 400, 'invalid_request', 'input'],

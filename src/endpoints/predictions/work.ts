@@ -5,6 +5,7 @@ import type { GenerationRequest, ProtocolName } from '../../generation/request.t
 import { isCount, MOST_TOKENS, noUsage, type Usage } from '../../generation/usage.ts'
 import { countTokens, estimateInputTokens, worstCase } from '../../ledger/estimate.ts'
 import { protocols } from '../../protocols/index.ts'
+import { createRequest } from '../../protocols/predictions/call.ts'
 import type { Abilities, Wire } from '../../protocols/protocol.ts'
 import type { Endpoint, PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { Json } from '../../store/store.ts'
@@ -31,6 +32,7 @@ export async function workOf(rooms: Rooms, named: Named, signal: AbortSignal): P
   const input = await withFiles(rooms, named, config.limits.bodyBytes)
   if (places.length > 0) {
     refuseTheirs(places, input)
+    for (const { target } of places) createRequest(target, input, named.version ?? undefined)
     return { kind: 'prediction', endpoints: places, version: named.version, input }
   }
   const { protocol, wire, endpoints: all } = asRequest(rooms, named.model, input)

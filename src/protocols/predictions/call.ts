@@ -1,4 +1,4 @@
-import { GatewayError } from '../../error.ts'
+import { GatewayError, invalid } from '../../error.ts'
 import type { PredictionStatus } from '../../store/store.ts'
 import { isObject, kindOf, present } from '../fields.ts'
 import type { Target } from '../protocol.ts'
@@ -21,16 +21,23 @@ export type UpstreamPrediction = {
 /** Path after the base URL, and JSON body. */
 export type CreateRequest = { path: string; body: Record<string, unknown> }
 
+/** A hash, or a word that stands for one. */
+const VERSION = /^[\w.-]{1,255}$/
+
 /**
- * How a prediction is asked for: `owner/name` by its model, `owner/name:version`, and a name without an owner, by the version. `version` replaces the one in the name.
- * Throws model_not_found for a name that is none of these.
+ * How a prediction is asked for: `owner/name` by its model, `owner/name:version`, and a name without an owner, by the version. `version`: the one that the client chose,
+ * sent with the model that it pays for, since by itself it may be that of any other. Throws model_not_found for a name that is none of these, and invalid_request
+ * for a version that is not the one in the name.
  */
 export function createRequest({ model }: Pick<Target, 'model'>, input: Record<string, unknown>, version?: string): CreateRequest {
   const [, owner, name, named] = /^(?:([^/:]+)\/)?([^/:]+)(?::([^/:]+))?$/.exec(model) ?? []
   if (name === undefined) throw new GatewayError('model_not_found', `${model} is no model that predictions are made with: their names are owner/name or owner/name:version.`, { param: 'model' })
-  const chosen = version ?? named ?? (owner === undefined ? name : undefined)
-  if (chosen !== undefined) return { path: '/predictions', body: { version: chosen, input } }
-  return { path: `/models/${encodeURIComponent(owner!)}/${encodeURIComponent(name)}/predictions`, body: { input } }
+  if (version !== undefined && !VERSION.test(version)) throw invalid('version', 'must be a hash, or owner/name:hash')
+  if (version !== undefined && named !== undefined && version !== named) throw invalid('version', `must be ${named}, which is the one that this model has here`)
+  const chosen = version ?? named
+  if (owner !== undefined && chosen === undefined) return { path: `/models/${encodeURIComponent(owner)}/${encodeURIComponent(name)}/predictions`, body: { input } }
+  const whole = owner === undefined ? (named ?? name) : `${owner}/${name}`
+  return { path: '/predictions', body: { version: chosen === undefined || chosen === whole ? whole : `${whole}:${chosen}`, input } }
 }
 
 /** Throws upstream_error for an id that would not stay one segment of a path. */

@@ -19,14 +19,21 @@ const input = { prompt: 'a fox' }
 describe('what is asked for', () => {
   const CASES: [string, string | undefined, string, Record<string, unknown>][] = [
     ['black-forest-labs/flux-schnell', undefined, '/models/black-forest-labs/flux-schnell/predictions', { input }],
-    [`owner/name:${HASH}`, undefined, '/predictions', { version: HASH, input }],
-    ['owner/name', HASH, '/predictions', { version: HASH, input }],
-    ['owner/name:old', 'new', '/predictions', { version: 'new', input }],
+    [`owner/name:${HASH}`, undefined, '/predictions', { version: `owner/name:${HASH}`, input }],
+    [`owner/name:${HASH}`, HASH, '/predictions', { version: `owner/name:${HASH}`, input }],
+    // With its model: the hash alone might be that of a dearer one.
+    ['owner/name', HASH, '/predictions', { version: `owner/name:${HASH}`, input }],
     [HASH, undefined, '/predictions', { version: HASH, input }],
+    [HASH, HASH, '/predictions', { version: HASH, input }],
+    ['name', 'latest', '/predictions', { version: 'name:latest', input }],
     [`name:${HASH}`, undefined, '/predictions', { version: HASH, input }],
     ['owner/a@b+c', undefined, '/models/owner/a%40b%2Bc/predictions', { input }],
   ]
   test.each(CASES)('by the name %s and the version %s', (model, version, path, body) => expect(createRequest({ model }, input, version)).toEqual({ path, body }))
+
+  test.each([['owner/name:old', 'new'], ['name:old', 'new'], ['owner/name', ''], ['owner/name', 'a/b'], ['owner/name', `other/model:${HASH}`], ['owner/name', 'a b']])('no version other than that of the name %s, and nothing that is none: %p', (model, version) => {
+    expect(refusal(() => createRequest({ model }, input, version))).toMatchObject({ code: 'invalid_request', param: 'version' })
+  })
 
   test.each(['a/b/c', 'a/b:c:d', 'a/', '/b', ''])('a name such as %p is refused', (model) => {
     expect(refusal(() => createRequest({ model }, input))).toMatchObject({ code: 'model_not_found', status: 404, param: 'model' })
