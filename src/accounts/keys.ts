@@ -76,6 +76,7 @@ export class Keys {
   readonly #configured: readonly ConfiguredKey[]
   readonly #places: readonly Place[] = PLACES.map((place) => ({ ...place, recent: new Map<string, Known>() }))
   #known = new Map<string, Known>()
+  #barred = new Set<string>()
 
   private constructor(store: Store, accounts: Accounts, pepper: Buffer, configured: readonly ConfiguredKey[], now: () => number) {
     this.#store = store
@@ -192,6 +193,11 @@ export class Keys {
     throw new GatewayError('invalid_api_key', 'A valid API key is required, in the header "Authorization: Bearer KEY", "x-api-key" or "x-goog-api-key".')
   }
 
+  /** Whether this account is suspended or banned: nothing more is begun for it. */
+  isBarred(accountId: string): boolean {
+    return this.#barred.has(accountId)
+  }
+
   #look(place: Place, value: string): Known | undefined {
     const text = place.keyOf(value)
     if (text === undefined || text.length > LONGEST_KEY_TEXT) return undefined
@@ -216,6 +222,7 @@ export class Keys {
       else known.set(hash, { identity: identityOf(row.id, account, row.kind, optionsOf(row)), expiresAt: row.expiresAt ?? Infinity })
     }
     this.#known = known
+    this.#barred = new Set(accounts.filter(({ status }) => status === 'suspended' || status === 'banned').map(({ id }) => id))
     for (const place of this.#places) place.recent.clear()
   }
 

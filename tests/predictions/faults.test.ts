@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startGateway, type Gateway } from '../server.ts'
+import { SqliteStore } from '../../src/store/sqlite.ts'
 import { rawServer, until, type RawSocket } from '../transport/raw-server.ts'
 import { predictionUpstream, type PredictionUpstream } from './upstream.ts'
 
@@ -33,12 +34,12 @@ afterAll(async () => {
 
 type Shown = { id: string; status: string; output: unknown; error: string | null; logs: string; metrics: { predict_time?: number }; completed_at: string | null }
 
-async function start(url: string, more = '', data?: string, providers = ''): Promise<Gateway> {
+async function start(url: string, more = '', data?: string, providers = '', settings = ''): Promise<Gateway> {
   const gateway = await startGateway({ ...(data === undefined ? {} : { data }), config: `
 limits: { requestsPerMinute: 1000000 }
 billing: { unpriced: refuse, startingCredit: 1, delay: 0s }
 fetch: { private: ["127.0.0.1:${hooks.port}"] }
-providers:
+${settings}providers:
   up: { protocol: predictions, baseUrl: "${url}" }
 ${providers}
 models:
@@ -77,6 +78,22 @@ test('a provider that answers nonsense for a while is asked on', async () => {
   expect([nonsense.length, upstream.creates.filter((key) => key === 'nonsense').length, await billOf(gateway, slow)]).toEqual([0, 1, 0.01])
   await until(() => told.length === 1)
 }, 60_000)
+
+test('an account that is suspended has nothing begun that waits, and its operator is told of no bill', async () => {
+  const gateway = await start(upstream.url, '', undefined, '', 'predictions: { concurrency: 1 }\n')
+  const running = await create(gateway, { key: 'runs', ms: 2_500 })
+  const waiting = await create(gateway, { key: 'waits', ms: 10 })
+  await until(() => upstream.creates.includes('runs'))
+  const store = new SqliteStore({ folder: gateway.data, exclusive: false })
+  const [account] = await store.accounts()
+  await store.setAccountStatus(account!.id, 'suspended')
+  await until(() => told.length === 2)
+  expect(told.map(({ path, status }) => `${path} ${status}`).toSorted()).toEqual(['/runs succeeded', '/waits failed'])
+  const records = await store.generations(undefined, 10)
+  const billed = ({ id }: Shown): number => Number(records.find((record) => id.endsWith(record.id))?.bill)
+  expect([billed(running), billed(waiting), upstream.creates.includes('waits')]).toEqual([10_000_000, 0, false])
+  await store.close()
+}, 30_000)
 
 test('a prediction is asked after at intervals that follow its age', async () => {
   const gateway = await start(upstream.url)

@@ -33,7 +33,7 @@ export class Predictor {
   constructor(spine: Omit<Spine, 'predictor'>, webhooks: Webhooks, resolveMedia: ResolveMedia) {
     this.#spine = spine
     this.#webhooks = webhooks
-    this.#rooms = { catalogue: spine.catalogue, config: spine.config, files: spine.files, open: spine.open, resolveMedia }
+    this.#rooms = { catalogue: spine.catalogue, config: spine.config, files: spine.files, keys: spine.keys, open: spine.open, resolveMedia }
   }
 
   /** Goes on with what the last process left: what had ended is settled, what runs at a provider is followed, what had not begun waits again. */

@@ -15,8 +15,9 @@ type Rooms = Pick<Spine, 'config'>
 /** Outputs may hold media as data. */
 const ANSWER_BYTES = 64 * 1024 * 1024
 
-/** Longer than an honest provider takes to say how a prediction is getting on. */
+/** Longer than an honest provider takes to say how a prediction is getting on, and with all of its output. */
 const ASKED_MS = 30_000
+const TOLD_MS = 120_000
 
 /** With these a provider did not take the prediction, and another one may: any other failure leaves it open whether it runs. */
 const NOT_TAKEN = new Set([401, 402, 403, 429, 503, 529])
@@ -78,7 +79,7 @@ type Call = { method: 'GET' | 'POST'; path: string; body?: string; once?: boolea
 
 async function call({ config: { timeouts } }: Rooms, endpoint: PredictionEndpoint, { path, ...call }: Call): Promise<UpstreamPrediction> {
   const headers = { accept: 'application/json', ...(call.body === undefined ? {} : { 'content-type': 'application/json' }), ...endpoint.provider.headers, ...endpoint.credentials }
-  const patience = call.body === undefined ? { ...timeouts, firstByteMs: Math.min(timeouts.firstByteMs, ASKED_MS) } : timeouts
+  const patience = call.body === undefined ? { ...timeouts, firstByteMs: Math.min(timeouts.firstByteMs, ASKED_MS), totalMs: Math.min(timeouts.totalMs, TOLD_MS) } : timeouts
   const { status, headers: told, body } = await transport(endpoint)({ url: endpoint.baseUrl + path, headers, timeouts: patience, ...call })
   const text = await readAll(body, ANSWER_BYTES)
   if (status < 200 || status > 299) throw new SaidNo(status, withRetryAfter(readError(status, text), told))

@@ -12,7 +12,7 @@ import { ask, cancel, create } from './provider.ts'
 import { runRequest } from './run-request.ts'
 import { workOf, type Asked, type Forwarded, type ResolveMedia } from './work.ts'
 
-export type Rooms = Pick<Spine, 'catalogue' | 'config' | 'files' | 'open'> & { resolveMedia: ResolveMedia }
+export type Rooms = Pick<Spine, 'catalogue' | 'config' | 'files' | 'keys' | 'open'> & { resolveMedia: ResolveMedia }
 
 /** How a prediction ended. `charged`: for what was heard; one that failed is charged nothing. */
 export type End = { ending: Ending; charged: boolean } & Pick<Prediction, 'status'> & Partial<Pick<Prediction, 'output' | 'error' | 'logs' | 'startedAt' | 'predictSeconds'>>
@@ -35,6 +35,7 @@ export async function run(rooms: Rooms, job: Job, stopping: AbortSignal): Promis
     if (job.running.upstream !== undefined) return await follow(rooms, job, endpointOf(rooms, job.running), stopping)
     if (job.running.sentAt !== undefined) return failed(LOST, 'crashed')
     for (let tries = 1; ; tries++) {
+      if (rooms.keys.isBarred(job.accountId)) throw BARRED
       const work = await workOf(rooms, job.running, job.cut.signal)
       try {
         return work.kind === 'request' ? await answer(rooms, job, work) : await forward(rooms, job, work, stopping)
@@ -55,6 +56,8 @@ export async function run(rooms: Rooms, job: Job, stopping: AbortSignal): Promis
 }
 
 export const LOST = new GatewayError('upstream_error', 'Sluice was stopped while its provider was asked, and the answer is lost: it is not run again, as it may have run there, and not charged. Create it again if you still want it.')
+
+const BARRED = new GatewayError('account_suspended', 'This account is suspended or banned: what waited was not run.')
 
 /** So long a prediction is offered to providers that say that they have no room for it now. */
 const OFFERED_MS = 5 * 60_000
