@@ -59,7 +59,7 @@ export class MultipartReader {
       else if (before === 'head') yield* this.#readHead()
       else if (before === 'boundary') this.#readBoundary()
       else if (before === 'preamble') this.#skipPreamble()
-      else return this.#ignore(this.#take(this.#rest.length).length)
+      else return this.#skipEpilogue()
       if (this.#state === before) return
     }
   }
@@ -73,6 +73,12 @@ export class MultipartReader {
     const at = this.#rest.indexOf(this.#delimiter)
     this.#ignore(this.#take(at < 0 ? this.#safe() : at).length)
     if (at >= 0) this.#pass()
+  }
+
+  /** Another parser might go on to a later end: what stands between would be lost without a word. */
+  #skipEpilogue(): void {
+    if (this.#rest.includes(this.#delimiter)) throw malformed('nothing after its closing boundary may look like one')
+    this.#ignore(this.#take(this.#safe()).length)
   }
 
   *#readContent(): Generator<MultipartEvent> {

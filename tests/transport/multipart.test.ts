@@ -133,6 +133,7 @@ describe('a body', () => {
     ['nothing', ''], ['no boundary', 'a=1&b=2'], ['another boundary', write([one], 'other')], ['no end', write([one]).slice(0, -8)], ['half an end', write([one]).slice(0, -3)],
     ['line feeds for line breaks', write([one]).replaceAll('\r\n', '\n')], ['a boundary that goes on', write([one]).replace(`--${BOUNDARY}\r\n`, `--${BOUNDARY}x\r\n`)], ['a boundary in its content', write([field('a', `\r\n--${BOUNDARY}ef`)])],
     ['a preamble without end', 'x'.repeat(10_000_000)], ['an epilogue without end', write([one]) + 'x'.repeat(100_000)], ['too many parts', write(Array.from({ length: 10_000 }, () => one))], ['a head without end', `--${BOUNDARY}\r\n${'x'.repeat(1_000_000)}`],
+    ['its end twice', `${write([field('a', `1\r\n--${BOUNDARY}--\r\n2`)])}`], ['an end that goes on', write([field('a', `1\r\n--${BOUNDARY}--x`)])],
     ['padding without end', `--${BOUNDARY}${' '.repeat(100_000)}`],
   ])('with %s is refused', (_, body) => {
     expect(readAll(BOUNDARY, [body])).toStartWith('invalid_request: body: cannot be read as multipart/form-data: ')
@@ -141,7 +142,7 @@ describe('a body', () => {
   })
 
   test('may have a preamble, padding and an epilogue, and no part', () => {
-    expect(readAll(BOUNDARY, [`preamble\r\n${write([one]).replace(BOUNDARY, `${BOUNDARY} \t `)}epilogue\r\n--${BOUNDARY}\r\n`])).toEqual([expect.objectContaining({ name: 'a', content: '1' })])
+    expect(readAll(BOUNDARY, [`preamble\r\n${write([one]).replace(BOUNDARY, `${BOUNDARY} \t `)}epilogue\r\n--\r\n`])).toEqual([expect.objectContaining({ name: 'a', content: '1' })])
     expect(readAll(BOUNDARY, [`--${BOUNDARY}--`])).toEqual([])
   })
 })
