@@ -229,6 +229,7 @@ export const FILE = object({
     drain: duration('0s', '24h', 'How long running answers may finish when Sluice is stopped'),
   }, { description: 'How long is waited for what' }),
   keepAlive: duration('100ms', '10m', 'Silence after which a sign of life is sent to the client'),
+  strict: boolean('true: a request of which its provider would not hear all is refused, unless it says otherwise'),
   billing: object({
     startingCredit: usd('Credit of the account that the first start makes'),
     overdraft: usd('How far an account\'s credit may go below zero when an answer costs more than was held for it'),

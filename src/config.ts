@@ -21,6 +21,8 @@ export type Config = {
   limits: { requestsPerMinute: number; bodyBytes: number; fileBytes: number }
   timeouts: { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number; drainMs: number }
   keepAliveMs: number
+  /** Whether requests that would lose something on the way are refused, where they do not say it themselves. */
+  strict: boolean
   billing: { startingCredit: Nano; overdraft: Nano; unpriced: 'refuse' | 'free'; delayMs: number }
   responses: { keepDays: number }
   /** `quotaBytes`: of all files of one account. */
@@ -206,6 +208,7 @@ function fill(read: ReadFile, env: Environment): Config {
     keepAliveMs: read.keepAlive ?? 10_000,
     billing: {
       startingCredit: nanoOf(billing.startingCredit ?? 100), overdraft: nanoOf(billing.overdraft ?? 0),
+    strict: read.strict ?? false,
       unpriced: billing.unpriced ?? 'refuse', delayMs: billing.delay ?? 180_000,
     },
     responses: { keepDays: read.responses?.keepDays ?? 30 },

@@ -15,11 +15,13 @@ import type { OpenGeneration } from './ledger/ledger.ts'
 import { pause, resolveMedia, type HeldMedia } from './media.ts'
 import type { Underway } from './open.ts'
 import { protocols } from './protocols/index.ts'
-import type { Exchange, Loss, Wire } from './protocols/protocol.ts'
+import { lossesText, reportOf } from './protocols/losses.ts'
+import type { Exchange, Wire } from './protocols/protocol.ts'
 import type { Endpoint } from './providers/catalogue.ts'
 import { attempt, parseAnswer, readAnswer, readWhole, Refusal, type Upstream } from './providers/attempt.ts'
 import { fetchImages } from './providers/image-addresses.ts'
 import { Lane, Relay, type Framing } from './relay.ts'
+import { carriedWhole, wishesOf } from './strict.ts'
 import { readWire } from './protocols/wire.ts'
 
 /** One generation from its request to its last byte. */
@@ -39,6 +41,7 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
     if (media !== undefined) await pause()
     const upstream = await attempt(endpoints, exchange, spine.config.timeouts, underway, open.meter.tries)
     open.meter.served = upstream.endpoint.target
+    open.meter.losses = upstream.losses
     return await (exchange.request.stream ? stream(generation, upstream) : whole(generation, upstream))
   } catch (error) {
     spine.ledger.forgive(open)
@@ -52,10 +55,12 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
 async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'media'>, wire: Wire, name: ProtocolName): Promise<{ generation: Generation; exchange: Exchange; endpoints: readonly Endpoint[] }> {
   const { spine, call, keeper, media } = rooms
   const request = protocols[name].serve.readRequest(wire)
-  const endpoints = media?.endpoints ?? spine.catalogue.endpoints(request.model, name)
+  const { strict, report } = wishesOf(call.request.headers, spine.config)
+  const able = media?.endpoints ?? spine.catalogue.endpoints(request.model, name)
+  const endpoints = strict ? carriedWhole(request, able) : able
   const abilities = endpoints.map(({ target }) => target.abilities)
   protocols[name].serve.checkModel?.(request, abilities)
-  const exchange = labelled(call, wire, request, keeper)
+  const exchange = { ...labelled(call, wire, request, keeper), report }
   const inBackground = keeper !== undefined && wire.body.background === true && endpoints.some(({ protocol }) => protocol === name)
   // Its provider goes on without its client: only its answer tells how to find or stop it.
   const goesOn = (inBackground && !request.stream) || endpoints.some(({ protocol }) => outlivesClient(name, protocol))
@@ -141,10 +146,16 @@ async function whole(generation: Generation, upstream: Upstream): Promise<Respon
   const read = readAnswer(upstream, text)
   const events = exchange.request.protocol === 'images' ? await completeImages(generation.spine, generation.call, upstream, generation.underway, read) : read
   const counted = await heard(generation, events)
-  const body = sameProtocol ? protocol.relabeler(exchange).answer(text, counted) : JSON.stringify(protocols[exchange.request.protocol].serve.writeAnswer(fold(withUsage(events, counted)), exchange))
+  const body = sameProtocol ? protocol.relabeler(exchange).answer(text, counted) : written(events, counted, exchange)
   // What is no answer is passed on, but nobody pays for it.
   await close(generation, events.length === 0 ? 'failed' : 'completed')
   return new Response(body, { headers: headersOf(generation.call, upstream, 'application/json') })
+}
+
+/** An answer of another protocol in the client's, with what was lost on the way where the client asked for that. */
+function written(events: GenerationEvent[], counted: Usage | undefined, exchange: Exchange): string {
+  const answer = protocols[exchange.request.protocol].serve.writeAnswer(fold(withUsage(events, counted)), exchange)
+  return JSON.stringify({ ...answer, ...reportOf(exchange) })
 }
 
 /** The text of a whole answer. Images that stand elsewhere are fetched: where, is between Sluice and its provider. */
@@ -222,22 +233,8 @@ function headersOf(call: Call, upstream: Upstream, contentType: string): Record<
     'x-sluice-provider': upstream.endpoint.provider.id,
     'x-sluice-attempts': String(upstream.attempts),
   }
-  if (upstream.losses.length > 0) headers['x-sluice-translation'] = asHeader(upstream.losses)
+  if (upstream.losses.length > 0) headers['x-sluice-translation'] = lossesText(upstream.losses)
   return headers
-}
-
-/** Clients and proxies refuse an answer whose headers are longer than 8 to 16 KiB, and a client's own field names stand in this one. */
-const TOLD_LENGTH = 4_000
-const FIELD_LENGTH = 200
-
-/** Compact JSON in ASCII, of as many losses as there is room for. */
-const asHeader = (losses: readonly Loss[]): string => {
-  let told = ''
-  for (const loss of losses) {
-    const one = JSON.stringify({ ...loss, field: loss.field.slice(0, FIELD_LENGTH) }).replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)
-    if (told.length + one.length < TOLD_LENGTH) told += told === '' ? one : `,${one}`
-  }
-  return `[${told}]`
 }
 
 /** A failure before the first byte. A provider of the client's own protocol is quoted whole; anything else is thrown for the route to say. */

@@ -53,7 +53,7 @@ function showsCosts({ kind, createdAt, latency, duration }: GenerationRecord, { 
 type WrittenRecord = { generationId: string } & Record<string, unknown>
 
 function write(record: GenerationRecord, costs: boolean): WrittenRecord {
-  const { api, id, model, createdAt, duration, latency, usage, streamed, finish, retries, estimated, ending, provider, attempts } = record
+  const { api, id, model, createdAt, duration, latency, usage, streamed, finish, retries, estimated, ending, provider, attempts, translation } = record
   return {
     api,
     generationId: prefixOf(api) + id,
@@ -71,6 +71,7 @@ function write(record: GenerationRecord, costs: boolean): WrittenRecord {
     ending,
     provider,
     ...(attempts === null ? {} : { attempts: JSON.parse(attempts) as unknown }),
+    ...(translation === null ? {} : { translation: JSON.parse(translation) as unknown }),
     ...(costs ? writeCosts(record) : {}),
   }
 }

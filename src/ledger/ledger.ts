@@ -4,6 +4,7 @@ import { newSubscription, Quota, type QuotaHold } from '../accounts/quota.ts'
 import { GatewayError } from '../error.ts'
 import { noUsage, type Usage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
+import { lossesText } from '../protocols/losses.ts'
 import type { BackgroundWork, Closing, GenerationRecord, OpenGeneration as StoredOpen, Store } from '../store/store.ts'
 import { chargesOf } from './book.ts'
 import type { Ending } from './endings.ts'
@@ -301,7 +302,7 @@ const rowOf = (open: OpenGeneration): StoredOpen => ({ id: open.ask.id, accountI
 
 function recordOf({ ask, hold, meter }: OpenGeneration, { usage, estimated, bill, flows }: { usage: Usage; estimated: boolean; bill: Nano; flows: bigint }): GenerationRecord {
   const { id, accountId, keyId, kind, api, model, createdAt, streamed, price, discount } = ask
-  const { tries, finish, ending, served, times } = meter
+  const { tries, finish, ending, served, times, losses } = meter
   return {
     id, accountId, keyId, kind, api, model, createdAt, streamed, discount, usage, estimated, bill, flows, ...times,
     provider: served?.provider ?? tries.at(-1)?.provider ?? null,
@@ -309,6 +310,7 @@ function recordOf({ ask, hold, meter }: OpenGeneration, { usage, estimated, bill
     ending: ending!,
     retries: Math.max(0, tries.length - 1),
     attempts: tries.length > 1 || tries.some(({ error }) => error !== undefined) ? JSON.stringify(tries, ['provider', 'error', 'milliseconds']) : null,
+    translation: losses.length === 0 ? null : lossesText(losses),
     price: price === undefined ? null : storedPrice(price),
     held: hold.amount,
   }

@@ -1,5 +1,6 @@
 import type { FinishReason, GenerationEvent, PartHead } from '../generation/event.ts'
 import { noUsage, promptTokens, type Usage } from '../generation/usage.ts'
+import type { Loss } from '../protocols/protocol.ts'
 import type { Try } from '../providers/attempt.ts'
 import { ENDINGS, type Charge, type Ending } from './endings.ts'
 import { CHARACTERS_PER_TOKEN, countTokens } from './estimate.ts'
@@ -12,6 +13,8 @@ export class Meter {
   readonly usage: Usage = noUsage()
   /** Who answers, under the provider's own name of the model. */
   served: { provider: string; model: string } | undefined
+  /** What was lost between the protocols of client and provider; grows as the answer is written. */
+  losses: readonly Loss[] = []
   /** Tries at providers, the last one last. */
   readonly tries: Try[] = []
   finish: { reason: FinishReason; raw: string } | undefined
@@ -38,10 +41,11 @@ export class Meter {
   }
 
   /** One that another process began, as it was last written. */
-  static restored({ usage, served, tries, ageMs, inputTokens }: Written): Meter {
+  static restored({ usage, served, tries, losses, ageMs, inputTokens }: Written): Meter {
     const meter = new Meter(() => Promise.resolve(inputTokens))
     Object.assign(meter.usage, usage)
     meter.served = served
+    meter.losses = losses ?? []
     meter.tries.push(...tries)
     meter.#startedAt -= ageMs
     return meter
@@ -171,7 +175,7 @@ export class Meter {
 }
 
 /** `inputTokens`: what the input amounts to where the provider does not say it, as the request is not there any more. */
-type Written = { usage: Usage; served?: Meter['served']; tries: Try[]; ageMs: number; inputTokens: number }
+type Written = { usage: Usage; served?: Meter['served']; tries: Try[]; losses?: readonly Loss[]; ageMs: number; inputTokens: number }
 
 /** Characters heard so far. */
 export type Heard = { begun: boolean; text: number; reasoning: number }

@@ -9,8 +9,8 @@ import { decodeRates, storedPrice } from './prices.ts'
 /** What is known of a generation under way: the JSON from which it is closed when the process does not live to do it. */
 export function writeOpen({ ask, hold, meter, deferred, background }: OpenGeneration): string {
   const price = ask.price === undefined ? undefined : storedPrice(ask.price)
-  const { usage, heard, times, served, tries } = meter
-  return JSON.stringify({ ask: { ...ask, price, limit: undefined }, hold, deferred, background, usage, heard, times, served, tries }, (_, value: unknown) => (typeof value === 'bigint' ? { nano: String(value) } : value))
+  const { usage, heard, times, served, tries, losses } = meter
+  return JSON.stringify({ ask: { ...ask, price, limit: undefined }, hold, deferred, background, usage, heard, times, served, tries, losses: losses.length === 0 ? undefined : losses }, (_, value: unknown) => (typeof value === 'bigint' ? { nano: String(value) } : value))
 }
 
 type State = {
@@ -23,6 +23,7 @@ type State = {
   times: Meter['times']
   served?: Meter['served']
   tries: Meter['tries']
+  losses?: Meter['losses']
 }
 
 /** The generation as it was when it was last written: closed as crashed, with the usage that it is charged for, unless its provider goes on in the background. */

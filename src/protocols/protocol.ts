@@ -104,6 +104,10 @@ export type Exchange = {
   /** Responses in the background only: called with each state of the response, as its provider says it and as its client knows it. */
   follow?: (theirs: Record<string, unknown>, ours: Record<string, unknown>) => void
 }
+  /** What was lost on the way there, to which the writer of the answer adds (`lose` in losses.ts); absent where nothing is translated. */
+  losses?: Loss[]
+  /** The client wants them in the body, too. */
+  report?: boolean
 
 /** Where a request goes: a provider's model, and what is known of both. */
 export type Target = {

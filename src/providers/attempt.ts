@@ -2,6 +2,7 @@ import { asGatewayError, GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
 import { readAll, send, type ByteSource, type Incoming, type Timeouts } from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
+import { parseWithExact } from '../protocols/exact-arguments.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Exchange, Loss, Protocol } from '../protocols/protocol.ts'
 import { scrub } from '../protocols/upstream-error.ts'
@@ -17,6 +18,7 @@ export type Upstream = {
   /** The exchange as this provider's answer is labelled: with whose signatures it bears. */
   exchange: Exchange
   incoming: Incoming
+  /** Of the request, and more as the answer is written. */
   losses: Loss[]
   /** Tries made, this one included. */
   attempts: number
@@ -69,29 +71,30 @@ export async function attempt(endpoints: readonly Endpoint[], exchange: Exchange
 
 async function tryOne(endpoint: Endpoint, asked: Exchange, timeouts: Timeouts, signal: CallSignal, number: number, onSent: () => void): Promise<Upstream> {
   const protocol = protocols[endpoint.protocol]
-  const { target } = endpoint
+  const { provider, model } = endpoint.target
   const sameProtocol = asked.request.protocol === endpoint.protocol
-  const exchange = sameProtocol ? asked : { ...asked, label: { ...asked.label, maker: { provider: target.provider, model: target.model } } }
-  const { body, losses } = sameProtocol ? { body: protocol.call.forward(asked, target), losses: [] } : writeBody(protocol, asked, endpoint)
-  const incoming = await transport(endpoint)({
-    url: endpoint.baseUrl + protocol.call.path(target, asked.request.stream),
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      accept: asked.request.stream ? 'text/event-stream' : 'application/json',
-      ...protocol.call.headers(sameProtocol ? asked.wire : undefined),
-      ...endpoint.provider.headers,
-      ...endpoint.credentials,
-    },
-    body, timeouts, signal, onSent,
-  })
+  const { url, headers, body, losses } = prepare(endpoint, asked)
+  const exchange = sameProtocol ? asked : { ...asked, losses, label: { ...asked.label, maker: { provider, model } } }
+  const incoming = await transport(endpoint)({ url, method: 'POST', headers: { ...headers, ...endpoint.provider.headers, ...endpoint.credentials }, body, timeouts, signal, onSent })
   if (incoming.status >= 200 && incoming.status < 300) return { endpoint, protocol, sameProtocol, exchange, incoming, losses, attempts: number }
   throw await refusalOf(incoming, endpoint, protocol, sameProtocol, number)
 }
 
-const writeBody = (protocol: Protocol, asked: Exchange, endpoint: Endpoint): { body: string; losses: Loss[] } => {
-  const written = protocol.call.writeRequest(asked.request, endpoint.target)
-  return { body: JSON.stringify(written.body), losses: written.losses }
+/** A request as an endpoint would hear it; the provider's own headers and its key come on top. */
+export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Exchange): { url: string; headers: Record<string, string>; body: string; losses: Loss[] } {
+  const { call } = protocols[name]
+  const { request, wire } = asked
+  const written = request.protocol === name ? undefined : call.writeRequest(request, target)
+  return {
+    url: baseUrl + call.path(target, request.stream),
+    headers: {
+      'content-type': 'application/json',
+      accept: request.stream ? 'text/event-stream' : 'application/json',
+      ...call.headers(written === undefined ? wire : undefined),
+    },
+    body: written === undefined ? call.forward(asked, target) : JSON.stringify(written.body),
+    losses: written?.losses ?? [],
+  }
 }
 
 async function refusalOf(incoming: Incoming, endpoint: Endpoint, protocol: Protocol, sameProtocol: boolean, number: number): Promise<Refusal> {
@@ -119,7 +122,7 @@ export const readWhole = ({ incoming }: Upstream): Promise<string> => readAll(in
 
 /** A whole answer as events. What we cannot read is none, for a client of the provider's own protocol, to whom it still travels, unless it says that it is an error. */
 export function readAnswer({ protocol, endpoint, exchange, sameProtocol }: Upstream, text: string): GenerationEvent[] {
-  const body = parseAnswer(text)
+  const body = parseAnswer(text, protocol)
   try {
     return protocol.call.readAnswer(body, endpoint.target.quirks, exchange.request)
   } catch (error) {
@@ -128,10 +131,11 @@ export function readAnswer({ protocol, endpoint, exchange, sameProtocol }: Upstr
   }
 }
 
-/** The body of a 200. Throws upstream_error for what is no JSON. */
-export function parseAnswer(text: string): unknown {
+/** The body of a 200, with the numbers in arguments of calls as `protocol` spelled them. Throws upstream_error for what is no JSON. */
+export function parseAnswer(text: string, protocol?: Protocol): unknown {
+  const name = protocol?.call.argumentsIn
   try {
-    return JSON.parse(text)
+    return name === undefined ? JSON.parse(text) : parseWithExact(text, name)
   } catch {
     throw new GatewayError('upstream_error', 'The provider answered 200 with something that is not JSON.')
   }

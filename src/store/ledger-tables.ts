@@ -17,16 +17,16 @@ const BUCKETS = {
 const BUCKET_NAMES = Object.keys(BUCKETS) as (keyof Usage)[]
 
 const INSERT_GENERATION = `
-  INSERT INTO generations (id, account, key, kind, api, model, provider, finish, ending, created_at, latency, duration, streamed, retries, attempts, estimated,
+  INSERT INTO generations (id, account, key, kind, api, model, provider, finish, ending, created_at, latency, duration, streamed, retries, attempts, translation, estimated,
     price, discount, held, bill, flows, ${Object.values(BUCKETS).join(', ')})
-  VALUES (${Array(21 + BUCKET_NAMES.length).fill('?').join(', ')}) ON CONFLICT (id) DO NOTHING`
+  VALUES (${Array(22 + BUCKET_NAMES.length).fill('?').join(', ')}) ON CONFLICT (id) DO NOTHING`
 
 const nameOf = (column: string): string => `(SELECT text FROM names WHERE names.id = g.${column})`
 /** SQLite's integers reach JavaScript as doubles: amounts are read as text. */
 const SELECT_GENERATION = `
   SELECT lower(hex(g.id)) AS id, ${nameOf('account')} AS accountId, ${nameOf('key')} AS keyId, ${nameOf('kind')} AS kind, ${nameOf('api')} AS api,
     ${nameOf('model')} AS model, ${nameOf('provider')} AS provider, ${nameOf('finish')} AS finish, ${nameOf('ending')} AS ending,
-    g.created_at AS createdAt, g.latency, g.duration, g.streamed, g.retries, g.attempts, g.estimated, g.discount,
+    g.created_at AS createdAt, g.latency, g.duration, g.streamed, g.retries, g.attempts, g.translation, g.estimated, g.discount,
     p.version AS priceVersion, p.model AS priceModel, p.rates AS priceRates,
     CAST(g.held AS TEXT) AS held, CAST(g.bill AS TEXT) AS bill, CAST(g.flows AS TEXT) AS flows,
     ${Object.entries(BUCKETS).map(([bucket, column]) => `g.${column} AS ${bucket}`).join(', ')}
@@ -178,7 +178,7 @@ export class LedgerTables {
     const values: Binding[] = [
       id, this.#name(record.accountId), this.#name(record.keyId), this.#name(record.kind), this.#name(record.api), this.#name(record.model),
       provider === null ? null : this.#name(provider), this.#name(record.finish), this.#name(record.ending),
-      record.createdAt, record.latency, record.duration, record.streamed ? 1 : 0, record.retries, record.attempts, record.estimated ? 1 : 0,
+      record.createdAt, record.latency, record.duration, record.streamed ? 1 : 0, record.retries, record.attempts, record.translation, record.estimated ? 1 : 0,
       price === null ? null : this.#price(price), record.discount, int64(record.held), int64(record.bill), int64(record.flows),
     ]
     for (const bucket of BUCKET_NAMES) values.push(usage[bucket])

@@ -226,4 +226,23 @@ export const MIGRATIONS: readonly string[] = [
     input TEXT NOT NULL
   ) STRICT;
   `,
+  `
+  -- What providers want back of answers that called tools. The key is a digest of the account and the first call's id; without that id what is sealed cannot be read.
+  CREATE TABLE reasoning (
+    position INTEGER PRIMARY KEY,
+    account_id TEXT NOT NULL,
+    key TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    expires_at INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    sealed BLOB NOT NULL,
+    UNIQUE (account_id, key)
+  ) STRICT;
+  CREATE INDEX reasoning_by_expiry ON reasoning (expires_at);
+  -- With all that their sum is made of, which is read from the index alone.
+  CREATE INDEX reasoning_of_account ON reasoning (account_id, expires_at, provider, model, bytes);
+  `,
+  // JSON: what was lost between the protocols of client and provider.
+  'ALTER TABLE generations ADD COLUMN translation TEXT',
 ]

@@ -141,6 +141,8 @@ export type GenerationRecord = {
   /** Absent where the model has no price. */
   price: StoredPrice | null
   /** Basis points. */
+  /** What was lost between the protocols of client and provider, where anything was: JSON of at most 4,000 characters. */
+  translation: string | null
   discount: number
   /** What was held for it. */
   held: bigint

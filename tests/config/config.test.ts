@@ -29,6 +29,7 @@ describe('defaults', () => {
         limits: { requestsPerMinute: 600, bodyBytes: 33554432, fileBytes: 536870912 },
         timeouts: { connectMs: 10_000, firstByteMs: 600_000, idleMs: 300_000, totalMs: 3_600_000, drainMs: 30_000 },
         keepAliveMs: 10_000,
+        strict: false,
         billing: { startingCredit: 100_000_000_000n, overdraft: 0n, unpriced: 'refuse', delayMs: 180_000 },
         responses: { keepDays: 30 },
         files: { quotaBytes: 10_737_418_240, outputKeepMs: 3_600_000 },
@@ -55,6 +56,7 @@ data: /var/lib/sluice
 limits: { requestsPerMinute: 5, body: 1.5MiB, file: 2GB }
 timeouts: { connect: 250ms, firstByte: 1m, idle: 1.5s, total: 2h, drain: 0s }
 keepAlive: 500ms
+strict: true
 responses: { keepDays: 1 }
 providers:
   acme:
@@ -76,6 +78,7 @@ keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
     expect(config.limits).toEqual({ requestsPerMinute: 5, bodyBytes: 1572864, fileBytes: 2_000_000_000 })
     expect(config.timeouts).toEqual({ connectMs: 250, firstByteMs: 60_000, idleMs: 1500, totalMs: 7_200_000, drainMs: 0 })
     expect(config.keepAliveMs).toBe(500)
+    expect(config.strict).toBe(true)
     const acme = config.providers.get('acme')!
     expect({ ...acme, headers: { ...acme.headers }, quirks: { ...acme.quirks } }).toEqual({
       id: 'acme', enabled: true, protocol: 'messages', baseUrl: 'http://127.0.0.1:9999/v1', apiKey: 'none', unlisted: true,
@@ -117,13 +120,13 @@ const OWN = 'providers:\n  acme:\n    protocol: messages\n    baseUrl: http://h/
 const GOLDEN: [string, string[]][] = [
   ['listen: { prot: 1 }', ['1:11: listen has the unknown key "prot": is port meant?']],
   ['lissten:\n', ['1:1: has the unknown key "lissten": is listen meant?']],
-  ['qqqqqqqqqqqqqqqqqqqqqqqqq: 1', ['1:1: has the unknown key "qqqqqqqqqqqqqqqqqqqqqqqqq": known are listen, data, limits, timeouts, keepAlive, billing, files, predictions, fetch, responses, providers, models, plans, accountStatus, keys']],
+  ['qqqqqqqqqqqqqqqqqqqqqqqqq: 1', ['1:1: has the unknown key "qqqqqqqqqqqqqqqqqqqqqqqqq": known are listen, data, limits, timeouts, keepAlive, strict, billing, files, predictions, fetch, responses, providers, models, plans, accountStatus, keys']],
   ['fetch: { private: ["http://h"] }', ['1:20: fetch.private[0] must be a host, with a port or without']],
   ['predictions: { concurrency: 0 }', ['1:29: predictions.concurrency must be a whole number from 1 to 1000, not 0']],
   ['files: { quota: 1 }', ['1:17: files.quota must be a size with its unit, like \'512KiB\' or \'32MiB\': the unit is missing']],
   ['listen: { publicUrl: ftp://h }', ['1:22: listen.publicUrl must be an http:// or https:// URL']],
   ['listen: { constructor: 1, hasOwnProperty: 2 }', ['1:11: listen has the unknown key "constructor": known are host, port, publicUrl', '1:27: listen has the unknown key "hasOwnProperty": known are host, port, publicUrl']],
-  ['- 1', ['1:1: must be a mapping of listen, data, limits, timeouts, keepAlive, billing, files, predictions, fetch, responses, providers, models, plans, accountStatus, keys, not a list']],
+  ['- 1', ['1:1: must be a mapping of listen, data, limits, timeouts, keepAlive, strict, billing, files, predictions, fetch, responses, providers, models, plans, accountStatus, keys, not a list']],
   ['listen:\n  port: "80"', ['2:9: listen.port must be a whole number from 0 to 65535, not a string']],
   ['listen:\n  port: 70000', ['2:9: listen.port must be a whole number from 0 to 65535, not 70000']],
   ['listen:\n  port: 1.5', ['2:9: listen.port must be a whole number from 0 to 65535, not 1.5']],

@@ -158,7 +158,7 @@ async function store(of: Gateway, account: string, extra: Partial<GenerationReco
     const { bill, origin } = rate(USAGE, PRICE, extra.discount ?? 0)
     const record: GenerationRecord = {
       id: Bun.randomUUIDv7().replaceAll('-', ''), accountId, keyId: 'key_x', kind, api: 'messages', model: 'acme/m', provider: 'acme', createdAt: Date.now() - 2_000, latency: 120, duration: 880,
-      streamed: true, finish: 'stop', ending: 'completed', retries: 0, attempts: null, estimated: false, usage: USAGE, discount: 0, held: 1_000_000_000n,
+      streamed: true, finish: 'stop', ending: 'completed', retries: 0, attempts: null, translation: null, estimated: false, usage: USAGE, discount: 0, held: 1_000_000_000n,
       price: { version: PRICE.version, model: PRICE.model, rates: encodeRates(PRICE.rates) }, flows: kind === 'subscription' ? 1n : 0n, bill: kind === 'subscription' ? origin : bill, ...extra,
     }
     // Paid by money of its own, so that the book stays right.

@@ -36,7 +36,7 @@ function closing(number: number, { cost, payment, ...extra }: Extra = {}): Closi
   const subscribed = extra.kind === 'subscription'
   const record: GenerationRecord = {
     id: idOf(number), accountId: 'acc_a', keyId: 'key_a', kind: 'pay-as-you-go', api: 'chat.completions', model: 'acme/m', provider: 'acme',
-    createdAt: START + number, latency: 30, duration: 700, streamed: true, finish: 'stop', ending: 'completed', retries: 0, attempts: null, estimated: false,
+    createdAt: START + number, latency: 30, duration: 700, streamed: true, finish: 'stop', ending: 'completed', retries: 0, attempts: null, translation: null, estimated: false,
     usage: USAGE, price: { version: PRICE.version, model: PRICE.model, rates: encodeRates(PRICE.rates) }, discount: 0, held: 20_000_000n,
     bill: subscribed ? origin : bill, flows: subscribed ? 129_455n : 0n, ...extra,
   }

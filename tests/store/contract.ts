@@ -12,7 +12,7 @@ export const idOf = (number: number): string => `019aa00000007000${number.toStri
 
 export const record = (number: number, over: Partial<GenerationRecord> = {}): GenerationRecord => ({
   id: idOf(number), accountId: 'a', keyId: 'k', kind: 'pay-as-you-go', api: 'messages', model: 'maker/model', provider: 'somewhere', createdAt: 1_700_000_000_000 + number,
-  latency: 20, duration: 300, streamed: true, finish: 'stop', ending: 'completed', retries: 0, attempts: null, estimated: false, usage: noUsage(), price: null, discount: 0,
+  latency: 20, duration: 300, streamed: true, finish: 'stop', ending: 'completed', retries: 0, attempts: null, translation: null, estimated: false, usage: noUsage(), price: null, discount: 0,
   held: 0n, bill: 0n, flows: 0n, ...over,
 })
 

@@ -22,6 +22,7 @@ export async function runRequest(rooms: Rooms, prediction: Prediction, { endpoin
   const label = { id: PREFIX + prediction.id, model: prediction.model, createdAt: Math.floor(prediction.createdAt / 1000) }
   const upstream = await attempt(endpoints, { wire, request, label }, rooms.config.timeouts, signal, open.meter.tries)
   open.meter.served = upstream.endpoint.target
+  open.meter.losses = upstream.losses
   const fold = new Fold()
   let text = ''
   let head: PartHead | undefined

@@ -4,12 +4,14 @@ import type { TokenLogprob } from '../../generation/request.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { errorObject } from '../openai-error.ts'
+import { loseForeign, loseLifetimes, loseStopSequence, reportOf } from '../losses.ts'
 import type { Exchange, Label, Writer } from '../protocol.ts'
-import { audioHead, detailOfPart, detailOfSignature, detailOfText, writeCall, writeImage } from './serve.ts'
+import { audioHead, detailOfPart, detailOfSignature, detailOfText, loseCitation, loseOfAudio, writeCall, writeImage } from './serve.ts'
 import { imageId, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
 
 /** Events -> `chat.completion.chunk` frames. Only a generated image waits for its end, because its URL stands in one piece. */
 export class ChunkWriter implements Writer {
+  readonly #exchange: Exchange
   readonly #label: Label
   readonly #includeUsage: boolean
   readonly #hidesReasoning: boolean
@@ -28,7 +30,9 @@ export class ChunkWriter implements Writer {
   #refused = false
   #ended = false
 
-  constructor({ label, request }: Exchange) {
+  constructor(exchange: Exchange) {
+    const { label, request } = exchange
+    this.#exchange = exchange
     this.#label = label
     this.#includeUsage = request.includeUsage === true
     this.#hidesReasoning = request.reasoning?.visible === false
@@ -58,8 +62,11 @@ export class ChunkWriter implements Writer {
       case 'refusal': this.#refused = true; return []
       case 'tool-call': return [this.#callDelta({ ...this.#firstOfCall(head) })]
       case 'image': this.#image = ''; return []
-      case 'audio': return [this.#delta({ audio: audioHead(this.#label) })]
+      case 'audio':
+        loseOfAudio(this.#exchange, head.mediaType)
+        return [this.#delta({ audio: audioHead(this.#label) })]
       case 'citation': return this.#annotate(head)
+      case 'foreign': loseForeign(this.#exchange, head.kind); return []
       default: return []
     }
   }
@@ -71,6 +78,7 @@ export class ChunkWriter implements Writer {
   }
 
   #annotate(head: PartHead & { type: 'citation' }): Frame[] {
+    loseCitation(this.#exchange, head.citation)
     const annotation = writeAnnotation(head.citation, this.#textStart)
     return annotation === undefined ? [] : [this.#delta({ annotations: [annotation] })]
   }
@@ -125,9 +133,11 @@ export class ChunkWriter implements Writer {
   #finish(event: GenerationEvent & { type: 'finish' }): Frame[] {
     this.#ended = true
     const choice = { index: 0, delta: {}, finish_reason: writeFinishReason(event.reason, this.#refused), native_finish_reason: event.raw }
-    const frames = [this.#chunk({ choices: [choice] })]
-    if (this.#includeUsage && this.#metered) frames.push(usageFrame(this.#label, this.#usage))
-    return [...frames, { data: '[DONE]' }]
+    loseStopSequence(this.#exchange, event)
+    loseLifetimes(this.#exchange, this.#usage)
+    const report = reportOf(this.#exchange)
+    const last = this.#includeUsage && this.#metered ? [this.#chunk({ choices: [choice] }), usageFrame(this.#label, this.#usage, report)] : [this.#chunk({ choices: [choice], ...report })]
+    return [...last, { data: '[DONE]' }]
   }
 
   /** No `[DONE]` follows: an answer that broke must not look whole. */
@@ -150,7 +160,7 @@ export class ChunkWriter implements Writer {
 }
 
 /** The chunk before the last one, for clients that ask for it. */
-export const usageFrame = (label: Label, usage: Usage): Frame => ({ data: JSON.stringify({ ...chunkHead(label), choices: [], usage: writeUsage(usage) }) })
+export const usageFrame = (label: Label, usage: Usage, more: object = {}): Frame => ({ data: JSON.stringify({ ...chunkHead(label), choices: [], usage: writeUsage(usage), ...more }) })
 
 const chunkHead = (label: Label): Json => ({ id: label.id, object: 'chat.completion.chunk', created: label.createdAt, model: label.model })
 

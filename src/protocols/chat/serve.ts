@@ -1,11 +1,14 @@
 import type { Answer } from '../../generation/event.ts'
-import type { MediaPart, Part, ReasoningPart, TextPart } from '../../generation/request.ts'
+import type { Citation, MediaPart, Part, ReasoningPart, TextPart } from '../../generation/request.ts'
 import { seal, type Maker } from '../../generation/signature.ts'
+import { lose, loseForeign, loseLifetimes, loseOfCitation, loseStopSequence } from '../losses.ts'
 import type { Exchange } from '../protocol.ts'
 import { imageId, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
 
 /** A whole answer as a `chat.completion` object. Reasoning is shown in OpenRouter's fields, which carry signatures. */
-export function writeAnswer(answer: Answer, { label, request }: Exchange): object {
+export function writeAnswer(answer: Answer, exchange: Exchange): object {
+  const { label, request } = exchange
+  loseOfAnswer(exchange, answer)
   const refused = answer.parts.some((part) => part.type === 'refusal')
   const logprobs = answer.parts.flatMap((part) => (part.type === 'text' ? part.logprobs ?? [] : []))
   return {
@@ -20,6 +23,23 @@ export function writeAnswer(answer: Answer, { label, request }: Exchange): objec
     ...(answer.metered ? { usage: writeUsage(answer.usage) } : {}),
   }
 }
+
+function loseOfAnswer(exchange: Exchange, { parts, finish, usage }: Answer): void {
+  for (const part of parts) {
+    if (part.type === 'foreign') loseForeign(exchange, part.kind)
+    else if (part.type === 'audio') loseOfAudio(exchange, part.source.mediaType ?? 'audio')
+    else if (part.type === 'text') for (const citation of part.citations ?? []) loseCitation(exchange, citation)
+  }
+  loseStopSequence(exchange, finish)
+  loseLifetimes(exchange, usage)
+}
+
+export function loseCitation(exchange: Exchange, citation: Citation): void {
+  if (citation.url === undefined) lose(exchange, 'answer.citations', 'left out', 'only addresses can be cited')
+  else loseOfCitation(exchange, citation)
+}
+
+export const loseOfAudio = (exchange: Exchange, mediaType: string): void => lose(exchange, 'answer.audio', 'approximated', `there is no place for its type, which is ${mediaType}`)
 
 function writeMessage(parts: Part[], label: Exchange['label'], hidden: boolean): Json {
   const texts = parts.filter((part) => part.type === 'text')

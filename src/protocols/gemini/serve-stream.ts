@@ -4,8 +4,8 @@ import { seal } from '../../generation/signature.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Writer } from '../protocol.ts'
-import { writeArguments } from './arguments.ts'
-import { errorFrames, foreignCall, writeEnd, writeLabel } from './serve.ts'
+import { loseForeign, reportOf } from '../losses.ts'
+import { argumentsOf, errorFrames, foreignCall, loseBytes, loseOfEnd, loseRefusal, writeEnd, writeLabel } from './serve.ts'
 import { writeGrounding, writeLogprobs, writeUsage, type Placed, type WirePart } from './shapes.ts'
 
 /**
@@ -52,7 +52,11 @@ export class ChunkWriter implements Writer {
     this.#held = ''
     if (head.type === 'text') this.#partBase = this.#text.length
     if (head.type === 'citation') this.#placed.push({ citation: head.citation, text: '', base: this.#partBase })
-    return head.type === 'foreign' && head.protocol === 'generateContent' ? this.#chunk(head.value as WirePart) : []
+    if (head.type === 'refusal') loseRefusal(this.#exchange)
+    if (head.type !== 'foreign') return []
+    if (head.protocol === 'generateContent') return this.#chunk(head.value as WirePart)
+    loseForeign(this.#exchange, head.kind)
+    return []
   }
 
   #onDelta(text: string, logprobs: TokenLogprob[] | undefined): Frame[] {
@@ -60,6 +64,7 @@ export class ChunkWriter implements Writer {
       case 'text':
       case 'refusal':
         this.#text += text
+        loseBytes(this.#exchange, logprobs ?? [])
         return text === '' && logprobs === undefined ? [] : this.#chunk({ text }, logprobs === undefined ? {} : { logprobsResult: writeLogprobs(logprobs) })
       case 'reasoning': {
         if (text === '' || this.#exchange.request.reasoning?.visible === false) return []
@@ -81,7 +86,7 @@ export class ChunkWriter implements Writer {
       case 'tool-call': {
         const mark = signed ?? (this.#called ? undefined : foreignCall(this.#exchange.label))
         this.#called = true
-        return this.#chunk({ functionCall: { id: head.id, name: head.name, args: writeArguments(this.#held, head.form) }, ...mark })
+        return this.#chunk({ functionCall: { id: head.id, name: head.name, args: argumentsOf(this.#exchange, this.#held, head.form) }, ...mark })
       }
       case 'image':
       case 'audio': return this.#chunk({ inlineData: { mimeType: head.mediaType, data: this.#held }, ...signed })
@@ -100,10 +105,11 @@ export class ChunkWriter implements Writer {
 
   #onFinish(finish: Extract<GenerationEvent, { type: 'finish' }>): Frame[] {
     for (const placed of this.#placed) placed.text = this.#text
+    loseOfEnd(this.#exchange, finish, this.#usage, this.#placed)
     return this.#chunk({ text: '' }, {
       ...writeEnd(finish),
       ...(this.#placed.length === 0 ? {} : { groundingMetadata: writeGrounding(this.#placed) }),
-    }, this.#metered ? { usageMetadata: writeUsage(this.#usage) } : {})
+    }, { ...(this.#metered ? { usageMetadata: writeUsage(this.#usage) } : {}), ...reportOf(this.#exchange) })
   }
 
   #chunk(part: WirePart, candidate: Record<string, unknown> = {}, response: Record<string, unknown> = {}): Frame[] {

@@ -1,11 +1,13 @@
 import type { GatewayError } from '../../error.ts'
 import type { Answer } from '../../generation/event.ts'
-import type { GenerationRequest } from '../../generation/request.ts'
+import type { GenerationRequest, TokenLogprob } from '../../generation/request.ts'
+import type { Usage } from '../../generation/usage.ts'
 import { seal } from '../../generation/signature.ts'
 import type { Frame } from '../../http/frames.ts'
+import { lose, loseForeign, loseOfCitation, loseOfFinish, loseStopSequence } from '../losses.ts'
 import type { Exchange, Label, Wire } from '../protocol.ts'
 import { GoogleFields } from './fields.ts'
-import { writeArguments } from './arguments.ts'
+import { readObject } from './arguments.ts'
 import { readConfig } from './serve-config.ts'
 import { ContentReader } from './serve-contents.ts'
 import { readSafety, readToolConfig, readTools } from './serve-tools.ts'
@@ -56,7 +58,8 @@ export const errorFrames = (error: GatewayError): Frame[] => {
 }
 
 /** A whole answer as one `GenerateContentResponse`. */
-export function writeAnswer(answer: Answer, { label, request }: Exchange): object {
+export function writeAnswer(answer: Answer, exchange: Exchange): object {
+  const { label, request } = exchange
   const parts: WirePart[] = []
   const placed: Placed[] = []
   const logprobs = answer.parts.flatMap((part) => part.type === 'text' ? part.logprobs ?? [] : [])
@@ -67,7 +70,10 @@ export function writeAnswer(answer: Answer, { label, request }: Exchange): objec
         for (const citation of part.citations ?? []) placed.push({ citation, text: part.text, base: 0, partIndex: parts.length })
         if (part.text !== '' || signature !== undefined) parts.push({ text: part.text, ...signature })
         break
-      case 'refusal': parts.push({ text: part.text }); break
+      case 'refusal':
+        loseRefusal(exchange)
+        parts.push({ text: part.text })
+        break
       case 'reasoning': {
         const text = request.reasoning?.visible === false ? '' : part.text
         if (text !== '' || signature !== undefined) parts.push({ text, thought: true, ...signature })
@@ -75,17 +81,22 @@ export function writeAnswer(answer: Answer, { label, request }: Exchange): objec
       }
       case 'tool-call': {
         const first = !parts.some((earlier) => 'functionCall' in earlier)
-        parts.push({ functionCall: { id: part.id, name: part.name, args: writeArguments(part.arguments, part.form) }, ...(signature ?? (first ? foreignCall(label) : undefined)) })
+        parts.push({ functionCall: { id: part.id, name: part.name, args: argumentsOf(exchange, part.arguments, part.form) }, ...(signature ?? (first ? foreignCall(label) : undefined)) })
         break
       }
       case 'image': case 'audio': case 'video': case 'file':
         if (part.source.type === 'data') parts.push({ inlineData: { mimeType: part.source.mediaType, data: part.source.data }, ...signature })
         break
-      case 'foreign': if (part.protocol === 'generateContent') parts.push(part.value as WirePart); break
+      case 'foreign':
+        if (part.protocol === 'generateContent') parts.push(part.value as WirePart)
+        else loseForeign(exchange, part.kind)
+        break
       case 'tool-result': break
     }
   }
   if (parts.length === 0) parts.push({ text: '' })
+  loseOfEnd(exchange, answer.finish, answer.usage, placed)
+  loseBytes(exchange, logprobs)
   return {
     candidates: [{
       content: { parts, role: 'model' },
@@ -97,6 +108,30 @@ export function writeAnswer(answer: Answer, { label, request }: Exchange): objec
     ...(answer.metered ? { usageMetadata: writeUsage(answer.usage) } : {}),
     ...writeLabel(label),
   }
+}
+
+/** A call's arguments as an object. Text that is none (cut, or invalid) gives `{}`: Google has no other way to say it. */
+export function argumentsOf(exchange: Exchange, text: string, form: 'function' | 'custom'): Record<string, unknown> {
+  if (form === 'custom') return { input: text }
+  const read = readObject(text)
+  if (read === undefined && text.trim() !== '') lose(exchange, 'answer.tool_calls.arguments', 'left out', 'they are not a whole JSON object')
+  return read ?? {}
+}
+
+export const loseRefusal = (exchange: Exchange): void => lose(exchange, 'answer.refusal', 'approximated', 'generateContent tells the words of a refusal as text')
+
+/** What `loseOfEnd` does not see: Google's log probabilities name tokens by their text alone. */
+export function loseBytes(exchange: Exchange, logprobs: readonly TokenLogprob[]): void {
+  if (logprobs.some(({ bytes }) => Array.isArray(bytes))) lose(exchange, 'answer.logprobs', 'approximated', 'there is no place for the bytes of a token')
+}
+
+/** Of all that the last chunk tells. */
+export function loseOfEnd(exchange: Exchange, finish: Answer['finish'], usage: Usage, placed: readonly Placed[]): void {
+  // A source without a range is said to be one of the whole answer, as it is.
+  for (const { citation } of placed) if (citation.url !== undefined && citation.start !== undefined) loseOfCitation(exchange, citation)
+  loseOfFinish(exchange, finish, ['content-filter', 'refusal'])
+  loseStopSequence(exchange, finish)
+  if (usage.cacheWrite5mTokens + usage.cacheWrite1hTokens > 0) lose(exchange, 'answer.usage', 'approximated', 'tokens written to caches are counted as read anew')
 }
 
 /** `finishReason`, and the provider's own word where Google's vocabulary has none. */

@@ -2,8 +2,9 @@ import type { GatewayError } from '../../error.ts'
 import { Fold, type GenerationEvent } from '../../generation/event.ts'
 import type { Frame } from '../../http/frames.ts'
 import { errorObject } from '../openai-error.ts'
+import { reportOf } from '../losses.ts'
 import type { Exchange, Writer } from '../protocol.ts'
-import { noImage, writeLook } from './serve.ts'
+import { loseBeside, noImage, writeLook } from './serve.ts'
 import { writeUsage, type Json } from './shapes.ts'
 
 /** Events -> one `image_generation.completed` for each image, when all is told: the last one holds the usage. */
@@ -27,12 +28,13 @@ export class ImageWriter implements Writer {
   #finish(): Frame[] {
     const { answer } = this.#fold
     const { label, request: { imageOutput } } = this.#exchange
+    loseBeside(this.#exchange, answer, true)
     const images = answer.parts.flatMap((part) => (part.type === 'image' && part.source.type === 'data' ? [part.source] : []))
     if (images.length === 0) return [errorFrame(noImage(answer))]
     const defaults = { size: 'auto', quality: 'auto', background: 'auto' }
     return images.map((image, index) => frameOf({
       type: 'image_generation.completed', id: label.id, created_at: label.createdAt, b64_json: image.data, ...defaults, ...writeLook(imageOutput, image),
-      ...(answer.metered && index === images.length - 1 ? { usage: writeUsage(answer.usage) } : {}),
+      ...(index === images.length - 1 ? { ...(answer.metered ? { usage: writeUsage(answer.usage) } : {}), ...reportOf(this.#exchange) } : {}),
     }))
   }
 }

@@ -3,6 +3,7 @@ import type { Answer } from '../../generation/event.ts'
 import type { GenerationRequest, ImageOutput } from '../../generation/request.ts'
 import { Fields, present } from '../fields.ts'
 import { parseSize } from '../image-config.ts'
+import { lose } from '../losses.ts'
 import type { Abilities, Exchange, Wire } from '../protocol.ts'
 import { OUTPUT_FORMATS, sizeOf, writeUsage, type Json } from './shapes.ts'
 
@@ -64,16 +65,26 @@ export function checkModel({ model }: GenerationRequest, abilities: readonly Abi
 }
 
 /** A whole answer as an `ImagesResponse`. What the model said beside its images stands in `text`. */
-export function writeAnswer(answer: Answer, { request, label, imageUrls }: Exchange): object {
+export function writeAnswer(answer: Answer, exchange: Exchange): object {
+  const { request, label, imageUrls } = exchange
   const images = imagesOf(answer)
   if (images.length === 0) throw noImage(answer)
   const text = textOf(answer)
+  loseBeside(exchange, answer, false)
   return {
     created: label.createdAt, id: label.id, model: label.model,
     data: images.map(({ data }, index): Json => (imageUrls === undefined ? { b64_json: data } : { url: imageUrls[index] })),
     ...writeLook(request.imageOutput, images[0]!),
     ...(text === '' ? {} : { text }),
     ...(answer.metered ? { usage: writeUsage(answer.usage) } : {}),
+  }
+}
+
+/** What the model gave beside its images. A stream has no place for words either. */
+export function loseBeside(exchange: Exchange, { parts }: Answer, streamed: boolean): void {
+  for (const { type } of parts) {
+    if (type === 'image' || (!streamed && (type === 'text' || type === 'refusal'))) continue
+    lose(exchange, `answer.${type}`, 'left out', 'the images API answers with images alone')
   }
 }
 

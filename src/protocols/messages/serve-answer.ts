@@ -1,49 +1,82 @@
 import type { GatewayError } from '../../error.ts'
 import type { Answer } from '../../generation/event.ts'
 import { parseExact } from '../../generation/json-text.ts'
-import type { Part } from '../../generation/request.ts'
+import type { Citation, Part } from '../../generation/request.ts'
 import { seal, type Maker, type Signature } from '../../generation/signature.ts'
+import { lose, loseForeign, loseOfFinish } from '../losses.ts'
 import type { Exchange } from '../protocol.ts'
 import { isObject } from '../fields.ts'
 import { writeCitation } from './citations.ts'
 import { type Block, type Json, markOfPart, writeStopReason, writeUsage } from './shapes.ts'
 
 /** The message object of a non-streaming answer. */
-export const writeAnswer = (answer: Answer, { label }: Exchange): object => ({
-  id: label.id,
-  type: 'message',
-  role: 'assistant',
-  model: label.model,
-  content: answer.parts.flatMap((part, i) => blocksOf(part, label.maker, i === answer.parts.length - 1)),
-  stop_reason: writeStopReason(answer.finish, answer.parts.some((part) => part.type === 'refusal')),
-  stop_sequence: answer.finish.stopSequence ?? null,
-  usage: writeUsage(answer.usage),
-})
+export function writeAnswer(answer: Answer, exchange: Exchange): object {
+  const { label } = exchange
+  const { parts, finish } = answer
+  const content = parts.flatMap((part, i) => blocksOf(part, exchange, i === parts.length - 1))
+  loseOfEnding(exchange, finish)
+  return {
+    id: label.id,
+    type: 'message',
+    role: 'assistant',
+    model: label.model,
+    content,
+    stop_reason: writeStopReason(finish, parts.some((part) => part.type === 'refusal')),
+    stop_sequence: finish.stopSequence ?? null,
+    usage: writeUsage(answer.usage),
+  }
+}
+
+export const loseOfEnding = (exchange: Exchange, finish: Answer['finish']): void => loseOfFinish(exchange, finish, ['content-filter', 'other'])
+
+export const loseLogprobs = (exchange: Exchange): void => lose(exchange, 'answer.logprobs', 'left out', 'the messages API has no log probabilities')
+
+export const loseLastSignature = (exchange: Exchange): void => lose(exchange, 'answer.signature', 'left out', 'a text that ends the answer has no place for its signature')
+
+/** The wire's citation, and what it says less than the provider did. */
+export function citationOf(citation: Citation, exchange: Exchange, hasText: boolean): Json | undefined {
+  const written = hasText ? writeCitation(citation) : undefined
+  if (written === undefined) lose(exchange, 'answer.citations', 'left out', hasText ? 'it names neither an address nor a place in a document of the request' : 'there is no text to which it belongs')
+  else if (written !== citation.native) lose(exchange, 'answer.citations', 'approximated', 'as search results that a whole block of text rests on')
+  return written
+}
 
 /**
  * The blocks of one part. Images and audio have no block in this protocol's answers: a text says that they were there. The signature
  * of a text that ends the answer has no block either: agents take the last block for the result, and no provider insists on that signature.
  */
-function blocksOf(part: Part, maker: Maker | undefined, last: boolean): Block[] {
+function blocksOf(part: Part, exchange: Exchange, last: boolean): Block[] {
+  const { maker } = exchange.label
   switch (part.type) {
     case 'text': {
-      const citations = (part.citations ?? []).map(writeCitation).filter((citation) => citation !== undefined)
+      const citations = (part.citations ?? []).map((citation) => citationOf(citation, exchange, part.text !== '')).filter((citation) => citation !== undefined)
+      if (part.logprobs !== undefined) loseLogprobs(exchange)
+      if (last && part.signature !== undefined) loseLastSignature(exchange)
       const block = { type: 'text', text: part.text, ...(citations.length === 0 ? {} : { citations }) }
       return [...(part.text === '' ? [] : [block]), ...(last ? [] : behind(part.signature, maker, part.text === ''))]
     }
     case 'refusal': return part.text === '' ? [] : [{ type: 'text', text: part.text }]
     case 'reasoning': return reasoningBlock(part.text, part.redacted ?? false, part.signature?.data, maker)
-    case 'tool-call':
-      return [{ type: 'tool_use', id: part.id, name: part.name, input: part.form === 'custom' ? { input: part.arguments } : readInput(part.arguments) ?? {} }, ...behind(part.signature, maker)]
-    case 'foreign': return part.protocol === 'messages' && isObject(part.value) ? [part.value as Block] : []
+    case 'tool-call': {
+      const input = part.form === 'custom' ? { input: part.arguments } : readInput(part.arguments)
+      if (input === undefined) lose(exchange, 'answer.tool_calls.arguments', 'left out', 'they are not a whole JSON object')
+      return [{ type: 'tool_use', id: part.id, name: part.name, input: input ?? {} }, ...behind(part.signature, maker)]
+    }
+    case 'foreign':
+      if (part.protocol === 'messages' && isObject(part.value)) return [part.value as Block]
+      loseForeign(exchange, part.kind)
+      return []
     case 'image':
-    case 'audio': return [{ type: 'text', text: uncarried(part.type, part.source.mediaType) }]
+    case 'audio': return [{ type: 'text', text: uncarried(exchange, part.type, part.source.mediaType) }]
     default: return []
   }
 }
 
-/** What stands in the place of a medium: only the answer itself can tell, as the header of a stream has left long before. */
-export const uncarried = (kind: 'image' | 'audio', mediaType = 'of an unknown type'): string => `[${kind}: ${mediaType}, which an answer of the messages API cannot carry]`
+/** What stands in the place of a medium, for whoever reads the answer. */
+export function uncarried(exchange: Exchange, kind: 'image' | 'audio', mediaType = 'of an unknown type'): string {
+  lose(exchange, `answer.${kind}`, 'left out', 'an answer of the messages API cannot carry it')
+  return `[${kind}: ${mediaType}, which an answer of the messages API cannot carry]`
+}
 
 /** Hidden reasoning is a block of its own; reasoning of which nothing is known gives none. */
 export function reasoningBlock(text: string, redacted: boolean, signature: string | undefined, maker: Maker | undefined): Block[] {

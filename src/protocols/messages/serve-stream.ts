@@ -4,17 +4,18 @@ import { noUsage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Label, Writer } from '../protocol.ts'
 import { isObject } from '../fields.ts'
-import { writeCitation } from './citations.ts'
-import { reasoningBlock, signatureBlock, uncarried, writeError } from './serve-answer.ts'
+import { loseForeign, reportOf } from '../losses.ts'
+import { citationOf, loseLastSignature, loseLogprobs, loseOfEnding, reasoningBlock, signatureBlock, uncarried, writeError } from './serve-answer.ts'
 import { type Block, type Json, markOfPart, writeStopReason, writeUsage } from './shapes.ts'
 
 /** Each frame has its event line: Anthropic's SDKs skip data without one. */
 export const frameOf = (data: { type: string } & Json): Frame => ({ event: data.type, data: JSON.stringify(data) })
 
-export const writer = (exchange: Exchange): Writer => new MessagesWriter(exchange.label)
+export const writer = (exchange: Exchange): Writer => new MessagesWriter(exchange)
 
 /** Events -> `message_start (content_block_start content_block_delta* content_block_stop)* message_delta message_stop`. */
 class MessagesWriter implements Writer {
+  readonly #exchange: Exchange
   readonly #label: Label
   readonly #maker: Maker | undefined
   readonly #usage = noUsage()
@@ -28,9 +29,10 @@ class MessagesWriter implements Writer {
   #refused = false
   #ended = false
 
-  constructor(label: Label) {
-    this.#label = label
-    this.#maker = label.maker
+  constructor(exchange: Exchange) {
+    this.#exchange = exchange
+    this.#label = exchange.label
+    this.#maker = exchange.label.maker
   }
 
   write(event: GenerationEvent): Frame[] {
@@ -38,7 +40,9 @@ class MessagesWriter implements Writer {
     switch (event.type) {
       case 'start': return [this.#start()]
       case 'part-start': return this.#partStart(event.head)
-      case 'part-delta': return event.text === '' ? [] : this.#partDelta(event.text)
+      case 'part-delta':
+        if (event.logprobs !== undefined) loseLogprobs(this.#exchange)
+        return event.text === '' ? [] : this.#partDelta(event.text)
       case 'part-end': return this.#partEnd(event.signature)
       case 'usage': Object.assign(this.#usage, event.usage); return []
       case 'finish': return this.#finish(event)
@@ -64,7 +68,10 @@ class MessagesWriter implements Writer {
     switch (head.type) {
       case 'refusal': this.#refused = true; return frames
       case 'tool-call': return [...frames, ...this.#begin({ type: 'tool_use', id: head.id, name: head.name, input: {} }), ...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '{"input":"' })] : [])]
-      case 'foreign': return head.protocol === 'messages' && isObject(head.value) ? [...frames, ...this.#whole(head.value as Block)] : frames
+      case 'foreign':
+        if (head.protocol === 'messages' && isObject(head.value)) return [...frames, ...this.#whole(head.value as Block)]
+        loseForeign(this.#exchange, head.kind)
+        return frames
       default: return frames
     }
   }
@@ -94,7 +101,7 @@ class MessagesWriter implements Writer {
         return [...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '"}' })] : []), ...this.#close()]
       case 'refusal': return this.#close()
       case 'image':
-      case 'audio': return [...this.#begin({ type: 'text', text: '' }), this.#delta({ type: 'text_delta', text: uncarried(head.type, head.mediaType) }), ...this.#close()]
+      case 'audio': return [...this.#begin({ type: 'text', text: '' }), this.#delta({ type: 'text_delta', text: uncarried(this.#exchange, head.type, head.mediaType) }), ...this.#close()]
       default: return []
     }
   }
@@ -108,17 +115,19 @@ class MessagesWriter implements Writer {
 
   /** A citation of a text that left no block has nothing to stand on. */
   #cite(head: PartHead & { type: 'citation' }): Frame[] {
-    const citation = writeCitation(head.citation)
-    return this.#lingering && citation !== undefined ? [this.#delta({ type: 'citations_delta', citation })] : []
+    const citation = citationOf(head.citation, this.#exchange, this.#lingering)
+    return citation === undefined ? [] : [this.#delta({ type: 'citations_delta', citation })]
   }
 
   #finish(event: GenerationEvent & { type: 'finish' }): Frame[] {
     // What waits is the signature of a text that ends the answer: agents take the last block for the result, see `blocksOf`.
+    if (this.#marked !== undefined) loseLastSignature(this.#exchange)
     this.#marked = undefined
     const frames = this.#close()
     this.#ended = true
+    loseOfEnding(this.#exchange, event)
     const delta = { stop_reason: writeStopReason(event, this.#refused), stop_sequence: event.stopSequence ?? null }
-    return [...frames, frameOf({ type: 'message_delta', delta, usage: writeUsage(this.#usage) }), frameOf({ type: 'message_stop' })]
+    return [...frames, frameOf({ type: 'message_delta', delta, usage: writeUsage(this.#usage), ...reportOf(this.#exchange) }), frameOf({ type: 'message_stop' })]
   }
 
   /** Ends the open block, and lets the signature of its part follow. */

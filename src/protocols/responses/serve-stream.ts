@@ -1,9 +1,10 @@
 import type { GatewayError } from '../../error.ts'
-import type { FinishReason, GenerationEvent, PartHead } from '../../generation/event.ts'
+import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { seal } from '../../generation/signature.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
+import { lose, loseForeign, loseLifetimes, loseOfCitation, loseOfFinish, loseStopSequence, reportOf } from '../losses.ts'
 import type { Exchange, Writer } from '../protocol.ts'
 import { flatNames, type FlatNames } from './namespaces.ts'
 import { responseObject } from './serve-response.ts'
@@ -62,7 +63,7 @@ export class ResponseWriter implements Writer {
       case 'part-delta': this.#grow(event.text, event.logprobs); break
       case 'part-end': this.#close(event.signature); break
       case 'usage': Object.assign(this.#usage, event.usage); this.#metered = true; break
-      case 'finish': this.#finish(event.reason); break
+      case 'finish': this.#finish(event); break
       case 'error': this.#fail(event.error); break
     }
     return this.#frames
@@ -91,10 +92,14 @@ export class ResponseWriter implements Writer {
       case 'tool-call': this.#openCall(head); return
       case 'image': this.#openImage(head.mediaType); return
       // The protocol has neither an output item for audio nor a way to ask for it.
-      case 'audio': this.#live = { kind: 'nothing' }; return
+      case 'audio':
+        lose(this.#exchange, 'answer.audio', 'left out', 'the responses API has no audio in its answers')
+        this.#live = { kind: 'nothing' }
+        return
       case 'foreign':
         this.#live = { kind: 'nothing' }
         if (head.protocol === 'responses') this.#writeForeign(head.kind, objectOf(head.value))
+        else loseForeign(this.#exchange, head.kind)
     }
   }
 
@@ -165,8 +170,10 @@ export class ResponseWriter implements Writer {
   #cite(citation: Citation): void {
     this.#live = { kind: 'nothing' }
     const content = this.#content
-    if (content?.type !== 'output_text') return
+    if (content?.type !== 'output_text') return lose(this.#exchange, 'answer.citations', 'left out', 'there is no text to which it belongs')
     const annotation = writeAnnotation(citation, content.text)
+    if (annotation !== citation.native && annotation.type === 'file_citation') lose(this.#exchange, 'answer.citations', 'approximated', 'as a file without its id, since it names no address')
+    else if (annotation !== citation.native) loseOfCitation(this.#exchange, citation)
     this.#emit('response.output_text.annotation.added', { ...place(this.#message!), content_index: content.index, annotation_index: content.annotations.length, annotation })
     content.annotations.push(annotation)
   }
@@ -295,9 +302,13 @@ export class ResponseWriter implements Writer {
 
   // Endings.
 
-  #finish(reason: FinishReason): void {
+  #finish(finish: GenerationEvent & { type: 'finish' }): void {
+    const { reason } = finish
     // A refusal in words is a whole answer; without them only the ending tells of it.
     const incomplete = reason === 'refusal' && this.#refused ? undefined : INCOMPLETE[reason]
+    loseOfFinish(this.#exchange, finish, this.#refused ? ['pause', 'other'] : ['pause', 'other', 'refusal'])
+    loseStopSequence(this.#exchange, finish)
+    loseLifetimes(this.#exchange, this.#usage)
     this.#settle(incomplete === undefined ? 'completed' : 'incomplete')
     if (incomplete === undefined) this.response.completed_at = Math.max(this.#exchange.label.createdAt, Math.floor(Date.now() / 1000))
     else this.response.incomplete_details = { reason: incomplete }
@@ -318,7 +329,7 @@ export class ResponseWriter implements Writer {
     this.response.status = status
     this.response.output = this.#output
     this.response.usage = this.#metered ? writeUsage(this.#usage) : null
-    this.#emit(`response.${status}`, { response: this.response })
+    this.#emit(`response.${status}`, { response: { ...this.response, ...reportOf(this.#exchange) } })
   }
 }
 

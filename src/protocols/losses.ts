@@ -1,0 +1,52 @@
+import type { Answer, FinishReason } from '../generation/event.ts'
+import type { Citation } from '../generation/request.ts'
+import type { Usage } from '../generation/usage.ts'
+import type { Exchange, Loss } from './protocol.ts'
+
+/** Notes what an answer holds and its client's protocol cannot say. The same is told once, however often it comes. */
+export function lose({ losses }: Exchange, field: string, what: Loss['what'], why: string): void {
+  if (losses !== undefined && !losses.some((known) => known.field === field && known.why === why)) losses.push({ field, what, why })
+}
+
+export const loseForeign = (exchange: Exchange, kind: string): void => lose(exchange, `answer.${kind}`, 'left out', "only the provider's own protocol has it")
+
+/** Of a citation that is told as an address and a range. */
+export function loseOfCitation(exchange: Exchange, { citedText, native, start }: Citation): void {
+  if (start === undefined) lose(exchange, 'answer.citations', 'approximated', 'the provider names no place in the text')
+  // Where nothing of the provider's own is at hand, these are words of the answer, which the range shows.
+  if (citedText !== undefined && (start === undefined || native !== undefined)) lose(exchange, 'answer.citations', 'approximated', 'there is no place for the words of the source')
+}
+
+const RAW_LENGTH = 100
+
+/** Of an ending. `inexact`: reasons for which the protocol has a word that means less, and no place for the provider's own. */
+export function loseOfFinish(exchange: Exchange, { reason, raw }: Answer['finish'], inexact: readonly FinishReason[]): void {
+  if (inexact.includes(reason)) lose(exchange, 'answer.finish_reason', 'approximated', `the provider's own word is '${raw.slice(0, RAW_LENGTH)}'`)
+}
+
+export function loseStopSequence(exchange: Exchange, { stopSequence }: Answer['finish']): void {
+  if (stopSequence !== undefined) lose(exchange, 'answer.stop_sequence', 'left out', 'the protocol does not say which one ended the answer')
+}
+
+/** Of usage that is told with one sum for all that was written to caches. */
+export function loseLifetimes(exchange: Exchange, usage: Usage): void {
+  if (usage.cacheWrite1hTokens > 0) lose(exchange, 'answer.usage', 'approximated', 'tokens written to caches are told in one sum for all lifetimes')
+}
+
+/** What the last piece of a translated answer says beside its protocol's own members, to a client that asked for it. */
+export const reportOf = ({ report, losses }: Exchange): { sluice?: { translation: readonly Loss[] } } =>
+  report === true && losses !== undefined ? { sluice: { translation: losses } } : {}
+
+/** Clients and proxies refuse an answer whose headers are longer than 8 to 16 KiB, and a client's own field names stand in this text. */
+const TOLD_LENGTH = 4_000
+const FIELD_LENGTH = 200
+
+/** Compact JSON in ASCII, of as many losses as there is room for. */
+export const lossesText = (losses: readonly Loss[]): string => {
+  let told = ''
+  for (const loss of losses) {
+    const one = JSON.stringify({ ...loss, field: loss.field.slice(0, FIELD_LENGTH) }).replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)
+    if (told.length + one.length < TOLD_LENGTH) told += told === '' ? one : `,${one}`
+  }
+  return `[${told}]`
+}
