@@ -206,9 +206,9 @@ function fill(read: ReadFile, env: Environment): Config {
       totalMs: timeouts.total ?? 3_600_000, drainMs: timeouts.drain ?? 30_000,
     },
     keepAliveMs: read.keepAlive ?? 10_000,
+    strict: read.strict ?? false,
     billing: {
       startingCredit: nanoOf(billing.startingCredit ?? 100), overdraft: nanoOf(billing.overdraft ?? 0),
-    strict: read.strict ?? false,
       unpriced: billing.unpriced ?? 'refuse', delayMs: billing.delay ?? 180_000,
     },
     responses: { keepDays: read.responses?.keepDays ?? 30 },

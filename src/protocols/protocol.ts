@@ -99,15 +99,15 @@ export type Exchange = {
   label: Label
   /** Where the images of the answer are to be found, in their order; absent: they are told in base64. */
   imageUrls?: string[]
+  /** What was lost on the way there, to which the writer of the answer adds (`lose` in losses.ts); absent where nothing is translated. */
+  losses?: Loss[]
+  /** The client wants them in the body, too. */
+  report?: boolean
   /** Responses only: called once with the full final response object, before its last frame is returned. */
   keep?: ((response: Record<string, unknown>) => void) | undefined
   /** Responses in the background only: called with each state of the response, as its provider says it and as its client knows it. */
   follow?: (theirs: Record<string, unknown>, ours: Record<string, unknown>) => void
 }
-  /** What was lost on the way there, to which the writer of the answer adds (`lose` in losses.ts); absent where nothing is translated. */
-  losses?: Loss[]
-  /** The client wants them in the body, too. */
-  report?: boolean
 
 /** Where a request goes: a provider's model, and what is known of both. */
 export type Target = {

@@ -135,14 +135,14 @@ export type GenerationRecord = {
   retries: number
   /** What became of every try, where there was more than one or it failed: JSON. */
   attempts: string | null
+  /** What was lost between the protocols of client and provider, where anything was: JSON of at most 4,000 characters. */
+  translation: string | null
   /** Usage was counted or bounded by Sluice, not reported by the provider to its end. */
   estimated: boolean
   usage: Usage
   /** Absent where the model has no price. */
   price: StoredPrice | null
   /** Basis points. */
-  /** What was lost between the protocols of client and provider, where anything was: JSON of at most 4,000 characters. */
-  translation: string | null
   discount: number
   /** What was held for it. */
   held: bigint
