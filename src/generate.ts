@@ -206,7 +206,7 @@ async function stream(generation: Generation, upstream: Upstream): Promise<Respo
 /** A provider that answers a streaming request in one piece: the client still gets its stream. */
 async function streamOfWhole(generation: Generation, upstream: Upstream): Promise<Response> {
   const { exchange } = upstream
-  const events = upstream.protocol.call.readAnswer(parseAnswer(await readText(generation, upstream)), upstream.endpoint.target.quirks, exchange.request)
+  const events = upstream.protocol.call.readAnswer(parseAnswer(await readText(generation, upstream), upstream.protocol), upstream.endpoint.target.quirks, exchange.request)
   const writer = protocols[exchange.request.protocol].serve.writer(exchange)
   const frames = withUsage(events, await heard(generation, events)).flatMap((event) => writer.write(event))
   const out = framing(generation.call)

@@ -44,6 +44,8 @@ export type Protocol = {
     reader(quirks: Quirks, request?: GenerationRequest): Reader
     /** The JSON of a non-streaming response -> the same events as a stream's. Throws a GatewayError on a body that is no answer. */
     readAnswer(body: unknown, quirks: Quirks, request?: GenerationRequest): GenerationEvent[]
+    /** The member that holds a call's arguments as an object, where the protocol does not write them as text: their numbers are read as they were spelled. */
+    argumentsIn?: string
     /** A provider's error answer. 4xx about the request keep status and meaning; what is the provider's or our own fault is 502, 503, 504 or 429. */
     readError(status: number, body: string): GatewayError
   }

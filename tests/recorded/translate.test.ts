@@ -50,20 +50,20 @@ function eventsOf(recording: Recording, datas: unknown[]): GenerationEvent[] {
 /** How summaries of one answer are parted is no protocol's word. */
 const compact = (text: string): string => text.replaceAll(/\s+/g, '')
 
-function expectSame(heard: Said, source: Said, protocol: ConversationName, client: ConversationName): void {
+function expectSame(heard: Said, source: Said, client: ConversationName): void {
   // Where an answer cannot carry a medium, a text says so.
   expect(client === 'messages' ? heard.text.replaceAll(/\[(?:image|audio): [^\]]*\]/g, '') : heard.text).toBe(source.text)
   expect(compact(heard.reasoning)).toBe(compact(source.reasoning))
   expect(heard.calls.map(({ name }) => name)).toEqual(source.calls.map(({ name }) => name))
   for (const [index, { input }] of source.calls.entries()) if (input !== CUT) expect(heard.calls[index]!.input).toEqual(input)
-  expect(heard.word).toBe(wordFor(source, protocol, client))
+  expect(heard.word).toBe(wordFor(source, client))
   if (source.usage !== undefined) expect(heard.usage).toEqual(source.usage)
 }
 
-function wordFor(source: Said, protocol: ConversationName, client: ConversationName): string {
+function wordFor(source: Said, client: ConversationName): string {
   if (source.refused && source.ending === 'stop' && client === 'messages') return 'refusal'
-  // This protocol's reader takes refusing words for the ending, as the protocol has no other sign of it; in chat completions they end with `stop`.
-  if (source.refused && protocol === 'responses' && client === 'generateContent') return 'SAFETY'
+  // Refusing words are the ending, of which both of OpenAI's protocols have no other sign.
+  if (source.refused && source.ending === 'stop' && client === 'generateContent') return 'SAFETY'
   return WORDS[client][source.ending as Exclude<Ending, 'failed'>]
 }
 
@@ -124,7 +124,7 @@ for (const client of NAMES) describe.skipIf(!haveRecordings)(`answers for client
       const heard = said(client, written, true)
       if (source.ending === 'failed') return expect(heard.ending).toBe('failed')
       for (const frame of written) if (frame !== '[DONE]') expect(check('frame', frame)).toBe('')
-      expectSame(heard, source, recording.protocol, client)
+      expectSame(heard, source, client)
       expect(uncut(said(client, [whole()], false))).toEqual(uncut(heard))
     })
 
@@ -132,7 +132,7 @@ for (const client of NAMES) describe.skipIf(!haveRecordings)(`answers for client
       if (source.ending === 'failed') return expect(whole).toThrow(GatewayError)
       const answer = whole()
       expect(check('response', answer)).toBe('')
-      expectSame(said(client, [answer], false), source, recording.protocol, client)
+      expectSame(said(client, [answer], false), source, client)
     })
   }
 })

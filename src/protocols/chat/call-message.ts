@@ -13,6 +13,8 @@ type Call = { index: number | undefined; id: string | undefined; name: string | 
 export class MessageReader {
   /** Whether the answer holds a client tool call. */
   called = false
+  /** Whether it holds refusing words, under which OpenAI says `stop`. */
+  refused = false
   readonly #sequence: Sequence
   readonly #names: ToolNames
   readonly #calls: Call[] = []
@@ -37,7 +39,10 @@ export class MessageReader {
     this.#onReasoning(said)
     this.#onContent(said.content, readLogprobs(logprobs))
     const refusal = words(said.refusal)
-    if (refusal !== undefined) this.#grow('refusal', { type: 'refusal' }, refusal)
+    if (refusal !== undefined) {
+      this.refused = true
+      this.#grow('refusal', { type: 'refusal' }, refusal)
+    }
     if (Array.isArray(said.images)) for (const image of said.images) this.#onImage(image)
     if (isObject(said.audio)) this.#onAudio(said.audio)
     if (Array.isArray(said.tool_calls)) for (const [place, call] of said.tool_calls.entries()) if (isObject(call)) this.#onToolCall(call, whole ? place : undefined)

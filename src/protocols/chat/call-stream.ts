@@ -109,7 +109,8 @@ export class ChunkReader implements Reader {
   #finish(raw: string): void {
     this.#message.close()
     this.#ended = true
-    this.#push({ type: 'finish', reason: raw === '' ? (this.#message.called ? 'tool-calls' : 'stop') : readFinishReason(raw, this.#message.called), raw })
+    const said = raw === '' ? (this.#message.called ? 'tool-calls' : 'stop') : readFinishReason(raw, this.#message.called)
+    this.#push({ type: 'finish', reason: said === 'stop' && this.#message.refused ? 'refusal' : said, raw })
   }
 
   #fail(error: GatewayError): void {

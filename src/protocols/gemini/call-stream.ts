@@ -1,11 +1,11 @@
 import { GatewayError } from '../../error.ts'
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
-import { parseExact } from '../../generation/json-text.ts'
 import type { GenerationRequest, TokenLogprob } from '../../generation/request.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Quirks, Reader } from '../protocol.ts'
 import { cutStream } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
+import { parseWithExact } from '../exact-arguments.ts'
 import { readStreamError } from './call.ts'
 import { CitationReader } from './citations.ts'
 import { clientTools } from './names.ts'
@@ -248,22 +248,13 @@ export function readAnswer(body: unknown, _quirks: Quirks, request?: GenerationR
 const hasContent = (body: unknown): boolean =>
   isObject(body) && Array.isArray(body['candidates']) && body['candidates'].some((one) => isObject(one) && isObject(one['content']) && Array.isArray(one['content']['parts']))
 
-/** Numbers inside arguments stay as they were spelled; only chunks with a call pay for it. */
 function parse(text: string): unknown {
   try {
-    return text.includes('"functionCall"') || text.includes('"function_call"') ? numbersOf(parseExact(text), JSON.parse(text)) : JSON.parse(text)
+    return parseWithExact(text, 'args')
   } catch (error) {
     if (error instanceof SyntaxError) return undefined
     throw error
   }
-}
-
-/** The exact tree's `args` in the plain tree, whose counts are numbers. */
-function numbersOf(exact: unknown, plain: unknown): unknown {
-  if (Array.isArray(plain)) return plain.map((element, index) => numbersOf((exact as unknown[])[index], element))
-  if (!isObject(plain) || !isObject(exact)) return plain
-  for (const name of Object.keys(plain)) plain[name] = name === 'args' ? exact[name] : numbersOf(exact[name], plain[name])
-  return plain
 }
 
 /** What a custom tool was given: the one string its declaration has. */

@@ -12,6 +12,6 @@ import { ChunkWriter } from './serve-stream.ts'
 export const gemini: Protocol = {
   name: 'generateContent',
   serve: { readRequest, references, checkModel: checkThinking, writer: (exchange) => new ChunkWriter(exchange), writeAnswer, writeError, idPrefix: '' },
-  call: { path, headers, writeRequest, forward, reader: (_quirks, request) => new ChunkReader(request), readAnswer, readError },
+  call: { path, headers, writeRequest, forward, reader: (_quirks, request) => new ChunkReader(request), readAnswer, argumentsIn: 'args', readError },
   relabeler: (exchange) => new ChunkRelabeler(exchange),
 }

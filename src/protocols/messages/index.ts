@@ -15,6 +15,6 @@ export { readCountRequest } from './serve.ts'
 export const messages: Protocol = {
   name: 'messages',
   serve: { readRequest, references, writer, writeAnswer, writeError, statusOf, keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n', idPrefix: 'msg_' },
-  call: { path, headers, writeRequest, forward, reader: (_quirks, request) => reader(request), readAnswer: (body, _quirks, request) => readAnswer(body, request), readError },
+  call: { path, headers, writeRequest, forward, reader: (_quirks, request) => reader(request), readAnswer: (body, _quirks, request) => readAnswer(body, request), argumentsIn: 'input', readError },
   relabeler,
 }

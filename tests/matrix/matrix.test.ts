@@ -1,0 +1,169 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ConversationName } from '../../src/generation/request.ts'
+import type { Loss } from '../../src/protocols/protocol.ts'
+import { judge } from '../recorded/judge.ts'
+import { datasOf, type Any } from '../recorded/said.ts'
+import { startGateway, type Gateway } from '../server.ts'
+import { framed } from '../gateway/scripted.ts'
+import { errorOf, failureOf, wholeFailureOf, wireOf } from './answering.ts'
+import { bodyOf, type Ask } from './asking.ts'
+import { heard, messageOf, sent, type Heard, type Sent } from './reading.ts'
+import { BIG, FAILURE, REFUSAL, SCENARIOS, SMALL, WAIT_SECONDS, type Scenario } from './scenarios.ts'
+import { NATURE, printTable, worst, type Cell, type Route, type Verdict } from './table.ts'
+
+/**
+ * Every scenario on every route, streamed and not, through a running gateway to a provider that answers as real ones do. What the provider
+ * said and what the client heard are read from the wire by the same plain reader, and so is what was asked at both ends. UPDATE=1 writes the table.
+ */
+
+const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
+const UP: Record<ConversationName, string> = { 'chat.completions': 'up-chat', responses: 'up-responses', messages: 'up-messages', generateContent: 'up-gemini' }
+const PAGE = join(import.meta.dir, '../../docs/translation.md')
+
+let gateway: Gateway
+let upstream: ReturnType<typeof Bun.serve>
+/** What the provider was asked last, and answers. */
+let got: Any = {}
+let answer: { status: number; whole: object; frames: (object | string)[] } = { status: 200, whole: {}, frames: [] }
+
+const thick = (text: string): string => text.replaceAll(SMALL, BIG)
+const thin = (text: string): string => text.replaceAll(BIG, SMALL)
+
+beforeAll(async () => {
+  upstream = Bun.serve({
+    port: 0, hostname: '127.0.0.1', idleTimeout: 0,
+    fetch: async (request) => {
+      got = JSON.parse(thin(await request.text())) as Any
+      const streams = answer.status === 200 && (got.stream === true || request.url.includes(':stream'))
+      const headers = { 'content-type': streams ? 'text/event-stream' : 'application/json', ...(answer.status === 200 ? {} : { 'retry-after': String(WAIT_SECONDS) }) }
+      return new Response(thick(streams ? framed(answer.frames) : JSON.stringify(answer.whole)), { status: answer.status, headers })
+    },
+  })
+  const providers = NAMES.map((protocol) => `  ${UP[protocol]}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: none, unlisted: true${protocol === 'chat.completions' ? ', quirks: { reasoningField: reasoning_details }' : ''} }\n`)
+  gateway = await startGateway({ config: `limits: { requestsPerMinute: 1000000 }\nproviders:\n${providers.join('')}` })
+})
+
+afterAll(async () => {
+  await gateway?.stop()
+  await upstream?.stop(true)
+})
+
+type Answered = { status: number; text: string; losses: Loss[]; retryAfter: string | null; asked: Any }
+
+async function ask({ client, provider, stream }: Route, what: Ask): Promise<Answered> {
+  const model = `${UP[provider]}/m`
+  const body = { ...(client === 'generateContent' ? {} : { model }), ...bodyOf(client, what, stream) }
+  const path = { 'chat.completions': '/v1/chat/completions', responses: '/v1/responses', messages: '/v1/messages', generateContent: `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}` }[client]
+  got = {}
+  const response = await fetch(gateway.url + path, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' }, body: thick(JSON.stringify(body)) })
+  return {
+    status: response.status, text: thin(await response.text()), retryAfter: response.headers.get('retry-after'),
+    losses: JSON.parse(response.headers.get('x-sluice-translation') ?? '[]') as Loss[], asked: body,
+  }
+}
+
+/** One thing that had to arrive, and whether what was said of losses names it. */
+type Fact = { fact: string; want: unknown; got: unknown; told?: RegExp }
+
+const judges = new Map(NAMES.map((name) => [name, judge(name)]))
+
+async function play(scenario: Scenario, route: Route): Promise<Cell> {
+  const { provider, client, stream } = route
+  const wire = scenario.reply === undefined ? { whole: errorOf(provider, REFUSAL), frames: [] } : wireOf(provider, scenario.reply)
+  answer = { ...wire, status: scenario.reply === undefined ? 429 : 200 }
+  if (scenario.breaks === true) answer = { status: 200, whole: wholeFailureOf(provider, FAILURE), frames: [...wire.frames.slice(0, Math.floor(wire.frames.length / 2)), failureOf(provider, FAILURE)] }
+  const first = await ask(route, scenario.ask)
+  if (scenario.reply === undefined || (scenario.breaks === true && !stream)) return cellOf(scenario, route, first, refusalFacts(scenario, first))
+  // A 400 of ours says which field cannot be carried: nothing is lost silently.
+  if (first.status === 400) return { verdict: 'refused', why: [messageOf(first.text)] }
+  if (first.status !== 200) throw new Error(`${first.status} ${first.text}`)
+  const told = heard(client, first.text, stream)
+  if (scenario.breaks === true) return cellOf(scenario, route, first, [{ fact: 'ending', want: 'failed', got: told.ending }, { fact: 'message', want: true, got: first.text.includes(FAILURE) }])
+  checkShape(route, first.text)
+  const facts = [...askedFacts(scenario.ask, sent(client, first.asked), sent(provider, got)), ...answerFacts(heard(provider, stream ? framed(wire.frames) : JSON.stringify(wire.whole), stream), told)]
+  if (scenario.then === undefined) return cellOf(scenario, route, first, facts)
+  answer = { ...wireOf(provider, { parts: [{ type: 'text', text: 'done' }], ending: 'stop', usage: scenario.reply.usage }), status: 200 }
+  const next = scenario.then(told)
+  const second = await ask(route, next)
+  if (second.status !== 200) throw new Error(`${second.status} ${second.text}`)
+  const again = askedFacts(next, sent(client, second.asked), sent(provider, got))
+  const proofs: Fact[] = scenario.proofs === undefined ? [] : [{ fact: 'signature', want: scenario.proofs, got: sent(provider, got).signatures, told: /reasoning|signature/ }]
+  return cellOf(scenario, route, { ...second, losses: [...first.losses, ...second.losses] }, [...facts, ...again, ...proofs])
+}
+
+/** The vendors' own documents of answers and requests. */
+function checkShape({ client, provider, stream }: Route, text: string): void {
+  const verdict = judges.get(client)!
+  if (client !== provider) {
+    const flaws = stream ? datasOf(text).filter((frame) => frame !== '[DONE]').map((frame) => verdict('frame', frame)) : [verdict('response', JSON.parse(text))]
+    expect(flaws.filter((flaw) => flaw !== '')).toEqual([])
+    expect(judges.get(provider)!('request', got)).toBe('')
+  }
+}
+
+const refusalFacts = (scenario: Scenario, { status, text, retryAfter }: Answered): Fact[] => scenario.breaks === true
+  // A failed response is an answer of its own protocol with its own status.
+  ? [{ fact: 'status', want: true, got: status >= 500 || (JSON.parse(text) as Any).status === 'failed' }, { fact: 'message', want: true, got: messageOf(text).includes(FAILURE) }]
+  : [{ fact: 'status', want: 429, got: status }, { fact: 'message', want: true, got: messageOf(text).includes(REFUSAL) }, { fact: 'retry-after', want: String(WAIT_SECONDS), got: retryAfter }]
+
+const trim = (text: string): string => text.trim()
+
+const askedFacts = (what: Ask, from: Sent, to: Sent): Fact[] => [
+  // Neighbouring texts may become one, and what is sent beside them is another fact.
+  { fact: 'texts', want: from.asked.texts, got: from.asked.texts.filter((text) => to.asked.texts.join('').includes(text)) },
+  { fact: 'calls', want: JSON.stringify(from.asked.calls), got: JSON.stringify(to.asked.calls) },
+  { fact: 'results', want: from.asked.results.map(trim), got: to.asked.results.map((result, index) => (result.includes(from.asked.results[index]?.trim() ?? '') ? from.asked.results[index]!.trim() : result)) },
+  { fact: 'tools', want: from.asked.tools, got: to.asked.tools },
+  { fact: 'images', want: from.asked.media, got: to.asked.media, told: /media|image|tool-result|tool result/ },
+  { fact: 'stop sequences', want: from.stop, got: to.stop, told: /stop/ },
+  { fact: 'schema', want: from.schema, got: to.schema, told: /outputFormat/ },
+  ...(what.maxTokens === undefined ? [] : [{ fact: 'limit', want: from.maxTokens, got: to.maxTokens, told: /maxOutputTokens/ }]),
+]
+
+const answerFacts = (from: Heard, to: Heard): Fact[] => [
+  { fact: 'text', want: from.said.text, got: to.said.text },
+  { fact: 'reasoning', want: from.said.reasoning, got: to.said.reasoning },
+  { fact: 'calls', want: JSON.stringify(from.said.calls), got: JSON.stringify(to.said.calls) },
+  { fact: 'ending', want: from.ending, got: to.ending },
+  { fact: 'stop sequence', want: from.stopSequence, got: to.stopSequence },
+  { fact: 'citations', want: from.citations, got: to.citations },
+  { fact: 'usage', want: from.said.usage, got: to.said.usage },
+  { fact: 'cache writes', want: from.cacheWritten, got: to.cacheWritten },
+]
+
+function cellOf(scenario: Scenario, route: Route, { losses }: Answered, facts: Fact[]): Cell {
+  const verdicts: Cell[] = facts.map(({ fact, want, got: arrived, told }): Cell => {
+    const same = Bun.deepEquals(want, arrived)
+    const said = told === undefined ? undefined : losses.find(({ field }) => told.test(field))
+    if (said !== undefined && (!same || said.what === 'approximated')) return { verdict: said.what === 'left out' ? 'left out (told)' : 'approximated', why: [said.why] }
+    if (same) return { verdict: 'carried', why: [] }
+    const nature = NATURE.find((one) => one.fact === fact && one.client === route.client && (one.stream ?? route.stream) === route.stream && one.arrives(want, arrived))
+    if (nature !== undefined) return { verdict: 'approximated', why: [nature.why] }
+    return { verdict: 'lost', why: [`${scenario.name}, ${route.client} -> ${route.provider}${route.stream ? ', streamed' : ''}: ${fact} was ${JSON.stringify(want)}, is ${JSON.stringify(arrived)}`] }
+  })
+  return worst(verdicts)
+}
+
+const cells = new Map<string, Cell>()
+const keyOf = (scenario: Scenario, route: Route): string => [scenario.name, route.client, route.provider, route.stream].join()
+
+for (const client of NAMES) for (const provider of NAMES) describe(`${client} -> ${provider}`, () => {
+  for (const scenario of SCENARIOS) for (const stream of [false, true]) test(`${scenario.name}${stream ? ', streamed' : ''}`, async () => {
+    const route = { client, provider, stream }
+    const cell = await play(scenario, route)
+    cells.set(keyOf(scenario, route), cell)
+    expect(cell.verdict === 'lost' ? cell.why : []).toEqual([])
+    // A provider of the client's own protocol gets and gives everything as it is.
+    if (client === provider) expect(cell.verdict).toBe('carried' satisfies Verdict)
+  })
+})
+
+test('the table in docs/translation.md says what was found', () => {
+  const table = printTable(NAMES, SCENARIOS.map(({ name }) => name), (name, route) => cells.get(keyOf(SCENARIOS.find((one) => one.name === name)!, route))!)
+  const page = readFileSync(PAGE, 'utf8')
+  const updated = page.replace(/(<!-- matrix -->\n)[\s\S]*?(<!-- \/matrix -->)/, (_, head: string, tail: string) => `${head}${table}${tail}`)
+  if (process.env.UPDATE === '1') writeFileSync(PAGE, updated)
+  else expect(page).toBe(updated)
+})

@@ -1,0 +1,71 @@
+import { SCHEMA, type Ask } from './asking.ts'
+import type { Count, Reply } from './answering.ts'
+import type { Heard } from './reading.ts'
+
+/** What is tried on every route. */
+export type Scenario = {
+  name: string
+  ask: Ask
+  /** What the provider says to it. Absent: it refuses the request. */
+  reply?: Reply
+  /** It breaks off in the middle of its answer and says why. */
+  breaks?: true
+  /** What the client asks when it has heard that, of a provider that then says only "done". */
+  then?: (heard: Heard) => Ask
+  /** Signatures that the provider must get back with it. */
+  proofs?: string[]
+}
+
+/** Too large for a double; on the wires of the test it stands where SMALL stands here. */
+export const BIG = '12345678901234567890'
+export const SMALL = '7654321'
+
+/** What a provider says when it refuses, and how long it wants to be left alone. */
+export const REFUSAL = 'too many requests just now'
+export const WAIT_SECONDS = 7
+export const FAILURE = 'the machine fell over'
+
+const COUNT: Count = { prompt: 40, cached: 0, written: 0, completion: 12, reasoning: 0 }
+
+const hello: Ask = { turns: [{ user: 'Where is Paris?' }] }
+const said = (text: string, more: Partial<Reply> = {}): Reply => ({ parts: [{ type: 'text', text }], ending: 'stop', usage: COUNT, ...more })
+
+// A pixel.
+const IMAGE = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+
+/** Two calls of one function, its members in no order of the alphabet. */
+const CALLS = [{ id: 'call_one', args: `{"id":${SMALL},"city":"Zürich"}` }, { id: 'call_two', args: `{"city":"Aix","id":${SMALL}}` }]
+const callParts = CALLS.map((call) => ({ type: 'call' as const, ...call }))
+const question = { user: 'Compare two places.' }
+
+/** 64 bytes in the standard alphabet, with its signs that URLs spell differently. */
+const PROOF = Buffer.from(Array.from({ length: 64 }, (_, i) => (i * 61 + 251) % 256)).toString('base64')
+
+export const SCENARIOS: Scenario[] = [
+  { name: 'text', ask: { ...hello, system: 'Answer in German.', maxTokens: 500 }, reply: said('In Frankreich. 🗼 "Seine"') },
+  { name: 'several turns', ask: { turns: [{ user: 'Hi' }, { assistant: 'Hello!' }, { user: 'Where is Paris?' }] }, reply: said('In France.') },
+  {
+    name: 'parallel tools', ask: { turns: [question], tools: true }, reply: { parts: [{ type: 'text', text: 'Both.' }, ...callParts], ending: 'tool-calls', usage: COUNT },
+    then: ({ again, ids }) => ({ turns: [question, { again }, { results: ids.map((id, index) => ({ id, text: `result ${index}` })) }], tools: true }),
+  },
+  { name: 'image in a tool result', ask: { turns: [question, { calls: [CALLS[0]!] }, { results: [{ id: 'call_one', text: 'A map.', image: IMAGE }] }], tools: true }, reply: said('I see it.') },
+  {
+    name: 'reasoning', ask: { turns: [question], tools: true, reasons: true },
+    reply: { parts: [{ type: 'reasoning', text: 'I should look both up.', signature: PROOF }, ...callParts], ending: 'tool-calls', usage: { ...COUNT, reasoning: 5 } },
+    then: ({ again, ids }) => ({ turns: [question, { again }, { results: ids.map((id, index) => ({ id, text: `result ${index}` })) }], tools: true, reasons: true }),
+    proofs: [PROOF],
+  },
+  { name: 'structured output', ask: { ...hello, schema: SCHEMA }, reply: said(`{"city":"Paris","id":${SMALL}}`) },
+  { name: 'refusal', ask: hello, reply: { parts: [{ type: 'refusal', text: 'I will not say.' }], ending: 'refusal', usage: COUNT } },
+  {
+    name: 'citations', ask: hello,
+    reply: { parts: [{ type: 'text', text: 'Grüße aus 🗼 ' }, { type: 'text', text: 'Paris ist schön.', cite: { passage: 'Paris ist schön.', url: 'https://example.com/paris', title: 'Über Paris' } }, { type: 'text', text: ' Ja.' }], ending: 'stop', usage: COUNT },
+  },
+  { name: 'cache usage', ask: hello, reply: said('Cached.', { usage: { prompt: 5000, cached: 3000, written: 1500, completion: 12, reasoning: 0 } }) },
+  { name: 'cut by length', ask: { ...hello, maxTokens: 100 }, reply: said('In Fr', { ending: 'length' }) },
+  { name: 'cut arguments', ask: { turns: [question], tools: true, maxTokens: 100 }, reply: { parts: [{ type: 'text', text: 'Wait.' }, { type: 'call', id: 'call_cut', args: '{"city":"Par' }], ending: 'length', usage: COUNT } },
+  { name: 'stop sequence', ask: { ...hello, stop: ['END'] }, reply: said('In France. ', { ending: 'stop-sequence', stopSequence: 'END' }) },
+  { name: 'refused request', ask: hello },
+  { name: 'error in mid-answer', ask: hello, reply: said('In Fra'), breaks: true },
+  { name: 'empty answer', ask: hello, reply: { parts: [], ending: 'stop', usage: { ...COUNT, completion: 0 } } },
+]
