@@ -2,6 +2,7 @@ import { asGatewayError, GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
 import { readAll, send, type ByteSource, type Incoming, type Timeouts } from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
+import { parseWithExact } from '../protocols/exact-arguments.ts'
 import { protocols } from '../protocols/index.ts'
 import type { Exchange, Loss, Protocol } from '../protocols/protocol.ts'
 import { scrub } from '../protocols/upstream-error.ts'
@@ -121,7 +122,7 @@ export const readWhole = ({ incoming }: Upstream): Promise<string> => readAll(in
 
 /** A whole answer as events. What we cannot read is none, for a client of the provider's own protocol, to whom it still travels, unless it says that it is an error. */
 export function readAnswer({ protocol, endpoint, exchange, sameProtocol }: Upstream, text: string): GenerationEvent[] {
-  const body = parseAnswer(text)
+  const body = parseAnswer(text, protocol)
   try {
     return protocol.call.readAnswer(body, endpoint.target.quirks, exchange.request)
   } catch (error) {
@@ -130,10 +131,11 @@ export function readAnswer({ protocol, endpoint, exchange, sameProtocol }: Upstr
   }
 }
 
-/** The body of a 200. Throws upstream_error for what is no JSON. */
-export function parseAnswer(text: string): unknown {
+/** The body of a 200, with the numbers in arguments of calls as `protocol` spelled them. Throws upstream_error for what is no JSON. */
+export function parseAnswer(text: string, protocol?: Protocol): unknown {
+  const name = protocol?.call.argumentsIn
   try {
-    return JSON.parse(text)
+    return name === undefined ? JSON.parse(text) : parseWithExact(text, name)
   } catch {
     throw new GatewayError('upstream_error', 'The provider answered 200 with something that is not JSON.')
   }
