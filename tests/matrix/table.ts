@@ -13,22 +13,6 @@ export function worst(cells: Cell[]): Cell {
   return { verdict, why: [...new Set(cells.filter((cell) => cell.verdict !== 'carried').flatMap(({ why }) => why))] }
 }
 
-/** What an answer cannot say in a client's protocol, and what it says instead. */
-type Nature = { fact: string; client: ConversationName; stream?: boolean; arrives(want: unknown, got: unknown): boolean; why: string }
-
-const isCut = (want: unknown, got: unknown): boolean => got === String(want).replaceAll('"cut off"', '{}')
-const hasSource = (want: unknown, got: unknown): boolean => Bun.deepEquals(sourcesOf(want), sourcesOf(got))
-const sourcesOf = (citations: unknown): unknown => (citations as { url: string; title: string }[]).map(({ url, title }) => [url, title])
-const isAbsent = (_: unknown, got: unknown): boolean => got === undefined || got === 0
-
-export const NATURE: Nature[] = [
-  ...(['chat.completions', 'responses', 'generateContent'] as const).map((client) => ({ fact: 'stop sequence', client, arrives: isAbsent, why: 'that the answer stopped is said, but not at which sequence' })),
-  { fact: 'cache writes', client: 'generateContent', arrives: isAbsent, why: 'tokens written to a cache are counted as prompt tokens' },
-  { fact: 'citations', client: 'messages', arrives: hasSource, why: 'a citation covers the whole block of text, not a passage in it' },
-  { fact: 'calls', client: 'generateContent', arrives: isCut, why: 'arguments that were cut off are {}, as an object cannot be cut' },
-  { fact: 'calls', client: 'messages', stream: false, arrives: isCut, why: 'arguments that were cut off are {}, as an object cannot be cut' },
-]
-
 const SIGNS: Record<Verdict, string> = { carried: '✓', approximated: '≈', 'left out (told)': '–', refused: '✗', lost: 'LOST' }
 
 const SHORT: Record<ConversationName, string> = { 'chat.completions': 'chat', responses: 'responses', messages: 'messages', generateContent: 'gemini' }
