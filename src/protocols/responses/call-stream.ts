@@ -1,11 +1,13 @@
 import { GatewayError } from '../../error.ts'
 import type { FinishReason, GenerationEvent } from '../../generation/event.ts'
+import type { GenerationRequest } from '../../generation/request.ts'
 import type { Frame } from '../../http/frames.ts'
-import type { Reader } from '../protocol.ts'
+import type { Quirks, Reader } from '../protocol.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
 import { CallItem, MessageItem, newItem, ReasoningItem, type OutputItem } from './call-items.ts'
 import { PartLine } from './call-parts.ts'
+import { StopCut, StoppingReader } from './call-stop.ts'
 import { objectOf, objectsOf, readIncomplete, readUsage, textOf, type Json } from './shapes.ts'
 
 /** A provider's streaming events -> ours. Items are known by their `output_index`, because some servers give an item a new id in every frame. */
@@ -193,12 +195,18 @@ function readFailure(wire: Json): GatewayError {
   })
 }
 
+/** A stream's reader, which heeds what the request wants and the provider cannot. */
+export function readerFor(request: GenerationRequest | undefined): Reader {
+  const { stop = [] } = request?.sampling ?? {}
+  return stop.length === 0 ? new ResponseReader() : new StoppingReader(new ResponseReader(), stop)
+}
+
 /** A whole response -> the same events as its stream. */
-export function readAnswer(body: unknown): GenerationEvent[] {
+export function readAnswer(body: unknown, _quirks?: Quirks, request?: GenerationRequest): GenerationEvent[] {
   if (!isObject(body)) throw new GatewayError('upstream_error', 'The provider answered with something that is no response.')
   const failed = body.status === 'failed' || body.status === 'cancelled'
   if (isObject(body.error) && (failed || !Array.isArray(body.output))) throw readFailure(body.error)
   if (failed) throw readFailure({ message: `The provider's response is ${body.status}.` })
   if (!Array.isArray(body.output)) throw new GatewayError('upstream_error', 'The provider answered with a response that has no output.')
-  return new ResponseReader().take({ type: body.status === 'incomplete' ? 'response.incomplete' : 'response.completed', response: body })
+  return new StopCut(request?.sampling.stop ?? []).pass(new ResponseReader().take({ type: body.status === 'incomplete' ? 'response.incomplete' : 'response.completed', response: body }))
 }

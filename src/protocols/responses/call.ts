@@ -112,10 +112,11 @@ function writeLimits({ maxOutputTokens }: GenerationRequest, { maxOutputTokens: 
   return { max_output_tokens: maxOutputTokens }
 }
 
-const UNKNOWN_SAMPLING = ['topK', 'frequencyPenalty', 'presencePenalty', 'seed', 'stop', 'logitBias'] as const
+const UNKNOWN_SAMPLING = ['topK', 'frequencyPenalty', 'presencePenalty', 'seed', 'logitBias'] as const
 
 function writeSampling({ sampling }: GenerationRequest, abilities: Abilities, losses: Losses): Json {
   for (const name of UNKNOWN_SAMPLING) if (sampling[name] !== undefined) losses.add(name, 'left out', 'the provider\'s protocol has no such field')
+  if ((sampling.stop ?? []).length > 0) losses.add('stop', 'approximated', 'the provider knows no stop sequences: the answer is cut where one stands, and what the model writes after it is paid for')
   const { temperature, topP, topLogprobs } = sampling
   if (abilities.sampling === false) {
     if (temperature !== undefined) losses.add('temperature', 'left out', 'the model refuses it')

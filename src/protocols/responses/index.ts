@@ -1,6 +1,6 @@
 import { writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
-import { ResponseReader, readAnswer } from './call-stream.ts'
+import { readAnswer, readerFor } from './call-stream.ts'
 import { headers, path, readError, writeRequest } from './call.ts'
 import { forward } from './forward.ts'
 import { ResponseRelabeler } from './relabel.ts'
@@ -20,6 +20,6 @@ export const responses: Protocol = {
     keepAlive: ': keep-alive\n\n',
     idPrefix: 'resp_',
   },
-  call: { path, headers, writeRequest, forward, reader: () => new ResponseReader(), readAnswer, readError },
+  call: { path, headers, writeRequest, forward, reader: (_quirks, request) => readerFor(request), readAnswer, readError },
   relabeler: (exchange) => new ResponseRelabeler(exchange),
 }
