@@ -29,6 +29,6 @@ const TOLD_MAX = 50
 
 function refusal(lost: readonly { endpoint: Endpoint; losses: readonly Loss[] }[]): GatewayError {
   const told = lost.flatMap(({ endpoint: { provider }, losses }) => losses.map((loss) => ({ provider: provider.id, ...loss }))).slice(0, TOLD_MAX)
-  const texts = told.map(({ provider, field, what, why }) => `${field} is ${what} for ${provider} (${why})`)
-  return new GatewayError('unsupported_parameter', `This request does not get whole to any provider of its model, and it was to be strict: ${texts.join('; ')}.`, { param: told[0]!.field, metadata: { translation: told } })
+  const texts = told.map(({ provider, field, what, why }) => `${field} would be ${what} for ${provider} (${why})`)
+  return new GatewayError('unsupported_parameter', `Nothing was sent, because this request is strict and no provider of its model would hear all of it: ${texts.join('; ')}.`, { param: told[0]!.field, metadata: { translation: told } })
 }

@@ -23,6 +23,10 @@ SIGTERM or Ctrl-C: nothing new is taken, what is under way is finished, then the
 const MODELS_NOTES = `CONTEXT is in tokens, INPUT and OUTPUT are USD per million of them now, before discounts; "+" where long prompts cost more. Nothing is said where
 nothing is known. Model servers on this machine are asked for theirs. --json prints what GET /v1/models says.`
 
+const EXPLAIN_NOTES = `For each provider that would be tried, in that order: address, headers without secrets, body, and what its protocol cannot carry. A request that its
+provider hears in its own protocol travels as it is. Providers of the model that are off are named with what would switch them on. Files, stored conversations and reasoning that
+only a running server knows are not put in.`
+
 /** Every command. Each loads what it needs when it runs, so that none waits for the others' modules. */
 export const COMMANDS: readonly Command[] = [
   {
@@ -118,6 +122,16 @@ export const COMMANDS: readonly Command[] = [
     words: 'models', operands: '', takes: 0, summary: 'List the models that this configuration can reach, with their prices', notes: MODELS_NOTES,
     options: { find: { value: 'TEXT', summary: 'Only those with this text in their id or name' }, ...JSON_OUTPUT, config: DATA['config']! },
     run: async (given) => (await import('./models.ts')).listModels(given),
+  },
+  {
+    words: 'explain', operands: '<request.json>', takes: 1, summary: 'Show what would be sent for a request, to whom, and what would be lost, without sending it', notes: EXPLAIN_NOTES,
+    options: {
+      model: { value: 'NAME', summary: 'The model to ask (default: the one the file names)' },
+      protocol: { value: 'NAME', summary: 'What the request is written in: chat, responses, messages, generateContent or images (default: guessed from its members)' },
+      stream: { summary: 'As if the answer were to be streamed' },
+      ...JSON_OUTPUT, config: DATA['config']!,
+    },
+    run: async (given, [file = '']) => (await import('./explain.ts')).explain(given, file),
   },
   {
     words: 'ledger audit', operands: '', takes: 0, summary: 'Compute the book again from its rows, name the first row that is wrong, and exit with 1 when there is one',

@@ -19,7 +19,7 @@ export async function listModels(given: Given): Promise<void> {
 }
 
 /** The models of this configuration, those of servers on this machine too. */
-async function lookedAround(config: Config): Promise<Catalogue> {
+export async function lookedAround(config: Config): Promise<Catalogue> {
   const catalogue = new Catalogue(config)
   await new LocalModels(catalogue, config.env).round(new AbortController().signal)
   closeIdle()

@@ -5,13 +5,17 @@ import type { Wire } from './protocol.ts'
 
 /** Request body -> Wire. Malformed, too deep or ambiguous JSON is a 400 before anything walks it. */
 export async function readWire(request: Request, limitBytes: number, fromPath?: { model: string; stream: boolean }): Promise<Wire> {
-  const text = await readText(request, limitBytes)
+  return parseWire(await readText(request, limitBytes), request.headers, fromPath)
+}
+
+/** The text of a request body -> Wire. Throws like `readWire`. */
+export function parseWire(text: string, headers: Headers, fromPath?: { model: string; stream: boolean }): Wire {
   // Before anything parses it: the parser itself takes seconds over millions of open brackets, and all others wait.
   const problem = checkJson(text)
   if (problem !== undefined) throw invalid('body', problem)
   const body = parse(text)
   if (typeof body !== 'object' || body === null || Array.isArray(body)) throw invalid('body', 'must be a JSON object')
-  return { body: body as Record<string, unknown>, text, headers: request.headers, ...fromPath }
+  return { body: body as Record<string, unknown>, text, headers, ...fromPath }
 }
 
 function parse(text: string): unknown {

@@ -42,7 +42,7 @@ describe('the command line', () => {
   test('explains itself, every command too', async () => {
     const { code, out } = await run('--help')
     expect(code).toBe(0)
-    for (const words of ['serve', 'sandbox', 'keys create', 'keys list', 'keys revoke', 'keys rotate', 'accounts create', 'accounts credit', 'accounts plan', 'accounts status', 'models', 'config check']) {
+    for (const words of ['serve', 'sandbox', 'keys create', 'keys list', 'keys revoke', 'keys rotate', 'accounts create', 'accounts credit', 'accounts plan', 'accounts status', 'models', 'explain', 'config check']) {
       expect(out).toContain(words)
       const help = await run(...words.split(' '), '--help')
       expect([help.code, help.out.startsWith(`sluice ${words}`)]).toEqual([0, true])

@@ -49,8 +49,8 @@ for (const [name, story] of stories) {
   test(`${name}: ${story.intent.replaceAll('\n', ' ')}`, async () => {
     asked.delete(name)
     const ask = section(story, 'client asks')!
-    const [method = 'POST', path = '/'] = ask.detail.split(' ')
-    const response = await fetch(gateway.url + path, { method, headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' }, body: ask.body })
+    const [method = 'POST', path = '/', ...extra] = ask.detail.split(' ')
+    const response = await fetch(gateway.url + path, { method, headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json', ...Object.fromEntries(extra.map((pair) => pair.split('='))) }, body: ask.body })
     const heard = await response.text()
     check(story, name, response, heard)
     if (process.env.UPDATE === '1') writeFileSync(join(folder, `${name}.story`), printStory(story))

@@ -1,0 +1,33 @@
+A strict request that its provider would not hear whole is refused before it is sent, in OpenAI's shape, with every field and why.
+
+-- client asks: POST /v1/chat/completions x-sluice-strict=true
+{"model":"acme-messages/strict-chat-on-messages","max_tokens":64,"seed":7,"logit_bias":{"50256":-100},"messages":[{"role":"user","content":"Hello"}]}
+
+-- provider answers: 200 application/json
+{}
+
+-- client hears: 400
+{
+ "error": {
+  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: sampling.seed would be left out for acme-messages (the provider has no such parameter); sampling.logitBias would be left out for acme-messages (the provider has no such parameter).",
+  "type": "invalid_request_error",
+  "param": "sampling.seed",
+  "code": "unsupported_parameter",
+  "metadata": {
+   "translation": [
+    {
+     "provider": "acme-messages",
+     "field": "sampling.seed",
+     "what": "left out",
+     "why": "the provider has no such parameter"
+    },
+    {
+     "provider": "acme-messages",
+     "field": "sampling.logitBias",
+     "what": "left out",
+     "why": "the provider has no such parameter"
+    }
+   ]
+  }
+ }
+}

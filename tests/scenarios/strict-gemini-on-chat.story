@@ -1,0 +1,39 @@
+A strict request that its provider would not hear whole is refused in Google's shape.
+
+-- client asks: POST /v1beta/models/acme-chat/strict-gemini-on-chat:generateContent x-sluice-strict=true
+{"contents":[{"parts":[{"text":"Hello"}]}],"safetySettings":[{"category":"HARM_CATEGORY_HARASSMENT","threshold":"BLOCK_NONE"}],"generationConfig":{"topK":3}}
+
+-- provider answers: 200 application/json
+{}
+
+-- client hears: 400
+{
+ "error": {
+  "code": 400,
+  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: topK would be left out for acme-chat (chat completions has no such field); safetySettings would be left out for acme-chat (only generateContent knows it).",
+  "status": "INVALID_ARGUMENT",
+  "details": [
+   {
+    "@type": "type.googleapis.com/google.rpc.BadRequest",
+    "fieldViolations": [
+     {
+      "field": "topK",
+      "description": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: topK would be left out for acme-chat (chat completions has no such field); safetySettings would be left out for acme-chat (only generateContent knows it)."
+     }
+    ]
+   },
+   {
+    "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+    "reason": "UNSUPPORTED_PARAMETER",
+    "domain": "sluice",
+    "metadata": {
+     "translation": "[{\"provider\":\"acme-chat\",\"field\":\"topK\",\"what\":\"left out\",\"why\":\"chat completions has no such field\"},{\"provider\":\"acme-chat\",\"field\":\"safetySettings\",\"what\":\"left out\",\"why\":\"only generateContent knows it\"}]"
+    }
+   },
+   {
+    "@type": "type.googleapis.com/google.rpc.RequestInfo",
+    "requestId": "<id1>"
+   }
+  ]
+ }
+}

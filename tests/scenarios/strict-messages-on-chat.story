@@ -1,0 +1,33 @@
+A strict request that its provider would not hear whole is refused in Anthropic's shape.
+
+-- client asks: POST /v1/messages x-sluice-strict=true
+{"model":"acme-chat/strict-messages-on-chat","max_tokens":64,"top_k":3,"messages":[{"role":"user","content":[{"type":"text","text":"Hello","cache_control":{"type":"ephemeral"}}]}]}
+
+-- provider answers: 200 application/json
+{}
+
+-- client hears: 400
+{
+ "type": "error",
+ "error": {
+  "type": "invalid_request_error",
+  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: topK would be left out for acme-chat (chat completions has no such field); cache would be left out for acme-chat (chat completions has no cache marks).",
+  "metadata": {
+   "translation": [
+    {
+     "provider": "acme-chat",
+     "field": "topK",
+     "what": "left out",
+     "why": "chat completions has no such field"
+    },
+    {
+     "provider": "acme-chat",
+     "field": "cache",
+     "what": "left out",
+     "why": "chat completions has no cache marks"
+    }
+   ]
+  }
+ },
+ "request_id": "<id1>"
+}

@@ -1,0 +1,33 @@
+A strict request that its provider would not hear whole is refused in the shape of the responses API.
+
+-- client asks: POST /v1/responses x-sluice-strict=true
+{"model":"acme-generatecontent/strict-responses-on-gemini","input":"Hello","truncation":"auto","max_output_tokens":64,"parallel_tool_calls":false,"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{}}}]}
+
+-- provider answers: 200 application/json
+{}
+
+-- client hears: 400
+{
+ "error": {
+  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: parallelTools would be left out for acme-generatecontent (the provider may always call several tools at once); truncation would be left out for acme-generatecontent (the provider speaks another protocol).",
+  "type": "invalid_request_error",
+  "param": "parallelTools",
+  "code": "unsupported_parameter",
+  "metadata": {
+   "translation": [
+    {
+     "provider": "acme-generatecontent",
+     "field": "parallelTools",
+     "what": "left out",
+     "why": "the provider may always call several tools at once"
+    },
+    {
+     "provider": "acme-generatecontent",
+     "field": "truncation",
+     "what": "left out",
+     "why": "the provider speaks another protocol"
+    }
+   ]
+  }
+ }
+}
