@@ -18,6 +18,7 @@ import { accountsOf } from './opening.ts'
 import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { LocalModels } from './providers/local.ts'
+import { Reasoning } from './reasoning.ts'
 import { match, shapeOf, type Route } from './routes.ts'
 import type { Call, Spine } from './spine.ts'
 import { Files } from './store/files.ts'
@@ -116,8 +117,9 @@ export async function start(config: Config): Promise<Running> {
   for (const { kind, text } of first) console.log(`key ${kind} ${text}`)
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: config.billing.overdraft })
+  const reasoning = await Reasoning.open(store, config.reasoning.keepMs)
   const files = await Files.open({ store, folder: config.data, quotaBytes: config.files.quotaBytes, outputKeepMs: config.files.outputKeepMs })
-  const rooms = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus), catalogue, prices, ledger, open: new Open(), draining: false }
+  const rooms = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus), catalogue, prices, ledger, reasoning, open: new Open(), draining: false }
   const webhooks = new Webhooks(rooms)
   // Admitted with their models, predictions are not asked again what their keys allow.
   const media: ResolveMedia = ({ accountId, signal }, name, wire) => resolveMedia(spine, { identity: { accountId, allows: () => true }, request: { signal } }, name, wire)
@@ -132,6 +134,7 @@ export async function start(config: Config): Promise<Running> {
   const timers = [
     setInterval(lookAround, LOCAL_EVERY_MS),
     setInterval(() => void store.purgeExpired(Date.now()).catch(() => {}), PURGE_EVERY_MS),
+    setInterval(() => void reasoning.purge().catch(() => {}), PURGE_EVERY_MS),
     setInterval(() => void files.purge().catch(() => {}), PURGE_FILES_EVERY_MS),
     setInterval(() => follower.round(), FOLLOW_EVERY_MS),
     setInterval(() => webhooks.round(), WEBHOOKS_EVERY_MS),

@@ -250,6 +250,7 @@ export const FILE = object({
     size: size('1KiB', '1GiB', 'Most bytes of one such URL'),
     private: list(string({ what: 'a host, with a port or without', pattern: /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?$/, description: 'host or host:port' }), { what: 'hosts', description: 'Hosts that webhooks and URLs in requests may reach although they are not public' }),
   }, { description: 'What Sluice fetches or calls that clients name' }),
+  reasoning: object({ keep: duration('0s', '30d', 'How long the signatures of reasoning are kept for clients that do not send them back; 0s: not at all') }, { description: 'Reasoning of earlier turns' }),
   responses: object({ keepDays: number({ min: 1, max: 3650, whole: true, description: 'Days that stored responses are kept' }) }, { description: 'Stored responses' }),
   providers: map(provider, { pattern: PROVIDER_ID, what: 'lower-case letters, digits, dots, - and _, beginning with a letter or digit', description: 'Providers by id; the id of a built-in one sets it up' }),
   models: map(model, { pattern: MODEL_TEXT, what: '1 to 256 characters of A-Z a-z 0-9 . _ : @ / + -', description: 'Models by the name clients use', check: wrongModelText }),

@@ -24,6 +24,8 @@ export type Config = {
   /** Whether requests that would lose something on the way are refused, where they do not say it themselves. */
   strict: boolean
   billing: { startingCredit: Nano; overdraft: Nano; unpriced: 'refuse' | 'free'; delayMs: number }
+  /** 0: nothing is kept. */
+  reasoning: { keepMs: number }
   responses: { keepDays: number }
   /** `quotaBytes`: of all files of one account. */
   files: { quotaBytes: number; outputKeepMs: number }
@@ -211,6 +213,7 @@ function fill(read: ReadFile, env: Environment): Config {
       startingCredit: nanoOf(billing.startingCredit ?? 100), overdraft: nanoOf(billing.overdraft ?? 0),
       unpriced: billing.unpriced ?? 'refuse', delayMs: billing.delay ?? 180_000,
     },
+    reasoning: { keepMs: read.reasoning?.keep ?? 86_400_000 },
     responses: { keepDays: read.responses?.keepDays ?? 30 },
     files: { quotaBytes: read.files?.quota ?? 10 * 2 ** 30, outputKeepMs: read.files?.outputKeep ?? 3_600_000 },
     predictions: { concurrency: read.predictions?.concurrency ?? 8, waiting: read.predictions?.waiting ?? 1_000, keepDays: read.predictions?.keepDays ?? 30 },

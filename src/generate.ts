@@ -4,6 +4,7 @@ import { asGatewayError, GatewayError } from './error.ts'
 import { eventStream, JsonArray } from './framing.ts'
 import { fold, withUsage, type GenerationEvent } from './generation/event.ts'
 import type { GenerationRequest, ProtocolName } from './generation/request.ts'
+import type { Tracer } from './generation/trace.ts'
 import type { Usage } from './generation/usage.ts'
 import type { Frame } from './http/frames.ts'
 import { streamBody } from './http/stream.ts'
@@ -25,7 +26,7 @@ import { carriedWhole, wishesOf } from './strict.ts'
 import { readWire } from './protocols/wire.ts'
 
 /** One generation from its request to its last byte. */
-type Generation = { spine: Spine; call: Call; keeper: Keeper | undefined; open: OpenGeneration; underway: Underway; media: HeldMedia | undefined }
+type Generation = { spine: Spine; call: Call; keeper: Keeper | undefined; open: OpenGeneration; underway: Underway; media: HeldMedia | undefined; tracer: Tracer | undefined }
 
 /** The path of one generation, top to bottom. */
 export async function generate(spine: Spine, call: Call, name: ProtocolName): Promise<Response> {
@@ -54,27 +55,28 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
 /** Reads a request and admits it: from here on it has a record. */
 async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'media'>, wire: Wire, name: ProtocolName): Promise<{ generation: Generation; exchange: Exchange; endpoints: readonly Endpoint[] }> {
   const { spine, call, keeper, media } = rooms
-  const request = protocols[name].serve.readRequest(wire)
+  const asked = protocols[name].serve.readRequest(wire)
   const { strict, report } = wishesOf(call.request.headers, spine.config)
-  const able = media?.endpoints ?? spine.catalogue.endpoints(request.model, name)
+  const able = media?.endpoints ?? spine.catalogue.endpoints(asked.model, name)
+  const { request, traces, bytes } = await spine.reasoning.recall(call.identity.accountId, asked, able)
   const endpoints = strict ? carriedWhole(request, able) : able
   const abilities = endpoints.map(({ target }) => target.abilities)
   protocols[name].serve.checkModel?.(request, abilities)
-  const exchange = { ...labelled(call, wire, request, keeper), report }
+  const exchange = { ...labelled(call, wire, request, keeper), report, recalled: traces }
   const inBackground = keeper !== undefined && wire.body.background === true && endpoints.some(({ protocol }) => protocol === name)
   // Its provider goes on without its client: only its answer tells how to find or stop it.
   const goesOn = (inBackground && !request.stream) || endpoints.some(({ protocol }) => outlivesClient(name, protocol))
   const underway = spine.open.enter(goesOn ? new AbortController().signal : call.request.signal)
   const open = await admit(spine, call, {
     api: request.protocol, model: request.model, endpoints, streamed: request.stream,
-    worst: (modelLimit) => worstCase(request, Buffer.byteLength(wire.text), modelLimit, abilities), countInput: () => estimateInputTokens(request),
+    worst: (modelLimit) => worstCase(request, Buffer.byteLength(wire.text) + bytes, modelLimit, abilities), countInput: () => estimateInputTokens(request),
   }).catch((error: unknown) => {
     underway.leave()
     throw error
   })
   // A generation that fails has its record, too.
   call.errorHeaders['x-generation-id'] = exchange.label.id
-  const generation: Generation = { ...rooms, open, underway }
+  const generation: Generation = { ...rooms, open, underway, tracer: spine.reasoning.tracer(request) }
   if (inBackground) exchange.follow = (theirs, ours) => hearWork(generation, keeper, theirs, ours)
   return { generation, exchange, endpoints }
 }
@@ -91,7 +93,12 @@ async function close(generation: Generation, ending: Ending): Promise<void> {
   leave(generation)
   const cause = firstCause(generation, ending)
   if (cause !== 'completed' && open.background !== undefined && open.meter.ending === undefined) return goOn(generation, cause)
-  await Promise.all([spine.ledger.close(open, cause), keeper?.saved])
+  await Promise.all([spine.ledger.close(open, cause), keeper?.saved, remember(generation)])
+}
+
+/** Keeps what the provider signed of calls, for clients that do not send it back. An answer is none the worse for not being remembered. */
+const remember = async ({ spine, open: { ask, meter }, tracer }: Generation): Promise<void> => {
+  if (tracer !== undefined && meter.served !== undefined) await spine.reasoning.keep(ask.accountId, tracer, meter.served).catch(() => {})
 }
 
 /** Notes whether a provider works on a response in the background, and what it calls it. */
@@ -165,8 +172,9 @@ async function readText({ spine, underway }: Generation, upstream: Upstream): Pr
 }
 
 /** Lets the meter hear a whole answer. Gives what it had to count because the provider did not: that has to be told, too. */
-async function heard({ open: { meter } }: Generation, events: GenerationEvent[]): Promise<Usage | undefined> {
+async function heard({ open: { meter }, tracer }: Generation, events: GenerationEvent[]): Promise<Usage | undefined> {
   meter.hear(events)
+  tracer?.hear(events)
   return meter.lacksUsage ? meter.count() : undefined
 }
 
@@ -185,12 +193,12 @@ async function beginning(generation: Generation, upstream: Upstream, text: strin
 
 /** A streamed answer: its head leaves with the provider's first bytes, all else passes through the relay. */
 async function stream(generation: Generation, upstream: Upstream): Promise<Response> {
-  const { call, spine, open, underway } = generation
+  const { call, spine, open, underway, tracer } = generation
   const { protocol, exchange, endpoint, incoming, sameProtocol } = upstream
   if (!isStream(incoming.headers)) return streamOfWhole(generation, upstream)
   const served = protocols[exchange.request.protocol].serve
   const out = sameProtocol ? { relabeler: protocol.relabeler(exchange) } : { writer: served.writer(exchange) }
-  const lane = new Lane(protocol.call.reader(endpoint.target.quirks, exchange.request), out, open.meter)
+  const lane = new Lane(protocol.call.reader(endpoint.target.quirks, exchange.request), out, open.meter, tracer)
   const relay = new Relay(incoming.body, lane, framing(call), (ending, last) => closeStream(generation, upstream, ending, last))
   underway.onCut = (error) => relay.cut(error)
   const { keepAliveMs } = spine.config

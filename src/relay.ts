@@ -1,5 +1,6 @@
 import { asGatewayError, GatewayError } from './error.ts'
 import { withUsage, type GenerationEvent } from './generation/event.ts'
+import type { Tracer } from './generation/trace.ts'
 import type { Usage } from './generation/usage.ts'
 import type { ByteSource } from './http/call.ts'
 import { FrameSplitter, type Frame } from './http/frames.ts'
@@ -12,6 +13,7 @@ export class Lane {
   readonly #reader: Reader
   readonly #out: { writer: Writer } | { relabeler: Relabeler }
   readonly #meter: Meter
+  readonly #tracer: Tracer | undefined
   /** Set by the terminal event. */
   ended: 'completed' | 'failed' | undefined
   /** What it failed with. */
@@ -24,10 +26,11 @@ export class Lane {
   /** The end of an answer whose usage has to be counted first. */
   #unsaid: { events: GenerationEvent[]; frame: Frame | undefined } | undefined
 
-  constructor(reader: Reader, out: { writer: Writer } | { relabeler: Relabeler }, meter: Meter) {
+  constructor(reader: Reader, out: { writer: Writer } | { relabeler: Relabeler }, meter: Meter, tracer?: Tracer) {
     this.#reader = reader
     this.#out = out
     this.#meter = meter
+    this.#tracer = tracer
   }
 
   /** Frames of one network chunk -> the client's frames. What comes after the terminal event is not an answer any more. */
@@ -71,6 +74,7 @@ export class Lane {
 
   #write(events: GenerationEvent[], frame: Frame | undefined, out: Frame[]): void {
     this.#meter.hear(events)
+    this.#tracer?.hear(events)
     if (!this.#meter.lacksUsage) return this.#say(events, frame, out)
     this.ended = 'completed'
     this.#unsaid = { events, frame }

@@ -7,6 +7,7 @@ import type { Ledger } from './ledger/ledger.ts'
 import type { Prices } from './ledger/prices.ts'
 import type { Open } from './open.ts'
 import type { Catalogue } from './providers/catalogue.ts'
+import type { Reasoning } from './reasoning.ts'
 import type { Files } from './store/files.ts'
 import type { Store } from './store/store.ts'
 
@@ -21,6 +22,7 @@ export type Spine = {
   catalogue: Catalogue
   prices: Prices
   ledger: Ledger
+  reasoning: Reasoning
   predictor: Predictor
   /** Generations under way. */
   open: Open

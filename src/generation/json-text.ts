@@ -112,14 +112,17 @@ function rebuilt(text: string, changes: Record<string, string | undefined>, at: 
 /** Names of members and indexes, from the outermost value down. */
 export type JsonPath = readonly (string | number)[]
 
+/** A JSON text that takes the place of another, or what makes it of that. */
+type Replacement = string | ((text: string) => string)
+
 /** Values that stand below one another: `value` takes the place of the whole. */
-type Tree = { value?: string; below: Map<string | number, Tree> }
+type Tree = { value?: Replacement; below: Map<string | number, Tree> }
 
 /**
  * The text with the values at these paths exchanged for other JSON texts; every other byte stays as it was. Of a name given twice the last counts,
  * as for JSON.parse. No path may lead through another. Throws an Error for one that leads nowhere. The text must be valid JSON.
  */
-export function replaceAt(text: string, changes: readonly { path: JsonPath; value: string }[]): string {
+export function replaceAt(text: string, changes: readonly { path: JsonPath; value: Replacement }[]): string {
   const root: Tree = { below: new Map() }
   for (const { path, value } of changes) {
     let tree = root
@@ -142,7 +145,7 @@ export function replaceAt(text: string, changes: readonly { path: JsonPath; valu
 }
 
 function locate(text: string, start: number, end: number, tree: Tree, spans: [number, number, string][]): void {
-  if (tree.value !== undefined) return void spans.push([start, end, tree.value])
+  if (tree.value !== undefined) return void spans.push([start, end, typeof tree.value === 'string' ? tree.value : tree.value(text.slice(start, end))])
   const array = elements(text, start)
   const found = new Map<string | number, { start: number; end: number }>()
   if (array !== undefined) for (const [index, [from, to]] of array.entries()) found.set(index, { start: from, end: to })
@@ -152,6 +155,16 @@ function locate(text: string, start: number, end: number, tree: Tree, spans: [nu
     if (value === undefined) throw new Error(`nothing stands at ${step}`)
     locate(text, value.start, value.end, below, spans)
   }
+}
+
+/** The text of an array with these JSON texts put before the elements at their indexes (or at its end), and without some elements; every other byte stays. The text must be valid JSON. */
+export function insertAt(text: string, added: readonly { before: number; value: string }[], removed: ReadonlySet<number> = new Set()): string {
+  const spans = elements(text)
+  if (spans === undefined) throw new Error('what is inserted into must be an array')
+  const kept = spans.flatMap(([start, end], index) => [...added.filter(({ before }) => before === index).map(({ value }) => value), ...(removed.has(index) ? [] : [text.slice(start, end)])])
+  const all = [...kept, ...added.filter(({ before }) => before >= spans.length).map(({ value }) => value)]
+  const [first, last] = [spans[0], spans.at(-1)]
+  return first === undefined ? `[${all.join(',')}]` : text.slice(0, first[0]) + all.join(',') + text.slice(last![1])
 }
 
 const DEPTH_MAX = 64
@@ -221,6 +234,18 @@ const { rawJSON: rawJson, isRawJSON } = JSON as unknown as { rawJSON(text: strin
 
 /** Whether `parseExact` left it as it was spelled. */
 export const isRawJson = (value: unknown): boolean => isRawJSON(value)
+
+/** JSON text as it is compared: whatever a client's JSON library does to spacing and key order does not count. */
+export function canonical(json: string): string {
+  try {
+    return JSON.stringify(JSON.parse(json), (_key, value: unknown) =>
+      typeof value === 'object' && value !== null && !Array.isArray(value)
+        ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+        : value)
+  } catch {
+    return json
+  }
+}
 
 function skipSpace(text: string, i: number): number {
   for (;;) {

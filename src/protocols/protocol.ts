@@ -2,6 +2,7 @@ import type { GatewayError } from '../error.ts'
 import type { Answer, GenerationEvent } from '../generation/event.ts'
 import type { GenerationRequest, MediaPart, ProtocolName } from '../generation/request.ts'
 import type { Maker } from '../generation/signature.ts'
+import type { Trace } from '../generation/trace.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Frame } from '../http/frames.ts'
 
@@ -99,6 +100,8 @@ export type Exchange = {
   wire: Wire
   request: GenerationRequest
   label: Label
+  /** What the client left out of earlier turns and its maker wants back: it stands in the turns of `request`, but not in `wire`. */
+  recalled?: readonly Trace[]
   /** Where the images of the answer are to be found, in their order; absent: they are told in base64. */
   imageUrls?: string[]
   /** What was lost on the way there, to which the writer of the answer adds (`lose` in losses.ts); absent where nothing is translated. */

@@ -5,9 +5,10 @@ import { FileTables } from './file-tables.ts'
 import { LedgerTables } from './ledger-tables.ts'
 import { lockFolder } from './lock.ts'
 import { PredictionTables } from './prediction-tables.ts'
+import { ReasoningTable } from './reasoning-tables.ts'
 import type {
-  Account, AccountStatus, BackgroundWork, Closing, FileQuery, FileUse, GenerationRecord, Json, LedgerState, LimitPeriod, OpenGeneration, Operation, PostedTransfer, PredictionChange, ResponseToSave,
-  Store, StoredFile, StoredKey, StoredOutput, StoredPrediction, StoredResponse, Subscription, WebhookDelivery,
+  Account, AccountStatus, BackgroundWork, Closing, FileQuery, FileUse, GenerationRecord, Json, LedgerState, LimitPeriod, OpenGeneration, Operation, PostedTransfer, PredictionChange, ReasoningUse, ResponseToSave,
+  Store, StoredFile, StoredKey, StoredOutput, StoredPrediction, StoredReasoning, StoredResponse, Subscription, WebhookDelivery,
 } from './store.ts'
 
 /** A change made by another process is seen within this time; a revoked key must stop working within two seconds. */
@@ -31,6 +32,7 @@ export class SqliteStore implements Store {
   readonly #ledger: LedgerTables
   readonly #files: FileTables
   readonly #predictions: PredictionTables
+  readonly #reasoning: ReasoningTable
   readonly #lock: { release(): void } | undefined
   readonly #now: () => number
   readonly #listeners: (() => Promise<void>)[] = []
@@ -48,6 +50,7 @@ export class SqliteStore implements Store {
       this.#ledger = new LedgerTables(this.#connection)
       this.#files = new FileTables(this.#connection)
       this.#predictions = new PredictionTables(this.#connection)
+      this.#reasoning = new ReasoningTable(this.#connection)
       this.#heard = this.#connection.dataVersion()
     } catch (error) {
       this.#lock?.release()
@@ -198,6 +201,22 @@ export class SqliteStore implements Store {
       purged += batch
       if (batch < PURGE_BATCH) return purged
     }
+  }
+
+  keepReasoning(reasoning: StoredReasoning, toFree: number): Promise<void> {
+    return this.#reasoning.add(reasoning, toFree)
+  }
+
+  findReasoning(accountId: string, keys: readonly string[], mostBytes: number, now: number): Promise<Map<string, Uint8Array>> {
+    return this.#reasoning.find(accountId, keys, mostBytes, now)
+  }
+
+  reasoningUse(): Promise<ReasoningUse[]> {
+    return this.#reasoning.use()
+  }
+
+  purgeReasoning(now: number): Promise<void> {
+    return this.#reasoning.purge(now)
   }
 
   addFile(file: StoredFile, most: FileUse): Promise<boolean> {

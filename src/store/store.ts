@@ -55,6 +55,12 @@ export type FileQuery = { purpose?: string | undefined; after?: Pick<StoredFile,
 /** What a model made, for whoever knows the token, until it expires. */
 export type StoredOutput = { token: string; accountId: string; blob: string; mediaType: string; bytes: number; expiresAt: number }
 
+/** What a provider wants back of one answer that called tools, under a digest of its account and of the first call's id. */
+export type StoredReasoning = { accountId: string; key: string; provider: string; model: string; expiresAt: number; sealed: Uint8Array }
+
+/** Bytes kept of what one model signed for one account. */
+export type ReasoningUse = { accountId: string; provider: string; model: string; bytes: number }
+
 export type PredictionStatus = 'starting' | 'processing' | 'succeeded' | 'failed' | 'canceled'
 
 /** A prediction: `id` is that of its generation, 32 hex digits; `input` and `state` are the endpoint's own JSON. */
@@ -203,6 +209,13 @@ export interface Store {
   deleteResponse(accountId: string, id: string): Promise<boolean>
   /** Removes what has expired by `now`; gives the number of responses removed. */
   purgeExpired(now: number): Promise<number>
+
+  /** What was kept under the same key is replaced. `toFree`: as many bytes at least of the account's are removed before, what expires first. */
+  keepReasoning(reasoning: StoredReasoning, toFree: number): Promise<void>
+  /** What is kept under these keys and has not expired by `now`, in their order, until it would be more than this many bytes. */
+  findReasoning(accountId: string, keys: readonly string[], mostBytes: number, now: number): Promise<Map<string, Uint8Array>>
+  reasoningUse(): Promise<ReasoningUse[]>
+  purgeReasoning(now: number): Promise<void>
 
   /** False, and nothing kept, where the account would have more than this. */
   addFile(file: StoredFile, most: FileUse): Promise<boolean>

@@ -19,6 +19,7 @@ import { accountsOf } from '../../src/opening.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 import type { Spine } from '../../src/spine.ts'
 import { Files } from '../../src/store/files.ts'
+import { Reasoning } from '../../src/reasoning.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 
 /** A gateway in this process, whose store fails where a test says so, and a provider that answers as it says. */
@@ -65,7 +66,7 @@ beforeEach(async () => {
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: 0n })
   const files = await Files.open({ store, folder, quotaBytes: config.files.quotaBytes, outputKeepMs: config.files.outputKeepMs })
-  const rooms = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus, () => now), catalogue: new Catalogue(config), prices, ledger, open: new Open(), draining: false }
+  const rooms = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus, () => now), catalogue: new Catalogue(config), prices, ledger, reasoning: await Reasoning.open(store, 0), open: new Open(), draining: false }
   spine = Object.assign(rooms, { predictor: new Predictor(rooms, new Webhooks(rooms), async () => undefined) })
 })
 afterEach(async () => {

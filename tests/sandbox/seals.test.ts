@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { canonical, sign, verify } from '../../src/providers/sandbox/seals.ts'
+import { canonical } from '../../src/generation/json-text.ts'
+import { sign, verify } from '../../src/providers/sandbox/seals.ts'
 
 test('a signature is plain base64 and the same every time', () => {
   const signature = sign('reasoning', 'Let me think.', 'messages')

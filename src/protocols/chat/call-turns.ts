@@ -146,7 +146,7 @@ export class MessagesWriter {
   /** A signature goes back where its maker's server put it. */
   #callSignature(call: ToolCallPart): Json {
     if (call.signature === undefined || !this.#isOurs(call.signature)) return {}
-    return { extra_content: { google: { thought_signature: call.signature.data } } }
+    return { extra_content: callSignature(call.signature.data) }
   }
 
   #isOurs(signature: NonNullable<ReasoningPart['signature']>): boolean {
@@ -217,7 +217,11 @@ export class MessagesWriter {
   }
 }
 
-function detailsOf(part: ReasoningPart, index: number): Json[] {
+/** The member of a call in which Google's compatible endpoint keeps its signature. */
+export const callSignature = (signature: string): Json => ({ google: { thought_signature: signature } })
+
+/** A part of reasoning as entries of `reasoning_details`. */
+export function detailsOf(part: ReasoningPart, index: number): Json[] {
   const id = part.id === undefined ? {} : { id: part.id }
   const encrypted = part.redacted === true || part.form === 'summary'
   if (!encrypted) return [{ type: 'reasoning.text', text: part.text, ...(part.signature === undefined ? {} : { signature: part.signature.data }), index, ...id }]

@@ -1,15 +1,17 @@
 import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
-import { members, splice } from '../../generation/json-text.ts'
+import { members, replaceAt, splice } from '../../generation/json-text.ts'
 import type { GenerationRequest } from '../../generation/request.ts'
 import { belongsTo, SEALED_PREFIX, unseal } from '../../generation/signature.ts'
+import { madeBy, type Trace } from '../../generation/trace.ts'
 import type { Exchange, Quirks, Target } from '../protocol.ts'
 import { isObject } from '../fields.ts'
 import { ChunkReader } from './call-stream.ts'
+import { callSignature, detailsOf } from './call-turns.ts'
 import { words, type Json } from './shapes.ts'
 
 /** The client's own body with the provider's model name. Usage is always asked for, because it is billed; the client sees it only if it asked. */
-export function forward({ wire }: Exchange, target: Target): string {
+export function forward({ wire, recalled }: Exchange, target: Target): string {
   const { quirks } = target
   const changes: Record<string, string | undefined> = { model: JSON.stringify(target.model) }
   if (quirks.routesItself !== true) {
@@ -20,7 +22,25 @@ export function forward({ wire }: Exchange, target: Target): string {
   else if (wire.body.stream === true) changes.stream_options = isObject(wire.body.stream_options) ? splice(memberText(wire.text, 'stream_options'), { include_usage: 'true' }) : '{"include_usage":true}'
   Object.assign(changes, renamedLimit(wire.body, quirks))
   if (wire.text.includes(SEALED_PREFIX)) changes.messages = JSON.stringify(unsealed(wire.body.messages, target))
-  return splice(wire.text, changes)
+  const text = splice(wire.text, changes)
+  const traces = madeBy(recalled, target)
+  return traces.length === 0 ? text : putBack(text, wire.body.messages as Json[], traces)
+}
+
+/** Messages with what their client left out of them, where the provider had put it: details of the reasoning, and the signatures of calls. */
+function putBack(text: string, messages: readonly Json[], traces: readonly Trace[]): string {
+  return replaceAt(text, traces.flatMap(({ call, parts }) => {
+    const place = messages.findIndex(({ tool_calls: calls }) => Array.isArray(calls) && calls.some((one: unknown) => isObject(one) && one.id === call.id))
+    if (place < 0) return []
+    const calls = messages[place]!.tool_calls as Json[]
+    const signed = parts.flatMap((part) => part.type === 'tool-call' && part.signature !== undefined ? [{ place: calls.findIndex(({ id }) => id === part.id), signature: part.signature }] : [])
+    const details = parts.filter((part) => part.type === 'reasoning').flatMap((part, index) => detailsOf({ ...part, signature: { data: part.signature } }, index))
+    return [{ path: ['messages', place], value: (message: string): string => {
+      const changes = signed.filter((one) => one.place >= 0).map((one) => ({ path: ['tool_calls', one.place], value: (call: string): string => splice(call, { extra_content: JSON.stringify(callSignature(one.signature)) }) }))
+      const signedMessage = changes.length === 0 ? message : replaceAt(message, changes)
+      return details.length === 0 ? signedMessage : splice(signedMessage, { reasoning_details: JSON.stringify(details) })
+    } }]
+  }))
 }
 
 const memberText = (text: string, key: string): string => {

@@ -4,7 +4,7 @@ import { belongsTo, type Signature } from '../../generation/signature.ts'
 import type { Loss, Target } from '../protocol.ts'
 import { readObject, writeArguments } from './arguments.ts'
 import { wireName } from './names.ts'
-import { UNSIGNED, type WireContent, type WirePart } from './shapes.ts'
+import { UNSIGNED, UNSIGNED_WHY, type WireContent, type WirePart } from './shapes.ts'
 
 const RESOLUTIONS: ReadonlySet<string> = new Set(['low', 'medium', 'high', 'ultra_high'])
 
@@ -65,6 +65,7 @@ export class ContentWriter {
       const own = this.#own(part.signature)
       // Models that take levels refuse a first call without a signature, and accept this word for calls that others made.
       const signature = own ?? (first && !signed && this.#target.abilities.reasoning === 'level' ? UNSIGNED : undefined)
+      if (signature === UNSIGNED) this.#lose('tool-call.signature', 'approximated', UNSIGNED_WHY)
       first = false
       return [{ functionCall: { id: part.id, name: wireName(part.name), args: writeArguments(part.arguments, part.form) }, ...(signature === undefined ? {} : { thoughtSignature: signature }) }]
     })

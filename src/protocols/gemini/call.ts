@@ -1,10 +1,12 @@
 import type { GatewayError } from '../../error.ts'
-import { splice } from '../../generation/json-text.ts'
+import { replaceAt, splice } from '../../generation/json-text.ts'
 import { belongsTo, unseal } from '../../generation/signature.ts'
-import type { Exchange, Target } from '../protocol.ts'
+import { madeBy, type Trace } from '../../generation/trace.ts'
+import type { Exchange, Loss, Target } from '../protocol.ts'
 import { plainText, upstreamError, upstreamStreamError, type ProviderSaid } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
-import { UNSIGNED } from './shapes.ts'
+import { either } from './fields.ts'
+import { UNSIGNED, UNSIGNED_WHY } from './shapes.ts'
 
 export const path = ({ model }: Target, stream: boolean): string =>
   `/models/${encodeURIComponent(model).replaceAll('%2F', '/')}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`
@@ -12,14 +14,48 @@ export const path = ({ model }: Target, stream: boolean): string =>
 export const headers = (): Record<string, string> => ({})
 
 /** The client's body as it is, since the model stands in the path. A body that names a model too names the provider's; signatures sealed for another provider are unwrapped or emptied. */
-export function forward({ wire }: Exchange, target: Target): string {
-  const text = Object.hasOwn(wire.body, 'model') ? splice(wire.text, { model: JSON.stringify(target.model) }) : wire.text
+export function forward({ wire, recalled }: Exchange, target: Target, losses: Loss[] = []): string {
+  const named = Object.hasOwn(wire.body, 'model') ? splice(wire.text, { model: JSON.stringify(target.model) }) : wire.text
+  const text = named.includes('"functionCall"') || named.includes('"function_call"') ? withSignatures(named, wire.body.contents, madeBy(recalled, target), target, losses) : named
   return text.replace(SEALED_MEMBER, (whole, head: string, value: string) => {
     const signature = unseal(value)
     if (signature.maker === undefined) return whole
     const own = belongsTo(signature, target, true) ? signature.data : target.abilities.reasoning === 'level' ? UNSIGNED : ''
     return head + JSON.stringify(own)
   })
+}
+
+/** Where the first call of an answer stands without a signature: what its client left out, or the word for a call of others that models which take levels accept. */
+function withSignatures(text: string, contents: unknown, traces: readonly Trace[], { abilities }: Target, losses: Loss[]): string {
+  const signatures = new Map(traces.flatMap(({ parts }) => parts.flatMap((part) => (part.type === 'tool-call' && part.signature !== undefined ? [[part.id, part.signature]] : []))))
+  const changes = callsOf(contents).flatMap((calls) => {
+    if (calls.some(({ signed }) => signed)) return []
+    const own = calls.flatMap((call) => (signatures.has(call.id) ? [{ ...call, signature: signatures.get(call.id)! }] : []))
+    if (own.length > 0 || abilities.reasoning !== 'level') return own
+    losses.push({ field: 'contents', what: 'approximated', why: UNSIGNED_WHY })
+    return [{ ...calls[0]!, signature: UNSIGNED }]
+  })
+  return changes.length === 0 ? text : replaceAt(text, changes.map(({ path, member, signature }) => ({ path, value: (part) => splice(part, { [member]: JSON.stringify(signature) }) })))
+}
+
+type PlacedCall = { path: (string | number)[]; id: string; signed: boolean; member: string }
+
+/** The calls of each answer. What a stream told in pieces, SDKs keep as several contents side by side. */
+function callsOf(contents: unknown): PlacedCall[][] {
+  const answers: PlacedCall[][] = [[]]
+  for (const [at, content] of (contents as { role?: unknown; parts: unknown[] }[]).entries()) {
+    if (content.role !== 'model') answers.push([])
+    answers.at(-1)!.push(...content.parts.flatMap((part, index) => placed(part, ['contents', at, 'parts', index])))
+  }
+  return answers.filter((calls) => calls.length > 0)
+}
+
+function placed(part: unknown, path: PlacedCall['path']): PlacedCall[] {
+  const call = either(part, 'functionCall')
+  if (!isObject(part) || !isObject(call)) return []
+  const signature = either(part, 'thoughtSignature')
+  const id = typeof call.id === 'string' ? call.id : ''
+  return [{ path, id, signed: typeof signature === 'string' && signature !== '', member: Object.hasOwn(part, 'thought_signature') ? 'thought_signature' : 'thoughtSignature' }]
 }
 
 // A sealed value begins with the base64 of "slc1" and a zero byte. A quote inside a JSON string is escaped, so only real members match.

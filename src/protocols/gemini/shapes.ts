@@ -10,6 +10,7 @@ export type WireContent = { role: 'user' | 'model'; parts: WirePart[] }
 
 /** What Gemini 3 accepts where history has no signature of its own (documented for histories of other models). */
 export const UNSIGNED = 'skip_thought_signature_validator'
+export const UNSIGNED_WHY = 'a call that came back without the signature of this model is sent as one that another model made'
 
 const REASONS: Map<string, FinishReason> = new Map(Object.entries({
   STOP: 'stop', MAX_TOKENS: 'length',

@@ -56,7 +56,7 @@ export class PartWriter {
       this.#lose('reasoning', 'left out', 'the provider takes back only reasoning that this model has signed')
       return undefined
     }
-    return part.redacted === true && part.text === '' ? { type: 'redacted_thinking', data: signature.data } : { type: 'thinking', thinking: part.text, signature: signature.data }
+    return thinkingBlock({ ...part, signature: signature.data })
   }
 
   #call(part: ToolCallPart): Block {
@@ -103,6 +103,10 @@ export class PartWriter {
     this.#losses.push({ field, what, why })
   }
 }
+
+/** Signed reasoning as the block it was. */
+export const thinkingBlock = ({ text, redacted, signature }: { text: string; redacted?: boolean; signature: string }): Block =>
+  redacted === true && text === '' ? { type: 'redacted_thinking', data: signature } : { type: 'thinking', thinking: text, signature }
 
 const block = (value: Block | undefined): Item | undefined => value === undefined ? undefined : { block: value }
 

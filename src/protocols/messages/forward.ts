@@ -1,13 +1,31 @@
-import { parseExact, splice } from '../../generation/json-text.ts'
+import { insertAt, parseExact, replaceAt, splice } from '../../generation/json-text.ts'
 import { belongsTo, SEALED_PREFIX, unseal } from '../../generation/signature.ts'
+import { madeBy, placesOf, type Trace } from '../../generation/trace.ts'
 import type { Exchange, Target } from '../protocol.ts'
 import { isObject } from '../fields.ts'
+import { thinkingBlock } from './call-parts.ts'
 import { type Json, unmarkOfPart } from './shapes.ts'
 
 /** The client's own body with the provider's model name. Only a conversation that other providers took part in is touched further. */
-export function forward({ wire }: Exchange, target: Target): string {
-  const text = splice(wire.text, { model: JSON.stringify(target.model) })
+export function forward({ wire, recalled }: Exchange, target: Target): string {
+  const named = splice(wire.text, { model: JSON.stringify(target.model) })
+  const { thinking, messages } = wire.body
+  // Without thinking nobody asks for what was thought before.
+  const traces = isObject(thinking) && thinking.type !== 'disabled' ? madeBy(recalled, target) : []
+  const text = traces.length === 0 ? named : putBack(named, messages as Json[], traces)
   return MAY_BE_OURS.test(text) ? withoutForeign(text, target) : text
+}
+
+/** Messages with the thinking that their client left out of them. */
+function putBack(text: string, messages: readonly Json[], traces: readonly Trace[]): string {
+  return replaceAt(text, traces.flatMap((trace) => {
+    const place = messages.findIndex(({ content }) => Array.isArray(content) && content.some((block: unknown) => isObject(block) && block.type === 'tool_use' && block.id === trace.call.id))
+    if (place < 0) return []
+    const blocks = (messages[place]!.content as Json[]).map(({ type, id }) => (type === 'tool_use' ? { type: 'tool-call', id: String(id) } : { type: String(type) }))
+    const bare = new Set(blocks.flatMap(({ type }, index) => (type === 'thinking' ? [index] : [])))
+    const added = placesOf(trace, blocks).reasoning.map(({ part, before }) => ({ before, value: JSON.stringify(thinkingBlock(part)) }))
+    return [{ path: ['messages', place, 'content'], value: (content: string): string => insertAt(content, added, bare) }]
+  }))
 }
 
 /** Marks that only an answer translated by us leaves: a sealed signature, an empty one, an empty search index. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { GatewayError } from '../../error.ts'
 import type { GenerationRequest, MediaPart, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
-import { belongsTo } from '../../generation/signature.ts'
+import { belongsTo, type Signature } from '../../generation/signature.ts'
 import type { Loss, Target } from '../protocol.ts'
 import type { Json } from './shapes.ts'
 
@@ -119,13 +119,7 @@ export class InputWriter {
       this.#losses.add('reasoning', 'left out', 'another model made it')
       return []
     }
-    const raw = part.form === 'raw'
-    return [{
-      type: 'reasoning',
-      summary: part.text === '' || raw ? [] : [{ type: 'summary_text', text: part.text }],
-      ...(raw && part.text !== '' ? { content: [{ type: 'reasoning_text', text: part.text }] } : {}),
-      encrypted_content: signature.data,
-    }]
+    return [reasoningItem({ ...part, signature })]
   }
 
   #call(part: ToolCallPart): Json {
@@ -175,6 +169,17 @@ export class InputWriter {
   #foreign(part: Part & { type: 'foreign' }, push: (item: Json) => void = (item) => void this.items.push(item)): void {
     if (part.protocol === 'responses') push(part.value as Json)
     else this.#losses.add(part.kind, 'left out', 'only its own protocol understands it')
+  }
+}
+
+/** Signed reasoning as an item of the input, without an id: a provider that stored nothing looks it up in vain. */
+export function reasoningItem({ form, text, signature }: Pick<ReasoningPart, 'form' | 'text'> & { signature: Signature }): Json {
+  const raw = form === 'raw'
+  return {
+    type: 'reasoning',
+    summary: text === '' || raw ? [] : [{ type: 'summary_text', text }],
+    ...(raw && text !== '' ? { content: [{ type: 'reasoning_text', text }] } : {}),
+    encrypted_content: signature.data,
   }
 }
 

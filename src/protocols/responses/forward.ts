@@ -1,8 +1,10 @@
 import { belongsTo, unseal } from '../../generation/signature.ts'
-import { splice } from '../../generation/json-text.ts'
+import { insertAt, replaceAt, splice } from '../../generation/json-text.ts'
+import { madeBy, placesOf, type Trace } from '../../generation/trace.ts'
 import type { Exchange, Target } from '../protocol.ts'
 import { isObject } from '../fields.ts'
 import { mayReason } from './call.ts'
+import { reasoningItem } from './call-input.ts'
 import { arrayOf, readMark, type Json } from './shapes.ts'
 
 /**
@@ -10,16 +12,46 @@ import { arrayOf, readMark, type Json } from './shapes.ts'
  * provider and no tenant reads another's under the shared credential: earlier turns stand in `input` already, the provider stores
  * nothing (unless it has to, to work in the background), and its reasoning comes back sealed so that a later turn can replay it.
  */
-export function forward({ wire }: Exchange, target: Target): string {
+export function forward({ wire, recalled }: Exchange, target: Target): string {
   const { body } = wire
+  const added = Array.isArray(body.input) ? missingItems(body.input, madeBy(recalled, target)) : []
+  const text = added.length === 0 ? wire.text : replaceAt(wire.text, [{ path: ['input'], value: (input) => insertAt(input, added.map(({ before, item }) => ({ before, value: JSON.stringify(item) }))) }])
   const changes: Record<string, string | undefined> = { model: JSON.stringify(target.model) }
   if (Object.hasOwn(body, 'previous_response_id')) changes.previous_response_id = undefined
   if (body.background !== true) changes.store = 'false'
   const include = withSeals(body, target)
   if (include !== undefined) changes.include = JSON.stringify(include)
-  const input = withoutStrangers(body.input, target)
+  const input = withoutStrangers(withItems(body.input, added), target)
   if (input !== undefined) changes.input = JSON.stringify(input)
-  return splice(wire.text, changes)
+  return splice(text, changes)
+}
+
+type Added = { before: number; item: Json }
+
+/** The reasoning that the client left out, and before which items of its input it belongs: one that nothing follows is refused. */
+function missingItems(input: readonly unknown[], traces: readonly Trace[]): Added[] {
+  return traces.flatMap((trace) => {
+    const call = input.findIndex((item) => isObject(item) && item.call_id === trace.call.id && isAnswered(item))
+    if (call < 0) return []
+    let start = call
+    while (start > 0 && isAnswered(input[start - 1])) start--
+    let end = call + 1
+    while (end < input.length && isAnswered(input[end])) end++
+    const elements = input.slice(start, end).map((item) => elementOf(item as Json))
+    return placesOf(trace, elements).reasoning.flatMap(({ part, before }) => (before < elements.length ? [{ before: start + before, item: reasoningItem({ ...part, signature: { data: part.signature } }) }] : []))
+  })
+}
+
+/** Whether an item is of an answer: what stands side by side is one. */
+const isAnswered = (item: unknown): boolean =>
+  isObject(item) && (item.type === 'function_call' || item.type === 'custom_tool_call' || item.type === 'reasoning' || item.role === 'assistant')
+
+const elementOf = (item: Json): { type: string; id?: string } =>
+  item.role === 'assistant' ? { type: 'text' } : typeof item.call_id === 'string' ? { type: 'tool-call', id: item.call_id } : { type: 'nothing' }
+
+function withItems(input: unknown, added: readonly Added[]): unknown {
+  if (added.length === 0 || !Array.isArray(input)) return input
+  return input.flatMap((item: unknown, index) => [...added.filter(({ before }) => before === index).map((one): unknown => one.item), item])
 }
 
 const SEALS = 'reasoning.encrypted_content'

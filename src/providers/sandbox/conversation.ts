@@ -1,8 +1,9 @@
 import { invalid } from '../../error.ts'
+import { canonical } from '../../generation/json-text.ts'
 import type { GenerationRequest, MediaPart, Part, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { checkRules } from './rules.ts'
 import { readDirectives, scriptOf, type Act, type Script } from './script.ts'
-import { canonical, verify, type SealKind } from './seals.ts'
+import { verify, type SealKind } from './seals.ts'
 
 /** What a conversation comes to: what to do now, and what there is to talk about. */
 export type Conversation = {

@@ -44,15 +44,3 @@ export function fromToken(token: string, maker: string): string | undefined {
   // A decoder lets other spellings of the same bytes pass.
   return bytes.length > MAC_BYTES && bytes.toString('base64url') === token && mac(text, maker).equals(bytes.subarray(0, MAC_BYTES)) ? text.toString() : undefined
 }
-
-/** Arguments as they are compared: whatever a client's JSON library does to spacing and key order does not count. */
-export function canonical(json: string): string {
-  try {
-    return JSON.stringify(JSON.parse(json), (_key, value: unknown) =>
-      typeof value === 'object' && value !== null && !Array.isArray(value)
-        ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-        : value)
-  } catch {
-    return json
-  }
-}

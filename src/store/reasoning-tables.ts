@@ -1,0 +1,66 @@
+import type { Connection } from './connection.ts'
+import type { ReasoningUse, StoredReasoning } from './store.ts'
+
+/** Rows removed in one transaction, which must not stop the event loop for long. */
+const BATCH = 200
+
+/** The table of what providers want back of answers that called tools. */
+export class ReasoningTable {
+  readonly #connection: Connection
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  add({ accountId, key, provider, model, expiresAt, sealed }: StoredReasoning, toFree: number): Promise<void> {
+    return this.#connection.commit(() => {
+      if (toFree > 0) this.#free(accountId, toFree)
+      this.#connection.run(
+        `INSERT INTO reasoning (account_id, key, provider, model, expires_at, bytes, sealed) VALUES (?, ?, ?, ?, ?, ?, ?)
+         ON CONFLICT (account_id, key) DO UPDATE SET
+           provider = excluded.provider, model = excluded.model, expires_at = excluded.expires_at, bytes = excluded.bytes, sealed = excluded.sealed`,
+        accountId, key, provider, model, expiresAt, sealed.length, sealed,
+      )
+    })
+  }
+
+  /** Within a transaction: what expires first goes first. */
+  #free(accountId: string, bytes: number): void {
+    let left = bytes
+    while (left > 0) {
+      const removed = this.#connection.all<{ bytes: number }>(
+        'DELETE FROM reasoning WHERE position IN (SELECT position FROM reasoning WHERE account_id = ? ORDER BY expires_at LIMIT ?) RETURNING bytes',
+        accountId, BATCH,
+      )
+      if (removed.length === 0) return
+      for (const row of removed) left -= row.bytes
+    }
+  }
+
+  async find(accountId: string, keys: readonly string[], mostBytes: number, now: number): Promise<Map<string, Uint8Array>> {
+    const found = new Map<string, Uint8Array>()
+    let left = mostBytes
+    for (const key of keys) {
+      const row = this.#connection.one<{ sealed: Uint8Array }>('SELECT sealed FROM reasoning WHERE account_id = ? AND key = ? AND expires_at > ?', accountId, key, now)
+      if (row === undefined) continue
+      left -= row.sealed.length
+      if (left < 0) break
+      found.set(key, row.sealed)
+    }
+    return found
+  }
+
+  async use(): Promise<ReasoningUse[]> {
+    return this.#connection.all<ReasoningUse>('SELECT account_id AS accountId, provider, model, sum(bytes) AS bytes FROM reasoning GROUP BY account_id, provider, model')
+  }
+
+  async purge(now: number): Promise<void> {
+    for (;;) {
+      let batch = 0
+      await this.#connection.commit(() => {
+        batch = this.#connection.run('DELETE FROM reasoning WHERE position IN (SELECT position FROM reasoning WHERE expires_at <= ? LIMIT ?)', now, BATCH).changes
+      })
+      if (batch < BATCH) return
+    }
+  }
+}
