@@ -81,7 +81,7 @@ const UNDOCUMENTED_REQUESTS = ['responses rig__gemini-transcription-transcriptio
 
 /** What may be refused, as nothing in the other protocol would mean the same. */
 const REFUSALS: [param: string, message: RegExp, why: string][] = [
-  ['tools', /code_?execution|code_interpreter|file_search|'mcp'|openrouter:web_search/i, 'tools that only the recorded provider runs'],
+  ['tools', /code_?execution|code_interpreter|file_search|'mcp'/i, 'tools that only the recorded provider runs'],
   ['n', /must be 1 to 1/, 'one answer a request'],
   ['messages', /(audio|video) input/, 'Anthropic hears and watches nothing'],
   ['video', /video/, 'OpenAI watches nothing'],

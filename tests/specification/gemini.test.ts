@@ -175,7 +175,7 @@ table('schemas', surface, [
   no('too deep', `${SCHEMA}${'.items'.repeat(32)}`, schema(nested(40))),
   no('responseSchema needs a media type', SCHEMA, config({ responseSchema: { type: 'STRING' } })),
   no('responseSchema with text/plain', SCHEMA, config({ responseMimeType: 'text/plain', responseSchema: { type: 'STRING' } })),
-  ok('responseSchema with text/x.enum', config({ responseMimeType: 'text/x.enum', responseSchema: { type: 'STRING', enum: ['a', 'b'] } }), ['sandbox/gemini', 'sandbox/responses', 'sandbox/messages']),
+  ok('responseSchema with text/x.enum', config({ responseMimeType: 'text/x.enum', responseSchema: { type: 'STRING', enum: ['a', 'b'] } }), OWN),
   ok('responseJsonSchema', config({ responseMimeType: 'application/json', responseJsonSchema: { type: 'object', properties: { a: { type: 'string' } } } })),
   no('responseJsonSchema beside responseSchema', 'generationConfig.responseJsonSchema', config({ responseMimeType: 'application/json', responseSchema: { type: 'OBJECT' }, responseJsonSchema: { type: 'object' } })),
   no('responseJsonSchema without a media type', 'generationConfig.responseJsonSchema', config({ responseJsonSchema: { type: 'object' } })),

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, OutputFormat, Tool, ToolChoice } from '../../generation/request.ts'
-import { isObject, nothingSaid, present } from '../fields.ts'
+import { isObject, noBareChoice, nothingSaid, present } from '../fields.ts'
 import { drawing, imageConfigOf } from '../image-config.ts'
 import type { Loss, Target, Written } from '../protocol.ts'
 import { wireName } from './call-names.ts'
@@ -151,7 +151,7 @@ function writeFormat(format: OutputFormat | undefined): Json {
     case undefined: return {}
     case 'text': return { response_format: { type: 'text' } }
     case 'json': return { response_format: { type: 'json_object' } }
-    case 'enum': throw new GatewayError('unsupported_parameter', 'generationConfig.responseMimeType: the model\'s provider speaks chat completions, which cannot answer with a bare enum value (text/x.enum); ask for application/json.', { param: 'generationConfig.responseMimeType' })
+    case 'enum': throw noBareChoice()
     case 'schema': {
       const { schema, name, description, strict } = format
       return { response_format: { type: 'json_schema', json_schema: { name: name === undefined ? 'answer' : wireName(name), ...(description === undefined ? {} : { description }), schema, ...(strict === undefined ? {} : { strict }) } } }

@@ -17,9 +17,10 @@ export function readRequest(wire: Wire): GenerationRequest {
   const messages = body.require('messages', body.objects('messages', { min: 1, of: 'messages' }), 'the conversation so far')
   const { system, turns } = readMessages(messages, extras)
   body.integer('n', { min: 1, max: 1 })
+  const tools = body.objects('tools') ?? []
   const request: GenerationRequest = {
     model, system, turns,
-    tools: (body.objects('tools') ?? []).map((tool) => readTool(tool, extras)),
+    tools: tools.filter((tool) => !isSearch(tool)).map((tool) => readTool(tool, extras)),
     toolChoice: readToolChoice(body),
     parallelTools: body.boolean('parallel_tool_calls'),
     sampling: readSampling(body),
@@ -29,7 +30,7 @@ export function readRequest(wire: Wire): GenerationRequest {
     outputModalities: readModalities(body, extras),
     imageOutput: readImageConfig(body, extras),
     verbosity: body.oneOf('verbosity', ['low', 'medium', 'high'] as const),
-    webSearch: readWebSearch(body),
+    webSearch: readWebSearch(body) ?? readSearchTool(tools.find(isSearch), extras),
     user: body.string('user'),
     metadata: readMetadata(body),
     serviceTier: body.string('service_tier'),
@@ -199,6 +200,19 @@ function readWebSearch(body: Fields): WebSearch | undefined {
   const options = body.object('web_search_options')
   if (options === undefined) return undefined
   return { ...present('contextSize', options.string('search_context_size')), ...present('userLocation', options.object('user_location')?.value), native: options.value }
+}
+
+/** OpenRouter's way to ask for the same. */
+const isSearch = (tool: Fields): boolean => tool.value.type === 'openrouter:web_search'
+
+function readSearchTool(tool: Fields | undefined, extras: Extras): WebSearch | undefined {
+  if (tool === undefined) return undefined
+  tool.take('type')
+  const parameters = tool.object('parameters')
+  const search = { ...present('contextSize', parameters?.string('search_context_size')), ...present('userLocation', parameters?.object('user_location')?.value) }
+  if (parameters !== undefined) leaveExtras(parameters, extras)
+  leaveExtras(tool, extras)
+  return search
 }
 
 function readMetadata(body: Fields): Record<string, unknown> | undefined {

@@ -102,7 +102,8 @@ export class BlockReader {
   /** A free-text tool was offered as a function with the one field `input`. */
   #unwrapped(): string {
     const input = this.#json === '' ? this.#block.input : readInput(this.#json)
-    return isObject(input) && typeof input.input === 'string' ? input.input : this.#json
+    if (isObject(input) && typeof input.input === 'string') return input.input
+    return this.#json === '' ? JSON.stringify(input ?? {}) : this.#json
   }
 
   get #unwraps(): boolean {

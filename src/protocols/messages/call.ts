@@ -2,7 +2,7 @@ import { GatewayError, invalid } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import type { GenerationRequest, OutputFormat } from '../../generation/request.ts'
 import type { Loss, Target, Wire, Written } from '../protocol.ts'
-import { isObject } from '../fields.ts'
+import { isObject, noBareChoice } from '../fields.ts'
 import { mayThink, writeConversation } from './call-conversation.ts'
 import { type Depth, writeDepth } from './call-depth.ts'
 import { errorOf } from './call-error.ts'
@@ -60,7 +60,8 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
 function writeOutputConfig(format: OutputFormat | undefined, { effort }: Depth, losses: Loss[]): Json {
   const wanted = format?.type === 'schema' ? { format: { type: 'json_schema', schema: outputSchema(format.schema, losses) } } : {}
   // A schema that allows any object does not exist here (objects are closed), and we do not write prompts for the client.
-  if (format?.type === 'json' || format?.type === 'enum') losses.push({ field: 'outputFormat', what: 'left out', why: format.type === 'json' ? 'the provider knows JSON only with a schema' : 'the provider knows no bare choice of texts' })
+  if (format?.type === 'json') losses.push({ field: 'outputFormat', what: 'left out', why: 'the provider knows JSON only with a schema' })
+  if (format?.type === 'enum') throw noBareChoice()
   const config = { ...(effort === undefined ? {} : { effort }), ...wanted }
   return Object.keys(config).length === 0 ? {} : { output_config: config }
 }

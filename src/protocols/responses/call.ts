@@ -1,8 +1,8 @@
 import { GatewayError } from '../../error.ts'
-import type { Effort, GenerationRequest, Reasoning, Tool, ToolChoice } from '../../generation/request.ts'
+import type { Effort, GenerationRequest, OutputFormat, Reasoning, Tool, ToolChoice } from '../../generation/request.ts'
 import type { Abilities, Target, Wire, Written } from '../protocol.ts'
 import { upstreamError, plainText } from '../upstream-error.ts'
-import { isObject } from '../fields.ts'
+import { isObject, noBareChoice } from '../fields.ts'
 import { InputWriter, Losses } from './call-input.ts'
 import { objectOf, type Json } from './shapes.ts'
 
@@ -159,14 +159,14 @@ function writeInclude({ reasoning, sampling }: GenerationRequest, abilities: Abi
 function writeText({ outputFormat, verbosity, outputModalities, imageOutput }: GenerationRequest, losses: Losses): Json {
   if (imageOutput !== undefined) losses.add('imageOutput', 'left out', 'the provider answers in text')
   if (outputModalities?.some((kind) => kind !== 'text')) losses.add('outputModalities', 'left out', 'the provider answers in text')
-  if (outputFormat?.type === 'enum') losses.add('outputFormat', 'left out', 'the provider has no answers out of a list')
-  const format = outputFormat === undefined || outputFormat.type === 'enum' ? undefined : writeFormat(outputFormat)
+  const format = outputFormat === undefined ? undefined : writeFormat(outputFormat)
   const text = { ...(format === undefined ? {} : { format }), ...(verbosity === undefined ? {} : { verbosity }) }
   return Object.keys(text).length === 0 ? {} : { text }
 }
 
-function writeFormat(format: Exclude<GenerationRequest['outputFormat'], undefined | { type: 'enum' }>): Json {
+function writeFormat(format: OutputFormat): Json {
   switch (format.type) {
+    case 'enum': throw noBareChoice()
     case 'text': return { type: 'text' }
     case 'json': return { type: 'json_object' }
     case 'schema': return {

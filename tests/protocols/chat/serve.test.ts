@@ -138,6 +138,7 @@ describe('what real clients send is read', () => {
     expect(read({ stream: true, usage: { include: true } }).includeUsage).toBe(true)
     expect(read({ stream: true, stream_options: { include_usage: false, include_obfuscation: false } })).toMatchObject({ includeUsage: false, extras: { 'stream_options.include_obfuscation': false } })
     expect(read({ web_search_options: { search_context_size: 'low' } }).webSearch).toMatchObject({ contextSize: 'low' })
+    expect(read({ tools: [{ type: 'openrouter:web_search', parameters: { search_context_size: 'high', max_uses: 1 } }] })).toMatchObject({ tools: [], webSearch: { contextSize: 'high' }, extras: { 'tools[0].parameters.max_uses': 1 } })
     expect(readTurns(user, { role: 'assistant', content: 'cut', prefix: true }).extras).toEqual({ 'messages[1].prefix': true })
   })
 })

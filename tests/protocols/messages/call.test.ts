@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { fold } from '../../../src/generation/event.ts'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Ajv2020 from 'ajv/dist/2020'
@@ -213,6 +214,20 @@ describe('tools', () => {
       { type: 'part-delta', part: 0, text: 'a\nb' },
       { type: 'part-end', part: 0 },
     ])
+  })
+
+  test('of free text whose input is not that one field are told as they came, streamed or not', () => {
+    const asked = request({ tools: [{ type: 'custom', name: 'patch' }] })
+    const block = { type: 'tool_use', id: 'x', name: 'patch' }
+    const reader = messages.call.reader({}, asked)
+    const frames = [{ type: 'message_start', message: {} }, { type: 'content_block_start', index: 0, content_block: { ...block, input: {} } }, { type: 'content_block_delta', index: 0, delta: { type: 'input_json_delta', partial_json: '{"file":1}' } }, { type: 'content_block_stop', index: 0 }, { type: 'message_stop' }]
+    const streamed = frames.flatMap((frame) => reader.read({ data: JSON.stringify(frame) }))
+    const whole = messages.call.readAnswer({ content: [{ ...block, input: { file: 1 } }] }, {}, asked)
+    for (const events of [streamed, whole]) expect(fold(events).parts).toMatchObject([{ form: 'custom', arguments: '{"file":1}' }])
+  })
+
+  test('no bare choice of words is asked for where there is none', () => {
+    expect(() => messages.call.writeRequest(request({ outputFormat: { type: 'enum', schema: {} } }), target())).toThrow('text/x.enum')
   })
 
   test('with names outside the grammar are renamed there and back', () => {
