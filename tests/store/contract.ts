@@ -105,7 +105,7 @@ export function storeContract(name: string, open: () => Store): void {
       const usage = { ...noUsage() }
       for (const [index, bucket] of (Object.keys(usage) as (keyof typeof usage)[]).entries()) usage[bucket] = 10 ** index + index
       const full = record(1, {
-        kind: 'subscription', retries: 2, attempts: '[{"provider":"x\u0000\u{1F600}"}]', estimated: true, streamed: false, usage, discount: 10_000, held: 2n ** 63n - 1n,
+        kind: 'subscription', retries: 2, attempts: '[{"provider":"x\u0000\u{1F600}"}]', translation: '[{"field":"é"}]', estimated: true, streamed: false, usage, discount: 10_000, held: 2n ** 63n - 1n,
         price: { version: '2026-11-01', model: 'm', rates: '{"in":1}' }, bill: 9_007_199_254_740_993n, flows: 123n, finish: "'; DROP TABLE names; --", latency: 0, duration: 86_400_000,
       })
       const bare = record(2, { provider: null, model: '' })

@@ -1,0 +1,117 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const main = join(import.meta.dir, '../../src/main.ts')
+const scratch = mkdtempSync(join(tmpdir(), 'sluice-explain-'))
+const calls: string[] = []
+const provider = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: (request) => { calls.push(request.url); return Response.json({}) } })
+
+const put = (name: string, content: unknown): void => writeFileSync(join(scratch, name), typeof content === 'string' ? content : JSON.stringify(content))
+const HELLO = [{ role: 'user', content: 'Hello' }]
+
+beforeAll(() => {
+  const config = (strict: boolean): string => `${strict ? 'strict: true\n' : ''}providers:
+  other: { protocol: messages, baseUrl: "http://127.0.0.1:${provider.port}/v1", apiKey: very-secret-key, headers: { x-tenant: very-secret-tenant } }
+  own: { protocol: chat.completions, baseUrl: "http://127.0.0.1:${provider.port}/v1", apiKey: very-secret-key, unlisted: true }
+models:
+  mixed: { endpoints: [{ provider: other, model: m }, { provider: own, model: n }, { provider: deepseek, model: d }] }
+`
+  put('sluice.yaml', config(false))
+  put('strict.yaml', config(true))
+  put('chat.json', '{"model":"mixed","max_tokens":50,"seed":12345678901234567890,"messages":[{"role":"user","content":"Hello"}]}')
+})
+
+afterAll(async () => {
+  await provider.stop(true)
+  rmSync(scratch, { recursive: true, force: true })
+})
+
+async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  const child = Bun.spawn([process.execPath, main, 'explain', ...args], { cwd: scratch, env: { PATH: process.env.PATH ?? '', HOME: scratch, OLLAMA_HOST: '127.0.0.1:9' }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+  const [out, err, code] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited])
+  return { code, out, err }
+}
+
+type Explained = { model: string; protocol: string; off: object[]; asNamed: string[]; endpoints: { provider: string; protocol: string; url: string; headers: Record<string, string>; body: Record<string, unknown>; translation: { field: string }[]; refused?: string }[] }
+
+async function explained(...args: string[]): Promise<Explained> {
+  const { code, out, err } = await run(...args, '--json')
+  expect([code, err]).toEqual([0, ''])
+  return JSON.parse(out) as Explained
+}
+
+describe('sluice explain', () => {
+  test('shows what each provider would be sent, what would be lost, and who is off; and sends nothing', async () => {
+    const { code, out, err } = await run('chat.json')
+    expect([code, err, calls]).toEqual([0, '', []])
+    expect(out).not.toContain('very-secret')
+    expect(out.split('\n\n')).toEqual([
+      'mixed, asked in chat.completions',
+      `1. other, asked in messages
+POST http://127.0.0.1:${provider.port}/v1/messages
+content-type: application/json
+accept: application/json
+anthropic-version: 2023-06-01
+x-tenant: (hidden)
+x-api-key: (hidden)
+${JSON.stringify({ model: 'm', max_tokens: 50, messages: [{ role: 'user', content: [{ type: 'text', text: 'Hello' }] }] }, null, 2)}
+Lost:
+  sampling.seed  left out  the provider has no such parameter`,
+      expect.stringMatching(/^2\. own, asked in chat\.completions\nPOST [^]*"seed": 12345678901234567890,[^]*\nNothing is lost\.$/),
+      'deepseek is off: set DEEPSEEK_API_KEY\n',
+    ])
+  })
+
+  test('as JSON says the same', async () => {
+    const { model, protocol, endpoints, off, asNamed } = await explained('chat.json')
+    expect({ model, protocol, off, asNamed }).toEqual({ model: 'mixed', protocol: 'chat.completions', off: [{ provider: 'deepseek', remedy: 'set DEEPSEEK_API_KEY' }], asNamed: [] })
+    expect(endpoints.map(({ provider, protocol, body, translation }) => [provider, protocol, body.model, translation.map(({ field }) => field)])).toEqual([['other', 'messages', 'm', ['sampling.seed']], ['own', 'chat.completions', 'n', []]])
+  })
+
+  test('says who is not asked when strict', async () => {
+    expect((await explained('chat.json', '--config', 'strict.yaml')).endpoints.map(({ refused }) => refused)).toEqual(['strict is set in the configuration, and something would be lost', undefined])
+  })
+
+  test.each([
+    ['chat.completions', { messages: HELLO }],
+    ['chat.completions', { max_tokens: 5, messages: [{ role: 'system', content: 'x' }, ...HELLO] }],
+    ['messages', { max_tokens: 5, system: 'x', messages: HELLO }],
+    ['messages', { max_tokens: 5, messages: HELLO, tools: [{ name: 'f', input_schema: { type: 'object' } }] }],
+    ['responses', { input: 'Hello' }],
+    ['generateContent', { contents: [{ parts: [{ text: 'Hello' }] }] }],
+    ['images', { prompt: 'A boat' }],
+  ])('knows %s by its members', async (protocol, body) => {
+    put('guess.json', body)
+    expect((await explained('guess.json', '--model', 'own/x')).protocol).toBe(protocol)
+  })
+
+  test('takes the protocol, the model and streaming from the command line', async () => {
+    put('plain.json', { model: 'nobody/x', max_tokens: 5, messages: HELLO })
+    const { protocol, endpoints: [first] } = await explained('plain.json', '--protocol', 'messages', '--model', 'sandbox/gemini', '--stream')
+    expect([protocol, first!.url, first!.headers.accept]).toEqual(['messages', 'http://sandbox/v1/models/gemini:streamGenerateContent?alt=sse', 'text/event-stream'])
+  })
+
+  test('names what only a server puts in', async () => {
+    put('named.json', { model: 'own/x', previous_response_id: 'resp_1', input: [{ role: 'user', content: [{ type: 'input_file', file_id: 'file-1' }] }] })
+    expect((await explained('named.json')).asNamed).toEqual(['input[0].content[0].file_id', 'previous_response_id'])
+  })
+
+  test.each([
+    [['chat.json', '--model', 'anthropic/claude-x'], 1, 'set ANTHROPIC_API_KEY'],
+    [['nothing.json'], 2, 'nothing.json cannot be read'],
+    [['chat.json', '--protocol', 'message'], 2, 'did you mean messages?'],
+    [['broken.json'], 1, 'body: is not valid JSON'],
+    [['wrong.json'], 1, 'messages'],
+    [['noname.json'], 2, 'names no model'],
+    [[], 2, 'sluice explain needs <request.json>'],
+  ])('%p ends with %p', async (args, code, message) => {
+    put('broken.json', '{"model":')
+    put('wrong.json', { model: 'own/x', messages: 5 })
+    put('noname.json', { messages: HELLO })
+    const heard = await run(...args)
+    expect([heard.code, heard.out]).toEqual([code, ''])
+    expect(heard.err).toContain(message)
+  })
+})
