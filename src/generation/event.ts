@@ -15,8 +15,8 @@ export type GenerationEvent =
   | { type: 'part-end'; part: number; signature?: string }
   /** Running totals, never increments: a named bucket replaces what was heard before, an absent one leaves it. */
   | { type: 'usage'; usage: Partial<Usage> }
-  /** `raw`: the provider's own word. `stopSequence`: the one that was hit, where the provider says it. */
-  | { type: 'finish'; reason: FinishReason; raw: string; stopSequence?: string }
+  /** `raw`: the provider's own word. `stopSequence`: the one that was hit, `details`: what more is said of the ending, where the provider says it. */
+  | { type: 'finish'; reason: FinishReason; raw: string; stopSequence?: string; details?: unknown }
   | { type: 'error'; error: GatewayError }
 
 export type FinishReason =
@@ -56,7 +56,7 @@ export type Answer = {
   usage: Usage
   /** Whether the provider reported any usage. */
   metered: boolean
-  finish: { reason: FinishReason; raw: string; stopSequence?: string }
+  finish: { reason: FinishReason; raw: string; stopSequence?: string; details?: unknown }
 }
 
 /** Adds events up to an answer. Throws the error of an error event; an answer without a finish is the caller's to judge. */
@@ -72,10 +72,12 @@ export class Fold {
       case 'part-delta': return this.#grow(event.text, event.logprobs)
       case 'part-end': return this.#close(event.signature)
       case 'usage': Object.assign(this.answer.usage, event.usage); this.answer.metered = true; return
-      case 'finish':
+      case 'finish': {
+        const { type: _, ...finish } = event
         this.finished = true
-        this.answer.finish = { reason: event.reason, raw: event.raw, ...(event.stopSequence === undefined ? {} : { stopSequence: event.stopSequence }) }
+        this.answer.finish = finish
         return
+      }
       case 'error': throw event.error
     }
   }

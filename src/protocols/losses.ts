@@ -24,7 +24,8 @@ export function loseOfFinish(exchange: Exchange, { reason, raw }: Answer['finish
   if (inexact.includes(reason)) lose(exchange, 'answer.finish_reason', 'approximated', `the provider's own word is '${raw.slice(0, RAW_LENGTH)}'`)
 }
 
-export function loseStopSequence(exchange: Exchange, { stopSequence }: Answer['finish']): void {
+export function loseOfStop(exchange: Exchange, { stopSequence, details }: Answer['finish']): void {
+  if (details !== undefined) lose(exchange, 'answer.stop_details', 'left out', "only the provider's own protocol says more of why it ended")
   if (stopSequence !== undefined) lose(exchange, 'answer.stop_sequence', 'left out', 'the protocol does not say which one ended the answer')
 }
 

@@ -48,6 +48,7 @@ const CASES: [string, GenerationEvent[], string, string, string, string][] = [
   ['a citation with the words of its source', cited({ url: 'https://a.example', citedText: 'words of it', start: 0, end: 5, native: {} }), 'citations approximated', 'citations approximated', 'citations approximated', 'citations approximated'],
   ['a refusal in words', answer([[{ type: 'refusal' }, 'No.']], { reason: 'stop', raw: 'stop' }), '', '', '', 'refusal approximated'],
   ['the stop sequence that was hit', answer([TEXT], { reason: 'stop-sequence', raw: 'stop_sequence', stopSequence: 'X' }), 'stop_sequence left out', 'stop_sequence left out', '', 'stop_sequence left out'],
+  ['what is said of a refusal', answer([TEXT], { reason: 'refusal', raw: 'refusal', details: { type: 'refusal', category: 'cyber' } }), 'stop_details left out', 'finish_reason approximated, stop_details left out', '', 'finish_reason approximated, stop_details left out'],
   ['a filter', answer([TEXT], { reason: 'content-filter', raw: 'RECITATION' }), '', '', 'finish_reason approximated', 'finish_reason approximated'],
   ['a refusal without words', answer([TEXT], { reason: 'refusal', raw: 'refusal' }), '', 'finish_reason approximated', '', 'finish_reason approximated'],
   ['a pause', answer([TEXT], { reason: 'pause', raw: 'pause_turn' }), '', 'finish_reason approximated', '', ''],
@@ -118,4 +119,10 @@ test('the text of losses is ASCII and bounded, whatever clients call their field
   expect(text.length).toBeLessThanOrEqual(4_000)
   expect(text).toMatch(/^[\x20-\x7e]*$/)
   expect((JSON.parse(text) as Loss[])[0]!.field.startsWith('é0')).toBe(true)
+})
+
+test('what the messages API says more of a refusal is read', () => {
+  const body = { id: 'm', type: 'message', role: 'assistant', model: 'm', content: [], stop_reason: 'refusal', stop_sequence: null, stop_details: { type: 'refusal', category: 'cyber' }, usage: { input_tokens: 1, output_tokens: 1 } }
+  expect(protocols.messages.call.readAnswer(body, {}).at(-1)).toMatchObject({ reason: 'refusal', details: { category: 'cyber' } })
+  expect(protocols.messages.call.readAnswer({ ...body, stop_details: null }, {}).at(-1)).toEqual({ type: 'finish', reason: 'refusal', raw: 'refusal' })
 })

@@ -4,7 +4,7 @@ import type { TokenLogprob } from '../../generation/request.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { errorObject } from '../openai-error.ts'
-import { loseForeign, loseLifetimes, loseStopSequence, reportOf } from '../losses.ts'
+import { loseForeign, loseLifetimes, loseOfStop, reportOf } from '../losses.ts'
 import type { Exchange, Label, Writer } from '../protocol.ts'
 import { audioHead, detailOfPart, detailOfSignature, detailOfText, loseCitation, loseOfAudio, writeCall, writeImage } from './serve.ts'
 import { imageId, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
@@ -133,7 +133,7 @@ export class ChunkWriter implements Writer {
   #finish(event: GenerationEvent & { type: 'finish' }): Frame[] {
     this.#ended = true
     const choice = { index: 0, delta: {}, finish_reason: writeFinishReason(event.reason, this.#refused), native_finish_reason: event.raw }
-    loseStopSequence(this.#exchange, event)
+    loseOfStop(this.#exchange, event)
     loseLifetimes(this.#exchange, this.#usage)
     const report = reportOf(this.#exchange)
     const last = this.#includeUsage && this.#metered ? [this.#chunk({ choices: [choice] }), usageFrame(this.#label, this.#usage, report)] : [this.#chunk({ choices: [choice], ...report })]

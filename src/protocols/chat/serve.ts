@@ -1,7 +1,7 @@
 import type { Answer } from '../../generation/event.ts'
 import type { Citation, MediaPart, Part, ReasoningPart, TextPart } from '../../generation/request.ts'
 import { seal, type Maker } from '../../generation/signature.ts'
-import { lose, loseForeign, loseLifetimes, loseOfCitation, loseStopSequence } from '../losses.ts'
+import { lose, loseForeign, loseLifetimes, loseOfCitation, loseOfStop } from '../losses.ts'
 import type { Exchange } from '../protocol.ts'
 import { imageId, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
 
@@ -30,7 +30,7 @@ function loseOfAnswer(exchange: Exchange, { parts, finish, usage }: Answer): voi
     else if (part.type === 'audio') loseOfAudio(exchange, part.source.mediaType ?? 'audio')
     else if (part.type === 'text') for (const citation of part.citations ?? []) loseCitation(exchange, citation)
   }
-  loseStopSequence(exchange, finish)
+  loseOfStop(exchange, finish)
   loseLifetimes(exchange, usage)
 }
 

@@ -4,7 +4,7 @@ import type { GenerationRequest, TokenLogprob } from '../../generation/request.t
 import type { Usage } from '../../generation/usage.ts'
 import { seal } from '../../generation/signature.ts'
 import type { Frame } from '../../http/frames.ts'
-import { lose, loseForeign, loseOfCitation, loseOfFinish, loseStopSequence } from '../losses.ts'
+import { lose, loseForeign, loseOfCitation, loseOfFinish, loseOfStop } from '../losses.ts'
 import type { Exchange, Label, Wire } from '../protocol.ts'
 import { GoogleFields } from './fields.ts'
 import { readObject } from './arguments.ts'
@@ -130,7 +130,7 @@ export function loseOfEnd(exchange: Exchange, finish: Answer['finish'], usage: U
   // A source without a range is said to be one of the whole answer, as it is.
   for (const { citation } of placed) if (citation.url !== undefined && citation.start !== undefined) loseOfCitation(exchange, citation)
   loseOfFinish(exchange, finish, ['content-filter', 'refusal'])
-  loseStopSequence(exchange, finish)
+  loseOfStop(exchange, finish)
   if (usage.cacheWrite5mTokens + usage.cacheWrite1hTokens > 0) lose(exchange, 'answer.usage', 'approximated', 'tokens written to caches are counted as read anew')
 }
 

@@ -26,7 +26,7 @@ class MessagesReader implements Reader {
   /** The latest block of each index, closed ones too. */
   #byIndex = new Map<number, BlockReader>()
   #latest = -1
-  #stop: { raw: string; sequence?: string } | undefined
+  #stop: { raw: string; sequence?: string; details?: Json } | undefined
 
   constructor(request: GenerationRequest | undefined) {
     this.#names = toolNames(request)
@@ -99,7 +99,8 @@ class MessagesReader implements Reader {
     const said = this.#stop === undefined ? 'stop' : readStopReason(raw)
     const reason = this.#called && said === 'stop' ? 'tool-calls' : said
     this.#ended = true
-    return [...events, { type: 'finish', reason, raw, ...(this.#stop?.sequence === undefined ? {} : { stopSequence: this.#stop.sequence }) }]
+    const { sequence, details } = this.#stop ?? {}
+    return [...events, { type: 'finish', reason, raw, ...(sequence === undefined ? {} : { stopSequence: sequence }), ...(details === undefined ? {} : { details }) }]
   }
 
   #messageStart(message: Json, whole = typeof message.stop_reason === 'string'): GenerationEvent[] {
@@ -147,9 +148,9 @@ class MessagesReader implements Reader {
   }
 
   /** Notes the stop reason, if there is one. */
-  #heed({ stop_reason: raw, stop_sequence: sequence }: Json): boolean {
+  #heed({ stop_reason: raw, stop_sequence: sequence, stop_details: details }: Json): boolean {
     if (typeof raw !== 'string') return false
-    this.#stop = { raw, ...(typeof sequence === 'string' ? { sequence } : {}) }
+    this.#stop = { raw, ...(typeof sequence === 'string' ? { sequence } : {}), ...(isObject(details) ? { details } : {}) }
     return true
   }
 

@@ -4,7 +4,7 @@ import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { seal } from '../../generation/signature.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
-import { lose, loseForeign, loseLifetimes, loseOfCitation, loseOfFinish, loseStopSequence, reportOf } from '../losses.ts'
+import { lose, loseForeign, loseLifetimes, loseOfCitation, loseOfFinish, loseOfStop, reportOf } from '../losses.ts'
 import type { Exchange, Writer } from '../protocol.ts'
 import { flatNames, type FlatNames } from './namespaces.ts'
 import { responseObject } from './serve-response.ts'
@@ -307,7 +307,7 @@ export class ResponseWriter implements Writer {
     // A refusal in words is a whole answer; without them only the ending tells of it.
     const incomplete = reason === 'refusal' && this.#refused ? undefined : INCOMPLETE[reason]
     loseOfFinish(this.#exchange, finish, this.#refused ? ['pause', 'other'] : ['pause', 'other', 'refusal'])
-    loseStopSequence(this.#exchange, finish)
+    loseOfStop(this.#exchange, finish)
     loseLifetimes(this.#exchange, this.#usage)
     this.#settle(incomplete === undefined ? 'completed' : 'incomplete')
     if (incomplete === undefined) this.response.completed_at = Math.max(this.#exchange.label.createdAt, Math.floor(Date.now() / 1000))
