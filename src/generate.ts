@@ -84,7 +84,8 @@ async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'medi
 function labelled(call: Call, wire: Wire, request: GenerationRequest, keeper: Keeper | undefined): Exchange {
   const id = protocols[request.protocol].serve.idPrefix + call.id
   const label = { id, model: request.model, createdAt: Math.floor(Date.now() / 1000) }
-  return { wire, request, label, keep: keeper?.keep }
+  // What its provider says of that is not asked: many say nothing.
+  return { wire, request, label, keep: wire.body.store === false ? undefined : keeper?.keep }
 }
 
 /** The one place through which every generation ends: record, settlement and what has to be kept are committed before the last byte leaves. */

@@ -157,14 +157,19 @@ function locate(text: string, start: number, end: number, tree: Tree, spans: [nu
   }
 }
 
-/** The text of an array with these JSON texts put before the elements at their indexes (or at its end), and without some elements; every other byte stays. The text must be valid JSON. */
+/** The text of an array with these JSON texts put before the elements at their indexes (its length: at the end), and without some elements; every other byte stays. The text must be valid JSON. */
 export function insertAt(text: string, added: readonly { before: number; value: string }[], removed: ReadonlySet<number> = new Set()): string {
   const spans = elements(text)
   if (spans === undefined) throw new Error('what is inserted into must be an array')
-  const kept = spans.flatMap(([start, end], index) => [...added.filter(({ before }) => before === index).map(({ value }) => value), ...(removed.has(index) ? [] : [text.slice(start, end)])])
-  const all = [...kept, ...added.filter(({ before }) => before >= spans.length).map(({ value }) => value)]
   const [first, last] = [spans[0], spans.at(-1)]
-  return first === undefined ? `[${all.join(',')}]` : text.slice(0, first[0]) + all.join(',') + text.slice(last![1])
+  if (first === undefined || last === undefined) return `[${added.map(({ value }) => value).join(',')}]`
+  const put = (index: number): { value: string; then: string }[] => added.filter(({ before }) => before === index).map(({ value }) => ({ value, then: ',' }))
+  const all = spans.flatMap(([start, end], index) => {
+    const next = spans[index + 1]
+    return [...put(index), ...(removed.has(index) ? [] : [{ value: text.slice(start, end), then: next === undefined ? ',' : text.slice(end, next[0]) }])]
+  })
+  all.push(...put(spans.length))
+  return text.slice(0, first[0]) + all.map(({ value, then }, index) => (index === all.length - 1 ? value : value + then)).join('') + text.slice(last[1])
 }
 
 const DEPTH_MAX = 64

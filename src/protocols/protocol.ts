@@ -39,8 +39,8 @@ export type Protocol = {
     headers(wire: Wire | undefined): Record<string, string>
     /** Our words -> the provider's body, with what could not be carried. */
     writeRequest(request: GenerationRequest, target: Target): Written
-    /** Same protocol on both sides: the client's own body text with the provider's model name, and usage asked for. */
-    forward(exchange: Exchange, target: Target): string
+    /** Same protocol on both sides: the client's own body text with the provider's model name, and usage asked for. What had to be made up is added to `losses`. */
+    forward(exchange: Exchange, target: Target, losses?: Loss[]): string
     /** `request`: what was asked, where tool names or kinds had to be rewritten and the answer has to say the client's own again. */
     reader(quirks: Quirks, request?: GenerationRequest): Reader
     /** The JSON of a non-streaming response -> the same events as a stream's. Throws a GatewayError on a body that is no answer. */

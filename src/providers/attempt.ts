@@ -85,6 +85,7 @@ export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Ex
   const { call } = protocols[name]
   const { request, wire } = asked
   const written = request.protocol === name ? undefined : call.writeRequest(request, target)
+  const losses = written?.losses ?? []
   return {
     url: baseUrl + call.path(target, request.stream),
     headers: {
@@ -92,8 +93,8 @@ export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Ex
       accept: request.stream ? 'text/event-stream' : 'application/json',
       ...call.headers(written === undefined ? wire : undefined),
     },
-    body: written === undefined ? call.forward(asked, target) : JSON.stringify(written.body),
-    losses: written?.losses ?? [],
+    body: written === undefined ? call.forward(asked, target, losses) : JSON.stringify(written.body),
+    losses,
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Connection } from './connection.ts'
 import type { ReasoningUse, StoredReasoning } from './store.ts'
 
-/** Rows removed in one transaction, which must not stop the event loop for long. */
+/** Rows looked at or removed at once, which must not stop the event loop for long. */
 const BATCH = 200
 
 /** The table of what providers want back of answers that called tools. */
@@ -26,14 +26,14 @@ export class ReasoningTable {
 
   /** Within a transaction: what expires first goes first. */
   #free(accountId: string, bytes: number): void {
-    let left = bytes
-    while (left > 0) {
-      const removed = this.#connection.all<{ bytes: number }>(
-        'DELETE FROM reasoning WHERE position IN (SELECT position FROM reasoning WHERE account_id = ? ORDER BY expires_at LIMIT ?) RETURNING bytes',
-        accountId, BATCH,
-      )
-      if (removed.length === 0) return
-      for (const row of removed) left -= row.bytes
+    for (let left = bytes; left > 0; ) {
+      const oldest = this.#connection.all<{ position: number; bytes: number }>('SELECT position, bytes FROM reasoning WHERE account_id = ? ORDER BY expires_at LIMIT ?', accountId, BATCH)
+      if (oldest.length === 0) return
+      for (const row of oldest) {
+        if (left <= 0) return
+        this.#connection.run('DELETE FROM reasoning WHERE account_id = ? AND position = ?', accountId, row.position)
+        left -= row.bytes
+      }
     }
   }
 

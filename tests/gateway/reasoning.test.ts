@@ -1,0 +1,161 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { ConversationName } from '../../src/generation/request.ts'
+import { startGateway, type Gateway } from '../server.ts'
+import { PROTOCOLS } from './asking.ts'
+import { FORGETFUL, SIGNED, signedIn, signingProvider, type Answer } from './signing.ts'
+
+/** What clients drop of signed reasoning, and what providers get back of it. */
+
+const OTHER_KEY = `sk-ai-v1-other${'0123456789abcdef'.repeat(3)}`
+
+let provider: ReturnType<typeof signingProvider>
+let gateway: Gateway
+beforeAll(async () => {
+  provider = signingProvider()
+  gateway = await startGateway({ config: config() })
+})
+afterAll(async () => {
+  provider.stop()
+  await gateway.stop()
+})
+beforeEach(() => { provider.bodies.length = 0 })
+
+const config = (more = ''): string => `${more}
+billing: { unpriced: free }
+providers:
+${PROTOCOLS.map((protocol) => `  ${nameOf(protocol)}: { protocol: ${protocol}, baseUrl: '${provider.url}/${nameOf(protocol)}', auth: none, unlisted: true, quirks: { reasoningField: reasoning_details } }`).join('\n')}
+models:
+  level/three: { endpoints: [{ provider: gc, model: three }], abilities: { reasoning: level } }
+keys:
+  - { key: ${OTHER_KEY}, name: other, kind: pay-as-you-go, account: other }
+`
+const NAMES: Record<ConversationName, string> = { 'chat.completions': 'cc', responses: 'rs', messages: 'ms', generateContent: 'gc' }
+const nameOf = (protocol: ConversationName): string => NAMES[protocol]
+
+let calls = 0
+/** An answer like no other: with a signature in either alphabet, and a thought that has to be escaped. */
+const signed = (over: Partial<Answer> = {}): Answer =>
+  ({ callId: `call_${++calls}_x`, signature: `${Buffer.from(`sig ${calls} ÿþ`).toString('base64')}+/-_`, thought: `Thought ${calls}: "é" \\ \u2028 \n`, args: { of: 'x"\n', deep: { b: 1, a: [true, null] } }, ...over })
+
+type Turn = { client: ConversationName; model: string; at?: Gateway; key?: string }
+
+async function ask({ client, model, at = gateway, key = gateway.key }: Turn, body: string): Promise<Response> {
+  const response = await fetch(at.url + FORGETFUL[client].path(model), { method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, body })
+  expect([response.status, response.status === 200 ? '' : await response.text()]).toEqual([200, ''])
+  await response.clone().text()
+  return response
+}
+const first = async (turn: Turn, answer = signed()): Promise<Answer> => {
+  provider.next = answer
+  await ask(turn, FORGETFUL[turn.client].first(turn.model))
+  return answer
+}
+/** What the provider got in the second turn. */
+const second = async (turn: Turn, answer: Answer): Promise<string> => {
+  provider.next = signed()
+  await ask(turn, FORGETFUL[turn.client].second(turn.model, answer))
+  return provider.bodies.at(-1)!
+}
+
+describe.each(PROTOCOLS)('a client of %s that sends back calls alone', (client) => {
+  test.each(PROTOCOLS)('is remembered for a model of %s', async (protocol) => {
+    const turn = { client, model: `${nameOf(protocol)}/m` }
+    const answer = await first(turn)
+    const sent = await second(turn, answer)
+    expect(signedIn(sent)).toEqual(SIGNED[protocol](answer))
+    // Before the call, with nothing between.
+    if (protocol === 'messages') expect((JSON.parse(sent) as any).messages[1].content.map(({ type }: any) => type)).toEqual(['thinking', 'redacted_thinking', 'tool_use'])
+    if (protocol === 'responses') expect((JSON.parse(sent) as any).input.slice(-3).map(({ type }: any) => type)).toEqual(['reasoning', 'function_call', 'function_call_output'])
+  })
+
+  test.each(PROTOCOLS)('sends nothing of another model to one of %s', async (protocol) => {
+    const answer = await first({ client, model: `${nameOf(protocol)}/m` })
+    for (const other of PROTOCOLS) expect(signedIn(await second({ client, model: `${nameOf(other)}/n` }, answer))).toEqual([])
+  })
+
+  test('is another account than the one with the same call', async () => {
+    for (const protocol of PROTOCOLS) {
+      const turn = { client, model: `${nameOf(protocol)}/m` }
+      const mine = await first(turn)
+      const theirs = { ...signed(), callId: mine.callId, args: mine.args }
+      expect(signedIn(await second({ ...turn, key: OTHER_KEY }, theirs))).toEqual([])
+      await first({ ...turn, key: OTHER_KEY }, theirs)
+      expect(signedIn(await second(turn, mine))).toEqual(SIGNED[protocol](mine))
+      expect(signedIn(await second({ ...turn, key: OTHER_KEY }, theirs))).toEqual(SIGNED[protocol](theirs))
+    }
+  })
+
+  test('is told no reasoning of a call that it did not make', async () => {
+    const answer = await first({ client, model: `${nameOf(client)}/m` })
+    expect(signedIn(await second({ client, model: `${nameOf(client)}/m` }, { ...answer, args: { of: 'y' } }))).toEqual([])
+    expect(signedIn(await second({ client, model: `${nameOf(client)}/m` }, { ...answer, callId: 'call_unheard_of' }))).toEqual([])
+  })
+
+  test('has every other byte of its own at a provider of its protocol', async () => {
+    const turn = { client, model: `${nameOf(client)}/m` }
+    const answer = await first(turn)
+    const sent = await second(turn, answer)
+    const added = SIGNED[client](answer).map((one) => JSON.stringify(one))
+    const without = { 'chat.completions': `"reasoning_details":[${added[0]}],`, responses: `${added[0]},`, messages: `${added.join(',')},`, generateContent: `"thoughtSignature":${added[0]},` }[client]
+    expect(sent).toContain(without)
+    const changed = sent.replace(without, '').replace(/"include":\["reasoning.encrypted_content"\],/, '')
+    expect(changed).toBe(FORGETFUL[client].second(turn.model, answer).replace(`"${turn.model}"`, '"m"'))
+  })
+})
+
+test('what is remembered outlives a server that is killed', async () => {
+  const data = mkdtempSync(join(tmpdir(), 'sluice-reasoning-'))
+  try {
+    const answers = new Map<string, Answer>()
+    const before = await startGateway({ data, config: config() })
+    for (const client of PROTOCOLS) for (const protocol of PROTOCOLS) answers.set(`${client} ${protocol}`, await first({ client, model: `${nameOf(protocol)}/m`, at: before }))
+    before.kill('SIGKILL')
+    await before.exited
+    // Neither thoughts nor the ids with which they could be read are in the file.
+    const kept = readdirSync(data).filter((name) => name.startsWith('sluice.sqlite')).map((name) => readFileSync(join(data, name), 'latin1')).join('')
+    expect(kept.includes('acct_')).toBe(true)
+    for (const { callId, thought } of answers.values()) expect([kept.includes(callId), kept.includes(thought.slice(0, 10))]).toEqual([false, false])
+    const after = await startGateway({ data, config: config() })
+    for (const client of PROTOCOLS) for (const protocol of PROTOCOLS) {
+      const answer = answers.get(`${client} ${protocol}`)!
+      expect(signedIn(await second({ client, model: `${nameOf(protocol)}/m`, at: after }, answer))).toEqual(SIGNED[protocol](answer))
+    }
+    await after.stop()
+    const forgetting = await startGateway({ data, config: config('reasoning: { keep: 0s }') })
+    for (const [pair, answer] of answers) {
+      const [client, protocol] = pair.split(' ') as [ConversationName, ConversationName]
+      expect(signedIn(await second({ client, model: `${nameOf(protocol)}/m`, at: forgetting }, answer))).toEqual([])
+    }
+    await forgetting.stop()
+  } finally {
+    rmSync(data, { recursive: true, force: true })
+  }
+}, 60_000)
+
+describe('a call of which nothing is known', () => {
+  const UNSIGNED = 'skip_thought_signature_validator'
+
+  test.each(PROTOCOLS)('goes from %s to a model that insists on signatures, with the word for that', async (client) => {
+    provider.next = signed()
+    const response = await ask({ client, model: 'level/three' }, FORGETFUL[client].second('level/three', signed()))
+    expect(signedIn(provider.bodies.at(-1)!)).toEqual([UNSIGNED])
+    expect(JSON.parse(response.headers.get('x-sluice-translation') ?? '[]')).toContainEqual(expect.objectContaining({ what: 'approximated', why: expect.stringContaining('signature') }))
+  })
+
+  test('goes as it is to one that does not insist', async () => {
+    const answer = signed()
+    const turn = { client: 'generateContent', model: 'gc/m' } as const
+    expect(await second(turn, answer)).toBe(FORGETFUL.generateContent.second('gc/m', answer))
+  })
+
+  test('is signed once for an answer that a stream told in pieces', async () => {
+    const call = (name: string, more = ''): string => `{"role":"model","parts":[{"functionCall":{"name":"${name}"}${more}}]}`
+    const result = (name: string): string => `{"functionResponse":{"name":"${name}","response":{"output":"1"}}}`
+    const body = `{"contents":[{"role":"user","parts":[{"text":"Go"}]},${call('a', ',"thought_signature":""')},${call('b')},{"role":"user","parts":[${result('a')},${result('b')}]},${call('a', ',"thoughtSignature":"own"')},${call('b')},{"role":"user","parts":[${result('a')},${result('b')}]}]}`
+    await ask({ client: 'generateContent', model: 'level/three' }, body)
+    expect(provider.bodies.at(-1)).toBe(body.replace('"thought_signature":""', `"thought_signature":"${UNSIGNED}"`))
+  })
+})

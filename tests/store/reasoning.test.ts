@@ -1,0 +1,160 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { GenerationEvent } from '../../src/generation/event.ts'
+import type { GenerationRequest, Part, Turn } from '../../src/generation/request.ts'
+import { Tracer } from '../../src/generation/trace.ts'
+import type { Endpoint } from '../../src/providers/catalogue.ts'
+import { Reasoning } from '../../src/reasoning.ts'
+import { SqliteStore } from '../../src/store/sqlite.ts'
+
+/** What is kept of signed reasoning, and put back where its client left it out. */
+
+const DAY = 86_400_000
+const MAKER = { provider: 'p', model: 'm' }
+
+const cleanups: (() => unknown)[] = []
+afterEach(async () => { for (const cleanup of cleanups.splice(0).reverse()) await cleanup() })
+
+async function open(keepMs = DAY): Promise<{ reasoning: Reasoning; store: SqliteStore; clock: { now: number }; again(keepMs: number): Promise<Reasoning> }> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-reasoning-'))
+  cleanups.push(() => rmSync(folder, { recursive: true, force: true }))
+  const store = new SqliteStore({ folder, exclusive: true })
+  cleanups.push(() => store.close())
+  const clock = { now: 1_700_000_000_000 }
+  const again = (ms: number): Promise<Reasoning> => Reasoning.open(store, ms, () => clock.now)
+  return { reasoning: await again(keepMs), store, clock, again }
+}
+
+const request = (turns: Turn[]): GenerationRequest => ({ protocol: 'messages', model: 'x', stream: false, system: [], turns, tools: [{ type: 'function', name: 'look' }], sampling: {}, extras: {} }) as unknown as GenerationRequest
+const endpoint = (provider: string, model: string): Endpoint => ({ target: { provider, model } }) as unknown as Endpoint
+const HERE = [endpoint('p', 'm')]
+
+/** The events of an answer, each part in two deltas. */
+function* eventsOf(parts: readonly Part[]): Generator<GenerationEvent> {
+  yield { type: 'start', id: 'i', model: 'm' }
+  for (const [part, one] of parts.entries()) {
+    const { signature, ...rest } = one as Part & { type: 'reasoning' }
+    const text = one.type === 'tool-call' ? one.arguments : rest.text
+    const { text: _text, arguments: _arguments, ...head } = rest as unknown as Record<string, unknown>
+    yield { type: 'part-start', part, head: head as never }
+    const half = text.length >> 1
+    for (const piece of [text.slice(0, half), text.slice(half)]) if (piece !== '') yield { type: 'part-delta', part, text: piece }
+    yield { type: 'part-end', part, ...(signature === undefined ? {} : { signature: signature.data }) }
+  }
+}
+
+function heard(parts: readonly Part[]): Tracer {
+  const tracer = new Tracer()
+  for (const event of eventsOf(parts)) tracer.hear([event])
+  return tracer
+}
+
+/** What a client keeps that keeps texts and calls alone. */
+const forgotten = (parts: readonly Part[]): Part[] => parts.flatMap((part) => {
+  if (part.type === 'reasoning') return []
+  const { signature: _signature, ...rest } = part as Part & { type: 'text' }
+  return [rest]
+})
+
+const call = (id: string, over: object = {}): Part => ({ type: 'tool-call', id, name: 'look', arguments: '{"a":1}', form: 'function', ...over })
+const thought = (text: string, data: string, over: object = {}): Part => ({ type: 'reasoning', text, signature: { data, maker: MAKER }, ...over })
+const asked = (...answers: Part[][]): GenerationRequest => request([{ role: 'user', parts: [{ type: 'text', text: 'go' }] }, ...answers.map((parts): Turn => ({ role: 'assistant', parts }))])
+
+const signature = fc.option(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).map((data) => ({ data, maker: MAKER })), { nil: undefined })
+const signed = <T extends object>(part: T, mark: object | undefined): T => (mark === undefined ? part : { ...part, signature: mark })
+const answer = fc.tuple(
+  fc.array(fc.oneof(
+    fc.tuple(fc.string({ unit: 'grapheme' }), fc.string({ minLength: 1 }), fc.constantFrom({}, { form: 'summary' }, { redacted: true }, { id: 'rs_1' })).map(([text, data, over]) => thought(text, data, over)),
+    fc.tuple(fc.string({ minLength: 1 }), signature).map(([text, mark]): Part => signed({ type: 'text', text } as Part, mark)),
+  ), { maxLength: 4 }),
+  fc.array(fc.tuple(fc.json(), signature), { minLength: 1, maxLength: 4 }),
+).map(([before, calls]): Part[] => [...before, ...calls.map(([args, mark], index) => signed(call(`c${index}`, { arguments: args }), mark))])
+
+test('what is put back is what came, to the byte and in its place', async () => {
+  const { reasoning } = await open()
+  await fc.assert(fc.asyncProperty(answer, async (parts) => {
+    await reasoning.keep('a', heard(parts), MAKER)
+    const isSigned = parts.some((part) => 'signature' in part && part.signature !== undefined)
+    const { request: back, traces, bytes } = await reasoning.recall('a', asked(forgotten(parts)), HERE)
+    expect(back.turns[1]!.parts).toEqual(isSigned ? parts : forgotten(parts))
+    expect([traces.length, bytes > 0]).toEqual(isSigned ? [1, true] : [0, false])
+  }), { numRuns: 300 })
+})
+
+describe('nothing is put back', () => {
+  const parts = [thought('hm', 's1'), call('c1'), call('c2')]
+  const bare = forgotten(parts)
+  const unchanged = async (reasoning: Reasoning, account: string, given: GenerationRequest, endpoints = HERE): Promise<void> => {
+    expect((await reasoning.recall(account, given, endpoints)).request).toEqual(given)
+  }
+  const kept = async () => {
+    const room = await open()
+    await room.reasoning.keep('a', heard(parts), MAKER)
+    expect((await room.reasoning.recall('a', asked(bare), HERE)).request.turns[1]!.parts).toEqual(parts)
+    return room
+  }
+
+  test('for another account, provider or model', async () => {
+    const { reasoning } = await kept()
+    await unchanged(reasoning, 'b', asked(bare))
+    await unchanged(reasoning, 'a', asked(bare), [endpoint('p', 'n')])
+    await unchanged(reasoning, 'a', asked(bare), [endpoint('q', 'm')])
+    await reasoning.keep('a', heard([thought('x', 's'), call('other')]), { provider: 'q', model: 'm' })
+    await unchanged(reasoning, 'a', asked(bare), [endpoint('q', 'm')])
+  })
+
+  test('where the client sent a signature itself, a call of other arguments, or an id twice', async () => {
+    const { reasoning } = await kept()
+    await unchanged(reasoning, 'a', asked([{ type: 'text', text: 't', signature: { data: 'own' } }, ...bare]))
+    await unchanged(reasoning, 'a', asked([call('c1', { arguments: '{"a":2}' })]))
+    await unchanged(reasoning, 'a', asked([call('c1', { name: 'ask' })]))
+    await unchanged(reasoning, 'a', asked(bare, bare))
+    // Spelled otherwise they are the same, and bare reasoning is what the signed one says.
+    const spelled = asked([{ type: 'reasoning', text: 'hm' }, call('c1', { arguments: '{ "a": 1.0 }' }), call('c2')])
+    expect((await reasoning.recall('a', spelled, HERE)).request.turns[1]!.parts).toEqual([parts[0]!, call('c1', { arguments: '{ "a": 1.0 }' }), call('c2')])
+  })
+
+  test('after its time, which outlives a restart, and where nothing is to be kept', async () => {
+    const { clock, again, store } = await kept()
+    clock.now += DAY - 1
+    const later = await again(DAY)
+    expect((await later.recall('a', asked(bare), HERE)).traces).toHaveLength(1)
+    clock.now += 1
+    await unchanged(later, 'a', asked(bare))
+    await later.purge()
+    expect(await store.reasoningUse()).toEqual([])
+    await later.keep('a', heard(parts), MAKER)
+    const off = await again(0)
+    await unchanged(off, 'a', asked(bare))
+    expect(await store.reasoningUse()).toEqual([])
+    expect(off.tracer(asked(bare))).toBeUndefined()
+  })
+
+  test('of what was too much', async () => {
+    const { reasoning, store } = await open()
+    await reasoning.keep('a', heard([thought('x'.repeat(1024 * 1024 + 1), 's'), call('c1')]), MAKER)
+    expect(await store.reasoningUse()).toEqual([])
+  })
+})
+
+test('an account has room for so much: what is oldest goes, and no other account’s', async () => {
+  const { reasoning, store, clock } = await open()
+  const large = (id: string): Part[] => [thought('x'.repeat(1_000_000), 's'), call(id)]
+  await reasoning.keep('b', heard(large('c0')), MAKER)
+  for (let i = 0; i < 80; i++) {
+    clock.now++
+    await reasoning.keep('a', heard(large(`c${i}`)), MAKER)
+  }
+  const uses = new Map((await store.reasoningUse()).map(({ accountId, bytes }) => [accountId, bytes]))
+  expect(uses.get('a')!).toBeLessThanOrEqual(64 * 2 ** 20)
+  const known = async (account: string, id: string): Promise<number> => (await reasoning.recall(account, asked(forgotten(large(id))), HERE)).traces.length
+  expect([await known('a', 'c0'), await known('a', 'c79'), await known('b', 'c0')]).toEqual([0, 1, 1])
+  // Of a conversation that is longer than that, the newest turns are made whole.
+  const long = asked(...Array.from({ length: 20 }, (_, i) => forgotten(large(`c${60 + i}`))))
+  const { request: back, bytes } = await reasoning.recall('a', long, HERE)
+  expect(bytes).toBeLessThanOrEqual(8 * 2 ** 20)
+  expect(back.turns.map(({ parts }) => parts[0]!.type === 'reasoning').lastIndexOf(false)).toBe(back.turns.length - 9)
+})
