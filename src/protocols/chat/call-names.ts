@@ -1,20 +1,13 @@
 import { createHash } from 'node:crypto'
 import type { Tool } from '../../generation/request.ts'
 import type { Quirks } from '../protocol.ts'
+import { wireName } from '../tool-names.ts'
 
-/** OpenAI takes no longer ids and names than this. */
+/** OpenAI takes no longer ids than this. */
 const LONGEST = 64
 
-const digest = (text: string): string => createHash('sha256').update(text).digest('hex')
-
 /** A call id that fits; the same on both sides of a pair. */
-export const shortId = (id: string): string => (id.length <= LONGEST ? id : `call_${digest(id).slice(0, 32)}`)
-
-/** A tool name in letters, digits, `_` and `-` that fits. */
-export const wireName = (name: string): string => {
-  if (/^[\w-]{1,64}$/.test(name)) return name
-  return `${name.replace(/[^\w-]/g, '_').slice(0, LONGEST - 9)}_${digest(name).slice(0, 8)}`
-}
+export const shortId = (id: string): string => (id.length <= LONGEST ? id : `call_${createHash('sha256').update(id).digest('hex').slice(0, 32)}`)
 
 /** The names of one request's tools as the provider has them, and back. */
 export class ToolNames {

@@ -3,7 +3,7 @@ import type { Effort, GenerationRequest, OutputFormat, Tool, ToolChoice } from '
 import { isObject, noBareChoice, nothingSaid, present } from '../fields.ts'
 import { drawing, imageConfigOf } from '../image-config.ts'
 import type { Loss, Target, Written } from '../protocol.ts'
-import { wireName } from './call-names.ts'
+import { wireName } from '../tool-names.ts'
 import { MessagesWriter } from './call-turns.ts'
 import type { Json } from './shapes.ts'
 
@@ -14,6 +14,7 @@ export function writeRequest(asked: GenerationRequest, target: Target): Written 
   const { quirks } = target
   const messages = new MessagesWriter(request, target, losses).write(request.system, request.turns)
   if (messages.length === 0) throw nothingSaid(request)
+  if (messages.at(-1)!.role === 'assistant') losses.push({ field: 'turns', what: 'approximated', why: 'the answer that the client began is sent as an earlier one: many providers begin anew' })
   const body: Json = {
     model: target.model,
     messages,

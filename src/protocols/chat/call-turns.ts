@@ -3,7 +3,8 @@ import type { GenerationRequest, MediaPart, Part, ReasoningPart, TextPart, ToolC
 import { belongsTo } from '../../generation/signature.ts'
 import { isTextual, textOf } from '../media.ts'
 import type { Loss, Target } from '../protocol.ts'
-import { shortId, wireName } from './call-names.ts'
+import { wireName } from '../tool-names.ts'
+import { shortId } from './call-names.ts'
 import { audioFormat, type Json } from './shapes.ts'
 
 /** Our turns as the provider's `messages`. Lives as long as one request is written. */
@@ -191,6 +192,7 @@ export class MessagesWriter {
     const media = result.content.filter((part): part is MediaPart => part.type !== 'text' && part.type !== 'foreign')
     const text = this.#joined(result.content.filter((part): part is TextPart => part.type === 'text' || part.type === 'foreign'), 'tool', '\n')
     const prefixed = result.isError === true ? `Error: ${text}` : text
+    if (result.isError === true) this.#lose('isError', 'approximated', 'the provider has no mark for a failed tool: its result begins with a word')
     if (media.length === 0) return prefixed
     this.#lose('tool result media', 'approximated', 'they follow the tool message in a user message')
     lifted.push({ type: 'text', text: `Content returned by the tool call ${this.#id(result.callId)}${result.name === undefined ? '' : ` (${wireName(result.name)})`}:` }, ...media.map((part) => this.#media(part)))

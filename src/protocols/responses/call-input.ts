@@ -3,6 +3,7 @@ import { GatewayError } from '../../error.ts'
 import type { GenerationRequest, MediaPart, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { belongsTo, type Signature } from '../../generation/signature.ts'
 import type { Loss, Target } from '../protocol.ts'
+import { wireName } from '../tool-names.ts'
 import type { Json } from './shapes.ts'
 
 /** Collects what could not be carried, each thing once. */
@@ -15,6 +16,9 @@ export class Losses {
 }
 
 const CALL_ID_MAX = 64
+
+/** How a failed tool's result begins. */
+const FAILED = { type: 'text', text: 'Error:' } as const
 
 /** `call_id` has at most 64 characters; a longer one is hashed, so that both ends of a pair change alike. */
 export const callId = (id: string): string =>
@@ -127,8 +131,8 @@ export class InputWriter {
     if (part.signature !== undefined) this.#losses.add('signature', 'left out', 'another model made it')
     const call_id = callId(part.id)
     return part.form === 'custom'
-      ? { type: 'custom_tool_call', call_id, name: part.name, input: part.arguments }
-      : { type: 'function_call', call_id, name: part.name, arguments: part.arguments === '' ? '{}' : part.arguments }
+      ? { type: 'custom_tool_call', call_id, name: wireName(part.name), input: part.arguments }
+      : { type: 'function_call', call_id, name: wireName(part.name), arguments: part.arguments === '' ? '{}' : part.arguments }
   }
 
   /** The provider refuses a call without an output. */
@@ -146,18 +150,19 @@ export class InputWriter {
   #result(part: Part): void {
     if (part.type !== 'tool-result') return this.#message('user', [part])
     const call = this.#calls.get(part.callId)
-    if (part.isError === true) this.#losses.add('isError', 'left out', 'the provider has no mark for a failed tool')
+    if (part.isError === true) this.#losses.add('isError', 'approximated', 'the provider has no mark for a failed tool: its result begins with a word')
     if (call === undefined) {
       this.#losses.add('tool-result', 'approximated', 'shown as a message of the user: the call it answers is not in the conversation')
-      return this.#message('user', part.content)
+      return this.#message('user', part.isError === true ? [FAILED, ...part.content] : part.content)
     }
     this.items.push({ type: call.form === 'custom' ? 'custom_tool_call_output' : 'function_call_output', call_id: callId(part.callId), output: this.#output(part) })
   }
 
-  #output({ content }: ToolResultPart): string | Json[] {
+  #output({ content, isError }: Pick<ToolResultPart, 'content' | 'isError'>): string | Json[] {
     const [only] = content
-    if (only === undefined) return ''
-    if (content.length === 1 && only.type === 'text' && only.cache === undefined) return only.text
+    if (only === undefined) return isError === true ? FAILED.text : ''
+    if (content.length === 1 && only.type === 'text' && only.cache === undefined) return isError === true ? `${FAILED.text} ${only.text}` : only.text
+    if (isError === true) return this.#output({ content: [FAILED, ...content] })
     return content.flatMap((part): Json[] => {
       if (part.type !== 'foreign') return [this.#inputPart(part)].filter((written) => written !== undefined)
       if (part.protocol === 'responses') return [part.value as Json]

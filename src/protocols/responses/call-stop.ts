@@ -1,31 +1,6 @@
 import type { GenerationEvent } from '../../generation/event.ts'
-import type { Frame } from '../../http/frames.ts'
-import type { Reader } from '../protocol.ts'
 
-/** A reader whose answer ends where a stop sequence of the request stands in its text: the provider itself knows none, and writes on. */
-export class StoppingReader implements Reader {
-  readonly #inner: Reader
-  readonly #cut: StopCut
-
-  constructor(inner: Reader, sequences: readonly string[]) {
-    this.#inner = inner
-    this.#cut = new StopCut(sequences)
-  }
-
-  read(frame: Frame): GenerationEvent[] {
-    return this.#cut.pass(this.#inner.read(frame))
-  }
-
-  end(): GenerationEvent[] {
-    return this.#cut.pass(this.#inner.end())
-  }
-
-  get finishing(): boolean {
-    return this.#inner.finishing === true
-  }
-}
-
-/** Events up to the first stop sequence, which is left out as other providers do; of what follows only the usage and the end are told. */
+/** Events up to the first stop sequence, of which the provider itself knows none and writes on. The sequence is left out as other providers do; of what follows only the usage and the end are told. */
 export class StopCut {
   readonly #sequences: readonly string[]
   /** Text of the open part that may be the beginning of a sequence. */

@@ -3,15 +3,16 @@ import type { FinishReason, GenerationEvent } from '../../generation/event.ts'
 import type { GenerationRequest } from '../../generation/request.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Quirks, Reader } from '../protocol.ts'
+import { renamedTools } from '../tool-names.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
 import { CallItem, MessageItem, newItem, ReasoningItem, type OutputItem } from './call-items.ts'
 import { PartLine } from './call-parts.ts'
-import { StopCut, StoppingReader } from './call-stop.ts'
+import { StopCut } from './call-stop.ts'
 import { objectOf, objectsOf, readIncomplete, readUsage, textOf, type Json } from './shapes.ts'
 
 /** A provider's streaming events -> ours. Items are known by their `output_index`, because some servers give an item a new id in every frame. */
-export class ResponseReader implements Reader {
+class ResponseReader implements Reader {
   readonly #line = new PartLine()
   readonly #items = new Map<number, OutputItem>()
   readonly #indexById = new Map<string, number>()
@@ -195,10 +196,23 @@ function readFailure(wire: Json): GatewayError {
   })
 }
 
-/** A stream's reader, which heeds what the request wants and the provider cannot. */
+/** A stream's reader for what was asked. */
 export function readerFor(request: GenerationRequest | undefined): Reader {
+  const inner = new ResponseReader()
+  const pass = asAsked(request)
+  return pass === undefined ? inner : { read: (frame) => pass(inner.read(frame)), end: () => pass(inner.end()), get finishing() { return inner.finishing } }
+}
+
+/** What the request wants and the provider cannot: an end at stop sequences, and tools called by names that had to be written in another way. */
+function asAsked(request: GenerationRequest | undefined): ((events: readonly GenerationEvent[]) => GenerationEvent[]) | undefined {
+  const names = renamedTools(request)
   const { stop = [] } = request?.sampling ?? {}
-  return stop.length === 0 ? new ResponseReader() : new StoppingReader(new ResponseReader(), stop)
+  if (names.size === 0 && stop.length === 0) return undefined
+  const cut = new StopCut(stop)
+  return (events) => cut.pass(events).map((event) => {
+    if (event.type !== 'part-start' || event.head.type !== 'tool-call') return event
+    return { ...event, head: { ...event.head, name: names.get(event.head.name) ?? event.head.name } }
+  })
 }
 
 /** A whole response -> the same events as its stream. */
@@ -208,5 +222,6 @@ export function readAnswer(body: unknown, _quirks?: Quirks, request?: Generation
   if (isObject(body.error) && (failed || !Array.isArray(body.output))) throw readFailure(body.error)
   if (failed) throw readFailure({ message: `The provider's response is ${body.status}.` })
   if (!Array.isArray(body.output)) throw new GatewayError('upstream_error', 'The provider answered with a response that has no output.')
-  return new StopCut(request?.sampling.stop ?? []).pass(new ResponseReader().take({ type: body.status === 'incomplete' ? 'response.incomplete' : 'response.completed', response: body }))
+  const events = new ResponseReader().take({ type: body.status === 'incomplete' ? 'response.incomplete' : 'response.completed', response: body })
+  return asAsked(request)?.(events) ?? events
 }

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, OutputFormat, Reasoning, Tool, ToolChoice } from '../../generation/request.ts'
 import type { Abilities, Target, Wire, Written } from '../protocol.ts'
+import { wireName } from '../tool-names.ts'
 import { upstreamError, plainText } from '../upstream-error.ts'
 import { isObject, noBareChoice } from '../fields.ts'
 import { InputWriter, Losses } from './call-input.ts'
@@ -22,6 +23,7 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
   const plain = request.system.length === 1 && first?.type === 'text' && first.cache === undefined ? first.text : undefined
   if (plain === undefined) input.system(request.system)
   for (const turn of request.turns) input.turn(turn)
+  if (input.items.at(-1)?.role === 'assistant') losses.add('turns', 'approximated', 'the answer that the client began is sent as an earlier one: the provider begins anew')
   const body: Json = {
     model: target.model,
     ...(plain === undefined ? {} : { instructions: plain }),
@@ -66,14 +68,16 @@ function writeLocation(location: unknown): Json {
 }
 
 function writeTool(tool: Tool, losses: Losses): Json[] {
+  const name = tool.type === 'foreign' ? '' : wireName(tool.name)
+  if (tool.type !== 'foreign' && name !== tool.name) losses.add(`tools.${tool.name}`, 'approximated', `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -`)
   switch (tool.type) {
     // Without `strict: false` the provider takes a schema as strict and refuses most that were not made for it.
     case 'function': return [{
-      type: 'function', name: tool.name, ...(tool.description === undefined ? {} : { description: tool.description }),
+      type: 'function', name, ...(tool.description === undefined ? {} : { description: tool.description }),
       parameters: tool.parameters ?? { type: 'object', properties: {} }, strict: tool.strict ?? false,
     }]
     case 'custom': return [{
-      type: 'custom', name: tool.name, ...(tool.description === undefined ? {} : { description: tool.description }),
+      type: 'custom', name, ...(tool.description === undefined ? {} : { description: tool.description }),
       ...(tool.format === undefined ? {} : { format: writeGrammar(tool.format) }),
     }]
     case 'foreign':
@@ -91,8 +95,8 @@ const writeGrammar = (format: unknown): unknown => isObject(format) && isObject(
 function writeToolChoice(choice: ToolChoice, tools: Tool[]): unknown {
   const formOf = (name: string): string => tools.find((tool) => tool.type !== 'foreign' && tool.name === name)?.type ?? 'function'
   switch (choice.type) {
-    case 'tool': return { type: choice.form ?? formOf(choice.name), name: choice.name }
-    case 'allowed': return { type: 'allowed_tools', mode: choice.required ? 'required' : 'auto', tools: choice.names.map((name) => ({ type: formOf(name), name })) }
+    case 'tool': return { type: choice.form ?? formOf(choice.name), name: wireName(choice.name) }
+    case 'allowed': return { type: 'allowed_tools', mode: choice.required ? 'required' : 'auto', tools: choice.names.map((name) => ({ type: formOf(name), name: wireName(name) })) }
     default: return choice.type
   }
 }

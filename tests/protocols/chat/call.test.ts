@@ -40,6 +40,11 @@ describe('what is asked of a provider', () => {
     expect(written({ sampling: { temperature: 1, topP: 1, seed: 0 } }, {}, { sampling: false })).toMatchObject({ lost: ['temperature', 'top_p'], body: { seed: 0 } })
   })
 
+  test('what is said in other words is told', () => {
+    expect(written({ turns: [{ role: 'user', parts: [text('a')] }, { role: 'assistant', parts: [text('Once upon')] }] }).lost).toEqual(['turns'])
+    expect(written({ turns: [{ role: 'assistant', parts: [call('a')] }, { role: 'tool', parts: [result('a', [text('bad')], { isError: true })] }] }).lost).toEqual(['isError'])
+  })
+
   test('tools', () => {
     const tools: GenerationRequest['tools'] = [{ type: 'function', name: 'f', parameters: { type: 'object' } }, { type: 'custom', name: 'c', format: { type: 'grammar', syntax: 'lark', definition: 'start: "x"' } }]
     expect(written({ tools, toolChoice: { type: 'tool', name: 'c' } }, { customTools: true }).body).toMatchObject({ tools: [{ type: 'function', function: { name: 'f' } }, { type: 'custom', custom: { name: 'c', format: { type: 'grammar', grammar: { syntax: 'lark', definition: 'start: "x"' } } } }], tool_choice: { type: 'custom', custom: { name: 'c' } } })

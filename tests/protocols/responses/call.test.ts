@@ -99,7 +99,7 @@ describe('the conversation', () => {
     expect(input([say('assistant', thought(own), text('x'))])).toEqual([{ type: 'reasoning', summary: [{ type: 'summary_text', text: 't' }], encrypted_content: 's' }, { type: 'message', role: 'assistant', content: 'x' }])
     for (const turn of [say('assistant', thought({ provider: 'q', model: 'upstream' }), text('x')), say('assistant', thought(), text('x')), say('assistant', text('x'), thought(own))]) {
       expect(input([turn]).map(({ type }) => type)).toEqual(['message'])
-      expect(lost({ turns: [turn] })).toEqual(['reasoning left out'])
+      expect(lost({ turns: [turn, say('user', text('y'))] })).toEqual(['reasoning left out'])
     }
   })
 
@@ -129,9 +129,36 @@ describe('the conversation', () => {
     expect(input([say('user', text('a')), say('system', text('b')), say('assistant', text(''))]).map(({ role }) => role)).toEqual(['user', 'system'])
   })
 
+  test('a failed tool is told in words', () => {
+    const failed = (...content: Any[]): Turn[] => [say('assistant', call('c1')), say('tool', { ...result('c1', ...content), isError: true } as Part)]
+    expect(input(failed({ type: 'text', text: 'no such file' })).at(-1)!.output).toBe('Error: no such file')
+    expect(input(failed()).at(-1)!.output).toBe('Error:')
+    expect(input(failed({ type: 'text', text: 'a' }, { type: 'text', text: 'b' })).at(-1)!.output.map((part: Any) => part.text)).toEqual(['Error:', 'a', 'b'])
+    expect(lost({ turns: failed({ type: 'text', text: 'x' }) })).toEqual(['isError approximated'])
+  })
+
+  test('names outside the grammar are rewritten alike in tools, choice and calls, and come back', () => {
+    const long = 'find.'.repeat(20)
+    const asked = request({ tools: [{ type: 'function', name: long }, { type: 'custom', name: 'a b' }], toolChoice: { type: 'tool', name: long }, turns: [say('assistant', { ...call('c1'), name: long } as Part), say('tool', result('c1', { type: 'text', text: 'x' }))] })
+    const { body, losses } = responses.call.writeRequest(asked, target) as { body: Any; losses: Any[] }
+    const [wire, custom] = body.tools.map((tool: Any) => tool.name as string)
+    expect([wire, custom].every((name) => /^[\w-]{1,64}$/.test(name))).toBe(true)
+    expect([body.tool_choice.name, body.input[0].name]).toEqual([wire, wire])
+    expect(losses.map(({ field }) => field)).toEqual([`tools.${long}`, 'tools.a b'])
+    const heard = { id: 'up', status: 'completed', output: [{ type: 'function_call', call_id: 'c2', name: wire, arguments: '{}' }, { type: 'custom_tool_call', call_id: 'c3', name: custom, input: 'x' }] }
+    const reader = responses.call.reader({}, asked)
+    for (const events of [responses.call.readAnswer(heard, {}, asked), reader.read({ data: JSON.stringify({ type: 'response.completed', response: heard }) })]) {
+      expect(events.flatMap((event) => (event.type === 'part-start' && event.head.type === 'tool-call' ? [event.head.name] : []))).toEqual([long, 'a b'])
+    }
+  })
+
+  test('an answer that the client began is told to begin anew', () => {
+    expect(lost({ turns: [say('user', text('a')), say('assistant', text('Once upon'))] })).toEqual(['turns approximated'])
+  })
+
   test('what is foreign is left out and reported', () => {
-    const turns = [say('assistant', { type: 'foreign', protocol: 'messages', kind: 'server_tool_use', value: {} }, text('x'))]
-    expect([input(turns).length, lost({ turns })]).toEqual([1, ['server_tool_use left out']])
+    const turns = [say('assistant', { type: 'foreign', protocol: 'messages', kind: 'server_tool_use', value: {} }, text('x')), say('user', text('y'))]
+    expect([input(turns).length, lost({ turns })]).toEqual([2, ['server_tool_use left out']])
   })
 })
 
@@ -139,15 +166,16 @@ test('what is written is read again', () => {
   const word = fc.string({ minLength: 1, maxLength: 8 })
   const texts = word.map((text): Part => ({ type: 'text', text }))
   const image = fc.base64String({ minLength: 4 }).map((data): Part => ({ type: 'image', source: { type: 'data', mediaType: 'image/png', data } }))
-  const round = fc.tuple(fc.array(fc.oneof(texts, image), { minLength: 1, maxLength: 3 }), fc.array(texts, { maxLength: 2 }), fc.array(fc.tuple(fc.uuid(), word, fc.constantFrom('function', 'custom') as fc.Arbitrary<'function' | 'custom'>, texts), { maxLength: 2 }))
+  const round = fc.tuple(fc.array(fc.oneof(texts, image), { minLength: 1, maxLength: 3 }), fc.array(texts, { maxLength: 2 }), fc.array(fc.tuple(fc.uuid(), fc.stringMatching(/^[\w-]{1,8}$/), fc.constantFrom('function', 'custom') as fc.Arbitrary<'function' | 'custom'>, texts), { maxLength: 2 }))
   const turns = fc.array(round, { maxLength: 4 }).map((rounds): Turn[] => rounds.flatMap(([asked, said, calls]): Turn[] => [
     { role: 'user', parts: asked },
     ...(said.length + calls.length === 0 ? [] : [{ role: 'assistant' as const, parts: [...said, ...calls.map(([id, name, form]): Part => ({ type: 'tool-call', id, name, form, arguments: '{"a":1}' }))] }]),
     ...(calls.length === 0 ? [] : [{ role: 'tool' as const, parts: calls.map(([callId, name, form, content]): Part => ({ type: 'tool-result', callId, name, form, content: [content as never] })) }]),
-  ]))
+  ])).map((rounds) => (rounds.at(-1)?.role === 'assistant' ? [...rounds, { role: 'user' as const, parts: [text('go on')] }] : rounds))
+  const toolName = fc.stringMatching(/^[\w-]{1,64}$/)
   const made = fc.record({
     system: fc.array(texts, { maxLength: 2 }), turns,
-    tools: fc.array(fc.oneof(word.map((name) => ({ type: 'function' as const, name, parameters: { type: 'object' }, strict: false })), word.map((name) => ({ type: 'custom' as const, name }))), { maxLength: 3 }),
+    tools: fc.array(fc.oneof(toolName.map((name) => ({ type: 'function' as const, name, parameters: { type: 'object' }, strict: false })), toolName.map((name) => ({ type: 'custom' as const, name }))), { maxLength: 3 }),
     sampling: fc.record({ temperature: fc.double({ min: 0, max: 2, noNaN: true }).map((n) => n + 0), topP: fc.constant(0.5) }, { requiredKeys: [] }),
     maxOutputTokens: fc.integer({ min: 16, max: 1e6 }), verbosity: fc.constantFrom('low' as const, 'high' as const), stream: fc.boolean(), user: word, metadata: fc.dictionary(word.filter((name) => name !== '__proto__'), word).map((map) => ({ ...map })),
     reasoning: fc.record({ effort: fc.constantFrom('none' as const, 'low' as const, 'max' as const) }),
