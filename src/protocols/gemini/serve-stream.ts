@@ -64,7 +64,7 @@ export class ChunkWriter implements Writer {
       case 'text':
       case 'refusal':
         this.#text += text
-        loseBytes(this.#exchange, logprobs ?? [])
+        if (logprobs !== undefined) loseBytes(this.#exchange, logprobs)
         return text === '' && logprobs === undefined ? [] : this.#chunk({ text }, logprobs === undefined ? {} : { logprobsResult: writeLogprobs(logprobs) })
       case 'reasoning': {
         if (text === '' || this.#exchange.request.reasoning?.visible === false) return []
