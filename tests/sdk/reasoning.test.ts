@@ -67,3 +67,53 @@ test('the proxy forgets', () => {
   expect(proxy.sent.length).toBeGreaterThan(100)
   for (const body of proxy.sent) expect(body).not.toMatch(/reasoning_details|"thinking":"|redacted_thinking|[tT]hought_?Signature|encrypted_content":"/)
 })
+
+describe("Google's signatures", () => {
+  const ANSWERS = [
+    [{ text: 'Thinking.', thought: true }, { text: 'Look.', thoughtSignature: 'c2ln+One/' }, { functionCall: { id: 'id_a', name: 'look', args: { of: 'a' } }, thoughtSignature: 'c2ln+Two/' }, { functionCall: { id: 'id_b', name: 'ask', args: {} } }],
+    // An answer may end with a part that bears nothing but a signature.
+    [{ text: 'Done.' }, { text: '', thoughtSignature: 'c2ln+Six/' }],
+    [{ text: 'Bye.' }],
+  ]
+  type Part = { text?: string; functionCall?: { name: string }; thoughtSignature?: string }
+  const bodies: { contents: { role: string; parts: Part[] }[] }[] = []
+  let provider: ReturnType<typeof Bun.serve>
+  let gateway: Gateway
+  beforeAll(async () => {
+    provider = Bun.serve({
+      hostname: '127.0.0.1', port: 0,
+      async fetch(request): Promise<Response> {
+        const body = await request.json() as (typeof bodies)[number]
+        bodies.push(body)
+        const parts = ANSWERS[body.contents.filter(({ role }) => role === 'model').length]!
+        const chunk = (some: object[], more: object = {}): object => ({ responseId: 'r', modelVersion: 'm', candidates: [{ index: 0, content: { role: 'model', parts: some }, ...more }] })
+        const end = { finishReason: 'STOP' }
+        if (!request.url.includes(':stream')) return Response.json(chunk(parts, end))
+        const chunks = [...parts.map((part) => chunk([part])), chunk([{ text: '' }], end)]
+        return new Response(chunks.map((one) => `data: ${JSON.stringify(one)}\r\n\r\n`).join(''), { headers: { 'content-type': 'text/event-stream' } })
+      },
+    })
+    gateway = await startGateway({ config: `reasoning: { keep: 0s }\nproviders:\n  google: { protocol: generateContent, baseUrl: 'http://127.0.0.1:${provider.port}', auth: none, unlisted: true }\n` })
+  })
+  afterAll(async () => {
+    await provider.stop(true)
+    await gateway.stop()
+  })
+
+  const at = (body: (typeof bodies)[number], name: string): (string | undefined)[] =>
+    body.contents.flatMap(({ parts }) => parts.filter(({ functionCall, text }) => functionCall?.name === name || text === name).map(({ thoughtSignature }) => thoughtSignature))
+
+  for (const stream of [false, true]) test.each(KEEPING.map((client) => [client.name, client] as const))(`go through %s ${stream ? 'streamed' : 'whole'} to the parts that bore them`, async (_name, client) => {
+    bodies.length = 0
+    const talk = client.open({ url: gateway.url, key: gateway.key, model: 'google/m' }, { stream, tools: TOOLS })
+    const done = await answer(talk, await talk.say('go'))
+    expect(done.text).toBe('Done.')
+    expect([at(bodies[1]!, 'look'), at(bodies[1]!, 'ask')]).toEqual([['c2ln+Two/'], [undefined]])
+    expect(at(bodies[1]!, 'Look.')).toEqual(['c2ln+One/'])
+    await talk.say('thanks')
+    expect([at(bodies[2]!, 'look'), at(bodies[2]!, 'Look.')]).toEqual([['c2ln+Two/'], ['c2ln+One/']])
+    const last = bodies[2]!.contents.findLast(({ role }) => role === 'model')!.parts.map(({ thoughtSignature }) => thoughtSignature).filter((one) => one !== undefined)
+    // Agents that speak messages take the last block for the result: none stands behind it.
+    expect(last).toEqual(client.protocol === 'messages' ? [] : ['c2ln+Six/'])
+  })
+})
