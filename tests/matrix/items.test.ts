@@ -1,0 +1,72 @@
+import { expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { SCENARIOS } from './scenarios.ts'
+
+/** The forty ways in which the four protocols differ, and the tests that hold what is done about each: a scenario of the matrix, or a file with names of its tests. */
+
+type Held = { scenario: string } | { file: string; tests: string[] }
+
+const chat = (name: string, ...tests: string[]): Held => ({ file: `protocols/chat/${name}.test.ts`, tests })
+const gemini = (name: string, ...tests: string[]): Held => ({ file: `protocols/gemini/${name}.test.ts`, tests })
+const messages = (name: string, ...tests: string[]): Held => ({ file: `protocols/messages/${name}.test.ts`, tests })
+const responses = (name: string, ...tests: string[]): Held => ({ file: `protocols/responses/${name}.test.ts`, tests })
+const here = (...tests: string[]): Held => ({ file: 'matrix/differences.test.ts', tests })
+const at = (file: string, ...tests: string[]): Held => ({ file: `${file}.test.ts`, tests })
+const scenario = (name: string): Held => ({ scenario: name })
+
+const ITEMS: [title: string, ...held: Held[]][] = [
+  ['stop reasons', here('%s says %s'), responses('reader', 'a refusal is a refusal, a cut call is cut')],
+  ['a tool turn is derived from content', chat('reader', 'a named tool that ends stop is a tool turn, truncation stays truncation'), gemini('reader', 'STOP with a call is a tool turn, a cut one is not'), messages('streams', 'derives a tool turn from the call'), scenario('parallel tools')],
+  ['prompt tokens and caches', at('protocols/usage', 'messages: caches beside the input, thinking within the output'), scenario('cache usage')],
+  ['writes to caches', here('writes to caches keep their lifetimes for those who know them, and their sum for all others'), scenario('cache usage')],
+  ['reasoning tokens', at('protocols/usage', 'generateContent: thoughts and the prompts of tools are added, cached is within the prompt'), gemini('reader', 'cache inside, tool prompts beside, audio and images apart'), scenario('reasoning')],
+  ['dialects of arithmetic', chat('reader', 'reasoning beside the completion is told by the sum'), responses('reader', 'details beside their sums are known by the total')],
+  ['usage in streams', here('that comes last is told last, and corrects what a message began with'), messages('streams', 'takes the last word on usage, and keeps what is left out, null or nought'), gemini('reader', 'the last word counts, a silent chunk takes nothing back')],
+  ['include_usage', chat('stream', 'usage is for those who ask'), chat('reader', 'on any chunk, also in x_groq; the finish waits for the chunk after it'), chat('call', 'the quirks')],
+  ['empty success', scenario('empty answer'), gemini('answer', 'of nothing is an empty text'), messages('streams', 'leaves no empty blocks behind')],
+  ['call ids', gemini('request', 'pair by name and order where there are no ids'), gemini('reader', 'calls without an id get one of their own, per answer and place'), scenario('parallel tools')],
+  ['grammar and length of ids', chat('call', 'long ids and odd names are shortened alike on both sides'), messages('call', 'rewrites ids on both sides alike, and never uses one twice'), responses('call', 'calls and results keep their pairs, long ids alike on both sides')],
+  ['order of results', messages('call', 'puts results first and in the order of the calls', 'answers a call without a result with an error, also at its end', 'sends a result without a call as text', 'moves text behind a call before it'), chat('call', 'every call is answered right after it, and nothing else is'), responses('call', 'a call without a result and a result without a call are mended aloud'), gemini('call', 'results follow their calls, in the order of the calls, every call answered', 'calls nobody answered get an error, but for the last turn', 'a result without its call is text, a failed one an error')],
+  ['content of results', scenario('image in a tool result'), chat('call', 'results with media: the text answers the call, the media follow', 'what is said in other words is told'), messages('call', 'a result keeps images and says that it is an error'), responses('call', 'a failed tool is told in words', 'an image in a tool result stays in it'), gemini('call', 'media of a result stand inside it where the model takes them, beside it elsewhere')],
+  ['arguments as text and as objects', scenario('parallel tools'), here('is an empty object, streamed and whole', 'is one in the next request, too'), messages('call', 'arguments keep order and numbers; cut ones become none'), gemini('call', 'arguments keep key order and big integers; cut ones are empty')],
+  ['truncated arguments', scenario('cut arguments'), responses('writer', 'only what was cut is incomplete'), messages('streams', 'writes a call without arguments, a cut one as it came, and free text as one field')],
+  ['tool_choice', here('${what} of ${client}'), gemini('call', 'choices'), messages('call', 'while the model thinks it has no temperature, no top_k and no forced call')],
+  ['the parallel flag', here('no more than one call at once, where that can be said')],
+  ['names and schemas of tools', responses('call', 'names outside the grammar are rewritten alike in tools, choice and calls, and come back'), messages('call', 'with names outside the grammar are renamed there and back', 'always have an object as their schema'), gemini('call', 'tools are JSON Schema; names Google refuses are exchanged everywhere alike', 'names that look alike when repaired stay different'), chat('reader', 'names and kinds come back as the client knows them')],
+  ['dialects of schemas', gemini('request', 'values inside a JSON Schema are not types', 'a tool parameter named after a schema word is a parameter'), messages('call', "have Google's upper-case types lowered, and no property of that name touched"), responses('call', 'tools say that they are not strict')],
+  ['custom, server and hosted tools', messages('call', 'of free text are functions with one field, and the answer unwraps it', 'of free text whose input is not that one field are told as they came, streamed or not', 'of other protocols are refused, or left out where they may be'), gemini('call', "foreign tools: refused, or left out where they may be", 'web search is googleSearch, which does not go with functions'), responses('request', 'search alone is a search in every protocol'), responses('call', 'a tool of another protocol is refused unless the model can do without it')],
+  ['effort, budget, level', chat('call', 'depth of reasoning'), gemini('call', 'as a level', 'as a budget, within the model', 'of a model that does not'), responses('call', 'thoughts come back sealed whenever the model may think')],
+  ['constraints of thinking', messages('call', 'while the model thinks it has no temperature, no top_k and no forced call', 'a tool turn that does not begin with its own thinking goes on without'), gemini('call', 'as a budget, within the model')],
+  ['limits of tokens', responses('call', 'limits are raised and lowered aloud'), gemini('call', "a limit above the model's own is the model's own"), chat('call', 'a limit is given under the name that the provider reads'), scenario('cut by length')],
+  ['signatures', scenario('reasoning'), messages('call', 'reasoning goes back to its maker only'), responses('call', 'reasoning goes back to its maker only, and only before what it led to'), gemini('call', 'go back to their maker, on their parts'), chat('call', 'reasoning goes to its maker and, unsigned, to whoever takes it')],
+  ['calls that a model would have signed', gemini('call', 'models that take levels get the word for unsigned calls, on the first of each turn'), here('a sealed signature is read in either alphabet of base64, as SDKs that take it for bytes write it anew')],
+  ['shapes of visible reasoning', chat('reader', 'in whichever field, once', "Mistral's content chunks; think tags are text"), responses('reader', "a summary\\'s parts are paragraphs, its seal is the finished item\\'s"), scenario('reasoning')],
+  ['reasoning on replay', responses('call', 'reasoning goes back to its maker only, and only before what it led to', 'reasoning that the provider would refuse stays behind')],
+  ['instructions', messages('call', 'marks instructions in its middle, and leaves them their role where the model takes it', 'of instructions alone sends them as a message'), gemini('call', 'instructions alone are sent as a user turn, later ones as marked text'), responses('call', 'a system turn in the middle stays there; empty texts of the assistant go'), chat('call', 'instructions in the middle stay there; empty text is not sent; video is refused')],
+  ['roles and empties', messages('call', 'drops empty texts and what is left empty by them', 'lets the user speak first', 'is hoisted, merged and alternates', 'may end with the beginning of an answer'), gemini('call', 'instructions lead, roles are merged, empty text is left out'), responses('call', 'an answer that the client began is told to begin anew'), chat('call', 'what is said in other words is told')],
+  ['images and files', gemini('call', 'media by bytes, address and text', 'detail is a resolution where the model takes one'), messages('call', 'media', 'an image of the type jpg is a jpeg'), responses('call', 'media'), at('gateway/media', 'an endpoint that cannot do with an address is passed over')],
+  ['structured output', scenario('structured output'), messages('call', 'structured output closes its objects; JSON without a schema is left to the prompt', 'no bare choice of words is asked for where there is none'), gemini('call', 'output formats'), chat('call', 'formats'), responses('call', 'formats')],
+  ['refusals and blocks', scenario('refusal'), here('%s says %s'), gemini('reader', 'a blocked prompt is a filtered answer'), responses('writer', 'a provider that refused without words leaves the response incomplete; refusing words are a whole answer')],
+  ['citations', scenario('citations'), gemini('reader', 'citations: bytes become UTF-16 units, metadata may come alone'), gemini('answer', 'citations come with the finish, in bytes of the whole text')],
+  ['sampling', messages('call', 'sampling', 'what has no counterpart is reported, and what changes nothing is not'), chat('call', 'what cannot be carried is said'), responses('call', 'what the protocol has no field for is reported'), gemini('call', 'settings are carried', 'what cannot be carried is said')],
+  ['stop sequences', scenario('stop sequence'), responses('stop', 'which is named; what follows is not told, and is paid for', 'wherever the pieces are cut'), chat('call', 'what cannot be carried is said')],
+  ['log probabilities and several answers', responses('reader', 'log probabilities'), gemini('reader', 'log probabilities', 'only the first candidate is the answer'), here('one answer is asked for: more are refused where the protocol says so, and told where it does not')],
+  ['grammar of events', chat('reader', 'interleaved indexes become parts one after the other'), messages('streams', 'untangles calls whose deltas are interleaved'), responses('reader', 'items that interleave come one after the other', 'ids that change in every frame'), gemini('reader', 'arguments by path, strings in pieces, several calls'), at('specification/events', 'reasoning, text and calls: every event of the table')],
+  ['framing', at('transport/frames', 'any cut of the bytes gives the same frames', 'reads what another parser reads'), chat('reader', '[DONE] may be missing, a reason may not'), gemini('reader', 'an array of chunks is a stream in one body')],
+  ['keep-alive', at('gateway/lifecycle', "keep-alive is said in each protocol\\'s own way while a provider thinks")],
+  ['errors', scenario('refused request'), scenario('error in mid-answer'), at('clients/wire', '%s has its own shape and its status, streamed too', 'a failure in mid-stream is told, and nothing ends the answer'), messages('streams', 'calls an end without message_stop an error, even behind a stop reason')],
+]
+
+test('there are forty', () => expect(ITEMS).toHaveLength(40))
+
+for (const [index, [title, ...held]] of ITEMS.entries()) test(`${index + 1}, ${title}, is held`, () => {
+  expect(held.length).toBeGreaterThan(0)
+  for (const one of held) {
+    if ('scenario' in one) expect(SCENARIOS.map(({ name }) => name)).toContain(one.scenario)
+    else {
+      const source = readFileSync(join(import.meta.dir, '..', one.file), 'utf8')
+      expect(one.tests.filter((name) => !["'", '"', '`'].some((quote) => source.includes(`${quote}${name}${quote}`)))).toEqual([])
+    }
+  }
+})
