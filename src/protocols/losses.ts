@@ -3,9 +3,13 @@ import type { Citation } from '../generation/request.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Exchange, Loss } from './protocol.ts'
 
+/** A provider that thinks up kinds of content without end must not fill the memory with them. */
+const LOSSES_MAX = 1_000
+
 /** Notes what an answer holds and its client's protocol cannot say. The same is told once, however often it comes. */
 export function lose({ losses }: Exchange, field: string, what: Loss['what'], why: string): void {
-  if (losses !== undefined && !losses.some((known) => known.field === field && known.why === why)) losses.push({ field, what, why })
+  if (losses === undefined || losses.length >= LOSSES_MAX || losses.some((known) => known.field === field && known.why === why)) return
+  losses.push({ field, what, why })
 }
 
 export const loseForeign = (exchange: Exchange, kind: string): void => lose(exchange, `answer.${kind}`, 'left out', "only the provider's own protocol has it")

@@ -113,6 +113,12 @@ test('the same loss is told once, and nothing where nothing is translated', () =
   expect('losses' in passing).toBe(false)
 })
 
+test('a provider that thinks up kinds without end is told of a thousand times', () => {
+  const exchange = exchangeOf('chat.completions')
+  for (let n = 0; n < 3_000; n++) lose(exchange, `answer.${n}`, 'left out', 'a')
+  expect(exchange.losses).toHaveLength(1_000)
+})
+
 test('the text of losses is ASCII and bounded, whatever clients call their fields', () => {
   const losses = Array.from({ length: 500 }, (_, index): Loss => ({ field: `é${index}`.padEnd(400, '😀'), what: 'left out', why: 'y' }))
   const text = lossesText(losses)
