@@ -194,7 +194,7 @@ function geminiWire(reply: Reply): Wire {
         proof = part.signature
         return [{ text: part.text, thought: true }]
       // It tells a call whole or not at all.
-      case 'call': return isWhole(part.args) ? [{ functionCall: { name: TOOL, args: JSON.parse(part.args) as object }, ...signed }] : []
+      case 'call': return isWhole(part.args || '{}') ? [{ functionCall: { name: TOOL, args: JSON.parse(part.args || '{}') as object }, ...signed }] : []
       default: return [{ text: part.text, ...signed }]
     }
   })

@@ -7,6 +7,8 @@ export type Result = { id: string; text: string; image?: string; isError?: boole
 
 export type Turn =
   | { user: string }
+  /** An instruction in the middle of the conversation; Google's clients have none. */
+  | { system: string }
   | { assistant: string }
   | { calls: { id: string; args: string }[] }
   | { results: Result[] }
@@ -29,6 +31,7 @@ const TOOL_WORDS = { name: TOOL, description: 'Finds a place.' }
 function chatBody(ask: Ask, stream: boolean): Json {
   const messages = ask.turns.flatMap((turn): unknown[] => {
     if ('user' in turn) return [{ role: 'user', content: turn.user }]
+    if ('system' in turn) return [{ role: 'system', content: turn.system }]
     if ('assistant' in turn) return [{ role: 'assistant', content: turn.assistant }]
     if ('calls' in turn) return [{ role: 'assistant', content: null, tool_calls: turn.calls.map(({ id, args }) => ({ id, type: 'function', function: { name: TOOL, arguments: args } })) }]
     if ('again' in turn) return [turn.again]
@@ -50,6 +53,7 @@ function chatBody(ask: Ask, stream: boolean): Json {
 function responsesBody(ask: Ask, stream: boolean): Json {
   const input = ask.turns.flatMap((turn): unknown[] => {
     if ('user' in turn) return [{ role: 'user', content: turn.user }]
+    if ('system' in turn) return [{ role: 'system', content: turn.system }]
     if ('assistant' in turn) return [{ role: 'assistant', content: turn.assistant }]
     if ('calls' in turn) return turn.calls.map(({ id, args }) => ({ type: 'function_call', call_id: id, name: TOOL, arguments: args }))
     if ('again' in turn) return turn.again as unknown[]
@@ -68,6 +72,7 @@ function responsesBody(ask: Ask, stream: boolean): Json {
 function messagesBody(ask: Ask, stream: boolean): Json {
   const messages = ask.turns.map((turn): Json => {
     if ('user' in turn) return { role: 'user', content: turn.user }
+    if ('system' in turn) return { role: 'system', content: turn.system }
     if ('assistant' in turn) return { role: 'assistant', content: turn.assistant }
     if ('calls' in turn) return { role: 'assistant', content: turn.calls.map(({ id, args }) => ({ type: 'tool_use', id, name: TOOL, input: JSON.parse(args) as object })) }
     if ('again' in turn) return { role: 'assistant', content: turn.again }
@@ -92,10 +97,11 @@ function messagesBody(ask: Ask, stream: boolean): Json {
 function geminiBody(ask: Ask): Json {
   const contents = ask.turns.map((turn): Json => {
     if ('user' in turn) return { role: 'user', parts: [{ text: turn.user }] }
+    if ('system' in turn) return { role: 'user', parts: [{ text: turn.system }] }
     if ('assistant' in turn) return { role: 'model', parts: [{ text: turn.assistant }] }
     if ('calls' in turn) return { role: 'model', parts: turn.calls.map(({ id, args }) => ({ functionCall: { id, name: TOOL, args: JSON.parse(args) as object } })) }
     if ('again' in turn) return { role: 'model', parts: turn.again }
-    return { role: 'user', parts: turn.results.map(({ id, text, image }) => ({ functionResponse: { id, name: TOOL, response: { output: text }, ...(image === undefined ? {} : { parts: [{ inlineData: { mimeType: 'image/png', data: image } }] }) } })) }
+    return { role: 'user', parts: turn.results.map(({ id, text, image, isError }) => ({ functionResponse: { id, name: TOOL, response: { [isError === true ? 'error' : 'output']: text }, ...(image === undefined ? {} : { parts: [{ inlineData: { mimeType: 'image/png', data: image } }] }) } })) }
   })
   const generationConfig = {
     ...(ask.schema === undefined ? {} : { responseMimeType: 'application/json', responseJsonSchema: ask.schema }),

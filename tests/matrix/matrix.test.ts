@@ -7,7 +7,7 @@ import { judge } from '../recorded/judge.ts'
 import { datasOf, type Any } from '../recorded/said.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { framed } from '../gateway/scripted.ts'
-import { errorOf, failureOf, wholeFailureOf, wireOf } from './answering.ts'
+import { errorOf, failureOf, TOOL, wholeFailureOf, wireOf } from './answering.ts'
 import { bodyOf, type Ask } from './asking.ts'
 import { heard, messageOf, sent, type Heard, type Sent } from './reading.ts'
 import { BIG, FAILURE, REFUSAL, SCENARIOS, SMALL, WAIT_SECONDS, type Scenario } from './scenarios.ts'
@@ -28,17 +28,27 @@ let upstream: ReturnType<typeof Bun.serve>
 let got: Any = {}
 let answer: { status: number; whole: object; frames: (object | string)[] } = { status: 200, whole: {}, frames: [] }
 
-const thick = (text: string): string => text.replaceAll(SMALL, BIG)
-const thin = (text: string): string => text.replaceAll(BIG, SMALL)
+/** The name under which the client and the provider know the tool. */
+let names: { client: string; provider: string } = { client: TOOL, provider: TOOL }
+
+const thick = (text: string, side: 'client' | 'provider'): string => text.replaceAll(SMALL, BIG).replaceAll(TOOL, names[side])
+const thin = (text: string, side: 'client' | 'provider'): string => text.replaceAll(BIG, SMALL).replaceAll(names[side], TOOL)
+
+/** Names as the strictest provider takes them. */
+const NAME = /^[a-zA-Z0-9_-]{1,64}$/
+
+const declared = (text: string): string => /"(?:tools|functionDeclarations)":.*?"name":"([^"]*)"/.exec(text)?.[1] ?? TOOL
 
 beforeAll(async () => {
   upstream = Bun.serve({
     port: 0, hostname: '127.0.0.1', idleTimeout: 0,
     fetch: async (request) => {
-      got = JSON.parse(thin(await request.text())) as Any
+      const text = await request.text()
+      names.provider = declared(text)
+      got = JSON.parse(thin(text, 'provider')) as Any
       const streams = answer.status === 200 && (got.stream === true || request.url.includes(':stream'))
       const headers = { 'content-type': streams ? 'text/event-stream' : 'application/json', ...(answer.status === 200 ? {} : { 'retry-after': String(WAIT_SECONDS) }) }
-      return new Response(thick(streams ? framed(answer.frames) : JSON.stringify(answer.whole)), { status: answer.status, headers })
+      return new Response(thick(streams ? framed(answer.frames) : JSON.stringify(answer.whole), 'provider'), { status: answer.status, headers })
     },
   })
   const providers = NAMES.map((protocol) => `  ${UP[protocol]}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: none, unlisted: true${protocol === 'chat.completions' ? ', quirks: { reasoningField: reasoning_details }' : ''} }\n`)
@@ -57,8 +67,8 @@ async function ask({ client, provider, stream }: Route, what: Ask): Promise<Answ
   const body = { ...(client === 'generateContent' ? {} : { model }), ...bodyOf(client, what, stream) }
   const path = { 'chat.completions': '/v1/chat/completions', responses: '/v1/responses', messages: '/v1/messages', generateContent: `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}` }[client]
   got = {}
-  const response = await fetch(gateway.url + path, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json', 'x-sluice-report': 'body' }, body: thick(JSON.stringify(body)) })
-  const { text, losses } = unreported(thin(await response.text()), stream && response.status === 200)
+  const response = await fetch(gateway.url + path, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json', 'x-sluice-report': 'body' }, body: thick(JSON.stringify(body), 'client') })
+  const { text, losses } = unreported(thin(await response.text(), 'client'), stream && response.status === 200)
   return { status: response.status, text, retryAfter: response.headers.get('retry-after'), losses, asked: body }
 }
 
@@ -86,6 +96,7 @@ async function play(scenario: Scenario, route: Route): Promise<Cell> {
   const { provider, client, stream } = route
   const wire = scenario.reply === undefined ? { whole: errorOf(provider, REFUSAL), frames: [] } : wireOf(provider, scenario.reply)
   answer = { ...wire, status: scenario.reply === undefined ? 429 : 200 }
+  names = { client: scenario.tool ?? TOOL, provider: TOOL }
   if (scenario.breaks === true) answer = { status: 200, whole: wholeFailureOf(provider, FAILURE), frames: [...wire.frames.slice(0, Math.floor(wire.frames.length / 2)), failureOf(provider, FAILURE)] }
   const first = await ask(route, scenario.ask)
   if (scenario.reply === undefined || (scenario.breaks === true && !stream)) return cellOf(scenario, route, first, refusalFacts(scenario, first))
@@ -95,6 +106,7 @@ async function play(scenario: Scenario, route: Route): Promise<Cell> {
   const told = heard(client, first.text, stream)
   if (scenario.breaks === true) return cellOf(scenario, route, first, [{ fact: 'ending', want: 'failed', got: told.ending }, { fact: 'message', want: true, got: first.text.includes(FAILURE) }])
   checkShape(route, first.text)
+  if (client !== provider) expect(names.provider).toMatch(NAME)
   const facts = [...askedFacts(scenario.ask, sent(client, first.asked), sent(provider, got)), ...answerFacts(heard(provider, stream ? framed(wire.frames) : JSON.stringify(wire.whole), stream), told)]
   if (scenario.then === undefined) return cellOf(scenario, route, first, facts)
   answer = { ...wireOf(provider, { parts: [{ type: 'text', text: 'done' }], ending: 'stop', usage: scenario.reply.usage }), status: 200 }
@@ -125,7 +137,8 @@ const trim = (text: string): string => text.trim()
 
 const askedFacts = (what: Ask, from: Sent, to: Sent): Fact[] => [
   // Neighbouring texts may become one, and what is sent beside them is another fact.
-  { fact: 'texts', want: from.asked.texts, got: from.asked.texts.filter((text) => to.asked.texts.join('').includes(text)) },
+  { fact: 'texts', want: from.asked.texts, got: from.asked.texts.filter((text) => to.asked.texts.join('').includes(text)), told: /^(turns\.system|messages)$/ },
+  { fact: 'failure', want: from.failed, got: to.failed, told: /^isError$/ },
   { fact: 'calls', want: JSON.stringify(from.asked.calls), got: JSON.stringify(to.asked.calls) },
   { fact: 'results', want: from.asked.results.map(trim), got: to.asked.results.map((result, index) => (result.includes(from.asked.results[index]?.trim() ?? '') ? from.asked.results[index]!.trim() : result)) },
   { fact: 'tools', want: from.asked.tools, got: to.asked.tools },

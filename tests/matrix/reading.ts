@@ -130,7 +130,8 @@ function geminiHeard(datas: Any[]): Own {
   }
 }
 
-export type Sent = { asked: Asked; stop: string[]; schema: unknown; maxTokens: unknown; signatures: string[] }
+/** `failed`: whether a tool's result is said to be an error. */
+export type Sent = { asked: Asked; failed: boolean; stop: string[]; schema: unknown; maxTokens: unknown; signatures: string[] }
 
 /** What a request to a provider asks for. */
 export function sent(protocol: ConversationName, body: Any): Sent {
@@ -141,8 +142,12 @@ export function sent(protocol: ConversationName, body: Any): Sent {
     schema: body.response_format?.json_schema?.schema ?? body.text?.format?.schema ?? body.output_config?.format?.schema ?? config.responseJsonSchema ?? config.responseSchema,
     maxTokens: body.max_completion_tokens ?? body.max_tokens ?? body.max_output_tokens ?? config.maxOutputTokens,
     signatures: signaturesIn(body),
+    failed: FAILED.test(JSON.stringify(body)),
   }
 }
+
+// OpenAI's protocols have no mark for it but words.
+const FAILED = /"is_error":true|"response":\{"error":|"(content|output)":"Error: /
 
 const SIGNED = new Set(['signature', 'encrypted_content', 'thoughtSignature', 'thought_signature'])
 

@@ -12,6 +12,8 @@ export type Scenario = {
   breaks?: true
   /** What the client asks when it has heard that, of a provider that then says only "done". */
   then?: (heard: Heard) => Ask
+  /** The client's name of the tool, which the provider's grammar may refuse. */
+  tool?: string
   /** Signatures that the provider must get back with it. */
   proofs?: string[]
 }
@@ -48,6 +50,16 @@ export const SCENARIOS: Scenario[] = [
     name: 'parallel tools', ask: { turns: [question], tools: true }, reply: { parts: [{ type: 'text', text: 'Both.' }, ...callParts], ending: 'tool-calls', usage: COUNT },
     then: ({ again, ids }) => ({ turns: [question, { again }, { results: ids.map((id, index) => ({ id, text: `result ${index}` })) }], tools: true }),
   },
+  {
+    name: 'long tool name', tool: 'find.place.'.repeat(9), ask: { turns: [question], tools: true }, reply: { parts: [callParts[0]!], ending: 'tool-calls', usage: COUNT },
+    then: ({ again, ids }) => ({ turns: [question, { again }, { results: ids.map((id) => ({ id, text: 'found' })) }], tools: true }),
+  },
+  {
+    name: 'no arguments', ask: { turns: [question], tools: true }, reply: { parts: [{ type: 'call', id: 'call_none', args: '' }], ending: 'tool-calls', usage: COUNT },
+    then: ({ again, ids }) => ({ turns: [question, { again }, { results: ids.map((id) => ({ id, text: 'found' })) }], tools: true }),
+  },
+  { name: 'failed tool', ask: { turns: [question, { calls: [CALLS[0]!] }, { results: [{ id: 'call_one', text: 'No such place.', isError: true }] }], tools: true }, reply: said('A pity.') },
+  { name: 'instruction midway', ask: { turns: [{ user: 'Hi' }, { assistant: 'Hello!' }, { system: 'From now on, German.' }, { user: 'Where is Paris?' }] }, reply: said('In Frankreich.') },
   { name: 'image in a tool result', ask: { turns: [question, { calls: [CALLS[0]!] }, { results: [{ id: 'call_one', text: 'A map.', image: IMAGE }] }], tools: true }, reply: said('I see it.') },
   {
     name: 'reasoning', ask: { turns: [question], tools: true, reasons: true },
