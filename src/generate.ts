@@ -43,6 +43,7 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
     const upstream = await attempt(endpoints, exchange, spine.config.timeouts, underway, open.meter.tries)
     open.meter.served = upstream.endpoint.target
     open.meter.losses = upstream.losses
+    generation.tracer = spine.reasoning.tracer(exchange.request, upstream.endpoint.target)
     return await (exchange.request.stream ? stream(generation, upstream) : whole(generation, upstream))
   } catch (error) {
     spine.ledger.forgive(open)
@@ -76,7 +77,7 @@ async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'medi
   })
   // A generation that fails has its record, too.
   call.errorHeaders['x-generation-id'] = exchange.label.id
-  const generation: Generation = { ...rooms, open, underway, tracer: spine.reasoning.tracer(request) }
+  const generation: Generation = { ...rooms, open, underway, tracer: undefined }
   if (inBackground) exchange.follow = (theirs, ours) => hearWork(generation, keeper, theirs, ours)
   return { generation, exchange, endpoints }
 }
@@ -97,9 +98,9 @@ async function close(generation: Generation, ending: Ending): Promise<void> {
   await Promise.all([spine.ledger.close(open, cause), keeper?.saved, remember(generation)])
 }
 
-/** Keeps what the provider signed of calls, for clients that do not send it back. An answer is none the worse for not being remembered. */
-const remember = async ({ spine, open: { ask, meter }, tracer }: Generation): Promise<void> => {
-  if (tracer !== undefined && meter.served !== undefined) await spine.reasoning.keep(ask.accountId, tracer, meter.served).catch(() => {})
+/** Keeps what the provider wants back beside its calls, for clients that do not send it back. An answer is none the worse for not being remembered. */
+const remember = async ({ spine, open: { ask }, tracer }: Generation): Promise<void> => {
+  if (tracer !== undefined) await spine.reasoning.keep(ask.accountId, tracer).catch(() => {})
 }
 
 /** Notes whether a provider works on a response in the background, and what it calls it. */

@@ -1,7 +1,8 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 import type { GenerationRequest } from './generation/request.ts'
 import type { Maker } from './generation/signature.ts'
-import { isCallOf, restored, Tracer, unsigned, type Trace } from './generation/trace.ts'
+import { isMissing, restored, Tracer, unsigned, type Trace } from './generation/trace.ts'
+import type { Target } from './protocols/protocol.ts'
 import type { Endpoint } from './providers/catalogue.ts'
 import type { Store } from './store/store.ts'
 
@@ -15,7 +16,7 @@ const REQUEST_BYTES = 8 * 2 ** 20
 export type Recalled = { request: GenerationRequest; traces: Trace[]; bytes: number }
 
 /**
- * Remembers for a time what providers signed beside tool calls, for clients that send back nothing but the calls: under account and call id, as the
+ * Remembers for a time what providers want back beside tool calls, for clients that send back nothing but the calls: under account and call id, as the
  * client knows it. What is kept is sealed with that id, which is not kept itself.
  */
 export class Reasoning {
@@ -45,15 +46,16 @@ export class Reasoning {
     this.#uses.set(accountId, use)
   }
 
-  /** Hears the answer to a request that may call tools; undefined for any other. */
-  tracer({ tools }: GenerationRequest): Tracer | undefined {
-    return this.#keepMs > 0 && tools.length > 0 ? new Tracer() : undefined
+  /** Hears the answer to a request that may call tools; undefined for any other. Where a provider is known to read earlier reasoning as bare text, it wants that back. */
+  tracer({ tools }: GenerationRequest, { provider, model, quirks: { reasoningField } }: Target): Tracer | undefined {
+    const bare = reasoningField === 'reasoning_content' || reasoningField === 'reasoning'
+    return this.#keepMs > 0 && tools.length > 0 ? new Tracer({ provider, model }, bare) : undefined
   }
 
   /** Keeps what was heard, if its provider will want it back: committed with what else is handed to the store in this turn of the event loop. */
-  async keep(accountId: string, tracer: Tracer, maker: Maker): Promise<void> {
-    const trace = tracer.trace(maker)
+  async keep(accountId: string, { trace }: Tracer): Promise<void> {
     if (trace === undefined) return
+    const { maker } = trace
     const { key, secret } = namesOf(accountId, trace.call.id)
     const sealed = encrypt(JSON.stringify(trace), secret)
     const bytes = this.#uses.get(accountId)?.bytes ?? 0
@@ -76,8 +78,9 @@ export class Reasoning {
       const sealed = found.get(key)
       if (sealed === undefined) continue
       const trace = JSON.parse(decrypt(sealed, secret)) as Trace
-      if (!asked.has(nameOf(trace.maker)) || !isCallOf(trace, call)) continue
-      turns[place] = restored(turns[place]!, trace)
+      const turn = turns[place]!
+      if (!asked.has(nameOf(trace.maker)) || !isMissing(trace, turn, call)) continue
+      turns[place] = restored(turn, trace)
       traces.push(trace)
       bytes += sealed.length
     }

@@ -4,7 +4,7 @@ import { canonical } from './json-text.ts'
 import type { Part, ReasoningPart, ToolCallPart, Turn } from './request.ts'
 import type { Maker } from './signature.ts'
 
-/** What a provider wants back of an answer that called tools: the reasoning it signed, and which of its parts bore a signature. */
+/** What a provider wants back of an answer that called tools: the reasoning, signed where its provider signs, and which of its parts bore a signature. */
 export type Trace = {
   maker: Maker
   /** The first call, by whose id the answer is known again, and a digest of its name and arguments: some providers give every answer the same ids. */
@@ -13,7 +13,7 @@ export type Trace = {
   parts: TracePart[]
 }
 
-export type TraceReasoning = Pick<ReasoningPart, 'form' | 'redacted' | 'id'> & { type: 'reasoning'; text: string; signature: string }
+export type TraceReasoning = Pick<ReasoningPart, 'form' | 'redacted' | 'id'> & { type: 'reasoning'; text: string; signature?: string }
 
 /** What calls and texts say is the client's to send. */
 export type TracePart = TraceReasoning | { type: 'text'; signature?: string } | { type: 'tool-call'; id: string; signature?: string }
@@ -28,6 +28,14 @@ export class Tracer {
   #head: PartHead | undefined
   #text = ''
   #kept = 0
+  readonly #maker: Maker
+  readonly #bare: boolean
+
+  /** `bare`: the provider wants reasoning back that it does not sign, too. */
+  constructor(maker: Maker, bare: boolean) {
+    this.#maker = maker
+    this.#bare = bare
+  }
 
   hear(events: readonly GenerationEvent[]): void {
     for (const event of events) {
@@ -51,7 +59,7 @@ export class Tracer {
   #end(signature: string | undefined): void {
     const head = this.#head
     const signed = signature === undefined ? {} : { signature }
-    if (head?.type === 'reasoning' && signature !== undefined) this.#parts.push({ ...head, text: this.#text, signature })
+    if (head?.type === 'reasoning' && (signature !== undefined || (this.#bare && this.#text !== ''))) this.#parts.push({ ...head, text: this.#text, ...signed })
     else if (head?.type === 'text' && this.#text !== '') this.#parts.push({ type: 'text', ...signed })
     else if (head?.type === 'tool-call') {
       this.#call ??= { id: head.id, name: head.name, arguments: this.#text }
@@ -60,10 +68,10 @@ export class Tracer {
     this.#head = undefined
   }
 
-  /** Undefined where there is nothing to send back: no call, no signature, or too much of it. */
-  trace(maker: Maker): Trace | undefined {
-    if (this.#call === undefined || this.#kept > MOST_CHARACTERS || this.#parts.every(({ signature }) => signature === undefined)) return undefined
-    return { maker, call: { id: this.#call.id, digest: digestOf(this.#call) }, parts: this.#parts }
+  /** Undefined where there is nothing to send back: no call, nothing beside it, or too much. */
+  get trace(): Trace | undefined {
+    if (this.#call === undefined || this.#kept > MOST_CHARACTERS || this.#parts.every(({ type, signature }) => type !== 'reasoning' && signature === undefined)) return undefined
+    return { maker: this.#maker, call: { id: this.#call.id, digest: digestOf(this.#call) }, parts: this.#parts }
   }
 }
 
@@ -82,8 +90,11 @@ export function unsigned(turns: readonly Turn[]): { place: number; call: ToolCal
   return found.filter(({ call }) => uses.get(call.id) === 1)
 }
 
-/** Whether this is the call that the trace begins with. */
-export const isCallOf = (trace: Trace, call: ToolCallPart): boolean => trace.call.id === call.id && trace.call.digest === digestOf(call)
+/** Whether a turn lacks what the trace has: it begins with the same call, and what its client sent of reasoning is not all that its provider wants. */
+export function isMissing({ call, parts }: Trace, turn: Turn, first: ToolCallPart): boolean {
+  const bare = parts.every(({ signature }) => signature === undefined)
+  return call.id === first.id && call.digest === digestOf(first) && !(bare && turn.parts.some((part) => part.type === 'reasoning' && part.text !== ''))
+}
 
 /** What this model made of what was recalled. */
 export const madeBy = (traces: readonly Trace[] | undefined, { provider, model }: Maker): readonly Trace[] =>
@@ -112,13 +123,13 @@ export function placesOf({ parts }: Trace, elements: readonly Element[]): { reas
   return { reasoning, signatures }
 }
 
-/** A turn with what its provider signed, in its place. Reasoning that came back bare is what the signed one says already. */
+/** A turn with what its provider wants back, in its place. Reasoning that came back bare is what the signed one says already. */
 export function restored(turn: Turn, trace: Trace): Turn {
   const { maker } = trace
   const sent = turn.parts.filter((part) => part.type !== 'reasoning')
   const { reasoning, signatures } = placesOf(trace, sent.map((part) => (part.type === 'text' && part.text === '' ? { type: 'nothing' } : part as Element)))
   const signedBy = new Map(signatures.map(({ index, signature }) => [index, { data: signature, maker }]))
-  const before = (place: number): Part[] => reasoning.filter((one) => one.before === place).map(({ part }) => ({ ...part, signature: { data: part.signature, maker } }))
+  const before = (place: number): Part[] => reasoning.filter((one) => one.before === place).map(({ part: { signature, ...part } }) => (signature === undefined ? part : { ...part, signature: { data: signature, maker } }))
   const parts = sent.flatMap((part, index): Part[] => {
     const signature = signedBy.get(index)
     return [...before(index), signature === undefined ? part : { ...part, signature } as Part]

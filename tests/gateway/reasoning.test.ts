@@ -27,6 +27,7 @@ const config = (more = ''): string => `${more}
 billing: { unpriced: free }
 providers:
 ${PROTOCOLS.map((protocol) => `  ${nameOf(protocol)}: { protocol: ${protocol}, baseUrl: '${provider.url}/${nameOf(protocol)}', auth: none, unlisted: true, quirks: { reasoningField: reasoning_details } }`).join('\n')}
+  bare: { protocol: chat.completions, baseUrl: '${provider.url}/bare', auth: none, unlisted: true, quirks: { reasoningField: reasoning_content } }
 models:
   level/three: { endpoints: [{ provider: gc, model: three }], abilities: { reasoning: level } }
 keys:
@@ -104,6 +105,16 @@ describe.each(PROTOCOLS)('a client of %s that sends back calls alone', (client) 
     const changed = sent.replace(without, '').replace(/"include":\["reasoning.encrypted_content"\],/, '')
     expect(changed).toBe(FORGETFUL[client].second(turn.model, answer).replace(`"${turn.model}"`, '"m"'))
   })
+})
+
+test.each(PROTOCOLS)('reasoning that nobody signs comes back from %s to a provider that is known to want it', async (client) => {
+  const turn = { client, model: 'bare/m' }
+  const answer = await first(turn, signed({ signature: '' }))
+  const { messages } = JSON.parse(await second(turn, answer)) as { messages: { role: string; reasoning_content?: string }[] }
+  expect(messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content)).toEqual([answer.thought])
+  // To no other, of which nobody knows that it takes such a field.
+  const elsewhere = { client, model: 'cc/m' }
+  expect(await second(elsewhere, await first(elsewhere, signed({ signature: '' })))).not.toContain('Thought ')
 })
 
 test('what is remembered outlives a server that is killed', async () => {

@@ -3,13 +3,15 @@ import { protocolOf } from './scripted.ts'
 
 /** A provider that answers every request with one call of a tool, signed as each protocol does, and keeps the bodies it got. */
 
+/** Without a signature a model of chat completions shows its thought in `reasoning_content`. */
 export type Answer = { callId: string; signature: string; thought: string; args: Record<string, unknown> }
 
 const ANSWERS: Record<ConversationName, (answer: Answer) => object> = {
   'chat.completions': ({ callId, signature, thought, args }) => ({
     id: 'c', object: 'chat.completion', created: 1, model: 'm', usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
     choices: [{ index: 0, finish_reason: 'tool_calls', message: {
-      role: 'assistant', content: null, reasoning: thought, reasoning_details: [{ type: 'reasoning.text', text: thought, signature, index: 0 }],
+      role: 'assistant', content: null,
+      ...(signature === '' ? { reasoning_content: thought } : { reasoning: thought, reasoning_details: [{ type: 'reasoning.text', text: thought, signature, index: 0 }] }),
       tool_calls: [{ id: callId, type: 'function', function: { name: 'look', arguments: JSON.stringify(args) } }],
     } }],
   }),

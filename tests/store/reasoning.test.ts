@@ -46,8 +46,8 @@ function* eventsOf(parts: readonly Part[]): Generator<GenerationEvent> {
   }
 }
 
-function heard(parts: readonly Part[]): Tracer {
-  const tracer = new Tracer()
+function heard(parts: readonly Part[], maker = MAKER, bare = false): Tracer {
+  const tracer = new Tracer(maker, bare)
   for (const event of eventsOf(parts)) tracer.hear([event])
   return tracer
 }
@@ -76,7 +76,7 @@ const answer = fc.tuple(
 test('what is put back is what came, to the byte and in its place', async () => {
   const { reasoning } = await open()
   await fc.assert(fc.asyncProperty(answer, async (parts) => {
-    await reasoning.keep('a', heard(parts), MAKER)
+    await reasoning.keep('a', heard(parts))
     const isSigned = parts.some((part) => 'signature' in part && part.signature !== undefined)
     const { request: back, traces, bytes } = await reasoning.recall('a', asked(forgotten(parts)), HERE)
     expect(back.turns[1]!.parts).toEqual(isSigned ? parts : forgotten(parts))
@@ -92,7 +92,7 @@ describe('nothing is put back', () => {
   }
   const kept = async () => {
     const room = await open()
-    await room.reasoning.keep('a', heard(parts), MAKER)
+    await room.reasoning.keep('a', heard(parts))
     expect((await room.reasoning.recall('a', asked(bare), HERE)).request.turns[1]!.parts).toEqual(parts)
     return room
   }
@@ -102,7 +102,7 @@ describe('nothing is put back', () => {
     await unchanged(reasoning, 'b', asked(bare))
     await unchanged(reasoning, 'a', asked(bare), [endpoint('p', 'n')])
     await unchanged(reasoning, 'a', asked(bare), [endpoint('q', 'm')])
-    await reasoning.keep('a', heard([thought('x', 's'), call('other')]), { provider: 'q', model: 'm' })
+    await reasoning.keep('a', heard([thought('x', 's'), call('other')], { provider: 'q', model: 'm' }))
     await unchanged(reasoning, 'a', asked(bare), [endpoint('q', 'm')])
   })
 
@@ -126,27 +126,41 @@ describe('nothing is put back', () => {
     await unchanged(later, 'a', asked(bare))
     await later.purge()
     expect(await store.reasoningUse()).toEqual([])
-    await later.keep('a', heard(parts), MAKER)
+    await later.keep('a', heard(parts))
     const off = await again(0)
     await unchanged(off, 'a', asked(bare))
     expect(await store.reasoningUse()).toEqual([])
-    expect(off.tracer(asked(bare))).toBeUndefined()
+    const target = { ...MAKER, quirks: {}, abilities: {} }
+    expect([off.tracer(asked(bare), target), later.tracer({ ...asked(bare), tools: [] }, target)]).toEqual([undefined, undefined])
+    expect(later.tracer(asked(bare), target)).toBeInstanceOf(Tracer)
   })
 
   test('of what was too much', async () => {
     const { reasoning, store } = await open()
-    await reasoning.keep('a', heard([thought('x'.repeat(1024 * 1024 + 1), 's'), call('c1')]), MAKER)
+    await reasoning.keep('a', heard([thought('x'.repeat(1024 * 1024 + 1), 's'), call('c1')]))
     expect(await store.reasoningUse()).toEqual([])
   })
+})
+
+test('reasoning that nobody signs is put back where its provider wants it, unless the client sent some', async () => {
+  const { reasoning } = await open()
+  const parts: Part[] = [{ type: 'reasoning', text: 'hm' }, { type: 'text', text: 'so' }, call('c1')]
+  const back = async (given: Part[]): Promise<Part[]> => (await reasoning.recall('a', asked(given), HERE)).request.turns[1]!.parts
+  await reasoning.keep('a', heard(parts))
+  expect(await back(forgotten(parts))).toEqual(forgotten(parts))
+  await reasoning.keep('a', heard(parts, MAKER, true))
+  expect(await back(forgotten(parts))).toEqual(parts)
+  const own: Part[] = [{ type: 'reasoning', text: 'mine' }, ...forgotten(parts)]
+  expect(await back(own)).toEqual(own)
 })
 
 test('an account has room for so much: what is oldest goes, and no other account’s', async () => {
   const { reasoning, store, clock } = await open()
   const large = (id: string): Part[] => [thought('x'.repeat(1_000_000), 's'), call(id)]
-  await reasoning.keep('b', heard(large('c0')), MAKER)
+  await reasoning.keep('b', heard(large('c0')))
   for (let i = 0; i < 80; i++) {
     clock.now++
-    await reasoning.keep('a', heard(large(`c${i}`)), MAKER)
+    await reasoning.keep('a', heard(large(`c${i}`)))
   }
   const uses = new Map((await store.reasoningUse()).map(({ accountId, bytes }) => [accountId, bytes]))
   expect(uses.get('a')!).toBeLessThanOrEqual(64 * 2 ** 20)

@@ -24,21 +24,23 @@ export function forward({ wire, recalled }: Exchange, target: Target): string {
   if (wire.text.includes(SEALED_PREFIX)) changes.messages = JSON.stringify(unsealed(wire.body.messages, target))
   const text = splice(wire.text, changes)
   const traces = madeBy(recalled, target)
-  return traces.length === 0 ? text : putBack(text, wire.body.messages as Json[], traces)
+  return traces.length === 0 ? text : putBack(text, wire.body.messages as Json[], traces, quirks.reasoningField ?? 'reasoning_content')
 }
 
 /** Messages with what their client left out of them, where the provider had put it: details of the reasoning, and the signatures of calls. */
-function putBack(text: string, messages: readonly Json[], traces: readonly Trace[]): string {
+function putBack(text: string, messages: readonly Json[], traces: readonly Trace[], bareField: string): string {
   return replaceAt(text, traces.flatMap(({ call, parts }) => {
     const place = messages.findIndex(({ tool_calls: calls }) => Array.isArray(calls) && calls.some((one: unknown) => isObject(one) && one.id === call.id))
     if (place < 0) return []
     const calls = messages[place]!.tool_calls as Json[]
     const signed = parts.flatMap((part) => part.type === 'tool-call' && part.signature !== undefined ? [{ place: calls.findIndex(({ id }) => id === part.id), signature: part.signature }] : [])
-    const details = parts.filter((part) => part.type === 'reasoning').flatMap((part, index) => detailsOf({ ...part, signature: { data: part.signature } }, index))
+    const reasoning = parts.filter((part) => part.type === 'reasoning')
+    const details = reasoning.flatMap(({ signature, ...part }, index) => (signature === undefined ? [] : detailsOf({ ...part, signature: { data: signature } }, index)))
+    const bare = reasoning.map(({ signature, text: words }) => (signature === undefined ? words : '')).join('')
+    const members = { ...(details.length === 0 ? {} : { reasoning_details: JSON.stringify(details) }), ...(bare === '' ? {} : { [bareField]: JSON.stringify(bare) }) }
     return [{ path: ['messages', place], value: (message: string): string => {
       const changes = signed.filter((one) => one.place >= 0).map((one) => ({ path: ['tool_calls', one.place], value: (call: string): string => splice(call, { extra_content: JSON.stringify(callSignature(one.signature)) }) }))
-      const signedMessage = changes.length === 0 ? message : replaceAt(message, changes)
-      return details.length === 0 ? signedMessage : splice(signedMessage, { reasoning_details: JSON.stringify(details) })
+      return splice(changes.length === 0 ? message : replaceAt(message, changes), members)
     } }]
   }))
 }

@@ -23,7 +23,7 @@ function putBack(text: string, messages: readonly Json[], traces: readonly Trace
     if (place < 0) return []
     const blocks = (messages[place]!.content as Json[]).map(({ type, id }) => (type === 'tool_use' ? { type: 'tool-call', id: String(id) } : { type: String(type) }))
     const bare = new Set(blocks.flatMap(({ type }, index) => (type === 'thinking' ? [index] : [])))
-    const added = placesOf(trace, blocks).reasoning.map(({ part, before }) => ({ before, value: JSON.stringify(thinkingBlock(part)) }))
+    const added = placesOf(trace, blocks).reasoning.flatMap(({ part: { signature, ...part }, before }) => (signature === undefined ? [] : [{ before, value: JSON.stringify(thinkingBlock({ ...part, signature })) }]))
     return [{ path: ['messages', place, 'content'], value: (content: string): string => insertAt(content, added, bare) }]
   }))
 }

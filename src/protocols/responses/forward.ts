@@ -38,7 +38,7 @@ function missingItems(input: readonly unknown[], traces: readonly Trace[]): Adde
     let end = call + 1
     while (end < input.length && isAnswered(input[end])) end++
     const elements = input.slice(start, end).map((item) => elementOf(item as Json))
-    return placesOf(trace, elements).reasoning.flatMap(({ part, before }) => (before < elements.length ? [{ before: start + before, item: reasoningItem({ ...part, signature: { data: part.signature } }) }] : []))
+    return placesOf(trace, elements).reasoning.flatMap(({ part: { signature, ...part }, before }) => (signature !== undefined && before < elements.length ? [{ before: start + before, item: reasoningItem({ ...part, signature: { data: signature } }) }] : []))
   })
 }
 
