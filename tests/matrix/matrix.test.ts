@@ -7,7 +7,7 @@ import { judge } from '../recorded/judge.ts'
 import { datasOf, type Any } from '../recorded/said.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { framed } from '../gateway/scripted.ts'
-import { errorOf, failureOf, TOOL, wholeFailureOf, wireOf } from './answering.ts'
+import { errorOf, failureOf, TOOL, wholeFailureOf, wireOf, type Reply } from './answering.ts'
 import { bodyOf, type Ask } from './asking.ts'
 import { heard, messageOf, sent, type Heard, type Sent } from './reading.ts'
 import { BIG, FAILURE, REFUSAL, SCENARIOS, SMALL, WAIT_SECONDS, type Scenario } from './scenarios.ts'
@@ -96,6 +96,7 @@ async function play(scenario: Scenario, route: Route): Promise<Cell> {
   const { provider, client, stream } = route
   const wire = scenario.reply === undefined ? { whole: errorOf(provider, REFUSAL), frames: [] } : wireOf(provider, scenario.reply)
   answer = { ...wire, status: scenario.reply === undefined ? 429 : 200 }
+  if (scenario.beyond !== undefined && provider === 'responses' && client !== 'responses') answer = { ...wireOf(provider, writtenOn(scenario.reply!, scenario.beyond)), status: 200 }
   names = { client: scenario.tool ?? TOOL, provider: TOOL }
   if (scenario.breaks === true) answer = { status: 200, whole: wholeFailureOf(provider, FAILURE), frames: [...wire.frames.slice(0, Math.floor(wire.frames.length / 2)), failureOf(provider, FAILURE)] }
   const first = await ask(route, scenario.ask)
@@ -117,6 +118,8 @@ async function play(scenario: Scenario, route: Route): Promise<Cell> {
   const proofs: Fact[] = scenario.proofs === undefined ? [] : [{ fact: 'signature', want: scenario.proofs, got: sent(provider, got).signatures, told: /reasoning|signature/ }]
   return cellOf(scenario, route, { ...second, losses: [...first.losses, ...second.losses] }, [...facts, ...again, ...proofs])
 }
+
+const writtenOn = (reply: Reply, beyond: string): Reply => ({ ...reply, parts: reply.parts.map((part) => (part.type === 'text' ? { ...part, text: part.text + beyond } : part)) })
 
 /** The vendors' own documents of answers and requests. */
 function checkShape({ client, provider, stream }: Route, text: string): void {
@@ -153,7 +156,8 @@ const answerFacts = (from: Heard, to: Heard): Fact[] => [
   { fact: 'reasoning', want: from.said.reasoning, got: to.said.reasoning },
   { fact: 'calls', want: JSON.stringify(from.said.calls), got: JSON.stringify(to.said.calls), told: /^answer.tool_calls.arguments$/ },
   { fact: 'ending', want: from.ending, got: to.ending },
-  { fact: 'stop sequence', want: from.stopSequence, got: to.stopSequence, told: /^answer.stop_sequence$/ },
+  // Sluice may know of one that the provider does not.
+  { fact: 'stop sequence', want: from.stopSequence, got: from.stopSequence === undefined ? undefined : to.stopSequence, told: /^answer.stop_sequence$/ },
   { fact: 'citations', want: from.citations, got: to.citations, told: /^answer.citations$/ },
   { fact: 'usage', want: from.said.usage, got: to.said.usage },
   { fact: 'cache writes', want: from.cacheWritten, got: to.cacheWritten, told: /^answer.usage$/ },

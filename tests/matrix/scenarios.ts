@@ -14,6 +14,8 @@ export type Scenario = {
   then?: (heard: Heard) => Ask
   /** The client's name of the tool, which the provider's grammar may refuse. */
   tool?: string
+  /** What a provider writes on where its protocol has no stop sequences. */
+  beyond?: string
   /** Signatures that the provider must get back with it. */
   proofs?: string[]
 }
@@ -76,7 +78,7 @@ export const SCENARIOS: Scenario[] = [
   { name: 'cache usage', ask: hello, reply: said('Cached.', { usage: { prompt: 5000, cached: 3000, written: 1500, completion: 12, reasoning: 0 } }) },
   { name: 'cut by length', ask: { ...hello, maxTokens: 100 }, reply: said('In Fr', { ending: 'length' }) },
   { name: 'cut arguments', ask: { turns: [question], tools: true, maxTokens: 100 }, reply: { parts: [{ type: 'text', text: 'Wait.' }, { type: 'call', id: 'call_cut', args: '{"city":"Par' }], ending: 'length', usage: COUNT } },
-  { name: 'stop sequence', ask: { ...hello, stop: ['END'] }, reply: said('In France. ', { ending: 'stop-sequence', stopSequence: 'END' }) },
+  { name: 'stop sequence', ask: { ...hello, stop: ['END'] }, beyond: 'END, and more', reply: said('In France. ', { ending: 'stop-sequence', stopSequence: 'END' }) },
   { name: 'refused request', ask: hello },
   { name: 'error in mid-answer', ask: hello, reply: said('In Fra'), breaks: true },
   { name: 'empty answer', ask: hello, reply: { parts: [], ending: 'stop', usage: { ...COUNT, completion: 0 } } },
