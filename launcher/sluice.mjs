@@ -15,6 +15,14 @@ installMissing()
 const bun = findBun()
 // By default Bun lets only 256 outgoing requests run at once; this is the most it takes.
 const env = { BUN_CONFIG_MAX_HTTP_REQUESTS: '65336', ...process.env }
+let told = false
+const tell = (signal) => {
+  told = true
+  child.kill(signal)
+}
+// Before there is a server that could be told: a signal would else end this process alone.
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => tell(signal))
+
 // The channel tells the server when this process is gone, even by SIGKILL: it then stops as on SIGTERM.
 const child = spawn(bun, ['--no-install', ...script], { env, stdio: ['inherit', 'inherit', 'inherit', 'ipc'] })
 
@@ -28,13 +36,6 @@ child.on('exit', (code, signal) => {
   for (const name of ['SIGINT', 'SIGTERM']) process.removeAllListeners(name)
   process.kill(process.pid, signal)
 })
-
-let told = false
-const tell = (signal) => {
-  told = true
-  child.kill(signal)
-}
-for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => tell(signal))
 
 // npm hands SIGTERM to a shell between us that dies of it without a word to us, and npm itself may be killed: then the server has
 // lost whoever could stop it. Told once: a second signal means "at once".
