@@ -16,6 +16,8 @@ export type Scenario = {
   tool?: string
   /** What a provider writes on where its protocol has no stop sequences. */
   beyond?: string
+  /** It goes on with another model of the provider, which must not get the signatures of the first. */
+  another?: true
   /** Signatures that the provider must get back with it. */
   proofs?: string[]
 }
@@ -45,6 +47,13 @@ const question = { user: 'Compare two places.' }
 /** 64 bytes in the standard alphabet, with its signs that URLs spell differently. */
 const PROOF = Buffer.from(Array.from({ length: 64 }, (_, i) => (i * 61 + 251) % 256)).toString('base64')
 
+const REASONING: Scenario = {
+  name: 'reasoning', ask: { turns: [question], tools: true, reasons: true },
+  reply: { parts: [{ type: 'reasoning', text: 'I should look both up.', signature: PROOF }, ...callParts], ending: 'tool-calls', usage: { ...COUNT, reasoning: 5 } },
+  then: ({ again, ids }) => ({ turns: [question, { again }, { results: ids.map((id, index) => ({ id, text: `result ${index}` })) }], tools: true, reasons: true }),
+  proofs: [PROOF],
+}
+
 export const SCENARIOS: Scenario[] = [
   { name: 'text', ask: { ...hello, system: 'Answer in German.', maxTokens: 500 }, reply: said('In Frankreich. 🗼 "Seine"') },
   { name: 'several turns', ask: { turns: [{ user: 'Hi' }, { assistant: 'Hello!' }, { user: 'Where is Paris?' }] }, reply: said('In France.') },
@@ -63,12 +72,8 @@ export const SCENARIOS: Scenario[] = [
   { name: 'failed tool', ask: { turns: [question, { calls: [CALLS[0]!] }, { results: [{ id: 'call_one', text: 'No such place.', isError: true }] }], tools: true }, reply: said('A pity.') },
   { name: 'instruction midway', ask: { turns: [{ user: 'Hi' }, { assistant: 'Hello!' }, { system: 'From now on, German.' }, { user: 'Where is Paris?' }] }, reply: said('In Frankreich.') },
   { name: 'image in a tool result', ask: { turns: [question, { calls: [CALLS[0]!] }, { results: [{ id: 'call_one', text: 'A map.', image: IMAGE }] }], tools: true }, reply: said('I see it.') },
-  {
-    name: 'reasoning', ask: { turns: [question], tools: true, reasons: true },
-    reply: { parts: [{ type: 'reasoning', text: 'I should look both up.', signature: PROOF }, ...callParts], ending: 'tool-calls', usage: { ...COUNT, reasoning: 5 } },
-    then: ({ again, ids }) => ({ turns: [question, { again }, { results: ids.map((id, index) => ({ id, text: `result ${index}` })) }], tools: true, reasons: true }),
-    proofs: [PROOF],
-  },
+  REASONING,
+  { ...REASONING, name: 'reasoning of another model', another: true },
   { name: 'structured output', ask: { ...hello, schema: SCHEMA }, reply: said(`{"city":"Paris","id":${SMALL}}`) },
   { name: 'refusal', ask: hello, reply: { parts: [{ type: 'refusal', text: 'I will not say.' }], ending: 'refusal', usage: COUNT } },
   {

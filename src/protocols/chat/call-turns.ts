@@ -146,7 +146,11 @@ export class MessagesWriter {
 
   /** A signature goes back where its maker's server put it. */
   #callSignature(call: ToolCallPart): Json {
-    if (call.signature === undefined || !this.#isOurs(call.signature)) return {}
+    if (call.signature === undefined) return {}
+    if (!this.#isOurs(call.signature)) {
+      if (call.signature.data !== '') this.#lose('signature', 'left out', 'another model made it')
+      return {}
+    }
     return { extra_content: callSignature(call.signature.data) }
   }
 

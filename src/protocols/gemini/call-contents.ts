@@ -136,8 +136,8 @@ export class ContentWriter {
   }
 
   #writeReasoning(part: ReasoningPart): WirePart[] {
-    const signature = this.#own(part.signature)
-    if (signature !== undefined) return [{ text: part.text, thought: true, thoughtSignature: signature }]
+    const { signature } = part
+    if (signature !== undefined && belongsTo(signature, this.#target, false)) return [{ text: part.text, thought: true, thoughtSignature: signature.data }]
     this.#lose('reasoning', 'left out', 'earlier reasoning can only be sent back to the model that made it')
     return []
   }
@@ -167,8 +167,12 @@ export class ContentWriter {
     return {}
   }
 
+  /** The signature where this model made it. Another's is told as lost, but for an empty one, which only marks a call as another's. */
   #own(signature: Signature | undefined): string | undefined {
-    return signature !== undefined && belongsTo(signature, this.#target, false) ? signature.data : undefined
+    if (signature === undefined) return undefined
+    if (belongsTo(signature, this.#target, false)) return signature.data
+    if (signature.data !== '') this.#lose('signature', 'left out', 'another model made it')
+    return undefined
   }
 
   #add(role: WireContent['role'], parts: WirePart[]): void {

@@ -95,6 +95,7 @@ describe('the conversation', () => {
     expect(messagesOf(turns({ signature: { data: 'S' } }))[0]).toEqual({ role: 'assistant', content: 'x' })
     expect(messagesOf(turns({ signature: { ...ours, maker: { provider: 'p', model: 'other' } } }))[0]).toEqual({ role: 'assistant', content: 'x' })
     expect(messagesOf(turns({ signature: ours }), { reasoningField: 'reasoning_details' })[0]).toMatchObject({ reasoning_details: [{ type: 'reasoning.text', text: 'Hm', signature: 'S', index: 0 }] })
+    expect(written({ turns: [{ role: 'assistant', parts: [{ ...call('a'), signature: { data: 'S', maker: { provider: 'p', model: 'other' } } } as Part] }, { role: 'tool', parts: [result('a')] }] }).lost).toEqual(['signature'])
     expect(messagesOf(turns({ text: '', redacted: true, id: 'rs', signature: ours }), { reasoningField: 'reasoning_details' })[0]).toMatchObject({ reasoning_details: [{ type: 'reasoning.encrypted', data: 'S', id: 'rs', index: 0 }] })
   })
 
