@@ -227,13 +227,16 @@ function nameOf(text: string, start: number, end: number): string {
  * For values that are only passed on. Throws a SyntaxError like JSON.parse.
  */
 export function parseExact(text: string): unknown {
-  if (!MAY_CHANGE.test(text)) return JSON.parse(text)
+  if (!mayRespell(text)) return JSON.parse(text)
   return JSON.parse(text, ((_key: string, value: unknown, context: { source?: string }) =>
     typeof value === 'number' && context.source !== undefined && context.source !== String(value) ? rawJson(context.source) : value) as (key: string, value: unknown) => unknown)
 }
 
 // Sixteen digits or a fraction or exponent: what a double may spell in another way.
 const MAY_CHANGE = /\d{16}|\d[.eE]|-0/
+
+/** Whether numbers in a JSON text may come out in another spelling than they went in. */
+export const mayRespell = (text: string): boolean => MAY_CHANGE.test(text)
 
 const { rawJSON: rawJson, isRawJSON } = JSON as unknown as { rawJSON(text: string): unknown; isRawJSON(value: unknown): boolean }
 

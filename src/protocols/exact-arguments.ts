@@ -1,4 +1,4 @@
-import { parseExact } from '../generation/json-text.ts'
+import { mayRespell, parseExact } from '../generation/json-text.ts'
 import { isObject } from './fields.ts'
 
 /**
@@ -6,7 +6,7 @@ import { isObject } from './fields.ts'
  * what a double cannot hold would arrive as another number. Throws a SyntaxError like JSON.parse.
  */
 export function parseWithExact(text: string, name: string): unknown {
-  return text.includes(`"${name}"`) ? grafted(parseExact(text), JSON.parse(text), name) : JSON.parse(text)
+  return text.includes(`"${name}"`) && mayRespell(text) ? grafted(parseExact(text), JSON.parse(text), name) : JSON.parse(text)
 }
 
 function grafted(exact: unknown, plain: unknown, name: string): unknown {

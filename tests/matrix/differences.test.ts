@@ -177,8 +177,9 @@ test('a sealed signature is read in either alphabet of base64, as SDKs that take
 
 test('one answer is asked for: more are refused where the protocol says so, and told where it does not', () => {
   expect(() => asking('chat.completions', { n: 2 })).toThrow('n: must be 1 to 1')
-  const request = asking('generateContent', { generationConfig: { candidateCount: 2 } })
+  const request = asking('generateContent', { generationConfig: { candidateCount: 2 }, cachedContent: 'cachedContents/x' })
   for (const provider of ['chat.completions', 'responses', 'messages'] as const) {
-    expect(protocols[provider].call.writeRequest(request, target).losses).toContainEqual(expect.objectContaining({ field: 'generationConfig.candidateCount', what: 'left out' }))
+    const { losses } = protocols[provider].call.writeRequest(request, target)
+    for (const field of ['generationConfig.candidateCount', 'cachedContent']) expect(losses).toContainEqual(expect.objectContaining({ field, what: 'left out' }))
   }
 })
