@@ -83,8 +83,10 @@ export function wrongOutsideUrl(url: string, options: Pick<Outside, 'private'>):
   return isLocal ? NOT_PUBLIC : undefined
 }
 
-const isExempt = ({ protocol, hostname, port }: URL, exempt: readonly string[]): boolean =>
-  exempt.includes(hostname) || exempt.includes(`${hostname}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`)
+const isExempt = (url: URL, exempt: readonly string[]): boolean => exempt.includes(url.hostname) || exempt.includes(hostAndPort(url))
+
+/** `host:port` of a URL, as `Outside.private` names hosts. */
+export const hostAndPort = ({ protocol, hostname, port }: URL): string => `${hostname}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`
 
 const bare = ({ hostname }: URL): string => (hostname.startsWith('[') ? hostname.slice(1, -1) : hostname)
 

@@ -2,7 +2,7 @@ import type { Config } from '../config.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
 import { splice } from '../generation/json-text.ts'
 import type { CallSignal } from '../http/connection.ts'
-import { fetchOutside } from '../http/outside.ts'
+import { fetchOutside, hostAndPort } from '../http/outside.ts'
 import { isObject } from '../protocols/fields.ts'
 import { dataOf, imageOf, mediaTypeOf } from '../protocols/images/shapes.ts'
 import { parseAnswer, type Upstream } from './attempt.ts'
@@ -19,7 +19,8 @@ export async function fetchImages(text: string, { endpoint }: Upstream, { fetch 
   if (!text.includes('"url"')) return text
   const data = dataOf(parseAnswer(text))
   if (data === undefined || !data.some(hasAddress)) return text
-  const outside = { private: [...fetch.private, hostOf(endpoint.baseUrl)], maxBytes: Math.floor(IMAGES_BYTES / data.length), totalMs: FETCH_MS, signal }
+  // A provider of the operator's own network serves its images there.
+  const outside = { private: [...fetch.private, hostAndPort(new URL(endpoint.baseUrl))], maxBytes: Math.floor(IMAGES_BYTES / data.length), totalMs: FETCH_MS, signal }
   const images = await Promise.all(data.map(async (image: unknown) => {
     if (!hasAddress(image)) return image
     const { url, ...rest } = image
@@ -42,10 +43,4 @@ async function fetched(url: string, outside: Parameters<typeof fetchOutside>[1])
     throw new GatewayError('upstream_error', `The provider answered with an address from which its image could not be fetched: it ${asGatewayError(error).message}`, { cause: error })
   })
   return Buffer.from(bytes).toString('base64')
-}
-
-/** A provider of the operator's own network serves its images there. */
-function hostOf(baseUrl: string): string {
-  const { hostname, port, protocol } = new URL(baseUrl)
-  return `${hostname}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`
 }
