@@ -66,9 +66,10 @@ export class Reasoning {
 
   /** Puts back what the client left out of earlier turns and one of these endpoints signed. */
   async recall(accountId: string, request: GenerationRequest, endpoints: readonly Endpoint[]): Promise<Recalled> {
-    const makers = this.#uses.get(accountId)?.makers
-    const asked = new Set(endpoints.map(({ target }) => nameOf(target)).filter((name) => makers?.has(name)))
-    const missing = this.#keepMs > 0 && asked.size > 0 ? unsigned(request.turns).reverse().map((one) => ({ ...one, ...namesOf(accountId, one.call.id) })) : []
+    const makers = this.#keepMs > 0 ? this.#uses.get(accountId)?.makers : undefined
+    if (makers === undefined) return { request, traces: [], bytes: 0 }
+    const asked = new Set(endpoints.map(({ target }) => nameOf(target)).filter((name) => makers.has(name)))
+    const missing = asked.size > 0 ? unsigned(request.turns).reverse().map((one) => ({ ...one, ...namesOf(accountId, one.call.id) })) : []
     if (missing.length === 0) return { request, traces: [], bytes: 0 }
     const found = await this.#store.findReasoning(accountId, missing.map(({ key }) => key), REQUEST_BYTES, this.#now())
     const turns = [...request.turns]
