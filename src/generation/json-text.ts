@@ -222,6 +222,15 @@ function nameOf(text: string, start: number, end: number): string {
   }
 }
 
+/** The value of a JSON text; undefined for a text that is no JSON. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 /**
  * JSON.parse whose result stringifies to the numbers as they were spelled: big integers and `1.0` become raw leaves (not numbers).
  * For values that are only passed on. Throws a SyntaxError like JSON.parse.

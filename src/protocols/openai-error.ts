@@ -1,3 +1,4 @@
+import { parsed } from '../generation/json-text.ts'
 import type { ErrorCode, GatewayError } from '../error.ts'
 import { isObject } from './fields.ts'
 import { plainText, upstreamError } from './upstream-error.ts'
@@ -24,7 +25,7 @@ const words = (value: unknown): string | undefined => (typeof value === 'string'
 
 /** `{error: {...}}`, `{error: "..."}`, `{code, error}`, `{message}`, `{detail}`, an array of one of these, a bare string, or a page. */
 export function readError(status: number, body: string): GatewayError {
-  const value = parse(body)
+  const value = parsed(body)
   const outer = Array.isArray(value) ? value[0] : value
   if (!isObject(outer)) return upstreamError(status, typeof outer === 'string' ? outer : plainText(body))
   const error = isObject(outer.error) ? outer.error : outer
@@ -38,11 +39,3 @@ export function readError(status: number, body: string): GatewayError {
 
 /** OpenRouter puts what the provider behind it said into `metadata.raw`. */
 const rawOf = (error: Record<string, unknown>): unknown => (isObject(error.metadata) ? error.metadata.raw : undefined)
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}

@@ -1,3 +1,4 @@
+import { parsed } from '../generation/json-text.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
 import { readAll, send, type ByteSource, type Incoming, type Timeouts } from '../http/call.ts'
@@ -107,12 +108,8 @@ async function refusalOf(incoming: Incoming, endpoint: Endpoint, protocol: Proto
 }
 
 const isObject = (text: string): boolean => {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null
-  } catch {
-    return false
-  }
+  const value = parsed(text)
+  return typeof value === 'object' && value !== null
 }
 
 /** Largest whole answer held in memory: a few images in base64. */

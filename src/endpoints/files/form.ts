@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { GatewayError, invalid } from '../../error.ts'
-import { checkJson } from '../../generation/json-text.ts'
+import { checkJson, parsed } from '../../generation/json-text.ts'
 import type { MultipartEvent, PartHead } from '../../http/multipart.ts'
 import { sniff, SNIFFED_BYTES } from '../../http/sniff.ts'
 import { isObject } from '../../protocols/fields.ts'
@@ -34,7 +34,7 @@ const FIELDS: Readonly<Record<string, (name: string, text: string) => void>> = {
   'expires_after[seconds]': checkSeconds,
   expires_in_seconds: checkSeconds,
   metadata: (name, text) => {
-    if (!isObject(parsed(text))) throw invalid(name, 'must be a JSON object')
+    if (checkJson(text) !== undefined || !isObject(parsed(text))) throw invalid(name, 'must be a JSON object')
   },
   filename: () => {},
   type: () => {},
@@ -130,13 +130,4 @@ function nameOf(filename: string): string {
   const name = filename.slice(Math.max(filename.lastIndexOf('/'), filename.lastIndexOf('\\')) + 1)
   if (filename.length > MOST_NAME_CHARACTERS || /[\x00-\x1f\x7f]/.test(filename)) throw invalid('filename', `must be at most ${MOST_NAME_CHARACTERS} characters, without control characters`)
   return ['', '.', '..'].includes(name) ? 'unnamed' : name
-}
-
-function parsed(text: string): unknown {
-  if (checkJson(text) !== undefined) return undefined
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

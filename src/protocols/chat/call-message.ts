@@ -1,3 +1,4 @@
+import { parsed } from '../../generation/json-text.ts'
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import type { Citation, GenerationRequest, TokenLogprob } from '../../generation/request.ts'
 import type { Quirks } from '../protocol.ts'
@@ -210,10 +211,6 @@ export class MessageReader {
 
 /** The free text out of `{"input": "..."}`; a cut or odd object stays as it is. */
 function unwrapInput(text: string): string {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) && typeof value.input === 'string' ? value.input : text
-  } catch {
-    return text
-  }
+  const value = parsed(text)
+  return isObject(value) && typeof value.input === 'string' ? value.input : text
 }

@@ -1,3 +1,4 @@
+import { parsed } from '../../generation/json-text.ts'
 import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import type { Frame } from '../../http/frames.ts'
@@ -124,12 +125,8 @@ export class ChunkReader implements Reader {
 }
 
 function parse(data: string): Json | undefined {
-  try {
-    const value: unknown = JSON.parse(data)
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
+  const value = parsed(data)
+  return isObject(value) ? value : undefined
 }
 
 /** Only the first answer is ours: n is 1. */

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
-import { splice } from '../../generation/json-text.ts'
+import { parsed, splice } from '../../generation/json-text.ts'
 import type { GenerationRequest, Part } from '../../generation/request.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
@@ -116,10 +116,6 @@ export class ImageReader implements Reader {
 }
 
 function parse(text: string): Json | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
+  const value = parsed(text)
+  return isObject(value) ? value : undefined
 }

@@ -1,3 +1,4 @@
+import { parsed } from '../../generation/json-text.ts'
 import type { GatewayError } from '../../error.ts'
 import { plainText, upstreamError, upstreamStreamError } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
@@ -20,14 +21,6 @@ const STATUS_BY_TYPE: ReadonlyMap<string, number> = new Map([
   ['invalid_request_error', 400], ['authentication_error', 401], ['billing_error', 402], ['permission_error', 403], ['not_found_error', 404],
   ['request_too_large', 413], ['rate_limit_error', 429], ['api_error', 500], ['timeout_error', 504], ['overloaded_error', 529],
 ])
-
-function parsed(body: string): unknown {
-  try {
-    return JSON.parse(body)
-  } catch {
-    return undefined
-  }
-}
 
 /** `{type: 'error', error: {type, message}}`, and the looser forms of compatible servers. */
 function spoken(data: unknown): { message: string; type: string | undefined } | undefined {

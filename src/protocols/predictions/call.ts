@@ -1,3 +1,4 @@
+import { parsed } from '../../generation/json-text.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import type { PredictionStatus } from '../../store/store.ts'
 import { isObject, kindOf, present } from '../fields.ts'
@@ -122,14 +123,6 @@ export function readError(status: number, body: string): GatewayError {
   const message = [said.title, detail].filter((text): text is string => typeof text === 'string' && text.trim() !== '').join(': ')
   const about: ProviderSaid = { ...present('param', paramOf(said)), ...present('retryAfterSeconds', retryAfterOf(said.retry_after)) }
   return upstreamError(status, message === '' ? plainText(body) : message, about)
-}
-
-function parsed(body: string): unknown {
-  try {
-    return JSON.parse(body)
-  } catch {
-    return undefined
-  }
 }
 
 /** A text, or FastAPI's list of `{loc, msg}`, which Cog's own servers answer with. */

@@ -1,3 +1,4 @@
+import { parsed } from '../../generation/json-text.ts'
 import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, OutputFormat, Reasoning, Tool, ToolChoice } from '../../generation/request.ts'
 import type { Abilities, Target, Wire, Written } from '../protocol.ts'
@@ -196,7 +197,7 @@ function writeLabels({ user, metadata, serviceTier, cacheKey }: GenerationReques
 
 /** A provider's error answer: OpenAI's error object, a bare string in its place, a `detail`, or no JSON at all. */
 export function readError(status: number, body: string): GatewayError {
-  const wire = parse(body)
+  const wire = parsed(body)
   const error = isObject(wire) ? wire.error : undefined
   const said = isObject(error) ? error : objectOf(wire)
   const message = [said.message, error, said.detail].find((text) => typeof text === 'string') ?? (isObject(wire) ? '' : plainText(body))
@@ -205,12 +206,4 @@ export function readError(status: number, body: string): GatewayError {
     ...(typeof said.code === 'string' || typeof said.code === 'number' ? { code: said.code } : {}),
     ...(typeof said.param === 'string' ? { param: said.param } : {}),
   })
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

@@ -1,3 +1,4 @@
+import { parsed } from '../../generation/json-text.ts'
 /** A directive as it stands in a prompt: `[[name: argument]]`. */
 export type Directive = { name: string; argument: string }
 
@@ -35,20 +36,10 @@ function endOf(text: string, from: number): number {
     // Of three brackets in a row the last two close: the first belongs to the text.
     if (first < 0 && text[at + 2] !== ']') first = at
     if (json === null && first >= 0) return first
-    if (json !== null && isJson(text.slice(from + json[0].length, at))) return at
+    if (json !== null && parsed(text.slice(from + json[0].length, at)) !== undefined) return at
     if (json !== null && ++tried >= MAX_ENDS_TRIED && first >= 0) return first
   }
   return first
-}
-
-/** Whether the text is JSON. */
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
 }
 
 /** `20ms`, `1.5s` or a bare number of milliseconds -> milliseconds; undefined for anything else or more than ten minutes. */
