@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { GoogleGenAI } from '@google/genai'
+import { GENAI_WAYS } from './genai.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
 let gateway: Gateway
@@ -8,16 +9,8 @@ afterAll(() => gateway.stop())
 
 const MODELS = ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini']
 
-/** The ways in which the SDK can be pointed at a server, each with paths of its own. */
-const WAYS = {
-  'gemini, version not set': () => ({ httpOptions: { baseUrl: gateway.url } }),
-  'gemini, v1beta': () => ({ httpOptions: { baseUrl: gateway.url, apiVersion: 'v1beta' } }),
-  'vertex, version not set': () => ({ vertexai: true, httpOptions: { baseUrl: gateway.url } }),
-  'vertex, v1': () => ({ vertexai: true, httpOptions: { baseUrl: gateway.url, apiVersion: 'v1' } }),
-}
-
-describe.each(Object.entries(WAYS))('%s', (way, options) => {
-  const client = () => new GoogleGenAI({ apiKey: gateway.key, ...options() })
+describe.each(Object.entries(GENAI_WAYS))('%s', (way, options) => {
+  const client = () => new GoogleGenAI({ apiKey: gateway.key, ...options(gateway.url) })
 
   test.each(MODELS)('%s answers a chat, streamed and not', async (model) => {
     const chat = client().chats.create({ model })

@@ -1,6 +1,14 @@
 import { GoogleGenAI, type Content, type GenerateContentResponse, type Part } from '@google/genai'
 import { session, type Client, type Heard, type Options } from './client.ts'
 
+/** The ways in which the SDK can be pointed at a server, each with paths of its own. */
+export const GENAI_WAYS = {
+  'gemini, version not set': (baseUrl: string) => ({ httpOptions: { baseUrl } }),
+  'gemini, v1beta': (baseUrl: string) => ({ httpOptions: { baseUrl, apiVersion: 'v1beta' } }),
+  'vertex, version not set': (baseUrl: string) => ({ vertexai: true, httpOptions: { baseUrl } }),
+  'vertex, v1': (baseUrl: string) => ({ vertexai: true, httpOptions: { baseUrl, apiVersion: 'v1' } }),
+}
+
 /** `@google/genai` in its Gemini mode, or in its Vertex mode with an API key. */
 const genaiIn = (mode: 'gemini' | 'vertex'): Client => ({
   name: `genai ${mode}`,

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import Anthropic from '@anthropic-ai/sdk'
 import { GoogleGenAI, type Model } from '@google/genai'
 import OpenAI from 'openai'
+import { GENAI_WAYS } from './genai.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
 const LIMITED = `sk-ai-v1-limited${'0123456789abcdef'.repeat(2)}`
@@ -120,15 +121,8 @@ describe('@anthropic-ai/sdk', () => {
 })
 
 describe('@google/genai', () => {
-  const WAYS = {
-    'gemini, version not set': () => ({ httpOptions: { baseUrl: gateway.url } }),
-    'gemini, v1beta': () => ({ httpOptions: { baseUrl: gateway.url, apiVersion: 'v1beta' } }),
-    'vertex, version not set': () => ({ vertexai: true, httpOptions: { baseUrl: gateway.url } }),
-    'vertex, v1': () => ({ vertexai: true, httpOptions: { baseUrl: gateway.url, apiVersion: 'v1' } }),
-  }
-
-  describe.each(Object.entries(WAYS))('%s', (way, options) => {
-    const client = (): GoogleGenAI => new GoogleGenAI({ apiKey: gateway.key, ...options() })
+  describe.each(Object.entries(GENAI_WAYS))('%s', (way, options) => {
+    const client = (): GoogleGenAI => new GoogleGenAI({ apiKey: gateway.key, ...options(gateway.url) })
     const ours = ({ name = '' }: Model): string => name.replace(/^models\//, '').replace(/^publishers\/([^/]+)\/models\//, '$1/')
 
     test('lists page by page', async () => {
