@@ -1,26 +1,15 @@
 import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Conduct } from '../../src/accounts/conduct.ts'
-import { Keys } from '../../src/accounts/keys.ts'
-import { Limits } from '../../src/accounts/limits.ts'
-import { Plans } from '../../src/accounts/plans.ts'
 import { answer } from '../../src/app.ts'
-import { loadConfig } from '../../src/config.ts'
 import { Predictor } from '../../src/endpoints/predictions/predictor.ts'
 import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { Follower } from '../../src/endpoints/responses.ts'
 import { GatewayError } from '../../src/error.ts'
-import { Ledger } from '../../src/ledger/ledger.ts'
-import { Prices } from '../../src/ledger/prices.ts'
-import { Open } from '../../src/open.ts'
-import { accountsOf } from '../../src/opening.ts'
-import { Catalogue } from '../../src/providers/catalogue.ts'
 import type { Spine } from '../../src/spine.ts'
-import { Files } from '../../src/store/files.ts'
-import { Reasoning } from '../../src/reasoning.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import type { SqliteStore } from '../../src/store/sqlite.ts'
+import { roomsIn, type Failing } from './in-process.ts'
 
 /** A gateway in this process, whose store fails where a test says so, and a provider that answers as it says. */
 
@@ -32,7 +21,7 @@ let upstream: Bun.Server<undefined>
 let asked: string[]
 let now: number
 /** Methods of the store -> what they do instead. */
-let failing: Record<string, () => Promise<never>>
+let failing: Failing
 let respond: (asked: string) => Response | Promise<Response>
 
 const full = (): Promise<never> => Promise.reject(new GatewayError('store_unavailable', 'The disk is full.'))
@@ -50,24 +39,10 @@ beforeEach(async () => {
     return respond(name)
   } })
   folder = mkdtempSync(join(tmpdir(), 'sluice-deferral-'))
-  const file = join(folder, 'test-config.yaml')
-  writeFileSync(file, `billing: { unpriced: free }\nproviders:\n  up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1" }\n`)
-  const config = loadConfig({ file, data: folder }, {})
-  sqlite = new SqliteStore({ folder, exclusive: true })
-  const store = new Proxy(sqlite, {
-    get(target, name) {
-      const member: unknown = failing[String(name)] ?? Reflect.get(target, name, target)
-      return typeof member === 'function' ? (member.bind(target) as unknown) : member
-    },
-  })
-  const keys = await Keys.open({ store, accounts: accountsOf(store, config), folder })
-  const [first] = await keys.start()
-  headers = { host: 'sluice', authorization: `Bearer ${first?.text}` }
-  const prices = new Prices(config)
-  const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: 0n })
-  const files = await Files.open({ store, folder, quotaBytes: config.files.quotaBytes, outputKeepMs: config.files.outputKeepMs })
-  const rooms = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus, () => now), catalogue: new Catalogue(config), prices, ledger, reasoning: await Reasoning.open(store, 0), open: new Open(), draining: false }
-  spine = Object.assign(rooms, { predictor: new Predictor(rooms, new Webhooks(rooms), async () => undefined) })
+  const built = await roomsIn(folder, `billing: { unpriced: free }\nproviders:\n  up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1" }\n`, () => failing, () => now)
+  sqlite = built.sqlite
+  headers = built.headers
+  spine = Object.assign(built.rooms, { predictor: new Predictor(built.rooms, new Webhooks(built.rooms), async () => undefined) })
 })
 afterEach(async () => {
   failing = {}

@@ -1,28 +1,17 @@
 import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Conduct } from '../../src/accounts/conduct.ts'
-import { Keys } from '../../src/accounts/keys.ts'
-import { Limits } from '../../src/accounts/limits.ts'
-import { Plans } from '../../src/accounts/plans.ts'
 import { answer } from '../../src/app.ts'
-import { loadConfig } from '../../src/config.ts'
 import { PREFIX } from '../../src/endpoints/predictions/prediction.ts'
 import { Predictor } from '../../src/endpoints/predictions/predictor.ts'
 import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { GatewayError } from '../../src/error.ts'
-import { Ledger } from '../../src/ledger/ledger.ts'
-import { Prices } from '../../src/ledger/prices.ts'
-import { Open } from '../../src/open.ts'
-import { accountsOf } from '../../src/opening.ts'
-import { Catalogue } from '../../src/providers/catalogue.ts'
 import type { Spine } from '../../src/spine.ts'
-import { Files } from '../../src/store/files.ts'
-import { Reasoning } from '../../src/reasoning.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import type { SqliteStore } from '../../src/store/sqlite.ts'
 import { expectBookRight } from '../audit.ts'
 import { until } from '../transport/raw-server.ts'
+import { roomsIn, type Failing } from './in-process.ts'
 import { predictionProvider, type PredictionProvider, type Shown } from './predicting.ts'
 
 /** What becomes of predictions while the store takes some writes and not others. */
@@ -33,7 +22,7 @@ let sqlite: SqliteStore
 let spine: Spine
 let headers: Record<string, string>
 /** Methods of the store that answer otherwise. */
-let failing: Record<string, (...args: never[]) => Promise<unknown>>
+let failing: Failing
 let told: ReturnType<typeof spyOn>
 let hooks: ReturnType<typeof Bun.serve>
 /** Bodies of webhook calls. */
@@ -50,30 +39,16 @@ beforeEach(async () => {
   provider = predictionProvider()
   provider.onMade = (made) => void Object.assign(made, { status: 'succeeded', output: 'done' })
   folder = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
-  const file = join(folder, 'test-config.yaml')
-  writeFileSync(file, `
+  const built = await roomsIn(folder, `
 billing: { startingCredit: 1, delay: 0s }
 fetch: { private: ["127.0.0.1:${hooks.port}"] }
 providers: { up: { protocol: predictions, baseUrl: "${provider.url}", apiKey: none } }
 models: { maker/flux: { endpoints: [{ provider: up, model: maker/flux }], price: { request: 0.01 } } }
-`)
-  const config = loadConfig({ file, data: folder }, {})
-  sqlite = new SqliteStore({ folder, exclusive: true })
-  const store = new Proxy(sqlite, {
-    get(target, name) {
-      const member: unknown = failing[String(name)] ?? Reflect.get(target, name, target)
-      return typeof member === 'function' ? (member.bind(target) as unknown) : member
-    },
-  })
-  const keys = await Keys.open({ store, accounts: accountsOf(store, config), folder })
-  const [first] = await keys.start()
-  headers = { host: 'sluice', authorization: `Bearer ${first?.text}` }
-  const prices = new Prices(config)
-  const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: 0n })
-  const files = await Files.open({ store, folder, quotaBytes: config.files.quotaBytes, outputKeepMs: config.files.outputKeepMs })
-  const rooms = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus), catalogue: new Catalogue(config), prices, ledger, reasoning: await Reasoning.open(store, 0), open: new Open(), draining: false }
-  webhooks = new Webhooks(rooms)
-  spine = Object.assign(rooms, { predictor: new Predictor(rooms, webhooks, async () => undefined) })
+`, () => failing)
+  sqlite = built.sqlite
+  headers = built.headers
+  webhooks = new Webhooks(built.rooms)
+  spine = Object.assign(built.rooms, { predictor: new Predictor(built.rooms, webhooks, async () => undefined) })
 })
 afterEach(async () => {
   failing = {}
