@@ -110,6 +110,7 @@ const provider = object({
   }),
   unlisted: boolean('<provider>/<any name> is sent to it as <any name>'),
   fetches: words<MediaKind>(['image', 'audio', 'video', 'file'], { what: 'kinds of media', description: 'Kinds of media whose URLs the provider opens itself: they are passed on to it' }),
+  sharedIds: boolean('true: every account may name what the provider keeps under its key, such as vector stores, stored prompts, cached contents and containers'),
   quirks,
 })
 

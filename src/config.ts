@@ -58,6 +58,8 @@ export type ProviderConfig = {
   unlisted?: boolean
   /** Kinds of media whose URLs it opens itself. */
   fetches?: MediaKind[]
+  /** Every account may name what it keeps under its key. */
+  sharedIds?: boolean
   quirks: Quirks
 }
 

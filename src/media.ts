@@ -6,7 +6,7 @@ import { fetchOutside, wrongOutsideUrl } from './http/outside.ts'
 import { sniff } from './http/sniff.ts'
 import { protocols } from './protocols/index.ts'
 import { isTextual, mediaKind } from './protocols/media.ts'
-import type { MediaReference, Medium, Wire } from './protocols/protocol.ts'
+import type { KeptReference, MediaReference, Medium, Wire } from './protocols/protocol.ts'
 import type { Endpoint } from './providers/catalogue.ts'
 import { globs } from './providers/rows.ts'
 
@@ -32,17 +32,18 @@ type Loaded = { reference: MediaReference; mediaType: string; filename: string; 
 
 /**
  * Puts the files and addresses that a request names into its body and text, as data, where its providers do not fetch them themselves.
- * Undefined where it names none. Throws not_found for a file that is not this account's, invalid_request for a medium that none of the model's
+ * Undefined where it names none. Throws not_found for a file that is not this account's and for what only a provider could know, invalid_request for a medium that none of the model's
  * providers takes in this way, overloaded where the requests under way hold too much; each names the parameter.
  */
 export async function resolveMedia(spine: Spine, { identity, request }: Asker, name: ProtocolName, wire: Wire): Promise<HeldMedia | undefined> {
-  const references = protocols[name].serve.references?.(wire.body) ?? []
+  const named = protocols[name].serve.references?.(wire.body) ?? []
   const model = wire.model ?? wire.body.model
   // What is wrong with its model is told by those who read the request and admit it: before that no file is opened for it.
-  if (references.length === 0 || typeof model !== 'string' || !identity.allows(model)) return undefined
+  if (named.length === 0 || typeof model !== 'string' || !identity.allows(model)) return undefined
   const held = new Held()
   try {
-    const { endpoints, toFetch } = divide(spine, spine.catalogue.endpoints(model, name), references)
+    const references = named.filter((reference): reference is MediaReference => reference.source.type !== 'provider')
+    const { endpoints, toFetch } = divide(spine, keepers(spine.catalogue.endpoints(model, name), name, named), references)
     const toLoad = [...references.filter(({ source }) => source.type === 'file'), ...toFetch]
     if (toLoad.length > MOST_LOADED) throw invalid(toLoad[MOST_LOADED]!.param, `is one of ${toLoad.length} files and addresses that Sluice would have to load for this request: ${MOST_LOADED} are the most`)
     const files = await filesOf(spine, identity.accountId, references)
@@ -107,6 +108,15 @@ const unknownFile = (param: string, id: string): GatewayError =>
 const encode = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
 
 const bareType = (mediaType: string): string => mediaType.split(';')[0]!.trim().toLowerCase()
+
+/** The endpoints at which accounts may name what the provider keeps. */
+function keepers(all: readonly Endpoint[], name: ProtocolName, named: readonly (MediaReference | KeptReference)[]): readonly Endpoint[] {
+  const kept = named.find((reference): reference is KeptReference => reference.source.type === 'provider')
+  return kept === undefined ? all : left(all, ({ provider, protocol }) => protocol === name && provider.sharedIds, () => notShared(kept, all))
+}
+
+const notShared = ({ param, source: { what } }: KeptReference, all: readonly Endpoint[]): GatewayError =>
+  new GatewayError('not_found', `${param}: names ${what} that only a provider keeps, and whose it is cannot be told there. Files can be uploaded with POST /v1/files and named where a file may stand; an operator whose accounts all share what ${namesOf(all)} keeps can set providers.<id>.sharedIds.`, { param })
 
 /** The endpoints that can do with the addresses of a request, and those addresses that are fetched for them. All others are passed on. */
 function divide({ config }: Spine, all: readonly Endpoint[], references: readonly MediaReference[]): { endpoints: readonly Endpoint[]; toFetch: (MediaReference & { url: string })[] } {

@@ -1,7 +1,7 @@
 import { GatewayError, invalid } from '../error.ts'
 import type { MediaPart } from '../generation/request.ts'
 import { isObject } from './fields.ts'
-import type { Medium } from './protocol.ts'
+import type { KeptReference, Medium } from './protocol.ts'
 
 /** Media as clients send them in all protocols: data URLs, base64, addresses and ids of files. */
 
@@ -69,6 +69,6 @@ export function noFileId(object: Record<string, unknown>, path: readonly (string
   if (isNamed(object.file_id)) throw new GatewayError('not_found', `${param}: a file can be named in ${places} only`, { param })
 }
 
-/** An id that only a provider knows, under credentials that many share: whose it is cannot be told. */
-export const notIssued = (param: string, what: string): GatewayError =>
-  new GatewayError('not_found', `${param}: names ${what} at a provider, and only ids that this server gave out are known here; files of POST /v1/files can be named where a file or an image may stand`, { param })
+/** The ids in a member, a string or a list of them, that name what only a provider keeps. */
+export const keptAt = (ids: unknown, path: readonly (string | number)[], what: string): KeptReference[] =>
+  isNamed(ids) || (Array.isArray(ids) && ids.length > 0) ? [{ param: paramOf(path), source: { type: 'provider', what } }] : []

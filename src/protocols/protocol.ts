@@ -17,8 +17,8 @@ export type Protocol = {
     readRequest(wire: Wire): GenerationRequest
     /** What the protocol refuses of the model that is asked, where it says so itself. `abilities`: of each endpoint that may be tried. */
     checkModel?(request: GenerationRequest, abilities: readonly Abilities[]): void
-    /** Media that the body names instead of carrying them: files of the client's account, and URLs. Absent: the protocol has none. */
-    references?(body: Record<string, unknown>): MediaReference[]
+    /** What the body names instead of carrying it: files of the client's account, URLs, and what only a provider keeps. Absent: the protocol has none. */
+    references?(body: Record<string, unknown>): (MediaReference | KeptReference)[]
     /** Our events -> the frames of a stream. */
     writer(exchange: Exchange): Writer
     /** A whole answer -> the JSON object of a non-streaming response. */
@@ -79,6 +79,9 @@ export type MediaReference = {
   /** The value that carries the medium itself, in the protocol's own words. Throws an invalid_request where it has none for this type. */
   inline(medium: Medium): unknown
 }
+
+/** What a provider keeps under its credentials, which many accounts share: whose it is cannot be told. `what`: for error texts, `a vector store`. */
+export type KeptReference = { param: string; source: { type: 'provider'; what: string } }
 
 /** `data`: standard base64. */
 export type Medium = { mediaType: string; data: string; filename: string }

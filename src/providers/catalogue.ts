@@ -22,6 +22,8 @@ export type Provider = {
   /** Called in this process instead of over the network. */
   inProcess?: 'sandbox'
   media?: MediaFacts
+  /** Every account may name what it keeps: it is told so, or keeps nothing. */
+  sharedIds: boolean
   /** Why it is on: `built in`, the variable that holds its key or address, `sluice.yaml` or `local`. */
   foundBy: string
 }

@@ -65,7 +65,7 @@ export class LocalModels {
     if (on !== undefined && on.foundBy !== FOUND) return on.unlisted ? on : undefined
     const address = search === undefined || this.#catalogue.setUp(row.id) ? undefined : localAddress(this.#env[search.hostVariable], search.port)
     return address === undefined ? undefined : {
-      id: row.id, name: row.name, headers: {}, quirks: quirksOf(row), unlisted: true, foundBy: FOUND,
+      id: row.id, name: row.name, headers: {}, quirks: quirksOf(row), unlisted: true, sharedIds: false, foundBy: FOUND,
       speaks: row.protocols.map(({ protocol, path, auth }) => ({ protocol, baseUrl: `${address}/v1${path ?? ''}`, auth: auth ?? row.auth })),
     }
   }

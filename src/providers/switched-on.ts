@@ -11,7 +11,7 @@ export function configuredProvider(own: ProviderConfig, config: Config): Provide
   if (!own.enabled || own.protocol === undefined || own.baseUrl === undefined) return undefined
   const listed = [...config.models.values()].some(({ endpoints }) => endpoints.some(({ provider }) => provider === own.id))
   return {
-    id: own.id, name: own.name ?? own.id, headers: own.headers, quirks: own.quirks, unlisted: own.unlisted ?? !listed, foundBy: 'sluice.yaml',
+    id: own.id, name: own.name ?? own.id, headers: own.headers, quirks: own.quirks, unlisted: own.unlisted ?? !listed, sharedIds: own.sharedIds ?? false, foundBy: 'sluice.yaml',
     speaks: [{ protocol: own.protocol, baseUrl: bareUrl(own.baseUrl), auth: own.auth ?? AUTH_OF[own.protocol] }],
     ...(own.apiKey === undefined ? {} : { apiKey: own.apiKey }),
     ...mediaOf(undefined, own),
@@ -34,7 +34,7 @@ export function builtInProvider(row: ProviderRow, config: Config): Provider | un
   if (foundBy === undefined || baseUrl === undefined) return undefined
   const apiKey = own?.apiKey ?? variable(config, row.keyVariables)?.value
   return {
-    id: row.id, name: own?.name ?? row.name, headers: own?.headers ?? {}, quirks: { ...quirksOf(row), ...own?.quirks }, unlisted: own?.unlisted ?? row.unlisted ?? true, foundBy,
+    id: row.id, name: own?.name ?? row.name, headers: own?.headers ?? {}, quirks: { ...quirksOf(row), ...own?.quirks }, unlisted: own?.unlisted ?? row.unlisted ?? true, sharedIds: own?.sharedIds ?? row.inProcess !== undefined, foundBy,
     speaks: row.protocols
       .filter(({ protocol }) => own?.protocol === undefined || own.protocol === protocol)
       .map(({ protocol, path, auth }) => ({ protocol, baseUrl: baseUrl + (path ?? ''), auth: own?.auth ?? auth ?? row.auth })),

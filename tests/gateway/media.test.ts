@@ -29,7 +29,7 @@ let gateway: Gateway
 let fetching: Gateway
 
 const configFor = (requestUrls: boolean): string => {
-  const own = PROTOCOLS.map((protocol) => `  ${idOf(protocol)}: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [] }\n  ${idOf(protocol)}-unsaid: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true }\n  ${idOf(protocol)}-fetching: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [image, file] }\n`)
+  const own = PROTOCOLS.map((protocol) => `  ${idOf(protocol)}: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [] }\n  ${idOf(protocol)}-shared: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, sharedIds: true }\n  ${idOf(protocol)}-unsaid: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true }\n  ${idOf(protocol)}-fetching: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [image, file] }\n`)
   const builtIn = ['openai', 'anthropic', 'google', 'groq'].map((id) => `  ${id}: { apiKey: k, baseUrl: "${provider.url}/v1" }\n`)
   return `limits: { requestsPerMinute: 1000000 }\nkeys: [{ key: ${KEY_OF_ANOTHER}, account: another }]\nfetch: { requestUrls: ${requestUrls}, private: ["127.0.0.1:${site.port}"] }\nproviders:\n${own.join('')}${builtIn.join('')}models:
   both: { endpoints: [{ provider: own-chat, model: metered }, { provider: own-chat-fetching, model: metered }] }
@@ -287,6 +287,28 @@ describe('what only its provider knows', () => {
     expect(provider.requests.length).toBe(before)
     return answer
   }
+
+  const user = { role: 'user', content: 'x' }
+  const KEPT: [protocol: ConversationName, body: object, param: string][] = [
+    ['chat.completions', { messages: [user, { role: 'assistant', audio: { id: 'audio_1' } }, user] }, 'messages[1].audio.id'],
+    ['responses', { input: 'x', prompt: { id: 'pmpt_1' } }, 'prompt.id'],
+    ['responses', { input: 'x', tools: [{ type: 'file_search', vector_store_ids: ['vs_1'] }] }, 'tools[0].vector_store_ids'],
+    ['messages', { max_tokens: 1, messages: [user], container: { skills: [{ type: 'custom', skill_id: 'skill_1' }] } }, 'container.skills[0].skill_id'],
+    ['generateContent', { contents: [{ parts: [{ text: 'x' }] }], cachedContent: 'cachedContents/1' }, 'cachedContent'],
+    ['generateContent', { contents: [{ parts: [{ text: 'x' }] }], tools: [{ fileSearch: { fileSearchStoreNames: ['fileSearchStores/1'] } }] }, 'tools[0].fileSearch.fileSearchStoreNames'],
+  ]
+  const pathOf = (protocol: ConversationName, model: string): string => ({ 'chat.completions': '/v1/chat/completions', responses: '/v1/responses', messages: '/v1/messages', generateContent: `/v1beta/models/${model}:generateContent` })[protocol]
+
+  test.each(KEPT)('is refused of %s unless all accounts share it: %j', async (protocol, body, param) => {
+    for (const upstream of PROTOCOLS) {
+      const model = `${idOf(upstream)}${upstream === protocol ? '' : '-shared'}/metered`
+      expect(await never(pathOf(protocol, model), JSON.stringify({ model, ...body }))).toMatchObject({ status: 404, param, message: expect.stringContaining('sharedIds') })
+    }
+    const model = `${idOf(protocol)}-shared/metered`
+    const response = await fetch(gateway.url + pathOf(protocol, model), { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ model, ...body }) })
+    expect(response.status, await response.text()).toBe(200)
+    expect(received().body).toMatchObject(body)
+  })
 
   test('is refused in tools and blocks', async () => {
     const tool = (container: unknown): string => JSON.stringify({ model: 'own-responses/metered', input: 'x', tools: [{ type: 'code_interpreter', container }] })

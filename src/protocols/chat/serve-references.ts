@@ -1,24 +1,26 @@
 import { invalid } from '../../error.ts'
 import { isObject } from '../fields.ts'
-import { dataUrl, isAddress, isNamed, isTextual, mediaKind, noFileId, objectsIn, onlyOne, paramOf, textOf, without } from '../media.ts'
-import type { MediaReference, Medium } from '../protocol.ts'
+import { dataUrl, isAddress, isNamed, isTextual, keptAt, mediaKind, noFileId, objectsIn, onlyOne, paramOf, textOf, without } from '../media.ts'
+import type { KeptReference, MediaReference, Medium } from '../protocol.ts'
 import { audioFormat } from './shapes.ts'
 
 type Json = Record<string, unknown>
 type Path = (string | number)[]
+type Found = (MediaReference | KeptReference)[]
 
 const PLACES = 'file parts'
 
-/** Files and addresses in a body's messages, whatever role says them. */
-export function references(body: Json): MediaReference[] {
-  const found: MediaReference[] = []
+/** Files and addresses in a body's messages, whatever role says them; speech of earlier answers that a provider keeps. */
+export function references(body: Json): Found {
+  const found: Found = []
   for (const [m, message] of objectsIn(body.messages)) {
+    if (isObject(message.audio)) found.push(...keptAt(message.audio.id, ['messages', m, 'audio', 'id'], 'speech'))
     for (const name of ['content', 'images']) for (const [p, part] of objectsIn(message[name])) addPart(part, ['messages', m, name, p], found)
   }
   return found
 }
 
-function addPart(part: Json, path: Path, found: MediaReference[]): void {
+function addPart(part: Json, path: Path, found: Found): void {
   const { image_url: image, file } = part
   if (isObject(image) && isObject(file)) throw invalid(paramOf(path), 'must have only one of image_url and file')
   if (isObject(image) && isAddress(image.url)) {

@@ -1,23 +1,33 @@
 import { invalid } from '../../error.ts'
 import { isObject } from '../fields.ts'
-import { isNamed, isTextual, mediaKind, objectsIn, paramOf, without } from '../media.ts'
-import type { MediaReference, Medium } from '../protocol.ts'
+import { isNamed, isTextual, keptAt, mediaKind, objectsIn, paramOf, without } from '../media.ts'
+import type { KeptReference, MediaReference, Medium } from '../protocol.ts'
 import { either } from './fields.ts'
 import { INLINE_TYPES } from './shapes.ts'
 
 type Json = Record<string, unknown>
 type Path = (string | number)[]
+type Found = (MediaReference | KeptReference)[]
 
-/** Files and addresses in a body's contents, in its system instruction and in the results of functions. */
-export function references(body: Json): MediaReference[] {
-  const found: MediaReference[] = []
+/** Files and addresses in a body's contents, in its system instruction and in the results of functions; contents and stores that a provider keeps. */
+export function references(body: Json): Found {
+  const found: Found = []
+  for (const name of ['cachedContent', 'cached_content']) found.push(...keptAt(body[name], [name], 'a cached content'))
+  for (const [t, tool] of objectsIn(body.tools)) addStores(tool, ['tools', t], found)
   for (const [c, content] of objectsIn(body.contents)) addParts(content, ['contents', c], found)
   const system = named(body, 'systemInstruction', 'system_instruction')
   if (system !== undefined) addParts(system.value, [system.name], found)
   return found
 }
 
-function addParts(holder: Json, path: Path, found: MediaReference[]): void {
+function addStores(tool: Json, path: Path, found: Found): void {
+  const search = named(tool, 'fileSearch', 'file_search')
+  if (search !== undefined) for (const name of ['fileSearchStoreNames', 'file_search_store_names']) found.push(...keptAt(search.value[name], [...path, search.name, name], 'a store'))
+  // Vertex names its data stores in several ways, all of them those of one project.
+  if (tool.retrieval !== undefined) found.push({ param: paramOf([...path, 'retrieval']), source: { type: 'provider', what: 'a store' } })
+}
+
+function addParts(holder: Json, path: Path, found: Found): void {
   for (const [p, part] of objectsIn(holder.parts)) {
     const at = [...path, 'parts', p]
     const response = named(part, 'functionResponse', 'function_response')
@@ -28,7 +38,7 @@ function addParts(holder: Json, path: Path, found: MediaReference[]): void {
   }
 }
 
-function addFile(part: Json, { name, value }: { name: string; value: Json }, path: Path, found: MediaReference[]): void {
+function addFile(part: Json, { name, value }: { name: string; value: Json }, path: Path, found: Found): void {
   const uri = either(value, 'fileUri')
   if (!isNamed(uri)) return
   const mimeType = either(value, 'mimeType'), displayName = either(value, 'displayName')

@@ -1,31 +1,37 @@
 import { isObject } from '../fields.ts'
-import { isAddress, isNamed, isTextual, noFileId, notIssued, objectsIn, paramOf, textOf } from '../media.ts'
-import type { MediaReference, Medium } from '../protocol.ts'
+import { isAddress, isNamed, isTextual, keptAt, noFileId, objectsIn, paramOf, textOf } from '../media.ts'
+import type { KeptReference, MediaReference, Medium } from '../protocol.ts'
 
 type Json = Record<string, unknown>
 type Path = (string | number)[]
+type Found = (MediaReference | KeptReference)[]
 
-/** Files and addresses in a body's content blocks, however deep they stand. */
-export function references(body: Json): MediaReference[] {
-  const { container } = body
-  if (isNamed(container)) throw notIssued('container', 'a container')
-  if (isObject(container) && isNamed(container.id)) throw notIssued('container.id', 'a container')
-  const found: MediaReference[] = []
+/** Files and addresses in a body's content blocks, however deep they stand; containers and skills that a provider keeps. */
+export function references(body: Json): Found {
+  const found: Found = []
+  addContainer(body.container, found)
   addBlocks(body.system, ['system'], found)
   for (const [m, message] of objectsIn(body.messages)) addBlocks(message.content, ['messages', m, 'content'], found)
   return found
 }
 
-function addBlocks(blocks: unknown, path: Path, found: MediaReference[]): void {
+function addContainer(container: unknown, found: Found): void {
+  if (!isObject(container)) return void found.push(...keptAt(container, ['container'], 'a container'))
+  found.push(...keptAt(container.id, ['container', 'id'], 'a container'))
+  // Anthropic's own skills are for everybody.
+  for (const [s, skill] of objectsIn(container.skills)) if (skill.type !== 'anthropic') found.push(...keptAt(skill.skill_id, ['container', 'skills', s, 'skill_id'], 'a skill'))
+}
+
+function addBlocks(blocks: unknown, path: Path, found: Found): void {
   for (const [b, block] of objectsIn(blocks)) {
     const at = [...path, b]
-    if (block.type === 'container_upload') throw notIssued(paramOf([...at, 'file_id']), 'a file in a container')
+    if (block.type === 'container_upload') found.push(...keptAt(block.file_id, [...at, 'file_id'], 'a file'))
     if (isObject(block.source)) addSource(block.source, [...at, 'source'], block.type === 'image' ? 'image' : 'file', found)
     addBlocks(block.content, [...at, 'content'], found)
   }
 }
 
-function addSource(source: Json, path: Path, kind: 'image' | 'file', found: MediaReference[]): void {
+function addSource(source: Json, path: Path, kind: 'image' | 'file', found: Found): void {
   const { type, file_id: id, url } = source
   if (type !== 'file') noFileId(source, path, 'sources of the type file')
   if (type === 'file' && isNamed(id)) found.push({ path, param: paramOf([...path, 'file_id']), source: { type: 'file', id }, kind, inline })

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { references } from '../../../src/protocols/gemini/serve-references.ts'
-import { found, inlined, PDF, PNG, problemOf, TXT } from '../referring.ts'
+import { found, inlined, isMedia, PDF, PNG, problemOf, TXT } from '../referring.ts'
 
 const body = (...parts: unknown[]): Record<string, unknown> => ({ contents: [{ role: 'user', parts }] })
 const uri = (fileUri: string, mimeType?: string): object => ({ fileData: { fileUri, ...(mimeType === undefined ? {} : { mimeType }) } })
@@ -26,8 +26,16 @@ test.each([
   ['files/abc-123', 'file files/abc-123'], ['https://generativelanguage.googleapis.com/v1beta/files/abc', 'file https://generativelanguage.googleapis.com/v1beta/files/abc'], ['file-UPPER!', 'file file-UPPER!'],
   ['https://a/file-0af', 'url https://a/file-0af'], ['https://a/v1/files/file-0af?x', 'url https://a/v1/files/file-0af?x'], ['gs://a/v1/files/file-0af', 'url gs://a/v1/files/file-0af'], ['https://youtu.be/x', 'url https://youtu.be/x'],
 ])('%s is %s', (written, meant) => {
-  const { source } = references(body(uri(written)))[0]!
+  const { source } = references(body(uri(written))).filter(isMedia)[0]!
   expect(`${source.type} ${source.type === 'file' ? source.id : source.url}`).toBe(meant)
+})
+
+test('what a provider keeps is found where it is named, in both spellings', () => {
+  const tools = [{ fileSearch: { fileSearchStoreNames: ['fileSearchStores/a'] } }, { file_search: { file_search_store_names: ['fileSearchStores/a'] } }, { retrieval: { vertexAiSearch: { datastore: 'd' } } }, { googleSearch: {} }]
+  expect(found(references({ cachedContent: 'cachedContents/a', tools }))).toEqual([
+    'cachedContent <- a cached content of a provider', 'tools[0].fileSearch.fileSearchStoreNames <- a store of a provider', 'tools[1].file_search.file_search_store_names <- a store of a provider', 'tools[2].retrieval <- a store of a provider',
+  ])
+  expect(found(references({ cached_content: 'cachedContents/a' }))).toEqual(['cached_content <- a cached content of a provider'])
 })
 
 test('what names becomes what carries, beside its neighbours', () => {

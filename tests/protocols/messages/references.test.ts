@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { references } from '../../../src/protocols/messages/serve-references.ts'
-import { found, inlined, PDF, PNG, problemOf, TXT } from '../referring.ts'
+import { found, inlined, PDF, PNG, TXT } from '../referring.ts'
 
 const body = (...content: unknown[]): Record<string, unknown> => ({ messages: [{ role: 'user', content }] })
 const file = (type: string, more: object = {}): object => ({ type, source: { type: 'file', file_id: 'file-1' }, ...more })
@@ -29,8 +29,9 @@ test('what names becomes what carries, beside its neighbours', () => {
   expect(inlined(references, body({ type: 'image', source: { type: 'url', url: 'https://a' } }), PNG, at)).toEqual({ type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'iVBORw==' } })
 })
 
-test('ids of a provider are refused where they stand', () => {
-  expect(problemOf(() => references(body({ type: 'container_upload', file_id: 'file_1' })))).toEqual([404, 'messages[0].content[0].file_id'])
-  expect(problemOf(() => references({ container: 'container_1', messages: [] }))).toEqual([404, 'container'])
-  expect(problemOf(() => references({ container: { id: 'container_1' }, messages: [] }))).toEqual([404, 'container.id'])
+test('what a provider keeps is found where it is named', () => {
+  expect(found(references(body({ type: 'container_upload', file_id: 'file_1' })))).toEqual(['messages[0].content[0].file_id <- a file of a provider'])
+  expect(found(references({ container: 'container_1' }))).toEqual(['container <- a container of a provider'])
+  const skills = [{ type: 'anthropic', skill_id: 'pptx' }, { type: 'custom', skill_id: 'skill_1' }]
+  expect(found(references({ container: { id: 'container_1', skills } }))).toEqual(['container.id <- a container of a provider', 'container.skills[1].skill_id <- a skill of a provider'])
 })
