@@ -18,8 +18,8 @@ export function references(body: Json): Found {
 function addContainer(container: unknown, found: Found): void {
   if (!isObject(container)) return void found.push(...keptAt(container, ['container'], 'a container'))
   found.push(...keptAt(container.id, ['container', 'id'], 'a container'))
-  // Anthropic's own skills are for everybody.
-  for (const [s, skill] of objectsIn(container.skills)) if (skill.type !== 'anthropic') found.push(...keptAt(skill.skill_id, ['container', 'skills', s, 'skill_id'], 'a skill'))
+  // The provider's own skills are for everybody.
+  for (const [s, skill] of objectsIn(container.skills)) if (skill.type === 'custom') found.push(...keptAt(skill.skill_id, ['container', 'skills', s, 'skill_id'], 'a skill'))
 }
 
 function addBlocks(blocks: unknown, path: Path, found: Found): void {
