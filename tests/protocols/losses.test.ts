@@ -55,6 +55,7 @@ const CASES: [string, GenerationEvent[], string, string, string, string][] = [
   ['an ending of the provider\'s own', answer([TEXT], { reason: 'other', raw: 'LANGUAGE' }), '', 'finish_reason approximated', 'finish_reason approximated', ''],
   ['the signature of the last text', answer([[{ type: 'text' }, 'Hello', { signature: 's' }]]), '', '', 'signature left out', ''],
   ['tokens written to a cache for an hour', answer([TEXT], {}, { cacheWrite1hTokens: 7 }), 'usage approximated', 'usage approximated', '', 'usage approximated'],
+  ['the number of web searches', answer([TEXT], {}, { webSearches: 2 }), '', '', '', 'usage left out'],
 ]
 
 const CLIENTS: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']

@@ -29,9 +29,10 @@ export class Sequence {
     this.#out = out
   }
 
-  /** The part that grows under this key: the open one, the last waiting one, or undefined. */
+  /** The part that grows under this key, if nothing began after it. */
   find(key: string): Draft | undefined {
-    return this.#open?.key === key ? this.#open : this.#queue.findLast((draft) => draft.key === key)
+    const last = this.#queue.at(-1) ?? this.#open
+    return last?.key === key ? last : undefined
   }
 
   begin(draft: Draft): void {

@@ -132,6 +132,7 @@ export function loseOfEnd(exchange: Exchange, finish: Answer['finish'], usage: U
   loseOfFinish(exchange, finish, ['content-filter', 'refusal'])
   loseOfStop(exchange, finish)
   if (usage.cacheWrite5mTokens + usage.cacheWrite1hTokens > 0) lose(exchange, 'answer.usage', 'approximated', 'tokens written to caches are counted as read anew')
+  if (usage.webSearches > 0) lose(exchange, 'answer.usage', 'left out', 'there is no place for the number of web searches')
 }
 
 /** `finishReason`, and the provider's own word where Google's vocabulary has none. */

@@ -26,6 +26,11 @@ describe('tool calls', () => {
     expect(callsOf(begin(0, 'a', 'f'), begin(1, 'b', 'g'), more(1, '{"y":'), more(0, '{"x":"}{'), more(1, '2}'), more(0, '\\""}'))).toEqual([['a', 'f', '{"x":"}{\\""}'], ['b', 'g', '{"y":2}']])
   })
 
+  test('what follows a call that was cut keeps its order', () => {
+    const events = read([begin(0, 'a', 'f', '{"x'), chunkOf({ content: 'a' }), chunkOf({ reasoning: 'b' }), chunkOf({ content: 'c' }), stop('length')])
+    expect(events.flatMap((event) => (event.type === 'part-delta' ? [event.text] : []))).toEqual(['{"x', 'a', 'b', 'c'])
+  })
+
   test('a brace after an escaped quote does not end the arguments', () => {
     expect(callsOf(begin(0, 'a', 'f', '{"x":"\\"}'), begin(1, 'b', 'g', '{}'), more(0, '"}'))).toEqual([['a', 'f', '{"x":"\\"}"}'], ['b', 'g', '{}']])
   })

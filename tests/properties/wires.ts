@@ -1,0 +1,74 @@
+import type { Answer, GenerationEvent } from '../../src/generation/event.ts'
+import type { ConversationName, GenerationRequest, Tool } from '../../src/generation/request.ts'
+import type { Maker } from '../../src/generation/signature.ts'
+import { FrameSplitter, type Frame } from '../../src/http/frames.ts'
+import { eventStream } from '../../src/framing.ts'
+import { protocols } from '../../src/protocols/index.ts'
+import { parseWithExact } from '../../src/protocols/exact-arguments.ts'
+import type { Exchange, Loss, Wire } from '../../src/protocols/protocol.ts'
+
+/** Both sides of each protocol, joined: what one side writes the other reads. */
+
+export const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
+
+export const MAKER: Maker = { provider: 'maker', model: 'maker-1' }
+export const LABEL = { id: 'ours-1', model: 'ours/model', createdAt: 1_700_000_000 }
+
+/** The tools of every request here: what calls are made of. */
+export const TOOLS: Tool[] = [
+  { type: 'function', name: 'look_up', parameters: { type: 'object', properties: { city: { type: 'string' } } } },
+  { type: 'function', name: 'say', parameters: { type: 'object', properties: {} } },
+  { type: 'custom', name: 'draw' },
+]
+
+const BODIES: Record<ConversationName, object> = {
+  'chat.completions': { model: LABEL.model, stream_options: { include_usage: true }, messages: [{ role: 'user', content: 'Hi' }] },
+  responses: { model: LABEL.model, input: 'Hi' },
+  messages: { model: LABEL.model, max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] },
+  generateContent: { contents: [{ parts: [{ text: 'Hi' }] }] },
+}
+
+export const wireOf = (body: object, stream = true): Wire => {
+  const text = JSON.stringify(body)
+  return { body: JSON.parse(text) as Record<string, unknown>, text, headers: new Headers(), model: LABEL.model, stream }
+}
+
+export function exchangeOf(client: ConversationName, maker?: Maker): Exchange & { losses: Loss[] } {
+  const wire = wireOf(BODIES[client])
+  return { wire, request: { ...protocols[client].serve.readRequest(wire), tools: TOOLS }, label: { ...LABEL, ...(maker === undefined ? {} : { maker }) }, losses: [] }
+}
+
+/** A client's stream of these events. */
+export const framesOf = (client: ConversationName, events: readonly GenerationEvent[], exchange: Exchange): Frame[] => {
+  const writer = protocols[client].serve.writer(exchange)
+  return events.flatMap((event) => writer.write(event))
+}
+
+export const bytesOf = (frames: readonly Frame[]): Uint8Array => new TextEncoder().encode(eventStream.write(frames))
+
+/** What a provider's reader hears of a stream that comes in these pieces. */
+export function readStream(provider: ConversationName, pieces: readonly Uint8Array[], request?: GenerationRequest): GenerationEvent[] {
+  const splitter = new FrameSplitter()
+  const reader = protocols[provider].call.reader({}, request)
+  const events = pieces.flatMap((piece) => splitter.push(piece).flatMap((frame) => reader.read(frame)))
+  return [...events, ...splitter.end().flatMap((frame) => reader.read(frame)), ...reader.end()]
+}
+
+/** What a provider's reader hears of a whole answer. */
+export function readWhole(provider: ConversationName, body: object, request?: GenerationRequest): GenerationEvent[] {
+  const { call } = protocols[provider]
+  const text = JSON.stringify(body)
+  return call.readAnswer(call.argumentsIn === undefined ? JSON.parse(text) : parseWithExact(text, call.argumentsIn), {}, request)
+}
+
+/** Events through a protocol and back. */
+export type Way = 'streamed' | 'whole'
+export const WAYS: Way[] = ['streamed', 'whole']
+
+export function through(protocol: ConversationName, way: Way, answer: Answer, events: readonly GenerationEvent[]): { events: GenerationEvent[]; losses: Loss[] } {
+  const exchange = exchangeOf(protocol)
+  const heard = way === 'streamed'
+    ? readStream(protocol, [bytesOf(framesOf(protocol, events, exchange))], exchange.request)
+    : readWhole(protocol, protocols[protocol].serve.writeAnswer(answer, exchange), exchange.request)
+  return { events: heard, losses: exchange.losses }
+}
