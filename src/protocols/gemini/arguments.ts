@@ -1,4 +1,4 @@
-import { parseExact } from '../../generation/json-text.ts'
+import { isRawJson, parseExact } from '../../generation/json-text.ts'
 import { isObject } from '../fields.ts'
 
 /** Argument text -> the `args` object, key order and number spelling kept. Text that is no object (cut, or invalid) gives `{}`: Google has no other way to say it. */
@@ -11,7 +11,7 @@ export function writeArguments(text: string, form: 'function' | 'custom'): Recor
 export function readObject(text: string): Record<string, unknown> | undefined {
   try {
     const value = parseExact(text)
-    return isObject(value) ? value : undefined
+    return isObject(value) && !isRawJson(value) ? value : undefined
   } catch (error) {
     if (error instanceof SyntaxError) return undefined
     throw error

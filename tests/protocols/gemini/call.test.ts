@@ -67,6 +67,11 @@ describe('conversation', () => {
     expect(contents([assistant(call('1', '{"a":'))])[0].parts[0].functionCall.args).toEqual({})
   })
 
+  test.each(['1.0', '12345678901234567890', '-0'])('a number is no object, however it is spelled (%s)', (number) => {
+    const [said, answered] = contents([assistant(call('1', number)), results(result('1', number))])
+    expect([said.parts[0].functionCall.args, answered.parts[0].functionResponse.response]).toEqual([{}, { output: number }])
+  })
+
   test('media of a result stand inside it where the model takes them, beside it elsewhere', () => {
     const image: Part = { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'AAAA' } }
     const turns = [assistant(call('1')), results({ ...result('1', 'x'), content: [{ type: 'text', text: 'x' }, image] } as Part)]
