@@ -28,8 +28,12 @@ export function loseOfFinish(exchange: Exchange, { reason, raw }: Answer['finish
   if (inexact.includes(reason)) lose(exchange, 'answer.finish_reason', 'approximated', `the provider's own word is '${raw.slice(0, RAW_LENGTH)}'`)
 }
 
-export function loseOfStop(exchange: Exchange, { stopSequence, details }: Answer['finish']): void {
+export function loseOfDetails(exchange: Exchange, details: unknown): void {
   if (details !== undefined) lose(exchange, 'answer.stop_details', 'left out', "only the provider's own protocol says more of why it ended")
+}
+
+export function loseOfStop(exchange: Exchange, { stopSequence, details }: Answer['finish']): void {
+  loseOfDetails(exchange, details)
   if (stopSequence !== undefined) lose(exchange, 'answer.stop_sequence', 'left out', 'the protocol does not say which one ended the answer')
 }
 

@@ -18,6 +18,9 @@ const GAINED = new Set([
   'server_tool_use', 'service_tier', 'speed', 'cache_creation', 'citations', 'caller', 'estimated_tokens',
 ])
 
+/** OpenAI's document has custom tool calls in whole answers only, not in chunks. */
+export const UNDOCUMENTED_FRAMES = ['lingua__responsesCustomToolCallStreamingParam-response-streaming', 'lingua__responsesCustomToolCallStreamingParam-response', 'vercel-ai__openai-openai-custom-tool.1', 'vercel-ai__openai-openai-custom-tool.1~2'].map((id) => `chat.completions ${id}`)
+
 export type Judge = (what: 'request' | 'response' | 'frame', value: unknown) => string
 
 /** The vendors' own documents. A judge says what is wrong with a value, or nothing. */

@@ -8,6 +8,9 @@ const folder = join(import.meta.dir, '../../../shared/recordings')
 
 export const haveRecordings = existsSync(join(folder, 'INDEX.jsonl'))
 
+/** Edited by hand, so that its deltas contradict its finished item. */
+export const CONTRADICTS = 'vercel-ai__openai-openai-shell-container.1'
+
 export type Recording = {
   id: string
   protocol: ConversationName
@@ -26,9 +29,13 @@ const PROTOCOLS: Record<string, ConversationName> = {
 
 type Row = { id: string; protocol: string; stream: boolean; status: number; kinds: string[]; files: { request?: string; response: string }; responseHeaders: Record<string, string> }
 
+const rows: Row[] = haveRecordings ? readFileSync(join(folder, 'INDEX.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Row) : []
+
+/** How many exchanges there are of each protocol, conversation or not. */
+export const INDEXED: Record<string, number> = {}
+for (const { protocol } of rows) INDEXED[protocol] = (INDEXED[protocol] ?? 0) + 1
+
 export function recordings(): Recording[] {
-  if (!haveRecordings) return []
-  const rows = readFileSync(join(folder, 'INDEX.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Row)
   return rows.flatMap((row) => {
     const protocol = PROTOCOLS[row.protocol]
     if (protocol === undefined) return []

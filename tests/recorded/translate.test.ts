@@ -7,9 +7,10 @@ import { protocols } from '../../src/protocols/index.ts'
 import type { Exchange } from '../../src/protocols/protocol.ts'
 import { checkGrammar } from '../grammar.ts'
 import { asked, type Asked } from './asked.ts'
-import { judge, type Judge } from './judge.ts'
-import { haveRecordings, recordings, type Recording } from './recordings.ts'
-import { CUT, datasOf, said, type Any, type Ending, type Said } from './said.ts'
+import { judge, UNDOCUMENTED_FRAMES, type Judge } from './judge.ts'
+import { CONTRADICTS, haveRecordings, recordings, type Recording } from './recordings.ts'
+import { CUT, datasOf, said, type Any, type Said } from './said.ts'
+import { wordFor } from './wording.ts'
 
 /**
  * Every recorded answer, read by its own protocol's reader and written for clients of the three others, says what
@@ -29,14 +30,6 @@ function exchangeOf(client: ConversationName, stream: boolean): Exchange {
   const body = { ...MINIMAL[client], ...(client === 'generateContent' ? {} : { stream }) }
   const wire = { body, text: JSON.stringify(body), model: 'a/b', stream, headers: new Headers() }
   return { wire, request: protocols[client].serve.readRequest(wire), label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'p', model: 'm' } } }
-}
-
-/** What each protocol calls an ending (items 1, 2 and 32 of the translation rules; a refusal said in words is a part, not an ending). */
-const WORDS: Record<ConversationName, Record<Exclude<Ending, 'failed'>, string>> = {
-  'chat.completions': { stop: 'stop', 'stop-sequence': 'stop', length: 'length', 'tool-calls': 'tool_calls', 'content-filter': 'content_filter', refusal: 'content_filter', pause: 'stop', other: 'stop' },
-  responses: { stop: 'completed', 'stop-sequence': 'completed', length: 'max_output_tokens', 'tool-calls': 'completed', 'content-filter': 'content_filter', refusal: 'content_filter', pause: 'completed', other: 'completed' },
-  messages: { stop: 'end_turn', 'stop-sequence': 'stop_sequence', length: 'max_tokens', 'tool-calls': 'tool_use', 'content-filter': 'refusal', refusal: 'refusal', pause: 'pause_turn', other: 'end_turn' },
-  generateContent: { stop: 'STOP', 'stop-sequence': 'STOP', length: 'MAX_TOKENS', 'tool-calls': 'STOP', 'content-filter': 'SAFETY', refusal: 'SAFETY', pause: 'OTHER', other: 'OTHER' },
 }
 
 function eventsOf(recording: Recording, datas: unknown[]): GenerationEvent[] {
@@ -60,21 +53,8 @@ function expectSame(heard: Said, source: Said, client: ConversationName): void {
   if (source.usage !== undefined) expect(heard.usage).toEqual(source.usage)
 }
 
-function wordFor(source: Said, client: ConversationName): string {
-  if (source.refused && source.ending === 'stop' && client === 'messages') return 'refusal'
-  // Refusing words are the ending, of which both of OpenAI's protocols have no other sign.
-  if (source.refused && source.ending === 'stop' && client === 'generateContent') return 'SAFETY'
-  return WORDS[client][source.ending as Exclude<Ending, 'failed'>]
-}
-
 /** Where arguments were cut off, a stream shows the stump and an object cannot. */
 const uncut = (answer: Said): Said => answer.ending === 'length' ? { ...answer, calls: answer.calls.map(({ name }) => ({ name, input: CUT })) } : answer
-
-/** One recording was edited by hand, so that its deltas contradict its finished item. */
-const CONTRADICTS = 'vercel-ai__openai-openai-shell-container.1'
-
-/** OpenAI's document has custom tool calls in whole answers only, not in chunks. */
-const UNDOCUMENTED_FRAMES = ['chat.completions lingua__responsesCustomToolCallStreamingParam-response-streaming', 'chat.completions vercel-ai__openai-openai-custom-tool.1']
 
 /** Audio in a message of a response: compatible servers take it, and OpenAI refuses it by itself. */
 const UNDOCUMENTED_REQUESTS = ['responses rig__gemini-transcription-transcription-smoke', 'responses logfire__openai-chat-completions-with-audio-input']
@@ -119,7 +99,9 @@ for (const client of NAMES) describe.skipIf(!haveRecordings)(`answers for client
     }
     const whole = (): object => serve.writeAnswer(fold(eventsOf(recording, datas)), exchangeOf(client, false))
 
-    if (recording.stream) test(`streamed ${recording.protocol} ${recording.id}`, () => {
+    test(`streamed ${recording.protocol} ${recording.id}`, () => {
+      // Whole bodies that tell of an error are refused before a stream begins.
+      if (source.ending === 'failed' && !recording.stream) return expect(write).toThrow(GatewayError)
       const written = write()
       const heard = said(client, written, true)
       if (source.ending === 'failed') return expect(heard.ending).toBe('failed')

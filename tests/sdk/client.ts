@@ -18,6 +18,15 @@ export type Options = {
 
 export type Call = { id: string; name: string; input: unknown }
 
+/** Arguments as the SDK hands them over: cut text is left as it is, free text of a custom tool is its one field. */
+export const inputOf = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
 /** What the SDK made of the answer. `finish` is the protocol's own word. */
 export type Heard = {
   id: string

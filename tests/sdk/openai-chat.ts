@@ -1,5 +1,5 @@
 import OpenAI from 'openai'
-import { failureOf, session, type Client, type Heard, type Options } from './client.ts'
+import { failureOf, inputOf, session, type Client, type Heard, type Options } from './client.ts'
 
 type Message = Record<string, unknown>
 type Detail = Record<string, unknown> & { index?: number; type?: string }
@@ -68,7 +68,7 @@ function heard(completion: OpenAI.ChatCompletion): Heard {
   return {
     id: completion.id, model: completion.model,
     text: message.content ?? '', refusal: message.refusal ?? '', reasoning: (message as { reasoning?: string }).reasoning ?? '',
-    calls: (message.tool_calls ?? []).flatMap((call) => call.type === 'function' ? [{ id: call.id, name: call.function.name, input: JSON.parse(call.function.arguments) as unknown }] : []),
+    calls: (message.tool_calls ?? []).map((call) => call.type === 'function' ? { id: call.id, name: call.function.name, input: inputOf(call.function.arguments) } : { id: call.id, name: call.custom.name, input: { input: call.custom.input } }),
     finish: finish_reason,
     usage: {
       input: usage?.prompt_tokens ?? 0, output: usage?.completion_tokens ?? 0,

@@ -1,5 +1,5 @@
 import OpenAI from 'openai'
-import { failureOf, session, type Client, type Heard, type Options } from './client.ts'
+import { failureOf, inputOf, session, type Client, type Heard, type Options } from './client.ts'
 
 type Item = Record<string, unknown>
 
@@ -45,7 +45,7 @@ function heard(response: OpenAI.Responses.Response): Heard {
     text: parts.flatMap((part) => (part.type === 'output_text' ? [part.text] : [])).join(''),
     refusal: parts.flatMap((part) => (part.type === 'refusal' ? [part.refusal] : [])).join(''),
     reasoning: response.output.flatMap((item) => (item.type === 'reasoning' ? item.summary.map((one) => one.text) : [])).join(''),
-    calls: response.output.flatMap((item) => (item.type === 'function_call' ? [{ id: item.call_id, name: item.name, input: JSON.parse(item.arguments) as unknown }] : [])),
+    calls: response.output.flatMap((item) => (item.type === 'function_call' ? [{ id: item.call_id, name: item.name, input: inputOf(item.arguments) }] : item.type === 'custom_tool_call' ? [{ id: item.call_id, name: item.name, input: { input: item.input } }] : [])),
     finish: response.incomplete_details?.reason ?? response.status ?? '',
     usage: {
       input: usage?.input_tokens ?? 0, output: usage?.output_tokens ?? 0,

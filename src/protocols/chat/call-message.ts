@@ -27,6 +27,8 @@ export class MessageReader {
   #hasText = false
   #audio = ''
   #transcribed = false
+  /** Log probabilities of what it thought (DeepSeek), for which only chat completions has a place. */
+  #thoughtLogprobs: unknown
   /** Made for the first call without an id. */
   #salt: string | undefined
 
@@ -39,6 +41,7 @@ export class MessageReader {
   add(said: Json, logprobs: unknown, whole: boolean): void {
     this.#onReasoning(said)
     this.#onContent(said.content, readLogprobs(logprobs))
+    if (isObject(logprobs) && Array.isArray(logprobs.reasoning_content)) this.#thoughtLogprobs = logprobs.reasoning_content
     const refusal = words(said.refusal)
     if (refusal !== undefined) {
       this.refused = true
@@ -54,14 +57,18 @@ export class MessageReader {
   /** Perplexity and xAI name their sources beside the choices, the whole list each time. */
   sources(chunk: Json): void {
     if (!Array.isArray(chunk.citations)) return
-    const titles = new Map((Array.isArray(chunk.search_results) ? chunk.search_results : []).filter(isObject).map((result) => [result.url, words(result.title)]))
-    this.#listed = chunk.citations.filter((url) => typeof url === 'string').map((url) => ({ url, ...(titles.get(url) === undefined ? {} : { title: titles.get(url)! }) }))
+    const results = new Map((Array.isArray(chunk.search_results) ? chunk.search_results : []).filter(isObject).map((result) => [result.url, result]))
+    this.#listed = chunk.citations.filter((url) => typeof url === 'string').map((url) => {
+      const title = words(results.get(url)?.title), citedText = words(results.get(url)?.snippet)
+      return { url, ...(title === undefined ? {} : { title }), ...(citedText === undefined ? {} : { citedText }) }
+    })
   }
 
   close(): void {
     for (const call of this.#calls) if (call.draft === undefined && (call.name !== undefined || call.early !== '')) this.#beginCall(call)
     this.#sequence.closeAll()
     if (this.#audio !== '') this.#sequence.whole({ type: 'audio', mediaType: 'audio/wav' }, this.#audio)
+    if (this.#thoughtLogprobs !== undefined) this.#sequence.whole({ type: 'foreign', protocol: 'chat.completions', kind: 'logprobs', value: this.#thoughtLogprobs })
     if (!this.#hasText) return
     const cited = this.#annotations.map((annotation) => readAnnotation(annotation, this.#textStart)).filter((citation) => citation !== undefined)
     for (const citation of cited.length > 0 ? cited : this.#listed) this.#sequence.whole({ type: 'citation', citation })

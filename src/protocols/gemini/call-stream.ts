@@ -36,6 +36,8 @@ export class ChunkReader implements Reader {
   #id = ''
   #raw: string | undefined
   #blocked: string | undefined
+  /** What more it says of an ending that is not the usual one. */
+  #message: string | undefined
   #candidate = false
   #usage: Record<string, unknown> = {}
   #usageSaid = ''
@@ -83,7 +85,10 @@ export class ChunkReader implements Reader {
     if (candidate !== undefined) this.#readCandidate(candidate)
     const feedback = chunk['promptFeedback']
     // Feedback without a reason is a block only where no candidate has come.
-    if (isObject(feedback) && (typeof feedback['blockReason'] === 'string' || !this.#candidate)) this.#blocked = String(feedback['blockReason'] ?? '')
+    if (isObject(feedback) && (typeof feedback['blockReason'] === 'string' || !this.#candidate)) {
+      this.#blocked = String(feedback['blockReason'] ?? '')
+      if (typeof feedback['blockReasonMessage'] === 'string') this.#message = feedback['blockReasonMessage']
+    }
     this.#readUsage(chunk['usageMetadata'])
   }
 
@@ -119,6 +124,7 @@ export class ChunkReader implements Reader {
     }
     this.#citations.hear(candidate)
     this.#raw = finishWord(candidate['finishReason']) ?? this.#raw
+    if (typeof candidate['finishMessage'] === 'string' && this.#raw !== 'STOP') this.#message = candidate['finishMessage']
   }
 
   #readPart(part: Record<string, unknown>, logprobs: TokenLogprob[] | undefined): void {
@@ -221,8 +227,8 @@ export class ChunkReader implements Reader {
     if (this.#hasText) for (const citation of this.#citations.read(this.#text, this.#textBase)) this.#whole({ type: 'citation', citation }, '')
     this.#readUsage({})
     this.#ended = true
-    if (this.#raw === undefined) this.#events.push({ type: 'finish', reason: 'content-filter', raw: this.#blocked! })
-    else this.#events.push({ type: 'finish', reason: readFinishReason(this.#raw, this.#calls > 0), raw: this.#raw })
+    const ending = this.#raw === undefined ? { reason: 'content-filter' as const, raw: this.#blocked! } : { reason: readFinishReason(this.#raw, this.#calls > 0), raw: this.#raw }
+    this.#events.push({ type: 'finish', ...ending, ...(this.#message === undefined ? {} : { details: this.#message }) })
   }
 
   #fail(error: GatewayError): void {

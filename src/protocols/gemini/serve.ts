@@ -1,10 +1,10 @@
 import type { GatewayError } from '../../error.ts'
 import type { Answer } from '../../generation/event.ts'
-import type { GenerationRequest, TokenLogprob } from '../../generation/request.ts'
+import type { Citation, GenerationRequest, TokenLogprob } from '../../generation/request.ts'
 import type { Usage } from '../../generation/usage.ts'
 import { seal } from '../../generation/signature.ts'
 import type { Frame } from '../../http/frames.ts'
-import { lose, loseForeign, loseOfCitation, loseOfFinish, loseOfStop } from '../losses.ts'
+import { lose, loseForeign, loseOfFinish, loseOfStop } from '../losses.ts'
 import type { Exchange, Label, Wire } from '../protocol.ts'
 import { GoogleFields } from './fields.ts'
 import { readObject } from './arguments.ts'
@@ -125,10 +125,16 @@ export function loseBytes(exchange: Exchange, logprobs: readonly TokenLogprob[])
   if (logprobs.some(({ bytes }) => Array.isArray(bytes))) lose(exchange, 'answer.logprobs', 'approximated', 'there is no place for the bytes of a token')
 }
 
+/** A source without a range is said to be one of the whole answer, as it is; one without an address is told by its title and words. */
+function loseOfSource(exchange: Exchange, { url, citedText, native, start }: Citation): void {
+  if (url === undefined ? native !== undefined : citedText !== undefined && (start === undefined || native !== undefined)) {
+    lose(exchange, 'answer.citations', 'approximated', url === undefined ? 'there is no place for where in the source it stands' : 'there is no place for the words of the source')
+  }
+}
+
 /** Of all that the last chunk tells. */
 export function loseOfEnd(exchange: Exchange, finish: Answer['finish'], usage: Usage, placed: readonly Placed[]): void {
-  // A source without a range is said to be one of the whole answer, as it is.
-  for (const { citation } of placed) if (citation.url !== undefined && citation.start !== undefined) loseOfCitation(exchange, citation)
+  for (const { citation } of placed) loseOfSource(exchange, citation)
   loseOfFinish(exchange, finish, ['content-filter', 'refusal'])
   loseOfStop(exchange, finish)
   if (usage.cacheWrite5mTokens + usage.cacheWrite1hTokens > 0) lose(exchange, 'answer.usage', 'approximated', 'tokens written to caches are counted as read anew')

@@ -3,7 +3,7 @@ import type { Answer } from '../../generation/event.ts'
 import { parseExact } from '../../generation/json-text.ts'
 import type { Citation, Part } from '../../generation/request.ts'
 import { seal, type Maker, type Signature } from '../../generation/signature.ts'
-import { lose, loseForeign, loseOfFinish } from '../losses.ts'
+import { lose, loseForeign, loseOfDetails, loseOfFinish } from '../losses.ts'
 import type { Exchange } from '../protocol.ts'
 import { isObject } from '../fields.ts'
 import { writeCitation } from './citations.ts'
@@ -27,7 +27,10 @@ export function writeAnswer(answer: Answer, exchange: Exchange): object {
   }
 }
 
-export const loseOfEnding = (exchange: Exchange, finish: Answer['finish']): void => loseOfFinish(exchange, finish, ['content-filter', 'other'])
+export function loseOfEnding(exchange: Exchange, finish: Answer['finish']): void {
+  loseOfFinish(exchange, finish, ['content-filter', 'other'])
+  loseOfDetails(exchange, finish.details)
+}
 
 export const loseLogprobs = (exchange: Exchange): void => lose(exchange, 'answer.logprobs', 'left out', 'the messages API has no log probabilities')
 

@@ -17,6 +17,11 @@ const complete = (slot: Slot, whole: string): void => {
   if (whole.length > slot.text.length && whole.startsWith(slot.text)) slot.text = whole
 }
 
+/** What is said of an item that only this protocol has a place for. */
+function tellOwn(line: PartLine, kind: string, value: string): void {
+  line.join(new Slot({ type: 'foreign', protocol: 'responses', kind, value })).closed = true
+}
+
 /** A message: one part for each of its content parts. */
 export class MessageItem implements OutputItem {
   readonly type = 'message'
@@ -75,6 +80,7 @@ export class MessageItem implements OutputItem {
       else if (!this.#contents.has(index)) this.#foreign(index, part)
     }
     for (const { slot } of this.#contents.values()) slot.closed = true
+    if (typeof wire.phase === 'string') tellOwn(this.#line, 'phase', wire.phase)
   }
 
   #foreign(index: number, part: Json): void {
@@ -177,10 +183,12 @@ export class CallItem implements OutputItem {
 /** An image that the provider made, and whatever only this protocol knows: told when it is finished. */
 class WholeItem implements OutputItem {
   readonly type: string
+  readonly #line: PartLine
   readonly #slot: Slot
 
   constructor(line: PartLine, wire: Json) {
     this.type = textOf(wire.type)
+    this.#line = line
     this.#slot = line.join(new Slot())
   }
 
@@ -190,6 +198,8 @@ class WholeItem implements OutputItem {
     if (this.type === 'image_generation_call' && typeof wire.result === 'string') {
       this.#slot.head = { type: 'image', mediaType: `image/${textOf(wire.output_format) === '' ? 'png' : textOf(wire.output_format)}` }
       this.#slot.text = wire.result
+      const prompt = wire.revised_prompt ?? wire.prompt
+      if (typeof prompt === 'string' && prompt !== '') tellOwn(this.#line, 'revised_prompt', prompt)
     } else this.#slot.head = { type: 'foreign', protocol: 'responses', kind: this.type, value: wire }
   }
 }
