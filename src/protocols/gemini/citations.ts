@@ -14,9 +14,9 @@ export class CitationReader {
 
   hear(candidate: Record<string, unknown>): void {
     const grounding = candidate['groundingMetadata']
-    if (isObject(grounding)) this.#hearGrounding(grounding)
-    const { urlContextMetadata } = candidate
-    if (isObject(urlContextMetadata)) this.#grounding['urlContextMetadata'] = urlContextMetadata
+    // Empty metadata may follow or go before the ones that say something.
+    if (isObject(grounding)) this.#grounding = { ...this.#grounding, ...grounding }
+    for (const query of list(isObject(grounding) ? grounding['webSearchQueries'] : undefined)) if (typeof query === 'string') this.#queries.add(query)
     const citing = candidate['citationMetadata']
     if (!isObject(citing)) return
     for (const source of [...list(citing['citations']), ...list(citing['citationSources'])]) if (isObject(source)) this.#sources.set(JSON.stringify(source), source)
