@@ -18,7 +18,7 @@ export const argumentsText = fc.oneof(
   fc.dictionary(fc.oneof(fc.constantFrom('city', 'b', 'a', '__proto__', 'toString', 'input', 'args'), text), fc.oneof(text, fc.integer(), fc.boolean(), fc.constant(null), fc.array(fc.nat(9), { maxLength: 2 }), fc.constant({ inner: [{}] })), { maxKeys: 3, noNullPrototype: true }).map((value) => JSON.stringify(value)),
   fc.constantFrom('{"n":12345678901234567890,"m":0.10,"k":1e2}', '{ "city" : "Paris" }', '{}', '{"args":{"args":1.0}}', '{"input":-0}'),
 )
-const cutArguments = fc.constantFrom('{"city":"Par', '{"a":[1,', '"text"', '{"a":1}}', '5')
+const cutArguments = fc.constantFrom('{"city":"Par', '{"a":[1,', '"text"', '{"a":1}}', '5', '1.0')
 
 const token: fc.Arbitrary<TokenLogprob> = fc.record({ token: words, logprob: fc.integer({ min: -9, max: 0 }), bytes: fc.option(fc.array(fc.nat(255), { minLength: 1, maxLength: 3 }), { nil: undefined }), top: fc.option(fc.array(fc.record({ token: words, logprob: fc.integer({ min: -9, max: 0 }) }), { minLength: 1, maxLength: 2 }), { nil: undefined }) }).map(present)
 

@@ -11,7 +11,11 @@ export const holds = <T>(property: fc.IProperty<T>, share = 1): void => fc.asser
 
 export const holdsLater = <T>(property: fc.IAsyncProperty<T>, share = 1): Promise<void> => fc.assert(property, { numRuns: Math.ceil(RUNS * share), includeErrorInReport: true })
 
-/** Throws with both sides where they differ. */
+/** Throws with both sides, from where they differ. */
 export function same(actual: unknown, expected: unknown, what = ''): void {
-  if (!Bun.deepEquals(actual, expected, true)) throw new Error(`${what}\nis        ${JSON.stringify(actual)}\nshould be ${JSON.stringify(expected)}`)
+  if (Bun.deepEquals(actual, expected, true)) return
+  const [is, be] = [JSON.stringify(actual) ?? '', JSON.stringify(expected) ?? '']
+  const apart = [...is].findIndex((character, place) => character !== be[place])
+  const from = Math.max(0, apart - 200)
+  throw new Error(`${what}\nis        ${is.slice(from, from + 1500)}\nshould be ${be.slice(from, from + 1500)}`)
 }

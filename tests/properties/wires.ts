@@ -5,7 +5,7 @@ import { FrameSplitter, type Frame } from '../../src/http/frames.ts'
 import { eventStream } from '../../src/framing.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { parseWithExact } from '../../src/protocols/exact-arguments.ts'
-import type { Exchange, Loss, Wire } from '../../src/protocols/protocol.ts'
+import type { Exchange, Told, Wire } from '../../src/protocols/protocol.ts'
 
 /** Both sides of each protocol, joined: what one side writes the other reads. */
 
@@ -33,7 +33,7 @@ export const wireOf = (body: object, stream = true): Wire => {
   return { body: JSON.parse(text) as Record<string, unknown>, text, headers: new Headers(), model: LABEL.model, stream }
 }
 
-export function exchangeOf(client: ConversationName, maker?: Maker): Exchange & { losses: Loss[] } {
+export function exchangeOf(client: ConversationName, maker?: Maker): Exchange & { losses: Told[] } {
   const wire = wireOf(BODIES[client])
   return { wire, request: { ...protocols[client].serve.readRequest(wire), tools: TOOLS }, label: { ...LABEL, ...(maker === undefined ? {} : { maker }) }, losses: [] }
 }
@@ -65,7 +65,7 @@ export function readWhole(provider: ConversationName, body: object, request?: Ge
 export type Way = 'streamed' | 'whole'
 export const WAYS: Way[] = ['streamed', 'whole']
 
-export function through(protocol: ConversationName, way: Way, answer: Answer, events: readonly GenerationEvent[]): { events: GenerationEvent[]; losses: Loss[] } {
+export function through(protocol: ConversationName, way: Way, answer: Answer, events: readonly GenerationEvent[]): { events: GenerationEvent[]; losses: Told[] } {
   const exchange = exchangeOf(protocol)
   const heard = way === 'streamed'
     ? readStream(protocol, [bytesOf(framesOf(protocol, events, exchange))], exchange.request)

@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../error.ts'
-import { members, splice } from '../../generation/json-text.ts'
+import { members, parsed, splice } from '../../generation/json-text.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Relabeler } from '../protocol.ts'
@@ -77,7 +77,7 @@ export class ResponseRelabeler implements Relabeler {
     const output = places(response).get('output')
     if (output === undefined) return response
     let text = response.slice(...output)
-    for (const [index, item] of arrayOf(JSON.parse(text)).entries()) {
+    for (const [index, item] of arrayOf(parsed(text)).entries()) {
       const known = this.#itemIds.get(index)
       if (isObject(item) && typeof item.id === 'string' && known !== undefined && known !== item.id) text = text.replace(JSON.stringify(item.id), () => JSON.stringify(known))
     }
@@ -116,13 +116,13 @@ export class ResponseRelabeler implements Relabeler {
     if (this.#ended) return
     this.#ended = true
     if (this.#exchange.keep === undefined) return
-    const response: unknown = JSON.parse(text)
+    const response = parsed(text)
     if (!isObject(response)) return
     this.#exchange.keep(arrayOf(response.output).length > 0 ? response : { ...response, output: this.#finished() })
   }
 
   #finished(): unknown[] {
-    return [...this.#done].sort(([a], [b]) => a - b).map(([, text]) => JSON.parse(text))
+    return [...this.#done].sort(([a], [b]) => a - b).map(([, text]) => parsed(text)).filter(isObject)
   }
 
   fail(error: GatewayError): Frame[] {
@@ -131,7 +131,7 @@ export class ResponseRelabeler implements Relabeler {
     const frames: Frame[] = []
     let sequence = this.#nextSequence()
     const emit = (type: string, fields: Json): void => void frames.push({ event: type, data: JSON.stringify({ type, sequence_number: sequence++, ...fields }) })
-    const seen: unknown = this.#response === undefined ? undefined : JSON.parse(this.#response)
+    const seen = parsed(this.#response ?? '')
     const response: Json = isObject(seen) ? seen : responseObject(this.#exchange)
     if (this.#response === undefined) for (const type of ['response.created', 'response.in_progress']) emit(type, { response })
     const code = failureCode(error), message = failureMessage(error)
@@ -186,10 +186,5 @@ function withoutSecrets(text: string): string {
 
 /** A member's value, undefined for what is absent or no JSON. */
 function valueAt(text: string, span: Span | undefined): unknown {
-  if (span === undefined) return undefined
-  try {
-    return JSON.parse(text.slice(...span))
-  } catch {
-    return undefined
-  }
+  return span === undefined ? undefined : parsed(text.slice(...span))
 }

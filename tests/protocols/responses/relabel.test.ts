@@ -80,6 +80,14 @@ describe('a stream that breaks', () => {
     expect(parsed(responses.relabeler(exchangeOf()).fail(broke)).map(({ type, sequence_number }) => [type, sequence_number])).toEqual([['response.created', 0], ['response.in_progress', 1], ['error', 2], ['response.failed', 3]])
   })
 
+  test('behind a frame that was cut is told all the same', () => {
+    const relabeler = responses.relabeler(exchangeOf())
+    relabeler.frame({ ...created, data: created.data.slice(0, 80) })
+    const frames = relabeler.fail(broke)
+    expect(frames.map(({ event }) => event)).toEqual(['error', 'response.failed'])
+    expect((parsed(frames) as Any[])[1]!.response).toMatchObject({ id: 'resp_1', status: 'failed' })
+  })
+
   test('after the provider\'s own error says only what is missing', () => {
     const relabeler = responses.relabeler(exchangeOf())
     relabeler.frame(created)
