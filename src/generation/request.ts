@@ -122,6 +122,7 @@ export type Citation = {
   title?: string
   citedText?: string
   /** Range in the text part's own text, UTF-16 code units, end exclusive. */
+  /** Words of the source. */
   start?: number
   end?: number
   /** The provider's own object, for its own protocol. */

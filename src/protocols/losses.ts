@@ -15,10 +15,9 @@ export function lose({ losses }: Exchange, field: string, what: Loss['what'], wh
 export const loseForeign = (exchange: Exchange, kind: string): void => lose(exchange, `answer.${kind}`, 'left out', "only the provider's own protocol has it")
 
 /** Of a citation that is told as an address and a range. */
-export function loseOfCitation(exchange: Exchange, { citedText, native, start }: Citation): void {
+export function loseOfCitation(exchange: Exchange, { citedText, start }: Citation): void {
   if (start === undefined) lose(exchange, 'answer.citations', 'approximated', 'the provider names no place in the text')
-  // Where nothing of the provider's own is at hand, these are words of the answer, which the range shows.
-  if (citedText !== undefined && (start === undefined || native !== undefined)) lose(exchange, 'answer.citations', 'approximated', 'there is no place for the words of the source')
+  if (citedText !== undefined) lose(exchange, 'answer.citations', 'approximated', 'there is no place for the words of the source')
 }
 
 const RAW_LENGTH = 100

@@ -34,7 +34,20 @@ const halves = (text: string): string[] => {
 }
 
 const textOf = (reply: Reply): string => reply.parts.map((part) => (part.type === 'text' ? part.text : '')).join('')
-const citesOf = (reply: Reply): Cite[] => reply.parts.flatMap((part) => (part.type === 'text' && part.cite !== undefined ? [part.cite] : []))
+
+/** What is cited, and where in the whole text it begins and ends. */
+function citesOf(reply: Reply): (Cite & { start: number; end: number })[] {
+  let at = 0
+  return reply.parts.flatMap((part) => {
+    if (part.type !== 'text') return []
+    const start = at
+    at += part.text.length
+    return part.cite === undefined ? [] : [{ ...part.cite, start, end: at }]
+  })
+}
+
+/** OpenAI's offsets count code points. */
+const range = (text: string, { start, end }: { start: number; end: number }): object => ({ start_index: [...text.slice(0, start)].length, end_index: [...text.slice(0, end)].length })
 
 function chatWire(reply: Reply): Wire {
   const { usage } = reply
@@ -85,7 +98,7 @@ function responsesWire(reply: Reply): Wire {
       case 'text': {
         // One text, however many parts it was told in.
         if (part !== reply.parts.find((one) => one.type === 'text')) return []
-        const annotations = citesOf(reply).map(({ passage, url, title }) => ({ type: 'url_citation', url, title, start_index: text.indexOf(passage), end_index: text.indexOf(passage) + passage.length }))
+        const annotations = citesOf(reply).map(({ url, title, ...at }) => ({ type: 'url_citation', url, title, ...range(text, at) }))
         return [{ id: `msg_${index}`, type: 'message', role: 'assistant', status, content: [{ type: 'output_text', text, annotations, logprobs: [] }] }]
       }
     }
@@ -104,6 +117,8 @@ function responsesWire(reply: Reply): Wire {
 
 function itemEvents(item: Json, output_index: number): Json[] {
   const at = { output_index, item_id: item.id }
+const spaced = ({ namespace }: { namespace?: string }): object => (namespace === undefined ? {} : { namespace })
+
   const added = { type: 'response.output_item.added', output_index, item: { ...item, ...(item.type === 'reasoning' ? { summary: [] } : { status: 'in_progress' }), ...(item.type === 'message' ? { content: [] } : {}), ...(item.type === 'function_call' ? { arguments: '' } : {}) } }
   const done = { type: 'response.output_item.done', output_index, item }
   if (item.type === 'function_call') {
@@ -203,7 +218,7 @@ function geminiWire(reply: Reply): Wire {
   const groundingMetadata = cites.length === 0 ? {} : {
     groundingMetadata: {
       groundingChunks: cites.map(({ url, title }) => ({ web: { uri: url, title } })),
-      groundingSupports: cites.map(({ passage }, index) => ({ segment: { startIndex: Buffer.byteLength(text.slice(0, text.indexOf(passage))), endIndex: Buffer.byteLength(text.slice(0, text.indexOf(passage) + passage.length)), text: passage }, groundingChunkIndices: [index] })),
+      groundingSupports: cites.map(({ passage, start, end }, index) => ({ segment: { startIndex: Buffer.byteLength(text.slice(0, start)), endIndex: Buffer.byteLength(text.slice(0, end)), text: passage }, groundingChunkIndices: [index] })),
     },
   }
   const head = { modelVersion: 'up', responseId: 'gresp-up' }

@@ -37,12 +37,15 @@ function chatHeard(datas: Any[], stream: boolean): Own {
   const usage = datas.findLast((data) => data.usage != null)?.usage
   return {
     stopSequence: undefined,
-    citations: listOf(message.annotations).map(({ url_citation: { url, title, start_index, end_index } }) => ({ url, title, passage: (message.content ?? '').slice(start_index, end_index) })),
+    citations: listOf(message.annotations).map(({ url_citation: { url, title, start_index, end_index } }) => ({ url, title, passage: passageOf(message.content ?? '', start_index, end_index) })),
     cacheWritten: usage?.prompt_tokens_details?.cache_write_tokens ?? 0,
     ids: listOf(message.tool_calls).map(({ id }) => id as string),
     again: message,
   }
 }
+
+/** OpenAI's offsets count code points. */
+const passageOf = (text: string, start: number, end: number): string => [...text].slice(start, end).join('')
 
 /** Deltas as clients join them: texts grow, details and calls of one index are one. */
 function joinedChat(datas: Any[]): Any {
@@ -70,7 +73,7 @@ function responsesHeard(datas: Any[], stream: boolean): Own {
   const texts = output.filter((item) => item.type === 'message').flatMap((item) => listOf(item.content))
   return {
     stopSequence: undefined,
-    citations: texts.flatMap((part) => listOf(part.annotations).map(({ url, title, start_index, end_index }) => ({ url, title, passage: part.text.slice(start_index, end_index) }))),
+    citations: texts.flatMap((part) => listOf(part.annotations).map(({ url, title, start_index, end_index }) => ({ url, title, passage: passageOf(part.text, start_index, end_index) }))),
     cacheWritten: response.usage?.input_tokens_details?.cache_write_tokens ?? 0,
     ids: output.filter((item) => item.type === 'function_call').map((item) => item.call_id as string),
     again: output,
@@ -120,7 +123,8 @@ function geminiHeard(datas: Any[]): Own {
   return {
     stopSequence: undefined,
     citations: grounding.flatMap(({ groundingChunks, groundingSupports }) => listOf(groundingSupports).flatMap(({ segment, groundingChunkIndices }) => listOf(groundingChunkIndices).map((index) => {
-      const { web } = groundingChunks[index as unknown as number]
+      const chunk = groundingChunks[index as unknown as number]
+      const web = chunk.web ?? chunk.retrievedContext
       const base = segment.partIndex === undefined ? text : parts[segment.partIndex]!.text
       return { url: web.uri, title: web.title, passage: Buffer.from(base).subarray(segment.startIndex ?? 0, segment.endIndex).toString() }
     }))),

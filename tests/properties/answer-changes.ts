@@ -154,11 +154,28 @@ const RESPONSES: Change[] = [
   toldByContent({ 'stop-sequence': 'stop' }),
 ]
 
+/** A whole text is cut where what is cited begins and ends; what overlaps stays together, what has no place is of the end. */
+const inBlocks: Change = { name: 'in blocks', make: texts((part) => {
+  const { citations: cited = [], text, ...rest } = part
+  const inside = (at: number): boolean => cited.some(({ start, end }) => start !== undefined && start < at && at < end!)
+  const edges = [...new Set([0, text.length, ...cited.flatMap(({ start, end }) => (start === undefined ? [] : [start, end!]))])].filter((at) => !inside(at)).toSorted((a, b) => a - b)
+  return edges.slice(1).map((end, index) => {
+    const start = edges[index]!
+    const last = end === text.length
+    const own = cited.filter((one) => one.start !== undefined && one.start >= start && one.end! <= end).toSorted((a, b) => a.start! - b.start!).map((one) => ({ ...one, start: one.start! - start, end: one.end! - start }))
+    const here = [...own, ...(last ? cited.filter((one) => one.start === undefined) : [])]
+    return { ...rest, text: text.slice(start, end), ...(here.length === 0 ? {} : { citations: here }) }
+  })
+}) }
+
 const MESSAGES = (way: Way): Change[] => [
   ...BEGIN, ...withoutForeign('messages'), emptyArguments, forms(() => undefined), noScores, replaced('image'), replaced('audio'), withoutEmpty,
   ...(way === 'whole' ? argumentsAsObjects : []),
   { name: 'a refusal is a text', make: parts((part) => [part.type === 'refusal' ? { type: 'text', text: part.text } : part]) },
-  { name: 'citations of whole blocks', told: 'answer.citations', make: citations((one, of) => (one.url === undefined ? [] : [{ ...one, citedText: one.citedText ?? '', start: 0, end: of.text.length }])) },
+  ...(way === 'whole' ? [inBlocks] : []),
+  { name: 'only addresses are cited', told: 'answer.citations', make: citations((one) => (one.url === undefined ? [] : [one])) },
+  { name: 'citations of whole blocks', told: 'answer.citations', make: citations((one, of) => [{ ...one, start: 0, end: of.text.length }]) },
+  { name: 'words of the source, or none', make: citations((one) => [{ ...one, citedText: one.citedText ?? '' }]) },
   noAudioInput, noMediaOutput,
   { name: 'always metered', make: (answer) => ({ ...answer, metered: true }) },
   { name: 'endings', told: 'answer.finish_reason', make: finish({ 'content-filter': 'refusal', other: 'stop' }) },
@@ -167,14 +184,13 @@ const MESSAGES = (way: Way): Change[] => [
 const readAnew: Change = { name: 'writes to caches are read anew', told: 'answer.usage', make: usage((one) => ({ inputTokens: one.inputTokens + one.cacheWrite5mTokens + one.cacheWrite1hTokens, cacheWrite5mTokens: 0, cacheWrite1hTokens: 0 })) }
 const noSearches: Change = { name: 'no number of searches', told: 'answer.usage', make: usage(() => ({ webSearches: 0 })) }
 
-/** Its passage is what Google says of a citation in words. */
-const passages: Change = { name: 'the passage in words', make: citations(({ citedText: _, ...one }, { text }) => [one.start === undefined ? one : { ...one, citedText: text.slice(one.start, one.end) }]) }
+const passages: Change = { name: "without an address's words", told: 'answer.citations', make: citations(({ citedText, ...one }) => [one.url === undefined && citedText !== undefined ? { ...one, citedText } : one]) }
 /** Sources are told once: one without a place only where it has no other. */
 const sourcesOnce: Change = { name: 'sources once', make: texts((part) => {
   const { citations: cited = [], ...rest } = part
-  const source = (one: Citation): string => JSON.stringify([one.url, one.title])
-  const ranged = cited.filter(({ citedText }) => citedText !== undefined)
-  const bare = cited.filter((one, place) => one.citedText === undefined && !ranged.some((other) => source(other) === source(one)) && cited.findIndex((other) => source(other) === source(one)) === place)
+  const source = (one: Citation): string => JSON.stringify([one.url, one.title, one.citedText])
+  const ranged = cited.filter(({ start }) => start !== undefined)
+  const bare = cited.filter((one, place) => one.start === undefined && !ranged.some((other) => source(other) === source(one)) && cited.findIndex((other) => source(other) === source(one)) === place)
   return [cited.length === 0 ? rest : { ...rest, citations: [...ranged, ...bare] }]
 }) }
 

@@ -3,11 +3,11 @@ import { fold, type GenerationEvent, type PartHead } from '../../src/generation/
 import type { ConversationName, ProtocolName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { lose, lossesText } from '../../src/protocols/losses.ts'
-import type { Exchange, Loss } from '../../src/protocols/protocol.ts'
+import type { Exchange, Told } from '../../src/protocols/protocol.ts'
 
 /** What each client's protocol cannot say of an answer is told: the same of a whole answer as of a stream. */
 
-const exchangeOf = (protocol: ProtocolName, report = false): Exchange & { losses: Loss[] } => ({
+const exchangeOf = (protocol: ProtocolName, report = false): Exchange & { losses: Told[] } => ({
   wire: { body: {}, text: '{}', headers: new Headers() },
   request: { model: 'a/b', system: [], turns: [], tools: [], sampling: {}, stream: true, includeUsage: true, protocol, extras: {} },
   label: { id: 'id', model: 'a/b', createdAt: 1, maker: { provider: 'a', model: 'b' } },
@@ -42,10 +42,10 @@ const CASES: [string, GenerationEvent[], string, string, string, string][] = [
   ['an image', answer([[{ type: 'image', mediaType: 'image/png' }, 'AAAA']]), '', '', 'image left out', ''],
   ['audio', answer([[{ type: 'audio', mediaType: 'audio/L16' }, 'AAAA']]), 'audio approximated', 'audio left out', 'audio left out', ''],
   ['log probabilities', answer([[{ type: 'text' }, 'Hello there', LOGPROBS]]), '', '', 'logprobs left out', 'logprobs approximated'],
-  ['a citation with its place', cited({ url: 'https://a.example', title: 'A', start: 0, end: 5 }), '', '', 'citations approximated', ''],
+  ['a citation with its place', cited({ url: 'https://a.example', title: 'A', start: 0, end: 11 }), '', '', '', ''],
   ['a citation without a place', cited({ url: 'https://a.example' }), 'citations approximated', 'citations approximated', 'citations approximated', ''],
   ['a citation without an address', cited({ title: 'A', citedText: 'words of it', start: 0, end: 5 }), 'citations left out', 'citations approximated', 'citations left out', ''],
-  ['a citation with the words of its source', cited({ url: 'https://a.example', citedText: 'words of it', start: 0, end: 5, native: {} }), 'citations approximated', 'citations approximated', 'citations approximated', 'citations approximated'],
+  ['a citation with the words of its source', cited({ url: 'https://a.example', citedText: 'words of it', start: 0, end: 11 }), 'citations approximated', 'citations approximated', '', 'citations approximated'],
   ['a refusal in words', answer([[{ type: 'refusal' }, 'No.']], { reason: 'stop', raw: 'stop' }), '', '', '', 'refusal approximated'],
   ['the stop sequence that was hit', answer([TEXT], { reason: 'stop-sequence', raw: 'stop_sequence', stopSequence: 'X' }), 'stop_sequence left out', 'stop_sequence left out', '', 'stop_sequence left out'],
   ['what is said of a refusal', answer([TEXT], { reason: 'refusal', raw: 'refusal', details: { type: 'refusal', category: 'cyber' } }), 'stop_details left out', 'finish_reason approximated, stop_details left out', '', 'finish_reason approximated, stop_details left out'],
@@ -59,7 +59,7 @@ const CASES: [string, GenerationEvent[], string, string, string, string][] = [
 ]
 
 const CLIENTS: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
-const told = (losses: readonly Loss[]): string => losses.map(({ field, what }) => `${field.replace('answer.', '')} ${what}`).join(', ')
+const told = (losses: readonly Told[]): string => losses.map(({ field, what }) => `${field.replace('answer.', '')} ${what}`).join(', ')
 
 describe.each(CASES)('%s', (_name, events, ...expected) => {
   test.each(CLIENTS.map((client, index) => [client, expected[index]!] as const))('to %s', (client, lost) => {
@@ -90,7 +90,7 @@ test('an answer with images tells what stood beside them, words only where there
 })
 
 describe.each(CLIENTS)('the report in a stream to %s', (client) => {
-  const framesOf = (report: boolean, losses: Loss[]): unknown[] => {
+  const framesOf = (report: boolean, losses: Told[]): unknown[] => {
     const exchange = { ...exchangeOf(client, report), losses }
     const writer = protocols[client].serve.writer(exchange)
     return answer([TEXT]).flatMap((event) => writer.write(event)).filter(({ data }) => data !== '[DONE]').map(({ data }) => JSON.parse(data) as unknown)
@@ -121,11 +121,11 @@ test('a provider that thinks up kinds without end is told of a thousand times', 
 })
 
 test('the text of losses is ASCII and bounded, whatever clients call their fields', () => {
-  const losses = Array.from({ length: 500 }, (_, index): Loss => ({ field: `é${index}`.padEnd(400, '😀'), what: 'left out', why: 'y' }))
+  const losses = Array.from({ length: 500 }, (_, index): Told => ({ field: `é${index}`.padEnd(400, '😀'), what: 'left out', why: 'y' }))
   const text = lossesText(losses)
   expect(text.length).toBeLessThanOrEqual(4_000)
   expect(text).toMatch(/^[\x20-\x7e]*$/)
-  expect((JSON.parse(text) as Loss[])[0]!.field.startsWith('é0')).toBe(true)
+  expect((JSON.parse(text) as Told[])[0]!.field.startsWith('é0')).toBe(true)
 })
 
 test('what the messages API says more of a refusal is read', () => {

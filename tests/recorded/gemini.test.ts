@@ -78,9 +78,10 @@ describe.skipIf(!present)('recorded generateContent', () => {
     const raw = chunks.reduce((last, chunk) => chunk['candidates']?.[0]?.finishReason ?? last, chunks.find((chunk) => chunk['promptFeedback']?.blockReason)?.['promptFeedback'].blockReason ?? '')
     // Three recordings went through protobuf, where STOP is 1.
     if (raw !== '') expect(answer.finish.raw).toBe(raw === 1 ? 'STOP' : raw)
+    const passages = chunks.flatMap((chunk) => (chunk['candidates']?.[0]?.groundingMetadata?.groundingSupports ?? []) as { segment: { text: string } }[]).map(({ segment }) => segment.text)
     for (const part of answer.parts) {
       if (part.type === 'tool-call') expect(typeof JSON.parse(part.arguments)).toBe('object')
-      if (part.type === 'text') for (const { start, end, citedText } of part.citations ?? []) if (start !== undefined) expect(part.text.slice(start, end)).toBe(citedText!)
+      if (part.type === 'text') for (const { start, end } of part.citations ?? []) if (start !== undefined && passages.length > 0) expect(passages).toContain(part.text.slice(start, end))
     }
   })
 

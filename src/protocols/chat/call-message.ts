@@ -6,6 +6,7 @@ import { isObject } from '../fields.ts'
 import { ToolNames } from './call-names.ts'
 import { JsonEnd, Sequence, type Draft } from './sequence.ts'
 import { mediaKind } from '../media.ts'
+import { Offsets } from '../offsets.ts'
 import { readAnnotation, readDataUrl, readLogprobs, words, type Json } from './shapes.ts'
 
 type Call = { index: number | undefined; id: string | undefined; name: string | undefined; custom: boolean; draft?: Draft; early: string; signature?: string }
@@ -21,9 +22,9 @@ export class MessageReader {
   readonly #calls: Call[] = []
   readonly #annotations: unknown[] = []
   #listed: Citation[] = []
-  /** Where the last text part began in the whole content, and where the content is. */
+  /** The whole content, and where the last text part of it began. */
+  #content = ''
   #textStart = 0
-  #written = 0
   #hasText = false
   #audio = ''
   #transcribed = false
@@ -69,8 +70,9 @@ export class MessageReader {
     this.#sequence.closeAll()
     if (this.#audio !== '') this.#sequence.whole({ type: 'audio', mediaType: 'audio/wav' }, this.#audio)
     if (this.#thoughtLogprobs !== undefined) this.#sequence.whole({ type: 'foreign', protocol: 'chat.completions', kind: 'logprobs', value: this.#thoughtLogprobs })
-    if (!this.#hasText) return
-    const cited = this.#annotations.map((annotation) => readAnnotation(annotation, this.#textStart)).filter((citation) => citation !== undefined)
+    if (!this.#hasText || this.#annotations.length + this.#listed.length === 0) return
+    const offsets = new Offsets(this.#content, 'code points')
+    const cited = this.#annotations.map((annotation) => readAnnotation(annotation, offsets, this.#textStart)).filter((citation) => citation !== undefined)
     for (const citation of cited.length > 0 ? cited : this.#listed) this.#sequence.whole({ type: 'citation', citation })
   }
 
@@ -98,9 +100,9 @@ export class MessageReader {
 
   #onText(text: string, logprobs: TokenLogprob[] | undefined): void {
     if (text === '' && logprobs === undefined) return
-    if (this.#sequence.find('text') === undefined) this.#textStart = this.#written
+    if (this.#sequence.find('text') === undefined) this.#textStart = this.#content.length
     this.#hasText = true
-    this.#written += text.length
+    this.#content += text
     this.#grow('text', { type: 'text' }, text, logprobs)
   }
 

@@ -2,6 +2,7 @@ import { invalid } from '../../error.ts'
 import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { unseal } from '../../generation/signature.ts'
 import { Fields } from '../fields.ts'
+import { Offsets } from '../offsets.ts'
 import { leaveExtras, readContent, readImage, readReasoning, type Extras } from './serve-parts.ts'
 import { imageId, readAnnotation, TEXT_ID } from './shapes.ts'
 
@@ -97,8 +98,11 @@ function readSaid(message: Fields, extras: Extras): Part[] | undefined {
 
 function readAnnotations(message: Fields, parts: Part[]): void {
   const text = parts.find((part): part is TextPart => part.type === 'text')
-  const citations = (message.array('annotations') ?? []).map((annotation) => readAnnotation(annotation, 0)).filter((citation) => citation !== undefined)
-  if (text !== undefined && citations.length > 0) text.citations = citations
+  const annotations = message.array('annotations') ?? []
+  if (text === undefined || annotations.length === 0) return
+  const offsets = new Offsets(text.text, 'code points')
+  const citations = annotations.map((annotation) => readAnnotation(annotation, offsets, 0)).filter((citation) => citation !== undefined)
+  if (citations.length > 0) text.citations = citations
 }
 
 function readToolCalls(message: Fields, extras: Extras): ToolCallPart[] {

@@ -7,6 +7,7 @@ import { errorObject } from '../openai-error.ts'
 import { loseForeign, loseLifetimes, loseOfStop, reportOf } from '../losses.ts'
 import type { Exchange, Label, Writer } from '../protocol.ts'
 import { audioHead, detailOfPart, detailOfSignature, detailOfText, loseCitation, loseOfAudio, writeCall, writeImage } from './serve.ts'
+import { Offsets } from '../offsets.ts'
 import { imageId, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
 
 /** Events -> `chat.completion.chunk` frames. Only a generated image waits for its end, because its URL stands in one piece. */
@@ -24,9 +25,11 @@ export class ChunkWriter implements Writer {
   #images = 0
   #calls = 0
   #details = 0
-  /** Where the content is, and where the last text part of it began: citations count from there. */
-  #written = 0
-  #textStart = 0
+  /** The last text part, and the content before it: citations count in code points of both. */
+  #text = ''
+  #before = ''
+  /** Measured when something cites it. */
+  #offsets: { text: Offsets; before: number } | undefined
   #refused = false
   #ended = false
 
@@ -58,7 +61,7 @@ export class ChunkWriter implements Writer {
     this.#open = head
     this.#grown = false
     switch (head.type) {
-      case 'text': this.#textStart = this.#written; return []
+      case 'text': return this.#beginText()
       case 'refusal': this.#refused = true; return []
       case 'tool-call': return [this.#callDelta({ ...this.#firstOfCall(head) })]
       case 'image': this.#image = ''; return []
@@ -77,9 +80,17 @@ export class ChunkWriter implements Writer {
     return head.form === 'custom' ? call : { ...call, function: { name: head.name, arguments: '' } }
   }
 
+  #beginText(): Frame[] {
+    this.#before += this.#text
+    this.#text = ''
+    this.#offsets = undefined
+    return []
+  }
+
   #annotate(head: PartHead & { type: 'citation' }): Frame[] {
     loseCitation(this.#exchange, head.citation)
-    const annotation = writeAnnotation(head.citation, this.#textStart)
+    const { text, before } = this.#offsets ??= { text: new Offsets(this.#text, 'code points'), before: new Offsets(this.#before, 'code points').length }
+    const annotation = writeAnnotation(head.citation, text, before)
     return annotation === undefined ? [] : [this.#delta({ annotations: [annotation] })]
   }
 
@@ -88,7 +99,7 @@ export class ChunkWriter implements Writer {
     this.#grown ||= text !== ''
     switch (head.type) {
       case 'text':
-        this.#written += text.length
+        this.#text += text
         return [this.#chunk({ choices: [{ index: 0, delta: { content: text }, ...(logprobs === undefined ? {} : { logprobs: writeLogprobs(logprobs) }), finish_reason: null }] })]
       case 'reasoning': return this.#hidesReasoning ? [] : [this.#delta({ reasoning: text, reasoning_details: [detailOfText(head.form, text, this.#details)] })]
       case 'refusal': return [this.#delta({ refusal: text })]

@@ -3,6 +3,7 @@ import type { Citation, MediaPart, Part, ReasoningPart, TextPart } from '../../g
 import { seal, type Maker } from '../../generation/signature.ts'
 import { lose, loseForeign, loseLifetimes, loseOfCitation, loseOfStop } from '../losses.ts'
 import type { Exchange } from '../protocol.ts'
+import { Offsets } from '../offsets.ts'
 import { imageId, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
 
 /** A whole answer as a `chat.completion` object. Reasoning is shown in OpenRouter's fields, which carry signatures. */
@@ -48,7 +49,7 @@ function writeMessage(parts: Part[], label: Exchange['label'], hidden: boolean):
   const details = writeDetails(parts, label.maker, hidden)
   const images = parts.filter((part): part is MediaPart => part.type === 'image')
   const audio = parts.find((part): part is MediaPart => part.type === 'audio')
-  const annotations = writeAnnotations(texts)
+  const annotations = texts.some((part) => part.citations !== undefined) ? writeAnnotations(texts) : []
   const calls = parts.filter((part) => part.type === 'tool-call')
   return {
     role: 'assistant',
@@ -71,12 +72,13 @@ export const writeImage = (mediaType: string, data: string): Json => ({ type: 'i
 /** The audio cannot be named again in a later request: it counts as expired from the start. */
 export const audioHead = (label: Exchange['label']): Json => ({ id: `audio-${label.id}`, expires_at: label.createdAt, transcript: '' })
 
-/** Offsets count in the whole content, of which each text part is a piece. */
+/** Annotations count in the whole content, of which each text part is a piece. */
 function writeAnnotations(texts: TextPart[]): Json[] {
-  let offset = 0
+  let before = 0
   return texts.flatMap((part) => {
-    const written = (part.citations ?? []).map((citation) => writeAnnotation(citation, offset)).filter((annotation) => annotation !== undefined)
-    offset += part.text.length
+    const offsets = new Offsets(part.text, 'code points')
+    const written = (part.citations ?? []).map((citation) => writeAnnotation(citation, offsets, before)).filter((annotation) => annotation !== undefined)
+    before += offsets.length
     return written
   })
 }

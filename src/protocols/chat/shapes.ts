@@ -2,6 +2,7 @@ import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, countSearches, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject } from '../fields.ts'
+import type { Offsets } from '../offsets.ts'
 
 /** Words of the chat completions protocol that both sides of it need. Source: OpenAI's API reference, and OpenRouter's for reasoning and images. */
 
@@ -115,24 +116,23 @@ function readToken(entry: unknown): TokenLogprob | undefined {
   return { token: entry.token, logprob: entry.logprob, ...bytes }
 }
 
-/** A `url_citation` annotation; `offset`: where in the whole content the cited text part begins. Undefined when there is no URL to show. */
-export function writeAnnotation(citation: Citation, offset: number): Json | undefined {
-  if (citation.url === undefined) return undefined
-  const start = citation.start === undefined ? 0 : citation.start + offset
-  return { type: 'url_citation', url_citation: { url: citation.url, title: citation.title ?? '', start_index: start, end_index: citation.end === undefined ? start : citation.end + offset } }
+/** A `url_citation` annotation of a text part; `before`: code points of the content before that part. Undefined when there is no URL to show. */
+export function writeAnnotation({ url, title, start, end }: Citation, offsets: Offsets, before: number): Json | undefined {
+  if (url === undefined) return undefined
+  const range = start === undefined || end === undefined ? { start_index: 0, end_index: 0 } : { start_index: before + offsets.written(start), end_index: before + offsets.written(end) }
+  return { type: 'url_citation', url_citation: { url, title: title ?? '', ...range } }
 }
 
-/** An annotation as a citation of a text part that begins at `offset`. An empty range is a server's way of not saying where. */
-export function readAnnotation(annotation: unknown, offset: number): Citation | undefined {
+/** An annotation as a citation of the content's last text part, which begins at `base`. An empty range is a server's way of not saying where. */
+export function readAnnotation(annotation: unknown, content: Offsets, base: number): Citation | undefined {
   const cited = isObject(annotation) && isObject(annotation.url_citation) ? annotation.url_citation : undefined
   if (cited === undefined || typeof cited.url !== 'string') return undefined
-  const start = count(cited.start_index) - offset
-  const end = count(cited.end_index) - offset
+  const range = content.read(cited.start_index, cited.end_index)
   return {
     url: cited.url,
     ...(words(cited.title) === undefined ? {} : { title: words(cited.title) }),
     ...(words(cited.content) === undefined ? {} : { citedText: words(cited.content) }),
-    ...(start >= 0 && end > start ? { start, end } : {}),
+    ...(range !== undefined && range.start >= base ? { start: range.start - base, end: range.end - base } : {}),
     native: annotation,
   } as Citation
 }

@@ -25,6 +25,8 @@ type Call = { id: string; name: string; form: 'function' | 'custom'; args: Parti
  */
 export class ChunkReader implements Reader {
   readonly #tools: Map<string, { name: string; form: 'function' | 'custom' }>
+  /** For a client that speaks another protocol. */
+  readonly #translated: boolean
   readonly #citations = new CitationReader()
   #events: GenerationEvent[] = []
   #started = false
@@ -46,10 +48,13 @@ export class ChunkReader implements Reader {
   /** All visible text, and where the last part of it begins: what citations count in. */
   #text = ''
   #textBase = 0
+  /** Where in that text each part of the wire begins. */
+  readonly #wireParts: number[] = []
   #hasText = false
 
   constructor(request?: GenerationRequest) {
     this.#tools = clientTools(request)
+    this.#translated = request !== undefined && request.protocol !== 'generateContent'
   }
 
   read(frame: Frame): GenerationEvent[] {
@@ -118,6 +123,7 @@ export class ChunkReader implements Reader {
     const parts = isObject(content) && Array.isArray(content['parts']) ? content['parts'] : []
     let logprobs = readLogprobs(candidate['logprobsResult'])
     for (const part of parts) {
+      this.#wireParts.push(this.#text.length)
       if (!isObject(part)) continue
       this.#readPart(part, logprobs)
       if (typeof part['text'] === 'string' && part['thought'] !== true) logprobs = undefined
@@ -224,7 +230,8 @@ export class ChunkReader implements Reader {
     if (!this.finishing) return this.#fail(cutStream())
     this.#endCall()
     this.#close()
-    if (this.#hasText) for (const citation of this.#citations.read(this.#text, this.#textBase)) this.#whole({ type: 'citation', citation }, '')
+    if (this.#hasText) for (const citation of this.#citations.read(this.#text, this.#textBase, this.#wireParts)) this.#whole({ type: 'citation', citation }, '')
+    if (this.#translated) for (const [kind, value] of this.#citations.more) this.#whole({ type: 'foreign', protocol: 'generateContent', kind, value }, '')
     this.#readUsage({})
     this.#ended = true
     const ending = this.#raw === undefined ? { reason: 'content-filter' as const, raw: this.#blocked! } : { reason: readFinishReason(this.#raw, this.#calls > 0), raw: this.#raw }

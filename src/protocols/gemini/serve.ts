@@ -126,8 +126,8 @@ export function loseBytes(exchange: Exchange, logprobs: readonly TokenLogprob[])
 }
 
 /** A source without a range is said to be one of the whole answer, as it is; one without an address is told by its title and words. */
-function loseOfSource(exchange: Exchange, { url, citedText, native, start }: Citation): void {
-  if (url === undefined ? native !== undefined : citedText !== undefined && (start === undefined || native !== undefined)) {
+function loseOfSource(exchange: Exchange, { url, citedText, native }: Citation): void {
+  if (url === undefined ? native !== undefined : citedText !== undefined) {
     lose(exchange, 'answer.citations', 'approximated', url === undefined ? 'there is no place for where in the source it stands' : 'there is no place for the words of the source')
   }
 }

@@ -2,6 +2,7 @@ import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject } from '../fields.ts'
+import { Offsets } from '../offsets.ts'
 
 /** One element of `content.parts` as we write it. */
 export type WirePart = Record<string, unknown>
@@ -91,13 +92,16 @@ export function writeGrounding(placed: Placed[]): Record<string, unknown> {
   const chunks: Record<string, unknown>[] = []
   const indexes = new Map<string, number>()
   const supports: Record<string, unknown>[] = []
+  const measured = new Map<string, Offsets>()
   for (const { citation, text, base, partIndex } of placed) {
-    const key = JSON.stringify([citation.url, citation.title])
+    const key = JSON.stringify(writeSource(citation))
     const index = indexes.get(key) ?? chunks.push(writeSource(citation)) - 1
     indexes.set(key, index)
     if (citation.start === undefined || citation.end === undefined) continue
     const [start, end] = [base + citation.start, base + citation.end]
-    const segment = { ...(partIndex === undefined ? {} : { partIndex }), startIndex: Buffer.byteLength(text.slice(0, start)), endIndex: Buffer.byteLength(text.slice(0, end)), text: text.slice(start, end) }
+    const offsets = measured.get(text) ?? new Offsets(text, 'bytes')
+    measured.set(text, offsets)
+    const segment = { ...(partIndex === undefined ? {} : { partIndex }), startIndex: offsets.written(start), endIndex: offsets.written(end), text: text.slice(start, end) }
     supports.push({ segment, groundingChunkIndices: [index] })
   }
   return { groundingChunks: chunks, ...(supports.length === 0 ? {} : { groundingSupports: supports }) }

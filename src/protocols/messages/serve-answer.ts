@@ -6,7 +6,7 @@ import { seal, type Maker, type Signature } from '../../generation/signature.ts'
 import { lose, loseForeign, loseOfDetails, loseOfFinish } from '../losses.ts'
 import type { Exchange } from '../protocol.ts'
 import { isObject } from '../fields.ts'
-import { writeCitation } from './citations.ts'
+import { piecesOf, writeCitation } from './citations.ts'
 import { type Block, type Json, markOfPart, writeStopReason, writeUsage } from './shapes.ts'
 
 /** The message object of a non-streaming answer. */
@@ -36,12 +36,21 @@ export const loseLogprobs = (exchange: Exchange): void => lose(exchange, 'answer
 
 export const loseLastSignature = (exchange: Exchange): void => lose(exchange, 'answer.signature', 'left out', 'a text that ends the answer has no place for its signature')
 
-/** The wire's citation, and what it says less than the provider did. */
-export function citationOf(citation: Citation, exchange: Exchange, hasText: boolean): Json | undefined {
+/** The wire's citation, and what it says less than the provider did. `whole`: it stands at more text than it cites. */
+export function citationOf(citation: Citation, exchange: Exchange, hasText: boolean, whole: boolean): Json | undefined {
   const written = hasText ? writeCitation(citation) : undefined
   if (written === undefined) lose(exchange, 'answer.citations', 'left out', hasText ? 'it names neither an address nor a place in a document of the request' : 'there is no text to which it belongs')
-  else if (written !== citation.native) lose(exchange, 'answer.citations', 'approximated', 'as search results that a whole block of text rests on')
+  else if (written !== citation.native && whole) lose(exchange, 'answer.citations', 'approximated', 'as search results that a whole block of text rests on')
   return written
+}
+
+/** A text in blocks, cut at the passages that are cited. */
+function textBlocks({ text, citations = [] }: TextPart, exchange: Exchange): Block[] {
+  if (text === '') for (const citation of citations) citationOf(citation, exchange, false, true)
+  return piecesOf(text, citations).filter((piece) => piece.text !== '').map((piece) => {
+    const written = piece.citations.map((citation) => citationOf(citation, exchange, true, piece.whole)).filter((citation) => citation !== undefined)
+    return { type: 'text', text: piece.text, ...(written.length === 0 ? {} : { citations: written }) }
+  })
 }
 
 /**
@@ -52,11 +61,9 @@ function blocksOf(part: Part, exchange: Exchange, last: boolean): Block[] {
   const { maker } = exchange.label
   switch (part.type) {
     case 'text': {
-      const citations = (part.citations ?? []).map((citation) => citationOf(citation, exchange, part.text !== '')).filter((citation) => citation !== undefined)
       if (part.logprobs !== undefined) loseLogprobs(exchange)
       if (last && part.signature !== undefined) loseLastSignature(exchange)
-      const block = { type: 'text', text: part.text, ...(citations.length === 0 ? {} : { citations }) }
-      return [...(part.text === '' ? [] : [block]), ...(last ? [] : behind(part.signature, maker, part.text === ''))]
+      return [...textBlocks(part, exchange), ...(last ? [] : behind(part.signature, maker, part.text === ''))]
     }
     case 'refusal': return part.text === '' ? [] : [{ type: 'text', text: part.text }]
     case 'reasoning': return reasoningBlock(part.text, part.redacted ?? false, part.signature?.data, maker)

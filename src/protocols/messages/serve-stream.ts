@@ -26,6 +26,8 @@ class MessagesWriter implements Writer {
   /** A text block stays open behind its part, since its citations come after it. The marked signature of that part waits with it. */
   #lingering = false
   #marked: string | undefined
+  /** Of the last part's text. */
+  #length = 0
   #refused = false
   #ended = false
 
@@ -64,6 +66,7 @@ class MessagesWriter implements Writer {
   #partStart(head: PartHead): Frame[] {
     this.#head = head
     if (head.type === 'citation') return this.#cite(head)
+    this.#length = 0
     const frames = this.#close()
     switch (head.type) {
       case 'refusal': this.#refused = true; return frames
@@ -78,6 +81,7 @@ class MessagesWriter implements Writer {
 
   /** Text and reasoning begin with their first piece, so that nothing empty is left behind for the client to send back. */
   #partDelta(text: string): Frame[] {
+    this.#length += text.length
     switch (this.#head?.type) {
       case 'text':
       case 'refusal': return [...(this.#open ? [] : this.#begin({ type: 'text', text: '' })), this.#delta({ type: 'text_delta', text })]
@@ -115,7 +119,8 @@ class MessagesWriter implements Writer {
 
   /** A citation of a text that left no block has nothing to stand on. */
   #cite(head: PartHead & { type: 'citation' }): Frame[] {
-    const citation = citationOf(head.citation, this.#exchange, this.#lingering)
+    const { start, end } = head.citation
+    const citation = citationOf(head.citation, this.#exchange, this.#lingering, start !== 0 || end !== this.#length)
     return citation === undefined ? [] : [this.#delta({ type: 'citations_delta', citation })]
   }
 

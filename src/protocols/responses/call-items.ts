@@ -1,6 +1,6 @@
 import { isObject } from '../fields.ts'
 import { PartLine, Slot } from './call-parts.ts'
-import { arrayOf, objectsOf, readAnnotation, readLogprobs, textOf, type Json } from './shapes.ts'
+import { arrayOf, objectsOf, readLogprobs, textOf, type Json } from './shapes.ts'
 
 /**
  * One output item of a provider while it is streamed. Deltas, `.done` frames and the finished item say the same thing up to three
@@ -57,7 +57,7 @@ export class MessageItem implements OutputItem {
 
   cite(index: number, annotation: Json): void {
     const { slot } = this.#content(index, 'text')
-    if (!slot.closed) slot.citations.push(readAnnotation(annotation))
+    if (!slot.closed) slot.annotations.push(annotation)
   }
 
   /** A finished content part, or what a `.done` frame says of one. */
@@ -67,7 +67,7 @@ export class MessageItem implements OutputItem {
     if (slot.closed) return
     complete(slot, textOf(type === 'refusal' ? part.refusal : part.text))
     if (!scored) slot.logprobs.push(...readLogprobs(part.logprobs) ?? [])
-    slot.citations.push(...objectsOf(part.annotations).slice(slot.citations.length).map(readAnnotation))
+    slot.annotations.push(...objectsOf(part.annotations).slice(slot.annotations.length))
   }
 
   done(wire: Json): void {

@@ -1,5 +1,7 @@
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
-import type { Citation, TokenLogprob } from '../../generation/request.ts'
+import type { TokenLogprob } from '../../generation/request.ts'
+import { Offsets } from '../offsets.ts'
+import { readAnnotation, type Json } from './shapes.ts'
 
 /** A part in the making. Without a head it keeps its place until somebody knows what it is. */
 export class Slot {
@@ -9,7 +11,8 @@ export class Slot {
   sent = 0
   logprobs: TokenLogprob[] = []
   signature: string | undefined
-  citations: Citation[] = []
+  /** Read when the text that they count in is whole. */
+  annotations: Json[] = []
   closed = false
   number: number | undefined
 
@@ -56,8 +59,10 @@ export class PartLine {
     }
     if (!slot.closed) return
     events.push({ type: 'part-end', part, ...(slot.signature === undefined ? {} : { signature: slot.signature }) })
-    for (const citation of slot.citations) {
-      events.push({ type: 'part-start', part: this.#next, head: { type: 'citation', citation } }, { type: 'part-end', part: this.#next })
+    if (slot.annotations.length === 0) return
+    const offsets = new Offsets(slot.text, 'code points')
+    for (const annotation of slot.annotations) {
+      events.push({ type: 'part-start', part: this.#next, head: { type: 'citation', citation: readAnnotation(annotation, offsets) } }, { type: 'part-end', part: this.#next })
       this.#next++
     }
   }

@@ -1,8 +1,9 @@
 import { invalid } from '../../error.ts'
-import type { ForeignPart, MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
+import type { Citation, ForeignPart, MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
 import { Fields } from '../fields.ts'
 import { checkBase64, readDataUrl } from '../media.ts'
-import { objectsOf, readAnnotation } from './shapes.ts'
+import { Offsets } from '../offsets.ts'
+import { objectsOf, readAnnotation, type Json } from './shapes.ts'
 
 /** Fields that only this protocol knows, by the client's path. */
 export type Extras = Record<string, unknown>
@@ -38,11 +39,16 @@ function readPart(part: Fields, extras: Extras): Part {
 
 function readText(part: Fields, extras: Extras): TextPart {
   const text = part.require('text', part.string('text'), 'a string')
-  const citations = objectsOf(part.array('annotations')).map(readAnnotation)
+  const annotations = objectsOf(part.array('annotations'))
   part.array('logprobs')
   const cache = readCache(part)
   carryRest(part, extras)
-  return { type: 'text', text, ...(citations.length > 0 ? { citations } : {}), ...cache }
+  return { type: 'text', text, ...(annotations.length > 0 ? { citations: readAnnotations(annotations, text) } : {}), ...cache }
+}
+
+function readAnnotations(annotations: Json[], text: string): Citation[] {
+  const offsets = new Offsets(text, 'code points')
+  return annotations.map((annotation) => readAnnotation(annotation, offsets))
 }
 
 const readCache = (part: Fields): { cache?: object } => part.object('prompt_cache_breakpoint') === undefined ? {} : { cache: {} }

@@ -6,6 +6,7 @@ import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { lose, loseForeign, loseLifetimes, loseOfCitation, loseOfFinish, loseOfStop, reportOf } from '../losses.ts'
 import type { Exchange, Writer } from '../protocol.ts'
+import { Offsets } from '../offsets.ts'
 import { flatNames, type FlatNames } from './namespaces.ts'
 import { responseObject } from './serve-response.ts'
 import { failureCode, failureMessage, INCOMPLETE, markSignature, newId, objectOf, REDACTED, textOf, writeAnnotation, writeLogprobs, writeUsage, type Json } from './shapes.ts'
@@ -14,7 +15,7 @@ import { failureCode, failureMessage, INCOMPLETE, markSignature, newId, objectOf
 type Item = { wire: Json; index: number }
 
 /** The content part that is being written into the open message. */
-type Content = { type: 'output_text' | 'refusal'; index: number; text: string; annotations: Json[]; logprobs: Json[]; signature?: string }
+type Content = { type: 'output_text' | 'refusal'; index: number; text: string; offsets?: Offsets; annotations: Json[]; logprobs: Json[]; signature?: string }
 
 /** Where deltas of the open part go. */
 type Live =
@@ -171,7 +172,7 @@ export class ResponseWriter implements Writer {
     this.#live = { kind: 'nothing' }
     const content = this.#content
     if (content?.type !== 'output_text') return lose(this.#exchange, 'answer.citations', 'left out', 'there is no text to which it belongs')
-    const annotation = writeAnnotation(citation, content.text)
+    const annotation = writeAnnotation(citation, content.offsets ??= new Offsets(content.text, 'code points'))
     if (annotation !== citation.native && annotation.type === 'file_citation') lose(this.#exchange, 'answer.citations', 'approximated', 'as a file without its id, since it names no address')
     else if (annotation !== citation.native) loseOfCitation(this.#exchange, citation)
     this.#emit('response.output_text.annotation.added', { ...place(this.#message!), content_index: content.index, annotation_index: content.annotations.length, annotation })

@@ -4,6 +4,7 @@ import type { FinishReason } from '../../generation/event.ts'
 import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { completionTokens, count, countSearches, isCount, promptTokens, type Usage } from '../../generation/usage.ts'
 import { isObject } from '../fields.ts'
+import type { Offsets } from '../offsets.ts'
 
 /** An object of the wire whose members nobody has checked yet. */
 export type Json = Record<string, unknown>
@@ -90,26 +91,23 @@ export function readMark(data: string): { of: string; data: string } | undefined
   return end < 0 ? undefined : { of: data.slice(MARK.length, end), data: data.slice(end + 1) }
 }
 
-/** An annotation of an `output_text` part -> a citation. Indexes are taken as they are: in every recording they fit UTF-16 code units. */
-export function readAnnotation(wire: Json): Citation {
-  const number = (value: unknown): number | undefined => typeof value === 'number' && Number.isFinite(value) ? value : undefined
-  const start = number(wire.start_index), end = number(wire.end_index)
+/** An annotation of an `output_text` part -> a citation of its text. */
+export function readAnnotation(wire: Json, text: Offsets): Citation {
   const title = wire.title ?? wire.filename
   return {
     ...(typeof wire.url === 'string' ? { url: wire.url } : {}),
-    ...(typeof title === 'string' ? { title } : {}),
-    ...(start === undefined ? {} : { start }),
-    ...(end === undefined ? {} : { end }),
+    ...(typeof title === 'string' && title !== '' ? { title } : {}),
+    ...text.read(wire.start_index, wire.end_index),
     native: wire,
   }
 }
 
-/** A citation of `text` -> an annotation of one of the document's types. One without a URL points into a file of the request. */
-export function writeAnnotation(citation: Citation, text: string): Json {
-  const native = objectOf(citation.native)
-  if (typeof native.type === 'string' && (typeof native.file_id === 'string' || typeof native.url === 'string' && typeof native.end_index === 'number')) return native
-  if (citation.url === undefined) return { type: 'file_citation', file_id: '', filename: citation.title ?? '', index: citation.start ?? 0 }
-  return { type: 'url_citation', url: citation.url, title: citation.title ?? '', start_index: citation.start ?? 0, end_index: citation.end ?? text.length }
+/** A citation of a text -> an annotation of one of the document's types. One without a URL points into a file of the request. */
+export function writeAnnotation({ native, url, title = '', start = 0, end }: Citation, text: Offsets): Json {
+  const own = objectOf(native)
+  if (typeof own.type === 'string' && (typeof own.file_id === 'string' || typeof own.url === 'string' && typeof own.end_index === 'number')) return own
+  if (url === undefined) return { type: 'file_citation', file_id: '', filename: title, index: 0 }
+  return { type: 'url_citation', url, title, start_index: text.written(start), end_index: end === undefined ? text.length : text.written(end) }
 }
 
 export function readLogprobs(wire: unknown): TokenLogprob[] | undefined {

@@ -121,14 +121,14 @@ describe('parts', () => {
 test('citations: bytes become UTF-16 units, metadata may come alone', () => {
   const grounding = { groundingChunks: [{ web: { uri: 'https://a', title: 'A' } }, { web: { uri: 'https://b' } }], groundingSupports: [{ segment: { startIndex: 5, endIndex: 11, text: 'süß.' }, groundingChunkIndices: [0] }], webSearchQueries: ['q1', 'q2'] }
   const answer = fold(eventsOf([chunk([{ text: '😀 ' }]), chunk([{ text: 'süß.' }]), { candidates: [{ groundingMetadata: grounding, finishReason: 'STOP' }], usageMetadata: { promptTokenCount: 1 } }]))
-  expect(answer.parts).toMatchObject([{ text: '😀 süß.', citations: [{ url: 'https://a', title: 'A', start: 3, end: 7, citedText: 'süß.' }, { url: 'https://b' }] }])
+  expect(answer.parts).toMatchObject([{ text: '😀 süß.', citations: [{ url: 'https://a', title: 'A', start: 3, end: 7 }, { url: 'https://b' }] }])
   expect(answer.usage.webSearches).toBe(2)
 })
 
 test('citations without their words, and of a text part before the last', () => {
   const citationMetadata = { citationSources: [{ startIndex: 5, endIndex: 10, uri: 'https://a' }, { startIndex: 12, endIndex: 13, uri: 'https://b' }] }
   const answer = fold(eventsOf([chunk([{ text: '😀 süß!' }, { text: 'hm', thought: true }, { text: 'x' }, { text: 'yz' }], { ...STOP, citationMetadata })]))
-  expect(answer.parts.at(-1)).toEqual({ type: 'text', text: 'xyz', citations: [{ url: 'https://a', citedText: 'süß' }, { url: 'https://b', start: 1, end: 2, citedText: 'y' }] })
+  expect(answer.parts.at(-1)).toEqual({ type: 'text', text: 'xyz', citations: [{ url: 'https://a' }, { url: 'https://b', start: 1, end: 2 }] })
 })
 
 describe('usage', () => {

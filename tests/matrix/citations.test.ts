@@ -1,0 +1,143 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import type { GenerationEvent } from '../../src/generation/event.ts'
+import { fold } from '../../src/generation/event.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
+import { protocols } from '../../src/protocols/index.ts'
+import type { Exchange, Told } from '../../src/protocols/protocol.ts'
+import { framed } from '../gateway/scripted.ts'
+import type { Any } from '../recorded/said.ts'
+import { wireOf, type Reply } from './answering.ts'
+import { bodyOf } from './asking.ts'
+import { heard, type Citation } from './reading.ts'
+
+/** Passages that an answer cites, in the units of four protocols: UTF-16 within, code points at OpenAI's, bytes at Google's, blocks at Anthropic's. */
+
+const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
+
+type Kept = Exchange & { losses: Told[] }
+
+function exchangeOf(client: ConversationName): Kept {
+  const body: Record<string, unknown> = { ...(client === 'generateContent' ? {} : { model: 'a/b' }), ...bodyOf(client, { turns: [{ user: 'hi' }] }, false) }
+  const wire = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
+  return { wire, request: protocols[client].serve.readRequest(wire), label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'p', model: 'm' } }, losses: [] }
+}
+
+const framesIn = (text: string): { event?: string; data: string }[] => text.split('\n\n').filter((block) => block.startsWith('data: ') || block.includes('\ndata: '))
+  .map((block) => ({ data: block.slice(block.indexOf('data: ') + 6) }))
+
+/** Events of a provider's answer, whole or streamed. */
+function eventsOf(provider: ConversationName, { whole, frames }: { whole: object; frames: (object | string)[] }, stream: boolean, client: ConversationName): GenerationEvent[] {
+  const { request } = exchangeOf(client)
+  if (!stream) return protocols[provider].call.readAnswer(JSON.parse(JSON.stringify(whole)), {}, request)
+  const reader = protocols[provider].call.reader({}, request)
+  return [...framesIn(framed(frames)).flatMap((frame) => reader.read(frame)), ...reader.end()]
+}
+
+/** What the client reads, in the text of its protocol. */
+function toldTo(client: ConversationName, events: GenerationEvent[], stream: boolean): { text: string; losses: Told[] } {
+  const exchange = exchangeOf(client)
+  if (!stream) return { text: JSON.stringify(protocols[client].serve.writeAnswer(fold(events), exchange)), losses: exchange.losses }
+  const writer = protocols[client].serve.writer(exchange)
+  const text = events.flatMap((event) => writer.write(event)).map(({ data }) => `data: ${data}\n\n`).join('')
+  return { text, losses: exchange.losses }
+}
+
+const sorted = (citations: Citation[]): string[] => citations.map(({ url, title, passage }) => JSON.stringify([url, title, passage])).toSorted()
+
+const words = fc.oneof(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 8 }), fc.constantFrom('😀', '👨‍👩‍👧 ', 'e\u0301', '東京。', 'a\n\n', '\u{10ffff}', ' '))
+const replies: fc.Arbitrary<Reply> = fc.array(fc.tuple(words, fc.boolean()), { minLength: 1, maxLength: 8 }).map((pieces) => ({
+  parts: pieces.map(([text, cited], index) => ({ type: 'text' as const, text, ...(cited ? { cite: { passage: text, url: `https://example.com/${index}`, title: `Über ${index}` } } : {}) })),
+  ending: 'stop', usage: { prompt: 4, cached: 0, written: 0, completion: 2, reasoning: 0 },
+}))
+
+describe('a cited passage is the same passage', () => {
+  for (const provider of NAMES) for (const client of NAMES) for (const stream of [false, true]) test(`${provider} -> ${client}${stream ? ', streamed' : ''}`, () => {
+    fc.assert(fc.property(replies, (reply) => {
+      const wire = wireOf(provider, reply)
+      const { text, losses } = toldTo(client, eventsOf(provider, wire, stream, client), stream)
+      const from = heard(provider, stream ? framed(wire.frames) : JSON.stringify(wire.whole), stream)
+      const to = heard(client, text, stream)
+      expect(to.said.text).toBe(from.said.text)
+      // A stream has told the text before it knows what of it is cited; a block cannot begin in what is told.
+      if (client === 'messages' && stream && losses.some(({ field, what }) => field === 'answer.citations' && what === 'approximated')) {
+        expect(to.citations.map(({ url }) => url).toSorted()).toEqual(from.citations.map(({ url }) => url).toSorted())
+        return
+      }
+      expect(sorted(to.citations)).toEqual(sorted(from.citations))
+    }), { numRuns: 60 })
+  })
+})
+
+const url_citation = (start_index: unknown, end_index: unknown, url = 'https://e.com'): Any => ({ type: 'url_citation', url, title: 'E', start_index, end_index })
+const annotated: Record<'chat.completions' | 'responses', (text: string, annotations: Any[]) => object> = {
+  'chat.completions': (text, annotations) => ({ id: 'c', choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: text, annotations: annotations.map(({ type, ...cited }) => ({ type, url_citation: cited })) } }] }),
+  responses: (text, annotations) => ({ id: 'r', status: 'completed', output: [{ type: 'message', id: 'm', content: [{ type: 'output_text', text, annotations }] }] }),
+}
+const grounded = (parts: object[], grounding: object): object => ({ candidates: [{ content: { role: 'model', parts }, finishReason: 'STOP', groundingMetadata: { groundingChunks: [{ web: { uri: 'https://e.com', title: 'E' } }, { web: { uri: 'https://f.com', title: 'F' } }], ...grounding } }] })
+const support = (segment: object, ...groundingChunkIndices: number[]): object => ({ segment, groundingChunkIndices })
+
+const whole = (provider: ConversationName, body: object, client: ConversationName): { answer: Any; citations: Citation[]; losses: Told[] } => {
+  const { text, losses } = toldTo(client, eventsOf(provider, { whole: body, frames: [] }, false, client), false)
+  return { answer: JSON.parse(text) as Any, citations: heard(client, text, false).citations, losses }
+}
+
+describe('offsets that are none', () => {
+  const odd = fc.oneof(fc.integer(), fc.double(), fc.constantFrom(null, undefined, '3', 1e400, -0, [2], {}))
+  for (const provider of NAMES) for (const client of NAMES) test(`${provider} -> ${client}: the text is whole, and nothing is cited that is not there`, () => {
+    fc.assert(fc.property(fc.array(fc.tuple(odd, odd, odd), { maxLength: 4 }), (ranges) => {
+      const annotations = ranges.map(([start, end]) => url_citation(start, end))
+      const body = provider === 'chat.completions' || provider === 'responses' ? annotated[provider]('Où? 🗼!', annotations)
+        : provider === 'messages' ? { type: 'message', stop_reason: 'end_turn', content: [{ type: 'text', text: 'Où? 🗼!', citations: ranges.map(([start, end]) => ({ type: 'char_location', cited_text: 'x', start_char_index: start, end_char_index: end })) }] }
+          : grounded([{ text: 'Où? 🗼!' }], { groundingSupports: ranges.map(([startIndex, endIndex, partIndex]) => support({ startIndex, endIndex, partIndex }, 0)) })
+      const { text } = toldTo(client, eventsOf(provider, { whole: body, frames: [] }, false, client), false)
+      const { said, citations } = heard(client, text, false)
+      expect(said.text).toBe('Où? 🗼!')
+      for (const { passage } of citations) expect('Où? 🗼!').toContain(passage)
+    }), { numRuns: 100 })
+  })
+})
+
+describe('to blocks', () => {
+  test('a text is cut where its passages begin and end', () => {
+    const { answer, losses } = whole('responses', annotated.responses('🗼 is in Paris, France.', [url_citation(2, 13, 'https://b.com'), url_citation(0, 1, 'https://a.com'), url_citation(2, 13, 'https://c.com')]), 'messages')
+    expect(answer.content.map(({ text, citations }: Any) => [text, ...(citations ?? []).map(({ url }: Any) => url)])).toEqual([['🗼', 'https://a.com'], [' '], ['is in Paris', 'https://b.com', 'https://c.com'], [', France.']])
+    expect(losses).toEqual([])
+  })
+
+  test('passages that overlap are one block, which is told', () => {
+    const { answer, losses } = whole('chat.completions', annotated['chat.completions']('one two three', [url_citation(0, 7, 'https://a.com'), url_citation(4, 13, 'https://b.com')]), 'messages')
+    expect(answer.content.map(({ text, citations }: Any) => [text, ...(citations ?? []).map(({ url }: Any) => url)])).toEqual([['one two three', 'https://a.com', 'https://b.com']])
+    expect(losses).toEqual([{ field: 'answer.citations', what: 'approximated', why: 'as search results that a whole block of text rests on' }])
+  })
+
+  test('words of the answer are not told as words of the source', () => {
+    const { answer } = whole('generateContent', grounded([{ text: 'In Paris.' }], { groundingSupports: [support({ startIndex: 3, endIndex: 8, text: 'Paris' }, 0)] }), 'messages')
+    expect(answer.content[1]).toEqual({ type: 'text', text: 'Paris', citations: [{ type: 'web_search_result_location', url: 'https://e.com', title: 'E', cited_text: '', encrypted_index: '' }] })
+  })
+})
+
+describe("Google's grounding", () => {
+  test('counts in parts, or in the whole text, and its words decide', () => {
+    const parts = [{ text: 'Hmm.', thought: true }, { text: '🗼 a a' }, { text: ' a' }]
+    const segments = [{ partIndex: 2, startIndex: 1, endIndex: 2 }, { partIndex: 1, startIndex: 7, endIndex: 8, text: 'a' }, { startIndex: 5, endIndex: 6, text: 'a' }, { startIndex: 8, endIndex: 10, text: 'a a' }, { text: 'nowhere' }]
+    const [part] = fold(eventsOf('generateContent', { whole: grounded(parts, { groundingSupports: segments.map((segment) => support(segment, 0)) }), frames: [] }, false, 'responses')).parts.filter(({ type }) => type === 'text')
+    expect(part).toMatchObject({ text: '🗼 a a a', citations: [{ start: 7, end: 8 }, { start: 5, end: 6 }, { start: 3, end: 4 }, { start: 5, end: 8 }, { url: 'https://e.com' }, { url: 'https://f.com' }] })
+  })
+
+  test('adds to its sources while it streams, and may say them all again', () => {
+    const chunk = (text: string, groundingMetadata: object, more: object = {}): object => ({ candidates: [{ content: { role: 'model', parts: [{ text }] }, groundingMetadata, ...more }] })
+    const [a, b] = [{ web: { uri: 'https://a.com', title: 'A' } }, { web: { uri: 'https://b.com', title: 'B' } }]
+    const first = support({ endIndex: 3, text: 'one' }, 0)
+    const second = support({ startIndex: 4, endIndex: 7, text: 'two' }, 1)
+    for (const later of [{ groundingChunks: [b], groundingSupports: [second] }, { groundingChunks: [a, b], groundingSupports: [first, second] }]) {
+      const { text } = toldTo('chat.completions', eventsOf('generateContent', { whole: {}, frames: [chunk('one', { groundingChunks: [a], groundingSupports: [first] }), chunk(' two', later, { finishReason: 'STOP' })] }, true, 'chat.completions'), true)
+      expect(heard('chat.completions', text, true).citations).toEqual([{ url: 'https://a.com', title: 'A', passage: 'one' }, { url: 'https://b.com', title: 'B', passage: 'two' }])
+    }
+  })
+
+  test('what more it says of its searches is told as left out', () => {
+    const { losses } = whole('generateContent', grounded([{ text: 'x' }], { webSearchQueries: ['where'], searchEntryPoint: { renderedContent: '<p>' }, retrievalMetadata: {} }), 'chat.completions')
+    expect(losses.map(({ field, what }) => `${field} ${what}`)).toEqual(['answer.citations approximated', 'answer.webSearchQueries left out', 'answer.searchEntryPoint left out'])
+  })
+})
