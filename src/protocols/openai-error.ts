@@ -29,7 +29,7 @@ export function readError(status: number, body: string): GatewayError {
   const outer = Array.isArray(value) ? value[0] : value
   if (!isObject(outer)) return upstreamError(status, typeof outer === 'string' ? outer : plainText(body))
   const error = isObject(outer.error) ? outer.error : outer
-  const message = words(outer.error) ?? words(error.message) ?? words(error.detail) ?? (error.detail === undefined ? '' : JSON.stringify(error.detail))
+  const message = words(outer.error) ?? words(error.message) ?? words(error.detail) ?? plainText(JSON.stringify(error.detail ?? outer))
   return upstreamError(status, [message, words(rawOf(error))].filter((line) => line !== undefined && line !== '').join(' - '), {
     ...(words(error.type) === undefined ? {} : { type: error.type as string }),
     ...(typeof error.code === 'string' || typeof error.code === 'number' ? { code: error.code } : {}),

@@ -65,7 +65,7 @@ function writeMessage(parts: Part[], label: Exchange['label'], hidden: boolean):
 }
 
 export const writeCall = (id: string, name: string, form: 'function' | 'custom', text: string): Json =>
-  form === 'custom' ? { id, type: 'custom', custom: { name, input: text } } : { id, type: 'function', function: { name, arguments: text === '' ? '{}' : text } }
+  form === 'custom' ? { id, type: 'custom', custom: { name, input: text } } : { id, type: 'function', function: { name, arguments: text.trim() === '' ? '{}' : text } }
 
 export const writeImage = (mediaType: string, data: string): Json => ({ type: 'image_url', image_url: { url: `data:${mediaType};base64,${data}` } })
 

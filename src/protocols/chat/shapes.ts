@@ -20,7 +20,7 @@ const FINISH: ReadonlyMap<string, FinishReason> = new Map([
 /** `called`: whether the answer holds a client tool call. A named tool_choice ends `stop` although it does, and clients wait for `tool_calls` then. */
 export function readFinishReason(raw: string, called: boolean): FinishReason {
   const reason = FINISH.get(raw) ?? 'other'
-  if (reason === 'stop' && called) return 'tool-calls'
+  if (called && (reason === 'stop' || reason === 'other')) return 'tool-calls'
   return reason === 'tool-calls' && !called ? 'stop' : reason
 }
 

@@ -81,7 +81,8 @@ export class ChunkReader implements Reader {
 
   readChunk(chunk: unknown): void {
     if (this.#ended || !isObject(chunk)) return
-    if (isObject(chunk['error'])) return this.#fail(readStreamError(chunk['error']))
+    const failure = typeof chunk['error'] === 'string' ? { message: chunk['error'] } : chunk['error']
+    if (isObject(failure)) return this.#fail(readStreamError(failure))
     if (!KNOWN.some((name) => Object.hasOwn(chunk, name))) return
     this.#start(chunk)
     const candidates = Array.isArray(chunk['candidates']) ? chunk['candidates'].filter(isObject) : []
@@ -175,12 +176,14 @@ export class ChunkReader implements Reader {
     if (call['willContinue'] !== true) this.#endCall()
   }
 
-  #endCall(): void {
+  #endCall(cut = false): void {
     const call = this.#call
     if (call === undefined) return
     this.#call = undefined
     this.#calls++
-    const text = call.args === undefined ? call.text : JSON.stringify(call.args)
+    const told = call.args === undefined ? call.text : JSON.stringify(call.args)
+    // A call that was cut must not look like a whole one.
+    const text = cut ? told.slice(0, -1) : told
     this.#whole({ type: 'tool-call', id: call.id, name: call.name, form: call.form }, call.form === 'custom' ? inputOf(text) : text, call.signature)
   }
 
@@ -228,7 +231,7 @@ export class ChunkReader implements Reader {
 
   #finish(): void {
     if (!this.finishing) return this.#fail(cutStream())
-    this.#endCall()
+    this.#endCall(this.#raw !== 'STOP')
     this.#close()
     if (this.#hasText) for (const citation of this.#citations.read(this.#text, this.#textBase, this.#wireParts)) this.#whole({ type: 'citation', citation }, '')
     if (this.#translated) for (const [kind, value] of this.#citations.more) this.#whole({ type: 'foreign', protocol: 'generateContent', kind, value }, '')
@@ -249,17 +252,16 @@ export function readAnswer(body: unknown, _quirks: Quirks, request?: GenerationR
   const chunks = Array.isArray(body) ? body : [body]
   const reader = new ChunkReader(request)
   for (const chunk of chunks) reader.readChunk(chunk)
-  // A whole body came whole: one that does not say why it ended (older servers) still ended, if it holds anything.
-  if (!reader.finishing && !Array.isArray(body) && hasContent(body)) reader.readChunk({ candidates: [{ finishReason: 'STOP' }] })
+  // A whole body came whole: an answer that does not say why it ended still ended, though it be empty.
+  if (!reader.finishing && isAnswer(body)) reader.readChunk({ candidates: [{ finishReason: 'STOP' }] })
   const events = [...reader.take(), ...reader.end()]
   const failed = events.find((event) => event.type === 'error')
   if (failed === undefined) return events
-  if (Array.isArray(body) || (isObject(body) && isObject(body['error']))) throw failed.error
+  if (Array.isArray(body) || (isObject(body) && 'error' in body)) throw failed.error
   throw new GatewayError('upstream_error', "The provider's answer holds no content and does not say why.")
 }
 
-const hasContent = (body: unknown): boolean =>
-  isObject(body) && Array.isArray(body['candidates']) && body['candidates'].some((one) => isObject(one) && isObject(one['content']) && Array.isArray(one['content']['parts']))
+const isAnswer = (body: unknown): boolean => isObject(body) && KNOWN.some((name) => Object.hasOwn(body, name))
 
 function parse(text: string): unknown {
   try {

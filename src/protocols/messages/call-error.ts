@@ -6,15 +6,15 @@ import type { Json } from './shapes.ts'
 
 /** A provider's answer with an error status. The body may be anything. */
 export function readError(status: number, body: string): GatewayError {
-  const { message, type } = spoken(parsed(body)) ?? { message: plainText(body), type: undefined }
-  return upstreamError(status, message, type === undefined ? {} : { type })
+  const { message, ...said } = spoken(parsed(body)) ?? { message: plainText(body) }
+  return upstreamError(status, message, said)
 }
 
 /** An error object that came with status 200 or inside a stream: its type says which status it would have been. */
 export function errorOf(data: Json): GatewayError {
-  const { message, type } = spoken(data) ?? { message: '', type: undefined }
-  const status = type === undefined ? undefined : STATUS_BY_TYPE.get(type)
-  return status === undefined ? upstreamStreamError(message, type === undefined ? {} : { type }) : upstreamError(status, message, { type })
+  const { message, ...said } = spoken(data) ?? { message: '' }
+  const status = STATUS_BY_TYPE.get(said.type ?? '')
+  return status === undefined ? upstreamStreamError(message, said) : upstreamError(status, message, said)
 }
 
 const STATUS_BY_TYPE: ReadonlyMap<string, number> = new Map([
@@ -23,10 +23,11 @@ const STATUS_BY_TYPE: ReadonlyMap<string, number> = new Map([
 ])
 
 /** `{type: 'error', error: {type, message}}`, and the looser forms of compatible servers. */
-function spoken(data: unknown): { message: string; type: string | undefined } | undefined {
-  if (typeof data === 'string') return { message: data, type: undefined }
-  const error = isObject(data) ? data.error ?? data : undefined
-  if (typeof error === 'string') return { message: error, type: undefined }
+function spoken(data: unknown): { message: string; type?: string; code?: string | number } | undefined {
+  const outer: unknown = Array.isArray(data) ? data[0] : data
+  const error = isObject(outer) ? outer.error ?? outer : outer
+  if (typeof error === 'string') return { message: error }
   if (!isObject(error) || typeof error.message !== 'string') return undefined
-  return { message: error.message, type: typeof error.type === 'string' ? error.type : undefined }
+  const { message, type, code } = error
+  return { message, ...(typeof type === 'string' ? { type } : {}), ...(typeof code === 'string' || typeof code === 'number' ? { code } : {}) }
 }

@@ -62,7 +62,7 @@ class MessagesReader implements Reader {
       case 'message_delta': return this.#messageDelta(data)
       case 'message_stop': return this.finish()
       case 'error': return this.#fail(errorOf(data))
-      default: return isObject(data.error) ? this.#fail(errorOf(data)) : []
+      default: return isObject(data.error) || typeof data.error === 'string' ? this.#fail(errorOf(data)) : []
     }
   }
 
@@ -97,7 +97,7 @@ class MessagesReader implements Reader {
     const raw = this.#stop?.raw ?? ''
     // A server that names no reason but ends properly has simply stopped.
     const said = this.#stop === undefined ? 'stop' : readStopReason(raw)
-    const reason = this.#called && said === 'stop' ? 'tool-calls' : said
+    const reason = this.#called && (said === 'stop' || said === 'other') ? 'tool-calls' : said
     this.#ended = true
     const { sequence, details } = this.#stop ?? {}
     return [...events, { type: 'finish', reason, raw, ...(sequence === undefined ? {} : { stopSequence: sequence }), ...(details === undefined ? {} : { details }) }]

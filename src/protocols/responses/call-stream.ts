@@ -39,7 +39,7 @@ class ResponseReader implements Reader {
   take(event: Json, name?: string): GenerationEvent[] {
     if (this.#ended) return []
     this.#events = []
-    this.#hear(typeof event.type === 'string' ? event.type : name ?? (isObject(event.error) ? 'error' : ''), event)
+    this.#hear(typeof event.type === 'string' ? event.type : name ?? (failureIn(event) === undefined ? '' : 'error'), event)
     if (!this.#ended && this.#started) this.#events.push(...this.#line.advance())
     return this.#events
   }
@@ -62,7 +62,7 @@ class ResponseReader implements Reader {
       case 'response.incomplete':
       case 'response.failed':
       case 'response.cancelled': return this.#finish(type, objectOf(event.response))
-      case 'error': this.#error ??= readFailure(isObject(event.error) ? event.error : event); return
+      case 'error': this.#error ??= readFailure(failureIn(event) ?? event); return
       case 'response.output_item.added': if (isObject(event.item)) void this.#item(event, event.item); return
       case 'response.output_item.done': if (isObject(event.item)) this.#itemDone(this.#indexOf(event, event.item), event.item); return
       default: return this.#grow(type, event)
@@ -187,6 +187,9 @@ class ResponseReader implements Reader {
   }
 }
 
+/** What `error` says, which some servers write as a bare text. */
+const failureIn = ({ error }: Json): Json | undefined => isObject(error) ? error : typeof error === 'string' && error !== '' ? { message: error } : undefined
+
 /** The error object of an `error` event (flat or nested) or of a failed response. */
 function readFailure(wire: Json): GatewayError {
   return upstreamStreamError(textOf(wire.message), {
@@ -219,7 +222,8 @@ function asAsked(request: GenerationRequest | undefined): ((events: readonly Gen
 export function readAnswer(body: unknown, _quirks?: Quirks, request?: GenerationRequest): GenerationEvent[] {
   if (!isObject(body)) throw new GatewayError('upstream_error', 'The provider answered with something that is no response.')
   const failed = body.status === 'failed' || body.status === 'cancelled'
-  if (isObject(body.error) && (failed || !Array.isArray(body.output))) throw readFailure(body.error)
+  const failure = failureIn(body)
+  if (failure !== undefined && (failed || !Array.isArray(body.output))) throw readFailure(failure)
   if (failed) throw readFailure({ message: `The provider's response is ${body.status}.` })
   if (!Array.isArray(body.output)) throw new GatewayError('upstream_error', 'The provider answered with a response that has no output.')
   const events = new ResponseReader().take({ type: body.status === 'incomplete' ? 'response.incomplete' : 'response.completed', response: body })
