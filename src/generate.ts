@@ -60,10 +60,10 @@ async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'medi
   const { strict, report } = wishesOf(call.request.headers, spine.config)
   const able = media?.endpoints ?? spine.catalogue.endpoints(asked.model, name)
   const { request, traces, bytes } = await spine.reasoning.recall(call.identity.accountId, asked, able)
-  const endpoints = strict ? carriedWhole(request, able) : able
+  const exchange = { ...labelled(call, wire, request, keeper), report, recalled: traces }
+  const endpoints = strict ? carriedWhole(exchange, able) : able
   const abilities = endpoints.map(({ target }) => target.abilities)
   protocols[name].serve.checkModel?.(request, abilities)
-  const exchange = { ...labelled(call, wire, request, keeper), report, recalled: traces }
   const inBackground = keeper !== undefined && wire.body.background === true && endpoints.some(({ protocol }) => protocol === name)
   // Its provider goes on without its client: only its answer tells how to find or stop it.
   const goesOn = (inBackground && !request.stream) || endpoints.some(({ protocol }) => outlivesClient(name, protocol))

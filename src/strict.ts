@@ -1,8 +1,7 @@
 import type { Config } from './config.ts'
 import { GatewayError, invalid } from './error.ts'
-import type { GenerationRequest } from './generation/request.ts'
-import { protocols } from './protocols/index.ts'
-import type { Loss } from './protocols/protocol.ts'
+import type { Exchange, Told } from './protocols/protocol.ts'
+import { prepare } from './providers/attempt.ts'
 import type { Endpoint } from './providers/catalogue.ts'
 
 /** What a client says of losses: `strict`, that there must be none on the way to the provider; `report`, that it wants to read of them in the body. */
@@ -15,19 +14,25 @@ export function wishesOf(headers: Headers, config: Pick<Config, 'strict'>): { st
 }
 
 /** The endpoints to which a request gets whole. Throws unsupported_parameter, with all that would be lost, where there is none. */
-export function carriedWhole(request: GenerationRequest, endpoints: readonly Endpoint[]): readonly Endpoint[] {
-  const lost = endpoints.map((endpoint) => ({ endpoint, losses: lossesAt(request, endpoint) }))
+export function carriedWhole(exchange: Exchange, endpoints: readonly Endpoint[]): readonly Endpoint[] {
+  const refusals: GatewayError[] = []
+  const lost = endpoints.flatMap((endpoint) => {
+    try {
+      return [{ endpoint, losses: prepare(endpoint, exchange).losses }]
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error
+      refusals.push(error)
+      return []
+    }
+  })
   const whole = lost.filter(({ losses }) => losses.length === 0)
-  if (whole.length === 0) throw refusal(lost)
-  return whole.map(({ endpoint }) => endpoint)
+  if (whole.length > 0) return whole.map(({ endpoint }) => endpoint)
+  throw lost.length > 0 ? refusal(lost) : refusals[0]!
 }
-
-const lossesAt = (request: GenerationRequest, { protocol, target }: Endpoint): Loss[] =>
-  request.protocol === protocol ? [] : protocols[protocol].call.writeRequest(request, target).losses
 
 const TOLD_MAX = 50
 
-function refusal(lost: readonly { endpoint: Endpoint; losses: readonly Loss[] }[]): GatewayError {
+function refusal(lost: readonly { endpoint: Endpoint; losses: readonly Told[] }[]): GatewayError {
   const told = lost.flatMap(({ endpoint: { provider }, losses }) => losses.map((loss) => ({ provider: provider.id, ...loss }))).slice(0, TOLD_MAX)
   const texts = told.map(({ provider, field, what, why }) => `${field} would be ${what} for ${provider} (${why})`)
   return new GatewayError('unsupported_parameter', `Nothing was sent, because this request is strict and no provider of its model would hear all of it: ${texts.join('; ')}.`, { param: told[0]!.field, metadata: { translation: told } })

@@ -3,7 +3,7 @@ import { GatewayError } from '../error.ts'
 import { parseExact, splice } from '../generation/json-text.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { protocols } from '../protocols/index.ts'
-import type { Exchange, Loss, Wire } from '../protocols/protocol.ts'
+import type { Exchange, Told, Wire } from '../protocols/protocol.ts'
 import { parseWire } from '../protocols/wire.ts'
 import { prepare } from '../providers/attempt.ts'
 import type { Catalogue, Endpoint } from '../providers/catalogue.ts'
@@ -15,7 +15,7 @@ import { configOf } from './serve.ts'
 const PROTOCOLS: Record<string, ProtocolName> = { chat: 'chat.completions', responses: 'responses', messages: 'messages', generateContent: 'generateContent', images: 'images' }
 
 /** What would be sent to one endpoint, or why nothing would. `body`: parsed, its numbers as they are spelled. */
-type Explained = { provider: string; protocol: ProtocolName; url?: string; headers?: Record<string, string>; body?: unknown; translation?: readonly Loss[]; refused?: string }
+type Explained = { provider: string; protocol: ProtocolName; url?: string; headers?: Record<string, string>; body?: unknown; translation?: readonly Told[]; refused?: string }
 
 export async function explain(given: Given, file: string): Promise<void> {
   const { wire, protocol, model } = readRequest(given, file)

@@ -1,6 +1,6 @@
 import type { FinishReason, GenerationEvent, PartHead } from '../generation/event.ts'
 import { noUsage, promptTokens, type Usage } from '../generation/usage.ts'
-import type { Loss } from '../protocols/protocol.ts'
+import type { Told } from '../protocols/protocol.ts'
 import type { Try } from '../providers/attempt.ts'
 import { ENDINGS, type Charge, type Ending } from './endings.ts'
 import { CHARACTERS_PER_TOKEN, countTokens } from './estimate.ts'
@@ -14,7 +14,7 @@ export class Meter {
   /** Who answers, under the provider's own name of the model. */
   served: { provider: string; model: string } | undefined
   /** What was lost between the protocols of client and provider; grows as the answer is written. */
-  losses: readonly Loss[] = []
+  losses: readonly Told[] = []
   /** Tries at providers, the last one last. */
   readonly tries: Try[] = []
   finish: { reason: FinishReason; raw: string } | undefined
@@ -175,7 +175,7 @@ export class Meter {
 }
 
 /** `inputTokens`: what the input amounts to where the provider does not say it, as the request is not there any more. */
-type Written = { usage: Usage; served?: Meter['served']; tries: Try[]; losses?: readonly Loss[]; ageMs: number; inputTokens: number }
+type Written = { usage: Usage; served?: Meter['served']; tries: Try[]; losses?: readonly Told[]; ageMs: number; inputTokens: number }
 
 /** Characters heard so far. */
 export type Heard = { begun: boolean; text: number; reasoning: number }

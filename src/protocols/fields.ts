@@ -137,3 +137,6 @@ export const isObject = (value: unknown): value is Record<string, unknown> => ty
 
 /** A member for a spread: absent where there is no value. */
 export const present = <K extends string, V>(name: K, value: V | undefined): { [P in K]?: V } => (value === undefined ? {} : { [name]: value }) as { [P in K]?: V }
+
+/** Google's other spelling of a name. */
+export const snakeOf = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)

@@ -31,13 +31,13 @@ export function imageConfigOf({ imageOutput, outputModalities, stream }: Generat
   if (asked !== undefined || wanted !== undefined) return { ...present('aspectRatio', asked), ...present('imageSize', wanted) }
   if (outputModalities?.includes('image') !== true) return undefined
   if (stream && count > 1) throw new GatewayError('unsupported_parameter', 'n: must be 1 in a stream of this model, which makes one image at a time.', { param: 'n' })
-  for (const [field, value] of Object.entries(others)) if (value !== undefined) losses.push({ field, what: 'left out', why: 'the provider decides how its images look' })
+  for (const name of ['quality', 'background', 'format', 'compression'] as const) if (others[name] !== undefined) losses.push({ field: `imageOutput.${name}`, what: 'left out', why: 'the provider decides how its images look' })
   if (size === undefined) return undefined
   const { width, height } = size
   const aspectRatio = RATIOS.reduce((nearest, ratio) => (apart(ratio, width / height) < apart(nearest, width / height) ? ratio : nearest))
   const imageSize = SIZES.find(([, side]) => Math.sqrt(width * height) >= side)?.[0]
   const exact = width === height && width === { '4K': 4_096, '2K': 2_048, '1K': 1_024 }[imageSize ?? '1K']
-  if (!exact) losses.push({ field: 'size', what: 'approximated', why: `as ${aspectRatio} in ${imageSize ?? '1K'}: the provider takes ratios, not pixels` })
+  if (!exact) losses.push({ field: 'imageOutput.size', what: 'approximated', why: `as ${aspectRatio} in ${imageSize ?? '1K'}: the provider takes ratios, not pixels` })
   return { aspectRatio, ...present('imageSize', imageSize) }
 }
 

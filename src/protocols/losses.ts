@@ -1,13 +1,13 @@
 import type { Answer, FinishReason } from '../generation/event.ts'
 import type { Citation } from '../generation/request.ts'
 import type { Usage } from '../generation/usage.ts'
-import type { Exchange, Loss } from './protocol.ts'
+import type { Exchange, Told } from './protocol.ts'
 
 /** A provider that thinks up kinds of content without end must not fill the memory with them. */
 const LOSSES_MAX = 1_000
 
 /** Notes what an answer holds and its client's protocol cannot say. The same is told once, however often it comes. */
-export function lose({ losses }: Exchange, field: string, what: Loss['what'], why: string): void {
+export function lose({ losses }: Exchange, field: `answer.${string}`, what: Told['what'], why: string): void {
   if (losses === undefined || losses.length >= LOSSES_MAX || losses.some((known) => known.field === field && known.why === why)) return
   losses.push({ field, what, why })
 }
@@ -42,7 +42,7 @@ export function loseLifetimes(exchange: Exchange, usage: Usage): void {
 }
 
 /** What the last piece of a translated answer says beside its protocol's own members, to a client that asked for it. */
-export const reportOf = ({ report, losses }: Exchange): { sluice?: { translation: readonly Loss[] } } =>
+export const reportOf = ({ report, losses }: Exchange): { sluice?: { translation: readonly Told[] } } =>
   report === true && losses !== undefined ? { sluice: { translation: losses } } : {}
 
 /** Clients and proxies refuse an answer whose headers are longer than 8 to 16 KiB, and a client's own field names stand in this text. */
@@ -50,7 +50,7 @@ const TOLD_LENGTH = 4_000
 const FIELD_LENGTH = 200
 
 /** Compact JSON in ASCII, of as many losses as there is room for. */
-export const lossesText = (losses: readonly Loss[]): string => {
+export const lossesText = (losses: readonly Told[]): string => {
   let told = ''
   for (const loss of losses) {
     const one = JSON.stringify({ ...loss, field: loss.field.slice(0, FIELD_LENGTH) }).replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)

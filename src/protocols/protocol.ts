@@ -5,6 +5,7 @@ import type { Maker } from '../generation/signature.ts'
 import type { Trace } from '../generation/trace.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Frame } from '../http/frames.ts'
+import type { Word } from './places.ts'
 
 /**
  * One wire language, both sides of it. `serve`: a client speaks it to us. `call`: we speak it to a provider.
@@ -108,7 +109,7 @@ export type Exchange = {
   /** Where the images of the answer are to be found, in their order; absent: they are told in base64. */
   imageUrls?: string[]
   /** What was lost on the way there, to which the writer of the answer adds (`lose` in losses.ts); absent where nothing is translated. */
-  losses?: Loss[]
+  losses?: Told[]
   /** The client wants them in the body, too. */
   report?: boolean
   /** Responses only: called once with the full final response object, before its last frame is returned. */
@@ -129,8 +130,11 @@ export type Target = {
 /** The provider's JSON body, and what it could not carry. */
 export type Written = { body: Record<string, unknown>; losses: Loss[] }
 
-/** `field`: the client's path for extras, our word otherwise. */
-export type Loss = { field: string; what: 'left out' | 'approximated'; why: string }
+/** What a writer could not carry, in our words. `of`: name, id or kind of the one that it is about, as the client wrote it. */
+export type Loss = { field: Word; of?: string | undefined; what: 'left out' | 'approximated'; why: string }
+
+/** What was lost, as a client is told. `field`: the path in its own request, or `answer.` and our word for what an answer held. */
+export type Told = { field: string; what: Loss['what']; why: string }
 
 /** Provider's frames -> events. Lives as long as one answer. */
 export interface Reader {

@@ -5,7 +5,8 @@ import { readAll, send, type ByteSource, type Incoming, type Timeouts } from '..
 import type { CallSignal } from '../http/connection.ts'
 import { parseWithExact } from '../protocols/exact-arguments.ts'
 import { protocols } from '../protocols/index.ts'
-import type { Exchange, Loss, Protocol } from '../protocols/protocol.ts'
+import { tell } from '../protocols/places.ts'
+import type { Exchange, Protocol, Told } from '../protocols/protocol.ts'
 import { scrub } from '../protocols/upstream-error.ts'
 import type { Endpoint } from './catalogue.ts'
 import { sandbox } from './sandbox/server.ts'
@@ -20,7 +21,7 @@ export type Upstream = {
   exchange: Exchange
   incoming: Incoming
   /** Of the request, and more as the answer is written. */
-  losses: Loss[]
+  losses: Told[]
   /** Tries made, this one included. */
   attempts: number
 }
@@ -82,11 +83,12 @@ async function tryOne(endpoint: Endpoint, asked: Exchange, timeouts: Timeouts, s
 }
 
 /** A request as an endpoint would hear it; the provider's own headers and its key come on top. */
-export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Exchange): { url: string; headers: Record<string, string>; body: string; losses: Loss[] } {
+export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Exchange): { url: string; headers: Record<string, string>; body: string; losses: Told[] } {
   const { call } = protocols[name]
   const { request, wire } = asked
   const written = request.protocol === name ? undefined : call.writeRequest(request, target)
   const losses = written?.losses ?? []
+  const text = written === undefined ? call.forward(asked, target, losses) : JSON.stringify(written.body)
   return {
     url: baseUrl + call.path(target, request.stream),
     headers: {
@@ -94,8 +96,8 @@ export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Ex
       accept: request.stream ? 'text/event-stream' : 'application/json',
       ...call.headers(written === undefined ? wire : undefined),
     },
-    body: written === undefined ? call.forward(asked, target, losses) : JSON.stringify(written.body),
-    losses,
+    body: text,
+    losses: tell(asked, losses, written === undefined ? [] : Object.keys(request.extras)),
   }
 }
 

@@ -58,7 +58,7 @@ x-tenant: (hidden)
 x-api-key: (hidden)
 ${JSON.stringify({ model: 'm', max_tokens: 50, messages: [{ role: 'user', content: [{ type: 'text', text: 'Hello' }] }] }, null, 2)}
 Lost:
-  sampling.seed  left out  the provider has no such parameter`,
+  seed  left out  the provider has no such parameter`,
       expect.stringMatching(/^2\. own, asked in chat\.completions\nPOST [^]*"seed": 12345678901234567890,[^]*\nNothing is lost\.$/),
       'deepseek is off: set DEEPSEEK_API_KEY\n',
     ])
@@ -67,7 +67,7 @@ Lost:
   test('as JSON says the same', async () => {
     const { model, protocol, endpoints, off, asNamed } = await explained('chat.json')
     expect({ model, protocol, off, asNamed }).toEqual({ model: 'mixed', protocol: 'chat.completions', off: [{ provider: 'deepseek', remedy: 'set DEEPSEEK_API_KEY' }], asNamed: [] })
-    expect(endpoints.map(({ provider, protocol, body, translation }) => [provider, protocol, body.model, translation.map(({ field }) => field)])).toEqual([['other', 'messages', 'm', ['sampling.seed']], ['own', 'chat.completions', 'n', []]])
+    expect(endpoints.map(({ provider, protocol, body, translation }) => [provider, protocol, body.model, translation.map(({ field }) => field)])).toEqual([['other', 'messages', 'm', ['seed']], ['own', 'chat.completions', 'n', []]])
   })
 
   test('says who is not asked when strict', async () => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
-import type { Loss } from '../../src/protocols/protocol.ts'
+import type { Told } from '../../src/protocols/protocol.ts'
 import { judge } from '../recorded/judge.ts'
 import { datasOf, type Any } from '../recorded/said.ts'
 import { startGateway, type Gateway } from '../server.ts'
@@ -60,7 +60,7 @@ afterAll(async () => {
   await upstream?.stop(true)
 })
 
-type Answered = { status: number; text: string; losses: Loss[]; retryAfter: string | null; asked: Any }
+type Answered = { status: number; text: string; losses: Told[]; retryAfter: string | null; asked: Any }
 
 async function ask({ client, provider, stream }: Route, what: Ask, name = 'm'): Promise<Answered> {
   const model = `${UP[provider]}/${name}`
@@ -73,19 +73,22 @@ async function ask({ client, provider, stream }: Route, what: Ask, name = 'm'): 
 }
 
 /** The report of what was lost, and the answer as it would be without. */
-function unreported(text: string, stream: boolean): { text: string; losses: Loss[] } {
-  const losses: Loss[] = []
+function unreported(text: string, stream: boolean): { text: string; losses: Told[] } {
+  const losses: Told[] = []
   // A response in its last event holds it, every other protocol says it at the top.
   const strip = (json: string): string => {
     const { sluice, response, ...rest } = JSON.parse(json) as Any
     const { sluice: inner, ...plain } = response ?? {}
-    losses.push(...((sluice ?? inner)?.translation ?? []) as Loss[])
+    losses.push(...((sluice ?? inner)?.translation ?? []) as Told[])
     return JSON.stringify({ ...rest, ...(response === undefined ? {} : { response: plain }) })
   }
   if (!text.includes('"sluice"')) return { text, losses }
   const left = stream ? text.replace(/^data: (\{.*"sluice".*\})$/gm, (_, json: string) => `data: ${strip(json)}`) : strip(text)
   return { text: left, losses }
 }
+
+/** Where earlier reasoning and signatures stand in a request. */
+const OF_THOUGHTS = /^(messages|input|contents)\[\d*\](\.reasoning_details|\.tool_calls\[\d*\]\.extra_content|\.encrypted_content|\.content\[\d*\](\.data|\.signature)?|\.parts\[\d*\](\.thoughtSignature)?)?$/
 
 /** One thing that had to arrive, and whether what was said of losses names it. */
 type Fact = { fact: string; want: unknown; got: unknown; told?: RegExp }
@@ -119,7 +122,7 @@ async function play(scenario: Scenario, route: Route): Promise<Cell> {
   const again = askedFacts(next, sent(client, second.asked), sent(provider, got))
   const { signatures } = sent(provider, got)
   const proofs: Fact[] = scenario.proofs === undefined || (scenario.another === true && !other) ? []
-    : [{ fact: 'signature', want: scenario.proofs, got: signatures, told: other ? /^(reasoning|signature)$/ : /reasoning|signature/ }]
+    : [{ fact: 'signature', want: scenario.proofs, got: signatures, told: other ? OF_THOUGHTS : /reasoning|thinking|effort/i }]
   if (other) expect(signatures).toEqual([])
   return cellOf(scenario, route, { ...second, losses: [...first.losses, ...second.losses] }, [...facts, ...again, ...proofs])
 }
@@ -145,15 +148,15 @@ const trim = (text: string): string => text.trim()
 
 const askedFacts = (what: Ask, from: Sent, to: Sent): Fact[] => [
   // Neighbouring texts may become one, and what is sent beside them is another fact.
-  { fact: 'texts', want: from.asked.texts, got: from.asked.texts.filter((text) => to.asked.texts.join('').includes(text)), told: /^(turns\.system|messages)$/ },
-  { fact: 'failure', want: from.failed, got: to.failed, told: /^isError$/ },
+  { fact: 'texts', want: from.asked.texts, got: from.asked.texts.filter((text) => to.asked.texts.join('').includes(text)), told: /^(messages|input|contents)(\[\d*\])?$/ },
+  { fact: 'failure', want: from.failed, got: to.failed, told: /\.is_error$|\.functionResponse\.response\.error$/ },
   { fact: 'calls', want: JSON.stringify(from.asked.calls), got: JSON.stringify(to.asked.calls) },
   { fact: 'results', want: from.asked.results.map(trim), got: to.asked.results.map((result, index) => (result.includes(from.asked.results[index]?.trim() ?? '') ? from.asked.results[index]!.trim() : result)) },
   { fact: 'tools', want: from.asked.tools, got: to.asked.tools },
-  { fact: 'images', want: from.asked.media, got: to.asked.media, told: /media|image|tool-result|tool result/ },
-  { fact: 'stop sequences', want: from.stop, got: to.stop, told: /^(sampling\.)?stop$/ },
-  { fact: 'schema', want: from.schema, got: to.schema, told: /outputFormat/ },
-  ...(what.maxTokens === undefined ? [] : [{ fact: 'limit', want: from.maxTokens, got: to.maxTokens, told: /maxOutputTokens/ }]),
+  { fact: 'images', want: from.asked.media, got: to.asked.media, told: /\.(content|output|functionResponse\.(parts|response))$/ },
+  { fact: 'stop sequences', want: from.stop, got: to.stop, told: /^(stop|stop_sequences|generationConfig\.stopSequences)$/ },
+  { fact: 'schema', want: from.schema, got: to.schema, told: /schema$/i },
+  ...(what.maxTokens === undefined ? [] : [{ fact: 'limit', want: from.maxTokens, got: to.maxTokens, told: /^max_(output_|completion_)?tokens$|maxOutputTokens$/ }]),
 ]
 
 const answerFacts = (from: Heard, to: Heard): Fact[] => [

@@ -56,4 +56,4 @@ What a provider's protocol cannot carry is told in a header.
 }
 
 -- headers
-x-sluice-translation: [{"field":"sampling.seed","what":"left out","why":"the provider has no such parameter"},{"field":"sampling.logitBias","what":"left out","why":"the provider has no such parameter"}]
+x-sluice-translation: [{"field":"seed","what":"left out","why":"the provider has no such parameter"},{"field":"logit_bias","what":"left out","why":"the provider has no such parameter"}]

@@ -47,9 +47,9 @@ data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"a
 
 data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/report-chat-on-messages-stream","usage":null,"choices":[{"index":0,"delta":{},"finish_reason":"stop","native_finish_reason":"stop_sequence"}]}
 
-data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/report-chat-on-messages-stream","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5,"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}},"sluice":{"translation":[{"field":"sampling.seed","what":"left out","why":"the provider has no such parameter"},{"field":"answer.stop_sequence","what":"left out","why":"the protocol does not say which one ended the answer"}]}}
+data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/report-chat-on-messages-stream","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5,"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}},"sluice":{"translation":[{"field":"seed","what":"left out","why":"the provider has no such parameter"},{"field":"answer.stop_sequence","what":"left out","why":"the protocol does not say which one ended the answer"}]}}
 
 data: [DONE]
 
 -- headers
-x-sluice-translation: [{"field":"sampling.seed","what":"left out","why":"the provider has no such parameter"}]
+x-sluice-translation: [{"field":"seed","what":"left out","why":"the provider has no such parameter"}]

@@ -9,21 +9,21 @@ A strict request that its provider would not hear whole is refused before it is 
 -- client hears: 400
 {
  "error": {
-  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: sampling.seed would be left out for acme-messages (the provider has no such parameter); sampling.logitBias would be left out for acme-messages (the provider has no such parameter).",
+  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: seed would be left out for acme-messages (the provider has no such parameter); logit_bias would be left out for acme-messages (the provider has no such parameter).",
   "type": "invalid_request_error",
-  "param": "sampling.seed",
+  "param": "seed",
   "code": "unsupported_parameter",
   "metadata": {
    "translation": [
     {
      "provider": "acme-messages",
-     "field": "sampling.seed",
+     "field": "seed",
      "what": "left out",
      "why": "the provider has no such parameter"
     },
     {
      "provider": "acme-messages",
-     "field": "sampling.logitBias",
+     "field": "logit_bias",
      "what": "left out",
      "why": "the provider has no such parameter"
     }

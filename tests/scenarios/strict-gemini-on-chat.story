@@ -10,15 +10,15 @@ A strict request that its provider would not hear whole is refused in Google's s
 {
  "error": {
   "code": 400,
-  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: topK would be left out for acme-chat (chat completions has no such field); safetySettings would be left out for acme-chat (only generateContent knows it).",
+  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: generationConfig.topK would be left out for acme-chat (chat completions has no such field); safetySettings would be left out for acme-chat (only the client's own protocol has it).",
   "status": "INVALID_ARGUMENT",
   "details": [
    {
     "@type": "type.googleapis.com/google.rpc.BadRequest",
     "fieldViolations": [
      {
-      "field": "topK",
-      "description": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: topK would be left out for acme-chat (chat completions has no such field); safetySettings would be left out for acme-chat (only generateContent knows it)."
+      "field": "generationConfig.topK",
+      "description": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: generationConfig.topK would be left out for acme-chat (chat completions has no such field); safetySettings would be left out for acme-chat (only the client's own protocol has it)."
      }
     ]
    },
@@ -27,7 +27,7 @@ A strict request that its provider would not hear whole is refused in Google's s
     "reason": "UNSUPPORTED_PARAMETER",
     "domain": "sluice",
     "metadata": {
-     "translation": "[{\"provider\":\"acme-chat\",\"field\":\"topK\",\"what\":\"left out\",\"why\":\"chat completions has no such field\"},{\"provider\":\"acme-chat\",\"field\":\"safetySettings\",\"what\":\"left out\",\"why\":\"only generateContent knows it\"}]"
+     "translation": "[{\"provider\":\"acme-chat\",\"field\":\"generationConfig.topK\",\"what\":\"left out\",\"why\":\"chat completions has no such field\"},{\"provider\":\"acme-chat\",\"field\":\"safetySettings\",\"what\":\"left out\",\"why\":\"only the client's own protocol has it\"}]"
     }
    },
    {

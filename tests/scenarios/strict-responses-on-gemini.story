@@ -9,15 +9,15 @@ A strict request that its provider would not hear whole is refused in the shape 
 -- client hears: 400
 {
  "error": {
-  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: parallelTools would be left out for acme-generatecontent (the provider may always call several tools at once); truncation would be left out for acme-generatecontent (the provider speaks another protocol).",
+  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: parallel_tool_calls would be left out for acme-generatecontent (the provider may always call several tools at once); truncation would be left out for acme-generatecontent (only the client's own protocol has it).",
   "type": "invalid_request_error",
-  "param": "parallelTools",
+  "param": "parallel_tool_calls",
   "code": "unsupported_parameter",
   "metadata": {
    "translation": [
     {
      "provider": "acme-generatecontent",
-     "field": "parallelTools",
+     "field": "parallel_tool_calls",
      "what": "left out",
      "why": "the provider may always call several tools at once"
     },
@@ -25,7 +25,7 @@ A strict request that its provider would not hear whole is refused in the shape 
      "provider": "acme-generatecontent",
      "field": "truncation",
      "what": "left out",
-     "why": "the provider speaks another protocol"
+     "why": "only the client's own protocol has it"
     }
    ]
   }

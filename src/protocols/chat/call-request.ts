@@ -1,6 +1,6 @@
 import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, OutputFormat, Tool, ToolChoice } from '../../generation/request.ts'
-import { isObject, noBareChoice, nothingSaid, present } from '../fields.ts'
+import { isObject, noBareChoice, nothingSaid, present, snakeOf } from '../fields.ts'
 import { drawing, imageConfigOf } from '../image-config.ts'
 import type { Loss, Target, Written } from '../protocol.ts'
 import { wireName } from '../tool-names.ts'
@@ -14,7 +14,7 @@ export function writeRequest(asked: GenerationRequest, target: Target): Written 
   const { quirks } = target
   const messages = new MessagesWriter(request, target, losses).write(request.system, request.turns)
   if (messages.length === 0) throw nothingSaid(request)
-  if (messages.at(-1)!.role === 'assistant') losses.push({ field: 'turns', what: 'approximated', why: 'the answer that the client began is sent as an earlier one: many providers begin anew' })
+  if (messages.at(-1)!.role === 'assistant') losses.push({ field: 'conversation', what: 'approximated', why: 'the answer that the client began is sent as an earlier one: many providers begin anew' })
   const body: Json = {
     model: target.model,
     messages,
@@ -29,7 +29,6 @@ export function writeRequest(asked: GenerationRequest, target: Target): Written 
     ...writeWebSearch(request),
     ...writeIdentity(request, losses),
   }
-  for (const field of Object.keys(request.extras)) losses.push({ field, what: 'left out', why: `only ${request.protocol} knows it` })
   if (hasCacheMarks(request)) losses.push({ field: 'cache', what: 'left out', why: 'chat completions has no cache marks' })
   return { body, losses }
 }
@@ -39,12 +38,12 @@ const STOP_MAX = 4
 function writeSampling({ sampling }: GenerationRequest, { abilities }: Target, losses: Loss[]): Json {
   const { temperature, topP, topK, frequencyPenalty, presencePenalty, seed, stop, logitBias, logprobs, topLogprobs } = sampling
   if (topK !== undefined) losses.push({ field: 'topK', what: 'left out', why: 'chat completions has no such field' })
-  const chosen = { temperature, top_p: topP, frequency_penalty: frequencyPenalty, presence_penalty: presencePenalty, logit_bias: logitBias, logprobs, top_logprobs: topLogprobs }
+  const chosen = { temperature, topP, frequencyPenalty, presencePenalty, logitBias, logprobs, topLogprobs }
   const written: Json = {}
-  for (const [field, value] of Object.entries(chosen)) {
-    if (value === undefined) continue
+  for (const field of Object.keys(chosen) as (keyof typeof chosen)[]) {
+    if (chosen[field] === undefined) continue
     if (abilities.sampling === false) losses.push({ field, what: 'left out', why: 'the model refuses sampling parameters' })
-    else written[field] = value
+    else written[snakeOf(field)] = chosen[field]
   }
   // OpenAI counts alternatives only of log probabilities that were asked for.
   if (written.top_logprobs !== undefined && written.logprobs === undefined) written.logprobs = true
@@ -74,15 +73,15 @@ const forces = (choice: ToolChoice | undefined): boolean => choice !== undefined
 function writeTool(tool: Tool, { quirks }: Target, losses: Loss[]): Json[] {
   if (tool.type === 'foreign') {
     if (tool.optional !== true) throw new GatewayError('unsupported_parameter', `tools: the model's provider speaks chat completions, which has no tool of type '${tool.kind}'.`, { param: 'tools' })
-    losses.push({ field: `tools ${tool.kind}`, what: 'left out', why: 'chat completions has no such tool' })
+    losses.push({ field: 'tool', of: tool.kind, what: 'left out', why: `chat completions has no tool '${tool.kind}'` })
     return []
   }
   const name = wireName(tool.name)
-  if (name !== tool.name) losses.push({ field: `tools ${tool.name}`, what: 'approximated', why: `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -` })
+  if (name !== tool.name) losses.push({ field: 'tool', of: tool.name, what: 'approximated', why: `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -` })
   const described = tool.description === undefined ? {} : { description: tool.description }
   if (tool.type === 'function') return [{ type: 'function', function: { name, ...described, ...(tool.parameters === undefined ? {} : { parameters: tool.parameters }), ...(tool.strict === undefined ? {} : { strict: tool.strict }) } }]
   if (quirks.customTools === true) return [{ type: 'custom', custom: { name, ...described, ...(tool.format === undefined ? {} : { format: writeGrammar(tool.format) }) } }]
-  losses.push({ field: `tools ${tool.name}`, what: 'approximated', why: 'a custom tool travels as a function with one string, input' })
+  losses.push({ field: 'tool', of: tool.name, what: 'approximated', why: 'a custom tool travels as a function with one string, input' })
   return [{ type: 'function', function: { name, ...described, parameters: { type: 'object', properties: { input: { type: 'string', description: grammarNote(tool.format) } }, required: ['input'], additionalProperties: false } } }]
 }
 

@@ -2,6 +2,7 @@ import { GatewayError } from '../../error.ts'
 import type { GenerationRequest, MediaPart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { belongsTo } from '../../generation/signature.ts'
 import { isTextual, textOf } from '../media.ts'
+import type { Word } from '../places.ts'
 import type { Loss, Target } from '../protocol.ts'
 import { wireName } from '../tool-names.ts'
 import { shortId } from './call-names.ts'
@@ -73,7 +74,7 @@ export class MessagesWriter {
     const texts: string[] = []
     for (const part of parts) {
       if (part.type === 'text') texts.push(part.text)
-      else this.#lose(`${where} ${part.type === 'foreign' ? part.kind : part.type}`, 'left out', `chat completions takes only text in ${where} messages`)
+      else this.#lose('part', 'left out', `chat completions takes only text in ${where} messages, not ${nameOf(part)}`, nameOf(part))
     }
     return texts.filter((text) => text !== '').join(separator)
   }
@@ -90,7 +91,7 @@ export class MessagesWriter {
       case 'text': return part.text === '' ? [] : [{ type: 'text', text: part.text }]
       case 'image': case 'audio': case 'video': case 'file': return [this.#media(part)]
       default:
-        this.#lose(`user ${part.type === 'foreign' ? part.kind : part.type}`, 'left out', 'chat completions has no such part in user messages')
+        this.#lose('part', 'left out', `chat completions has no ${nameOf(part)} in user messages`, nameOf(part))
         return []
     }
   }
@@ -99,7 +100,7 @@ export class MessagesWriter {
     const { source } = part
     const text = source.type === 'text' ? source.text : part.type === 'file' && source.type === 'data' && isTextual(source.mediaType) ? textOf(source) : undefined
     if (source.type === 'text' || text !== undefined) {
-      this.#lose('file', 'approximated', 'a plain-text document travels as a text part')
+      this.#lose('part', 'approximated', 'a plain-text document travels as a text part')
       return { type: 'text', text: part.filename === undefined ? text : `${part.filename}:\n${text}` }
     }
     if (part.type === 'image' && source.type !== 'file') return { type: 'image_url', image_url: { url: source.type === 'url' ? source.url : `data:${source.mediaType};base64,${source.data}`, ...this.#detail(part.detail) } }
@@ -123,7 +124,7 @@ export class MessagesWriter {
     const refusal = turn.parts.filter((part) => part.type === 'refusal').map((part) => part.text).join('')
     const calls = turn.parts.filter((part) => part.type === 'tool-call')
     for (const part of turn.parts) {
-      if (part.type === 'foreign' || part.type === 'image' || part.type === 'audio' || part.type === 'video' || part.type === 'file') this.#lose(`assistant ${part.type === 'foreign' ? part.kind : part.type}`, 'left out', 'chat completions takes only text and calls in assistant messages')
+      if (part.type === 'foreign' || part.type === 'image' || part.type === 'audio' || part.type === 'video' || part.type === 'file') this.#lose('part', 'left out', `chat completions takes only text and calls in assistant messages, not ${nameOf(part)}`, nameOf(part))
     }
     if (text === '' && refusal === '' && calls.length === 0) return []
     this.#push({
@@ -148,7 +149,7 @@ export class MessagesWriter {
   #callSignature(call: ToolCallPart): Json {
     if (call.signature === undefined) return {}
     if (!this.#isOurs(call.signature)) {
-      if (call.signature.data !== '') this.#lose('signature', 'left out', 'another model made it')
+      if (call.signature.data !== '') this.#lose('signature', 'left out', 'another model made it', call.id)
       return {}
     }
     return { extra_content: callSignature(call.signature.data) }
@@ -160,7 +161,7 @@ export class MessagesWriter {
 
   #id(id: string): string {
     const short = shortId(id)
-    if (short !== id) this.#lose('tool call id', 'approximated', 'ids longer than 64 characters are shortened')
+    if (short !== id) this.#lose('call.id', 'approximated', 'ids longer than 64 characters are shortened', id)
     return short
   }
 
@@ -169,7 +170,7 @@ export class MessagesWriter {
     const thoughts = parts.filter((part) => part.type === 'reasoning')
     const field = this.#target.quirks.reasoningField ?? 'reasoning_content'
     const kept = field === 'none' ? [] : thoughts.filter((part) => part.signature === undefined ? part.text !== '' : this.#isOurs(part.signature))
-    if (kept.length < thoughts.length) this.#lose('reasoning', 'left out', field === 'none' ? 'this provider takes no earlier reasoning' : 'it is signed for another model')
+    if (kept.length < thoughts.length) this.#lose('thoughts', 'left out', field === 'none' ? 'this provider takes no earlier reasoning' : 'it is signed for another model')
     if (kept.length === 0) return {}
     // Only a provider that reads `reasoning_details` signs: its signature has no other place.
     if (field === 'reasoning_details' || kept.some((part) => part.signature !== undefined)) return { reasoning_details: kept.flatMap((part, index) => detailsOf(part, index)) }
@@ -196,32 +197,35 @@ export class MessagesWriter {
     const media = result.content.filter((part): part is MediaPart => part.type !== 'text' && part.type !== 'foreign')
     const text = this.#joined(result.content.filter((part): part is TextPart => part.type === 'text' || part.type === 'foreign'), 'tool', '\n')
     const prefixed = result.isError === true ? `Error: ${text}` : text
-    if (result.isError === true) this.#lose('isError', 'approximated', 'the provider has no mark for a failed tool: its result begins with a word')
+    if (result.isError === true) this.#lose('result.isError', 'approximated', 'the provider has no mark for a failed tool: its result begins with a word', result.callId)
     if (media.length === 0) return prefixed
-    this.#lose('tool result media', 'approximated', 'they follow the tool message in a user message')
+    this.#lose('result.content', 'approximated', 'media follow the tool message in a user message', result.callId)
     lifted.push({ type: 'text', text: `Content returned by the tool call ${this.#id(result.callId)}${result.name === undefined ? '' : ` (${wireName(result.name)})`}:` }, ...media.map((part) => this.#media(part)))
     return [prefixed, '[The content follows in the next user message.]'].filter((line) => line !== '').join('\n')
   }
 
   #answerMissing(calls: ToolCallPart[]): void {
     for (const call of calls) {
-      this.#lose('tool result', 'approximated', 'a call without a result is answered with an error, because the protocol demands an answer')
+      this.#lose('call', 'approximated', 'a call without a result is answered with an error, because the protocol demands an answer', call.id)
       this.#messages.push({ role: 'tool', tool_call_id: this.#id(call.id), content: 'Error: no result of this call was given.' })
     }
   }
 
   /** A result that answers no call right before it would be refused. */
   #writeOrphan(result: ToolResultPart): void {
-    this.#lose('tool result', 'approximated', 'a result whose call is not right before it travels as user text')
+    this.#lose('result', 'approximated', 'a result whose call is not right before it travels as user text', result.callId)
     const lifted: Json[] = []
     const text = `Result of the tool call ${result.callId}${result.name === undefined ? '' : ` (${result.name})`}:\n${this.#resultText(result, lifted)}`
     this.#messages.push({ role: 'user', content: lifted.length > 0 ? [{ type: 'text', text }, ...lifted] : text })
   }
 
-  #lose(field: string, what: Loss['what'], why: string): void {
-    if (!this.#losses.some((loss) => loss.field === field && loss.why === why)) this.#losses.push({ field, what, why })
+  #lose(field: Word, what: Loss['what'], why: string, of?: string): void {
+    this.#losses.push({ field, of, what, why })
   }
 }
+
+/** What a part is, for those who hear that it is lost. */
+const nameOf = (part: Part): string => part.type === 'foreign' ? part.kind : part.type
 
 /** The member of a call in which Google's compatible endpoint keeps its signature. */
 export const callSignature = (signature: string): Json => ({ google: { thought_signature: signature } })

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import type { GenerationRequest, MediaPart, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { belongsTo, type Signature } from '../../generation/signature.ts'
+import type { Word } from '../places.ts'
 import type { Loss, Target } from '../protocol.ts'
 import { readObject, writeArguments } from './arguments.ts'
 import { wireName } from './names.ts'
@@ -49,7 +50,7 @@ export class ContentWriter {
       case 'tool': return this.#writeOrphans(turn)
       case 'system':
       case 'developer': {
-        this.#lose('messages', 'approximated', `the provider takes instructions only before the conversation: a later ${turn.role} message is sent as marked user text`)
+        this.#lose('instruction', 'approximated', `the provider takes instructions only before the conversation: a later ${turn.role} message is sent as marked user text`, turn.role)
         const parts = turn.parts.flatMap((part) => this.#writePart(part))
         return this.#add('user', parts.length === 0 ? [] : [{ text: `<${turn.role}>\n` }, ...parts, { text: `\n</${turn.role}>` }])
       }
@@ -65,7 +66,7 @@ export class ContentWriter {
       const own = this.#own(part.signature)
       // Models that take levels refuse a first call without a signature, and accept this word for calls that others made.
       const signature = own ?? (first && !signed && this.#target.abilities.reasoning === 'level' ? UNSIGNED : undefined)
-      if (signature === UNSIGNED) this.#lose('tool-call.signature', 'approximated', UNSIGNED_WHY)
+      if (signature === UNSIGNED) this.#lose('signature', 'approximated', UNSIGNED_WHY, part.id)
       first = false
       return [{ functionCall: { id: part.id, name: wireName(part.name), args: writeArguments(part.arguments, part.form) }, ...(signature === undefined ? {} : { thoughtSignature: signature }) }]
     })
@@ -80,7 +81,7 @@ export class ContentWriter {
     const parts = calls.map((call, index) => {
       const result = results[index]
       if (result !== undefined) return this.#writeResult(result, call, after)
-      this.#lose('messages', 'approximated', `the call '${call.name}' has no result, which the provider requires: an error result is sent`)
+      this.#lose('call', 'approximated', `the call '${call.name}' has no result, which the provider requires: an error result is sent`, call.id)
       return { functionResponse: { id: call.id, name: wireName(call.name), response: { error: 'No result was given for this call.' } } }
     })
     this.#add('user', [...parts, ...after])
@@ -96,7 +97,7 @@ export class ContentWriter {
     }
     const inside = this.#target.abilities.reasoning === 'level'
     if (!inside && media.length > 0) {
-      this.#lose('tool-result', 'approximated', 'the model takes text results only: the media follow the result')
+      this.#lose('result.content', 'approximated', 'the model takes text results only: the media follow the result', result.callId)
       after.push(...media)
     }
     const text = texts.join('\n')
@@ -111,7 +112,7 @@ export class ContentWriter {
       const waiting = this.#results.get(part.callId)
       if (waiting?.includes(part) !== true) continue
       waiting.splice(waiting.indexOf(part), 1)
-      this.#lose('messages', 'approximated', 'a tool result without its call is sent as text')
+      this.#lose('result', 'approximated', 'a tool result without its call is sent as text', part.callId)
       this.#add('user', [{ text: `Result of ${part.name ?? part.callId}:` }, ...part.content.flatMap((one) => this.#writePart(one))])
     }
   }
@@ -128,7 +129,7 @@ export class ContentWriter {
       case 'image': case 'audio': case 'video': case 'file': return [this.#writeMedia(part)]
       case 'foreign':
         if (part.protocol === 'generateContent') return [part.value as WirePart]
-        this.#lose(part.kind, 'left out', 'only its own protocol knows it')
+        this.#lose('part', 'left out', `only its own protocol knows ${part.kind}`, part.kind)
         return []
       // Calls and results have their own places.
       case 'tool-call': case 'tool-result': return []
@@ -138,7 +139,7 @@ export class ContentWriter {
   #writeReasoning(part: ReasoningPart): WirePart[] {
     const { signature } = part
     if (signature !== undefined && belongsTo(signature, this.#target, false)) return [{ text: part.text, thought: true, thoughtSignature: signature.data }]
-    this.#lose('reasoning', 'left out', 'earlier reasoning can only be sent back to the model that made it')
+    this.#lose('thoughts', 'left out', 'earlier reasoning can only be sent back to the model that made it')
     return []
   }
 
@@ -157,13 +158,13 @@ export class ContentWriter {
     }
   }
 
-  #resolution({ detail, type }: MediaPart): WirePart {
+  #resolution({ detail }: MediaPart): WirePart {
     if (detail === undefined || detail === 'auto') return {}
     if (RESOLUTIONS.has(detail) && this.#target.abilities.reasoning === 'level') {
-      this.#lose(`${type}.detail`, 'approximated', 'the provider counts resolutions in its own steps')
+      this.#lose('detail', 'approximated', 'the provider counts resolutions in its own steps')
       return { mediaResolution: { level: `MEDIA_RESOLUTION_${detail.toUpperCase()}` } }
     }
-    this.#lose(`${type}.detail`, 'left out', 'the model takes no resolution for a single part')
+    this.#lose('detail', 'left out', 'the model takes no resolution for a single part')
     return {}
   }
 
@@ -186,9 +187,8 @@ export class ContentWriter {
     this.#lose('cache', 'left out', 'the provider caches by itself')
   }
 
-  /** Said once, however often it happens. */
-  #lose(field: string, what: Loss['what'], why: string): void {
-    if (!this.#losses.some((loss) => loss.field === field && loss.why === why)) this.#losses.push({ field, what, why })
+  #lose(field: Word, what: Loss['what'], why: string, of?: string): void {
+    this.#losses.push({ field, of, what, why })
   }
 }
 

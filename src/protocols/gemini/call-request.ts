@@ -1,6 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import type { GenerationRequest, Tool } from '../../generation/request.ts'
 import { drawing, imageConfigOf } from '../image-config.ts'
+import type { Word } from '../places.ts'
 import type { Loss, Target, Written } from '../protocol.ts'
 import { ContentWriter } from './call-contents.ts'
 import { writeThinking } from './call-thinking.ts'
@@ -40,17 +41,16 @@ function writeTools(request: GenerationRequest, losses: Loss[]): Record<string, 
     else declarations.push(writeDeclaration(tool, losses))
   }
   const functions = request.tools.filter((tool) => tool.type === 'function')
-  if (functions.some((tool) => tool.strict === true)) losses.push({ field: 'tools.strict', what: 'left out', why: 'the provider has no strict tools' })
-  if (functions.some((tool) => tool.cache !== undefined)) losses.push({ field: 'tools.cache', what: 'left out', why: 'the provider caches by itself' })
+  if (functions.some((tool) => tool.strict === true)) losses.push({ field: 'tool.strict', what: 'left out', why: 'the provider has no strict tools' })
+  if (functions.some((tool) => tool.cache !== undefined)) losses.push({ field: 'cache', what: 'left out', why: 'the provider caches by itself' })
   if (request.webSearch !== undefined) others.push(...writeSearch(request.webSearch, hasFunctions, losses))
   return [...(declarations.length === 0 ? [] : [{ functionDeclarations: declarations }]), ...others]
 }
 
 function writeForeign(tool: Extract<Tool, { type: 'foreign' }>, losses: Loss[]): Record<string, unknown>[] {
   if (tool.protocol === 'generateContent') return [tool.value as Record<string, unknown>]
-  const field = `tools.${tool.kind}`
   if (tool.optional !== true) throw new GatewayError('unsupported_parameter', `tools: this model's provider has no tool '${tool.kind}'.`, { param: 'tools' })
-  losses.push({ field, what: 'left out', why: 'the provider has no such tool' })
+  losses.push({ field: 'tool', of: tool.kind, what: 'left out', why: `the provider has no tool '${tool.kind}'` })
   return []
 }
 
@@ -69,7 +69,7 @@ function writeSearch({ contextSize, userLocation, native }: NonNullable<Generati
 function writeDeclaration(tool: Exclude<Tool, { type: 'foreign' }>, losses: Loss[]): Record<string, unknown> {
   const head = { name: wireName(tool.name), ...(tool.description === undefined ? {} : { description: tool.description }) }
   if (tool.type === 'custom') {
-    if (tool.format !== undefined) losses.push({ field: `tools.${tool.name}.format`, what: 'left out', why: 'the provider takes no grammars' })
+    if (tool.format !== undefined) losses.push({ field: 'tool.format', of: tool.name, what: 'left out', why: 'the provider takes no grammars' })
     return { ...head, parametersJsonSchema: { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] } }
   }
   return { ...head, ...(tool.parameters === undefined ? {} : { parametersJsonSchema: tool.parameters }) }
@@ -123,7 +123,7 @@ function writeStop(stop: string[] | undefined, losses: Loss[]): string[] | undef
 }
 
 /** Google's penalties end just below 2. */
-function writePenalty(field: string, penalty: number | undefined, losses: Loss[]): number | undefined {
+function writePenalty(field: 'frequencyPenalty' | 'presencePenalty', penalty: number | undefined, losses: Loss[]): number | undefined {
   if (penalty === undefined || penalty < 2) return penalty
   losses.push({ field, what: 'approximated', why: 'the provider takes values below 2: sent as 1.99' })
   return 1.99
@@ -146,7 +146,7 @@ function writeFormat({ outputFormat }: GenerationRequest): Record<string, unknow
 }
 
 function reportUncarried(request: GenerationRequest, losses: Loss[]): void {
-  const leftOut = (field: string, present: boolean, why: string): void => { if (present) losses.push({ field, what: 'left out', why }) }
+  const leftOut = (field: Word, present: boolean, why: string): void => { if (present) losses.push({ field, what: 'left out', why }) }
   const none = 'the provider has no such field'
   leftOut('logitBias', request.sampling.logitBias !== undefined, none)
   leftOut('user', request.user !== undefined, none)
@@ -155,5 +155,4 @@ function reportUncarried(request: GenerationRequest, losses: Loss[]): void {
   leftOut('verbosity', request.verbosity !== undefined, none)
   leftOut('serviceTier', request.serviceTier !== undefined, 'the provider names its tiers in its own way')
   leftOut('cacheKey', request.cacheKey !== undefined, 'the provider caches by itself')
-  for (const field of Object.keys(request.extras)) leftOut(field, true, 'the provider speaks another protocol')
 }

@@ -40,7 +40,7 @@ function writeBudget({ effort, budgetTokens, adaptive }: Reasoning, range: Abili
   return budgetTokens === -1 || adaptive === true ? { thinkingBudget: -1 } : undefined
 }
 
-function fit(budget: number, range: Abilities['budget'], field: string, losses: Loss[]): number {
+function fit(budget: number, range: Abilities['budget'], field: 'reasoning.budgetTokens' | 'reasoning.effort', losses: Loss[]): number {
   const fitting = range === undefined ? budget : Math.min(Math.max(budget, range.min), range.max)
   if (fitting !== budget) losses.push({ field, what: 'approximated', why: `the model takes ${range!.min} to ${range!.max} tokens: sent as ${fitting}` })
   return fitting

@@ -32,7 +32,7 @@ function withSignatures(text: string, contents: unknown, traces: readonly Trace[
     if (calls.some(({ signed }) => signed)) return []
     const own = calls.flatMap((call) => (signatures.has(call.id) ? [{ ...call, signature: signatures.get(call.id)! }] : []))
     if (own.length > 0 || abilities.reasoning !== 'level') return own
-    losses.push({ field: 'contents', what: 'approximated', why: UNSIGNED_WHY })
+    losses.push({ field: 'signature', of: calls[0]!.id, what: 'approximated', why: UNSIGNED_WHY })
     return [{ ...calls[0]!, signature: UNSIGNED }]
   })
   return changes.length === 0 ? text : replaceAt(text, changes.map(({ path, member, signature }) => ({ path, value: (part) => splice(part, { [member]: JSON.stringify(signature) }) })))

@@ -1,5 +1,5 @@
 import { invalid } from '../../error.ts'
-import { Fields, isObject } from '../fields.ts'
+import { Fields, isObject, snakeOf } from '../fields.ts'
 
 /** Google's servers read `generationConfig` and `generation_config` alike: a member is found under either name, and errors say the one that was written. */
 export class GoogleFields extends Fields {
@@ -34,8 +34,6 @@ export class GoogleFields extends Fields {
     return Object.hasOwn(this.value, snake) ? snake : name
   }
 }
-
-const snakeOf = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
 /** A member of a value that is not validated, under either spelling. */
 export const either = (value: unknown, name: string): unknown => {

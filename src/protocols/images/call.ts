@@ -1,11 +1,12 @@
 import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import { parsed, splice } from '../../generation/json-text.ts'
-import type { GenerationRequest, Part } from '../../generation/request.ts'
+import type { GenerationRequest, Part, Sampling } from '../../generation/request.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import { isObject, nothingSaid, present } from '../fields.ts'
 import { isImageTool } from '../image-config.ts'
+import type { Word } from '../places.ts'
 import type { Exchange, Loss, Reader, Target, Written } from '../protocol.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
 import { dataOf, imageOf, mediaTypeOf, readUsage, type Json } from './shapes.ts'
@@ -37,19 +38,18 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
 const textOf = (parts: readonly Part[]): string => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n').trim()
 
 function reportUncarried(request: GenerationRequest, carried: readonly Part[], losses: Loss[]): void {
-  const leftOut = (field: string, present: boolean, why: string): void => { if (present) losses.push({ field, what: 'left out', why }) }
+  const leftOut = (field: Word, present: boolean, why: string): void => { if (present) losses.push({ field, what: 'left out', why }) }
   const none = 'an images API has no such field'
   leftOut('system', request.system.length > 0, 'an images API takes a prompt and no instructions')
-  leftOut('turns', request.turns.length > 1, 'an images API takes one prompt: the text of the last user turn')
-  leftOut('media', carried.some(({ type }) => type !== 'text'), 'an images API makes images of text')
-  leftOut('tools', request.tools.some((tool) => !isImageTool(tool)) || request.webSearch !== undefined, 'an images API has no other tools')
-  leftOut('sampling', Object.values(request.sampling).some((value) => value !== undefined), none)
+  leftOut('conversation', request.turns.length > 1, 'an images API takes one prompt: the text of the last user turn')
+  leftOut('part', carried.some(({ type }) => type !== 'text'), 'an images API makes images of text')
+  leftOut('tool', request.tools.some((tool) => !isImageTool(tool)) || request.webSearch !== undefined, 'an images API has no other tools')
+  for (const field of Object.keys(request.sampling) as (keyof Sampling)[]) leftOut(field, request.sampling[field] !== undefined, none)
   leftOut('maxOutputTokens', request.maxOutputTokens !== undefined, none)
   leftOut('reasoning', request.reasoning !== undefined, none)
   leftOut('outputFormat', request.outputFormat !== undefined && request.outputFormat.type !== 'text', none)
-  leftOut('imageConfig', request.imageOutput?.aspectRatio !== undefined || request.imageOutput?.imageSize !== undefined, 'an images API takes pixels')
+  leftOut('imageOutput', request.imageOutput?.aspectRatio !== undefined || request.imageOutput?.imageSize !== undefined, 'an images API takes pixels')
   leftOut('metadata', request.metadata !== undefined, none)
-  for (const field of Object.keys(request.extras)) leftOut(field, true, `only ${request.protocol} knows it`)
 }
 
 /** An `ImagesResponse` -> events. Throws a GatewayError on an error body, and on one without images. */

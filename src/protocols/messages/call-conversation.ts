@@ -24,7 +24,7 @@ export function writeConversation(request: GenerationRequest, target: Target, na
   }
   if (messages.length === 0) throw nothingSaid(request)
   if (messages[0]!.role === 'assistant') {
-    losses.push({ field: 'turns', what: 'approximated', why: 'the provider wants the user to speak first' })
+    losses.push({ field: 'conversation', what: 'approximated', why: 'the provider wants the user to speak first' })
     messages.unshift({ role: 'user', content: [{ type: 'text', text: '(The conversation begins with the assistant.)' }] })
   }
   trimPrefill(messages.at(-1)!, losses)
@@ -47,7 +47,7 @@ function sidesOf(turns: Turn[], writer: PartWriter, systemTurns: boolean, losses
     const role = turn.role === 'assistant' ? 'assistant' : instructs && systemTurns && !called ? 'system' : 'user'
     if (turn.name !== undefined && turn.role !== 'tool') losses.push({ field: 'name', what: 'left out', why: 'the provider knows no names of speakers' })
     const items = writer.items(turn.parts, role === 'assistant' ? 'assistant' : 'user')
-    const marked = instructs && role === 'user' ? items.map((item) => marker(item, losses)) : items
+    const marked = instructs && role === 'user' ? items.map((item) => marker(item, turn.role, losses)) : items
     if (marked.length === 0) continue
     if (last?.role === role) last.items.push(...marked)
     else sides.push({ role, items: marked })
@@ -56,9 +56,9 @@ function sidesOf(turns: Turn[], writer: PartWriter, systemTurns: boolean, losses
 }
 
 /** Instructions in the middle stay where they are: moved to the top they would mean something else and spoil the cached prefix. */
-function marker(item: Item, losses: Loss[]): Item {
+function marker(item: Item, role: string, losses: Loss[]): Item {
   if (item.block.type !== 'text') return item
-  losses.push({ field: 'turns.system', what: 'approximated', why: 'instructions in the middle of a conversation are sent as marked text of the user' })
+  losses.push({ field: 'instruction', of: role, what: 'approximated', why: 'instructions in the middle of a conversation are sent as marked text of the user' })
   return { block: { ...item.block, text: `<system>\n${String(item.block.text)}\n</system>` } }
 }
 
@@ -95,7 +95,7 @@ class Pairing {
     const first = items.findIndex((item) => item.calls !== undefined)
     if (first < 0) return items.map(({ block }) => block)
     const late = new Set(items.filter((item, index) => index > first && item.block.type === 'text'))
-    if (late.size > 0) this.#losses.push({ field: 'turns', what: 'approximated', why: 'text behind a tool call is sent before it' })
+    if (late.size > 0) this.#losses.push({ field: 'conversation', what: 'approximated', why: 'text behind a tool call is sent before it' })
     let next = 0
     const renamed = ({ block, calls: id }: Item): Block => id === undefined ? block : { ...block, id: calls[next++]!.wire }
     return [...items.slice(0, first), ...late, ...items.slice(first).filter((item) => !late.has(item))].map(renamed)
@@ -112,14 +112,14 @@ class Pairing {
         used.add(item)
         return { ...item.block, tool_use_id: wire }
       }
-      this.#losses.push({ field: 'turns', what: 'approximated', why: 'a tool call without a result is answered with an error' })
+      this.#losses.push({ field: 'call', of: id, what: 'approximated', why: 'a tool call without a result is answered with an error' })
       return { type: 'tool_result', tool_use_id: wire, content: [{ type: 'text', text: 'No result was given for this call.' }], is_error: true }
     })
     return [...results, ...items.filter((item) => !used.has(item)).flatMap((item) => item.answers === undefined ? [item.block] : this.#orphan(item))]
   }
 
   #orphan({ block, answers }: Item): Block[] {
-    this.#losses.push({ field: 'turns', what: 'approximated', why: 'a tool result without its call is sent as text' })
+    this.#losses.push({ field: 'result', of: answers, what: 'approximated', why: 'a tool result without its call is sent as text' })
     const content = Array.isArray(block.content) ? block.content as Block[] : []
     return [{ type: 'text', text: `Result of the tool call ${answers}:` }, ...content]
   }
@@ -144,7 +144,7 @@ function trimPrefill(message: Message, losses: Loss[]): void {
   if (message.role !== 'assistant' || last?.type !== 'text') return
   const text = String(last.text)
   if (text.trimEnd() === text) return
-  losses.push({ field: 'turns', what: 'approximated', why: 'space at the end of the answer to be continued is cut' })
+  losses.push({ field: 'conversation', what: 'approximated', why: 'space at the end of the answer to be continued is cut' })
   message.content[message.content.length - 1] = { ...last, text: text.trimEnd() }
 }
 

@@ -2,6 +2,7 @@ import { GatewayError } from '../../error.ts'
 import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart } from '../../generation/request.ts'
 import { belongsTo } from '../../generation/signature.ts'
 import { isTextual } from '../media.ts'
+import type { Word } from '../places.ts'
 import type { Loss, Target } from '../protocol.ts'
 import type { ToolNames } from './call-tools.ts'
 import { readInput } from './serve-answer.ts'
@@ -35,9 +36,9 @@ export class PartWriter {
       case 'tool-result': return { block: this.#result(part), answers: part.callId }
       case 'foreign':
         if (part.protocol === 'messages') return { block: part.value as Block }
-        return this.#lose(part.kind, 'left out', 'only the protocol it came from knows it')
+        return this.#lose('part', 'left out', `only the protocol it came from knows ${part.kind}`, part.kind)
       default:
-        if (role === 'assistant') return this.#lose(part.type, 'left out', 'the provider takes media from the user only')
+        if (role === 'assistant') return this.#lose('part', 'left out', `the provider takes media from the user only, and this is ${part.type}`, part.type)
         return block(this.#media(part))
     }
   }
@@ -53,16 +54,16 @@ export class PartWriter {
   #reasoning(part: Part & { type: 'reasoning' }): Block | undefined {
     const signature = part.signature
     if (signature === undefined || !belongsTo(signature, this.#target, false)) {
-      this.#lose('reasoning', 'left out', 'the provider takes back only reasoning that this model has signed')
+      this.#lose('thoughts', 'left out', 'the provider takes back only reasoning that this model has signed')
       return undefined
     }
     return thinkingBlock({ ...part, signature: signature.data })
   }
 
   #call(part: ToolCallPart): Block {
-    if (part.signature !== undefined) this.#lose('signature', 'left out', 'another model made it')
+    if (part.signature !== undefined) this.#lose('signature', 'left out', 'another model made it', part.id)
     const input = part.form === 'custom' ? { input: part.arguments } : readInput(part.arguments)
-    if (input === undefined) this.#lose('tool-call.arguments', 'left out', 'they are not a JSON object')
+    if (input === undefined) this.#lose('call.arguments', 'left out', 'they are not a JSON object', part.id)
     return { type: 'tool_use', id: part.id, name: this.#names.wire(part.name), input: input ?? {}, ...cacheControl(part) }
   }
 
@@ -99,8 +100,8 @@ export class PartWriter {
     return { type: 'document', source: { type: 'text', media_type: 'text/plain', data: Buffer.from(source.data, 'base64').toString() }, ...rest }
   }
 
-  #lose(field: string, what: Loss['what'], why: string): undefined {
-    this.#losses.push({ field, what, why })
+  #lose(field: Word, what: Loss['what'], why: string, of?: string): undefined {
+    this.#losses.push({ field, of, what, why })
   }
 }
 

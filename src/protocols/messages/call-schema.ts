@@ -10,7 +10,7 @@ export function inputSchema(tool: Tool & { type: 'function' }, losses: Loss[]): 
   const root = resolved(plain)
   const combined = ['anyOf', 'oneOf', 'allOf'].filter((name) => Array.isArray(root[name]))
   if (combined.length === 0) return { ...root, type: 'object' }
-  losses.push({ field: `tools.${tool.name}.parameters`, what: 'approximated', why: 'alternatives at the root of a schema are merged into one object' })
+  losses.push({ field: 'tool.parameters', of: tool.name, what: 'approximated', why: 'alternatives at the root of a schema are merged into one object' })
   return merged(root, combined)
 }
 

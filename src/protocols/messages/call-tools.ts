@@ -42,7 +42,7 @@ export function writeTools(request: GenerationRequest, names: ToolNames, losses:
   if (allowed !== undefined) losses.push({ field: 'toolChoice', what: 'approximated', why: 'only the allowed tools are sent' })
   const wanted = request.tools.filter((tool) => allowed === undefined || tool.type === 'foreign' || allowed.has(tool.name))
   const strict = wanted.filter((tool) => tool.type === 'function' && tool.strict === true).length <= STRICT_MAX
-  if (!strict) losses.push({ field: 'tools.strict', what: 'left out', why: `the provider takes at most ${STRICT_MAX} strict tools` })
+  if (!strict) losses.push({ field: 'tool.strict', what: 'left out', why: `the provider takes at most ${STRICT_MAX} strict tools` })
   const tools = wanted.map((tool) => writeTool(tool, names, strict, losses)).filter((tool) => tool !== undefined)
   if (request.webSearch !== undefined) tools.push(writeWebSearch(request.webSearch, losses))
   return tools
@@ -58,7 +58,7 @@ function writeTool(tool: Tool, names: ToolNames, strict: boolean, losses: Loss[]
       ...(tool.cache === undefined ? {} : { cache_control: { type: 'ephemeral', ...tool.cache } }),
     }
     case 'custom':
-      if (tool.format !== undefined && !(isObject(tool.format) && tool.format.type === 'text')) losses.push({ field: `tools.${tool.name}.format`, what: 'left out', why: 'the provider knows no grammar for free-text tools' })
+      if (tool.format !== undefined && !(isObject(tool.format) && tool.format.type === 'text')) losses.push({ field: 'tool.format', of: tool.name, what: 'left out', why: 'the provider knows no grammar for free-text tools' })
       return {
         name: names.wire(tool.name),
         ...(tool.description === undefined ? {} : { description: tool.description }),
@@ -67,7 +67,7 @@ function writeTool(tool: Tool, names: ToolNames, strict: boolean, losses: Loss[]
     case 'foreign':
       if (tool.protocol === 'messages') return tool.value as Json
       if (tool.optional !== true) throw new GatewayError('unsupported_parameter', `tools: the provider of this model has no tool of the kind '${tool.kind}'`, { param: 'tools' })
-      losses.push({ field: `tools.${tool.kind}`, what: 'left out', why: 'the provider has no such tool' })
+      losses.push({ field: 'tool', of: tool.kind, what: 'left out', why: `the provider has no tool '${tool.kind}'` })
       return undefined
   }
 }

@@ -54,7 +54,7 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
     ...writeServiceTier(request.serviceTier, losses),
     ...(request.stream ? { stream: true } : {}),
   }
-  return { body, losses: distinct(losses) }
+  return { body, losses }
 }
 
 function writeOutputConfig(format: OutputFormat | undefined, { effort }: Depth, losses: Loss[]): Json {
@@ -68,15 +68,15 @@ function writeOutputConfig(format: OutputFormat | undefined, { effort }: Depth, 
 
 function writeSampling({ sampling }: GenerationRequest, { abilities }: Target, thinks: boolean, losses: Loss[]): Json {
   const stop = (sampling.stop ?? []).filter((text) => text.trim() !== '')
-  if (stop.length < (sampling.stop?.length ?? 0)) losses.push({ field: 'sampling.stop', what: 'left out', why: 'the provider refuses stop sequences of nothing but space' })
+  if (stop.length < (sampling.stop?.length ?? 0)) losses.push({ field: 'stop', what: 'left out', why: 'the provider refuses stop sequences of nothing but space' })
   const stops = stop.length === 0 ? {} : { stop_sequences: stop }
   const { temperature, topP, topK } = sampling
   if (abilities.sampling === false) {
-    for (const [name, value] of Object.entries({ temperature, topP, topK })) if (value !== undefined) losses.push({ field: `sampling.${name}`, what: 'left out', why: 'the model takes no sampling parameters' })
+    for (const field of ['temperature', 'topP', 'topK'] as const) if (sampling[field] !== undefined) losses.push({ field, what: 'left out', why: 'the model takes no sampling parameters' })
     return stops
   }
   if (!thinks) {
-    if (temperature !== undefined && temperature > 1) losses.push({ field: 'sampling.temperature', what: 'approximated', why: "the provider's highest temperature is 1" })
+    if (temperature !== undefined && temperature > 1) losses.push({ field: 'temperature', what: 'approximated', why: "the provider's highest temperature is 1" })
     return {
       ...(temperature === undefined ? {} : { temperature: Math.min(temperature, 1) }),
       ...writeTopP(topP, 0),
@@ -84,9 +84,9 @@ function writeSampling({ sampling }: GenerationRequest, { abilities }: Target, t
       ...stops,
     }
   }
-  if (temperature !== undefined && temperature !== 1) losses.push({ field: 'sampling.temperature', what: 'left out', why: 'the model thinks at temperature 1 only' })
-  if (topK !== undefined) losses.push({ field: 'sampling.topK', what: 'left out', why: 'the model takes no top_k while it thinks' })
-  if (topP !== undefined && topP < 0.95) losses.push({ field: 'sampling.topP', what: 'left out', why: 'the model takes no top_p below 0.95 while it thinks' })
+  if (temperature !== undefined && temperature !== 1) losses.push({ field: 'temperature', what: 'left out', why: 'the model thinks at temperature 1 only' })
+  if (topK !== undefined) losses.push({ field: 'topK', what: 'left out', why: 'the model takes no top_k while it thinks' })
+  if (topP !== undefined && topP < 0.95) losses.push({ field: 'topP', what: 'left out', why: 'the model takes no top_p below 0.95 while it thinks' })
   return { ...writeTopP(topP, 0.95), ...stops }
 }
 
@@ -116,23 +116,20 @@ function limitCacheMarks(blocks: Json[], losses: Loss[]): void {
 /** Fields that have no counterpart. Values that change nothing (a penalty of 0) are no loss. */
 function reportLeftOut(request: GenerationRequest, losses: Loss[]): void {
   const { frequencyPenalty, presencePenalty, seed, logitBias, logprobs, topLogprobs } = request.sampling
-  const wishes: Record<string, boolean> = {
-    'sampling.frequencyPenalty': (frequencyPenalty ?? 0) !== 0,
-    'sampling.presencePenalty': (presencePenalty ?? 0) !== 0,
-    'sampling.seed': seed !== undefined,
-    'sampling.logitBias': Object.keys(logitBias ?? {}).length > 0,
-    'sampling.logprobs': logprobs === true || (topLogprobs ?? 0) > 0,
+  const wishes = {
+    frequencyPenalty: (frequencyPenalty ?? 0) !== 0,
+    presencePenalty: (presencePenalty ?? 0) !== 0,
+    seed: seed !== undefined,
+    logitBias: Object.keys(logitBias ?? {}).length > 0,
+    logprobs: logprobs === true || (topLogprobs ?? 0) > 0,
     verbosity: request.verbosity !== undefined,
     imageOutput: request.imageOutput !== undefined,
     metadata: Object.keys(request.metadata ?? {}).length > 0,
     cacheKey: request.cacheKey !== undefined,
     'reasoning.summary': request.reasoning?.summary !== undefined && request.reasoning.summary !== 'auto',
   }
-  for (const [field, wished] of Object.entries(wishes)) if (wished) losses.push({ field, what: 'left out', why: 'the provider has no such parameter' })
-  for (const field of Object.keys(request.extras)) losses.push({ field, what: 'left out', why: "only the client's own protocol knows it" })
+  for (const field of Object.keys(wishes) as (keyof typeof wishes)[]) if (wishes[field]) losses.push({ field, what: 'left out', why: 'the provider has no such parameter' })
 }
-
-const distinct = (losses: Loss[]): Loss[] => [...new Map(losses.map((loss) => [`${loss.field}\n${loss.what}\n${loss.why}`, loss])).values()]
 
 /** A message object -> events; an error object that came with status 200 is thrown as what it says. */
 export function readAnswer(body: unknown, request: GenerationRequest | undefined): GenerationEvent[] {

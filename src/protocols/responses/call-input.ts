@@ -2,16 +2,17 @@ import { createHash } from 'node:crypto'
 import { GatewayError } from '../../error.ts'
 import type { GenerationRequest, MediaPart, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { belongsTo, type Signature } from '../../generation/signature.ts'
+import type { Word } from '../places.ts'
 import type { Loss, Target } from '../protocol.ts'
 import { wireName } from '../tool-names.ts'
 import type { Json } from './shapes.ts'
 
-/** Collects what could not be carried, each thing once. */
+/** Collects what could not be carried. */
 export class Losses {
   readonly list: Loss[] = []
 
-  add(field: string, what: Loss['what'], why: string): void {
-    if (!this.list.some((loss) => loss.field === field && loss.why === why)) this.list.push({ field, what, why })
+  add(field: Word, what: Loss['what'], why: string, of?: string): void {
+    this.list.push({ field, of, what, why })
   }
 }
 
@@ -82,7 +83,7 @@ export class InputWriter {
       case 'audio':
       case 'video': return writeMedia(part, this.#losses)
       default:
-        this.#losses.add(part.type, 'left out', 'stands in a turn where the provider does not take it')
+        this.#losses.add('part', 'left out', `${part.type} stands in a turn where the provider does not take it`, part.type)
         return undefined
     }
   }
@@ -113,14 +114,14 @@ export class InputWriter {
       else this.#shown(part)
     }
     flush()
-    if (thoughts.length > 0) this.#losses.add('reasoning', 'left out', 'nothing follows it, and the provider refuses reasoning by itself')
+    if (thoughts.length > 0) this.#losses.add('thoughts', 'left out', 'nothing follows it, and the provider refuses reasoning by itself')
     for (const call of unanswered) this.#unanswered(call)
   }
 
   #thought(part: ReasoningPart): Json[] {
     const { signature } = part
     if (signature === undefined || !belongsTo(signature, this.#target, false)) {
-      this.#losses.add('reasoning', 'left out', 'another model made it')
+      this.#losses.add('thoughts', 'left out', 'another model made it')
       return []
     }
     return [reasoningItem({ ...part, signature })]
@@ -128,7 +129,7 @@ export class InputWriter {
 
   #call(part: ToolCallPart): Json {
     this.#calls.set(part.id, part)
-    if (part.signature !== undefined) this.#losses.add('signature', 'left out', 'another model made it')
+    if (part.signature !== undefined) this.#losses.add('signature', 'left out', 'another model made it', part.id)
     const call_id = callId(part.id)
     return part.form === 'custom'
       ? { type: 'custom_tool_call', call_id, name: wireName(part.name), input: part.arguments }
@@ -137,22 +138,22 @@ export class InputWriter {
 
   /** The provider refuses a call without an output. */
   #unanswered(call: ToolCallPart): void {
-    this.#losses.add('tool-result', 'approximated', 'a call had no result, which the provider refuses; it is told that none was recorded')
+    this.#losses.add('call', 'approximated', 'a call had no result, which the provider refuses; it is told that none was recorded', call.id)
     this.items.push({ type: call.form === 'custom' ? 'custom_tool_call_output' : 'function_call_output', call_id: callId(call.id), output: 'No result of this call was recorded.' })
   }
 
   /** An image that the model made: the provider takes images from a user only. */
   #shown(part: Part): void {
-    this.#losses.add(part.type, 'approximated', 'shown as a message of the user: the provider takes it from nobody else')
+    this.#losses.add('part', 'approximated', 'shown as a message of the user: the provider takes it from nobody else')
     this.#message('user', [part])
   }
 
   #result(part: Part): void {
     if (part.type !== 'tool-result') return this.#message('user', [part])
     const call = this.#calls.get(part.callId)
-    if (part.isError === true) this.#losses.add('isError', 'approximated', 'the provider has no mark for a failed tool: its result begins with a word')
+    if (part.isError === true) this.#losses.add('result.isError', 'approximated', 'the provider has no mark for a failed tool: its result begins with a word', part.callId)
     if (call === undefined) {
-      this.#losses.add('tool-result', 'approximated', 'shown as a message of the user: the call it answers is not in the conversation')
+      this.#losses.add('result', 'approximated', 'shown as a message of the user: the call it answers is not in the conversation', part.callId)
       return this.#message('user', part.isError === true ? [FAILED, ...part.content] : part.content)
     }
     this.items.push({ type: call.form === 'custom' ? 'custom_tool_call_output' : 'function_call_output', call_id: callId(part.callId), output: this.#output(part) })
@@ -166,14 +167,14 @@ export class InputWriter {
     return content.flatMap((part): Json[] => {
       if (part.type !== 'foreign') return [this.#inputPart(part)].filter((written) => written !== undefined)
       if (part.protocol === 'responses') return [part.value as Json]
-      this.#losses.add(part.kind, 'left out', 'only its own protocol understands it')
+      this.#losses.add('part', 'left out', `only its own protocol understands ${part.kind}`, part.kind)
       return []
     })
   }
 
   #foreign(part: Part & { type: 'foreign' }, push: (item: Json) => void = (item) => void this.items.push(item)): void {
     if (part.protocol === 'responses') push(part.value as Json)
-    else this.#losses.add(part.kind, 'left out', 'only its own protocol understands it')
+    else this.#losses.add('part', 'left out', `only its own protocol understands ${part.kind}`, part.kind)
   }
 }
 

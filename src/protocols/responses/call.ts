@@ -24,7 +24,7 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
   const plain = request.system.length === 1 && first?.type === 'text' && first.cache === undefined ? first.text : undefined
   if (plain === undefined) input.system(request.system)
   for (const turn of request.turns) input.turn(turn)
-  if (input.items.at(-1)?.role === 'assistant') losses.add('turns', 'approximated', 'the answer that the client began is sent as an earlier one: the provider begins anew')
+  if (input.items.at(-1)?.role === 'assistant') losses.add('conversation', 'approximated', 'the answer that the client began is sent as an earlier one: the provider begins anew')
   const body: Json = {
     model: target.model,
     ...(plain === undefined ? {} : { instructions: plain }),
@@ -40,7 +40,6 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
   }
   const include = writeInclude(request, target.abilities)
   if (include.length > 0) body.include = include
-  for (const field of Object.keys(request.extras)) losses.add(field, 'left out', 'only the client\'s protocol knows it')
   return { body, losses: losses.list }
 }
 
@@ -70,7 +69,7 @@ function writeLocation(location: unknown): Json {
 
 function writeTool(tool: Tool, losses: Losses): Json[] {
   const name = tool.type === 'foreign' ? '' : wireName(tool.name)
-  if (tool.type !== 'foreign' && name !== tool.name) losses.add(`tools.${tool.name}`, 'approximated', `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -`)
+  if (tool.type !== 'foreign' && name !== tool.name) losses.add('tool', 'approximated', `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -`, tool.name)
   switch (tool.type) {
     // Without `strict: false` the provider takes a schema as strict and refuses most that were not made for it.
     case 'function': return [{
@@ -85,7 +84,7 @@ function writeTool(tool: Tool, losses: Losses): Json[] {
       // Its tools are written flat.
       if (tool.protocol === 'responses' && tool.kind !== 'namespace') return [objectOf(tool.value)]
       if (tool.optional !== true) throw new GatewayError('unsupported_parameter', `tools: a tool of type '${tool.kind}' cannot be offered to this model`, { param: 'tools' })
-      losses.add(`tools.${tool.kind}`, 'left out', 'the provider has no such tool')
+      losses.add('tool', 'left out', `the provider has no tool '${tool.kind}'`, tool.kind)
       return []
   }
 }

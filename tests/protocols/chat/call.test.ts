@@ -34,15 +34,15 @@ describe('what is asked of a provider', () => {
   })
 
   test('what cannot be carried is said', () => {
-    const { body, lost } = written({ sampling: { topK: 5, temperature: 0, stop: ['1', '2', '3', '4', '5'] }, extras: { thinking: 1 }, serviceTier: 'standard_only', system: [{ type: 'text', text: 'S', cache: {} }] })
+    const { body, lost } = written({ sampling: { topK: 5, temperature: 0, stop: ['1', '2', '3', '4', '5'] }, serviceTier: 'standard_only', system: [{ type: 'text', text: 'S', cache: {} }] })
     expect(body).toMatchObject({ temperature: 0, stop: ['1', '2', '3', '4'] })
-    expect(lost.sort()).toEqual(['cache', 'serviceTier', 'stop', 'thinking', 'topK'])
-    expect(written({ sampling: { temperature: 1, topP: 1, seed: 0 } }, {}, { sampling: false })).toMatchObject({ lost: ['temperature', 'top_p'], body: { seed: 0 } })
+    expect(lost.sort()).toEqual(['cache', 'serviceTier', 'stop', 'topK'])
+    expect(written({ sampling: { temperature: 1, topP: 1, seed: 0 } }, {}, { sampling: false })).toMatchObject({ lost: ['temperature', 'topP'], body: { seed: 0 } })
   })
 
   test('what is said in other words is told', () => {
-    expect(written({ turns: [{ role: 'user', parts: [text('a')] }, { role: 'assistant', parts: [text('Once upon')] }] }).lost).toEqual(['turns'])
-    expect(written({ turns: [{ role: 'assistant', parts: [call('a')] }, { role: 'tool', parts: [result('a', [text('bad')], { isError: true })] }] }).lost).toEqual(['isError'])
+    expect(written({ turns: [{ role: 'user', parts: [text('a')] }, { role: 'assistant', parts: [text('Once upon')] }] }).lost).toEqual(['conversation'])
+    expect(written({ turns: [{ role: 'assistant', parts: [call('a')] }, { role: 'tool', parts: [result('a', [text('bad')], { isError: true })] }] }).lost).toEqual(['result.isError'])
   })
 
   test('tools', () => {
@@ -51,7 +51,7 @@ describe('what is asked of a provider', () => {
     expect(written({ tools, toolChoice: { type: 'allowed', names: ['f'], required: false }, parallelTools: false }).body).toMatchObject({ tools: [{}, { type: 'function', function: { name: 'c', parameters: { required: ['input'] } } }], tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'f' } }] } }, parallel_tool_calls: false })
     const foreign = { type: 'foreign', protocol: 'messages', kind: 'computer', value: {} } as const
     expect(() => written({ tools: [foreign] })).toThrow(GatewayError)
-    expect(written({ tools: [{ ...foreign, optional: true }] }).lost).toEqual(['tools computer'])
+    expect(written({ tools: [{ ...foreign, optional: true }] }).lost).toEqual(['tool'])
   })
 
   test('formats', () => {

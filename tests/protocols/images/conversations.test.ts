@@ -68,10 +68,10 @@ describe('the wish for an image', () => {
     }
     const chat = read('chat.completions', { modalities: undefined, image_config: { aspect_ratio: '16:9', image_size: '4K', font: 'x' } })
     const { body, losses } = protocols.generateContent.call.writeRequest(chat, target())
-    expect([body.generationConfig, losses.map(({ field }) => field)]).toEqual([{ imageConfig: { aspectRatio: '16:9', imageSize: '4K' } }, ['image_config.font']])
+    expect([body.generationConfig, losses, Object.keys(chat.extras)]).toEqual([{ imageConfig: { aspectRatio: '16:9', imageSize: '4K' } }, [], ['image_config.font']])
     const google = read('generateContent', { generationConfig: { responseModalities: ['TEXT', 'IMAGE'], image_config: { aspect_ratio: '2:3' } } })
     expect(protocols['chat.completions'].call.writeRequest(google, target()).body).toMatchObject({ modalities: ['text', 'image'], image_config: { aspect_ratio: '2:3' } })
-    for (const [provider, field] of [['images', 'imageConfig'], ['responses', 'imageOutput'], ['messages', 'imageOutput']] as const) {
+    for (const [provider, field] of [['images', 'imageOutput'], ['responses', 'imageOutput'], ['messages', 'imageOutput']] as const) {
       expect([provider, protocols[provider].call.writeRequest(chat, target()).losses.map((loss) => loss.field)]).toEqual([provider, expect.arrayContaining([field])])
     }
     // In another form it is for its own provider to judge.

@@ -183,7 +183,7 @@ describe('a provider of images', () => {
     const turns = [{ role: 'user', content: 'A cat' }, { role: 'assistant', content: 'Red?' }, { role: 'user', content: 'A red one' }]
     const chat = await post('/v1/chat/completions', { model: 'painter/p', messages: turns, temperature: 1 })
     expect(((await chat.json()) as Json).choices[0].message.images).toEqual([{ type: 'image_url', image_url: { url: `data:image/png;base64,${PNG}` } }])
-    expect(losses(chat)).toEqual(['turns left out', 'sampling left out'])
+    expect(losses(chat)).toEqual(['messages left out', 'temperature left out'])
     expect(losses(await post('/v1/chat/completions', { model: 'painter/p', messages: [{ role: 'user', content: 'A red cat' }] }))).toEqual([])
     const responses = (await (await post('/v1/responses', { model: 'painter/p', input: 'A red cat' })).json()) as Json
     expect(responses.output.map(({ type, result, output_format }: Json) => [type, result, output_format])).toEqual([['image_generation_call', PNG, 'png']])

@@ -98,7 +98,7 @@ describe('a size in the words of a conversation', () => {
   test('other wishes are told as lost, and several images in a stream refused', () => {
     const losses: Loss[] = []
     imageConfigOf(read({ quality: 'high', background: 'opaque', output_format: 'jpeg', output_compression: 3, n: 2 }), losses)
-    expect(losses.map(({ field, what }) => `${field} ${what}`)).toEqual(['quality left out', 'background left out', 'format left out', 'compression left out'])
+    expect(losses.map(({ field, what }) => `${field} ${what}`)).toEqual(['imageOutput.quality left out', 'imageOutput.background left out', 'imageOutput.format left out', 'imageOutput.compression left out'])
     expect(() => imageConfigOf(read({ stream: true, n: 2 }), [])).toThrow(/^n: must be 1 in a stream/)
     expect(imageConfigOf(read({ stream: true }), [])).toBeUndefined()
   })
@@ -110,7 +110,7 @@ describe('a conversation as a prompt', () => {
 
   test('is the text of the last user turn; what else was said is told as lost', () => {
     const request = asked({
-      system: [{ type: 'text', text: 'Be kind' }], sampling: { temperature: 1 }, maxOutputTokens: 5, reasoning: { effort: 'low' }, tools: [{ type: 'function', name: 'f' }], user: 'u', extras: { store: true },
+      system: [{ type: 'text', text: 'Be kind' }], sampling: { temperature: 1 }, maxOutputTokens: 5, reasoning: { effort: 'low' }, tools: [{ type: 'function', name: 'f' }], user: 'u',
       turns: [
         { role: 'user', parts: [{ type: 'text', text: 'A cat' }] }, { role: 'assistant', parts: [{ type: 'text', text: 'Which?' }] },
         { role: 'user', parts: [{ type: 'text', text: 'A red one' }, { type: 'image', source: { type: 'url', url: 'https://h/x.png' } }, { type: 'text', text: 'in the rain' }] },
@@ -118,7 +118,7 @@ describe('a conversation as a prompt', () => {
     })
     const { body, losses } = images.call.writeRequest(request, target)
     expect(body).toEqual({ model: 'painter', prompt: 'A red one\nin the rain', response_format: 'b64_json', user: 'u' })
-    expect(losses.map(({ field }) => field)).toEqual(['system', 'turns', 'media', 'tools', 'sampling', 'maxOutputTokens', 'reasoning', 'store'])
+    expect(losses.map(({ field }) => field)).toEqual(['system', 'conversation', 'part', 'tool', 'temperature', 'maxOutputTokens', 'reasoning'])
   })
 
   test('carries the wishes for its image, and asks a model for base64 that lets itself be asked', () => {

@@ -34,7 +34,7 @@ describe('a conversation', () => {
     const turns: Turn[] = [user('a'), says(text('b')), { role: 'developer', parts: [text('now in French')] }, user('c')]
     const marked = write({ turns })
     expect(marked.body.messages[2]).toEqual({ role: 'user', content: [{ type: 'text', text: '<system>\nnow in French\n</system>' }, { type: 'text', text: 'c' }] })
-    expect(marked.lost).toEqual(['turns.system approximated'])
+    expect(marked.lost).toEqual(['instruction system approximated'])
     expect(write({ turns }, { systemTurns: true }).body.messages.map(({ role }: Any) => role)).toEqual(['user', 'assistant', 'system', 'user'])
   })
 
@@ -58,19 +58,19 @@ describe('a conversation', () => {
     expect(write({ turns: [user('a'), says(call('x')), user('b')] }).body.messages[2].content).toEqual([missing, { type: 'text', text: 'b' }])
     const end = write({ turns: [user('a'), says(call('x'))] })
     expect(end.body.messages[2]).toEqual({ role: 'user', content: [missing] })
-    expect(end.lost).toEqual(['turns approximated'])
+    expect(end.lost).toEqual(['call x approximated'])
   })
 
   test('sends a result without a call as text', () => {
     const { body, lost } = write({ turns: [user('a'), tool(result('ghost', 'boo'))] })
     expect(body.messages).toEqual([{ role: 'user', content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'Result of the tool call ghost:' }, { type: 'text', text: 'boo' }] }])
-    expect(lost).toEqual(['turns approximated'])
+    expect(lost).toEqual(['conversation approximated'])
   })
 
   test('moves text behind a call before it', () => {
     const { body, lost } = write({ turns: [user('a'), says(call('x'), text('on it')), tool(result('x'))] })
     expect(body.messages[1].content.map(({ type }: Any) => type)).toEqual(['text', 'tool_use'])
-    expect(lost).toEqual(['turns approximated'])
+    expect(lost).toEqual(['conversation approximated'])
   })
 
   test('rewrites ids on both sides alike, and never uses one twice', () => {
@@ -94,7 +94,7 @@ describe('a conversation', () => {
   test('lets the user speak first', () => {
     const { body, lost } = write({ turns: [says(text('hello')), user('hi')] })
     expect(body.messages[0].role).toBe('user')
-    expect(lost).toEqual(['turns approximated'])
+    expect(lost).toEqual(['conversation approximated'])
   })
 
   test('of instructions alone sends them as a message', () => {
@@ -111,7 +111,7 @@ describe('a conversation', () => {
   test('may end with the beginning of an answer', () => {
     const { body, lost } = write({ turns: [user('a'), says(text('Once upon '))] })
     expect(body.messages.at(-1)).toEqual({ role: 'assistant', content: [{ type: 'text', text: 'Once upon' }] })
-    expect(lost).toEqual(['turns approximated'])
+    expect(lost).toEqual(['conversation approximated'])
   })
 })
 
@@ -154,7 +154,7 @@ describe('parts', () => {
       text('b'),
     ), user('c')] })
     expect(body.messages[1].content).toEqual([{ type: 'thinking', thinking: 'hm', signature: 'sig' }, { type: 'redacted_thinking', data: 'dark' }, { type: 'text', text: 'b' }])
-    expect(lost).toEqual(['reasoning left out'])
+    expect(lost).toEqual(['thoughts left out'])
   })
 
   test('arguments keep order and numbers; cut ones become none', () => {
@@ -182,7 +182,7 @@ describe('parts', () => {
 
   test('of another protocol are left out', () => {
     const { lost } = write({ turns: [user('a'), says({ type: 'foreign', protocol: 'responses', kind: 'computer_call', value: {} })] })
-    expect(lost).toEqual(['computer_call left out'])
+    expect(lost).toEqual(['part computer_call left out'])
   })
 })
 
@@ -207,7 +207,7 @@ describe('tools', () => {
     const asked = request({ tools: [{ type: 'custom', name: 'patch', format: { type: 'grammar' } }] })
     const { body, losses } = messages.call.writeRequest(asked, target())
     expect(body.tools).toEqual([{ name: 'patch', input_schema: { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] } }])
-    expect(losses.map(({ field }) => field)).toEqual(['tools.patch.format'])
+    expect(losses.map(({ field, of }) => [field, of])).toEqual([['tool.format', 'patch']])
     const answer = messages.call.readAnswer({ type: 'message', content: [{ type: 'tool_use', id: 'x', name: 'patch', input: { input: 'a\nb' } }], stop_reason: 'tool_use', usage: {} }, {}, asked)
     expect(answer.slice(2, 5)).toEqual([
       { type: 'part-start', part: 0, head: { type: 'tool-call', id: 'x', name: 'patch', form: 'custom' } },
@@ -244,7 +244,7 @@ describe('tools', () => {
   test('of other protocols are refused, or left out where they may be', () => {
     const foreign: Tool = { type: 'foreign', protocol: 'responses', kind: 'computer', value: {} }
     expect(() => write({ tools: [foreign] })).toThrow(expect.objectContaining({ code: 'unsupported_parameter' }))
-    expect(write({ tools: [{ ...foreign, optional: true }] }).lost).toEqual(['tools.computer left out'])
+    expect(write({ tools: [{ ...foreign, optional: true }] }).lost).toEqual(['tool computer left out'])
   })
 
   test('are chosen', () => {
@@ -291,7 +291,7 @@ describe('depth', () => {
     const { body, lost } = write({ reasoning: { budgetTokens: 2000 }, sampling: { temperature: 0.2, topK: 5, topP: 0.5, stop: ['x'] }, tools: [{ type: 'function', name: 'f' }], toolChoice: { type: 'tool', name: 'f' } })
     expect(body).toMatchObject({ tool_choice: { type: 'auto' }, stop_sequences: ['x'] })
     for (const name of ['temperature', 'top_k', 'top_p']) expect(body[name]).toBeUndefined()
-    expect(lost).toEqual(['toolChoice approximated', 'sampling.temperature left out', 'sampling.topK left out', 'sampling.topP left out'])
+    expect(lost).toEqual(['toolChoice approximated', 'temperature left out', 'topK left out', 'topP left out'])
   })
 
   test('a tool turn that does not begin with its own thinking goes on without', () => {
@@ -305,15 +305,15 @@ describe('depth', () => {
 describe('the rest', () => {
   test('sampling', () => {
     expect(write({ sampling: { temperature: 1.7, topP: 1, topK: 3, stop: ['a', ' '] } })).toMatchObject({
-      body: { temperature: 1, top_k: 3, stop_sequences: ['a'] }, lost: ['sampling.stop left out', 'sampling.temperature approximated'],
+      body: { temperature: 1, top_k: 3, stop_sequences: ['a'] }, lost: ['stop left out', 'temperature approximated'],
     })
     expect(write({ sampling: { temperature: 0, topP: 0.9 } }).body).toMatchObject({ temperature: 0, top_p: 0.9 })
-    expect(write({ sampling: { temperature: 0.5 } }, { sampling: false })).toMatchObject({ lost: ['sampling.temperature left out'] })
+    expect(write({ sampling: { temperature: 0.5 } }, { sampling: false })).toMatchObject({ lost: ['temperature left out'] })
   })
 
   test('what has no counterpart is reported, and what changes nothing is not', () => {
     expect(write({ sampling: { frequencyPenalty: 0.5, presencePenalty: 0, seed: 1, logitBias: { 5: 1 }, logprobs: true }, verbosity: 'low', cacheKey: 'k', metadata: { a: 1 }, extras: { store: true }, serviceTier: 'flex' }).lost).toEqual([
-      'sampling.frequencyPenalty left out', 'sampling.seed left out', 'sampling.logitBias left out', 'sampling.logprobs left out', 'verbosity left out', 'metadata left out', 'cacheKey left out', 'store left out', 'serviceTier left out',
+      'frequencyPenalty left out', 'seed left out', 'logitBias left out', 'logprobs left out', 'verbosity left out', 'metadata left out', 'cacheKey left out', 'serviceTier left out',
     ])
   })
 

@@ -29,7 +29,7 @@ export const request = (parts: Partial<GenerationRequest> = {}): GenerationReque
 
 export const write = (parts: Partial<GenerationRequest>, abilities: Abilities = {}): Omit<Written, 'body'> & { body: Any; lost: string[] } => {
   const { body, losses } = messages.call.writeRequest(request(parts), target(abilities))
-  return { body: body as Any, losses, lost: losses.map(({ field, what }) => `${field} ${what}`) }
+  return { body: body as Any, losses, lost: [...new Set(losses.map(({ field, of, what }) => `${field} ${of === undefined ? '' : `${of} `}${what}`))] }
 }
 
 export const frames = (events: GenerationEvent[], maker?: Maker): Frame[] => {

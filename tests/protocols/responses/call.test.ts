@@ -11,7 +11,7 @@ const request = (more: Partial<GenerationRequest> = {}): GenerationRequest =>
   ({ model: 'a/b', system: [], turns: [{ role: 'user', parts: [{ type: 'text', text: 'hi' }] }], tools: [], sampling: {}, stream: false, protocol: 'messages', extras: {}, ...more })
 const write = (more: Partial<GenerationRequest> = {}, abilities: Abilities = {}) => responses.call.writeRequest(request(more), { ...target, abilities })
 const input = (turns: Turn[]) => write({ turns }).body.input as Any[]
-const lost = (more: Partial<GenerationRequest>, abilities: Abilities = {}) => write(more, abilities).losses.map(({ field, what }) => `${field} ${what}`)
+const lost = (more: Partial<GenerationRequest>, abilities: Abilities = {}) => [...new Set(write(more, abilities).losses.map(({ field, of, what }) => `${field} ${of === undefined ? '' : `${of} `}${what}`))]
 const say = (role: Turn['role'], ...parts: Part[]): Turn => ({ role, parts })
 const text = (text: string): Part => ({ type: 'text', text })
 const call = (id: string, form: 'function' | 'custom' = 'function', args = '{}'): Part => ({ type: 'tool-call', id, name: 'f', arguments: args, form })
@@ -39,7 +39,7 @@ describe('the body', () => {
   test('a tool of another protocol is refused unless the model can do without it', () => {
     const foreign = (optional?: boolean) => ({ tools: [{ type: 'foreign' as const, protocol: 'messages' as const, kind: 'bash_20250124', value: {}, ...(optional === undefined ? {} : { optional }) }] })
     expect(() => write(foreign())).toThrow(GatewayError)
-    expect(lost(foreign(true))).toEqual(['tools.bash_20250124 left out'])
+    expect(lost(foreign(true))).toEqual(['tool bash_20250124 left out'])
   })
 
   test('a search', () => {
@@ -99,7 +99,7 @@ describe('the conversation', () => {
     expect(input([say('assistant', thought(own), text('x'))])).toEqual([{ type: 'reasoning', summary: [{ type: 'summary_text', text: 't' }], encrypted_content: 's' }, { type: 'message', role: 'assistant', content: 'x' }])
     for (const turn of [say('assistant', thought({ provider: 'q', model: 'upstream' }), text('x')), say('assistant', thought(), text('x')), say('assistant', text('x'), thought(own))]) {
       expect(input([turn]).map(({ type }) => type)).toEqual(['message'])
-      expect(lost({ turns: [turn, say('user', text('y'))] })).toEqual(['reasoning left out'])
+      expect(lost({ turns: [turn, say('user', text('y'))] })).toEqual(['thoughts left out'])
     }
   })
 
@@ -144,7 +144,7 @@ describe('the conversation', () => {
     const [wire, custom] = body.tools.map((tool: Any) => tool.name as string)
     expect([wire, custom].every((name) => /^[\w-]{1,64}$/.test(name))).toBe(true)
     expect([body.tool_choice.name, body.input[0].name]).toEqual([wire, wire])
-    expect(losses.map(({ field }) => field)).toEqual([`tools.${long}`, 'tools.a b'])
+    expect(losses.map(({ field, of }) => [field, of])).toEqual([['tool', long], ['tool', 'a b']])
     const heard = { id: 'up', status: 'completed', output: [{ type: 'function_call', call_id: 'c2', name: wire, arguments: '{}' }, { type: 'custom_tool_call', call_id: 'c3', name: custom, input: 'x' }] }
     const reader = responses.call.reader({}, asked)
     for (const events of [responses.call.readAnswer(heard, {}, asked), reader.read({ data: JSON.stringify({ type: 'response.completed', response: heard }) })]) {
@@ -153,12 +153,12 @@ describe('the conversation', () => {
   })
 
   test('an answer that the client began is told to begin anew', () => {
-    expect(lost({ turns: [say('user', text('a')), say('assistant', text('Once upon'))] })).toEqual(['turns approximated'])
+    expect(lost({ turns: [say('user', text('a')), say('assistant', text('Once upon'))] })).toEqual(['conversation approximated'])
   })
 
   test('what is foreign is left out and reported', () => {
     const turns = [say('assistant', { type: 'foreign', protocol: 'messages', kind: 'server_tool_use', value: {} }, text('x')), say('user', text('y'))]
-    expect([input(turns).length, lost({ turns })]).toEqual([2, ['server_tool_use left out']])
+    expect([input(turns).length, lost({ turns })]).toEqual([2, ['part server_tool_use left out']])
   })
 })
 
