@@ -7,8 +7,8 @@ export type Cite = { passage: string; url: string; title: string }
 export type ReplyPart =
   | { type: 'text'; text: string; cite?: Cite }
   | { type: 'reasoning'; text: string; signature: string }
-  /** `args`: JSON text, or the beginning of it where the answer was cut. */
-  | { type: 'call'; id: string; args: string }
+  /** `args`: JSON text, or the beginning of it where the answer was cut; of a tool of free text, that text. `name`: the test's tool where it is absent. */
+  | { type: 'call'; id: string; args: string; name?: string; namespace?: string; free?: true }
   | { type: 'refusal'; text: string }
 
 export type Ending = 'stop' | 'stop-sequence' | 'length' | 'tool-calls' | 'refusal'
@@ -59,8 +59,8 @@ function chatWire(reply: Reply): Wire {
   const text = textOf(reply)
   const refusal = reply.parts.map((part) => (part.type === 'refusal' ? part.text : '')).join('')
   const details = reply.parts.flatMap((part) => (part.type === 'reasoning' ? [{ type: 'reasoning.text', text: part.text, signature: part.signature, format: 'anthropic-claude-v1', index: 0 }] : []))
-  const calls = reply.parts.flatMap((part) => (part.type === 'call' ? [{ id: part.id, type: 'function', function: { name: TOOL, arguments: part.args } }] : []))
-  const annotations = citesOf(reply).map(({ passage, url, title }) => ({ type: 'url_citation', url_citation: { url, title, start_index: text.indexOf(passage), end_index: text.indexOf(passage) + passage.length } }))
+  const calls = reply.parts.flatMap((part) => (part.type === 'call' ? [{ id: part.id, type: 'function', function: { name: part.name ?? TOOL, arguments: part.args } }] : []))
+  const annotations = citesOf(reply).map(({ url, title, ...at }) => ({ type: 'url_citation', url_citation: { url, title, ...range(text, at) } }))
   const message = {
     role: 'assistant', content: text === '' ? null : text, refusal: refusal === '' ? null : refusal,
     ...(details.length > 0 ? { reasoning: details[0]!.text, reasoning_details: details } : {}),
@@ -77,7 +77,7 @@ function chatWire(reply: Reply): Wire {
       ...halves(refusal).map((piece) => chunk({ refusal: piece })),
       ...annotations.map((annotation) => chunk({ annotations: [annotation] })),
       ...calls.flatMap((call, index) => [
-        chunk({ tool_calls: [{ index, ...call, function: { name: TOOL, arguments: '' } }] }),
+        chunk({ tool_calls: [{ index, ...call, function: { ...call.function, arguments: '' } }] }),
         ...halves(call.function.arguments).map((piece) => chunk({ tool_calls: [{ index, function: { arguments: piece } }] })),
       ]),
       chunk({}, finish), { ...head, object: 'chat.completion.chunk', choices: [], usage: counted }, '[DONE]',
@@ -93,7 +93,9 @@ function responsesWire(reply: Reply): Wire {
     const status = incomplete !== null && index === reply.parts.length - 1 ? 'incomplete' : 'completed'
     switch (part.type) {
       case 'reasoning': return [{ id: `rs_${index}`, type: 'reasoning', summary: [{ type: 'summary_text', text: part.text }], encrypted_content: part.signature }]
-      case 'call': return [{ id: `fc_${index}`, type: 'function_call', status, call_id: part.id, name: TOOL, arguments: part.args }]
+      case 'call': return part.free === true
+        ? [{ id: `ctc_${index}`, type: 'custom_tool_call', status, call_id: part.id, name: part.name ?? TOOL, ...spaced(part), input: part.args }]
+        : [{ id: `fc_${index}`, type: 'function_call', status, call_id: part.id, name: part.name ?? TOOL, ...spaced(part), arguments: part.args }]
       case 'refusal': return [{ id: `msg_${index}`, type: 'message', role: 'assistant', status, content: [{ type: 'refusal', refusal: part.text }] }]
       case 'text': {
         // One text, however many parts it was told in.
@@ -115,15 +117,16 @@ function responsesWire(reply: Reply): Wire {
   return { whole, frames: events.map((event, sequence_number) => ({ ...event, sequence_number })) }
 }
 
-function itemEvents(item: Json, output_index: number): Json[] {
-  const at = { output_index, item_id: item.id }
 const spaced = ({ namespace }: { namespace?: string }): object => (namespace === undefined ? {} : { namespace })
 
-  const added = { type: 'response.output_item.added', output_index, item: { ...item, ...(item.type === 'reasoning' ? { summary: [] } : { status: 'in_progress' }), ...(item.type === 'message' ? { content: [] } : {}), ...(item.type === 'function_call' ? { arguments: '' } : {}) } }
+function itemEvents(item: Json, output_index: number): Json[] {
+  const at = { output_index, item_id: item.id }
+  const added = { type: 'response.output_item.added', output_index, item: { ...item, ...(item.type === 'reasoning' ? { summary: [] } : { status: 'in_progress' }), ...(item.type === 'message' ? { content: [] } : {}), ...(item.type === 'function_call' ? { arguments: '' } : {}), ...(item.type === 'custom_tool_call' ? { input: '' } : {}) } }
   const done = { type: 'response.output_item.done', output_index, item }
   if (item.type === 'function_call') {
-    return [added, ...halves(item.arguments as string).map((delta) => ({ type: 'response.function_call_arguments.delta', ...at, delta })), { type: 'response.function_call_arguments.done', ...at, name: TOOL, arguments: item.arguments }, done]
+    return [added, ...halves(item.arguments as string).map((delta) => ({ type: 'response.function_call_arguments.delta', ...at, delta })), { type: 'response.function_call_arguments.done', ...at, name: item.name, arguments: item.arguments }, done]
   }
+  if (item.type === 'custom_tool_call') return [added, ...halves(item.input as string).map((delta) => ({ type: 'response.custom_tool_call_input.delta', ...at, delta })), { type: 'response.custom_tool_call_input.done', ...at, input: item.input }, done]
   if (item.type === 'reasoning') {
     const [part] = item.summary as { text: string }[]
     const here = { ...at, summary_index: 0 }
@@ -157,7 +160,7 @@ function messagesWire(reply: Reply): Wire {
     switch (part.type) {
       case 'reasoning': return { type: 'thinking', thinking: part.text, signature: part.signature }
       // Its objects cannot be cut: only the stream tells how far it came.
-      case 'call': return { type: 'tool_use', id: part.id, name: TOOL, input: objectOf(part.args), json: part.args }
+      case 'call': return { type: 'tool_use', id: part.id, name: part.name ?? TOOL, input: objectOf(part.args), json: part.args }
       case 'refusal': return { type: 'text', text: part.text }
       case 'text': return { type: 'text', text: part.text, ...(part.cite === undefined ? {} : { citations: [{ type: 'web_search_result_location', url: part.cite.url, title: part.cite.title, cited_text: 'as it stands there', encrypted_index: 'EqgB' }] }) }
     }
@@ -209,7 +212,7 @@ function geminiWire(reply: Reply): Wire {
         proof = part.signature
         return [{ text: part.text, thought: true }]
       // It tells a call whole or not at all.
-      case 'call': return isWhole(part.args || '{}') ? [{ functionCall: { name: TOOL, args: JSON.parse(part.args || '{}') as object }, ...signed }] : []
+      case 'call': return isWhole(part.args || '{}') ? [{ functionCall: { name: part.name ?? TOOL, args: JSON.parse(part.args || '{}') as object }, ...signed }] : []
       default: return [{ text: part.text, ...signed }]
     }
   })

@@ -5,7 +5,7 @@ import { Fields } from '../fields.ts'
 import type { FlatNames } from './namespaces.ts'
 import { asResult, readContent, type Extras } from './serve-content.ts'
 import { checkItem } from './serve-items.ts'
-import { readMark, REDACTED } from './shapes.ts'
+import { PLAIN, readMark, REDACTED } from './shapes.ts'
 
 const ROLES = ['user', 'assistant', 'system', 'developer'] as const
 const STATUSES = ['in_progress', 'completed', 'incomplete'] as const
@@ -83,12 +83,13 @@ export class InputReader {
     const summary = read('summary'), raw = read('content')
     const signature = sealed === undefined ? undefined : unseal(sealed)
     const mark = signature === undefined ? undefined : readMark(signature.data)
-    if (mark !== undefined && mark.of !== REDACTED) return this.#sign(mark.of, { ...signature!, data: mark.data })
-    const base = { type: 'reasoning' as const, ...(id === undefined ? {} : { id }) }
+    if (mark !== undefined && mark.of !== REDACTED && mark.of !== PLAIN) return this.#sign(mark.of, { ...signature!, data: mark.data })
+    // The id of an item that came from another protocol is ours, and means nothing to its maker.
+    const base = { type: 'reasoning' as const, ...(id === undefined || signature?.maker !== undefined ? {} : { id }) }
     const parts: ReasoningPart[] = []
-    if (summary !== '') parts.push({ ...base, text: summary, form: 'summary' })
+    if (summary !== '') parts.push({ ...base, text: summary, ...(mark === undefined ? { form: 'summary' as const } : {}) })
     if (raw !== '') parts.push({ ...base, text: raw, form: 'raw' })
-    if (parts.length === 0 && signature !== undefined) parts.push({ ...base, text: '', ...(mark === undefined ? {} : { redacted: true }) })
+    if (parts.length === 0 && signature !== undefined) parts.push({ ...base, text: '', ...(mark?.of === REDACTED ? { redacted: true } : {}) })
     if (signature !== undefined) parts.at(-1)!.signature = mark === undefined ? signature : { ...signature, data: mark.data }
     if (parts.length > 0) this.#say('assistant', parts)
   }

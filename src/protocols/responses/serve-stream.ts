@@ -9,7 +9,7 @@ import type { Exchange, Writer } from '../protocol.ts'
 import { Offsets } from '../offsets.ts'
 import { flatNames, type FlatNames } from './namespaces.ts'
 import { responseObject } from './serve-response.ts'
-import { failureCode, failureMessage, INCOMPLETE, markSignature, newId, objectOf, REDACTED, textOf, writeAnnotation, writeLogprobs, writeUsage, type Json } from './shapes.ts'
+import { failureCode, failureMessage, INCOMPLETE, markSignature, newId, objectOf, PLAIN, REDACTED, textOf, writeAnnotation, writeLogprobs, writeUsage, type Json } from './shapes.ts'
 
 /** An item that is being written, and its place in the output. */
 type Item = { wire: Json; index: number }
@@ -17,10 +17,12 @@ type Item = { wire: Json; index: number }
 /** The content part that is being written into the open message. */
 type Content = { type: 'output_text' | 'refusal'; index: number; text: string; offsets?: Offsets; annotations: Json[]; logprobs: Json[]; signature?: string }
 
+type ReasoningHead = PartHead & { type: 'reasoning' }
+
 /** Where deltas of the open part go. */
 type Live =
   | { kind: 'text' | 'refusal'; content?: Content }
-  | { kind: 'reasoning'; item: Item; raw: boolean; redacted: boolean; text: string }
+  | { kind: 'reasoning'; item: Item; head: ReasoningHead; raw: boolean; text: string }
   | { kind: 'call'; item: Item; text: string; custom: boolean }
   | { kind: 'image'; item: Item; text: string; mediaType: string }
   | { kind: 'nothing' }
@@ -89,7 +91,7 @@ export class ResponseWriter implements Writer {
       case 'text': this.#live = { kind: 'text' }; return
       case 'refusal': this.#live = { kind: 'refusal' }; this.#refused = true; return
       case 'citation': this.#cite(head.citation); return
-      case 'reasoning': this.#openReasoning(head.form === 'raw', head.redacted === true); return
+      case 'reasoning': this.#openReasoning(head); return
       case 'tool-call': this.#openCall(head); return
       case 'image': this.#openImage(head.mediaType); return
       // The protocol has neither an output item for audio nor a way to ask for it.
@@ -209,10 +211,11 @@ export class ResponseWriter implements Writer {
 
   // Reasoning: one item a part.
 
-  #openReasoning(raw: boolean, redacted: boolean): void {
+  #openReasoning(head: ReasoningHead): void {
     this.#settle('completed')
+    const raw = head.form === 'raw'
     const item = this.#addItem({ id: newId('rs'), type: 'reasoning', summary: [], ...(raw ? { content: [] } : {}) })
-    this.#live = { kind: 'reasoning', item, raw, redacted, text: '' }
+    this.#live = { kind: 'reasoning', item, head, raw, text: '' }
   }
 
   #growReasoning(live: Live & { kind: 'reasoning' }, delta: string): void {
@@ -223,7 +226,7 @@ export class ResponseWriter implements Writer {
     this.#emit(live.raw ? 'response.reasoning_text.delta' : 'response.reasoning_summary_text.delta', { ...at, delta })
   }
 
-  #closeReasoning({ item, raw, redacted, text }: Live & { kind: 'reasoning' }, signature: string | undefined): void {
+  #closeReasoning({ item, head, raw, text }: Live & { kind: 'reasoning' }, signature: string | undefined): void {
     const part = { type: raw ? 'reasoning_text' : 'summary_text', text }
     if (text !== '') {
       const at = { ...place(item), ...(raw ? { content_index: 0 } : { summary_index: 0 }) }
@@ -231,8 +234,9 @@ export class ResponseWriter implements Writer {
       this.#emit(raw ? 'response.content_part.done' : 'response.reasoning_summary_part.done', { ...at, part })
     }
     const parts = text === '' ? {} : raw ? { content: [part] } : { summary: [part] }
-    // Hidden thoughts and thoughts without a text look alike here, but not to their maker.
-    const proof = redacted && signature !== undefined && this.#exchange.label.maker !== undefined ? markSignature(REDACTED, signature) : signature
+    // Hidden thoughts and thoughts without a text look alike here, and summaries like plain thoughts, but not to their maker.
+    const mark = head.redacted === true ? REDACTED : head.form === undefined && text !== '' ? PLAIN : undefined
+    const proof = mark !== undefined && signature !== undefined && this.#exchange.label.maker !== undefined ? markSignature(mark, signature) : signature
     this.#endItem({ ...item, wire: { ...item.wire, ...parts, ...(proof === undefined ? {} : { encrypted_content: this.#seal(proof) }) } })
   }
 
