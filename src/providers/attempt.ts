@@ -66,7 +66,9 @@ export async function attempt(endpoints: readonly Endpoint[], exchange: Exchange
       tried.error = error instanceof Refusal ? error.error.code : asGatewayError(error).code
       const refusal = error instanceof Refusal ? error : error instanceof GatewayError ? new Refusal(error, undefined, endpoint.provider.id, number) : undefined
       if (refusal === undefined) throw error
-      if (number === endpoints.length || signal.aborted || !MAY_GO_BETTER_ELSEWHERE.has(refusal.error.code)) throw refusal
+      // What one provider's protocol has no words for, another's may have.
+      const unsaid = !(error instanceof Refusal) && tried.sent !== true
+      if (number === endpoints.length || signal.aborted || !(unsaid || MAY_GO_BETTER_ELSEWHERE.has(refusal.error.code))) throw refusal
     }
   }
 }

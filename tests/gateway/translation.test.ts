@@ -25,7 +25,7 @@ const nameOf = (protocol: ConversationName): string => `on-${protocol.split('.')
 beforeAll(async () => {
   upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: play })
   const providers = PROTOCOLS.map((protocol) => `  ${nameOf(protocol)}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: secret, unlisted: true }\n`).join('')
-  const both = 'models: { both: { endpoints: [{ provider: on-messages, model: m }, { provider: on-chat, model: m }] } }'
+  const both = 'models: { both: { endpoints: [{ provider: on-messages, model: m }, { provider: on-chat, model: m }] }, chat-first: { endpoints: [{ provider: on-chat, model: m }, { provider: on-messages, model: m }] } }'
   ;[gateway, strict] = await Promise.all([startGateway({ config: `providers:\n${providers}${both}\n` }), startGateway({ config: `strict: true\nproviders:\n${providers}` })])
 })
 
@@ -107,6 +107,21 @@ describe('strict', () => {
     const usual = await ask('chat.completions', 'both', { more: UNKNOWN })
     const kept = await ask('chat.completions', 'both', { more: UNKNOWN, headers: { 'x-sluice-strict': 'true' } })
     expect([usual, kept].map((response) => [response.status, response.headers.get('x-sluice-provider')])).toEqual([[200, 'on-messages'], [200, 'on-chat']])
+  })
+
+  const HEARD = { messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'aGk=', format: 'wav' } }] }] }
+
+  test.each(['true', 'false'])('passes an endpoint over that cannot be asked at all, strict: %s', async (strict) => {
+    const headers = { 'x-sluice-strict': strict }
+    const response = await ask('chat.completions', 'both', { more: HEARD, headers })
+    expect([response.status, response.headers.get('x-sluice-provider'), told(response)]).toEqual([200, 'on-chat', []])
+    const refused = await ask('chat.completions', 'on-messages/m', { more: HEARD, headers })
+    expect([refused.status, await refused.text()]).toEqual([400, expect.stringContaining('audio input')])
+  })
+
+  test('goes to the endpoint of the client\'s own protocol, which hears all, wherever it stands', async () => {
+    const response = await ask('messages', 'chat-first', { more: UNKNOWN, headers: { 'x-sluice-strict': 'true' } })
+    expect([response.status, response.headers.get('x-sluice-provider')]).toEqual([200, 'on-messages'])
   })
 
   test('names what each endpoint would lose', async () => {
