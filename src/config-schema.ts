@@ -1,4 +1,5 @@
 import { boolean, duration, list, map, number, object, oneOf, size, string, word, type Shape } from './config-shape.ts'
+import { EFFORTS } from './generation/request.ts'
 import type { QuotaWindowName } from './store/store.ts'
 import { MODALITIES, QUIRK_VALUES, type Abilities, type Modality, type Quirks, type Speech } from './protocols/protocol.ts'
 
@@ -83,10 +84,17 @@ const abilities = object({
   structuredOutput: boolean('Whether the model keeps to a JSON schema'),
   maxOutputTokens: number({ ...TOKENS, description: 'Most tokens the model generates in one answer' }),
   reasoning: word<NonNullable<Abilities['reasoning']>>(['effort', 'budget', 'adaptive', 'level', 'none'], 'How depth of reasoning is asked for'),
-  budget: object({ min: number({ ...TOKENS, min: 0 }), max: number(TOKENS) }, { required: ['min', 'max'], description: 'Smallest and largest reasoning budget in tokens' }),
-  sampling: boolean('false: temperature, top_p and the like are refused'),
+  efforts: words(EFFORTS, { what: 'depths of reasoning', description: 'Depths of reasoning that can be asked for; none among them: it can be switched off' }),
+  budget: object({ min: number({ ...TOKENS, min: 0 }), max: number(TOKENS), off: boolean('0 switches reasoning off, though it lies below min') }, { required: ['min', 'max'], description: 'Smallest and largest reasoning budget in tokens' }),
+  sampling: oneOf<boolean | 'idle'>([true, false, 'idle'], 'Whether temperature, top_p and the like are taken; idle: only while the model does not reason'),
+  penalties: boolean('false: presence and frequency penalties are refused'),
+  stops: number({ min: 0, max: 1_000, whole: true, description: 'Most stop sequences' }),
+  forcedTools: oneOf<boolean | 'idle'>([true, false, 'idle'], 'Whether a call can be forced; idle: only while the model does not reason'),
+  system: boolean('false: instructions are refused'),
   base64Only: boolean('images: answers in base64 alone and refuses response_format'),
   systemTurns: boolean('messages: instructions in the middle of a conversation are taken'),
+  prefill: boolean('messages: false: the beginning of an answer is refused'),
+  cacheMarks: word<NonNullable<Abilities['cacheMarks']>>(['cache_control', 'prompt_cache_breakpoint'], 'How the end of a prefix to be cached is marked'),
 } satisfies { [Name in keyof Abilities]-?: Shape<unknown> }, { description: 'What the model can do; adds to what the catalogue knows' })
 
 /** A kind of content that stands in a request by its address. */

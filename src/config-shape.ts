@@ -216,9 +216,9 @@ export const word = <T extends string>(words: readonly T[], description?: string
   },
 })
 
-/** A flag of a quirk: one of the listed values, words or booleans. */
-export const oneOf = <T extends string | boolean>(values: readonly T[]): Shape<T> => ({
-  schema: { enum: [...values] },
+/** One of the listed values, words or booleans. */
+export const oneOf = <T extends string | boolean>(values: readonly T[], description?: string): Shape<T> => ({
+  schema: { enum: [...values], ...(description === undefined ? {} : { description }) },
   read(place) {
     const value = place.scalar
     return values.includes(value as T) ? (value as T) : place.fail(`must be one of ${values.join(', ')}`)

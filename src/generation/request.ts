@@ -34,6 +34,8 @@ export type GenerationRequest = {
   serviceTier?: string
   /** Routes requests with the same prefix to the same cache. */
   cacheKey?: string
+  /** OpenAI's wish how long a cached prefix is kept. */
+  cacheRetention?: string
   stream: boolean
   /** chat completions only: the client wants a usage chunk in its stream. */
   includeUsage?: boolean
@@ -158,7 +160,9 @@ export type Sampling = {
   topLogprobs?: number
 }
 
-export type Effort = 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max'
+/** Depths of reasoning, from none to all that a model has. */
+export const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
+export type Effort = (typeof EFFORTS)[number]
 
 export type Reasoning = {
   /** The canonical wish. */

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../error.ts'
 import type { Answer, GenerationEvent } from '../generation/event.ts'
-import type { GenerationRequest, MediaPart, ProtocolName } from '../generation/request.ts'
+import type { Effort, GenerationRequest, MediaPart, ProtocolName } from '../generation/request.ts'
 import type { Maker } from '../generation/signature.ts'
 import type { Trace } from '../generation/trace.ts'
 import type { Usage } from '../generation/usage.ts'
@@ -174,13 +174,12 @@ export type Quirks = {
   systemRole?: 'system' | 'developer'
   /** chat: the field in which earlier reasoning is sent back. Default `reasoning_content`. */
   reasoningField?: 'reasoning_content' | 'reasoning' | 'reasoning_details' | 'none'
-  /** chat: how an effort is said. Default `reasoning_effort`. */
-  effortField?: 'reasoning_effort' | 'reasoning'
+  /** chat: how an effort is said: by OpenAI's field (default), OpenRouter's object, or OpenAI's field with Anthropic's switch beside it (`thinking: {type: disabled}`). */
+  effortField?: 'reasoning_effort' | 'reasoning' | 'thinking'
   /** chat: `provider` and `models` are this provider's own routing fields and are passed on. */
   routesItself?: boolean
   /** chat: the server knows `custom` tools (OpenAI); any other gets a function with one string, `input`. */
   customTools?: boolean
-  /** messages: server knows `thinking: {type: adaptive}` only for some models, see Abilities. */
 }
 
 /** Every quirk with the values it takes: what the catalogue and the configuration file are checked against. A flag missing here does not compile. */
@@ -189,7 +188,7 @@ export const QUIRK_VALUES: { readonly [Name in keyof Quirks]-?: readonly NonNull
   refusesStreamOptions: [true, false],
   systemRole: ['system', 'developer'],
   reasoningField: ['reasoning_content', 'reasoning', 'reasoning_details', 'none'],
-  effortField: ['reasoning_effort', 'reasoning'],
+  effortField: ['reasoning_effort', 'reasoning', 'thinking'],
   routesItself: [true, false],
   customTools: [true, false],
 }
@@ -208,12 +207,26 @@ export type Abilities = {
   base64Only?: boolean
   /** How depth of reasoning is asked for; `none`: the model does not reason. */
   reasoning?: 'effort' | 'budget' | 'adaptive' | 'level' | 'none'
-  /** Smallest and largest budget, tokens, where `reasoning` is `budget`. */
-  budget?: { min: number; max: number }
-  /** false: temperature, top_p and the like are refused. */
-  sampling?: boolean
+  /** Depths that can be asked for, where it is not by a budget, from shallow to deep; `none` among them: reasoning can be switched off. Empty: the model decides. */
+  efforts?: Effort[]
+  /** Smallest and largest budget, tokens, where `reasoning` is `budget`; `off`: 0 switches reasoning off, though it lies below `min`. */
+  budget?: { min: number; max: number; off?: boolean }
+  /** Whether temperature, top_p and the like are taken; `idle`: only while the model does not reason. */
+  sampling?: boolean | 'idle'
+  /** false: presence and frequency penalties are refused. */
+  penalties?: boolean
+  /** Most stop sequences, where that is less than the protocol's. */
+  stops?: number
+  /** Whether a call can be forced; `idle`: only while the model does not reason. */
+  forcedTools?: boolean | 'idle'
+  /** false: instructions are refused, wherever they stand. */
+  system?: boolean
   /** messages: `role: system` is taken in the middle of a conversation. */
   systemTurns?: boolean
+  /** messages: false: the beginning of an answer, which the model is to continue, is refused. */
+  prefill?: boolean
+  /** How the end of a prefix to be cached is marked, where the protocol does not say it itself. */
+  cacheMarks?: 'cache_control' | 'prompt_cache_breakpoint'
 }
 
 export const MODALITIES = ['text', 'image', 'audio', 'video', 'file'] as const

@@ -87,35 +87,37 @@ describe('rows', () => {
 describe('abilities by name', () => {
   const DOCUMENTS = { input: ['text', 'image', 'file'], output: ['text'], tools: true, structuredOutput: true }
   const EVERYTHING = { ...DOCUMENTS, input: ['text', 'image', 'audio', 'video', 'file'], sampling: true }
+  const USUAL = ['low', 'medium', 'high']
+  const ALL = ['none', ...USUAL, 'xhigh', 'max']
   const CASES: [string, string, object][] = [
     ['openai', 'gpt-4o-2024-08-06', { ...DOCUMENTS, reasoning: 'none', sampling: true, maxOutputTokens: 16384 }],
     ['openai', 'gpt-4o-audio-preview', { reasoning: 'none', maxOutputTokens: 16384 }],
-    ['openai', 'gpt-6-sol', { ...DOCUMENTS, reasoning: 'effort', sampling: false, maxOutputTokens: 128000 }],
+    ['openai', 'gpt-6-sol', { ...DOCUMENTS, efforts: ALL, stops: 0, cacheMarks: 'prompt_cache_breakpoint', reasoning: 'effort', sampling: false, maxOutputTokens: 128000 }],
     ['openai', 'gpt-image-1.5', { api: 'images', input: ['text'], output: ['image'], reasoning: 'none', base64Only: true }],
-    ['google', 'gemini-3-pro-image-preview', { input: ['text', 'image'], output: ['text', 'image'], tools: false, reasoning: 'none', maxOutputTokens: 32768 }],
-    ['openrouter', 'openai/gpt-5-image', { input: ['text', 'image', 'file'], output: ['text', 'image'], reasoning: 'effort', sampling: false, maxOutputTokens: 128000 }],
-    ['deepseek', 'deepseek-v4-pro', { output: ['text'], tools: true, maxOutputTokens: 384000 }],
+    ['google', 'gemini-3-pro-image-preview', { efforts: ['low', 'high'], penalties: false, input: ['text', 'image'], output: ['text', 'image'], tools: false, reasoning: 'none', maxOutputTokens: 32768 }],
+    ['openrouter', 'openai/gpt-5-image', { efforts: ['minimal', ...USUAL], stops: 0, input: ['text', 'image', 'file'], output: ['text', 'image'], reasoning: 'effort', sampling: false, maxOutputTokens: 128000 }],
+    ['deepseek', 'deepseek-v4-pro', { output: ['text'], tools: true, reasoning: 'effort', efforts: ['none', 'low', 'high', 'max'], forcedTools: 'idle', maxOutputTokens: 384000 }],
     ['mistral', 'mistral-large-2512', { input: ['text', 'image'], output: ['text'], tools: true, structuredOutput: true, sampling: true, reasoning: 'none' }],
-    ['groq', 'openai/gpt-oss-120b', { input: ['text'], output: ['text'], tools: true, reasoning: 'effort' }],
+    ['groq', 'openai/gpt-oss-120b', { efforts: USUAL, input: ['text'], output: ['text'], tools: true, reasoning: 'effort' }],
     ['together', 'Gryphe/MythoMax-L2-13b', {}],
-    ['openai', 'gpt-5-nano', { ...DOCUMENTS, reasoning: 'effort', sampling: false, maxOutputTokens: 128000 }],
-    ['openai', 'gpt-5-chat-latest', { reasoning: 'none', sampling: true, maxOutputTokens: 16384 }],
+    ['openai', 'gpt-5-nano', { ...DOCUMENTS, efforts: ['minimal', ...USUAL], stops: 0, reasoning: 'effort', sampling: false, maxOutputTokens: 128000 }],
+    ['openai', 'gpt-5-chat-latest', { efforts: ['minimal', ...USUAL], stops: 4, reasoning: 'none', sampling: true, maxOutputTokens: 16384 }],
     ['anthropic', 'claude-haiku-4-5-20251001', { ...DOCUMENTS, sampling: true, reasoning: 'budget', budget: { min: 1024, max: 63999 }, maxOutputTokens: 64000 }],
-    ['anthropic', 'claude-sonnet-4-6', { ...DOCUMENTS, sampling: true, reasoning: 'adaptive', budget: { min: 1024, max: 63999 }, maxOutputTokens: 128000 }],
-    ['anthropic', 'claude-opus-4-7', { ...DOCUMENTS, reasoning: 'adaptive', sampling: false, budget: { min: 1024, max: 31999 }, maxOutputTokens: 128000 }],
-    ['anthropic', 'claude-opus-5-5', { ...DOCUMENTS, reasoning: 'adaptive', sampling: false, maxOutputTokens: 128000, systemTurns: true }],
-    ['openrouter', 'anthropic/claude-opus-4.7', { input: ['text', 'image', 'file'], output: ['text'], tools: true, reasoning: 'adaptive', sampling: false, budget: { min: 1024, max: 31999 }, maxOutputTokens: 128000 }],
-    ['vertex', 'gemini-2.5-pro', { ...EVERYTHING, reasoning: 'budget', budget: { min: 128, max: 32768 }, maxOutputTokens: 65536 }],
-    ['google', 'gemini-2.5-flash-lite', { ...EVERYTHING, reasoning: 'budget', budget: { min: 512, max: 24576 }, maxOutputTokens: 65536 }],
-    ['google', 'gemini-3-flash-preview', { ...EVERYTHING, reasoning: 'level', maxOutputTokens: 65536 }],
+    ['anthropic', 'claude-sonnet-4-6', { ...DOCUMENTS, efforts: ['none', ...USUAL, 'max'], prefill: false, sampling: true, reasoning: 'adaptive', budget: { min: 1024, max: 63999 }, maxOutputTokens: 128000 }],
+    ['anthropic', 'claude-opus-4-7', { ...DOCUMENTS, efforts: ALL, prefill: false, reasoning: 'adaptive', sampling: false, budget: { min: 1024, max: 31999 }, maxOutputTokens: 128000 }],
+    ['anthropic', 'claude-opus-5-5', { ...DOCUMENTS, efforts: ALL.slice(1), prefill: false, forcedTools: false, reasoning: 'adaptive', sampling: false, maxOutputTokens: 128000, systemTurns: true }],
+    ['openrouter', 'anthropic/claude-opus-4.7', { efforts: ALL, prefill: false, cacheMarks: 'cache_control', input: ['text', 'image', 'file'], output: ['text'], tools: true, reasoning: 'adaptive', sampling: false, budget: { min: 1024, max: 31999 }, maxOutputTokens: 128000 }],
+    ['vertex', 'gemini-2.5-pro', { ...EVERYTHING, penalties: false, reasoning: 'budget', budget: { min: 128, max: 32768 }, maxOutputTokens: 65536 }],
+    ['google', 'gemini-2.5-flash-lite', { ...EVERYTHING, penalties: false, reasoning: 'budget', budget: { min: 512, max: 24576, off: true }, maxOutputTokens: 65536 }],
+    ['google', 'gemini-3-flash-preview', { ...EVERYTHING, efforts: ['minimal', ...USUAL], penalties: false, reasoning: 'level', maxOutputTokens: 65536 }],
     ['acme', 'whatever', {}],
   ]
   for (const [provider, model, abilities] of CASES) test(`${provider}/${model}`, () => expect(familyAbilities(provider, model)).toEqual(abilities))
 
   test('the file adds to them and overrides them', () => {
     const own = catalogue({ OPENAI_API_KEY: 'k' }, 'models:\n  mine: { endpoints: [{ provider: openai, model: gpt-5 }], abilities: { maxOutputTokens: 7 } }')
-    expect(own.endpoints('mine', 'responses')[0]!.target.abilities).toEqual({ ...DOCUMENTS, reasoning: 'effort', sampling: false, maxOutputTokens: 7 } as object)
-    expect(own.list().find(({ id }) => id === 'mine')!.abilities).toEqual({ ...DOCUMENTS, reasoning: 'effort', sampling: false, maxOutputTokens: 7 } as object)
+    expect(own.endpoints('mine', 'responses')[0]!.target.abilities).toEqual({ ...DOCUMENTS, reasoning: 'effort', efforts: ['minimal', 'low', 'medium', 'high'], sampling: false, stops: 0, maxOutputTokens: 7 } as object)
+    expect(own.list().find(({ id }) => id === 'mine')!.abilities).toEqual({ ...DOCUMENTS, reasoning: 'effort', efforts: ['minimal', 'low', 'medium', 'high'], sampling: false, stops: 0, maxOutputTokens: 7 } as object)
   })
 
   test('a glob is anchored and takes nothing but * for special', () => {

@@ -1,5 +1,6 @@
 import type { Effort, GenerationRequest, Reasoning } from '../../generation/request.ts'
-import type { Loss, Target } from '../protocol.ts'
+import { nearestEffort } from '../effort.ts'
+import type { Abilities, Loss, Target } from '../protocol.ts'
 import type { Json } from './shapes.ts'
 
 /** How long and how deep: `max_tokens`, `thinking` and `output_config.effort`, which depend on each other. */
@@ -25,8 +26,9 @@ export function writeDepth(request: GenerationRequest, target: Target, mayThink:
     if (wish.effort !== 'none') losses.push({ field: 'reasoning', what: 'left out', why: 'the model does not reason' })
     return { maxTokens: limit }
   }
-  if (wish.effort === 'none' || wish.budgetTokens === 0) return { maxTokens: limit, thinking: { type: 'disabled' } }
-  if (how !== 'budget') return { maxTokens: limit, ...writeAdaptive(wish, losses) }
+  const off = wish.effort === 'none' || wish.budgetTokens === 0
+  if (off && target.abilities.efforts?.includes('none') !== false) return { maxTokens: limit, thinking: { type: 'disabled' } }
+  if (how !== 'budget') return { maxTokens: limit, ...writeAdaptive(off ? { ...wish, effort: 'none' } : wish, target.abilities, losses) }
   if (!mayThink) {
     losses.push({ field: 'reasoning', what: 'left out', why: 'the turn to be continued does not begin with reasoning of this model' })
     return { maxTokens: limit }
@@ -45,12 +47,15 @@ function writeLimit(request: GenerationRequest, { abilities }: Target, losses: L
   return wish ?? most ?? ANSWER_TOKENS
 }
 
-function writeAdaptive(wish: Reasoning, losses: Loss[]): Omit<Depth, 'maxTokens'> {
+// What the protocol knows, where it is not known what the model takes.
+const KNOWN: Effort[] = ['none', 'low', 'medium', 'high', 'xhigh', 'max']
+
+function writeAdaptive(wish: Reasoning, { efforts = KNOWN }: Abilities, losses: Loss[]): Omit<Depth, 'maxTokens'> {
   const display = wish.visible === undefined ? {} : { display: wish.visible ? 'summarized' : 'omitted' }
-  const effort = wish.effort ?? (wish.budgetTokens === undefined || wish.budgetTokens < 0 ? undefined : effortFor(wish.budgetTokens))
-  if (wish.budgetTokens !== undefined && wish.budgetTokens >= 0) losses.push({ field: 'reasoning.budgetTokens', what: 'approximated', why: `the model takes an effort instead of a budget: ${effort}` })
-  if (effort === 'minimal') losses.push({ field: 'reasoning.effort', what: 'approximated', why: "the provider's least effort is low" })
-  return { thinking: { type: 'adaptive', ...display }, ...(effort === undefined ? {} : { effort: effort === 'minimal' ? 'low' : effort }) }
+  const meant = wish.effort ?? (wish.budgetTokens === undefined || wish.budgetTokens < 0 ? undefined : effortFor(wish.budgetTokens))
+  const effort = meant === undefined ? undefined : nearestEffort(meant, { efforts }, (what, why) => losses.push({ field: 'reasoning.effort', what, why }))
+  if (wish.budgetTokens !== undefined && wish.budgetTokens > 0) losses.push({ field: 'reasoning.budgetTokens', what: 'approximated', why: effort === undefined ? 'the model takes no budgets' : `the model takes an effort instead of a budget: ${effort}` })
+  return { thinking: { type: 'adaptive', ...display }, ...(effort === undefined ? {} : { effort }) }
 }
 
 const effortFor = (budget: number): Effort => budget <= 4096 ? 'low' : budget <= 12288 ? 'medium' : budget <= 24576 ? 'high' : 'xhigh'

@@ -206,7 +206,7 @@ describe('reasoning', () => {
 
   test('as a budget, within the model', () => {
     expect(thinking({ effort: 'medium' })).toEqual([{ thinkingBudget: 8192, includeThoughts: true }, []])
-    expect(thinking({ effort: 'high' }, { reasoning: 'budget', budget: { min: 0, max: 20000 } })).toEqual([{ thinkingBudget: 20000, includeThoughts: true }, []])
+    expect(thinking({ effort: 'high' }, { reasoning: 'budget', budget: { min: 0, max: 20000 } })).toEqual([{ thinkingBudget: 20000, includeThoughts: true }, ['reasoning.effort approximated']])
     expect(thinking({ budgetTokens: 5000 }, pro)).toEqual([{ thinkingBudget: 5000, includeThoughts: true }, []])
     expect(thinking({ budgetTokens: 64 }, pro)).toEqual([{ thinkingBudget: 128, includeThoughts: true }, ['reasoning.budgetTokens approximated']])
     expect(thinking({ effort: 'none' }, pro)).toEqual([{ thinkingBudget: 128 }, ['reasoning.effort approximated']])

@@ -1,0 +1,32 @@
+import type { GenerationRequest } from '../generation/request.ts'
+import { isObject } from './fields.ts'
+import type { Abilities, Loss } from './protocol.ts'
+
+type Marked = { cache?: { ttl?: '5m' | '1h' } | undefined }
+
+// Anthropic refuses a request with more, and OpenAI heeds no more.
+const MARKS_MAX = 4
+
+/** The mark of an element as members of it; none for a provider that caches by itself. */
+export function markOf({ cache }: Marked, marks: Abilities['cacheMarks']): Record<string, unknown> {
+  if (cache === undefined || marks === undefined) return {}
+  return marks === 'cache_control' ? { cache_control: { type: 'ephemeral', ...cache } } : { prompt_cache_breakpoint: { mode: 'explicit' } }
+}
+
+/** `elements`: of a body, in the order in which they are read. The last marks are kept, as each covers what stands before it. */
+export function limitMarks(elements: readonly Record<string, unknown>[], losses: Loss[]): void {
+  const marked = elements.flatMap((element) => [...(Array.isArray(element.content) ? element.content.filter(isObject) : []), element]).filter((element) => element.cache_control !== undefined)
+  if (marked.length <= MARKS_MAX) return
+  losses.push({ field: 'cache', what: 'approximated', why: `the provider takes at most ${MARKS_MAX} cache marks; the last ones are kept` })
+  for (const element of marked.slice(0, -MARKS_MAX)) delete element.cache_control
+}
+
+/** Tells of marks for which a provider of OpenAI's protocols has no place. */
+export function loseMarks({ system, turns, tools }: GenerationRequest, marks: Abilities['cacheMarks'], lose: (what: Loss['what'], why: string) => void): void {
+  const parts = [...system, ...turns.flatMap((turn) => turn.parts)].flatMap((part) => [part, ...(part.type === 'tool-result' ? part.content : [])])
+  const marked: (Marked & { type: string })[] = [...tools, ...parts].filter((one) => 'cache' in one && one.cache !== undefined)
+  if (marked.length === 0) return
+  if (marks === undefined) return lose('left out', 'the provider has no cache marks: it caches by itself')
+  if (marked.some(({ type }) => type === 'tool-call' || (type === 'function' && marks !== 'cache_control'))) lose('left out', 'calls and tools bear no marks there: the next mark covers them')
+  if (marks !== 'cache_control' && marked.some(({ cache }) => cache?.ttl !== undefined)) lose('approximated', 'the provider decides how long it keeps a prefix')
+}
