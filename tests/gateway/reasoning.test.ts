@@ -107,6 +107,26 @@ describe.each(PROTOCOLS)('a client of %s that sends back calls alone', (client) 
   })
 })
 
+/** Kinds of what an answer holds. */
+const kindsIn: Record<ConversationName, (answer: any) => unknown[]> = {
+  'chat.completions': ({ choices: [{ message }] }) => [...(message.reasoning ?? message.reasoning_content ?? '') === '' ? [] : ['reasoning'], ...message.tool_calls.map(({ type }: any) => type)],
+  responses: ({ output }) => output.map(({ type }: any) => type),
+  messages: ({ content }) => content.map(({ type }: any) => type),
+  generateContent: ({ candidates: [{ content }] }) => content.parts.map((part: any) => Object.keys(part)[0]),
+}
+
+test.each(PROTOCOLS)('an empty thought is none to %s, and a provider that wants its field gets it', async (client) => {
+  const turn = { client, model: 'bare/m' }
+  const answer = provider.next = signed({ signature: '', thought: '' })
+  expect(kindsIn[client](await (await ask(turn, FORGETFUL[client].first(turn.model))).json())).toHaveLength(1)
+  const { messages } = JSON.parse(await second(turn, answer)) as { messages: { role: string; reasoning_content?: string }[] }
+  expect(messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content)).toEqual([''])
+  // Nor may it be missing where another model made the call.
+  const others = JSON.parse(await second(turn, signed())) as typeof answer & { messages: typeof messages }
+  expect(others.messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content)).toEqual([''])
+  expect(await second({ client, model: 'cc/m' }, answer)).not.toContain('reasoning_content')
+})
+
 test.each(PROTOCOLS)('reasoning that nobody signs comes back from %s to a provider that is known to want it', async (client) => {
   const turn = { client, model: 'bare/m' }
   const answer = await first(turn, signed({ signature: '' }))

@@ -13,6 +13,8 @@ export class MessagesWriter {
   readonly #target: Target
   readonly #losses: Loss[]
   readonly #messages: Json[] = []
+  /** What stands in an assistant's message without reasoning. */
+  readonly #owed: Json
   readonly #customs: Set<string>
   /** Parts of the last assistant message written. */
   #last: Part[] = []
@@ -20,6 +22,7 @@ export class MessagesWriter {
   constructor(request: GenerationRequest, target: Target, losses: Loss[]) {
     this.#target = target
     this.#losses = losses
+    this.#owed = owesReasoning(target, request.tools) ? { reasoning_content: '' } : {}
     this.#customs = target.quirks.customTools === true ? new Set(request.tools.filter((tool) => tool.type === 'custom').map((tool) => tool.name)) : new Set()
   }
 
@@ -171,11 +174,11 @@ export class MessagesWriter {
     const field = this.#target.quirks.reasoningField ?? 'reasoning_content'
     const kept = field === 'none' ? [] : thoughts.filter((part) => part.signature === undefined ? part.text !== '' : this.#isOurs(part.signature))
     if (kept.length < thoughts.length) this.#lose('thoughts', 'left out', field === 'none' ? 'this provider takes no earlier reasoning' : 'it is signed for another model')
-    if (kept.length === 0) return {}
+    if (kept.length === 0) return this.#owed
     // Only a provider that reads `reasoning_details` signs: its signature has no other place.
     if (field === 'reasoning_details' || kept.some((part) => part.signature !== undefined)) return { reasoning_details: kept.flatMap((part, index) => detailsOf(part, index)) }
     const text = kept.map((part) => part.text).join('')
-    return text === '' ? {} : { [field]: text }
+    return text === '' ? this.#owed : { [field]: text }
   }
 
   #writeResults(turn: Turn, asked: ToolCallPart[]): void {
@@ -226,6 +229,9 @@ export class MessagesWriter {
 
 /** What a part is, for those who hear that it is lost. */
 const nameOf = (part: Part): string => part.type === 'foreign' ? part.kind : part.type
+
+/** Whether the provider wants its field in every message of a tool loop, also where nothing was thought (DeepSeek refuses the request without it, and takes an empty one). */
+export const owesReasoning = ({ quirks }: Target, tools: unknown): boolean => quirks.reasoningField === 'reasoning_content' && Array.isArray(tools) && tools.length > 0
 
 /** The member of a call in which Google's compatible endpoint keeps its signature. */
 export const callSignature = (signature: string): Json => ({ google: { thought_signature: signature } })

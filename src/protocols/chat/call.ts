@@ -7,7 +7,7 @@ import { madeBy, type Trace } from '../../generation/trace.ts'
 import type { Exchange, Quirks, Target } from '../protocol.ts'
 import { isObject } from '../fields.ts'
 import { ChunkReader } from './call-stream.ts'
-import { callSignature, detailsOf } from './call-turns.ts'
+import { callSignature, detailsOf, owesReasoning } from './call-turns.ts'
 import { words, type Json } from './shapes.ts'
 
 /** The client's own body with the provider's model name. Usage is always asked for, because it is billed; the client sees it only if it asked. */
@@ -22,14 +22,17 @@ export function forward({ wire, recalled }: Exchange, target: Target): string {
   else if (wire.body.stream === true) changes.stream_options = isObject(wire.body.stream_options) ? splice(memberText(wire.text, 'stream_options'), { include_usage: 'true' }) : '{"include_usage":true}'
   Object.assign(changes, renamedLimit(wire.body, quirks))
   if (wire.text.includes(SEALED_PREFIX)) changes.messages = JSON.stringify(unsealed(wire.body.messages, target))
+  const messages = wire.body.messages as Json[]
+  const back = putBack(messages, madeBy(recalled, target), quirks.reasoningField ?? 'reasoning_content')
+  const places = owesReasoning(target, wire.body.tools) ? messages.flatMap(({ role, reasoning_content: text }, place) => (role === 'assistant' && typeof text !== 'string' && !back.some(({ path }) => path[1] === place) ? [place] : [])) : []
+  const empty = places.map((place) => ({ path: ['messages', place], value: (message: string): string => splice(message, { reasoning_content: '""' }) }))
   const text = splice(wire.text, changes)
-  const traces = madeBy(recalled, target)
-  return traces.length === 0 ? text : putBack(text, wire.body.messages as Json[], traces, quirks.reasoningField ?? 'reasoning_content')
+  return back.length + empty.length === 0 ? text : replaceAt(text, [...back, ...empty])
 }
 
-/** Messages with what their client left out of them, where the provider had put it: details of the reasoning, and the signatures of calls. */
-function putBack(text: string, messages: readonly Json[], traces: readonly Trace[], bareField: string): string {
-  return replaceAt(text, traces.flatMap(({ call, parts }) => {
+/** What the client left out of its messages, where the provider had put it: details of the reasoning, and the signatures of calls. */
+function putBack(messages: readonly Json[], traces: readonly Trace[], bareField: string): { path: (string | number)[]; value: (message: string) => string }[] {
+  return traces.flatMap(({ call, parts }) => {
     const place = messages.findIndex(({ tool_calls: calls }) => Array.isArray(calls) && calls.some((one: unknown) => isObject(one) && one.id === call.id))
     if (place < 0) return []
     const calls = messages[place]!.tool_calls as Json[]
@@ -42,7 +45,7 @@ function putBack(text: string, messages: readonly Json[], traces: readonly Trace
       const changes = signed.filter((one) => one.place >= 0).map((one) => ({ path: ['tool_calls', one.place], value: (call: string): string => splice(call, { extra_content: JSON.stringify(callSignature(one.signature)) }) }))
       return splice(changes.length === 0 ? message : replaceAt(message, changes), members)
     } }]
-  }))
+  })
 }
 
 const memberText = (text: string, key: string): string => {
