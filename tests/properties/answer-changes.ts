@@ -1,7 +1,7 @@
 import type { Answer, FinishReason } from '../../src/generation/event.ts'
 import { parseExact } from '../../src/generation/json-text.ts'
 import type { Citation, ConversationName, Part, TextPart } from '../../src/generation/request.ts'
-import { FOREIGN } from './answers.ts'
+import { FOREIGN, present } from './answers.ts'
 import { LABEL, type Way } from './wires.ts'
 
 /**
@@ -26,12 +26,12 @@ const isRefused = ({ parts: all }: Answer): boolean => all.some(({ type }) => ty
 /** Names by which a provider knows its answers are not told: the client knows ours. */
 const labelled: Change = { name: 'labelled', make: (answer) => ({ ...answer, id: LABEL.id, model: LABEL.model }) }
 
-/** What is compared: without the ids of thoughts, a protocol's own form of a citation and its word for an ending, which are its bookkeeping. */
+/** What is compared: without the ids of thoughts, a protocol's own form of a citation and its words for an ending, which are its bookkeeping. */
 export const comparable = (answer: Answer): Answer => ({ ...citations(({ native: _, ...rest }) => [rest])(parts((part) => {
   if (part.type !== 'reasoning') return [part]
   const { id: _, ...rest } = part
   return [rest]
-})(answer)), finish: { ...answer.finish, raw: '' } })
+})(answer)), finish: present({ ...answer.finish, raw: '', details: undefined }) })
 
 const withoutForeign = (own?: ConversationName): Change[] => Object.values(FOREIGN).map((kind) => ({ name: 'without what only others know', told: `answer.${kind}`, make: parts((part) => (part.type === 'foreign' && part.kind === kind && part.protocol !== own ? [] : [part])) }))
 
@@ -41,10 +41,11 @@ const withoutEmpty: Change = { name: 'without empty texts', make: parts((part) =
 /** A call without arguments has an empty object of them. */
 const emptyArguments: Change = { name: 'empty arguments are an object', make: parts((part) => [part.type === 'tool-call' && part.form === 'function' && part.arguments === '' ? { ...part, arguments: '{}' } : part]) }
 
+/** The text of an object, compact; a number may be an object too, as long as it is only passed on. */
 const objectText = (text: string): string | undefined => {
   try {
-    const value = parseExact(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? JSON.stringify(value) : undefined
+    const compact = JSON.stringify(parseExact(text))
+    return compact.startsWith('{') ? compact : undefined
   } catch {
     return undefined
   }
@@ -186,13 +187,18 @@ const noSearches: Change = { name: 'no number of searches', told: 'answer.usage'
 
 const passages: Change = { name: "without an address's words", told: 'answer.citations', make: citations(({ citedText, ...one }) => [one.url === undefined && citedText !== undefined ? { ...one, citedText } : one]) }
 /** Sources are told once: one without a place only where it has no other. */
-const sourcesOnce: Change = { name: 'sources once', make: texts((part) => {
-  const { citations: cited = [], ...rest } = part
+const sourcesOnce: Change = { name: 'sources once', make: (answer) => {
   const source = (one: Citation): string => JSON.stringify([one.url, one.title, one.citedText])
-  const ranged = cited.filter(({ start }) => start !== undefined)
-  const bare = cited.filter((one, place) => one.start === undefined && !ranged.some((other) => source(other) === source(one)) && cited.findIndex((other) => source(other) === source(one)) === place)
-  return [cited.length === 0 ? rest : { ...rest, citations: [...ranged, ...bare] }]
-}) }
+  const written = answer.parts.filter((part): part is TextPart => part.type === 'text')
+  const cited = written.flatMap((part) => (part.citations ?? []).map((one) => ({ one, part })))
+  const ranged = cited.filter(({ one }) => one.start !== undefined)
+  const bare = cited.filter(({ one }, place) => one.start === undefined && !ranged.some((other) => source(other.one) === source(one)) && cited.findIndex((other) => source(other.one) === source(one)) === place)
+  return texts((part) => {
+    const { citations: _, ...rest } = part
+    const own = [...ranged, ...bare.map(({ one }) => ({ one, part: written.at(-1) }))].filter((other) => other.part === part).map(({ one }) => one)
+    return [own.length === 0 ? rest : { ...rest, citations: own }]
+  })(answer)
+} }
 
 /** Google's own streams end a thought with an empty piece that bears its signature. */
 const proofBehindThoughts: Change = { name: 'a proof is of the thoughts before it', make: (answer) => ({ ...answer, parts: answer.parts.reduce<Part[]>((all, part) => {
@@ -215,7 +221,7 @@ const GEMINI = (way: Way): Change[] => [
   { name: 'a refusal is a text', told: 'answer.refusal', make: parts((part) => [part.type === 'refusal' ? { type: 'text', text: part.text } : part]) },
   forms(() => 'summary'), withoutEmpty, passages,
   proofBehindThoughts, joined((before, part) => isSigned(before) || (part.type !== 'text' && !(part.type === 'reasoning' && part.redacted !== true))),
-  ...(way === 'whole' ? [scoredTogether] : []), citedAtTheEnd, sourcesOnce, readAnew, noSearches, noAudioInput, noStopSequence,
+  ...(way === 'whole' ? [scoredTogether] : []), sourcesOnce, citedAtTheEnd, readAnew, noSearches, noAudioInput, noStopSequence,
   { name: 'endings', told: 'answer.finish_reason', make: finish({ refusal: 'content-filter' }) },
   toldByContent({ 'stop-sequence': 'stop', pause: 'other' }),
 ]

@@ -1,0 +1,52 @@
+import { describe, test } from 'bun:test'
+import fc from 'fast-check'
+import type { Answer } from '../../src/generation/event.ts'
+import type { ConversationName, Part } from '../../src/generation/request.ts'
+import { protocols } from '../../src/protocols/index.ts'
+import { answers } from './answers.ts'
+import { holds, PATIENCE, same } from './runs.ts'
+import { exchangeOf, MAKER, NAMES, wireOf } from './wires.ts'
+
+/** What a client sends back of an answer, as it got it, is what the answer was: with its signatures, known by their maker. */
+
+type Json = Record<string, any>
+
+/** The next request of a client that keeps whole turns. */
+const NEXT: Record<ConversationName, (answer: Json) => object> = {
+  'chat.completions': (answer) => ({ model: 'a/b', messages: [{ role: 'user', content: 'Hi' }, answer.choices[0].message] }),
+  responses: (answer) => ({ model: 'a/b', input: [{ role: 'user', content: 'Hi' }, ...answer.output] }),
+  messages: (answer) => ({ model: 'a/b', max_tokens: 1, messages: [{ role: 'user', content: 'Hi' }, { role: 'assistant', content: answer.content }] }),
+  generateContent: (answer) => ({ contents: [{ role: 'user', parts: [{ text: 'Hi' }] }, answer.candidates[0].content] }),
+}
+
+const signatures = fc.infiniteStream(fc.constantFrom(undefined, undefined, 'sig-a', 'c2lnLWI=', 'a+b/c=='))
+
+/** Any answer that a history can hold, with signed calls and a signed text, of which makers sign one. */
+const signed = fc.tuple(answers, signatures).map(([answer, stream]): Answer => {
+  const parts = answer.parts.filter(({ type }) => type !== 'foreign' && type !== 'audio' && type !== 'image')
+  const text = parts.findLast((part) => part.type === 'text' && part.text !== '')
+  return { ...answer, parts: parts.map((part): Part => {
+    const data = stream.next().value
+    return (part.type === 'tool-call' || (part.type === 'text' && part === text)) && data !== undefined ? { ...part, signature: { data } } : part
+  }) }
+})
+
+/** Signatures in their order, and whose they are: of a call by its id, of what else by its kind. */
+const proofs = (parts: readonly Part[]): string[] => parts.flatMap((part) => ('signature' in part && part.signature !== undefined && part.signature.data !== '' ? [`${part.type === 'tool-call' ? part.id : part.type} ${part.signature.data}`] : []))
+
+describe.each(NAMES)('%s', (client) => {
+  test('an answer that comes back bears what its maker signed', () => {
+    holds(fc.property(signed, (answer) => {
+      const exchange = exchangeOf(client, MAKER)
+      const written = JSON.parse(JSON.stringify(protocols[client].serve.writeAnswer(answer, exchange))) as Json
+      if (answer.parts.every((part) => part.type === 'text' && part.text === '')) return
+      const { turns } = protocols[client].serve.readRequest(wireOf(NEXT[client](written)))
+      const back = turns.slice(1).flatMap((turn) => turn.parts)
+      const makers = back.flatMap((part) => ('signature' in part && part.signature !== undefined ? [part.signature.maker] : []))
+      for (const maker of makers) same(maker, MAKER, 'the maker')
+      const lost = exchange.losses.some(({ field }) => field === 'answer.signature')
+      if (!lost) same(proofs(back).toSorted(), proofs(answer.parts).toSorted(), 'signatures')
+      same(back.filter(({ type }) => type === 'tool-call').map((part) => part.type === 'tool-call' && part.id), answer.parts.filter(({ type }) => type === 'tool-call').map((part) => part.type === 'tool-call' && part.id), 'calls')
+    }))
+  }, PATIENCE)
+})

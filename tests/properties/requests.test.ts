@@ -1,0 +1,55 @@
+import { describe, test } from 'bun:test'
+import fc from 'fast-check'
+import type { ConversationName, GenerationRequest } from '../../src/generation/request.ts'
+import { protocols } from '../../src/protocols/index.ts'
+import type { Loss, Target } from '../../src/protocols/protocol.ts'
+import { besidesShown, forget, formOf, nothingEmpty } from './request-changes.ts'
+import { requests, scopeOf, TARGETS } from './requests.ts'
+import { holds, PATIENCE, same } from './runs.ts'
+import { LABEL, MAKER, NAMES, wireOf } from './wires.ts'
+
+/** A provider hears what a client says: nothing else, and all of it but what is told as lost. */
+
+const plain = (request: GenerationRequest): GenerationRequest => JSON.parse(JSON.stringify(request)) as GenerationRequest
+
+function heard(provider: ConversationName, request: GenerationRequest, target: Target = TARGETS[provider]): { request: GenerationRequest; losses: Loss[] } {
+  const { body, losses } = protocols[provider].call.writeRequest(request, target)
+  return { request: protocols[provider].serve.readRequest(wireOf(body, request.stream)), losses }
+}
+
+/** All members but those of which something was told as lost. */
+function compare(actual: GenerationRequest, expected: GenerationRequest, losses: readonly Loss[]): void {
+  const words = new Set(losses.map(({ field }) => field))
+  const [is, be] = [nothingEmpty(forget(plain(actual), words)), nothingEmpty(forget(plain(expected), words))]
+  for (const member of new Set([...Object.keys(be), ...Object.keys(is)]) as Set<keyof GenerationRequest>) same(is[member], be[member], `${member}, with losses of ${[...words].join(', ')}`)
+}
+
+describe.each(NAMES)('%s', (provider) => {
+  test('a provider hears what is asked, or is told of as lost', () => {
+    holds(fc.property(requests(scopeOf(provider)), (request) => {
+      const { request: read, losses } = heard(provider, request)
+      compare(formOf(provider)(read), formOf(provider)(request), losses)
+    }))
+  }, PATIENCE)
+
+  test('what is read of a body is written as that body', () => {
+    // How deep it thinks, and who sees that, is compared above: what is not said at all is said in another way.
+    holds(fc.property(requests(scopeOf(provider)).map(({ reasoning: _, ...request }) => request), (request) => {
+      const write = (one: GenerationRequest): unknown => JSON.parse(JSON.stringify(protocols[provider].call.writeRequest(one, TARGETS[provider]).body))
+      const { request: read } = heard(provider, request)
+      same(write(sealed({ ...read, protocol: 'images' })), write(request))
+    }))
+  }, PATIENCE)
+
+  test.each(NAMES)('a client of %s asks it the same', (client) => {
+    holds(fc.property(requests(scopeOf(provider, client)), (request) => {
+      const asked = heard(client, request)
+      const read = heard(provider, sealed(asked.request))
+      const form = (one: GenerationRequest): GenerationRequest => besidesShown(formOf(provider)(formOf(client)(one)))
+      compare(form(read.request), form(request), [...asked.losses, ...read.losses])
+    }), 0.5)
+  }, PATIENCE)
+})
+
+/** What a client sends back of a maker's answer that it got through another protocol bears the maker's name. */
+const sealed = (request: GenerationRequest): GenerationRequest => ({ ...request, turns: request.turns.map((turn) => ({ ...turn, parts: turn.parts.map((part) => ('signature' in part && part.signature !== undefined ? { ...part, signature: { ...part.signature, maker: { ...MAKER, model: LABEL.model } } } : part)) })) })
