@@ -95,6 +95,12 @@ export const codex: Agent = {
   say: (body, prompt, stream = '') => ({ ...body, input: [...body.input, ...keptItems(stream), codexText('user', `${body.input.length}_said`, prompt)] }),
 }
 
+/** How its agents speak to each other; what an OpenAI model says is encrypted there. */
+export const agentMessage = (author: string, recipient: string, about: string, payload: string): Json => ({
+  type: 'agent_message', id: `amsg_${author.length}${recipient.length}`, author, recipient,
+  content: [{ type: 'input_text', text: `Message Type: ${about}\nSender: ${author}\nPayload:\n` }, { type: 'encrypted_content', encrypted_content: payload }],
+})
+
 const GRAMMAR = 'start: pragma? SOURCE\npragma: /[ \\t]*\\/\\/ @exec:[^\\r\\n]*/ /\\r?\\n/\nSOURCE: /[\\s\\S]+/\n'
 
 /** On a model that it knows: its tools stand in an input item, each in a namespace, and what runs commands and patches is one tool of free text. */

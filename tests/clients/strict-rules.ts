@@ -66,6 +66,7 @@ const ITEMS: Record<string, ReadonlySet<string>> = {
   function_call_output: words('type id call_id output status'),
   custom_tool_call_output: words('type id call_id output status'),
   additional_tools: words('type id role tools'),
+  agent_message: words('type id author recipient content'),
 }
 const ITEM_PREFIX: Record<string, string> = { message: 'msg_', reasoning: 'rs_', function_call: 'fc_', custom_tool_call: 'ctc_' }
 

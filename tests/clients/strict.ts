@@ -64,6 +64,7 @@ const responsesEntries = (body: Json): Entry[] => [
       case 'custom_tool_call': return [{ kind: 'call', name: of.name, input: of.input }]
       case 'function_call_output':
       case 'custom_tool_call_output': return [{ kind: 'result', text: textOf(of.output) }, ...listOf(of.output).filter(isMedia).map((): Entry => ({ kind: 'media' }))]
+      case 'agent_message': return [{ kind: 'user', text: listOf(of.content).map((part) => part.text ?? part.encrypted_content).join('') }]
       case 'message': return [
         { kind: of.role === 'user' ? 'user' : of.role === 'assistant' ? 'answer' : 'instruction', text: textOf(of.content) },
         ...listOf(of.content).filter(isMedia).map((): Entry => ({ kind: 'media' })),

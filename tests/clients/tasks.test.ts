@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import type { ReplyPart } from '../matrix/answering.ts'
 import { startGateway, type Gateway } from '../server.ts'
-import { agents, post, type Agent, type Json, type Output } from './agents.ts'
+import { agentMessage, agents, codexLite, post, type Agent, type Json, type Output } from './agents.ts'
 import { StrictProvider, type Said, type Seen } from './strict.ts'
 
 /**
@@ -184,6 +184,22 @@ describe.each(agents.filter(({ name }) => name !== 'qwen-code').map((agent) => [
     const records = await Promise.all(ids.map(record))
     expect({ prompt: sum(records, 'prompt'), completion: sum(records, 'completion') }).toEqual({ prompt: provider.used.prompt - used.prompt, completion: provider.used.completion - used.completion })
   }, 20_000)
+})
+
+test.each(Object.keys(PROVIDERS) as ConversationName[])('agents of codex hear each other on %s, but for what another model has encrypted', async (protocol) => {
+  const model = `${PROVIDERS[protocol]}/m`
+  play = script(codexLite)
+  const body = codexLite.first(model, 'Environment.')
+  body.input.push(agentMessage('/root', '/root/one', 'NEW_TASK', 'TASK help out, helper 1.'))
+  const asked = await hear(codexLite, model, body)
+  const next = codexLite.next(body, asked.stream, ['helped'])
+  next.input.push(agentMessage('/root/two', '/root', 'MESSAGE', 'Mind the gap.'), agentMessage('/root/three', '/root', 'MESSAGE', 'gAAAAABmZ-x_y=='))
+  const { stream, losses } = await hear(codexLite, model, next)
+  expect(codexLite.read(stream).text).toBe('Helped: helped.')
+  const heard = provider.seen.at(-1)!.entries.flatMap((entry) => (entry.kind === 'user' ? [entry.text] : [])).join('')
+  for (const words of ['Sender: /root\n', 'TASK help out, helper 1.', 'Sender: /root/two\n', 'Mind the gap.', 'Sender: /root/three\n']) expect(heard).toContain(words)
+  expect(heard.includes('gAAAA')).toBe(protocol === 'responses')
+  expect(/"input[^"]*"[^}]*encrypted_content/.test(losses)).toBe(protocol !== 'responses')
 })
 
 const sum = (records: Json[], name: string): number => records.reduce((total, one) => total + one.nativeTokens[`${name}_tokens`], 0)

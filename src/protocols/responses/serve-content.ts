@@ -33,8 +33,17 @@ function readPart(part: Fields, extras: Extras): Part {
     case 'input_image': return readImage(part, extras)
     case 'input_file': return readFile(part, extras)
     case 'input_audio': return readAudio(part)
-    default: return { type: 'foreign', protocol: 'responses', kind: type, value: part.value }
+    case 'encrypted_content': return readEncrypted(part) ?? foreign(part, type)
+    default: return foreign(part, type)
   }
+}
+
+const foreign = (part: Fields, kind: string): ForeignPart => ({ type: 'foreign', protocol: 'responses', kind, value: part.value })
+
+/** Words that only OpenAI's models encrypt: what another model wrote stands there as it is. */
+function readEncrypted(part: Fields): TextPart | undefined {
+  const text = part.require('encrypted_content', part.string('encrypted_content'), 'a string')
+  return /^gAAAA[\w-]+=*$/.test(text) ? undefined : { type: 'text', text }
 }
 
 function readText(part: Fields, extras: Extras): TextPart {

@@ -42,6 +42,7 @@ export class InputReader {
     const type = item.string('type') ?? (item.has('role') ? 'message' : item.has('id') ? 'item_reference' : undefined)
     switch (item.require('type', type, 'the kind of item')) {
       case 'message': return this.#message(item)
+      case 'agent_message': return this.#agentMessage(item)
       case 'reasoning': return this.#reasoning(item)
       case 'function_call': return this.#call(item, 'function', 'arguments')
       case 'custom_tool_call': return this.#call(item, 'custom', 'input')
@@ -75,6 +76,11 @@ export class InputReader {
     if (role === 'assistant') this.#say('assistant', parts)
     else if (role !== 'user' && this.turns.length === 0) this.system.push(...parts)
     else this.turns.push({ role, parts })
+  }
+
+  /** What one agent of the client tells another (Codex): its text says who speaks to whom, and why. */
+  #agentMessage(item: Fields): void {
+    this.turns.push({ role: 'user', parts: readContent(item, 'content', this.#extras) })
   }
 
   #reasoning(item: Fields): void {
