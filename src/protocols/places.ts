@@ -1,6 +1,9 @@
+import { type GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { isObject, snakeOf } from './fields.ts'
 import type { Exchange, Loss, Told } from './protocol.ts'
+import type { SchemaRefusal } from './schema-references.ts'
+import { stepInto } from './schema.ts'
 
 /**
  * Where something stands in a request, as its client writes it: a path, several, or null where the protocol does not have it. `[]`: some element of the list;
@@ -89,6 +92,12 @@ export function tell(exchange: Exchange, losses: readonly Loss[], extras: readon
     return { field: pathOf(exchange, search, field, of, same.some((other) => other.of !== of)), what, why }
   })
   return [...told, ...extras.map((field): Told => ({ field, what: 'left out', why: "only the client's own protocol has it" }))]
+}
+
+/** The refusal of a schema, under the path that it has in the client's request. */
+export function refusalAt(exchange: Exchange, { which, place, wrong }: SchemaRefusal): GatewayError {
+  const schema = pathOf(exchange, new Search(), which?.field ?? 'tool.parameters', which?.of, false)
+  return invalid(place === '' ? schema : stepInto(schema, place), wrong)
 }
 
 /** The place itself, where it is the only one; `several`: it is not. */

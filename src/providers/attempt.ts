@@ -5,8 +5,9 @@ import { readAll, send, type ByteSource, type Incoming, type Timeouts } from '..
 import type { CallSignal } from '../http/connection.ts'
 import { parseWithExact } from '../protocols/exact-arguments.ts'
 import { protocols } from '../protocols/index.ts'
-import { tell } from '../protocols/places.ts'
-import type { Exchange, Protocol, Told } from '../protocols/protocol.ts'
+import { refusalAt, tell } from '../protocols/places.ts'
+import type { Exchange, Protocol, Told, Written } from '../protocols/protocol.ts'
+import { SchemaRefusal } from '../protocols/schema-references.ts'
 import { scrub } from '../protocols/upstream-error.ts'
 import type { Endpoint } from './catalogue.ts'
 import { sandbox } from './sandbox/server.ts'
@@ -88,7 +89,7 @@ async function tryOne(endpoint: Endpoint, asked: Exchange, timeouts: Timeouts, s
 export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Exchange): { url: string; headers: Record<string, string>; body: string; losses: Told[] } {
   const { call } = protocols[name]
   const { request, wire } = asked
-  const written = request.protocol === name ? undefined : call.writeRequest(request, target)
+  const written = request.protocol === name ? undefined : writeOut(call, asked, target)
   const losses = written?.losses ?? []
   const text = written === undefined ? call.forward(asked, target, losses) : JSON.stringify(written.body)
   return {
@@ -100,6 +101,14 @@ export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Ex
     },
     body: text,
     losses: tell(asked, losses, written === undefined ? [] : Object.keys(request.extras)),
+  }
+}
+
+function writeOut(call: Protocol['call'], asked: Exchange, target: Endpoint['target']): Written {
+  try {
+    return call.writeRequest(asked.request, target)
+  } catch (error) {
+    throw error instanceof SchemaRefusal ? refusalAt(asked, error) : error
   }
 }
 

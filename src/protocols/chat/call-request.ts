@@ -1,8 +1,9 @@
 import { GatewayError } from '../../error.ts'
-import type { Effort, GenerationRequest, OutputFormat, Tool, ToolChoice } from '../../generation/request.ts'
+import type { Effort, GenerationRequest, Tool, ToolChoice } from '../../generation/request.ts'
 import { isObject, noBareChoice, nothingSaid, present, snakeOf } from '../fields.ts'
 import { drawing, imageConfigOf } from '../image-config.ts'
 import type { Loss, Target, Written } from '../protocol.ts'
+import { answerSchema, functionSchema } from '../schema-openai.ts'
 import { wireName } from '../tool-names.ts'
 import { MessagesWriter } from './call-turns.ts'
 import type { Json } from './shapes.ts'
@@ -23,7 +24,7 @@ export function writeRequest(asked: GenerationRequest, target: Target): Written 
     ...writeSampling(request, target, losses),
     ...writeTools(request, target, losses),
     ...writeReasoning(request, target, losses),
-    ...writeFormat(request.outputFormat),
+    ...writeFormat(request, losses),
     ...writeModalities(request, target, losses),
     ...(request.verbosity === undefined ? {} : { verbosity: request.verbosity }),
     ...writeWebSearch(request),
@@ -79,7 +80,7 @@ function writeTool(tool: Tool, { quirks }: Target, losses: Loss[]): Json[] {
   const name = wireName(tool.name)
   if (name !== tool.name) losses.push({ field: 'tool', of: tool.name, what: 'approximated', why: `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -` })
   const described = tool.description === undefined ? {} : { description: tool.description }
-  if (tool.type === 'function') return [{ type: 'function', function: { name, ...described, ...(tool.parameters === undefined ? {} : { parameters: tool.parameters }), ...(tool.strict === undefined ? {} : { strict: tool.strict }) } }]
+  if (tool.type === 'function') return [{ type: 'function', function: { name, ...described, ...(tool.parameters === undefined ? present('strict', tool.strict) : functionSchema(tool, losses)) } }]
   if (quirks.customTools === true) return [{ type: 'custom', custom: { name, ...described, ...(tool.format === undefined ? {} : { format: writeGrammar(tool.format) }) } }]
   losses.push({ field: 'tool', of: tool.name, what: 'approximated', why: 'a custom tool travels as a function with one string, input' })
   return [{ type: 'function', function: { name, ...described, parameters: { type: 'object', properties: { input: { type: 'string', description: grammarNote(tool.format) } }, required: ['input'], additionalProperties: false } } }]
@@ -146,15 +147,16 @@ function writeEffort({ effort, budgetTokens, adaptive }: NonNullable<GenerationR
   return {}
 }
 
-function writeFormat(format: OutputFormat | undefined): Json {
+function writeFormat(request: GenerationRequest, losses: Loss[]): Json {
+  const { outputFormat: format } = request
   switch (format?.type) {
     case undefined: return {}
     case 'text': return { response_format: { type: 'text' } }
     case 'json': return { response_format: { type: 'json_object' } }
     case 'enum': throw noBareChoice()
     case 'schema': {
-      const { schema, name, description, strict } = format
-      return { response_format: { type: 'json_schema', json_schema: { name: name === undefined ? 'answer' : wireName(name), ...(description === undefined ? {} : { description }), schema, ...(strict === undefined ? {} : { strict }) } } }
+      const { name, description } = format
+      return { response_format: { type: 'json_schema', json_schema: { name: name === undefined ? 'answer' : wireName(name), ...present('description', description), ...answerSchema(format, request, losses) } } }
     }
   }
 }

@@ -6,6 +6,7 @@ import type { Loss, Target, Written } from '../protocol.ts'
 import { ContentWriter } from './call-contents.ts'
 import { writeThinking } from './call-thinking.ts'
 import { wireName } from './names.ts'
+import { answerSchema, parametersSchema } from './call-schema.ts'
 import { writeEnumSchema } from './schema.ts'
 
 const STOP_MAX = 5
@@ -72,7 +73,7 @@ function writeDeclaration(tool: Exclude<Tool, { type: 'foreign' }>, losses: Loss
     if (tool.format !== undefined) losses.push({ field: 'tool.format', of: tool.name, what: 'left out', why: 'the provider takes no grammars' })
     return { ...head, parametersJsonSchema: { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] } }
   }
-  return { ...head, ...(tool.parameters === undefined ? {} : { parametersJsonSchema: tool.parameters }) }
+  return { ...head, ...(tool.parameters === undefined ? {} : { parametersJsonSchema: parametersSchema(tool, losses) }) }
 }
 
 function writeToolChoice({ toolChoice }: GenerationRequest): Record<string, unknown> | undefined {
@@ -103,7 +104,7 @@ function writeConfig(request: GenerationRequest, target: Target, losses: Loss[])
     logprobs: sampling.logprobs === true && sampling.topLogprobs !== 0 ? sampling.topLogprobs : undefined,
     responseModalities: request.outputModalities?.map((modality) => modality.toUpperCase()),
     imageConfig: imageConfigOf(request, losses),
-    ...writeFormat(request),
+    ...writeFormat(request, losses),
     thinkingConfig: thinking,
   }
   return Object.fromEntries(Object.entries(written).filter(([, value]) => value !== undefined))
@@ -135,12 +136,12 @@ function writeSeed(seed: number | undefined, losses: Loss[]): number | undefined
   return undefined
 }
 
-function writeFormat({ outputFormat }: GenerationRequest): Record<string, unknown> {
+function writeFormat({ outputFormat }: GenerationRequest, losses: Loss[]): Record<string, unknown> {
   switch (outputFormat?.type) {
     case undefined: return {}
     case 'text': return { responseMimeType: 'text/plain' }
     case 'json': return { responseMimeType: 'application/json' }
-    case 'schema': return { responseMimeType: 'application/json', responseJsonSchema: outputFormat.schema }
+    case 'schema': return { responseMimeType: 'application/json', responseJsonSchema: answerSchema(outputFormat.schema, losses) }
     case 'enum': return { responseMimeType: 'text/x.enum', responseSchema: writeEnumSchema(outputFormat.schema) }
   }
 }

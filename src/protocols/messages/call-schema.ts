@@ -1,92 +1,219 @@
 import type { Tool } from '../../generation/request.ts'
-import type { Loss } from '../protocol.ts'
 import { isObject } from '../fields.ts'
-import type { Json } from './shapes.ts'
+import type { Loss } from '../protocol.ts'
+import { plainSchema } from '../schema-dialect.ts'
+import { areApart, intersect } from '../schema-intersect.ts'
+import { inlined, refusingFor, SchemaRefusal } from '../schema-references.ts'
+import { objectRoot } from '../schema-root.ts'
+import { blank, isNote, names, type Schema, stepInto, takesAnything, typesOf, Unknowns } from '../schema.ts'
 
-/** The schema of a tool's input: Anthropic wants an object at the root, without alternatives or a reference there. */
-export function inputSchema(tool: Tool & { type: 'function' }, losses: Loss[]): Json {
-  const plain = plainSchema(tool.parameters)
-  if (!isObject(plain)) return { type: 'object', properties: {} }
-  const root = resolved(plain)
-  const combined = ['anyOf', 'oneOf', 'allOf'].filter((name) => Array.isArray(root[name]))
-  if (combined.length === 0) return { ...root, type: 'object' }
-  losses.push({ field: 'tool.parameters', of: tool.name, what: 'approximated', why: 'alternatives at the root of a schema are merged into one object' })
-  return merged(root, combined)
+/** A tool's `input_schema`: any JSON Schema with an object at its root. */
+export function inputSchema(tool: Tool & { type: 'function' }, losses: Loss[]): Schema {
+  const unknowns = new Unknowns()
+  const schema = objectRoot(plainSchema(tool.parameters ?? true, true), unknowns)
+  unknowns.tell(losses, { field: 'tool.parameters', of: tool.name })
+  return schema
 }
 
-/** Follows a reference at the root into the schema's own definitions. */
-function resolved(schema: Json): Json {
-  const { $ref, ...rest } = schema
-  if (typeof $ref !== 'string') return schema
-  const steps = $ref.startsWith('#/') ? $ref.slice(2).split('/') : []
-  const target = steps.reduce<unknown>((value, step) => isObject(value) && Object.hasOwn(value, step) ? value[step] : undefined, schema)
-  return isObject(target) && typeof target.$ref !== 'string' ? { ...rest, ...target } : rest
-}
-
-/** One object that takes what any branch takes; only what every branch asks for stays required. */
-function merged(root: Json, combined: string[]): Json {
-  const properties: Json = Object.assign(Object.create(null), isObject(root.properties) ? root.properties : {})
-  const required = new Set(namesIn(root.required))
-  for (const name of combined) {
-    const branches = (root[name] as unknown[]).filter(isObject).map((branch) => resolved({ ...branch, $defs: root.$defs, definitions: root.definitions }))
-    for (const branch of branches) for (const [key, value] of Object.entries(isObject(branch.properties) ? branch.properties : {})) properties[key] ??= value
-    const needed = branches.map((branch) => namesIn(branch.required))
-    const common = name === 'allOf' ? needed.flat() : (needed[0] ?? []).filter((key) => needed.every((names) => names.includes(key)))
-    for (const key of common) required.add(key)
-  }
-  const rest = Object.fromEntries(Object.entries(root).filter(([key]) => !combined.includes(key)))
-  return { ...rest, type: 'object', properties, ...(required.size === 0 ? {} : { required: [...required] }) }
-}
-
-const namesIn = (value: unknown): string[] => Array.isArray(value) ? value.filter((name) => typeof name === 'string') : []
-
-/** Google writes types in upper case and has `nullable`; JSON Schema has neither. Anything else stays as it is. */
-function plainSchema(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(plainSchema)
-  if (!isObject(schema)) return schema
-  const { nullable, propertyOrdering: _order, ...rest } = schema
-  const google = typeof rest.type === 'string' && /^[A-Z]+$/.test(rest.type)
-  const out: Json = Object.create(null)
-  for (const [key, value] of Object.entries(google ? rest : schema)) out[key] = VERBATIM.has(key) ? value : KEYED.has(key) && isObject(value) ? each(value) : plainSchema(value)
-  if (google) out.type = nullable === true ? [String(rest.type).toLowerCase(), 'null'] : String(rest.type).toLowerCase()
-  return out
-}
-
-/** Values of the data that a schema describes, not schemas. */
-const VERBATIM = new Set(['enum', 'const', 'default', 'example', 'examples', 'required'])
-/** Members whose keys are names that the author of the schema chose. */
-const KEYED = new Set(['properties', '$defs', 'definitions', 'patternProperties', 'dependentSchemas'])
-
-const each = (schemas: Json): Json => {
-  const out: Json = Object.create(null)
-  for (const [key, value] of Object.entries(schemas)) out[key] = plainSchema(value)
-  return out
-}
-
-/** For structured output Anthropic wants every object closed, said outright, and knows no bounds (seen 2026-11). */
-export function outputSchema(schema: unknown, losses: Loss[]): unknown {
-  const lost = new Set<string>()
-  const written = closed(plainSchema(schema), lost)
-  if (lost.size > 0) losses.push({ field: 'outputFormat.schema', what: 'approximated', why: `the provider does not know ${[...lost].join(', ')}` })
+/** The schema that an answer is held to. Throws a SchemaRefusal for a recursive one. */
+export function outputSchema(schema: unknown, losses: Loss[]): Schema {
+  const narrower = new Narrower()
+  const written = refusingFor({ field: 'outputFormat.schema' }, () => narrower.write(wholeSchema(plainSchema(schema, true)), ''))
+  narrower.unknowns.tell(losses, { field: 'outputFormat.schema' })
   return written
 }
 
-const UNKNOWN = new Set(['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'minLength', 'maxLength', 'maxItems', 'uniqueItems', 'minProperties', 'maxProperties'])
+const wholeSchema = (plain: Schema | boolean): Schema | boolean => (isObject(plain) ? inlined(plain, 'none') : plain)
 
-function closed(schema: unknown, lost: Set<string>): unknown {
-  if (Array.isArray(schema)) return schema.map((element) => closed(element, lost))
-  if (!isObject(schema)) return schema
-  const out: Json = Object.create(null)
-  for (const [key, value] of Object.entries(schema)) {
-    if (UNKNOWN.has(key)) lost.add(key)
-    else if (VERBATIM.has(key)) out[key] = value
-    else if (KEYED.has(key) && isObject(value)) out[key] = Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, closed(inner, lost)]))
-    else out[key] = closed(value, lost)
+/** What Anthropic takes of strict tools in one request: documented, and refused beyond (seen 2026-11). A single schema with 24 optional properties was refused as too complex. */
+const STRICT_MAX = { tools: 20, optional: 23, unions: 16 }
+
+/** The schemas of strict tools: those that the provider can hold a call to. Why another is not strict is told. */
+export function strictSchemas(tools: readonly Tool[], losses: Loss[]): Map<Tool, Schema> {
+  const strict = new Map<Tool, Schema>()
+  const left = { ...STRICT_MAX }
+  for (const tool of tools) {
+    if (tool.type !== 'function' || tool.strict !== true) continue
+    const { schema, unknowns, why } = strictly(tool)
+    const cost = schema === undefined ? undefined : costOf(schema)
+    const beyond = cost === undefined ? undefined : left.tools === 0 ? `more than ${STRICT_MAX.tools} of them` : cost.optional > left.optional ? `more than ${STRICT_MAX.optional} optional properties in all of them` : cost.unions > left.unions ? `more than ${STRICT_MAX.unions} unions in all of them` : undefined
+    if (schema === undefined || cost === undefined || beyond !== undefined) {
+      losses.push({ field: 'tool.strict', of: tool.name, what: 'left out', why: beyond === undefined ? `the provider cannot hold a call to its schema: ${why}` : `the provider takes no strict tools with ${beyond}` })
+      continue
+    }
+    unknowns.tell(losses, { field: 'tool.parameters', of: tool.name })
+    left.tools--
+    left.optional -= cost.optional
+    left.unions -= cost.unions
+    strict.set(tool, schema)
   }
-  const object = out.type === 'object' || (Array.isArray(out.type) && out.type.includes('object'))
-  if (object && out.additionalProperties !== false) {
-    if (out.additionalProperties !== undefined) lost.add('additionalProperties')
-    out.additionalProperties = false
+  return strict
+}
+
+function strictly({ parameters }: Tool & { type: 'function' }): { schema?: Schema; unknowns: Unknowns; why?: string } {
+  const unknowns = new Unknowns()
+  try {
+    const narrower = new Narrower()
+    const schema = narrower.write(wholeSchema(objectRoot(plainSchema(parameters ?? true, true), unknowns)), '')
+    if (unknowns.some || narrower.narrows) return { unknowns, why: `it does not know ${unknowns.some ? unknowns : narrower.unknowns}` }
+    return { schema, unknowns: narrower.unknowns }
+  } catch (error) {
+    if (error instanceof SchemaRefusal) return { unknowns, why: error.message }
+    throw error
   }
-  return out
+}
+
+function costOf(schema: unknown): { optional: number; unions: number } {
+  if (Array.isArray(schema)) return schema.map(costOf).reduce((sum, cost) => ({ optional: sum.optional + cost.optional, unions: sum.unions + cost.unions }), { optional: 0, unions: 0 })
+  if (!isObject(schema)) return { optional: 0, unions: 0 }
+  const required = names(schema.required)
+  const properties = isObject(schema.properties) ? schema.properties : {}
+  const below = costOf([...Object.values(properties), schema.items, schema.anyOf])
+  const optional = Object.keys(properties).filter((name) => !required.includes(name)).length
+  return { optional: below.optional + optional, unions: below.unions + (schema.anyOf !== undefined || Array.isArray(schema.type) ? 1 : 0) }
+}
+
+const FORMATS = new Set(['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'uri', 'ipv4', 'ipv6', 'uuid'])
+const KEPT_NOTES = new Set(['title', 'default', 'description'])
+/** Words that ask something only of values of a type. */
+const ASKS: Record<string, readonly string[]> = {
+  object: ['properties', 'required', 'additionalProperties', 'minProperties', 'maxProperties', 'patternProperties', 'propertyNames', 'dependentRequired', 'dependentSchemas', 'unevaluatedProperties'],
+  array: ['items', 'prefixItems', 'minItems', 'maxItems', 'uniqueItems', 'contains', 'minContains', 'maxContains', 'unevaluatedItems'],
+  string: ['minLength', 'maxLength', 'pattern', 'format', 'contentEncoding', 'contentMediaType', 'contentSchema'],
+  number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
+}
+const TYPED = new Set(Object.values(ASKS).flat())
+/** Regular expressions that its grammar does not know: looking around, back references, word boundaries. */
+const HARD_PATTERN = /\(\?[=!<]|\\[1-9bB]/
+
+/** Writes a schema in the words of Anthropic's constrained decoding; what these cannot say stands in the description, where the model reads it. */
+class Narrower {
+  readonly unknowns = new Unknowns()
+  /** Values that the client would take cannot be written. */
+  narrows = false
+
+  write(schema: Schema | boolean, place: string): Schema {
+    if (takesAnything(schema) || !isObject(schema)) return this.#anything(isObject(schema) ? schema : {}, place)
+    const all = Array.isArray(schema.allOf) ? this.#joined(schema, place) : schema
+    for (const word of ['anyOf', 'oneOf']) if (Array.isArray(all[word])) return this.#union(all, word, place)
+    const literal = Object.hasOwn(all, 'const') ? [all.const] : Array.isArray(all.enum) ? all.enum : undefined
+    if (literal !== undefined) return this.#literals(all, literal, place)
+    const types = typesOf(all) ?? Object.keys(ASKS).filter((type) => ASKS[type]!.some((word) => all[word] !== undefined)).slice(0, 1)
+    if (types.length === 0) return this.#anything(all, place)
+    if (types.length > 1 && (types.includes('object') || types.includes('array'))) {
+      const { type: _types, ...rest } = all
+      return blank(notesOf(rest), { anyOf: types.map((type) => this.write(blank({ type }, asksOf(rest, type)), place)) })
+    }
+    return this.#typed(all, types, place)
+  }
+
+  /** Any value at all cannot be said: objects are closed. */
+  #anything(schema: Schema, place: string): Schema {
+    this.narrows = true
+    this.unknowns.add('values of any kind: they are text, numbers, true, false or null', place)
+    return this.#noted(schema, [], { type: ['string', 'number', 'boolean', 'null'] }, place)
+  }
+
+  #joined(schema: Schema, place: string): Schema {
+    const { allOf, ...rest } = schema
+    return (allOf as unknown[]).filter(isObject).reduce<Schema>((joined, branch) => {
+      const exact = intersect(joined, branch)
+      if (exact === undefined) this.unknowns.add('allOf', place)
+      return exact ?? blank(branch, joined)
+    }, blank(rest))
+  }
+
+  #union(schema: Schema, word: string, place: string): Schema {
+    const branches = (schema[word] as unknown[]).filter((branch) => branch !== false).map((branch) => (isObject(branch) ? branch : blank()))
+    const rest = Object.entries(schema).filter(([name]) => name !== word)
+    const beside = blank(Object.fromEntries(rest.filter(([name]) => !isNote(name))))
+    const joined = branches.map((branch) => (Object.keys(beside).length === 0 ? branch : intersect(branch, beside)))
+    if (joined.some((branch) => branch === undefined)) {
+      this.unknowns.add(word, place)
+      return this.write(blank(Object.fromEntries(rest)), place)
+    }
+    if (word === 'oneOf' && !areApart(joined)) this.unknowns.add('oneOf, which becomes anyOf', place)
+    const written = joined.map((branch, index) => this.write(branch!, stepInto(place, `${word}[${index}]`)))
+    return blank(notesOf(Object.fromEntries(rest)), { anyOf: written })
+  }
+
+  #literals(schema: Schema, values: unknown[], place: string): Schema {
+    const types = typesOf(schema)
+    const fitting = values.filter((value) => types === undefined || types.some((type) => isOfType(value, type)))
+    if (fitting.length === 0) this.unknowns.add('a choice of nothing', place)
+    if (fitting.length === 0) return blank(notesOf(schema), { enum: values.filter((value) => !isObject(value) && !Array.isArray(value)) })
+    if (fitting.every((value) => !isObject(value) && !Array.isArray(value))) {
+      const type = types?.length === 1 ? { type: types[0] } : {}
+      const written = Object.hasOwn(schema, 'const') && fitting.length === 1 ? { const: fitting[0] } : { enum: fitting }
+      return this.#noted(schema, Object.keys(schema).filter((word) => !TYPED.has(word) && !['not', 'if', 'then', 'else'].includes(word)), { ...type, ...written }, place)
+    }
+    return blank(notesOf(schema), { anyOf: fitting.map((value) => this.#exactly(value, place)) })
+  }
+
+  #exactly(value: unknown, place: string): Schema {
+    if (isObject(value)) {
+      const properties = blank(...Object.entries(value).map(([name, member]) => ({ [name]: this.#exactly(member, place) })))
+      return blank({ type: 'object', properties, required: Object.keys(value), additionalProperties: false })
+    }
+    if (!Array.isArray(value)) return blank({ const: value })
+    this.unknowns.add('a list as a constant', place)
+    return this.write(blank({ type: 'array', items: blank({ enum: value }) }), place)
+  }
+
+  #typed(schema: Schema, types: string[], place: string): Schema {
+    const type = types.length === 1 ? types[0]! : types
+    if (type === 'object') return this.#object(schema, place)
+    if (type === 'array') return this.#array(schema, place)
+    const known = ['type', ...(types.includes('string') && FORMATS.has(String(schema.format)) ? ['format'] : []), ...(types.includes('string') && typeof schema.pattern === 'string' && !HARD_PATTERN.test(schema.pattern) ? ['pattern'] : [])]
+    const kept = Object.fromEntries(known.slice(1).map((word) => [word, schema[word]]))
+    // Formats of numbers only say how they are kept.
+    const without = types.includes('string') ? [] : ['format']
+    return this.#noted(schema, [...known, ...without], { type, ...kept }, place, types)
+  }
+
+  #object(schema: Schema, place: string): Schema {
+    const given = Object.entries(isObject(schema.properties) ? schema.properties : {}).filter(([, inner]) => inner !== false)
+    const properties = blank(...given.map(([name, inner]) => ({ [name]: this.write(isObject(inner) ? inner : true, stepInto(place, `properties.${name}`)) })))
+    for (const name of names(schema.required)) properties[name] ??= this.#anything({}, stepInto(place, `properties.${name}`))
+    if (schema.additionalProperties === undefined ? given.length === 0 && schema.properties === undefined : schema.additionalProperties !== false || schema.patternProperties !== undefined) {
+      this.narrows = true
+      this.unknowns.add('additionalProperties', place)
+    }
+    const required = schema.required === undefined ? {} : { required: schema.required }
+    return this.#noted(schema, ['type', 'properties', 'required', 'additionalProperties'], { type: 'object', properties, ...required, additionalProperties: false }, place, ['object'])
+  }
+
+  #array(schema: Schema, place: string): Schema {
+    const tuple = Array.isArray(schema.prefixItems) ? schema.prefixItems : []
+    const kinds = [...tuple, ...(schema.items === undefined || schema.items === false ? [] : [schema.items])].map((inner) => (isObject(inner) ? inner : true))
+    const items = kinds.length === 1 ? kinds[0]! : kinds.length === 0 ? true : kinds.every(isObject) ? blank({ anyOf: kinds }) : true
+    const few = schema.minItems === 0 || schema.minItems === 1 ? { minItems: schema.minItems } : {}
+    return this.#noted(schema, ['type', 'items', ...Object.keys(few)], { type: 'array', items: this.write(items, stepInto(place, 'items')), ...few }, place, ['array'])
+  }
+
+  /** `known`: words that `written` says. The others that ask something of values of these types, and notes that the provider does not know, go into the description. */
+  #noted(schema: Schema, known: readonly string[], written: Schema, place: string, types?: readonly string[]): Schema {
+    const asks = (word: string): boolean => !TYPED.has(word) || types === undefined || types.some((type) => ASKS[type === 'integer' ? 'number' : type]?.includes(word) === true)
+    const left = Object.keys(schema).filter((word) => !known.includes(word) && !KEPT_NOTES.has(word) && !['type', 'const', 'enum', '$id', '$anchor', '$defs', 'definitions'].includes(word) && asks(word))
+    for (const word of left) if (!isNote(word)) this.unknowns.add(word, place)
+    const told = left.length === 0 ? '' : `{${left.map((word) => `${word}: ${JSON.stringify(schema[word])}`).join(', ')}}`
+    const description = [schema.description, told].filter((text) => typeof text === 'string' && text !== '').join('\n\n')
+    return blank(written, notesOf(schema), description === '' ? {} : { description })
+  }
+}
+
+const notesOf = (schema: Schema): Schema => blank(Object.fromEntries(Object.entries(schema).filter(([word]) => KEPT_NOTES.has(word))))
+
+/** The words that ask something of values of this type. */
+const asksOf = (schema: Schema, type: string): Schema =>
+  Object.fromEntries(Object.entries(schema).filter(([word]) => !isNote(word) && (!TYPED.has(word) || ASKS[type === 'integer' ? 'number' : type]?.includes(word) === true)))
+
+const isOfType = (value: unknown, type: string): boolean => {
+  switch (type) {
+    case 'null': return value === null
+    case 'array': return Array.isArray(value)
+    case 'object': return isObject(value)
+    case 'integer': return Number.isInteger(value)
+    default: return typeof value === type
+  }
 }

@@ -3,7 +3,7 @@ import { GatewayError } from '../../error.ts'
 import type { GenerationRequest, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
 import type { Loss } from '../protocol.ts'
 import { isObject } from '../fields.ts'
-import { inputSchema } from './call-schema.ts'
+import { inputSchema, strictSchemas } from './call-schema.ts'
 import { type Json, TOOL_NAME } from './shapes.ts'
 
 /** Tool names of one request: the client's own, and those that Anthropic's grammar allows. */
@@ -34,27 +34,22 @@ const unusual = (name: string): string => `${name.replace(/[^a-zA-Z0-9_-]/g, '_'
 
 export const shortHash = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 12)
 
-// Anthropic refuses more (seen 2026-11).
-const STRICT_MAX = 20
-
 export function writeTools(request: GenerationRequest, names: ToolNames, losses: Loss[]): Json[] {
   const allowed = request.toolChoice?.type === 'allowed' ? new Set(request.toolChoice.names) : undefined
   if (allowed !== undefined) losses.push({ field: 'toolChoice', what: 'approximated', why: 'only the allowed tools are sent' })
   const wanted = request.tools.filter((tool) => allowed === undefined || tool.type === 'foreign' || allowed.has(tool.name))
-  const strict = wanted.filter((tool) => tool.type === 'function' && tool.strict === true).length <= STRICT_MAX
-  if (!strict) losses.push({ field: 'tool.strict', what: 'left out', why: `the provider takes at most ${STRICT_MAX} strict tools` })
+  const strict = strictSchemas(wanted, losses)
   const tools = wanted.map((tool) => writeTool(tool, names, strict, losses)).filter((tool) => tool !== undefined)
   if (request.webSearch !== undefined) tools.push(writeWebSearch(request.webSearch, losses))
   return tools
 }
 
-function writeTool(tool: Tool, names: ToolNames, strict: boolean, losses: Loss[]): Json | undefined {
+function writeTool(tool: Tool, names: ToolNames, strict: ReadonlyMap<Tool, Json>, losses: Loss[]): Json | undefined {
   switch (tool.type) {
     case 'function': return {
       name: names.wire(tool.name),
       ...(tool.description === undefined ? {} : { description: tool.description }),
-      input_schema: inputSchema(tool, losses),
-      ...(tool.strict === true && strict ? { strict: true } : {}),
+      ...(strict.has(tool) ? { input_schema: strict.get(tool), strict: true } : { input_schema: inputSchema(tool, losses) }),
       ...(tool.cache === undefined ? {} : { cache_control: { type: 'ephemeral', ...tool.cache } }),
     }
     case 'custom':

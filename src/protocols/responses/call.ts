@@ -1,7 +1,8 @@
 import { parsed } from '../../generation/json-text.ts'
 import { GatewayError } from '../../error.ts'
-import type { Effort, GenerationRequest, OutputFormat, Reasoning, Tool, ToolChoice } from '../../generation/request.ts'
+import type { Effort, GenerationRequest, Reasoning, Tool, ToolChoice } from '../../generation/request.ts'
 import type { Abilities, Target, Wire, Written } from '../protocol.ts'
+import { answerSchema, functionSchema } from '../schema-openai.ts'
 import { wireName } from '../tool-names.ts'
 import { upstreamError, plainText } from '../upstream-error.ts'
 import { isObject, noBareChoice } from '../fields.ts'
@@ -74,7 +75,7 @@ function writeTool(tool: Tool, losses: Losses): Json[] {
     // Without `strict: false` the provider takes a schema as strict and refuses most that were not made for it.
     case 'function': return [{
       type: 'function', name, ...(tool.description === undefined ? {} : { description: tool.description }),
-      parameters: tool.parameters ?? { type: 'object', properties: {} }, strict: tool.strict ?? false,
+      strict: false, ...functionSchema(tool, losses.list),
     }]
     case 'custom': return [{
       type: 'custom', name, ...(tool.description === undefined ? {} : { description: tool.description }),
@@ -160,23 +161,26 @@ function writeInclude({ reasoning, sampling }: GenerationRequest, abilities: Abi
   return [...(reasons ? ['reasoning.encrypted_content'] : []), ...(sampling.logprobs === true || sampling.topLogprobs !== undefined ? ['message.output_text.logprobs'] : [])]
 }
 
-function writeText({ outputFormat, verbosity, outputModalities, imageOutput }: GenerationRequest, losses: Losses): Json {
+function writeText(request: GenerationRequest, losses: Losses): Json {
+  const { verbosity, outputModalities, imageOutput } = request
   if (imageOutput !== undefined) losses.add('imageOutput', 'left out', 'the provider answers in text')
   if (outputModalities?.some((kind) => kind !== 'text')) losses.add('outputModalities', 'left out', 'the provider answers in text')
-  const format = outputFormat === undefined ? undefined : writeFormat(outputFormat)
+  const format = writeFormat(request, losses)
   const text = { ...(format === undefined ? {} : { format }), ...(verbosity === undefined ? {} : { verbosity }) }
   return Object.keys(text).length === 0 ? {} : { text }
 }
 
-function writeFormat(format: OutputFormat): Json {
-  switch (format.type) {
+function writeFormat(request: GenerationRequest, losses: Losses): Json | undefined {
+  const { outputFormat: format } = request
+  switch (format?.type) {
+    case undefined: return undefined
     case 'enum': throw noBareChoice()
     case 'text': return { type: 'text' }
     case 'json': return { type: 'json_object' }
     case 'schema': return {
       // The provider asks for a name, which shows nowhere.
-      type: 'json_schema', name: format.name ?? 'answer', schema: format.schema,
-      ...(format.description === undefined ? {} : { description: format.description }), ...(format.strict === undefined ? {} : { strict: format.strict }),
+      type: 'json_schema', name: wireName(format.name ?? 'answer'), ...(format.description === undefined ? {} : { description: format.description }),
+      ...answerSchema(format, request, losses.list),
     }
   }
 }

@@ -319,7 +319,7 @@ describe('the rest', () => {
 
   test('structured output closes its objects; JSON without a schema is left to the prompt', () => {
     const { body, lost } = write({ outputFormat: { type: 'schema', name: 'n', schema: { type: 'object', properties: { a: { type: 'integer', minimum: 3 } } } } })
-    expect(body.output_config).toEqual({ format: { type: 'json_schema', schema: { type: 'object', properties: { a: { type: 'integer' } }, additionalProperties: false } } })
+    expect(body.output_config).toEqual({ format: { type: 'json_schema', schema: { type: 'object', properties: { a: { type: 'integer', description: '{minimum: 3}' } }, additionalProperties: false } } })
     expect(lost).toEqual(['outputFormat.schema approximated'])
     expect(write({ outputFormat: { type: 'json' } })).toMatchObject({ lost: ['outputFormat left out'] })
   })

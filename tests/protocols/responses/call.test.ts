@@ -28,9 +28,9 @@ describe('the body', () => {
   })
 
   test('tools say that they are not strict', () => {
-    const tools: GenerationRequest['tools'] = [{ type: 'function', name: 'f' }, { type: 'function', name: 'g', description: 'd', parameters: { type: 'object' }, strict: true }, { type: 'custom', name: 'h', format: { type: 'grammar', grammar: { syntax: 'lark', definition: 'x' } } }]
+    const tools: GenerationRequest['tools'] = [{ type: 'function', name: 'f' }, { type: 'function', name: 'g', description: 'd', parameters: { type: 'object', properties: {}, additionalProperties: false }, strict: true }, { type: 'custom', name: 'h', format: { type: 'grammar', grammar: { syntax: 'lark', definition: 'x' } } }]
     expect(write({ tools, toolChoice: { type: 'tool', name: 'h' }, parallelTools: false }).body).toMatchObject({
-      tools: [{ type: 'function', name: 'f', parameters: { type: 'object', properties: {} }, strict: false }, { type: 'function', name: 'g', description: 'd', parameters: { type: 'object' }, strict: true }, { type: 'custom', name: 'h', format: { type: 'grammar', syntax: 'lark', definition: 'x' } }],
+      tools: [{ type: 'function', name: 'f', parameters: { type: 'object', properties: {} }, strict: false }, { type: 'function', name: 'g', description: 'd', parameters: { type: 'object', properties: {}, additionalProperties: false }, strict: true }, { type: 'custom', name: 'h', format: { type: 'grammar', syntax: 'lark', definition: 'x' } }],
       tool_choice: { type: 'custom', name: 'h' }, parallel_tool_calls: false,
     })
     expect(write({ tools, toolChoice: { type: 'allowed', names: ['f', 'h'], required: true } }).body.tool_choice).toEqual({ type: 'allowed_tools', mode: 'required', tools: [{ type: 'function', name: 'f' }, { type: 'custom', name: 'h' }] })
@@ -175,7 +175,7 @@ test('what is written is read again', () => {
   const toolName = fc.stringMatching(/^[\w-]{1,64}$/)
   const made = fc.record({
     system: fc.array(texts, { maxLength: 2 }), turns,
-    tools: fc.array(fc.oneof(toolName.map((name) => ({ type: 'function' as const, name, parameters: { type: 'object' }, strict: false })), toolName.map((name) => ({ type: 'custom' as const, name }))), { maxLength: 3 }),
+    tools: fc.array(fc.oneof(toolName.map((name) => ({ type: 'function' as const, name, parameters: { type: 'object', properties: {} }, strict: false })), toolName.map((name) => ({ type: 'custom' as const, name }))), { maxLength: 3 }),
     sampling: fc.record({ temperature: fc.double({ min: 0, max: 2, noNaN: true }).map((n) => n + 0), topP: fc.constant(0.5) }, { requiredKeys: [] }),
     maxOutputTokens: fc.integer({ min: 16, max: 1e6 }), verbosity: fc.constantFrom('low' as const, 'high' as const), stream: fc.boolean(), user: word, metadata: fc.dictionary(word.filter((name) => name !== '__proto__'), word).map((map) => ({ ...map })),
     reasoning: fc.record({ effort: fc.constantFrom('none' as const, 'low' as const, 'max' as const) }),

@@ -1,0 +1,98 @@
+import { isObject } from './fields.ts'
+import { blank, isNote, names, typesOf, type Schema } from './schema.ts'
+
+const LOWER: ReadonlySet<string> = new Set(['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties'])
+const UPPER: ReadonlySet<string> = new Set(['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties'])
+/** What these ask depends on words beside them. */
+const WITH_NEIGHBOURS: ReadonlySet<string> = new Set(['additionalProperties', 'patternProperties', 'unevaluatedProperties', 'unevaluatedItems', 'items', 'prefixItems', 'if', 'then', 'else', 'minContains', 'maxContains', 'contains'])
+
+/** One schema for the values that both take; undefined where its words cannot say that. The notes of `first` count. */
+export function intersect(first: Schema, second: Schema): Schema | undefined {
+  const both = blank(first)
+  for (const word of [...WITH_NEIGHBOURS]) {
+    if ((Object.hasOwn(first, word) || Object.hasOwn(second, word)) && !isApart(word, first, second)) return undefined
+  }
+  for (const [word, value] of Object.entries(second)) {
+    const known = both[word]
+    if (known === undefined) both[word] = value
+    else if (isNote(word) || same(known, value)) continue
+    else {
+      const joined = joinWord(word, known, value)
+      if (joined === undefined) return undefined
+      both[word] = joined
+    }
+  }
+  return both
+}
+
+export const same = (a: unknown, b: unknown): boolean => a === b || JSON.stringify(a) === JSON.stringify(b)
+
+/** Whether a word that looks at its neighbours sees the same ones in the joined schema. */
+function isApart(word: string, first: Schema, second: Schema): boolean {
+  const words = word === 'items' || word === 'prefixItems' ? ['items', 'prefixItems'] : word.includes('roperties') ? ['additionalProperties', 'patternProperties', 'unevaluatedProperties', 'properties'] : [...WITH_NEIGHBOURS].filter((one) => !one.includes('roperties'))
+  const told = (schema: Schema): string => JSON.stringify(words.map((one) => (one === 'properties' && isObject(schema[one]) ? Object.keys(schema[one]).sort() : schema[one])))
+  const silent = (schema: Schema): boolean => words.every((one) => schema[one] === undefined)
+  if (silent(first) || silent(second) || told(first) === told(second)) return true
+  // `true` asks nothing.
+  const open = (schema: Schema): boolean => words.every((one) => one === 'properties' || schema[one] === undefined || (one === 'additionalProperties' && schema[one] === true))
+  return word === 'additionalProperties' && open(first) && open(second)
+}
+
+function joinWord(word: string, first: unknown, second: unknown): unknown {
+  if (LOWER.has(word) && typeof first === 'number' && typeof second === 'number') return Math.max(first, second)
+  if (UPPER.has(word) && typeof first === 'number' && typeof second === 'number') return Math.min(first, second)
+  switch (word) {
+    case 'required': return [...new Set([...names(first), ...names(second)])]
+    case 'type': return joinTypes(typesOf({ type: first }), typesOf({ type: second }))
+    case 'additionalProperties': return first === true ? second : second === true ? first : undefined
+    case 'enum': {
+      const shared = Array.isArray(first) && Array.isArray(second) ? first.filter((one) => second.some((other) => same(one, other))) : []
+      return shared.length === 0 ? undefined : shared
+    }
+    case 'properties': return isObject(first) && isObject(second) ? joinProperties(first, second) : undefined
+    default: return undefined
+  }
+}
+
+function joinTypes(first: string[] | undefined, second: string[] | undefined): string | string[] | undefined {
+  if (first === undefined || second === undefined) return undefined
+  const within = (types: string[], type: string): boolean => types.includes(type) || (type === 'integer' && types.includes('number'))
+  const shared = [...new Set([...first.filter((type) => within(second, type)), ...second.filter((type) => within(first, type))])]
+  const least = shared.filter((type) => type !== 'number' || !shared.includes('integer') || (first.includes('number') && second.includes('number')))
+  return least.length === 0 ? undefined : least.length === 1 ? least[0] : least
+}
+
+function joinProperties(first: Schema, second: Schema): Schema | undefined {
+  const all = blank(first)
+  for (const [name, schema] of Object.entries(second)) {
+    const known = all[name]
+    if (known === undefined || known === true) all[name] = schema
+    else if (schema === true || same(known, schema)) continue
+    else {
+      const joined = isObject(known) && isObject(schema) ? intersect(known, schema) : undefined
+      if (joined === undefined) return undefined
+      all[name] = joined
+    }
+  }
+  return all
+}
+
+/** Whether no value is taken by two of these, so that "exactly one of them" says no more than "any of them". */
+export const areApart = (schemas: readonly unknown[]): boolean =>
+  schemas.every((one, index) => schemas.slice(index + 1).every((other) => isObject(one) && isObject(other) && haveNothingInCommon(one, other)))
+
+function haveNothingInCommon(first: Schema, second: Schema): boolean {
+  const [ours, theirs] = [typesOf(first), typesOf(second)]
+  if (ours !== undefined && theirs !== undefined && joinTypes(ours, theirs) === undefined) return true
+  const [values, others] = [literals(first), literals(second)]
+  if (values !== undefined && others !== undefined) return !values.some((value) => others.some((other) => same(value, other)))
+  if (first.type !== 'object' || second.type !== 'object' || !isObject(first.properties) || !isObject(second.properties)) return false
+  const { properties: own } = first, { properties: their } = second
+  const required = new Set(names(second.required))
+  return names(first.required).some((name) => {
+    const [one, other] = [own[name], their[name]]
+    return required.has(name) && isObject(one) && isObject(other) && haveNothingInCommon(one, other)
+  })
+}
+
+const literals = (schema: Schema): unknown[] | undefined => (Object.hasOwn(schema, 'const') ? [schema.const] : Array.isArray(schema.enum) ? schema.enum : undefined)

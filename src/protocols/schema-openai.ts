@@ -1,0 +1,77 @@
+import type { GenerationRequest, OutputFormat, Tool } from '../generation/request.ts'
+import { isObject } from './fields.ts'
+import type { Loss } from './protocol.ts'
+import { plainSchema } from './schema-dialect.ts'
+import { refusingFor } from './schema-references.ts'
+import { objectRoot } from './schema-root.ts'
+import { mapSchemas, names, type Schema, stepInto, typesOf, Unknowns } from './schema.ts'
+
+/**
+ * The schema of a function's arguments as OpenAI's protocols take it, and whether a call is to be held to it. References, also recursive ones, are
+ * carried. Throws a SchemaRefusal where the root cannot be made an object without following one that leads nowhere.
+ */
+export function functionSchema(tool: Tool & { type: 'function' }, losses: Loss[]): { parameters: Schema; strict?: boolean } {
+  const unknowns = new Unknowns()
+  const which = { field: 'tool.parameters', of: tool.name } as const
+  const schema = refusingFor(which, () => objectRoot(plainSchema(tool.parameters ?? true, true), unknowns))
+  unknowns.tell(losses, which)
+  if (!isObject(schema.properties)) schema.properties = {}
+  const parameters = withItems(schema)
+  const loose = tool.strict === true ? looseness(parameters) : undefined
+  if (loose !== undefined) losses.push({ field: 'tool.strict', of: tool.name, what: 'left out', why: whyLoose(loose) })
+  return { parameters, ...(tool.strict === undefined ? {} : { strict: tool.strict && loose === undefined }) }
+}
+
+/** The same of an answer. */
+export function answerSchema({ schema, strict }: OutputFormat & { type: 'schema' }, { protocol }: Pick<GenerationRequest, 'protocol'>, losses: Loss[]): { schema: Schema; strict?: boolean } {
+  const plain = plainSchema(schema, true)
+  const written = withItems(isObject(plain) ? plain : plain ? {} : { not: {} })
+  // Chat completions and responses say whether a schema binds; in the other protocols it always does.
+  const binds = strict ?? (protocol === 'messages' || protocol === 'generateContent' ? true : undefined)
+  const loose = binds === true ? looseness(written) : undefined
+  if (loose !== undefined) losses.push({ field: 'outputFormat.schema', what: 'approximated', why: whyLoose(loose) })
+  return { schema: written, ...(binds === undefined || loose !== undefined ? {} : { strict: binds }) }
+}
+
+const whyLoose = (loose: string): string => `the provider can be held only to closed objects that require all their properties, and here ${loose}`
+
+/** OpenAI refuses an array that does not say what it holds: anything. */
+function withItems(schema: Schema): Schema {
+  const written = mapSchemas(schema, (inner) => (isObject(inner) ? withItems(inner) : inner))
+  if (typesOf(written)?.includes('array') === true && written.items === undefined) written.items = {}
+  return written
+}
+
+/** Words that OpenAI refuses in a strict schema (as its SDK knows them, 2026-11). */
+const LOOSE = new Set([
+  '$anchor', '$dynamicAnchor', '$dynamicRef', '$recursiveAnchor', '$recursiveRef', 'allOf', 'contains', 'contentEncoding', 'contentMediaType', 'contentSchema', 'dependentRequired', 'dependentSchemas',
+  'else', 'if', 'maxContains', 'maxProperties', 'minContains', 'minProperties', 'not', 'oneOf', 'patternProperties', 'prefixItems', 'propertyNames', 'then', 'unevaluatedItems', 'unevaluatedProperties', 'uniqueItems',
+])
+
+/** Why OpenAI would refuse a schema as a strict one; undefined where it takes it. */
+function looseness(schema: Schema): string | undefined {
+  if (schema.type !== 'object' || schema.anyOf !== undefined) return 'the root is no object'
+  return looseIn(schema, '')
+}
+
+function looseIn(schema: Schema, place: string): string | undefined {
+  const at = place === '' ? 'the root' : place
+  const word = Object.keys(schema).find((name) => LOOSE.has(name))
+  if (word !== undefined) return `${at} has ${word}`
+  const types = typesOf(schema)
+  if (types === undefined && ['$ref', 'anyOf', 'enum', 'const'].every((name) => schema[name] === undefined)) return `${at} has no type`
+  if (typeof schema.$ref === 'string' && !schema.$ref.startsWith('#')) return `${at} refers to another schema`
+  if (types?.includes('object') === true) {
+    const properties = isObject(schema.properties) ? Object.keys(schema.properties) : []
+    const required = names(schema.required)
+    if (schema.additionalProperties !== false) return `${at} takes additional properties`
+    const optional = properties.find((name) => !required.includes(name)) ?? required.find((name) => !properties.includes(name))
+    if (optional !== undefined) return properties.includes(optional) ? `${stepInto(place, `properties.${optional}`)} is not required` : `${at} requires '${optional}', which it does not have`
+  }
+  let loose: string | undefined
+  mapSchemas(schema, (inner, steps) => {
+    if (steps === 'additionalProperties') return
+    loose ??= isObject(inner) ? looseIn(inner, stepInto(place, steps)) : `${stepInto(place, steps)} is no schema but true or false`
+  })
+  return loose
+}

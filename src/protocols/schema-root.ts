@@ -1,0 +1,82 @@
+import { isObject } from './fields.ts'
+import { hasReferences, inlined } from './schema-references.ts'
+import { intersect } from './schema-intersect.ts'
+import { blank, names, type Schema, typesOf, type Unknowns } from './schema.ts'
+
+const UNIONS = ['allOf', 'anyOf', 'oneOf'] as const
+/** What no provider takes at the root of a tool's schema beside `type`. */
+const REFUSED = ['enum', 'const', 'not'] as const
+
+/**
+ * The schema of a tool's arguments with an object at its root, without alternatives or a reference there, which is what every provider wants. Where the
+ * alternatives cannot be joined exactly, the object takes what any of them takes.
+ */
+export function objectRoot(plain: Schema | boolean, unknowns: Unknowns): Schema {
+  if (!isObject(plain)) return blank({ type: 'object', properties: {} })
+  const schema = typeof plain.$ref === 'string' || unionOf(plain) !== undefined ? withoutUnions(dereferenced(plain), unknowns) : blank(plain)
+  for (const word of REFUSED) {
+    if (schema[word] === undefined) continue
+    unknowns.add(word, '')
+    delete schema[word]
+  }
+  const types = typesOf(schema)
+  if (types !== undefined && !types.includes('object')) unknowns.add(`arguments that are no object but ${types.join(' or ')}`, '')
+  return schema.type === 'object' ? schema : blank({ type: 'object' }, without(schema, 'type'))
+}
+
+const without = (schema: Schema, ...words: string[]): Schema => blank(Object.fromEntries(Object.entries(schema).filter(([word]) => !words.includes(word))))
+
+/** Where the root itself moves, references into it would lead astray: all are followed, but to what refers to itself. */
+function dereferenced(plain: Schema): Schema {
+  const schema = hasReferences(plain) ? inlined(plain, 'any') : plain
+  const { $ref, $defs, ...rest } = schema
+  const last = typeof $ref === 'string' ? $ref.split('/').at(-1)! : undefined
+  const target = last !== undefined && isObject($defs) ? $defs[last] : undefined
+  return isObject(target) ? blank(target, rest, { $defs }) : schema
+}
+
+const unionOf = (schema: Schema): (typeof UNIONS)[number] | undefined => UNIONS.find((word) => Array.isArray(schema[word]))
+
+function withoutUnions(schema: Schema, unknowns: Unknowns): Schema {
+  let root = schema
+  for (let word = unionOf(root); word !== undefined; word = unionOf(root)) {
+    const branches = (root[word] as unknown[]).flatMap((branch) => (isObject(branch) ? [resolved(branch, schema)] : branch === false ? [] : [blank()]))
+    const rest = without(root, word)
+    const exact = word === 'allOf' || branches.length === 1 ? branches.reduce<Schema | undefined>((joined, branch) => joined && intersect(joined, branch), rest) : undefined
+    if (exact === undefined) unknowns.add(`${word} at the root, which becomes one object`, '')
+    root = exact ?? merged(rest, branches, word === 'allOf')
+  }
+  return root
+}
+
+/** A branch that only refers to a definition which refers to itself. */
+function resolved(branch: Schema, { $defs }: Schema): Schema {
+  const target = typeof branch.$ref === 'string' && isObject($defs) ? $defs[branch.$ref.split('/').at(-1)!] : undefined
+  return isObject(target) ? blank(target, without(branch, '$ref')) : branch
+}
+
+/** One object that takes what any branch takes; only what every branch asks for stays required. */
+function merged(root: Schema, branches: Schema[], all: boolean): Schema {
+  const choices = new Map<string, unknown[]>()
+  for (const { properties } of [root, ...branches]) {
+    for (const [name, schema] of Object.entries(isObject(properties) ? properties : {})) {
+      const known = choices.get(name) ?? []
+      if (!known.some((one) => JSON.stringify(one) === JSON.stringify(schema))) choices.set(name, [...known, schema])
+    }
+  }
+  const properties = blank(...[...choices].map(([name, schemas]) => ({ [name]: schemas.length === 1 ? schemas[0] : either(schemas) })))
+  const needed = branches.map((branch) => names(branch.required))
+  const common = all ? needed.flat() : (needed[0] ?? []).filter((name) => needed.every((one) => one.includes(name)))
+  const required = [...new Set([...names(root.required), ...common])]
+  const closed = branches.length > 0 && branches.every((branch) => branch.additionalProperties === false)
+  return blank(without(root, 'required'), { properties }, required.length === 0 ? {} : { required }, closed ? { additionalProperties: false } : {})
+}
+
+/** Constants of the alternatives are the values of one choice. */
+function either(schemas: unknown[]): Schema {
+  const values = schemas.map((schema) => (isObject(schema) ? (schema.const === undefined ? schema.enum : [schema.const]) : undefined))
+  const types = new Set(schemas.map((schema) => (isObject(schema) ? schema.type : undefined)))
+  const [type] = types
+  if (values.every(Array.isArray) && types.size === 1) return blank(type === undefined ? {} : { type }, { enum: [...new Set(values.flat())] })
+  return blank({ anyOf: schemas })
+}

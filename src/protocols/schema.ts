@@ -1,0 +1,79 @@
+import { isObject } from './fields.ts'
+import type { Loss } from './protocol.ts'
+
+/** JSON Schema (2020-12) of tools and answers: where schemas stand inside one, and what is told of what a provider does not know. */
+export type Schema = Record<string, unknown>
+
+const ONE: ReadonlySet<string> = new Set(['items', 'additionalProperties', 'not', 'if', 'then', 'else', 'contains', 'propertyNames', 'unevaluatedItems', 'unevaluatedProperties', 'additionalItems', 'contentSchema'])
+const LISTS: ReadonlySet<string> = new Set(['anyOf', 'oneOf', 'allOf', 'prefixItems'])
+/** Members whose keys are names that the author of the schema chose. */
+const NAMED: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions', 'patternProperties', 'dependentSchemas', 'dependencies'])
+
+/** Words that say something about a value without asking anything of it. */
+const NOTES: ReadonlySet<string> = new Set(['description', 'title', 'default', 'example', 'examples', 'deprecated', 'readOnly', 'writeOnly', '$comment', '$schema', '$id', '$anchor', '$defs', 'definitions', 'propertyOrdering'])
+export const isNote = (word: string): boolean => NOTES.has(word) || word.startsWith('x-')
+
+/** What a value may be without any word that asks something of it. */
+export const takesAnything = (schema: unknown): boolean => schema === true || (isObject(schema) && Object.keys(schema).every(isNote))
+
+/** An object without a prototype, so that a property named `__proto__` is one. */
+export const blank = (...parts: object[]): Schema => {
+  const schema: Schema = Object.create(null)
+  for (const part of parts) for (const [name, value] of Object.entries(part)) schema[name] = value
+  return schema
+}
+
+/** The schema with each schema right below it changed; `undefined` takes it out. What stands where a schema may stand and is none stays as it is. */
+export function mapSchemas(schema: Schema, change: (inner: Schema | boolean, steps: string) => unknown): Schema {
+  const out = blank()
+  const changed = (inner: unknown, steps: string): unknown => (isObject(inner) || typeof inner === 'boolean' ? change(inner, steps) : inner)
+  for (const [word, value] of Object.entries(schema)) {
+    if (Array.isArray(value) && (LISTS.has(word) || word === 'items')) out[word] = value.flatMap((inner, index) => changed(inner, `${word}[${index}]`) ?? [])
+    else if (ONE.has(word)) {
+      const inner = changed(value, word)
+      if (inner !== undefined) out[word] = inner
+    } else if (NAMED.has(word) && isObject(value)) {
+      const named = blank()
+      for (const [name, one] of Object.entries(value)) {
+        const inner = changed(one, `${word}.${name}`)
+        if (inner !== undefined) named[name] = inner
+      }
+      out[word] = named
+    } else out[word] = value
+  }
+  return out
+}
+
+export const stepInto = (place: string, steps: string): string => (place === '' ? steps : `${place}.${steps}`)
+
+/** The words of `type`; undefined where it is absent or none. */
+export const typesOf = ({ type }: Schema): string[] | undefined =>
+  typeof type === 'string' ? [type] : Array.isArray(type) && type.every((one) => typeof one === 'string') ? type : undefined
+
+export const names = (value: unknown): string[] => (Array.isArray(value) ? value.filter((name) => typeof name === 'string') : [])
+
+const PLACES_TOLD = 3
+
+/** What of one schema its provider does not know, and where. */
+export class Unknowns {
+  readonly #places = new Map<string, string[]>()
+
+  /** `what`: a word, or what it stands for; `place`: within the schema. */
+  add(what: string, place: string): void {
+    const places = this.#places.get(what) ?? []
+    this.#places.set(what, [...places, place === '' ? 'the root' : place])
+  }
+
+  get some(): boolean {
+    return this.#places.size > 0
+  }
+
+  toString(): string {
+    return [...this.#places].map(([what, places]) => `${what} (${places.slice(0, PLACES_TOLD).join(', ')}${places.length > PLACES_TOLD ? ` and ${places.length - PLACES_TOLD} more` : ''})`).join(', ')
+  }
+
+  /** One loss for the whole schema. */
+  tell(losses: Loss[], which: Pick<Loss, 'field' | 'of'>): void {
+    if (this.some) losses.push({ ...which, what: 'approximated', why: `the provider does not know ${this}` })
+  }
+}
