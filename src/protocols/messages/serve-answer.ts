@@ -1,7 +1,7 @@
 import type { GatewayError } from '../../error.ts'
 import type { Answer } from '../../generation/event.ts'
-import { parseExact } from '../../generation/json-text.ts'
-import type { Citation, Part } from '../../generation/request.ts'
+import { isRawJson, parseExact } from '../../generation/json-text.ts'
+import type { Citation, Part, TextPart } from '../../generation/request.ts'
 import { seal, type Maker, type Signature } from '../../generation/signature.ts'
 import { lose, loseForeign, loseOfDetails, loseOfFinish } from '../losses.ts'
 import type { Exchange } from '../protocol.ts'
@@ -106,7 +106,7 @@ export function readInput(text: string): Json | undefined {
   if (text.trim() === '') return {}
   try {
     const input = parseExact(text)
-    return isObject(input) ? input : undefined
+    return isObject(input) && !isRawJson(input) ? input : undefined
   } catch {
     return undefined
   }
