@@ -100,3 +100,37 @@ describe.each(WORDS)('%s ends with %j', (provider, words, reason, called = reaso
     }
   })
 })
+
+describe('stop sequences beyond those that a provider takes', () => {
+  const STOPS = ['one', 'two', 'three', 'four', 'five', ' ']
+  const spoken: Record<ConversationName, (text: string) => { whole: object; frames: (object | string)[] }> = {
+    'chat.completions': (content) => ({ whole: { choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }] }, frames: [chunk({ content }), chunk({}, 'stop'), '[DONE]'] }),
+    responses: (text) => ({ whole: { status: 'completed', output: [{ type: 'message', content: [{ type: 'output_text', text }] }] }, frames: [{ type: 'response.created', response: {} }, { type: 'response.completed', response: { status: 'completed', output: [{ type: 'message', content: [{ type: 'output_text', text }] }] } }] }),
+    messages: (text) => ({ whole: { type: 'message', content: [{ type: 'text', text }], stop_reason: 'end_turn' }, frames: [{ type: 'message_start', message: {} }, { type: 'content_block_start', index: 0, content_block: { type: 'text', text } }, { type: 'content_block_stop', index: 0 }, { type: 'message_delta', delta: { stop_reason: 'end_turn' } }, { type: 'message_stop' }] }),
+    generateContent: (text) => ({ whole: { candidates: [{ content: { parts: [{ text }] }, finishReason: 'STOP' }] }, frames: [{ candidates: [{ content: { parts: [{ text }] }, finishReason: 'STOP' }] }] }),
+  }
+  const body = { model: 'a/b', max_tokens: 9, messages: [{ role: 'user', content: 'q' }], stop_sequences: STOPS }
+  const request = protocols.messages.serve.readRequest({ body, text: JSON.stringify(body), headers: new Headers() })
+
+  test.each(NAMES.filter((name) => name !== 'messages'))('end an answer of %s all the same, and are told', (provider) => {
+    const { whole, frames } = spoken[provider]('zero-five-six')
+    const reader = protocols[provider].call.reader({}, request)
+    const events = [...new FrameSplitter().push(Buffer.from(framed(frames))).flatMap((frame) => reader.read(frame)), ...reader.end()]
+    for (const answer of [fold(events), fold(protocols[provider].call.readAnswer(whole, {}, request))]) {
+      expect(answer.parts).toEqual([{ type: 'text', text: 'zero-' }])
+      expect(answer.finish).toMatchObject({ reason: 'stop-sequence', stopSequence: 'five' })
+    }
+    const { losses } = protocols[provider].call.writeRequest(request, { provider: 'p', model: 'm', quirks: {}, abilities: {} })
+    expect(losses).toContainEqual(expect.objectContaining({ field: 'stop', what: 'approximated', why: expect.stringContaining('the answer is cut') }))
+  })
+
+  test('of nothing but space end an answer of messages, which refuses them', () => {
+    const asked = { ...request, protocol: 'chat.completions' as const }
+    expect(fold(protocols.messages.call.readAnswer(spoken.messages('zero six').whole, {}, asked))).toMatchObject({ parts: [{ text: 'zero' }], finish: { stopSequence: ' ' } })
+    expect(protocols.messages.call.writeRequest(asked, { provider: 'p', model: 'm', quirks: {}, abilities: {} }).body.stop_sequences).toEqual(STOPS.slice(0, 5))
+  })
+
+  test("are left to a provider that hears the client's own words", () => {
+    expect(fold(protocols.messages.call.readAnswer(spoken.messages('zero five').whole, {}, request)).parts).toMatchObject([{ text: 'zero five' }])
+  })
+})

@@ -8,7 +8,6 @@ import { cutStream, upstreamStreamError } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
 import { CallItem, MessageItem, newItem, ReasoningItem, type OutputItem } from './call-items.ts'
 import { PartLine } from './call-parts.ts'
-import { StopCut } from './call-stop.ts'
 import { objectOf, objectsOf, readIncomplete, readUsage, textOf, type Json } from './shapes.ts'
 
 /** A provider's streaming events -> ours. Items are known by their `output_index`, because some servers give an item a new id in every frame. */
@@ -206,13 +205,11 @@ export function readerFor(request: GenerationRequest | undefined): Reader {
   return pass === undefined ? inner : { read: (frame) => pass(inner.read(frame)), end: () => pass(inner.end()), get finishing() { return inner.finishing } }
 }
 
-/** What the request wants and the provider cannot: an end at stop sequences, and tools called by names that had to be written in another way. */
+/** Tools called by the names that the client gave them, where those had to be written in another way. */
 function asAsked(request: GenerationRequest | undefined): ((events: readonly GenerationEvent[]) => GenerationEvent[]) | undefined {
   const names = renamedTools(request)
-  const { stop = [] } = request?.sampling ?? {}
-  if (names.size === 0 && stop.length === 0) return undefined
-  const cut = new StopCut(stop)
-  return (events) => cut.pass(events).map((event) => {
+  if (names.size === 0) return undefined
+  return (events) => events.map((event) => {
     if (event.type !== 'part-start' || event.head.type !== 'tool-call') return event
     return { ...event, head: { ...event.head, name: names.get(event.head.name) ?? event.head.name } }
   })

@@ -2,10 +2,12 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { fold, type GenerationEvent } from '../../../src/generation/event.ts'
 import type { GenerationRequest } from '../../../src/generation/request.ts'
-import { responses } from '../../../src/protocols/responses/index.ts'
+import { protocols } from '../../../src/protocols/index.ts'
 import { checkGrammar } from '../../grammar.ts'
 
 /** Stop sequences of a client towards a provider whose protocol has none. */
+
+const { responses } = protocols
 
 const asking = (...stop: string[]): GenerationRequest => ({ model: 'a/b', system: [], turns: [], tools: [], sampling: { stop }, stream: true, protocol: 'messages', extras: {} })
 

@@ -1,7 +1,34 @@
-import type { GenerationEvent } from '../../generation/event.ts'
+import type { GenerationEvent } from '../generation/event.ts'
+import type { GenerationRequest, ProtocolName } from '../generation/request.ts'
+import type { Loss, Protocol } from './protocol.ts'
 
-/** Events up to the first stop sequence, of which the provider itself knows none and writes on. The sequence is left out as other providers do; of what follows only the usage and the end are told. */
-export class StopCut {
+/** A protocol whose answers end at all stop sequences of a client that speaks another one, also at those that the provider could not be sent; the others never come back. */
+export function endingAtStops(protocol: Protocol): Protocol {
+  const { name, call } = protocol
+  return { ...protocol, call: {
+    ...call,
+    reader: (quirks, request) => {
+      const reader = call.reader(quirks, request)
+      const cut = cutFor(request, name)
+      return cut === undefined ? reader : { read: (frame) => cut.pass(reader.read(frame)), end: () => cut.pass(reader.end()), get finishing() { return reader.finishing === true } }
+    },
+    readAnswer: (body, quirks, request) => {
+      const events = call.readAnswer(body, quirks, request)
+      return cutFor(request, name)?.pass(events) ?? events
+    },
+  } }
+}
+
+function cutFor(request: GenerationRequest | undefined, provider: ProtocolName): StopCut | undefined {
+  const { stop = [] } = request?.sampling ?? {}
+  return stop.length === 0 || request?.protocol === provider ? undefined : new StopCut(stop)
+}
+
+/** Of stop sequences that the provider is not sent. `why`: what it takes of them. */
+export const cutLoss = (why: string): Loss => ({ field: 'stop', what: 'approximated', why: `${why}: the answer is cut where one stands, and what the model writes after it is paid for` })
+
+/** Events up to the first stop sequence of a provider that writes on. The sequence is left out as other providers do; of what follows only the usage and the end are told. */
+class StopCut {
   readonly #sequences: readonly string[]
   /** Text of the open part that may be the beginning of a sequence. */
   #held = ''
