@@ -148,7 +148,7 @@ test('what is remembered outlives a server that is killed', async () => {
     // Neither thoughts nor the ids with which they could be read are in the file.
     const kept = readdirSync(data).filter((name) => name.startsWith('sluice.sqlite')).map((name) => readFileSync(join(data, name), 'latin1')).join('')
     expect(kept.includes('acct_')).toBe(true)
-    for (const { callId, thought } of answers.values()) expect([kept.includes(callId), kept.includes(thought.slice(0, 10))]).toEqual([false, false])
+    for (const { callId, thought } of answers.values()) expect([kept.includes(callId!), kept.includes(thought.slice(0, 10))]).toEqual([false, false])
     const after = await startGateway({ data, config: config() })
     for (const client of PROTOCOLS) for (const protocol of PROTOCOLS) {
       const answer = answers.get(`${client} ${protocol}`)!
@@ -166,8 +166,32 @@ test('what is remembered outlives a server that is killed', async () => {
   }
 }, 60_000)
 
+test('what a client sends back of an answer\'s signatures, be it some of them only, goes as it is', async () => {
+  const answer = await first({ client: 'messages', model: 'ms/m' })
+  const [kept] = SIGNED.messages(answer)
+  const body = FORGETFUL.messages.second('ms/m', answer).replace('"content": [', `"content": [${JSON.stringify(kept)},`)
+  await ask({ client: 'messages', model: 'ms/m' }, body)
+  expect(provider.bodies.at(-1)).toBe(body.replace('"ms/m"', '"m"'))
+})
+
 describe('a call of which nothing is known', () => {
   const UNSIGNED = 'skip_thought_signature_validator'
+
+  test('is one without an id: generateContent has nothing else to know it by, the other protocols get one from Sluice', async () => {
+    const model = 'level/three'
+    const answer = provider.next = signed({ callId: undefined })
+    const own = await (await ask({ client: 'generateContent', model }, FORGETFUL.generateContent.first(model))).text()
+    expect([own.includes('"id"'), own.includes(JSON.stringify(answer.signature))]).toEqual([false, true])
+    const body = FORGETFUL.generateContent.second(model, answer).replaceAll('"id":"undefined",', '')
+    const response = await ask({ client: 'generateContent', model }, body)
+    expect(signedIn(provider.bodies.at(-1)!)).toEqual([UNSIGNED])
+    expect(JSON.parse(response.headers.get('x-sluice-translation')!)).toEqual([{ field: 'contents[].parts[].thoughtSignature', what: 'approximated', why: expect.stringContaining('signature') }])
+    const strict = await fetch(gateway.url + FORGETFUL.generateContent.path(model), { method: 'POST', headers: { authorization: `Bearer ${gateway.key}`, 'x-sluice-strict': 'true' }, body })
+    expect([strict.status, await strict.text()]).toEqual([400, expect.stringContaining('contents[].parts[].thoughtSignature would be approximated for gc')])
+    provider.next = answer
+    const { choices } = await (await ask({ client: 'chat.completions', model }, FORGETFUL['chat.completions'].first(model))).json() as any
+    expect(signedIn(await second({ client: 'chat.completions', model }, { ...answer, callId: choices[0].message.tool_calls[0].id }))).toEqual([answer.signature])
+  })
 
   test.each(PROTOCOLS)('goes from %s to a model that insists on signatures, with the word for that', async (client) => {
     provider.next = signed()

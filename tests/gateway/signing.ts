@@ -4,7 +4,7 @@ import { protocolOf } from './scripted.ts'
 /** A provider that answers every request with one call of a tool, signed as each protocol does, and keeps the bodies it got. */
 
 /** Without a signature a model of chat completions shows its thought in `reasoning_content`. */
-export type Answer = { callId: string; signature: string; thought: string; args: Record<string, unknown> }
+export type Answer = { /** Absent: as Google's older servers answer. */ callId?: string | undefined; signature: string; thought: string; args: Record<string, unknown> }
 
 const ANSWERS: Record<ConversationName, (answer: Answer) => object> = {
   'chat.completions': ({ callId, signature, thought, args }) => ({
