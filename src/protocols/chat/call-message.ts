@@ -7,7 +7,7 @@ import { ToolNames } from './call-names.ts'
 import { JsonEnd, Sequence, type Draft } from './sequence.ts'
 import { mediaKind } from '../media.ts'
 import { Offsets } from '../offsets.ts'
-import { readAnnotation, readDataUrl, readLogprobs, words, type Json } from './shapes.ts'
+import { joinedBase64, readAnnotation, readDataUrl, readLogprobs, words, type Json } from './shapes.ts'
 
 type Call = { index: number | undefined; id: string | undefined; name: string | undefined; custom: boolean; draft?: Draft; early: string; signature?: string }
 
@@ -26,7 +26,7 @@ export class MessageReader {
   #content = ''
   #textStart = 0
   #hasText = false
-  #audio = ''
+  readonly #audio: string[] = []
   #transcribed = false
   /** Log probabilities of what it thought (DeepSeek), for which only chat completions has a place. */
   #thoughtLogprobs: unknown
@@ -68,7 +68,7 @@ export class MessageReader {
   close(): void {
     for (const call of this.#calls) if (call.draft === undefined && (call.name !== undefined || call.early !== '')) this.#beginCall(call)
     this.#sequence.closeAll()
-    if (this.#audio !== '') this.#sequence.whole({ type: 'audio', mediaType: 'audio/wav' }, this.#audio)
+    if (this.#audio.length > 0) this.#sequence.whole({ type: 'audio', mediaType: 'audio/wav' }, joinedBase64(this.#audio))
     if (this.#thoughtLogprobs !== undefined) this.#sequence.whole({ type: 'foreign', protocol: 'chat.completions', kind: 'logprobs', value: this.#thoughtLogprobs })
     if (!this.#hasText || this.#annotations.length + this.#listed.length === 0) return
     const offsets = new Offsets(this.#content, 'code points')
@@ -151,7 +151,7 @@ export class MessageReader {
 
   /** The transcript is the answer's text; the sound waits for the end because the two come mixed. */
   #onAudio(audio: Json): void {
-    if (words(audio.data) !== undefined) this.#audio += audio.data as string
+    if (words(audio.data) !== undefined) this.#audio.push(audio.data as string)
     const transcript = words(audio.transcript)
     if (transcript === undefined || (this.#hasText && !this.#transcribed)) return
     this.#transcribed = true

@@ -4,7 +4,7 @@ import { seal, type Maker } from '../../generation/signature.ts'
 import { lose, loseForeign, loseLifetimes, loseOfCitation, loseOfStop } from '../losses.ts'
 import type { Exchange } from '../protocol.ts'
 import { Offsets } from '../offsets.ts'
-import { imageId, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
+import { imageId, joinedBase64, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
 
 /** A whole answer as a `chat.completion` object. Reasoning is shown in OpenRouter's fields, which carry signatures. */
 export function writeAnswer(answer: Answer, exchange: Exchange): object {
@@ -48,7 +48,7 @@ function writeMessage(parts: Part[], label: Exchange['label'], hidden: boolean):
   const reasoning = hidden ? '' : parts.map((part) => (part.type === 'reasoning' ? part.text : '')).join('')
   const details = writeDetails(parts, label.maker, hidden)
   const images = parts.filter((part): part is MediaPart => part.type === 'image')
-  const audio = parts.find((part): part is MediaPart => part.type === 'audio')
+  const sounds = parts.flatMap((part) => (part.type === 'audio' && part.source.type === 'data' ? [part.source.data] : []))
   const annotations = texts.some((part) => part.citations !== undefined) ? writeAnnotations(texts) : []
   const calls = parts.filter((part) => part.type === 'tool-call')
   return {
@@ -59,7 +59,7 @@ function writeMessage(parts: Part[], label: Exchange['label'], hidden: boolean):
     ...(details.length > 0 ? { reasoning_details: details } : {}),
     ...(annotations.length > 0 ? { annotations } : {}),
     ...(images.length > 0 ? { images: images.flatMap((part) => (part.source.type === 'data' ? [writeImage(part.source.mediaType, part.source.data)] : [])) } : {}),
-    ...(audio?.source.type === 'data' ? { audio: { ...audioHead(label), data: audio.source.data } } : {}),
+    ...(sounds.length > 0 ? { audio: { ...audioHead(label), data: joinedBase64(sounds) } } : {}),
     ...(calls.length > 0 ? { tool_calls: calls.map((call) => writeCall(call.id, call.name, call.form, call.arguments)) } : {}),
   }
 }

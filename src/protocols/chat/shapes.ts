@@ -146,6 +146,10 @@ export function readDataUrl(url: string): { mediaType: string; data: string } | 
   return { mediaType: mediaType.toLowerCase(), data: url.slice(comma + 1) }
 }
 
+/** A recording that comes in pieces: each padded by itself, or one text of base64 cut anywhere. */
+export const joinedBase64 = (pieces: readonly string[]): string =>
+  pieces.slice(0, -1).some((piece) => piece.endsWith('=')) ? Buffer.concat(pieces.map((piece) => Buffer.from(piece, 'base64'))).toString('base64') : pieces.join('')
+
 const AUDIO_FORMATS: [string, string][] = [['wav', 'audio/wav'], ['mp3', 'audio/mpeg'], ['mp3', 'audio/mp3'], ['wav', 'audio/x-wav'], ['wav', 'audio/wave']]
 
 export const audioMediaType = (format: string): string => AUDIO_FORMATS.find(([name]) => name === format)?.[1] ?? `audio/${format}`

@@ -110,6 +110,7 @@ describe('other parts', () => {
 
   test('sound and its transcript', () => {
     expect(partsOf(chunkOf({ audio: { id: 'x', transcript: 'Hi' } }), chunkOf({ audio: { data: 'AA' } }), chunkOf({ audio: { data: 'BB', transcript: '!' } }), stop())).toEqual([{ type: 'text', text: 'Hi!' }, { type: 'audio', source: { type: 'data', mediaType: 'audio/wav', data: 'AABB' } }])
+    expect(partsOf(chunkOf({ audio: { data: 'AA==' } }), chunkOf({ audio: { data: 'AQI=' } }), stop())).toEqual([{ type: 'audio', source: { type: 'data', mediaType: 'audio/wav', data: 'AAEC' } }])
   })
 })
 

@@ -6,6 +6,7 @@ import OpenAI from 'openai'
 import { GatewayError } from '../../../src/error.ts'
 import { Fold, fold, type Answer, type GenerationEvent } from '../../../src/generation/event.ts'
 import { unseal } from '../../../src/generation/signature.ts'
+import { noUsage } from '../../../src/generation/usage.ts'
 import type { Frame } from '../../../src/http/frames.ts'
 import { chat } from '../../../src/protocols/chat/index.ts'
 import type { Exchange } from '../../../src/protocols/protocol.ts'
@@ -28,6 +29,12 @@ const read = (frames: Frame[]): GenerationEvent[] => {
 type Json = Record<string, any>
 const parsed = (frames: Frame[]): Json[] => frames.filter((frame) => frame.data !== '[DONE]').map((frame) => JSON.parse(frame.data) as Json)
 const start: GenerationEvent = { type: 'start', id: 'up', model: 'm' }
+
+test('sound in several pieces is one recording', () => {
+  const parts = ['AA==', 'AQI='].map((data): Answer['parts'][number] => ({ type: 'audio', source: { type: 'data', mediaType: 'audio/L16', data } }))
+  const { choices } = chat.serve.writeAnswer({ id: 'u', model: 'm', parts, usage: noUsage(), metered: false, finish: { reason: 'stop', raw: 'STOP' } }, exchangeOf()) as Json
+  expect(choices[0].message.audio.data).toBe('AAEC')
+})
 
 test('a stream, frame by frame', () => {
   const frames = write([
