@@ -34,6 +34,8 @@ export type GenerationRequest = {
   serviceTier?: string
   /** Routes requests with the same prefix to the same cache. */
   cacheKey?: string
+  /** All of the request is a prefix to be cached: a mark on its end, wherever that is. */
+  cache?: { ttl?: '5m' | '1h' }
   /** OpenAI's wish how long a cached prefix is kept. */
   cacheRetention?: string
   stream: boolean
@@ -116,15 +118,15 @@ export type MediaSource =
   /** Plain text given as a document (Anthropic's `text` source). */
   | { type: 'text'; text: string; mediaType: string }
 
-/** Something only its own protocol understands: it travels whole there and is reported as lost elsewhere. `kind` names it in reports. */
-export type ForeignPart = { type: 'foreign'; protocol: ProtocolName; kind: string; value: unknown }
+/** Something only its own protocol understands: it travels whole there, and elsewhere is refused or, where it is `optional`, left out with a loss. `path`: where the client says it; absent in answers. */
+export type ForeignPart = { type: 'foreign'; protocol: ProtocolName; kind: string; value: unknown; path?: string; optional?: boolean }
 
 export type Citation = {
   url?: string
   title?: string
+  /** Words of the source. */
   citedText?: string
   /** Range in the text part's own text, UTF-16 code units, end exclusive. */
-  /** Words of the source. */
   start?: number
   end?: number
   /** The provider's own object, for its own protocol. */
@@ -137,8 +139,8 @@ export type Tool =
   | { type: 'function'; name: string; description?: string; parameters?: unknown; strict?: boolean; cache?: { ttl?: '5m' | '1h' } }
   /** A tool whose input is free text (chat and responses `custom`); `format` is the protocol's own grammar object. */
   | { type: 'custom'; name: string; description?: string; format?: unknown }
-  /** A tool the provider runs itself, or any other kind its protocol knows. `optional`: it may be left out, with a loss, where the provider has no such tool. */
-  | { type: 'foreign'; protocol: ProtocolName; kind: string; value: unknown; optional?: boolean }
+  /** A tool the provider runs itself, or any other kind its protocol knows. `optional`: it may be left out, with a loss, where the provider has no such tool. `path`: where the client says it. */
+  | { type: 'foreign'; protocol: ProtocolName; kind: string; value: unknown; path?: string; optional?: boolean }
 
 export type ToolChoice =
   | { type: 'auto' | 'none' | 'required' }
@@ -201,4 +203,12 @@ export type ImageOutput = {
   compression?: number
 }
 
-export type WebSearch = { contextSize?: string; userLocation?: unknown; native?: unknown }
+export type WebSearch = {
+  contextSize?: string
+  userLocation?: unknown
+  /** The only domains that are searched; domains that are not. */
+  allowedDomains?: string[]
+  blockedDomains?: string[]
+  /** Most searches. */
+  maxUses?: number
+}

@@ -25,7 +25,8 @@ const PLACES = {
   name: ['messages[].name', null, null, null, null],
   part: [BLOCK, ['input[]', 'input[].content[]', 'input[].output[]'], [BLOCK, `${BLOCK}.content[]`], [PART, `${PART}.functionResponse.parts[]`], null],
   detail: [`${BLOCK}.image_url.detail`, ['input[].content[].detail', 'input[].output[].detail'], null, [`${PART}.mediaResolution`, `${CONFIG}.mediaResolution`], null],
-  cache: [[`${BLOCK}.cache_control`, `${BLOCK}.prompt_cache_breakpoint`, 'messages[].cache_control', 'tools[].cache_control', 'tools[].function.cache_control'], ['input[].content[].prompt_cache_breakpoint', 'input[].output[].prompt_cache_breakpoint'], [`${BLOCK}.cache_control`, `${BLOCK}.content[].cache_control`, 'system[].cache_control', 'tools[].cache_control', 'cache_control'], null, null],
+  filename: [`${BLOCK}.file.filename`, ['input[].content[].filename', 'input[].output[].filename'], [`${BLOCK}.title`, `${BLOCK}.content[].title`], [`${PART}.inlineData.displayName`, `${PART}.fileData.displayName`, `${PART}.functionResponse.parts[].inlineData.displayName`], null],
+  cache: [[`${BLOCK}.cache_control`, `${BLOCK}.prompt_cache_breakpoint`, 'messages[].cache_control', 'tools[].cache_control', 'tools[].function.cache_control', 'cache_control'], ['input[].content[].prompt_cache_breakpoint', 'input[].output[].prompt_cache_breakpoint'], [`${BLOCK}.cache_control`, `${BLOCK}.content[].cache_control`, 'system[].cache_control', 'tools[].cache_control', 'cache_control'], null, null],
   citations: ['messages[].annotations', 'input[].content[].annotations', `${BLOCK}.citations`, null, null],
   thoughts: [['messages[].reasoning_details', 'messages[].reasoning_content', 'messages[].reasoning'], 'input[]?summary', [`${BLOCK}?thinking`, `${BLOCK}?data`], `${PART}?thought`, null],
   signature: [['messages[].tool_calls[].extra_content', 'messages[].reasoning_details'], 'input[].encrypted_content', [`${BLOCK}.data`, `${BLOCK}.signature`], `${PART}.thoughtSignature`, null],
@@ -42,6 +43,9 @@ const PLACES = {
   webSearch: [['web_search_options', 'tools[]'], 'tools[]', 'tools[]', ['tools[].googleSearch', 'tools[].googleSearchRetrieval'], null],
   'webSearch.contextSize': [['web_search_options.search_context_size', 'tools[].parameters.search_context_size'], 'tools[].search_context_size', null, null, null],
   'webSearch.userLocation': [['web_search_options.user_location', 'tools[].parameters.user_location'], 'tools[].user_location', 'tools[].user_location', null, null],
+  'webSearch.allowedDomains': [null, 'tools[].filters.allowed_domains', 'tools[].allowed_domains', null, null],
+  'webSearch.blockedDomains': [null, 'tools[].filters.blocked_domains', 'tools[].blocked_domains', 'tools[].googleSearch.excludeDomains', null],
+  'webSearch.maxUses': [null, null, 'tools[].max_uses', null, null],
   toolChoice: ['tool_choice', 'tool_choice', 'tool_choice', 'toolConfig.functionCallingConfig', null],
   parallelTools: ['parallel_tool_calls', 'parallel_tool_calls', 'tool_choice.disable_parallel_tool_use', null, null],
   temperature: ['temperature', 'temperature', 'temperature', `${CONFIG}.temperature`, null],
@@ -86,6 +90,7 @@ const LOOKS_MAX = 20_000
 /** Losses in the client's words, each once. `extras`: paths of fields that only its protocol has, which are lost, too. */
 export function tell(exchange: Exchange, losses: readonly Loss[], extras: readonly string[]): Told[] {
   const groups = Map.groupBy(losses, ({ field, what, why }) => `${field}\n${what}\n${why}`)
+  if (losses.length + extras.length === 0) return []
   const search = new Search()
   const told = [...groups.values()].map((same): Told => {
     const { field, of, what, why } = same[0]!

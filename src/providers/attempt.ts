@@ -4,6 +4,7 @@ import type { GenerationEvent } from '../generation/event.ts'
 import { readAll, send, type ByteSource, type Incoming, type Timeouts } from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { parseWithExact } from '../protocols/exact-arguments.ts'
+import { refuseForeign } from '../protocols/foreign.ts'
 import { protocols } from '../protocols/index.ts'
 import { refusalAt, tell } from '../protocols/places.ts'
 import type { Exchange, Protocol, Told, Written } from '../protocols/protocol.ts'
@@ -90,6 +91,7 @@ export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Ex
   const { call } = protocols[name]
   const { request, wire } = asked
   const written = request.protocol === name ? undefined : writeOut(call, asked, target)
+  if (request.protocol !== name) refuseForeign(request)
   const losses = written?.losses ?? []
   const text = written === undefined ? call.forward(asked, target, losses) : JSON.stringify(written.body)
   return {
@@ -106,7 +108,8 @@ export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Ex
 
 function writeOut(call: Protocol['call'], asked: Exchange, target: Endpoint['target']): Written {
   try {
-    return call.writeRequest(asked.request, target)
+  const { request, wire } = asked
+    return call.writeRequest(request, target)
   } catch (error) {
     throw error instanceof SchemaRefusal ? refusalAt(asked, error) : error
   }

@@ -1,89 +1,114 @@
 import { GatewayError } from '../../error.ts'
-import type { Effort, GenerationRequest, Tool, ToolChoice } from '../../generation/request.ts'
+import { EFFORTS, type Effort, type GenerationRequest, type Reasoning, type Tool, type ToolChoice } from '../../generation/request.ts'
+import { limitMarks, loseMarks, markOf } from '../cache-marks.ts'
+import { nearestEffort, samples } from '../effort.ts'
+import { refuseTool } from '../foreign.ts'
+import { inputSchema, lossesOfFormat } from '../custom-tools.ts'
 import { isObject, noBareChoice, nothingSaid, present, snakeOf } from '../fields.ts'
 import { drawing, imageConfigOf } from '../image-config.ts'
-import type { Loss, Target, Written } from '../protocol.ts'
+import type { Abilities, Loss, Target, Written } from '../protocol.ts'
 import { answerSchema, functionSchema } from '../schema-openai.ts'
+import { cutLoss } from '../stop-cut.ts'
 import { wireName } from '../tool-names.ts'
+import { forces, lossesOfChoice, lossesOfCitations, lossesOfSearch, placeOf } from '../web-search.ts'
 import { MessagesWriter } from './call-turns.ts'
 import type { Json } from './shapes.ts'
 
 /** Our request as a `POST /chat/completions` body for this target, and what that could not carry. */
 export function writeRequest(asked: GenerationRequest, target: Target): Written {
   const request = drawing(asked, target)
-  const losses: Loss[] = []
+  const losses: Loss[] = lossesOfCitations(request)
   const { quirks } = target
   const messages = new MessagesWriter(request, target, losses).write(request.system, request.turns)
   if (messages.length === 0) throw nothingSaid(request)
   if (messages.at(-1)!.role === 'assistant') losses.push({ field: 'conversation', what: 'approximated', why: 'the answer that the client began is sent as an earlier one: many providers begin anew' })
+  const reasoning = writeReasoning(request, target, losses)
+  const reasons = !(isObject(reasoning.reasoning) ? reasoning.reasoning.effort === 'none' : isObject(reasoning.thinking) ? reasoning.thinking.type === 'disabled' : reasoning.reasoning_effort === 'none')
   const body: Json = {
     model: target.model,
     messages,
     ...(request.stream ? { stream: true, ...(quirks.refusesStreamOptions === true ? {} : { stream_options: { include_usage: true } }) } : {}),
-    ...(request.maxOutputTokens === undefined ? {} : { [quirks.maxTokensField ?? 'max_tokens']: request.maxOutputTokens }),
-    ...writeSampling(request, target, losses),
-    ...writeTools(request, target, losses),
-    ...writeReasoning(request, target, losses),
+    ...writeLimit(request, target, losses),
+    ...writeSampling(request, target, reasons, losses),
+    ...writeTools(request, target, reasons, losses),
+    ...reasoning,
     ...writeFormat(request, losses),
     ...writeModalities(request, target, losses),
     ...(request.verbosity === undefined ? {} : { verbosity: request.verbosity }),
-    ...writeWebSearch(request),
+    ...writeWebSearch(request, losses),
     ...writeIdentity(request, losses),
+    ...(target.abilities.cacheMarks === 'cache_control' ? markOf(request, 'cache_control') : {}),
   }
-  if (hasCacheMarks(request)) losses.push({ field: 'cache', what: 'left out', why: 'chat completions has no cache marks' })
+  loseMarks(request, target.abilities.cacheMarks, (what, why) => losses.push({ field: 'cache', what, why }))
+  limitMarks([...(Array.isArray(body.tools) ? body.tools.filter(isObject) : []), ...messages], request, losses)
   return { body, losses }
+}
+
+/** OpenAI refuses a limit above the model's own; asking for more than there is means all of it. */
+function writeLimit({ maxOutputTokens: limit }: GenerationRequest, { quirks, abilities: { maxOutputTokens: most = Infinity } }: Target, losses: Loss[]): Json {
+  if (limit === undefined) return {}
+  if (limit > most) losses.push({ field: 'maxOutputTokens', what: 'approximated', why: `the model generates at most ${most} tokens` })
+  return { [quirks.maxTokensField ?? 'max_tokens']: Math.min(limit, most) }
 }
 
 const STOP_MAX = 4
 
-function writeSampling({ sampling }: GenerationRequest, { abilities }: Target, losses: Loss[]): Json {
+function writeSampling({ sampling }: GenerationRequest, { abilities }: Target, reasons: boolean, losses: Loss[]): Json {
   const { temperature, topP, topK, frequencyPenalty, presencePenalty, seed, stop, logitBias, logprobs, topLogprobs } = sampling
   if (topK !== undefined) losses.push({ field: 'topK', what: 'left out', why: 'chat completions has no such field' })
   const chosen = { temperature, topP, frequencyPenalty, presencePenalty, logitBias, logprobs, topLogprobs }
   const written: Json = {}
   for (const field of Object.keys(chosen) as (keyof typeof chosen)[]) {
     if (chosen[field] === undefined) continue
-    if (abilities.sampling === false) losses.push({ field, what: 'left out', why: 'the model refuses sampling parameters' })
+    if (!samples(abilities, reasons)) losses.push({ field, what: 'left out', why: 'the model refuses sampling parameters' })
+    else if (abilities.penalties === false && field.endsWith('Penalty')) losses.push({ field, what: 'left out', why: 'the model refuses penalties' })
     else written[snakeOf(field)] = chosen[field]
   }
   // OpenAI counts alternatives only of log probabilities that were asked for.
   if (written.top_logprobs !== undefined && written.logprobs === undefined) written.logprobs = true
   if (seed !== undefined) written.seed = seed
   if (stop !== undefined && stop.length > 0) {
-    if (stop.length > STOP_MAX) losses.push({ field: 'stop', what: 'approximated', why: `only the first ${STOP_MAX} stop sequences are carried` })
-    written.stop = stop.slice(0, STOP_MAX)
+    const { stops = STOP_MAX } = abilities
+    if (stop.length > stops) losses.push(cutLoss(stops === 0 ? 'the model refuses stop sequences' : `the provider takes ${stops} stop sequences, and is sent the first`))
+    if (stops > 0) written.stop = stop.slice(0, stops)
   }
   return written
 }
 
-function writeTools(request: GenerationRequest, target: Target, losses: Loss[]): Json {
+function writeTools(request: GenerationRequest, target: Target, reasons: boolean, losses: Loss[]): Json {
   const tools = request.tools.flatMap((tool) => writeTool(tool, target, losses))
   if (tools.length === 0) {
-    if (forces(request.toolChoice)) throw new GatewayError('unsupported_parameter', 'tool_choice: demands a tool call, but the model\'s provider can be given none of the tools.', { param: 'tool_choice' })
+    losses.push(...lossesOfChoice(request))
     return {}
   }
   return {
     tools,
-    ...(request.toolChoice === undefined ? {} : { tool_choice: writeToolChoice(request.toolChoice, request, target) }),
+    ...(request.toolChoice === undefined ? {} : { tool_choice: writeToolChoice(unforced(request.toolChoice, target, reasons, losses), request, target) }),
     ...(request.parallelTools === undefined ? {} : { parallel_tool_calls: request.parallelTools }),
   }
 }
 
-const forces = (choice: ToolChoice | undefined): boolean => choice !== undefined && (choice.type === 'required' || choice.type === 'tool' || (choice.type === 'allowed' && choice.required))
+/** The choice, left to the model where it lets no call be forced. */
+function unforced(choice: ToolChoice, { abilities: { forcedTools } }: Target, reasons: boolean, losses: Loss[]): ToolChoice {
+  if (!forces(choice) || !(forcedTools === false || (forcedTools === 'idle' && reasons))) return choice
+  losses.push({ field: 'toolChoice', what: 'approximated', why: `the model lets no call be forced${forcedTools === 'idle' ? ' while it reasons' : ''}; it decides` })
+  return choice.type === 'allowed' ? { ...choice, required: false } : { type: 'auto' }
+}
 
-function writeTool(tool: Tool, { quirks }: Target, losses: Loss[]): Json[] {
+function writeTool(tool: Tool, { quirks, abilities }: Target, losses: Loss[]): Json[] {
   if (tool.type === 'foreign') {
-    if (tool.optional !== true) throw new GatewayError('unsupported_parameter', `tools: the model's provider speaks chat completions, which has no tool of type '${tool.kind}'.`, { param: 'tools' })
+    refuseTool(tool)
     losses.push({ field: 'tool', of: tool.kind, what: 'left out', why: `chat completions has no tool '${tool.kind}'` })
     return []
   }
   const name = wireName(tool.name)
+  const mark = tool.type === 'function' && abilities.cacheMarks === 'cache_control' ? markOf(tool, 'cache_control') : {}
   if (name !== tool.name) losses.push({ field: 'tool', of: tool.name, what: 'approximated', why: `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -` })
   const described = tool.description === undefined ? {} : { description: tool.description }
-  if (tool.type === 'function') return [{ type: 'function', function: { name, ...described, ...(tool.parameters === undefined ? present('strict', tool.strict) : functionSchema(tool, losses)) } }]
+  if (tool.type === 'function') return [{ type: 'function', function: { name, ...described, ...(tool.parameters === undefined ? present('strict', tool.strict) : functionSchema(tool, losses)) }, ...mark }]
   if (quirks.customTools === true) return [{ type: 'custom', custom: { name, ...described, ...(tool.format === undefined ? {} : { format: writeGrammar(tool.format) }) } }]
-  losses.push({ field: 'tool', of: tool.name, what: 'approximated', why: 'a custom tool travels as a function with one string, input' })
-  return [{ type: 'function', function: { name, ...described, parameters: { type: 'object', properties: { input: { type: 'string', description: grammarNote(tool.format) } }, required: ['input'], additionalProperties: false } } }]
+  losses.push(...lossesOfFormat(tool))
+  return [{ type: 'function', function: { name, ...described, parameters: inputSchema(tool) } }]
 }
 
 /** The responses protocol spells a grammar flat, chat completions in an object of its own. */
@@ -91,12 +116,6 @@ function writeGrammar(format: unknown): unknown {
   if (!isObject(format) || format.type !== 'grammar' || format.grammar !== undefined) return format
   const { type, ...grammar } = format
   return { type, grammar }
-}
-
-/** The grammar itself is kept in words: a model without custom tools can still follow it. */
-function grammarNote(format: unknown): string {
-  const grammar = isObject(format) && format.type === 'grammar' ? (isObject(format.grammar) ? format.grammar : format) : undefined
-  return typeof grammar?.definition === 'string' ? `The whole input as free text, in this ${String(grammar.syntax ?? '')} grammar:\n${grammar.definition}` : 'The whole input as free text.'
 }
 
 function writeToolChoice(choice: ToolChoice, request: GenerationRequest, { quirks }: Target): unknown {
@@ -113,38 +132,56 @@ function writeToolChoice(choice: ToolChoice, request: GenerationRequest, { quirk
 /** Budgets as efforts, for providers that know only efforts: up to this many tokens is this effort. */
 const EFFORT_BY_BUDGET: [number, Effort][] = [[0, 'none'], [1_024, 'minimal'], [4_096, 'low'], [16_384, 'medium'], [32_768, 'high'], [Infinity, 'xhigh']]
 
-function writeReasoning({ reasoning }: GenerationRequest, { quirks, abilities }: Target, losses: Loss[]): Json {
+function writeReasoning({ reasoning, maxOutputTokens }: GenerationRequest, target: Target, losses: Loss[]): Json {
+  const { quirks, abilities } = target
   if (reasoning === undefined) return {}
   if (reasoning.summary !== undefined) losses.push({ field: 'reasoning.summary', what: 'left out', why: 'chat completions has no switch for summaries' })
   if (abilities.reasoning === 'none') {
     if (reasoning.effort !== 'none' && reasoning.budgetTokens !== 0) losses.push({ field: 'reasoning', what: 'left out', why: 'the model does not reason' })
     return {}
   }
-  return quirks.effortField === 'reasoning' ? writeReasoningObject(reasoning) : writeEffort(reasoning, losses)
+  const effort = depthOf(reasoning, target, losses)
+  const { budgetTokens, visible } = reasoning
+  const deep = reasoning.adaptive === true || budgetTokens === -1
+  if (quirks.effortField === 'reasoning') {
+    const budget = takesBudgets(target) && budgetTokens !== undefined && budgetTokens > 0 ? budgetOf(budgetTokens, maxOutputTokens, abilities, losses) : undefined
+    const depth = budget !== undefined ? { max_tokens: budget } : effort !== undefined ? { effort } : deep ? { enabled: true } : {}
+    const wish = { ...depth, ...(visible === undefined ? {} : { exclude: !visible }) }
+    return Object.keys(wish).length > 0 ? { reasoning: wish } : {}
+  }
+  if (quirks.effortField === 'thinking') return effort === 'none' ? { thinking: { type: 'disabled' } } : { ...(deep || effort !== undefined ? { thinking: { type: 'enabled' } } : {}), ...present('reasoning_effort', effort) }
+  if (reasoning.adaptive === true && effort === undefined) losses.push({ field: 'reasoning.adaptive', what: 'approximated', why: 'the model reasons as deep as it does by default' })
+  return present('reasoning_effort', effort)
 }
 
-/** OpenRouter's object. */
-function writeReasoningObject({ effort, budgetTokens, adaptive, visible }: NonNullable<GenerationRequest['reasoning']>): Json {
-  const depth = budgetTokens !== undefined && budgetTokens > 0 ? { max_tokens: budgetTokens }
-    : effort !== undefined ? { effort: effort === 'max' ? 'xhigh' : effort }
-      : budgetTokens === 0 ? { effort: 'none' } : adaptive === true || budgetTokens === -1 ? { enabled: true } : {}
-  const wish = { ...depth, ...(visible === undefined ? {} : { exclude: !visible }) }
-  return Object.keys(wish).length > 0 ? { reasoning: wish } : {}
+/** Only OpenRouter's object has budgets. */
+const takesBudgets = ({ quirks, abilities: { reasoning = 'budget' } }: Target): boolean => quirks.effortField === 'reasoning' && reasoning === 'budget'
+
+/** A budget that the model takes and that leaves room for an answer, since the limit counts the thinking too; undefined where there is none. */
+function budgetOf(wanted: number, limit = Infinity, { budget: { min, max } = { min: 1, max: Infinity } }: Abilities, losses: Loss[]): number | undefined {
+  const bounded = Math.min(Math.max(wanted, min), max)
+  const budget = bounded < limit ? bounded : Math.floor(limit * 0.8)
+  if (budget < min) losses.push({ field: 'reasoning.budgetTokens', what: 'left out', why: `the limit of ${limit} output tokens leaves no room for the least budget of ${min}` })
+  else if (budget !== wanted) losses.push({ field: 'reasoning.budgetTokens', what: 'approximated', why: `the model and the output limit allow ${budget} tokens` })
+  return budget < min ? undefined : budget
 }
 
-function writeEffort({ effort, budgetTokens, adaptive }: NonNullable<GenerationRequest['reasoning']>, losses: Loss[]): Json {
+// What compatible servers know, where it is not known what the model takes.
+const KNOWN = EFFORTS.filter((effort) => effort !== 'max')
+
+function depthOf({ effort, budgetTokens }: Reasoning, target: Target, losses: Loss[]): Effort | undefined {
+  const { efforts = target.quirks.effortField === 'reasoning' ? EFFORTS : KNOWN } = target.abilities
+  const near = (wish: Effort, field: Loss['field']): Effort | undefined => nearestEffort(wish, { efforts: [...efforts] }, (what, why) => losses.push({ field, what, why }))
+  const budget = budgetTokens !== undefined && budgetTokens >= 0 && !takesBudgets(target) ? budgetTokens : budgetTokens === 0 ? 0 : undefined
   if (effort !== undefined) {
-    if (effort === 'max') losses.push({ field: 'reasoning.effort', what: 'approximated', why: "'max' is 'xhigh' here" })
-    if (budgetTokens !== undefined && budgetTokens >= 0) losses.push({ field: 'reasoning.budgetTokens', what: 'left out', why: 'the provider takes efforts, not budgets' })
-    return { reasoning_effort: effort === 'max' ? 'xhigh' : effort }
+    if (budget !== undefined) losses.push({ field: 'reasoning.budgetTokens', what: 'left out', why: 'the provider takes efforts, not budgets' })
+    return near(effort, 'reasoning.effort')
   }
-  if (budgetTokens !== undefined && budgetTokens >= 0) {
-    const near = EFFORT_BY_BUDGET.find(([tokens]) => budgetTokens <= tokens)![1]
-    losses.push({ field: 'reasoning.budgetTokens', what: 'approximated', why: `the provider takes efforts, not budgets: '${near}'` })
-    return { reasoning_effort: near }
-  }
-  if (adaptive === true) losses.push({ field: 'reasoning.adaptive', what: 'approximated', why: 'the model reasons as deep as it does by default' })
-  return {}
+  if (budget === undefined) return undefined
+  const meant = EFFORT_BY_BUDGET.find(([tokens]) => budget <= tokens)![1]
+  const depth = near(meant, 'reasoning.budgetTokens')
+  if (budget > 0 && depth === meant) losses.push({ field: 'reasoning.budgetTokens', what: 'approximated', why: `the provider takes efforts, not budgets: '${depth}'` })
+  return depth
 }
 
 function writeFormat(request: GenerationRequest, losses: Loss[]): Json {
@@ -172,16 +209,11 @@ function writeModalities(request: GenerationRequest, { abilities: { output } }: 
   }
 }
 
-function writeWebSearch({ webSearch }: GenerationRequest): Json {
-  if (webSearch === undefined) return {}
-  return { web_search_options: { ...(webSearch.contextSize === undefined ? {} : { search_context_size: webSearch.contextSize }), ...(webSearch.userLocation === undefined ? {} : { user_location: writeLocation(webSearch.userLocation) }) } }
-}
-
-/** The responses and messages protocols spell the place flat, chat completions in an object of its own. */
-function writeLocation(location: unknown): unknown {
-  if (!isObject(location) || location.approximate !== undefined) return location
-  const { type, ...approximate } = location
-  return { type: type ?? 'approximate', approximate }
+function writeWebSearch({ webSearch, toolChoice }: GenerationRequest, losses: Loss[]): Json {
+  if (webSearch === undefined || toolChoice?.type === 'none') return {}
+  losses.push(...lossesOfSearch(webSearch, 'contextSize', 'userLocation'))
+  const approximate = placeOf(webSearch)
+  return { web_search_options: { ...present('search_context_size', webSearch.contextSize), ...(approximate === undefined ? {} : { user_location: { type: 'approximate', approximate } }) } }
 }
 
 const TIERS = ['auto', 'default', 'flex', 'scale', 'priority']
@@ -190,6 +222,7 @@ function writeIdentity(request: GenerationRequest, losses: Loss[]): Json {
   const written: Json = {}
   if (request.user !== undefined) written.user = request.user
   if (request.cacheKey !== undefined) written.prompt_cache_key = request.cacheKey
+  if (request.cacheRetention !== undefined) written.prompt_cache_retention = request.cacheRetention
   if (request.serviceTier !== undefined) {
     if (TIERS.includes(request.serviceTier)) written.service_tier = request.serviceTier
     else losses.push({ field: 'serviceTier', what: 'left out', why: `chat completions has no tier '${request.serviceTier}'` })
@@ -200,7 +233,3 @@ function writeIdentity(request: GenerationRequest, losses: Loss[]): Json {
   if (texts.length > 0) written.metadata = Object.fromEntries(texts)
   return written
 }
-
-const hasCacheMarks = (request: GenerationRequest): boolean =>
-  request.tools.some((tool) => tool.type === 'function' && tool.cache !== undefined) ||
-  [request.system, ...request.turns.map((turn) => turn.parts)].some((parts) => parts.some((part) => 'cache' in part && part.cache !== undefined))

@@ -92,7 +92,7 @@ function readSaid(message: Fields, extras: Extras): Part[] | undefined {
   readAnnotations(message, parts)
   if (refusal !== undefined && refusal !== '' && !parts.some((part) => part.type === 'refusal')) parts.push({ type: 'refusal', text: refusal })
   parts.push(...images)
-  if (audio !== undefined) parts.push({ type: 'foreign', protocol: 'chat.completions', kind: 'audio', value: audio.value })
+  if (audio !== undefined) parts.push({ type: 'foreign', protocol: 'chat.completions', kind: 'audio', value: audio.value, path: audio.path, optional: true })
   return content === undefined && parts.length === 0 && (refusal === undefined || refusal === '') ? undefined : parts
 }
 

@@ -29,7 +29,7 @@ function readPart(part: Fields, allowed: readonly string[], extras: Extras): Par
   const type = part.require('type', part.string('type'), 'it says what kind of part this is')
   if (!allowed.includes(type)) {
     if (KNOWN.includes(type) || allowed.length === 1) throw invalid(part.at('type'), `must be ${allowed.map((word) => `'${word}'`).join(' or ')} in this role, not '${type}'`)
-    return { type: 'foreign', protocol: 'chat.completions', kind: type, value: part.value }
+    return { type: 'foreign', protocol: 'chat.completions', kind: type, value: part.value, path: part.path }
   }
   const read = readKnownPart(part, type, extras)
   if (read.type === 'text' || read.type === 'image' || read.type === 'file') Object.assign(read, readCache(part))

@@ -1,9 +1,9 @@
 import { invalid } from '../../error.ts'
-import type { Effort, GenerationRequest, OutputFormat, Reasoning, Sampling, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
+import { EFFORTS, type Effort, type GenerationRequest, type OutputFormat, type Reasoning, type Sampling, type Tool, type ToolChoice, type WebSearch } from '../../generation/request.ts'
 import { Fields, isObject, present } from '../fields.ts'
 import type { Wire } from '../protocol.ts'
 import { readMessages } from './serve-messages.ts'
-import { leaveExtras, type Extras } from './serve-parts.ts'
+import { leaveExtras, readCache, type Extras } from './serve-parts.ts'
 
 /**
  * The body of `POST /v1/chat/completions` -> our request. Every restriction of the specification's table is checked, nothing else is;
@@ -30,11 +30,13 @@ export function readRequest(wire: Wire): GenerationRequest {
     outputModalities: readModalities(body, extras),
     imageOutput: readImageConfig(body, extras),
     verbosity: body.oneOf('verbosity', ['low', 'medium', 'high'] as const),
-    webSearch: readWebSearch(body) ?? readSearchTool(tools.find(isSearch), extras),
+    webSearch: readWebSearch(body, extras) ?? readSearchTool(tools.find(isSearch), extras) ?? readPlugins(body, extras),
     user: body.string('user'),
     metadata: readMetadata(body),
     serviceTier: body.string('service_tier'),
     cacheKey: body.string('prompt_cache_key'),
+    ...readCache(body),
+    cacheRetention: body.string('prompt_cache_retention'),
     stream: body.boolean('stream') ?? false,
     includeUsage: readIncludeUsage(body, extras),
     protocol: 'chat.completions',
@@ -90,7 +92,7 @@ function readLogitBias(body: Fields): Record<string, number> | undefined {
 
 function readTool(tool: Fields, extras: Extras): Tool {
   const type = tool.require('type', tool.string('type'), "'function' or 'custom'")
-  if (type !== 'function' && type !== 'custom') return { type: 'foreign', protocol: 'chat.completions', kind: type, value: tool.value }
+  if (type !== 'function' && type !== 'custom') return { type: 'foreign', protocol: 'chat.completions', kind: type, value: tool.value, path: tool.path }
   const inner = tool.require(type, tool.object(type), `the ${type} that can be called`)
   const name = inner.require('name', inner.string('name'), 'the name of the tool')
   if (name === '') throw invalid(inner.at('name'), 'must not be empty')
@@ -98,11 +100,8 @@ function readTool(tool: Fields, extras: Extras): Tool {
   const read: Tool = type === 'custom'
     ? { type, name, ...described, ...present('format', inner.object('format')?.value) }
     : { type, name, ...described, ...present('parameters', inner.object('parameters')?.value), ...present('strict', inner.boolean('strict')) }
-  const mark = tool.value.cache_control
-  if (read.type === 'function' && isObject(mark) && mark.type === 'ephemeral') {
-    tool.take('cache_control')
-    read.cache = mark.ttl === '5m' || mark.ttl === '1h' ? { ttl: mark.ttl } : {}
-  }
+  // OpenRouter has the mark beside the function, LiteLLM in it, too.
+  if (read.type === 'function') Object.assign(read, readCache(inner), readCache(tool))
   leaveExtras(inner, extras)
   leaveExtras(tool, extras)
   return read
@@ -125,8 +124,6 @@ function toolName(holder: Fields, type: 'function' | 'custom'): string {
   const inner = holder.require(type, holder.object(type), 'an object with the name of the tool')
   return inner.require('name', inner.string('name'), 'the name of the tool')
 }
-
-const EFFORTS: readonly string[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] satisfies Effort[]
 
 /** `reasoning_effort`, and OpenRouter's `reasoning` object, which says more. Efforts that only the provider knows stay in `extras`. */
 function readReasoningWish(body: Fields, extras: Extras): Reasoning | undefined {
@@ -151,7 +148,7 @@ function readReasoningWish(body: Fields, extras: Extras): Reasoning | undefined 
 function readEffort(fields: Fields, name: string, extras: Extras): { effort?: Effort } {
   const effort = fields.string(name)
   if (effort === undefined) return {}
-  if (EFFORTS.includes(effort)) return { effort: effort as Effort }
+  if ((EFFORTS as readonly string[]).includes(effort)) return { effort: effort as Effort }
   extras[fields.at(name)] = effort
   return {}
 }
@@ -196,13 +193,15 @@ function readImageConfig(body: Fields, extras: Extras): GenerationRequest['image
   return read
 }
 
-function readWebSearch(body: Fields): WebSearch | undefined {
+function readWebSearch(body: Fields, extras: Extras): WebSearch | undefined {
   const options = body.object('web_search_options')
   if (options === undefined) return undefined
-  return { ...present('contextSize', options.string('search_context_size')), ...present('userLocation', options.object('user_location')?.value), native: options.value }
+  const search = { ...present('contextSize', options.string('search_context_size')), ...present('userLocation', options.object('user_location')?.value) }
+  leaveExtras(options, extras)
+  return search
 }
 
-/** OpenRouter's way to ask for the same. */
+/** OpenRouter's ways to ask for the same. */
 const isSearch = (tool: Fields): boolean => tool.value.type === 'openrouter:web_search'
 
 function readSearchTool(tool: Fields | undefined, extras: Extras): WebSearch | undefined {
@@ -213,6 +212,17 @@ function readSearchTool(tool: Fields | undefined, extras: Extras): WebSearch | u
   if (parameters !== undefined) leaveExtras(parameters, extras)
   leaveExtras(tool, extras)
   return search
+}
+
+function readPlugins(body: Fields, extras: Extras): WebSearch | undefined {
+  const plugins = body.value.plugins
+  if (!Array.isArray(plugins) || !plugins.some((plugin) => isObject(plugin) && plugin.id === 'web')) return undefined
+  for (const plugin of body.objects('plugins')!) {
+    if (plugin.value.id !== 'web') { extras[plugin.path] = plugin.value; continue }
+    plugin.take('id')
+    leaveExtras(plugin, extras)
+  }
+  return {}
 }
 
 function readMetadata(body: Fields): Record<string, unknown> | undefined {

@@ -1,8 +1,11 @@
-import { GatewayError } from '../../error.ts'
-import type { GenerationRequest, Tool } from '../../generation/request.ts'
+import type { GenerationRequest, Tool, WebSearch } from '../../generation/request.ts'
+import { inputSchema, lossesOfFormat } from '../custom-tools.ts'
+import { refuseTool } from '../foreign.ts'
 import { drawing, imageConfigOf } from '../image-config.ts'
 import type { Word } from '../places.ts'
 import type { Loss, Target, Written } from '../protocol.ts'
+import { cutLoss } from '../stop-cut.ts'
+import { lossesOfChoice, lossesOfCitations, lossesOfSearch } from '../web-search.ts'
 import { ContentWriter } from './call-contents.ts'
 import { writeThinking } from './call-thinking.ts'
 import { wireName } from './names.ts'
@@ -14,11 +17,13 @@ const STOP_MAX = 5
 /** Our words -> `GenerateContentRequest`. The model and streaming stand in the path. */
 export function writeRequest(asked: GenerationRequest, target: Target): Written {
   const request = drawing(asked, target)
-  const losses: Loss[] = []
+  const losses: Loss[] = lossesOfCitations(request)
   const writer = new ContentWriter(target, losses)
   const { system, contents } = writer.write(request)
   const tools = writeTools(request, losses)
-  const toolConfig = tools.some((tool) => 'functionDeclarations' in tool) ? writeToolChoice(request) : undefined
+  const declared = tools.some((tool) => 'functionDeclarations' in tool)
+  const toolConfig = declared ? writeToolChoice(request) : undefined
+  if (!declared) losses.push(...lossesOfChoice(request))
   const generationConfig = writeConfig(request, target, losses)
   reportUncarried(request, losses)
   return {
@@ -44,34 +49,33 @@ function writeTools(request: GenerationRequest, losses: Loss[]): Record<string, 
   const functions = request.tools.filter((tool) => tool.type === 'function')
   if (functions.some((tool) => tool.strict === true)) losses.push({ field: 'tool.strict', what: 'left out', why: 'the provider has no strict tools' })
   if (functions.some((tool) => tool.cache !== undefined)) losses.push({ field: 'cache', what: 'left out', why: 'the provider caches by itself' })
-  if (request.webSearch !== undefined) others.push(...writeSearch(request.webSearch, hasFunctions, losses))
+  if (request.webSearch !== undefined) others.push(...writeSearch(request, request.webSearch, hasFunctions, losses))
   return [...(declarations.length === 0 ? [] : [{ functionDeclarations: declarations }]), ...others]
 }
 
 function writeForeign(tool: Extract<Tool, { type: 'foreign' }>, losses: Loss[]): Record<string, unknown>[] {
   if (tool.protocol === 'generateContent') return [tool.value as Record<string, unknown>]
-  if (tool.optional !== true) throw new GatewayError('unsupported_parameter', `tools: this model's provider has no tool '${tool.kind}'.`, { param: 'tools' })
+  refuseTool(tool)
   losses.push({ field: 'tool', of: tool.kind, what: 'left out', why: `the provider has no tool '${tool.kind}'` })
   return []
 }
 
-function writeSearch({ contextSize, userLocation, native }: NonNullable<GenerationRequest['webSearch']>, hasFunctions: boolean, losses: Loss[]): Record<string, unknown>[] {
-  const own = native as { googleSearch?: unknown; googleSearchRetrieval?: unknown } | undefined
-  if (own?.googleSearch !== undefined || own?.googleSearchRetrieval !== undefined) return [own as Record<string, unknown>]
+/** Newer models take the two together, but want each search back with the history, which no other protocol can carry. */
+function writeSearch({ toolChoice }: GenerationRequest, search: WebSearch, hasFunctions: boolean, losses: Loss[]): Record<string, unknown>[] {
+  if (toolChoice?.type === 'none') return []
   if (hasFunctions) {
     losses.push({ field: 'webSearch', what: 'left out', why: 'the provider refuses its search beside function tools' })
     return []
   }
-  if (contextSize !== undefined) losses.push({ field: 'webSearch.contextSize', what: 'left out', why: 'the provider decides how much it reads' })
-  if (userLocation !== undefined) losses.push({ field: 'webSearch.userLocation', what: 'left out', why: 'the provider takes no place names' })
+  losses.push(...lossesOfSearch(search))
   return [{ googleSearch: {} }]
 }
 
 function writeDeclaration(tool: Exclude<Tool, { type: 'foreign' }>, losses: Loss[]): Record<string, unknown> {
   const head = { name: wireName(tool.name), ...(tool.description === undefined ? {} : { description: tool.description }) }
   if (tool.type === 'custom') {
-    if (tool.format !== undefined) losses.push({ field: 'tool.format', of: tool.name, what: 'left out', why: 'the provider takes no grammars' })
-    return { ...head, parametersJsonSchema: { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] } }
+    losses.push(...lossesOfFormat(tool))
+    return { ...head, parametersJsonSchema: inputSchema(tool) }
   }
   return { ...head, ...(tool.parameters === undefined ? {} : { parametersJsonSchema: parametersSchema(tool, losses) }) }
 }
@@ -97,8 +101,8 @@ function writeConfig(request: GenerationRequest, target: Target, losses: Loss[])
     topK: sampling.topK,
     maxOutputTokens: writeLimit(request.maxOutputTokens, target, losses),
     stopSequences: writeStop(sampling.stop, losses),
-    frequencyPenalty: writePenalty('frequencyPenalty', sampling.frequencyPenalty, losses),
-    presencePenalty: writePenalty('presencePenalty', sampling.presencePenalty, losses),
+    frequencyPenalty: writePenalty('frequencyPenalty', sampling.frequencyPenalty, target, losses),
+    presencePenalty: writePenalty('presencePenalty', sampling.presencePenalty, target, losses),
     seed: writeSeed(sampling.seed, losses),
     responseLogprobs: sampling.logprobs,
     logprobs: sampling.logprobs === true && sampling.topLogprobs !== 0 ? sampling.topLogprobs : undefined,
@@ -119,12 +123,16 @@ function writeLimit(limit: number | undefined, { abilities }: Target, losses: Lo
 
 function writeStop(stop: string[] | undefined, losses: Loss[]): string[] | undefined {
   if (stop === undefined || stop.length <= STOP_MAX) return stop?.length === 0 ? undefined : stop
-  losses.push({ field: 'stop', what: 'approximated', why: `the provider takes ${STOP_MAX} sequences: the others do not stop it` })
+  losses.push(cutLoss(`the provider takes ${STOP_MAX} stop sequences, and is sent the first`))
   return stop.slice(0, STOP_MAX)
 }
 
 /** Google's penalties end just below 2. */
-function writePenalty(field: 'frequencyPenalty' | 'presencePenalty', penalty: number | undefined, losses: Loss[]): number | undefined {
+function writePenalty(field: 'frequencyPenalty' | 'presencePenalty', penalty: number | undefined, { abilities }: Target, losses: Loss[]): number | undefined {
+  if (abilities.penalties === false) {
+    if ((penalty ?? 0) !== 0) losses.push({ field, what: 'left out', why: 'the model refuses penalties' })
+    return undefined
+  }
   if (penalty === undefined || penalty < 2) return penalty
   losses.push({ field, what: 'approximated', why: 'the provider takes values below 2: sent as 1.99' })
   return 1.99
@@ -149,11 +157,13 @@ function writeFormat({ outputFormat }: GenerationRequest, losses: Loss[]): Recor
 function reportUncarried(request: GenerationRequest, losses: Loss[]): void {
   const leftOut = (field: Word, present: boolean, why: string): void => { if (present) losses.push({ field, what: 'left out', why }) }
   const none = 'the provider has no such field'
-  leftOut('logitBias', request.sampling.logitBias !== undefined, none)
+  leftOut('logitBias', Object.keys(request.sampling.logitBias ?? {}).length > 0, none)
   leftOut('user', request.user !== undefined, none)
   leftOut('metadata', request.metadata !== undefined, none)
-  leftOut('parallelTools', request.parallelTools === false, 'the provider may always call several tools at once')
+  leftOut('parallelTools', request.parallelTools === false && request.toolChoice?.type !== 'none', 'the provider may always call several tools at once')
   leftOut('verbosity', request.verbosity !== undefined, none)
   leftOut('serviceTier', request.serviceTier !== undefined, 'the provider names its tiers in its own way')
   leftOut('cacheKey', request.cacheKey !== undefined, 'the provider caches by itself')
+  leftOut('cache', request.cache !== undefined, 'the provider caches by itself')
+  leftOut('cacheRetention', request.cacheRetention !== undefined, 'the provider caches by itself')
 }

@@ -12,6 +12,9 @@ import { INLINE_TYPES } from './shapes.ts'
 /** Content only Google understands; each name is a member of `Part`. */
 const FOREIGN = ['executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse', 'audioTranscription'] as const
 
+/** Searches that the provider ran beside functions. */
+const OPTIONAL: ReadonlySet<string> = new Set(['toolCall', 'toolResponse'])
+
 /** `contents` and `systemInstruction` -> turns. Lives as long as one request. */
 export class ContentReader {
   readonly turns: Turn[] = []
@@ -95,7 +98,7 @@ export class ContentReader {
     if (file !== undefined) read.push(this.#readFile(file, detail))
     if (call !== undefined) read.push(this.#readCall(call, place))
     if (response !== undefined) read.push(this.#readResponse(response, place))
-    for (const kind of FOREIGN) if (part.object(kind) !== undefined) read.push({ type: 'foreign', protocol: 'generateContent', kind, value: part.value })
+    for (const kind of FOREIGN) if (part.object(kind) !== undefined) read.push({ type: 'foreign', protocol: 'generateContent', kind, value: part.value, path: part.at(kind), ...(OPTIONAL.has(kind) ? { optional: true } : {}) })
     // A signature may come with nothing but itself.
     if (read.length === 0 && signature !== undefined) read.push(thought ? { type: 'reasoning', text: '' } : { type: 'text', text: '' })
     if (read.length === 0) throw invalid(part.path, 'must have one of text, inlineData, fileData, functionCall, functionResponse')

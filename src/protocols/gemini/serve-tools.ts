@@ -1,6 +1,6 @@
 import { invalid } from '../../error.ts'
 import type { GenerationRequest, Tool, ToolChoice } from '../../generation/request.ts'
-import { kindOf } from '../fields.ts'
+import { kindOf, present } from '../fields.ts'
 import type { GoogleFields } from './fields.ts'
 import { readJsonSchema, readSchema } from './schema.ts'
 
@@ -21,11 +21,13 @@ export function readTools(body: GoogleFields, extras: Record<string, unknown>): 
     for (const declaration of tool.objects('functionDeclarations') ?? []) read.tools.push(readDeclaration(declaration, extras))
     for (const name of ['googleSearch', 'googleSearchRetrieval']) {
       const search = tool.object(name)
-      if (search !== undefined) read.webSearch = { native: { [name]: search.value } }
+      if (search === undefined) continue
+      read.webSearch = { ...present('blockedDomains', search.strings('excludeDomains')) }
+      for (const [key, value] of Object.entries(search.rest())) extras[search.at(key)] = value
     }
     for (const [name, value] of Object.entries(tool.rest())) {
       const kind = camelOf(name)
-      read.tools.push({ type: 'foreign', protocol: 'generateContent', kind, value: { [name]: value }, ...(OPTIONAL.has(kind) ? { optional: true } : {}) })
+      read.tools.push({ type: 'foreign', protocol: 'generateContent', kind, value: { [name]: value }, path: tool.at(name), ...(OPTIONAL.has(kind) ? { optional: true } : {}) })
     }
   }
   return read

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
-import { GatewayError } from '../../error.ts'
 import type { GenerationRequest, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
 import type { Loss } from '../protocol.ts'
-import { isObject } from '../fields.ts'
+import { inputSchema as customSchema, lossesOfFormat } from '../custom-tools.ts'
+import { present } from '../fields.ts'
+import { refuseTool } from '../foreign.ts'
+import { forces, lossesOfChoice, lossesOfSearch, placeOf } from '../web-search.ts'
 import { inputSchema, strictSchemas } from './call-schema.ts'
 import { type Json, TOOL_NAME } from './shapes.ts'
 
@@ -53,41 +55,42 @@ function writeTool(tool: Tool, names: ToolNames, strict: ReadonlyMap<Tool, Json>
       ...(tool.cache === undefined ? {} : { cache_control: { type: 'ephemeral', ...tool.cache } }),
     }
     case 'custom':
-      if (tool.format !== undefined && !(isObject(tool.format) && tool.format.type === 'text')) losses.push({ field: 'tool.format', of: tool.name, what: 'left out', why: 'the provider knows no grammar for free-text tools' })
+      losses.push(...lossesOfFormat(tool))
       return {
         name: names.wire(tool.name),
         ...(tool.description === undefined ? {} : { description: tool.description }),
-        input_schema: { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] },
+        input_schema: customSchema(tool),
       }
     case 'foreign':
       if (tool.protocol === 'messages') return tool.value as Json
-      if (tool.optional !== true) throw new GatewayError('unsupported_parameter', `tools: the provider of this model has no tool of the kind '${tool.kind}'`, { param: 'tools' })
+      refuseTool(tool)
       losses.push({ field: 'tool', of: tool.kind, what: 'left out', why: `the provider has no tool '${tool.kind}'` })
       return undefined
   }
 }
 
-/** OpenAI nests the place in `approximate`, Anthropic does not. */
-function writeWebSearch({ contextSize, userLocation }: WebSearch, losses: Loss[]): Json {
-  if (contextSize !== undefined) losses.push({ field: 'webSearch.contextSize', what: 'left out', why: 'the provider decides how much it reads' })
-  const place = isObject(userLocation) ? (isObject(userLocation.approximate) ? userLocation.approximate : userLocation) : undefined
-  return { type: 'web_search_20250305', name: 'web_search', ...(place === undefined ? {} : { user_location: { ...place, type: 'approximate' } }) }
+function writeWebSearch(search: WebSearch, losses: Loss[]): Json {
+  const { allowedDomains, blockedDomains, maxUses } = search
+  losses.push(...lossesOfSearch(search, 'userLocation', 'allowedDomains', 'blockedDomains', 'maxUses'))
+  const place = placeOf(search)
+  return {
+    type: 'web_search_20250305', name: 'web_search', ...present('max_uses', maxUses), ...present('allowed_domains', allowedDomains), ...present('blocked_domains', blockedDomains),
+    ...(place === undefined ? {} : { user_location: { ...place, type: 'approximate' } }),
+  }
 }
 
-/** `thinking`: a call cannot be forced while the model thinks. */
-export function writeToolChoice(request: GenerationRequest, names: ToolNames, hasTools: boolean, thinking: boolean, losses: Loss[]): Json | undefined {
+/** `unforced`: why a call cannot be forced, where it cannot. */
+export function writeToolChoice(request: GenerationRequest, names: ToolNames, hasTools: boolean, unforced: string | undefined, losses: Loss[]): Json | undefined {
   const choice = request.toolChoice
   const single = request.parallelTools === false
   if (!hasTools) {
-    if (choice !== undefined && isForced(choice)) losses.push({ field: 'toolChoice', what: 'left out', why: 'there are no tools to choose from' })
+    losses.push(...lossesOfChoice(request))
     return undefined
   }
   if (choice === undefined && !single) return undefined
   if (choice?.type === 'none') return { type: 'none' }
-  const forced = choice !== undefined && isForced(choice)
-  if (forced && thinking) losses.push({ field: 'toolChoice', what: 'approximated', why: 'a call cannot be forced while the model thinks; the model decides' })
-  const written = !forced || thinking ? { type: 'auto' } : choice.type === 'tool' ? { type: 'tool', name: names.wire(choice.name) } : { type: 'any' }
+  const forced = choice !== undefined && forces(choice)
+  if (forced && unforced !== undefined) losses.push({ field: 'toolChoice', what: 'approximated', why: unforced })
+  const written = !forced || unforced !== undefined ? { type: 'auto' } : choice.type === 'tool' ? { type: 'tool', name: names.wire(choice.name) } : { type: 'any' }
   return single ? { ...written, disable_parallel_tool_use: true } : written
 }
-
-const isForced = (choice: ToolChoice): boolean => choice.type === 'required' || choice.type === 'tool' || (choice.type === 'allowed' && choice.required)

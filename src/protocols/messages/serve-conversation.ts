@@ -75,6 +75,7 @@ class Conversation {
       case 'text': return this.#textBlock(block)
       case 'image': return this.#media(block, 'image') ?? foreign(type, block)
       case 'document': return this.#media(block, 'file') ?? foreign(type, block)
+      case 'search_result': return this.#searchResult(block) ?? foreign(type, block)
       case 'tool_result':
         if (role !== 'user') throw invalid(block.path, 'tool_result blocks belong in messages with the role user')
         return this.#toolResult(block)
@@ -155,15 +156,25 @@ class Conversation {
     return part
   }
 
+  /** What the client itself found, for the model to cite: a document of its text. */
+  #searchResult(block: Fields): MediaPart | undefined {
+    const title = block.string('title'), source = block.string('source')
+    const found = readContentSource(block)
+    if (found?.type !== 'text') return undefined
+    const part: MediaPart = { type: 'file', source: { ...found, text: source === undefined ? found.text : `${source}\n${found.text}` }, ...(title === undefined ? {} : { filename: title }), ...readCache(block) }
+    this.#rest(block)
+    return part
+  }
+
   #rest(fields: Fields): void {
     for (const [name, value] of Object.entries(fields.rest())) this.#extras[fields.at(name)] = value
   }
 
-  /** Arguments as JSON text. Numbers that a double cannot hold are taken from the body's own text. */
+  /** Arguments as JSON text. Numbers are taken from the body's own text: a double says neither all of them nor how they were spelled. */
   #argumentsText(input: unknown, block: Fields): string {
     try {
       const text = JSON.stringify(input)
-      return /\d{16}|\de/.test(text) ? JSON.stringify(this.#exactly(block.at('input')) ?? input) : text
+      return /[:,[]-?\d/.test(text) ? JSON.stringify(this.#exactly(block.at('input')) ?? input) : text
     } catch {
       throw invalid(block.at('input'), 'must not be nested so deeply')
     }
@@ -177,7 +188,14 @@ class Conversation {
   }
 }
 
-const foreign = (kind: string, block: Fields): ForeignPart => ({ type: 'foreign', protocol: 'messages', kind, value: block.value })
+/** Searches that the provider ran, and what they found: the answer that rests on them is there. */
+const SEARCHES = /^(web_search|web_fetch|tool_search)/
+
+const foreign = (kind: string, block: Fields): ForeignPart => {
+  const { name } = block.value
+  const optional = kind === 'tool_reference' || SEARCHES.test(kind === 'server_tool_use' && typeof name === 'string' ? name : kind)
+  return { type: 'foreign', protocol: 'messages', kind, value: block.value, path: block.path, ...(optional ? { optional } : {}) }
+}
 
 /** A source of media; undefined for a kind that only Anthropic knows. */
 function readSource(source: Fields, type: 'image' | 'file'): MediaSource | undefined {

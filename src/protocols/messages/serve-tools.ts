@@ -1,5 +1,5 @@
-import type { GenerationRequest, Tool } from '../../generation/request.ts'
-import type { Fields } from '../fields.ts'
+import type { GenerationRequest, Tool, WebSearch } from '../../generation/request.ts'
+import { present, type Fields } from '../fields.ts'
 
 /** Tools the provider runs for the model's convenience: an answer without them is still an answer to the question. */
 const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/
@@ -7,20 +7,26 @@ const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/
 /** `tools`: those without a type (or `custom`) are the client's own functions, a versioned type names a tool of Anthropic's. */
 export function readTools(fields: Fields, extras: Record<string, unknown>): Pick<GenerationRequest, 'tools' | 'webSearch'> {
   const given = fields.objects('tools') ?? []
-  const [only] = given
-  if (only !== undefined && given.length === 1 && only.string('type')?.startsWith('web_search_')) return readSearch(only, extras)
-  return { tools: given.map((tool) => {
-    const type = tool.string('type')
-    return type === undefined || type === 'custom' ? readFunction(tool, extras) : foreignTool(type, tool)
-  }) }
+  const calls = given.some((tool) => isFunction(tool.string('type')))
+  const search = calls ? undefined : given.find((tool) => tool.string('type')?.startsWith('web_search_'))
+  return {
+    tools: given.filter((tool) => tool !== search).map((tool) => {
+      const type = tool.string('type')
+      return isFunction(type) ? readFunction(tool, extras) : foreignTool(type!, tool)
+    }),
+    ...(search === undefined ? {} : { webSearch: readSearch(search, extras) }),
+  }
 }
 
-/** Search alone is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol, since providers refuse the two together. */
-function readSearch(tool: Fields, extras: Record<string, unknown>): Pick<GenerationRequest, 'tools' | 'webSearch'> {
+const isFunction = (type: string | undefined): boolean => type === undefined || type === 'custom'
+
+/** Search is what is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol, which agents offer whatever the task. */
+function readSearch(tool: Fields, extras: Record<string, unknown>): WebSearch {
   const userLocation = tool.take('user_location')
+  const read = { ...present('userLocation', userLocation), ...present('allowedDomains', tool.strings('allowed_domains')), ...present('blockedDomains', tool.strings('blocked_domains')), ...present('maxUses', tool.integer('max_uses', { min: 1 })) }
   tool.take('name')
   for (const [member, value] of Object.entries(tool.rest())) extras[tool.at(member)] = value
-  return { tools: [], webSearch: { ...(userLocation === undefined ? {} : { userLocation }), native: tool.value } }
+  return read
 }
 
 function readFunction(tool: Fields, extras: Record<string, unknown>): Tool {
@@ -40,7 +46,7 @@ function readFunction(tool: Fields, extras: Record<string, unknown>): Tool {
 }
 
 const foreignTool = (kind: string, tool: Fields): Tool =>
-  ({ type: 'foreign', protocol: 'messages', kind, value: tool.value, ...(OPTIONAL.test(kind) ? { optional: true } : {}) })
+  ({ type: 'foreign', protocol: 'messages', kind, value: tool.value, path: tool.path, ...(OPTIONAL.test(kind) ? { optional: true } : {}) })
 
 /** `cache_control` of a block or a tool. */
 export function readCache(fields: Fields): { cache?: { ttl?: '5m' | '1h' } } {

@@ -3,7 +3,7 @@ import type { Effort, GenerationRequest, OutputFormat, Reasoning, ToolChoice } f
 import { Fields } from '../fields.ts'
 import type { Wire } from '../protocol.ts'
 import { readConversation } from './serve-conversation.ts'
-import { readTools } from './serve-tools.ts'
+import { readCache, readTools } from './serve-tools.ts'
 
 /** The body of `POST /v1/messages`. Throws a GatewayError that names the path; ranges that the provider decides are left to it. */
 export const readRequest = (wire: Wire): GenerationRequest => {
@@ -37,7 +37,7 @@ function read(fields: Fields, wire: Wire): GenerationRequest {
   const stream = fields.boolean('stream') ?? false
   const { system, turns } = readConversation(fields, wire.text, extras)
   const tools = readTools(fields, extras)
-  const choice = readToolChoice(fields)
+  const choice = readToolChoice(fields, tools, extras)
   const output = readOutput(fields, extras)
   const reasoning = readThinking(fields, output.effort, extras)
   const metadata = fields.object('metadata')
@@ -50,6 +50,7 @@ function read(fields: Fields, wire: Wire): GenerationRequest {
     ...(output.format === undefined ? {} : { outputFormat: output.format }),
     ...(user === undefined ? {} : { user }),
     ...(serviceTier === undefined ? {} : { serviceTier }),
+    ...readCache(fields),
     stream, protocol: 'messages', extras,
   }
   if (metadata !== undefined) keep(extras, metadata)
@@ -77,13 +78,20 @@ function readSampling(fields: Fields): GenerationRequest['sampling'] {
   }
 }
 
-function readToolChoice(fields: Fields): { toolChoice?: ToolChoice; parallelTools?: boolean } {
+function readToolChoice(fields: Fields, { tools, webSearch }: Pick<GenerationRequest, 'tools' | 'webSearch'>, extras: Record<string, unknown>): { toolChoice?: ToolChoice; parallelTools?: boolean } {
   const choice = fields.object('tool_choice')
   if (choice === undefined) return {}
   const type = choice.require('type', choice.oneOf<'auto' | 'any' | 'tool' | 'none'>('type', ['auto', 'any', 'tool', 'none']), "one of 'auto', 'any', 'tool', 'none'")
   const single = choice.boolean('disable_parallel_tool_use')
   const parallel = single === undefined ? {} : { parallelTools: !single }
-  if (type === 'tool') return { toolChoice: { type, name: choice.require('name', choice.string('name'), 'the name of the tool to call') }, ...parallel }
+  if (type === 'tool') {
+    const name = choice.require('name', choice.string('name'), 'the name of the tool to call')
+    if (webSearch !== undefined && name === 'web_search') return { toolChoice: { type: 'required' }, ...parallel }
+    const ran = tools.find((tool) => tool.type === 'foreign' && (tool.value as { name?: unknown }).name === name)
+    if (ran === undefined) return { toolChoice: { type, name }, ...parallel }
+    extras.tool_choice = choice.value
+    return parallel
+  }
   return { toolChoice: { type: type === 'any' ? 'required' : type }, ...parallel }
 }
 

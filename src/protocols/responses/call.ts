@@ -1,12 +1,16 @@
-import { parsed } from '../../generation/json-text.ts'
 import { GatewayError } from '../../error.ts'
-import type { Effort, GenerationRequest, Reasoning, Tool, ToolChoice } from '../../generation/request.ts'
+import type { Effort, GenerationRequest, Reasoning, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
 import type { Abilities, Target, Wire, Written } from '../protocol.ts'
+import { resultsBehindCalls } from '../results.ts'
 import { answerSchema, functionSchema } from '../schema-openai.ts'
+import { refuseTool } from '../foreign.ts'
+import { cutLoss } from '../stop-cut.ts'
 import { wireName } from '../tool-names.ts'
-import { upstreamError, plainText } from '../upstream-error.ts'
-import { isObject, noBareChoice } from '../fields.ts'
-import { InputWriter, Losses } from './call-input.ts'
+import { lossesOfChoice, lossesOfCitations, lossesOfSearch, placeOf } from '../web-search.ts'
+import { loseMarks } from '../cache-marks.ts'
+import { nearestEffort, samples } from '../effort.ts'
+import { isObject, noBareChoice, present } from '../fields.ts'
+import { breakpoints, InputWriter, Losses } from './call-input.ts'
 import { objectOf, type Json } from './shapes.ts'
 
 export const path = (): string => '/responses'
@@ -20,52 +24,68 @@ export function headers(wire: Wire | undefined): Record<string, string> {
 /** Our words -> a body for a provider that stores nothing: Sluice keeps the state. */
 export function writeRequest(request: GenerationRequest, target: Target): Written {
   const losses = new Losses()
-  const input = new InputWriter(request, target, losses)
+  losses.list.push(...lossesOfCitations(request))
+  const input = new InputWriter(target, losses)
   const [first] = request.system
-  const plain = request.system.length === 1 && first?.type === 'text' && first.cache === undefined ? first.text : undefined
+  const simple = target.abilities.system !== false && request.system.length === 1 && first?.type === 'text' && (first.cache === undefined || breakpoints(target) === undefined)
+  const plain = simple ? first.text : undefined
   if (plain === undefined) input.system(request.system)
-  for (const turn of request.turns) input.turn(turn)
+  for (const turn of resultsBehindCalls(request.turns)) input.turn(turn)
+  input.end()
   if (input.items.at(-1)?.role === 'assistant') losses.add('conversation', 'approximated', 'the answer that the client began is sent as an earlier one: the provider begins anew')
+  const reasoning = writeReasoning(request.reasoning, target.abilities, losses)
+  const reasons = reasoning?.effort !== 'none'
   const body: Json = {
     model: target.model,
     ...(plain === undefined ? {} : { instructions: plain }),
     input: input.items,
-    ...writeTools(request, losses),
+    ...writeTools(request, target.abilities, reasons, losses),
     ...writeLimits(request, target.abilities, losses),
-    ...writeSampling(request, target.abilities, losses),
-    ...writeReasoning(request.reasoning, target.abilities, losses),
+    ...writeSampling(request, target.abilities, reasons, losses),
+    ...(reasoning === undefined ? {} : { reasoning }),
     ...writeText(request, losses),
     ...writeLabels(request, losses),
     store: false,
     ...(request.stream ? { stream: true } : {}),
   }
-  const include = writeInclude(request, target.abilities)
+  const include = writeInclude(request, target.abilities, reasons)
   if (include.length > 0) body.include = include
+  loseMarks(request, breakpoints(target), (what, why) => losses.add('cache', what, why))
   return { body, losses: losses.list }
 }
 
-function writeTools(request: GenerationRequest, losses: Losses): Json {
+function writeTools(request: GenerationRequest, abilities: Abilities, reasons: boolean, losses: Losses): Json {
   const tools = request.tools.flatMap((tool) => writeTool(tool, losses))
   const { webSearch } = request
-  if (webSearch !== undefined) {
-    const native = objectOf(webSearch.native)
-    tools.push(typeof native.type === 'string' && /^web_search(_preview)?(_2025_\d\d_\d\d)?$/.test(native.type) ? native : {
-      type: 'web_search',
-      ...(webSearch.contextSize === undefined ? {} : { search_context_size: webSearch.contextSize }),
-      ...writeLocation(webSearch.userLocation),
-    })
+  if (webSearch !== undefined) tools.push(writeWebSearch(webSearch, losses))
+  if (tools.length === 0) {
+    for (const { field, what, why } of lossesOfChoice(request)) losses.add(field, what, why)
+    return {}
   }
   return {
-    ...(tools.length > 0 ? { tools } : {}),
-    ...(request.toolChoice === undefined ? {} : { tool_choice: writeToolChoice(request.toolChoice, request.tools) }),
+    tools,
+    // It counts searches with the other calls of the provider's own tools, of which there are none.
+    ...present('max_tool_calls', webSearch?.maxUses),
+    ...(request.toolChoice === undefined ? {} : { tool_choice: writeToolChoice(unforced(request.toolChoice, abilities, reasons, losses), request.tools) }),
     ...(request.parallelTools === undefined ? {} : { parallel_tool_calls: request.parallelTools }),
   }
 }
 
-/** Here the place stands flat beside its type; elsewhere it stands in `approximate`. */
-function writeLocation(location: unknown): Json {
-  if (!isObject(location)) return {}
-  return { user_location: { type: 'approximate', ...(isObject(location.approximate) ? location.approximate : location) } }
+/** The choice, left to the model where it lets no call be forced. */
+function unforced(choice: ToolChoice, { forcedTools }: Abilities, reasons: boolean, losses: Losses): ToolChoice {
+  const forces = choice.type === 'required' || choice.type === 'tool' || (choice.type === 'allowed' && choice.required)
+  if (!forces || !(forcedTools === false || (forcedTools === 'idle' && reasons))) return choice
+  losses.add('toolChoice', 'approximated', `the model lets no call be forced${forcedTools === 'idle' ? ' while it reasons' : ''}; it decides`)
+  return choice.type === 'allowed' ? { ...choice, required: false } : { type: 'auto' }
+}
+
+function writeWebSearch(search: WebSearch, losses: Losses): Json {
+  for (const { field, what, why } of lossesOfSearch(search, 'contextSize', 'userLocation', 'allowedDomains', 'maxUses')) losses.add(field, what, why)
+  const place = placeOf(search)
+  return {
+    type: 'web_search', ...present('search_context_size', search.contextSize), ...(place === undefined ? {} : { user_location: { type: 'approximate', ...place } }),
+    ...(search.allowedDomains === undefined ? {} : { filters: { allowed_domains: search.allowedDomains } }),
+  }
 }
 
 function writeTool(tool: Tool, losses: Losses): Json[] {
@@ -84,7 +104,7 @@ function writeTool(tool: Tool, losses: Losses): Json[] {
     case 'foreign':
       // Its tools are written flat.
       if (tool.protocol === 'responses' && tool.kind !== 'namespace') return [objectOf(tool.value)]
-      if (tool.optional !== true) throw new GatewayError('unsupported_parameter', `tools: a tool of type '${tool.kind}' cannot be offered to this model`, { param: 'tools' })
+      refuseTool(tool)
       losses.add('tool', 'left out', `the provider has no tool '${tool.kind}'`, tool.kind)
       return []
   }
@@ -119,18 +139,18 @@ function writeLimits({ maxOutputTokens }: GenerationRequest, { maxOutputTokens: 
 
 const UNKNOWN_SAMPLING = ['topK', 'frequencyPenalty', 'presencePenalty', 'seed', 'logitBias'] as const
 
-function writeSampling({ sampling }: GenerationRequest, abilities: Abilities, losses: Losses): Json {
-  for (const name of UNKNOWN_SAMPLING) if (sampling[name] !== undefined) losses.add(name, 'left out', 'the provider\'s protocol has no such field')
-  if ((sampling.stop ?? []).length > 0) losses.add('stop', 'approximated', 'the provider knows no stop sequences: the answer is cut where one stands, and what the model writes after it is paid for')
+/** A penalty of 0 and a bias of nothing change nothing. */
+const isWish = (name: string, value: unknown): boolean => value !== undefined && !(name.endsWith('Penalty') && value === 0) && !(isObject(value) && Object.keys(value).length === 0)
+
+function writeSampling({ sampling }: GenerationRequest, abilities: Abilities, reasons: boolean, losses: Losses): Json {
+  for (const name of UNKNOWN_SAMPLING) if (isWish(name, sampling[name])) losses.add(name, 'left out', 'the provider\'s protocol has no such field')
+  if ((sampling.stop ?? []).length > 0) losses.list.push(cutLoss('the provider knows no stop sequences'))
+  if (!samples(abilities, reasons)) {
+    for (const name of ['temperature', 'topP', 'logprobs', 'topLogprobs'] as const) if (sampling[name] !== undefined) losses.add(name, 'left out', 'the model refuses it')
+    return {}
+  }
   const { temperature, topP, topLogprobs } = sampling
-  if (abilities.sampling === false) {
-    if (temperature !== undefined) losses.add('temperature', 'left out', 'the model refuses it')
-    if (topP !== undefined) losses.add('topP', 'left out', 'the model refuses it')
-  }
-  return {
-    ...(abilities.sampling === false ? {} : { ...(temperature === undefined ? {} : { temperature }), ...(topP === undefined ? {} : { top_p: topP }) }),
-    ...(topLogprobs === undefined ? {} : { top_logprobs: topLogprobs }),
-  }
+  return { ...present('temperature', temperature), ...present('top_p', topP), ...present('top_logprobs', topLogprobs) }
 }
 
 /**
@@ -140,25 +160,28 @@ function writeSampling({ sampling }: GenerationRequest, abilities: Abilities, lo
 const effortOf = (budgetTokens: number): Effort | undefined =>
   budgetTokens < 0 ? undefined : budgetTokens === 0 ? 'none' : budgetTokens <= 2_048 ? 'low' : budgetTokens <= 8_192 ? 'medium' : 'high'
 
-function writeReasoning(reasoning: Reasoning | undefined, abilities: Abilities, losses: Losses): Json {
-  if (reasoning === undefined) return {}
+function writeReasoning(reasoning: Reasoning | undefined, abilities: Abilities, losses: Losses): Json | undefined {
+  if (reasoning === undefined) return undefined
   if (abilities.reasoning === 'none') {
     if (reasoning.effort !== 'none' && reasoning.budgetTokens !== 0) losses.add('reasoning', 'left out', 'the model does not reason')
-    return {}
+    return undefined
   }
-  const { effort = reasoning.budgetTokens === undefined ? undefined : effortOf(reasoning.budgetTokens), budgetTokens, visible, summary = visible === true ? 'auto' : undefined } = reasoning
-  if (reasoning.effort === undefined && budgetTokens !== undefined && budgetTokens > 0) losses.add('reasoning.budgetTokens', 'approximated', `as effort '${effort}': the provider has no budgets`)
-  const wire = { ...(effort === undefined ? {} : { effort }), ...(summary === undefined || summary === 'none' ? {} : { summary }) }
-  return Object.keys(wire).length === 0 ? {} : { reasoning: wire }
+  const { budgetTokens, visible, summary = visible === true ? 'auto' : undefined } = reasoning
+  const field = reasoning.effort === undefined ? 'reasoning.budgetTokens' : 'reasoning.effort'
+  const meant = reasoning.effort ?? (budgetTokens === undefined ? undefined : effortOf(budgetTokens))
+  const effort = meant === undefined ? undefined : nearestEffort(meant, abilities, (what, why) => losses.add(field, what, why))
+  if (budgetTokens !== undefined && budgetTokens > 0 && effort === meant) losses.add('reasoning.budgetTokens', 'approximated', `as effort '${effort}': the provider has no budgets`)
+  const wire = { ...present('effort', effort), ...(summary === undefined || summary === 'none' ? {} : { summary }) }
+  return Object.keys(wire).length === 0 ? undefined : wire
 }
 
 /** Whether the model may think, so that its thoughts have to come back sealed for the next turn. */
 export const mayReason = (asked: boolean, effort: unknown, abilities: Abilities): boolean =>
   effort !== 'none' && (asked || (abilities.reasoning !== undefined && abilities.reasoning !== 'none'))
 
-function writeInclude({ reasoning, sampling }: GenerationRequest, abilities: Abilities): string[] {
-  const reasons = abilities.reasoning !== 'none' && reasoning?.budgetTokens !== 0 && mayReason(reasoning !== undefined, reasoning?.effort, abilities)
-  return [...(reasons ? ['reasoning.encrypted_content'] : []), ...(sampling.logprobs === true || sampling.topLogprobs !== undefined ? ['message.output_text.logprobs'] : [])]
+function writeInclude({ reasoning, sampling }: GenerationRequest, abilities: Abilities, reasons: boolean): string[] {
+  const seals = abilities.reasoning !== 'none' && reasons && mayReason(reasoning !== undefined, undefined, abilities)
+  return [...(seals ? ['reasoning.encrypted_content'] : []), ...(samples(abilities, reasons) && (sampling.logprobs === true || sampling.topLogprobs !== undefined) ? ['message.output_text.logprobs'] : [])]
 }
 
 function writeText(request: GenerationRequest, losses: Losses): Json {
@@ -187,26 +210,14 @@ function writeFormat(request: GenerationRequest, losses: Losses): Json | undefin
 
 const TIERS = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'])
 
-function writeLabels({ user, metadata, serviceTier, cacheKey }: GenerationRequest, losses: Losses): Json {
+function writeLabels({ user, metadata, serviceTier, cacheKey, cacheRetention }: GenerationRequest, losses: Losses): Json {
   const body: Json = {}
   if (user !== undefined) body.user = user
   if (cacheKey !== undefined) body.prompt_cache_key = cacheKey
+  if (cacheRetention !== undefined) body.prompt_cache_retention = cacheRetention
   if (serviceTier !== undefined && TIERS.has(serviceTier)) body.service_tier = serviceTier
   else if (serviceTier !== undefined) losses.add('serviceTier', 'left out', `the provider has no tier '${serviceTier}'`)
   if (metadata !== undefined && Object.values(metadata).every((value) => typeof value === 'string')) body.metadata = metadata
   else if (metadata !== undefined) losses.add('metadata', 'left out', 'the provider takes only texts as values')
   return body
-}
-
-/** A provider's error answer: OpenAI's error object, a bare string in its place, a `detail`, or no JSON at all. */
-export function readError(status: number, body: string): GatewayError {
-  const wire = parsed(body)
-  const error = isObject(wire) ? wire.error : undefined
-  const said = isObject(error) ? error : objectOf(wire)
-  const message = [said.message, error, said.detail].find((text) => typeof text === 'string') ?? (isObject(wire) ? '' : plainText(body))
-  return upstreamError(status, message, {
-    ...(typeof said.type === 'string' ? { type: said.type } : {}),
-    ...(typeof said.code === 'string' || typeof said.code === 'number' ? { code: said.code } : {}),
-    ...(typeof said.param === 'string' ? { param: said.param } : {}),
-  })
 }

@@ -38,7 +38,7 @@ function readPart(part: Fields, extras: Extras): Part {
   }
 }
 
-const foreign = (part: Fields, kind: string): ForeignPart => ({ type: 'foreign', protocol: 'responses', kind, value: part.value })
+const foreign = (part: Fields, kind: string): ForeignPart => ({ type: 'foreign', protocol: 'responses', kind, value: part.value, path: part.path })
 
 /** Words that only OpenAI's models encrypt: what another model wrote stands there as it is. */
 function readEncrypted(part: Fields): TextPart | undefined {

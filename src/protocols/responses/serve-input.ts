@@ -10,6 +10,9 @@ import { PLAIN, readMark, REDACTED } from './shapes.ts'
 const ROLES = ['user', 'assistant', 'system', 'developer'] as const
 const STATUSES = ['in_progress', 'completed', 'incomplete'] as const
 
+/** Searches that the provider ran, without their findings, and tools that were found, which are read with the others. */
+const OPTIONAL: ReadonlySet<string> = new Set(['web_search_call', 'tool_search_call', 'tool_search_output'])
+
 /** Items that answer something the model asked of its surroundings: they stand where a user would. */
 const ANSWERS = /_(output|response)$/
 
@@ -136,6 +139,6 @@ export class InputReader {
 
   #foreign(item: Fields, kind: string): void {
     checkItem(item, kind)
-    this.#say(ANSWERS.test(kind) ? 'user' : 'assistant', [{ type: 'foreign', protocol: 'responses', kind, value: item.value }])
+    this.#say(ANSWERS.test(kind) ? 'user' : 'assistant', [{ type: 'foreign', protocol: 'responses', kind, value: item.value, path: item.path, ...(OPTIONAL.has(kind) ? { optional: true } : {}) }])
   }
 }

@@ -28,16 +28,25 @@ export function readTools(body: Fields, names: FlatNames, extras: Extras): ReadT
       }
     }
   }
-  return { ...asSearch(tools), ...present('imageOutput', readImageOutput(tools)) }
+  return { ...asSearch(tools, extras), ...present('imageOutput', readImageOutput(tools)) }
 }
 
-/** Search alone is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol, since providers refuse the two together. */
-function asSearch(tools: Tool[]): ReadTools {
-  const [only] = tools
-  if (tools.length !== 1 || only?.type !== 'foreign' || !only.kind.startsWith('web_search')) return { tools }
-  const native = new Fields(only.value)
-  const contextSize = native.take('search_context_size'), userLocation = native.take('user_location')
-  return { tools: [], webSearch: { ...(typeof contextSize === 'string' ? { contextSize } : {}), ...(userLocation === undefined ? {} : { userLocation }), native: only.value } }
+/** Search is what is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol, which agents offer whatever the task. */
+function asSearch(tools: Tool[], extras: Extras): ReadTools {
+  const search = tools.find((tool) => tool.type === 'foreign' && tool.kind.startsWith('web_search'))
+  if (search?.type !== 'foreign' || tools.some((tool) => tool.type !== 'foreign')) return { tools }
+  const wire = new Fields(search.value, search.path)
+  wire.take('type')
+  const filters = wire.object('filters')
+  const webSearch = {
+    ...present('contextSize', wire.string('search_context_size')), ...present('userLocation', wire.take('user_location')),
+    ...present('allowedDomains', filters?.strings('allowed_domains')), ...present('blockedDomains', filters?.strings('blocked_domains')),
+  }
+  // What it does by default is no wish.
+  if (wire.value.external_web_access === true) wire.take('external_web_access')
+  if (filters !== undefined) carryRest(filters, extras)
+  carryRest(wire, extras)
+  return { tools: tools.filter((tool) => tool !== search), webSearch }
 }
 
 /** What the tool that draws is told of its images: also a model of another protocol can heed that. */
@@ -57,7 +66,7 @@ function readTool(tool: Fields, names: FlatNames, extras: Extras, namespace?: st
     case 'function': return [readFunction(tool, names, extras, namespace)]
     case 'custom': return [readCustom(tool, names, extras, namespace)]
     case 'namespace': return readNamespace(tool, names, extras)
-    default: return [{ type: 'foreign', protocol: 'responses', kind: type, value: tool.value, ...(OPTIONAL.test(type) ? { optional: true } : {}) }]
+    default: return [{ type: 'foreign', protocol: 'responses', kind: type, value: tool.value, path: tool.path, ...(OPTIONAL.test(type) ? { optional: true } : {}) }]
   }
 }
 
@@ -89,20 +98,22 @@ function readNamespace(tool: Fields, names: FlatNames, extras: Extras): Tool[] {
   const name = tool.require('name', tool.string('name'), 'the name of the namespace')
   const inner = tool.require('tools', tool.objects('tools'), 'the tools of the namespace')
   const flat = inner.flatMap((one) => one.value.type === 'namespace' ? [] : readTool(one, names, extras, name))
-  return [...flat, { type: 'foreign', protocol: 'responses', kind: 'namespace', value: tool.value, optional: true }]
+  return [...flat, { type: 'foreign', protocol: 'responses', kind: 'namespace', value: tool.value, path: tool.path, optional: true }]
 }
 
 const MODES = ['none', 'auto', 'required'] as const
 
-/** `tool_choice`: a word, one tool, or a list of allowed ones. One that names a tool the provider runs is carried for this protocol only. */
-export function readToolChoice(body: Fields, names: FlatNames, extras: Extras): Pick<GenerationRequest, 'toolChoice'> {
+/** `tool_choice`: a word, one tool, or a list of allowed ones. Of tools that the provider runs, only a search that stands alone can be demanded elsewhere. */
+export function readToolChoice(body: Fields, names: FlatNames, { webSearch }: ReadTools, extras: Extras): Pick<GenerationRequest, 'toolChoice'> {
   const value = body.take('tool_choice')
   if (value === undefined) return {}
   if (typeof value === 'string') return { toolChoice: { type: body.oneOf('tool_choice', MODES)! } }
   const choice = new Fields(value, 'tool_choice')
   const type = choice.require('type', choice.string('type'), 'function, custom, allowed_tools or the type of a hosted tool')
-  if (type === 'allowed_tools') return { toolChoice: readAllowed(choice, names) }
+  const allowed = type === 'allowed_tools' ? readAllowed(choice, names) : undefined
+  if (allowed !== undefined) return { toolChoice: allowed }
   if (type === 'function' || type === 'custom') return { toolChoice: { type: 'tool', name: readChosen(choice, names), form: type } }
+  if (webSearch !== undefined && type.startsWith('web_search')) return { toolChoice: { type: 'required' } }
   extras.tool_choice = value
   return {}
 }
@@ -112,9 +123,10 @@ function readChosen(tool: Fields, names: FlatNames): string {
   return namespace === undefined ? name : names.flat(namespace, name)
 }
 
-function readAllowed(choice: Fields, names: FlatNames): ToolChoice {
+/** Undefined where it allows nothing but tools that the provider runs. */
+function readAllowed(choice: Fields, names: FlatNames): ToolChoice | undefined {
   const mode = choice.oneOf('mode', ['auto', 'required'])
   const tools = choice.require('tools', choice.objects('tools'), 'the tools that may be called')
   const callable = tools.filter((tool) => ['function', 'custom'].includes(tool.require('type', tool.string('type'), 'the kind of tool')))
-  return { type: 'allowed', names: callable.map((tool) => readChosen(tool, names)), required: mode === 'required' }
+  return callable.length === 0 ? undefined : { type: 'allowed', names: callable.map((tool) => readChosen(tool, names)), required: mode === 'required' }
 }

@@ -1,6 +1,6 @@
 import { invalid } from '../../error.ts'
 import { unfold, type Answer } from '../../generation/event.ts'
-import type { Effort, GenerationRequest, OutputFormat, Reasoning } from '../../generation/request.ts'
+import { EFFORTS, type GenerationRequest, type OutputFormat, type Reasoning } from '../../generation/request.ts'
 import { Fields, present } from '../fields.ts'
 import type { Exchange, Wire } from '../protocol.ts'
 import { flatNames } from './namespaces.ts'
@@ -9,7 +9,6 @@ import { InputReader } from './serve-input.ts'
 import { ResponseWriter } from './serve-stream.ts'
 import { readTools, readToolChoice } from './serve-tools.ts'
 
-const EFFORTS: readonly Effort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']
 
 /** Wire -> our words (specification: "Responses"). What the document restricts is checked, all else is taken along. */
 export function readRequest({ body: wire }: Wire): GenerationRequest {
@@ -22,9 +21,10 @@ export function readRequest({ body: wire }: Wire): GenerationRequest {
   const input = new InputReader(names, extras)
   readInstructions(body, input)
   input.read(body, 'input')
+  const tools = readTools(body, names, extras)
   const request: GenerationRequest = {
     model, system: input.system, turns: input.turns,
-    ...readTools(body, names, extras), ...readToolChoice(body, names, extras), ...readReasoning(body, extras), ...readText(body, extras), ...readLabels(body, extras),
+    ...tools, ...readToolChoice(body, names, tools, extras), ...readReasoning(body, extras), ...readText(body, extras), ...readLabels(body, extras),
     sampling: readSampling(body, extras),
     ...present('parallelTools', body.boolean('parallel_tool_calls')),
     ...present('maxOutputTokens', body.integer('max_output_tokens', { min: 1 })),
@@ -93,7 +93,7 @@ function readSampling(body: Fields, extras: Extras): GenerationRequest['sampling
   }
 }
 
-type Labels = Pick<GenerationRequest, 'user' | 'metadata' | 'serviceTier' | 'cacheKey'>
+type Labels = Pick<GenerationRequest, 'user' | 'metadata' | 'serviceTier' | 'cacheKey' | 'cacheRetention'>
 
 function readLabels(body: Fields, extras: Extras): Labels {
   const user = body.string('user'), safety = body.string('safety_identifier')
@@ -103,6 +103,7 @@ function readLabels(body: Fields, extras: Extras): Labels {
     ...present('metadata', body.object('metadata')?.value),
     ...present('serviceTier', body.string('service_tier')),
     ...present('cacheKey', body.string('prompt_cache_key')),
+    ...present('cacheRetention', body.string('prompt_cache_retention')),
   }
 }
 

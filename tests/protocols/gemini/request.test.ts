@@ -125,10 +125,10 @@ describe('read', () => {
     expect(request.tools).toEqual([
       { type: 'function', name: 'a', description: 'd', parameters: { type: 'object', properties: { x: { type: ['string', 'null'], enum: ['1', '2', null] }, y: { type: 'array', items: { type: 'integer' }, minItems: 2 } }, propertyOrdering: ['y', 'x'] } },
       { type: 'function', name: 'b', parameters: { type: 'object', additionalProperties: false } },
-      { type: 'foreign', protocol: 'generateContent', kind: 'codeExecution', value: { codeExecution: {} } },
-      { type: 'foreign', protocol: 'generateContent', kind: 'urlContext', value: { url_context: {} }, optional: true },
+      { type: 'foreign', protocol: 'generateContent', kind: 'codeExecution', value: { codeExecution: {} }, path: 'tools[1].codeExecution' },
+      { type: 'foreign', protocol: 'generateContent', kind: 'urlContext', value: { url_context: {} }, path: 'tools[2].url_context', optional: true },
     ])
-    expect(request.webSearch).toEqual({ native: { googleSearch: {} } })
+    expect(request.webSearch).toEqual({})
     expect(request.toolChoice).toEqual({ type: 'tool', name: 'a' })
     const choice = (functionCallingConfig: unknown) => read(hello({ toolConfig: { functionCallingConfig } })).toolChoice
     expect(choice({ mode: 'ANY' })).toEqual({ type: 'required' })
@@ -228,7 +228,7 @@ describe('calls and results', () => {
   })
 
   test("Google's own parts travel whole", () => {
-    expect(read({ contents: [model({ executableCode: { code: 'x' }, thoughtSignature: 's' })] }).turns[0]!.parts).toEqual([{ type: 'foreign', protocol: 'generateContent', kind: 'executableCode', value: { executableCode: { code: 'x' }, thoughtSignature: 's' } }])
+    expect(read({ contents: [model({ executableCode: { code: 'x' }, thoughtSignature: 's' })] }).turns[0]!.parts).toEqual([{ type: 'foreign', protocol: 'generateContent', kind: 'executableCode', value: { executableCode: { code: 'x' }, thoughtSignature: 's' }, path: 'contents[0].parts[0].executableCode' }])
   })
 })
 

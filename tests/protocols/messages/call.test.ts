@@ -158,10 +158,10 @@ describe('parts', () => {
   })
 
   test('arguments keep order and numbers; cut ones become none', () => {
-    const { body, lost } = write({ turns: [user('a'), says(call('x', '{"z":12345678901234567890,"a":1.0}'), call('y', '{"cut":'), call('e', '')), tool(result('x'), result('y'), result('e'))] })
+    const { body, lost } = write({ turns: [user('a'), says(call('x', '{"z":12345678901234567890,"a":1.0}'), call('y', '{"cut":'), call('e', ''), call('n', '1.0')), tool(result('x'), result('y'), result('e'), result('n'))] })
     const written = JSON.stringify(body.messages[1].content)
     expect(written).toContain('"input":{"z":12345678901234567890,"a":1.0}')
-    expect(body.messages[1].content.slice(1).map(({ input }: Any) => input)).toEqual([{}, {}])
+    expect(body.messages[1].content.slice(1).map(({ input }: Any) => input)).toEqual([{}, {}, {}])
     expect(lost).toEqual(['tool-call.arguments left out'])
   })
 
@@ -194,7 +194,7 @@ describe('tools', () => {
     expect(schema()).toEqual({ type: 'object', properties: {} })
     expect(schema({ properties: { a: {} } })).toEqual({ type: 'object', properties: { a: {} } })
     expect(schema({ $ref: '#/$defs/A', $defs: { A: { type: 'object', properties: { a: { $ref: '#/$defs/B' } } }, B: { type: 'string' } } }))
-      .toEqual({ type: 'object', properties: { a: { $ref: '#/$defs/B' } }, $defs: { A: { type: 'object', properties: { a: { $ref: '#/$defs/B' } } }, B: { type: 'string' } } })
+      .toEqual({ type: 'object', properties: { a: { type: 'string' } } })
     expect(schema({ anyOf: [{ properties: { a: {}, b: {} }, required: ['a', 'b'] }, { properties: { a: {}, c: {} }, required: ['a'] }] })).toEqual({ type: 'object', properties: { a: {}, b: {}, c: {} }, required: ['a'] })
   })
 
@@ -204,9 +204,9 @@ describe('tools', () => {
   })
 
   test('of free text are functions with one field, and the answer unwraps it', () => {
-    const asked = request({ tools: [{ type: 'custom', name: 'patch', format: { type: 'grammar' } }] })
+    const asked = request({ tools: [{ type: 'custom', name: 'patch', format: { type: 'grammar', syntax: 'lark', definition: 'start: /x/' } }] })
     const { body, losses } = messages.call.writeRequest(asked, target())
-    expect(body.tools).toEqual([{ name: 'patch', input_schema: { type: 'object', properties: { input: { type: 'string' } }, required: ['input'] } }])
+    expect(body.tools).toEqual([{ name: 'patch', input_schema: { type: 'object', properties: { input: { type: 'string', description: 'The whole input as free text, in this lark grammar:\nstart: /x/' } }, required: ['input'], additionalProperties: false } }])
     expect(losses.map(({ field, of }) => [field, of])).toEqual([['tool.format', 'patch']])
     const answer = messages.call.readAnswer({ type: 'message', content: [{ type: 'tool_use', id: 'x', name: 'patch', input: { input: 'a\nb' } }], stop_reason: 'tool_use', usage: {} }, {}, asked)
     expect(answer.slice(2, 5)).toEqual([
