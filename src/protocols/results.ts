@@ -1,8 +1,10 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Part, Turn } from '../generation/request.ts'
 
 /**
  * The turns with tool results right behind the calls that they answer, as providers demand it: else a call looks unanswered whose result stands behind
- * a word of the user. A result that came only after the model had gone on stays where it is, as does one without a call.
+ * a word of the user. A result that came only after the model had gone on stays where it is, as does one without a call. What says the same a second time
+ * is left out: clients that take up a session again do that, and providers refuse it.
  */
 export function resultsBehindCalls(turns: readonly Turn[]): Turn[] {
   const ordered: Turn[] = []
@@ -21,7 +23,10 @@ export function resultsBehindCalls(turns: readonly Turn[]): Turn[] {
       continue
     }
     const strays: Part[] = []
-    for (const part of turn.parts) (part.type === 'tool-result' && calls.has(part.callId) ? results : strays).push(part)
+    for (const part of turn.parts) {
+      const mine = part.type === 'tool-result' && calls.has(part.callId)
+      if (!mine || !results.some((one) => isDeepStrictEqual(one, part))) (mine ? results : strays).push(part)
+    }
     if (strays.length > 0) ordered.push({ ...turn, parts: strays })
   }
   return ordered.filter(({ role, parts }) => role !== 'tool' || parts.length > 0)

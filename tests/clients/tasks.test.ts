@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import type { ReplyPart } from '../matrix/answering.ts'
 import { startGateway, type Gateway } from '../server.ts'
-import { agentMessage, agents, codexLite, post, type Agent, type Json, type Output } from './agents.ts'
+import { agentMessage, agents, codexLite, geminiCli, post, type Agent, type Json, type Output } from './agents.ts'
 import { StrictProvider, type Said, type Seen } from './strict.ts'
 
 /**
@@ -200,6 +200,26 @@ test.each(Object.keys(PROVIDERS) as ConversationName[])('agents of codex hear ea
   for (const words of ['Sender: /root\n', 'TASK help out, helper 1.', 'Sender: /root/two\n', 'Mind the gap.', 'Sender: /root/three\n']) expect(heard).toContain(words)
   expect(heard.includes('gAAAA')).toBe(protocol === 'responses')
   expect(/"input[^"]*"[^}]*encrypted_content/.test(losses)).toBe(protocol !== 'responses')
+})
+
+test.each(['chat.completions', 'responses', 'messages'] as const)('a session that gemini-cli takes up again gives each result twice, and %s hears it once', async (protocol) => {
+  const model = `${PROVIDERS[protocol]}/m`
+  play = script(geminiCli)
+  const first = geminiCli.first(model, 'TASK build it.')
+  const wrote = await hear(geminiCli, model, first)
+  const second = geminiCli.next(first, wrote.stream, ['patched'])
+  const looked = await hear(geminiCli, model, second)
+  const resumed = geminiCli.say(geminiCli.next(second, looked.stream, RESULTS), 'TASK finish it.')
+  for (const content of resumed.contents as Json[]) {
+    if (content.role === 'user' && content.parts[0].functionResponse !== undefined) content.parts.push(...content.parts)
+    // Its signatures it forgets.
+    for (const part of content.parts) if (part.thoughtSignature !== undefined) part.thoughtSignature = 'skip_thought_signature_validator'
+  }
+  const ended = await hear(geminiCli, model, resumed)
+  expect(ran(geminiCli, ended.stream)).toEqual(['rm'])
+  const results = provider.seen.at(-1)!.entries.flatMap((entry) => (entry.kind === 'result' ? [entry.text] : []))
+  expect(results.map((result) => result.replace(/^Error: /, ''))).toEqual(['patched', '2 notes.txt', 'cat: nothing: no such file', expect.stringMatching(/^a picture/)])
+  expect(provider.seen.at(-1)!.entries.some((entry) => entry.kind === 'user' && entry.text.includes('Result of'))).toBe(false)
 })
 
 const sum = (records: Json[], name: string): number => records.reduce((total, one) => total + one.nativeTokens[`${name}_tokens`], 0)

@@ -33,7 +33,7 @@ function readPart(part: Fields, extras: Extras): Part {
     case 'input_image': return readImage(part, extras)
     case 'input_file': return readFile(part, extras)
     case 'input_audio': return readAudio(part)
-    case 'encrypted_content': return readEncrypted(part) ?? foreign(part, type)
+    case 'encrypted_content': return readEncrypted(part) ?? { ...foreign(part, type), optional: true }
     default: return foreign(part, type)
   }
 }
