@@ -166,9 +166,10 @@ export class ContentReader {
   #readResultPart(part: GoogleFields): MediaPart {
     const inline = part.object('inlineData')
     const file = part.object('fileData')
+    const detail = readResolution(part.take('mediaResolution'), part.at('mediaResolution'))
     this.#keep(part)
-    if (inline !== undefined) return this.#readInline(inline, 'user', undefined)
-    if (file !== undefined) return this.#readFile(file, undefined)
+    if (inline !== undefined) return this.#readInline(inline, 'user', detail)
+    if (file !== undefined) return this.#readFile(file, detail)
     throw invalid(part.path, 'must have inlineData or fileData')
   }
 

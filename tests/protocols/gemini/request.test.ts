@@ -115,6 +115,8 @@ describe('read', () => {
       { type: 'video', source: { type: 'url', url: 'https://example.com/v.mp4', mediaType: 'video/mp4' }, detail: 'low' },
       { type: 'file', source: { type: 'file', id: 'file-abc' } },
     ])
+    const { turns: [answered] } = read(parts({ functionResponse: { name: 'f', response: {}, parts: [{ inlineData: { mimeType: 'image/png', data: 'AAAA' }, mediaResolution: { level: 'MEDIA_RESOLUTION_HIGH' } }] } }))
+    expect(answered!.parts[0]).toMatchObject({ content: [{}, { type: 'image', detail: 'high' }] })
   })
 
   test('tools and choices', () => {
