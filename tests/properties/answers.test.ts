@@ -1,11 +1,13 @@
 import { describe, test } from 'bun:test'
 import fc from 'fast-check'
-import { fold } from '../../src/generation/event.ts'
+import { fold, type Answer, type GenerationEvent } from '../../src/generation/event.ts'
+import type { ConversationName } from '../../src/generation/request.ts'
+import type { Frame } from '../../src/http/frames.ts'
 import { checkGrammar } from '../grammar.ts'
 import { changesOf, comparable } from './answer-changes.ts'
 import { answers, paces, sentenceOf } from './answers.ts'
 import { holds, PATIENCE, same } from './runs.ts'
-import { NAMES, through, WAYS } from './wires.ts'
+import { bytesOf, exchangeOf, framesOf, NAMES, readStream, through, WAYS } from './wires.ts'
 
 describe.each(NAMES)('%s', (protocol) => {
   test.each(WAYS)('an answer says the same when it is read again, and the report names what does not (%s)', (way) => {
@@ -28,3 +30,41 @@ describe.each(NAMES)('%s', (protocol) => {
     }))
   }, PATIENCE)
 })
+
+/** Where a frame belongs, in the protocols that may send several calls at once. */
+const PLACE: [ConversationName, (data: Any) => number | undefined][] = [
+  ['chat.completions', ({ choices }) => choices?.[0]?.delta?.tool_calls?.[0]?.index],
+  ['responses', ({ output_index }) => output_index],
+  ['messages', ({ index }) => index],
+]
+type Any = Record<string, any>
+
+/** The frames of calls shuffled into each other: each call's own keep their order, and calls begin in theirs. */
+function interleaved(frames: readonly Frame[], place: (data: Any) => number | undefined, picks: readonly number[]): Frame[] {
+  const placed = frames.map((frame) => ({ frame, at: frame.data === '[DONE]' ? undefined : place(JSON.parse(frame.data) as Any) }))
+  const queues = [...Map.groupBy(placed.filter(({ at }) => at !== undefined), ({ at }) => at).values()]
+  const mixed: Frame[] = []
+  let begun = 0
+  for (let pick = 0; queues.some((queue) => queue.length > 0); pick++) {
+    const chosen = (picks[pick % picks.length] ?? 0) % Math.min(begun + 1, queues.length)
+    const queue = queues[chosen]!.length > 0 ? queues[chosen]! : queues.find(({ length }) => length > 0)!
+    begun = Math.max(begun, queues.indexOf(queue) + 1)
+    mixed.push(queue.shift()!.frame)
+  }
+  const first = placed.findIndex(({ at }) => at !== undefined)
+  return first < 0 ? [...frames] : [...frames.slice(0, first), ...mixed, ...placed.slice(first).filter(({ at }) => at === undefined).map(({ frame }) => frame)]
+}
+
+/** Calls of functions, whose arguments say where they end. */
+const callsOnly = answers.map((answer): Answer => ({ ...answer, parts: answer.parts.filter((part) => part.type === 'tool-call' && part.form === 'function'), finish: { reason: 'tool-calls', raw: 'x' } }))
+
+test.each(PLACE)('calls of %s that come at once are heard one after the other', (protocol, place) => {
+  holds(fc.property(callsOnly, paces, fc.array(fc.nat(5), { minLength: 1, maxLength: 20 }), (answer, pace, picks) => {
+    const exchange = exchangeOf(protocol)
+    const frames = framesOf(protocol, sentenceOf(answer, pace), exchange)
+    const heard = (all: readonly Frame[]): GenerationEvent[] => readStream(protocol, [bytesOf(all)], exchange.request)
+    const events = heard(interleaved(frames, place, picks))
+    checkGrammar(events)
+    same(fold(events).parts, fold(heard(frames)).parts)
+  }), 2)
+}, PATIENCE)

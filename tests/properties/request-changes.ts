@@ -1,5 +1,5 @@
 import { parseExact } from '../../src/generation/json-text.ts'
-import type { ConversationName, GenerationRequest, Part, TextPart, ToolResultPart, Turn } from '../../src/generation/request.ts'
+import type { ConversationName, GenerationRequest, Part, TextPart, ToolResultPart } from '../../src/generation/request.ts'
 import type { Word } from '../../src/protocols/places.ts'
 
 /** What may differ between a request and what is read of it again: what the losses name, and what a protocol says in another form. */
@@ -104,13 +104,14 @@ const idle: Edit = (request) => (request.reasoning?.effort === 'none' ? { ...req
 /** The type of what stands at an address is read off the address. */
 const untypedAddresses = everyPart((part) => ('source' in part && part.source.type === 'url' ? [{ ...part, source: without(part.source, 'mediaType') }] : [part]))
 
+/** Text is what is answered where nothing is said of it, and tools are called as the model likes; where none can be, it does not matter how many at once. */
+const defaults: Edit = (request) => {
+  const idleTools = request.tools.length === 0 || request.toolChoice?.type === 'none'
+  return without(request, ...(request.outputFormat?.type === 'text' ? ['outputFormat'] : []), ...(idleTools ? ['parallelTools'] : []), ...(request.toolChoice?.type === 'auto' ? ['toolChoice'] : []))
+}
+
 /** A schema's name shows nowhere. */
 const namelessSchema: Edit = (request) => (request.outputFormat?.type === 'schema' ? { ...request, outputFormat: { type: 'schema', schema: request.outputFormat.schema } } : request)
-
-const turnsMerged: Edit = (request) => ({ ...request, turns: request.turns.reduce<Turn[]>((turns, turn) => {
-  const last = turns.at(-1)
-  return last?.role === turn.role && turn.role !== 'user' && turn.role !== 'system' ? [...turns.slice(0, -1), { ...last, parts: [...last.parts, ...turn.parts] }] : [...turns, turn]
-}, []) })
 
 const FORMS: Record<ConversationName, Edit> = {
   'chat.completions': all(oneInstruction, adaptive),
@@ -141,4 +142,4 @@ export const nothingEmpty: Edit = (request) => (Object.values(request.reasoning 
 export const besidesShown = leaveOfReasoning('visible', 'summary')
 
 /** What a protocol makes of a request, beside its losses. */
-export const formOf = (protocol: ConversationName): Edit => all(FORMS[protocol], own, idle, untypedAddresses, plainSignatures, plainThoughts, plainChoice, turnsMerged, nothingEmpty)
+export const formOf = (protocol: ConversationName): Edit => all(FORMS[protocol], own, idle, defaults, untypedAddresses, plainSignatures, plainThoughts, plainChoice, nothingEmpty)

@@ -47,7 +47,7 @@ describe.each(NAMES)('%s', (provider) => {
       const read = heard(provider, sealed(asked.request))
       const form = (one: GenerationRequest): GenerationRequest => besidesShown(formOf(provider)(formOf(client)(one)))
       compare(form(read.request), form(request), [...asked.losses, ...read.losses])
-    }), 0.5)
+    }), 0.3)
   }, PATIENCE)
 })
 

@@ -30,7 +30,7 @@ export const TARGETS: Record<ConversationName, Target> = {
 }
 
 const some = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(of, { nil: undefined, freq: 2 })
-const rarely = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(of, { nil: undefined, freq: 1 }).chain((one) => fc.integer({ min: 0, max: 3 }).map((dice) => (dice === 0 ? one : undefined)))
+const rarely = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.oneof({ weight: 2, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: of })
 
 const cache = rarely(fc.constantFrom({}, { ttl: '5m' as const }, { ttl: '1h' as const }))
 const textPart: fc.Arbitrary<TextPart> = fc.tuple(words, cache).map(([text, mark]) => present({ type: 'text' as const, text, cache: mark }))
@@ -46,7 +46,7 @@ const film: fc.Arbitrary<MediaPart> = base64.map((data) => ({ type: 'video', sou
 const userParts = (scope: Scope): fc.Arbitrary<Part[]> => fc.array(fc.oneof<fc.Arbitrary<Part>[]>(textPart, textPart, textPart, image, pdf, ...(scope.audio ? [sound] : []), ...(scope.video ? [film] : [])), { minLength: 1, maxLength: 3 })
 
 const thought: fc.Arbitrary<Part> = fc.oneof(
-  fc.tuple(words, signature, fc.boolean()).map(([text, data, ours]): Part => ({ type: 'reasoning', text, signature: { data, maker: ours ? { ...MAKER, model: LABEL.model } : { provider: 'another', model: 'm' } } })),
+  fc.tuple(words, signature, fc.boolean(), fc.constantFrom({}, { form: 'raw' as const }, { form: 'summary' as const })).map(([text, data, ours, form]): Part => ({ type: 'reasoning', text, ...form, signature: { data, maker: ours ? { ...MAKER, model: LABEL.model } : { provider: 'another', model: 'm' } } })),
   words.map((text): Part => ({ type: 'reasoning', text })),
   signature.map((data): Part => ({ type: 'reasoning', text: '', redacted: true, signature: { data, maker: { ...MAKER, model: LABEL.model } } })),
 )
@@ -88,7 +88,7 @@ const choice = fc.constantFrom<NonNullable<GenerationRequest['toolChoice']>[]>({
 
 const sampling = fc.record({
   temperature: some(fc.constantFrom(0, 0.2, 1, 1.7)), topP: some(fc.constantFrom(0, 0.5, 0.99)), topK: some(fc.integer({ min: 1, max: 100 })), frequencyPenalty: rarely(fc.constantFrom(-2, 0.5, 2)), presencePenalty: rarely(fc.constantFrom(-2, 0.5, 2)),
-  seed: rarely(fc.oneof(fc.integer({ min: 0, max: 2 ** 31 - 1 }), fc.constant(2 ** 40))), stop: rarely(fc.array(words, { minLength: 1, maxLength: 6 })), logitBias: rarely(fc.constant({ 5: 1, 70: -100 })), scored: rarely(fc.constantFrom(undefined, 1, 5)), isScored: fc.integer({ min: 0, max: 3 }),
+  seed: rarely(fc.oneof(fc.integer({ min: 0, max: 2 ** 31 - 1 }), fc.constant(2 ** 40))), stop: rarely(fc.array(words, { minLength: 1, maxLength: 4 })), logitBias: rarely(fc.constant({ 5: 1, 70: -100 })), scored: rarely(fc.constantFrom(undefined, 1, 5)), isScored: fc.integer({ min: 0, max: 3 }),
 }).map(({ scored, isScored, ...rest }) => present({ ...rest, ...(isScored === 0 ? { logprobs: true, topLogprobs: scored } : {}) })).map(present)
 
 const reasoning = fc.oneof(
