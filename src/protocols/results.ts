@@ -8,12 +8,13 @@ import type { Part, Turn } from '../generation/request.ts'
  */
 export function resultsBehindCalls(turns: readonly Turn[]): Turn[] {
   const ordered: Turn[] = []
-  let calls = new Set<string>()
+  /** Of each id, the calls that wait for a result, and the last one that came. */
+  let calls = new Map<string, { waiting: number; last?: Part }>()
   let results: Part[] = []
   for (const turn of turns) {
     if (turn.role === 'assistant') {
-      if (ordered.at(-1)?.role !== 'assistant') calls = new Set()
-      for (const part of turn.parts) if (part.type === 'tool-call') calls.add(part.id)
+      if (ordered.at(-1)?.role !== 'assistant') calls = new Map()
+      for (const part of turn.parts) if (part.type === 'tool-call') calls.set(part.id, { waiting: (calls.get(part.id)?.waiting ?? 0) + 1 })
       ordered.push(turn)
       continue
     }
@@ -24,8 +25,9 @@ export function resultsBehindCalls(turns: readonly Turn[]): Turn[] {
     }
     const strays: Part[] = []
     for (const part of turn.parts) {
-      const mine = part.type === 'tool-result' && calls.has(part.callId)
-      if (!mine || !results.some((one) => isDeepStrictEqual(one, part))) (mine ? results : strays).push(part)
+      const call = part.type === 'tool-result' ? calls.get(part.callId) : undefined
+      if (call === undefined) strays.push(part)
+      else if (call.waiting-- > 0 || !isDeepStrictEqual(call.last, part)) results.push(call.last = part)
     }
     if (strays.length > 0) ordered.push({ ...turn, parts: strays })
   }

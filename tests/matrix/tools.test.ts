@@ -128,3 +128,8 @@ test('a call of Google that was cut is cut in every protocol, streamed in pieces
   expect(answerOf('MAX_TOKENS')).toEqual({ args: '{"city":"Par"', reason: 'length' })
   expect(answerOf('STOP')).toEqual({ args: '{"city":"Par"}', reason: 'tool-calls' })
 })
+
+test('very many results are put in order in time that grows with their number only', () => {
+  const ids = Array.from({ length: 10_000 }, (_, index) => `call_${index}`)
+  for (const provider of NAMES) expect(lines[provider](written('messages', [user('q'), block.calls(...ids), user(ids.map((id) => block.gave(id, 'x')))], provider).body as Any)).toHaveLength(1 + 2 * ids.length)
+})
