@@ -6,6 +6,7 @@ import type { CallSignal } from '../http/connection.ts'
 import { parseWithExact } from '../protocols/exact-arguments.ts'
 import { refuseForeign } from '../protocols/foreign.ts'
 import { protocols } from '../protocols/index.ts'
+import { placed, Uncarried } from '../protocols/media.ts'
 import { refusalAt, tell } from '../protocols/places.ts'
 import type { Exchange, Protocol, Told, Written } from '../protocols/protocol.ts'
 import { SchemaRefusal } from '../protocols/schema-references.ts'
@@ -111,7 +112,8 @@ function writeOut(call: Protocol['call'], asked: Exchange, target: Endpoint['tar
   const { request, wire } = asked
     return call.writeRequest(request, target)
   } catch (error) {
-    throw error instanceof SchemaRefusal ? refusalAt(asked, error) : error
+    if (error instanceof SchemaRefusal) throw refusalAt(asked, error)
+    throw error instanceof Uncarried ? placed(error, asked.wire.body) : error
   }
 }
 

@@ -268,8 +268,9 @@ test('what a client sends inline is its own, whatever it is', async () => {
   })[protocol]
   for (const protocol of PROTOCOLS) {
     for (const upstream of PROTOCOLS) {
-      // Google's document lists the types that may come inline.
-      for (const type of protocol === 'generateContent' ? ['image/png'] : ['image/png', 'image/svg+xml']) {
+      // Google's document lists the types that may come inline, and Anthropic's those of images that its models read.
+      const listed = protocol === 'generateContent' || (upstream === 'messages' && protocol !== upstream)
+      for (const type of listed ? ['image/png'] : ['image/png', 'image/svg+xml']) {
         const response = await send(part(protocol, type), { protocol, model: `${idOf(upstream)}/metered` })
         expect(response.status, await response.text()).toBe(200)
         expect(mediaIn(received().body)).toEqual([`${type} ${html}`])

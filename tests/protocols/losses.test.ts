@@ -48,7 +48,7 @@ const CASES: [string, GenerationEvent[], string, string, string, string][] = [
   ['a citation with the words of its source', cited({ url: 'https://a.example', citedText: 'words of it', start: 0, end: 11 }), 'citations approximated', 'citations approximated', '', 'citations approximated'],
   ['a refusal in words', answer([[{ type: 'refusal' }, 'No.']], { reason: 'stop', raw: 'stop' }), '', '', '', 'refusal approximated'],
   ['the stop sequence that was hit', answer([TEXT], { reason: 'stop-sequence', raw: 'stop_sequence', stopSequence: 'X' }), 'stop_sequence left out', 'stop_sequence left out', '', 'stop_sequence left out'],
-  ['what is said of a refusal', answer([TEXT], { reason: 'refusal', raw: 'refusal', details: { type: 'refusal', category: 'cyber' } }), 'stop_details left out', 'finish_reason approximated, stop_details left out', '', 'finish_reason approximated, stop_details left out'],
+  ['what is said of a refusal', answer([TEXT], { reason: 'refusal', raw: 'refusal', details: { type: 'refusal', category: 'cyber' } }), 'stop_details left out', 'finish_reason approximated, stop_details left out', 'stop_details left out', 'finish_reason approximated, stop_details left out'],
   ['a filter', answer([TEXT], { reason: 'content-filter', raw: 'RECITATION' }), '', '', 'finish_reason approximated', 'finish_reason approximated'],
   ['a refusal without words', answer([TEXT], { reason: 'refusal', raw: 'refusal' }), '', 'finish_reason approximated', '', 'finish_reason approximated'],
   ['a pause', answer([TEXT], { reason: 'pause', raw: 'pause_turn' }), '', 'finish_reason approximated', '', ''],

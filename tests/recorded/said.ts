@@ -194,7 +194,7 @@ function geminiSaid(datas: unknown[], stream: boolean): Said {
   const calls = geminiCalls(parts)
   const own = chunks.reduce<unknown>((last, chunk) => chunk.candidates?.[0]?.finishReason ?? last, undefined)
   const word = own !== undefined ? String(own) : chunks.some((chunk) => chunk.promptFeedback !== undefined && !(chunk.candidates?.length > 0)) ? 'blocked' : ''
-  const failed = datas.some((data) => typeof data === 'string') || chunks.some((chunk) => chunk.error !== undefined) || (word === '' && (stream || parts.length === 0))
+  const failed = datas.some((data) => typeof data === 'string') || chunks.some((chunk) => chunk.error !== undefined) || (word === '' && (stream || !chunks.some((chunk) => chunk.candidates?.length > 0)))
   const total = (name: string): number => chunks.reduce((sum, chunk) => chunk.usageMetadata?.[name] ?? sum, 0)
   return {
     text: text(false), reasoning: text(true), refused: false, calls,

@@ -1,7 +1,6 @@
-import { GatewayError } from '../../error.ts'
 import type { GenerationRequest, MediaPart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { belongsTo } from '../../generation/signature.ts'
-import { isTextual, textOf } from '../media.ts'
+import { isTextual, textOf, Uncarried } from '../media.ts'
 import type { Word } from '../places.ts'
 import type { Loss, Target } from '../protocol.ts'
 import { wireName } from '../tool-names.ts'
@@ -106,12 +105,13 @@ export class MessagesWriter {
       this.#lose('part', 'approximated', 'a plain-text document travels as a text part')
       return { type: 'text', text: part.filename === undefined ? text : `${part.filename}:\n${text}` }
     }
+    if (part.type !== 'file' && part.filename !== undefined) this.#lose('filename', 'left out', 'the provider has names of files only')
     if (part.type === 'image' && source.type !== 'file') return { type: 'image_url', image_url: { url: source.type === 'url' ? source.url : `data:${source.mediaType};base64,${source.data}`, ...this.#detail(part.detail) } }
     if (part.type === 'audio' && source.type === 'data') return { type: 'input_audio', input_audio: { data: source.data, format: audioFormat(source.mediaType) } }
     if (part.type === 'file' && source.type === 'data') return { type: 'file', file: { filename: part.filename ?? `file.${source.mediaType.split('/').at(-1)}`, file_data: `data:${source.mediaType};base64,${source.data}` } }
     // Only where the provider fetches addresses of files itself does one come this far.
     if (part.type === 'file' && source.type === 'url') return { type: 'file', file: { filename: part.filename ?? 'file', file_data: source.url } }
-    throw new GatewayError('unsupported_parameter', `The model's provider speaks chat completions, which cannot carry ${part.type} content given as ${source.type === 'data' ? 'data' : source.type === 'url' ? 'a URL' : 'a file id'}.`, { param: part.type })
+    throw new Uncarried(part, `${part.type} input given as ${source.type === 'data' ? 'data' : source.type === 'url' ? 'a URL' : 'a file id'}`)
   }
 
   #detail(detail: string | undefined): { detail?: string } {

@@ -38,7 +38,7 @@ function readInstructions(message: Fields, extras: Extras): Part[] {
 
 function readTurn(message: Fields, role: Exclude<Turn['role'], 'tool'>, calls: Map<string, ToolCallPart>, extras: Extras): Turn {
   const parts = role === 'assistant' ? readAssistant(message, calls, extras)
-    : role === 'user' ? message.require('content', readContent(message, ['text', 'image_url', 'input_audio', 'file'], extras), 'a string or an array of parts')
+    : role === 'user' ? message.require('content', readContent(message, ['text', 'image_url', 'input_audio', 'video_url', 'file'], extras), 'a string or an array of parts')
       : readInstructions(message, extras)
   const name = message.string('name')
   return { role, parts, ...(name === undefined ? {} : { name }) }

@@ -14,7 +14,7 @@ export const leaveExtras = (fields: Fields, extras: Extras): void => {
   for (const [name, value] of Object.entries(fields.rest())) extras[fields.at(name)] = value
 }
 
-const KNOWN = ['text', 'image_url', 'input_audio', 'file', 'refusal']
+const KNOWN = ['text', 'image_url', 'input_audio', 'video_url', 'file', 'refusal']
 
 /** `content` as parts: a string is one text part. Parts of unknown types travel as foreign; known types that the role may not hold are refused. */
 export function readContent(message: Fields, allowed: readonly string[], extras: Extras): Part[] | undefined {
@@ -43,6 +43,7 @@ function readKnownPart(part: Fields, type: string, extras: Extras): Part {
     case 'refusal': return { type: 'refusal', text: part.require('refusal', part.string('refusal'), 'the text of the refusal') }
     case 'image_url': return readImage(part, extras)
     case 'input_audio': return readAudio(part, extras)
+    case 'video_url': return readVideo(part, extras)
     default: return readFile(part, extras)
   }
 }
@@ -75,6 +76,14 @@ function readAudio(part: Fields, extras: Extras): MediaPart {
   const format = audio.require('format', audio.string('format'), "the audio's format, such as 'wav' or 'mp3'")
   leaveExtras(audio, extras)
   return { type: 'audio', source: { type: 'data', mediaType: audioMediaType(format), data } }
+}
+
+/** OpenRouter's. */
+function readVideo(part: Fields, extras: Extras): MediaPart {
+  const video = part.require('video_url', part.object('video_url'), 'an object with a url')
+  const source = readUrl(video.require('url', video.string('url'), 'a URL or a base64 data URL'), video.at('url'))
+  leaveExtras(video, extras)
+  return { type: 'video', source }
 }
 
 function readFile(part: Fields, extras: Extras): MediaPart {

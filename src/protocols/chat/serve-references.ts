@@ -23,9 +23,11 @@ export function references(body: Json): Found {
 function addPart(part: Json, path: Path, found: Found): void {
   const { image_url: image, file } = part
   if (isObject(image) && isObject(file)) throw invalid(paramOf(path), 'must have only one of image_url and file')
-  if (isObject(image) && isAddress(image.url)) {
-    const at = [...path, 'image_url', 'url']
-    found.push({ path: at, param: paramOf(at), source: { type: 'url', url: image.url }, kind: 'image', inline: dataUrl })
+  for (const [name, kind] of [['image_url', 'image'], ['video_url', 'video']] as const) {
+    const medium = part[name]
+    if (!isObject(medium) || !isAddress(medium.url)) continue
+    const at = [...path, name, 'url']
+    found.push({ path: at, param: paramOf(at), source: { type: 'url', url: medium.url }, kind, inline: dataUrl })
   }
   noFileId(part, path, PLACES)
   for (const [name, value] of Object.entries(part)) if (name !== 'file' && isObject(value)) noFileId(value, [...path, name], PLACES)

@@ -1,6 +1,6 @@
-import { GatewayError } from '../../error.ts'
 import type { GenerationRequest, MediaPart, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { belongsTo, type Signature } from '../../generation/signature.ts'
+import { Uncarried } from '../media.ts'
 import type { Word } from '../places.ts'
 import type { Loss, Target } from '../protocol.ts'
 import { readObject, writeArguments } from './arguments.ts'
@@ -146,6 +146,7 @@ export class ContentWriter {
   #writeMedia(part: MediaPart): WirePart {
     const signature = this.#own(part.signature)
     const extra = { ...this.#resolution(part), ...(signature === undefined ? {} : { thoughtSignature: signature }) }
+    if (part.filename !== undefined) this.#lose('filename', 'left out', 'the provider has no names of files')
     const { source } = part
     switch (source.type) {
       case 'data': return { inlineData: { mimeType: source.mediaType, data: source.data }, ...extra }
@@ -154,7 +155,7 @@ export class ContentWriter {
         const mimeType = source.mediaType ?? typeByName(source.url)
         return { fileData: { ...(mimeType === undefined ? {} : { mimeType }), fileUri: source.url }, ...extra }
       }
-      case 'file': throw new GatewayError('unsupported_parameter', `The file '${source.id}' is not known to this model's provider.`, { param: 'file_id' })
+      case 'file': throw new Uncarried(part, 'a file that is stored elsewhere')
     }
   }
 

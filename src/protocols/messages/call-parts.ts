@@ -1,7 +1,6 @@
-import { GatewayError } from '../../error.ts'
 import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart } from '../../generation/request.ts'
 import { belongsTo } from '../../generation/signature.ts'
-import { isTextual } from '../media.ts'
+import { isTextual, Uncarried } from '../media.ts'
 import type { Word } from '../places.ts'
 import type { Loss, Target } from '../protocol.ts'
 import type { ToolNames } from './call-tools.ts'
@@ -78,10 +77,11 @@ export class PartWriter {
   }
 
   #media(part: MediaPart): Block {
-    if (part.detail !== undefined) this.#lose('detail', 'left out', 'the provider decides at which resolution it looks')
-    if (part.type === 'image') return { type: 'image', source: imageSource(part), ...cacheControl(part) }
+    if (part.detail !== undefined && part.detail !== 'auto') this.#lose('detail', 'left out', 'the provider decides at which resolution it looks')
     if (part.type === 'file') return this.#file(part)
-    throw refused(`${part.type} input`)
+    if (part.type !== 'image') throw new Uncarried(part)
+    if (part.filename !== undefined) this.#lose('filename', 'left out', 'the provider has no names of images')
+    return { type: 'image', source: imageSource(part), ...cacheControl(part) }
   }
 
   #file(part: MediaPart): Block {
@@ -91,12 +91,12 @@ export class PartWriter {
     switch (source.type) {
       case 'url': return { type: 'document', source: { type: 'url', url: source.url }, ...rest }
       case 'text': return { type: 'document', source: { type: 'text', media_type: 'text/plain', data: source.text }, ...rest }
-      case 'file': throw refused('a file that is stored elsewhere')
+      case 'file': throw new Uncarried(part, 'a file that is stored elsewhere')
     }
     const mediaType = source.mediaType.split(';')[0]!.trim().toLowerCase()
     if (mediaType === 'application/pdf') return { type: 'document', source: { type: 'base64', media_type: mediaType, data: source.data }, ...rest }
-    if (mediaType.startsWith('image/')) return { type: 'image', source: { type: 'base64', media_type: mediaType, data: source.data }, ...cacheControl(part) }
-    if (!isTextual(mediaType)) throw refused(`a file of the type ${mediaType}`)
+    if (mediaType.startsWith('image/')) return { type: 'image', source: imageSource(part), ...cacheControl(part) }
+    if (!isTextual(mediaType)) throw new Uncarried(part, `a file of the type ${mediaType}`)
     return { type: 'document', source: { type: 'text', media_type: 'text/plain', data: Buffer.from(source.data, 'base64').toString() }, ...rest }
   }
 
@@ -114,13 +114,15 @@ const block = (value: Block | undefined): Item | undefined => value === undefine
 const cacheControl = ({ cache }: { cache?: { ttl?: '5m' | '1h' } }): { cache_control?: object } =>
   cache === undefined ? {} : { cache_control: { type: 'ephemeral', ...cache } }
 
-function imageSource({ source }: MediaPart): object {
-  switch (source.type) {
-    // `image/jpg` is a common slip that Anthropic does not forgive.
-    case 'data': return { type: 'base64', media_type: source.mediaType === 'image/jpg' ? 'image/jpeg' : source.mediaType, data: source.data }
-    case 'url': return { type: 'url', url: source.url }
-    default: throw refused('an image that is stored elsewhere')
-  }
-}
+const IMAGES = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp'])
 
-const refused = (what: string): GatewayError => new GatewayError('unsupported_parameter', `messages: ${what} cannot be sent to the provider of this model`, { param: 'messages' })
+function imageSource(part: MediaPart): object {
+  const { source } = part
+  if (source.type === 'url') return { type: 'url', url: source.url }
+  if (source.type !== 'data') throw new Uncarried(part, 'an image that is stored elsewhere')
+  const mediaType = source.mediaType.split(';')[0]!.trim().toLowerCase()
+  // `image/jpg` is a common slip that Anthropic does not forgive.
+  const known = mediaType === 'image/jpg' ? 'image/jpeg' : mediaType
+  if (!IMAGES.has(known)) throw new Uncarried(part, `an image of the type ${mediaType}`)
+  return { type: 'base64', media_type: known, data: source.data }
+}

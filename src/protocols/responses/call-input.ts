@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
-import { GatewayError } from '../../error.ts'
 import type { GenerationRequest, MediaPart, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { belongsTo, type Signature } from '../../generation/signature.ts'
+import { Uncarried } from '../media.ts'
 import type { Word } from '../places.ts'
 import type { Loss, Target } from '../protocol.ts'
 import { wireName } from '../tool-names.ts'
@@ -191,10 +191,13 @@ export function reasoningItem({ form, text, signature }: Pick<ReasoningPart, 'fo
 
 function writeMedia(part: MediaPart, losses: Losses): Json {
   const { source } = part
-  if (source.type === 'text') return { type: 'input_text', text: source.text }
+  if (source.type === 'text') {
+    losses.add('part', 'approximated', 'a plain-text document travels as a text part')
+    return { type: 'input_text', text: part.filename === undefined ? source.text : `${part.filename}:\n${source.text}` }
+  }
+  if (part.type !== 'file' && part.filename !== undefined) losses.add('filename', 'left out', 'the provider has names of files only')
   if (part.type === 'audio' && source.type === 'data') return { type: 'input_audio', input_audio: { data: source.data, format: audioFormat(source.mediaType) } }
-  if (part.type === 'audio' || part.type === 'video')
-    throw new GatewayError('unsupported_parameter', `${part.type} input cannot be sent to this model's provider`, { param: part.type })
+  if (part.type === 'audio' || part.type === 'video') throw new Uncarried(part)
   return part.type === 'image' ? { type: 'input_image', ...writeDetail(part.detail, losses), ...imageSource(source) } : { type: 'input_file', ...fileSource(part, source) }
 }
 

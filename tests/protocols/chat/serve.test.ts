@@ -123,7 +123,7 @@ describe('what real clients send is read', () => {
       { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'AAAA' }, detail: 'low' }, { type: 'image', source: { type: 'url', url: 'https://a.b/c.png' } },
       { type: 'audio', source: { type: 'data', mediaType: 'audio/mpeg', data: 'AAAA' } }, { type: 'file', source: { type: 'data', mediaType: 'application/pdf', data: 'JVBERi0=' }, filename: 'a.pdf' },
       { type: 'file', source: { type: 'data', mediaType: 'application/pdf', data: 'JVBERi0=' } }, { type: 'file', source: { type: 'file', id: 'file-1' } },
-      { type: 'foreign', protocol: 'chat.completions', kind: 'video_url', value: { type: 'video_url', video_url: { url: 'https://a.b/c.mp4' } } },
+      { type: 'video', source: { type: 'url', url: 'https://a.b/c.mp4' } },
     ])
   })
 

@@ -90,7 +90,7 @@ describe('conversation', () => {
       { fileData: { mimeType: 'application/pdf', fileUri: 'https://example.com/doc' } },
       { inlineData: { mimeType: 'text/plain', data: 'w6k=' } },
     ])
-    expect(() => contents([user({ type: 'file', source: { type: 'file', id: 'file-1' } })])).toThrow(/file-1/)
+    expect(() => contents([user({ type: 'file', source: { type: 'file', id: 'file-1' } })])).toThrow('a file that is stored elsewhere')
   })
 
   test('detail is a resolution where the model takes one', () => {
