@@ -26,11 +26,7 @@ const PLACES = {
   part: [BLOCK, ['input[]', 'input[].content[]', 'input[].output[]'], [BLOCK, `${BLOCK}.content[]`], [PART, `${PART}.functionResponse.parts[]`], null],
   detail: [`${BLOCK}.image_url.detail`, ['input[].content[].detail', 'input[].output[].detail'], null, [`${PART}.mediaResolution`, `${CONFIG}.mediaResolution`], null],
   filename: [`${BLOCK}.file.filename`, ['input[].content[].filename', 'input[].output[].filename'], [`${BLOCK}.title`, `${BLOCK}.content[].title`], [`${PART}.inlineData.displayName`, `${PART}.fileData.displayName`, `${PART}.functionResponse.parts[].inlineData.displayName`], null],
-<<<<<<< Updated upstream
   cache: [[`${BLOCK}.cache_control`, `${BLOCK}.prompt_cache_breakpoint`, 'messages[].cache_control', 'tools[].cache_control', 'tools[].function.cache_control', 'cache_control'], ['input[].content[].prompt_cache_breakpoint', 'input[].output[].prompt_cache_breakpoint'], [`${BLOCK}.cache_control`, `${BLOCK}.content[].cache_control`, 'system[].cache_control', 'tools[].cache_control', 'cache_control'], null, null],
-=======
-  cache: [[`${BLOCK}.cache_control`, `${BLOCK}.prompt_cache_breakpoint`, 'messages[].cache_control', 'tools[].cache_control', 'tools[].function.cache_control'], ['input[].content[].prompt_cache_breakpoint', 'input[].output[].prompt_cache_breakpoint'], [`${BLOCK}.cache_control`, `${BLOCK}.content[].cache_control`, 'system[].cache_control', 'tools[].cache_control', 'cache_control'], null, null],
->>>>>>> Stashed changes
   citations: ['messages[].annotations', 'input[].content[].annotations', `${BLOCK}.citations`, null, null],
   thoughts: [['messages[].reasoning_details', 'messages[].reasoning_content', 'messages[].reasoning'], 'input[]?summary', [`${BLOCK}?thinking`, `${BLOCK}?data`], `${PART}?thought`, null],
   signature: [['messages[].tool_calls[].extra_content', 'messages[].reasoning_details'], 'input[].encrypted_content', [`${BLOCK}.data`, `${BLOCK}.signature`], `${PART}.thoughtSignature`, null],
