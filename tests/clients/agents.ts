@@ -144,7 +144,7 @@ export const claudeCode: Agent = {
   headers: (key) => ({ authorization: `Bearer ${key}`, accept: 'application/json', 'anthropic-version': '2023-06-01', 'x-claude-code-session-id': 's1', 'anthropic-beta': 'claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,mid-conversation-tool-changes-2026-07-01,thinking-token-count-2026-05-13,advanced-tool-use-2025-11-20,effort-2025-11-24', 'x-app': 'cli' }),
   first: (model, prompt, system = 'You write code.') => ({
     model, max_tokens: 32000, stream: true, thinking: { type: 'adaptive', display: 'omitted' }, output_config: { effort: 'high' },
-    context_management: { edits: [{ type: 'clear_thinking_20251015', keep: 'all' }] }, metadata: { user_id: '{"device_id":"d","account_uuid":"","session_id":"s"}' },
+    context_management: { edits: [{ type: 'clear_thinking_20251015', keep: 'all' }] }, metadata: { user_id: JSON.stringify({ device_id: '0123456789abcdef'.repeat(4), account_uuid: '', session_id: '01234567-89ab-cdef-0123-456789abcdef' }) },
     system: [{ type: 'text', text: 'x-billing: v1;' }, { type: 'text', text: system, cache_control: { type: 'ephemeral' } }],
     messages: [
       { role: 'user', content: [{ type: 'text', text: '<reminder>Sign your work.</reminder>' }, { type: 'text', text: prompt }] },

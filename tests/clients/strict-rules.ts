@@ -23,11 +23,19 @@ const TOP: Record<ConversationName, ReadonlySet<string>> = {
 }
 
 const CALL_ID = 64
+/** Of the user's id, and of the key of a cache. */
+const LABEL = 64
 const FUNCTION_NAME = /^[a-zA-Z0-9_-]{1,64}$/
 
 const CHAT_MESSAGE = words('role content name tool_calls tool_call_id refusal reasoning reasoning_content reasoning_details')
 
+function labelRules({ user, prompt_cache_key: key }: Json): void {
+  insist((user ?? '').length <= LABEL, 'user', 'too long')
+  insist((key ?? '').length <= LABEL, 'prompt_cache_key', 'too long')
+}
+
 function chatRules(body: Json): void {
+  labelRules(body)
   for (const [index, { type, function: own, custom, ...rest }] of listOf(body.tools).entries()) {
     const path = `tools[${index}]`
     insist(type === 'function' && custom === undefined, path, 'must be a function')
@@ -71,6 +79,7 @@ const ITEMS: Record<string, ReadonlySet<string>> = {
 const ITEM_PREFIX: Record<string, string> = { message: 'msg_', reasoning: 'rs_', function_call: 'fc_', custom_tool_call: 'ctc_' }
 
 function responsesRules(body: Json): void {
+  labelRules(body)
   for (const [index, tool] of listOf(body.tools).entries()) {
     insist(['function', 'custom', 'namespace', 'web_search', 'image_generation', 'tool_search'].includes(tool.type), `tools[${index}].type`, 'unknown kind of tool')
     if (tool.type === 'function') {

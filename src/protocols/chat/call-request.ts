@@ -7,6 +7,7 @@ import { inputSchema, lossesOfFormat } from '../custom-tools.ts'
 import { isObject, noBareChoice, nothingSaid, present, snakeOf } from '../fields.ts'
 import { drawing, imageConfigOf } from '../image-config.ts'
 import type { Abilities, Loss, Target, Written } from '../protocol.ts'
+import { writeLabels } from '../labels.ts'
 import { answerSchema, functionSchema } from '../schema-openai.ts'
 import { cutLoss } from '../stop-cut.ts'
 import { wireName } from '../tool-names.ts'
@@ -219,9 +220,7 @@ function writeWebSearch({ webSearch, toolChoice }: GenerationRequest, losses: Lo
 const TIERS = ['auto', 'default', 'flex', 'scale', 'priority']
 
 function writeIdentity(request: GenerationRequest, losses: Loss[]): Json {
-  const written: Json = {}
-  if (request.user !== undefined) written.user = request.user
-  if (request.cacheKey !== undefined) written.prompt_cache_key = request.cacheKey
+  const written: Json = writeLabels(request, losses)
   if (request.cacheRetention !== undefined) written.prompt_cache_retention = request.cacheRetention
   if (request.serviceTier !== undefined) {
     if (TIERS.includes(request.serviceTier)) written.service_tier = request.serviceTier

@@ -2,6 +2,7 @@ import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, Reasoning, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
 import type { Abilities, Target, Wire, Written } from '../protocol.ts'
 import { resultsBehindCalls } from '../results.ts'
+import { writeLabels } from '../labels.ts'
 import { answerSchema, functionSchema } from '../schema-openai.ts'
 import { refuseTool } from '../foreign.ts'
 import { cutLoss } from '../stop-cut.ts'
@@ -44,7 +45,7 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
     ...writeSampling(request, target.abilities, reasons, losses),
     ...(reasoning === undefined ? {} : { reasoning }),
     ...writeText(request, losses),
-    ...writeLabels(request, losses),
+    ...writeIdentity(request, losses),
     store: false,
     ...(request.stream ? { stream: true } : {}),
   }
@@ -210,10 +211,9 @@ function writeFormat(request: GenerationRequest, losses: Losses): Json | undefin
 
 const TIERS = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'])
 
-function writeLabels({ user, metadata, serviceTier, cacheKey, cacheRetention }: GenerationRequest, losses: Losses): Json {
-  const body: Json = {}
-  if (user !== undefined) body.user = user
-  if (cacheKey !== undefined) body.prompt_cache_key = cacheKey
+function writeIdentity(request: GenerationRequest, losses: Losses): Json {
+  const { metadata, serviceTier, cacheRetention } = request
+  const body: Json = writeLabels(request, losses.list)
   if (cacheRetention !== undefined) body.prompt_cache_retention = cacheRetention
   if (serviceTier !== undefined && TIERS.has(serviceTier)) body.service_tier = serviceTier
   else if (serviceTier !== undefined) losses.add('serviceTier', 'left out', `the provider has no tier '${serviceTier}'`)
