@@ -91,6 +91,7 @@ const LOOKS_MAX = 20_000
 export function tell(exchange: Exchange, losses: readonly Loss[], extras: readonly string[]): Told[] {
   const groups = Map.groupBy(losses, ({ field, what, why }) => `${field}\n${what}\n${why}`)
   if (losses.length + extras.length === 0) return []
+  if (losses.length + extras.length === 0) return []
   const search = new Search()
   const told = [...groups.values()].map((same): Told => {
     const { field, of, what, why } = same[0]!
@@ -128,7 +129,7 @@ class Search {
   placesIn(value: unknown, [step, ...rest]: readonly string[], path = '', through: Found['through'] = []): Found[] {
     const passed = isObject(value) && path !== '' ? [...through, value] : through
     if (step === undefined) return [{ path, through: passed }]
-    if (step === '[]') return Array.isArray(value) ? value.flatMap((element, index) => (this.left-- > 0 ? this.placesIn(element, rest, `${path}[${index}]`, passed) : [])) : []
+    if (step === '[]') return Array.isArray(value) ? value.slice(0, Math.max(this.left, 0)).flatMap((element, index) => (this.left-- > 0 ? this.placesIn(element, rest, `${path}[${index}]`, passed) : [])) : []
     if (!isObject(value)) return []
     const member = step.replace('?', '')
     const name = Object.hasOwn(value, member) ? member : snakeOf(member)
