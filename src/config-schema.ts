@@ -1,7 +1,6 @@
 import { boolean, duration, list, map, number, object, oneOf, size, string, word, type Shape } from './config-shape.ts'
-import { EFFORTS } from './generation/request.ts'
 import type { QuotaWindowName } from './store/store.ts'
-import { MODALITIES, QUIRK_VALUES, type Abilities, type Modality, type Quirks, type Speech } from './protocols/protocol.ts'
+import { EFFORTS, MODALITIES, QUIRK_VALUES, type Abilities, type Modality, type Quirks, type Speech } from './protocols/protocol.ts'
 
 /** The names that `protocol:` takes. */
 export const PROTOCOL_NAMES: readonly Speech[] = ['chat.completions', 'responses', 'messages', 'generateContent', 'images', 'predictions']

@@ -13,18 +13,19 @@ export function markOf({ cache }: Marked, marks: Abilities['cacheMarks']): Recor
   return marks === 'cache_control' ? { cache_control: { type: 'ephemeral', ...cache } } : { prompt_cache_breakpoint: { mode: 'explicit' } }
 }
 
-/** `elements`: of a body, in the order in which they are read. The last marks are kept, as each covers what stands before it. */
-export function limitMarks(elements: readonly Record<string, unknown>[], losses: Loss[]): void {
+/** `elements`: of a body, in the order in which they are read. The last marks are kept, as each covers what stands before it; one on the whole request is one of them. */
+export function limitMarks(elements: readonly Record<string, unknown>[], { cache }: Marked, losses: Loss[]): void {
+  const most = cache === undefined ? MARKS_MAX : MARKS_MAX - 1
   const marked = elements.flatMap((element) => [...(Array.isArray(element.content) ? element.content.filter(isObject) : []), element]).filter((element) => element.cache_control !== undefined)
-  if (marked.length <= MARKS_MAX) return
+  if (marked.length <= most) return
   losses.push({ field: 'cache', what: 'approximated', why: `the provider takes at most ${MARKS_MAX} cache marks; the last ones are kept` })
-  for (const element of marked.slice(0, -MARKS_MAX)) delete element.cache_control
+  for (const element of marked.slice(0, -most)) delete element.cache_control
 }
 
 /** Tells of marks for which a provider of OpenAI's protocols has no place. */
-export function loseMarks({ system, turns, tools }: GenerationRequest, marks: Abilities['cacheMarks'], lose: (what: Loss['what'], why: string) => void): void {
+export function loseMarks({ system, turns, tools, cache }: GenerationRequest, marks: Abilities['cacheMarks'], lose: (what: Loss['what'], why: string) => void): void {
   const parts = [...system, ...turns.flatMap((turn) => turn.parts)].flatMap((part) => [part, ...(part.type === 'tool-result' ? part.content : [])])
-  const marked: (Marked & { type: string })[] = [...tools, ...parts].filter((one) => 'cache' in one && one.cache !== undefined)
+  const marked: (Marked & { type: string })[] = [{ type: 'request', cache }, ...tools, ...parts].filter((one) => 'cache' in one && one.cache !== undefined)
   if (marked.length === 0) return
   if (marks === undefined) return lose('left out', 'the provider has no cache marks: it caches by itself')
   if (marked.some(({ type }) => type === 'tool-call' || (type === 'function' && marks !== 'cache_control'))) lose('left out', 'calls and tools bear no marks there: the next mark covers them')

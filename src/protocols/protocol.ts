@@ -229,6 +229,8 @@ export type Abilities = {
   cacheMarks?: 'cache_control' | 'prompt_cache_breakpoint'
 }
 
+export { EFFORTS } from '../generation/request.ts'
+
 export const MODALITIES = ['text', 'image', 'audio', 'video', 'file'] as const
 /** A kind of content that a model reads or makes. */
 export type Modality = (typeof MODALITIES)[number]

@@ -2,7 +2,9 @@ import type { GenerationRequest, MediaPart, Part, ReasoningPart, TextPart, ToolC
 import { belongsTo } from '../../generation/signature.ts'
 import { isTextual, textOf, Uncarried } from '../media.ts'
 import type { Word } from '../places.ts'
+import { markOf } from '../cache-marks.ts'
 import type { Loss, Target } from '../protocol.ts'
+import { resultsBehindCalls } from '../results.ts'
 import { wireName } from '../tool-names.ts'
 import { shortId } from './call-names.ts'
 import { audioFormat, type Json } from './shapes.ts'
@@ -26,10 +28,10 @@ export class MessagesWriter {
   }
 
   write(system: Part[], turns: Turn[]): Json[] {
-    const lead = this.#joined(system, 'system', '\n\n')
-    if (lead !== '') this.#messages.push({ role: this.#systemRole(), content: lead })
+    const lead = this.#texts(system, 'system', '\n\n')
+    if (lead.length > 0) this.#instruct(lead)
     let asked: ToolCallPart[] = []
-    for (const turn of turns) {
+    for (const turn of resultsBehindCalls(turns)) {
       if (turn.role === 'tool') {
         this.#writeResults(turn, asked)
         asked = []
@@ -46,8 +48,13 @@ export class MessagesWriter {
     return this.#messages
   }
 
-  #systemRole(): string {
-    return this.#target.quirks.systemRole ?? 'system'
+  /** Models that refuse instructions get them as marked text of the user. */
+  #instruct(content: string | Json[], name?: string): void {
+    const { quirks, abilities } = this.#target
+    if (abilities.system !== false) return this.#push({ role: quirks.systemRole ?? 'system', content }, name)
+    this.#lose('system', 'approximated', 'the model takes no instructions: they are sent as marked text of the user')
+    const marked = typeof content === 'string' ? `<system>\n${content}\n</system>` : [{ type: 'text', text: '<system>\n' }, ...content, { type: 'text', text: '\n</system>' }]
+    this.#push({ role: 'user', content: marked }, name)
   }
 
   /** Two assistant turns without results between them are one message here: its calls are answered together. */
@@ -61,8 +68,8 @@ export class MessagesWriter {
     if (turn.role === 'user') this.#push({ role: 'user', content: this.#userContent(turn.parts) }, turn.name)
     else if (turn.role === 'assistant') return this.#writeAssistant(turn)
     else {
-      const content = this.#joined(turn.parts, turn.role, '\n\n')
-      if (content !== '') this.#push({ role: this.#systemRole(), content }, turn.name)
+      const content = this.#texts(turn.parts, turn.role, '\n\n')
+      if (content.length > 0) this.#instruct(content, turn.name)
     }
     return []
   }
@@ -71,27 +78,38 @@ export class MessagesWriter {
     this.#messages.push(name !== undefined && /^[\w-]{1,64}$/.test(name) ? { ...message, name } : message)
   }
 
-  /** Text only; what is no text is lost and said so. Several pieces are one string, since few servers take arrays outside user messages. */
-  #joined(parts: Part[], where: string, separator: string): string {
-    const texts: string[] = []
-    for (const part of parts) {
-      if (part.type === 'text') texts.push(part.text)
-      else this.#lose('part', 'left out', `chat completions takes only text in ${where} messages, not ${nameOf(part)}`, nameOf(part))
-    }
-    return texts.filter((text) => text !== '').join(separator)
+  /**
+   * Text only; what is no text is lost and said so. One string, since few servers take arrays outside user messages; pieces where each may bear a
+   * cache mark, whether it does or not, so that a mark that moves changes nothing else.
+   */
+  #texts(parts: Part[], where: string, separator: string): string | Json[] {
+    const texts = parts.flatMap((part) => {
+      if (part.type === 'text') return part.text === '' ? [] : [part]
+      this.#lose('part', 'left out', `chat completions takes only text in ${where} messages, not ${nameOf(part)}`, nameOf(part))
+      return []
+    })
+    return this.#inPieces ? texts.map((part) => ({ type: 'text', text: part.text, ...this.#mark(part) })) : texts.map(({ text }) => text).join(separator)
+  }
+
+  get #inPieces(): boolean {
+    return this.#target.abilities.cacheMarks !== undefined
+  }
+
+  #mark(part: Part | MediaPart): Json {
+    return 'cache' in part ? markOf(part, this.#target.abilities.cacheMarks) : {}
   }
 
   #userContent(parts: Part[]): string | Json[] {
     const written = parts.flatMap((part) => this.#userPart(part))
     const [only] = written
     if (only === undefined) return ''
-    return written.length === 1 && only.type === 'text' ? only.text as string : written
+    return written.length === 1 && only.type === 'text' && !this.#inPieces ? only.text as string : written
   }
 
   #userPart(part: Part): Json[] {
     switch (part.type) {
-      case 'text': return part.text === '' ? [] : [{ type: 'text', text: part.text }]
-      case 'image': case 'audio': case 'video': case 'file': return [this.#media(part)]
+      case 'text': return part.text === '' ? [] : [{ type: 'text', text: part.text, ...this.#mark(part) }]
+      case 'image': case 'audio': case 'video': case 'file': return [{ ...this.#media(part), ...this.#mark(part) }]
       default:
         this.#lose('part', 'left out', `chat completions has no ${nameOf(part)} in user messages`, nameOf(part))
         return []
@@ -123,16 +141,20 @@ export class MessagesWriter {
   /** Gives the calls that wait for results. */
   #writeAssistant(turn: Turn): ToolCallPart[] {
     this.#last = turn.parts
-    const text = turn.parts.filter((part) => part.type === 'text').map((part) => part.text).join('')
+    const text = this.#texts(turn.parts.filter((part) => part.type === 'text'), 'assistant', '')
     const refusal = turn.parts.filter((part) => part.type === 'refusal').map((part) => part.text).join('')
     const calls = turn.parts.filter((part) => part.type === 'tool-call')
     for (const part of turn.parts) {
       if (part.type === 'foreign' || part.type === 'image' || part.type === 'audio' || part.type === 'video' || part.type === 'file') this.#lose('part', 'left out', `chat completions takes only text and calls in assistant messages, not ${nameOf(part)}`, nameOf(part))
     }
-    if (text === '' && refusal === '' && calls.length === 0) return []
+    if (turn.parts.some((part) => part.type === 'text' && (part.signature?.data ?? '') !== '')) this.#lose('signature', 'left out', 'another model made it')
+    if (text.length === 0 && refusal === '' && calls.length === 0) {
+      if (turn.parts.some((part) => part.type === 'reasoning')) this.#lose('thoughts', 'left out', 'nothing follows it')
+      return []
+    }
     this.#push({
       role: 'assistant',
-      content: text !== '' || calls.length === 0 ? text : null,
+      content: text.length > 0 ? text : calls.length === 0 ? '' : null,
       ...(refusal === '' ? {} : { refusal }),
       ...this.#reasoning(turn.parts),
       ...(calls.length > 0 ? { tool_calls: calls.map((call) => this.#call(call)) } : {}),
@@ -144,7 +166,7 @@ export class MessagesWriter {
     const id = this.#id(call.id)
     const name = wireName(call.name)
     if (call.form === 'custom' && this.#customs.has(call.name)) return { id, type: 'custom', custom: { name, input: call.arguments } }
-    const text = call.form === 'custom' ? JSON.stringify({ input: call.arguments }) : call.arguments === '' ? '{}' : call.arguments
+    const text = call.form === 'custom' ? JSON.stringify({ input: call.arguments }) : call.arguments.trim() === '' ? '{}' : call.arguments
     return { id, type: 'function', function: { name, arguments: text }, ...this.#callSignature(call) }
   }
 
@@ -196,15 +218,23 @@ export class MessagesWriter {
   }
 
   /** Tool messages hold only text here: media follow in a user message that says whose they are. */
-  #resultText(result: ToolResultPart, lifted: Json[]): string {
+  #resultText(result: ToolResultPart, lifted: Json[]): string | Json[] {
     const media = result.content.filter((part): part is MediaPart => part.type !== 'text' && part.type !== 'foreign')
-    const text = this.#joined(result.content.filter((part): part is TextPart => part.type === 'text' || part.type === 'foreign'), 'tool', '\n')
-    const prefixed = result.isError === true ? `Error: ${text}` : text
-    if (result.isError === true) this.#lose('result.isError', 'approximated', 'the provider has no mark for a failed tool: its result begins with a word', result.callId)
-    if (media.length === 0) return prefixed
-    this.#lose('result.content', 'approximated', 'media follow the tool message in a user message', result.callId)
-    lifted.push({ type: 'text', text: `Content returned by the tool call ${this.#id(result.callId)}${result.name === undefined ? '' : ` (${wireName(result.name)})`}:` }, ...media.map((part) => this.#media(part)))
-    return [prefixed, '[The content follows in the next user message.]'].filter((line) => line !== '').join('\n')
+    const texts: Part[] = result.content.filter((part) => part.type === 'text' || part.type === 'foreign')
+    if (result.isError === true) {
+      this.#lose('result.isError', 'approximated', 'the provider has no mark for a failed tool: its result begins with a word', result.callId)
+      const first = texts.findIndex((part) => part.type === 'text')
+      const part = first < 0 ? { type: 'text' as const, text: '' } : texts[first] as TextPart
+      texts.splice(Math.max(first, 0), first < 0 ? 0 : 1, { ...part, text: `Error: ${part.text}` })
+    }
+    if (media.length > 0) {
+      this.#lose('result.content', 'approximated', 'media follow the tool message in a user message', result.callId)
+      lifted.push({ type: 'text', text: `Content returned by the tool call ${this.#id(result.callId)}${result.name === undefined ? '' : ` (${wireName(result.name)})`}:` }, ...media.map((part) => ({ ...this.#media(part), ...this.#mark(part) })))
+      texts.push({ type: 'text', text: '[The content follows in the next user message.]' })
+    }
+    const written = this.#texts(texts, 'tool', '\n')
+    if (typeof written !== 'string' && written.length > 0) Object.assign(written.at(-1)!, this.#mark(result))
+    return written
   }
 
   #answerMissing(calls: ToolCallPart[]): void {
@@ -218,8 +248,10 @@ export class MessagesWriter {
   #writeOrphan(result: ToolResultPart): void {
     this.#lose('result', 'approximated', 'a result whose call is not right before it travels as user text', result.callId)
     const lifted: Json[] = []
-    const text = `Result of the tool call ${result.callId}${result.name === undefined ? '' : ` (${result.name})`}:\n${this.#resultText(result, lifted)}`
-    this.#messages.push({ role: 'user', content: lifted.length > 0 ? [{ type: 'text', text }, ...lifted] : text })
+    const head = `Result of the tool call ${result.callId}${result.name === undefined ? '' : ` (${result.name})`}:\n`
+    const said = this.#resultText(result, lifted)
+    const pieces = typeof said === 'string' ? [{ type: 'text', text: head + said }] : [{ type: 'text', text: head }, ...said]
+    this.#messages.push({ role: 'user', content: typeof said === 'string' && lifted.length === 0 ? head + said : [...pieces, ...lifted] })
   }
 
   #lose(field: Word, what: Loss['what'], why: string, of?: string): void {

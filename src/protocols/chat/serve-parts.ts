@@ -20,9 +20,14 @@ const KNOWN = ['text', 'image_url', 'input_audio', 'video_url', 'file', 'refusal
 export function readContent(message: Fields, allowed: readonly string[], extras: Extras): Part[] | undefined {
   const content = message.take('content')
   if (content === undefined) return undefined
-  if (typeof content === 'string') return [{ type: 'text', text: content }]
+  const mark = readCache(message)
+  if (typeof content === 'string') return [{ type: 'text', text: content, ...mark }]
   if (!Array.isArray(content)) throw invalid(message.at('content'), 'must be a string or an array of parts')
-  return content.map((element, index) => readPart(new Fields(element, `${message.at('content')}[${index}]`), allowed, extras))
+  const parts = content.map((element, index) => readPart(new Fields(element, `${message.at('content')}[${index}]`), allowed, extras))
+  // LiteLLM's mark on a whole message covers it to its end.
+  const last = parts.at(-1)
+  if (last?.type === 'text' || last?.type === 'image' || last?.type === 'file') Object.assign(last, mark)
+  return parts
 }
 
 function readPart(part: Fields, allowed: readonly string[], extras: Extras): Part {
@@ -48,9 +53,13 @@ function readKnownPart(part: Fields, type: string, extras: Extras): Part {
   }
 }
 
-/** OpenRouter's `cache_control`, which marks the end of a prefix to be cached. */
-function readCache(part: Fields): Pick<TextPart, 'cache'> {
-  const mark = part.value.cache_control
+/** OpenRouter's `cache_control` or OpenAI's `prompt_cache_breakpoint`, which mark the end of a prefix to be cached. */
+export function readCache(part: Fields): Pick<TextPart, 'cache'> {
+  const { cache_control: mark, prompt_cache_breakpoint: breakpoint } = part.value
+  if (isObject(breakpoint)) {
+    part.take('prompt_cache_breakpoint')
+    return { cache: {} }
+  }
   if (!isObject(mark) || mark.type !== 'ephemeral') return {}
   part.take('cache_control')
   return { cache: mark.ttl === '5m' || mark.ttl === '1h' ? { ttl: mark.ttl } : {} }

@@ -1,10 +1,10 @@
 import { isRawJson, parseExact } from '../../generation/json-text.ts'
 import { isObject } from '../fields.ts'
 
-/** Argument text -> the `args` object, key order and number spelling kept. Text that is no object (cut, or invalid) gives `{}`: Google has no other way to say it. */
-export function writeArguments(text: string, form: 'function' | 'custom'): Record<string, unknown> {
+/** Argument text -> the `args` object, key order and number spelling kept; undefined for text that is no object (cut, or invalid). */
+export function writeArguments(text: string, form: 'function' | 'custom'): Record<string, unknown> | undefined {
   if (form === 'custom') return { input: text }
-  return readObject(text) ?? {}
+  return text.trim() === '' ? {} : readObject(text)
 }
 
 /** The object that a text is the JSON of, if it is one. */

@@ -3,6 +3,7 @@ import { belongsTo, type Signature } from '../../generation/signature.ts'
 import { Uncarried } from '../media.ts'
 import type { Word } from '../places.ts'
 import type { Loss, Target } from '../protocol.ts'
+import { resultsBehindCalls } from '../results.ts'
 import { readObject, writeArguments } from './arguments.ts'
 import { wireName } from './names.ts'
 import { UNSIGNED, UNSIGNED_WHY, type WireContent, type WirePart } from './shapes.ts'
@@ -14,8 +15,8 @@ export class ContentWriter {
   readonly #target: Target
   readonly #losses: Loss[]
   readonly #contents: WireContent[] = []
-  /** Results by the id of their call, oldest first: Google wants them right after the calls, all of them, in the calls' order. */
-  readonly #results = new Map<string, ToolResultPart[]>()
+  /** Calls of the last answer: Google wants their results right after them, all of them, in the calls' order. */
+  #asked: ToolCallPart[] = []
 
   constructor(target: Target, losses: Loss[]) {
     this.#target = target
@@ -23,11 +24,8 @@ export class ContentWriter {
   }
 
   write({ system, turns }: GenerationRequest): { system: WirePart[]; contents: WireContent[] } {
-    for (const turn of turns) {
-      for (const part of turn.parts) if (part.type === 'tool-result') this.#results.set(part.callId, [...(this.#results.get(part.callId) ?? []), part])
-    }
-    const instruction = this.#writeSystem(system)
-    for (const [index, turn] of turns.entries()) this.#writeTurn(turn, index === turns.length - 1)
+    const instruction = this.#instruct(this.#writeSystem(system))
+    for (const turn of resultsBehindCalls(turns)) this.#writeTurn(turn)
     if (this.#contents.length > 0) return { system: instruction, contents: this.#contents }
     if (instruction.length > 0) this.#lose('system', 'approximated', 'the provider needs a user turn: the instructions are sent as one')
     return { system: [], contents: [{ role: 'user', parts: instruction.length === 0 ? [{ text: '' }] : instruction }] }
@@ -42,12 +40,23 @@ export class ContentWriter {
     })
   }
 
-  #writeTurn(turn: Turn, last: boolean): void {
+  /** Models that refuse instructions get them as marked text of the user. */
+  #instruct(instruction: WirePart[]): WirePart[] {
+    if (this.#target.abilities.system !== false || instruction.length === 0) return instruction
+    this.#lose('system', 'approximated', 'the model takes no instructions: they are sent as marked text of the user')
+    this.#add('user', [{ text: '<system>\n' }, ...instruction, { text: '\n</system>' }])
+    return []
+  }
+
+  #writeTurn(turn: Turn): void {
+    const said = turn.parts.flatMap((part): Part[] => (part.type === 'tool-result' ? [part, ...part.content] : [part]))
+    if (said.some((part) => 'cache' in part && part.cache !== undefined)) this.#loseCache()
     if (turn.name !== undefined) this.#lose('name', 'left out', 'the provider has no names of speakers')
+    if (turn.role !== 'assistant') this.#answer(turn.parts.filter((part) => part.type === 'tool-result'))
     switch (turn.role) {
       case 'user': return this.#add('user', turn.parts.flatMap((part) => this.#writePart(part)))
-      case 'assistant': return this.#writeAssistant(turn, last)
-      case 'tool': return this.#writeOrphans(turn)
+      case 'assistant': return this.#writeAssistant(turn)
+      case 'tool': return
       case 'system':
       case 'developer': {
         this.#lose('instruction', 'approximated', `the provider takes instructions only before the conversation: a later ${turn.role} message is sent as marked user text`, turn.role)
@@ -57,7 +66,7 @@ export class ContentWriter {
     }
   }
 
-  #writeAssistant(turn: Turn, last: boolean): void {
+  #writeAssistant(turn: Turn): void {
     const calls = turn.parts.filter((part): part is ToolCallPart => part.type === 'tool-call')
     const signed = calls.some((call) => this.#own(call.signature) !== undefined)
     let first = true
@@ -68,23 +77,25 @@ export class ContentWriter {
       const signature = own ?? (first && !signed && this.#target.abilities.reasoning === 'level' ? UNSIGNED : undefined)
       if (signature === UNSIGNED) this.#lose('signature', 'approximated', UNSIGNED_WHY, part.id)
       first = false
-      return [{ functionCall: { id: part.id, name: wireName(part.name), args: writeArguments(part.arguments, part.form) }, ...(signature === undefined ? {} : { thoughtSignature: signature }) }]
+      const args = writeArguments(part.arguments, part.form)
+      if (args === undefined) this.#lose('call.arguments', 'left out', 'they are not a JSON object', part.id)
+      return [{ functionCall: { id: part.id, name: wireName(part.name), args: args ?? {} }, ...(signature === undefined ? {} : { thoughtSignature: signature }) }]
     })
     this.#add('model', parts)
-    this.#answer(calls, last)
+    this.#asked.push(...calls)
   }
 
-  #answer(calls: ToolCallPart[], last: boolean): void {
-    const results = calls.map((call) => this.#results.get(call.id)?.shift())
-    if (last && results.every((result) => result === undefined)) return
+  #answer(results: ToolResultPart[]): void {
+    const waiting = Map.groupBy(results, ({ callId }) => callId)
     const after: WirePart[] = []
-    const parts = calls.map((call, index) => {
-      const result = results[index]
+    const parts = this.#asked.splice(0).map((call) => {
+      const result = waiting.get(call.id)?.shift()
       if (result !== undefined) return this.#writeResult(result, call, after)
       this.#lose('call', 'approximated', `the call '${call.name}' has no result, which the provider requires: an error result is sent`, call.id)
       return { functionResponse: { id: call.id, name: wireName(call.name), response: { error: 'No result was given for this call.' } } }
     })
     this.#add('user', [...parts, ...after])
+    for (const orphan of [...waiting.values()].flat()) this.#writeOrphan(orphan)
   }
 
   /** `after` takes media that must stand beside the response. */
@@ -105,20 +116,13 @@ export class ContentWriter {
     return { functionResponse: { id: call.id, name: wireName(result.name ?? call.name), response, ...(inside && media.length > 0 ? { parts: media } : {}) } }
   }
 
-  /** Results whose call is not in the conversation: Google refuses them, so they go as text. Answered ones are gone from the map. */
-  #writeOrphans(turn: Turn): void {
-    for (const part of turn.parts) {
-      if (part.type !== 'tool-result') continue
-      const waiting = this.#results.get(part.callId)
-      if (waiting?.includes(part) !== true) continue
-      waiting.splice(waiting.indexOf(part), 1)
-      this.#lose('result', 'approximated', 'a tool result without its call is sent as text', part.callId)
-      this.#add('user', [{ text: `Result of ${part.name ?? part.callId}:` }, ...part.content.flatMap((one) => this.#writePart(one))])
-    }
+  /** A result whose call is not in the conversation: Google refuses it, so it goes as text. */
+  #writeOrphan({ name, callId, content }: ToolResultPart): void {
+    this.#lose('result', 'approximated', 'a tool result without its call is sent as text', callId)
+    this.#add('user', [{ text: `Result of ${name ?? callId}:` }, ...content.flatMap((one) => this.#writePart(one))])
   }
 
   #writePart(part: Part): WirePart[] {
-    if ('cache' in part && part.cache !== undefined) this.#loseCache()
     switch (part.type) {
       case 'text': {
         const signature = this.#own(part.signature)

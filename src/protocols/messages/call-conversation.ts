@@ -1,6 +1,7 @@
 import type { GenerationRequest, Turn } from '../../generation/request.ts'
 import { nothingSaid } from '../fields.ts'
 import type { Loss, Target } from '../protocol.ts'
+import { resultsBehindCalls } from '../results.ts'
 import { type Item, PartWriter } from './call-parts.ts'
 import { shortHash, type ToolNames } from './call-tools.ts'
 import { type Block, TOOL_ID } from './shapes.ts'
@@ -17,7 +18,7 @@ type Side = { role: Message['role']; items: Item[] }
 export function writeConversation(request: GenerationRequest, target: Target, names: ToolNames, losses: Loss[]): { system: Block[]; messages: Message[] } {
   const writer = new PartWriter(target, names, losses)
   const system = writer.items(request.system, 'user').map(({ block }) => block).filter((block) => isText(block, losses))
-  const messages = new Pairing(losses).messages(sidesOf(request.turns, writer, target.abilities.systemTurns === true, losses))
+  const messages = new Pairing(losses).messages(sidesOf(resultsBehindCalls(request.turns), writer, target.abilities.systemTurns === true, losses))
   if (messages.length === 0 && system.length > 0) {
     losses.push({ field: 'system', what: 'approximated', why: 'the provider needs a message; the instructions are sent as one' })
     return { system: [], messages: [{ role: 'user', content: system }] }
@@ -27,7 +28,7 @@ export function writeConversation(request: GenerationRequest, target: Target, na
     losses.push({ field: 'conversation', what: 'approximated', why: 'the provider wants the user to speak first' })
     messages.unshift({ role: 'user', content: [{ type: 'text', text: '(The conversation begins with the assistant.)' }] })
   }
-  trimPrefill(messages.at(-1)!, losses)
+  writePrefill(messages, target, losses)
   return { system, messages }
 }
 
@@ -48,10 +49,23 @@ function sidesOf(turns: Turn[], writer: PartWriter, systemTurns: boolean, losses
     if (turn.name !== undefined && turn.role !== 'tool') losses.push({ field: 'name', what: 'left out', why: 'the provider knows no names of speakers' })
     const items = writer.items(turn.parts, role === 'assistant' ? 'assistant' : 'user')
     const marked = instructs && role === 'user' ? items.map((item) => marker(item, turn.role, losses)) : items
-    if (marked.length === 0) continue
-    if (last?.role === role) last.items.push(...marked)
-    else sides.push({ role, items: marked })
+    join(sides, { role, items: marked })
   }
+  return sides.reduce<Side[]>((kept, side) => join(kept, withoutLastThoughts(side, losses)), [])
+}
+
+/** Anthropic refuses an answer that ends with thinking: one that was cut there, or whose calls were left behind. */
+function withoutLastThoughts(side: Side, losses: Loss[]): Side {
+  const end = side.role !== 'assistant' ? side.items.length : side.items.findLastIndex(({ block }) => block.type !== 'thinking' && block.type !== 'redacted_thinking') + 1
+  if (end < side.items.length) losses.push({ field: 'thoughts', what: 'left out', why: 'nothing follows it, and the provider refuses an answer that ends with it' })
+  return { ...side, items: side.items.slice(0, end) }
+}
+
+/** Adds what a side says, to what the same side has just said where it has. */
+function join(sides: Side[], { role, items }: Side): Side[] {
+  const last = sides.at(-1)
+  if (last?.role === role) last.items.push(...items)
+  else if (items.length > 0) sides.push({ role, items })
   return sides
 }
 
@@ -138,10 +152,17 @@ class Pairing {
 
 const numbered = (id: string, use: number): string => use === 1 ? id : `${id}_${use}`
 
-/** The beginning of an answer that the model is to continue: Anthropic refuses space at its end. */
-function trimPrefill(message: Message, losses: Loss[]): void {
+/** The beginning of an answer that the model is to continue: Anthropic refuses space at its end, and newer models refuse it altogether. */
+function writePrefill(messages: Message[], { abilities }: Target, losses: Loss[]): void {
+  const message = messages.at(-1)!
+  if (message.role !== 'assistant') return
+  if (abilities.prefill === false) {
+    losses.push({ field: 'conversation', what: 'approximated', why: 'the model continues no answer: the user asks it to' })
+    messages.push({ role: 'user', content: [{ type: 'text', text: '(Continue your last answer where it ends.)' }] })
+    return
+  }
   const last = message.content.at(-1)
-  if (message.role !== 'assistant' || last?.type !== 'text') return
+  if (last?.type !== 'text') return
   const text = String(last.text)
   if (text.trimEnd() === text) return
   losses.push({ field: 'conversation', what: 'approximated', why: 'space at the end of the answer to be continued is cut' })

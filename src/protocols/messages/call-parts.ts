@@ -67,12 +67,14 @@ export class PartWriter {
   }
 
   #result(part: ToolResultPart): Block {
-    const content = part.content.flatMap((inner) => this.#item(inner, 'user')?.block ?? [])
+    // A mark within a result covers no more than one on the result itself, which is where every server of this protocol looks for it.
+    const cache = part.cache ?? part.content.flatMap((inner) => inner.type === 'foreign' ? [] : inner.cache ?? []).at(-1)
+    const content = part.content.flatMap((inner) => this.#item(inner.type === 'foreign' ? inner : { ...inner, cache: undefined }, 'user')?.block ?? [])
     return {
       type: 'tool_result', tool_use_id: part.callId,
       ...(content.length === 0 ? {} : { content }),
       ...(part.isError === true ? { is_error: true } : {}),
-      ...cacheControl(part),
+      ...cacheControl({ cache }),
     }
   }
 
@@ -111,7 +113,7 @@ export const thinkingBlock = ({ text, redacted, signature }: { text: string; red
 
 const block = (value: Block | undefined): Item | undefined => value === undefined ? undefined : { block: value }
 
-const cacheControl = ({ cache }: { cache?: { ttl?: '5m' | '1h' } }): { cache_control?: object } =>
+const cacheControl = ({ cache }: { cache?: { ttl?: '5m' | '1h' } | undefined }): { cache_control?: object } =>
   cache === undefined ? {} : { cache_control: { type: 'ephemeral', ...cache } }
 
 const IMAGES = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp'])

@@ -1,7 +1,10 @@
 import { GatewayError, invalid } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import type { GenerationRequest, OutputFormat } from '../../generation/request.ts'
+import { limitMarks, markOf } from '../cache-marks.ts'
+import { samples } from '../effort.ts'
 import type { Loss, Target, Wire, Written } from '../protocol.ts'
+import { cutLoss } from '../stop-cut.ts'
 import { isObject, noBareChoice } from '../fields.ts'
 import { mayThink, writeConversation } from './call-conversation.ts'
 import { type Depth, writeDepth } from './call-depth.ts'
@@ -37,8 +40,8 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
   const tools = writeTools(request, names, losses)
   const depth = writeDepth(request, target, mayThink(messages), losses)
   const thinks = depth.thinking !== undefined && depth.thinking.type !== 'disabled'
-  const toolChoice = writeToolChoice(request, names, tools.length > 0, thinks, losses)
-  limitCacheMarks([...tools, ...system, ...messages.flatMap(({ content }) => content)], losses)
+  const toolChoice = writeToolChoice(request, names, tools.length > 0, whyUnforced(target, thinks), losses)
+  limitMarks([...tools, ...system, ...messages.flatMap(({ content }) => content)], request, losses)
   reportLeftOut(request, losses)
   const body: Json = {
     model: target.model,
@@ -52,10 +55,15 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
     ...writeSampling(request, target, thinks, losses),
     ...(request.user === undefined ? {} : { metadata: { user_id: request.user } }),
     ...writeServiceTier(request.serviceTier, losses),
+    ...markOf(request, 'cache_control'),
     ...(request.stream ? { stream: true } : {}),
   }
   return { body, losses }
 }
+
+/** Why a call cannot be forced; undefined: it can. */
+const whyUnforced = ({ abilities: { forcedTools = 'idle' } }: Target, thinks: boolean): string | undefined =>
+  forcedTools === false ? 'the model lets no call be forced; it decides' : forcedTools === 'idle' && thinks ? 'a call cannot be forced while the model thinks; the model decides' : undefined
 
 function writeOutputConfig(format: OutputFormat | undefined, { effort }: Depth, losses: Loss[]): Json {
   const wanted = format?.type === 'schema' ? { format: { type: 'json_schema', schema: outputSchema(format.schema, losses) } } : {}
@@ -68,10 +76,10 @@ function writeOutputConfig(format: OutputFormat | undefined, { effort }: Depth, 
 
 function writeSampling({ sampling }: GenerationRequest, { abilities }: Target, thinks: boolean, losses: Loss[]): Json {
   const stop = (sampling.stop ?? []).filter((text) => text.trim() !== '')
-  if (stop.length < (sampling.stop?.length ?? 0)) losses.push({ field: 'stop', what: 'left out', why: 'the provider refuses stop sequences of nothing but space' })
+  if (stop.length < (sampling.stop?.length ?? 0)) losses.push(cutLoss('the provider refuses stop sequences of nothing but space'))
   const stops = stop.length === 0 ? {} : { stop_sequences: stop }
   const { temperature, topP, topK } = sampling
-  if (abilities.sampling === false) {
+  if (!samples(abilities, thinks)) {
     for (const field of ['temperature', 'topP', 'topK'] as const) if (sampling[field] !== undefined) losses.push({ field, what: 'left out', why: 'the model takes no sampling parameters' })
     return stops
   }
@@ -101,18 +109,6 @@ function writeServiceTier(tier: string | undefined, losses: Loss[]): Json {
   return {}
 }
 
-// Anthropic refuses a request with more.
-const CACHE_MARKS_MAX = 4
-
-/** The last marks are kept, as each covers what stands before it. */
-function limitCacheMarks(blocks: Json[], losses: Loss[]): void {
-  const nested = blocks.flatMap((block) => [...(Array.isArray(block.content) ? block.content.filter(isObject) : []), block])
-  const marked = nested.filter((block) => block.cache_control !== undefined)
-  if (marked.length <= CACHE_MARKS_MAX) return
-  losses.push({ field: 'cache', what: 'approximated', why: `the provider takes at most ${CACHE_MARKS_MAX} cache marks; the last ones are kept` })
-  for (const block of marked.slice(0, -CACHE_MARKS_MAX)) delete block.cache_control
-}
-
 /** Fields that have no counterpart. Values that change nothing (a penalty of 0) are no loss. */
 function reportLeftOut(request: GenerationRequest, losses: Loss[]): void {
   const { frequencyPenalty, presencePenalty, seed, logitBias, logprobs, topLogprobs } = request.sampling
@@ -126,6 +122,7 @@ function reportLeftOut(request: GenerationRequest, losses: Loss[]): void {
     imageOutput: request.imageOutput !== undefined,
     metadata: Object.keys(request.metadata ?? {}).length > 0,
     cacheKey: request.cacheKey !== undefined,
+    cacheRetention: request.cacheRetention !== undefined,
     'reasoning.summary': request.reasoning?.summary !== undefined && request.reasoning.summary !== 'auto',
   }
   for (const field of Object.keys(wishes) as (keyof typeof wishes)[]) if (wishes[field]) losses.push({ field, what: 'left out', why: 'the provider has no such parameter' })

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
-import type { GenerationRequest, MediaPart, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
+import type { MediaPart, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { belongsTo, type Signature } from '../../generation/signature.ts'
+import { markOf } from '../cache-marks.ts'
 import { Uncarried } from '../media.ts'
 import type { Word } from '../places.ts'
 import type { Loss, Target } from '../protocol.ts'
@@ -30,13 +31,12 @@ export class InputWriter {
   readonly items: Json[] = []
   readonly #target: Target
   readonly #losses: Losses
+  /** Calls that wait for their results. */
   readonly #calls = new Map<string, ToolCallPart>()
-  readonly #answered: Set<string>
 
-  constructor(request: GenerationRequest, target: Target, losses: Losses) {
+  constructor(target: Target, losses: Losses) {
     this.#target = target
     this.#losses = losses
-    this.#answered = new Set(request.turns.flatMap((turn) => turn.parts).flatMap((part) => part.type === 'tool-result' ? [part.callId] : []))
   }
 
   /** Leading system text that is more than one plain string. */
@@ -44,18 +44,29 @@ export class InputWriter {
     this.#message('system', parts)
   }
 
+  /** Turns come with results right behind their calls. */
   turn(turn: Turn): void {
     if (turn.name !== undefined) this.#losses.add('name', 'left out', 'the provider has no names of speakers')
-    if (turn.role === 'assistant') this.#assistant(turn.parts)
-    else if (turn.role === 'tool') for (const part of turn.parts) this.#result(part)
-    else this.#message(turn.role, turn.parts)
+    if (turn.role === 'assistant') return this.#assistant(turn.parts)
+    if (turn.role === 'tool') for (const part of turn.parts) this.#result(part)
+    this.end()
+    if (turn.role !== 'tool') this.#message(turn.role, turn.parts)
+  }
+
+  /** The provider refuses a call without an output. */
+  end(): void {
+    for (const call of this.#calls.values()) {
+      this.#losses.add('call', 'approximated', 'a call had no result, which the provider refuses; it is told that none was recorded', call.id)
+      this.#answer(call, `${FAILED.text} No result of this call was recorded.`)
+    }
   }
 
   /** One message for neighbouring content; what is an item of its own stands between. */
   #message(role: string, parts: Part[]): void {
+    const unheard = (role === 'system' || role === 'developer') && this.#target.abilities.system === false
     let content: Json[] = []
     const flush = (): void => {
-      if (content.length > 0) this.items.push({ type: 'message', role, content })
+      if (content.length > 0) this.items.push(unheard ? { type: 'message', role: 'user', content: this.#marked(content) } : { type: 'message', role, content })
       content = []
     }
     for (const part of parts) {
@@ -73,8 +84,18 @@ export class InputWriter {
     flush()
   }
 
+  /** Models that refuse instructions get them as marked text of the user. */
+  #marked(content: Json[]): Json[] {
+    this.#losses.add('system', 'approximated', 'the model takes no instructions: they are sent as marked text of the user')
+    return [{ type: 'input_text', text: '<system>\n' }, ...content, { type: 'input_text', text: '\n</system>' }]
+  }
+
   #inputPart(part: Part): Json | undefined {
-    if ('cache' in part && part.cache !== undefined) this.#losses.add('cache', 'left out', 'the provider caches prefixes by itself')
+    const written = this.#bare(part)
+    return written !== undefined && 'cache' in part ? { ...written, ...markOf(part, breakpoints(this.#target)) } : written
+  }
+
+  #bare(part: Part): Json | undefined {
     switch (part.type) {
       case 'text':
       case 'refusal': return { type: 'input_text', text: part.text }
@@ -91,7 +112,6 @@ export class InputWriter {
   #assistant(parts: Part[]): void {
     let content: Json[] = []
     let thoughts: Json[] = []
-    const unanswered: ToolCallPart[] = []
     // A reasoning item is refused without the item that it led to.
     const push = (item: Json): void => { this.items.push(...thoughts, item); thoughts = [] }
     const flush = (): void => {
@@ -102,6 +122,7 @@ export class InputWriter {
     }
     for (const part of parts) {
       if (part.type === 'text' || part.type === 'refusal') {
+        if (part.type === 'text' && (part.signature?.data ?? '') !== '') this.#losses.add('signature', 'left out', 'another model made it')
         if (part.text !== '') content.push(part.type === 'text' ? { type: 'output_text', text: part.text } : { type: 'refusal', refusal: part.text })
         continue
       }
@@ -109,13 +130,11 @@ export class InputWriter {
       if (part.type === 'reasoning') thoughts.push(...this.#thought(part))
       else if (part.type === 'tool-call') {
         push(this.#call(part))
-        if (!this.#answered.has(part.id)) unanswered.push(part)
       } else if (part.type === 'foreign') this.#foreign(part, push)
       else this.#shown(part)
     }
     flush()
     if (thoughts.length > 0) this.#losses.add('thoughts', 'left out', 'nothing follows it, and the provider refuses reasoning by itself')
-    for (const call of unanswered) this.#unanswered(call)
   }
 
   #thought(part: ReasoningPart): Json[] {
@@ -133,13 +152,12 @@ export class InputWriter {
     const call_id = callId(part.id)
     return part.form === 'custom'
       ? { type: 'custom_tool_call', call_id, name: wireName(part.name), input: part.arguments }
-      : { type: 'function_call', call_id, name: wireName(part.name), arguments: part.arguments === '' ? '{}' : part.arguments }
+      : { type: 'function_call', call_id, name: wireName(part.name), arguments: part.arguments.trim() === '' ? '{}' : part.arguments }
   }
 
-  /** The provider refuses a call without an output. */
-  #unanswered(call: ToolCallPart): void {
-    this.#losses.add('call', 'approximated', 'a call had no result, which the provider refuses; it is told that none was recorded', call.id)
-    this.items.push({ type: call.form === 'custom' ? 'custom_tool_call_output' : 'function_call_output', call_id: callId(call.id), output: 'No result of this call was recorded.' })
+  #answer(call: ToolCallPart, output: string | Json[]): void {
+    this.#calls.delete(call.id)
+    this.items.push({ type: call.form === 'custom' ? 'custom_tool_call_output' : 'function_call_output', call_id: callId(call.id), output })
   }
 
   /** An image that the model made: the provider takes images from a user only. */
@@ -153,16 +171,19 @@ export class InputWriter {
     const call = this.#calls.get(part.callId)
     if (part.isError === true) this.#losses.add('result.isError', 'approximated', 'the provider has no mark for a failed tool: its result begins with a word', part.callId)
     if (call === undefined) {
-      this.#losses.add('result', 'approximated', 'shown as a message of the user: the call it answers is not in the conversation', part.callId)
-      return this.#message('user', part.isError === true ? [FAILED, ...part.content] : part.content)
+      this.#losses.add('result', 'approximated', 'shown as a message of the user: the call it answers is not right before it', part.callId)
+      const head = { type: 'text' as const, text: `Result of the tool call ${part.callId}${part.name === undefined ? '' : ` (${part.name})`}:` }
+      return this.#message('user', [head, ...(part.isError === true ? [FAILED] : []), ...part.content])
     }
-    this.items.push({ type: call.form === 'custom' ? 'custom_tool_call_output' : 'function_call_output', call_id: callId(part.callId), output: this.#output(part) })
+    this.#answer(call, this.#output(part))
   }
 
-  #output({ content, isError }: Pick<ToolResultPart, 'content' | 'isError'>): string | Json[] {
+  /** One string; pieces where each may bear a cache mark, whether it does or not, so that a mark that moves changes nothing else. */
+  #output({ content: given, isError, cache }: Pick<ToolResultPart, 'content' | 'isError' | 'cache'>): string | Json[] {
+    const content = cache === undefined ? given : given.map((part, index) => index === given.length - 1 && part.type !== 'foreign' ? { ...part, cache } : part)
     const [only] = content
     if (only === undefined) return isError === true ? FAILED.text : ''
-    if (content.length === 1 && only.type === 'text' && only.cache === undefined) return isError === true ? `${FAILED.text} ${only.text}` : only.text
+    if (content.length === 1 && only.type === 'text' && breakpoints(this.#target) === undefined) return isError === true ? `${FAILED.text} ${only.text}` : only.text
     if (isError === true) return this.#output({ content: [FAILED, ...content] })
     return content.flatMap((part): Json[] => {
       if (part.type !== 'foreign') return [this.#inputPart(part)].filter((written) => written !== undefined)
@@ -177,6 +198,9 @@ export class InputWriter {
     else this.#losses.add('part', 'left out', `only its own protocol understands ${part.kind}`, part.kind)
   }
 }
+
+/** How prefixes are marked, where this protocol knows how. */
+export const breakpoints = ({ abilities: { cacheMarks } }: Target): 'prompt_cache_breakpoint' | undefined => (cacheMarks === 'cache_control' ? undefined : cacheMarks)
 
 /** Signed reasoning as an item of the input, without an id: a provider that stored nothing looks it up in vain. */
 export function reasoningItem({ form, text, signature }: Pick<ReasoningPart, 'form' | 'text'> & { signature: Signature }): Json {

@@ -22,7 +22,7 @@ const result = (callId: string, content: Part[] = [text('ok')], more: Json = {})
 describe('what is asked of a provider', () => {
   test('the quirks', () => {
     expect(written({ stream: true, maxOutputTokens: 5, system: [text('S')] }).body).toEqual({ model: 'up-model', messages: [{ role: 'system', content: 'S' }, { role: 'user', content: 'hi' }], stream: true, stream_options: { include_usage: true }, max_tokens: 5 })
-    expect(written({ stream: true, maxOutputTokens: 5, system: [text('S')], reasoning: { effort: 'max' } }, { refusesStreamOptions: true, maxTokensField: 'max_completion_tokens', systemRole: 'developer', effortField: 'reasoning' }).body).toEqual({ model: 'up-model', messages: [{ role: 'developer', content: 'S' }, { role: 'user', content: 'hi' }], stream: true, max_completion_tokens: 5, reasoning: { effort: 'xhigh' } })
+    expect(written({ stream: true, maxOutputTokens: 5, system: [text('S')], reasoning: { effort: 'max' } }, { refusesStreamOptions: true, maxTokensField: 'max_completion_tokens', systemRole: 'developer', effortField: 'reasoning' }).body).toEqual({ model: 'up-model', messages: [{ role: 'developer', content: 'S' }, { role: 'user', content: 'hi' }], stream: true, max_completion_tokens: 5, reasoning: { effort: 'max' } })
   })
 
   test('depth of reasoning', () => {
