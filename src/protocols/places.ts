@@ -45,7 +45,7 @@ const PLACES = {
   'webSearch.userLocation': [['web_search_options.user_location', 'tools[].parameters.user_location'], 'tools[].user_location', 'tools[].user_location', null, null],
   'webSearch.allowedDomains': [null, 'tools[].filters.allowed_domains', 'tools[].allowed_domains', null, null],
   'webSearch.blockedDomains': [null, 'tools[].filters.blocked_domains', 'tools[].blocked_domains', 'tools[].googleSearch.excludeDomains', null],
-  'webSearch.maxUses': [null, null, 'tools[].max_uses', null, null],
+  'webSearch.maxUses': [null, 'max_tool_calls', 'tools[].max_uses', null, null],
   toolChoice: ['tool_choice', 'tool_choice', 'tool_choice', 'toolConfig.functionCallingConfig', null],
   parallelTools: ['parallel_tool_calls', 'parallel_tool_calls', 'tool_choice.disable_parallel_tool_use', null, null],
   temperature: ['temperature', 'temperature', 'temperature', `${CONFIG}.temperature`, null],

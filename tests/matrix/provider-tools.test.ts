@@ -112,6 +112,8 @@ describe('what only left-out tools brought', () => {
       expect(answer.losses).not.toEqual([])
       expect(JSON.stringify(answer.body)).not.toMatch(/EnC|srvtoolu|web_search_call|toolCall/)
     }
+    // And to its own protocol's provider as it came.
+    expect(asked(client, client, body)).toMatchObject({ body })
   })
 
   test('what the client itself found is a document', () => {
@@ -128,7 +130,7 @@ describe('a web search', () => {
   const place = { city: 'Bern', country: 'CH' }
   const asking: Record<ConversationName, object> = {
     'chat.completions': { web_search_options: { search_context_size: 'low', user_location: { type: 'approximate', approximate: place } } },
-    responses: { tools: [{ type: 'web_search', search_context_size: 'low', user_location: { type: 'approximate', ...place }, filters: { allowed_domains: ['a.com'] }, external_web_access: false }] },
+    responses: { tools: [{ type: 'web_search', search_context_size: 'low', user_location: { type: 'approximate', ...place }, filters: { allowed_domains: ['a.com'] }, external_web_access: false }], max_tool_calls: 2 },
     messages: { tools: [{ type: 'web_search_20250305', name: 'web_search', max_uses: 2, allowed_domains: ['a.com'], user_location: { type: 'approximate', ...place }, cache_control: { type: 'ephemeral' } }] },
     generateContent: { tools: [{ googleSearch: { timeRangeFilter: { startTime: '2026-01-01T00:00:00Z' }, exclude_domains: ['b.com'] } }] },
   }
@@ -143,9 +145,9 @@ describe('a web search', () => {
     ['chat.completions', 'responses', { tools: [{ type: 'web_search', search_context_size: 'low', user_location: near }] }, []],
     ['chat.completions', 'messages', { tools: [{ type: 'web_search_20250305', name: 'web_search', user_location: near }] }, ['web_search_options.search_context_size left out']],
     ['chat.completions', 'generateContent', { tools: [{ googleSearch: {} }] }, ['web_search_options.search_context_size left out', 'web_search_options.user_location left out']],
-    ['responses', 'chat.completions', { web_search_options: { search_context_size: 'low', user_location: { type: 'approximate', approximate: place } } }, ['tools[0].filters.allowed_domains left out', 'tools[0].external_web_access left out']],
-    ['responses', 'messages', { tools: [{ type: 'web_search_20250305', name: 'web_search', allowed_domains: ['a.com'], user_location: near }] }, ['tools[0].search_context_size left out', 'tools[0].external_web_access left out']],
-    ['responses', 'generateContent', { tools: [{ googleSearch: {} }] }, ['tools[0].search_context_size left out', 'tools[0].user_location left out', 'tools[0].filters.allowed_domains left out', 'tools[0].external_web_access left out']],
+    ['responses', 'chat.completions', { web_search_options: { search_context_size: 'low', user_location: { type: 'approximate', approximate: place } } }, ['max_tool_calls left out', 'tools[0].filters.allowed_domains left out', 'tools[0].external_web_access left out']],
+    ['responses', 'messages', { tools: [{ type: 'web_search_20250305', name: 'web_search', max_uses: 2, allowed_domains: ['a.com'], user_location: near }] }, ['tools[0].search_context_size left out', 'tools[0].external_web_access left out']],
+    ['responses', 'generateContent', { tools: [{ googleSearch: {} }] }, ['max_tool_calls left out', 'tools[0].search_context_size left out', 'tools[0].user_location left out', 'tools[0].filters.allowed_domains left out', 'tools[0].external_web_access left out']],
     ['messages', 'chat.completions', { web_search_options: { user_location: { type: 'approximate', approximate: place } } }, ['tools[0].allowed_domains left out', 'tools[0].max_uses left out', 'tools[0].cache_control left out']],
     ['messages', 'responses', { tools: [{ type: 'web_search', user_location: near, filters: { allowed_domains: ['a.com'] } }], max_tool_calls: 2 }, ['tools[0].cache_control left out']],
     ['messages', 'generateContent', { tools: [{ googleSearch: {} }] }, ['tools[0].user_location left out', 'tools[0].allowed_domains left out', 'tools[0].max_uses left out', 'tools[0].cache_control left out']],

@@ -28,11 +28,11 @@ export function readTools(body: Fields, names: FlatNames, extras: Extras): ReadT
       }
     }
   }
-  return { ...asSearch(tools, extras), ...present('imageOutput', readImageOutput(tools)) }
+  return { ...asSearch(body, tools, extras), ...present('imageOutput', readImageOutput(tools)) }
 }
 
 /** Search is what is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol, which agents offer whatever the task. */
-function asSearch(tools: Tool[], extras: Extras): ReadTools {
+function asSearch(body: Fields, tools: Tool[], extras: Extras): ReadTools {
   const search = tools.find((tool) => tool.type === 'foreign' && tool.kind.startsWith('web_search'))
   if (search?.type !== 'foreign' || tools.some((tool) => tool.type !== 'foreign')) return { tools }
   const wire = new Fields(search.value, search.path)
@@ -41,6 +41,8 @@ function asSearch(tools: Tool[], extras: Extras): ReadTools {
   const webSearch = {
     ...present('contextSize', wire.string('search_context_size')), ...present('userLocation', wire.take('user_location')),
     ...present('allowedDomains', filters?.strings('allowed_domains')), ...present('blockedDomains', filters?.strings('blocked_domains')),
+    // It counts all calls of the provider's own tools: of those there are no others.
+    ...(tools.length === 1 ? present('maxUses', body.integer('max_tool_calls')) : {}),
   }
   // What it does by default is no wish.
   if (wire.value.external_web_access === true) wire.take('external_web_access')

@@ -30,7 +30,7 @@ export function readRequest({ body: wire }: Wire): GenerationRequest {
     ...present('maxOutputTokens', body.integer('max_output_tokens', { min: 1 })),
     stream, protocol: 'responses', extras,
   }
-  readState(body, extras)
+  readState(body, tools, extras)
   carryRest(body, extras)
   return request
 }
@@ -108,7 +108,7 @@ function readLabels(body: Fields, extras: Extras): Labels {
 }
 
 /** Fields about state, which is kept here for every provider, and those whose default asks for nothing. */
-function readState(body: Fields, extras: Extras): void {
+function readState(body: Fields, { webSearch }: Pick<GenerationRequest, 'webSearch'>, extras: Extras): void {
   const store = body.boolean('store')
   body.string('previous_response_id')
   if (body.boolean('background') === true) {
@@ -118,7 +118,7 @@ function readState(body: Fields, extras: Extras): void {
   const truncation = body.string('truncation')
   if (truncation !== undefined && truncation !== 'disabled') extras.truncation = truncation
   const calls = body.integer('max_tool_calls')
-  if (calls !== undefined) extras.max_tool_calls = calls
+  if (calls !== webSearch?.maxUses) extras.max_tool_calls = calls
 }
 
 /** A whole answer -> the response object: the one with which its stream would have ended. */

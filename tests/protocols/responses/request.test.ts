@@ -84,7 +84,7 @@ describe('input', () => {
       { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'aGk=' }, detail: 'high' }, { type: 'image', source: { type: 'file', id: 'file-1' } },
       { type: 'file', filename: 'a.pdf', source: { type: 'data', mediaType: 'application/pdf', data: 'aGk=' } }, { type: 'file', filename: 'b.csv', source: { type: 'data', mediaType: 'text/csv', data: 'aGk=' } },
       { type: 'file', source: { type: 'url', url: 'https://x.y/d.pdf' } }, { type: 'audio', source: { type: 'data', mediaType: 'audio/mpeg', data: 'aGk=' } },
-      { type: 'foreign', protocol: 'responses', kind: 'input_video', value: content[6] },
+      { type: 'foreign', protocol: 'responses', kind: 'input_video', value: content[6], path: 'input[0].content[6]' },
     ])
   })
 
