@@ -4,6 +4,7 @@ import type { Loss } from './protocol.ts'
 import { plainSchema } from './schema-dialect.ts'
 import { refusingFor } from './schema-references.ts'
 import { objectRoot } from './schema-root.ts'
+import { objectAnswer } from './schema-wrapping.ts'
 import { mapSchemas, names, type Schema, stepInto, typesOf, Unknowns } from './schema.ts'
 
 /**
@@ -23,11 +24,10 @@ export function functionSchema(tool: Tool & { type: 'function' }, losses: Loss[]
 }
 
 /** The same of an answer. */
-export function answerSchema({ schema, strict }: OutputFormat & { type: 'schema' }, { protocol }: Pick<GenerationRequest, 'protocol'>, losses: Loss[]): { schema: Schema; strict?: boolean } {
-  const plain = plainSchema(schema, true)
-  const written = withItems(isObject(plain) ? plain : plain ? {} : { not: {} })
+export function answerSchema(format: OutputFormat & { type: 'schema' }, { protocol }: Pick<GenerationRequest, 'protocol'>, losses: Loss[]): { schema: Schema; strict?: boolean } {
+  const written = withItems(objectAnswer(format).schema)
   // Chat completions and responses say whether a schema binds; in the other protocols it always does.
-  const binds = strict ?? (protocol === 'messages' || protocol === 'generateContent' ? true : undefined)
+  const binds = format.strict ?? (protocol === 'messages' || protocol === 'generateContent' ? true : undefined)
   const loose = binds === true ? looseness(written) : undefined
   if (loose !== undefined) losses.push({ field: 'outputFormat.schema', what: 'approximated', why: whyLoose(loose) })
   return { schema: written, ...(binds === undefined || loose !== undefined ? {} : { strict: binds }) }

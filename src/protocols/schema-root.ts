@@ -27,7 +27,7 @@ export function objectRoot(plain: Schema | boolean, unknowns: Unknowns): Schema 
 const without = (schema: Schema, ...words: string[]): Schema => blank(Object.fromEntries(Object.entries(schema).filter(([word]) => !words.includes(word))))
 
 /** Where the root itself moves, references into it would lead astray: all are followed, but to what refers to itself. */
-function dereferenced(plain: Schema): Schema {
+export function dereferenced(plain: Schema): Schema {
   const schema = hasReferences(plain) ? inlined(plain, 'any') : plain
   const { $ref, $defs, ...rest } = schema
   const last = typeof $ref === 'string' ? $ref.split('/').at(-1)! : undefined

@@ -115,7 +115,7 @@ const called: Record<ConversationName, (calls: { name: string; args: string }[])
 }
 
 /** A body whose arguments are objects, spelled as the text says. */
-const spelled = (body: object): string => JSON.stringify(body).replace(/"@(.*?)@"/g, (_, text: string) => JSON.parse(`"${text}"`) as string)
+const spelled = (body: object): string => JSON.stringify(body).replace(/"@([^]*?)@"/g, (_, text: string) => JSON.parse(`"${text}"`) as string)
 
 /** The piece of a JSON text at a path. */
 function pieceAt(text: string, ...path: (string | number)[]): string {
@@ -271,4 +271,52 @@ describe('arguments', () => {
       expect([whole, stream]).toEqual([[{ name: 'f', args }], [{ name: 'f', args }]])
     }), { numRuns: 40 })
   }, 60_000)
+})
+
+describe('answers that are no objects', () => {
+  const LIST = { type: 'array', items: { $ref: '#/$defs/Name' }, $defs: { Name: { type: 'string' } } }
+  const value = fc.jsonValue().map((json) => JSON.stringify(json))
+  const routes = ROUTES.filter(([client, provider]) => (client === 'messages' || client === 'generateContent') && (provider === 'chat.completions' || provider === 'responses'))
+
+  const texts: Record<string, (text: string, pieces: string[]) => { whole: string; frames: string[] }> = {
+    'chat.completions': (text, pieces) => ({
+      whole: JSON.stringify({ id: 'c', choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: text } }] }),
+      frames: [...pieces.map((content) => JSON.stringify({ id: 'c', choices: [{ index: 0, delta: { content } }] })), JSON.stringify({ id: 'c', choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }), '[DONE]'],
+    }),
+    responses: (text, pieces) => {
+      const part = { type: 'output_text', text, annotations: [] }
+      const item = { type: 'message', id: 'msg', role: 'assistant', status: 'completed', content: [part] }
+      const at = { output_index: 0, item_id: 'msg', content_index: 0 }
+      const response = { id: 'r', object: 'response', status: 'completed', output: [item] }
+      return { whole: JSON.stringify(response), frames: [
+        { type: 'response.created', response: { ...response, output: [] } }, { type: 'response.output_item.added', output_index: 0, item: { ...item, content: [] } }, { type: 'response.content_part.added', ...at, part: { ...part, text: '' } },
+        ...pieces.map((delta) => ({ type: 'response.output_text.delta', ...at, delta })), { type: 'response.output_text.done', ...at, text }, { type: 'response.content_part.done', ...at, part }, { type: 'response.output_item.done', output_index: 0, item }, { type: 'response.completed', response },
+      ].map((event) => JSON.stringify(event)) }
+    },
+  }
+
+  const heardText = (provider: ConversationName, exchange: Exchange, text: string, pieces: string[]): string[] => {
+    const { whole, frames } = texts[provider]!(text, pieces)
+    const reader = protocols[provider].call.reader({}, exchange.request)
+    const events = [...frames.flatMap((data) => reader.read({ data })), ...reader.end()]
+    return [foldAnswer(provider, whole, exchange), fold(events)].map(({ parts }) => parts.map((part) => (part.type === 'text' ? part.text : '')).join(''))
+  }
+
+  test.each(routes)('are asked of OpenAI as one member of an object, and unwrapped, from %s to %s', (client, provider) => {
+    const exchange = exchangeOf(client, JSON.stringify({ ...base[client], ...formatted[client](LIST) }))
+    const { format } = schemasIn[provider](JSON.parse(toProvider(provider, exchange).body) as Any)
+    expect(format).toEqual({ type: 'object', properties: { answer: { type: 'array', items: { type: 'string' } } }, required: ['answer'], additionalProperties: false })
+    fc.assert(fc.property(value, fc.constantFrom('{"answer":@}', ' {\n  "answer" : @\n}\n', '@'), fc.array(fc.nat(60), { maxLength: 8 }), (json, frame, cuts) => {
+      // What is no such object comes as it is.
+      fc.pre(frame !== '@' || !/^\s*\{\s*"answer"/.test(json))
+      const text = frame.replace('@', () => json)
+      const ends = [...new Set([0, ...cuts.filter((cut) => cut < text.length).sort((a, b) => a - b), text.length])]
+      for (const told of heardText(provider, exchange, text, ends.slice(1).map((end, index) => text.slice(ends[index], end)))) expect(told.trimEnd()).toBe(json)
+    }), { numRuns: 200 })
+  })
+
+  test('an object is asked for as it is', () => {
+    const exchange = exchangeOf('generateContent', JSON.stringify({ ...base.generateContent, ...formatted.generateContent(PERSON) }))
+    expect(heardText('chat.completions', exchange, '{"answer":[1]}', ['{"answer":[1]}'])).toEqual(['{"answer":[1]}', '{"answer":[1]}'])
+  })
 })

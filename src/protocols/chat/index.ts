@@ -1,5 +1,6 @@
 import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
+import { unwrapping } from '../schema-wrapping.ts'
 import { forward, readAnswer } from './call.ts'
 import { writeRequest } from './call-request.ts'
 import { ChunkReader } from './call-stream.ts'
@@ -26,7 +27,7 @@ export const chat: Protocol = {
     headers: () => ({}),
     writeRequest,
     forward,
-    reader: (quirks, request) => new ChunkReader(quirks, request),
+    reader: (quirks, request) => unwrapping(new ChunkReader(quirks, request), request, 'chat.completions'),
     readAnswer,
     readError,
   },

@@ -3,6 +3,7 @@ import type { FinishReason, GenerationEvent } from '../../generation/event.ts'
 import type { GenerationRequest } from '../../generation/request.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Quirks, Reader } from '../protocol.ts'
+import { unwrapper, unwrapping } from '../schema-wrapping.ts'
 import { renamedTools } from '../tool-names.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
@@ -200,9 +201,9 @@ function readFailure(wire: Json): GatewayError {
 
 /** A stream's reader for what was asked. */
 export function readerFor(request: GenerationRequest | undefined): Reader {
-  const inner = new ResponseReader()
+  const inner = unwrapping(new ResponseReader(), request, 'responses')
   const pass = asAsked(request)
-  return pass === undefined ? inner : { read: (frame) => pass(inner.read(frame)), end: () => pass(inner.end()), get finishing() { return inner.finishing } }
+  return pass === undefined ? inner : { read: (frame) => pass(inner.read(frame)), end: () => pass(inner.end()), get finishing() { return inner.finishing === true } }
 }
 
 /** Tools called by the names that the client gave them, where those had to be written in another way. */
@@ -223,6 +224,7 @@ export function readAnswer(body: unknown, _quirks?: Quirks, request?: Generation
   if (failure !== undefined && (failed || !Array.isArray(body.output))) throw readFailure(failure)
   if (failed) throw readFailure({ message: `The provider's response is ${body.status}.` })
   if (!Array.isArray(body.output)) throw new GatewayError('upstream_error', 'The provider answered with a response that has no output.')
-  const events = new ResponseReader().take({ type: body.status === 'incomplete' ? 'response.incomplete' : 'response.completed', response: body })
+  const told = new ResponseReader().take({ type: body.status === 'incomplete' ? 'response.incomplete' : 'response.completed', response: body })
+  const events = unwrapper(request, 'responses')?.(told) ?? told
   return asAsked(request)?.(events) ?? events
 }

@@ -1,0 +1,98 @@
+import type { GenerationEvent } from '../generation/event.ts'
+import type { GenerationRequest, OutputFormat, ProtocolName } from '../generation/request.ts'
+import { isObject } from './fields.ts'
+import type { Reader } from './protocol.ts'
+import { plainSchema } from './schema-dialect.ts'
+import { refusingFor } from './schema-references.ts'
+import { dereferenced } from './schema-root.ts'
+import { blank, type Schema, takesAnything } from './schema.ts'
+
+/**
+ * OpenAI answers with objects alone. A schema of anything else (a list, one of several) becomes that of an object with one member, and what the provider
+ * writes is unwrapped again, so that the client reads what it asked for.
+ */
+const MEMBER = 'answer'
+
+export function objectAnswer(format: OutputFormat & { type: 'schema' }): { schema: Schema; wrapped: boolean } {
+  const plain = plainSchema(format.schema, true)
+  if (!isObject(plain)) return { schema: blank(plain ? {} : { not: {} }), wrapped: false }
+  const schema = typeof plain.$ref === 'string' ? refusingFor({ field: 'outputFormat.schema' }, () => dereferenced(plain)) : plain
+  const unions = ['anyOf', 'oneOf', 'allOf', '$ref', 'enum', 'const', 'not'].some((word) => schema[word] !== undefined)
+  if (!unions && schema.type === undefined && isObject(schema.properties)) return { schema: blank({ type: 'object' }, schema), wrapped: false }
+  if (takesAnything(schema) || (!unions && schema.type === 'object')) return { schema, wrapped: false }
+  // Below the new root references to it, or through it, would lead astray.
+  const { $defs, ...rest } = refusingFor({ field: 'outputFormat.schema' }, () => dereferenced(plain))
+  return { schema: blank({ type: 'object', properties: { [MEMBER]: rest }, required: [MEMBER], additionalProperties: false }, $defs === undefined ? {} : { $defs }), wrapped: true }
+}
+
+/** A reader whose answers are unwrapped where what was asked had to be wrapped for a provider of this protocol. */
+export function unwrapping(reader: Reader, request: GenerationRequest | undefined, protocol: ProtocolName): Reader {
+  const unwrapped = unwrapper(request, protocol)
+  return unwrapped === undefined ? reader : { read: (frame) => unwrapped(reader.read(frame)), end: () => unwrapped(reader.end()), get finishing() { return reader.finishing === true } }
+}
+
+/** The same for events in their order; undefined where there is nothing to be done. */
+export function unwrapper(request: GenerationRequest | undefined, protocol: ProtocolName): ((events: readonly GenerationEvent[]) => GenerationEvent[]) | undefined {
+  const format = request?.outputFormat
+  if (request === undefined || request.protocol === protocol || format?.type !== 'schema' || !objectAnswer(format).wrapped) return undefined
+  let text: Unwrapped | undefined
+  return (events) => events.flatMap((event): GenerationEvent[] => {
+    if (event.type === 'part-start') text = event.head.type === 'text' ? new Unwrapped() : undefined
+    if (text === undefined || (event.type !== 'part-delta' && event.type !== 'part-end')) return [event]
+    const told = event.type === 'part-delta' ? text.add(event.text) : text.rest()
+    if (event.type === 'part-delta') return told === '' ? [] : [{ ...event, text: told }]
+    return told === '' ? [event] : [{ type: 'part-delta', part: event.part, text: told }, event]
+  })
+}
+
+const HEAD = new RegExp(`^\\s*\\{\\s*"${MEMBER}"\\s*:\\s*`)
+const HEAD_LENGTH = 200
+
+/** The member's value of the object that comes in pieces; text that is no such object as it is. */
+class Unwrapped {
+  #head: string | undefined = ''
+  #depth = 0
+  #inString = false
+  #escaped = false
+  #over = false
+  #plain = false
+
+  add(piece: string): string {
+    if (this.#plain) return piece
+    if (this.#head === undefined) return this.#value(piece)
+    this.#head += piece
+    const match = HEAD.exec(this.#head)
+    // A value must have begun, as the space before it may still go on.
+    if (match !== null && match[0].length < this.#head.length) {
+      const value = this.#head.slice(match[0].length)
+      this.#head = undefined
+      return this.#value(value)
+    }
+    return this.#head.length > HEAD_LENGTH ? this.rest() : ''
+  }
+
+  /** What was held back and turned out to be no beginning of such an object. */
+  rest(): string {
+    const held = this.#head ?? ''
+    if (this.#head !== undefined) this.#plain = true
+    this.#head = ''
+    return held
+  }
+
+  #value(piece: string): string {
+    if (this.#over) return ''
+    for (let i = 0; i < piece.length; i++) {
+      const c = piece[i]
+      if (this.#inString) {
+        this.#inString = this.#escaped || c !== '"'
+        this.#escaped = !this.#escaped && c === '\\'
+      } else if (c === '"') this.#inString = true
+      else if (c === '{' || c === '[') this.#depth++
+      else if ((c === '}' || c === ']') && --this.#depth < 0) {
+        this.#over = true
+        return piece.slice(0, i)
+      }
+    }
+    return piece
+  }
+}
