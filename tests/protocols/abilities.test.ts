@@ -165,5 +165,5 @@ describe('every model of the catalogue, asked for everything', () => {
     }
     expect(faults.slice(0, 20)).toEqual([])
     expect(written).toBeGreaterThan(400)
-  })
+  }, 60_000)
 })

@@ -11,7 +11,7 @@ A strict request that its provider would not hear whole is refused in Anthropic'
  "type": "error",
  "error": {
   "type": "invalid_request_error",
-  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: top_k would be left out for acme-chat (chat completions has no such field); messages[0].content[0].cache_control would be left out for acme-chat (chat completions has no cache marks).",
+  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: top_k would be left out for acme-chat (chat completions has no such field); messages[0].content[0].cache_control would be left out for acme-chat (the provider has no cache marks: it caches by itself).",
   "metadata": {
    "translation": [
     {
@@ -24,7 +24,7 @@ A strict request that its provider would not hear whole is refused in Anthropic'
      "provider": "acme-chat",
      "field": "messages[0].content[0].cache_control",
      "what": "left out",
-     "why": "chat completions has no cache marks"
+     "why": "the provider has no cache marks: it caches by itself"
     }
    ]
   }
