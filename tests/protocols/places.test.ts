@@ -147,8 +147,8 @@ describe('a field has the name', () => {
     const asked = (...results: Json[]) => ({ messages: [{ role: 'user', content: 'x' }, calls, { role: 'user', content: results }] })
     expect(fieldsOf('messages', 'responses', asked({ ...failed('c1'), is_error: false }, failed('c2')))).toEqual(['messages[2].content[1].is_error'])
     expect(fieldsOf('messages', 'responses', asked(failed('c1'), failed('c2')))).toEqual(['messages[].content[].is_error'])
-    expect(fieldsOf('messages', 'responses', asked(failed('c1')))).toEqual(['messages[1].content[1]', 'messages[2].content[0].is_error'])
-    expect(fieldsOf('messages', 'chat.completions', { messages: [{ role: 'user', content: [{ type: 'text', text: 'x' }, { type: 'search_result', source: 's', title: 't', content: [] }] }] })).toEqual(['messages[0].content[1]'])
+    expect(fieldsOf('messages', 'responses', asked(failed('c1'))).sort()).toEqual(['messages[1].content[1]', 'messages[2].content[0].is_error'])
+    expect(fieldsOf('chat.completions', 'messages', { max_tokens: 9, messages: [{ role: 'user', content: [{ type: 'text', text: 'x' }, { type: 'image_url', image_url: { url: IMAGE, detail: 'low' } }] }] })).toEqual(['messages[0].content[1].image_url.detail'])
   })
 
   test('without an index where earlier items were put before the client\'s own', () => {

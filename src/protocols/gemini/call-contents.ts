@@ -68,11 +68,11 @@ export class ContentWriter {
 
   #writeAssistant(turn: Turn): void {
     const calls = turn.parts.filter((part): part is ToolCallPart => part.type === 'tool-call')
-    const signed = calls.some((call) => this.#own(call.signature) !== undefined)
+    const signed = calls.some((call) => this.#own(call.signature, call.id) !== undefined)
     let first = true
     const parts = turn.parts.flatMap((part): WirePart[] => {
       if (part.type !== 'tool-call') return this.#writePart(part)
-      const own = this.#own(part.signature)
+      const own = this.#own(part.signature, part.id)
       // Models that take levels refuse a first call without a signature, and accept this word for calls that others made.
       const signature = own ?? (first && !signed && this.#target.abilities.reasoning === 'level' ? UNSIGNED : undefined)
       if (signature === UNSIGNED) this.#lose('signature', 'approximated', UNSIGNED_WHY, part.id)
@@ -174,10 +174,10 @@ export class ContentWriter {
   }
 
   /** The signature where this model made it. Another's is told as lost, but for an empty one, which only marks a call as another's. */
-  #own(signature: Signature | undefined): string | undefined {
+  #own(signature: Signature | undefined, of?: string): string | undefined {
     if (signature === undefined) return undefined
     if (belongsTo(signature, this.#target, false)) return signature.data
-    if (signature.data !== '') this.#lose('signature', 'left out', 'another model made it')
+    if (signature.data !== '') this.#lose('signature', 'left out', 'another model made it', of)
     return undefined
   }
 

@@ -114,7 +114,7 @@ describe('signatures', () => {
   test("another's, or none, is left out with its reasoning", () => {
     const { body, losses } = write({ turns: [assistant({ type: 'reasoning', text: 'hm', ...other }, { type: 'reasoning', text: 'hm' }, text('a'), call('1', '{}', other))] })
     expect(JSON.stringify(body)).not.toMatch(/hm|thoughtSignature/)
-    expect(losses).toEqual(['thoughts left out', 'signature 1 left out'])
+    expect(losses).toEqual(['signature 1 left out', 'thoughts left out'])
   })
 
   test('models that take levels get the word for unsigned calls, on the first of each turn', () => {

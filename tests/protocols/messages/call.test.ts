@@ -34,7 +34,7 @@ describe('a conversation', () => {
     const turns: Turn[] = [user('a'), says(text('b')), { role: 'developer', parts: [text('now in French')] }, user('c')]
     const marked = write({ turns })
     expect(marked.body.messages[2]).toEqual({ role: 'user', content: [{ type: 'text', text: '<system>\nnow in French\n</system>' }, { type: 'text', text: 'c' }] })
-    expect(marked.lost).toEqual(['instruction system approximated'])
+    expect(marked.lost).toEqual(['instruction developer approximated'])
     expect(write({ turns }, { systemTurns: true }).body.messages.map(({ role }: Any) => role)).toEqual(['user', 'assistant', 'system', 'user'])
   })
 
@@ -64,7 +64,7 @@ describe('a conversation', () => {
   test('sends a result without a call as text', () => {
     const { body, lost } = write({ turns: [user('a'), tool(result('ghost', 'boo'))] })
     expect(body.messages).toEqual([{ role: 'user', content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'Result of the tool call ghost:' }, { type: 'text', text: 'boo' }] }])
-    expect(lost).toEqual(['conversation approximated'])
+    expect(lost).toEqual(['result ghost approximated'])
   })
 
   test('moves text behind a call before it', () => {
@@ -162,7 +162,7 @@ describe('parts', () => {
     const written = JSON.stringify(body.messages[1].content)
     expect(written).toContain('"input":{"z":12345678901234567890,"a":1.0}')
     expect(body.messages[1].content.slice(1).map(({ input }: Any) => input)).toEqual([{}, {}, {}])
-    expect(lost).toEqual(['tool-call.arguments left out'])
+    expect(lost).toEqual(['call.arguments y left out', 'call.arguments n left out'])
   })
 
   test('a result keeps images and says that it is an error', () => {
@@ -305,7 +305,7 @@ describe('depth', () => {
 describe('the rest', () => {
   test('sampling', () => {
     expect(write({ sampling: { temperature: 1.7, topP: 1, topK: 3, stop: ['a', ' '] } })).toMatchObject({
-      body: { temperature: 1, top_k: 3, stop_sequences: ['a'] }, lost: ['stop left out', 'temperature approximated'],
+      body: { temperature: 1, top_k: 3, stop_sequences: ['a'] }, lost: ['stop approximated', 'temperature approximated'],
     })
     expect(write({ sampling: { temperature: 0, topP: 0.9 } }).body).toMatchObject({ temperature: 0, top_p: 0.9 })
     expect(write({ sampling: { temperature: 0.5 } }, { sampling: false })).toMatchObject({ lost: ['temperature left out'] })
