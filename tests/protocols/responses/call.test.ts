@@ -53,8 +53,9 @@ describe('the body', () => {
   })
 
   test('what the protocol has no field for is reported', () => {
-    expect(lost({ sampling: { topK: 1, seed: 0, stop: ['x'], frequencyPenalty: 0, presencePenalty: 0, logitBias: {} }, outputModalities: ['image'], serviceTier: 'standard_only', metadata: { a: 1 } }).sort()).toEqual(
+    expect(lost({ sampling: { topK: 1, seed: 0, stop: ['x'], frequencyPenalty: 1, presencePenalty: 1, logitBias: { 1: 2 } }, outputModalities: ['image'], serviceTier: 'standard_only', metadata: { a: 1 } }).sort()).toEqual(
       ['frequencyPenalty left out', 'logitBias left out', 'metadata left out', 'outputModalities left out', 'presencePenalty left out', 'seed left out', 'serviceTier left out', 'stop approximated', 'topK left out'])
+    expect(lost({ sampling: { frequencyPenalty: 0, presencePenalty: 0, logitBias: {} } })).toEqual([])
     expect(write({ sampling: { temperature: 0, topP: 0 } }).body).toMatchObject({ temperature: 0, top_p: 0 })
     expect(lost({ sampling: { temperature: 0, topP: 0 } }, { sampling: false })).toEqual(['temperature left out', 'topP left out'])
   })
