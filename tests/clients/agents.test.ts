@@ -76,6 +76,14 @@ describe('Claude Code', () => {
       method: 'POST', headers: { ...claudeCode.headers(gateway.key) }, body: JSON.stringify({ model, messages, tools }),
     })))
     for (const answer of answers) expect(((await answer.json()) as Json).input_tokens).toBeGreaterThan(10)
+  }, 20_000)
+
+  test.each(MODELS)('may ask %s for betas that nobody knows: its own protocol hears of them, no other', async (model) => {
+    const betas = `${claudeCode.headers(gateway.key)['anthropic-beta']},nobody-knows-2099-01-01`
+    const headers = { 'content-type': 'application/json', ...claudeCode.headers(gateway.key), 'anthropic-beta': betas }
+    const response = await fetch(gateway.url + claudeCode.path(model), { method: 'POST', headers, body: JSON.stringify(claudeCode.first(model, '[[echo: headers]]')) })
+    const heard = JSON.parse(claudeCode.read(await response.text()).text) as Json
+    expect(heard['anthropic-beta']).toBe(model === 'sandbox/messages' ? betas : undefined)
   })
 
   test('is refused a thread in the words that make its SDK send the whole request', async () => {
