@@ -85,7 +85,7 @@ const abilities = object({
   reasoning: word<NonNullable<Abilities['reasoning']>>(['effort', 'budget', 'adaptive', 'level', 'none'], 'How depth of reasoning is asked for'),
   efforts: words(EFFORTS, { what: 'depths of reasoning', description: 'Depths of reasoning that can be asked for; none among them: it can be switched off' }),
   budget: object({ min: number({ ...TOKENS, min: 0 }), max: number(TOKENS), off: boolean('0 switches reasoning off, though it lies below min') }, { required: ['min', 'max'], description: 'Smallest and largest reasoning budget in tokens' }),
-  sampling: oneOf<boolean | 'idle'>([true, false, 'idle'], 'Whether temperature, top_p and the like are taken; idle: only while the model does not reason'),
+  sampling: oneOf<boolean | 'idle' | 'either'>([true, false, 'idle', 'either'], 'Whether temperature, top_p and the like are taken; idle: only while the model does not reason; either: a temperature or top_p, not both'),
   penalties: boolean('false: presence and frequency penalties are refused'),
   stops: number({ min: 0, max: 1_000, whole: true, description: 'Most stop sequences' }),
   forcedTools: oneOf<boolean | 'idle'>([true, false, 'idle'], 'Whether a call can be forced; idle: only while the model does not reason'),

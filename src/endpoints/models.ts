@@ -32,7 +32,7 @@ function parametersOf({ api, reasoning, tools, structuredOutput, sampling }: Abi
   if (api !== undefined || [reasoning, tools, structuredOutput, sampling].every((one) => one === undefined)) return null
   return [
     'max_tokens', 'stream',
-    ...(sampling === true ? ['temperature', 'top_p'] : []),
+    ...(sampling === true || sampling === 'either' ? ['temperature', 'top_p'] : []),
     ...(tools === true ? ['tools', 'tool_choice'] : []),
     ...(structuredOutput === true ? ['response_format'] : []),
     ...(reasoning === undefined || reasoning === 'none' ? [] : ['reasoning', 'reasoning_effort']),

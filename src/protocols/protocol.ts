@@ -211,8 +211,8 @@ export type Abilities = {
   efforts?: Effort[]
   /** Smallest and largest budget, tokens, where `reasoning` is `budget`; `off`: 0 switches reasoning off, though it lies below `min`. */
   budget?: { min: number; max: number; off?: boolean }
-  /** Whether temperature, top_p and the like are taken; `idle`: only while the model does not reason. */
-  sampling?: boolean | 'idle'
+  /** Whether temperature, top_p and the like are taken; `idle`: only while the model does not reason; `either`: a temperature or top_p, not both. */
+  sampling?: boolean | 'idle' | 'either'
   /** false: presence and frequency penalties are refused. */
   penalties?: boolean
   /** Most stop sequences, where that is less than the protocol's. */

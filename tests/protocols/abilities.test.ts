@@ -83,7 +83,7 @@ const REFUSED: Record<ConversationName, (body: Json, abilities: Abilities) => (s
     thinking?.type === 'adaptive' && abilities.reasoning !== 'adaptive' && 'adaptive',
     'effort' in (body.output_config ?? {}) && abilities.reasoning !== 'adaptive' && 'an effort',
     thinking !== undefined && thinking.type !== 'disabled' && (('temperature' in body && body.temperature !== 1) || 'top_k' in body || body.top_p < 0.95) && 'sampling while it thinks',
-    body.temperature > 1 && 'a temperature above 1',
+    body.temperature > 1 && 'a temperature above 1', 'temperature' in body && 'top_p' in body && abilities.sampling === 'either' && 'a temperature beside top_p',
     body.messages.at(-1).role === 'assistant' && thinking?.type === 'enabled' && 'to continue an answer while it thinks',
     body.messages.some(({ role }: Json) => role === 'system') && abilities.systemTurns !== true && 'a system turn',
     body.messages[0].role !== 'user' && 'another first role',

@@ -84,10 +84,12 @@ function writeSampling({ sampling }: GenerationRequest, { abilities }: Target, t
     return stops
   }
   if (!thinks) {
+    const both = abilities.sampling === 'either' && temperature !== undefined && topP !== undefined && topP !== 1
+    if (both) losses.push({ field: 'topP', what: 'left out', why: 'the model takes a temperature or top_p, not both' })
     if (temperature !== undefined && temperature > 1) losses.push({ field: 'temperature', what: 'approximated', why: "the provider's highest temperature is 1" })
     return {
       ...(temperature === undefined ? {} : { temperature: Math.min(temperature, 1) }),
-      ...writeTopP(topP, 0),
+      ...(both ? {} : writeTopP(topP, 0)),
       ...(topK === undefined ? {} : { top_k: topK }),
       ...stops,
     }
