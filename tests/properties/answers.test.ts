@@ -2,10 +2,11 @@ import { describe, test } from 'bun:test'
 import fc from 'fast-check'
 import { fold, type Answer, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
+import { noUsage } from '../../src/generation/usage.ts'
 import type { Frame } from '../../src/http/frames.ts'
 import { checkGrammar } from '../grammar.ts'
 import { changesOf, comparable } from './answer-changes.ts'
-import { answers, paces, sentenceOf } from './answers.ts'
+import { answers, argumentsText, paces, sentenceOf, type Pace } from './answers.ts'
 import { holds, PATIENCE, same } from './runs.ts'
 import { bytesOf, exchangeOf, framesOf, NAMES, readStream, through, WAYS } from './wires.ts'
 
@@ -55,11 +56,15 @@ function interleaved(frames: readonly Frame[], place: (data: Any) => number | un
   return first < 0 ? [...frames] : [...frames.slice(0, first), ...mixed, ...placed.slice(first).filter(({ at }) => at === undefined).map(({ frame }) => frame)]
 }
 
-/** Calls of functions, whose arguments say where they end. */
-const callsOnly = answers.map((answer): Answer => ({ ...answer, parts: answer.parts.filter((part) => part.type === 'tool-call' && part.form === 'function'), finish: { reason: 'tool-calls', raw: 'x' } }))
+/** Calls of functions, whose arguments say where they end, in several pieces each. */
+const calls = fc.array(argumentsText, { minLength: 2, maxLength: 3 }).map((all): Answer => ({
+  id: 'theirs-1', model: 'their-model', usage: noUsage(), metered: false, finish: { reason: 'tool-calls', raw: 'x' },
+  parts: all.map((text, index) => ({ type: 'tool-call', id: `call_${index}`, name: 'look_up', arguments: text, form: 'function' })),
+}))
+const inPieces = fc.array(fc.nat(30), { minLength: 3, maxLength: 6 }).map((cuts): Pace => ({ cuts, early: 0 }))
 
 test.each(PLACE)('calls of %s that come at once are heard one after the other', (protocol, place) => {
-  holds(fc.property(callsOnly, paces, fc.array(fc.nat(5), { minLength: 1, maxLength: 20 }), (answer, pace, picks) => {
+  holds(fc.property(calls, inPieces, fc.array(fc.nat(5), { minLength: 1, maxLength: 20 }), (answer, pace, picks) => {
     const exchange = exchangeOf(protocol)
     const frames = framesOf(protocol, sentenceOf(answer, pace), exchange)
     const heard = (all: readonly Frame[]): GenerationEvent[] => readStream(protocol, [bytesOf(all)], exchange.request)

@@ -16,7 +16,7 @@ export const signature = fc.oneof(base64, fc.constantFrom('a+b/c==', 'sig-1', 'Ã
 /** JSON objects as models write them: numbers that no double holds, spaces, names that JavaScript would reorder or take for its own. */
 export const argumentsText = fc.oneof(
   fc.dictionary(fc.oneof(fc.constantFrom('city', 'b', 'a', '__proto__', 'toString', 'input', 'args'), text), fc.oneof(text, fc.integer(), fc.boolean(), fc.constant(null), fc.array(fc.nat(9), { maxLength: 2 }), fc.constant({ inner: [{}] })), { maxKeys: 3, noNullPrototype: true }).map((value) => JSON.stringify(value)),
-  fc.constantFrom('{"n":12345678901234567890,"m":0.10,"k":1e2}', '{ "city" : "Paris" }', '{}', '{"args":{"args":1.0}}', '{"input":-0}'),
+  fc.constantFrom('{"n":12345678901234567890,"m":0.10,"k":1e2}', '{ "city" : "Paris" }', '{}', '{"args":{"args":1.0}}', '{"input":-0}', '{"a":"\\"}","b":"\\\\"}'),
 )
 const cutArguments = fc.constantFrom('{"city":"Par', '{"a":[1,', '"text"', '{"a":1}}', '5', '1.0')
 

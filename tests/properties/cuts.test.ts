@@ -73,8 +73,8 @@ describe.each(NAMES)('a stream of %s', (provider) => {
   }, PATIENCE)
 
   test.each(NAMES)('is the same text for a client of %s', async (client) => {
-    await holdsLater(fc.asyncProperty(told, cuts, fc.boolean(), async ({ events }, places, array) => {
-      const bytes = bytesOf(framesOf(provider, events, exchangeOf(provider)))
+    await holdsLater(fc.asyncProperty(told, cuts, lineEnds, fc.boolean(), async ({ events }, places, end, array) => {
+      const bytes = withLineEnds(bytesOf(framesOf(provider, events, exchangeOf(provider))), end)
       const framing = (): Framing => (array && client === 'generateContent' ? new JsonArray() : eventStream)
       const whole = await relayed(provider, client, [bytes], framing())
       same(await relayed(provider, client, cut(bytes, places), framing()), whole)

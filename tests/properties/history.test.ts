@@ -3,9 +3,9 @@ import fc from 'fast-check'
 import type { Answer } from '../../src/generation/event.ts'
 import type { ConversationName, Part } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import { answers } from './answers.ts'
+import { answers, paces, sentenceOf } from './answers.ts'
 import { holds, PATIENCE, same } from './runs.ts'
-import { exchangeOf, MAKER, NAMES, wireOf } from './wires.ts'
+import { exchangeOf, framesOf, MAKER, NAMES, wireOf } from './wires.ts'
 
 /** What a client sends back of an answer, as it got it, is what the answer was: with its signatures, known by their maker. */
 
@@ -33,6 +33,20 @@ const signed = fc.tuple(answers, signatures).map(([answer, stream]): Answer => {
 
 /** Signatures in their order, and whose they are: of a call by its id, of what else by its kind. */
 const proofs = (parts: readonly Part[]): string[] => parts.flatMap((part) => ('signature' in part && part.signature !== undefined && part.signature.data !== '' ? [`${part.type === 'tool-call' ? part.id : part.type} ${part.signature.data}`] : []))
+
+/** All that was said of each kind. */
+const said = (parts: readonly Part[]): string[] => ['text', 'reasoning'].map((type) => parts.map((part) => (part.type === type && 'text' in part ? part.text : '')).join(''))
+
+test('chunks of generateContent that come back one by one are the turn that they were', () => {
+  holds(fc.property(signed, paces, (given, pace) => {
+    const answer = { ...given, parts: given.parts.filter(({ type }) => type !== 'refusal') }
+    const chunks = framesOf('generateContent', sentenceOf(answer, pace), exchangeOf('generateContent', MAKER)).map(({ data }) => (JSON.parse(data) as Json).candidates[0].content)
+    const { turns } = protocols.generateContent.serve.readRequest(wireOf({ contents: [{ role: 'user', parts: [{ text: 'Hi' }] }, ...chunks] }))
+    const back = turns.slice(1).flatMap((turn) => turn.parts)
+    same(said(back), said(answer.parts), 'words')
+    same(proofs(back).toSorted(), proofs(answer.parts).toSorted(), 'signatures')
+  }))
+}, PATIENCE)
 
 describe.each(NAMES)('%s', (client) => {
   test('an answer that comes back bears what its maker signed', () => {

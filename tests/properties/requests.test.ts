@@ -1,12 +1,13 @@
 import { describe, test } from 'bun:test'
 import fc from 'fast-check'
 import type { ConversationName, GenerationRequest } from '../../src/generation/request.ts'
+import { seal, type Signature } from '../../src/generation/signature.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Loss, Target } from '../../src/protocols/protocol.ts'
+import type { Loss, Target, Wire } from '../../src/protocols/protocol.ts'
 import { besidesShown, forget, formOf, nothingEmpty } from './request-changes.ts'
 import { requests, scopeOf, TARGETS } from './requests.ts'
 import { holds, PATIENCE, same } from './runs.ts'
-import { LABEL, MAKER, NAMES, wireOf } from './wires.ts'
+import { exchangeOf, LABEL, MAKER, NAMES, wireOf } from './wires.ts'
 
 /** A provider hears what a client says: nothing else, and all of it but what is told as lost. */
 
@@ -41,6 +42,17 @@ describe.each(NAMES)('%s', (provider) => {
     }))
   }, PATIENCE)
 
+  test('of its own protocol it hears the client itself, whose seals are opened for their maker alone', () => {
+    holds(fc.property(requests(scopeOf(provider)), (request) => {
+      const { body } = protocols[provider].call.writeRequest(withSignatures(request, ({ data, maker }) => ({ data: seal(data, maker), maker: OURS })), TARGETS[provider])
+      const wire = wireOf(body, request.stream)
+      const exchange = { ...exchangeOf(provider), wire, request: protocols[provider].serve.readRequest(wire) }
+      const forwarded = protocols[provider].serve.readRequest({ ...wire, body: JSON.parse(protocols[provider].call.forward(exchange, TARGETS[provider])) as Wire['body'], text: protocols[provider].call.forward(exchange, TARGETS[provider]) })
+      const direct = protocols[provider].serve.readRequest(wireOf(protocols[provider].call.writeRequest(request, TARGETS[provider]).body, request.stream))
+      same(plain(ownThoughts(formOf(provider)(forwarded))), plain(ownThoughts(formOf(provider)(direct))))
+    }))
+  }, PATIENCE)
+
   test.each(NAMES)('a client of %s asks it the same', (client) => {
     holds(fc.property(requests(scopeOf(provider, client)), (request) => {
       const asked = heard(client, request)
@@ -51,5 +63,16 @@ describe.each(NAMES)('%s', (provider) => {
   }, PATIENCE)
 })
 
+const OURS = { ...MAKER, model: LABEL.model }
+
+const withSignatures = (request: GenerationRequest, change: (signature: Signature) => Signature): GenerationRequest =>
+  ({ ...request, turns: request.turns.map((turn) => ({ ...turn, parts: turn.parts.map((part) => ('signature' in part && part.signature !== undefined ? { ...part, signature: change(part.signature) } : part)) })) })
+
+/** What stands for a signature where there is none. */
+const UNSIGNED = ['', 'skip_thought_signature_validator']
+
+/** Without thoughts that nobody signed: what becomes of them is the provider's affair. */
+const ownThoughts = (request: GenerationRequest): GenerationRequest => ({ ...request, turns: request.turns.map((turn) => ({ ...turn, parts: turn.parts.filter((part) => part.type !== 'reasoning' || (part.signature !== undefined && !UNSIGNED.includes(part.signature.data))) })) })
+
 /** What a client sends back of a maker's answer that it got through another protocol bears the maker's name. */
-const sealed = (request: GenerationRequest): GenerationRequest => ({ ...request, turns: request.turns.map((turn) => ({ ...turn, parts: turn.parts.map((part) => ('signature' in part && part.signature !== undefined ? { ...part, signature: { ...part.signature, maker: { ...MAKER, model: LABEL.model } } } : part)) })) })
+const sealed = (request: GenerationRequest): GenerationRequest => withSignatures(request, (signature) => ({ ...signature, maker: OURS }))
