@@ -122,7 +122,9 @@ async function play(scenario: Scenario, route: Route): Promise<Cell> {
   const again = askedFacts(next, sent(client, second.asked), sent(provider, got))
   const { signatures } = sent(provider, got)
   const proofs: Fact[] = scenario.proofs === undefined || (scenario.another === true && !other) ? []
-    : [{ fact: 'signature', want: scenario.proofs, got: signatures, told: other ? OF_THOUGHTS : /reasoning|thinking|effort/i }]
+    // Whatever is told of the depth of its thoughts, their maker gets them back.
+    : other ? [{ fact: 'signature', want: scenario.proofs, got: signatures, told: OF_THOUGHTS }]
+      : [{ fact: 'signature', want: scenario.proofs, got: signatures }, { fact: 'depth', want: true, got: true, told: /reasoning|thinking|effort/i }]
   if (other) expect(signatures).toEqual([])
   return cellOf(scenario, route, { ...second, losses: [...first.losses, ...second.losses] }, [...facts, ...again, ...proofs])
 }
