@@ -95,4 +95,5 @@ function haveNothingInCommon(first: Schema, second: Schema): boolean {
   })
 }
 
-const literals = (schema: Schema): unknown[] | undefined => (Object.hasOwn(schema, 'const') ? [schema.const] : Array.isArray(schema.enum) ? schema.enum : undefined)
+/** The values that a schema leaves to choose from; undefined where it names none. */
+export const literals = (schema: Schema): unknown[] | undefined => (Object.hasOwn(schema, 'const') ? [schema.const] : Array.isArray(schema.enum) ? schema.enum : undefined)

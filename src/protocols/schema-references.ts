@@ -140,10 +140,18 @@ export type Recursion =
  * that `recursion` does not allow, and for a schema that would grow without measure.
  */
 export function inlined(root: Schema, recursion: Recursion): Schema {
-  return new Inliner(root, recursion).result()
+  return hasReferences(root) ? new Inliner(root, recursion).result() : root
 }
 
-export const hasReferences = (schema: Schema): boolean => typeof schema.$ref === 'string' || parts(schema).some((one) => hasReferences(one.schema))
+const REFERRING = new Set(['$ref', '$dynamicRef', '$recursiveRef', '$defs', 'definitions', '$anchor', '$id'])
+
+/** Whether anything below has the name of a word of references; a property may only be called so. */
+export const hasReferences = (value: unknown): boolean => {
+  if (typeof value !== 'object' || value === null) return false
+  if (Array.isArray(value)) return value.some(hasReferences)
+  for (const name in value) if (REFERRING.has(name) || hasReferences((value as Schema)[name])) return true
+  return false
+}
 
 class Inliner {
   readonly #root: Schema

@@ -16,30 +16,38 @@ export const isNote = (word: string): boolean => NOTES.has(word) || word.startsW
 /** What a value may be without any word that asks something of it. */
 export const takesAnything = (schema: unknown): boolean => schema === true || (isObject(schema) && Object.keys(schema).every(isNote))
 
-/** An object without a prototype, so that a property named `__proto__` is one. */
-export const blank = (...parts: object[]): Schema => {
+/** A member that is one whatever its name: a property may be called `__proto__`. */
+function put(schema: Schema, name: string, value: unknown): void {
+  if (name === '__proto__') Object.defineProperty(schema, name, { value, enumerable: true, configurable: true, writable: true })
+  else schema[name] = value
+}
+
+/** A new object of the members of these, of a name given twice the last; one in which names can be looked up, whatever they are. */
+export function blank(...parts: object[]): Schema {
   const schema: Schema = Object.create(null)
-  for (const part of parts) for (const [name, value] of Object.entries(part)) schema[name] = value
+  for (const part of parts) for (const name of Object.keys(part)) schema[name] = (part as Schema)[name]
   return schema
 }
 
 /** The schema with each schema right below it changed; `undefined` takes it out. What stands where a schema may stand and is none stays as it is. */
 export function mapSchemas(schema: Schema, change: (inner: Schema | boolean, steps: string) => unknown): Schema {
-  const out = blank()
+  const out: Schema = {}
   const changed = (inner: unknown, steps: string): unknown => (isObject(inner) || typeof inner === 'boolean' ? change(inner, steps) : inner)
-  for (const [word, value] of Object.entries(schema)) {
-    if (Array.isArray(value) && (LISTS.has(word) || word === 'items')) out[word] = value.flatMap((inner, index) => changed(inner, `${word}[${index}]`) ?? [])
+  for (const word of Object.keys(schema)) {
+    const value = schema[word]
+    if (typeof value !== 'object' && typeof value !== 'boolean') out[word] = value
+    else if (Array.isArray(value) && (LISTS.has(word) || word === 'items')) out[word] = value.flatMap((inner, index) => changed(inner, `${word}[${index}]`) ?? [])
     else if (ONE.has(word)) {
       const inner = changed(value, word)
       if (inner !== undefined) out[word] = inner
     } else if (NAMED.has(word) && isObject(value)) {
-      const named = blank()
-      for (const [name, one] of Object.entries(value)) {
-        const inner = changed(one, `${word}.${name}`)
-        if (inner !== undefined) named[name] = inner
+      const named: Schema = {}
+      for (const name of Object.keys(value)) {
+        const inner = changed(value[name], `${word}.${name}`)
+        if (inner !== undefined) put(named, name, inner)
       }
       out[word] = named
-    } else out[word] = value
+    } else put(out, word, value)
   }
   return out
 }

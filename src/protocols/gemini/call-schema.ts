@@ -2,7 +2,7 @@ import type { Tool } from '../../generation/request.ts'
 import { isObject } from '../fields.ts'
 import type { Loss } from '../protocol.ts'
 import { plainSchema } from '../schema-dialect.ts'
-import { areApart, intersect } from '../schema-intersect.ts'
+import { areApart, intersect, literals } from '../schema-intersect.ts'
 import { inlined, refusingFor } from '../schema-references.ts'
 import { objectRoot } from '../schema-root.ts'
 import { blank, isNote, mapSchemas, names, type Schema, stepInto, typesOf, Unknowns } from '../schema.ts'
@@ -82,9 +82,9 @@ function wholeBounds(schema: Schema): void {
 
 /** Google knows lists of strings or numbers to choose from, and no constants. */
 function withChoices(schema: Schema, place: string, unknowns: Unknowns): Schema {
-  const { const: constant, enum: list, ...rest } = schema
-  const values = Object.hasOwn(schema, 'const') ? [constant] : Array.isArray(list) ? list : undefined
+  const values = literals(schema)
   if (values === undefined) return schema
+  const { const: _const, enum: _enum, ...rest } = schema
   const types = typesOf(rest)
   const plain = values.filter((value) => typeof value === 'string' || typeof value === 'number')
   const allows = (type: string): boolean => types === undefined || types.includes(type)

@@ -2,7 +2,7 @@ import type { Tool } from '../../generation/request.ts'
 import { isObject } from '../fields.ts'
 import type { Loss } from '../protocol.ts'
 import { plainSchema } from '../schema-dialect.ts'
-import { areApart, intersect } from '../schema-intersect.ts'
+import { areApart, intersect, literals } from '../schema-intersect.ts'
 import { inlined, refusingFor, SchemaRefusal } from '../schema-references.ts'
 import { objectRoot } from '../schema-root.ts'
 import { blank, isNote, names, type Schema, stepInto, takesAnything, typesOf, Unknowns } from '../schema.ts'
@@ -96,8 +96,8 @@ class Narrower {
     if (takesAnything(schema) || !isObject(schema)) return this.#anything(isObject(schema) ? schema : {}, place)
     const all = Array.isArray(schema.allOf) ? this.#joined(schema, place) : schema
     for (const word of ['anyOf', 'oneOf']) if (Array.isArray(all[word])) return this.#union(all, word, place)
-    const literal = Object.hasOwn(all, 'const') ? [all.const] : Array.isArray(all.enum) ? all.enum : undefined
-    if (literal !== undefined) return this.#literals(all, literal, place)
+    const values = literals(all)
+    if (values !== undefined) return this.#literals(all, values, place)
     const types = typesOf(all) ?? Object.keys(ASKS).filter((type) => ASKS[type]!.some((word) => all[word] !== undefined)).slice(0, 1)
     if (types.length === 0) return this.#anything(all, place)
     if (types.length > 1 && (types.includes('object') || types.includes('array'))) {
