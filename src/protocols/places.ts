@@ -89,9 +89,8 @@ const LOOKS_MAX = 20_000
 
 /** Losses in the client's words, each once. `extras`: paths of fields that only its protocol has, which are lost, too. */
 export function tell(exchange: Exchange, losses: readonly Loss[], extras: readonly string[]): Told[] {
+  if (losses.length + extras.length === 0) return []
   const groups = Map.groupBy(losses, ({ field, what, why }) => `${field}\n${what}\n${why}`)
-  if (losses.length + extras.length === 0) return []
-  if (losses.length + extras.length === 0) return []
   const search = new Search()
   const told = [...groups.values()].map((same): Told => {
     const { field, of, what, why } = same[0]!
