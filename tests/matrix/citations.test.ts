@@ -6,6 +6,7 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Exchange, Told } from '../../src/protocols/protocol.ts'
 import { framed } from '../gateway/scripted.ts'
+import { checkGrammar } from '../grammar.ts'
 import type { Any } from '../recorded/said.ts'
 import { wireOf, type Reply } from './answering.ts'
 import { bodyOf } from './asking.ts'
@@ -140,4 +141,50 @@ describe("Google's grounding", () => {
     const { losses } = whole('generateContent', grounded([{ text: 'x' }], { webSearchQueries: ['where'], searchEntryPoint: { renderedContent: '<p>' }, retrievalMetadata: {} }), 'chat.completions')
     expect(losses.map(({ field, what }) => `${field} ${what}`)).toEqual(['answer.citations approximated', 'answer.webSearchQueries left out', 'answer.searchEntryPoint left out'])
   })
+})
+
+test('of a stream whose provider cites a passage right behind it, the passage is a block of its own', () => {
+  const text = ['It is ', 'sunny 🗼 ', '([a](https://a.com)). ', 'And ', 'warm', '.']
+  const at = (passage: string): [number, number] => [[...text.join('').split(passage)[0]!].length, [...text.join('').split(passage)[0]! + passage].length]
+  const annotation = (passage: string, url: string): object => ({ type: 'response.output_text.annotation.added', output_index: 0, content_index: 0, annotation: url_citation(...at(passage), url) })
+  const delta = (piece: string): object => ({ type: 'response.output_text.delta', output_index: 0, content_index: 0, delta: piece })
+  const frames = [
+    { type: 'response.created', response: { id: 'r' } }, { type: 'response.output_item.added', output_index: 0, item: { type: 'message', id: 'm', content: [] } },
+    ...text.slice(0, 3).map(delta), annotation('([a](https://a.com))', 'https://a.com'), annotation('([a](https://a.com))', 'https://b.com'), delta(text[3]!), annotation('sunny', 'https://late.com'),
+    delta(text[4]!), annotation('warm', 'https://c.com'), delta(text[5]!), { type: 'response.completed', response: { id: 'r', status: 'completed', output: [] } },
+  ]
+  const exchange = exchangeOf('messages')
+  const request = { ...exchange.request, webSearch: {} }
+  const reader = protocols.responses.call.reader({}, request)
+  const events = [...framesIn(framed(frames)).map((frame) => reader.read(frame)), reader.end()]
+  checkGrammar(events.flat())
+  // A piece waits for the next event, and no longer.
+  expect(events.slice(3, 5).flat().flatMap((event) => (event.type === 'part-delta' ? [event.text] : []))).toEqual(['It is ', 'sunny 🗼 '].slice(0, 2))
+  const writer = protocols.messages.serve.writer(exchange)
+  const told = events.flat().flatMap((event) => writer.write(event)).map(({ data }) => `data: ${data}\n\n`).join('')
+  const { again } = heard('messages', told, true)
+  expect((again as Any[]).map(({ text: piece, citations }) => [piece, ...(citations ?? []).map(({ url }: Any) => url)])).toEqual([
+    ['It is sunny 🗼 '], ['([a](https://a.com))', 'https://a.com', 'https://b.com'], ['. And '], ['warm', 'https://c.com'], ['.', 'https://late.com'],
+  ])
+  expect(exchange.losses.map(({ field, what }) => `${field} ${what}`)).toEqual(['answer.citations approximated'])
+})
+
+test('wherever the citations come in such a stream, text and sources are whole', () => {
+  const later = fc.array(fc.nat(9), { minLength: 8, maxLength: 8 })
+  fc.assert(fc.property(replies, later, (reply, delays) => {
+    const { frames } = wireOf('responses', reply)
+    const isCitation = (frame: object | string): boolean => (frame as Any).type === 'response.output_text.annotation.added'
+    const moved = frames.filter((frame) => !isCitation(frame))
+    const first = moved.findIndex((frame) => (frame as Any).type === 'response.output_text.delta')
+    for (const [index, citation] of frames.filter(isCitation).entries()) moved.splice(first + 1 + (delays[index]! % 3), 0, citation)
+    const exchange = exchangeOf('messages')
+    const reader = protocols.responses.call.reader({}, { ...exchange.request, webSearch: {} })
+    const events = [...framesIn(framed(moved)).flatMap((frame) => reader.read(frame)), ...reader.end()]
+    checkGrammar(events)
+    const writer = protocols.messages.serve.writer(exchange)
+    const { said, citations } = heard('messages', events.flatMap((event) => writer.write(event)).map(({ data }) => `data: ${data}\n\n`).join(''), true)
+    const from = heard('responses', framed(frames), true)
+    expect(said.text).toBe(from.said.text)
+    expect(citations.map(({ url }) => url).toSorted()).toEqual(from.citations.map(({ url }) => url).toSorted())
+  }), { numRuns: 200 })
 })

@@ -48,6 +48,7 @@ export class MessageItem implements OutputItem {
   grow(index: number, type: 'text' | 'refusal', delta: string, logprobs: unknown): void {
     const content = this.#content(index, type)
     if (content.slot.closed) return
+    content.slot.settled = content.slot.text.length
     content.slot.text += delta
     const read = readLogprobs(logprobs)
     if (read === undefined) return
@@ -57,7 +58,7 @@ export class MessageItem implements OutputItem {
 
   cite(index: number, annotation: Json): void {
     const { slot } = this.#content(index, 'text')
-    if (!slot.closed) slot.annotations.push(annotation)
+    if (!slot.closed) slot.annotate([annotation])
   }
 
   /** A finished content part, or what a `.done` frame says of one. */
@@ -67,7 +68,7 @@ export class MessageItem implements OutputItem {
     if (slot.closed) return
     complete(slot, textOf(type === 'refusal' ? part.refusal : part.text))
     if (!scored) slot.logprobs.push(...readLogprobs(part.logprobs) ?? [])
-    slot.annotations.push(...objectsOf(part.annotations).slice(slot.annotations.length))
+    slot.annotate(objectsOf(part.annotations).slice(slot.annotated))
   }
 
   done(wire: Json): void {

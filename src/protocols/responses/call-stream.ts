@@ -13,7 +13,7 @@ import { objectOf, objectsOf, readIncomplete, readUsage, textOf, type Json } fro
 
 /** A provider's streaming events -> ours. Items are known by their `output_index`, because some servers give an item a new id in every frame. */
 class ResponseReader implements Reader {
-  readonly #line = new PartLine()
+  readonly #line: PartLine
   readonly #items = new Map<number, OutputItem>()
   readonly #indexById = new Map<string, number>()
   readonly #done = new Set<number>()
@@ -23,6 +23,10 @@ class ResponseReader implements Reader {
   #searches = 0
   /** An `error` event: `response.failed` often follows and says more, so it waits for that or the end. */
   #error: GatewayError | undefined
+
+  constructor(passages = false) {
+    this.#line = new PartLine(passages)
+  }
 
   read(frame: Frame): GenerationEvent[] {
     if (this.#ended || frame.data === '' || frame.data === '[DONE]') return []
@@ -201,7 +205,9 @@ function readFailure(wire: Json): GatewayError {
 
 /** A stream's reader for what was asked. */
 export function readerFor(request: GenerationRequest | undefined): Reader {
-  const inner = unwrapping(new ResponseReader(), request, 'responses')
+  // Blocks of messages cannot be cut once they are told. What looks for stop sequences sees no text that two parts share.
+  const passages = request?.protocol === 'messages' && request.webSearch !== undefined && (request.sampling.stop ?? []).length === 0
+  const inner = unwrapping(new ResponseReader(passages), request, 'responses')
   const pass = asAsked(request)
   return pass === undefined ? inner : { read: (frame) => pass(inner.read(frame)), end: () => pass(inner.end()), get finishing() { return inner.finishing === true } }
 }
