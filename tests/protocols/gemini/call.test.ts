@@ -143,6 +143,7 @@ describe('tools and settings', () => {
     const tool = { type: 'function', strict: true, cache: {} } as const
     expect(write({ tools: [{ ...tool, name: 'a' }, { ...tool, name: 'b' }] }).losses).toEqual(['tool.strict left out', 'cache left out'])
     expect(write({ tools: [{ type: 'function', name: 'a', strict: false }] }).losses).toEqual([])
+    for (const turns of [[assistant(call('1')), results({ ...result('1', 'x'), cache: {} } as Part)], [assistant({ ...call('1'), cache: {} } as Part)]]) expect(write({ turns }).losses).toEqual(['cache left out'])
   })
 
   test('choices', () => {
