@@ -34,7 +34,7 @@ What an answer holds and its client's protocol cannot say is told in the header 
  "content": [
   {
    "type": "text",
-   "text": "Hi there",
+   "text": "Hi",
    "citations": [
     {
      "type": "web_search_result_location",
@@ -44,6 +44,10 @@ What an answer holds and its client's protocol cannot say is told in the header 
      "encrypted_index": ""
     }
    ]
+  },
+  {
+   "type": "text",
+   "text": " there"
   }
  ],
  "stop_reason": "end_turn",
@@ -61,4 +65,4 @@ What an answer holds and its client's protocol cannot say is told in the header 
 }
 
 -- headers
-x-sluice-translation: [{"field":"answer.web_search_call","what":"left out","why":"only the provider's own protocol has it"},{"field":"answer.citations","what":"approximated","why":"as search results that a whole block of text rests on"},{"field":"answer.logprobs","what":"left out","why":"the messages API has no log probabilities"}]
+x-sluice-translation: [{"field":"answer.web_search_call","what":"left out","why":"only the provider's own protocol has it"},{"field":"answer.logprobs","what":"left out","why":"the messages API has no log probabilities"}]
