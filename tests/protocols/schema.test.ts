@@ -256,6 +256,8 @@ describe('Google', () => {
     const { schema, losses } = gemini({ type: 'object', properties: { a: { const: 'x' }, b: { enum: [1, 'y', null] }, c: { type: 'integer', exclusiveMinimum: 0 }, d: { enum: [true, false] }, e: true }, required: ['a', 'z'] })
     expect(schema).toEqual({ type: 'object', properties: { a: { type: 'string', enum: ['x'] }, b: { anyOf: [{ type: 'string', enum: ['y'] }, { type: 'number', enum: [1] }, { type: 'null' }] }, c: { type: 'integer', minimum: 1 }, d: { type: 'boolean' }, e: {}, z: {} }, required: ['a', 'z'] })
     expect(losses).toEqual([])
+    expect(whyOf(gemini({ type: 'object', required: ['z'], additionalProperties: false }))).toContain('a required property that the object may not have (the root)')
+    expect(gemini({ type: 'object', required: ['z'], additionalProperties: { type: 'string' } }).schema.properties).toEqual({ z: { type: 'string' } })
   })
 
   test('gets what it does not heed, and the client is told where', () => {
