@@ -17,7 +17,7 @@ const judges = new Map(NAMES.map((name) => [name, judge(name)]))
 /** Every sign of base64 and its end. */
 const DATA = Buffer.from(Array.from({ length: 61 }, (_, i) => (i * 61 + 251) % 256)).toString('base64')
 const CSV = Buffer.from('a,b\n1,2\n').toString('base64')
-const ADDRESS = 'https://media.example/thing'
+const ADDRESS = 'https://media.example/a-thing_1'
 const dataUrl = (type: string, data = DATA): string => `data:${type};base64,${data}`
 
 const image = (url: string, detail?: string) => ({ type: 'image_url', image_url: { url, ...(detail === undefined ? {} : { detail }) } })

@@ -92,6 +92,11 @@ const lossesIn = (datas: unknown[]): string[] => (datas as Any[]).flatMap((data)
 /** Status under which a client hears of a refusal: refused credentials and breakdowns are not its own. */
 const STATUSES: Record<number, number> = { 400: 400, 401: 502, 403: 502, 404: 404, 429: 429, 500: 502, 503: 503, 529: 503 }
 
+/** What Anthropic and Google call them. */
+const KINDS: Record<number, [messages: string, generateContent: string]> = {
+  400: ['invalid_request_error', 'INVALID_ARGUMENT'], 404: ['not_found_error', 'NOT_FOUND'], 429: ['rate_limit_error', 'RESOURCE_EXHAUSTED'], 502: ['api_error', 'UNAVAILABLE'], 503: ['overloaded_error', 'UNAVAILABLE'],
+}
+
 const messageIn = (body: Any): string => body.error?.message ?? (typeof body.error === 'string' ? body.error : body.detail)
 
 function expectRefusal(client: Client, status: number, [body]: unknown[], result: object): void {
@@ -101,6 +106,11 @@ function expectRefusal(client: Client, status: number, [body]: unknown[], result
   const expected = ofKey ? 502 : STATUSES[status]
   const { status: heard, message } = client.failure(result.failure)
   expect(heard).toBe(expected === 503 && client.protocol === 'messages' ? 529 : expected)
+  const { type, code, status: word } = (JSON.parse(wire.text) as Any).error
+  // Nothing else that was recorded could not be found.
+  if (expected === 404 && client.name.startsWith('openai')) expect(code).toBe('model_not_found')
+  if (client.protocol === 'messages') expect(type).toBe(KINDS[expected!]![0])
+  if (client.protocol === 'generateContent') expect(word).toBe(KINDS[expected!]![1])
   expect(message).toContain(ofKey ? 'credentials' : JSON.stringify(words).slice(1, -1).slice(0, 200))
 }
 
@@ -135,5 +145,5 @@ function expectCounted(client: ConversationName, datas: unknown[], provider: Con
   const { total, parts, written } = sums(client, datas)
   if (total !== undefined) expect(total).toBe(parts)
   const source = sums(provider, recorded)
-  if (written !== source.written) expect(losses).toContain('answer.usage')
+  if (written !== source.written || (source.hour ?? 0) > 0) expect(losses).toContain('answer.usage')
 }
