@@ -91,8 +91,8 @@ async function tryOne(endpoint: Endpoint, asked: Exchange, timeouts: Timeouts, s
 export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Exchange): { url: string; headers: Record<string, string>; body: string; losses: Told[] } {
   const { call } = protocols[name]
   const { request, wire } = asked
-  const written = request.protocol === name ? undefined : writeOut(call, asked, target)
   if (request.protocol !== name) refuseForeign(request)
+  const written = request.protocol === name ? undefined : writeOut(call, asked, target)
   const losses = written?.losses ?? []
   const text = written === undefined ? call.forward(asked, target, losses) : JSON.stringify(written.body)
   return {
@@ -108,12 +108,12 @@ export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Ex
 }
 
 function writeOut(call: Protocol['call'], asked: Exchange, target: Endpoint['target']): Written {
-  try {
   const { request, wire } = asked
+  try {
     return call.writeRequest(request, target)
   } catch (error) {
     if (error instanceof SchemaRefusal) throw refusalAt(asked, error)
-    throw error instanceof Uncarried ? placed(error, asked.wire.body) : error
+    throw error instanceof Uncarried ? placed(error, wire.body) : error
   }
 }
 
