@@ -291,7 +291,6 @@ describe('what only its provider knows', () => {
 
   const user = { role: 'user', content: 'x' }
   const KEPT: [protocol: ConversationName, body: object, param: string][] = [
-    ['chat.completions', { messages: [user, { role: 'assistant', audio: { id: 'audio_1' } }, user] }, 'messages[1].audio.id'],
     ['responses', { input: 'x', prompt: { id: 'pmpt_1' } }, 'prompt.id'],
     ['responses', { input: 'x', tools: [{ type: 'file_search', vector_store_ids: ['vs_1'] }] }, 'tools[0].vector_store_ids'],
     ['messages', { max_tokens: 1, messages: [user], container: { skills: [{ type: 'custom', skill_id: 'skill_1' }] } }, 'container.skills[0].skill_id'],

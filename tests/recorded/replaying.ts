@@ -28,7 +28,7 @@ export async function startReplay(byName: ReadonlyMap<string, Recording>, piece:
       return replayed(byName.get(name)!, piece())
     },
   })
-  const providers = Object.entries(PREFIX).map(([protocol, id]) => `  ${id}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: none, unlisted: true, fetches: [image, file, audio, video] }\n`)
+  const providers = Object.entries(PREFIX).map(([protocol, id]) => `  ${id}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: none, unlisted: true, sharedIds: true, fetches: [image, file, audio, video] }\n`)
   const gateway = await startGateway({ config: `limits: { requestsPerMinute: 1000000 }\nproviders:\n${providers.join('')}` })
   return {
     gateway,

@@ -1,6 +1,6 @@
 import { invalid } from '../../error.ts'
 import { isObject } from '../fields.ts'
-import { dataUrl, isAddress, isNamed, isTextual, keptAt, mediaKind, noFileId, objectsIn, onlyOne, paramOf, textOf, without } from '../media.ts'
+import { dataUrl, isAddress, isNamed, isTextual, mediaKind, noFileId, objectsIn, onlyOne, paramOf, textOf, without } from '../media.ts'
 import type { KeptReference, MediaReference, Medium } from '../protocol.ts'
 import { audioFormat } from './shapes.ts'
 
@@ -10,11 +10,10 @@ type Found = (MediaReference | KeptReference)[]
 
 const PLACES = 'file parts'
 
-/** Files and addresses in a body's messages, whatever role says them; speech of earlier answers that a provider keeps. */
+/** Files and addresses in a body's messages, whatever role says them. */
 export function references(body: Json): Found {
   const found: Found = []
   for (const [m, message] of objectsIn(body.messages)) {
-    if (isObject(message.audio)) found.push(...keptAt(message.audio.id, ['messages', m, 'audio', 'id'], 'speech'))
     for (const name of ['content', 'images']) for (const [p, part] of objectsIn(message[name])) addPart(part, ['messages', m, name, p], found)
   }
   return found

@@ -19,10 +19,6 @@ test('files and addresses are found in messages of every role, and nothing else 
   for (const nothing of [{}, { messages: 'x' }, { messages: [{ content: {} }] }]) expect(references(nothing)).toEqual([])
 })
 
-test('speech of an earlier answer that a provider keeps is found', () => {
-  expect(found(references({ messages: [{ role: 'assistant', audio: { id: 'audio_1' } }, { role: 'assistant', audio: null }] }))).toEqual(['messages[0].audio.id <- speech of a provider'])
-})
-
 test('a file becomes the part that carries its kind, and keeps what stood beside it', () => {
   const part = { type: 'file', cache_control: { type: 'ephemeral' }, file: { file_id: 'file-1', more: 1 } }
   const rest = { cache_control: { type: 'ephemeral' } }
