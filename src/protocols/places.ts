@@ -2,8 +2,7 @@ import { type GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { isObject, snakeOf } from './fields.ts'
 import type { Exchange, Loss, Told } from './protocol.ts'
-import type { SchemaRefusal } from './schema-references.ts'
-import { stepInto } from './schema.ts'
+import { type SchemaRefusal, stepInto } from './schema/schema.ts'
 
 /**
  * Where something stands in a request, as its client writes it: a path, several, or null where the protocol does not have it. `[]`: some element of the list;
@@ -26,7 +25,7 @@ const PLACES = {
   part: [BLOCK, ['input[]', 'input[].content[]', 'input[].output[]'], [BLOCK, `${BLOCK}.content[]`], [PART, `${PART}.functionResponse.parts[]`], null],
   detail: [`${BLOCK}.image_url.detail`, ['input[].content[].detail', 'input[].output[].detail'], null, [`${PART}.mediaResolution`, `${CONFIG}.mediaResolution`], null],
   filename: [`${BLOCK}.file.filename`, ['input[].content[].filename', 'input[].output[].filename'], [`${BLOCK}.title`, `${BLOCK}.content[].title`], [`${PART}.inlineData.displayName`, `${PART}.fileData.displayName`, `${PART}.functionResponse.parts[].inlineData.displayName`], null],
-  cache: [[`${BLOCK}.cache_control`, `${BLOCK}.prompt_cache_breakpoint`, 'messages[].cache_control', 'tools[].cache_control', 'tools[].function.cache_control', 'cache_control'], ['input[].content[].prompt_cache_breakpoint', 'input[].output[].prompt_cache_breakpoint'], [`${BLOCK}.cache_control`, `${BLOCK}.content[].cache_control`, 'system[].cache_control', 'tools[].cache_control', 'cache_control'], null, null],
+  cache: [[`${BLOCK}.cache_control`, `${BLOCK}.prompt_cache_breakpoint`, 'messages[].cache_control', 'cache_control'], ['input[].content[].prompt_cache_breakpoint', 'input[].output[].prompt_cache_breakpoint'], [`${BLOCK}.cache_control`, `${BLOCK}.content[].cache_control`, 'system[].cache_control', 'cache_control'], null, null],
   citations: ['messages[].annotations', 'input[].content[].annotations', `${BLOCK}.citations`, null, null],
   thoughts: [['messages[].reasoning_details', 'messages[].reasoning_content', 'messages[].reasoning'], 'input[]?summary', [`${BLOCK}?thinking`, `${BLOCK}?data`], `${PART}?thought`, null],
   signature: [['messages[].tool_calls[].extra_content', 'messages[].reasoning_details'], 'input[].encrypted_content', [`${BLOCK}.data`, `${BLOCK}.signature`], `${PART}.thoughtSignature`, null],
@@ -36,10 +35,11 @@ const PLACES = {
   result: ['messages[]?tool_call_id', 'input[]?output', `${BLOCK}?tool_use_id`, `${PART}.functionResponse`, null],
   'result.content': ['messages[]?tool_call_id.content', 'input[].output', `${BLOCK}?tool_use_id.content`, [`${PART}.functionResponse.parts`, `${PART}.functionResponse.response`], null],
   'result.isError': [null, null, `${BLOCK}.is_error`, `${PART}.functionResponse.response.error`, null],
-  tool: [['tools[].function', 'tools[].custom', 'tools[]'], ['tools[]', 'tools[].tools[]'], 'tools[]', ['tools[].functionDeclarations[]', 'tools[]'], null],
-  'tool.parameters': ['tools[].function.parameters', ['tools[].parameters', 'tools[].tools[].parameters'], 'tools[].input_schema', ['tools[].functionDeclarations[].parametersJsonSchema', 'tools[].functionDeclarations[].parameters'], null],
-  'tool.strict': ['tools[].function.strict', ['tools[].strict', 'tools[].tools[].strict'], 'tools[].strict', null, null],
-  'tool.format': ['tools[].custom.format', ['tools[].format', 'tools[].tools[].format'], null, null, null],
+  tool: [['tools[].function', 'tools[].custom', 'tools[]'], ['tools[]', 'tools[].tools[]', 'input[].tools[]'], 'tools[]', ['tools[].functionDeclarations[]', 'tools[]'], null],
+  'tool.parameters': ['tools[].function.parameters', ['tools[].parameters', 'tools[].tools[].parameters', 'input[].tools[].parameters'], 'tools[].input_schema', ['tools[].functionDeclarations[].parametersJsonSchema', 'tools[].functionDeclarations[].parameters'], null],
+  'tool.strict': ['tools[].function.strict', ['tools[].strict', 'tools[].tools[].strict', 'input[].tools[].strict'], 'tools[].strict', null, null],
+  'tool.cache': [['tools[].cache_control', 'tools[].function.cache_control'], null, 'tools[].cache_control', null, null],
+  'tool.format': ['tools[].custom.format', ['tools[].format', 'tools[].tools[].format', 'input[].tools[].format'], null, null, null],
   webSearch: [['web_search_options', 'tools[]'], 'tools[]', 'tools[]', ['tools[].googleSearch', 'tools[].googleSearchRetrieval'], null],
   'webSearch.contextSize': [['web_search_options.search_context_size', 'tools[].parameters.search_context_size'], 'tools[].search_context_size', null, null, null],
   'webSearch.userLocation': [['web_search_options.user_location', 'tools[].parameters.user_location'], 'tools[].user_location', 'tools[].user_location', null, null],
@@ -115,8 +115,9 @@ function pathOf({ wire: { body }, request: { protocol } }: Exchange, search: Sea
   // Behind items that were put in, they stand elsewhere than in the client's own list.
   const own = typeof body.previous_response_id !== 'string'
   if (only !== undefined && others.length === 0 && !several && own && search.left > 0) return only.path
-  const most = [...named, ...found].find(({ places }) => places.length > 0)?.path ?? paths[0]!
-  return most.replaceAll(/\?\w+/g, '')
+  // As the client spells it, which may be in another case than here.
+  const most = [...named, ...found].find(({ places }) => places.length > 0)?.places[0]!.path ?? paths[0]!
+  return most.replaceAll(/\?\w+/g, '').replaceAll(/\[\d+\]/g, '[]')
 }
 
 type Found = { path: string; through: Record<string, unknown>[] }

@@ -4,10 +4,10 @@ import fc from 'fast-check'
 import { answerSchema as geminiAnswer, parametersSchema } from '../../src/protocols/gemini/call-schema.ts'
 import { inputSchema, outputSchema, strictSchemas } from '../../src/protocols/messages/call-schema.ts'
 import type { Loss } from '../../src/protocols/protocol.ts'
-import { answerSchema, functionSchema } from '../../src/protocols/schema-openai.ts'
-import { inlined, SchemaRefusal } from '../../src/protocols/schema-references.ts'
-import { objectAnswer } from '../../src/protocols/schema-wrapping.ts'
-import { mapSchemas, type Schema, takesAnything } from '../../src/protocols/schema.ts'
+import { answerSchema, functionSchema } from '../../src/protocols/schema/openai.ts'
+import { inlined } from '../../src/protocols/schema/references.ts'
+import { objectAnswer } from '../../src/protocols/schema/wrapping.ts'
+import { mapSchemas, type Schema, SchemaRefusal, takesAnything } from '../../src/protocols/schema/schema.ts'
 
 type Any = Record<string, any>
 

@@ -8,7 +8,7 @@ import { isObject, noBareChoice, nothingSaid, present, snakeOf } from '../fields
 import { drawing, imageConfigOf } from '../image-config.ts'
 import type { Abilities, Loss, Target, Written } from '../protocol.ts'
 import { writeLabels } from '../labels.ts'
-import { answerSchema, functionSchema } from '../schema-openai.ts'
+import { answerSchema, functionSchema } from '../schema/openai.ts'
 import { cutLoss } from '../stop-cut.ts'
 import { wireName } from '../tool-names.ts'
 import { forces, lossesOfChoice, lossesOfCitations, lossesOfSearch, placeOf } from '../web-search.ts'
@@ -40,7 +40,7 @@ export function writeRequest(asked: GenerationRequest, target: Target): Written 
     ...writeIdentity(request, losses),
     ...(target.abilities.cacheMarks === 'cache_control' ? markOf(request, 'cache_control') : {}),
   }
-  loseMarks(request, target.abilities.cacheMarks, (what, why) => losses.push({ field: 'cache', what, why }))
+  loseMarks(request, target.abilities.cacheMarks, (field, what, why) => losses.push({ field, what, why }))
   limitMarks([...(Array.isArray(body.tools) ? body.tools.filter(isObject) : []), ...messages], request, losses)
   return { body, losses }
 }

@@ -1,6 +1,6 @@
 import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
-import { unwrapping } from '../schema-wrapping.ts'
+import { unwrapping } from '../schema/wrapping.ts'
 import { forward, readAnswer } from './call.ts'
 import { writeRequest } from './call-request.ts'
 import { ChunkReader } from './call-stream.ts'

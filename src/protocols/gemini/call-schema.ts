@@ -1,11 +1,11 @@
 import type { Tool } from '../../generation/request.ts'
 import { isObject } from '../fields.ts'
 import type { Loss } from '../protocol.ts'
-import { plainSchema } from '../schema-dialect.ts'
-import { areApart, intersect, literals } from '../schema-intersect.ts'
-import { inlined, refusingFor } from '../schema-references.ts'
-import { objectRoot } from '../schema-root.ts'
-import { blank, isNote, mapSchemas, names, type Schema, stepInto, typesOf, Unknowns } from '../schema.ts'
+import { plainSchema } from '../schema/dialect.ts'
+import { areApart, intersect, literals } from '../schema/intersect.ts'
+import { inlined } from '../schema/references.ts'
+import { objectRoot } from '../schema/root.ts'
+import { blank, isNote, mapSchemas, names, refusingFor, type Schema, stepInto, typesOf, Unknowns } from '../schema/schema.ts'
 
 /** `parametersJsonSchema`. Throws a SchemaRefusal where a reference leads nowhere, or round and round through what is required. */
 export function parametersSchema(tool: Tool & { type: 'function' }, losses: Loss[]): Schema {

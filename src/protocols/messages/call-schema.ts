@@ -1,11 +1,11 @@
 import type { Tool } from '../../generation/request.ts'
 import { isObject } from '../fields.ts'
 import type { Loss } from '../protocol.ts'
-import { plainSchema } from '../schema-dialect.ts'
-import { areApart, intersect, literals } from '../schema-intersect.ts'
-import { inlined, refusingFor, SchemaRefusal } from '../schema-references.ts'
-import { objectRoot } from '../schema-root.ts'
-import { blank, isNote, names, type Schema, stepInto, takesAnything, typesOf, Unknowns } from '../schema.ts'
+import { plainSchema } from '../schema/dialect.ts'
+import { areApart, intersect, literals } from '../schema/intersect.ts'
+import { inlined } from '../schema/references.ts'
+import { objectRoot } from '../schema/root.ts'
+import { blank, isNote, names, refusingFor, type Schema, SchemaRefusal, stepInto, takesAnything, typesOf, Unknowns } from '../schema/schema.ts'
 
 /** A tool's `input_schema`: any JSON Schema with an object at its root. */
 export function inputSchema(tool: Tool & { type: 'function' }, losses: Loss[]): Schema {

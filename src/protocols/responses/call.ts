@@ -3,7 +3,7 @@ import type { Effort, GenerationRequest, Reasoning, Tool, ToolChoice, WebSearch 
 import type { Abilities, Target, Wire, Written } from '../protocol.ts'
 import { resultsBehindCalls } from '../results.ts'
 import { writeLabels } from '../labels.ts'
-import { answerSchema, functionSchema } from '../schema-openai.ts'
+import { answerSchema, functionSchema } from '../schema/openai.ts'
 import { refuseTool } from '../foreign.ts'
 import { cutLoss } from '../stop-cut.ts'
 import { wireName } from '../tool-names.ts'
@@ -51,7 +51,7 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
   }
   const include = writeInclude(request, target.abilities, reasons)
   if (include.length > 0) body.include = include
-  loseMarks(request, breakpoints(target), (what, why) => losses.add('cache', what, why))
+  loseMarks(request, breakpoints(target), (field, what, why) => losses.add(field, what, why))
   return { body, losses: losses.list }
 }
 

@@ -1,11 +1,10 @@
-import type { GenerationRequest, OutputFormat, Tool } from '../generation/request.ts'
-import { isObject } from './fields.ts'
-import type { Loss } from './protocol.ts'
-import { plainSchema } from './schema-dialect.ts'
-import { refusingFor } from './schema-references.ts'
-import { objectRoot } from './schema-root.ts'
-import { objectAnswer } from './schema-wrapping.ts'
-import { mapSchemas, names, type Schema, stepInto, typesOf, Unknowns } from './schema.ts'
+import type { GenerationRequest, OutputFormat, Tool } from '../../generation/request.ts'
+import { isObject } from '../fields.ts'
+import type { Loss } from '../protocol.ts'
+import { plainSchema } from './dialect.ts'
+import { objectRoot } from './root.ts'
+import { objectAnswer } from './wrapping.ts'
+import { mapSchemas, names, refusingFor, type Schema, stepInto, typesOf, Unknowns } from './schema.ts'
 
 /**
  * The schema of a function's arguments as OpenAI's protocols take it, and whether a call is to be held to it. References, also recursive ones, are

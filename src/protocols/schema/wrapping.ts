@@ -1,11 +1,10 @@
-import type { GenerationEvent } from '../generation/event.ts'
-import type { GenerationRequest, OutputFormat, ProtocolName } from '../generation/request.ts'
-import { isObject } from './fields.ts'
-import type { Reader } from './protocol.ts'
-import { plainSchema } from './schema-dialect.ts'
-import { refusingFor } from './schema-references.ts'
-import { dereferenced } from './schema-root.ts'
-import { blank, type Schema, takesAnything } from './schema.ts'
+import type { GenerationEvent } from '../../generation/event.ts'
+import type { GenerationRequest, OutputFormat, ProtocolName } from '../../generation/request.ts'
+import { isObject } from '../fields.ts'
+import type { Reader } from '../protocol.ts'
+import { plainSchema } from './dialect.ts'
+import { dereferenced } from './root.ts'
+import { blank, refusingFor, type Schema, takesAnything } from './schema.ts'
 
 /**
  * OpenAI answers with objects alone. A schema of anything else (a list, one of several) becomes that of an object with one member, and what the provider

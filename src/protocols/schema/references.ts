@@ -1,31 +1,6 @@
-import { GatewayError } from '../error.ts'
-import { isObject } from './fields.ts'
-import type { Loss } from './protocol.ts'
-import { intersect } from './schema-intersect.ts'
-import { blank, isNote, mapSchemas, names, stepInto, takesAnything, type Schema } from './schema.ts'
-
-/** What is wrong with a schema for its provider: `place` is where in it, `which` whose it is. */
-export class SchemaRefusal extends GatewayError {
-  readonly place: string
-  readonly wrong: string
-  readonly which: Pick<Loss, 'field' | 'of'> | undefined
-
-  constructor(place: string, wrong: string, which?: Pick<Loss, 'field' | 'of'>) {
-    super('invalid_request', `${place === '' ? 'the schema' : place}: ${wrong}`)
-    this.place = place
-    this.wrong = wrong
-    this.which = which
-  }
-}
-
-/** Says of a refusal whose schema it is about. */
-export function refusingFor<T>(which: Pick<Loss, 'field' | 'of'>, write: () => T): T {
-  try {
-    return write()
-  } catch (error) {
-    throw error instanceof SchemaRefusal ? new SchemaRefusal(error.place, error.wrong, which) : error
-  }
-}
+import { isObject } from '../fields.ts'
+import { intersect } from './intersect.ts'
+import { blank, isNote, mapSchemas, names, stepInto, SchemaRefusal, takesAnything, type Schema } from './schema.ts'
 
 /** References that grow a schema beyond this are a bomb, not a tool. */
 const SCHEMAS_MAX = 10_000

@@ -1,5 +1,6 @@
-import { isObject } from './fields.ts'
-import type { Loss } from './protocol.ts'
+import { GatewayError } from '../../error.ts'
+import { isObject } from '../fields.ts'
+import type { Loss } from '../protocol.ts'
 
 /** JSON Schema (2020-12) of tools and answers: where schemas stand inside one, and what is told of what a provider does not know. */
 export type Schema = Record<string, unknown>
@@ -83,5 +84,28 @@ export class Unknowns {
   /** One loss for the whole schema. */
   tell(losses: Loss[], which: Pick<Loss, 'field' | 'of'>): void {
     if (this.some) losses.push({ ...which, what: 'approximated', why: `the provider does not know ${this}` })
+  }
+}
+
+/** What is wrong with a schema for its provider: `place` is where in it, `which` whose it is. */
+export class SchemaRefusal extends GatewayError {
+  readonly place: string
+  readonly wrong: string
+  readonly which: Pick<Loss, 'field' | 'of'> | undefined
+
+  constructor(place: string, wrong: string, which?: Pick<Loss, 'field' | 'of'>) {
+    super('invalid_request', `${place === '' ? 'the schema' : place}: ${wrong}`)
+    this.place = place
+    this.wrong = wrong
+    this.which = which
+  }
+}
+
+/** Says of a refusal whose schema it is about. */
+export function refusingFor<T>(which: Pick<Loss, 'field' | 'of'>, write: () => T): T {
+  try {
+    return write()
+  } catch (error) {
+    throw error instanceof SchemaRefusal ? new SchemaRefusal(error.place, error.wrong, which) : error
   }
 }

@@ -1,6 +1,6 @@
-import { isObject } from './fields.ts'
-import { hasReferences, inlined } from './schema-references.ts'
-import { intersect } from './schema-intersect.ts'
+import { isObject } from '../fields.ts'
+import { hasReferences, inlined } from './references.ts'
+import { intersect } from './intersect.ts'
 import { blank, names, type Schema, typesOf, type Unknowns } from './schema.ts'
 
 const UNIONS = ['allOf', 'anyOf', 'oneOf'] as const
