@@ -133,8 +133,8 @@ const isWhole = ({ data }: Frame): boolean => {
 /** How long the bytes after a terminal event are waited for, so that the connection to the provider can be used again. */
 const TAIL_MS = 1_000
 
-/** Google's SDK hears an error in a stream only when a network chunk holds nothing else (seen in 3.1.0). */
-const APART_MS = 20
+/** Google's SDK hears an error in a stream only when a network chunk holds nothing else (seen in 3.1.0): a busy client must have read what came before. */
+const APART_MS = 100
 
 /** Told how it ended, awaited before the last frames leave. Gives what is said in the end: these frames, unless they would not be true. Never rejects. */
 export type Close = (ending: Ending, last: Frame[]) => Promise<Frame[]>
