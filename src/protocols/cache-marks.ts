@@ -23,11 +23,13 @@ export function limitMarks(elements: readonly Record<string, unknown>[], { cache
 }
 
 /** Tells of marks for which a provider of OpenAI's protocols has no place. */
-export function loseMarks({ system, turns, tools, cache }: GenerationRequest, marks: Abilities['cacheMarks'], lose: (what: Loss['what'], why: string) => void): void {
+export function loseMarks({ system, turns, tools, cache }: GenerationRequest, marks: Abilities['cacheMarks'], lose: (field: 'cache' | 'tool.cache', what: Loss['what'], why: string) => void): void {
   const parts = [...system, ...turns.flatMap((turn) => turn.parts)].flatMap((part) => [part, ...(part.type === 'tool-result' ? part.content : [])])
   const marked: (Marked & { type: string })[] = [{ type: 'request', cache }, ...tools, ...parts].filter((one) => 'cache' in one && one.cache !== undefined)
-  if (marked.length === 0) return
-  if (marks === undefined) return lose('left out', 'the provider has no cache marks: it caches by itself')
-  if (marked.some(({ type }) => type === 'tool-call' || (type === 'function' && marks !== 'cache_control'))) lose('left out', 'calls and tools bear no marks there: the next mark covers them')
-  if (marks !== 'cache_control' && marked.some(({ cache }) => cache?.ttl !== undefined)) lose('approximated', 'the provider decides how long it keeps a prefix')
+  const [onTools, others] = [marked.filter(({ type }) => type === 'function'), marked.filter(({ type }) => type !== 'function')]
+  const none = 'the provider has no cache marks: it caches by itself', there = 'calls and tools bear no marks there: the next mark covers them'
+  if (onTools.length > 0 && marks !== 'cache_control') lose('tool.cache', 'left out', marks === undefined ? none : there)
+  if (marks === undefined) return others.length > 0 ? lose('cache', 'left out', none) : undefined
+  if (others.some(({ type }) => type === 'tool-call')) lose('cache', 'left out', there)
+  if (marks !== 'cache_control' && others.some(({ cache }) => cache?.ttl !== undefined)) lose('cache', 'approximated', 'the provider decides how long it keeps a prefix')
 }

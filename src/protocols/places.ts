@@ -37,7 +37,7 @@ const PLACES = {
   'result.isError': [null, null, `${BLOCK}.is_error`, `${PART}.functionResponse.response.error`, null],
   tool: [['tools[].function', 'tools[].custom', 'tools[]'], ['tools[]', 'tools[].tools[]', 'input[].tools[]'], 'tools[]', ['tools[].functionDeclarations[]', 'tools[]'], null],
   'tool.parameters': ['tools[].function.parameters', ['tools[].parameters', 'tools[].tools[].parameters', 'input[].tools[].parameters'], 'tools[].input_schema', ['tools[].functionDeclarations[].parametersJsonSchema', 'tools[].functionDeclarations[].parameters'], null],
-  'tool.strict': ['tools[].function.strict', ['tools[].strict', 'tools[].tools[].strict', 'input[].tools[].strict'], 'tools[].strict', null, null],
+  'tool.strict': ['tools[].function.strict', ['tools[].strict', 'tools[].tools[].strict', 'input[].tools[].strict'], 'tools[].strict', 'toolConfig.functionCallingConfig.mode', null],
   'tool.cache': [['tools[].cache_control', 'tools[].function.cache_control'], null, 'tools[].cache_control', null, null],
   'tool.format': ['tools[].custom.format', ['tools[].format', 'tools[].tools[].format', 'input[].tools[].format'], null, null, null],
   webSearch: [['web_search_options', 'tools[]'], 'tools[]', 'tools[]', ['tools[].googleSearch', 'tools[].googleSearchRetrieval'], null],
@@ -92,32 +92,33 @@ export function tell(exchange: Exchange, losses: readonly Loss[], extras: readon
   if (losses.length + extras.length === 0) return []
   const groups = Map.groupBy(losses, ({ field, what, why }) => `${field}\n${what}\n${why}`)
   const search = new Search()
-  const told = [...groups.values()].map((same): Told => {
-    const { field, of, what, why } = same[0]!
-    return { field: pathOf(exchange, search, field, of, same.some((other) => other.of !== of)), what, why }
+  const told = [...groups.values()].flatMap((same): Told[] => {
+    const { field: word, what, why } = same[0]!
+    return pathsOf(exchange, search, word, new Set(same.map(({ of }) => of))).map((field) => ({ field, what, why }))
   })
   return [...told, ...extras.map((field): Told => ({ field, what: 'left out', why: "only the client's own protocol has it" }))]
 }
 
 /** The refusal of a schema, under the path that it has in the client's request. */
 export function refusalAt(exchange: Exchange, { which, place, wrong }: SchemaRefusal): GatewayError {
-  const schema = pathOf(exchange, new Search(), which?.field ?? 'tool.parameters', which?.of, false)
+  const [schema] = pathsOf(exchange, new Search(), which?.field ?? 'tool.parameters', new Set([which?.of])) as [string]
   return invalid(place === '' ? schema : stepInto(schema, place), wrong)
 }
 
-/** The place itself, where it is the only one; `several`: it is not. */
-function pathOf({ wire: { body }, request: { protocol } }: Exchange, search: Search, word: Word, of: string | undefined, several: boolean): string {
+/** The place itself, where it is the only one; else that of the list, or of each list in which one of several stands. */
+function pathsOf({ wire: { body }, request: { protocol } }: Exchange, search: Search, word: Word, names: ReadonlySet<string | undefined>): string[] {
   const place: Place = PLACES[word][COLUMNS[protocol]] ?? PLACES.conversation[COLUMNS[protocol]]!
   const paths = typeof place === 'string' ? [place] : place
-  const found = paths.map((path) => ({ path, places: search.placesIn(body, path.match(/\[\]|\??\w+/g)!) }))
-  const named = of === undefined ? found : found.map(({ path, places }) => ({ path, places: places.filter(({ through }) => through.some((one) => isNamed(one, of))) }))
-  const [only, ...others] = named.flatMap(({ places }) => places)
+  const found = paths.map((path) => search.placesIn(body, path.match(/\[\]|\??\w+/g)!))
+  const named = names.has(undefined) ? found : found.map((places) => places.filter(({ through }) => through.some((one) => isNamed(one, names))))
+  const [only, ...others] = named.flat()
   // Behind items that were put in, they stand elsewhere than in the client's own list.
   const own = typeof body.previous_response_id !== 'string'
-  if (only !== undefined && others.length === 0 && !several && own && search.left > 0) return only.path
+  if (only !== undefined && others.length === 0 && names.size === 1 && own && search.left > 0) return [only.path]
   // As the client spells it, which may be in another case than here.
-  const most = [...named, ...found].find(({ places }) => places.length > 0)?.places[0]!.path ?? paths[0]!
-  return most.replaceAll(/\?\w+/g, '').replaceAll(/\[\d+\]/g, '[]')
+  const lists = [...named, ...found].flatMap(([first]) => (first === undefined ? [] : [first.path]))
+  const told = (only === undefined || names.size === 1 ? [lists[0] ?? paths[0]!] : named.flat().map(({ path }) => path)).map((path) => path.replaceAll(/\?\w+/g, '').replaceAll(/\[\d+\]/g, '[]'))
+  return [...new Set(told)]
 }
 
 type Found = { path: string; through: Record<string, unknown>[] }
@@ -140,4 +141,4 @@ class Search {
 
 const NAMES = ['id', 'call_id', 'tool_call_id', 'tool_use_id', 'name', 'type', 'role']
 
-const isNamed = (one: Record<string, unknown>, of: string): boolean => Object.hasOwn(one, of) || NAMES.some((name) => one[name] === of)
+const isNamed = (one: Record<string, unknown>, names: ReadonlySet<unknown>): boolean => NAMES.some((name) => names.has(one[name])) || Object.keys(one).some((name) => names.has(name))

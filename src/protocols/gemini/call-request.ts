@@ -46,9 +46,7 @@ function writeTools(request: GenerationRequest, losses: Loss[]): Record<string, 
     if (tool.type === 'foreign') others.push(...writeForeign(tool, losses))
     else declarations.push(writeDeclaration(tool, losses))
   }
-  const functions = request.tools.filter((tool) => tool.type === 'function')
-  if (functions.some((tool) => tool.strict === true)) losses.push({ field: 'tool.strict', what: 'left out', why: 'the provider has no strict tools' })
-  if (functions.some((tool) => tool.cache !== undefined)) losses.push({ field: 'cache', what: 'left out', why: 'the provider caches by itself' })
+  if (request.tools.some((tool) => tool.type === 'function' && tool.cache !== undefined)) losses.push({ field: 'tool.cache', what: 'left out', why: 'the provider caches by itself' })
   if (request.webSearch !== undefined) others.push(...writeSearch(request, request.webSearch, hasFunctions, losses))
   return [...(declarations.length === 0 ? [] : [{ functionDeclarations: declarations }]), ...others]
 }
@@ -80,10 +78,12 @@ function writeDeclaration(tool: Exclude<Tool, { type: 'foreign' }>, losses: Loss
   return { ...head, ...(tool.parameters === undefined ? {} : { parametersJsonSchema: parametersSchema(tool, losses) }) }
 }
 
-function writeToolChoice({ toolChoice }: GenerationRequest): Record<string, unknown> | undefined {
+/** Forced calls keep to their schemas; those that the model makes of its own accord do so where the mode is VALIDATED. */
+function writeToolChoice({ toolChoice, tools }: GenerationRequest): Record<string, unknown> | undefined {
+  const strict = tools.some((tool) => tool.type === 'function' && tool.strict === true)
   switch (toolChoice?.type) {
-    case undefined: return undefined
-    case 'auto': return { functionCallingConfig: { mode: 'AUTO' } }
+    case undefined: return strict ? { functionCallingConfig: { mode: 'VALIDATED' } } : undefined
+    case 'auto': return { functionCallingConfig: { mode: strict ? 'VALIDATED' : 'AUTO' } }
     case 'none': return { functionCallingConfig: { mode: 'NONE' } }
     case 'required': return { functionCallingConfig: { mode: 'ANY' } }
     case 'tool': return { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: [wireName(toolChoice.name)] } }
@@ -161,6 +161,7 @@ function reportUncarried(request: GenerationRequest, losses: Loss[]): void {
   leftOut('user', request.user !== undefined, none)
   leftOut('metadata', request.metadata !== undefined, none)
   leftOut('parallelTools', request.parallelTools === false && request.toolChoice?.type !== 'none', 'the provider may always call several tools at once')
+  leftOut('reasoning.summary', request.reasoning?.summary !== undefined && request.reasoning.summary !== 'auto', none)
   leftOut('verbosity', request.verbosity !== undefined, none)
   leftOut('serviceTier', request.serviceTier !== undefined, 'the provider names its tiers in its own way')
   leftOut('cacheKey', request.cacheKey !== undefined, 'the provider caches by itself')

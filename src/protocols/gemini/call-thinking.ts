@@ -33,7 +33,11 @@ function writeLevel({ effort, budgetTokens }: Reasoning, { efforts = LEVELS }: A
 function writeBudget({ effort, budgetTokens, adaptive }: Reasoning, range: Abilities['budget'], losses: Loss[]): Record<string, unknown> | undefined {
   if (budgetTokens !== undefined && budgetTokens >= 0) return { thinkingBudget: fit(budgetTokens, range, 'reasoning.budgetTokens', losses) }
   if (effort === 'none') return { thinkingBudget: fit(0, range, 'reasoning.effort', losses) }
-  if (effort !== undefined) return { thinkingBudget: fit(BUDGETS[effort], range, 'reasoning.effort', losses) }
+  if (effort !== undefined) {
+    const budget = BUDGETS[effort], thinkingBudget = fit(budget, range, 'reasoning.effort', losses)
+    if (thinkingBudget === budget) losses.push({ field: 'reasoning.effort', what: 'approximated', why: `the model takes a budget instead of an effort: ${budget} tokens` })
+    return { thinkingBudget }
+  }
   return budgetTokens === -1 || adaptive === true ? { thinkingBudget: -1 } : undefined
 }
 

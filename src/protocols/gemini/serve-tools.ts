@@ -14,11 +14,12 @@ const OPTIONAL: ReadonlySet<string> = new Set(['urlContext', 'googleMaps', 'ente
 
 type ReadTools = Pick<GenerationRequest, 'tools' | 'webSearch'>
 
-/** `tools[]`: each element may hold declarations and any of Google's own tools side by side. */
+/** `tools[]`: each element may hold declarations and any of Google's own tools side by side. VALIDATED holds calls to their schemas. */
 export function readTools(body: GoogleFields, extras: Record<string, unknown>): ReadTools {
   const read: ReadTools = { tools: [] }
+  const strict = body.object('toolConfig')?.object('functionCallingConfig')?.take('mode') === 'VALIDATED'
   for (const tool of body.objects('tools') ?? []) {
-    for (const declaration of tool.objects('functionDeclarations') ?? []) read.tools.push(readDeclaration(declaration, extras))
+    for (const declaration of tool.objects('functionDeclarations') ?? []) read.tools.push({ ...readDeclaration(declaration, extras), ...(strict ? { strict } : {}) })
     for (const name of ['googleSearch', 'googleSearchRetrieval']) {
       const search = tool.object(name)
       if (search === undefined) continue
@@ -35,7 +36,7 @@ export function readTools(body: GoogleFields, extras: Record<string, unknown>): 
 
 const camelOf = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 
-function readDeclaration(declaration: GoogleFields, extras: Record<string, unknown>): Tool {
+function readDeclaration(declaration: GoogleFields, extras: Record<string, unknown>): Tool & { type: 'function' } {
   const name = declaration.require('name', declaration.string('name'), 'the name of the function')
   const description = declaration.string('description')
   const schema = declaration.take('parameters')

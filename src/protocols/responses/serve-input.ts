@@ -3,9 +3,9 @@ import type { Part, ReasoningPart, Turn } from '../../generation/request.ts'
 import { unseal, type Signature } from '../../generation/signature.ts'
 import { Fields } from '../fields.ts'
 import type { FlatNames } from './namespaces.ts'
-import { asResult, readContent, type Extras } from './serve-content.ts'
+import { asResult, carryRest, readContent, type Extras } from './serve-content.ts'
 import { checkItem } from './serve-items.ts'
-import { PLAIN, readMark, REDACTED } from './shapes.ts'
+import { EMPTY, PLAIN, readMark, REDACTED } from './shapes.ts'
 
 const ROLES = ['user', 'assistant', 'system', 'developer'] as const
 const STATUSES = ['in_progress', 'completed', 'incomplete'] as const
@@ -76,6 +76,7 @@ export class InputReader {
     item.string('id')
     item.oneOf('status', STATUSES)
     const parts = readContent(item, 'content', this.#extras)
+    carryRest(item, this.#extras)
     if (role === 'assistant') this.#say('assistant', parts)
     else if (role !== 'user' && this.turns.length === 0) this.system.push(...parts)
     else this.turns.push({ role, parts })
@@ -105,6 +106,7 @@ export class InputReader {
 
   /** A proof that travelled in an item of its own goes back to its part. */
   #sign(of: string, signature: Signature): void {
+    if (of === EMPTY) return this.#say('assistant', [{ type: 'text', text: '', signature }])
     const last = this.turns.findLast((turn) => turn.role === 'assistant')
     const part = last?.parts.findLast((part) => part.type === of || (part.type === 'tool-call' && part.id === of))
     if (part?.type === 'text' || part?.type === 'tool-call' || part?.type === 'image') part.signature = signature
@@ -117,6 +119,7 @@ export class InputReader {
     const bare = item.require('name', item.string('name'), 'the name of the called tool'), namespace = item.string('namespace')
     const name = namespace === undefined ? bare : this.#names.flat(namespace, bare)
     const text = item.require(content, item.string(content), form === 'function' ? 'a JSON string' : 'a string')
+    carryRest(item, this.#extras)
     this.#calls.set(id, { name, form })
     this.#say('assistant', [{ type: 'tool-call', id, name, arguments: text, form }])
   }
@@ -126,6 +129,7 @@ export class InputReader {
     item.oneOf('status', STATUSES)
     const callId = item.require('call_id', item.string('call_id'), 'the id of the call')
     const content = asResult(readContent(item, 'output', this.#extras))
+    carryRest(item, this.#extras)
     const call = this.#calls.get(callId)
     this.#say('tool', [{ type: 'tool-result', callId, ...(call === undefined ? {} : { name: call.name }), content, form: call?.form ?? form }])
   }

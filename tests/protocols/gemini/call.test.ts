@@ -139,10 +139,13 @@ describe('tools and settings', () => {
     for (const name of names) expect(name).toMatch(/^[A-Za-z_][\w.:-]{0,63}$/)
   })
 
-  test('strictness and cache marks are said once', () => {
+  test('strict tools are calls that are validated, and cache marks are said once', () => {
     const tool = { type: 'function', strict: true, cache: {} } as const
-    expect(write({ tools: [{ ...tool, name: 'a' }, { ...tool, name: 'b' }] }).losses).toEqual(['tool.strict left out', 'cache left out'])
-    expect(write({ tools: [{ type: 'function', name: 'a', strict: false }] }).losses).toEqual([])
+    const tools = [{ ...tool, name: 'a' }, { type: 'function', name: 'b', cache: {} }] as const
+    expect(write({ tools: [...tools] }).losses).toEqual(['tool.cache left out'])
+    for (const toolChoice of [{}, { toolChoice: { type: 'auto' } }] as const) expect(write({ tools: [...tools], ...toolChoice }).body.toolConfig).toEqual({ functionCallingConfig: { mode: 'VALIDATED' } })
+    expect(write({ tools: [...tools], toolChoice: { type: 'required' } }).body.toolConfig).toEqual({ functionCallingConfig: { mode: 'ANY' } })
+    expect(write({ tools: [{ type: 'function', name: 'a', strict: false }] })).toMatchObject({ body: { tools: [{ functionDeclarations: [{ name: 'a' }] }] }, losses: [] })
     for (const turns of [[assistant(call('1')), results({ ...result('1', 'x'), cache: {} } as Part)], [assistant({ ...call('1'), cache: {} } as Part)]]) expect(write({ turns }).losses).toEqual(['cache left out'])
   })
 
@@ -206,7 +209,7 @@ describe('reasoning', () => {
   })
 
   test('as a budget, within the model', () => {
-    expect(thinking({ effort: 'medium' })).toEqual([{ thinkingBudget: 8192, includeThoughts: true }, []])
+    expect(thinking({ effort: 'medium' })).toEqual([{ thinkingBudget: 8192, includeThoughts: true }, ['reasoning.effort approximated']])
     expect(thinking({ effort: 'high' }, { reasoning: 'budget', budget: { min: 0, max: 20000 } })).toEqual([{ thinkingBudget: 20000, includeThoughts: true }, ['reasoning.effort approximated']])
     expect(thinking({ budgetTokens: 5000 }, pro)).toEqual([{ thinkingBudget: 5000, includeThoughts: true }, []])
     expect(thinking({ budgetTokens: 64 }, pro)).toEqual([{ thinkingBudget: 128, includeThoughts: true }, ['reasoning.budgetTokens approximated']])
