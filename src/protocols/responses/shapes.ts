@@ -75,13 +75,15 @@ export const writeUsage = (usage: Usage): Json => ({
 
 export const REDACTED = 'redacted'
 export const PLAIN = 'plain'
+export const EMPTY = 'empty'
 
 const MARK = 'part\0'
 
 /**
  * A proof over a part for which this protocol has no place (a signed tool call, a signed text) travels as `encrypted_content` of a
  * reasoning item right after the part, because every client replays those. `of`: the call id, or the type of the part; REDACTED for
- * the reasoning item itself, where its maker hid the text; PLAIN where its maker did not call the text a summary, as this protocol does.
+ * the reasoning item itself, where its maker hid the text; PLAIN where its maker did not call the text a summary, as this protocol does;
+ * EMPTY for a text without a character, which no item stands for.
  */
 export const markSignature = (of: string, data: string): string => `${MARK}${of}\0${data}`
 
