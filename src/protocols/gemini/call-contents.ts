@@ -69,8 +69,11 @@ export class ContentWriter {
   #writeAssistant(turn: Turn): void {
     const calls = turn.parts.filter((part): part is ToolCallPart => part.type === 'tool-call')
     const signed = calls.some((call) => this.#own(call.signature, call.id) !== undefined)
+    const mine = turn.parts.some((part) => 'signature' in part && part.signature !== undefined && belongsTo(part.signature, this.#target, false))
     let first = true
     const parts = turn.parts.flatMap((part): WirePart[] => {
+      // Its own thoughts bear no signature: what follows them does.
+      if (part.type === 'reasoning' && part.signature === undefined && mine) return [{ text: part.text, thought: true }]
       if (part.type !== 'tool-call') return this.#writePart(part)
       const own = this.#own(part.signature, part.id)
       // Models that take levels refuse a first call without a signature, and accept this word for calls that others made.

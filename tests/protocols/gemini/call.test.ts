@@ -117,6 +117,12 @@ describe('signatures', () => {
     expect(losses).toEqual(['signature 1 left out', 'thoughts left out'])
   })
 
+  test('thoughts without one are its own beside a signature of this model', () => {
+    const { body, losses } = write({ turns: [user(text('a')), assistant({ type: 'reasoning', text: 'hm' }, call('1', '{}', mine)), results(result('1', 'x'))] })
+    expect(body.contents[1].parts).toMatchObject([{ text: 'hm', thought: true }, { functionCall: { id: '1' }, thoughtSignature: 'sig' }])
+    expect(losses).toEqual([])
+  })
+
   test('models that take levels get the word for unsigned calls, on the first of each turn', () => {
     const signatures = (turns: Turn[]) => contents(turns, { reasoning: 'level' }).flatMap((one: any) => one.parts.flatMap((part: any) => 'functionCall' in part ? [part.thoughtSignature] : []))
     expect(signatures([assistant(call('1'), call('2')), results(result('1', 'x'), result('2', 'x')), assistant(call('3'))])).toEqual(['skip_thought_signature_validator', undefined, 'skip_thought_signature_validator'])
