@@ -13,3 +13,10 @@ export function nearestEffort(wish: Effort, { efforts }: Abilities, lose: (what:
 
 /** Whether the model takes temperature and the like. `reasons`: it was not told to do without reasoning. */
 export const samples = ({ sampling }: Abilities, reasons: boolean): boolean => sampling !== false && !(sampling === 'idle' && reasons)
+
+/** The limit of output tokens, within the model's own: providers refuse more, and asking for more than there is means all of it. */
+export function withinLimit(limit: number | undefined, { maxOutputTokens: most = Infinity }: Abilities, losses: Loss[]): number | undefined {
+  if (limit === undefined || limit <= most) return limit
+  losses.push({ field: 'maxOutputTokens', what: 'approximated', why: `the model generates at most ${most} tokens` })
+  return most
+}

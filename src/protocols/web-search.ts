@@ -1,4 +1,4 @@
-import type { GenerationRequest, ToolChoice, WebSearch } from '../generation/request.ts'
+import type { GenerationRequest, WebSearch } from '../generation/request.ts'
 import { isObject } from './fields.ts'
 import type { Loss } from './protocol.ts'
 
@@ -25,10 +25,4 @@ export function placeOf({ userLocation: location }: WebSearch): Record<string, u
   return place
 }
 
-export const forces = (choice: ToolChoice | undefined): boolean => choice !== undefined && (choice.type === 'required' || choice.type === 'tool' || (choice.type === 'allowed' && choice.required))
-
-/** Of a choice that forces a call, where the provider has no function that it could be of. */
-export function lossesOfChoice({ toolChoice, webSearch }: GenerationRequest): Loss[] {
-  if (!forces(toolChoice)) return []
-  return [webSearch === undefined ? { field: 'toolChoice', what: 'left out', why: 'there are no tools to choose from' } : { field: 'toolChoice', what: 'approximated', why: 'the model decides whether it searches' }]
-}
+export { forces, lossesOfChoice } from './tool-choice.ts'

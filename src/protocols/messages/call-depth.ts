@@ -1,5 +1,5 @@
 import type { Effort, GenerationRequest, Reasoning } from '../../generation/request.ts'
-import { nearestEffort } from '../effort.ts'
+import { nearestEffort, withinLimit } from '../effort.ts'
 import type { Abilities, Loss, Target } from '../protocol.ts'
 import type { Json } from './shapes.ts'
 
@@ -36,15 +36,10 @@ export function writeDepth(request: GenerationRequest, target: Target, mayThink:
   return writeBudget(wish, request.maxOutputTokens === undefined && target.abilities.maxOutputTokens === undefined, limit, target, losses)
 }
 
-function writeLimit(request: GenerationRequest, { abilities }: Target, losses: Loss[]): number {
-  const wish = request.maxOutputTokens
-  const most = abilities.maxOutputTokens
-  if (wish !== undefined && most !== undefined && wish > most) {
-    losses.push({ field: 'maxOutputTokens', what: 'approximated', why: `the model generates at most ${most} tokens` })
-    return most
-  }
-  if (wish === undefined && most === undefined) losses.push({ field: 'maxOutputTokens', what: 'approximated', why: `the provider requires a limit; ${ANSWER_TOKENS} tokens for the answer are asked for` })
-  return wish ?? most ?? ANSWER_TOKENS
+function writeLimit({ maxOutputTokens: wish }: GenerationRequest, { abilities }: Target, losses: Loss[]): number {
+  const limit = withinLimit(wish, abilities, losses) ?? abilities.maxOutputTokens
+  if (limit === undefined) losses.push({ field: 'maxOutputTokens', what: 'approximated', why: `the provider requires a limit; ${ANSWER_TOKENS} tokens for the answer are asked for` })
+  return limit ?? ANSWER_TOKENS
 }
 
 // What the protocol knows, where it is not known what the model takes.

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto'
 import type { GenerationRequest, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
-import type { Loss } from '../protocol.ts'
+import type { Loss, Target } from '../protocol.ts'
 import { inputSchema as customSchema, lossesOfFormat } from '../custom-tools.ts'
 import { present } from '../fields.ts'
 import { refuseTool } from '../foreign.ts'
-import { forces, lossesOfChoice, lossesOfSearch, placeOf } from '../web-search.ts'
+import { forces, unforced } from '../tool-choice.ts'
+import { lossesOfSearch, placeOf } from '../web-search.ts'
 import { inputSchema, strictSchemas } from './call-schema.ts'
 import { type Json, TOOL_NAME } from './shapes.ts'
 
@@ -79,18 +80,11 @@ function writeWebSearch(search: WebSearch, losses: Loss[]): Json {
   }
 }
 
-/** `unforced`: why a call cannot be forced, where it cannot. */
-export function writeToolChoice(request: GenerationRequest, names: ToolNames, hasTools: boolean, unforced: string | undefined, losses: Loss[]): Json | undefined {
-  const choice = request.toolChoice
-  const single = request.parallelTools === false
-  if (!hasTools) {
-    losses.push(...lossesOfChoice(request))
-    return undefined
-  }
+export function writeToolChoice({ toolChoice, parallelTools }: GenerationRequest, { abilities: { forcedTools = 'idle' } }: Target, names: ToolNames, thinks: boolean, losses: Loss[]): Json | undefined {
+  const choice = toolChoice === undefined ? undefined : unforced(toolChoice, { forcedTools }, thinks, losses)
+  const single = parallelTools === false
   if (choice === undefined && !single) return undefined
   if (choice?.type === 'none') return { type: 'none' }
-  const forced = choice !== undefined && forces(choice)
-  if (forced && unforced !== undefined) losses.push({ field: 'toolChoice', what: 'approximated', why: unforced })
-  const written = !forced || unforced !== undefined ? { type: 'auto' } : choice.type === 'tool' ? { type: 'tool', name: names.wire(choice.name) } : { type: 'any' }
+  const written = !forces(choice) ? { type: 'auto' } : choice?.type === 'tool' ? { type: 'tool', name: names.wire(choice.name) } : { type: 'any' }
   return single ? { ...written, disable_parallel_tool_use: true } : written
 }

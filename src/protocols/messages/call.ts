@@ -4,7 +4,9 @@ import type { GenerationRequest, OutputFormat } from '../../generation/request.t
 import { limitMarks, markOf } from '../cache-marks.ts'
 import { samples } from '../effort.ts'
 import type { Loss, Target, Wire, Written } from '../protocol.ts'
+import { leaveOut } from '../left-out.ts'
 import { cutLoss } from '../stop-cut.ts'
+import { lossesOfChoice } from '../tool-choice.ts'
 import { isObject, noBareChoice } from '../fields.ts'
 import { mayThink, writeConversation } from './call-conversation.ts'
 import { type Depth, writeDepth } from './call-depth.ts'
@@ -31,18 +33,23 @@ function given(wire: Wire | undefined, name: string): string | undefined {
   return value
 }
 
+const UNKNOWN = 'the provider has no such parameter'
+
 export function writeRequest(request: GenerationRequest, target: Target): Written {
   const losses: Loss[] = []
   const modality = request.outputModalities?.find((wanted) => wanted !== 'text')
-  if (modality !== undefined) throw new GatewayError('unsupported_parameter', `the model answers in text only, not with ${modality}`, { param: 'modalities' })
+  if (modality !== undefined) throw new GatewayError('unsupported_parameter', `the model answers in text only, not with ${modality}`, { param: 'outputModalities' })
   const names = toolNames(request)
   const { system, messages } = writeConversation(request, target, names, losses)
   const tools = writeTools(request, names, losses)
   const depth = writeDepth(request, target, mayThink(messages), losses)
   const thinks = depth.thinking !== undefined && depth.thinking.type !== 'disabled'
-  const toolChoice = writeToolChoice(request, names, tools.length > 0, whyUnforced(target, thinks), losses)
+  const toolChoice = tools.length === 0 ? undefined : writeToolChoice(request, target, names, thinks, losses)
+  if (tools.length === 0) losses.push(...lossesOfChoice(request))
   limitMarks([...tools, ...system, ...messages.flatMap(({ content }) => content)], request, losses)
-  reportLeftOut(request, losses)
+  const { logprobs, topLogprobs = 0 } = request.sampling
+  leaveOut(request, ['frequencyPenalty', 'presencePenalty', 'seed', 'logitBias', 'verbosity', 'imageOutput', 'metadata', 'cacheKey', 'cacheRetention', 'reasoning.summary'], UNKNOWN, losses)
+  if (logprobs === true || topLogprobs > 0) losses.push({ field: 'logprobs', what: 'left out', why: UNKNOWN })
   const body: Json = {
     model: target.model,
     max_tokens: depth.maxTokens,
@@ -60,10 +67,6 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
   }
   return { body, losses }
 }
-
-/** Why a call cannot be forced; undefined: it can. */
-const whyUnforced = ({ abilities: { forcedTools = 'idle' } }: Target, thinks: boolean): string | undefined =>
-  forcedTools === false ? 'the model lets no call be forced; it decides' : forcedTools === 'idle' && thinks ? 'a call cannot be forced while the model thinks; the model decides' : undefined
 
 function writeOutputConfig(format: OutputFormat | undefined, { effort }: Depth, losses: Loss[]): Json {
   const wanted = format?.type === 'schema' ? { format: { type: 'json_schema', schema: outputSchema(format.schema, losses) } } : {}
@@ -109,25 +112,6 @@ function writeServiceTier(tier: string | undefined, losses: Loss[]): Json {
   if (tier === 'default') return { service_tier: 'standard_only' }
   losses.push({ field: 'serviceTier', what: 'left out', why: `the provider has no tier '${tier}'` })
   return {}
-}
-
-/** Fields that have no counterpart. Values that change nothing (a penalty of 0) are no loss. */
-function reportLeftOut(request: GenerationRequest, losses: Loss[]): void {
-  const { frequencyPenalty, presencePenalty, seed, logitBias, logprobs, topLogprobs } = request.sampling
-  const wishes = {
-    frequencyPenalty: (frequencyPenalty ?? 0) !== 0,
-    presencePenalty: (presencePenalty ?? 0) !== 0,
-    seed: seed !== undefined,
-    logitBias: Object.keys(logitBias ?? {}).length > 0,
-    logprobs: logprobs === true || (topLogprobs ?? 0) > 0,
-    verbosity: request.verbosity !== undefined,
-    imageOutput: request.imageOutput !== undefined,
-    metadata: Object.keys(request.metadata ?? {}).length > 0,
-    cacheKey: request.cacheKey !== undefined,
-    cacheRetention: request.cacheRetention !== undefined,
-    'reasoning.summary': request.reasoning?.summary !== undefined && request.reasoning.summary !== 'auto',
-  }
-  for (const field of Object.keys(wishes) as (keyof typeof wishes)[]) if (wishes[field]) losses.push({ field, what: 'left out', why: 'the provider has no such parameter' })
 }
 
 /** A message object -> events; an error object that came with status 200 is thrown as what it says. */
