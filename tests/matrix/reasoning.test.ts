@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
+import { fold, unfold, type Answer } from '../../src/generation/event.ts'
 import { seal } from '../../src/generation/signature.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Abilities, Quirks } from '../../src/protocols/protocol.ts'
@@ -72,4 +73,84 @@ test.each(NAMES.slice(0, 3))('signatures of texts, also of an empty last one, ar
   expect(text).toContain('hello')
   expect(text).not.toContain(OTHER_MODEL)
   expect(new Set(lost)).toEqual(new Set(['signature left out']))
+})
+
+describe('an answer that goes through a client and back', () => {
+  const think = (text: string, data: string): Any => ({ type: 'reasoning', text, signature: { data } })
+  const summary = (text: string, data: string): Any => ({ ...think(text, data), form: 'summary' })
+  const hidden = (data: string): Any => ({ ...think('', data), redacted: true })
+  const text = (words: string, data?: string): Any => ({ type: 'text', text: words, ...(data === undefined ? {} : { signature: { data } }) })
+  const call = (id: string, data?: string): Any => ({ type: 'tool-call', id, name: 'f', arguments: '{}', form: 'function', ...(data === undefined ? {} : { signature: { data } }) })
+
+  const ANSWERS: Partial<Record<ConversationName, Record<string, Any[]>>> = {
+    messages: {
+      'thoughts between texts and calls': [think('one', 'S1'), text('Aaa'), think('two', 'S2'), text('Bbb'), hidden('S3'), call('a'), think('three', 'S4'), call('b')],
+      'thoughts whose words were not shown': [think('', 'S1'), hidden('S2'), think('', 'S3'), call('a')],
+      'any signature': [think('\u2028"\\ 😀', 'A+/=~é😀\u0001 '), think('long', 'q'.repeat(100_000)), call('a')],
+    },
+    responses: {
+      'several items, with and without a summary': [summary('one', 'S1'), text('Aaa'), hidden('S2'), call('a'), summary('two', 'S3'), call('b')],
+      'items side by side': [hidden('S1'), summary('one', 'S2'), hidden('S3'), call('a')],
+    },
+    generateContent: {
+      'several signed texts': [text('Aaa', 'S1'), text('B😀b', 'S2'), text('Ccc'), call('a', 'S3'), call('b', 'S4')],
+      'a signed text between calls': [call('a', 'S1'), text('Aaa', 'S2'), call('b')],
+      'an empty signed text': [text('Aaa', 'S1'), text('', 'S2'), call('a', 'S3')],
+      'an empty signed text behind a call': [call('a', 'S1'), text('', 'S2'), call('b')],
+      'hidden thoughts': [summary('one', 'S1'), text('Aaa', 'S2'), hidden('S3'), call('a', 'S4')],
+    },
+  }
+
+  const heard = (client: ConversationName, answer: Answer, stream: boolean): Any[] => {
+    const exchange = { wire: { body: {}, text: '{}', headers: new Headers() }, request: { model: 'a/b', system: [], turns: [], tools: [], sampling: {}, stream, protocol: client, extras: {} }, label: { id: 'i', model: 'a/b', createdAt: 1, maker: OURS }, losses: [] }
+    const { serve } = protocols[client]
+    if (stream) {
+      const writer = serve.writer(exchange)
+      const frames = [...unfold(answer)].flatMap((event) => writer.write(event)).map(({ data }) => JSON.parse(data) as Any)
+      return client === 'responses' ? frames.filter(({ type }) => type === 'response.output_item.done').map(({ item: done }) => done) : frames.map(({ candidates }) => candidates[0].content)
+    }
+    const whole = serve.writeAnswer(answer, exchange) as Any
+    return client === 'chat.completions' ? [whole.choices[0].message] : client === 'responses' ? whole.output : client === 'messages' ? [{ role: 'assistant', content: whole.content }] : [whole.candidates[0].content]
+  }
+
+  const asked: Record<ConversationName, (answer: Any[]) => Any> = {
+    'chat.completions': (messages) => ({ model: 'a/b', messages: [user, ...messages] }),
+    responses: (items) => ({ model: 'a/b', input: [user, ...items] }),
+    messages: (messages) => ({ model: 'a/b', max_tokens: 9000, messages: [user, ...messages] }),
+    generateContent: (contents) => ({ contents: [{ role: 'user', parts: [{ text: 'q' }] }, ...contents] }),
+  }
+
+  /** What its provider hears of it, in our words. */
+  const sentBack = (provider: ConversationName, body: Any): Any[] => {
+    const parts = protocols[provider].serve.readRequest({ body, text: JSON.stringify(body), model: 'a/b', headers: new Headers() }).turns[1]!.parts
+    return parts.map((part) => ({ ...part, ...(part.type !== 'reasoning' || provider === 'messages' ? {} : part.text === '' ? { redacted: true } : { form: 'summary' }) }))
+  }
+
+  for (const [provider, answers] of Object.entries(ANSWERS) as [ConversationName, Record<string, Any[]>][]) {
+    for (const client of NAMES.filter((name) => name !== provider)) for (const stream of client === 'responses' || client === 'generateContent' ? [false, true] : [false]) {
+      test.each(Object.entries(answers))(`${provider} -> ${client} -> ${provider}${stream ? ', streamed' : ''}: %s`, (_name, parts) => {
+        const answer: Answer = { ...fold([{ type: 'start', id: 'i', model: 'm' }, { type: 'finish', reason: 'tool-calls', raw: 'x' }]), parts: parts as Answer['parts'] }
+        const wire = asked[client](heard(client, answer, stream))
+        const request = protocols[client].serve.readRequest({ body: wire, text: JSON.stringify(wire), model: 'a/b', headers: new Headers() })
+        const { body } = protocols[provider].call.writeRequest(request, { ...OURS, quirks: {}, abilities: {} })
+        expect(sentBack(provider, JSON.parse(JSON.stringify(body)) as Any)).toEqual(parts)
+      })
+    }
+  }
+
+  test('a text that a stream told in pieces is one again', () => {
+    const model = (part: Any): Any => ({ role: 'model', parts: [part] })
+    const { text } = sent('generateContent', { contents: [{ role: 'user', parts: [{ text: 'q' }] }, model({ text: 'Lo' }), model({ text: 'ok.' }), model({ text: '' }), { role: 'user', parts: [{ text: 'n' }] }] }, 'messages')
+    expect(text).toContain('"text":"Look."')
+  })
+})
+
+test('a seal that was cut short or changed belongs to nobody', () => {
+  const bytes = Buffer.from(own, 'base64')
+  const changed = [...bytes.keys()].filter((at) => at >= 5).map((at) => Buffer.from(bytes.map((byte, index) => (index === at ? byte ^ 1 : byte))).toString('base64'))
+  for (const broken of [own.slice(0, -8), own.slice(0, 12), own + own, ...changed]) for (const client of NAMES) {
+    const { text, lost } = sent(client, MIXED[client](broken), client === 'messages' ? 'responses' : 'messages')
+    expect(text).not.toContain(OWN.slice(0, 20))
+    expect(lost).toContain('thoughts left out')
+  }
 })

@@ -3,8 +3,8 @@ import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart, Turn } fr
 import { unseal } from '../../generation/signature.ts'
 import { Fields } from '../fields.ts'
 import { Offsets } from '../offsets.ts'
-import { leaveExtras, readContent, readImage, readReasoning, type Extras } from './serve-parts.ts'
-import { imageId, readAnnotation, TEXT_ID } from './shapes.ts'
+import { leaveExtras, readContent, readImage, readReasoning, type Extras, type Signable } from './serve-parts.ts'
+import { imageId, placeOf, readAnnotation } from './shapes.ts'
 
 /** The client's `messages` as our system and turns. Source: specification.md, "Chat-completions message shapes". */
 
@@ -44,34 +44,52 @@ function readTurn(message: Fields, role: Exclude<Turn['role'], 'tool'>, calls: M
   return { role, parts, ...(name === undefined ? {} : { name }) }
 }
 
-/** In the order in which it was generated: reasoning, text or refusal, media, calls. */
 function readAssistant(message: Fields, calls: Map<string, ToolCallPart>, extras: Extras): Part[] {
   const said = readSaid(message, extras)
   const toolCalls = readToolCalls(message, extras)
   for (const call of toolCalls) calls.set(call.id, call)
-  const signable = signableParts([...(said ?? []), ...toolCalls])
-  const reasoning = readReasoning(message, new Set([TEXT_ID, ...signable.keys()]))
-  const bare: Part[] = []
-  for (const [id, data] of reasoning.sealed) {
-    const part = signable.get(id)
-    if (part !== undefined) part.signature = unseal(data)
-    // Google ends an answer with an empty text that bears nothing but a signature.
-    else bare.push({ type: 'text', text: '', signature: unseal(data) })
-  }
-  if (said === undefined && toolCalls.length === 0 && reasoning.parts.length === 0) throw invalid(message.at('content'), 'is required where there are no tool_calls')
-  return [...reasoning.parts, ...(said ?? []), ...bare, ...toolCalls]
+  const images = (said ?? []).filter((part): part is MediaPart => part.type === 'image')
+  const reasoning = readReasoning(message, new Map<string, Signable>([...images.map((part, n) => [imageId(n), part] as const), ...toolCalls.map((call) => [call.id, call] as const)]))
+  if (said === undefined && toolCalls.length === 0 && reasoning.length === 0) throw invalid(message.at('content'), 'is required where there are no tool_calls')
+  return arranged(reasoning, said ?? [], toolCalls)
 }
 
-/** Parts that may bear a signature of their own, by the id under which `reasoning_details` name it: calls by theirs, the text and the images by ours. */
-function signableParts(parts: Part[]): Map<string, TextPart | MediaPart | ToolCallPart> {
-  const signable = new Map<string, TextPart | MediaPart | ToolCallPart>()
-  let images = 0
-  for (const part of parts) {
-    if (part.type === 'tool-call') signable.set(part.id, part)
-    else if (part.type === 'text') signable.set(TEXT_ID, part)
-    else if (part.type === 'image') signable.set(imageId(images++), part)
+/**
+ * In the order in which it was generated, as far as the signatures tell: reasoning, text or refusal, media, calls. A signed text is the piece that bore the
+ * signature, which may be empty (Google ends answers so).
+ */
+function arranged(signed: Part[], said: Part[], calls: ToolCallPart[]): Part[] {
+  const texts = said.filter((part) => part.type === 'text')
+  const waiting = [...calls]
+  const parts: Part[] = []
+  let told = 0
+  const tell = (end: number): TextPart[] => {
+    const pieces: TextPart[] = []
+    for (let first = texts[0]; first !== undefined && told < end; first = texts[0]) {
+      const [head, rest] = cut(first, end - told)
+      told += head.text.length
+      texts.splice(0, 1, ...(rest === undefined ? [] : [rest]))
+      pieces.push(head)
+    }
+    return pieces
   }
-  return signable
+  for (const part of signed) {
+    const { note, ...signature } = 'signature' in part && part.signature !== undefined ? part.signature : { data: '' }
+    const place = placeOf(note)
+    parts.push(...tell(place.text), ...waiting.splice(0, Math.max(0, place.calls - (calls.length - waiting.length))))
+    if (part.type !== 'text') parts.push('signature' in part ? { ...part, signature } as Part : part)
+    else {
+      const pieces = tell(place.end)
+      parts.push(...pieces.slice(0, -1), { ...part, ...pieces.at(-1), signature })
+    }
+  }
+  return [...parts, ...tell(Infinity), ...said.filter((part) => part.type !== 'text'), ...waiting]
+}
+
+/** A text in two, neither of which ends within a character that has two units. What is said of all of it stays with the rest. */
+function cut(part: TextPart, length: number): [head: TextPart, rest?: TextPart] {
+  const end = /^[\udc00-\udfff]/.test(part.text.slice(length)) ? length + 1 : length
+  return end >= part.text.length ? [part] : [{ type: 'text', text: part.text.slice(0, end) }, { ...part, text: part.text.slice(end) }]
 }
 
 /** Text, refusal, images and audio; undefined when none of them is there at all. */

@@ -1,9 +1,9 @@
 import { invalid } from '../../error.ts'
-import type { MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
+import type { MediaPart, MediaSource, Part, ReasoningPart, TextPart, ToolCallPart } from '../../generation/request.ts'
 import { unseal } from '../../generation/signature.ts'
 import { Fields, isObject } from '../fields.ts'
 import { checkBase64, mediaKind, readDataUrl } from '../media.ts'
-import { audioMediaType } from './shapes.ts'
+import { audioMediaType, TEXT_ID } from './shapes.ts'
 
 /** Content parts of a client's messages. Source: specification.md, "Chat-completions message shapes". */
 
@@ -126,31 +126,34 @@ function readFileData(data: string, filename: string | undefined, path: string):
 /**
  * Earlier reasoning of an assistant message. `reasoning_details` say the most; the same text in `reasoning` or `reasoning_content` is not read again.
  * A summary and the encrypted item that follows it are one part, and entries cut up by a stream (same index) are joined.
- * `signed`: ids of the message's other parts; an encrypted entry with such an id is that part's own signature, given in `sealed`.
+ * `signable`: the message's calls and images by their ids; an encrypted entry with such an id is that part's own signature. One of a text is
+ * an empty text here, which `arranged` gives its words.
  */
-export function readReasoning(message: Fields, signed: ReadonlySet<string>): { parts: Part[]; sealed: Map<string, string> } {
+export function readReasoning(message: Fields, signable: ReadonlyMap<string, Signable>): Part[] {
   const plain = message.string('reasoning') ?? message.string('reasoning_content')
   message.string('reasoning_content')
   const parts: ReasoningDraft[] = []
-  const sealed = new Map<string, string>()
-  for (const detail of message.objects('reasoning_details') ?? []) addDetail(detail, parts, signed, sealed)
+  for (const detail of message.objects('reasoning_details') ?? []) addDetail(detail, parts, signable)
   if (plain !== undefined && plain !== '' && parts.every((part) => part.text === '')) parts.unshift({ type: 'reasoning', text: plain })
-  return { parts: parts.map(({ index: _index, ...part }) => part), sealed }
+  return parts.map(({ index: _index, ...part }) => part)
 }
 
-type ReasoningDraft = Part & { type: 'reasoning'; index?: number }
+export type Signable = MediaPart | ToolCallPart
+type ReasoningDraft = (ReasoningPart | TextPart) & { index?: number }
 
-function addDetail(detail: Fields, parts: ReasoningDraft[], signed: ReadonlySet<string>, sealed: Map<string, string>): void {
+function addDetail(detail: Fields, parts: ReasoningDraft[], signable: ReadonlyMap<string, Signable>): void {
   const type = detail.require('type', detail.string('type'), "such as 'reasoning.text'")
   const index = detail.number('index')
   detail.string('format')
   const id = detail.string('id')
-  const last = parts.at(-1)
+  const before = parts.at(-1), last = before?.type === 'reasoning' ? before : undefined
   const head = { ...(id === undefined ? {} : { id }), ...(index === undefined ? {} : { index }) }
   if (type === 'reasoning.encrypted') {
     const data = detail.require('data', detail.string('data'), 'the encrypted reasoning')
     // A call's own signature is no part of the summary before it.
-    if (id !== undefined && signed.has(id)) sealed.set(id, data)
+    const own = id === undefined ? undefined : signable.get(id)
+    if (own !== undefined) own.signature = unseal(data)
+    else if (id === TEXT_ID) parts.push({ type: 'text', text: '', signature: unseal(data) })
     else if (last?.form === 'summary' && last.signature === undefined && (id === undefined || last.id === undefined || last.id === id)) Object.assign(last, { signature: unseal(data) }, id === undefined ? {} : { id })
     else parts.push({ type: 'reasoning', text: '', redacted: true, signature: unseal(data), ...head })
     return

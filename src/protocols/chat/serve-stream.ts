@@ -8,7 +8,7 @@ import { loseForeign, loseLifetimes, loseOfStop, reportOf } from '../losses.ts'
 import type { Exchange, Label, Writer } from '../protocol.ts'
 import { audioHead, detailOfPart, detailOfSignature, detailOfText, loseCitation, loseOfAudio, writeCall, writeImage } from './serve.ts'
 import { Offsets } from '../offsets.ts'
-import { imageId, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
+import { imageId, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json, type Place } from './shapes.ts'
 
 /** Events -> `chat.completion.chunk` frames. Only a generated image waits for its end, because its URL stands in one piece. */
 export class ChunkWriter implements Writer {
@@ -113,7 +113,7 @@ export class ChunkWriter implements Writer {
   #close(signature: string | undefined): Frame[] {
     const head = this.#open
     switch (head.type) {
-      case 'text': return this.#sign(TEXT_ID, signature)
+      case 'text': return this.#sign(TEXT_ID, signature, { text: this.#before.length, calls: this.#calls, end: this.#before.length + this.#text.length })
       case 'tool-call': return this.#closeCall(head, signature)
       case 'reasoning': return this.#closeReasoning(head, signature)
       case 'image': return [this.#delta({ images: [{ index: this.#images, ...writeImage(head.mediaType, this.#image) }] }), ...this.#sign(imageId(this.#images++), signature)]
@@ -127,8 +127,8 @@ export class ChunkWriter implements Writer {
     return [...frames, ...this.#sign(head.id, signature)]
   }
 
-  #sign(id: string, signature: string | undefined): Frame[] {
-    return signature === undefined ? [] : [this.#delta({ reasoning_details: [detailOfPart(id, signature, this.#label.maker, this.#details++)] })]
+  #sign(id: string, signature: string | undefined, place?: Place): Frame[] {
+    return signature === undefined ? [] : [this.#delta({ reasoning_details: [detailOfPart(id, signature, this.#label.maker, this.#details++, place)] })]
   }
 
   #closeReasoning(head: PartHead & { type: 'reasoning' }, signature: string | undefined): Frame[] {
@@ -138,7 +138,8 @@ export class ChunkWriter implements Writer {
     }
     // Encrypted data is an entry of its own: clients join entries of one index into one.
     if (this.#grown && (head.redacted === true || head.form === 'summary')) this.#details++
-    return [this.#delta({ reasoning_details: [detailOfSignature(head, signature, this.#label.maker, this.#details++)] })]
+    const place = { text: this.#before.length + this.#text.length, calls: this.#calls }
+    return [this.#delta({ reasoning_details: [detailOfSignature(head, signature, this.#label.maker, this.#details++, place)] })]
   }
 
   #finish(event: GenerationEvent & { type: 'finish' }): Frame[] {

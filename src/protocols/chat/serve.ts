@@ -4,7 +4,7 @@ import { seal, type Maker } from '../../generation/signature.ts'
 import { lose, loseForeign, loseLifetimes, loseOfCitation, loseOfStop } from '../losses.ts'
 import type { Exchange } from '../protocol.ts'
 import { Offsets } from '../offsets.ts'
-import { imageId, joinedBase64, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json } from './shapes.ts'
+import { FORMAT, imageId, joinedBase64, noteOf, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json, type Place } from './shapes.ts'
 
 /** A whole answer as a `chat.completion` object. Reasoning is shown in OpenRouter's fields, which carry signatures. */
 export function writeAnswer(answer: Answer, exchange: Exchange): object {
@@ -83,32 +83,31 @@ function writeAnnotations(texts: TextPart[]): Json[] {
   })
 }
 
-// Clients drop entries whose format they do not know; this is the one they take without reading anything into it.
-const FORMAT = 'unknown'
-
 /** An entry of `reasoning_details` for a piece of visible reasoning. */
 export const detailOfText = (form: ReasoningPart['form'], text: string, index: number): Json =>
   form === 'summary' ? { type: 'reasoning.summary', summary: text, format: FORMAT, index } : { type: 'reasoning.text', text, format: FORMAT, index }
 
-/** Entries that carry a reasoning part's signature: in the text's own entry, or encrypted in one of its own where there is no signed text. */
-export function detailOfSignature(head: { form?: ReasoningPart['form']; redacted?: boolean; id?: string }, signature: string, maker: Maker | undefined, index: number): Json {
-  const data = seal(signature, maker)
+/** Entries that carry a reasoning part's signature: in the text's own entry, or encrypted in one of its own where there is no signed text. `place`: where the part stands. */
+export function detailOfSignature(head: { form?: ReasoningPart['form']; redacted?: boolean; id?: string }, signature: string, maker: Maker | undefined, index: number, place: Place): Json {
+  const data = seal(signature, maker, noteOf(place))
   const id = head.id === undefined ? {} : { id: head.id }
   return head.redacted === true || head.form === 'summary' ? { type: 'reasoning.encrypted', data, format: FORMAT, index, ...id } : { type: 'reasoning.text', text: '', signature: data, format: FORMAT, index, ...id }
 }
 
-/** A signature of a part that is no reasoning: a call's under the call's id, as OpenRouter does; the text's and an image's under ids of ours. */
-export const detailOfPart = (id: string, signature: string, maker: Maker | undefined, index: number): Json =>
-  ({ type: 'reasoning.encrypted', data: seal(signature, maker), format: FORMAT, index, id })
+/** A signature of a part that is no reasoning: a call's under the call's id, as OpenRouter does; a text's and an image's under ids of ours. */
+export const detailOfPart = (id: string, signature: string, maker: Maker | undefined, index: number, place?: Place): Json =>
+  ({ type: 'reasoning.encrypted', data: seal(signature, maker, place === undefined ? '' : noteOf(place)), format: FORMAT, index, id })
 
 function writeDetails(parts: Part[], maker: Maker | undefined, hidden: boolean): Json[] {
   const details: Json[] = []
-  let images = 0
+  let images = 0, calls = 0, text = 0
   for (const part of parts) {
+    const place = { text, calls, ...(part.type === 'text' ? { end: text += part.text.length } : {}) }
+    if (part.type === 'tool-call') calls++
     const id = part.type === 'tool-call' ? part.id : part.type === 'text' ? TEXT_ID : part.type === 'image' ? imageId(images++) : undefined
-    if (id !== undefined && 'signature' in part && part.signature !== undefined) details.push(detailOfPart(id, part.signature.data, maker, details.length))
+    if (id !== undefined && 'signature' in part && part.signature !== undefined) details.push(detailOfPart(id, part.signature.data, maker, details.length, part.type === 'text' ? place : undefined))
     if (part.type !== 'reasoning') continue
-    const signed = part.signature === undefined ? undefined : detailOfSignature(part, part.signature.data, maker, details.length)
+    const signed = part.signature === undefined ? undefined : detailOfSignature(part, part.signature.data, maker, details.length, place)
     if (signed?.type === 'reasoning.text') details.push({ ...signed, text: hidden ? '' : part.text })
     else {
       if (part.text !== '' && !hidden) details.push({ ...detailOfText(part.form, part.text, details.length), ...(part.id === undefined ? {} : { id: part.id }) })

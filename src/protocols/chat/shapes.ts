@@ -159,3 +159,18 @@ export const audioFormat = (mediaType: string): string => AUDIO_FORMATS.find(([,
 /** What `reasoning_details` call a signature of the text or of the n-th image: these parts have no id on the wire. */
 export const TEXT_ID = 'text'
 export const imageId = (n: number): string => `image-${n}`
+
+/** Where a part stands in its answer: behind how much text (UTF-16 units; `end`: where a text ends) and how many calls. Messages tell nothing of that. */
+export type Place = { text: number; calls: number; end?: number }
+
+/** A place for its part's sealed signature. */
+export const noteOf = ({ text, calls, end }: Place): string => (end === undefined && text === 0 && calls === 0 ? '' : [text, calls, ...(end === undefined ? [] : [end])].join(' '))
+
+/** What `noteOf` wrote. Of a text without a note: all of it. */
+export function placeOf(note: string | undefined): Required<Place> {
+  const [text = 0, calls = 0, end = Infinity] = note?.split(' ').map(Number) ?? []
+  return { text, calls, end }
+}
+
+/** What `reasoning_details` say of entries in none of OpenRouter's formats. Clients drop those without a format, and read nothing into this one. */
+export const FORMAT = 'unknown'

@@ -1,65 +1,85 @@
 import type { GatewayError } from '../../error.ts'
-import { replaceAt, splice } from '../../generation/json-text.ts'
-import { belongsTo, unseal } from '../../generation/signature.ts'
+import { insertAt, replaceAt, splice } from '../../generation/json-text.ts'
+import { belongsTo, SEALED_PREFIX, unseal, type Signature } from '../../generation/signature.ts'
 import { madeBy, type Trace } from '../../generation/trace.ts'
 import type { Exchange, Loss, Target } from '../protocol.ts'
 import { plainText, upstreamError, upstreamStreamError, type ProviderSaid } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
 import { either } from './fields.ts'
-import { UNSIGNED, UNSIGNED_WHY } from './shapes.ts'
+import { UNSIGNED, UNSIGNED_WHY, type WireContent, type WirePart } from './shapes.ts'
 
 export const path = ({ model }: Target, stream: boolean): string =>
   `/models/${encodeURIComponent(model).replaceAll('%2F', '/')}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`
 
 export const headers = (): Record<string, string> => ({})
 
-/** The client's body as it is, since the model stands in the path. A body that names a model too names the provider's; signatures sealed for another provider are unwrapped or emptied. */
+/** The client's body as it is, since the model stands in the path; a body that names a model too names the provider's. Only what was signed is looked at. */
 export function forward({ wire, recalled }: Exchange, target: Target, losses: Loss[] = []): string {
-  const named = Object.hasOwn(wire.body, 'model') ? splice(wire.text, { model: JSON.stringify(target.model) }) : wire.text
-  const text = named.includes('"functionCall"') || named.includes('"function_call"') ? withSignatures(named, wire.body.contents, madeBy(recalled, target), target, losses) : named
-  return text.replace(SEALED_MEMBER, (whole, head: string, value: string) => {
-    const signature = unseal(value)
-    if (signature.maker === undefined) return whole
-    const own = belongsTo(signature, target, true) ? signature.data : target.abilities.reasoning === 'level' ? UNSIGNED : ''
-    return head + JSON.stringify(own)
-  })
+  const text = Object.hasOwn(wire.body, 'model') ? splice(wire.text, { model: JSON.stringify(target.model) }) : wire.text
+  if (!MAY_CHANGE.test(text)) return text
+  const contents = wire.body.contents as WireContent[]
+  const changes = answersOf(contents).flatMap((parts) => changesOf(parts, madeBy(recalled, target), target, losses))
+  return changes.length === 0 ? text : replaceAt(text, [{ path: ['contents'], value: (all) => withChanges(all, contents, changes) }])
 }
 
-/** Where the first call of an answer stands without a signature: what its client left out, or the word for a call of others that models which take levels accept. */
-function withSignatures(text: string, contents: unknown, traces: readonly Trace[], { abilities }: Target, losses: Loss[]): string {
-  const signatures = new Map(traces.flatMap(({ parts }) => parts.flatMap((part) => (part.type === 'tool-call' && part.signature !== undefined ? [[part.id, part.signature]] : []))))
-  const changes = callsOf(contents).flatMap((calls) => {
-    if (calls.some(({ signed }) => signed)) return []
-    const own = calls.flatMap((call) => (signatures.has(call.id) ? [{ ...call, signature: signatures.get(call.id)! }] : []))
-    if (own.length > 0 || abilities.reasoning !== 'level') return own
-    losses.push({ field: 'signature', of: calls[0]!.id, what: 'approximated', why: UNSIGNED_WHY })
-    return [{ ...calls[0]!, signature: UNSIGNED }]
-  })
-  return changes.length === 0 ? text : replaceAt(text, changes.map(({ path, member, signature }) => ({ path, value: (part) => splice(part, { [member]: JSON.stringify(signature) }) })))
-}
+const MAY_CHANGE = new RegExp(`"function_?[cC]all"|"${SEALED_PREFIX}`)
 
-type PlacedCall = { path: (string | number)[]; id: string; signed: boolean; member: string }
+/** A part of an earlier answer. `call`: the id, empty where there is none. */
+type Placed = { at: number; index: number; thought: boolean; call?: string; signature: Signature | undefined; member: string }
 
-/** The calls of each answer. What a stream told in pieces, SDKs keep as several contents side by side. */
-function callsOf(contents: unknown): PlacedCall[][] {
-  const answers: PlacedCall[][] = [[]]
-  for (const [at, content] of (contents as { role?: unknown; parts: unknown[] }[]).entries()) {
-    if (content.role !== 'model') answers.push([])
-    answers.at(-1)!.push(...content.parts.flatMap((part, index) => placed(part, ['contents', at, 'parts', index])))
+/** The parts of each answer. What a stream told in pieces, SDKs keep as several contents side by side. */
+function answersOf(contents: readonly WireContent[]): Placed[][] {
+  const answers: Placed[][] = [[]]
+  for (const [at, { role, parts }] of contents.entries()) {
+    if (role !== 'model') answers.push([])
+    answers.at(-1)!.push(...parts.map((part, index) => placed(part, at, index)))
   }
-  return answers.filter((calls) => calls.length > 0)
+  return answers
 }
 
-function placed(part: unknown, path: PlacedCall['path']): PlacedCall[] {
-  const call = either(part, 'functionCall')
-  if (!isObject(part) || !isObject(call)) return []
-  const signature = either(part, 'thoughtSignature')
-  const id = typeof call.id === 'string' ? call.id : ''
-  return [{ path, id, signed: typeof signature === 'string' && signature !== '', member: Object.hasOwn(part, 'thought_signature') ? 'thought_signature' : 'thoughtSignature' }]
+function placed(part: WirePart, at: number, index: number): Placed {
+  const call = either(part, 'functionCall'), signature = either(part, 'thoughtSignature')
+  return {
+    at, index, thought: part.thought === true,
+    ...(isObject(call) ? { call: typeof call.id === 'string' ? call.id : '' } : {}),
+    signature: typeof signature === 'string' && signature !== '' ? unseal(signature) : undefined,
+    member: Object.hasOwn(part, 'thought_signature') ? 'thought_signature' : 'thoughtSignature',
+  }
 }
 
-// A sealed value begins with the base64 of "slc1" and a zero byte. A quote inside a JSON string is escaped, so only real members match.
-const SEALED_MEMBER = /("thought(?:S|_s)ignature"\s*:\s*)"(c2xjMQ[A-Za-z0-9+/_=-]*)"/g
+/** `signature`: undefined takes the part away. */
+type Change = Pick<Placed, 'at' | 'index' | 'member'> & { signature: string | undefined }
+
+/**
+ * What this model signed comes back as it was, also what its client left out; of what others signed, their words and calls are sent, and their thoughts are not.
+ * Models that take levels refuse an answer's first call without a signature, and accept a word in its place.
+ */
+function changesOf(parts: readonly Placed[], traces: readonly Trace[], target: Target, losses: Loss[]): Change[] {
+  const isOwn = ({ signature }: Placed): boolean => signature !== undefined && signature.data !== '' && belongsTo(signature, target, true)
+  const calls = parts.filter(({ call }) => call !== undefined)
+  const kept = new Map(calls.some(isOwn) ? [] : traces.flatMap((trace) => trace.parts.flatMap((part) => (part.type === 'tool-call' && part.signature !== undefined ? [[part.id, part.signature]] : []))))
+  const [first] = calls
+  const unsigned = first !== undefined && target.abilities.reasoning === 'level' && !calls.some((call) => isOwn(call) || kept.has(call.call!))
+  if (unsigned) losses.push({ field: 'signature', of: first.call, what: 'approximated', why: UNSIGNED_WHY })
+  return parts.flatMap((part): Change[] => {
+    const put = unsigned && part === first ? UNSIGNED : part.call === undefined ? undefined : kept.get(part.call)
+    if (put !== undefined) return [{ ...part, signature: put }]
+    if (part.signature?.maker === undefined) return []
+    return [{ ...part, signature: isOwn(part) ? part.signature.data : part.thought ? undefined : '' }]
+  })
+}
+
+/** Contents that are left without a part go, too: Google refuses empty ones. */
+function withChanges(text: string, contents: readonly WireContent[], changes: readonly Change[]): string {
+  const gone = (at: number): Set<number> => new Set(changes.filter((change) => change.at === at && change.signature === undefined).map(({ index }) => index))
+  const empty = new Set(contents.flatMap(({ parts }, at) => (gone(at).size === parts.length ? [at] : [])))
+  const places = Map.groupBy(changes.filter(({ at }) => !empty.has(at)), ({ at }) => at)
+  const changed = replaceAt(text, [...places].map(([at, here]) => ({ path: [at, 'parts'], value: (parts) => {
+    const signed = here.flatMap(({ index, member, signature }) => (signature === undefined ? [] : [{ path: [index], value: (part: string) => splice(part, { [member]: JSON.stringify(signature) }) }]))
+    return insertAt(replaceAt(parts, signed), [], gone(at))
+  } })))
+  return insertAt(changed, [], empty)
+}
 
 /** google.rpc.Status, alone or in an array; or whatever a proxy before Google wrote. */
 export function readError(status: number, body: string): GatewayError {

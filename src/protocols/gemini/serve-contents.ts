@@ -1,13 +1,13 @@
 import { invalid } from '../../error.ts'
 import { parseExact } from '../../generation/json-text.ts'
 import type { MediaPart, MediaSource, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
-import { unseal } from '../../generation/signature.ts'
+import { unseal, type Signature } from '../../generation/signature.ts'
 import type { Wire } from '../protocol.ts'
 import { isObject } from '../fields.ts'
 import { checkBase64, mediaKind } from '../media.ts'
 import { either, GoogleFields } from './fields.ts'
 import { readResolution } from './serve-config.ts'
-import { INLINE_TYPES } from './shapes.ts'
+import { HIDDEN, INLINE_TYPES } from './shapes.ts'
 
 /** Content only Google understands; each name is a member of `Part`. */
 const FOREIGN = ['executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse', 'audioTranscription'] as const
@@ -70,7 +70,7 @@ export class ContentReader {
     if (results.length > 0) this.#addResults(results)
     // Google's SDK keeps every chunk of a stream as a content of its own.
     const before = this.turns.at(-1)
-    if (before?.role === 'assistant' && turns[0]?.role === 'assistant') for (const part of turns.shift()!.parts) merge(before.parts, part)
+    if (before?.role === 'assistant' && turns[0]?.role === 'assistant') for (const part of turns.shift()!.parts) if (!joined(before.parts.at(-1), part)) merge(before.parts, part)
     this.turns.push(...turns)
   }
 
@@ -193,6 +193,13 @@ const idAt = (place: Place | undefined): string => `call_${place?.turn ?? 0}_${p
 const media = (mediaType: string, source: MediaSource, detail: string | undefined, filename: string | undefined): MediaPart =>
   ({ type: mediaKind(mediaType), source, ...(detail === undefined ? {} : { detail }), ...(filename === undefined ? {} : { filename }) })
 
+/** Whether a piece of text went to the text before it. */
+function joined(last: Part | undefined, read: Part): boolean {
+  if (last?.type !== 'text' || read.type !== 'text' || last.signature !== undefined || read.signature !== undefined) return false
+  last.text += read.text
+  return true
+}
+
 /** Streamed answers come back in pieces: a piece that only carries the signature belongs to the text before it. */
 function merge(parts: Part[], read: Part): void {
   const last = parts.at(-1)
@@ -203,8 +210,11 @@ function merge(parts: Part[], read: Part): void {
   }
   if (!isWritten(read) || read.text !== '' || read.signature === undefined) { parts.push(read); return }
   if (last !== undefined && isWritten(last) && last.type === read.type && last.signature === undefined) last.signature = read.signature
-  else parts.push(read.type === 'reasoning' ? { ...read, redacted: true } : read)
+  else parts.push(read.type === 'reasoning' && isHidden(read.signature) ? { ...read, redacted: true } : read)
 }
+
+/** Google's own thoughts without a text are hidden ones; what its protocol cannot tell apart of others' stands in their seal. */
+const isHidden = ({ maker, note }: Signature): boolean => maker === undefined || note === HIDDEN
 
 const isWritten = (part: Part): part is TextPart | ReasoningPart => part.type === 'text' || part.type === 'reasoning'
 

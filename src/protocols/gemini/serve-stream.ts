@@ -6,7 +6,7 @@ import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Writer } from '../protocol.ts'
 import { loseForeign, reportOf } from '../losses.ts'
 import { argumentsOf, errorFrames, foreignCall, loseBytes, loseOfEnd, loseRefusal, writeEnd, writeLabel } from './serve.ts'
-import { writeGrounding, writeLogprobs, writeUsage, type Placed, type WirePart } from './shapes.ts'
+import { HIDDEN, writeGrounding, writeLogprobs, writeUsage, type Placed, type WirePart } from './shapes.ts'
 
 /**
  * Events -> chunks of `streamGenerateContent`: text as it comes, a call or an image whole when its part ends (Google has no pieces
@@ -81,7 +81,7 @@ export class ChunkWriter implements Writer {
   #onPartEnd(signature: string | undefined): Frame[] {
     const head = this.#head
     this.#head = undefined
-    const signed = signature === undefined ? undefined : { thoughtSignature: seal(signature, this.#exchange.label.maker) }
+    const signed = signature === undefined ? undefined : { thoughtSignature: seal(signature, this.#exchange.label.maker, head?.type === 'reasoning' && head.redacted === true ? HIDDEN : '') }
     switch (head?.type) {
       case 'tool-call': {
         const mark = signed ?? (this.#called ? undefined : foreignCall(this.#exchange.label))

@@ -11,7 +11,7 @@ import { readObject } from './arguments.ts'
 import { readConfig } from './serve-config.ts'
 import { ContentReader } from './serve-contents.ts'
 import { readSafety, readToolConfig, readTools } from './serve-tools.ts'
-import { writeFinishReason, writeGrounding, writeLogprobs, writeUsage, type Placed, type WirePart } from './shapes.ts'
+import { HIDDEN, writeFinishReason, writeGrounding, writeLogprobs, writeUsage, type Placed, type WirePart } from './shapes.ts'
 
 /** Body of `:generateContent` and `:streamGenerateContent` -> our words. Model and streaming come from the path. */
 export function readRequest(wire: Wire): GenerationRequest {
@@ -64,7 +64,7 @@ export function writeAnswer(answer: Answer, exchange: Exchange): object {
   const placed: Placed[] = []
   const logprobs = answer.parts.flatMap((part) => part.type === 'text' ? part.logprobs ?? [] : [])
   for (const part of answer.parts) {
-    const signature = 'signature' in part && part.signature !== undefined ? { thoughtSignature: seal(part.signature.data, label.maker) } : undefined
+    const signature = 'signature' in part && part.signature !== undefined ? { thoughtSignature: seal(part.signature.data, label.maker, part.type === 'reasoning' && part.redacted === true ? HIDDEN : '') } : undefined
     switch (part.type) {
       case 'text':
         for (const citation of part.citations ?? []) placed.push({ citation, text: part.text, base: 0, partIndex: parts.length })

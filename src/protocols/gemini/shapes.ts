@@ -13,6 +13,9 @@ export type WireContent = { role: 'user' | 'model'; parts: WirePart[] }
 export const UNSIGNED = 'skip_thought_signature_validator'
 export const UNSIGNED_WHY = 'a call that came back without the signature of this model is sent as one that another model made'
 
+/** On the seal of thoughts whose maker hid them. */
+export const HIDDEN = 'hidden'
+
 const REASONS: Map<string, FinishReason> = new Map(Object.entries({
   STOP: 'stop', MAX_TOKENS: 'length',
   SAFETY: 'content-filter', RECITATION: 'content-filter', BLOCKLIST: 'content-filter', PROHIBITED_CONTENT: 'content-filter', SPII: 'content-filter', MODEL_ARMOR: 'content-filter',

@@ -9,7 +9,7 @@ import type { Exchange, Writer } from '../protocol.ts'
 import { Offsets } from '../offsets.ts'
 import { flatNames, type FlatNames } from './namespaces.ts'
 import { responseObject } from './serve-response.ts'
-import { failureCode, failureMessage, INCOMPLETE, markSignature, newId, objectOf, PLAIN, REDACTED, textOf, writeAnnotation, writeLogprobs, writeUsage, type Json } from './shapes.ts'
+import { EMPTY, failureCode, failureMessage, INCOMPLETE, markSignature, newId, objectOf, PLAIN, REDACTED, textOf, writeAnnotation, writeLogprobs, writeUsage, type Json } from './shapes.ts'
 
 /** An item that is being written, and its place in the output. */
 type Item = { wire: Json; index: number }
@@ -127,7 +127,7 @@ export class ResponseWriter implements Writer {
     switch (live.kind) {
       case 'text':
         if (live.content !== undefined) live.content.signature = signature
-        else if (signature !== undefined) this.#writeMark('text', signature)
+        else if (signature !== undefined) this.#writeMark(EMPTY, signature)
         return
       case 'reasoning': return this.#closeReasoning(live, signature)
       case 'call': return this.#closeCall(live, signature)
@@ -245,7 +245,7 @@ export class ResponseWriter implements Writer {
   }
 
   #writeMark(of: string, signature: string): void {
-    this.#settleMessage('completed')
+    this.#settle('completed')
     const item = this.#addItem({ id: newId('rs'), type: 'reasoning', summary: [] })
     this.#endItem({ ...item, wire: { ...item.wire, encrypted_content: this.#seal(markSignature(of, signature)) } })
   }

@@ -48,7 +48,7 @@ describe('stream', () => {
     const events = [start, ...part(0, { type: 'reasoning' }, ['hm, ', 'so'], 'sig-0'), ...part(1, { type: 'reasoning', redacted: true }, [], 'sig-1'), ...part(2, { type: 'text' }, ['x'], 'sig-2'), stop]
     const parts = partsOf(chunksOf(events, exchangeOf(hello(), { maker })))
     expect(parts.map(({ text, thought, thoughtSignature }) => [text, thought, thoughtSignature === undefined ? undefined : unseal(thoughtSignature)])).toEqual([
-      ['hm, ', true, undefined], ['so', true, { data: 'sig-0', maker }], ['', true, { data: 'sig-1', maker }], ['x', undefined, undefined], ['', undefined, { data: 'sig-2', maker }], ['', undefined, undefined],
+      ['hm, ', true, undefined], ['so', true, { data: 'sig-0', maker }], ['', true, { data: 'sig-1', maker, note: 'hidden' }], ['x', undefined, undefined], ['', undefined, { data: 'sig-2', maker }], ['', undefined, undefined],
     ])
   })
 

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { GenerationRequest, Part, Turn } from '../../../src/generation/request.ts'
 import { seal } from '../../../src/generation/signature.ts'
 import { gemini } from '../../../src/protocols/gemini/index.ts'
-import type { Target } from '../../../src/protocols/protocol.ts'
+import type { Loss, Target } from '../../../src/protocols/protocol.ts'
 import { asked, exchangeOf, hello, read, targetOf, wireOf } from './kit.ts'
 
 const write = (more: Partial<GenerationRequest> = {}, abilities: Target['abilities'] = {}) => {
@@ -186,7 +186,7 @@ describe('tools and settings', () => {
   })
 
   test('what cannot be carried is said', () => {
-    const { body, losses } = write({ sampling: { stop: ['1', '2', '3', '4', '5', '6'], logitBias: { 1: 2 }, presencePenalty: 2, seed: 2 ** 40 }, user: 'u', metadata: {}, parallelTools: false, serviceTier: 'flex', cacheKey: 'k', verbosity: 'low' })
+    const { body, losses } = write({ sampling: { stop: ['1', '2', '3', '4', '5', '6'], logitBias: { 1: 2 }, presencePenalty: 2, seed: 2 ** 40 }, user: 'u', metadata: { a: 1 }, parallelTools: false, serviceTier: 'flex', cacheKey: 'k', verbosity: 'low' })
     expect(body.generationConfig).toEqual({ stopSequences: ['1', '2', '3', '4', '5'], presencePenalty: 1.99 })
     expect(losses.sort()).toEqual(['cacheKey left out', 'logitBias left out', 'metadata left out', 'parallelTools left out', 'presencePenalty approximated', 'seed left out', 'serviceTier left out', 'stop approximated', 'user left out', 'verbosity left out'])
   })
@@ -266,6 +266,31 @@ describe('same protocol on both sides', () => {
     expect(sent(seal('sig', own.maker))).toBe('sig')
     expect(sent(seal('sig', { provider: 'x', model: 'y' }))).toBe('')
     expect(sent(seal('sig', { provider: 'x', model: 'y' }), { reasoning: 'level' })).toBe('skip_thought_signature_validator')
+  })
+
+  test('of what others signed, words and calls are sent; their thoughts stay behind, and the word for an unsigned call is told', () => {
+    const theirs = (data: string) => seal(data, { provider: 'x', model: 'y' })
+    const contents = [
+      { role: 'user', parts: [{ text: 'q' }] },
+      { role: 'model', parts: [{ text: 'hm', thought: true, thoughtSignature: theirs('a') }] },
+      { role: 'model', parts: [{ text: 'so', thought: true, thought_signature: theirs('b') }, { text: 'x', thoughtSignature: theirs('c') }, { functionCall: { name: 'f', id: 'c1' }, thoughtSignature: theirs('d') }, { functionCall: { name: 'f', id: 'c2' }, thoughtSignature: theirs('e') }] },
+      { role: 'user', parts: [{ functionResponse: { id: 'c1', name: 'f', response: { n: 1 } } }] },
+      { role: 'model', parts: [{ text: 'own', thought: true, thoughtSignature: seal('f', own.maker) }, { functionCall: { name: 'f', id: 'c3' }, thoughtSignature: seal('g', own.maker) }, { functionCall: { name: 'f', id: 'c4' }, thoughtSignature: theirs('h') }] },
+      { role: 'user', parts: [{ text: 'n' }] },
+    ]
+    const text = JSON.stringify({ contents, x: 1 }).replace('"n":1', '"n": 12345678901234567890')
+    const exchange = { ...exchangeOf(), wire: { ...wireOf({ contents }), text } }
+    const losses: Loss[] = []
+    const sent = gemini.call.forward(exchange, targetOf({ reasoning: 'level' }), losses)
+    expect(sent).toContain('"n": 12345678901234567890')
+    expect(JSON.parse(sent).contents).toEqual([
+      contents[0],
+      { role: 'model', parts: [{ text: 'x', thoughtSignature: '' }, { functionCall: { name: 'f', id: 'c1' }, thoughtSignature: 'skip_thought_signature_validator' }, { functionCall: { name: 'f', id: 'c2' }, thoughtSignature: '' }] },
+      { role: 'user', parts: [{ functionResponse: { id: 'c1', name: 'f', response: { n: 12345678901234567890 } } }] },
+      { role: 'model', parts: [{ text: 'own', thought: true, thoughtSignature: 'f' }, { functionCall: { name: 'f', id: 'c3' }, thoughtSignature: 'g' }, { functionCall: { name: 'f', id: 'c4' }, thoughtSignature: '' }] },
+      contents[5],
+    ])
+    expect(losses.map(({ field, of, what }) => [field, of, what])).toEqual([['signature', 'c1', 'approximated']])
   })
 
   test('answers get our id and model name and keep the rest', () => {
