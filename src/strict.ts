@@ -35,5 +35,5 @@ const TOLD_MAX = 50
 function refusal(lost: readonly { endpoint: Endpoint; losses: readonly Told[] }[]): GatewayError {
   const told = lost.flatMap(({ endpoint: { provider }, losses }) => losses.map((loss) => ({ provider: provider.id, ...loss }))).slice(0, TOLD_MAX)
   const texts = told.map(({ provider, field, what, why }) => `${field} would be ${what} for ${provider} (${why})`)
-  return new GatewayError('unsupported_parameter', `Nothing was sent, because this request is strict and no provider of its model would hear all of it: ${texts.join('; ')}.`, { param: told[0]!.field, metadata: { translation: told } })
+  return new GatewayError('unsupported_parameter', `Nothing was sent, because this request is strict and no provider of its model would hear all of it: ${texts.join('; ')}. x-sluice-strict: false sends it all the same.`, { param: told[0]!.field, metadata: { translation: told } })
 }

@@ -25,7 +25,7 @@ nothing is known. Model servers on this machine are asked for theirs. --json pri
 
 const EXPLAIN_NOTES = `For each provider that would be tried, in that order: address, headers without secrets, body, and what its protocol cannot carry. A request that its
 provider hears in its own protocol travels as it is. Providers of the model that are off are named with what would switch them on. Files, stored conversations and reasoning that
-only a running server knows are not put in.`
+only a running server knows are not put in. Ends with 1 where no provider would be asked. - as the file reads the standard input.`
 
 /** Every command. Each loads what it needs when it runs, so that none waits for the others' modules. */
 export const COMMANDS: readonly Command[] = [

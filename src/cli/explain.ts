@@ -27,6 +27,8 @@ export async function explain(given: Given, file: string): Promise<void> {
   const explained = endpoints.map((endpoint) => explainOne(endpoint, exchange, config.strict))
   const off = switchedOff(catalogue, endpoints).map((provider) => ({ provider, remedy: whatSwitchesOn(provider, config) ?? 'it is not known here' }))
   const asNamed = [...(protocols[protocol].serve.references?.(wire.body) ?? []).map(({ param }) => param), ...('previous_response_id' in wire.body ? ['previous_response_id'] : [])]
+  // What a server puts in may be all that is missing.
+  if (asNamed.length === 0 && explained.every(({ refused }) => refused !== undefined)) process.exitCode = 1
   if (given.on('json')) return console.log(JSON.stringify({ model, protocol, endpoints: explained, off, asNamed }, null, 2))
   console.log([`${model}, asked in ${protocol}`, ...explained.map(textOf), ...off.map(({ provider, remedy }) => `${provider} is off: ${remedy}`),
     ...(asNamed.length === 0 ? [] : [`A server puts what these name in their place; here they stand as they are: ${asNamed.join(', ')}`])].join('\n\n'))
@@ -34,7 +36,7 @@ export async function explain(given: Given, file: string): Promise<void> {
 
 function readRequest(given: Given, file: string): { wire: Wire; protocol: ProtocolName; model: string } {
   const text = readText(file)
-  const { body } = parseWire(text, new Headers())
+  const { body } = parsed(text, file)
   const protocol = protocolOf(given.text('protocol'), body)
   const model = given.text('model') ?? (typeof body.model === 'string' ? body.model : undefined)
   if (model === undefined) throw new UsageError(`${file} names no model: sluice explain ${file} --model NAME`)
@@ -44,9 +46,17 @@ function readRequest(given: Given, file: string): { wire: Wire; protocol: Protoc
   return { wire: parseWire(splice(text, changes), new Headers()), protocol, model }
 }
 
+function parsed(text: string, file: string): Wire {
+  try {
+    return parseWire(text, new Headers())
+  } catch (error) {
+    throw new Error(`${file}: ${(error as Error).message.replace(/^body: /, '')}`)
+  }
+}
+
 function readText(file: string): string {
   try {
-    return readFileSync(file, 'utf8')
+    return readFileSync(file === '-' ? 0 : file, 'utf8')
   } catch (error) {
     throw new UsageError(`${file} cannot be read: ${(error as Error).message}`)
   }
@@ -92,7 +102,7 @@ function switchedOff(catalogue: Catalogue, [first]: readonly Endpoint[]): string
 
 function textOf({ provider, protocol, url, headers, body, translation, refused }: Explained, index: number): string {
   const title = `${index + 1}. ${provider}, asked in ${protocol}`
-  const lines = refused === undefined ? [title] : [title, `It is not asked: ${refused}.`]
+  const lines = refused === undefined ? [title] : [title, `It is not asked: ${refused.replace(/\.?$/, '.')}`]
   if (url === undefined || headers === undefined || translation === undefined) return lines.join('\n')
   lines.push(`POST ${url}`, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`), JSON.stringify(body, null, 2))
   if (translation.length === 0) return [...lines, 'Nothing is lost.'].join('\n')

@@ -13,5 +13,5 @@ export function refuseForeign(request: Pick<GenerationRequest, 'turns' | 'system
 export const refuseTool = (tool: Tool & { type: 'foreign' }): void => refuse(tool, 'has no tool')
 
 function refuse({ kind, path = kind, optional }: Foreign, what: string): void {
-  if (optional !== true) throw new GatewayError('unsupported_parameter', `${path}: the provider of this model ${what} of the type '${kind.slice(0, 64)}'.`, { param: path })
+  if (optional !== true) throw new GatewayError('unsupported_parameter', `${path}: the provider of this model ${what} of the type '${kind.slice(0, 64)}'. Leave it out, or ask a model whose provider speaks the protocol of this request.`, { param: path })
 }

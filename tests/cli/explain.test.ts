@@ -98,11 +98,23 @@ Lost:
     expect((await explained('named.json')).asNamed).toEqual(['input[0].content[0].file_id', 'previous_response_id'])
   })
 
+  test('ends with 1 where nobody would be asked', async () => {
+    put('shell.json', { model: 'sandbox/messages', max_tokens: 5, messages: HELLO, tools: [{ type: 'shell' }] })
+    const { code, out } = await run('shell.json')
+    expect(code).toBe(1)
+    expect(out).toContain("It is not asked: tools[0]: the provider of this model has no tool of the type 'shell'. Leave it out, or ask a model whose provider speaks the protocol of this request.\n")
+  })
+
+  test('reads a request from its input', async () => {
+    const child = Bun.spawn([process.execPath, main, 'explain', '-'], { cwd: scratch, env: { PATH: process.env.PATH ?? '', HOME: scratch, OLLAMA_HOST: '127.0.0.1:9' }, stdin: Bun.file(join(scratch, 'chat.json')), stdout: 'pipe' })
+    expect(await new Response(child.stdout).text()).toContain('Lost:\n  seed')
+  })
+
   test.each([
     [['chat.json', '--model', 'anthropic/claude-x'], 1, 'set ANTHROPIC_API_KEY'],
     [['nothing.json'], 2, 'nothing.json cannot be read'],
     [['chat.json', '--protocol', 'message'], 2, 'did you mean messages?'],
-    [['broken.json'], 1, 'body: is not valid JSON'],
+    [['broken.json'], 1, 'broken.json: is not valid JSON'],
     [['wrong.json'], 1, 'messages'],
     [['noname.json'], 2, 'names no model'],
     [[], 2, 'sluice explain needs <request.json>'],

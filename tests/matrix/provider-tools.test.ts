@@ -116,6 +116,17 @@ describe('what only left-out tools brought', () => {
     expect(asked(client, client, body)).toMatchObject({ body })
   })
 
+  test.each([
+    ['messages', 'mcp_servers', [{ type: 'url', name: 's', url: 'https://mcp.example' }]],
+    ['chat.completions', 'functions', [{ name: 'f', parameters: { type: 'object' } }]],
+  ] as [ConversationName, string, object[]][])('%s: %s beside the tools are refused as these are; a list of none is none', (client, field, value) => {
+    for (const provider of NAMES.filter((name) => name !== client)) {
+      expect(asked(client, provider, { ...hello[client], [field]: value })).toMatchObject({ refused: { code: 'unsupported_parameter', param: field } })
+      expect(asked(client, provider, { ...hello[client], [field]: [] })).toHaveProperty('body')
+    }
+    expect(asked(client, client, { ...hello[client], [field]: value })).toHaveProperty(`body.${field}`, value)
+  })
+
   test('what the client itself found is a document', () => {
     const found = { type: 'search_result', source: 'https://e.com', title: 'Found', content: [{ type: 'text', text: 'The words.' }] }
     for (const provider of ['chat.completions', 'responses', 'generateContent'] as const) {

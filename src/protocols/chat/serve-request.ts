@@ -20,7 +20,7 @@ export function readRequest(wire: Wire): GenerationRequest {
   const tools = body.objects('tools') ?? []
   const request: GenerationRequest = {
     model, system, turns,
-    tools: tools.filter((tool) => !isSearch(tool)).map((tool) => readTool(tool, extras)),
+    tools: [...tools.filter((tool) => !isSearch(tool)).map((tool) => readTool(tool, extras)), ...readFunctions(body)],
     toolChoice: readToolChoice(body),
     parallelTools: body.boolean('parallel_tool_calls'),
     sampling: readSampling(body),
@@ -88,6 +88,12 @@ function readLogitBias(body: Fields): Record<string, number> | undefined {
     read[token] = bias.require(token, bias.number(token, { min: -100, max: 100 }), 'a number from -100 to 100')
   }
   return read
+}
+
+/** What tools were called before they were `tools`: no other protocol knows them, and an answer that calls none of them would mislead. */
+function readFunctions(body: Fields): Tool[] {
+  const value = body.array('functions') ?? []
+  return value.length === 0 ? [] : [{ type: 'foreign', protocol: 'chat.completions', kind: 'functions', value, path: 'functions' }]
 }
 
 function readTool(tool: Fields, extras: Extras): Tool {

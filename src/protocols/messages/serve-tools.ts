@@ -4,16 +4,18 @@ import { present, type Fields } from '../fields.ts'
 /** Tools the provider runs for the model's convenience: an answer without them is still an answer to the question. */
 const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/
 
-/** `tools`: those without a type (or `custom`) are the client's own functions, a versioned type names a tool of Anthropic's. */
+/** `tools` and servers of tools: those without a type (or `custom`) are the client's own functions, a versioned type names a tool of Anthropic's. */
 export function readTools(fields: Fields, extras: Record<string, unknown>): Pick<GenerationRequest, 'tools' | 'webSearch'> {
   const given = fields.objects('tools') ?? []
   const calls = given.some((tool) => isFunction(tool.string('type')))
   const search = calls ? undefined : given.find((tool) => tool.string('type')?.startsWith('web_search_'))
+  const servers = fields.array('mcp_servers') ?? []
+  const tools = given.filter((tool) => tool !== search).map((tool) => {
+    const type = tool.string('type')
+    return isFunction(type) ? readFunction(tool, extras) : foreignTool(type!, tool)
+  })
   return {
-    tools: given.filter((tool) => tool !== search).map((tool) => {
-      const type = tool.string('type')
-      return isFunction(type) ? readFunction(tool, extras) : foreignTool(type!, tool)
-    }),
+    tools: servers.length === 0 ? tools : [...tools, { type: 'foreign', protocol: 'messages', kind: 'mcp_servers', value: servers, path: 'mcp_servers' }],
     ...(search === undefined ? {} : { webSearch: readSearch(search, extras) }),
   }
 }

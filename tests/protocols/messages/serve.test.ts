@@ -197,8 +197,8 @@ describe('a request', () => {
   })
 
   test('keeps what it does not know by path, and the older output_format', () => {
-    const { extras, outputFormat } = read({ mcp_servers: [{ url: 'x' }], metadata: { tag: 1 }, output_format: { type: 'json_schema', schema: {} }, messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'url', url: 'u' }, citations: { enabled: true } }] }] })
-    expect({ ...extras }).toEqual({ mcp_servers: [{ url: 'x' }], 'metadata.tag': 1, 'messages[0].content[0].citations': { enabled: true } })
+    const { extras, outputFormat } = read({ metadata: { tag: 1 }, output_format: { type: 'json_schema', schema: {} }, messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'url', url: 'u' }, citations: { enabled: true } }] }] })
+    expect({ ...extras }).toEqual({ 'metadata.tag': 1, 'messages[0].content[0].citations': { enabled: true } })
     expect(outputFormat).toEqual({ type: 'schema', schema: {} })
   })
 
