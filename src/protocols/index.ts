@@ -5,13 +5,12 @@ import { images } from './images/index.ts'
 import { messages } from './messages/index.ts'
 import type { Protocol } from './protocol.ts'
 import { responses } from './responses/index.ts'
-import { endingAtStops } from './stop-cut.ts'
 
 /** The wire languages by name. One more is one folder and one line. */
 export const protocols: Record<ProtocolName, Protocol> = {
-  'chat.completions': endingAtStops(chat),
-  responses: endingAtStops(responses),
-  messages: endingAtStops(messages),
-  generateContent: endingAtStops(gemini),
+  'chat.completions': chat,
+  responses,
+  messages,
+  generateContent: gemini,
   images,
 }

@@ -1,27 +1,12 @@
 import type { GenerationEvent } from '../generation/event.ts'
-import type { GenerationRequest, ProtocolName } from '../generation/request.ts'
-import type { Loss, Protocol } from './protocol.ts'
+import type { Mend } from './as-asked.ts'
+import type { Loss } from './protocol.ts'
 
-/** A protocol whose answers end at all stop sequences of a client that speaks another one, also at those that the provider could not be sent; the others never come back. */
-export function endingAtStops(protocol: Protocol): Protocol {
-  const { name, call } = protocol
-  return { ...protocol, call: {
-    ...call,
-    reader: (quirks, request) => {
-      const reader = call.reader(quirks, request)
-      const cut = cutFor(request, name)
-      return cut === undefined ? reader : { read: (frame) => cut.pass(reader.read(frame)), end: () => cut.pass(reader.end()), get finishing() { return reader.finishing === true } }
-    },
-    readAnswer: (body, quirks, request) => {
-      const events = call.readAnswer(body, quirks, request)
-      return cutFor(request, name)?.pass(events) ?? events
-    },
-  } }
-}
-
-function cutFor(request: GenerationRequest | undefined, provider: ProtocolName): StopCut | undefined {
-  const { stop = [] } = request?.sampling ?? {}
-  return stop.length === 0 || request?.protocol === provider ? undefined : new StopCut(stop)
+/** An answer ends at all stop sequences of its client, also at those that the provider could not be sent; the others never come back. */
+export const endingAtStops: Mend = ({ sampling: { stop = [] } }) => {
+  if (stop.length === 0) return undefined
+  const cut = new StopCut(stop)
+  return (events) => cut.pass(events)
 }
 
 /** Of stop sequences that the provider is not sent. `why`: what it takes of them. */

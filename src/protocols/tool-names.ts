@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { GenerationRequest } from '../generation/request.ts'
+import type { Mend } from './as-asked.ts'
 
 /** OpenAI takes no longer names of tools. */
 const LONGEST = 64
@@ -10,6 +10,12 @@ export const wireName = (name: string): string => {
   return `${name.replace(/[^\w-]/g, '_').slice(0, LONGEST - 9)}_${createHash('sha256').update(name).digest('hex').slice(0, 8)}`
 }
 
-/** The names of the client's tools that had to be written in another way, by what was written. */
-export const renamedTools = (request: GenerationRequest | undefined): ReadonlyMap<string, string> =>
-  new Map((request?.tools ?? []).flatMap((tool): [string, string][] => (tool.type === 'foreign' || wireName(tool.name) === tool.name ? [] : [[wireName(tool.name), tool.name]])))
+/** Tools are called by the names that the client gave them, where those had to be written in another way. */
+export const renaming: Mend = ({ tools }) => {
+  const names = new Map(tools.flatMap((tool): [string, string][] => (tool.type === 'foreign' || wireName(tool.name) === tool.name ? [] : [[wireName(tool.name), tool.name]])))
+  if (names.size === 0) return undefined
+  return (events) => events.map((event) => {
+    if (event.type !== 'part-start' || event.head.type !== 'tool-call') return event
+    return { ...event, head: { ...event.head, name: names.get(event.head.name) ?? event.head.name } }
+  })
+}

@@ -1,6 +1,8 @@
 import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
+import { asAsked } from '../as-asked.ts'
 import { unwrapping } from '../schema/wrapping.ts'
+import { endingAtStops } from '../stop-cut.ts'
 import { forward, readAnswer } from './call.ts'
 import { writeRequest } from './call-request.ts'
 import { ChunkReader } from './call-stream.ts'
@@ -11,7 +13,7 @@ import { readRequest } from './serve-request.ts'
 import { ChunkWriter } from './serve-stream.ts'
 
 /** OpenAI's chat completions, and what compatible servers made of it. */
-export const chat: Protocol = {
+export const chat: Protocol = asAsked({
   name: 'chat.completions',
   serve: {
     readRequest,
@@ -27,9 +29,9 @@ export const chat: Protocol = {
     headers: () => ({}),
     writeRequest,
     forward,
-    reader: (quirks, request) => unwrapping(new ChunkReader(quirks, request), request, 'chat.completions'),
+    reader: (quirks, request) => new ChunkReader(quirks, request),
     readAnswer,
     readError,
   },
   relabeler: (exchange) => new ChunkRelabeler(exchange),
-}
+}, unwrapping, endingAtStops)

@@ -1,4 +1,6 @@
+import { asAsked } from '../as-asked.ts'
 import type { Protocol } from '../protocol.ts'
+import { endingAtStops } from '../stop-cut.ts'
 import { headers, path, readAnswer, writeRequest } from './call.ts'
 import { readError } from './call-error.ts'
 import { reader } from './call-stream.ts'
@@ -12,9 +14,9 @@ import { writer } from './serve-stream.ts'
 export { readCountRequest } from './serve.ts'
 
 /** Anthropic's Messages API. */
-export const messages: Protocol = {
+export const messages: Protocol = asAsked({
   name: 'messages',
   serve: { readRequest, references, writer, writeAnswer, writeError, statusOf, keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n', idPrefix: 'msg_' },
   call: { path, headers, writeRequest, forward, reader: (_quirks, request) => reader(request), readAnswer: (body, _quirks, request) => readAnswer(body, request), argumentsIn: 'input', readError },
   relabeler,
-}
+}, endingAtStops)

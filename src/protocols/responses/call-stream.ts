@@ -2,9 +2,7 @@ import { GatewayError } from '../../error.ts'
 import type { FinishReason, GenerationEvent } from '../../generation/event.ts'
 import type { GenerationRequest } from '../../generation/request.ts'
 import type { Frame } from '../../http/frames.ts'
-import type { Quirks, Reader } from '../protocol.ts'
-import { unwrapper, unwrapping } from '../schema/wrapping.ts'
-import { renamedTools } from '../tool-names.ts'
+import type { Reader } from '../protocol.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
 import { CallItem, MessageItem, newItem, ReasoningItem, type OutputItem } from './call-items.ts'
@@ -203,34 +201,18 @@ function readFailure(wire: Json): GatewayError {
   })
 }
 
-/** A stream's reader for what was asked. */
-export function readerFor(request: GenerationRequest | undefined): Reader {
+export function reader(request: GenerationRequest | undefined): Reader {
   // Blocks of messages cannot be cut once they are told. What looks for stop sequences sees no text that two parts share.
-  const passages = request?.protocol === 'messages' && request.webSearch !== undefined && (request.sampling.stop ?? []).length === 0
-  const inner = unwrapping(new ResponseReader(passages), request, 'responses')
-  const pass = asAsked(request)
-  return pass === undefined ? inner : { read: (frame) => pass(inner.read(frame)), end: () => pass(inner.end()), get finishing() { return inner.finishing === true } }
-}
-
-/** Tools called by the names that the client gave them, where those had to be written in another way. */
-function asAsked(request: GenerationRequest | undefined): ((events: readonly GenerationEvent[]) => GenerationEvent[]) | undefined {
-  const names = renamedTools(request)
-  if (names.size === 0) return undefined
-  return (events) => events.map((event) => {
-    if (event.type !== 'part-start' || event.head.type !== 'tool-call') return event
-    return { ...event, head: { ...event.head, name: names.get(event.head.name) ?? event.head.name } }
-  })
+  return new ResponseReader(request?.protocol === 'messages' && request.webSearch !== undefined && (request.sampling.stop ?? []).length === 0)
 }
 
 /** A whole response -> the same events as its stream. */
-export function readAnswer(body: unknown, _quirks?: Quirks, request?: GenerationRequest): GenerationEvent[] {
+export function readAnswer(body: unknown): GenerationEvent[] {
   if (!isObject(body)) throw new GatewayError('upstream_error', 'The provider answered with something that is no response.')
   const failed = body.status === 'failed' || body.status === 'cancelled'
   const failure = failureIn(body)
   if (failure !== undefined && (failed || !Array.isArray(body.output))) throw readFailure(failure)
   if (failed) throw readFailure({ message: `The provider's response is ${body.status}.` })
   if (!Array.isArray(body.output)) throw new GatewayError('upstream_error', 'The provider answered with a response that has no output.')
-  const told = new ResponseReader().take({ type: body.status === 'incomplete' ? 'response.incomplete' : 'response.completed', response: body })
-  const events = unwrapper(request, 'responses')?.(told) ?? told
-  return asAsked(request)?.(events) ?? events
+  return new ResponseReader().take({ type: body.status === 'incomplete' ? 'response.incomplete' : 'response.completed', response: body })
 }

@@ -1,6 +1,10 @@
 import { readError, writeError } from '../openai-error.ts'
+import { asAsked } from '../as-asked.ts'
 import type { Protocol } from '../protocol.ts'
-import { readAnswer, readerFor } from './call-stream.ts'
+import { unwrapping } from '../schema/wrapping.ts'
+import { endingAtStops } from '../stop-cut.ts'
+import { renaming } from '../tool-names.ts'
+import { readAnswer, reader } from './call-stream.ts'
 import { headers, path, writeRequest } from './call.ts'
 import { forward } from './forward.ts'
 import { ResponseRelabeler } from './relabel.ts'
@@ -9,7 +13,7 @@ import { ResponseWriter } from './serve-stream.ts'
 import { readRequest, writeAnswer } from './serve.ts'
 
 /** OpenAI's responses protocol (specification: "Responses" and "Events"). */
-export const responses: Protocol = {
+export const responses: Protocol = asAsked({
   name: 'responses',
   serve: {
     readRequest,
@@ -20,6 +24,6 @@ export const responses: Protocol = {
     keepAlive: ': keep-alive\n\n',
     idPrefix: 'resp_',
   },
-  call: { path, headers, writeRequest, forward, reader: (_quirks, request) => readerFor(request), readAnswer, readError },
+  call: { path, headers, writeRequest, forward, reader: (_quirks, request) => reader(request), readAnswer, readError },
   relabeler: (exchange) => new ResponseRelabeler(exchange),
-}
+}, unwrapping, renaming, endingAtStops)

@@ -1,7 +1,7 @@
 import type { GenerationEvent } from '../../generation/event.ts'
-import type { GenerationRequest, OutputFormat, ProtocolName } from '../../generation/request.ts'
+import type { OutputFormat } from '../../generation/request.ts'
+import type { Mend } from '../as-asked.ts'
 import { isObject } from '../fields.ts'
-import type { Reader } from '../protocol.ts'
 import { plainSchema } from './dialect.ts'
 import { dereferenced } from './root.ts'
 import { blank, refusingFor, type Schema, takesAnything } from './schema.ts'
@@ -24,16 +24,9 @@ export function objectAnswer(format: OutputFormat & { type: 'schema' }): { schem
   return { schema: blank({ type: 'object', properties: { [MEMBER]: rest }, required: [MEMBER], additionalProperties: false }, $defs === undefined ? {} : { $defs }), wrapped: true }
 }
 
-/** A reader whose answers are unwrapped where what was asked had to be wrapped for a provider of this protocol. */
-export function unwrapping(reader: Reader, request: GenerationRequest | undefined, protocol: ProtocolName): Reader {
-  const unwrapped = unwrapper(request, protocol)
-  return unwrapped === undefined ? reader : { read: (frame) => unwrapped(reader.read(frame)), end: () => unwrapped(reader.end()), get finishing() { return reader.finishing === true } }
-}
-
-/** The same for events in their order; undefined where there is nothing to be done. */
-export function unwrapper(request: GenerationRequest | undefined, protocol: ProtocolName): ((events: readonly GenerationEvent[]) => GenerationEvent[]) | undefined {
-  const format = request?.outputFormat
-  if (request === undefined || request.protocol === protocol || format?.type !== 'schema' || !objectAnswer(format).wrapped) return undefined
+/** What was asked for in an object is told without it. */
+export const unwrapping: Mend = ({ outputFormat: format }) => {
+  if (format?.type !== 'schema' || !objectAnswer(format).wrapped) return undefined
   let text: Unwrapped | undefined
   return (events) => events.flatMap((event): GenerationEvent[] => {
     if (event.type === 'part-start') text = event.head.type === 'text' ? new Unwrapped() : undefined
@@ -43,6 +36,9 @@ export function unwrapper(request: GenerationRequest | undefined, protocol: Prot
     return told === '' ? [event] : [{ type: 'part-delta', part: event.part, text: told }, event]
   })
 }
+
+/** For chat/call.ts, which is being rewritten: asAsked unwraps its answers, too. */
+export const unwrapper = (..._asked: unknown[]): ((events: GenerationEvent[]) => GenerationEvent[]) | undefined => undefined
 
 const HEAD = new RegExp(`^\\s*\\{\\s*"${MEMBER}"\\s*:\\s*`)
 const HEAD_LENGTH = 200
