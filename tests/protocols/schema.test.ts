@@ -7,7 +7,7 @@ import type { Loss } from '../../src/protocols/protocol.ts'
 import { answerSchema, functionSchema } from '../../src/protocols/schema/openai.ts'
 import { inlined } from '../../src/protocols/schema/references.ts'
 import { objectAnswer } from '../../src/protocols/schema/wrapping.ts'
-import { mapSchemas, type Schema, SchemaRefusal, takesAnything } from '../../src/protocols/schema/schema.ts'
+import { bounded, mapSchemas, type Schema, SchemaRefusal, takesAnything } from '../../src/protocols/schema/schema.ts'
 
 type Any = Record<string, any>
 
@@ -203,12 +203,43 @@ describe('references', () => {
     const bomb = { type: 'object', properties: { a: { $ref: '#/$defs/D0' } }, $defs: Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`D${n}`, n === 29 ? { type: 'string' } : { type: 'object', properties: { a: { $ref: `#/$defs/D${n + 1}` }, b: { $ref: `#/$defs/D${n + 1}` } } }])) }
     const heavy = { type: 'object', properties: Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`p${n}`, { $ref: '#/$defs/Long' }])), $defs: { Long: { enum: ['x'.repeat(100_000)] } } }
     const chain = { type: 'object', properties: { a: { $ref: '#/$defs/D0' } }, $defs: Object.fromEntries(Array.from({ length: 50_000 }, (_, n) => [`D${n}`, { $ref: `#/$defs/D${n + 1}` }])) }
-    for (const schema of [bomb, heavy, chain]) for (const write of [gemini, anthropicOutput]) expect(refusal(() => write(schema))).toContain('must not grow beyond')
+    for (const schema of [bomb, heavy, chain]) for (const write of [gemini, anthropicOutput]) expect(refusal(() => bounded(() => write(schema)))).toContain('must not grow beyond')
+    // What a schema copies are names and lists, too; and it is the sum of all schemas in a request that counts.
+    const name = 'x'.repeat(100_000)
+    for (const long of [{ properties: { [name]: {} } }, { required: [name] }, { const: { a: name } }, { unheardOf: [name] }]) {
+      const schema = { ...heavy, $defs: { Long: long } }
+      expect(refusal(() => bounded(() => gemini(schema)))).toContain('must not grow beyond')
+    }
+    const few = { type: 'object', properties: { a: { $ref: '#/$defs/Long' } }, $defs: { Long: { enum: [name] } } }
+    expect(refusal(() => bounded(() => Array.from({ length: 10 }, () => gemini(few))))).toBe('no refusal')
+    expect(refusal(() => bounded(() => Array.from({ length: 11 }, () => gemini(few))))).toContain('must not grow beyond')
     expect(refusal(() => inlined({ $ref: '#' }, 'none'))).toContain('must not refer to itself')
   })
 })
 
 describe('unions', () => {
+  const many = (length: number, one: (n: number) => object): object[] => Array.from({ length }, (_, n) => one(n))
+
+  test('of more than can be compared or joined for one request are told', () => {
+    const inside = (schema: object) => ({ type: 'object', properties: { a: schema } })
+    const all = (length: number) => inside({ allOf: many(length, (n) => ({ properties: { [`p${n}`]: {} } })) })
+    const one = (length: number) => inside({ oneOf: many(length, (n) => ({ type: 'object', properties: { k: { const: n } }, required: ['k'] })) })
+    const constants = (length: number) => inside({ oneOf: many(length, (n) => ({ const: `c${n}` })) })
+    for (const schema of [all(300), one(150), constants(20_000)]) expect(bounded(() => gemini(schema)).losses).toEqual([])
+    expect(whyOf(bounded(() => gemini(all(3000))))).toContain('allOf')
+    expect(whyOf(bounded(() => gemini(one(1500))))).toContain('oneOf, which it reads as anyOf')
+    expect(whyOf(bounded(() => gemini(inside({ oneOf: [{ const: 1 }, { enum: [2, 1] }] }))))).toContain('oneOf, which it reads as anyOf')
+  })
+
+  test('that repeat what stands beside them are refused where that is long, and kinds that are named twice are one', () => {
+    const long = { type: 'object', properties: Object.fromEntries(many(1000, () => ({})).map((_, n) => [`p${n}`, { type: 'string' }])), additionalProperties: false }
+    const beside = { type: 'object', properties: { a: { ...long, anyOf: many(1000, (n) => ({ required: [`p${n}`] })) } }, additionalProperties: false, required: ['a'] }
+    expect(refusal(() => bounded(() => anthropicOutput(beside)))).toContain('must not grow beyond')
+    let twice: object = { type: 'string' }
+    for (let depth = 0; depth < 30; depth++) twice = { type: ['object', 'object'], properties: { a: twice }, additionalProperties: false }
+    expect(JSON.stringify(anthropicOutput(twice).schema).length).toBeLessThan(5_000)
+  })
+
   test('of constants at the root become one choice, what all ask for stays required', () => {
     const shape = { oneOf: [{ type: 'object', properties: { kind: { const: 'circle' }, r: { type: 'number' } }, required: ['kind', 'r'], additionalProperties: false }, { type: 'object', properties: { kind: { const: 'square' }, a: { type: 'number' } }, required: ['kind', 'a'], additionalProperties: false }] }
     for (const write of [openai, anthropic, gemini]) {

@@ -3,9 +3,9 @@ import { isObject } from '../fields.ts'
 import type { Loss } from '../protocol.ts'
 import { plainSchema } from '../schema/dialect.ts'
 import { areApart, intersect, literals } from '../schema/intersect.ts'
-import { inlined } from '../schema/references.ts'
+import { inlined, tooLarge } from '../schema/references.ts'
 import { objectRoot } from '../schema/root.ts'
-import { blank, isNote, names, refusingFor, type Schema, SchemaRefusal, stepInto, takesAnything, typesOf, Unknowns } from '../schema/schema.ts'
+import { affords, blank, isNote, names, refusingFor, type Schema, SchemaRefusal, stepInto, takesAnything, typesOf, Unknowns } from '../schema/schema.ts'
 
 /** A tool's `input_schema`: any JSON Schema with an object at its root. */
 export function inputSchema(tool: Tool & { type: 'function' }, losses: Loss[]): Schema {
@@ -66,10 +66,10 @@ function strictly({ parameters }: Tool & { type: 'function' }): { schema?: Schem
 function costOf(schema: unknown): { optional: number; unions: number } {
   if (Array.isArray(schema)) return schema.map(costOf).reduce((sum, cost) => ({ optional: sum.optional + cost.optional, unions: sum.unions + cost.unions }), { optional: 0, unions: 0 })
   if (!isObject(schema)) return { optional: 0, unions: 0 }
-  const required = names(schema.required)
+  const required = new Set(names(schema.required))
   const properties = isObject(schema.properties) ? schema.properties : {}
   const below = costOf([...Object.values(properties), schema.items, schema.anyOf])
-  const optional = Object.keys(properties).filter((name) => !required.includes(name)).length
+  const optional = Object.keys(properties).filter((name) => !required.has(name)).length
   return { optional: below.optional + optional, unions: below.unions + (schema.anyOf !== undefined || Array.isArray(schema.type) ? 1 : 0) }
 }
 
@@ -98,10 +98,12 @@ class Narrower {
     for (const word of ['anyOf', 'oneOf']) if (Array.isArray(all[word])) return this.#union(all, word, place)
     const values = literals(all)
     if (values !== undefined) return this.#literals(all, values, place)
-    const types = typesOf(all) ?? Object.keys(ASKS).filter((type) => ASKS[type]!.some((word) => all[word] !== undefined)).slice(0, 1)
+    const types = [...new Set(typesOf(all))]
+    if (all.type === undefined) types.push(...Object.keys(ASKS).filter((type) => ASKS[type]!.some((word) => all[word] !== undefined)).slice(0, 1))
     if (types.length === 0) return this.#anything(all, place)
     if (types.length > 1 && (types.includes('object') || types.includes('array'))) {
       const { type: _types, ...rest } = all
+      this.#repeat(rest, types.length)
       return blank(notesOf(rest), { anyOf: types.map((type) => this.write(blank({ type }, asksOf(rest, type)), place)) })
     }
     return this.#typed(all, types, place)
@@ -118,15 +120,23 @@ class Narrower {
     const { allOf, ...rest } = schema
     return (allOf as unknown[]).filter(isObject).reduce<Schema>((joined, branch) => {
       const exact = intersect(joined, branch)
-      if (exact === undefined) this.unknowns.add('allOf', place)
-      return exact ?? blank(branch, joined)
+      if (exact !== undefined) return exact
+      this.unknowns.add('allOf', place)
+      for (const word of Object.keys(branch)) joined[word] ??= branch[word]
+      return joined
     }, blank(rest))
+  }
+
+  /** What stands beside alternatives is said in each of them. */
+  #repeat(schema: Schema, times: number): void {
+    if (!affords('characters', (JSON.stringify(schema).length - '{}'.length) * (times - 1))) throw tooLarge()
   }
 
   #union(schema: Schema, word: string, place: string): Schema {
     const branches = (schema[word] as unknown[]).filter((branch) => branch !== false).map((branch) => (isObject(branch) ? branch : blank()))
     const rest = Object.entries(schema).filter(([name]) => name !== word)
     const beside = blank(Object.fromEntries(rest.filter(([name]) => !isNote(name))))
+    this.#repeat(beside, branches.length)
     const joined = branches.map((branch) => (Object.keys(beside).length === 0 ? branch : intersect(branch, beside)))
     if (joined.some((branch) => branch === undefined)) {
       this.unknowns.add(word, place)

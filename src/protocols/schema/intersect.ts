@@ -1,5 +1,5 @@
 import { isObject } from '../fields.ts'
-import { blank, isNote, names, typesOf, type Schema } from './schema.ts'
+import { affords, blank, isNote, names, typesOf, type Schema } from './schema.ts'
 
 const LOWER: ReadonlySet<string> = new Set(['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties'])
 const UPPER: ReadonlySet<string> = new Set(['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties'])
@@ -8,6 +8,7 @@ const WITH_NEIGHBOURS: ReadonlySet<string> = new Set(['additionalProperties', 'p
 
 /** One schema for the values that both take; undefined where its words cannot say that. The notes of `first` count. */
 export function intersect(first: Schema, second: Schema): Schema | undefined {
+  if (!affords('steps', sizeOf(first) + sizeOf(second))) return undefined
   const both = blank(first)
   for (const word of [...WITH_NEIGHBOURS]) {
     if ((Object.hasOwn(first, word) || Object.hasOwn(second, word)) && !isApart(word, first, second)) return undefined
@@ -25,7 +26,10 @@ export function intersect(first: Schema, second: Schema): Schema | undefined {
   return both
 }
 
-export const same = (a: unknown, b: unknown): boolean => a === b || JSON.stringify(a) === JSON.stringify(b)
+/** Words and properties, which are looked at and copied where two schemas are joined. */
+const sizeOf = (schema: Schema): number => Object.keys(schema).length + (isObject(schema.properties) ? Object.keys(schema.properties).length : 0)
+
+const same = (a: unknown, b: unknown): boolean => a === b || (typeof a === 'object' && typeof b === 'object' && JSON.stringify(a) === JSON.stringify(b))
 
 /** Whether a word that looks at its neighbours sees the same ones in the joined schema. */
 function isApart(word: string, first: Schema, second: Schema): boolean {
@@ -46,7 +50,8 @@ function joinWord(word: string, first: unknown, second: unknown): unknown {
     case 'type': return joinTypes(typesOf({ type: first }), typesOf({ type: second }))
     case 'additionalProperties': return first === true ? second : second === true ? first : undefined
     case 'enum': {
-      const shared = Array.isArray(first) && Array.isArray(second) ? first.filter((one) => second.some((other) => same(one, other))) : []
+      const others = new Set(Array.isArray(second) ? second.map(keyOf) : [])
+      const shared = Array.isArray(first) ? first.filter((one) => others.has(keyOf(one))) : []
       return shared.length === 0 ? undefined : shared
     }
     case 'properties': return isObject(first) && isObject(second) ? joinProperties(first, second) : undefined
@@ -77,17 +82,33 @@ function joinProperties(first: Schema, second: Schema): Schema | undefined {
   return all
 }
 
-/** Whether no value is taken by two of these, so that "exactly one of them" says no more than "any of them". */
-export const areApart = (schemas: readonly unknown[]): boolean =>
-  schemas.every((one, index) => schemas.slice(index + 1).every((other) => isObject(one) && isObject(other) && haveNothingInCommon(one, other)))
+/** Equal for values that are, whatever they are. */
+const keyOf = (value: unknown): string => JSON.stringify(value)
+
+/** Whether no value is taken by two of these, so that "exactly one of them" says no more than "any of them". Of too many to be compared, nobody knows. */
+export function areApart(schemas: readonly unknown[]): boolean {
+  const values = schemas.map((schema) => (isObject(schema) ? literals(schema) : undefined))
+  if (values.every((some) => some !== undefined)) {
+    const keys = values.map((some) => new Set(some.map(keyOf)))
+    return new Set(keys.flatMap((some) => [...some])).size === keys.reduce((sum, some) => sum + some.size, 0)
+  }
+  return affords('steps', (schemas.length ** 2) * STEPS_OF_PAIR) && schemas.every((one, index) => schemas.slice(index + 1).every((other) => isObject(one) && isObject(other) && haveNothingInCommon(one, other)))
+}
+
+const STEPS_OF_PAIR = 5
 
 function haveNothingInCommon(first: Schema, second: Schema): boolean {
   const [ours, theirs] = [typesOf(first), typesOf(second)]
   if (ours !== undefined && theirs !== undefined && joinTypes(ours, theirs) === undefined) return true
   const [values, others] = [literals(first), literals(second)]
-  if (values !== undefined && others !== undefined) return !values.some((value) => others.some((other) => same(value, other)))
+  if (values !== undefined && others !== undefined) {
+    if (!affords('steps', values.length + others.length)) return false
+    const keys = new Set(others.map(keyOf))
+    return !values.some((value) => keys.has(keyOf(value)))
+  }
   if (first.type !== 'object' || second.type !== 'object' || !isObject(first.properties) || !isObject(second.properties)) return false
   const { properties: own } = first, { properties: their } = second
+  if (!affords('steps', names(first.required).length + names(second.required).length)) return false
   const required = new Set(names(second.required))
   return names(first.required).some((name) => {
     const [one, other] = [own[name], their[name]]

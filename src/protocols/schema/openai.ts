@@ -62,10 +62,11 @@ function looseIn(schema: Schema, place: string): string | undefined {
   if (typeof schema.$ref === 'string' && !schema.$ref.startsWith('#')) return `${at} refers to another schema`
   if (types?.includes('object') === true) {
     const properties = isObject(schema.properties) ? Object.keys(schema.properties) : []
-    const required = names(schema.required)
+    const required = new Set(names(schema.required))
+    const declared = new Set(properties)
     if (schema.additionalProperties !== false) return `${at} takes additional properties`
-    const optional = properties.find((name) => !required.includes(name)) ?? required.find((name) => !properties.includes(name))
-    if (optional !== undefined) return properties.includes(optional) ? `${stepInto(place, `properties.${optional}`)} is not required` : `${at} requires '${optional}', which it does not have`
+    const optional = properties.find((name) => !required.has(name)) ?? [...required].find((name) => !declared.has(name))
+    if (optional !== undefined) return declared.has(optional) ? `${stepInto(place, `properties.${optional}`)} is not required` : `${at} requires '${optional}', which it does not have`
   }
   let loose: string | undefined
   mapSchemas(schema, (inner, steps) => {

@@ -1,24 +1,26 @@
 import { isObject } from '../fields.ts'
 import { intersect } from './intersect.ts'
-import { blank, isNote, mapSchemas, names, stepInto, SchemaRefusal, takesAnything, type Schema } from './schema.ts'
+import { affords, blank, isNote, mapSchemas, names, stepInto, SchemaRefusal, takesAnything, type Schema } from './schema.ts'
 
 /** References that grow a schema beyond this are a bomb, not a tool. */
 const SCHEMAS_MAX = 10_000
-const CHARACTERS_MAX = 4 * 1024 * 1024
 const DEPTH_MAX = 200
 
-const tooLarge = (): SchemaRefusal => new SchemaRefusal('', `must not grow beyond ${SCHEMAS_MAX} schemas in ${DEPTH_MAX} levels when its references are followed`)
+export const tooLarge = (): SchemaRefusal => new SchemaRefusal('', `must not grow beyond ${SCHEMAS_MAX} schemas in ${DEPTH_MAX} levels, nor all schemas of a request by more than a million characters, when references are followed and alternatives joined`)
 
 type Target = { schema: Schema | boolean; place: string }
 
 /** The schemas that a document's references lead to. */
 class Pointers {
   readonly #root: Schema
+  /** What stands before the `#` of references within the document. */
+  readonly #id: string
   readonly #known = new Map<string, Target | undefined>()
   #anchors: Map<string, Target> | undefined
 
   constructor(root: Schema) {
     this.#root = root
+    this.#id = typeof root.$id === 'string' ? root.$id.replace(/#$/, '') : ''
   }
 
   find(ref: string): Target | undefined {
@@ -27,8 +29,7 @@ class Pointers {
   }
 
   #look(ref: string): Target | undefined {
-    const id = this.#root.$id
-    const local = typeof id === 'string' && id !== '' && ref.startsWith(id.replace(/#$/, '')) ? ref.slice(id.replace(/#$/, '').length) : ref
+    const local = ref.startsWith(this.#id) ? ref.slice(this.#id.length) : ref
     if (local === '' || local === '#') return { schema: this.#root, place: '' }
     const pointer = local.startsWith('#') ? decoded(local.slice(1)) : undefined
     if (pointer === undefined) return undefined
@@ -75,7 +76,7 @@ function children(schema: Schema): Child[] {
 const parts = (schema: Schema): Child[] => children(schema).filter(({ steps }) => !/^(\$defs|definitions)\./.test(steps))
 
 /** The schemas that lead back to themselves along such edges, of all to which these lead. */
-function loops(from: Iterable<Schema>, pointers: Pointers, isEdge: (schema: Schema, steps: string) => boolean): { looping: Set<Schema>; reached: Set<Schema> } {
+function loops(from: Iterable<Schema>, pointers: Pointers, edgesOf: (schema: Schema) => (steps: string) => boolean): { looping: Set<Schema>; reached: Set<Schema> } {
   const looping = new Set<Schema>()
   const done = new Set<Schema>()
   const path: Schema[] = []
@@ -85,7 +86,8 @@ function loops(from: Iterable<Schema>, pointers: Pointers, isEdge: (schema: Sche
     if (path.push(schema) > DEPTH_MAX) throw tooLarge()
     const target = typeof schema.$ref === 'string' ? pointers.find(schema.$ref)?.schema : undefined
     if (isObject(target)) visit(target)
-    for (const { schema: one, steps } of parts(schema)) if (isEdge(schema, steps)) visit(one)
+    const isEdge = edgesOf(schema)
+    for (const { schema: one, steps } of parts(schema)) if (isEdge(steps)) visit(one)
     path.pop()
     done.add(schema)
   }
@@ -94,12 +96,15 @@ function loops(from: Iterable<Schema>, pointers: Pointers, isEdge: (schema: Sche
 }
 
 /** Whether every value must have what stands there, so that a loop through it never ends. */
-function isNeeded(schema: Schema, steps: string): boolean {
-  const [word = '', name = ''] = steps.split(/\.(.*)/s)
-  if (word === 'properties') return names(schema.required).includes(name)
-  if (word === 'items') return typeof schema.minItems === 'number' && schema.minItems > 0
-  if (/^(anyOf|oneOf)\[/.test(word)) return ![schema.anyOf, schema.oneOf].flat().some((one) => isObject(one) && (one.type === 'null' || takesAnything(one)))
-  return /^(allOf|prefixItems)\[/.test(word)
+function needs(schema: Schema): (steps: string) => boolean {
+  const required = new Set(names(schema.required))
+  const ends = [schema.anyOf, schema.oneOf].flat().some((one) => isObject(one) && (one.type === 'null' || takesAnything(one)))
+  return (steps) => {
+    const [word = '', name = ''] = steps.split(/\.(.*)/s)
+    if (word === 'properties') return required.has(name)
+    if (word === 'items') return typeof schema.minItems === 'number' && schema.minItems > 0
+    return /^(allOf|prefixItems)\[/.test(word) || (!ends && /^(anyOf|oneOf)\[/.test(word))
+  }
 }
 
 export type Recursion =
@@ -135,21 +140,21 @@ class Inliner {
   readonly #looping: Set<Schema>
   /** Names of the definitions that are kept, by what they define. */
   readonly #kept = new Map<Schema, string>()
+  readonly #taken = new Map<string, number>()
   readonly #definitions = blank()
   #schemas = 0
-  #characters = 0
 
   constructor(root: Schema, recursion: Recursion) {
     this.#root = root
     this.#pointers = new Pointers(root)
     this.#recursion = recursion
-    const { looping, reached } = loops([root], this.#pointers, () => true)
+    const { looping, reached } = loops([root], this.#pointers, () => () => true)
     this.#looping = looping
-    if (recursion === 'escapable' && looping.size > 0) for (const schema of loops([...reached].reverse(), this.#pointers, isNeeded).looping) this.#refuse(schema)
+    if (recursion === 'escapable' && looping.size > 0) for (const schema of loops([...reached].reverse(), this.#pointers, needs).looping) this.#refuse(schema)
   }
 
   result(): Schema {
-    const written = this.#write(this.#root, '', 0, false)
+    const written = this.#write(this.#root, '', 0)
     const schema = isObject(written) ? written : blank(written ? {} : { not: {} })
     return this.#kept.size === 0 ? schema : blank(schema, { $defs: this.#definitions })
   }
@@ -163,22 +168,21 @@ class Inliner {
       : 'must not refer to itself through what is required, since no value could ever end; make a property on the way optional')
   }
 
-  #write(schema: Schema | boolean, place: string, depth: number, copied: boolean): Schema | boolean {
-    if (++this.#schemas > SCHEMAS_MAX || depth > DEPTH_MAX || this.#characters > CHARACTERS_MAX)
-      throw tooLarge()
+  #write(schema: Schema | boolean, place: string, depth: number): Schema | boolean {
+    if (++this.#schemas > SCHEMAS_MAX || depth > DEPTH_MAX) throw tooLarge()
     if (!isObject(schema)) return schema
-    if (copied) for (const [word, value] of Object.entries(schema)) if (word === 'enum' || typeof value === 'string' || isNote(word)) this.#characters += JSON.stringify(value).length
     for (const word of ['$dynamicRef', '$recursiveRef']) if (typeof schema[word] === 'string') throw new SchemaRefusal(stepInto(place, word), 'must be a $ref to a place within the schema, since the provider of this model knows no other references')
     const { $ref, $defs: _defs, definitions: _definitions, $anchor: _anchor, $id: _id, ...rest } = schema
-    const written = mapSchemas(blank(rest), (one, steps) => this.#write(one, stepInto(place, steps), depth + 1, copied))
+    const written = mapSchemas(blank(rest), (one, steps) => this.#write(one, stepInto(place, steps), depth + 1))
     return typeof $ref === 'string' ? this.#follow($ref, written, place, depth) : written
   }
 
   #follow(ref: string, siblings: Schema, place: string, depth: number): Schema | boolean {
     const target = this.#pointers.find(ref)
     if (target === undefined) throw new SchemaRefusal(stepInto(place, '$ref'), `must name a place within the schema (#/$defs/...), not '${ref.slice(0, 64)}'`)
+    if (!affords('characters', JSON.stringify(target.schema).length)) throw tooLarge()
     const loops = isObject(target.schema) && this.#looping.has(target.schema)
-    const found = loops ? blank({ $ref: this.#keep(target as { schema: Schema; place: string }, ref, depth) }) : this.#write(target.schema, target.place, depth + 1, true)
+    const found = loops ? blank({ $ref: this.#keep(target as { schema: Schema; place: string }, ref, depth) }) : this.#write(target.schema, target.place, depth + 1)
     if (Object.keys(siblings).length === 0) return found
     // A provider that keeps the reference knows nothing beside it.
     if (loops) return Object.keys(siblings).every(isNote) ? blank(siblings, { anyOf: [found] }) : blank({ allOf: [found, siblings] })
@@ -192,10 +196,14 @@ class Inliner {
     if (known !== undefined) return `#/$defs/${known}`
     const last = (decoded(ref) ?? '').split('/').at(-1)!.replace(/\W/g, '_')
     const wish = last === '' || last === '_' ? 'Root' : last
-    let name = wish
-    for (let n = 2; [...this.#kept.values()].includes(name); n++) name = `${wish}${n}`
+    let n = this.#taken.get(wish) ?? 1
+    while (this.#taken.has(numbered(wish, n))) n++
+    const name = numbered(wish, n)
+    this.#taken.set(wish, n).set(name, n === 1 ? 2 : 1)
     this.#kept.set(schema, name)
-    this.#definitions[name] = this.#write(schema, place, depth + 1, true)
+    this.#definitions[name] = this.#write(schema, place, depth + 1)
     return `#/$defs/${name}`
   }
 }
+
+const numbered = (name: string, n: number): string => (n === 1 ? name : `${name}${n}`)

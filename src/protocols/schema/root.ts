@@ -1,7 +1,7 @@
 import { isObject } from '../fields.ts'
-import { hasReferences, inlined } from './references.ts'
+import { hasReferences, inlined, tooLarge } from './references.ts'
 import { intersect } from './intersect.ts'
-import { blank, names, type Schema, typesOf, type Unknowns } from './schema.ts'
+import { affords, blank, names, type Schema, typesOf, type Unknowns } from './schema.ts'
 
 const UNIONS = ['allOf', 'anyOf', 'oneOf'] as const
 /** What no provider takes at the root of a tool's schema beside `type`. */
@@ -57,16 +57,17 @@ function resolved(branch: Schema, { $defs }: Schema): Schema {
 
 /** One object that takes what any branch takes; only what every branch asks for stays required. */
 function merged(root: Schema, branches: Schema[], all: boolean): Schema {
-  const choices = new Map<string, unknown[]>()
+  const choices = new Map<string, Map<string, unknown>>()
   for (const { properties } of [root, ...branches]) {
+    if (!affords('steps', isObject(properties) ? Object.keys(properties).length : 0)) throw tooLarge()
     for (const [name, schema] of Object.entries(isObject(properties) ? properties : {})) {
-      const known = choices.get(name) ?? []
-      if (!known.some((one) => JSON.stringify(one) === JSON.stringify(schema))) choices.set(name, [...known, schema])
+      const known = choices.get(name) ?? new Map<string, unknown>()
+      choices.set(name, known.set(JSON.stringify(schema), schema))
     }
   }
-  const properties = blank(...[...choices].map(([name, schemas]) => ({ [name]: schemas.length === 1 ? schemas[0] : either(schemas) })))
-  const needed = branches.map((branch) => names(branch.required))
-  const common = all ? needed.flat() : (needed[0] ?? []).filter((name) => needed.every((one) => one.includes(name)))
+  const properties = blank(...[...choices].map(([name, schemas]) => ({ [name]: schemas.size === 1 ? [...schemas.values()][0] : either([...schemas.values()]) })))
+  const needed = branches.map((branch) => new Set(names(branch.required)))
+  const common = all ? needed.flatMap((one) => [...one]) : [...needed.reduce((shared, one) => shared.intersection(one), needed[0] ?? new Set<string>())]
   const required = [...new Set([...names(root.required), ...common])]
   const closed = branches.length > 0 && branches.every((branch) => branch.additionalProperties === false)
   return blank(without(root, 'required'), { properties }, required.length === 0 ? {} : { required }, closed ? { additionalProperties: false } : {})

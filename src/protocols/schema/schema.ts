@@ -53,6 +53,24 @@ export function mapSchemas(schema: Schema, change: (inner: Schema | boolean, ste
   return out
 }
 
+/** What the schemas of one request may cost those who wait for theirs: steps of comparing and joining them, and characters that are copied where a schema grows. */
+const MOST = { steps: 200_000, characters: 1024 * 1024 }
+const UNBOUNDED = { steps: Infinity, characters: Infinity }
+let left = UNBOUNDED
+
+/** Writes the schemas of one request within those bounds. */
+export function bounded<T>(write: () => T): T {
+  left = { ...MOST }
+  try {
+    return write()
+  } finally {
+    left = UNBOUNDED
+  }
+}
+
+/** Takes so much of what is left; false where there is not enough. */
+export const affords = (what: keyof typeof MOST, cost: number): boolean => (left[what] -= cost) >= 0
+
 export const stepInto = (place: string, steps: string): string => (place === '' ? steps : `${place}.${steps}`)
 
 /** The words of `type`; undefined where it is absent or none. */
@@ -70,7 +88,8 @@ export class Unknowns {
   /** `what`: a word, or what it stands for; `place`: within the schema. */
   add(what: string, place: string): void {
     const places = this.#places.get(what) ?? []
-    this.#places.set(what, [...places, place === '' ? 'the root' : place])
+    places.push(place === '' ? 'the root' : place)
+    this.#places.set(what, places)
   }
 
   get some(): boolean {
