@@ -18,7 +18,7 @@ export type TraceReasoning = Pick<ReasoningPart, 'form' | 'redacted' | 'id'> & {
 /** What calls and texts say is the client's to send. */
 export type TracePart = TraceReasoning | { type: 'text'; signature?: string } | { type: 'tool-call'; id: string; signature?: string }
 
-/** Characters of one answer's reasoning: beyond, nothing of it is kept. */
+/** Characters of one answer's reasoning and signatures: beyond, nothing of it is kept. */
 const MOST_CHARACTERS = 1024 * 1024
 
 /** Hears an answer, and tells what its provider will want back of it. */
@@ -58,6 +58,7 @@ export class Tracer {
 
   #end(signature: string | undefined): void {
     const head = this.#head
+    this.#kept += signature?.length ?? 0
     const signed = signature === undefined ? {} : { signature }
     if (head?.type === 'reasoning' && (signature !== undefined || (this.#bare && this.#text !== ''))) this.#parts.push({ ...head, text: this.#text, ...signed })
     else if (head?.type === 'text' && this.#text !== '') this.#parts.push({ type: 'text', ...signed })

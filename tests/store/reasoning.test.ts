@@ -138,6 +138,7 @@ describe('nothing is put back', () => {
   test('of what was too much', async () => {
     const { reasoning, store } = await open()
     await reasoning.keep('a', heard([thought('x'.repeat(1024 * 1024 + 1), 's'), call('c1')]))
+    await reasoning.keep('a', heard([thought('x', 's'.repeat(1024 * 1024)), call('c1')]))
     expect(await store.reasoningUse()).toEqual([])
   })
 })

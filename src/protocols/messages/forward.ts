@@ -10,23 +10,36 @@ import { type Json, unmarkOfPart } from './shapes.ts'
 export function forward({ wire, recalled }: Exchange, target: Target): string {
   const named = splice(wire.text, { model: JSON.stringify(target.model) })
   const { thinking, messages } = wire.body
-  // Without thinking nobody asks for what was thought before.
-  const traces = isObject(thinking) && thinking.type !== 'disabled' ? madeBy(recalled, target) : []
-  const text = traces.length === 0 ? named : putBack(named, messages as Json[], traces)
+  // Without thinking nobody asks for what was thought before. Who wants thoughts back that it did not sign thinks unless it is told not to.
+  const thinks = isObject(thinking) ? thinking.type !== 'disabled' : takesBare(target)
+  const changes = thinks ? thoughtsFor(messages as Json[], madeBy(recalled, target), target) : []
+  const text = changes.length === 0 ? named : replaceAt(named, changes)
   return MAY_BE_OURS.test(text) ? withoutForeign(text, target) : text
 }
 
-/** Messages with the thinking that their client left out of them. */
-function putBack(text: string, messages: readonly Json[], traces: readonly Trace[]): string {
-  return replaceAt(text, traces.flatMap((trace) => {
+/** DeepSeek refuses calls without a block of thinking beside them; it need not be signed, and may be empty. */
+const takesBare = ({ quirks }: Target): boolean => quirks.reasoningField === 'reasoning_content'
+
+const NO_THOUGHTS = thinkingBlock({ text: '', signature: '' })
+
+type Change = { path: (string | number)[]; value: (content: string) => string }
+
+/** The thinking that their client left out of the messages, where the provider had put it. */
+function thoughtsFor(messages: readonly Json[], traces: readonly Trace[], target: Target): Change[] {
+  const back = traces.flatMap((trace) => {
     const place = messages.findIndex(({ content }) => Array.isArray(content) && content.some((block: unknown) => isObject(block) && block.type === 'tool_use' && block.id === trace.call.id))
     if (place < 0) return []
     const blocks = (messages[place]!.content as Json[]).map(({ type, id }) => (type === 'tool_use' ? { type: 'tool-call', id: String(id) } : { type: String(type) }))
     const bare = new Set(blocks.flatMap(({ type }, index) => (type === 'thinking' ? [index] : [])))
-    const added = placesOf(trace, blocks).reasoning.flatMap(({ part: { signature, ...part }, before }) => (signature === undefined ? [] : [{ before, value: JSON.stringify(thinkingBlock({ ...part, signature })) }]))
+    const added = placesOf(trace, blocks).reasoning.flatMap(({ part: { signature, ...part }, before }) => (signature === undefined && !takesBare(target) ? [] : [{ before, value: JSON.stringify(thinkingBlock({ ...part, signature: signature ?? '' })) }]))
     return [{ path: ['messages', place, 'content'], value: (content: string): string => insertAt(content, added, bare) }]
-  }))
+  })
+  const owed = takesBare(target) ? messages.flatMap(({ content }, place) => (owesThoughts(content) && !back.some(({ path }) => path[1] === place) ? [place] : [])) : []
+  return [...back, ...owed.map((place) => ({ path: ['messages', place, 'content'], value: (content: string): string => insertAt(content, [{ before: 0, value: JSON.stringify(NO_THOUGHTS) }]) }))]
 }
+
+const owesThoughts = (content: unknown): boolean =>
+  Array.isArray(content) && content.some((block: unknown) => isObject(block) && block.type === 'tool_use') && !content.some((block: unknown) => isObject(block) && block.type === 'thinking')
 
 /** Marks that only an answer translated by us leaves: a sealed signature, an empty one, an empty search index. */
 const MAY_BE_OURS = new RegExp(`"${SEALED_PREFIX}|"(?:signature|encrypted_index)"\\s*:\\s*""`)
@@ -50,7 +63,8 @@ function ownBlock(block: Json, target: Target): Json[] {
   const value = block[name]
   if (typeof value !== 'string') return [block]
   const signature = unseal(value)
-  if (value === '' || unmarkOfPart(signature.data) !== undefined || !belongsTo(signature, target, true)) return []
+  if (unmarkOfPart(signature.data) !== undefined) return []
+  if (value === '' ? !takesBare(target) : !belongsTo(signature, target, true)) return takesBare(target) ? [NO_THOUGHTS] : []
   return [{ ...block, [name]: signature.data }]
 }
 

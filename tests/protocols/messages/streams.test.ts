@@ -5,7 +5,9 @@ import { GatewayError } from '../../../src/error.ts'
 import { type Answer, fold, type GenerationEvent, type PartHead, unfold } from '../../../src/generation/event.ts'
 import type { Part } from '../../../src/generation/request.ts'
 import { seal } from '../../../src/generation/signature.ts'
+import type { Trace } from '../../../src/generation/trace.ts'
 import { messages } from '../../../src/protocols/messages/index.ts'
+import type { Target } from '../../../src/protocols/protocol.ts'
 import { checkGrammar, sentences } from '../../grammar.ts'
 import { datas, events, exchange, frames, read, request, whole, wireOf, type Any } from './kit.ts'
 
@@ -321,6 +323,21 @@ describe('passing on', () => {
     expect((JSON.parse(forwarded) as Any).messages).toEqual([{ role: 'assistant', content: [
       { type: 'thinking', thinking: 'a', signature: 'mine' }, { type: 'thinking', thinking: 'd', signature: 'plain' }, { type: 'text', text: 't' },
     ] }])
+  })
+
+  test('lets thoughts that nobody signed go where they are wanted, and an empty block where there are none', () => {
+    const other = seal('x', { provider: 'g', model: 'm' })
+    const use = (id: string): Any => ({ type: 'tool_use', id, name: 'f', input: {} })
+    const content = [[{ type: 'thinking', thinking: 'a', signature: '' }, use('a')], [{ type: 'thinking', thinking: 'b' }, use('b')], [{ type: 'text', text: 't' }, use('c')], [{ type: 'thinking', thinking: 'd', signature: other }, use('d')], [use('e')]]
+    const traces: Trace[] = [{ maker: { provider: 'there', model: 'upstream' }, call: { id: 'e', digest: '' }, parts: [{ type: 'reasoning', text: 'kept' }, { type: 'tool-call', id: 'e' }] }]
+    const sent = (quirks: Target['quirks'], more: object = {}): Any[] => {
+      const wire = wireOf(JSON.stringify({ model: 'p/m', ...more, messages: content.map((blocks) => ({ role: 'assistant', content: blocks })) }))
+      return (JSON.parse(messages.call.forward({ ...exchange(), wire, recalled: traces }, { ...there, quirks })) as Any).messages.map((message: Any) => message.content.map((block: Any) => (block.type === 'thinking' ? `${block.thinking}|${block.signature ?? ''}` : block.type)))
+    }
+    expect(sent({ reasoningField: 'reasoning_content' })).toEqual([['a|', 'tool_use'], ['b|', 'tool_use'], ['|', 'text', 'tool_use'], ['|', 'tool_use'], ['kept|', 'tool_use']])
+    const bare = [['tool_use'], ['b|', 'tool_use'], ['text', 'tool_use'], ['tool_use'], ['tool_use']]
+    expect(sent({})).toEqual(bare)
+    expect(sent({ reasoningField: 'reasoning_content' }, { thinking: { type: 'disabled' } })[2]).toEqual(['text', 'tool_use'])
   })
 
   test('relabels the first frame and returns all others as they are', () => {
