@@ -1,9 +1,10 @@
 import { invalid } from '../../error.ts'
 import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { unseal } from '../../generation/signature.ts'
+import { leaveExtras, type Extras } from '../extras.ts'
 import { Fields } from '../fields.ts'
 import { Offsets } from '../offsets.ts'
-import { leaveExtras, readContent, readImage, readReasoning, type Extras, type Signable } from './serve-parts.ts'
+import { readContent, readImage, readReasoning, type Signable } from './serve-parts.ts'
 import { imageId, placeOf, readAnnotation } from './shapes.ts'
 
 /** The client's `messages` as our system and turns. Source: specification.md, "Chat-completions message shapes". */

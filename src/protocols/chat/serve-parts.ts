@@ -1,6 +1,7 @@
 import { invalid } from '../../error.ts'
 import type { MediaPart, MediaSource, Part, ReasoningPart, TextPart, ToolCallPart } from '../../generation/request.ts'
 import { unseal } from '../../generation/signature.ts'
+import { leaveExtras, type Extras } from '../extras.ts'
 import { Fields, isObject } from '../fields.ts'
 import { checkBase64, mediaKind, readDataUrl } from '../media.ts'
 import { audioMediaType, TEXT_ID } from './shapes.ts'
@@ -8,12 +9,6 @@ import { audioMediaType, TEXT_ID } from './shapes.ts'
 /** Content parts of a client's messages. Source: specification.md, "Chat-completions message shapes". */
 
 /** Fields nobody reads, by the client's path. */
-export type Extras = Record<string, unknown>
-
-export const leaveExtras = (fields: Fields, extras: Extras): void => {
-  for (const [name, value] of Object.entries(fields.rest())) extras[fields.at(name)] = value
-}
-
 const KNOWN = ['text', 'image_url', 'input_audio', 'video_url', 'file', 'refusal']
 
 /** `content` as parts: a string is one text part. Parts of unknown types travel as foreign; known types that the role may not hold are refused. */

@@ -1,9 +1,10 @@
 import { invalid } from '../../error.ts'
 import { EFFORTS, type Effort, type GenerationRequest, type OutputFormat, type Reasoning, type Sampling, type Tool, type ToolChoice, type WebSearch } from '../../generation/request.ts'
+import { leaveExtras, type Extras } from '../extras.ts'
 import { Fields, isObject, present } from '../fields.ts'
 import type { Wire } from '../protocol.ts'
 import { readMessages } from './serve-messages.ts'
-import { leaveExtras, readCache, type Extras } from './serve-parts.ts'
+import { readCache } from './serve-parts.ts'
 
 /**
  * The body of `POST /v1/chat/completions` -> our request. Every restriction of the specification's table is checked, nothing else is;

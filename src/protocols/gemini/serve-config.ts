@@ -1,5 +1,6 @@
 import { GatewayError, invalid } from '../../error.ts'
 import type { GenerationRequest, OutputFormat, Reasoning, Sampling } from '../../generation/request.ts'
+import { leaveExtras } from '../extras.ts'
 import { isObject, kindOf, present } from '../fields.ts'
 import type { Abilities } from '../protocol.ts'
 import { either, GoogleFields } from './fields.ts'
@@ -24,7 +25,7 @@ export function readConfig(config: GoogleFields, extras: Record<string, unknown>
   const candidates = config.integer('candidateCount', { min: 1 })
   const googles: [string, unknown][] = [['candidateCount', candidates], ['audioTimestamp', config.boolean('audioTimestamp')], ['mediaResolution', config.take('mediaResolution')]]
   for (const [name, value] of googles) if (value !== undefined && !(name === 'candidateCount' && value === 1)) extras[config.at(name)] = value
-  for (const [name, value] of Object.entries(config.rest())) extras[config.at(name)] = value
+  leaveExtras(config, extras)
   return {
     sampling,
     ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }),
@@ -61,7 +62,7 @@ function readThinking(thinking: GoogleFields | undefined, extras: Record<string,
   if (budget !== undefined && budget !== -1 && (budget < 0 || budget > 32768)) throw invalid(thinking.at('thinkingBudget'), `must be -1 (the model decides) or 0 to 32768, not ${budget}`)
   const level = readLevel(thinking)
   if (budget !== undefined && level !== undefined) throw invalid(thinking.at('thinkingBudget'), 'must not stand together with thinkingLevel')
-  for (const [name, value] of Object.entries(thinking.rest())) extras[thinking.at(name)] = value
+  leaveExtras(thinking, extras)
   return {
     ...(level === undefined ? {} : { effort: level }),
     // A budget of nothing is the wish not to reason, which every protocol can say.
@@ -126,7 +127,7 @@ function readImageConfig(config: GoogleFields, extras: Record<string, unknown>):
   if (!isObject(wire) || [either(wire, 'aspectRatio'), either(wire, 'imageSize')].some((value) => value !== undefined && typeof value !== 'string')) return undefined
   const image = config.object('imageConfig')!
   const [aspectRatio, imageSize] = [image.string('aspectRatio'), image.string('imageSize')]
-  for (const [name, value] of Object.entries(image.rest())) extras[image.at(name)] = value
+  leaveExtras(image, extras)
   return { ...present('aspectRatio', aspectRatio), ...present('imageSize', imageSize) }
 }
 

@@ -3,6 +3,7 @@ import { parseExact } from '../../generation/json-text.ts'
 import type { MediaPart, MediaSource, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { unseal, type Signature } from '../../generation/signature.ts'
 import type { Wire } from '../protocol.ts'
+import { leaveExtras } from '../extras.ts'
 import { isObject } from '../fields.ts'
 import { checkBase64, mediaKind } from '../media.ts'
 import { either, GoogleFields } from './fields.ts'
@@ -42,7 +43,7 @@ export class ContentReader {
     const content = new GoogleFields(value, body.at('systemInstruction'))
     content.string('role')
     const parts = (content.objects('parts') ?? []).flatMap((part) => this.#readPart(part, 'system', undefined))
-    this.#keep(content)
+    leaveExtras(content, this.#extras)
     return parts.map((part) => {
       if (part.type === 'tool-result' || part.type === 'tool-call') throw invalid(content.at('parts'), 'must not hold function calls or responses')
       return part
@@ -66,7 +67,7 @@ export class ContentReader {
         }
       }
     }
-    this.#keep(content)
+    leaveExtras(content, this.#extras)
     if (results.length > 0) this.#addResults(results)
     // Google's SDK keeps every chunk of a stream as a content of its own.
     const before = this.turns.at(-1)
@@ -102,7 +103,7 @@ export class ContentReader {
     // A signature may come with nothing but itself.
     if (read.length === 0 && signature !== undefined) read.push(thought ? { type: 'reasoning', text: '' } : { type: 'text', text: '' })
     if (read.length === 0) throw invalid(part.path, 'must have one of text, inlineData, fileData, functionCall, functionResponse')
-    this.#keep(part)
+    leaveExtras(part, this.#extras)
     const signed = signature === undefined ? undefined : read.find((one) => 'type' in one && one.type !== 'tool-result' && one.type !== 'foreign' && one.type !== 'refusal')
     if (signed !== undefined) Object.assign(signed, { signature })
     return read
@@ -126,7 +127,7 @@ export class ContentReader {
     if (role !== 'model' && !INLINE_TYPES.has(mediaType.toLowerCase())) throw invalid(blob.at('mimeType'), `must be one of ${[...INLINE_TYPES].join(', ')}, not '${mediaType.slice(0, 64)}'`)
     const data = checkBase64(blob.require('data', blob.string('data'), 'the bytes in base64'), blob.at('data'))
     const filename = blob.string('displayName')
-    this.#keep(blob)
+    leaveExtras(blob, this.#extras)
     return media(mediaType, { type: 'data', mediaType, data: data.replaceAll('-', '+').replaceAll('_', '/') }, detail, filename)
   }
 
@@ -134,7 +135,7 @@ export class ContentReader {
     const url = file.require('fileUri', file.string('fileUri'), 'where the file is')
     const mediaType = file.string('mimeType')
     const filename = file.string('displayName')
-    this.#keep(file)
+    leaveExtras(file, this.#extras)
     const typed = mediaType === undefined ? {} : { mediaType }
     return media(mediaType ?? '', url.startsWith('file-') ? { type: 'file', id: url, ...typed } : { type: 'url', url, ...typed }, detail, filename)
   }
@@ -143,7 +144,7 @@ export class ContentReader {
     const name = call.require('name', call.string('name'), 'the name of the called function')
     const id = call.string('id')
     const args = call.object('args')
-    this.#keep(call)
+    leaveExtras(call, this.#extras)
     const known = id ?? idAt(place)
     this.#open.push({ id: known, name, given: id !== undefined })
     return { type: 'tool-call', id: known, name, arguments: args === undefined ? '{}' : exactText(place, 'functionCall', 'args', args.value), form: 'function' }
@@ -159,7 +160,7 @@ export class ContentReader {
     const content = value === undefined ? [] : readResult(value.value, place)
     const media = response.objects('parts')?.map((part) => this.#readResultPart(part)) ?? []
     const isError = value !== undefined && only(value.value, 'error')
-    this.#keep(response)
+    leaveExtras(response, this.#extras)
     return { type: 'tool-result', callId: call?.id ?? given ?? `${idAt(place)}_result`, name, content: [...content, ...media], form: 'function', ...(isError ? { isError } : {}) }
   }
 
@@ -167,7 +168,7 @@ export class ContentReader {
     const inline = part.object('inlineData')
     const file = part.object('fileData')
     const detail = readResolution(part.take('mediaResolution'), part.at('mediaResolution'))
-    this.#keep(part)
+    leaveExtras(part, this.#extras)
     if (inline !== undefined) return this.#readInline(inline, 'user', detail)
     if (file !== undefined) return this.#readFile(file, detail)
     throw invalid(part.path, 'must have inlineData or fileData')
@@ -178,10 +179,6 @@ export class ContentReader {
     const byId = id === undefined ? -1 : this.#open.findIndex((call) => call.id === id)
     const index = byId >= 0 ? byId : this.#open.findIndex((call) => (id === undefined || !call.given) && call.name === name)
     return index < 0 ? undefined : this.#open.splice(index, 1)[0]
-  }
-
-  #keep(fields: GoogleFields): void {
-    for (const [name, value] of Object.entries(fields.rest())) this.#extras[fields.at(name)] = value
   }
 }
 

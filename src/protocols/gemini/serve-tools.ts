@@ -1,5 +1,6 @@
 import { invalid } from '../../error.ts'
 import type { GenerationRequest, Tool, ToolChoice } from '../../generation/request.ts'
+import { leaveExtras } from '../extras.ts'
 import { kindOf, present } from '../fields.ts'
 import type { GoogleFields } from './fields.ts'
 import { readJsonSchema, readSchema } from './schema.ts'
@@ -24,7 +25,7 @@ export function readTools(body: GoogleFields, extras: Record<string, unknown>): 
       const search = tool.object(name)
       if (search === undefined) continue
       read.webSearch = { ...present('blockedDomains', search.strings('excludeDomains')) }
-      for (const [key, value] of Object.entries(search.rest())) extras[search.at(key)] = value
+      leaveExtras(search, extras)
     }
     for (const [name, value] of Object.entries(tool.rest())) {
       const kind = camelOf(name)
@@ -43,7 +44,7 @@ function readDeclaration(declaration: GoogleFields, extras: Record<string, unkno
   const jsonSchema = declaration.take('parametersJsonSchema')
   if (schema !== undefined && jsonSchema !== undefined) throw invalid(declaration.at('parametersJsonSchema'), 'must not stand together with parameters')
   const parameters = schema === undefined ? jsonSchema && readObjectSchema(jsonSchema, declaration.at('parametersJsonSchema')) : readSchema(schema, declaration.at('parameters'))
-  for (const [key, value] of Object.entries(declaration.rest())) extras[declaration.at(key)] = value
+  leaveExtras(declaration, extras)
   return { type: 'function', name, ...(description === undefined ? {} : { description }), ...(parameters === undefined ? {} : { parameters }) }
 }
 
@@ -57,7 +58,7 @@ export function readToolConfig(body: GoogleFields, extras: Record<string, unknow
   const calling = config?.object('functionCallingConfig')
   const mode = calling?.oneOf('mode', MODES)
   const names = calling?.strings('allowedFunctionNames') ?? []
-  for (const fields of [config, calling]) for (const [name, value] of Object.entries(fields?.rest() ?? {})) extras[fields!.at(name)] = value
+  for (const fields of [config, calling]) if (fields !== undefined) leaveExtras(fields, extras)
   const only = names[0]
   switch (mode) {
     case 'NONE': return { type: 'none' }

@@ -6,6 +6,7 @@ import { seal } from '../../generation/signature.ts'
 import type { Frame } from '../../http/frames.ts'
 import { lose, loseForeign, loseOfFinish, loseOfStop } from '../losses.ts'
 import type { Exchange, Label, Wire } from '../protocol.ts'
+import { leaveExtras } from '../extras.ts'
 import { GoogleFields } from './fields.ts'
 import { readObject } from './arguments.ts'
 import { readConfig } from './serve-config.ts'
@@ -37,7 +38,7 @@ export function readRequest(wire: Wire): GenerationRequest {
     protocol: 'generateContent',
     extras,
   }
-  for (const [name, value] of Object.entries(body.rest())) extras[name] = value
+  leaveExtras(body, extras)
   return request
 }
 

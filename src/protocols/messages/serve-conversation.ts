@@ -2,13 +2,12 @@ import { invalid } from '../../error.ts'
 import { parseExact } from '../../generation/json-text.ts'
 import type { Citation, ForeignPart, MediaPart, MediaSource, Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { unseal } from '../../generation/signature.ts'
+import { leaveExtras, type Extras } from '../extras.ts'
 import { Fields, isObject, kindOf } from '../fields.ts'
 import { checkBase64 } from '../media.ts'
 import { readCitation } from './citations.ts'
 import { readCache } from './serve-tools.ts'
 import { unmarkOfPart } from './shapes.ts'
-
-type Extras = Record<string, unknown>
 
 /** `system` and `messages`: what leads goes to `system`, tool results stand in turns of their own. */
 export function readConversation(fields: Fields, text: string, extras: Extras): { system: Part[]; turns: Turn[] } {
@@ -36,7 +35,7 @@ class Conversation {
   message(message: Fields, system: Part[]): void {
     const role = message.require('role', message.oneOf<Role>('role', ['user', 'assistant', 'system']), "one of 'user', 'assistant', 'system'")
     const parts = this.contents(message, 'content', true, role)
-    this.#rest(message)
+    leaveExtras(message, this.#extras)
     if (role === 'system' && this.turns.length === 0) system.push(...parts)
     else if (role === 'user') this.#userTurns(parts)
     else this.turns.push({ role, parts })
@@ -92,14 +91,14 @@ class Conversation {
     const text = block.require('text', block.string('text'), 'the text of the block')
     const citations = (block.array('citations') ?? []).filter(isObject).map((native): Citation => readCitation(native))
     const part: TextPart = { type: 'text', text, ...readCache(block), ...(citations.length === 0 ? {} : { citations }) }
-    this.#rest(block)
+    leaveExtras(block, this.#extras)
     return part
   }
 
   #thinking(block: Fields): Part {
     const text = block.string('thinking') ?? ''
     const signature = block.string('signature')
-    this.#rest(block)
+    leaveExtras(block, this.#extras)
     return { type: 'reasoning', text, ...(signature === undefined || signature === '' ? {} : { signature: unseal(signature) }) }
   }
 
@@ -108,7 +107,7 @@ class Conversation {
     const signature = unseal(block.require('data', block.string('data'), 'the hidden reasoning'))
     const marked = unmarkOfPart(signature.data)
     if (marked === undefined) {
-      this.#rest(block)
+      leaveExtras(block, this.#extras)
       return { type: 'reasoning', text: '', redacted: true, signature }
     }
     const own = { ...signature, data: marked.data }
@@ -126,7 +125,7 @@ class Conversation {
     // `direct` is what every ordinary call carries: it says nothing.
     const caller = block.take('caller')
     if (caller !== undefined && !(isObject(caller) && caller.type === 'direct')) this.#extras[block.at('caller')] = caller
-    this.#rest(block)
+    leaveExtras(block, this.#extras)
     this.#names.set(id, name)
     return { type: 'tool-call', id, name, arguments: this.#argumentsText(input, block), form: 'function', ...cache }
   }
@@ -137,7 +136,7 @@ class Conversation {
     const content = this.contents(block, 'content', false).map((part, index) => this.#resultPart(part, `${block.at('content')}[${index}]`))
     const cache = readCache(block)
     const name = this.#names.get(callId)
-    this.#rest(block)
+    leaveExtras(block, this.#extras)
     return { type: 'tool-result', callId, ...(name === undefined ? {} : { name }), content, ...(isError === undefined ? {} : { isError }), form: 'function', ...cache }
   }
 
@@ -152,7 +151,7 @@ class Conversation {
     if (read === undefined) return undefined
     const filename = type === 'file' ? block.string('title') : undefined
     const part: MediaPart = { type, source: read, ...(filename === undefined ? {} : { filename }), ...readCache(block) }
-    this.#rest(block)
+    leaveExtras(block, this.#extras)
     return part
   }
 
@@ -162,12 +161,8 @@ class Conversation {
     const found = readContentSource(block)
     if (found?.type !== 'text') return undefined
     const part: MediaPart = { type: 'file', source: { ...found, text: source === undefined ? found.text : `${source}\n${found.text}` }, ...(title === undefined ? {} : { filename: title }), ...readCache(block) }
-    this.#rest(block)
+    leaveExtras(block, this.#extras)
     return part
-  }
-
-  #rest(fields: Fields): void {
-    for (const [name, value] of Object.entries(fields.rest())) this.#extras[fields.at(name)] = value
   }
 
   /** Arguments as JSON text. Numbers are taken from the body's own text: a double says neither all of them nor how they were spelled. */

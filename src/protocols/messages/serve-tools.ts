@@ -1,11 +1,12 @@
 import type { GenerationRequest, Tool, WebSearch } from '../../generation/request.ts'
+import { leaveExtras, type Extras } from '../extras.ts'
 import { present, type Fields } from '../fields.ts'
 
 /** Tools the provider runs for the model's convenience: an answer without them is still an answer to the question. */
 const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/
 
 /** `tools` and servers of tools: those without a type (or `custom`) are the client's own functions, a versioned type names a tool of Anthropic's. */
-export function readTools(fields: Fields, extras: Record<string, unknown>): Pick<GenerationRequest, 'tools' | 'webSearch'> {
+export function readTools(fields: Fields, extras: Extras): Pick<GenerationRequest, 'tools' | 'webSearch'> {
   const given = fields.objects('tools') ?? []
   const calls = given.some((tool) => isFunction(tool.string('type')))
   const search = calls ? undefined : given.find((tool) => tool.string('type')?.startsWith('web_search_'))
@@ -23,21 +24,21 @@ export function readTools(fields: Fields, extras: Record<string, unknown>): Pick
 const isFunction = (type: string | undefined): boolean => type === undefined || type === 'custom'
 
 /** Search is what is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol, which agents offer whatever the task. */
-function readSearch(tool: Fields, extras: Record<string, unknown>): WebSearch {
+function readSearch(tool: Fields, extras: Extras): WebSearch {
   const userLocation = tool.take('user_location')
   const read = { ...present('userLocation', userLocation), ...present('allowedDomains', tool.strings('allowed_domains')), ...present('blockedDomains', tool.strings('blocked_domains')), ...present('maxUses', tool.integer('max_uses', { min: 1 })) }
   tool.take('name')
-  for (const [member, value] of Object.entries(tool.rest())) extras[tool.at(member)] = value
+  leaveExtras(tool, extras)
   return read
 }
 
-function readFunction(tool: Fields, extras: Record<string, unknown>): Tool {
+function readFunction(tool: Fields, extras: Extras): Tool {
   const name = tool.require('name', tool.string('name'), 'the name of the tool')
   const description = tool.string('description')
   const parameters = tool.object('input_schema')
   const strict = tool.boolean('strict')
   const cache = readCache(tool)
-  for (const [member, value] of Object.entries(tool.rest())) extras[tool.at(member)] = value
+  leaveExtras(tool, extras)
   return {
     type: 'function', name,
     ...(description === undefined ? {} : { description }),

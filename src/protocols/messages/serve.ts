@@ -1,5 +1,6 @@
 import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, OutputFormat, Reasoning, ToolChoice } from '../../generation/request.ts'
+import { leaveExtras, type Extras } from '../extras.ts'
 import { Fields } from '../fields.ts'
 import type { Wire } from '../protocol.ts'
 import { readConversation } from './serve-conversation.ts'
@@ -32,7 +33,7 @@ function start(wire: Wire): Fields {
 }
 
 function read(fields: Fields, wire: Wire): GenerationRequest {
-  const extras: Record<string, unknown> = Object.create(null)
+  const extras: Extras = Object.create(null)
   const model = fields.require('model', fields.string('model'), 'the model to ask, as <provider>/<model>')
   const stream = fields.boolean('stream') ?? false
   const { system, turns } = readConversation(fields, wire.text, extras)
@@ -53,16 +54,11 @@ function read(fields: Fields, wire: Wire): GenerationRequest {
     ...readCache(fields),
     stream, protocol: 'messages', extras,
   }
-  if (metadata !== undefined) keep(extras, metadata)
+  if (metadata !== undefined) leaveExtras(metadata, extras)
   // Read by the two callers, one of which requires it.
   fields.take('max_tokens')
-  keep(extras, fields)
+  leaveExtras(fields, extras)
   return request
-}
-
-/** What nobody took goes to the extras under its path. */
-export function keep(extras: Record<string, unknown>, fields: Fields): void {
-  for (const [name, value] of Object.entries(fields.rest())) extras[fields.at(name)] = value
 }
 
 function readSampling(fields: Fields): GenerationRequest['sampling'] {
@@ -78,7 +74,7 @@ function readSampling(fields: Fields): GenerationRequest['sampling'] {
   }
 }
 
-function readToolChoice(fields: Fields, { tools, webSearch }: Pick<GenerationRequest, 'tools' | 'webSearch'>, extras: Record<string, unknown>): { toolChoice?: ToolChoice; parallelTools?: boolean } {
+function readToolChoice(fields: Fields, { tools, webSearch }: Pick<GenerationRequest, 'tools' | 'webSearch'>, extras: Extras): { toolChoice?: ToolChoice; parallelTools?: boolean } {
   const choice = fields.object('tool_choice')
   if (choice === undefined) return {}
   const type = choice.require('type', choice.oneOf<'auto' | 'any' | 'tool' | 'none'>('type', ['auto', 'any', 'tool', 'none']), "one of 'auto', 'any', 'tool', 'none'")
@@ -98,28 +94,28 @@ function readToolChoice(fields: Fields, { tools, webSearch }: Pick<GenerationReq
 const EFFORTS: readonly string[] = ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'] satisfies Effort[]
 
 /** `output_config`, and the older `output_format` beside it. */
-function readOutput(fields: Fields, extras: Record<string, unknown>): { effort?: Effort; format?: OutputFormat } {
+function readOutput(fields: Fields, extras: Extras): { effort?: Effort; format?: OutputFormat } {
   const config = fields.object('output_config')
   const effort = config?.string('effort')
   const format = readFormat(config?.object('format'), extras) ?? readFormat(fields.object('output_format'), extras)
   const known = effort !== undefined && EFFORTS.includes(effort)
   if (effort !== undefined && !known) extras['output_config.effort'] = effort
-  if (config !== undefined) keep(extras, config)
+  if (config !== undefined) leaveExtras(config, extras)
   return { ...(known ? { effort: effort as Effort } : {}), ...(format === undefined ? {} : { format }) }
 }
 
-function readFormat(format: Fields | undefined, extras: Record<string, unknown>): OutputFormat | undefined {
+function readFormat(format: Fields | undefined, extras: Extras): OutputFormat | undefined {
   if (format === undefined) return undefined
   if (format.string('type') !== 'json_schema') {
     extras[format.path] = format.value
     return undefined
   }
   const schema = format.require('schema', format.object('schema'), 'a JSON Schema').value
-  keep(extras, format)
+  leaveExtras(format, extras)
   return { type: 'schema', schema }
 }
 
-function readThinking(fields: Fields, effort: Effort | undefined, extras: Record<string, unknown>): Reasoning | undefined {
+function readThinking(fields: Fields, effort: Effort | undefined, extras: Extras): Reasoning | undefined {
   const thinking = fields.object('thinking')
   const wish = effort === undefined ? {} : { effort }
   if (thinking === undefined) return effort === undefined ? undefined : wish
@@ -127,7 +123,7 @@ function readThinking(fields: Fields, effort: Effort | undefined, extras: Record
   const budgetTokens = thinking.integer('budget_tokens', { min: 0 })
   const display = thinking.string('display')
   const visible = display === undefined ? {} : { visible: display !== 'omitted' }
-  keep(extras, thinking)
+  leaveExtras(thinking, extras)
   switch (type) {
     case 'enabled': return { ...wish, ...(budgetTokens === undefined ? { adaptive: true } : { budgetTokens }), ...visible }
     case 'adaptive': return { ...wish, adaptive: true, ...visible }

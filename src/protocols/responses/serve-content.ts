@@ -1,17 +1,10 @@
 import { invalid } from '../../error.ts'
 import type { Citation, ForeignPart, MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
+import { leaveExtras, type Extras } from '../extras.ts'
 import { Fields } from '../fields.ts'
 import { checkBase64, readDataUrl } from '../media.ts'
 import { Offsets } from '../offsets.ts'
 import { objectsOf, readAnnotation, type Json } from './shapes.ts'
-
-/** Fields that only this protocol knows, by the client's path. */
-export type Extras = Record<string, unknown>
-
-/** Takes what nobody read of an object along, by path. */
-export function carryRest(fields: Fields, extras: Extras): void {
-  for (const [name, value] of Object.entries(fields.rest())) extras[fields.at(name)] = value
-}
 
 const DETAILS = ['low', 'high', 'auto', 'original'] as const
 
@@ -51,7 +44,7 @@ function readText(part: Fields, extras: Extras): TextPart {
   const annotations = objectsOf(part.array('annotations'))
   part.array('logprobs')
   const cache = readCache(part)
-  carryRest(part, extras)
+  leaveExtras(part, extras)
   return { type: 'text', text, ...(annotations.length > 0 ? { citations: readAnnotations(annotations, text) } : {}), ...cache }
 }
 
@@ -66,7 +59,7 @@ function readImage(part: Fields, extras: Extras): MediaPart {
   const detail = part.oneOf('detail', DETAILS)
   const id = part.string('file_id'), url = part.string('image_url')
   const cache = readCache(part)
-  carryRest(part, extras)
+  leaveExtras(part, extras)
   const source = url === undefined ? fileSource(part, id, 'image_url or file_id') : urlSource(url, part.at('image_url'))
   return { type: 'image', source, ...(detail === undefined ? {} : { detail }), ...cache }
 }
@@ -75,7 +68,7 @@ function readFile(part: Fields, extras: Extras): MediaPart {
   const filename = part.string('filename'), detail = part.string('detail')
   const data = part.string('file_data'), url = part.string('file_url'), id = part.string('file_id')
   const cache = readCache(part)
-  carryRest(part, extras)
+  leaveExtras(part, extras)
   const source = data !== undefined ? dataSource(data, part.at('file_data'), filename)
     : url !== undefined ? urlSource(url, part.at('file_url')) : fileSource(part, id, 'file_data, file_url or file_id')
   return { type: 'file', source, ...(filename === undefined ? {} : { filename }), ...(detail === undefined ? {} : { detail }), ...cache }

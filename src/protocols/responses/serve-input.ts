@@ -1,9 +1,10 @@
 import { GatewayError, invalid } from '../../error.ts'
 import type { Part, ReasoningPart, Turn } from '../../generation/request.ts'
 import { unseal, type Signature } from '../../generation/signature.ts'
+import { leaveExtras, type Extras } from '../extras.ts'
 import { Fields } from '../fields.ts'
 import type { FlatNames } from './namespaces.ts'
-import { asResult, carryRest, readContent, type Extras } from './serve-content.ts'
+import { asResult, readContent } from './serve-content.ts'
 import { checkItem } from './serve-items.ts'
 import { EMPTY, PLAIN, readMark, REDACTED } from './shapes.ts'
 
@@ -76,7 +77,7 @@ export class InputReader {
     item.string('id')
     item.oneOf('status', STATUSES)
     const parts = readContent(item, 'content', this.#extras)
-    carryRest(item, this.#extras)
+    leaveExtras(item, this.#extras)
     if (role === 'assistant') this.#say('assistant', parts)
     else if (role !== 'user' && this.turns.length === 0) this.system.push(...parts)
     else this.turns.push({ role, parts })
@@ -119,7 +120,7 @@ export class InputReader {
     const bare = item.require('name', item.string('name'), 'the name of the called tool'), namespace = item.string('namespace')
     const name = namespace === undefined ? bare : this.#names.flat(namespace, bare)
     const text = item.require(content, item.string(content), form === 'function' ? 'a JSON string' : 'a string')
-    carryRest(item, this.#extras)
+    leaveExtras(item, this.#extras)
     this.#calls.set(id, { name, form })
     this.#say('assistant', [{ type: 'tool-call', id, name, arguments: text, form }])
   }
@@ -129,7 +130,7 @@ export class InputReader {
     item.oneOf('status', STATUSES)
     const callId = item.require('call_id', item.string('call_id'), 'the id of the call')
     const content = asResult(readContent(item, 'output', this.#extras))
-    carryRest(item, this.#extras)
+    leaveExtras(item, this.#extras)
     const call = this.#calls.get(callId)
     this.#say('tool', [{ type: 'tool-result', callId, ...(call === undefined ? {} : { name: call.name }), content, form: call?.form ?? form }])
   }

@@ -1,9 +1,9 @@
 import { invalid } from '../../error.ts'
 import type { GenerationRequest, ImageOutput, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
+import { leaveExtras, type Extras } from '../extras.ts'
 import { Fields, isObject, present } from '../fields.ts'
 import { isImageTool, parseSize } from '../image-config.ts'
 import { toolLists, type FlatNames } from './namespaces.ts'
-import { carryRest, type Extras } from './serve-content.ts'
 
 /** Tools that agents offer whatever the task: a model works without them. All others that a provider runs are what the client came for. */
 const OPTIONAL = /^(web_search|namespace|tool_search|programmatic_tool_calling)(_preview)?(_\d{4}_\d{2}_\d{2})?$/
@@ -46,8 +46,8 @@ function asSearch(body: Fields, tools: Tool[], extras: Extras): ReadTools {
   }
   // What it does by default is no wish.
   if (wire.value.external_web_access === true) wire.take('external_web_access')
-  if (filters !== undefined) carryRest(filters, extras)
-  carryRest(wire, extras)
+  if (filters !== undefined) leaveExtras(filters, extras)
+  leaveExtras(wire, extras)
   return { tools: tools.filter((tool) => tool !== search), webSearch }
 }
 
@@ -81,7 +81,7 @@ function readName(tool: Fields, names: FlatNames, namespace: string | undefined)
 function readFunction(tool: Fields, names: FlatNames, extras: Extras, namespace: string | undefined): Tool {
   const name = readName(tool, names, namespace)
   const description = tool.string('description'), parameters = tool.object('parameters'), strict = tool.boolean('strict')
-  carryRest(tool, extras)
+  leaveExtras(tool, extras)
   return {
     type: 'function', name, ...(description === undefined ? {} : { description }),
     ...(parameters === undefined ? {} : { parameters: parameters.value }), ...(strict === undefined ? {} : { strict }),
@@ -91,7 +91,7 @@ function readFunction(tool: Fields, names: FlatNames, extras: Extras, namespace:
 function readCustom(tool: Fields, names: FlatNames, extras: Extras, namespace: string | undefined): Tool {
   const name = readName(tool, names, namespace)
   const description = tool.string('description'), format = tool.object('format')
-  carryRest(tool, extras)
+  leaveExtras(tool, extras)
   return { type: 'custom', name, ...(description === undefined ? {} : { description }), ...(format === undefined ? {} : { format: format.value }) }
 }
 

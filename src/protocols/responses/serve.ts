@@ -1,10 +1,10 @@
 import { invalid } from '../../error.ts'
 import { unfold, type Answer } from '../../generation/event.ts'
 import { EFFORTS, type GenerationRequest, type OutputFormat, type Reasoning } from '../../generation/request.ts'
+import { leaveExtras, type Extras } from '../extras.ts'
 import { Fields, present } from '../fields.ts'
 import type { Exchange, Wire } from '../protocol.ts'
 import { flatNames } from './namespaces.ts'
-import { carryRest, type Extras } from './serve-content.ts'
 import { InputReader } from './serve-input.ts'
 import { ResponseWriter } from './serve-stream.ts'
 import { readTools, readToolChoice } from './serve-tools.ts'
@@ -31,7 +31,7 @@ export function readRequest({ body: wire }: Wire): GenerationRequest {
     stream, protocol: 'responses', extras,
   }
   readState(body, tools, extras)
-  carryRest(body, extras)
+  leaveExtras(body, extras)
   return request
 }
 
@@ -51,7 +51,7 @@ function readReasoning(body: Fields, extras: Extras): Pick<GenerationRequest, 'r
   // Which words a model knows is its own affair.
   if (wish !== undefined && effort === undefined) extras[wire.at('effort')] = wish
   const older = wire.string('generate_summary'), summary = wire.string('summary') ?? older
-  carryRest(wire, extras)
+  leaveExtras(wire, extras)
   const reasoning: Reasoning = { ...present('effort', effort), ...(summary === undefined ? {} : { summary, visible: summary !== 'none' }) }
   return Object.keys(reasoning).length === 0 ? {} : { reasoning }
 }
@@ -61,7 +61,7 @@ function readText(body: Fields, extras: Extras): Pick<GenerationRequest, 'output
   if (text === undefined) return {}
   const verbosity = text.oneOf('verbosity', ['low', 'medium', 'high'])
   const format = text.object('format')
-  carryRest(text, extras)
+  leaveExtras(text, extras)
   return { ...(format === undefined ? {} : present('outputFormat', readFormat(format, extras))), ...present('verbosity', verbosity) }
 }
 
