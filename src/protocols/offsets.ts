@@ -3,28 +3,48 @@
  * A range ends before its second offset.
  */
 export class Offsets {
-  /** How many code points or bytes stand before each unit, and before the end. */
-  readonly #before: Uint32Array
+  readonly #unit: 'code points' | 'bytes'
+  /** How many code points or bytes stand before each unit, and before the end; there is room for more. */
+  #before = new Uint32Array(1)
+  /** Length of the text in our units. */
+  #end = 0
+  /** The first half of a pair, whose second one may come with the next piece. */
+  #half = ''
 
   constructor(text: string, unit: 'code points' | 'bytes') {
-    this.#before = new Uint32Array(text.length + 1)
-    for (let at = 0, before = 0; at < text.length;) {
-      const point = text.codePointAt(at)!
-      // Within a pair of units is where it begins.
-      if (point > 0xffff) this.#before[++at] = before
-      before += unit === 'code points' || point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4
-      this.#before[++at] = before
+    this.#unit = unit
+    this.grow(text)
+  }
+
+  /** The text goes on with this. */
+  grow(more: string): void {
+    const piece = this.#half + more
+    const start = this.#end - this.#half.length
+    this.#end = start + piece.length
+    if (this.#end >= this.#before.length) {
+      const longer = new Uint32Array(Math.max(this.#end + 1, 2 * start))
+      longer.set(this.#before)
+      this.#before = longer
     }
+    for (let at = 0, before = this.#before[start]!; at < piece.length;) {
+      const point = piece.codePointAt(at)!
+      // Within a pair of units is where it begins.
+      if (point > 0xffff) this.#before[start + ++at] = before
+      before += this.#unit === 'code points' || point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4
+      this.#before[start + ++at] = before
+    }
+    const last = piece.charCodeAt(piece.length - 1)
+    this.#half = last >= 0xd800 && last < 0xdc00 ? piece.slice(-1) : ''
   }
 
   /** All of the text. */
   get length(): number {
-    return this.#before.at(-1)!
+    return this.#before[this.#end]!
   }
 
   /** An offset of ours, on the wire; one behind the end is the end. */
   written(offset: number): number {
-    return this.#before[Math.min(offset, this.#before.length - 1)]!
+    return this.#before[Math.min(offset, this.#end)]!
   }
 
   /** A range on the wire, as ours; undefined where it is none, or not in the text. */
@@ -35,7 +55,7 @@ export class Offsets {
 
   /** The first offset with so much before it: within a character, its end. */
   #find(count: number): number {
-    let [low, high] = [0, this.#before.length - 1]
+    let [low, high] = [0, this.#end]
     while (low < high) {
       const middle = (low + high) >> 1
       if (this.#before[middle]! < count) low = middle + 1

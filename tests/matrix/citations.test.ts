@@ -8,7 +8,7 @@ import type { Exchange, Told } from '../../src/protocols/protocol.ts'
 import { framed } from '../gateway/scripted.ts'
 import { checkGrammar } from '../grammar.ts'
 import type { Any } from '../recorded/said.ts'
-import { wireOf, type Reply } from './answering.ts'
+import { wireOf, type Reply, type ReplyPart } from './answering.ts'
 import { bodyOf } from './asking.ts'
 import { heard, type Citation } from './reading.ts'
 
@@ -47,9 +47,10 @@ function toldTo(client: ConversationName, events: GenerationEvent[], stream: boo
 const sorted = (citations: Citation[]): string[] => citations.map(({ url, title, passage }) => JSON.stringify([url, title, passage])).toSorted()
 
 const words = fc.oneof(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 8 }), fc.constantFrom('😀', '👨‍👩‍👧 ', 'e\u0301', '東京。', 'a\n\n', '\u{10ffff}', ' '))
+const REPLY: Omit<Reply, 'parts'> = { ending: 'stop', usage: { prompt: 4, cached: 0, written: 0, completion: 2, reasoning: 0 } }
 const replies: fc.Arbitrary<Reply> = fc.array(fc.tuple(words, fc.boolean()), { minLength: 1, maxLength: 8 }).map((pieces) => ({
   parts: pieces.map(([text, cited], index) => ({ type: 'text' as const, text, ...(cited ? { cite: { passage: text, url: `https://example.com/${index}`, title: `Über ${index}` } } : {}) })),
-  ending: 'stop', usage: { prompt: 4, cached: 0, written: 0, completion: 2, reasoning: 0 },
+  ...REPLY,
 }))
 
 describe('a cited passage is the same passage', () => {
@@ -171,6 +172,13 @@ test('of a stream whose provider cites a passage right behind it, the passage is
 
 test('wherever the citations come in such a stream, text and sources are whole', () => {
   const later = fc.array(fc.nat(9), { minLength: 8, maxLength: 8 })
+  const cited = (text: string): ReplyPart => ({ type: 'text', text, cite: { passage: text, url: 'https://example.com/', title: 'E' } })
+  const examples: [Reply, number[]][] = [
+    // Of a text in one piece, the citation comes behind the part that holds it, too.
+    [{ parts: [cited(' ')], ...REPLY }, [5, 0, 0, 0, 0, 0, 0, 0]],
+    // And before its text.
+    [{ parts: [{ type: 'text', text: 'one, two, three, ' }, cited('four')], ...REPLY }, [0, 0, 0, 0, 0, 0, 0, 0]],
+  ]
   fc.assert(fc.property(replies, later, (reply, delays) => {
     const { frames } = wireOf('responses', reply)
     const isCitation = (frame: object | string): boolean => (frame as Any).type === 'response.output_text.annotation.added'
@@ -186,5 +194,47 @@ test('wherever the citations come in such a stream, text and sources are whole',
     const from = heard('responses', framed(frames), true)
     expect(said.text).toBe(from.said.text)
     expect(citations.map(({ url }) => url).toSorted()).toEqual(from.citations.map(({ url }) => url).toSorted())
-  }), { numRuns: 200 })
+  }), { numRuns: 200, examples })
+})
+
+describe('thousands of citations over a long text', () => {
+  const piece = 'Zürich 😀 is nice. ', count = 2_000, long = 10 * piece.length
+  const points = [...piece].length * 10
+  const texts = Array.from({ length: count }, () => piece.repeat(10))
+  const at = { output_index: 0, content_index: 0 }
+  const delta = (text: string): object => ({ type: 'response.output_text.delta', ...at, delta: text })
+  const streams: Partial<Record<ConversationName, { plain: object[]; cited: object[] }>> = {
+    responses: {
+      plain: [{ type: 'response.created', response: {} }, ...texts.map(delta), { type: 'response.completed', response: { status: 'completed', output: [] } }],
+      cited: [{ type: 'response.created', response: {} }, ...texts.flatMap((text, i) => [delta(text), { type: 'response.output_text.annotation.added', ...at, annotation: url_citation(i * points, i * points + 9, `https://e.com/${i}`) }]), { type: 'response.completed', response: { status: 'completed', output: [] } }],
+    },
+    messages: (() => {
+      const blocks = (cited: boolean): object[] => [{ type: 'message_start', message: {} }, ...texts.flatMap((text, index) => [
+        { type: 'content_block_start', index, content_block: { type: 'text', text, ...(cited ? { citations: [{ type: 'web_search_result_location', url: `https://e.com/${index}`, title: 'E', cited_text: '', encrypted_index: '' }] } : {}) } }, { type: 'content_block_stop', index },
+      ]), { type: 'message_delta', delta: { stop_reason: 'end_turn' } }, { type: 'message_stop' }]
+      return { plain: blocks(false), cited: blocks(true) }
+    })(),
+    generateContent: (() => {
+      const chunks = texts.map((text) => ({ candidates: [{ content: { parts: [{ text }] } }] })), end = { finishReason: 'STOP' }
+      // Each passage holds all those behind it, and its words, which decide, are nowhere.
+      const supports = texts.map((_, i) => support({ startIndex: i, endIndex: Buffer.byteLength(piece) * 10 * (count - i), ...(i % 2 === 0 ? {} : { text: `nowhere ${i}` }) }, 0))
+      return { plain: [...chunks, { candidates: [end] }], cited: [...chunks, { candidates: [{ ...end, groundingMetadata: { groundingChunks: [{ web: { uri: 'https://e.com/', title: 'E' } }], groundingSupports: supports } }] }] }
+    })(),
+  }
+
+  const timed = (provider: ConversationName, client: ConversationName, frames: object[]): { ms: number; length: number } => {
+    const exchange = exchangeOf(client), data = frames.map((frame) => ({ data: JSON.stringify(frame) }))
+    const begun = performance.now()
+    const reader = protocols[provider].call.reader({}, { ...exchange.request, webSearch: {} }), writer = protocols[client].serve.writer(exchange)
+    let length = 0
+    for (const event of [...data.flatMap((frame) => reader.read(frame)), ...reader.end()]) for (const frame of writer.write(event)) length += frame.data.length
+    return { ms: performance.now() - begun, length }
+  }
+
+  for (const [provider, { plain, cited }] of Object.entries(streams)) for (const client of NAMES) test(`${provider} -> ${client}: take no more than their share`, () => {
+    const [without, within] = [timed(provider as ConversationName, client, plain), timed(provider as ConversationName, client, cited)]
+    // What grows with the square of their number took 200 times as long, and hundreds of times the room.
+    expect(within.ms).toBeLessThan(40 * without.ms + 200)
+    expect(within.length).toBeLessThan(5 * without.length + 20 * count * long)
+  })
 })

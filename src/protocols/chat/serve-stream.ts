@@ -25,11 +25,11 @@ export class ChunkWriter implements Writer {
   #images = 0
   #calls = 0
   #details = 0
-  /** The last text part, and the content before it: citations count in code points of both. */
-  #text = ''
-  #before = ''
-  /** Measured when something cites it. */
-  #offsets: { text: Offsets; before: number } | undefined
+  /** The content, in which citations count, and where the last text part of it begins. It is measured when something cites it. */
+  #length = 0
+  #base = 0
+  #unmeasured = ''
+  readonly #content = new Offsets('', 'code points')
   #refused = false
   #ended = false
 
@@ -61,7 +61,7 @@ export class ChunkWriter implements Writer {
     this.#open = head
     this.#grown = false
     switch (head.type) {
-      case 'text': return this.#beginText()
+      case 'text': this.#base = this.#length; return []
       case 'refusal': this.#refused = true; return []
       case 'tool-call': return [this.#callDelta({ ...this.#firstOfCall(head) })]
       case 'image': this.#image = ''; return []
@@ -80,17 +80,11 @@ export class ChunkWriter implements Writer {
     return head.form === 'custom' ? call : { ...call, function: { name: head.name, arguments: '' } }
   }
 
-  #beginText(): Frame[] {
-    this.#before += this.#text
-    this.#text = ''
-    this.#offsets = undefined
-    return []
-  }
-
   #annotate(head: PartHead & { type: 'citation' }): Frame[] {
     loseCitation(this.#exchange, head.citation)
-    const { text, before } = this.#offsets ??= { text: new Offsets(this.#text, 'code points'), before: new Offsets(this.#before, 'code points').length }
-    const annotation = writeAnnotation(head.citation, text, before)
+    this.#content.grow(this.#unmeasured)
+    this.#unmeasured = ''
+    const annotation = writeAnnotation(head.citation, this.#content, this.#base)
     return annotation === undefined ? [] : [this.#delta({ annotations: [annotation] })]
   }
 
@@ -99,7 +93,8 @@ export class ChunkWriter implements Writer {
     this.#grown ||= text !== ''
     switch (head.type) {
       case 'text':
-        this.#text += text
+        this.#length += text.length
+        this.#unmeasured += text
         return [this.#chunk({ choices: [{ index: 0, delta: { content: text }, ...(logprobs === undefined ? {} : { logprobs: writeLogprobs(logprobs) }), finish_reason: null }] })]
       case 'reasoning': return this.#hidesReasoning ? [] : [this.#delta({ reasoning: text, reasoning_details: [detailOfText(head.form, text, this.#details)] })]
       case 'refusal': return [this.#delta({ refusal: text })]
@@ -113,7 +108,7 @@ export class ChunkWriter implements Writer {
   #close(signature: string | undefined): Frame[] {
     const head = this.#open
     switch (head.type) {
-      case 'text': return this.#sign(TEXT_ID, signature, { text: this.#before.length, calls: this.#calls, end: this.#before.length + this.#text.length })
+      case 'text': return this.#sign(TEXT_ID, signature, { text: this.#base, calls: this.#calls, end: this.#length })
       case 'tool-call': return this.#closeCall(head, signature)
       case 'reasoning': return this.#closeReasoning(head, signature)
       case 'image': return [this.#delta({ images: [{ index: this.#images, ...writeImage(head.mediaType, this.#image) }] }), ...this.#sign(imageId(this.#images++), signature)]
@@ -138,7 +133,7 @@ export class ChunkWriter implements Writer {
     }
     // Encrypted data is an entry of its own: clients join entries of one index into one.
     if (this.#grown && (head.redacted === true || head.form === 'summary')) this.#details++
-    const place = { text: this.#before.length + this.#text.length, calls: this.#calls }
+    const place = { text: this.#length, calls: this.#calls }
     return [this.#delta({ reasoning_details: [detailOfSignature(head, signature, this.#label.maker, this.#details++, place)] })]
   }
 

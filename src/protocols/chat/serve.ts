@@ -74,11 +74,11 @@ export const audioHead = (label: Exchange['label']): Json => ({ id: `audio-${lab
 
 /** Annotations count in the whole content, of which each text part is a piece. */
 function writeAnnotations(texts: TextPart[]): Json[] {
-  let before = 0
+  const content = new Offsets(texts.map((part) => part.text).join(''), 'code points')
+  let base = 0
   return texts.flatMap((part) => {
-    const offsets = new Offsets(part.text, 'code points')
-    const written = (part.citations ?? []).map((citation) => writeAnnotation(citation, offsets, before)).filter((annotation) => annotation !== undefined)
-    before += offsets.length
+    const written = (part.citations ?? []).map((citation) => writeAnnotation(citation, content, base)).filter((annotation) => annotation !== undefined)
+    base += part.text.length
     return written
   })
 }

@@ -116,10 +116,10 @@ function readToken(entry: unknown): TokenLogprob | undefined {
   return { token: entry.token, logprob: entry.logprob, ...bytes }
 }
 
-/** A `url_citation` annotation of a text part; `before`: code points of the content before that part. Undefined when there is no URL to show. */
-export function writeAnnotation({ url, title, start, end }: Citation, offsets: Offsets, before: number): Json | undefined {
+/** A `url_citation` annotation of a text part, which begins in the content at `base`. Undefined when there is no URL to show. */
+export function writeAnnotation({ url, title, start, end }: Citation, content: Offsets, base: number): Json | undefined {
   if (url === undefined) return undefined
-  const range = start === undefined || end === undefined ? { start_index: 0, end_index: 0 } : { start_index: before + offsets.written(start), end_index: before + offsets.written(end) }
+  const range = start === undefined || end === undefined ? { start_index: 0, end_index: 0 } : { start_index: content.written(base + start), end_index: content.written(base + end) }
   return { type: 'url_citation', url_citation: { url, title: title ?? '', ...range } }
 }
 

@@ -66,6 +66,9 @@ export class CitationReader {
   }
 }
 
+/** How far from its numbers a passage is looked for. */
+const REACH = 20_000
+
 /** Where a passage stands. Google counts it in its part or in the whole text; its words of it win over its numbers, which are off where it has read addresses. */
 function find({ startIndex = 0, endIndex, partIndex = 0, text: words }: Record<string, unknown>, text: string, offsets: Offsets, parts: readonly number[]): { start: number; end: number } | undefined {
   const before = offsets.written(typeof partIndex === 'number' ? parts[partIndex] ?? 0 : 0)
@@ -75,7 +78,8 @@ function find({ startIndex = 0, endIndex, partIndex = 0, text: words }: Record<s
   const told = ranges.find(({ start, end }) => text.slice(start, end) === words)
   if (told !== undefined) return told
   const near = ranges[0]?.start ?? 0
-  const found = [text.lastIndexOf(words, near), text.indexOf(words, near)].filter((start) => start >= 0).toSorted((a, b) => Math.abs(a - near) - Math.abs(b - near))[0]
+  const from = Math.max(near - REACH, 0), within = text.slice(from, near + words.length + REACH)
+  const found = [within.lastIndexOf(words, near - from), within.indexOf(words, near - from)].filter((start) => start >= 0).map((start) => from + start).toSorted((a, b) => Math.abs(a - near) - Math.abs(b - near))[0]
   return found === undefined ? undefined : { start: found, end: found + words.length }
 }
 

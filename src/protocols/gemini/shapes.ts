@@ -90,12 +90,16 @@ export const writeLogprobs = (logprobs: TokenLogprob[]): Record<string, unknown>
 /** A citation with its place in the text Google counts in: `base` UTF-16 units before the cited part, in `text`. */
 export type Placed = { citation: Citation; text: string; base: number; partIndex?: number }
 
+/** Passages that hold one another say the same words again and again: further ones are told by their numbers alone. */
+const WORDS_MAX = 1_000_000
+
 /** Citations -> `groundingMetadata`: sources once, and the passages that rest on them in UTF-8 bytes. */
 export function writeGrounding(placed: Placed[]): Record<string, unknown> {
   const chunks: Record<string, unknown>[] = []
   const indexes = new Map<string, number>()
   const supports: Record<string, unknown>[] = []
   const measured = new Map<string, Offsets>()
+  let words = 0
   for (const { citation, text, base, partIndex } of placed) {
     const key = JSON.stringify(writeSource(citation))
     const index = indexes.get(key) ?? chunks.push(writeSource(citation)) - 1
@@ -104,7 +108,8 @@ export function writeGrounding(placed: Placed[]): Record<string, unknown> {
     const [start, end] = [base + citation.start, base + citation.end]
     const offsets = measured.get(text) ?? new Offsets(text, 'bytes')
     measured.set(text, offsets)
-    const segment = { ...(partIndex === undefined ? {} : { partIndex }), startIndex: offsets.written(start), endIndex: offsets.written(end), text: text.slice(start, end) }
+    words += end - start
+    const segment = { ...(partIndex === undefined ? {} : { partIndex }), startIndex: offsets.written(start), endIndex: offsets.written(end), ...(words > WORDS_MAX ? {} : { text: text.slice(start, end) }) }
     supports.push({ segment, groundingChunkIndices: [index] })
   }
   return { groundingChunks: chunks, ...(supports.length === 0 ? {} : { groundingSupports: supports }) }

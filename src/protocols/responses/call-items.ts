@@ -14,7 +14,7 @@ export interface OutputItem {
 
 /** Adds what `whole` says beyond what was heard. A telling that contradicts what already went out is not believed. */
 const complete = (slot: Slot, whole: string): void => {
-  if (whole.length > slot.text.length && whole.startsWith(slot.text)) slot.text = whole
+  if (whole.length > slot.text.length && whole.startsWith(slot.text)) slot.grow(whole.slice(slot.text.length))
 }
 
 /** What is said of an item that only this protocol has a place for. */
@@ -49,7 +49,7 @@ export class MessageItem implements OutputItem {
     const content = this.#content(index, type)
     if (content.slot.closed) return
     content.slot.settled = content.slot.text.length
-    content.slot.text += delta
+    content.slot.grow(delta)
     const read = readLogprobs(logprobs)
     if (read === undefined) return
     content.scored = true
@@ -58,7 +58,7 @@ export class MessageItem implements OutputItem {
 
   cite(index: number, annotation: Json): void {
     const { slot } = this.#content(index, 'text')
-    if (!slot.closed) slot.annotate([annotation])
+    if (!slot.closed) slot.announce(annotation)
   }
 
   /** A finished content part, or what a `.done` frame says of one. */
@@ -123,9 +123,9 @@ export class ReasoningItem implements OutputItem {
     if (delta === '') return
     const slot = this.#slot(form)
     if (slot.closed) return
-    if (slot.text !== '' && (this.#at.get(form) ?? index) !== index) slot.text += '\n\n'
+    if (slot.text !== '' && (this.#at.get(form) ?? index) !== index) slot.grow('\n\n')
     this.#at.set(form, index)
-    slot.text += delta
+    slot.grow(delta)
   }
 
   /** What a `.done` frame says of one paragraph: news only if nothing was heard of it. */
@@ -165,7 +165,7 @@ export class CallItem implements OutputItem {
   }
 
   grow(delta: string): void {
-    if (!this.#slot.closed) this.#slot.text += delta
+    if (!this.#slot.closed) this.#slot.grow(delta)
   }
 
   complete(whole: unknown): void {
@@ -198,7 +198,7 @@ class WholeItem implements OutputItem {
     this.#slot.closed = true
     if (this.type === 'image_generation_call' && typeof wire.result === 'string') {
       this.#slot.head = { type: 'image', mediaType: `image/${textOf(wire.output_format) === '' ? 'png' : textOf(wire.output_format)}` }
-      this.#slot.text = wire.result
+      this.#slot.grow(wire.result)
       const prompt = wire.revised_prompt ?? wire.prompt
       if (typeof prompt === 'string' && prompt !== '') tellOwn(this.#line, 'revised_prompt', prompt)
     } else this.#slot.head = { type: 'foreign', protocol: 'responses', kind: this.type, value: wire }

@@ -6,16 +6,20 @@ import { readAnnotation, type Json } from './shapes.ts'
 /** A part in the making. Without a head it keeps its place until somebody knows what it is. */
 export class Slot {
   head: PartHead | undefined
-  /** All text heard so far. */
+  /** All text heard so far, and what of it was not told or not measured yet: the middle of a text that grows is dear to come by. */
   text = ''
-  sent = 0
+  untold = ''
+  #unmeasured = ''
+  readonly #offsets = new Offsets('', 'code points')
   logprobs: TokenLogprob[] = []
   signature: string | undefined
   /** Read when the text that they count in is whole, or told by now. */
   annotations: Json[] = []
+  /** How many there were of them in all, and in frames of their own. */
   annotated = 0
-  /** Of passages that had been told without them. */
-  late: Citation[] = []
+  announced = 0
+  /** Of passages that are not told with them. */
+  late: Json[] = []
   /** How far the text is known to be cited or not, and where the part that is being told begins in it. */
   settled = 0
   base = 0
@@ -26,9 +30,31 @@ export class Slot {
     this.head = head
   }
 
+  grow(more: string): void {
+    this.text += more
+    this.untold += more
+    this.#unmeasured += more
+  }
+
+  get sent(): number {
+    return this.text.length - this.untold.length
+  }
+
+  /** Of all text heard so far. */
+  get offsets(): Offsets {
+    this.#offsets.grow(this.#unmeasured)
+    this.#unmeasured = ''
+    return this.#offsets
+  }
+
   annotate(annotations: readonly Json[]): void {
-    this.annotations.push(...annotations)
+    for (const annotation of annotations) this.annotations.push(annotation)
     this.annotated += annotations.length
+  }
+
+  /** One in a frame of its own, which may follow the part that holds them all. */
+  announce(annotation: Json): void {
+    if (++this.announced > this.annotated) this.annotate([annotation])
   }
 }
 
@@ -64,29 +90,24 @@ export class PartLine {
   }
 
   #tell(slot: Slot, head: PartHead, events: GenerationEvent[]): void {
-    const late = this.#passages && head.type === 'text'
-    const told = late && !slot.closed ? slot.settled : slot.text.length
-    if (late) this.#tellPassages(told, slot, head, events)
+    const cuts = this.#passages && head.type === 'text'
+    const told = cuts && !slot.closed ? slot.settled : slot.text.length
+    if (cuts && (slot.closed || told > slot.sent)) this.#tellPassages(told, slot, head, events)
     // Behind a passage that ended the text nothing is left to tell.
     if (slot.number !== undefined || slot.base === 0 || told > slot.sent) this.#tellUpTo(told, slot, head, events)
     if (!slot.closed) return
     if (slot.number !== undefined) this.#end(slot, events)
-    const offsets = slot.annotations.length === 0 ? undefined : new Offsets(slot.text, 'code points')
-    for (const citation of [...slot.late, ...slot.annotations.map((annotation) => readAnnotation(annotation, offsets!))]) this.#cite(citation, slot.base, events)
+    for (const annotation of [...slot.late, ...slot.annotations]) this.#cite(readAnnotation(annotation, slot.offsets), slot.base, events)
   }
 
   /** Passages in what waits to be told, up to `limit`, whose citations are here. Sources of one passage follow each other. */
   #tellPassages(limit: number, slot: Slot, head: PartHead, events: GenerationEvent[]): void {
-    if (slot.annotations.length === 0) return
-    const offsets = new Offsets(slot.text, 'code points')
     let passage = -1
-    slot.annotations = slot.annotations.filter((annotation) => {
-      const citation = readAnnotation(annotation, offsets)
+    for (const annotation of slot.annotations.splice(0)) {
+      const citation = readAnnotation(annotation, slot.offsets)
       const { start = 0, end = 0 } = citation
-      // Of a passage that is not whole yet, or may be cited again.
-      if (end > limit || (!slot.closed && Number(annotation.end_index) > offsets.length)) return true
       if (start === passage && end === slot.base) this.#cite(citation, start, events)
-      else if (start < slot.sent || end === 0) slot.late.push(citation)
+      else if (start < slot.sent || end === 0 || end > limit) slot.late.push(annotation)
       else {
         if (start > slot.sent) this.#tellUpTo(start, slot, head, events)
         if (slot.number !== undefined) this.#end(slot, events)
@@ -96,8 +117,7 @@ export class PartLine {
         passage = start
         slot.base = end
       }
-      return false
-    })
+    }
   }
 
   #tellUpTo(end: number, slot: Slot, head: PartHead, events: GenerationEvent[]): void {
@@ -106,8 +126,9 @@ export class PartLine {
       events.push({ type: 'part-start', part: slot.number, head })
     }
     if (end <= slot.sent && slot.logprobs.length === 0) return
-    events.push({ type: 'part-delta', part: slot.number, text: slot.text.slice(slot.sent, end), ...(slot.logprobs.length > 0 ? { logprobs: slot.logprobs } : {}) })
-    slot.sent = end
+    const length = end - slot.sent
+    events.push({ type: 'part-delta', part: slot.number, text: slot.untold.slice(0, length), ...(slot.logprobs.length > 0 ? { logprobs: slot.logprobs } : {}) })
+    slot.untold = slot.untold.slice(length)
     slot.logprobs = []
   }
 
