@@ -23,13 +23,18 @@ export function limitMarks(elements: readonly Record<string, unknown>[], { cache
 }
 
 /** Tells of marks for which a provider of OpenAI's protocols has no place. */
-export function loseMarks({ system, turns, tools, cache }: GenerationRequest, marks: Abilities['cacheMarks'], lose: (field: 'cache' | 'tool.cache', what: Loss['what'], why: string) => void): void {
+export function loseMarks({ system, turns, tools, cache }: GenerationRequest, marks: Abilities['cacheMarks'], lose: (field: 'cache' | 'request.cache' | 'tool.cache', what: Loss['what'], why: string) => void): void {
   const parts = [...system, ...turns.flatMap((turn) => turn.parts)].flatMap((part) => [part, ...(part.type === 'tool-result' ? part.content : [])])
-  const marked: (Marked & { type: string })[] = [{ type: 'request', cache }, ...tools, ...parts].filter((one) => 'cache' in one && one.cache !== undefined)
-  const [onTools, others] = [marked.filter(({ type }) => type === 'function'), marked.filter(({ type }) => type !== 'function')]
-  const none = 'the provider has no cache marks: it caches by itself', there = 'calls and tools bear no marks there: the next mark covers them'
-  if (onTools.length > 0 && marks !== 'cache_control') lose('tool.cache', 'left out', marks === undefined ? none : there)
-  if (marks === undefined) return others.length > 0 ? lose('cache', 'left out', none) : undefined
-  if (others.some(({ type }) => type === 'tool-call')) lose('cache', 'left out', there)
-  if (marks !== 'cache_control' && others.some(({ cache }) => cache?.ttl !== undefined)) lose('cache', 'approximated', 'the provider decides how long it keeps a prefix')
+  const marked = (parts as (Marked & { type: string })[]).filter((part) => part.cache !== undefined)
+  const none = 'the provider has no cache marks: it caches by itself', there = 'calls and tools bear no marks there: the next mark covers them', decides = 'the provider decides how long it keeps a prefix'
+  if (marks !== 'cache_control' && tools.some((tool) => 'cache' in tool && tool.cache !== undefined)) lose('tool.cache', 'left out', marks === undefined ? none : there)
+  if (marks === undefined) {
+    if (cache !== undefined) lose('request.cache', 'left out', none)
+    if (marked.length > 0) lose('cache', 'left out', none)
+    return
+  }
+  if (marked.some(({ type }) => type === 'tool-call')) lose('cache', 'left out', there)
+  if (marks === 'cache_control') return
+  if (cache?.ttl !== undefined) lose('request.cache', 'approximated', decides)
+  if (marked.some((part) => part.cache?.ttl !== undefined)) lose('cache', 'approximated', decides)
 }

@@ -123,10 +123,8 @@ export const nothingSaid = ({ protocol }: { protocol: ProtocolName }): GatewayEr
   invalid(CONVERSATIONS[protocol], 'must hold at least one message with content, since the provider of this model needs one')
 
 /** The 400 of an answer that is to be one of a list's words and nothing else: in any other form the client could not compare it. */
-export const noBareChoice = (): GatewayError => {
-  const param = 'generationConfig.responseMimeType'
-  return new GatewayError('unsupported_parameter', `${param}: the provider of this model cannot answer with a bare value of an enum (text/x.enum); ask for application/json.`, { param })
-}
+export const noBareChoice = (): GatewayError =>
+  new GatewayError('unsupported_parameter', 'the provider of this model cannot answer with a bare value of an enum (text/x.enum); ask for application/json', { param: 'outputFormat' })
 
 /** What a wrong value is, for error texts: never its content. */
 export const kindOf = (value: unknown): string =>

@@ -1,4 +1,4 @@
-import { type GatewayError, invalid } from '../error.ts'
+import { GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { isObject, snakeOf } from './fields.ts'
 import type { Exchange, Loss, Told } from './protocol.ts'
@@ -25,7 +25,8 @@ const PLACES = {
   part: [BLOCK, ['input[]', 'input[].content[]', 'input[].output[]'], [BLOCK, `${BLOCK}.content[]`], [PART, `${PART}.functionResponse.parts[]`], null],
   detail: [`${BLOCK}.image_url.detail`, ['input[].content[].detail', 'input[].output[].detail'], null, [`${PART}.mediaResolution`, `${CONFIG}.mediaResolution`], null],
   filename: [`${BLOCK}.file.filename`, ['input[].content[].filename', 'input[].output[].filename'], [`${BLOCK}.title`, `${BLOCK}.content[].title`], [`${PART}.inlineData.displayName`, `${PART}.fileData.displayName`, `${PART}.functionResponse.parts[].inlineData.displayName`], null],
-  cache: [[`${BLOCK}.cache_control`, `${BLOCK}.prompt_cache_breakpoint`, 'messages[].cache_control', 'cache_control'], ['input[].content[].prompt_cache_breakpoint', 'input[].output[].prompt_cache_breakpoint'], [`${BLOCK}.cache_control`, `${BLOCK}.content[].cache_control`, 'system[].cache_control', 'cache_control'], null, null],
+  cache: [[`${BLOCK}.cache_control`, `${BLOCK}.prompt_cache_breakpoint`, 'messages[].cache_control'], ['input[].content[].prompt_cache_breakpoint', 'input[].output[].prompt_cache_breakpoint'], [`${BLOCK}.cache_control`, `${BLOCK}.content[].cache_control`, 'system[].cache_control'], null, null],
+  'request.cache': ['cache_control', null, 'cache_control', null, null],
   citations: ['messages[].annotations', 'input[].content[].annotations', `${BLOCK}.citations`, null, null],
   thoughts: [['messages[].reasoning_details', 'messages[].reasoning_content', 'messages[].reasoning'], 'input[]?summary', [`${BLOCK}?thinking`, `${BLOCK}?data`], `${PART}?thought`, null],
   signature: [['messages[].tool_calls[].extra_content', 'messages[].reasoning_details'], 'input[].encrypted_content', [`${BLOCK}.data`, `${BLOCK}.signature`], `${PART}.thoughtSignature`, null],
@@ -103,6 +104,13 @@ export function tell(exchange: Exchange, losses: readonly Loss[], extras: readon
 export function refusalAt(exchange: Exchange, { which, place, wrong }: SchemaRefusal): GatewayError {
   const [schema] = pathsOf(exchange, new Search(), which?.field ?? 'tool.parameters', new Set([which?.of])) as [string]
   return invalid(place === '' ? schema : stepInto(schema, place), wrong)
+}
+
+/** The refusal of a wish that a writer has no words for, and named in ours, under the client's own. */
+export function refusalOfWord(exchange: Exchange, error: GatewayError): GatewayError {
+  if (error.param === undefined || !Object.hasOwn(PLACES, error.param)) return error
+  const [param] = pathsOf(exchange, new Search(), error.param as Word, new Set([undefined])) as [string]
+  return new GatewayError(error.code, `${param}: ${error.message}`, { param })
 }
 
 /** The place itself, where it is the only one; else that of the list, or of each list in which one of several stands. */

@@ -7,9 +7,9 @@ import { parseWithExact } from '../protocols/exact-arguments.ts'
 import { refuseForeign } from '../protocols/foreign.ts'
 import { protocols } from '../protocols/index.ts'
 import { placed, Uncarried } from '../protocols/media.ts'
-import { refusalAt, tell } from '../protocols/places.ts'
+import { refusalAt, refusalOfWord, tell } from '../protocols/places.ts'
 import type { Exchange, Protocol, Told, Written } from '../protocols/protocol.ts'
-import { SchemaRefusal } from '../protocols/schema/schema.ts'
+import { bounded, SchemaRefusal } from '../protocols/schema/schema.ts'
 import { scrub } from '../protocols/upstream-error.ts'
 import type { Endpoint } from './catalogue.ts'
 import { sandbox } from './sandbox/server.ts'
@@ -110,10 +110,11 @@ export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Ex
 function writeOut(call: Protocol['call'], asked: Exchange, target: Endpoint['target']): Written {
   const { request, wire } = asked
   try {
-    return call.writeRequest(request, target)
+    return bounded(() => call.writeRequest(request, target))
   } catch (error) {
     if (error instanceof SchemaRefusal) throw refusalAt(asked, error)
-    throw error instanceof Uncarried ? placed(error, wire.body) : error
+    if (error instanceof Uncarried) throw placed(error, wire.body)
+    throw error instanceof GatewayError ? refusalOfWord(asked, error) : error
   }
 }
 

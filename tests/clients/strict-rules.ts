@@ -120,6 +120,7 @@ const TOOL_ID = /^[a-zA-Z0-9_-]+$/
 function messagesRules(body: Json, betas: string): void {
   insist(Number.isInteger(body.max_tokens), 'max_tokens', 'is required')
   for (const [index, tool] of listOf(body.tools).entries()) {
+    if (/^web_search_/.test(tool.type)) continue
     onlyKnown(tool, words('type name description input_schema cache_control strict defer_loading eager_input_streaming allowed_callers input_examples'), `tools[${index}]`)
     insist(/^[a-zA-Z0-9_-]{1,128}$/.test(tool.name), `tools[${index}].name`, 'outside the grammar')
     insist(tool.input_schema?.type === 'object', `tools[${index}].input_schema.type`, 'must be object')
@@ -164,7 +165,7 @@ function blockRules(block: Json, path: string, role: string): void {
 }
 
 const PARTS = words('text thought thoughtSignature inlineData fileData functionCall functionResponse')
-const CONFIG = words('temperature topP topK maxOutputTokens stopSequences candidateCount seed presencePenalty frequencyPenalty responseMimeType responseSchema responseJsonSchema responseModalities thinkingConfig')
+const CONFIG = words('temperature topP topK maxOutputTokens stopSequences candidateCount seed presencePenalty frequencyPenalty responseMimeType responseSchema responseJsonSchema responseModalities responseLogprobs logprobs thinkingConfig')
 
 function geminiRules(body: Json): void {
   onlyKnown(body.generationConfig ?? {}, CONFIG, 'generationConfig')

@@ -11,7 +11,7 @@ function sent(client: ConversationName, provider: ConversationName, body: Json, 
   const text = JSON.stringify({ model: 'x', ...body })
   const request = protocols[client].serve.readRequest({ body: JSON.parse(text) as Json, text, headers: new Headers(), model: 'x', stream: false })
   const { body: written, losses } = protocols[provider].call.writeRequest(request, { provider: 'p', model: 'm', quirks: {}, abilities })
-  return { body: JSON.parse(JSON.stringify(written)) as Json, told: [...new Set(losses.filter(({ field }) => /^(tool\.)?cache/.test(field)).map(({ field, what, why }) => `${field} ${what}: ${why}`))] }
+  return { body: JSON.parse(JSON.stringify(written)) as Json, told: [...new Set(losses.filter(({ field }) => /^((tool|request)\.)?cache/.test(field)).map(({ field, what, why }) => `${field} ${what}: ${why}`))] }
 }
 
 /** Where marks stand in a body, each with its lifetime. */
@@ -96,7 +96,7 @@ describe('towards chat completions', () => {
 
   test.each(['chat.completions', 'responses', 'generateContent'] as const)('none to a model that takes none in %s, and that is told', (provider) => {
     const { body, told } = sent('messages', provider, MESSAGES)
-    expect([marksIn(body), told.every((one) => /^(tool\.)?cache left out/.test(one)), told.length > 0]).toEqual([[], true, true])
+    expect([marksIn(body), told.every((one) => /^((tool|request)\.)?cache left out/.test(one)), told.length > 0]).toEqual([[], true, true])
   })
 })
 

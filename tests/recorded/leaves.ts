@@ -55,7 +55,7 @@ function ofBlocks(events: Any[]): unknown[] {
 }
 
 /** Without white space and escapes: arguments are text here and objects there. */
-const squeezed = (text: string): string => text.replaceAll(/\\[nrtbf]|\\|\s+/g, '')
+export const squeezed = (text: string): string => text.replaceAll(/\\[nrtbf]|\\|\s+/g, '')
 
 /** Frames of a stream that hold pieces of one text hold it whole when they are joined. */
 function heap(datas: unknown[]): { text: string; numbers: Set<number> } {

@@ -65,8 +65,8 @@ const REFUSALS: [param: string, message: RegExp, why: string][] = [
   ['n', /must be 1 to 1/, 'one answer a request'],
   ['audio', /audio input/, 'Anthropic hears nothing'],
   ['video', /video input/, 'neither Anthropic nor OpenAI watch anything'],
-  ['modalities', /text only, not with audio/, 'Anthropic speaks nothing'],
-  ['responseModalities', /voice and a format/, 'Google asks for audio without the voice that OpenAI demands'],
+  ['outputModalities', /text only, not with audio/, 'Anthropic speaks nothing'],
+  ['outputModalities', /voice and a format/, 'Google asks for audio without the voice that OpenAI demands'],
 ]
 
 const dataOf = (recording: Recording): unknown[] => {

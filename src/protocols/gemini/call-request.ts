@@ -1,11 +1,13 @@
 import type { GenerationRequest, Tool, WebSearch } from '../../generation/request.ts'
+import { withinLimit } from '../effort.ts'
 import { inputSchema, lossesOfFormat } from '../custom-tools.ts'
 import { refuseTool } from '../foreign.ts'
 import { drawing, imageConfigOf } from '../image-config.ts'
-import type { Word } from '../places.ts'
+import { leaveOut } from '../left-out.ts'
 import type { Loss, Target, Written } from '../protocol.ts'
 import { cutLoss } from '../stop-cut.ts'
-import { lossesOfChoice, lossesOfCitations, lossesOfSearch } from '../web-search.ts'
+import { lossesOfChoice } from '../tool-choice.ts'
+import { lossesOfCitations, lossesOfSearch } from '../web-search.ts'
 import { ContentWriter } from './call-contents.ts'
 import { writeThinking } from './call-thinking.ts'
 import { wireName } from './names.ts'
@@ -25,7 +27,11 @@ export function writeRequest(asked: GenerationRequest, target: Target): Written 
   const toolConfig = declared ? writeToolChoice(request) : undefined
   if (!declared) losses.push(...lossesOfChoice(request))
   const generationConfig = writeConfig(request, target, losses)
-  reportUncarried(request, losses)
+  leaveOut(request, ['logitBias', 'user', 'metadata', 'reasoning.summary', 'verbosity'], 'the provider has no such field', losses)
+  leaveOut(request, ['serviceTier'], 'the provider names its tiers in its own way', losses)
+  leaveOut(request, ['cacheKey', 'cacheRetention'], 'the provider caches by itself', losses)
+  if (request.cache !== undefined) losses.push({ field: 'request.cache', what: 'left out', why: 'the provider caches by itself' })
+  if (request.parallelTools === false && request.toolChoice?.type !== 'none') losses.push({ field: 'parallelTools', what: 'left out', why: 'the provider may always call several tools at once' })
   return {
     body: {
       ...(system.length === 0 ? {} : { systemInstruction: { parts: system } }),
@@ -99,7 +105,7 @@ function writeConfig(request: GenerationRequest, target: Target, losses: Loss[])
     temperature: sampling.temperature,
     topP: sampling.topP,
     topK: sampling.topK,
-    maxOutputTokens: writeLimit(request.maxOutputTokens, target, losses),
+    maxOutputTokens: withinLimit(request.maxOutputTokens, target.abilities, losses),
     stopSequences: writeStop(sampling.stop, losses),
     frequencyPenalty: writePenalty('frequencyPenalty', sampling.frequencyPenalty, target, losses),
     presencePenalty: writePenalty('presencePenalty', sampling.presencePenalty, target, losses),
@@ -112,13 +118,6 @@ function writeConfig(request: GenerationRequest, target: Target, losses: Loss[])
     thinkingConfig: thinking,
   }
   return Object.fromEntries(Object.entries(written).filter(([, value]) => value !== undefined))
-}
-
-/** Google refuses a limit above the model's own; asking for more than there is means all of it. */
-function writeLimit(limit: number | undefined, { abilities }: Target, losses: Loss[]): number | undefined {
-  if (limit === undefined || abilities.maxOutputTokens === undefined || limit <= abilities.maxOutputTokens) return limit
-  losses.push({ field: 'maxOutputTokens', what: 'approximated', why: `the model gives at most ${abilities.maxOutputTokens} tokens` })
-  return abilities.maxOutputTokens
 }
 
 function writeStop(stop: string[] | undefined, losses: Loss[]): string[] | undefined {
@@ -152,19 +151,4 @@ function writeFormat({ outputFormat }: GenerationRequest, losses: Loss[]): Recor
     case 'schema': return { responseMimeType: 'application/json', responseJsonSchema: answerSchema(outputFormat.schema, losses) }
     case 'enum': return { responseMimeType: 'text/x.enum', responseSchema: writeEnumSchema(outputFormat.schema) }
   }
-}
-
-function reportUncarried(request: GenerationRequest, losses: Loss[]): void {
-  const leftOut = (field: Word, present: boolean, why: string): void => { if (present) losses.push({ field, what: 'left out', why }) }
-  const none = 'the provider has no such field'
-  leftOut('logitBias', Object.keys(request.sampling.logitBias ?? {}).length > 0, none)
-  leftOut('user', request.user !== undefined, none)
-  leftOut('metadata', request.metadata !== undefined, none)
-  leftOut('parallelTools', request.parallelTools === false && request.toolChoice?.type !== 'none', 'the provider may always call several tools at once')
-  leftOut('reasoning.summary', request.reasoning?.summary !== undefined && request.reasoning.summary !== 'auto', none)
-  leftOut('verbosity', request.verbosity !== undefined, none)
-  leftOut('serviceTier', request.serviceTier !== undefined, 'the provider names its tiers in its own way')
-  leftOut('cacheKey', request.cacheKey !== undefined, 'the provider caches by itself')
-  leftOut('cache', request.cache !== undefined, 'the provider caches by itself')
-  leftOut('cacheRetention', request.cacheRetention !== undefined, 'the provider caches by itself')
 }
