@@ -89,6 +89,8 @@ const abilities = object({
   penalties: boolean('false: presence and frequency penalties are refused'),
   stops: number({ min: 0, max: 1_000, whole: true, description: 'Most stop sequences' }),
   forcedTools: oneOf<boolean | 'idle'>([true, false, 'idle'], 'Whether a call can be forced; idle: only while the model does not reason'),
+  parallelTools: boolean('chat completions: false: parallel_tool_calls is refused'),
+  formats: words(['json_object', 'json_schema'], { what: 'formats', description: 'chat completions: formats in which an answer can be asked for' }),
   system: boolean('false: instructions are refused'),
   base64Only: boolean('images: answers in base64 alone and refuses response_format'),
   systemTurns: boolean('messages: instructions in the middle of a conversation are taken'),
@@ -100,7 +102,7 @@ const abilities = object({
 export type MediaKind = Exclude<Modality, 'text'>
 
 const quirks = object(
-  Object.fromEntries(Object.entries(QUIRK_VALUES).map(([name, values]) => [name, oneOf<string | boolean>(values)])),
+  Object.fromEntries(Object.entries(QUIRK_VALUES).map(([name, values]) => [name, name === 'refuses' ? words(QUIRK_VALUES.refuses, { what: 'names of fields' }) : oneOf<string | boolean>(values)])),
   { description: "How the provider differs from its protocol's document" },
 ) as Shape<Quirks>
 

@@ -168,8 +168,23 @@ export interface Relabeler {
 export type Quirks = {
   /** chat: the field for the output limit. OpenAI's reasoning models refuse `max_tokens`; most compatible servers know nothing else. Default `max_tokens`. */
   maxTokensField?: 'max_tokens' | 'max_completion_tokens'
-  /** chat: the server refuses `stream_options`; usage comes unasked or never. */
-  refusesStreamOptions?: boolean
+  /** chat: fields that are a 4xx there. They are left out of translated requests and told, but for `stream_options`, which Sluice itself adds: usage then comes unasked or never. */
+  refuses?: Refusable[]
+  /** chat: the field of the seed. Default `seed`. */
+  seedField?: 'seed' | 'random_seed'
+  /** chat: which ids calls may have: up to 64 characters (default), or exactly nine letters and digits. */
+  callIds?: 'any' | 'alphanumeric-9'
+  /** chat: which choices of tools are known: `none`, `auto` and `required` alone, a named function too (default), or OpenAI's `allowed_tools` too. Elsewhere only the chosen tools are sent. */
+  toolChoices?: 'words' | 'named' | 'allowed'
+  /**
+   * chat: roles follow one another as Mistral's models were trained: after results the assistant speaks before anyone else does, instructions do not follow the assistant's
+   * words or results, and an answer that was begun is marked with `prefix: true`, or refused.
+   */
+  strictRoles?: boolean
+  /** chat: how files and sound are written: as OpenAI's objects (default), or in one string each, `document_url` and `input_audio` (Mistral). */
+  mediaParts?: 'objects' | 'strings'
+  /** chat: a format of the answer is refused beside tools and in streams. */
+  formatAlone?: boolean
   /** chat: the role leading instructions are sent with. Default `system`. */
   systemRole?: 'system' | 'developer'
   /** chat: the field in which earlier reasoning is sent back. Default `reasoning_content`. */
@@ -182,10 +197,27 @@ export type Quirks = {
   customTools?: boolean
 }
 
+/** Fields of chat completions that servers refuse, with our words for them; null: nobody misses it. */
+export const REFUSABLE = {
+  stream_options: null, temperature: 'temperature', top_p: 'topP', frequency_penalty: 'frequencyPenalty', presence_penalty: 'presencePenalty', seed: 'seed', logit_bias: 'logitBias', logprobs: 'logprobs',
+  top_logprobs: 'topLogprobs', parallel_tool_calls: 'parallelTools', reasoning_effort: 'reasoning', modalities: 'outputModalities', image_config: 'imageOutput', verbosity: 'verbosity', web_search_options: 'webSearch',
+  user: 'user', metadata: 'metadata', service_tier: 'serviceTier', prompt_cache_key: 'cacheKey', prompt_cache_retention: 'cacheRetention', 'messages[].name': 'name', 'messages[].refusal': 'part',
+} as const satisfies Record<string, Word | null>
+export type Refusable = keyof typeof REFUSABLE
+
+/** A flag is one of its values, `refuses` a list of them. */
+type ValueOf<T> = T extends readonly (infer One)[] ? One : T
+
 /** Every quirk with the values it takes: what the catalogue and the configuration file are checked against. A flag missing here does not compile. */
-export const QUIRK_VALUES: { readonly [Name in keyof Quirks]-?: readonly NonNullable<Quirks[Name]>[] } = {
+export const QUIRK_VALUES: { readonly [Name in keyof Quirks]-?: readonly ValueOf<NonNullable<Quirks[Name]>>[] } = {
   maxTokensField: ['max_tokens', 'max_completion_tokens'],
-  refusesStreamOptions: [true, false],
+  refuses: Object.keys(REFUSABLE) as Refusable[],
+  seedField: ['seed', 'random_seed'],
+  callIds: ['any', 'alphanumeric-9'],
+  toolChoices: ['words', 'named', 'allowed'],
+  strictRoles: [true, false],
+  mediaParts: ['objects', 'strings'],
+  formatAlone: [true, false],
   systemRole: ['system', 'developer'],
   reasoningField: ['reasoning_content', 'reasoning', 'reasoning_details', 'none'],
   effortField: ['reasoning_effort', 'reasoning', 'thinking'],
@@ -219,6 +251,10 @@ export type Abilities = {
   stops?: number
   /** Whether a call can be forced; `idle`: only while the model does not reason. */
   forcedTools?: boolean | 'idle'
+  /** chat: false: `parallel_tool_calls` is refused. */
+  parallelTools?: boolean
+  /** chat: formats in which an answer can be asked for, where that is not both; else it is asked for in words. */
+  formats?: ('json_object' | 'json_schema')[]
   /** false: instructions are refused, wherever they stand. */
   system?: boolean
   /** messages: `role: system` is taken in the middle of a conversation. */

@@ -48,7 +48,7 @@ describe('rows', () => {
   test('every quirk is a known flag with a value it takes, a reason and a month', () => {
     for (const row of PROVIDER_ROWS) for (const [name, quirk] of Object.entries(row.quirks)) {
       const values: readonly unknown[] | undefined = QUIRK_VALUES[name as keyof typeof QUIRK_VALUES]
-      expect([row.id, name, values?.includes(quirk!.value), quirk!.why.length > 20, /^20\d\d-\d\d$/.test(quirk!.seen)]).toEqual([row.id, name, true, true, true])
+      expect([row.id, name, [quirk!.value].flat().every((value) => values?.includes(value)), quirk!.why.length > 20, /^20\d\d-\d\d$/.test(quirk!.seen)]).toEqual([row.id, name, true, true, true])
     }
   })
 
@@ -96,9 +96,9 @@ describe('abilities by name', () => {
     ['openai', 'gpt-image-1.5', { api: 'images', input: ['text'], output: ['image'], reasoning: 'none', base64Only: true }],
     ['google', 'gemini-3-pro-image-preview', { efforts: ['low', 'high'], penalties: false, input: ['text', 'image'], output: ['text', 'image'], tools: false, reasoning: 'none', maxOutputTokens: 32768 }],
     ['openrouter', 'openai/gpt-5-image', { efforts: ['minimal', ...USUAL], stops: 0, input: ['text', 'image', 'file'], output: ['text', 'image'], reasoning: 'effort', sampling: false, maxOutputTokens: 128000 }],
-    ['deepseek', 'deepseek-v4-pro', { output: ['text'], tools: true, reasoning: 'effort', efforts: ['none', 'low', 'high', 'max'], forcedTools: 'idle', maxOutputTokens: 384000 }],
+    ['deepseek', 'deepseek-v4-pro', { output: ['text'], tools: true, reasoning: 'effort', efforts: ['none', 'low', 'high', 'max'], forcedTools: 'idle', formats: ['json_object'], maxOutputTokens: 384000 }],
     ['mistral', 'mistral-large-2512', { input: ['text', 'image'], output: ['text'], tools: true, structuredOutput: true, sampling: true, reasoning: 'none' }],
-    ['groq', 'openai/gpt-oss-120b', { efforts: USUAL, input: ['text'], output: ['text'], tools: true, reasoning: 'effort' }],
+    ['groq', 'openai/gpt-oss-120b', { efforts: USUAL, formats: ['json_object', 'json_schema'], input: ['text'], output: ['text'], tools: true, reasoning: 'effort' }],
     ['together', 'Gryphe/MythoMax-L2-13b', {}],
     ['openai', 'gpt-5-nano', { ...DOCUMENTS, efforts: ['minimal', ...USUAL], stops: 0, reasoning: 'effort', sampling: false, maxOutputTokens: 128000 }],
     ['openai', 'gpt-5-chat-latest', { efforts: ['minimal', ...USUAL], stops: 4, reasoning: 'none', sampling: true, maxOutputTokens: 16384 }],
@@ -242,7 +242,7 @@ describe('resolution', () => {
 
   test('quirks of row and file are joined', () => {
     const own = catalogue({ OPENAI_API_KEY: 'k' }, 'providers:\n  openai: { quirks: { systemRole: developer } }')
-    expect(own.endpoints('gpt-5', 'messages')[0]!.target.quirks).toEqual({ maxTokensField: 'max_completion_tokens', reasoningField: 'none', customTools: true, systemRole: 'developer' })
+    expect(own.endpoints('gpt-5', 'messages')[0]!.target.quirks).toEqual({ maxTokensField: 'max_completion_tokens', reasoningField: 'none', customTools: true, toolChoices: 'allowed', systemRole: 'developer' })
   })
 })
 

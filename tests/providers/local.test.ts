@@ -172,7 +172,7 @@ describe('what servers say of their models', () => {
     ['vllm', 'VLLM', '/v1/models', vllm, [{ id: 'vllm/meta-llama/Llama-3.1-8B-Instruct', contextLength: 131072 }, { id: 'vllm/sql-lora', contextLength: undefined }]],
     ['llamacpp', 'LLAMACPP', '/v1/models', llamaCpp, [{ id: 'llamacpp/qwen', contextLength: 40960 }, { id: 'llamacpp/served-shorter', contextLength: 8192 }]],
     ['lmstudio', 'LMSTUDIO', '/api/v0/models', lmStudio, [
-      { id: 'lmstudio/qwen2-vl-7b-instruct', contextLength: 32768, input: ['text', 'image'], output: ['text'] }, { id: 'lmstudio/meta-llama-3.1-8b-instruct', contextLength: 4096, input: ['text'], output: ['text'], tools: true },
+      { id: 'lmstudio/qwen2-vl-7b-instruct', contextLength: 32768, formats: ['json_schema'], input: ['text', 'image'], output: ['text'] }, { id: 'lmstudio/meta-llama-3.1-8b-instruct', contextLength: 4096, formats: ['json_schema'], input: ['text'], output: ['text'], tools: true },
     ]],
   ]
   for (const [provider, variable, path, answer, models] of CASES) {

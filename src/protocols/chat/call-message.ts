@@ -4,6 +4,7 @@ import type { Citation, GenerationRequest, TokenLogprob } from '../../generation
 import type { Quirks } from '../protocol.ts'
 import { isObject } from '../fields.ts'
 import { ToolNames } from './call-names.ts'
+import { withEntry } from './entries.ts'
 import { JsonEnd, Sequence, type Draft } from './sequence.ts'
 import { mediaKind } from '../media.ts'
 import { Offsets } from '../offsets.ts'
@@ -127,7 +128,7 @@ export class MessageReader {
     if (detail.type === 'reasoning.encrypted') {
       if (words(detail.data) === undefined) return
       const draft = this.#begin({ key: '', head: { type: 'reasoning', redacted: true, ...(id === undefined ? {} : { id }) }, waiting: [] })
-      draft.signature = detail.data as string
+      draft.signature = withEntry(detail.data as string, detail)
       return
     }
     const summary = detail.type === 'reasoning.summary'
@@ -138,7 +139,7 @@ export class MessageReader {
     const key = open !== undefined && detail.index === undefined ? 'reasoning' : `reasoning ${String(detail.type)} ${String(detail.index ?? '')}`
     // A signature may come after text that was told in plain `reasoning`: it belongs to that part while it is open.
     const draft = text === '' && open !== undefined ? open : this.#grow(key, { type: 'reasoning', ...(summary ? { form: 'summary' as const } : {}), ...(id === undefined ? {} : { id }) }, text)
-    if (signature !== undefined) draft.signature = signature
+    if (signature !== undefined) draft.signature = withEntry(signature, detail)
   }
 
   #onImage(image: unknown): void {

@@ -4,15 +4,16 @@ import { limitMarks, loseMarks, markOf } from '../cache-marks.ts'
 import { nearestEffort, samples } from '../effort.ts'
 import { refuseTool } from '../foreign.ts'
 import { inputSchema, lossesOfFormat } from '../custom-tools.ts'
-import { isObject, noBareChoice, nothingSaid, present, snakeOf } from '../fields.ts'
+import { isObject, nothingSaid, present, snakeOf } from '../fields.ts'
 import { drawing, imageConfigOf } from '../image-config.ts'
-import type { Abilities, Loss, Target, Written } from '../protocol.ts'
+import { REFUSABLE, type Abilities, type Loss, type Quirks, type Target, type Written } from '../protocol.ts'
 import { writeLabels } from '../labels.ts'
-import { answerSchema, functionSchema } from '../schema/openai.ts'
+import { functionSchema } from '../schema/openai.ts'
 import { cutLoss } from '../stop-cut.ts'
 import { wireName } from '../tool-names.ts'
 import { forces, lossesOfChoice, lossesOfCitations, lossesOfSearch, placeOf } from '../web-search.ts'
-import { MessagesWriter } from './call-turns.ts'
+import { writeFormat } from './call-format.ts'
+import { MessagesWriter, REFUSED } from './call-turns.ts'
 import type { Json } from './shapes.ts'
 
 /** Our request as a `POST /chat/completions` body for this target, and what that could not carry. */
@@ -20,29 +21,41 @@ export function writeRequest(asked: GenerationRequest, target: Target): Written 
   const request = drawing(asked, target)
   const losses: Loss[] = lossesOfCitations(request)
   const { quirks } = target
-  const messages = new MessagesWriter(request, target, losses).write(request.system, request.turns)
+  const format = writeFormat(request, target, losses)
+  const messages = new MessagesWriter(request, target, losses).write([...request.system, ...format.told], request.turns)
   if (messages.length === 0) throw nothingSaid(request)
-  if (messages.at(-1)!.role === 'assistant') losses.push({ field: 'conversation', what: 'approximated', why: 'the answer that the client began is sent as an earlier one: many providers begin anew' })
+  const { role, prefix } = messages.at(-1)!
+  if (role === 'assistant') losses.push({ field: 'conversation', what: 'approximated', why: prefix === true ? 'the provider repeats the answer that the client began' : 'the answer that the client began is sent as an earlier one: many providers begin anew' })
   const reasoning = writeReasoning(request, target, losses)
   const reasons = !(isObject(reasoning.reasoning) ? reasoning.reasoning.effort === 'none' : isObject(reasoning.thinking) ? reasoning.thinking.type === 'disabled' : reasoning.reasoning_effort === 'none')
   const body: Json = {
     model: target.model,
     messages,
-    ...(request.stream ? { stream: true, ...(quirks.refusesStreamOptions === true ? {} : { stream_options: { include_usage: true } }) } : {}),
+    ...(request.stream ? { stream: true, stream_options: { include_usage: true } } : {}),
     ...writeLimit(request, target, losses),
     ...writeSampling(request, target, reasons, losses),
     ...writeTools(request, target, reasons, losses),
     ...reasoning,
-    ...writeFormat(request, losses),
+    ...format.field,
     ...writeModalities(request, target, losses),
     ...(request.verbosity === undefined ? {} : { verbosity: request.verbosity }),
     ...writeWebSearch(request, losses),
     ...writeIdentity(request, losses),
     ...(target.abilities.cacheMarks === 'cache_control' ? markOf(request, 'cache_control') : {}),
   }
+  takeRefused(body, quirks, losses)
   loseMarks(request, target.abilities.cacheMarks, (field, what, why) => losses.push({ field, what, why }))
   limitMarks([...(Array.isArray(body.tools) ? body.tools.filter(isObject) : []), ...messages], request, losses)
   return { body, losses }
+}
+
+/** Takes out what the provider refuses. */
+function takeRefused(body: Json, { refuses = [] }: Quirks, losses: Loss[]): void {
+  for (const name of refuses) {
+    const field = REFUSABLE[name]
+    if (field !== null && body[name] !== undefined) losses.push({ field, what: 'left out', why: REFUSED })
+    delete body[name]
+  }
 }
 
 /** OpenAI refuses a limit above the model's own; asking for more than there is means all of it. */
@@ -54,7 +67,7 @@ function writeLimit({ maxOutputTokens: limit }: GenerationRequest, { quirks, abi
 
 const STOP_MAX = 4
 
-function writeSampling({ sampling }: GenerationRequest, { abilities }: Target, reasons: boolean, losses: Loss[]): Json {
+function writeSampling({ sampling }: GenerationRequest, { quirks, abilities }: Target, reasons: boolean, losses: Loss[]): Json {
   const { temperature, topP, topK, frequencyPenalty, presencePenalty, seed, stop, logitBias, logprobs, topLogprobs } = sampling
   if (topK !== undefined) losses.push({ field: 'topK', what: 'left out', why: 'chat completions has no such field' })
   const chosen = { temperature, topP, frequencyPenalty, presencePenalty, logitBias, logprobs, topLogprobs }
@@ -67,7 +80,7 @@ function writeSampling({ sampling }: GenerationRequest, { abilities }: Target, r
   }
   // OpenAI counts alternatives only of log probabilities that were asked for.
   if (written.top_logprobs !== undefined && written.logprobs === undefined) written.logprobs = true
-  if (seed !== undefined) written.seed = seed
+  if (seed !== undefined) written[quirks.seedField ?? 'seed'] = seed
   if (stop !== undefined && stop.length > 0) {
     const { stops = STOP_MAX } = abilities
     if (stop.length > stops) losses.push(cutLoss(stops === 0 ? 'the model refuses stop sequences' : `the provider takes ${stops} stop sequences, and is sent the first`))
@@ -77,16 +90,32 @@ function writeSampling({ sampling }: GenerationRequest, { abilities }: Target, r
 }
 
 function writeTools(request: GenerationRequest, target: Target, reasons: boolean, losses: Loss[]): Json {
-  const tools = request.tools.flatMap((tool) => writeTool(tool, target, losses))
+  const choice = request.toolChoice === undefined ? undefined : unforced(request.toolChoice, target, reasons, losses)
+  const narrow = choice === undefined ? undefined : narrowed(choice, target)
+  if (narrow !== undefined) losses.push({ field: 'toolChoice', what: 'approximated', why: 'only the allowed tools are sent' })
+  const tools = request.tools.filter((tool) => tool.type === 'foreign' || narrow?.includes(tool.name) !== false).flatMap((tool) => writeTool(tool, target, losses))
   if (tools.length === 0) {
     losses.push(...lossesOfChoice(request))
     return {}
   }
   return {
     tools,
-    ...(request.toolChoice === undefined ? {} : { tool_choice: writeToolChoice(unforced(request.toolChoice, target, reasons, losses), request, target) }),
-    ...(request.parallelTools === undefined ? {} : { parallel_tool_calls: request.parallelTools }),
+    ...(choice === undefined ? {} : { tool_choice: narrow === undefined ? writeToolChoice(choice, request, target) : forces(choice) ? 'required' : 'auto' }),
+    ...writeParallel(request, target, losses),
   }
+}
+
+function writeParallel({ parallelTools }: GenerationRequest, { abilities }: Target, losses: Loss[]): Json {
+  if (abilities.parallelTools !== false) return present('parallel_tool_calls', parallelTools)
+  if (parallelTools === false) losses.push({ field: 'parallelTools', what: 'left out', why: 'the model decides how many tools it calls at once' })
+  return {}
+}
+
+/** The tools that may be called, where the provider has no words for the choice: it is sent these alone, which comes to the same. */
+function narrowed(choice: ToolChoice, { quirks: { toolChoices = 'named' } }: Target): string[] | undefined {
+  const chosen = choice.type === 'tool' ? [choice.name] : choice.type === 'allowed' ? choice.names : undefined
+  if (chosen === undefined || toolChoices === 'allowed') return undefined
+  return toolChoices === 'named' && chosen.length === 1 && forces(choice) ? undefined : chosen
 }
 
 /** The choice, left to the model where it lets no call be forced. */
@@ -185,23 +214,9 @@ function depthOf({ effort, budgetTokens }: Reasoning, target: Target, losses: Lo
   return depth
 }
 
-function writeFormat(request: GenerationRequest, losses: Loss[]): Json {
-  const { outputFormat: format } = request
-  switch (format?.type) {
-    case undefined: return {}
-    case 'text': return { response_format: { type: 'text' } }
-    case 'json': return { response_format: { type: 'json_object' } }
-    case 'enum': throw noBareChoice()
-    case 'schema': {
-      const { name, description } = format
-      return { response_format: { type: 'json_schema', json_schema: { name: name === undefined ? 'answer' : wireName(name), ...present('description', description), ...answerSchema(format, request, losses) } } }
-    }
-  }
-}
-
 function writeModalities(request: GenerationRequest, { abilities: { output } }: Target, losses: Loss[]): Json {
   const { outputModalities: wanted = ['text'] } = request
-  if (wanted.includes('audio')) throw new GatewayError('unsupported_parameter', 'The model\'s provider speaks chat completions, which needs a voice and a format for audio output.', { param: 'responseModalities' })
+  if (wanted.includes('audio')) throw new GatewayError('unsupported_parameter', "the model's provider speaks chat completions, which needs a voice and a format for audio output", { param: 'outputModalities' })
   const config = imageConfigOf(request, losses)
   return {
     // A model that makes images alone refuses to be asked for text.

@@ -1,13 +1,20 @@
 import type { GenerationRequest, MediaPart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { belongsTo } from '../../generation/signature.ts'
+import { present } from '../fields.ts'
 import { isTextual, textOf, Uncarried } from '../media.ts'
 import type { Word } from '../places.ts'
 import { markOf } from '../cache-marks.ts'
-import type { Loss, Target } from '../protocol.ts'
+import type { Loss, Refusable, Target } from '../protocol.ts'
 import { resultsBehindCalls } from '../results.ts'
 import { wireName } from '../tool-names.ts'
-import { shortId } from './call-names.ts'
+import { fittingId } from './call-names.ts'
+import { entryOf } from './entries.ts'
 import { audioFormat, type Json } from './shapes.ts'
+
+/** What the assistant says between a result and the user where somebody has to. */
+const BRIDGE = 'I have read the results.'
+
+export const REFUSED = 'the provider refuses this field'
 
 /** Our turns as the provider's `messages`. Lives as long as one request is written. */
 export class MessagesWriter {
@@ -45,16 +52,26 @@ export class MessagesWriter {
       asked = this.#writeTurn(turn)
     }
     this.#answerMissing(asked)
-    return this.#messages
+    return this.#target.quirks.strictRoles === true ? this.#ordered() : this.#messages
   }
 
-  /** Models that refuse instructions get them as marked text of the user. */
+  /** Models that refuse instructions, or refuse them here, get them as marked text of the user. */
   #instruct(content: string | Json[], name?: string): void {
     const { quirks, abilities } = this.#target
-    if (abilities.system !== false) return this.#push({ role: quirks.systemRole ?? 'system', content }, name)
-    this.#lose('system', 'approximated', 'the model takes no instructions: they are sent as marked text of the user')
+    const misplaced = quirks.strictRoles === true && ['assistant', 'tool'].includes(this.#messages.at(-1)?.role as string)
+    if (abilities.system !== false && !misplaced) return this.#push({ role: quirks.systemRole ?? 'system', content }, name)
+    if (misplaced) this.#lose('instruction', 'approximated', 'the provider takes no instructions after an answer or a result: they are sent as marked text of the user')
+    else this.#lose('system', 'approximated', 'the model takes no instructions: they are sent as marked text of the user')
     const marked = typeof content === 'string' ? `<system>\n${content}\n</system>` : [{ type: 'text', text: '<system>\n' }, ...content, { type: 'text', text: '\n</system>' }]
     this.#push({ role: 'user', content: marked }, name)
+  }
+
+  /** The messages in an order that is not refused. */
+  #ordered(): Json[] {
+    const ordered = this.#messages.flatMap((message, place) => (message.role === 'user' && this.#messages[place - 1]?.role === 'tool' ? [{ role: 'assistant', content: BRIDGE }, message] : [message]))
+    if (ordered.length > this.#messages.length) this.#lose('conversation', 'approximated', `the provider takes no words of the user right after a result: the assistant says '${BRIDGE}' between`)
+    const last = ordered.at(-1)
+    return last?.role === 'assistant' ? [...ordered.slice(0, -1), { ...last, prefix: true }] : ordered
   }
 
   /** Two assistant turns without results between them are one message here: its calls are answered together. */
@@ -75,7 +92,13 @@ export class MessagesWriter {
   }
 
   #push(message: Json, name: string | undefined): void {
-    this.#messages.push(name !== undefined && /^[\w-]{1,64}$/.test(name) ? { ...message, name } : message)
+    const refused = name !== undefined && this.#refuses('messages[].name')
+    if (refused) this.#lose('name', 'left out', REFUSED)
+    this.#messages.push(!refused && name !== undefined && /^[\w-]{1,64}$/.test(name) ? { ...message, name } : message)
+  }
+
+  #refuses(field: Refusable): boolean {
+    return this.#target.quirks.refuses?.includes(field) === true
   }
 
   /**
@@ -125,6 +148,10 @@ export class MessagesWriter {
     }
     if (part.type !== 'file' && part.filename !== undefined) this.#lose('filename', 'left out', 'the provider has names of files only')
     if (part.type === 'image' && source.type !== 'file') return { type: 'image_url', image_url: { url: source.type === 'url' ? source.url : `data:${source.mediaType};base64,${source.data}`, ...this.#detail(part.detail) } }
+    if (this.#target.quirks.mediaParts === 'strings') {
+      if (part.type === 'audio' && source.type === 'data') return { type: 'input_audio', input_audio: source.data }
+      if (part.type === 'file' && source.type !== 'file') return { type: 'document_url', document_url: source.type === 'url' ? source.url : `data:${source.mediaType};base64,${source.data}`, ...present('document_name', part.filename) }
+    }
     if (part.type === 'audio' && source.type === 'data') return { type: 'input_audio', input_audio: { data: source.data, format: audioFormat(source.mediaType) } }
     if (part.type === 'file' && source.type === 'data') return { type: 'file', file: { filename: part.filename ?? `file.${source.mediaType.split('/').at(-1)}`, file_data: `data:${source.mediaType};base64,${source.data}` } }
     // Only where the provider fetches addresses of files itself does one come this far.
@@ -141,8 +168,10 @@ export class MessagesWriter {
   /** Gives the calls that wait for results. */
   #writeAssistant(turn: Turn): ToolCallPart[] {
     this.#last = turn.parts
-    const text = this.#texts(turn.parts.filter((part) => part.type === 'text'), 'assistant', '')
-    const refusal = turn.parts.filter((part) => part.type === 'refusal').map((part) => part.text).join('')
+    const inText = this.#refuses('messages[].refusal')
+    const spoken = turn.parts.flatMap((part): Part[] => (part.type === 'text' ? [part] : part.type === 'refusal' && inText ? [{ type: 'text', text: part.text }] : []))
+    const text = this.#texts(spoken, 'assistant', '')
+    const refusal = inText ? '' : turn.parts.filter((part) => part.type === 'refusal').map((part) => part.text).join('')
     const calls = turn.parts.filter((part) => part.type === 'tool-call')
     for (const part of turn.parts) {
       if (part.type === 'foreign' || part.type === 'image' || part.type === 'audio' || part.type === 'video' || part.type === 'file') this.#lose('part', 'left out', `chat completions takes only text and calls in assistant messages, not ${nameOf(part)}`, nameOf(part))
@@ -185,9 +214,9 @@ export class MessagesWriter {
   }
 
   #id(id: string): string {
-    const short = shortId(id)
-    if (short !== id) this.#lose('call.id', 'approximated', 'ids longer than 64 characters are shortened', id)
-    return short
+    const fitting = fittingId(id, this.#target.quirks)
+    if (fitting !== id) this.#lose('call.id', 'approximated', this.#target.quirks.callIds === 'alphanumeric-9' ? 'ids have nine letters and digits at this provider' : 'ids longer than 64 characters are shortened', id)
+    return fitting
   }
 
   /** Earlier thoughts, in the field this provider reads. What another model signed is not shown to this one. */
@@ -198,7 +227,7 @@ export class MessagesWriter {
     if (kept.length < thoughts.length) this.#lose('thoughts', 'left out', field === 'none' ? 'this provider takes no earlier reasoning' : 'it is signed for another model')
     if (kept.length === 0) return this.#owed
     // Only a provider that reads `reasoning_details` signs: its signature has no other place.
-    if (field === 'reasoning_details' || kept.some((part) => part.signature !== undefined)) return { reasoning_details: kept.flatMap((part, index) => detailsOf(part, index)) }
+    if (field === 'reasoning_details' || kept.some((part) => part.signature !== undefined)) return { reasoning_details: entriesOf(kept) }
     const text = kept.map((part) => part.text).join('')
     return text === '' ? this.#owed : { [field]: text }
   }
@@ -268,13 +297,18 @@ export const owesReasoning = ({ quirks }: Target, tools: unknown): boolean => qu
 /** The member of a call in which Google's compatible endpoint keeps its signature. */
 export const callSignature = (signature: string): Json => ({ google: { thought_signature: signature } })
 
-/** A part of reasoning as entries of `reasoning_details`. */
-export function detailsOf(part: ReasoningPart, index: number): Json[] {
-  const id = part.id === undefined ? {} : { id: part.id }
-  const encrypted = part.redacted === true || part.form === 'summary'
-  if (!encrypted) return [{ type: 'reasoning.text', text: part.text, ...(part.signature === undefined ? {} : { signature: part.signature.data }), index, ...id }]
-  return [
-    ...(part.text === '' ? [] : [{ type: 'reasoning.summary', summary: part.text, index, ...id }]),
-    ...(part.signature === undefined ? [] : [{ type: 'reasoning.encrypted', data: part.signature.data, index, ...id }]),
-  ]
+/** Reasoning as `reasoning_details`. What is not signed has the format of what is: they came in one answer. */
+export function entriesOf(parts: readonly ReasoningPart[]): Json[] {
+  const entries = parts.map(({ signature }) => (signature === undefined ? undefined : entryOf(signature.data)))
+  const format = entries.find((entry) => entry?.format !== undefined)?.format
+  return parts.flatMap((part, index): Json[] => {
+    const entry = entries[index]
+    const id = entry?.id ?? part.id
+    const rest = { ...(format === undefined ? {} : { format: entry?.format ?? format }), index, ...(id === undefined ? {} : { id }) }
+    if (part.redacted !== true && part.form !== 'summary') return [{ type: 'reasoning.text', text: part.text, ...(entry === undefined ? {} : { signature: entry.data }), ...rest }]
+    return [
+      ...(part.text === '' ? [] : [{ type: 'reasoning.summary', summary: part.text, ...rest }]),
+      ...(entry === undefined ? [] : [{ type: 'reasoning.encrypted', data: entry.data, ...rest }]),
+    ]
+  })
 }

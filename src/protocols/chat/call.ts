@@ -8,7 +8,7 @@ import type { Exchange, Quirks, Target } from '../protocol.ts'
 import { isObject } from '../fields.ts'
 import { unwrapper } from '../schema/wrapping.ts'
 import { ChunkReader } from './call-stream.ts'
-import { callSignature, detailsOf, owesReasoning } from './call-turns.ts'
+import { callSignature, entriesOf, owesReasoning } from './call-turns.ts'
 import { words, type Json } from './shapes.ts'
 
 /** The client's own body with the provider's model name. Usage is always asked for, because it is billed; the client sees it only if it asked. */
@@ -19,7 +19,7 @@ export function forward({ wire, recalled }: Exchange, target: Target): string {
     if ('provider' in wire.body) changes.provider = undefined
     if ('models' in wire.body) changes.models = undefined
   }
-  if (quirks.refusesStreamOptions === true) changes.stream_options = undefined
+  if (quirks.refuses?.includes('stream_options') === true) changes.stream_options = undefined
   else if (wire.body.stream === true) changes.stream_options = isObject(wire.body.stream_options) ? splice(memberText(wire.text, 'stream_options'), { include_usage: 'true' }) : '{"include_usage":true}'
   Object.assign(changes, renamedLimit(wire.body, quirks))
   if (wire.text.includes(SEALED_PREFIX)) changes.messages = JSON.stringify(unsealed(wire.body.messages, target))
@@ -39,7 +39,7 @@ function putBack(messages: readonly Json[], traces: readonly Trace[], bareField:
     const calls = messages[place]!.tool_calls as Json[]
     const signed = parts.flatMap((part) => part.type === 'tool-call' && part.signature !== undefined ? [{ place: calls.findIndex(({ id }) => id === part.id), signature: part.signature }] : [])
     const reasoning = parts.filter((part) => part.type === 'reasoning')
-    const details = reasoning.flatMap(({ signature, ...part }, index) => (signature === undefined ? [] : detailsOf({ ...part, signature: { data: signature } }, index)))
+    const details = entriesOf(reasoning.flatMap(({ signature, ...part }) => (signature === undefined ? [] : [{ ...part, signature: { data: signature } }])))
     const bare = reasoning.map(({ signature, text: words }) => (signature === undefined ? words : '')).join('')
     const members = { ...(details.length === 0 ? {} : { reasoning_details: JSON.stringify(details) }), ...(bare === '' ? {} : { [bareField]: JSON.stringify(bare) }) }
     return [{ path: ['messages', place], value: (message: string): string => {

@@ -11,6 +11,7 @@ import { lossesOfChoice, lossesOfCitations, lossesOfSearch, placeOf } from '../w
 import { loseMarks } from '../cache-marks.ts'
 import { nearestEffort, samples } from '../effort.ts'
 import { isObject, noBareChoice, present } from '../fields.ts'
+import { jsonInWords, speaksOfJson } from '../json-words.ts'
 import { breakpoints, InputWriter, Losses } from './call-input.ts'
 import { objectOf, type Json } from './shapes.ts'
 
@@ -31,6 +32,10 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
   const simple = target.abilities.system !== false && request.system.length === 1 && first?.type === 'text' && (first.cache === undefined || breakpoints(target) === undefined)
   const plain = simple ? first.text : undefined
   if (plain === undefined) input.system(request.system)
+  if (request.outputFormat?.type === 'json' && !speaksOfJson(request)) {
+    input.system([jsonInWords()])
+    losses.add('outputFormat', 'approximated', 'the model is told in words, too: providers refuse such a request in which JSON is not spoken of')
+  }
   for (const turn of resultsBehindCalls(request.turns)) input.turn(turn)
   input.end()
   if (input.items.at(-1)?.role === 'assistant') losses.add('conversation', 'approximated', 'the answer that the client began is sent as an earlier one: the provider begins anew')
@@ -172,6 +177,7 @@ function writeReasoning(reasoning: Reasoning | undefined, abilities: Abilities, 
   const meant = reasoning.effort ?? (budgetTokens === undefined ? undefined : effortOf(budgetTokens))
   const effort = meant === undefined ? undefined : nearestEffort(meant, abilities, (what, why) => losses.add(field, what, why))
   if (budgetTokens !== undefined && budgetTokens > 0 && effort === meant) losses.add('reasoning.budgetTokens', 'approximated', `as effort '${effort}': the provider has no budgets`)
+  if (reasoning.adaptive === true && meant === undefined) losses.add('reasoning.adaptive', 'approximated', 'the model reasons as deep as it does by default')
   const wire = { ...present('effort', effort), ...(summary === undefined || summary === 'none' ? {} : { summary }) }
   return Object.keys(wire).length === 0 ? undefined : wire
 }

@@ -22,7 +22,7 @@ const result = (callId: string, content: Part[] = [text('ok')], more: Json = {})
 describe('what is asked of a provider', () => {
   test('the quirks', () => {
     expect(written({ stream: true, maxOutputTokens: 5, system: [text('S')] }).body).toEqual({ model: 'up-model', messages: [{ role: 'system', content: 'S' }, { role: 'user', content: 'hi' }], stream: true, stream_options: { include_usage: true }, max_tokens: 5 })
-    expect(written({ stream: true, maxOutputTokens: 5, system: [text('S')], reasoning: { effort: 'max' } }, { refusesStreamOptions: true, maxTokensField: 'max_completion_tokens', systemRole: 'developer', effortField: 'reasoning' }).body).toEqual({ model: 'up-model', messages: [{ role: 'developer', content: 'S' }, { role: 'user', content: 'hi' }], stream: true, max_completion_tokens: 5, reasoning: { effort: 'max' } })
+    expect(written({ stream: true, maxOutputTokens: 5, system: [text('S')], reasoning: { effort: 'max' } }, { refuses: ['stream_options'], maxTokensField: 'max_completion_tokens', systemRole: 'developer', effortField: 'reasoning' }).body).toEqual({ model: 'up-model', messages: [{ role: 'developer', content: 'S' }, { role: 'user', content: 'hi' }], stream: true, max_completion_tokens: 5, reasoning: { effort: 'max' } })
   })
 
   test('depth of reasoning', () => {
@@ -48,7 +48,7 @@ describe('what is asked of a provider', () => {
   test('tools', () => {
     const tools: GenerationRequest['tools'] = [{ type: 'function', name: 'f', parameters: { type: 'object' } }, { type: 'custom', name: 'c', format: { type: 'grammar', syntax: 'lark', definition: 'start: "x"' } }]
     expect(written({ tools, toolChoice: { type: 'tool', name: 'c' } }, { customTools: true }).body).toMatchObject({ tools: [{ type: 'function', function: { name: 'f' } }, { type: 'custom', custom: { name: 'c', format: { type: 'grammar', grammar: { syntax: 'lark', definition: 'start: "x"' } } } }], tool_choice: { type: 'custom', custom: { name: 'c' } } })
-    expect(written({ tools, toolChoice: { type: 'allowed', names: ['f'], required: false }, parallelTools: false }).body).toMatchObject({ tools: [{}, { type: 'function', function: { name: 'c', parameters: { required: ['input'] } } }], tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'f' } }] } }, parallel_tool_calls: false })
+    expect(written({ tools, toolChoice: { type: 'allowed', names: ['f'], required: false }, parallelTools: false }, { toolChoices: 'allowed' }).body).toMatchObject({ tools: [{}, { type: 'function', function: { name: 'c', parameters: { required: ['input'] } } }], tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'f' } }] } }, parallel_tool_calls: false })
     const foreign = { type: 'foreign', protocol: 'messages', kind: 'computer', value: {} } as const
     expect(() => written({ tools: [foreign] })).toThrow(GatewayError)
     expect(written({ tools: [{ ...foreign, optional: true }] }).lost).toEqual(['tool'])
@@ -114,8 +114,8 @@ describe('the passing lane', () => {
   const asked = '{ "model":"maker/model", "messages":[{"role":"user","content":"hi \\u00e9"}], "big":12345678901234567890, "stream":true, "provider":{"only":["x"]}, "models":["a"], "stream_options":{"include_obfuscation":false} }'
   test('changes only what it must', () => {
     expect(chat.call.forward(exchangeOf(asked), targetOf())).toBe('{ "model":"up-model", "messages":[{"role":"user","content":"hi \\u00e9"}], "big":12345678901234567890, "stream":true, "stream_options":{"include_usage":true,"include_obfuscation":false} }')
-    expect(JSON.parse(chat.call.forward(exchangeOf(asked), targetOf({ routesItself: true, refusesStreamOptions: true })))).toMatchObject({ model: 'up-model', provider: { only: ['x'] }, models: ['a'] })
-    expect(chat.call.forward(exchangeOf(asked), targetOf({ refusesStreamOptions: true }))).not.toContain('stream_options')
+    expect(JSON.parse(chat.call.forward(exchangeOf(asked), targetOf({ routesItself: true, refuses: ['stream_options'] })))).toMatchObject({ model: 'up-model', provider: { only: ['x'] }, models: ['a'] })
+    expect(chat.call.forward(exchangeOf(asked), targetOf({ refuses: ['stream_options'] }))).not.toContain('stream_options')
     expect(chat.call.forward(exchangeOf('{"model":"a/b","messages":[{"role":"user","content":"x"}],"stream":false}'), targetOf())).toBe('{"model":"up-model","messages":[{"role":"user","content":"x"}],"stream":false}')
     expect(JSON.parse(chat.call.forward(exchangeOf('{"model":"a/b","messages":[{"role":"user","content":"x"}],"stream":true,"stream_options":null}'), targetOf())).stream_options).toEqual({ include_usage: true })
   })
