@@ -1,5 +1,7 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 
+/** The table of docs/translation.md, from what was found on each route. */
+
 export type Route = { client: ConversationName; provider: ConversationName; stream: boolean }
 
 const VERDICTS = ['carried', 'approximated', 'left out (told)', 'refused', 'lost'] as const

@@ -10,6 +10,8 @@ import { answers, argumentsText, paces, sentenceOf, type Pace } from './answers.
 import { holds, PATIENCE, same } from './runs.ts'
 import { bytesOf, exchangeOf, framesOf, NAMES, readStream, through, WAYS } from './wires.ts'
 
+/** An answer reaches its client whole, but for what is told as lost and what its protocol is known to change. */
+
 describe.each(NAMES)('%s', (protocol) => {
   test.each(WAYS)('an answer says the same when it is read again, and the report names what does not (%s)', (way) => {
     holds(fc.property(answers, paces, (answer, pace) => {

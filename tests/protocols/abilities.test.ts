@@ -6,6 +6,8 @@ import type { Abilities, Target } from '../../src/protocols/protocol.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 import { MODEL_ROWS, PROVIDER_ROWS } from '../../src/providers/rows.ts'
 
+/** What each model of the catalogue is asked for: what it takes, and what it does not take is told. */
+
 type Json = Record<string, any>
 
 const catalogue = new Catalogue(readConfig('', 'sluice.yaml', Object.fromEntries(PROVIDER_ROWS.flatMap(({ keyVariables }) => keyVariables.map((name) => [name, 'k'])))))

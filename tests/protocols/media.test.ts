@@ -5,6 +5,8 @@ import type { ProtocolName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { checkBase64, readDataUrl } from '../../src/protocols/media.ts'
 
+/** Base64 and data URLs, as clients send them. */
+
 const problemOf = (work: () => unknown): string => {
   try {
     work()

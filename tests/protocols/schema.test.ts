@@ -9,6 +9,8 @@ import { inlined } from '../../src/protocols/schema/references.ts'
 import { objectAnswer } from '../../src/protocols/schema/wrapping.ts'
 import { bounded, mapSchemas, type Schema, SchemaRefusal, takesAnything } from '../../src/protocols/schema/schema.ts'
 
+/** Schemas of any kind on their way to each provider: what they become takes the same values, or it is told. */
+
 type Any = Record<string, any>
 
 const tool = (parameters: unknown, strict?: boolean) => ({ type: 'function' as const, name: 'f', parameters, ...(strict === undefined ? {} : { strict }) })

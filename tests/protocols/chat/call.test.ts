@@ -7,6 +7,8 @@ import { seal } from '../../../src/generation/signature.ts'
 import { chat } from '../../../src/protocols/chat/index.ts'
 import type { Abilities, Exchange, Quirks, Target } from '../../../src/protocols/protocol.ts'
 
+/** Requests to providers of chat completions. */
+
 type Json = Record<string, any>
 const targetOf = (quirks: Quirks = {}, abilities: Abilities = {}): Target => ({ provider: 'p', model: 'up-model', quirks, abilities })
 const requestOf = (fields: Partial<GenerationRequest> = {}): GenerationRequest => ({ model: 'maker/model', system: [], turns: [{ role: 'user', parts: [text('hi')] }], tools: [], sampling: {}, stream: false, protocol: 'messages', extras: {}, ...fields })

@@ -6,6 +6,8 @@ import { chat } from '../../../src/protocols/chat/index.ts'
 import type { Quirks } from '../../../src/protocols/protocol.ts'
 import { checkGrammar } from '../../grammar.ts'
 
+/** Streams and answers of chat completions, in all the forms that servers give them. */
+
 type Json = Record<string, unknown>
 const chunkOf = (delta: Json, more: Json = {}): Json => ({ id: 'up', model: 'm', choices: [{ index: 0, delta, finish_reason: null, ...more }] })
 const stop = (reason = 'stop'): Json => chunkOf({}, { finish_reason: reason })

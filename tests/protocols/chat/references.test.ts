@@ -2,6 +2,8 @@ import { expect, test } from 'bun:test'
 import { references } from '../../../src/protocols/chat/serve-references.ts'
 import { found, inlined, PDF, PNG, problemOf, TXT, WAV } from '../referring.ts'
 
+/** Files and addresses in chat completions, and what is put in their place. */
+
 const body = (...parts: unknown[]): Record<string, unknown> => ({ messages: [{ role: 'system', content: 'text' }, { role: 'user', content: parts }] })
 
 test('files and addresses are found in messages of every role, and nothing else is', () => {

@@ -4,6 +4,8 @@ import { seal } from '../../../src/generation/signature.ts'
 import { chat } from '../../../src/protocols/chat/index.ts'
 import type { Wire } from '../../../src/protocols/protocol.ts'
 
+/** Requests of chat completions from clients, and whole answers to them. */
+
 const wireOf = (body: Record<string, unknown>): Wire => ({ body, text: JSON.stringify(body), headers: new Headers() })
 const user = { role: 'user', content: 'Hi' }
 const base = { model: 'maker/model', messages: [user] }

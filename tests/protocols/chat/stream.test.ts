@@ -12,6 +12,8 @@ import { chat } from '../../../src/protocols/chat/index.ts'
 import type { Exchange } from '../../../src/protocols/protocol.ts'
 import { checkGrammar, sentences } from '../../grammar.ts'
 
+/** Streams of chat completions to clients, and what is read of them again. */
+
 const exchangeOf = (fields: Record<string, unknown> = {}, maker?: { provider: string; model: string }): Exchange => {
   const body = { model: 'maker/model', messages: [{ role: 'user', content: 'hi' }], stream: true, ...fields }
   const wire = { body, text: JSON.stringify(body), headers: new Headers() }

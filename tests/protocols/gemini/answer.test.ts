@@ -8,6 +8,8 @@ import { gemini } from '../../../src/protocols/gemini/index.ts'
 import { checkGrammar, sentences } from '../../grammar.ts'
 import { chunksOf, eventsOf, exchangeOf, hello } from './kit.ts'
 
+/** Answers of generateContent to clients, whole and streamed. */
+
 const start: GenerationEvent = { type: 'start', id: 'up-1', model: 'up-model' }
 const stop: GenerationEvent = { type: 'finish', reason: 'stop', raw: 'end_turn' }
 const usage: GenerationEvent = { type: 'usage', usage: { inputTokens: 5, cacheReadTokens: 3, cacheWrite5mTokens: 2, outputTokens: 7, reasoningTokens: 4 } }

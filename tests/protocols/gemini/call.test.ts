@@ -6,6 +6,8 @@ import { gemini } from '../../../src/protocols/gemini/index.ts'
 import type { Loss, Target } from '../../../src/protocols/protocol.ts'
 import { asked, exchangeOf, hello, read, targetOf, wireOf } from './kit.ts'
 
+/** Requests to providers of generateContent. */
+
 const write = (more: Partial<GenerationRequest> = {}, abilities: Target['abilities'] = {}) => {
   const { body, losses } = gemini.call.writeRequest(asked(more), targetOf(abilities))
   return { body: JSON.parse(JSON.stringify(body)), text: JSON.stringify(body), losses: [...new Set(losses.map(({ field, of, what }) => `${field} ${of === undefined ? '' : `${of} `}${what}`))] }

@@ -5,6 +5,8 @@ import { gemini } from '../../../src/protocols/gemini/index.ts'
 import { checkGrammar } from '../../grammar.ts'
 import { asked, chunk, eventsOf } from './kit.ts'
 
+/** Streams and answers of generateContent providers. */
+
 const STOP = { finishReason: 'STOP' }
 const last = (events: GenerationEvent[]) => events.at(-1)!
 const partsOf = (chunks: unknown[]) => fold(eventsOf(chunks)).parts

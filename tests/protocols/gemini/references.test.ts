@@ -2,6 +2,8 @@ import { expect, test } from 'bun:test'
 import { references } from '../../../src/protocols/gemini/serve-references.ts'
 import { found, inlined, isMedia, PDF, PNG, problemOf, TXT } from '../referring.ts'
 
+/** Files and addresses in generateContent, and what is put in their place. */
+
 const body = (...parts: unknown[]): Record<string, unknown> => ({ contents: [{ role: 'user', parts }] })
 const uri = (fileUri: string, mimeType?: string): object => ({ fileData: { fileUri, ...(mimeType === undefined ? {} : { mimeType }) } })
 

@@ -5,6 +5,8 @@ import { seal } from '../../../src/generation/signature.ts'
 import { gemini } from '../../../src/protocols/gemini/index.ts'
 import { hello, read, wireOf } from './kit.ts'
 
+/** Requests of generateContent from clients. */
+
 const config = (generationConfig: unknown) => hello({ generationConfig })
 const parts = (...all: unknown[]) => ({ contents: [{ role: 'user', parts: all }] })
 let deep: Record<string, unknown> = { type: 'STRING' }

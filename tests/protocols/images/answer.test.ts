@@ -8,6 +8,8 @@ import type { Exchange } from '../../../src/protocols/protocol.ts'
 import { checkGrammar } from '../../grammar.ts'
 import { JPEG, PNG } from './painter.ts'
 
+/** Answers of the images API, read, written and relabelled. */
+
 type Json = Record<string, any>
 
 const exchange = (body: Json = {}, imageUrls?: string[]): Exchange => {

@@ -6,6 +6,8 @@ import { imageConfigOf } from '../../../src/protocols/image-config.ts'
 import { images } from '../../../src/protocols/images/index.ts'
 import type { Loss, Target } from '../../../src/protocols/protocol.ts'
 
+/** Requests of the images API from clients, and what conversations are told of them. */
+
 type Json = Record<string, unknown>
 
 const read = (body: Json): GenerationRequest => images.serve.readRequest({ body: { model: 'a/b', prompt: 'A lighthouse', ...body }, text: '', headers: new Headers() })

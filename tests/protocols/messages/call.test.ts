@@ -9,6 +9,8 @@ import type { Part, Reasoning, Tool, ToolChoice, Turn } from '../../../src/gener
 import { messages } from '../../../src/protocols/messages/index.ts'
 import { request, target, wireOf, write, type Any } from './kit.ts'
 
+/** Requests to providers of messages. */
+
 const user = (text: string): Turn => ({ role: 'user', parts: [{ type: 'text', text }] })
 const says = (...parts: Part[]): Turn => ({ role: 'assistant', parts })
 const text = (value: string): Part => ({ type: 'text', text: value })

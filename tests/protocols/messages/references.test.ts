@@ -2,6 +2,8 @@ import { expect, test } from 'bun:test'
 import { references } from '../../../src/protocols/messages/serve-references.ts'
 import { found, inlined, PDF, PNG, TXT } from '../referring.ts'
 
+/** Files and addresses in messages, and what is put in their place. */
+
 const body = (...content: unknown[]): Record<string, unknown> => ({ messages: [{ role: 'user', content }] })
 const file = (type: string, more: object = {}): object => ({ type, source: { type: 'file', file_id: 'file-1' }, ...more })
 

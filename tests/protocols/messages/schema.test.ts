@@ -9,6 +9,8 @@ import { messages } from '../../../src/protocols/messages/index.ts'
 import { sentences } from '../../grammar.ts'
 import { datas, exchange, frames, type Any } from './kit.ts'
 
+/** What is written for clients of messages is what the published schemas take. */
+
 const SCHEMA = join(import.meta.dir, '../../../../shared/specs/schemas/anthropic-messages.schema.json')
 
 /** Members that the current document requires and that real answers were recorded without. */

@@ -5,6 +5,8 @@ import { seal } from '../../../src/generation/signature.ts'
 import { messages, readCountRequest } from '../../../src/protocols/messages/index.ts'
 import { read, wireOf, type Any } from './kit.ts'
 
+/** Requests of messages from clients. */
+
 const refusal = (body: Any): GatewayError => {
   try {
     read(body)

@@ -11,6 +11,8 @@ import type { Target } from '../../../src/protocols/protocol.ts'
 import { checkGrammar, sentences } from '../../grammar.ts'
 import { datas, events, exchange, frames, read, request, whole, wireOf, type Any } from './kit.ts'
 
+/** Streams of messages, written for clients and read from providers. */
+
 const start: GenerationEvent = { type: 'start', id: 'up', model: 'up-model' }
 const part = (number: number, head: PartHead, texts: string[] = [], signature?: string): GenerationEvent[] => [
   { type: 'part-start', part: number, head }, ...texts.map((text): GenerationEvent => ({ type: 'part-delta', part: number, text })), { type: 'part-end', part: number, ...(signature === undefined ? {} : { signature }) },

@@ -3,6 +3,8 @@ import fc from 'fast-check'
 import { GatewayError } from '../../../src/error.ts'
 import { cancelPath, createRequest, getPath, readError, readPrediction } from '../../../src/protocols/predictions/call.ts'
 
+/** Jobs at providers of predictions. */
+
 const refusal = (act: () => unknown): GatewayError => {
   try {
     act()

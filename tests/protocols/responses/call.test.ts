@@ -7,6 +7,8 @@ import type { Abilities } from '../../../src/protocols/protocol.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 import { exchangeOf, read, target, wireOf, type Any } from './wires.ts'
 
+/** Requests to providers of responses. */
+
 const request = (more: Partial<GenerationRequest> = {}): GenerationRequest =>
   ({ model: 'a/b', system: [], turns: [{ role: 'user', parts: [{ type: 'text', text: 'hi' }] }], tools: [], sampling: {}, stream: false, protocol: 'messages', extras: {}, ...more })
 const write = (more: Partial<GenerationRequest> = {}, abilities: Abilities = {}) => responses.call.writeRequest(request(more), { ...target, abilities })

@@ -5,6 +5,8 @@ import { responses } from '../../../src/protocols/responses/index.ts'
 import { checkGrammar } from '../../grammar.ts'
 import type { Any } from './wires.ts'
 
+/** Streams and answers of responses providers. */
+
 const hear = (...events: object[]): GenerationEvent[] => {
   const reader = responses.call.reader({})
   const heard = [...events.flatMap((event) => reader.read({ data: JSON.stringify(event) })), ...reader.end()]

@@ -2,6 +2,8 @@ import { expect, test } from 'bun:test'
 import { references } from '../../../src/protocols/responses/serve-references.ts'
 import { found, inlined, PDF, PNG, problemOf } from '../referring.ts'
 
+/** Files and addresses in responses, and what is put in their place. */
+
 const body = (...content: unknown[]): Record<string, unknown> => ({ input: [{ role: 'user', content }] })
 
 test('files and addresses are found wherever a body may hold them', () => {

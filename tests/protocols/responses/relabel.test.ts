@@ -3,6 +3,8 @@ import { GatewayError } from '../../../src/error.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 import { exchangeOf, parsed, type Any } from './wires.ts'
 
+/** A provider's own responses, under our names. */
+
 const frame = (type: string, fields: object) => ({ event: type, data: JSON.stringify({ type, ...fields }) })
 const created = frame('response.created', { sequence_number: 0, response: { id: 'up', model: 'um', status: 'in_progress', store: false, previous_response_id: null, output: [], tools: [{ id: 'up' }] } })
 const delta = (item_id: string, n = 2) => frame('response.output_text.delta', { sequence_number: n, item_id, output_index: 0, content_index: 0, delta: 'up' })

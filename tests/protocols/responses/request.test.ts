@@ -7,6 +7,8 @@ import { seal } from '../../../src/generation/signature.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 import { read, wireOf, type Any } from './wires.ts'
 
+/** Requests of responses from clients. */
+
 const refusal = (body: object): { param: string | undefined; code: string } => {
   try {
     read(body)

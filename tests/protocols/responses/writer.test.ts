@@ -7,6 +7,8 @@ import { responses } from '../../../src/protocols/responses/index.ts'
 import { sentences } from '../../grammar.ts'
 import { call, eventsOf, exchangeOf, framesOf, length, parsed, read, sentence, stop, text, type Any } from './wires.ts'
 
+/** Streams of responses to clients. */
+
 const maker = { provider: 'maker', model: 'm1' }
 const types = (frames: Any[]): string[] => frames.map(({ type }) => type.replace('response.', ''))
 const last = (frames: Any[]): Any => frames.at(-1)!.response
