@@ -14,6 +14,7 @@ export async function listModels(given: Given): Promise<void> {
   const wanted = (given.text('find') ?? '').toLowerCase()
   const models = catalogue.list().filter(({ id, name }) => `${id}\n${name}`.toLowerCase().includes(wanted))
   if (given.on('json')) return console.log(JSON.stringify(models.map((model) => describe({ catalogue, prices }, model)), null, 2))
+  if (models.length === 0) console.error(`No model of the providers that are on has ${JSON.stringify(wanted)} in its name (on: ${catalogue.providers().map(({ id }) => id).join(', ')}); a provider's key in the environment switches it on.`)
   const rows = models.map((model) => rowOf(model, prices.of(model.id, catalogue.places(model.id))?.rates ?? {}))
   console.log(columns([['MODEL', 'CONTEXT', 'INPUT', 'OUTPUT', 'NAME'], ...rows], ''))
 }

@@ -35,7 +35,9 @@ describe('sluice models', () => {
 
   test('finds by a part of id or name, whatever its case', async () => {
     for (const text of ['MY MOD', 'mine']) expect((await run('--find', text)).out.trimEnd().split('\n')).toHaveLength(2)
-    expect((await run('--find', 'nothing has this')).out.trimEnd().split('\n')).toHaveLength(1)
+    const { code, out, err } = await run('--find', 'nothing has this')
+    expect([code, out.trimEnd().split('\n').length]).toEqual([0, 1])
+    expect(err).toMatch(/^No model .*"nothing has this".*on: .*deepseek/)
   })
 
   test('as JSON says what the server says', async () => {
