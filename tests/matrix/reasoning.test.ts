@@ -138,6 +138,23 @@ describe('an answer that goes through a client and back', () => {
     }
   }
 
+  test.each(NAMES.slice(1))('entries of reasoning_details come back through %s with their format and id', (client) => {
+    const entries = [
+      { type: 'reasoning.text', text: 't', signature: 'S', format: 'anthropic-claude-v1', index: 0 },
+      { type: 'reasoning.encrypted', data: 'E', format: 'openai-responses-v1', index: 1, id: 'rs_1' },
+      { type: 'reasoning.encrypted', data: 'C', format: 'google-gemini-v1', index: 2, id: 'a' },
+      { type: 'reasoning.encrypted', data: 'N', index: 3 },
+    ]
+    const message = { role: 'assistant', content: 'x', reasoning_details: entries, tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }] }
+    const quirks: Quirks = { reasoningField: 'reasoning_details' }
+    const wire = asked[client](heard(client, fold(protocols['chat.completions'].call.readAnswer({ choices: [{ index: 0, message, finish_reason: 'tool_calls' }] }, quirks)), false))
+    const request = protocols[client].serve.readRequest({ body: wire, text: JSON.stringify(wire), model: 'a/b', headers: new Headers() })
+    const { body } = protocols['chat.completions'].call.writeRequest(request, { ...OURS, quirks, abilities: {} })
+    const [, back] = body.messages as Any[]
+    // What one answer holds is of one format: an entry that says none has the first.
+    expect(back.reasoning_details).toEqual([...entries.slice(0, 3), { ...entries[3], format: 'anthropic-claude-v1' }])
+  })
+
   test('a text that a stream told in pieces is one again', () => {
     const model = (part: Any): Any => ({ role: 'model', parts: [part] })
     const { text } = sent('generateContent', { contents: [{ role: 'user', parts: [{ text: 'q' }] }, model({ text: 'Lo' }), model({ text: 'ok.' }), model({ text: '' }), { role: 'user', parts: [{ text: 'n' }] }] }, 'messages')
