@@ -165,9 +165,12 @@ describe('an answer that goes through a client and back', () => {
 test('a seal that was cut short or changed belongs to nobody', () => {
   const bytes = Buffer.from(own, 'base64')
   const changed = [...bytes.keys()].filter((at) => at >= 5).map((at) => Buffer.from(bytes.map((byte, index) => (index === at ? byte ^ 1 : byte))).toString('base64'))
-  for (const broken of [own.slice(0, -8), own.slice(0, 12), own + own, ...changed]) for (const client of NAMES) {
+  for (const broken of [own.slice(0, -8), own.slice(0, 12), own + own, ...changed.filter((_one, at) => at % 7 === 0)]) for (const client of NAMES) {
     const { text, lost } = sent(client, MIXED[client](broken), client === 'messages' ? 'responses' : 'messages')
     expect(text).not.toContain(OWN.slice(0, 20))
     expect(lost).toContain('thoughts left out')
+    const body = MIXED[client](broken), wire = { body, text: JSON.stringify(body), model: 'a/b', headers: new Headers() }
+    const forwarded = protocols[client].call.forward({ wire, request: protocols[client].serve.readRequest(wire), label: { id: 'i', model: 'a/b', createdAt: 1 } }, { ...OURS, quirks: {}, abilities: {} })
+    expect([forwarded.includes(broken), forwarded.includes(OWN.slice(0, 20))]).toEqual([false, false])
   }
 })
