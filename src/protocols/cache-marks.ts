@@ -22,8 +22,9 @@ export function limitMarks(elements: readonly Record<string, unknown>[], { cache
   for (const element of marked.slice(0, -most)) delete element.cache_control
 }
 
-/** Tells of marks for which a provider of OpenAI's protocols has no place. */
-export function loseMarks({ system, turns, tools, cache }: GenerationRequest, marks: Abilities['cacheMarks'], lose: (field: 'cache' | 'request.cache' | 'tool.cache', what: Loss['what'], why: string) => void): void {
+/** Tells of marks for which a provider other than of messages has no place. */
+export function loseMarks({ system, turns, tools, cache }: GenerationRequest, marks: Abilities['cacheMarks'], losses: Loss[]): void {
+  const lose = (field: Loss['field'], what: Loss['what'], why: string): void => void losses.push({ field, what, why })
   const parts = [...system, ...turns.flatMap((turn) => turn.parts)].flatMap((part) => [part, ...(part.type === 'tool-result' ? part.content : [])])
   const marked = (parts as (Marked & { type: string })[]).filter((part) => part.cache !== undefined)
   const none = 'the provider has no cache marks: it caches by itself', there = 'calls and tools bear no marks there: the next mark covers them', decides = 'the provider decides how long it keeps a prefix'

@@ -24,5 +24,3 @@ export function placeOf({ userLocation: location }: WebSearch): Record<string, u
   const { type: _, ...place } = isObject(location.approximate) ? location.approximate : location
   return place
 }
-
-export { forces, lossesOfChoice } from './tool-choice.ts'

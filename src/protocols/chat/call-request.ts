@@ -1,7 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import { EFFORTS, type Effort, type GenerationRequest, type Reasoning, type Tool, type ToolChoice } from '../../generation/request.ts'
 import { limitMarks, loseMarks, markOf } from '../cache-marks.ts'
-import { nearestEffort, samples } from '../effort.ts'
+import { nearestEffort, samples, withinLimit } from '../abilities.ts'
 import { refuseTool } from '../foreign.ts'
 import { inputSchema, lossesOfFormat } from '../custom-tools.ts'
 import { isObject, nothingSaid, present, snakeOf } from '../fields.ts'
@@ -11,7 +11,8 @@ import { writeLabels } from '../labels.ts'
 import { functionSchema } from '../schema/openai.ts'
 import { cutLoss } from '../stop-cut.ts'
 import { wireName } from '../tool-names.ts'
-import { forces, lossesOfChoice, lossesOfCitations, lossesOfSearch, placeOf } from '../web-search.ts'
+import { forces, lossesOfChoice, unforced } from '../tool-choice.ts'
+import { lossesOfCitations, lossesOfSearch, placeOf } from '../web-search.ts'
 import { writeFormat } from './call-format.ts'
 import { MessagesWriter, REFUSED } from './call-turns.ts'
 import type { Json } from './shapes.ts'
@@ -32,7 +33,7 @@ export function writeRequest(asked: GenerationRequest, target: Target): Written 
     model: target.model,
     messages,
     ...(request.stream ? { stream: true, stream_options: { include_usage: true } } : {}),
-    ...writeLimit(request, target, losses),
+    ...present(quirks.maxTokensField ?? 'max_tokens', withinLimit(request.maxOutputTokens, target.abilities, losses)),
     ...writeSampling(request, target, reasons, losses),
     ...writeTools(request, target, reasons, losses),
     ...reasoning,
@@ -44,7 +45,7 @@ export function writeRequest(asked: GenerationRequest, target: Target): Written 
     ...(target.abilities.cacheMarks === 'cache_control' ? markOf(request, 'cache_control') : {}),
   }
   takeRefused(body, quirks, losses)
-  loseMarks(request, target.abilities.cacheMarks, (field, what, why) => losses.push({ field, what, why }))
+  loseMarks(request, target.abilities.cacheMarks, losses)
   limitMarks([...(Array.isArray(body.tools) ? body.tools.filter(isObject) : []), ...messages], request, losses)
   return { body, losses }
 }
@@ -56,13 +57,6 @@ function takeRefused(body: Json, { refuses = [] }: Quirks, losses: Loss[]): void
     if (field !== null && body[name] !== undefined) losses.push({ field, what: 'left out', why: REFUSED })
     delete body[name]
   }
-}
-
-/** OpenAI refuses a limit above the model's own; asking for more than there is means all of it. */
-function writeLimit({ maxOutputTokens: limit }: GenerationRequest, { quirks, abilities: { maxOutputTokens: most = Infinity } }: Target, losses: Loss[]): Json {
-  if (limit === undefined) return {}
-  if (limit > most) losses.push({ field: 'maxOutputTokens', what: 'approximated', why: `the model generates at most ${most} tokens` })
-  return { [quirks.maxTokensField ?? 'max_tokens']: Math.min(limit, most) }
 }
 
 const STOP_MAX = 4
@@ -90,7 +84,7 @@ function writeSampling({ sampling }: GenerationRequest, { quirks, abilities }: T
 }
 
 function writeTools(request: GenerationRequest, target: Target, reasons: boolean, losses: Loss[]): Json {
-  const choice = request.toolChoice === undefined ? undefined : unforced(request.toolChoice, target, reasons, losses)
+  const choice = request.toolChoice === undefined ? undefined : unforced(request.toolChoice, target.abilities, reasons, losses)
   const narrow = choice === undefined ? undefined : narrowed(choice, target)
   if (narrow !== undefined) losses.push({ field: 'toolChoice', what: 'approximated', why: 'only the allowed tools are sent' })
   const tools = request.tools.filter((tool) => tool.type === 'foreign' || narrow?.includes(tool.name) !== false).flatMap((tool) => writeTool(tool, target, losses))
@@ -116,13 +110,6 @@ function narrowed(choice: ToolChoice, { quirks: { toolChoices = 'named' } }: Tar
   const chosen = choice.type === 'tool' ? [choice.name] : choice.type === 'allowed' ? choice.names : undefined
   if (chosen === undefined || toolChoices === 'allowed') return undefined
   return toolChoices === 'named' && chosen.length === 1 && forces(choice) ? undefined : chosen
-}
-
-/** The choice, left to the model where it lets no call be forced. */
-function unforced(choice: ToolChoice, { abilities: { forcedTools } }: Target, reasons: boolean, losses: Loss[]): ToolChoice {
-  if (!forces(choice) || !(forcedTools === false || (forcedTools === 'idle' && reasons))) return choice
-  losses.push({ field: 'toolChoice', what: 'approximated', why: `the model lets no call be forced${forcedTools === 'idle' ? ' while it reasons' : ''}; it decides` })
-  return choice.type === 'allowed' ? { ...choice, required: false } : { type: 'auto' }
 }
 
 function writeTool(tool: Tool, { quirks, abilities }: Target, losses: Loss[]): Json[] {
@@ -201,7 +188,7 @@ const KNOWN = EFFORTS.filter((effort) => effort !== 'max')
 
 function depthOf({ effort, budgetTokens }: Reasoning, target: Target, losses: Loss[]): Effort | undefined {
   const { efforts = target.quirks.effortField === 'reasoning' ? EFFORTS : KNOWN } = target.abilities
-  const near = (wish: Effort, field: Loss['field']): Effort | undefined => nearestEffort(wish, { efforts: [...efforts] }, (what, why) => losses.push({ field, what, why }))
+  const near = (wish: Effort, field: Loss['field']): Effort | undefined => nearestEffort(wish, { efforts: [...efforts] }, field, losses)
   const budget = budgetTokens !== undefined && budgetTokens >= 0 && !takesBudgets(target) ? budgetTokens : budgetTokens === 0 ? 0 : undefined
   if (effort !== undefined) {
     if (budget !== undefined) losses.push({ field: 'reasoning.budgetTokens', what: 'left out', why: 'the provider takes efforts, not budgets' })

@@ -6,7 +6,6 @@ import { belongsTo, SEALED_PREFIX, unseal } from '../../generation/signature.ts'
 import { madeBy, type Trace } from '../../generation/trace.ts'
 import type { Exchange, Quirks, Target } from '../protocol.ts'
 import { isObject } from '../fields.ts'
-import { unwrapper } from '../schema/wrapping.ts'
 import { ChunkReader } from './call-stream.ts'
 import { callSignature, entriesOf, owesReasoning } from './call-turns.ts'
 import { words, type Json } from './shapes.ts'
@@ -90,5 +89,5 @@ export function readAnswer(body: unknown, quirks: Quirks, request?: GenerationRe
   const events = reader.endOfBody()
   const failure = events.find((event) => event.type === 'error')
   if (failure !== undefined) throw failure.error
-  return unwrapper(request, 'chat.completions')?.(events) ?? events
+  return events
 }

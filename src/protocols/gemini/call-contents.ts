@@ -33,7 +33,6 @@ export class ContentWriter {
 
   #writeSystem(system: Part[]): WirePart[] {
     return system.flatMap((part): WirePart[] => {
-      if ('cache' in part && part.cache !== undefined) this.#loseCache()
       if (part.type === 'text' || part.type === 'refusal') return part.text === '' ? [] : [{ text: part.text }]
       this.#lose('system', 'left out', `the provider takes text instructions only, not ${part.type}`)
       return []
@@ -49,8 +48,6 @@ export class ContentWriter {
   }
 
   #writeTurn(turn: Turn): void {
-    const said = turn.parts.flatMap((part): Part[] => (part.type === 'tool-result' ? [part, ...part.content] : [part]))
-    if (said.some((part) => 'cache' in part && part.cache !== undefined)) this.#loseCache()
     if (turn.name !== undefined) this.#lose('name', 'left out', 'the provider has no names of speakers')
     if (turn.role !== 'assistant') this.#answer(turn.parts.filter((part) => part.type === 'tool-result'))
     switch (turn.role) {
@@ -131,7 +128,9 @@ export class ContentWriter {
         const signature = this.#own(part.signature)
         return part.text === '' && signature === undefined ? [] : [{ text: part.text, ...(signature === undefined ? {} : { thoughtSignature: signature }) }]
       }
-      case 'refusal': return part.text === '' ? [] : [{ text: part.text }]
+      case 'refusal':
+        this.#lose('refusal', 'approximated', 'an earlier refusal is sent as text')
+        return part.text === '' ? [] : [{ text: part.text }]
       case 'reasoning': return this.#writeReasoning(part)
       case 'image': case 'audio': case 'video': case 'file': return [this.#writeMedia(part)]
       case 'foreign':
@@ -189,10 +188,6 @@ export class ContentWriter {
     const last = this.#contents.at(-1)
     if (last?.role === role) last.parts.push(...parts)
     else this.#contents.push({ role, parts })
-  }
-
-  #loseCache(): void {
-    this.#lose('cache', 'left out', 'the provider caches by itself')
   }
 
   #lose(field: Word, what: Loss['what'], why: string, of?: string): void {

@@ -1,5 +1,6 @@
 import type { GenerationRequest, Tool, WebSearch } from '../../generation/request.ts'
-import { withinLimit } from '../effort.ts'
+import { withinLimit } from '../abilities.ts'
+import { loseMarks } from '../cache-marks.ts'
 import { inputSchema, lossesOfFormat } from '../custom-tools.ts'
 import { refuseTool } from '../foreign.ts'
 import { drawing, imageConfigOf } from '../image-config.ts'
@@ -30,7 +31,7 @@ export function writeRequest(asked: GenerationRequest, target: Target): Written 
   leaveOut(request, ['logitBias', 'user', 'metadata', 'reasoning.summary', 'verbosity'], 'the provider has no such field', losses)
   leaveOut(request, ['serviceTier'], 'the provider names its tiers in its own way', losses)
   leaveOut(request, ['cacheKey', 'cacheRetention'], 'the provider caches by itself', losses)
-  if (request.cache !== undefined) losses.push({ field: 'request.cache', what: 'left out', why: 'the provider caches by itself' })
+  loseMarks(request, undefined, losses)
   if (request.parallelTools === false && request.toolChoice?.type !== 'none') losses.push({ field: 'parallelTools', what: 'left out', why: 'the provider may always call several tools at once' })
   return {
     body: {
@@ -52,7 +53,6 @@ function writeTools(request: GenerationRequest, losses: Loss[]): Record<string, 
     if (tool.type === 'foreign') others.push(...writeForeign(tool, losses))
     else declarations.push(writeDeclaration(tool, losses))
   }
-  if (request.tools.some((tool) => tool.type === 'function' && tool.cache !== undefined)) losses.push({ field: 'tool.cache', what: 'left out', why: 'the provider caches by itself' })
   if (request.webSearch !== undefined) others.push(...writeSearch(request, request.webSearch, hasFunctions, losses))
   return [...(declarations.length === 0 ? [] : [{ functionDeclarations: declarations }]), ...others]
 }

@@ -1,5 +1,5 @@
 import type { Effort, Reasoning } from '../../generation/request.ts'
-import { nearestEffort } from '../effort.ts'
+import { nearestEffort } from '../abilities.ts'
 import type { Abilities, Loss } from '../protocol.ts'
 
 /** Tokens per effort, as Google documents them for OpenAI's words; the last two are the largest budgets of its models. */
@@ -25,7 +25,7 @@ function writeLevel({ effort, budgetTokens }: Reasoning, { efforts = LEVELS }: A
   const meant = budget === undefined ? effort : budget === 0 ? 'none' : budget <= BUDGETS.low ? 'low' : budget <= BUDGETS.medium ? 'medium' : 'high'
   if (meant === undefined) return undefined
   const field = budget === undefined ? 'reasoning.effort' : 'reasoning.budgetTokens'
-  const near = nearestEffort(meant, { efforts }, (what, why) => losses.push({ field, what, why }))
+  const near = nearestEffort(meant, { efforts }, field, losses)
   if (near !== undefined && near === meant && budget !== undefined) losses.push({ field, what: 'approximated', why: `the model takes levels: sent as ${near.toUpperCase()}` })
   return near === undefined ? undefined : { thinkingLevel: near.toUpperCase() }
 }

@@ -1,5 +1,5 @@
 import type { Effort, GenerationRequest, Reasoning } from '../../generation/request.ts'
-import { nearestEffort, withinLimit } from '../effort.ts'
+import { nearestEffort, withinLimit } from '../abilities.ts'
 import type { Abilities, Loss, Target } from '../protocol.ts'
 import type { Json } from './shapes.ts'
 
@@ -48,7 +48,7 @@ const KNOWN: Effort[] = ['none', 'low', 'medium', 'high', 'xhigh', 'max']
 function writeAdaptive(wish: Reasoning, { efforts = KNOWN }: Abilities, losses: Loss[]): Omit<Depth, 'maxTokens'> {
   const display = wish.visible === undefined ? {} : { display: wish.visible ? 'summarized' : 'omitted' }
   const meant = wish.effort ?? (wish.budgetTokens === undefined || wish.budgetTokens < 0 ? undefined : effortFor(wish.budgetTokens))
-  const effort = meant === undefined ? undefined : nearestEffort(meant, { efforts }, (what, why) => losses.push({ field: 'reasoning.effort', what, why }))
+  const effort = meant === undefined ? undefined : nearestEffort(meant, { efforts }, 'reasoning.effort', losses)
   if (wish.budgetTokens !== undefined && wish.budgetTokens > 0) losses.push({ field: 'reasoning.budgetTokens', what: 'approximated', why: effort === undefined ? 'the model takes no budgets' : `the model takes an effort instead of a budget: ${effort}` })
   return { thinking: { type: 'adaptive', ...display }, ...(effort === undefined ? {} : { effort }) }
 }

@@ -8,15 +8,6 @@ import type { Loss, Target } from '../protocol.ts'
 import { wireName } from '../tool-names.ts'
 import type { Json } from './shapes.ts'
 
-/** Collects what could not be carried. */
-export class Losses {
-  readonly list: Loss[] = []
-
-  add(field: Word, what: Loss['what'], why: string, of?: string): void {
-    this.list.push({ field, of, what, why })
-  }
-}
-
 const CALL_ID_MAX = 64
 
 /** How a failed tool's result begins. */
@@ -30,11 +21,11 @@ export const callId = (id: string): string =>
 export class InputWriter {
   readonly items: Json[] = []
   readonly #target: Target
-  readonly #losses: Losses
+  readonly #losses: Loss[]
   /** Calls that wait for their results. */
   readonly #calls = new Map<string, ToolCallPart>()
 
-  constructor(target: Target, losses: Losses) {
+  constructor(target: Target, losses: Loss[]) {
     this.#target = target
     this.#losses = losses
   }
@@ -46,7 +37,7 @@ export class InputWriter {
 
   /** Turns come with results right behind their calls. */
   turn(turn: Turn): void {
-    if (turn.name !== undefined) this.#losses.add('name', 'left out', 'the provider has no names of speakers')
+    if (turn.name !== undefined) this.#lose('name', 'left out', 'the provider has no names of speakers')
     if (turn.role === 'assistant') return this.#assistant(turn.parts)
     if (turn.role === 'tool') for (const part of turn.parts) this.#result(part)
     this.end()
@@ -56,7 +47,7 @@ export class InputWriter {
   /** The provider refuses a call without an output. */
   end(): void {
     for (const call of this.#calls.values()) {
-      this.#losses.add('call', 'approximated', 'a call had no result, which the provider refuses; it is told that none was recorded', call.id)
+      this.#lose('call', 'approximated', 'a call had no result, which the provider refuses; it is told that none was recorded', call.id)
       this.#answer(call, `${FAILED.text} No result of this call was recorded.`)
     }
   }
@@ -86,7 +77,7 @@ export class InputWriter {
 
   /** Models that refuse instructions get them as marked text of the user. */
   #marked(content: Json[]): Json[] {
-    this.#losses.add('system', 'approximated', 'the model takes no instructions: they are sent as marked text of the user')
+    this.#lose('system', 'approximated', 'the model takes no instructions: they are sent as marked text of the user')
     return [{ type: 'input_text', text: '<system>\n' }, ...content, { type: 'input_text', text: '\n</system>' }]
   }
 
@@ -104,7 +95,7 @@ export class InputWriter {
       case 'audio':
       case 'video': return writeMedia(part, this.#losses)
       default:
-        this.#losses.add('part', 'left out', `${part.type} stands in a turn where the provider does not take it`, part.type)
+        this.#lose('part', 'left out', `${part.type} stands in a turn where the provider does not take it`, part.type)
         return undefined
     }
   }
@@ -122,7 +113,7 @@ export class InputWriter {
     }
     for (const part of parts) {
       if (part.type === 'text' || part.type === 'refusal') {
-        if (part.type === 'text' && (part.signature?.data ?? '') !== '') this.#losses.add('signature', 'left out', 'another model made it')
+        if (part.type === 'text' && (part.signature?.data ?? '') !== '') this.#lose('signature', 'left out', 'another model made it')
         if (part.text !== '') content.push(part.type === 'text' ? { type: 'output_text', text: part.text } : { type: 'refusal', refusal: part.text })
         continue
       }
@@ -134,13 +125,13 @@ export class InputWriter {
       else this.#shown(part)
     }
     flush()
-    if (thoughts.length > 0) this.#losses.add('thoughts', 'left out', 'nothing follows it, and the provider refuses reasoning by itself')
+    if (thoughts.length > 0) this.#lose('thoughts', 'left out', 'nothing follows it, and the provider refuses reasoning by itself')
   }
 
   #thought(part: ReasoningPart): Json[] {
     const { signature } = part
     if (signature === undefined || !belongsTo(signature, this.#target, false)) {
-      this.#losses.add('thoughts', 'left out', 'another model made it')
+      this.#lose('thoughts', 'left out', 'another model made it')
       return []
     }
     return [reasoningItem({ ...part, signature })]
@@ -148,7 +139,7 @@ export class InputWriter {
 
   #call(part: ToolCallPart): Json {
     this.#calls.set(part.id, part)
-    if (part.signature !== undefined) this.#losses.add('signature', 'left out', 'another model made it', part.id)
+    if (part.signature !== undefined) this.#lose('signature', 'left out', 'another model made it', part.id)
     const call_id = callId(part.id)
     return part.form === 'custom'
       ? { type: 'custom_tool_call', call_id, name: wireName(part.name), input: part.arguments }
@@ -162,16 +153,16 @@ export class InputWriter {
 
   /** An image that the model made: the provider takes images from a user only. */
   #shown(part: Part): void {
-    this.#losses.add('part', 'approximated', 'shown as a message of the user: the provider takes it from nobody else')
+    this.#lose('part', 'approximated', 'shown as a message of the user: the provider takes it from nobody else')
     this.#message('user', [part])
   }
 
   #result(part: Part): void {
     if (part.type !== 'tool-result') return this.#message('user', [part])
     const call = this.#calls.get(part.callId)
-    if (part.isError === true) this.#losses.add('result.isError', 'approximated', 'the provider has no mark for a failed tool: its result begins with a word', part.callId)
+    if (part.isError === true) this.#lose('result.isError', 'approximated', 'the provider has no mark for a failed tool: its result begins with a word', part.callId)
     if (call === undefined) {
-      this.#losses.add('result', 'approximated', 'shown as a message of the user: the call it answers is not right before it', part.callId)
+      this.#lose('result', 'approximated', 'shown as a message of the user: the call it answers is not right before it', part.callId)
       const head = { type: 'text' as const, text: `Result of the tool call ${part.callId}${part.name === undefined ? '' : ` (${part.name})`}:` }
       return this.#message('user', [head, ...(part.isError === true ? [FAILED] : []), ...part.content])
     }
@@ -188,14 +179,18 @@ export class InputWriter {
     return content.flatMap((part): Json[] => {
       if (part.type !== 'foreign') return [this.#inputPart(part)].filter((written) => written !== undefined)
       if (part.protocol === 'responses') return [part.value as Json]
-      this.#losses.add('part', 'left out', `only its own protocol understands ${part.kind}`, part.kind)
+      this.#lose('part', 'left out', `only its own protocol understands ${part.kind}`, part.kind)
       return []
     })
   }
 
   #foreign(part: Part & { type: 'foreign' }, push: (item: Json) => void = (item) => void this.items.push(item)): void {
     if (part.protocol === 'responses') push(part.value as Json)
-    else this.#losses.add('part', 'left out', `only its own protocol understands ${part.kind}`, part.kind)
+    else this.#lose('part', 'left out', `only its own protocol understands ${part.kind}`, part.kind)
+  }
+
+  #lose(field: Word, what: Loss['what'], why: string, of?: string): void {
+    this.#losses.push({ field, of, what, why })
   }
 }
 
@@ -213,13 +208,13 @@ export function reasoningItem({ form, text, signature }: Pick<ReasoningPart, 'fo
   }
 }
 
-function writeMedia(part: MediaPart, losses: Losses): Json {
+function writeMedia(part: MediaPart, losses: Loss[]): Json {
   const { source } = part
   if (source.type === 'text') {
-    losses.add('part', 'approximated', 'a plain-text document travels as a text part')
+    losses.push({ field: 'part', what: 'approximated', why: 'a plain-text document travels as a text part' })
     return { type: 'input_text', text: part.filename === undefined ? source.text : `${part.filename}:\n${source.text}` }
   }
-  if (part.type !== 'file' && part.filename !== undefined) losses.add('filename', 'left out', 'the provider has names of files only')
+  if (part.type !== 'file' && part.filename !== undefined) losses.push({ field: 'filename', what: 'left out', why: 'the provider has names of files only' })
   if (part.type === 'audio' && source.type === 'data') return { type: 'input_audio', input_audio: { data: source.data, format: audioFormat(source.mediaType) } }
   if (part.type === 'audio' || part.type === 'video') throw new Uncarried(part)
   return part.type === 'image' ? { type: 'input_image', ...writeDetail(part.detail, losses), ...imageSource(source) } : { type: 'input_file', ...fileSource(part, source) }
@@ -232,10 +227,10 @@ const audioFormat = (mediaType: string): string => {
 
 const DETAILS = new Set(['low', 'high', 'auto', 'original'])
 
-function writeDetail(detail: string | undefined, losses: Losses): Json {
+function writeDetail(detail: string | undefined, losses: Loss[]): Json {
   if (detail === undefined) return {}
   if (DETAILS.has(detail)) return { detail }
-  losses.add('detail', 'approximated', `the provider knows no detail '${detail}'`)
+  losses.push({ field: 'detail', what: 'approximated', why: `the provider knows no detail '${detail}'` })
   return { detail: detail === 'medium' ? 'auto' : 'high' }
 }
 

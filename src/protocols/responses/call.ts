@@ -1,18 +1,20 @@
 import { GatewayError } from '../../error.ts'
 import type { Effort, GenerationRequest, Reasoning, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
-import type { Abilities, Target, Wire, Written } from '../protocol.ts'
+import type { Abilities, Loss, Target, Wire, Written } from '../protocol.ts'
 import { resultsBehindCalls } from '../results.ts'
 import { writeLabels } from '../labels.ts'
 import { answerSchema, functionSchema } from '../schema/openai.ts'
 import { refuseTool } from '../foreign.ts'
 import { cutLoss } from '../stop-cut.ts'
 import { wireName } from '../tool-names.ts'
-import { lossesOfChoice, lossesOfCitations, lossesOfSearch, placeOf } from '../web-search.ts'
+import { lossesOfChoice, unforced } from '../tool-choice.ts'
+import { lossesOfCitations, lossesOfSearch, placeOf } from '../web-search.ts'
+import { leaveOut } from '../left-out.ts'
 import { loseMarks } from '../cache-marks.ts'
-import { nearestEffort, samples } from '../effort.ts'
+import { nearestEffort, samples, withinLimit } from '../abilities.ts'
 import { isObject, noBareChoice, present } from '../fields.ts'
 import { jsonInWords, speaksOfJson } from '../json-words.ts'
-import { breakpoints, InputWriter, Losses } from './call-input.ts'
+import { breakpoints, InputWriter } from './call-input.ts'
 import { objectOf, type Json } from './shapes.ts'
 
 export const path = (): string => '/responses'
@@ -25,8 +27,7 @@ export function headers(wire: Wire | undefined): Record<string, string> {
 
 /** Our words -> a body for a provider that stores nothing: Sluice keeps the state. */
 export function writeRequest(request: GenerationRequest, target: Target): Written {
-  const losses = new Losses()
-  losses.list.push(...lossesOfCitations(request))
+  const losses: Loss[] = lossesOfCitations(request)
   const input = new InputWriter(target, losses)
   const [first] = request.system
   const simple = target.abilities.system !== false && request.system.length === 1 && first?.type === 'text' && (first.cache === undefined || breakpoints(target) === undefined)
@@ -34,11 +35,11 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
   if (plain === undefined) input.system(request.system)
   if (request.outputFormat?.type === 'json' && !speaksOfJson(request)) {
     input.system([jsonInWords()])
-    losses.add('outputFormat', 'approximated', 'the model is told in words, too: providers refuse such a request in which JSON is not spoken of')
+    losses.push({ field: 'outputFormat', what: 'approximated', why: 'the model is told in words, too: providers refuse such a request in which JSON is not spoken of' })
   }
   for (const turn of resultsBehindCalls(request.turns)) input.turn(turn)
   input.end()
-  if (input.items.at(-1)?.role === 'assistant') losses.add('conversation', 'approximated', 'the answer that the client began is sent as an earlier one: the provider begins anew')
+  if (input.items.at(-1)?.role === 'assistant') losses.push({ field: 'conversation', what: 'approximated', why: 'the answer that the client began is sent as an earlier one: the provider begins anew' })
   const reasoning = writeReasoning(request.reasoning, target.abilities, losses)
   const reasons = reasoning?.effort !== 'none'
   const body: Json = {
@@ -46,7 +47,7 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
     ...(plain === undefined ? {} : { instructions: plain }),
     input: input.items,
     ...writeTools(request, target.abilities, reasons, losses),
-    ...writeLimits(request, target.abilities, losses),
+    ...writeLimit(request, target.abilities, losses),
     ...writeSampling(request, target.abilities, reasons, losses),
     ...(reasoning === undefined ? {} : { reasoning }),
     ...writeText(request, losses),
@@ -56,16 +57,16 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
   }
   const include = writeInclude(request, target.abilities, reasons)
   if (include.length > 0) body.include = include
-  loseMarks(request, breakpoints(target), (field, what, why) => losses.add(field, what, why))
-  return { body, losses: losses.list }
+  loseMarks(request, breakpoints(target), losses)
+  return { body, losses }
 }
 
-function writeTools(request: GenerationRequest, abilities: Abilities, reasons: boolean, losses: Losses): Json {
+function writeTools(request: GenerationRequest, abilities: Abilities, reasons: boolean, losses: Loss[]): Json {
   const tools = request.tools.flatMap((tool) => writeTool(tool, losses))
   const { webSearch } = request
   if (webSearch !== undefined) tools.push(writeWebSearch(webSearch, losses))
   if (tools.length === 0) {
-    for (const { field, what, why } of lossesOfChoice(request)) losses.add(field, what, why)
+    losses.push(...lossesOfChoice(request))
     return {}
   }
   return {
@@ -77,16 +78,8 @@ function writeTools(request: GenerationRequest, abilities: Abilities, reasons: b
   }
 }
 
-/** The choice, left to the model where it lets no call be forced. */
-function unforced(choice: ToolChoice, { forcedTools }: Abilities, reasons: boolean, losses: Losses): ToolChoice {
-  const forces = choice.type === 'required' || choice.type === 'tool' || (choice.type === 'allowed' && choice.required)
-  if (!forces || !(forcedTools === false || (forcedTools === 'idle' && reasons))) return choice
-  losses.add('toolChoice', 'approximated', `the model lets no call be forced${forcedTools === 'idle' ? ' while it reasons' : ''}; it decides`)
-  return choice.type === 'allowed' ? { ...choice, required: false } : { type: 'auto' }
-}
-
-function writeWebSearch(search: WebSearch, losses: Losses): Json {
-  for (const { field, what, why } of lossesOfSearch(search, 'contextSize', 'userLocation', 'allowedDomains', 'maxUses')) losses.add(field, what, why)
+function writeWebSearch(search: WebSearch, losses: Loss[]): Json {
+  losses.push(...lossesOfSearch(search, 'contextSize', 'userLocation', 'allowedDomains', 'maxUses'))
   const place = placeOf(search)
   return {
     type: 'web_search', ...present('search_context_size', search.contextSize), ...(place === undefined ? {} : { user_location: { type: 'approximate', ...place } }),
@@ -94,14 +87,14 @@ function writeWebSearch(search: WebSearch, losses: Losses): Json {
   }
 }
 
-function writeTool(tool: Tool, losses: Losses): Json[] {
+function writeTool(tool: Tool, losses: Loss[]): Json[] {
   const name = tool.type === 'foreign' ? '' : wireName(tool.name)
-  if (tool.type !== 'foreign' && name !== tool.name) losses.add('tool', 'approximated', `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -`, tool.name)
+  if (tool.type !== 'foreign' && name !== tool.name) losses.push({ field: 'tool', of: tool.name, what: 'approximated', why: `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -` })
   switch (tool.type) {
     // Without `strict: false` the provider takes a schema as strict and refuses most that were not made for it.
     case 'function': return [{
       type: 'function', name, ...(tool.description === undefined ? {} : { description: tool.description }),
-      strict: false, ...functionSchema(tool, losses.list),
+      strict: false, ...functionSchema(tool, losses),
     }]
     case 'custom': return [{
       type: 'custom', name, ...(tool.description === undefined ? {} : { description: tool.description }),
@@ -111,7 +104,7 @@ function writeTool(tool: Tool, losses: Losses): Json[] {
       // Its tools are written flat.
       if (tool.protocol === 'responses' && tool.kind !== 'namespace') return [objectOf(tool.value)]
       refuseTool(tool)
-      losses.add('tool', 'left out', `the provider has no tool '${tool.kind}'`, tool.kind)
+      losses.push({ field: 'tool', of: tool.kind, what: 'left out', why: `the provider has no tool '${tool.kind}'` })
       return []
   }
 }
@@ -130,29 +123,18 @@ function writeToolChoice(choice: ToolChoice, tools: Tool[]): unknown {
 
 const OUTPUT_TOKENS_MIN = 16
 
-function writeLimits({ maxOutputTokens }: GenerationRequest, { maxOutputTokens: most }: Abilities, losses: Losses): Json {
-  if (maxOutputTokens === undefined) return {}
-  if (maxOutputTokens < OUTPUT_TOKENS_MIN) {
-    losses.add('maxOutputTokens', 'approximated', `raised to ${OUTPUT_TOKENS_MIN}, the least the provider takes`)
-    return { max_output_tokens: OUTPUT_TOKENS_MIN }
-  }
-  if (most !== undefined && maxOutputTokens > most) {
-    losses.add('maxOutputTokens', 'approximated', `lowered to ${most}, the most the model writes`)
-    return { max_output_tokens: most }
-  }
-  return { max_output_tokens: maxOutputTokens }
+function writeLimit({ maxOutputTokens: limit }: GenerationRequest, abilities: Abilities, losses: Loss[]): Json {
+  if (limit === undefined || limit >= OUTPUT_TOKENS_MIN) return present('max_output_tokens', withinLimit(limit, abilities, losses))
+  losses.push({ field: 'maxOutputTokens', what: 'approximated', why: `raised to ${OUTPUT_TOKENS_MIN}, the least the provider takes` })
+  return { max_output_tokens: OUTPUT_TOKENS_MIN }
 }
 
-const UNKNOWN_SAMPLING = ['topK', 'frequencyPenalty', 'presencePenalty', 'seed', 'logitBias'] as const
-
-/** A penalty of 0 and a bias of nothing change nothing. */
-const isWish = (name: string, value: unknown): boolean => value !== undefined && !(name.endsWith('Penalty') && value === 0) && !(isObject(value) && Object.keys(value).length === 0)
-
-function writeSampling({ sampling }: GenerationRequest, abilities: Abilities, reasons: boolean, losses: Losses): Json {
-  for (const name of UNKNOWN_SAMPLING) if (isWish(name, sampling[name])) losses.add(name, 'left out', 'the provider\'s protocol has no such field')
-  if ((sampling.stop ?? []).length > 0) losses.list.push(cutLoss('the provider knows no stop sequences'))
+function writeSampling(request: GenerationRequest, abilities: Abilities, reasons: boolean, losses: Loss[]): Json {
+  const { sampling } = request
+  leaveOut(request, ['topK', 'frequencyPenalty', 'presencePenalty', 'seed', 'logitBias'], "the provider's protocol has no such field", losses)
+  if ((sampling.stop ?? []).length > 0) losses.push(cutLoss('the provider knows no stop sequences'))
   if (!samples(abilities, reasons)) {
-    for (const name of ['temperature', 'topP', 'logprobs', 'topLogprobs'] as const) if (sampling[name] !== undefined) losses.add(name, 'left out', 'the model refuses it')
+    for (const name of ['temperature', 'topP', 'logprobs', 'topLogprobs'] as const) if (sampling[name] !== undefined) losses.push({ field: name, what: 'left out', why: 'the model refuses it' })
     return {}
   }
   const { temperature, topP, topLogprobs } = sampling
@@ -166,18 +148,18 @@ function writeSampling({ sampling }: GenerationRequest, abilities: Abilities, re
 const effortOf = (budgetTokens: number): Effort | undefined =>
   budgetTokens < 0 ? undefined : budgetTokens === 0 ? 'none' : budgetTokens <= 2_048 ? 'low' : budgetTokens <= 8_192 ? 'medium' : 'high'
 
-function writeReasoning(reasoning: Reasoning | undefined, abilities: Abilities, losses: Losses): Json | undefined {
+function writeReasoning(reasoning: Reasoning | undefined, abilities: Abilities, losses: Loss[]): Json | undefined {
   if (reasoning === undefined) return undefined
   if (abilities.reasoning === 'none') {
-    if (reasoning.effort !== 'none' && reasoning.budgetTokens !== 0) losses.add('reasoning', 'left out', 'the model does not reason')
+    if (reasoning.effort !== 'none' && reasoning.budgetTokens !== 0) losses.push({ field: 'reasoning', what: 'left out', why: 'the model does not reason' })
     return undefined
   }
   const { budgetTokens, visible, summary = visible === true ? 'auto' : undefined } = reasoning
   const field = reasoning.effort === undefined ? 'reasoning.budgetTokens' : 'reasoning.effort'
   const meant = reasoning.effort ?? (budgetTokens === undefined ? undefined : effortOf(budgetTokens))
-  const effort = meant === undefined ? undefined : nearestEffort(meant, abilities, (what, why) => losses.add(field, what, why))
-  if (budgetTokens !== undefined && budgetTokens > 0 && effort === meant) losses.add('reasoning.budgetTokens', 'approximated', `as effort '${effort}': the provider has no budgets`)
-  if (reasoning.adaptive === true && meant === undefined) losses.add('reasoning.adaptive', 'approximated', 'the model reasons as deep as it does by default')
+  const effort = meant === undefined ? undefined : nearestEffort(meant, abilities, field, losses)
+  if (budgetTokens !== undefined && budgetTokens > 0 && effort === meant) losses.push({ field: 'reasoning.budgetTokens', what: 'approximated', why: `as effort '${effort}': the provider has no budgets` })
+  if (reasoning.adaptive === true && meant === undefined) losses.push({ field: 'reasoning.adaptive', what: 'approximated', why: 'the model reasons as deep as it does by default' })
   const wire = { ...present('effort', effort), ...(summary === undefined || summary === 'none' ? {} : { summary }) }
   return Object.keys(wire).length === 0 ? undefined : wire
 }
@@ -191,16 +173,16 @@ function writeInclude({ reasoning, sampling }: GenerationRequest, abilities: Abi
   return [...(seals ? ['reasoning.encrypted_content'] : []), ...(samples(abilities, reasons) && (sampling.logprobs === true || sampling.topLogprobs !== undefined) ? ['message.output_text.logprobs'] : [])]
 }
 
-function writeText(request: GenerationRequest, losses: Losses): Json {
+function writeText(request: GenerationRequest, losses: Loss[]): Json {
   const { verbosity, outputModalities, imageOutput } = request
-  if (imageOutput !== undefined) losses.add('imageOutput', 'left out', 'the provider answers in text')
-  if (outputModalities?.some((kind) => kind !== 'text')) losses.add('outputModalities', 'left out', 'the provider answers in text')
+  if (imageOutput !== undefined) losses.push({ field: 'imageOutput', what: 'left out', why: 'the provider answers in text' })
+  if (outputModalities?.some((kind) => kind !== 'text')) losses.push({ field: 'outputModalities', what: 'left out', why: 'the provider answers in text' })
   const format = writeFormat(request, losses)
   const text = { ...(format === undefined ? {} : { format }), ...(verbosity === undefined ? {} : { verbosity }) }
   return Object.keys(text).length === 0 ? {} : { text }
 }
 
-function writeFormat(request: GenerationRequest, losses: Losses): Json | undefined {
+function writeFormat(request: GenerationRequest, losses: Loss[]): Json | undefined {
   const { outputFormat: format } = request
   switch (format?.type) {
     case undefined: return undefined
@@ -210,20 +192,20 @@ function writeFormat(request: GenerationRequest, losses: Losses): Json | undefin
     case 'schema': return {
       // The provider asks for a name, which shows nowhere.
       type: 'json_schema', name: wireName(format.name ?? 'answer'), ...(format.description === undefined ? {} : { description: format.description }),
-      ...answerSchema(format, request, losses.list),
+      ...answerSchema(format, request, losses),
     }
   }
 }
 
 const TIERS = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'])
 
-function writeIdentity(request: GenerationRequest, losses: Losses): Json {
+function writeIdentity(request: GenerationRequest, losses: Loss[]): Json {
   const { metadata, serviceTier, cacheRetention } = request
-  const body: Json = writeLabels(request, losses.list)
+  const body: Json = writeLabels(request, losses)
   if (cacheRetention !== undefined) body.prompt_cache_retention = cacheRetention
   if (serviceTier !== undefined && TIERS.has(serviceTier)) body.service_tier = serviceTier
-  else if (serviceTier !== undefined) losses.add('serviceTier', 'left out', `the provider has no tier '${serviceTier}'`)
+  else if (serviceTier !== undefined) losses.push({ field: 'serviceTier', what: 'left out', why: `the provider has no tier '${serviceTier}'` })
   if (metadata !== undefined && Object.values(metadata).every((value) => typeof value === 'string')) body.metadata = metadata
-  else if (metadata !== undefined) losses.add('metadata', 'left out', 'the provider takes only texts as values')
+  else if (metadata !== undefined) losses.push({ field: 'metadata', what: 'left out', why: 'the provider takes only texts as values' })
   return body
 }

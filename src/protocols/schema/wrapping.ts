@@ -37,9 +37,6 @@ export const unwrapping: Mend = ({ outputFormat: format }) => {
   })
 }
 
-/** For chat/call.ts, which is being rewritten: asAsked unwraps its answers, too. */
-export const unwrapper = (..._asked: unknown[]): ((events: GenerationEvent[]) => GenerationEvent[]) | undefined => undefined
-
 const HEAD = new RegExp(`^\\s*\\{\\s*"${MEMBER}"\\s*:\\s*`)
 const HEAD_LENGTH = 200
 

@@ -2,10 +2,11 @@ import { EFFORTS, type Effort } from '../generation/request.ts'
 import type { Abilities, Loss } from './protocol.ts'
 
 /** The depth to ask a model for: the nearest that it takes, of two the lesser; undefined where it takes none. Whoever wants some reasoning never gets `none`. */
-export function nearestEffort(wish: Effort, { efforts }: Abilities, lose: (what: Loss['what'], why: string) => void): Effort | undefined {
+export function nearestEffort(wish: Effort, { efforts }: Abilities, field: Loss['field'], losses: Loss[]): Effort | undefined {
   if (efforts === undefined || efforts.includes(wish)) return wish
   const distance = (effort: Effort): number => Math.abs(EFFORTS.indexOf(effort) - EFFORTS.indexOf(wish))
   const [nearest] = efforts.filter((effort) => effort !== 'none').toSorted((a, b) => distance(a) - distance(b) || EFFORTS.indexOf(a) - EFFORTS.indexOf(b))
+  const lose = (what: Loss['what'], why: string): void => void losses.push({ field, what, why })
   if (nearest === undefined) lose('left out', 'the model decides itself how deep it reasons')
   else lose('approximated', wish === 'none' ? `the model always reasons: sent as '${nearest}'` : `the model takes ${efforts.map((effort) => `'${effort}'`).join(', ')}: sent as '${nearest}'`)
   return nearest
