@@ -106,11 +106,25 @@ describe('an answer that goes through a client and back', () => {
     const { serve } = protocols[client]
     if (stream) {
       const writer = serve.writer(exchange)
-      const frames = [...unfold(answer)].flatMap((event) => writer.write(event)).map(({ data }) => JSON.parse(data) as Any)
+      const frames = [...unfold(answer)].flatMap((event) => writer.write(event)).filter(({ data }) => data !== '[DONE]').map(({ data }) => JSON.parse(data) as Any)
+      if (client === 'chat.completions') return [joined(frames.map(({ choices }) => choices[0].delta))]
       return client === 'responses' ? frames.filter(({ type }) => type === 'response.output_item.done').map(({ item: done }) => done) : frames.map(({ candidates }) => candidates[0].content)
     }
     const whole = serve.writeAnswer(answer, exchange) as Any
     return client === 'chat.completions' ? [whole.choices[0].message] : client === 'responses' ? whole.output : client === 'messages' ? [{ role: 'assistant', content: whole.content }] : [whole.candidates[0].content]
+  }
+
+  /** As OpenRouter's clients join them: entries of one index and type are one. */
+  function joined(deltas: Any[]): Any {
+    const details = new Map<string, Any>(), calls: Any[] = []
+    for (const { reasoning_details: entries = [], tool_calls: [call] = [] } of deltas) {
+      for (const { text: words = '', ...entry } of entries) {
+        const key = `${entry.index} ${entry.type}`
+        details.set(key, { ...details.get(key), ...entry, text: `${details.get(key)?.text ?? ''}${words}` })
+      }
+      if (call?.id !== undefined) calls.push({ ...call, function: { ...call.function, arguments: '{}' } })
+    }
+    return { role: 'assistant', content: deltas.map(({ content }) => content ?? '').join(''), reasoning_details: [...details.values()], tool_calls: calls }
   }
 
   const asked: Record<ConversationName, (answer: Any[]) => Any> = {
@@ -127,7 +141,7 @@ describe('an answer that goes through a client and back', () => {
   }
 
   for (const [provider, answers] of Object.entries(ANSWERS) as [ConversationName, Record<string, Any[]>][]) {
-    for (const client of NAMES.filter((name) => name !== provider)) for (const stream of client === 'responses' || client === 'generateContent' ? [false, true] : [false]) {
+    for (const client of NAMES.filter((name) => name !== provider)) for (const stream of client === 'messages' ? [false] : [false, true]) {
       test.each(Object.entries(answers))(`${provider} -> ${client} -> ${provider}${stream ? ', streamed' : ''}: %s`, (_name, parts) => {
         const answer: Answer = { ...fold([{ type: 'start', id: 'i', model: 'm' }, { type: 'finish', reason: 'tool-calls', raw: 'x' }]), parts: parts as Answer['parts'] }
         const wire = asked[client](heard(client, answer, stream))
@@ -150,9 +164,8 @@ describe('an answer that goes through a client and back', () => {
     const wire = asked[client](heard(client, fold(protocols['chat.completions'].call.readAnswer({ choices: [{ index: 0, message, finish_reason: 'tool_calls' }] }, quirks)), false))
     const request = protocols[client].serve.readRequest({ body: wire, text: JSON.stringify(wire), model: 'a/b', headers: new Headers() })
     const { body } = protocols['chat.completions'].call.writeRequest(request, { ...OURS, quirks, abilities: {} })
-    const [, back] = body.messages as Any[]
     // What one answer holds is of one format: an entry that says none has the first.
-    expect(back.reasoning_details).toEqual([...entries.slice(0, 3), { ...entries[3], format: 'anthropic-claude-v1' }])
+    expect((body.messages as Any[])[1]!.reasoning_details).toEqual([...entries.slice(0, 3), { ...entries[3], format: 'anthropic-claude-v1' }])
   })
 
   test('a text that a stream told in pieces is one again', () => {
