@@ -99,7 +99,7 @@ describe('abilities by name', () => {
     ['deepseek', 'deepseek-v4-pro', { output: ['text'], tools: true, reasoning: 'effort', efforts: ['none', 'low', 'high', 'max'], forcedTools: 'idle', formats: ['json_object'], maxOutputTokens: 384000 }],
     ['mistral', 'mistral-large-2512', { input: ['text', 'image'], output: ['text'], tools: true, structuredOutput: true, sampling: true, reasoning: 'none' }],
     ['groq', 'openai/gpt-oss-120b', { efforts: USUAL, formats: ['json_object', 'json_schema'], input: ['text'], output: ['text'], tools: true, reasoning: 'effort' }],
-    ['together', 'Gryphe/MythoMax-L2-13b', {}],
+    ['together', 'Gryphe/MythoMax-L2-13b', { efforts: USUAL }],
     ['openai', 'gpt-5-nano', { ...DOCUMENTS, efforts: ['minimal', ...USUAL], stops: 0, reasoning: 'effort', sampling: false, maxOutputTokens: 128000 }],
     ['openai', 'gpt-5-chat-latest', { efforts: ['minimal', ...USUAL], stops: 4, reasoning: 'none', sampling: true, maxOutputTokens: 16384 }],
     ['anthropic', 'claude-haiku-4-5-20251001', { ...DOCUMENTS, sampling: 'either', reasoning: 'budget', budget: { min: 1024, max: 63999 }, maxOutputTokens: 64000 }],

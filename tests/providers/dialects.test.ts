@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readConfig } from '../../src/config.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
+import { Catalogue } from '../../src/providers/catalogue.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
 /** Providers that refuse what their documents refuse, and requests of the other protocols with all that these can say. */
@@ -34,9 +36,11 @@ const mistral: Strict = (body) => firstOf(
 
 const choiceIn = (body: Any, ...types: string[]): string | undefined =>
   body.tool_choice === undefined || types.includes(typeof body.tool_choice === 'string' ? 'word' : body.tool_choice.type) ? undefined : `Invalid tool_choice type: '${body.tool_choice.type}'`
+const effortIn = (body: Any, ...efforts: string[]): string | undefined => (body.reasoning_effort === undefined || efforts.includes(body.reasoning_effort) ? undefined : `invalid reasoning value: '${body.reasoning_effort}'`)
 const spoken = (value: unknown): boolean => /json/i.test(JSON.stringify(value))
 
 const groq = (schemas: boolean): Strict => (body) => firstOf(
+  effortIn(body, ...(schemas ? ['low', 'medium', 'high'] : [])),
   ...['logprobs', 'logit_bias', 'top_logprobs', 'verbosity', 'metadata', 'prompt_cache_key', 'prompt_cache_retention', 'web_search_options', 'modalities', 'stop_sequences', 'safety_identifier'].map((name) => (name in body ? `property '${name}' is unsupported` : undefined)),
   ...body.messages.map((message: Any, place: number) => unknownIn(message, ['role', 'content', 'tool_calls', 'tool_call_id', 'reasoning'], `'messages.${place}' : `)),
   ['auto', 'on_demand', 'flex', 'performance', undefined].includes(body.service_tier) ? undefined : 'service_tier must be one of auto, on_demand, flex, performance',
@@ -47,6 +51,7 @@ const groq = (schemas: boolean): Strict => (body) => firstOf(
 )
 
 const deepseek: Strict = (body) => firstOf(
+  effortIn(body, 'low', 'medium', 'high', 'xhigh', 'max'),
   choiceIn(body, 'word', 'function'),
   [undefined, 'text', 'json_object'].includes(body.response_format?.type) ? undefined : 'This response_format type is unavailable now',
   body.response_format?.type === 'json_object' && !spoken(body.messages) ? "Prompt must contain the word 'json' in some form to use 'response_format' of type 'json_object'" : undefined,
@@ -54,11 +59,13 @@ const deepseek: Strict = (body) => firstOf(
 
 const fireworks: Strict = (body) => firstOf(
   unknownIn(body, [...COMMON, 'max_tokens', 'max_completion_tokens', 'stream_options', 'user', 'seed', 'logit_bias', 'logprobs', 'top_logprobs', 'metadata', 'service_tier', 'prompt_cache_key', 'reasoning_effort', 'thinking']),
+  effortIn(body, 'low', 'medium', 'high'),
   ...body.messages.map((message: Any) => unknownIn(message, ['role', 'content', 'name', 'tool_calls', 'tool_call_id', 'reasoning_content'], 'messages.')),
   choiceIn(body, 'word', 'function'),
 )
 
-const lmstudio: Strict = (body) => firstOf(choiceIn(body, 'word'), [undefined, 'text', 'json_schema'].includes(body.response_format?.type) ? undefined : "'response_format.type' must be 'json_schema' or 'text'")
+const lmstudio: Strict = (body) => firstOf(choiceIn(body, 'word'), effortIn(body, 'none', 'low', 'medium', 'high'), [undefined, 'text', 'json_schema'].includes(body.response_format?.type) ? undefined : "'response_format.type' must be 'json_schema' or 'text'")
+const ollama: Strict = (body) => effortIn(body, 'none', 'low', 'medium', 'high', 'max')
 const llamacpp: Strict = (body) => choiceIn(body, 'word')
 
 const reasoner: Strict = (body) => firstOf(...['parallel_tool_calls', 'stop', 'temperature', 'top_p', 'max_tokens'].map((name) => (name in body ? `Unsupported parameter: '${name}' is not supported with this model.` : undefined)))
@@ -74,6 +81,7 @@ const DIALECTS: Record<string, { model: string; strict: Strict; protocol?: Conve
   fireworks: { model: 'accounts/fireworks/models/kimi-k2p6', strict: fireworks, documents: false },
   lmstudio: { model: 'qwen', strict: lmstudio, documents: false },
   llamacpp: { model: 'qwen', strict: llamacpp, documents: false },
+  ollama: { model: 'qwen3.5', strict: ollama, documents: false },
   openai: { model: 'o4-mini', strict: reasoner, documents: false },
   'openai-responses': { model: 'gpt-4.1', strict: responses, protocol: 'responses', thinks: false },
 }
@@ -99,7 +107,7 @@ const WISHES: [string, Partial<Wish>][] = [
 /** The same wish with all the trimmings of each protocol. */
 const BODIES: Partial<Record<ConversationName, (wish: Partial<Wish>) => Any>> = {
   messages: ({ schema, tools, begun, document, stream }) => ({
-    max_tokens: 2000, stream, system: [{ type: 'text', text: 'Be short.', cache_control: { type: 'ephemeral' } }], temperature: 0.5, top_k: 3, stop_sequences: ['END'], metadata: { user_id: USER }, service_tier: 'auto', thinking: { type: 'enabled', budget_tokens: 1500 },
+    max_tokens: 2000, stream, system: [{ type: 'text', text: 'Be short.', cache_control: { type: 'ephemeral' } }], temperature: 0.5, top_k: 3, stop_sequences: ['END'], metadata: { user_id: USER }, service_tier: 'auto', thinking: { type: 'enabled', budget_tokens: 1024 },
     ...(schema ? { output_config: { format: { type: 'json_schema', schema: SCHEMA } } } : {}),
     ...(tools === undefined ? {} : { tools: TOOLS.map((name) => ({ name, description: 'D', input_schema: SCHEMA })), tool_choice: { ...(tools === 'one' ? { type: 'tool', name: 'look' } : { type: 'any' }), disable_parallel_tool_use: true } }),
     messages: [
@@ -131,7 +139,7 @@ const BODIES: Partial<Record<ConversationName, (wish: Partial<Wish>) => Any>> = 
   generateContent: ({ schema, json, tools, begun, document, thinks }) => ({
     systemInstruction: { parts: [{ text: 'Be short.' }] },
     generationConfig: {
-      maxOutputTokens: 2000, temperature: 0.5, topP: 0.9, topK: 3, seed: 7, presencePenalty: 0.1, frequencyPenalty: 0.1, stopSequences: ['END'], responseLogprobs: true, logprobs: 2, ...(thinks ? { thinkingConfig: { thinkingBudget: 1500, includeThoughts: true } } : {}),
+      maxOutputTokens: 2000, temperature: 0.5, topP: 0.9, topK: 3, seed: 7, presencePenalty: 0.1, frequencyPenalty: 0.1, stopSequences: ['END'], responseLogprobs: true, logprobs: 2, ...(thinks ? { thinkingConfig: { thinkingBudget: 1024, includeThoughts: true } } : {}),
       ...(schema ? { responseMimeType: 'application/json', responseJsonSchema: SCHEMA } : json ? { responseMimeType: 'application/json' } : {}),
     },
     ...(tools === undefined ? {} : { tools: [{ functionDeclarations: TOOLS.map((name) => ({ name, description: 'D', parametersJsonSchema: SCHEMA })) }], toolConfig: { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: TOOLS.slice(0, tools === 'one' ? 1 : 2) } } }),
@@ -239,6 +247,11 @@ test('what is refused is told under the name that the client has for it', async 
   const { told } = await ask('responses', 'groq', BODIES.responses!({}))
   expect(told).toEqual(expect.arrayContaining(['top_logprobs left out', 'text.verbosity left out', 'metadata left out', 'service_tier left out', 'prompt_cache_key left out', 'prompt_cache_retention left out']))
   expect((await ask('messages', 'openai', BODIES.messages!({ tools: 'one' }))).told).toContain('tool_choice.disable_parallel_tool_use left out')
+})
+
+test("OpenAI's models are asked over responses by clients of the others: chat completions takes no reasoning back, and since GPT-5.6 no tools while the model reasons", () => {
+  const catalogue = new Catalogue(readConfig('providers: { openai: { apiKey: k }, azure: { apiKey: k, baseUrl: "http://127.0.0.1:9/v1" } }', 'sluice.yaml', {}))
+  for (const model of ['openai/gpt-5.6-sol', 'openai/o4-mini', 'azure/gpt-5.6-sol']) expect(CLIENTS.map((client) => catalogue.endpoints(model, client)[0]!.protocol)).toEqual(['responses', 'responses', 'responses'])
 })
 
 test("a chat client's own body travels as it is, and hears its provider", async () => {

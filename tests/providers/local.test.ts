@@ -19,6 +19,8 @@ const looking = (into: Catalogue, host: string): (() => Promise<string[]>) => {
 const find = (into: Catalogue, host: string): Promise<string[]> => looking(into, host)()
 /** Nobody answers here. */
 const NOBODY = '127.0.0.1:9'
+/** What Ollama takes of depths of reasoning, whatever the model. */
+const EFFORTS = ['none', 'low', 'medium', 'high', 'max']
 const listed = (from: Catalogue, provider: string): object[] => from.list().filter(({ ownedBy }) => ownedBy === provider).map(({ id, contextLength, abilities }) => ({ id, contextLength, ...abilities }))
 
 test('models of a local server are listed, and gone when they are', async () => {
@@ -82,7 +84,7 @@ test('a server that is gone for two rounds is taken off, and listed again when i
   await round()
   away = true
   await round()
-  expect([known(), listed(found, 'ollama')]).toEqual([true, [{ id: 'ollama/x', contextLength: undefined }]])
+  expect([known(), listed(found, 'ollama')]).toEqual([true, [{ id: 'ollama/x', efforts: EFFORTS, contextLength: undefined }]])
   await round()
   expect([known(), listed(found, 'ollama')]).toEqual([false, []])
   expect(() => found.endpoints('ollama/x', 'messages')).toThrow('start Ollama')
@@ -126,10 +128,10 @@ describe('what servers say of their models', () => {
     }))
     await round()
     expect(listed(found, 'ollama')).toEqual([
-      { id: 'ollama/qwen3:8b', contextLength: 40960, input: ['text'], output: ['text'], tools: true, reasoning: 'effort' },
-      { id: 'ollama/gemma3:4b', contextLength: 131072, input: ['text', 'image'], output: ['text'], tools: false, reasoning: 'none' },
-      { id: 'ollama/old', contextLength: undefined },
-      { id: 'ollama/broken', contextLength: undefined },
+      { id: 'ollama/qwen3:8b', efforts: EFFORTS, contextLength: 40960, input: ['text'], output: ['text'], tools: true, reasoning: 'effort' },
+      { id: 'ollama/gemma3:4b', efforts: EFFORTS, contextLength: 131072, input: ['text', 'image'], output: ['text'], tools: false, reasoning: 'none' },
+      { id: 'ollama/old', efforts: EFFORTS, contextLength: undefined },
+      { id: 'ollama/broken', efforts: EFFORTS, contextLength: undefined },
     ])
     expect(asked.sort()).toEqual(['POST broken', 'POST gemma3:4b', 'POST nomic-embed-text', 'POST old', 'POST qwen3:8b'])
     asked.length = 0
@@ -172,7 +174,7 @@ describe('what servers say of their models', () => {
     ['vllm', 'VLLM', '/v1/models', vllm, [{ id: 'vllm/meta-llama/Llama-3.1-8B-Instruct', contextLength: 131072 }, { id: 'vllm/sql-lora', contextLength: undefined }]],
     ['llamacpp', 'LLAMACPP', '/v1/models', llamaCpp, [{ id: 'llamacpp/qwen', contextLength: 40960 }, { id: 'llamacpp/served-shorter', contextLength: 8192 }]],
     ['lmstudio', 'LMSTUDIO', '/api/v0/models', lmStudio, [
-      { id: 'lmstudio/qwen2-vl-7b-instruct', contextLength: 32768, formats: ['json_schema'], input: ['text', 'image'], output: ['text'] }, { id: 'lmstudio/meta-llama-3.1-8b-instruct', contextLength: 4096, formats: ['json_schema'], input: ['text'], output: ['text'], tools: true },
+      { id: 'lmstudio/qwen2-vl-7b-instruct', contextLength: 32768, formats: ['json_schema'], efforts: EFFORTS.slice(0, -1), input: ['text', 'image'], output: ['text'] }, { id: 'lmstudio/meta-llama-3.1-8b-instruct', contextLength: 4096, formats: ['json_schema'], efforts: EFFORTS.slice(0, -1), input: ['text'], output: ['text'], tools: true },
     ]],
   ]
   for (const [provider, variable, path, answer, models] of CASES) {
