@@ -116,7 +116,7 @@ function keepers(all: readonly Endpoint[], name: ProtocolName, named: readonly (
 }
 
 const notShared = ({ param, source: { what } }: KeptReference, all: readonly Endpoint[]): GatewayError =>
-  new GatewayError('not_found', `${param}: names ${what} that only a provider keeps, and whose it is cannot be told there. Files can be uploaded with POST /v1/files and named where a file may stand; an operator whose accounts all share what ${namesOf(all)} keeps can set providers.<id>.sharedIds.`, { param })
+  new GatewayError('not_found', `${param}: names ${what} that only a provider keeps, and whose it is cannot be told there. Send what it holds with the request, or upload it with POST /v1/files where a file may stand; an operator whose accounts all share what ${namesOf(all)} keeps can set providers.<id>.sharedIds.`, { param })
 
 /** The endpoints that can do with the addresses of a request, and those addresses that are fetched for them. All others are passed on. */
 function divide({ config }: Spine, all: readonly Endpoint[], references: readonly MediaReference[]): { endpoints: readonly Endpoint[]; toFetch: (MediaReference & { url: string })[] } {

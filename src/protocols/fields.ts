@@ -110,8 +110,8 @@ export type Range = { min?: number; max?: number; below?: number }
 
 function within(value: number, { min, max, below }: Range, path: string): number {
   if ((min !== undefined && value < min) || (max !== undefined && value > max) || (below !== undefined && value >= below)) {
-    const high = below === undefined ? `${max === undefined ? '' : ` to ${max}`}` : ` to below ${below}`
-    throw invalid(path, min === undefined ? `must be at most ${max ?? below}, not ${value}` : `must be ${high === '' ? `at least ${min}` : `${min}${high}`}, not ${value}`)
+    const high = below !== undefined ? ` to below ${below}` : max === undefined || max === min ? '' : ` to ${max}`
+    throw invalid(path, min === undefined ? `must be at most ${max ?? below}, not ${value}` : `must be ${high === '' && max === undefined ? 'at least ' : ''}${min}${high}, not ${value}`)
   }
   return value
 }

@@ -176,7 +176,7 @@ test('a sealed signature is read in either alphabet of base64, as SDKs that take
 })
 
 test('one answer is asked for: more are refused where the protocol says so, and told where it does not', () => {
-  expect(() => asking('chat.completions', { n: 2 })).toThrow('n: must be 1 to 1')
+  expect(() => asking('chat.completions', { n: 2 })).toThrow('n: must be 1, not 2')
   const request = asking('generateContent', { generationConfig: { candidateCount: 2 }, cachedContent: 'cachedContents/x' })
   // What stands there is told as lost to every provider of another protocol.
   expect(Object.keys(request.extras)).toEqual(['cachedContent', 'generationConfig.candidateCount'])

@@ -62,7 +62,7 @@ const UNDOCUMENTED_REQUESTS = ['responses rig__gemini-transcription-transcriptio
 /** What may be refused, as nothing in the other protocol would mean the same. */
 const REFUSALS: [param: string, message: RegExp, why: string][] = [
   ['tools', /code_?execution|code_interpreter|file_search|'mcp'/i, 'tools that only the recorded provider runs'],
-  ['n', /must be 1 to 1/, 'one answer a request'],
+  ['n', /must be 1, not/, 'one answer a request'],
   ['audio', /audio input/, 'Anthropic hears nothing'],
   ['video', /video input/, 'neither Anthropic nor OpenAI watch anything'],
   ['outputModalities', /text only, not with audio/, 'Anthropic speaks nothing'],
