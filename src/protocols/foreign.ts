@@ -1,13 +1,24 @@
-import { GatewayError } from '../error.ts'
+import { GatewayError, invalid } from '../error.ts'
 import type { ForeignPart, GenerationRequest, Tool } from '../generation/request.ts'
 
 type Foreign = ForeignPart | (Tool & { type: 'foreign' })
 
-/** What only the client's protocol has is refused by name for a provider of another, but for what a model can do without. */
-export function refuseForeign(request: Pick<GenerationRequest, 'turns' | 'system'>): void {
+/** What only the client's protocol has is refused by name for a provider of another, but for what a model can do without; so are more stop sequences than Sluice looks for. */
+export function refuseForeign(request: GenerationRequest): void {
+  refuseStops(request)
   for (const parts of [request.system, ...request.turns.map((turn) => turn.parts)]) {
     for (const part of parts.flatMap((one) => (one.type === 'tool-result' ? one.content : [one]))) if (part.type === 'foreign') refuse(part, 'takes no content')
   }
+}
+
+/** Every piece of an answer is searched for stop sequences that its provider is not sent. */
+const STOPS_MAX = 64
+const STOP_LENGTH_MAX = 1_000
+
+function refuseStops({ protocol, sampling: { stop = [] } }: GenerationRequest): void {
+  if (stop.length <= STOPS_MAX && stop.every(({ length }) => length <= STOP_LENGTH_MAX)) return
+  const param = protocol === 'messages' ? 'stop_sequences' : protocol === 'generateContent' ? 'generationConfig.stopSequences' : 'stop'
+  throw invalid(param, `must be at most ${STOPS_MAX} sequences of up to ${STOP_LENGTH_MAX} characters: the provider of this model speaks another protocol`)
 }
 
 export const refuseTool = (tool: Tool & { type: 'foreign' }): void => refuse(tool, 'has no tool')

@@ -9,7 +9,7 @@ import { resultsBehindCalls } from '../results.ts'
 import { wireName } from '../tool-names.ts'
 import { fittingId } from './call-names.ts'
 import { entryOf } from './entries.ts'
-import { audioFormat, type Json } from './shapes.ts'
+import type { Json } from './shapes.ts'
 
 /** What the assistant says between a result and the user where somebody has to. */
 const BRIDGE = 'I have read the results.'
@@ -24,8 +24,6 @@ export class MessagesWriter {
   /** What stands in an assistant's message without reasoning. */
   readonly #owed: Json
   readonly #customs: Set<string>
-  /** Parts of the last assistant message written. */
-  #last: Part[] = []
 
   constructor(request: GenerationRequest, target: Target, losses: Loss[]) {
     this.#target = target
@@ -42,10 +40,6 @@ export class MessagesWriter {
       if (turn.role === 'tool') {
         this.#writeResults(turn, asked)
         asked = []
-        continue
-      }
-      if (turn.role === 'assistant' && asked.length > 0) {
-        asked = this.#writeTurn({ ...turn, parts: this.#takeBack(turn.parts) })
         continue
       }
       this.#answerMissing(asked)
@@ -72,12 +66,6 @@ export class MessagesWriter {
     if (ordered.length > this.#messages.length) this.#lose('conversation', 'approximated', `the provider takes no words of the user right after a result: the assistant says '${BRIDGE}' between`)
     const last = ordered.at(-1)
     return last?.role === 'assistant' ? [...ordered.slice(0, -1), { ...last, prefix: true }] : ordered
-  }
-
-  /** Two assistant turns without results between them are one message here: its calls are answered together. */
-  #takeBack(parts: Part[]): Part[] {
-    this.#messages.pop()
-    return [...this.#last, ...parts]
   }
 
   /** Gives the calls that now wait for results. */
@@ -147,13 +135,13 @@ export class MessagesWriter {
       return { type: 'text', text: part.filename === undefined ? text : `${part.filename}:\n${text}` }
     }
     if (part.type !== 'file' && part.filename !== undefined) this.#lose('filename', 'left out', 'the provider has names of files only')
-    if (part.type === 'image' && source.type !== 'file') return { type: 'image_url', image_url: { url: source.type === 'url' ? source.url : `data:${source.mediaType};base64,${source.data}`, ...this.#detail(part.detail) } }
+    if (part.type === 'image' && source.type !== 'file') return { type: 'image_url', image_url: { url: source.type === 'url' ? source.url : dataUrl(source), ...this.#detail(part.detail) } }
     if (this.#target.quirks.mediaParts === 'strings') {
       if (part.type === 'audio' && source.type === 'data') return { type: 'input_audio', input_audio: source.data }
-      if (part.type === 'file' && source.type !== 'file') return { type: 'document_url', document_url: source.type === 'url' ? source.url : `data:${source.mediaType};base64,${source.data}`, ...present('document_name', part.filename) }
+      if (part.type === 'file' && source.type !== 'file') return { type: 'document_url', document_url: source.type === 'url' ? source.url : dataUrl(source), ...present('document_name', part.filename) }
     }
     if (part.type === 'audio' && source.type === 'data') return { type: 'input_audio', input_audio: { data: source.data, format: audioFormat(source.mediaType) } }
-    if (part.type === 'file' && source.type === 'data') return { type: 'file', file: { filename: part.filename ?? `file.${source.mediaType.split('/').at(-1)}`, file_data: `data:${source.mediaType};base64,${source.data}` } }
+    if (part.type === 'file' && source.type === 'data') return { type: 'file', file: { filename: part.filename ?? `file.${source.mediaType.split('/').at(-1)}`, file_data: dataUrl(source) } }
     // Only where the provider fetches addresses of files itself does one come this far.
     if (part.type === 'file' && source.type === 'url') return { type: 'file', file: { filename: part.filename ?? 'file', file_data: source.url } }
     throw new Uncarried(part, `${part.type} input given as ${source.type === 'data' ? 'data' : source.type === 'url' ? 'a URL' : 'a file id'}`)
@@ -167,7 +155,6 @@ export class MessagesWriter {
 
   /** Gives the calls that wait for results. */
   #writeAssistant(turn: Turn): ToolCallPart[] {
-    this.#last = turn.parts
     const inText = this.#refuses('messages[].refusal')
     const spoken = turn.parts.flatMap((part): Part[] => (part.type === 'text' ? [part] : part.type === 'refusal' && inText ? [{ type: 'text', text: part.text }] : []))
     const text = this.#texts(spoken, 'assistant', '')

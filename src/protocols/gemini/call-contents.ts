@@ -82,7 +82,7 @@ export class ContentWriter {
       return [{ functionCall: { id: part.id, name: wireName(part.name), args: args ?? {} }, ...(signature === undefined ? {} : { thoughtSignature: signature }) }]
     })
     this.#add('model', parts)
-    this.#asked.push(...calls)
+    for (const call of calls) this.#asked.push(call)
   }
 
   #answer(results: ToolResultPart[]): void {
@@ -186,7 +186,7 @@ export class ContentWriter {
   #add(role: WireContent['role'], parts: WirePart[]): void {
     if (parts.length === 0) return
     const last = this.#contents.at(-1)
-    if (last?.role === role) last.parts.push(...parts)
+    if (last?.role === role) for (const part of parts) last.parts.push(part)
     else this.#contents.push({ role, parts })
   }
 

@@ -77,7 +77,7 @@ export class ContentReader {
 
   #addResults(results: ToolResultPart[]): void {
     const last = this.turns.at(-1)
-    if (last?.role === 'tool') last.parts.push(...results)
+    if (last?.role === 'tool') for (const result of results) last.parts.push(result)
     else this.turns.push({ role: 'tool', parts: results })
   }
 

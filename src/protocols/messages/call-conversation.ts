@@ -44,8 +44,8 @@ function sidesOf(turns: Turn[], writer: PartWriter, systemTurns: boolean, losses
     const instructs = turn.role === 'system' || turn.role === 'developer'
     const last = sides.at(-1)
     // The results of a call come right behind it, so that nothing else can stand there.
-    const called = last?.role === 'assistant' && last.items.some(({ calls }) => calls !== undefined)
-    const role = turn.role === 'assistant' ? 'assistant' : instructs && systemTurns && !called ? 'system' : 'user'
+    const stands = instructs && systemTurns && (last?.role !== 'assistant' || last.items.every(({ calls }) => calls === undefined))
+    const role = turn.role === 'assistant' ? 'assistant' : stands ? 'system' : 'user'
     if (turn.name !== undefined && turn.role !== 'tool') losses.push({ field: 'name', what: 'left out', why: 'the provider knows no names of speakers' })
     const items = writer.items(turn.parts, role === 'assistant' ? 'assistant' : 'user')
     const marked = instructs && role === 'user' ? items.map((item) => marker(item, turn.role, losses)) : items
@@ -64,7 +64,7 @@ function withoutLastThoughts(side: Side, losses: Loss[]): Side {
 /** Adds what a side says, to what the same side has just said where it has. */
 function join(sides: Side[], { role, items }: Side): Side[] {
   const last = sides.at(-1)
-  if (last?.role === role) last.items.push(...items)
+  if (last?.role === role) for (const item of items) last.items.push(item)
   else if (items.length > 0) sides.push({ role, items })
   return sides
 }

@@ -68,7 +68,7 @@ export class InputReader {
   /** Adds to the last turn if the role is still speaking, else begins a turn. */
   #say(role: 'assistant' | 'tool' | 'user', parts: Part[]): void {
     const last = this.turns.at(-1)
-    if (last?.role === role) last.parts.push(...parts)
+    if (last?.role === role) for (const part of parts) last.parts.push(part)
     else this.turns.push({ role, parts })
   }
 
