@@ -252,6 +252,22 @@ const { rawJSON: rawJson, isRawJSON } = JSON as unknown as { rawJSON(text: strin
 /** Whether `parseExact` left it as it was spelled. */
 export const isRawJson = (value: unknown): boolean => isRawJSON(value)
 
+// A number of sixteen digits; one within a text costs a second look.
+const MAY_BE_BIG = /[:,[]\s*-?\d{16}/
+
+/** JSON.stringify with the integers that doubles round as `source` spells them, from which the value was made. Two that round to the same stay rounded. */
+export function stringifyAs(source: string, value: unknown): string {
+  if (!MAY_BE_BIG.test(source)) return JSON.stringify(value)
+  const spelled = new Map<unknown, string>()
+  const collect = (_key: string, number: unknown, context: { source?: string }): unknown => {
+    const token = typeof number === 'number' ? context.source : undefined
+    if (token !== undefined && /^-?\d{16,}$/.test(token)) spelled.set(number, (spelled.get(number) ?? token) === token ? token : String(number))
+    return number
+  }
+  JSON.parse(source, collect as (key: string, value: unknown) => unknown)
+  return JSON.stringify(value, (_key, one: unknown) => (typeof one === 'number' && spelled.has(one) ? rawJson(spelled.get(one)!) : one))
+}
+
 /** JSON text as it is compared: whatever a client's JSON library does to spacing and key order does not count. */
 export function canonical(json: string): string {
   try {

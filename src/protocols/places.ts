@@ -28,6 +28,7 @@ const PLACES = {
   cache: [[`${BLOCK}.cache_control`, `${BLOCK}.prompt_cache_breakpoint`, 'messages[].cache_control'], ['input[].content[].prompt_cache_breakpoint', 'input[].output[].prompt_cache_breakpoint'], [`${BLOCK}.cache_control`, `${BLOCK}.content[].cache_control`, 'system[].cache_control'], null, null],
   'request.cache': ['cache_control', null, 'cache_control', null, null],
   citations: ['messages[].annotations', 'input[].content[].annotations', `${BLOCK}.citations`, null, null],
+  refusal: [['messages[].refusal', `${BLOCK}?refusal`], 'input[].content[]?refusal', null, null, null],
   thoughts: [['messages[].reasoning_details', 'messages[].reasoning_content', 'messages[].reasoning'], 'input[]?summary', [`${BLOCK}?thinking`, `${BLOCK}?data`], `${PART}?thought`, null],
   signature: [['messages[].tool_calls[].extra_content', 'messages[].reasoning_details'], 'input[].encrypted_content', [`${BLOCK}.data`, `${BLOCK}.signature`], `${PART}.thoughtSignature`, null],
   call: ['messages[].tool_calls[]', 'input[]?name', `${BLOCK}?input`, `${PART}.functionCall`, null],

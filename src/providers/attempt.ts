@@ -1,4 +1,4 @@
-import { parsed } from '../generation/json-text.ts'
+import { parsed, stringifyAs } from '../generation/json-text.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
 import { readAll, send, type ByteSource, type Incoming, type Timeouts } from '../http/call.ts'
@@ -94,7 +94,7 @@ export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Ex
   if (request.protocol !== name) refuseForeign(request)
   const written = request.protocol === name ? undefined : writeOut(call, asked, target)
   const losses = written?.losses ?? []
-  const text = written === undefined ? call.forward(asked, target, losses) : JSON.stringify(written.body)
+  const text = written === undefined ? call.forward(asked, target, losses) : stringifyAs(wire.text, written.body)
   return {
     url: baseUrl + call.path(target, request.stream),
     headers: {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { checkJson, elements, members, replaceAt, splice, type JsonPath } from '../../src/generation/json-text.ts'
+import { checkJson, elements, members, replaceAt, splice, stringifyAs, type JsonPath } from '../../src/generation/json-text.ts'
 
 /** Prints JSON the way providers do: with spaces and line breaks where the grammar allows them. */
 const spaced = (value: unknown, space: string): string => JSON.stringify(value, null, space)
@@ -139,4 +139,10 @@ describe('checkJson', () => {
     expect(checkJson(text(10_001))).toContain('10000 members')
     expect(checkJson(`[${text(10_001)}]`)).toBeUndefined()
   })
+})
+
+test('integers that doubles round are written as their source spells them, and two that round alike as they are', () => {
+  const source = '{"a": 12345678901234567890, "b": [-9223372036854775807], "c": "12345678901234567890", "d": 9007199254740993, "e": 9007199254740992}'
+  expect(stringifyAs(source, JSON.parse(source))).toBe('{"a":12345678901234567890,"b":[-9223372036854775807],"c":"12345678901234567890","d":9007199254740992,"e":9007199254740992}')
+  fc.assert(fc.property(fc.jsonValue(), (value) => { expect(stringifyAs(JSON.stringify(value), value)).toBe(JSON.stringify(value)) }))
 })

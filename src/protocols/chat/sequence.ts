@@ -7,8 +7,8 @@ export type Draft = {
   head: PartHead
   /** What came while another part was open. */
   waiting: { text: string; logprobs?: TokenLogprob[] }[]
-  /** The part's whole text so far, kept for tool calls only: whether their JSON is complete decides when they may close. */
-  json?: JsonEnd
+  /** Kept for tool calls only: whether their JSON is complete decides when they may close. */
+  json?: Pick<JsonEnd, 'add' | 'complete'>
   /** Turns the whole text of the part into what goes out; the part is held back for it. */
   rewrite?: (text: string) => string
   signature?: string

@@ -29,7 +29,9 @@ export class PartWriter {
   #item(part: Part, role: 'user' | 'assistant'): Item | undefined {
     switch (part.type) {
       case 'text': return block(this.#text(part))
-      case 'refusal': return block(this.#text({ type: 'text', text: part.text }))
+      case 'refusal':
+        this.#lose('refusal', 'approximated', 'an earlier refusal is sent as text')
+        return block(this.#text({ type: 'text', text: part.text }))
       case 'reasoning': return block(this.#reasoning(part))
       case 'tool-call': return { block: this.#call(part), calls: part.id }
       case 'tool-result': return { block: this.#result(part), answers: part.callId }

@@ -74,7 +74,7 @@ class Conversation {
       case 'text': return this.#textBlock(block)
       case 'image': return this.#media(block, 'image') ?? foreign(type, block)
       case 'document': return this.#media(block, 'file') ?? foreign(type, block)
-      case 'search_result': return this.#searchResult(block) ?? foreign(type, block)
+      case 'search_result': return this.#searchResult(block, role) ?? foreign(type, block)
       case 'tool_result':
         if (role !== 'user') throw invalid(block.path, 'tool_result blocks belong in messages with the role user')
         return this.#toolResult(block)
@@ -155,14 +155,15 @@ class Conversation {
     return part
   }
 
-  /** What the client itself found, for the model to cite: a document of its text. */
-  #searchResult(block: Fields): MediaPart | undefined {
+  /** What the client itself found, for the model to cite: a document of its text; what a tool found is text of its result. */
+  #searchResult(block: Fields, role: Role): MediaPart | TextPart | undefined {
     const title = block.string('title'), source = block.string('source')
     const found = readContentSource(block)
     if (found?.type !== 'text') return undefined
-    const part: MediaPart = { type: 'file', source: { ...found, text: source === undefined ? found.text : `${source}\n${found.text}` }, ...(title === undefined ? {} : { filename: title }), ...readCache(block) }
+    const text = source === undefined ? found.text : `${source}\n${found.text}`, cache = readCache(block)
     leaveExtras(block, this.#extras)
-    return part
+    if (role !== 'user') return { type: 'text', text: title === undefined ? text : `${title}\n${text}`, ...cache }
+    return { type: 'file', source: { ...found, text }, ...(title === undefined ? {} : { filename: title }), ...cache }
   }
 
   /** Arguments as JSON text. Numbers are taken from the body's own text: a double says neither all of them nor how they were spelled. */
