@@ -27,12 +27,21 @@ export function checkBase64(data: string, path: string): string {
   return data
 }
 
-export const dataUrl = ({ mediaType, data }: Medium): string => `data:${mediaType};base64,${data}`
+export const dataUrl = ({ mediaType, data }: Pick<Medium, 'mediaType' | 'data'>): string => `data:${mediaType};base64,${data}`
 
 /** Types whose bytes are text: a protocol that has no place for such a file can carry what it says. */
 export const isTextual = (mediaType: string): boolean => /^(text\/|application\/(jsonl?|x-ndjson|x-jsonlines|[\w.-]+\+json|xml|(x-)?yaml|toml|sql|x-sh|javascript|typescript|x-python)$)/.test(mediaType)
 
 export const textOf = ({ data }: { data: string }): string => Buffer.from(data, 'base64').toString()
+
+const AUDIO_FORMATS: [string, string][] = [['wav', 'audio/wav'], ['mp3', 'audio/mpeg'], ['mp3', 'audio/mp3'], ['wav', 'audio/wave']]
+
+/** OpenAI's word for a kind of sound, and back. */
+export const audioFormat = (mediaType: string): string => {
+  const bare = mediaType.replace(/^audio\/(x-)?/, 'audio/').replace(/;.*$/, '')
+  return AUDIO_FORMATS.find(([, type]) => type === bare)?.[0] ?? bare.replace('audio/', '')
+}
+export const audioMediaType = (format: string): string => AUDIO_FORMATS.find(([name]) => name === format)?.[1] ?? `audio/${format}`
 
 /** Our kind of media by its type. */
 export const mediaKind = (mediaType: string): MediaPart['type'] => {

@@ -1,7 +1,7 @@
 import type { GenerationRequest, MediaPart, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { belongsTo } from '../../generation/signature.ts'
 import { present } from '../fields.ts'
-import { isTextual, textOf, Uncarried } from '../media.ts'
+import { audioFormat, dataUrl, isTextual, textOf, Uncarried } from '../media.ts'
 import type { Word } from '../places.ts'
 import { markOf } from '../cache-marks.ts'
 import type { Loss, Refusable, Target } from '../protocol.ts'

@@ -3,8 +3,8 @@ import type { MediaPart, MediaSource, Part, ReasoningPart, TextPart, ToolCallPar
 import { unseal } from '../../generation/signature.ts'
 import { leaveExtras, type Extras } from '../extras.ts'
 import { Fields, isObject } from '../fields.ts'
-import { checkBase64, mediaKind, readDataUrl } from '../media.ts'
-import { audioMediaType, TEXT_ID } from './shapes.ts'
+import { audioMediaType, checkBase64, mediaKind, readDataUrl } from '../media.ts'
+import { TEXT_ID } from './shapes.ts'
 
 /** Content parts of a client's messages. Source: specification.md, "Chat-completions message shapes". */
 

@@ -1,8 +1,7 @@
 import { invalid } from '../../error.ts'
 import { isObject } from '../fields.ts'
-import { dataUrl, isAddress, isNamed, isTextual, mediaKind, noFileId, objectsIn, onlyOne, paramOf, textOf, without } from '../media.ts'
+import { audioFormat, dataUrl, isAddress, isNamed, isTextual, mediaKind, noFileId, objectsIn, onlyOne, paramOf, textOf, without } from '../media.ts'
 import type { KeptReference, MediaReference, Medium } from '../protocol.ts'
-import { audioFormat } from './shapes.ts'
 
 type Json = Record<string, unknown>
 type Path = (string | number)[]

@@ -15,6 +15,8 @@ export const words = (value: unknown): string | undefined => (typeof value === '
 const FINISH: ReadonlyMap<string, FinishReason> = new Map([
   ['stop', 'stop'], ['eos', 'stop'], ['end_turn', 'stop'], ['stop_sequence', 'stop-sequence'], ['length', 'length'], ['max_tokens', 'length'], ['model_length', 'length'],
   ['tool_calls', 'tool-calls'], ['function_call', 'tool-calls'], ['content_filter', 'content-filter'], ['refusal', 'refusal'],
+  // Z.ai's.
+  ['sensitive', 'content-filter'], ['model_context_window_exceeded', 'length'],
 ])
 
 /** `called`: whether the answer holds a client tool call. A named tool_choice ends `stop` although it does, and clients wait for `tool_calls` then. */
@@ -149,12 +151,6 @@ export function readDataUrl(url: string): { mediaType: string; data: string } | 
 /** A recording that comes in pieces: each padded by itself, or one text of base64 cut anywhere. */
 export const joinedBase64 = (pieces: readonly string[]): string =>
   pieces.slice(0, -1).some((piece) => piece.endsWith('=')) ? Buffer.concat(pieces.map((piece) => Buffer.from(piece, 'base64'))).toString('base64') : pieces.join('')
-
-const AUDIO_FORMATS: [string, string][] = [['wav', 'audio/wav'], ['mp3', 'audio/mpeg'], ['mp3', 'audio/mp3'], ['wav', 'audio/x-wav'], ['wav', 'audio/wave']]
-
-export const audioMediaType = (format: string): string => AUDIO_FORMATS.find(([name]) => name === format)?.[1] ?? `audio/${format}`
-
-export const audioFormat = (mediaType: string): string => AUDIO_FORMATS.find(([, type]) => type === mediaType)?.[0] ?? mediaType.replace(/^audio\//, '').replace(/;.*$/, '')
 
 /** What `reasoning_details` call a signature of the text or of the n-th image: these parts have no id on the wire. */
 export const TEXT_ID = 'text'

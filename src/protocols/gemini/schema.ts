@@ -1,7 +1,7 @@
 import { invalid } from '../../error.ts'
 import { Fields, isObject, kindOf } from '../fields.ts'
 
-/** Google's `Schema` (an OpenAPI subset, upper-case types) and JSON Schema, which is what we speak inside. */
+/** Google's `Schema` (an OpenAPI subset). Its types and names are read here; what is left of the dialect, its writers know (`../schema/dialect.ts`). */
 
 const DEPTH_MAX = 32
 const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'array', 'object', 'null'])
@@ -21,10 +21,10 @@ export function readSchema(value: unknown, path: string, depth = 1): Record<stri
   checkLeaves(fields)
   const schema: Record<string, unknown> = Object.create(null)
   for (const [name, member] of Object.entries(fields.value)) {
-    if (member === null || name === 'nullable') continue
+    if (member === null) continue
     schema[RENAMED.get(name) ?? name] = readMember(fields, name, member, depth)
   }
-  return fields.boolean('nullable') === true ? nullable(schema) : schema
+  return schema
 }
 
 function readMember(fields: Fields, name: string, member: unknown, depth: number): unknown {
@@ -57,6 +57,7 @@ function readType(value: unknown, path: string): string | string[] {
 }
 
 function checkLeaves(fields: Fields): void {
+  fields.boolean('nullable')
   for (const name of TEXTS) fields.string(name)
   for (const name of ['enum', 'required', 'propertyOrdering']) fields.strings(name)
   for (const name of ['minimum', 'maximum']) fields.number(name)
@@ -65,29 +66,6 @@ function checkLeaves(fields: Fields): void {
     fields.integer(name, { min: 0 })
   }
 }
-
-/** OpenAPI's `nullable` in JSON Schema's words. */
-function nullable(schema: Record<string, unknown>): Record<string, unknown> {
-  if (Array.isArray(schema['anyOf'])) schema['anyOf'] = [...schema['anyOf'], { type: 'null' }]
-  if (typeof schema['type'] === 'string') schema['type'] = [schema['type'], 'null']
-  if (Array.isArray(schema['enum'])) schema['enum'] = [...schema['enum'], null]
-  return schema
-}
-
-/** A JSON Schema given as one (`parametersJsonSchema`, `responseJsonSchema`): kept as it is, but for upper-case types, which one client puts there. */
-export function readJsonSchema(value: unknown, path: string, depth = 1): unknown {
-  if (depth > 2 * DEPTH_MAX) throw invalid(path, `must not be nested deeper than ${DEPTH_MAX} levels`)
-  if (Array.isArray(value)) return value.map((element, index) => readJsonSchema(element, `${path}[${index}]`, depth + 1))
-  if (!isObject(value)) return value
-  const schema: Record<string, unknown> = Object.create(null)
-  for (const [name, member] of Object.entries(value)) {
-    const verbatim = name === 'enum' || name === 'const' || name === 'default' || name === 'examples'
-    schema[name] = name === 'type' && typeof member === 'string' ? readLooseType(member) : verbatim ? member : readJsonSchema(member, `${path}.${name}`, depth + 1)
-  }
-  return schema
-}
-
-const readLooseType = (type: string): string => TYPES.has(type.toLowerCase()) ? type.toLowerCase() : type
 
 /** JSON Schema -> Google's `Schema`, for a choice of strings; everything else goes to Google as JSON Schema. */
 export const writeEnumSchema = (schema: unknown): Record<string, unknown> => ({

@@ -4,7 +4,7 @@ import { leaveExtras } from '../extras.ts'
 import { isObject, kindOf, present } from '../fields.ts'
 import type { Abilities } from '../protocol.ts'
 import { either, GoogleFields } from './fields.ts'
-import { readJsonSchema, readSchema } from './schema.ts'
+import { readSchema } from './schema.ts'
 
 type Config = Pick<GenerationRequest, 'sampling' | 'maxOutputTokens' | 'reasoning' | 'outputFormat' | 'outputModalities' | 'imageOutput'>
 
@@ -96,7 +96,7 @@ function readFormat(config: GoogleFields): OutputFormat | undefined {
     if (schema !== undefined) throw invalid(path, 'must not stand together with responseSchema')
     if (mime !== 'application/json') throw invalid(path, "needs responseMimeType to be 'application/json'")
     if (typeof jsonSchema !== 'object' || Array.isArray(jsonSchema)) throw invalid(path, `must be an object, not ${kindOf(jsonSchema)}`)
-    return { type: 'schema', schema: readJsonSchema(jsonSchema, path) }
+    return { type: 'schema', schema: jsonSchema }
   }
   if (schema !== undefined) {
     const path = config.at('responseSchema')

@@ -3,7 +3,7 @@ import type { GenerationRequest, Tool, ToolChoice } from '../../generation/reque
 import { leaveExtras } from '../extras.ts'
 import { kindOf, present } from '../fields.ts'
 import type { GoogleFields } from './fields.ts'
-import { readJsonSchema, readSchema } from './schema.ts'
+import { readSchema } from './schema.ts'
 
 const CATEGORIES = ['HARM_CATEGORY_UNSPECIFIED', 'HARM_CATEGORY_HATE_SPEECH', 'HARM_CATEGORY_HARASSMENT', 'HARM_CATEGORY_SEXUALLY_EXPLICIT', 'HARM_CATEGORY_DANGEROUS_CONTENT'] as const
 const THRESHOLDS = ['OFF', 'BLOCK_NONE', 'BLOCK_ONLY_HIGH', 'BLOCK_MEDIUM_AND_ABOVE', 'BLOCK_LOW_AND_ABOVE', 'HARM_BLOCK_THRESHOLD_UNSPECIFIED'] as const
@@ -50,7 +50,7 @@ function readDeclaration(declaration: GoogleFields, extras: Record<string, unkno
 
 function readObjectSchema(schema: unknown, path: string): unknown {
   if (typeof schema !== 'object' || Array.isArray(schema)) throw invalid(path, `must be an object, not ${kindOf(schema)}`)
-  return readJsonSchema(schema, path)
+  return schema
 }
 
 export function readToolConfig(body: GoogleFields, extras: Record<string, unknown>): ToolChoice | undefined {

