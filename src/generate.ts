@@ -22,7 +22,7 @@ import type { Endpoint } from './providers/catalogue.ts'
 import { attempt, parseAnswer, readAnswer, readWhole, Refusal, type Upstream } from './providers/attempt.ts'
 import { fetchImages } from './providers/image-addresses.ts'
 import { Lane, Relay, type Framing } from './relay.ts'
-import { carriedWhole, wishesOf } from './strict.ts'
+import { carriedWhole, growthOf, wishesOf } from './strict.ts'
 import { readWire } from './protocols/wire.ts'
 
 /** One generation from its request to its last byte. */
@@ -67,10 +67,11 @@ async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'medi
   const inBackground = keeper !== undefined && wire.body.background === true && endpoints.some(({ protocol }) => protocol === name)
   // Its provider goes on without its client: only its answer tells how to find or stop it.
   const goesOn = (inBackground && !request.stream) || endpoints.some(({ protocol }) => outlivesClient(name, protocol))
+  const grown = growthOf(exchange, endpoints)
   const underway = spine.open.enter(goesOn ? new AbortController().signal : call.request.signal)
   const open = await admit(spine, call, {
     api: request.protocol, model: request.model, endpoints, streamed: request.stream,
-    worst: (modelLimit) => worstCase(request, Buffer.byteLength(wire.text) + bytes, modelLimit, abilities), countInput: () => estimateInputTokens(request),
+    worst: (modelLimit) => worstCase(request, Buffer.byteLength(wire.text) + bytes + grown, modelLimit, abilities), countInput: () => estimateInputTokens(request),
   }).catch((error: unknown) => {
     underway.leave()
     throw error

@@ -1,6 +1,7 @@
 import type { Config } from './config.ts'
 import { GatewayError, invalid } from './error.ts'
 import type { Exchange, Told } from './protocols/protocol.ts'
+import { hasReferences } from './protocols/schema/references.ts'
 import { prepare } from './providers/attempt.ts'
 import type { Endpoint } from './providers/catalogue.ts'
 
@@ -28,6 +29,24 @@ export function carriedWhole(exchange: Exchange, endpoints: readonly Endpoint[])
   const whole = lost.filter(({ losses }) => losses.length === 0)
   if (whole.length > 0) return whole.map(({ endpoint }) => endpoint)
   throw lost.length > 0 ? refusal(lost) : refusals[0]!
+}
+
+/** Bytes by which a request grows for the endpoint where it grows most, as references in its schemas are followed: what they lead to is paid for, too. */
+export function growthOf(exchange: Exchange, endpoints: readonly Endpoint[]): number {
+  const { request: { protocol, tools, outputFormat }, wire } = exchange
+  if (!hasReferences([outputFormat, tools])) return 0
+  const lengths = endpoints.filter((endpoint) => endpoint.protocol !== protocol).map((endpoint) => Buffer.byteLength(prepared(endpoint, exchange)?.body ?? ''))
+  return Math.max(0, ...lengths) - Math.min(Buffer.byteLength(wire.text), Math.max(0, ...lengths))
+}
+
+/** Undefined for an endpoint that has no words for the request. */
+function prepared(endpoint: Endpoint, exchange: Exchange): ReturnType<typeof prepare> | undefined {
+  try {
+    return prepare(endpoint, exchange)
+  } catch (error) {
+    if (error instanceof GatewayError) return undefined
+    throw error
+  }
 }
 
 const TOLD_MAX = 50

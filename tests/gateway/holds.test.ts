@@ -24,6 +24,7 @@ models:
   priced: { endpoints: [{ provider: sandbox, model: chat, protocol: chat.completions }], price: { prompt: 1, completion: 4 } }
   drawing: { endpoints: [{ provider: sandbox, model: chat, protocol: chat.completions }], price: { prompt: 1, completion: 4, output_image: 1000 } }
   searching: { endpoints: [{ provider: sandbox, model: chat, protocol: chat.completions }], price: { prompt: 1, completion: 4, web_search: 0.011 } }
+  growing: { endpoints: [{ provider: sandbox, model: generateContent, protocol: generateContent }], price: { prompt: 1, completion: 4 } }
   caching: { endpoints: [{ provider: sandbox, model: messages, protocol: messages }], price: { prompt: 1, completion: 4, input_cache_write_1_h: 1000 } }
 ` })
 })
@@ -48,6 +49,16 @@ test('a request whose document, output, searches or cache may cost more than the
     await post('/v1/messages', cached()), await post('/v1/messages', cached('5m')), await post('/v1/messages', cached('1h')),
   ].map(({ status }) => status)
   expect(statuses).toEqual([200, 402, 200, 402, 200, 402, 200, 200, 402])
+})
+
+test('what a schema grows by when its references are followed is held, too', async () => {
+  const grown = (times: number): object => {
+    const properties = Object.fromEntries(Array.from({ length: times }, (_, n) => [`p${n}`, { $ref: '#/$defs/Long' }]))
+    return { tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object', properties, $defs: { Long: { type: 'string', description: 'word '.repeat(400) } } } } }] }
+  }
+  expect((await chat('growing', grown(10))).status).toBe(200)
+  expect((await chat('growing', grown(300))).status).toBe(402)
+  expect((await chat('priced', grown(300))).status).toBe(200)
 })
 
 test('of two different output limits the larger is held: nobody knows which of them a provider heeds', async () => {
