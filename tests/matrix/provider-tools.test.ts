@@ -127,6 +127,15 @@ describe('what only left-out tools brought', () => {
     expect(asked(client, client, { ...hello[client], [field]: value })).toHaveProperty(`body.${field}`, value)
   })
 
+  test('annotations that are no citations are told, too', () => {
+    const annotations = [{ type: 'url_citation', url_citation: { url: 'https://e.com', title: 'E', start_index: 0, end_index: 5 } }, { type: 'file', file: { hash: 'h', name: 'x.pdf', content: [] } }]
+    const body = { messages: [{ role: 'user', content: 'a' }, { role: 'assistant', content: 'Paris.', annotations }, { role: 'user', content: 'b' }] }
+    for (const provider of NAMES.filter((name) => name !== 'chat.completions')) {
+      expect(asked('chat.completions', provider, body)).toMatchObject({ losses: expect.arrayContaining(['messages[1].annotations left out', 'messages[1].annotations[1] left out']) })
+    }
+    expect(asked('chat.completions', 'chat.completions', body)).toMatchObject({ body })
+  })
+
   test('what the client itself found is a document', () => {
     const found = { type: 'search_result', source: 'https://e.com', title: 'Found', content: [{ type: 'text', text: 'The words.' }] }
     for (const provider of ['chat.completions', 'responses', 'generateContent'] as const) {

@@ -108,20 +108,23 @@ function readSaid(message: Fields, extras: Extras): Part[] | undefined {
   const audio = message.object('audio')
   if (audio !== undefined) audio.require('id', audio.string('id'), 'the id of an earlier audio answer')
   const parts = (content ?? []).filter((part) => part.type !== 'text' || part.text !== '')
-  readAnnotations(message, parts)
+  readAnnotations(message, parts, extras)
   if (refusal !== undefined && refusal !== '' && !parts.some((part) => part.type === 'refusal')) parts.push({ type: 'refusal', text: refusal })
   parts.push(...images)
   if (audio !== undefined) parts.push({ type: 'foreign', protocol: 'chat.completions', kind: 'audio', value: audio.value, path: audio.path, optional: true })
   return content === undefined && parts.length === 0 && (refusal === undefined || refusal === '') ? undefined : parts
 }
 
-function readAnnotations(message: Fields, parts: Part[]): void {
+function readAnnotations(message: Fields, parts: Part[], extras: Extras): void {
   const text = parts.find((part): part is TextPart => part.type === 'text')
   const annotations = message.array('annotations') ?? []
-  if (text === undefined || annotations.length === 0) return
-  const offsets = new Offsets(text.text, 'code points')
-  const citations = annotations.map((annotation) => readAnnotation(annotation, offsets, 0)).filter((citation) => citation !== undefined)
-  if (citations.length > 0) text.citations = citations
+  if (annotations.length === 0) return
+  const offsets = new Offsets(text?.text ?? '', 'code points')
+  for (const [index, annotation] of annotations.entries()) {
+    const citation = text === undefined ? undefined : readAnnotation(annotation, offsets, 0)
+    if (citation === undefined) extras[`${message.at('annotations')}[${index}]`] = annotation
+    else (text!.citations ??= []).push(citation)
+  }
 }
 
 function readToolCalls(message: Fields, extras: Extras): ToolCallPart[] {

@@ -234,7 +234,7 @@ export class ChunkReader implements Reader {
     this.#endCall(this.#raw !== 'STOP')
     this.#close()
     if (this.#hasText) for (const citation of this.#citations.read(this.#text, this.#textBase, this.#wireParts)) this.#whole({ type: 'citation', citation }, '')
-    if (this.#translated) for (const [kind, value] of this.#citations.more) this.#whole({ type: 'foreign', protocol: 'generateContent', kind, value }, '')
+    if (this.#translated) for (const [kind, value] of this.#citations.more(this.#hasText)) this.#whole({ type: 'foreign', protocol: 'generateContent', kind, value }, '')
     this.#readUsage({})
     this.#ended = true
     const ending = this.#raw === undefined ? { reason: 'content-filter' as const, raw: this.#blocked! } : { reason: readFinishReason(this.#raw, this.#calls > 0), raw: this.#raw }

@@ -15,9 +15,10 @@ export class CitationReader {
     return this.#queries.size
   }
 
-  /** What more is said of the searches; a client of Google's shows it, and nobody else has a place for it. */
-  get more(): [name: string, value: unknown][] {
-    return Object.entries(this.#grounding).filter(([, value]) => isObject(value) ? Object.keys(value).length > 0 : Array.isArray(value) ? value.length > 0 : typeof value === 'string')
+  /** What more is said of the searches; a client of Google's shows it, and nobody else has a place for it. `cited`: there is a text, for which the sources were read. */
+  more(cited: boolean): [name: string, value: unknown][] {
+    const unread = { groundingChunks: this.#chunks.filter((chunk) => !cited || sourceOf(chunk) === undefined), citationMetadata: cited ? [] : [...this.#sources.values()] }
+    return Object.entries({ ...this.#grounding, ...unread }).filter(([, value]) => isObject(value) ? Object.keys(value).length > 0 : Array.isArray(value) ? value.length > 0 : typeof value === 'string')
   }
 
   hear(candidate: Record<string, unknown>): void {

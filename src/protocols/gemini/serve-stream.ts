@@ -108,7 +108,7 @@ export class ChunkWriter implements Writer {
     loseOfEnd(this.#exchange, finish, this.#usage, this.#placed)
     return this.#chunk({ text: '' }, {
       ...writeEnd(finish),
-      ...(this.#placed.length === 0 ? {} : { groundingMetadata: writeGrounding(this.#placed) }),
+      ...writeGrounding(this.#placed),
     }, { ...(this.#metered ? { usageMetadata: writeUsage(this.#usage) } : {}), ...reportOf(this.#exchange) })
   }
 

@@ -12,7 +12,7 @@ import { readObject } from './arguments.ts'
 import { readConfig } from './serve-config.ts'
 import { ContentReader } from './serve-contents.ts'
 import { readSafety, readToolConfig, readTools } from './serve-tools.ts'
-import { HIDDEN, writeFinishReason, writeGrounding, writeLogprobs, writeUsage, type Placed, type WirePart } from './shapes.ts'
+import { HIDDEN, isSource, writeFinishReason, writeGrounding, writeLogprobs, writeUsage, type Placed, type WirePart } from './shapes.ts'
 
 /** Body of `:generateContent` and `:streamGenerateContent` -> our words. Model and streaming come from the path. */
 export function readRequest(wire: Wire): GenerationRequest {
@@ -103,7 +103,7 @@ export function writeAnswer(answer: Answer, exchange: Exchange): object {
       content: { parts, role: 'model' },
       ...writeEnd(answer.finish),
       index: 0,
-      ...(placed.length === 0 ? {} : { groundingMetadata: writeGrounding(placed) }),
+      ...writeGrounding(placed),
       ...(logprobs.length === 0 ? {} : { logprobsResult: writeLogprobs(logprobs) }),
     }],
     ...(answer.metered ? { usageMetadata: writeUsage(answer.usage) } : {}),
@@ -127,8 +127,10 @@ export function loseBytes(exchange: Exchange, logprobs: readonly TokenLogprob[])
 }
 
 /** A source without a range is said to be one of the whole answer, as it is; one without an address is told by its title and words. */
-function loseOfSource(exchange: Exchange, { url, citedText, native }: Citation): void {
-  if (url === undefined ? native !== undefined : citedText !== undefined) {
+function loseOfSource(exchange: Exchange, citation: Citation): void {
+  const { url, citedText, native } = citation
+  if (!isSource(citation)) lose(exchange, 'answer.citations', 'left out', 'it names neither an address nor a title')
+  else if (url === undefined ? native !== undefined : citedText !== undefined) {
     lose(exchange, 'answer.citations', 'approximated', url === undefined ? 'there is no place for where in the source it stands' : 'there is no place for the words of the source')
   }
 }

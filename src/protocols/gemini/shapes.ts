@@ -93,14 +93,18 @@ export type Placed = { citation: Citation; text: string; base: number; partIndex
 /** Passages that hold one another say the same words again and again: further ones are told by their numbers alone. */
 const WORDS_MAX = 1_000_000
 
-/** Citations -> `groundingMetadata`: sources once, and the passages that rest on them in UTF-8 bytes. */
-export function writeGrounding(placed: Placed[]): Record<string, unknown> {
+/** Whether there is anything by which a client could know the source. */
+export const isSource = ({ url, title, citedText }: Citation): boolean => (url ?? title ?? citedText) !== undefined
+
+/** Citations -> `groundingMetadata`, where there are any: sources once, and the passages that rest on them in UTF-8 bytes. */
+export function writeGrounding(placed: readonly Placed[]): { groundingMetadata?: object } {
   const chunks: Record<string, unknown>[] = []
   const indexes = new Map<string, number>()
   const supports: Record<string, unknown>[] = []
   const measured = new Map<string, Offsets>()
   let words = 0
   for (const { citation, text, base, partIndex } of placed) {
+    if (!isSource(citation)) continue
     const key = JSON.stringify(writeSource(citation))
     const index = indexes.get(key) ?? chunks.push(writeSource(citation)) - 1
     indexes.set(key, index)
@@ -112,7 +116,7 @@ export function writeGrounding(placed: Placed[]): Record<string, unknown> {
     const segment = { ...(partIndex === undefined ? {} : { partIndex }), startIndex: offsets.written(start), endIndex: offsets.written(end), ...(words > WORDS_MAX ? {} : { text: text.slice(start, end) }) }
     supports.push({ segment, groundingChunkIndices: [index] })
   }
-  return { groundingChunks: chunks, ...(supports.length === 0 ? {} : { groundingSupports: supports }) }
+  return chunks.length === 0 ? {} : { groundingMetadata: { groundingChunks: chunks, ...(supports.length === 0 ? {} : { groundingSupports: supports }) } }
 }
 
 const writeSource = ({ url, title, citedText }: Citation): Record<string, unknown> => url === undefined
