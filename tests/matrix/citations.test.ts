@@ -144,6 +144,52 @@ describe("Google's grounding", () => {
   })
 })
 
+describe('sources as providers of chat completions name them', () => {
+  const answer = (message: Any, more: object = {}): object => ({ id: 'c', choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'In Paris [1].', ...message } }], ...more })
+  const told = (body: object): { sources: string[]; losses: string[] } => {
+    const { answer: { content }, losses } = whole('chat.completions', body, 'messages')
+    return { sources: content.flatMap(({ citations }: Any) => (citations ?? []).map(({ url, title, cited_text }: Any) => [url, title, cited_text].join())), losses: losses.map(({ field, what }) => `${field} ${what}`) }
+  }
+  const found = { search_results: [{ title: 'A', url: 'https://a.com', snippet: 'words' }] }
+  test.each([
+    ['a list of addresses', answer({}, { citations: ['https://a.com', 'https://b.com'] }), ['https://a.com,,', 'https://b.com,,']],
+    ['what was found for them', answer({}, { citations: ['https://a.com'], ...found }), ['https://a.com,A,words']],
+    ['what was found alone', answer({}, found), ['https://a.com,A,words']],
+    ['a list beside passages', answer({ annotations: [{ type: 'url_citation', url_citation: { url: 'https://a.com', title: 'P', start_index: 3, end_index: 8 } }] }, { citations: ['https://a.com', 'https://b.com'] }), ['https://a.com,P,', 'https://b.com,,']],
+  ] as [string, object, string[]][])('%s', (_, body, sources) => expect(told(body).sources).toEqual(sources))
+
+  test.each([
+    ["a file's text", answer({ annotations: [{ type: 'file', file: { name: 'x.pdf', content: [] } }] }), 'answer.annotations'],
+    ['references to what tools found', answer({ content: [{ type: 'text', text: 'In Paris' }, { type: 'reference', reference_ids: [1] }] }), 'answer.reference'],
+    ['sources of no text', answer({ content: null, tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }] }, found), 'answer.annotations'],
+  ] as [string, object, string][])('%s are told as left out', (_, body, field) => expect(told(body)).toEqual({ sources: [], losses: [`${field} left out`] }))
+
+  test('a stream that calls a tool behind what it cites', () => {
+    const chunk = (delta: object, finish_reason: string | null = null): object => ({ choices: [{ index: 0, delta, finish_reason }] })
+    const annotation = (start_index: number, end_index: number, url: string): object => ({ annotations: [{ type: 'url_citation', url_citation: { url, title: 'E', start_index, end_index } }] })
+    const frames = [
+      chunk({ content: '🗼 one' }), chunk(annotation(2, 5, 'https://a.com')), chunk({ tool_calls: [{ index: 0, id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }] }),
+      chunk({ content: '🗼 two' }), chunk(annotation(7, 10, 'https://b.com')), chunk({}, 'stop'),
+    ]
+    for (const client of NAMES.filter((name) => name !== 'chat.completions')) {
+      const events = eventsOf('chat.completions', { whole: {}, frames }, true, client)
+      checkGrammar(events)
+      const { citations } = heard(client, toldTo(client, events, true).text, true)
+      expect(citations.map(({ url, passage }) => [url, passage])).toEqual(client === 'messages' ? [['https://a.com', '🗼 one'], ['https://b.com', '🗼 two']] : [['https://a.com', 'one'], ['https://b.com', 'two']])
+    }
+  })
+})
+
+test('sources of nothing, and sources that nobody knows, are told as left out', () => {
+  const files = [{ type: 'file_path', file_id: 'f', index: 1 }, { type: 'file_citation', file_id: 'f', filename: 'x.txt', index: 1 }]
+  const { answer, losses } = whole('responses', annotated.responses('In Paris.', files), 'generateContent')
+  expect(answer.candidates[0].groundingMetadata).toEqual({ groundingChunks: [{ retrievedContext: { title: 'x.txt' } }] })
+  expect(losses.map(({ field, what }) => `${field} ${what}`)).toContain('answer.citations left out')
+  for (const [parts, groundingChunks] of [[[{ functionCall: { name: 'f', args: {} } }], [{ web: { uri: 'https://a.com', title: 'A' } }]], [[{ text: 'x' }], [{ newer: {} }]]] as const) {
+    expect(whole('generateContent', grounded([...parts], { groundingChunks }), 'chat.completions').losses).toContainEqual({ field: 'answer.groundingChunks', what: 'left out', why: "only the provider's own protocol has it" })
+  }
+})
+
 test('of a stream whose provider cites a passage right behind it, the passage is a block of its own', () => {
   const text = ['It is ', 'sunny 🗼 ', '([a](https://a.com)). ', 'And ', 'warm', '.']
   const at = (passage: string): [number, number] => [[...text.join('').split(passage)[0]!].length, [...text.join('').split(passage)[0]! + passage].length]

@@ -78,7 +78,7 @@ const onlyTexts = (before: Part, part: Part): boolean => before.type !== part.ty
 /** A message has a place for each kind of content. */
 const inPlaces = (...order: Part['type'][]): Change => ({ name: 'in places', make: (answer) => ({ ...answer, parts: answer.parts.toSorted((a, b) => order.indexOf(a.type) - order.indexOf(b.type)) }) })
 
-/** Citations follow the whole answer: those of an earlier text are known by what they rest on, and not by their place. */
+/** Google's citations follow the whole answer: those of an earlier text are known by what they rest on, and not by their place. */
 const citedAtTheEnd: Change = { name: 'cited at the end', make: (answer) => {
   const written = answer.parts.filter((part): part is TextPart => part.type === 'text')
   const last = written.at(-1)
@@ -144,7 +144,7 @@ const CHAT = (way: Way): Change[] => [
   ...BEGIN, ...withoutForeign(),
   emptyArguments, withoutAddressless, withoutPassages, forms((form) => (form === 'raw' ? undefined : form)), proofBehindSummary, withoutEmpty,
   ...(way === 'streamed' ? [audioLast, joined(onlyTexts)] : [inPlaces('reasoning', 'text', 'refusal', 'image', 'tool-call', 'audio'), joined(onlyTexts)]),
-  citedAtTheEnd, nullBytes, noLifetimes, noStopSequence,
+  nullBytes, noLifetimes, noStopSequence,
   toldByContent({ 'stop-sequence': 'stop', refusal: 'content-filter', pause: 'stop', other: 'stop' }),
 ]
 

@@ -10,6 +10,9 @@ import { mediaKind } from '../media.ts'
 import { Offsets } from '../offsets.ts'
 import { joinedBase64, readAnnotation, readDataUrl, readLogprobs, words, type Json } from './shapes.ts'
 
+/** Free text does not say where it ends. */
+const OPEN_ENDED = { complete: false, add: (): void => {} }
+
 type Call = { index: number | undefined; id: string | undefined; name: string | undefined; custom: boolean; draft?: Draft; early: string; signature?: string }
 
 /** What the model says, piece by piece or whole: deltas and messages -> parts. Lives as long as one answer. */
@@ -21,16 +24,20 @@ export class MessageReader {
   readonly #sequence: Sequence
   readonly #names: ToolNames
   readonly #calls: Call[] = []
-  readonly #annotations: unknown[] = []
+  /** Of the last text part, not told yet; and sources of which only the whole list is told. */
+  #annotations: unknown[] = []
   #listed: Citation[] = []
-  /** The whole content, and where the last text part of it began. */
-  #content = ''
+  readonly #cited = new Set<string | undefined>()
+  /** What only chat completions has a place for. */
+  readonly #unread: [kind: string, value: unknown][] = []
+  /** The whole content, in which citations count, and where the last text part of it began. It is measured when something is cited. */
+  #length = 0
   #textStart = 0
+  #unmeasured = ''
+  readonly #content = new Offsets('', 'code points')
   #hasText = false
   readonly #audio: string[] = []
   #transcribed = false
-  /** Log probabilities of what it thought (DeepSeek), for which only chat completions has a place. */
-  #thoughtLogprobs: unknown
   /** Made for the first call without an id. */
   #salt: string | undefined
 
@@ -43,7 +50,9 @@ export class MessageReader {
   add(said: Json, logprobs: unknown, whole: boolean): void {
     this.#onReasoning(said)
     this.#onContent(said.content, readLogprobs(logprobs))
-    if (isObject(logprobs) && Array.isArray(logprobs.reasoning_content)) this.#thoughtLogprobs = logprobs.reasoning_content
+    if (Array.isArray(said.annotations)) this.#annotations.push(...said.annotations)
+    // Log probabilities of what it thought (DeepSeek).
+    if (isObject(logprobs) && Array.isArray(logprobs.reasoning_content)) this.#unread.push(['logprobs', logprobs.reasoning_content])
     const refusal = words(said.refusal)
     if (refusal !== undefined) {
       this.refused = true
@@ -53,14 +62,13 @@ export class MessageReader {
     if (isObject(said.audio)) this.#onAudio(said.audio)
     if (Array.isArray(said.tool_calls)) for (const [place, call] of said.tool_calls.entries()) if (isObject(call)) this.#onToolCall(call, whole ? place : undefined)
     this.#onFunctionCall(said.function_call)
-    if (Array.isArray(said.annotations)) this.#annotations.push(...said.annotations)
   }
 
-  /** Perplexity and xAI name their sources beside the choices, the whole list each time. */
+  /** Perplexity and xAI name their sources beside the choices, the whole list each time. Perplexity calls its `citations` outdated: what it found says more. */
   sources(chunk: Json): void {
-    if (!Array.isArray(chunk.citations)) return
     const results = new Map((Array.isArray(chunk.search_results) ? chunk.search_results : []).filter(isObject).map((result) => [result.url, result]))
-    this.#listed = chunk.citations.filter((url) => typeof url === 'string').map((url) => {
+    const urls: unknown[] = Array.isArray(chunk.citations) ? chunk.citations : [...results.keys()]
+    if (urls.length > 0) this.#listed = urls.filter((url) => typeof url === 'string').map((url) => {
       const title = words(results.get(url)?.title), citedText = words(results.get(url)?.snippet)
       return { url, ...(title === undefined ? {} : { title }), ...(citedText === undefined ? {} : { citedText }) }
     })
@@ -69,12 +77,26 @@ export class MessageReader {
   close(): void {
     for (const call of this.#calls) if (call.draft === undefined && (call.name !== undefined || call.early !== '')) this.#beginCall(call)
     this.#sequence.closeAll()
+    this.#cite()
+    if (this.#hasText) for (const citation of this.#listed) if (!this.#cited.has(citation.url)) this.#sequence.whole({ type: 'citation', citation })
+    if (!this.#hasText && this.#annotations.length + this.#listed.length > 0) this.#unread.push(['annotations', this.#annotations])
     if (this.#audio.length > 0) this.#sequence.whole({ type: 'audio', mediaType: 'audio/wav' }, joinedBase64(this.#audio))
-    if (this.#thoughtLogprobs !== undefined) this.#sequence.whole({ type: 'foreign', protocol: 'chat.completions', kind: 'logprobs', value: this.#thoughtLogprobs })
-    if (!this.#hasText || this.#annotations.length + this.#listed.length === 0) return
-    const offsets = new Offsets(this.#content, 'code points')
-    const cited = this.#annotations.map((annotation) => readAnnotation(annotation, offsets, this.#textStart)).filter((citation) => citation !== undefined)
-    for (const citation of cited.length > 0 ? cited : this.#listed) this.#sequence.whole({ type: 'citation', citation })
+    for (const [kind, value] of this.#unread) this.#sequence.whole({ type: 'foreign', protocol: 'chat.completions', kind, value })
+  }
+
+  /** What is cited in the text before the next part begins: behind that it would be too late. */
+  #cite(): void {
+    if (!this.#hasText || this.#annotations.length === 0) return
+    this.#content.grow(this.#unmeasured)
+    this.#unmeasured = ''
+    const annotations = this.#annotations
+    this.#annotations = []
+    for (const annotation of annotations) {
+      const citation = readAnnotation(annotation, this.#content, this.#textStart)
+      if (citation === undefined) { this.#unread.push(['annotations', annotation]); continue }
+      this.#cited.add(citation.url)
+      this.#sequence.whole({ type: 'citation', citation })
+    }
   }
 
   #grow(key: string, head: PartHead, text: string, logprobs?: TokenLogprob[]): Draft {
@@ -84,6 +106,7 @@ export class MessageReader {
   }
 
   #begin(draft: Draft): Draft {
+    if (draft.head.type !== 'text') this.#cite()
     this.#sequence.begin(draft)
     return draft
   }
@@ -96,14 +119,20 @@ export class MessageReader {
       if (piece.type === 'thinking') this.#onThinking(piece)
       else if (piece.type === 'image_url') this.#onImage(piece)
       else if (words(piece.text) !== undefined) this.#onText(piece.text as string, logprobs)
+      // References of Mistral's to what tools found, and what else has no words.
+      else if (typeof piece.text !== 'string' && typeof piece.type === 'string') this.#unread.push([piece.type, piece])
     }
   }
 
   #onText(text: string, logprobs: TokenLogprob[] | undefined): void {
     if (text === '' && logprobs === undefined) return
-    if (this.#sequence.find('text') === undefined) this.#textStart = this.#content.length
+    if (this.#sequence.find('text') === undefined) {
+      this.#cite()
+      this.#textStart = this.#length
+    }
     this.#hasText = true
-    this.#content += text
+    this.#length += text.length
+    this.#unmeasured += text
     this.#grow('text', { type: 'text' }, text, logprobs)
   }
 
@@ -145,6 +174,7 @@ export class MessageReader {
   #onImage(image: unknown): void {
     const url = isObject(image) ? (isObject(image.image_url) ? image.image_url.url : image.image_url) : undefined
     if (typeof url !== 'string') return
+    this.#cite()
     const data = readDataUrl(url)
     if (data !== undefined && mediaKind(data.mediaType) === 'image') this.#sequence.whole({ type: 'image', mediaType: data.mediaType }, data.data)
     else this.#sequence.whole({ type: 'foreign', protocol: 'chat.completions', kind: 'image_url', value: image })
@@ -204,7 +234,7 @@ export class MessageReader {
     const tool = this.#names.read(call.name ?? '')
     const unwrap = tool.wrapped && !call.custom
     const head: PartHead = { type: 'tool-call', id: call.id, name: tool.name, form: call.custom || unwrap ? 'custom' : 'function' }
-    const draft: Draft = { key: `call ${this.#calls.indexOf(call)}`, head, waiting: [], ...(call.custom ? {} : { json: new JsonEnd() }), ...(unwrap ? { rewrite: unwrapInput } : {}) }
+    const draft: Draft = { key: `call ${this.#calls.indexOf(call)}`, head, waiting: [], json: call.custom ? OPEN_ENDED : new JsonEnd(), ...(unwrap ? { rewrite: unwrapInput } : {}) }
     if (call.signature !== undefined) draft.signature = call.signature
     call.draft = this.#begin(draft)
     if (call.early !== '') this.#sequence.grow(draft, call.early)
