@@ -23,18 +23,25 @@ export const writeError = (error: GatewayError): object => ({ error: errorObject
 /** The value when it is a non-empty string. */
 const words = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)
 
-/** `{error: {...}}`, `{error: "..."}`, `{code, error}`, `{message}`, `{detail}`, an array of one of these, a bare string, or a page. */
+/** `{error: {...}}`, `{error: "..."}`, `{code, error}`, `{message}`, `{detail}`, which may be a list, `{message: {detail}}`, an array of one of these, a bare string, or a page. */
 export function readError(status: number, body: string): GatewayError {
   const value = parsed(body)
   const outer = Array.isArray(value) ? value[0] : value
   if (!isObject(outer)) return upstreamError(status, typeof outer === 'string' ? outer : plainText(body))
   const error = isObject(outer.error) ? outer.error : outer
-  const message = words(outer.error) ?? words(error.message) ?? words(error.detail) ?? plainText(JSON.stringify(error.detail ?? outer))
+  const detail = isObject(error.message) ? error.message.detail : error.detail
+  const message = words(outer.error) ?? words(error.message) ?? words(detail) ?? problemsIn(detail) ?? plainText(JSON.stringify(detail ?? outer))
   return upstreamError(status, [message, words(rawOf(error))].filter((line) => line !== undefined && line !== '').join(' - '), {
     ...(words(error.type) === undefined ? {} : { type: error.type as string }),
     ...(typeof error.code === 'string' || typeof error.code === 'number' ? { code: error.code } : {}),
     ...(words(error.param) === undefined ? {} : { param: error.param as string }),
   })
+}
+
+/** Of Mistral's and other servers that check requests by pydantic: `seed: Extra inputs are not permitted`. */
+function problemsIn(detail: unknown): string | undefined {
+  if (!Array.isArray(detail) || !detail.every((one) => isObject(one) && Array.isArray(one.loc) && typeof one.msg === 'string') || detail.length === 0) return undefined
+  return detail.map(({ loc, msg }: { loc: unknown[]; msg: string }) => `${loc.filter((step) => step !== 'body').join('.')}: ${msg}`).join('; ')
 }
 
 /** OpenRouter puts what the provider behind it said into `metadata.raw`. */

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readConfig } from '../../src/config.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
+import { protocols } from '../../src/protocols/index.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
@@ -252,6 +253,17 @@ test('what is refused is told under the name that the client has for it', async 
 test("OpenAI's models are asked over responses by clients of the others: chat completions takes no reasoning back, and since GPT-5.6 no tools while the model reasons", () => {
   const catalogue = new Catalogue(readConfig('providers: { openai: { apiKey: k }, azure: { apiKey: k, baseUrl: "http://127.0.0.1:9/v1" } }', 'sluice.yaml', {}))
   for (const model of ['openai/gpt-5.6-sol', 'openai/o4-mini', 'azure/gpt-5.6-sol']) expect(CLIENTS.map((client) => catalogue.endpoints(model, client)[0]!.protocol)).toEqual(['responses', 'responses', 'responses'])
+})
+
+test('errors and endings in words of their own mean what they mean', () => {
+  const { readError, readAnswer } = protocols['chat.completions'].call
+  const listed = [{ type: 'extra_forbidden', loc: ['body', 'messages', 0, 'user', 'name'], msg: 'Extra inputs are not permitted' }]
+  for (const body of [{ object: 'error', message: { detail: listed } }, { detail: listed }]) expect(readError(422, JSON.stringify(body))).toMatchObject({ status: 400, message: 'messages.0.user.name: Extra inputs are not permitted' })
+  expect(readError(400, '{"code":"Client specified an invalid argument","error":"Argument not supported on this model: stop"}').message).toBe('Argument not supported on this model: stop')
+  expect(readError(422, '{"detail":[{"a":1}]}').message).toContain('{"a":1}')
+  const ended = (word: string) => readAnswer({ ...whole, choices: [{ ...whole.choices[0], finish_reason: word }] }, {}).find(({ type }) => type === 'finish')
+  for (const [word, reason] of [['model_length', 'length'], ['sensitive', 'content-filter'], ['model_context_window_exceeded', 'length']] as const) expect(ended(word)).toEqual({ type: 'finish', reason, raw: word })
+  for (const word of ['error', 'network_error', 'insufficient_system_resource']) expect(() => ended(word)).toThrow('The provider')
 })
 
 test("a chat client's own body travels as it is, and hears its provider", async () => {

@@ -101,7 +101,7 @@ export class ChunkReader implements Reader {
     if (said !== undefined) this.#message.add(said, choice.logprobs, said !== choice.delta)
     const raw = words(choice.finish_reason)
     if (raw === undefined) return
-    if (raw === 'error') this.#fail(new GatewayError('upstream_error', 'The provider failed in the middle of its answer.'))
+    if (raw === 'error' || raw === 'network_error') this.#fail(new GatewayError('upstream_error', 'The provider failed in the middle of its answer.'))
     // DeepSeek's word for an answer that it broke off for want of machines.
     else if (raw === 'insufficient_system_resource') this.#fail(upstreamStreamError('The provider broke off its answer for lack of capacity.', { type: 'overloaded', code: raw }))
     else this.#raw = raw
