@@ -2,8 +2,10 @@ import { describe, expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
+import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
+import type { Exchange } from '../../src/protocols/protocol.ts'
 import { prepare } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Any } from '../recorded/said.ts'
@@ -207,5 +209,30 @@ describe('a web search', () => {
     expect(search('chat.completions', 'generateContent', { tools: [lookUp] }).losses).toContain('web_search_options left out')
     const answer = asked('responses', 'messages', { ...hello.responses, tools: [{ type: 'web_search' }, { type: 'function', name: 'f', parameters: {} }], tool_choice: { type: 'web_search' } })
     expect(answer).toMatchObject({ body: { tools: [{ name: 'f' }] }, losses: expect.arrayContaining(['tools[0] left out', 'tool_choice left out']) })
+  })
+})
+
+describe('two searches', () => {
+  const tokens = { prompt_tokens: 4, completion_tokens: 2 }, counted = { input_tokens: 4, output_tokens: 2 }
+  const call = (id: string): object => ({ type: 'web_search_call', id, status: 'completed', action: { type: 'search', query: id } })
+  const answers: Record<ConversationName, object> = {
+    'chat.completions': { choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'x' } }], usage: { ...tokens, server_tool_use: { web_search_requests: 2 } } },
+    responses: { status: 'completed', output: [call('a'), call('b')], usage: counted },
+    messages: { type: 'message', stop_reason: 'end_turn', content: [{ type: 'text', text: 'x' }], usage: { ...counted, server_tool_use: { web_search_requests: 2 } } },
+    generateContent: { candidates: [{ finishReason: 'STOP', content: { parts: [{ text: 'x' }] }, groundingMetadata: { webSearchQueries: ['a', 'b'] } }], usageMetadata: { promptTokenCount: 4, candidatesTokenCount: 2 } },
+  }
+  const shown: Record<ConversationName, (body: Any) => unknown> = {
+    'chat.completions': ({ usage }) => usage.server_tool_use_details.web_search_requests, responses: ({ usage }) => usage.input_tokens_details.web_search,
+    messages: ({ usage }) => usage.server_tool_use.web_search_requests, generateContent: () => 'no place',
+  }
+  for (const provider of NAMES) for (const client of NAMES) test(`${provider} -> ${client}: are counted once, and shown or told`, () => {
+    const body: Any = { model: 'a/b', max_tokens: 100, ...hello[client] }
+    const wire = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
+    const exchange: Exchange = { wire, request: protocols[client].serve.readRequest(wire), label: { id: 'ours', model: 'a/b', createdAt: 1 }, losses: [] }
+    const answer = fold(protocols[provider].call.readAnswer(JSON.parse(JSON.stringify(answers[provider])), {}, exchange.request))
+    expect(answer.usage.webSearches).toBe(2)
+    const told = protocols[client].serve.writeAnswer(answer, exchange)
+    if (client === 'generateContent') expect(exchange.losses).toContainEqual({ field: 'answer.usage', what: 'left out', why: 'there is no place for the number of web searches' })
+    else expect(shown[client](told)).toBe(2)
   })
 })
