@@ -252,12 +252,13 @@ const { rawJSON: rawJson, isRawJSON } = JSON as unknown as { rawJSON(text: strin
 /** Whether `parseExact` left it as it was spelled. */
 export const isRawJson = (value: unknown): boolean => isRawJSON(value)
 
-// A number of sixteen digits; one within a text costs a second look.
-const MAY_BE_BIG = /[:,[]\s*-?\d{16}/
+// The digits alone are found thirty times as fast as a number of them.
+const DIGITS = /\d{16}/
+const BIG_NUMBER = /[:,[]\s*-?\d{16}/
 
 /** JSON.stringify with the integers that doubles round as `source` spells them, from which the value was made. Two that round to the same stay rounded. */
 export function stringifyAs(source: string, value: unknown): string {
-  if (!MAY_BE_BIG.test(source)) return JSON.stringify(value)
+  if (!DIGITS.test(source) || !BIG_NUMBER.test(source)) return JSON.stringify(value)
   const spelled = new Map<unknown, string>()
   const collect = (_key: string, number: unknown, context: { source?: string }): unknown => {
     const token = typeof number === 'number' ? context.source : undefined

@@ -28,6 +28,12 @@ describe('tool calls', () => {
     expect(callsOf(begin(0, 'a', 'f'), begin(1, 'b', 'g'), more(1, '{"y":'), more(0, '{"x":"}{'), more(1, '2}'), more(0, '\\""}'))).toEqual([['a', 'f', '{"x":"}{\\""}'], ['b', 'g', '{"y":2}']])
   })
 
+  test('so do those of free text, which does not say where it ends', () => {
+    const free = (index: number, input: string, head: Json = {}): Json => chunkOf(call(index, { ...head, custom: { ...head, input } }))
+    const head = (id: string): Json => ({ id, type: 'custom', name: 'f' })
+    expect(callsOf(free(0, 'a{}', head('x')), free(1, 'c', head('y')), free(0, 'b'), free(1, 'd'))).toEqual([['x', 'f', 'a{}b'], ['y', 'f', 'cd']])
+  })
+
   test('what follows a call that was cut keeps its order', () => {
     const events = read([begin(0, 'a', 'f', '{"x'), chunkOf({ content: 'a' }), chunkOf({ reasoning: 'b' }), chunkOf({ content: 'c' }), stop('length')])
     expect(events.flatMap((event) => (event.type === 'part-delta' ? [event.text] : []))).toEqual(['{"x', 'a', 'b', 'c'])
