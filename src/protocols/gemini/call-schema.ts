@@ -1,20 +1,20 @@
-import type { Tool } from '../../generation/request.ts'
 import { isObject } from '../fields.ts'
 import type { Loss } from '../protocol.ts'
 import { plainSchema } from '../schema/dialect.ts'
 import { areApart, intersect, literals } from '../schema/intersect.ts'
 import { inlined } from '../schema/references.ts'
+import { remembering } from '../schema/remember.ts'
 import { objectRoot } from '../schema/root.ts'
 import { blank, isNote, mapSchemas, names, refusingFor, type Schema, stepInto, typesOf, Unknowns } from '../schema/schema.ts'
 
 /** `parametersJsonSchema`. Throws a SchemaRefusal where a reference leads nowhere, or round and round through what is required. */
-export function parametersSchema(tool: Tool & { type: 'function' }, losses: Loss[]): Schema {
+export const parametersSchema = remembering((tool, losses): Schema => {
   const unknowns = new Unknowns()
   const which = { field: 'tool.parameters', of: tool.name } as const
   const schema = refusingFor(which, () => rewritten(inlined(objectRoot(plainSchema(tool.parameters ?? true, false), unknowns), 'escapable'), '', unknowns))
   unknowns.tell(losses, which)
   return schema
-}
+})
 
 /** `responseJsonSchema`. Throws as `parametersSchema` does. */
 export function answerSchema(schema: unknown, losses: Loss[]): Schema {

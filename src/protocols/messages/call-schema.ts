@@ -4,16 +4,17 @@ import type { Loss } from '../protocol.ts'
 import { plainSchema } from '../schema/dialect.ts'
 import { areApart, intersect, literals } from '../schema/intersect.ts'
 import { inlined, tooLarge } from '../schema/references.ts'
+import { remembering } from '../schema/remember.ts'
 import { objectRoot } from '../schema/root.ts'
 import { affords, blank, isNote, names, refusingFor, type Schema, SchemaRefusal, stepInto, takesAnything, typesOf, Unknowns } from '../schema/schema.ts'
 
 /** A tool's `input_schema`: any JSON Schema with an object at its root. */
-export function inputSchema(tool: Tool & { type: 'function' }, losses: Loss[]): Schema {
+export const inputSchema = remembering((tool, losses): Schema => {
   const unknowns = new Unknowns()
   const schema = objectRoot(plainSchema(tool.parameters ?? true, true), unknowns)
   unknowns.tell(losses, { field: 'tool.parameters', of: tool.name })
   return schema
-}
+})
 
 /** The schema that an answer is held to. Throws a SchemaRefusal for a recursive one. */
 export function outputSchema(schema: unknown, losses: Loss[]): Schema {

@@ -1,7 +1,8 @@
-import type { GenerationRequest, OutputFormat, Tool } from '../../generation/request.ts'
+import type { GenerationRequest, OutputFormat } from '../../generation/request.ts'
 import { isObject } from '../fields.ts'
 import type { Loss } from '../protocol.ts'
 import { plainSchema } from './dialect.ts'
+import { remembering } from './remember.ts'
 import { objectRoot } from './root.ts'
 import { objectAnswer } from './wrapping.ts'
 import { mapSchemas, names, refusingFor, type Schema, stepInto, typesOf, Unknowns } from './schema.ts'
@@ -10,7 +11,7 @@ import { mapSchemas, names, refusingFor, type Schema, stepInto, typesOf, Unknown
  * The schema of a function's arguments as OpenAI's protocols take it, and whether a call is to be held to it. References, also recursive ones, are
  * carried. Throws a SchemaRefusal where the root cannot be made an object without following one that leads nowhere.
  */
-export function functionSchema(tool: Tool & { type: 'function' }, losses: Loss[]): { parameters: Schema; strict?: boolean } {
+export const functionSchema = remembering((tool, losses): { parameters: Schema; strict?: boolean } => {
   const unknowns = new Unknowns()
   const which = { field: 'tool.parameters', of: tool.name } as const
   const schema = refusingFor(which, () => objectRoot(plainSchema(tool.parameters ?? true, true), unknowns))
@@ -20,7 +21,7 @@ export function functionSchema(tool: Tool & { type: 'function' }, losses: Loss[]
   const loose = tool.strict === true ? looseness(parameters) : undefined
   if (loose !== undefined) losses.push({ field: 'tool.strict', of: tool.name, what: 'left out', why: whyLoose(loose) })
   return { parameters, ...(tool.strict === undefined ? {} : { strict: tool.strict && loose === undefined }) }
-}
+})
 
 /** The same of an answer. */
 export function answerSchema(format: OutputFormat & { type: 'schema' }, { protocol }: Pick<GenerationRequest, 'protocol'>, losses: Loss[]): { schema: Schema; strict?: boolean } {

@@ -1,0 +1,39 @@
+import type { Tool } from '../../generation/request.ts'
+import type { Loss } from '../protocol.ts'
+import { affords } from './schema.ts'
+
+type FunctionTool = Tool & { type: 'function' }
+type Writer<T> = (tool: FunctionTool, losses: Loss[]) => T
+
+/** Characters of the schemas that one writer remembers, and of the largest: what becomes of them takes a few times as much memory. */
+const ALL_CHARACTERS = 4 * 1024 * 1024
+const ONE_CHARACTERS = 64 * 1024
+
+/** A writer of tools' schemas that remembers what it wrote last: agents send the same tools with each of their requests. What it gives is shared, and not to be changed. */
+export function remembering<T>(write: Writer<T>): Writer<T> {
+  const known = new Map<string, { written: T; losses: readonly Loss[] }>()
+  let characters = 0
+  const remember = (key: string, written: T, losses: readonly Loss[]): void => {
+    known.set(key, { written, losses })
+    characters += key.length
+    for (const oldest of known.keys()) {
+      if (characters <= ALL_CHARACTERS) return
+      known.delete(oldest)
+      characters -= oldest.length
+    }
+  }
+  return (tool, losses) => {
+    const key = JSON.stringify([tool.name, tool.strict, tool.parameters])
+    const found = known.get(key)
+    if (found !== undefined) {
+      losses.push(...found.losses)
+      return found.written
+    }
+    const lost: Loss[] = []
+    const written = write(tool, lost)
+    losses.push(...lost)
+    // What was cut short by the bounds of its request may come out whole in the next.
+    if (key.length <= ONE_CHARACTERS && affords('steps', 0) && affords('characters', 0)) remember(key, written, lost)
+    return written
+  }
+}
