@@ -8,7 +8,8 @@ const WITH_NEIGHBOURS: ReadonlySet<string> = new Set(['additionalProperties', 'p
 
 /** One schema for the values that both take; undefined where its words cannot say that. The notes of `first` count. */
 export function intersect(first: Schema, second: Schema): Schema | undefined {
-  if (!affords('steps', sizeOf(first) + sizeOf(second))) return undefined
+  // Once there is no room left, not even the size is asked for.
+  if (!affords('steps', 1) || !affords('steps', sizeOf(first) + sizeOf(second))) return undefined
   const both = blank(first)
   for (const word of [...WITH_NEIGHBOURS]) {
     if ((Object.hasOwn(first, word) || Object.hasOwn(second, word)) && !isApart(word, first, second)) return undefined
