@@ -60,6 +60,13 @@ describe('what becomes of a tool', () => {
     expect(writes()).toBe(4)
   })
 
+  test('is not remembered where little became much', () => {
+    let writes = 0
+    const ask = remembering(() => ({ written: ++writes, long: 'x'.repeat(200_000) }))
+    for (let n = 0; n < 2; n++) ask(tool('a', { type: 'object' }), [])
+    expect(writes).toBe(2)
+  })
+
   test('is forgotten, the oldest first, where there is much of it', () => {
     const { ask, writes } = counted()
     const tools = Array.from({ length: 100 }, (_, n) => tool(`tool-${n}`, { description: 'x'.repeat(60_000) }))

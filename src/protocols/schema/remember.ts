@@ -5,21 +5,23 @@ import { affords } from './schema.ts'
 type FunctionTool = Tool & { type: 'function' }
 type Writer<T> = (tool: FunctionTool, losses: Loss[]) => T
 
-/** Characters of the schemas that one writer remembers, and of the largest: what becomes of them takes a few times as much memory. */
+/** Characters of the schemas that one writer remembers, as they came and as they are written, and of the largest: in memory they take a few times as much. */
 const ALL_CHARACTERS = 4 * 1024 * 1024
-const ONE_CHARACTERS = 64 * 1024
+const ONE_CHARACTERS = 128 * 1024
 
 /** A writer of tools' schemas that remembers what it wrote last: agents send the same tools with each of their requests. What it gives is shared, and not to be changed. */
 export function remembering<T>(write: Writer<T>): Writer<T> {
-  const known = new Map<string, { written: T; losses: readonly Loss[] }>()
+  const known = new Map<string, { written: T; losses: readonly Loss[]; size: number }>()
   let characters = 0
   const remember = (key: string, written: T, losses: readonly Loss[]): void => {
-    known.set(key, { written, losses })
-    characters += key.length
-    for (const oldest of known.keys()) {
+    const size = key.length + JSON.stringify(written).length
+    if (size > ONE_CHARACTERS) return
+    known.set(key, { written, losses, size })
+    characters += size
+    for (const [oldest, { size }] of known) {
       if (characters <= ALL_CHARACTERS) return
       known.delete(oldest)
-      characters -= oldest.length
+      characters -= size
     }
   }
   return (tool, losses) => {
@@ -33,7 +35,7 @@ export function remembering<T>(write: Writer<T>): Writer<T> {
     const written = write(tool, lost)
     losses.push(...lost)
     // What was cut short by the bounds of its request may come out whole in the next.
-    if (key.length <= ONE_CHARACTERS && affords('steps', 0) && affords('characters', 0)) remember(key, written, lost)
+    if (affords('steps', 0) && affords('characters', 0)) remember(key, written, lost)
     return written
   }
 }
