@@ -23,13 +23,15 @@ const all = (...edits: Edit[]): Edit => (request) => edits.reduce((edited, edit)
 /** What a loss takes out of the comparison: as little as its word says. */
 const LOST: Partial<Record<Word, Edit>> = {
   name: (request) => ({ ...request, turns: request.turns.map((turn) => without(turn, 'name')) }),
-  detail: leaveOfParts('detail'), filename: leaveOfParts('filename'), cache: all(leaveOfParts('cache'), leaveOfTools('cache')), signature: leaveOfParts('signature'), citations: leaveOfParts('citations'),
+  detail: leaveOfParts('detail'), filename: leaveOfParts('filename'), cache: all(leaveOfParts('cache'), leaveOfTools('cache')), 'tool.cache': leaveOfTools('cache'), 'request.cache': leave('cache'), signature: leaveOfParts('signature'), citations: leaveOfParts('citations'),
   thoughts: everyPart((part) => (part.type === 'reasoning' ? [] : [part])),
   'tool.strict': leaveOfTools('strict'), 'tool.format': leaveOfTools('format'), toolChoice: (request) => ({ ...without(request, 'toolChoice'), tools: [] }), parallelTools: leave('parallelTools'),
   temperature: leaveSampling('temperature'), topP: leaveSampling('topP'), topK: leaveSampling('topK'), frequencyPenalty: leaveSampling('frequencyPenalty'), presencePenalty: leaveSampling('presencePenalty'), seed: leaveSampling('seed'), stop: leaveSampling('stop'), logitBias: leaveSampling('logitBias'),
   logprobs: leaveSampling('logprobs', 'topLogprobs'), topLogprobs: leaveSampling('topLogprobs'), maxOutputTokens: leave('maxOutputTokens'),
   reasoning: leave('reasoning'), 'reasoning.effort': leaveDepth, 'reasoning.budgetTokens': leaveDepth, 'reasoning.adaptive': leaveOfReasoning('adaptive'), 'reasoning.visible': leaveOfReasoning('visible'), 'reasoning.summary': leaveOfReasoning('summary'),
-  outputFormat: leave('outputFormat'), verbosity: leave('verbosity'), user: leave('user'), metadata: leave('metadata'), serviceTier: leave('serviceTier'), cacheKey: leave('cacheKey'),
+  // A model may be told in words, too.
+  outputFormat: (request) => ({ ...without(request, 'outputFormat'), system: request.system.flatMap((part) => (part.type !== 'text' ? [part] : [part.text.replace(/(\n\n)?Answer with a JSON object\.$/, '')].filter((text) => text !== '' || part.text === '').map((text) => ({ ...part, text })))) }),
+  verbosity: leave('verbosity'), user: leave('user'), metadata: leave('metadata'), serviceTier: leave('serviceTier'), cacheKey: leave('cacheKey'),
 }
 
 export const forget = (request: Request, words: Iterable<Word>): Request => {
