@@ -5,6 +5,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { agentBody } from './agent-body.ts'
 import { contenders, startListening } from './contenders.ts'
 import type { Contender, Running } from './contenders.ts'
 import { measureStored } from './stored.ts'
@@ -19,11 +20,13 @@ const WARM_SECONDS = quick ? 4 : 8
 const OPEN_STREAMS = quick ? 500 : 2000
 const TICKS_PER_SECOND = 100
 
-type Task = { title: string; path: string; stream: boolean; translated: boolean; connections: number; per: 'requests' | 'frames' }
+type Task = { title: string; path: string; agent?: boolean; stream: boolean; translated: boolean; connections: number; per: 'requests' | 'frames' }
 
 const TASKS: Task[] = [
   { title: 'CPU per request, 1 KB JSON, passthrough (µs)', path: '/v1/chat/completions', stream: false, translated: false, connections: 16, per: 'requests' },
   { title: 'CPU per request, 1 KB JSON, translated (µs)', path: '/v1/messages', stream: false, translated: true, connections: 16, per: 'requests' },
+  { title: "CPU per request, an agent's 60 KB, passthrough (µs)", path: '/v1/chat/completions', agent: true, stream: false, translated: false, connections: 16, per: 'requests' },
+  { title: "CPU per request, an agent's 60 KB, translated (µs)", path: '/v1/messages', agent: true, stream: false, translated: true, connections: 16, per: 'requests' },
   { title: 'CPU per SSE frame, passthrough (µs)', path: '/v1/chat/completions', stream: true, translated: false, connections: 32, per: 'frames' },
   { title: 'CPU per SSE frame, translated (µs)', path: '/v1/messages', stream: true, translated: true, connections: 32, per: 'frames' },
 ]
@@ -49,7 +52,7 @@ const runLoad = async (load: Load): Promise<LoadResult> => {
 }
 
 const loadOf = (running: { port: number; headers: Record<string, string> }, task: Task): Load =>
-  ({ port: running.port, path: task.path, headers: running.headers, body: bodyOf(task.stream), connections: task.connections, seconds: SLICE_SECONDS })
+  ({ port: running.port, path: task.path, headers: running.headers, body: task.agent === true ? agentBody(task.path, 'bench/m') : bodyOf(task.stream), connections: task.connections, seconds: SLICE_SECONDS })
 
 type Cell = number | undefined
 type Row = { title: string; cells: Cell[]; digits: number }

@@ -24,11 +24,13 @@ class Caller {
   #streaming = false
   #tail = ''
   #socket: import('bun').Socket<undefined> | undefined
+  /** What the socket has not taken yet of the request. */
+  #unsent = request.subarray(request.length)
 
   async run(): Promise<void> {
     this.#socket = await Bun.connect({
       hostname: '127.0.0.1', port: spec.port,
-      socket: { data: (_socket, bytes) => this.#read(bytes), close: () => this.#closed(), error: () => this.#closed() },
+      socket: { data: (_socket, bytes) => this.#read(bytes), drain: () => this.#flush(), close: () => this.#closed(), error: () => this.#closed() },
     })
     this.#send()
   }
@@ -43,7 +45,12 @@ class Caller {
     this.#buffer = Buffer.alloc(0)
     this.#streaming = false
     this.#began = performance.now()
-    this.#socket!.write(request)
+    this.#unsent = request
+    this.#flush()
+  }
+
+  #flush(): void {
+    if (this.#unsent.length > 0) this.#unsent = this.#unsent.subarray(this.#socket!.write(this.#unsent))
   }
 
   #read(bytes: Buffer): void {
