@@ -30,7 +30,7 @@ const LOST: Partial<Record<Word, Edit>> = {
   logprobs: leaveSampling('logprobs', 'topLogprobs'), topLogprobs: leaveSampling('topLogprobs'), maxOutputTokens: leave('maxOutputTokens'),
   reasoning: leave('reasoning'), 'reasoning.effort': leaveDepth, 'reasoning.budgetTokens': leaveDepth, 'reasoning.adaptive': leaveOfReasoning('adaptive'), 'reasoning.visible': leaveOfReasoning('visible'), 'reasoning.summary': leaveOfReasoning('summary'),
   // A model may be told in words, too.
-  outputFormat: (request) => ({ ...without(request, 'outputFormat'), system: request.system.flatMap((part) => (part.type !== 'text' ? [part] : [part.text.replace(/(\n\n)?Answer with a JSON object\.$/, '')].filter((text) => text !== '' || part.text === '').map((text) => ({ ...part, text })))) }),
+  outputFormat: (request) => ({ ...without(request, 'outputFormat'), system: request.system.flatMap((part): Part[] => (part.type !== 'text' ? [part] : [part.text.replace(/(\n\n)?Answer with a JSON object\.$/, '')].filter((text) => text !== '' || part.text === '').map((text) => ({ ...part, text })))) }),
   verbosity: leave('verbosity'), user: leave('user'), metadata: leave('metadata'), serviceTier: leave('serviceTier'), cacheKey: leave('cacheKey'),
 }
 
