@@ -66,7 +66,7 @@ data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"a
 
 data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/chat-on-messages-stream","usage":null,"choices":[{"index":0,"delta":{"reasoning":"A greeting.","reasoning_details":[{"type":"reasoning.text","text":"A greeting.","format":"unknown","index":0}]},"finish_reason":null}]}
 
-data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/chat-on-messages-stream","usage":null,"choices":[{"index":0,"delta":{"reasoning_details":[{"type":"reasoning.text","text":"","signature":"c2xjMQBhY21lLW1lc3NhZ2VzAGNoYXQtb24tbWVzc2FnZXMtc3RyZWFtAGMybG5ibVZr","format":"unknown","index":0}]},"finish_reason":null}]}
+data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/chat-on-messages-stream","usage":null,"choices":[{"index":0,"delta":{"reasoning_details":[{"type":"reasoning.text","text":"","signature":"c2xjMQBGaFZDbXpjY1VJbGwAYWNtZS1tZXNzYWdlcwBjaGF0LW9uLW1lc3NhZ2VzLXN0cmVhbQAAYzJsbmJtVms=","format":"unknown","index":0}]},"finish_reason":null}]}
 
 data: {"id":"<id1>","object":"chat.completion.chunk","created":<time>,"model":"acme-messages/chat-on-messages-stream","usage":null,"choices":[{"index":0,"delta":{"content":"Hello!"},"finish_reason":null}]}
 

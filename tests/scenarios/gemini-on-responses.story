@@ -35,7 +35,7 @@ A Google client asks a Responses provider, not streamed: refusals and usage keep
      {
       "text": "Thinking.",
       "thought": true,
-      "thoughtSignature": "c2xjMQBhY21lLXJlc3BvbnNlcwBnZW1pbmktb24tcmVzcG9uc2VzAFpXNWo="
+      "thoughtSignature": "c2xjMQB3Rnl5SXBWUndZT0YAYWNtZS1yZXNwb25zZXMAZ2VtaW5pLW9uLXJlc3BvbnNlcwAAWlc1ag=="
      },
      {
       "text": "Hi."
