@@ -19,7 +19,7 @@ import { protocols } from './protocols/index.ts'
 import { lossesText, reportOf } from './protocols/losses.ts'
 import type { Exchange, Wire } from './protocols/protocol.ts'
 import type { Endpoint } from './providers/catalogue.ts'
-import { attempt, parseAnswer, readAnswer, readWhole, Refusal, type Upstream } from './providers/attempt.ts'
+import { attempt, Drafts, parseAnswer, readAnswer, readWhole, Refusal, type Upstream } from './providers/attempt.ts'
 import { fetchImages } from './providers/image-addresses.ts'
 import { Lane, Relay, type Framing } from './relay.ts'
 import { carriedWhole, growthOf, wishesOf } from './strict.ts'
@@ -33,14 +33,15 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
   const wire = await readWire(call.request, spine.config.limits.bodyBytes, call.fromPath)
   const keeper = name === 'responses' ? new Keeper(spine, call.identity.accountId, await expand(wire, spine.store, call.identity.accountId, spine.config.limits.bodyBytes)) : undefined
   const media = await resolveMedia(spine, call, name, wire)
-  const { generation, exchange, endpoints } = await begin({ spine, call, keeper, media }, wire, name).catch((error: unknown) => {
+  const { generation, drafts, endpoints } = await begin({ spine, call, keeper, media }, wire, name).catch((error: unknown) => {
     media?.release()
     throw error
   })
   const { open, underway } = generation
+  const { asked: exchange } = drafts
   try {
     if (media !== undefined) await pause()
-    const upstream = await attempt(endpoints, exchange, spine.config.timeouts, underway, open.meter.tries)
+    const upstream = await attempt(endpoints, drafts, spine.config.timeouts, underway, open.meter.tries)
     open.meter.served = upstream.endpoint.target
     open.meter.losses = upstream.losses
     generation.tracer = spine.reasoning.tracer(exchange.request, upstream.endpoint.target)
@@ -54,20 +55,21 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
 }
 
 /** Reads a request and admits it: from here on it has a record. */
-async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'media'>, wire: Wire, name: ProtocolName): Promise<{ generation: Generation; exchange: Exchange; endpoints: readonly Endpoint[] }> {
+async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'media'>, wire: Wire, name: ProtocolName): Promise<{ generation: Generation; drafts: Drafts; endpoints: readonly Endpoint[] }> {
   const { spine, call, keeper, media } = rooms
   const asked = protocols[name].serve.readRequest(wire)
   const { strict, report } = wishesOf(call.request.headers, spine.config)
   const able = media?.endpoints ?? spine.catalogue.endpoints(asked.model, name)
   const { request, traces, bytes } = await spine.reasoning.recall(call.identity.accountId, asked, able)
   const exchange = { ...labelled(call, wire, request, keeper), report, recalled: traces }
-  const endpoints = strict ? carriedWhole(exchange, able) : able
+  const drafts = new Drafts(exchange)
+  const endpoints = strict ? carriedWhole(drafts, able) : able
   const abilities = endpoints.map(({ target }) => target.abilities)
   protocols[name].serve.checkModel?.(request, abilities)
   const inBackground = keeper !== undefined && wire.body.background === true && endpoints.some(({ protocol }) => protocol === name)
   // Its provider goes on without its client: only its answer tells how to find or stop it.
   const goesOn = (inBackground && !request.stream) || endpoints.some(({ protocol }) => outlivesClient(name, protocol))
-  const grown = growthOf(exchange, endpoints)
+  const grown = growthOf(drafts, endpoints)
   const underway = spine.open.enter(goesOn ? new AbortController().signal : call.request.signal)
   const open = await admit(spine, call, {
     api: request.protocol, model: request.model, endpoints, streamed: request.stream,
@@ -80,7 +82,7 @@ async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'medi
   call.errorHeaders['x-generation-id'] = exchange.label.id
   const generation: Generation = { ...rooms, open, underway, tracer: undefined }
   if (inBackground) exchange.follow = (theirs, ours) => hearWork(generation, keeper, theirs, ours)
-  return { generation, exchange, endpoints }
+  return { generation, drafts, endpoints }
 }
 
 function labelled(call: Call, wire: Wire, request: GenerationRequest, keeper: Keeper | undefined): Exchange {

@@ -1,8 +1,8 @@
 import type { Config } from './config.ts'
 import { GatewayError, invalid } from './error.ts'
-import type { Exchange, Told } from './protocols/protocol.ts'
+import type { Told } from './protocols/protocol.ts'
 import { hasReferences } from './protocols/schema/references.ts'
-import { prepare } from './providers/attempt.ts'
+import type { Drafts } from './providers/attempt.ts'
 import type { Endpoint } from './providers/catalogue.ts'
 
 /** What a client says of losses: `strict`, that there must be none on the way to the provider; `report`, that it wants to read of them in the body. */
@@ -15,11 +15,11 @@ export function wishesOf(headers: Headers, config: Pick<Config, 'strict'>): { st
 }
 
 /** The endpoints to which a request gets whole. Throws unsupported_parameter, with all that would be lost, where there is none. */
-export function carriedWhole(exchange: Exchange, endpoints: readonly Endpoint[]): readonly Endpoint[] {
+export function carriedWhole(drafts: Drafts, endpoints: readonly Endpoint[]): readonly Endpoint[] {
   const refusals: GatewayError[] = []
   const lost = endpoints.flatMap((endpoint) => {
     try {
-      return [{ endpoint, losses: prepare(endpoint, exchange).losses }]
+      return [{ endpoint, losses: drafts.of(endpoint).losses }]
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error
       refusals.push(error)
@@ -32,19 +32,19 @@ export function carriedWhole(exchange: Exchange, endpoints: readonly Endpoint[])
 }
 
 /** Bytes by which a request grows for the endpoint where it grows most, as references in its schemas are followed: what they lead to is paid for, too. */
-export function growthOf(exchange: Exchange, endpoints: readonly Endpoint[]): number {
-  const { request: { protocol, tools, outputFormat }, wire } = exchange
+export function growthOf(drafts: Drafts, endpoints: readonly Endpoint[]): number {
+  const { request: { protocol, tools, outputFormat }, wire } = drafts.asked
   if (!hasReferences([outputFormat, tools])) return 0
-  const lengths = endpoints.filter((endpoint) => endpoint.protocol !== protocol).map((endpoint) => Buffer.byteLength(prepared(endpoint, exchange)?.body ?? ''))
+  const lengths = endpoints.filter((endpoint) => endpoint.protocol !== protocol).map((endpoint) => Buffer.byteLength(drafted(drafts, endpoint)))
   return Math.max(0, ...lengths) - Math.min(Buffer.byteLength(wire.text), Math.max(0, ...lengths))
 }
 
-/** Undefined for an endpoint that has no words for the request. */
-function prepared(endpoint: Endpoint, exchange: Exchange): ReturnType<typeof prepare> | undefined {
+/** Nothing for an endpoint that has no words for the request. */
+function drafted(drafts: Drafts, endpoint: Endpoint): string {
   try {
-    return prepare(endpoint, exchange)
+    return drafts.of(endpoint).body
   } catch (error) {
-    if (error instanceof GatewayError) return undefined
+    if (error instanceof GatewayError) return ''
     throw error
   }
 }

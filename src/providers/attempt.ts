@@ -54,14 +54,14 @@ const ERROR_BODY_BYTES = 1024 * 1024
 const MAY_GO_BETTER_ELSEWHERE = new Set(['upstream_error', 'upstream_rate_limited', 'upstream_timeout', 'overloaded'])
 
 /** Tries the endpoints in order until one begins to answer. Only a failure before the first byte comes here. Throws the last Refusal. Each try is added to `tries`. */
-export async function attempt(endpoints: readonly Endpoint[], exchange: Exchange, timeouts: Timeouts, signal: CallSignal, tries: Try[]): Promise<Upstream> {
+export async function attempt(endpoints: readonly Endpoint[], drafts: Drafts, timeouts: Timeouts, signal: CallSignal, tries: Try[]): Promise<Upstream> {
   for (let number = 1; ; number++) {
     const endpoint = endpoints[number - 1]!
     const begun = performance.now()
     const tried: Try = { provider: endpoint.provider.id, milliseconds: 0 }
     tries.push(tried)
     try {
-      const upstream = await tryOne(endpoint, exchange, timeouts, signal, number, () => { tried.sent = true })
+      const upstream = await tryOne(endpoint, drafts, timeouts, signal, number, () => { tried.sent = true })
       tried.milliseconds = Math.round(performance.now() - begun)
       return upstream
     } catch (error) {
@@ -76,11 +76,12 @@ export async function attempt(endpoints: readonly Endpoint[], exchange: Exchange
   }
 }
 
-async function tryOne(endpoint: Endpoint, asked: Exchange, timeouts: Timeouts, signal: CallSignal, number: number, onSent: () => void): Promise<Upstream> {
+async function tryOne(endpoint: Endpoint, drafts: Drafts, timeouts: Timeouts, signal: CallSignal, number: number, onSent: () => void): Promise<Upstream> {
+  const { asked } = drafts
   const protocol = protocols[endpoint.protocol]
   const { provider, model } = endpoint.target
   const sameProtocol = asked.request.protocol === endpoint.protocol
-  const { url, headers, body, losses } = prepare(endpoint, asked)
+  const { url, headers, body, losses } = drafts.take(endpoint)
   const exchange = sameProtocol ? asked : { ...asked, losses, label: { ...asked.label, maker: { provider, model } } }
   const incoming = await transport(endpoint)({ url, method: 'POST', headers: { ...headers, ...endpoint.provider.headers, ...endpoint.credentials }, body, timeouts, signal, onSent })
   if (incoming.status >= 200 && incoming.status < 300) return { endpoint, protocol, sameProtocol, exchange, incoming, losses, attempts: number }
@@ -88,7 +89,34 @@ async function tryOne(endpoint: Endpoint, asked: Exchange, timeouts: Timeouts, s
 }
 
 /** A request as an endpoint would hear it; the provider's own headers and its key come on top. */
-export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Exchange): { url: string; headers: Record<string, string>; body: string; losses: Told[] } {
+type Draft = { url: string; headers: Record<string, string>; body: string; losses: Told[] }
+
+/** What one request is to each endpoint: written once, also where it is looked at before it is sent. */
+export class Drafts {
+  readonly asked: Exchange
+  readonly #written = new Map<Endpoint, Draft>()
+
+  constructor(asked: Exchange) {
+    this.asked = asked
+  }
+
+  /** Throws what the endpoint's protocol has no words for. */
+  of(endpoint: Endpoint): Draft {
+    const written = this.#written.get(endpoint) ?? prepare(endpoint, this.asked)
+    this.#written.set(endpoint, written)
+    return written
+  }
+
+  /** The same, to be sent: it is kept no longer. */
+  take(endpoint: Endpoint): Draft {
+    const draft = this.of(endpoint)
+    this.#written.delete(endpoint)
+    return draft
+  }
+}
+
+/** Throws what the endpoint's protocol has no words for. */
+export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Exchange): Draft {
   const { call } = protocols[name]
   const { request, wire } = asked
   if (request.protocol !== name) refuseForeign(request)

@@ -3,7 +3,7 @@ import { asGatewayError } from '../error.ts'
 import { fold, unfold, type Answer, type GenerationEvent } from '../generation/event.ts'
 import { noUsage, type Usage } from '../generation/usage.ts'
 import type { CallSignal } from '../http/connection.ts'
-import { attempt, readAnswer, readWhole, Refusal, type Upstream } from './attempt.ts'
+import { attempt, Drafts, readAnswer, readWhole, Refusal, type Upstream } from './attempt.ts'
 
 /** A provider that draws within a conversation makes one image at a time: it is asked again for each of the others, at once. */
 export async function joinAnswers({ timeouts }: Pick<Config, 'timeouts'>, upstream: Upstream, signal: CallSignal, first: GenerationEvent[]): Promise<GenerationEvent[]> {
@@ -13,7 +13,7 @@ export async function joinAnswers({ timeouts }: Pick<Config, 'timeouts'>, upstre
   // Who draws nothing at first would only say again why.
   if (begun === 0 || begun >= wanted) return first
   const others = await Promise.allSettled(Array.from({ length: wanted - begun }, async () => {
-    const other = await attempt([endpoint], exchange, timeouts, signal, [])
+    const other = await attempt([endpoint], new Drafts(exchange), timeouts, signal, [])
     return readAnswer(other, await readWhole(other))
   }))
   const told = [first, ...others.flatMap((other) => (other.status === 'fulfilled' ? [other.value] : []))]

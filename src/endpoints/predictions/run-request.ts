@@ -5,7 +5,7 @@ import { FrameSplitter } from '../../http/frames.ts'
 import type { CallSignal } from '../../http/connection.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import { noImage } from '../../protocols/images/serve.ts'
-import { attempt, readAnswer, readWhole, type Upstream } from '../../providers/attempt.ts'
+import { attempt, Drafts, readAnswer, readWhole, type Upstream } from '../../providers/attempt.ts'
 import { fetchImages } from '../../providers/image-addresses.ts'
 import { joinAnswers } from '../../providers/join-answers.ts'
 import { publish } from './media.ts'
@@ -20,7 +20,7 @@ type Rooms = Pick<Spine, 'config' | 'files'>
  */
 export async function runRequest(rooms: Rooms, prediction: Prediction, { endpoints, wire, request }: Asked, open: OpenGeneration, signal: CallSignal, grown: (output: string) => void): Promise<unknown> {
   const label = { id: PREFIX + prediction.id, model: prediction.model, createdAt: Math.floor(prediction.createdAt / 1000) }
-  const upstream = await attempt(endpoints, { wire, request, label }, rooms.config.timeouts, signal, open.meter.tries)
+  const upstream = await attempt(endpoints, new Drafts({ wire, request, label }), rooms.config.timeouts, signal, open.meter.tries)
   open.meter.served = upstream.endpoint.target
   open.meter.losses = upstream.losses
   const fold = new Fold()
