@@ -161,7 +161,8 @@ function summary(events: GenerationEvent[]): Json {
   return {
     id, text: of('text'), reasoning: of('reasoning'), refusal: of('refusal'),
     calls: parts.flatMap((part) => (part.type === 'tool-call' ? [[part.id, part.name, part.arguments]] : [])),
-    signatures: parts.flatMap((part) => (part.type === 'reasoning' && part.signature !== undefined ? [part.signature.data] : [])),
+    // Behind the format and the id of their entries, which their maker wants back, too.
+    signatures: parts.flatMap((part) => (part.type === 'reasoning' && part.signature !== undefined ? [part.signature.data.split('\0').at(-1)] : [])),
     usage: metered ? [promptTokens(usage), completionTokens(usage), usage.cacheReadTokens, usage.reasoningTokens] : undefined,
     end: last.type === 'finish' ? last.raw : 'error',
   }
