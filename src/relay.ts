@@ -84,7 +84,7 @@ export class Lane {
     if (frame === undefined) this.#letGo(out)
     for (const event of events) {
       const silent = !this.#spoke && out.length === 0
-      if ('writer' in this.#out) out.push(...this.#out.writer.write(event))
+      if ('writer' in this.#out) for (const written of this.#out.writer.write(event)) out.push(written)
       // On the passing lane an error without a frame of the provider's own is ours to say.
       else if (event.type === 'error' && frame === undefined) out.push(...this.#out.relabeler.fail(event.error))
       // Not before it is written: what cannot be said has not ended so.
@@ -96,7 +96,7 @@ export class Lane {
       }
     }
     if ('relabeler' in this.#out && frame !== undefined) this.#pass(this.#out.relabeler.frame(frame), out)
-    if ('relabeler' in this.#out && this.ended === 'completed') out.push(...(this.#out.relabeler.end?.(counted) ?? []))
+    if ('relabeler' in this.#out && this.ended === 'completed') for (const frame of this.#out.relabeler.end?.(counted) ?? []) out.push(frame)
   }
 
   /** What is left out for this client does not tell whether the frame before it was the last. */

@@ -85,7 +85,7 @@ export class Fold {
   #grow(text: string, logprobs: TokenLogprob[] | undefined): void {
     if (this.#open === undefined) throw new Error('part-delta outside a part')
     this.#open.text += text
-    if (logprobs !== undefined) this.#open.logprobs.push(...logprobs)
+    for (const logprob of logprobs ?? []) this.#open.logprobs.push(logprob)
   }
 
   #close(signature: string | undefined): void {

@@ -167,8 +167,7 @@ export function insertAt(text: string, added: readonly { before: number; value: 
   const all = spans.flatMap(([start, end], index) => {
     const next = spans[index + 1]
     return [...put(index), ...(removed.has(index) ? [] : [{ value: text.slice(start, end), then: next === undefined ? ',' : text.slice(end, next[0]) }])]
-  })
-  all.push(...put(spans.length))
+  }).concat(put(spans.length))
   return text.slice(0, first[0]) + all.map(({ value, then }, index) => (index === all.length - 1 ? value : value + then)).join('') + text.slice(last[1])
 }
 

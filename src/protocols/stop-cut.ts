@@ -80,7 +80,7 @@ class StopCut {
 
   /** How many characters at the end of the text may be the beginning of a sequence. */
   #beginningAtEnd(text: string): number {
-    const longest = Math.max(0, ...this.#sequences.map((sequence) => sequence.length)) - 1
+    const longest = this.#sequences.reduce((most, { length }) => Math.max(most, length), 0) - 1
     for (let length = Math.min(longest, text.length); length > 0; length--) {
       const end = text.slice(text.length - length)
       if (this.#sequences.some((sequence) => sequence.startsWith(end))) return length

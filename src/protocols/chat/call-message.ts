@@ -50,7 +50,7 @@ export class MessageReader {
   add(said: Json, logprobs: unknown, whole: boolean): void {
     this.#onReasoning(said)
     this.#onContent(said.content, readLogprobs(logprobs))
-    if (Array.isArray(said.annotations)) this.#annotations.push(...said.annotations)
+    if (Array.isArray(said.annotations)) for (const annotation of said.annotations) this.#annotations.push(annotation)
     // Log probabilities of what it thought (DeepSeek).
     if (isObject(logprobs) && Array.isArray(logprobs.reasoning_content)) this.#unread.push(['logprobs', logprobs.reasoning_content])
     const refusal = words(said.refusal)

@@ -39,7 +39,7 @@ export class ChunkRelabeler implements Relabeler {
     const choices = found.find((member) => member.key === 'choices')
     if (choices === undefined) return frame
     if (suspect && /^\[\s*\]$/.test(data.slice(choices.start, choices.end)) && found.some((member) => member.key === 'usage' && data[member.start] === '{')) return undefined
-    const last = Math.max(-1, ...found.filter((member) => member.key === 'id' || member.key === 'model').map((member) => member.end))
+    const last = found.findLast((member) => member.key === 'id' || member.key === 'model')?.end ?? -1
     const named = found.filter((member) => member.key === 'id' || member.key === 'model').length
     const relabelled = splice(data, this.#changes)
     if (named === 2 && choices.start > last) {

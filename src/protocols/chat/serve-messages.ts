@@ -24,8 +24,9 @@ export function readMessages(messages: Fields[], extras: Extras): { system: Part
       const last = turns.at(-1)
       if (last?.role === 'tool') last.parts.push(result)
       else turns.push({ role, parts: [result] })
-    } else if ((role === 'system' || role === 'developer') && turns.length === 0) system.push(...readInstructions(message, extras))
-    else turns.push(readTurn(message, role, calls, extras))
+    } else if ((role === 'system' || role === 'developer') && turns.length === 0) {
+      for (const part of readInstructions(message, extras)) system.push(part)
+    } else turns.push(readTurn(message, role, calls, extras))
     leaveExtras(message, extras)
   }
   return { system, turns }
@@ -63,13 +64,15 @@ function arranged(signed: Part[], said: Part[], calls: ToolCallPart[]): Part[] {
   const texts = said.filter((part) => part.type === 'text')
   const waiting = [...calls]
   const parts: Part[] = []
+  let next = 0
   let told = 0
   const tell = (end: number): TextPart[] => {
     const pieces: TextPart[] = []
-    for (let first = texts[0]; first !== undefined && told < end; first = texts[0]) {
+    for (let first = texts[next]; first !== undefined && told < end; first = texts[next]) {
       const [head, rest] = cut(first, end - told)
       told += head.text.length
-      texts.splice(0, 1, ...(rest === undefined ? [] : [rest]))
+      if (rest === undefined) next += 1
+      else texts[next] = rest
       pieces.push(head)
     }
     return pieces
@@ -77,11 +80,12 @@ function arranged(signed: Part[], said: Part[], calls: ToolCallPart[]): Part[] {
   for (const part of signed) {
     const { note, ...signature } = 'signature' in part && part.signature !== undefined ? part.signature : { data: '' }
     const place = placeOf(note)
-    parts.push(...tell(place.text), ...waiting.splice(0, Math.max(0, place.calls - (calls.length - waiting.length))))
+    for (const before of [...tell(place.text), ...waiting.splice(0, Math.max(0, place.calls - (calls.length - waiting.length)))]) parts.push(before)
     if (part.type !== 'text') parts.push('signature' in part ? { ...part, signature } as Part : part)
     else {
       const pieces = tell(place.end)
-      parts.push(...pieces.slice(0, -1), { ...part, ...pieces.at(-1), signature })
+      for (const piece of pieces.slice(0, -1)) parts.push(piece)
+      parts.push({ ...part, ...pieces.at(-1), signature })
     }
   }
   return [...parts, ...tell(Infinity), ...said.filter((part) => part.type !== 'text'), ...waiting]
@@ -110,7 +114,7 @@ function readSaid(message: Fields, extras: Extras): Part[] | undefined {
   const parts = (content ?? []).filter((part) => part.type !== 'text' || part.text !== '')
   readAnnotations(message, parts, extras)
   if (refusal !== undefined && refusal !== '' && !parts.some((part) => part.type === 'refusal')) parts.push({ type: 'refusal', text: refusal })
-  parts.push(...images)
+  for (const image of images) parts.push(image)
   if (audio !== undefined) parts.push({ type: 'foreign', protocol: 'chat.completions', kind: 'audio', value: audio.value, path: audio.path, optional: true })
   return content === undefined && parts.length === 0 && (refusal === undefined || refusal === '') ? undefined : parts
 }

@@ -109,7 +109,7 @@ export class ContentWriter {
     const inside = this.#target.abilities.reasoning === 'level'
     if (!inside && media.length > 0) {
       this.#lose('result.content', 'approximated', 'the model takes text results only: the media follow the result', result.callId)
-      after.push(...media)
+      for (const medium of media) after.push(medium)
     }
     const text = texts.join('\n')
     const response = result.isError === true ? { error: text } : texts.length === 1 ? readObject(text) ?? { output: text } : { output: text }

@@ -65,7 +65,7 @@ function declareRequired(schema: Schema, place: string, unknowns: Unknowns): voi
   const missing = names(schema.required).filter((name) => !isObject(properties) || !Object.hasOwn(properties, name))
   if (missing.length === 0) return
   if (others === false) unknowns.add('a required property that the object may not have', place)
-  schema.properties = blank(isObject(properties) ? properties : {}, ...missing.map((name) => ({ [name]: isObject(others) ? others : blank() })))
+  schema.properties = blank(isObject(properties) ? properties : {}, Object.fromEntries(missing.map((name) => [name, isObject(others) ? others : blank()])))
 }
 
 /** Of whole numbers, the one behind an exclusive bound is an inclusive one. */

@@ -32,7 +32,7 @@ function answersOf(contents: readonly WireContent[]): Placed[][] {
   const answers: Placed[][] = [[]]
   for (const [at, { role, parts }] of contents.entries()) {
     if (role !== 'model') answers.push([])
-    answers.at(-1)!.push(...parts.map((part, index) => placed(part, at, index)))
+    for (const [index, part] of parts.entries()) answers.at(-1)!.push(placed(part, at, index))
   }
   return answers
 }

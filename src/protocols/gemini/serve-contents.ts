@@ -72,7 +72,7 @@ export class ContentReader {
     // Google's SDK keeps every chunk of a stream as a content of its own.
     const before = this.turns.at(-1)
     if (before?.role === 'assistant' && turns[0]?.role === 'assistant') for (const part of turns.shift()!.parts) if (!joined(before.parts.at(-1), part)) merge(before.parts, part)
-    this.turns.push(...turns)
+    for (const turn of turns) this.turns.push(turn)
   }
 
   #addResults(results: ToolResultPart[]): void {

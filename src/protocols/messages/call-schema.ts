@@ -163,7 +163,7 @@ class Narrower {
 
   #exactly(value: unknown, place: string): Schema {
     if (isObject(value)) {
-      const properties = blank(...Object.entries(value).map(([name, member]) => ({ [name]: this.#exactly(member, place) })))
+      const properties = blank(Object.fromEntries(Object.entries(value).map(([name, member]) => [name, this.#exactly(member, place)])))
       return blank({ type: 'object', properties, required: Object.keys(value), additionalProperties: false })
     }
     if (!Array.isArray(value)) return blank({ const: value })
@@ -184,7 +184,7 @@ class Narrower {
 
   #object(schema: Schema, place: string): Schema {
     const given = Object.entries(isObject(schema.properties) ? schema.properties : {}).filter(([, inner]) => inner !== false)
-    const properties = blank(...given.map(([name, inner]) => ({ [name]: this.write(isObject(inner) ? inner : true, stepInto(place, `properties.${name}`)) })))
+    const properties = blank(Object.fromEntries(given.map(([name, inner]) => [name, this.write(isObject(inner) ? inner : true, stepInto(place, `properties.${name}`))])))
     for (const name of names(schema.required)) properties[name] ??= this.#anything({}, stepInto(place, `properties.${name}`))
     if (schema.additionalProperties === undefined ? given.length === 0 && schema.properties === undefined : schema.additionalProperties !== false || schema.patternProperties !== undefined) {
       this.narrows = true

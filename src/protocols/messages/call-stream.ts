@@ -108,7 +108,7 @@ class MessagesReader implements Reader {
     const usage = whole || !isObject(message.usage) ? message.usage : { ...message.usage, output_tokens: undefined }
     const events = [...(this.#started ? this.#flush() : this.#begin(message)), ...this.#hear(usage)]
     // A call made by the provider's own code execution comes whole in this frame, and its stop reason with it (seen 2025-12).
-    for (const [index, block] of (Array.isArray(message.content) ? message.content : []).entries()) events.push(...this.blockStart(index, block), ...this.blockStop(index))
+    for (const [index, block] of (Array.isArray(message.content) ? message.content : []).entries()) for (const event of [...this.blockStart(index, block), ...this.blockStop(index)]) events.push(event)
     this.#heed(message)
     return events
   }
@@ -143,7 +143,7 @@ class MessagesReader implements Reader {
   #messageDelta(data: Json): GenerationEvent[] {
     const events = this.#begin()
     const delta = isObject(data.delta) ? data.delta : {}
-    if (this.#heed(delta)) events.push(...this.#flush())
+    if (this.#heed(delta)) for (const event of this.#flush()) events.push(event)
     return [...events, ...this.#hear(data.usage)]
   }
 

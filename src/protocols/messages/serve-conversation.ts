@@ -36,8 +36,9 @@ class Conversation {
     const role = message.require('role', message.oneOf<Role>('role', ['user', 'assistant', 'system']), "one of 'user', 'assistant', 'system'")
     const parts = this.contents(message, 'content', true, role)
     leaveExtras(message, this.#extras)
-    if (role === 'system' && this.turns.length === 0) system.push(...parts)
-    else if (role === 'user') this.#userTurns(parts)
+    if (role === 'system' && this.turns.length === 0) {
+      for (const part of parts) system.push(part)
+    } else if (role === 'user') this.#userTurns(parts)
     else this.turns.push({ role, parts })
   }
 

@@ -104,7 +104,11 @@ export class InputWriter {
     let content: Json[] = []
     let thoughts: Json[] = []
     // A reasoning item is refused without the item that it led to.
-    const push = (item: Json): void => { this.items.push(...thoughts, item); thoughts = [] }
+    const push = (item: Json): void => {
+      for (const thought of thoughts) this.items.push(thought)
+      this.items.push(item)
+      thoughts = []
+    }
     const flush = (): void => {
       const [only] = content
       // As a plain string an earlier answer needs no id and no status.

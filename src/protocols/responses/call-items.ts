@@ -27,6 +27,7 @@ export class MessageItem implements OutputItem {
   readonly type = 'message'
   readonly #line: PartLine
   readonly #contents = new Map<number, { slot: Slot; scored: boolean }>()
+  #latest: Slot | undefined
   /** Whether the model refused in it. */
   refused = false
 
@@ -39,8 +40,8 @@ export class MessageItem implements OutputItem {
     if (known !== undefined) return known
     if (type === 'refusal') this.refused = true
     // The parts of a message come one after the other.
-    for (const earlier of this.#contents.values()) earlier.slot.closed = true
-    const content = { slot: this.#line.join(new Slot({ type })), scored: false }
+    if (this.#latest !== undefined) this.#latest.closed = true
+    const content = { slot: this.#latest = this.#line.join(new Slot({ type })), scored: false }
     this.#contents.set(index, content)
     return content
   }
@@ -53,7 +54,7 @@ export class MessageItem implements OutputItem {
     const read = readLogprobs(logprobs)
     if (read === undefined) return
     content.scored = true
-    content.slot.logprobs.push(...read)
+    for (const logprob of read) content.slot.logprobs.push(logprob)
   }
 
   cite(index: number, annotation: Json): void {
@@ -67,7 +68,7 @@ export class MessageItem implements OutputItem {
     const { slot, scored } = this.#content(index, type)
     if (slot.closed) return
     complete(slot, textOf(type === 'refusal' ? part.refusal : part.text))
-    if (!scored) slot.logprobs.push(...readLogprobs(part.logprobs) ?? [])
+    if (!scored) for (const logprob of readLogprobs(part.logprobs) ?? []) slot.logprobs.push(logprob)
     slot.annotate(objectsOf(part.annotations).slice(slot.annotated))
   }
 

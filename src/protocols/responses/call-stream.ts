@@ -13,6 +13,7 @@ import { objectOf, objectsOf, readIncomplete, readUsage, textOf, type Json } fro
 class ResponseReader implements Reader {
   readonly #line: PartLine
   readonly #items = new Map<number, OutputItem>()
+  #lastIndex = -1
   readonly #indexById = new Map<string, number>()
   readonly #done = new Set<number>()
   #events: GenerationEvent[] = []
@@ -42,7 +43,7 @@ class ResponseReader implements Reader {
     if (this.#ended) return []
     this.#events = []
     this.#hear(typeof event.type === 'string' ? event.type : name ?? (failureIn(event) === undefined ? '' : 'error'), event)
-    if (!this.#ended && this.#started) this.#events.push(...this.#line.advance())
+    if (!this.#ended && this.#started) this.#advance()
     return this.#events
   }
 
@@ -81,7 +82,7 @@ class ResponseReader implements Reader {
   #indexOf(event: Json, item?: Json): number {
     if (typeof event.output_index === 'number') return event.output_index
     const id = textOf(event.item_id) === '' ? textOf(item?.id) : textOf(event.item_id)
-    const last = Math.max(-1, ...this.#items.keys())
+    const last = this.#lastIndex
     return this.#indexById.get(id) ?? (item === undefined ? Math.max(0, last) : last + 1)
   }
 
@@ -92,6 +93,7 @@ class ResponseReader implements Reader {
     if (known !== undefined) return known
     const item = newItem(this.#line, wire)
     this.#items.set(index, item)
+    this.#lastIndex = Math.max(this.#lastIndex, index)
     if (textOf(wire.id) !== '') this.#indexById.set(textOf(wire.id), index)
     return item
   }
@@ -149,7 +151,7 @@ class ResponseReader implements Reader {
     const streamed = new Set(this.#items.keys())
     for (const [index, item] of objectsOf(response.output).entries()) this.#itemDone(this.#finalIndex(index, item, streamed), item)
     this.#line.closeAll()
-    this.#events.push(...this.#line.advance())
+    this.#advance()
     this.#tellUsage(response)
     this.#ended = true
     this.#events.push({ type: 'finish', ...this.#reason(type, response) })
@@ -179,11 +181,16 @@ class ResponseReader implements Reader {
     if (usage !== undefined) this.#events.push({ type: 'usage', usage })
   }
 
+  /** One by one, since an answer in one piece may have more of them than a call takes arguments. */
+  #advance(): void {
+    for (const event of this.#line.advance()) this.#events.push(event)
+  }
+
   #fail(error: GatewayError): void {
     this.#ended = true
     if (this.#started) {
       // What is whole is told, what is not stays open, as the grammar allows before an error.
-      this.#events.push(...this.#line.advance())
+      this.#advance()
     }
     this.#events.push({ type: 'error', error })
   }

@@ -79,8 +79,9 @@ export class InputReader {
     const parts = readContent(item, 'content', this.#extras)
     leaveExtras(item, this.#extras)
     if (role === 'assistant') this.#say('assistant', parts)
-    else if (role !== 'user' && this.turns.length === 0) this.system.push(...parts)
-    else this.turns.push({ role, parts })
+    else if (role !== 'user' && this.turns.length === 0) {
+      for (const part of parts) this.system.push(part)
+    } else this.turns.push({ role, parts })
   }
 
   /** What one agent of the client tells another (Codex): its text says who speaks to whom, and why. */

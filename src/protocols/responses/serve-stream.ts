@@ -156,7 +156,7 @@ export class ResponseWriter implements Writer {
     const at = { ...place(this.#message!), content_index: content.index, delta }
     if (content.type === 'refusal') return this.#emit('response.refusal.delta', at)
     const written = writeLogprobs(logprobs)
-    content.logprobs.push(...written)
+    for (const logprob of written) content.logprobs.push(logprob)
     this.#emit('response.output_text.delta', { ...at, logprobs: written })
   }
 

@@ -37,7 +37,7 @@ function order(schema: Schema): void {
   delete schema.propertyOrdering
   if (!Array.isArray(propertyOrdering) || !isObject(properties)) return
   const first = propertyOrdering.filter((name): name is string => typeof name === 'string' && Object.hasOwn(properties, name))
-  schema.properties = blank(...first.map((name) => ({ [name]: properties[name] })), properties)
+  schema.properties = blank(Object.fromEntries(first.map((name) => [name, properties[name]])), properties)
 }
 
 /** Draft 4 said with `true` that the bound beside it is exclusive. */

@@ -28,12 +28,12 @@ export function remembering<T>(write: Writer<T>): Writer<T> {
     const key = JSON.stringify([tool.name, tool.strict, tool.parameters])
     const found = known.get(key)
     if (found !== undefined) {
-      losses.push(...found.losses)
+      for (const loss of found.losses) losses.push(loss)
       return found.written
     }
     const lost: Loss[] = []
     const written = write(tool, lost)
-    losses.push(...lost)
+    for (const loss of lost) losses.push(loss)
     // What was cut short by the bounds of its request may come out whole in the next.
     if (affords('steps', 0) && affords('characters', 0)) remember(key, written, lost)
     return written

@@ -65,7 +65,7 @@ function merged(root: Schema, branches: Schema[], all: boolean): Schema {
       choices.set(name, known.set(JSON.stringify(schema), schema))
     }
   }
-  const properties = blank(...[...choices].map(([name, schemas]) => ({ [name]: schemas.size === 1 ? [...schemas.values()][0] : either([...schemas.values()]) })))
+  const properties = blank(Object.fromEntries([...choices].map(([name, schemas]) => [name, schemas.size === 1 ? [...schemas.values()][0] : either([...schemas.values()])])))
   const needed = branches.map((branch) => new Set(names(branch.required)))
   const common = all ? needed.flatMap((one) => [...one]) : [...needed.reduce((shared, one) => shared.intersection(one), needed[0] ?? new Set<string>())]
   const required = [...new Set([...names(root.required), ...common])]

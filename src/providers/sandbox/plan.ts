@@ -46,7 +46,10 @@ function defaultSteps(request: GenerationRequest, { results, said, media, begun 
   const forced = results.length === 0 ? forcedTool(request) : undefined
   if (forced !== undefined) return [{ kind: 'call', name: forced }]
   if (request.outputFormat !== undefined && request.outputFormat.type !== 'text') return [{ kind: 'json' }]
-  if (results.length > 0) return [{ kind: 'reply', text: results.map((result) => resultText(result, request)).join(' ') }]
+  if (results.length > 0) {
+    const names = namesOf(request)
+    return [{ kind: 'reply', text: results.map((result) => resultText(result, names)).join(' ') }]
+  }
   const sent = media.length === 0 ? '' : ` You sent ${media.map(mediaText).join(', ')}.`
   const quote = said === '' ? 'You said nothing.' : `You said: "${said.length > 500 ? `${said.slice(0, 500)}...` : said}".`
   return [{ kind: 'reply', text: `${quote}${sent}${begun ? '' : ' This is Sluice\'s sandbox, a simulator: no model was asked.'}` }, ...images]
@@ -62,9 +65,15 @@ function forcedTool({ toolChoice, tools }: GenerationRequest): string | undefine
   return toolChoice?.type === 'required' ? tools.find((tool) => tool.type !== 'foreign')?.name : undefined
 }
 
-function resultText(result: ToolResultPart, { turns }: GenerationRequest): string {
-  const call = turns.flatMap((turn) => turn.parts).find((part) => part.type === 'tool-call' && part.id === result.callId)
-  const name = result.name ?? (call?.type === 'tool-call' ? call.name : result.callId)
+/** What each call called, by its id; the first where an id is there twice. */
+function namesOf({ turns }: GenerationRequest): ReadonlyMap<string, string> {
+  const names = new Map<string, string>()
+  for (const { parts } of turns) for (const part of parts) if (part.type === 'tool-call' && !names.has(part.id)) names.set(part.id, part.name)
+  return names
+}
+
+function resultText(result: ToolResultPart, names: ReadonlyMap<string, string>): string {
+  const name = result.name ?? names.get(result.callId) ?? result.callId
   const content = result.content.map((part) => (part.type === 'text' ? part.text : part.type === 'foreign' ? part.kind : mediaText(part))).join(' ')
   return `${name} ${result.isError === true ? 'failed' : 'returned'}: ${content === '' ? 'nothing' : content}.`
 }
