@@ -23,13 +23,11 @@ export class MessagesWriter {
   readonly #messages: Json[] = []
   /** What stands in an assistant's message without reasoning. */
   readonly #owed: Json
-  readonly #customs: Set<string>
 
   constructor(request: GenerationRequest, target: Target, losses: Loss[]) {
     this.#target = target
     this.#losses = losses
     this.#owed = owesReasoning(target, request.tools) ? { reasoning_content: '' } : {}
-    this.#customs = target.quirks.customTools === true ? new Set(request.tools.filter((tool) => tool.type === 'custom').map((tool) => tool.name)) : new Set()
   }
 
   write(system: Part[], turns: Turn[]): Json[] {
@@ -181,7 +179,8 @@ export class MessagesWriter {
   #call(call: ToolCallPart): Json {
     const id = this.#id(call.id)
     const name = wireName(call.name)
-    if (call.form === 'custom' && this.#customs.has(call.name)) return { id, type: 'custom', custom: { name, input: call.arguments } }
+    // Also where the tool is no longer sent: what may be called now changes no earlier turn.
+    if (call.form === 'custom' && this.#target.quirks.customTools === true) return { id, type: 'custom', custom: { name, input: call.arguments } }
     const text = call.form === 'custom' ? JSON.stringify({ input: call.arguments }) : call.arguments.trim() === '' ? '{}' : call.arguments
     return { id, type: 'function', function: { name, arguments: text }, ...this.#callSignature(call) }
   }

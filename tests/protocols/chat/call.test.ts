@@ -51,6 +51,10 @@ describe('what is asked of a provider', () => {
     const tools: GenerationRequest['tools'] = [{ type: 'function', name: 'f', parameters: { type: 'object' } }, { type: 'custom', name: 'c', format: { type: 'grammar', syntax: 'lark', definition: 'start: "x"' } }]
     expect(written({ tools, toolChoice: { type: 'tool', name: 'c' } }, { customTools: true }).body).toMatchObject({ tools: [{ type: 'function', function: { name: 'f' } }, { type: 'custom', custom: { name: 'c', format: { type: 'grammar', grammar: { syntax: 'lark', definition: 'start: "x"' } } } }], tool_choice: { type: 'custom', custom: { name: 'c' } } })
     expect(written({ tools, toolChoice: { type: 'allowed', names: ['f'], required: false }, parallelTools: false }, { toolChoices: 'allowed' }).body).toMatchObject({ tools: [{}, { type: 'function', function: { name: 'c', parameters: { required: ['input'] } } }], tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'f' } }] } }, parallel_tool_calls: false })
+    const called: GenerationRequest['turns'] = [{ role: 'assistant', parts: [{ ...call('a'), name: 'c', arguments: 'free', form: 'custom' } as Part] }, { role: 'tool', parts: [result('a', [text('r')])] }]
+    for (const listed of [tools, tools.slice(0, 1), []]) {
+      expect(written({ tools: listed, turns: called }, { customTools: true }).body.messages[0].tool_calls).toEqual([{ id: 'a', type: 'custom', custom: { name: 'c', input: 'free' } }])
+    }
     const foreign = { type: 'foreign', protocol: 'messages', kind: 'computer', value: {} } as const
     expect(() => written({ tools: [foreign] })).toThrow(GatewayError)
     expect(written({ tools: [{ ...foreign, optional: true }] }).lost).toEqual(['tool'])
