@@ -29,14 +29,13 @@ export function headers(wire: Wire | undefined): Record<string, string> {
 export function writeRequest(request: GenerationRequest, target: Target): Written {
   const losses: Loss[] = lossesOfCitations(request)
   const input = new InputWriter(target, losses)
-  const [first] = request.system
-  const simple = target.abilities.system !== false && request.system.length === 1 && first?.type === 'text' && (first.cache === undefined || breakpoints(target) === undefined)
+  const unspoken = request.outputFormat?.type === 'json' && !speaksOfJson(request)
+  if (unspoken) losses.push({ field: 'outputFormat', what: 'approximated', why: 'the model is told in words, too: providers refuse such a request in which JSON is not spoken of' })
+  const system = [...request.system, ...(unspoken ? [jsonInWords()] : [])]
+  const [first] = system
+  const simple = target.abilities.system !== false && system.length === 1 && first?.type === 'text' && (first.cache === undefined || breakpoints(target) === undefined)
   const plain = simple ? first.text : undefined
-  if (plain === undefined) input.system(request.system)
-  if (request.outputFormat?.type === 'json' && !speaksOfJson(request)) {
-    input.system([jsonInWords()])
-    losses.push({ field: 'outputFormat', what: 'approximated', why: 'the model is told in words, too: providers refuse such a request in which JSON is not spoken of' })
-  }
+  if (plain === undefined) input.system(system)
   for (const turn of resultsBehindCalls(request.turns)) input.turn(turn)
   input.end()
   if (input.items.at(-1)?.role === 'assistant') losses.push({ field: 'conversation', what: 'approximated', why: 'the answer that the client began is sent as an earlier one: the provider begins anew' })

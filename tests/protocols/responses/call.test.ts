@@ -74,7 +74,10 @@ describe('the body', () => {
 
   test('formats', () => {
     expect(write({ outputFormat: { type: 'schema', schema: { type: 'object' } }, verbosity: 'low' }).body.text).toEqual({ format: { type: 'json_schema', name: 'answer', schema: { type: 'object' } }, verbosity: 'low' })
-    expect(write({ outputFormat: { type: 'json' } }).body.text).toEqual({ format: { type: 'json_object' } })
+    expect(write({ outputFormat: { type: 'json' } }).body).toMatchObject({ instructions: 'Answer with a JSON object.', text: { format: { type: 'json_object' } } })
+    const [first, second] = write({ system: [text('A')], outputFormat: { type: 'json' } }).body.input as Any[]
+    expect([first, second]).toMatchObject([{ role: 'system', content: [{ text: 'A' }, { text: 'Answer with a JSON object.' }] }, { role: 'user' }])
+    expect(write({ system: [text('As JSON.')], outputFormat: { type: 'json' } }).body.instructions).toBe('As JSON.')
     expect(() => write({ outputFormat: { type: 'enum', schema: {} } })).toThrow('text/x.enum')
   })
 })
