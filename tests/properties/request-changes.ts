@@ -115,6 +115,9 @@ const defaults: Edit = (request) => {
 /** A schema's name shows nowhere. */
 const namelessSchema: Edit = (request) => (request.outputFormat?.type === 'schema' ? { ...request, outputFormat: { type: 'schema', schema: request.outputFormat.schema } } : request)
 
+/** Google says in one mode what may be called and whether that is held to its schema: calls that are forced, or made of allowed tools, are held to it in any case, and where none is allowed there is none to hold. */
+const heldInAnyCase: Edit = (request) => (request.toolChoice === undefined || request.toolChoice.type === 'auto' ? request : leaveOfTools('strict')(request))
+
 const FORMS: Record<ConversationName, Edit> = {
   'chat.completions': all(oneInstruction, adaptive),
   responses: all(
@@ -134,7 +137,7 @@ const FORMS: Record<ConversationName, Edit> = {
     // A limit is required: all that the model writes.
     (request) => ({ ...request, maxOutputTokens: request.maxOutputTokens ?? 100_000 }),
   ),
-  generateContent: all(compactArguments, compactResults, adaptive, shownThoughts, leaveOfReasoning('adaptive'), namelessSchema),
+  generateContent: all(heldInAnyCase, compactArguments, compactResults, adaptive, shownThoughts, leaveOfReasoning('adaptive'), namelessSchema),
 }
 
 /** A wish without a word is none. */

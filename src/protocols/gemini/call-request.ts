@@ -25,7 +25,7 @@ export function writeRequest(asked: GenerationRequest, target: Target): Written 
   const { system, contents } = writer.write(request)
   const tools = writeTools(request, losses)
   const declared = tools.some((tool) => 'functionDeclarations' in tool)
-  const toolConfig = declared ? writeToolChoice(request) : undefined
+  const toolConfig = declared ? writeToolChoice(request, losses) : undefined
   if (!declared) losses.push(...lossesOfChoice(request))
   const generationConfig = writeConfig(request, target, losses)
   leaveOut(request, ['logitBias', 'user', 'metadata', 'reasoning.summary', 'verbosity'], 'the provider has no such field', losses)
@@ -85,17 +85,25 @@ function writeDeclaration(tool: Exclude<Tool, { type: 'foreign' }>, losses: Loss
 }
 
 /** Forced calls keep to their schemas; those that the model makes of its own accord do so where the mode is VALIDATED. */
-function writeToolChoice({ toolChoice, tools }: GenerationRequest): Record<string, unknown> | undefined {
-  const strict = tools.some((tool) => tool.type === 'function' && tool.strict === true)
+function writeToolChoice({ toolChoice, tools }: GenerationRequest, losses: Loss[]): Record<string, unknown> | undefined {
   switch (toolChoice?.type) {
-    case undefined: return strict ? { functionCallingConfig: { mode: 'VALIDATED' } } : undefined
-    case 'auto': return { functionCallingConfig: { mode: strict ? 'VALIDATED' : 'AUTO' } }
+    case undefined: return allStrict(tools, losses) ? { functionCallingConfig: { mode: 'VALIDATED' } } : undefined
+    case 'auto': return { functionCallingConfig: { mode: allStrict(tools, losses) ? 'VALIDATED' : 'AUTO' } }
     case 'none': return { functionCallingConfig: { mode: 'NONE' } }
     case 'required': return { functionCallingConfig: { mode: 'ANY' } }
     case 'tool': return { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: [wireName(toolChoice.name)] } }
     // AUTO takes no names; VALIDATED is AUTO with names.
     case 'allowed': return { functionCallingConfig: { mode: toolChoice.required ? 'ANY' : 'VALIDATED', allowedFunctionNames: toolChoice.names.map(wireName) } }
   }
+}
+
+/** Whether all functions are to be held to their schemas: the mode is that of all calls. One of free text is held to its one string alike. */
+function allStrict(tools: readonly Tool[], losses: Loss[]): boolean {
+  const functions = tools.filter((tool) => tool.type === 'function')
+  const strict = functions.filter((tool) => tool.strict === true)
+  if (strict.length === functions.length) return strict.length > 0
+  for (const { name } of strict) losses.push({ field: 'tool.strict', of: name, what: 'left out', why: 'the provider holds all calls to their schemas or none, and not all tools are strict' })
+  return false
 }
 
 function writeConfig(request: GenerationRequest, target: Target, losses: Loss[]): Record<string, unknown> {

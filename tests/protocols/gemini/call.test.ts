@@ -149,10 +149,16 @@ describe('tools and settings', () => {
 
   test('strict tools are calls that are validated, and cache marks are said once', () => {
     const tool = { type: 'function', strict: true, cache: {} } as const
-    const tools = [{ ...tool, name: 'a' }, { type: 'function', name: 'b', cache: {} }] as const
+    const tools = [{ ...tool, name: 'a' }, { ...tool, name: 'b' }, { type: 'custom', name: 'c' }] as const
     expect(write({ tools: [...tools] }).losses).toEqual(['tool.cache left out'])
     for (const toolChoice of [{}, { toolChoice: { type: 'auto' } }] as const) expect(write({ tools: [...tools], ...toolChoice }).body.toolConfig).toEqual({ functionCallingConfig: { mode: 'VALIDATED' } })
     expect(write({ tools: [...tools], toolChoice: { type: 'required' } }).body.toolConfig).toEqual({ functionCallingConfig: { mode: 'ANY' } })
+    const some: GenerationRequest['tools'] = [{ type: 'function', strict: true, name: 'a' }, { type: 'function', name: 'b' }]
+    expect(write({ tools: some })).toMatchObject({ body: { tools: [{ functionDeclarations: [{ name: 'a' }, { name: 'b' }] }] }, losses: ['tool.strict a left out'] })
+    expect(write({ tools: some }).body.toolConfig).toBeUndefined()
+    expect(write({ tools: some, toolChoice: { type: 'auto' } })).toMatchObject({ body: { toolConfig: { functionCallingConfig: { mode: 'AUTO' } } }, losses: ['tool.strict a left out'] })
+    const choices: GenerationRequest['toolChoice'][] = [{ type: 'none' }, { type: 'required' }, { type: 'allowed', names: ['a'], required: false }]
+    for (const toolChoice of choices) expect(write({ tools: some, toolChoice }).losses).toEqual([])
     expect(write({ tools: [{ type: 'function', name: 'a', strict: false }] })).toMatchObject({ body: { tools: [{ functionDeclarations: [{ name: 'a' }] }] }, losses: [] })
     for (const turns of [[assistant(call('1')), results({ ...result('1', 'x'), cache: {} } as Part)], [assistant({ ...call('1'), cache: {} } as Part)]]) expect(write({ turns }).losses).toEqual(['cache left out'])
   })
