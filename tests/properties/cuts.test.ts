@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
+import { unseal } from '../../src/generation/signature.ts'
 import { eventStream, JsonArray } from '../../src/framing.ts'
 import type { ByteSource } from '../../src/http/call.ts'
 import { Meter } from '../../src/ledger/meter.ts'
@@ -42,8 +43,11 @@ class Pieces implements ByteSource {
 /** Ids are drawn anew for each answer, and the clock goes on. */
 const timeless = (text: string): string => {
   const ids = new Map<string, string>()
-  // Also within what is sealed, where the call is named whose signature it is.
-  const opened = text.replace(/c2xjMQ[\w+/]+=*/g, (seal) => Buffer.from(seal, 'base64').toString())
+  // Also within what is sealed, where the call is named whose signature it is, and over which a seal has its digest.
+  const opened = text.replace(/c2xjMQ[\w+/]+=*/g, (sealed) => {
+    const { data, maker, note } = unseal(sealed)
+    return [maker?.provider, maker?.model, note, data].join('\0')
+  })
   return opened.replace(/\b(msg|rs|fc|ctc|ig|item|call)_[0-9a-f]{20,}/g, (id) => ids.get(id) ?? (ids.set(id, `id-${ids.size}`), ids.get(id)!)).replace(/"completed_at":\d+/g, '"completed_at":0')
 }
 
