@@ -36,7 +36,7 @@ afterAll(async () => {
 
 test.each(IS_LONG ? everywhere(REQUESTS) : FAILED)('a body of %s with a great many %s, for %s, is answered or refused', async (protocol, kind, other) => {
   const model = SANDBOX[other]
-  const response = await fetch(gateway.url + PATHS[protocol](model), { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: bodyOf(protocol, kind, IS_LONG ? 30_000_000 : 24_000_000, model) })
+  const response = await fetch(gateway.url + PATHS[protocol](model), { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: bodyOf(protocol, kind, IS_LONG ? 30_000_000 : protocol === 'generateContent' ? 16_000_000 : 24_000_000, model) })
   const text = await response.text()
   expect([response.status >= 200 && response.status < 500, response.ok ? '' : text]).toEqual([true, response.ok ? '' : expect.stringMatching(/param|: must|: is |:/)])
 }, 120_000)

@@ -190,7 +190,8 @@ export class ResponseWriter implements Writer {
     if (content.type === 'refusal') this.#emit('response.refusal.done', { ...at, refusal: content.text })
     else this.#emit('response.output_text.done', { ...at, text: content.text, logprobs: content.logprobs })
     this.#emit('response.content_part.done', { ...at, part })
-    message.wire = { ...message.wire, content: [...message.wire.content as Json[], part] }
+    const parts = message.wire.content as Json[]
+    parts.push(part)
     if (content.signature !== undefined) this.#settleMessage('completed', content.signature)
   }
 
