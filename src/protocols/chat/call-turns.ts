@@ -244,7 +244,8 @@ export class MessagesWriter {
     }
     if (media.length > 0) {
       this.#lose('result.content', 'approximated', 'media follow the tool message in a user message', result.callId)
-      lifted.push({ type: 'text', text: `Content returned by the tool call ${this.#id(result.callId)}${result.name === undefined ? '' : ` (${wireName(result.name)})`}:` }, ...media.map((part) => ({ ...this.#media(part), ...this.#mark(part) })))
+      lifted.push({ type: 'text', text: `Content returned by the tool call ${this.#id(result.callId)}${result.name === undefined ? '' : ` (${wireName(result.name)})`}:` })
+      for (const part of media) lifted.push({ ...this.#media(part), ...this.#mark(part) })
       texts.push({ type: 'text', text: '[The content follows in the next user message.]' })
     }
     const written = this.#texts(texts, 'tool', '\n')
