@@ -1,4 +1,4 @@
-import { GatewayError, invalid } from '../error.ts'
+import { GatewayError } from '../error.ts'
 import type { ForeignPart, GenerationRequest, Tool } from '../generation/request.ts'
 
 type Foreign = ForeignPart | (Tool & { type: 'foreign' })
@@ -15,10 +15,9 @@ export function refuseForeign(request: GenerationRequest): void {
 const STOPS_MAX = 64
 const STOP_LENGTH_MAX = 1_000
 
-function refuseStops({ protocol, sampling: { stop = [] } }: GenerationRequest): void {
+function refuseStops({ sampling: { stop = [] } }: GenerationRequest): void {
   if (stop.length <= STOPS_MAX && stop.every(({ length }) => length <= STOP_LENGTH_MAX)) return
-  const param = protocol === 'messages' ? 'stop_sequences' : protocol === 'generateContent' ? 'generationConfig.stopSequences' : 'stop'
-  throw invalid(param, `must be at most ${STOPS_MAX} sequences of up to ${STOP_LENGTH_MAX} characters: the provider of this model speaks another protocol`)
+  throw new GatewayError('invalid_request', `must be at most ${STOPS_MAX} sequences of up to ${STOP_LENGTH_MAX} characters: the provider of this model speaks another protocol`, { param: 'stop' })
 }
 
 export const refuseTool = (tool: Tool & { type: 'foreign' }): void => refuse(tool, 'has no tool')

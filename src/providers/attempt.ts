@@ -119,7 +119,6 @@ export class Drafts {
 export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Exchange): Draft {
   const { call } = protocols[name]
   const { request, wire } = asked
-  if (request.protocol !== name) refuseForeign(request)
   const written = request.protocol === name ? undefined : writeOut(call, asked, target)
   const losses = written?.losses ?? []
   const text = written === undefined ? call.forward(asked, target, losses) : stringifyAs(wire.text, written.body)
@@ -138,6 +137,7 @@ export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Ex
 function writeOut(call: Protocol['call'], asked: Exchange, target: Endpoint['target']): Written {
   const { request, wire } = asked
   try {
+    refuseForeign(request)
     return bounded(() => call.writeRequest(request, target))
   } catch (error) {
     if (error instanceof SchemaRefusal) throw refusalAt(asked, error)
