@@ -11,7 +11,7 @@ export function intersect(first: Schema, second: Schema): Schema | undefined {
   // Once there is no room left, not even the size is asked for.
   if (!affords('steps', 1) || !affords('steps', sizeOf(first) + sizeOf(second))) return undefined
   const both = blank(first)
-  for (const word of [...WITH_NEIGHBOURS]) {
+  for (const word of WITH_NEIGHBOURS) {
     if ((Object.hasOwn(first, word) || Object.hasOwn(second, word)) && !isApart(word, first, second)) return undefined
   }
   for (const [word, value] of Object.entries(second)) {

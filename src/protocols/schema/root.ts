@@ -30,9 +30,14 @@ const without = (schema: Schema, ...words: string[]): Schema => blank(Object.fro
 export function dereferenced(plain: Schema): Schema {
   const schema = hasReferences(plain) ? inlined(plain, 'any') : plain
   const { $ref, $defs, ...rest } = schema
-  const last = typeof $ref === 'string' ? $ref.split('/').at(-1)! : undefined
-  const target = last !== undefined && isObject($defs) ? $defs[last] : undefined
-  return isObject(target) ? blank(target, rest, { $defs }) : schema
+  const target = definitionOf($ref, $defs)
+  return target === undefined ? schema : blank(target, rest, { $defs })
+}
+
+/** The definition that a reference leads to, of those that are kept because they refer to themselves. */
+function definitionOf($ref: unknown, $defs: unknown): Schema | undefined {
+  const target = typeof $ref === 'string' && isObject($defs) ? $defs[$ref.split('/').at(-1)!] : undefined
+  return isObject(target) ? target : undefined
 }
 
 const unionOf = (schema: Schema): (typeof UNIONS)[number] | undefined => UNIONS.find((word) => Array.isArray(schema[word]))
@@ -51,8 +56,8 @@ function withoutUnions(schema: Schema, unknowns: Unknowns): Schema {
 
 /** A branch that only refers to a definition which refers to itself. */
 function resolved(branch: Schema, { $defs }: Schema): Schema {
-  const target = typeof branch.$ref === 'string' && isObject($defs) ? $defs[branch.$ref.split('/').at(-1)!] : undefined
-  return isObject(target) ? blank(target, without(branch, '$ref')) : branch
+  const target = definitionOf(branch.$ref, $defs)
+  return target === undefined ? branch : blank(target, without(branch, '$ref'))
 }
 
 /** One object that takes what any branch takes; only what every branch asks for stays required. */
