@@ -3,8 +3,11 @@
  * and 60 messages with 25 calls and their results. The same conversation in two protocols.
  */
 const SENTENCES = [
-  'Prefer small edits over rewrites, and read a file before you change it. ', 'When a command fails, read what it printed before you try another. ',
-  'Paths are absolute; quote those with spaces: "/srv/a b/c.ts". ', 'Do not add comments that only repeat the code.\n', 'Run the tests of what you changed, and say which ones you ran. ',
+  'Prefer small edits over rewrites, and read a file before you change it. ',
+  'When a command fails, read what it printed before you try another. ',
+  'Paths are absolute; quote those with spaces: "/srv/a b/c.ts". ',
+  'Do not add comments that only repeat the code.\n',
+  'Run the tests of what you changed, and say which ones you ran. ',
 ]
 
 const prose = (length: number, from = 0): string => {
@@ -14,39 +17,172 @@ const prose = (length: number, from = 0): string => {
 }
 
 const SCHEMAS = [
-  { $schema: 'http://json-schema.org/draft-07/schema#', type: 'object', properties: { command: { type: 'string', description: 'The command to run' }, timeout: { type: 'number', description: 'Milliseconds, at most 600000', minimum: 0, maximum: 600000 }, background: { type: 'boolean', default: false } }, required: ['command'], additionalProperties: false },
-  { type: 'object', properties: { pattern: { type: 'string', minLength: 1 }, path: { type: 'string' }, mode: { type: 'string', enum: ['content', 'files', 'count'] }, '-A': { type: 'integer' }, '-i': { type: 'boolean' }, glob: { type: 'string' } }, required: ['pattern'], additionalProperties: false },
-  { type: 'object', properties: { todos: { type: 'array', items: { type: 'object', properties: { content: { type: 'string', minLength: 1 }, status: { type: 'string', enum: ['pending', 'in_progress', 'completed'] }, id: { type: 'string' } }, required: ['content', 'status', 'id'], additionalProperties: false } } }, required: ['todos'] },
-  { $defs: { Label: { type: 'object', properties: { name: { type: 'string' }, color: { anyOf: [{ type: 'string', pattern: '^[0-9a-f]{6}$' }, { type: 'null' }], default: null } }, required: ['name'], title: 'Label' }, State: { enum: ['open', 'closed'], type: 'string', title: 'State' } }, type: 'object', title: 'IssueArguments', properties: { owner: { type: 'string', title: 'Owner' }, repo: { type: 'string', title: 'Repo' }, state: { $ref: '#/$defs/State' }, labels: { anyOf: [{ items: { $ref: '#/$defs/Label' }, type: 'array' }, { type: 'null' }], default: null, title: 'Labels' }, since: { type: 'string', format: 'date-time' } }, required: ['owner', 'repo', 'state'] },
-  { type: 'object', properties: { file_path: { type: 'string', description: 'Absolute path' }, edits: { type: 'array', minItems: 1, items: { type: 'object', properties: { old_string: { type: 'string' }, new_string: { type: 'string' }, replace_all: { type: 'boolean', default: false } }, required: ['old_string', 'new_string'], additionalProperties: false } } }, required: ['file_path', 'edits'], additionalProperties: false },
+  {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    type: 'object',
+    properties: {
+      command: { type: 'string', description: 'The command to run' },
+      timeout: { type: 'number', description: 'Milliseconds, at most 600000', minimum: 0, maximum: 600000 },
+      background: { type: 'boolean', default: false },
+    },
+    required: ['command'],
+    additionalProperties: false,
+  },
+  {
+    type: 'object',
+    properties: {
+      pattern: { type: 'string', minLength: 1 },
+      path: { type: 'string' },
+      mode: { type: 'string', enum: ['content', 'files', 'count'] },
+      '-A': { type: 'integer' },
+      '-i': { type: 'boolean' },
+      glob: { type: 'string' },
+    },
+    required: ['pattern'],
+    additionalProperties: false,
+  },
+  {
+    type: 'object',
+    properties: {
+      todos: {
+        type: 'array',
+        items: {
+          type: 'object',
+          properties: {
+            content: { type: 'string', minLength: 1 },
+            status: { type: 'string', enum: ['pending', 'in_progress', 'completed'] },
+            id: { type: 'string' },
+          },
+          required: ['content', 'status', 'id'],
+          additionalProperties: false,
+        },
+      },
+    },
+    required: ['todos'],
+  },
+  {
+    $defs: {
+      Label: {
+        type: 'object',
+        properties: {
+          name: { type: 'string' },
+          color: { anyOf: [{ type: 'string', pattern: '^[0-9a-f]{6}$' }, { type: 'null' }], default: null },
+        },
+        required: ['name'],
+        title: 'Label',
+      },
+      State: { enum: ['open', 'closed'], type: 'string', title: 'State' },
+    },
+    type: 'object',
+    title: 'IssueArguments',
+    properties: {
+      owner: { type: 'string', title: 'Owner' },
+      repo: { type: 'string', title: 'Repo' },
+      state: { $ref: '#/$defs/State' },
+      labels: {
+        anyOf: [{ items: { $ref: '#/$defs/Label' }, type: 'array' }, { type: 'null' }],
+        default: null,
+        title: 'Labels',
+      },
+      since: { type: 'string', format: 'date-time' },
+    },
+    required: ['owner', 'repo', 'state'],
+  },
+  {
+    type: 'object',
+    properties: {
+      file_path: { type: 'string', description: 'Absolute path' },
+      edits: {
+        type: 'array',
+        minItems: 1,
+        items: {
+          type: 'object',
+          properties: {
+            old_string: { type: 'string' },
+            new_string: { type: 'string' },
+            replace_all: { type: 'boolean', default: false },
+          },
+          required: ['old_string', 'new_string'],
+          additionalProperties: false,
+        },
+      },
+    },
+    required: ['file_path', 'edits'],
+    additionalProperties: false,
+  },
 ]
 
-const TOOLS = Array.from({ length: 25 }, (_, i) => ({ name: `${['shell', 'search', 'todos', 'mcp__issues__list', 'edit'][i % 5]}_${Math.floor(i / 5)}`, description: prose(400 + 37 * (i % 5), i), schema: SCHEMAS[i % 5]! }))
+const TOOLS = Array.from({ length: 25 }, (_, i) => ({
+  name: `${['shell', 'search', 'todos', 'mcp__issues__list', 'edit'][i % 5]}_${Math.floor(i / 5)}`,
+  description: prose(400 + 37 * (i % 5), i),
+  schema: SCHEMAS[i % 5]!,
+}))
 const SYSTEM = prose(8_000)
 
 /** A turn of the conversation: ten are words alone, and 25 call a tool and hear its result. */
-type Turn = { role: 'user' | 'assistant'; text: string } | { id: string; name: string; input: object; text: string; result: string }
-const TURNS: Turn[] = Array.from({ length: 35 }, (_, i): Turn => (i % 7 < 2
-  ? { role: i % 7 === 0 ? 'user' : 'assistant', text: prose(220, i) }
-  : { id: `call_${String(i).padStart(24, 'x')}`, name: TOOLS[i % 25]!.name, input: { file_path: `/srv/app/src/part-${i}.ts`, edits: [{ old_string: 'const a = "1"\n', new_string: `const a = ${i}.50\n` }] }, text: prose(80, i), result: `exit 0\n${prose(700, i)}` }))
+type Turn =
+  | { role: 'user' | 'assistant'; text: string }
+  | { id: string; name: string; input: object; text: string; result: string }
+const TURNS: Turn[] = Array.from(
+  { length: 35 },
+  (_, i): Turn =>
+    i % 7 < 2
+      ? { role: i % 7 === 0 ? 'user' : 'assistant', text: prose(220, i) }
+      : {
+          id: `call_${String(i).padStart(24, 'x')}`,
+          name: TOOLS[i % 25]!.name,
+          input: {
+            file_path: `/srv/app/src/part-${i}.ts`,
+            edits: [{ old_string: 'const a = "1"\n', new_string: `const a = ${i}.50\n` }],
+          },
+          text: prose(80, i),
+          result: `exit 0\n${prose(700, i)}`,
+        },
+)
 
 const CHAT = {
-  messages: [{ role: 'system', content: SYSTEM }, ...TURNS.flatMap((turn): object[] => ('role' in turn ? [{ role: turn.role, content: turn.text }] : [
-    { role: 'assistant', content: turn.text, tool_calls: [{ id: turn.id, type: 'function', function: { name: turn.name, arguments: JSON.stringify(turn.input) } }] },
-    { role: 'tool', tool_call_id: turn.id, content: turn.result },
-  ]))],
+  messages: [
+    { role: 'system', content: SYSTEM },
+    ...TURNS.flatMap((turn): object[] =>
+      'role' in turn
+        ? [{ role: turn.role, content: turn.text }]
+        : [
+            {
+              role: 'assistant',
+              content: turn.text,
+              tool_calls: [
+                { id: turn.id, type: 'function', function: { name: turn.name, arguments: JSON.stringify(turn.input) } },
+              ],
+            },
+            { role: 'tool', tool_call_id: turn.id, content: turn.result },
+          ],
+    ),
+  ],
   tools: TOOLS.map(({ schema, ...tool }) => ({ type: 'function', function: { ...tool, parameters: schema } })),
 }
 const MESSAGES = {
   system: [{ type: 'text', text: SYSTEM }],
-  messages: TURNS.flatMap((turn): object[] => ('role' in turn ? [{ role: turn.role, content: turn.text }] : [
-    { role: 'assistant', content: [{ type: 'text', text: turn.text }, { type: 'tool_use', id: turn.id, name: turn.name, input: turn.input }] },
-    { role: 'user', content: [{ type: 'tool_result', tool_use_id: turn.id, content: turn.result }] },
-  ])),
+  messages: TURNS.flatMap((turn): object[] =>
+    'role' in turn
+      ? [{ role: turn.role, content: turn.text }]
+      : [
+          {
+            role: 'assistant',
+            content: [
+              { type: 'text', text: turn.text },
+              { type: 'tool_use', id: turn.id, name: turn.name, input: turn.input },
+            ],
+          },
+          { role: 'user', content: [{ type: 'tool_result', tool_use_id: turn.id, content: turn.result }] },
+        ],
+  ),
   tools: TOOLS.map(({ schema, ...tool }) => ({ ...tool, input_schema: schema })),
 }
 
-const BODIES: Record<string, object> = { '/v1/chat/completions': { ...CHAT, max_tokens: 1024 }, '/v1/messages': { ...MESSAGES, max_tokens: 1024 } }
+const BODIES: Record<string, object> = {
+  '/v1/chat/completions': { ...CHAT, max_tokens: 1024 },
+  '/v1/messages': { ...MESSAGES, max_tokens: 1024 },
+}
 
 /** The body of a request to this path for this model. */
 export const agentBody = (path: string, model: string): string => JSON.stringify({ model, ...BODIES[path] })

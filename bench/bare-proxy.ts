@@ -6,8 +6,15 @@ const server = Bun.serve({
   port: 0,
   idleTimeout: 0,
   async fetch(request) {
-    const answer = await fetch(upstream + new URL(request.url).pathname, { method: 'POST', headers: { 'content-type': 'application/json' }, body: await request.text() })
-    return new Response(answer.body, { status: answer.status, headers: { 'content-type': answer.headers.get('content-type') ?? '' } })
+    const answer = await fetch(upstream + new URL(request.url).pathname, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: await request.text(),
+    })
+    return new Response(answer.body, {
+      status: answer.status,
+      headers: { 'content-type': answer.headers.get('content-type') ?? '' },
+    })
   },
 })
 console.log(`listening on ${server.port}`)

@@ -12,7 +12,7 @@ import { measureStored } from './stored.ts'
 import type { Load, LoadResult } from './load.ts'
 
 const quick = process.argv.includes('--quick')
-const only = process.argv.find(argument => argument.startsWith('--only='))?.slice(7)
+const only = process.argv.find((argument) => argument.startsWith('--only='))?.slice(7)
 const ROUNDS = quick ? 2 : 5
 const SLICE_SECONDS = quick ? 1.5 : 3
 /** A runtime that compiles as it goes is measured as it runs for the rest of its days. */
@@ -20,15 +20,67 @@ const WARM_SECONDS = quick ? 4 : 8
 const OPEN_STREAMS = quick ? 500 : 2000
 const TICKS_PER_SECOND = 100
 
-type Task = { title: string; path: string; agent?: boolean; stream: boolean; translated: boolean; connections: number; per: 'requests' | 'frames' }
+type Task = {
+  title: string
+  path: string
+  agent?: boolean
+  stream: boolean
+  translated: boolean
+  connections: number
+  per: 'requests' | 'frames'
+}
 
 const TASKS: Task[] = [
-  { title: 'CPU per request, 1 KB JSON, passthrough (µs)', path: '/v1/chat/completions', stream: false, translated: false, connections: 16, per: 'requests' },
-  { title: 'CPU per request, 1 KB JSON, translated (µs)', path: '/v1/messages', stream: false, translated: true, connections: 16, per: 'requests' },
-  { title: "CPU per request, an agent's 60 KB, passthrough (µs)", path: '/v1/chat/completions', agent: true, stream: false, translated: false, connections: 16, per: 'requests' },
-  { title: "CPU per request, an agent's 60 KB, translated (µs)", path: '/v1/messages', agent: true, stream: false, translated: true, connections: 16, per: 'requests' },
-  { title: 'CPU per SSE frame, passthrough (µs)', path: '/v1/chat/completions', stream: true, translated: false, connections: 32, per: 'frames' },
-  { title: 'CPU per SSE frame, translated (µs)', path: '/v1/messages', stream: true, translated: true, connections: 32, per: 'frames' },
+  {
+    title: 'CPU per request, 1 KB JSON, passthrough (µs)',
+    path: '/v1/chat/completions',
+    stream: false,
+    translated: false,
+    connections: 16,
+    per: 'requests',
+  },
+  {
+    title: 'CPU per request, 1 KB JSON, translated (µs)',
+    path: '/v1/messages',
+    stream: false,
+    translated: true,
+    connections: 16,
+    per: 'requests',
+  },
+  {
+    title: "CPU per request, an agent's 60 KB, passthrough (µs)",
+    path: '/v1/chat/completions',
+    agent: true,
+    stream: false,
+    translated: false,
+    connections: 16,
+    per: 'requests',
+  },
+  {
+    title: "CPU per request, an agent's 60 KB, translated (µs)",
+    path: '/v1/messages',
+    agent: true,
+    stream: false,
+    translated: true,
+    connections: 16,
+    per: 'requests',
+  },
+  {
+    title: 'CPU per SSE frame, passthrough (µs)',
+    path: '/v1/chat/completions',
+    stream: true,
+    translated: false,
+    connections: 32,
+    per: 'frames',
+  },
+  {
+    title: 'CPU per SSE frame, translated (µs)',
+    path: '/v1/messages',
+    stream: true,
+    translated: true,
+    connections: 32,
+    per: 'frames',
+  },
 ]
 
 const bodyOf = (stream: boolean, text = 'Where does the water go?'): string =>
@@ -43,7 +95,12 @@ const cpuSeconds = (pid: number): number => {
 const residentMegabytes = (pid: number): number =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? NaN) / 1024
 
-const startLoad = (load: Load) => Bun.spawn([process.execPath, join(import.meta.dir, 'load.ts'), JSON.stringify(load)], { stdin: 'pipe', stdout: 'pipe', stderr: 'inherit' })
+const startLoad = (load: Load) =>
+  Bun.spawn([process.execPath, join(import.meta.dir, 'load.ts'), JSON.stringify(load)], {
+    stdin: 'pipe',
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
 
 const runLoad = async (load: Load): Promise<LoadResult> => {
   const child = startLoad(load)
@@ -51,13 +108,20 @@ const runLoad = async (load: Load): Promise<LoadResult> => {
   return JSON.parse(text.trim().split('\n').at(-1)!) as LoadResult
 }
 
-const loadOf = (running: { port: number; headers: Record<string, string> }, task: Task): Load =>
-  ({ port: running.port, path: task.path, headers: running.headers, body: task.agent === true ? agentBody(task.path, 'bench/m') : bodyOf(task.stream), connections: task.connections, seconds: SLICE_SECONDS })
+const loadOf = (running: { port: number; headers: Record<string, string> }, task: Task): Load => ({
+  port: running.port,
+  path: task.path,
+  headers: running.headers,
+  body: task.agent === true ? agentBody(task.path, 'bench/m') : bodyOf(task.stream),
+  connections: task.connections,
+  seconds: SLICE_SECONDS,
+})
 
 type Cell = number | undefined
 type Row = { title: string; cells: Cell[]; digits: number }
 
-const median = (values: number[]): Cell => values.length === 0 ? undefined : [...values].sort((a, b) => a - b)[values.length >> 1]
+const median = (values: number[]): Cell =>
+  values.length === 0 ? undefined : [...values].sort((a, b) => a - b)[values.length >> 1]
 
 type Entry = { contender: Contender; running: Running }
 
@@ -75,7 +139,11 @@ const measureTask = async (task: Task, entries: Entry[]): Promise<Row> => {
       costs[i]!.units += result[task.per]
     }
   }
-  return { title: task.title, cells: costs.map(cost => cost.units === 0 ? undefined : cost.cpu / cost.units * 1e6), digits: 1 }
+  return {
+    title: task.title,
+    cells: costs.map((cost) => (cost.units === 0 ? undefined : (cost.cpu / cost.units) * 1e6)),
+    digits: 1,
+  }
 }
 
 const measureLatency = async (upstreamPort: number, entries: Entry[]): Promise<Row> => {
@@ -84,13 +152,26 @@ const measureLatency = async (upstreamPort: number, entries: Entry[]): Promise<R
   const through = entries.map(() => [] as number[])
   for (let round = 0; round < ROUNDS; round += 1) {
     direct.push((await runLoad(loadOf({ port: upstreamPort, headers: {} }, task))).medianMicros)
-    for (const [i, { running }] of entries.entries()) through[i]!.push((await runLoad(loadOf(running, task))).medianMicros)
+    for (const [i, { running }] of entries.entries())
+      through[i]!.push((await runLoad(loadOf(running, task))).medianMicros)
   }
-  return { title: 'Added latency, one connection, median (µs)', cells: through.map(times => median(times)! - median(direct)!), digits: 0 }
+  return {
+    title: 'Added latency, one connection, median (µs)',
+    cells: through.map((times) => median(times)! - median(direct)!),
+    digits: 0,
+  }
 }
 
 const measureOpenStreams = async ({ running }: Entry): Promise<Cell> => {
-  const load: Load = { port: running.port, path: '/v1/chat/completions', headers: running.headers, body: bodyOf(true, 'stay quiet'), connections: OPEN_STREAMS, seconds: 0, hold: true }
+  const load: Load = {
+    port: running.port,
+    path: '/v1/chat/completions',
+    headers: running.headers,
+    body: bodyOf(true, 'stay quiet'),
+    connections: OPEN_STREAMS,
+    seconds: 0,
+    hold: true,
+  }
   const child = startLoad(load)
   const giveUp = setTimeout(() => child.kill(), 30_000)
   const reader = child.stdout.getReader()
@@ -103,16 +184,19 @@ const measureOpenStreams = async ({ running }: Entry): Promise<Cell> => {
   return memory
 }
 
-const ratio = (value: Cell, base: Cell): string => value === undefined || base === undefined || base <= 0 ? '' : ` (${(value / base).toFixed(2)}x)`
+const ratio = (value: Cell, base: Cell): string =>
+  value === undefined || base === undefined || base <= 0 ? '' : ` (${(value / base).toFixed(2)}x)`
 
 const printTable = (entries: Entry[], rows: Row[]): void => {
-  const base = entries.findIndex(entry => entry.contender.name === 'nginx')
-  const names = entries.map(entry => entry.contender.name)
+  const base = entries.findIndex((entry) => entry.contender.name === 'nginx')
+  const names = entries.map((entry) => entry.contender.name)
   console.log(`\n| | ${names.join(' | ')} |\n|---|${names.map(() => '---:').join('|')}|`)
   for (const { title, cells, digits } of rows) {
     // What nginx does not do is compared with what it does instead: the same row, passed through.
-    const plain = rows.find(row => row.title === title.replace('translated', 'passthrough')) ?? { cells }
-    console.log(`| ${title} | ${cells.map((cell, i) => cell === undefined ? '-' : cell.toFixed(digits) + (i === base ? '' : ratio(cell, plain.cells[base]))).join(' | ')} |`)
+    const plain = rows.find((row) => row.title === title.replace('translated', 'passthrough')) ?? { cells }
+    console.log(
+      `| ${title} | ${cells.map((cell, i) => (cell === undefined ? '-' : cell.toFixed(digits) + (i === base ? '' : ratio(cell, plain.cells[base])))).join(' | ')} |`,
+    )
   }
 }
 
@@ -132,8 +216,12 @@ const main = async (): Promise<void> => {
     }
     await Bun.sleep(500)
     const rows: Row[] = [
-      { title: 'Start to listening (ms)', cells: entries.map(entry => entry.running.startMs), digits: 0 },
-      { title: 'Memory after start (MB)', cells: entries.map(entry => residentMegabytes(entry.running.pid)), digits: 0 },
+      { title: 'Start to listening (ms)', cells: entries.map((entry) => entry.running.startMs), digits: 0 },
+      {
+        title: 'Memory after start (MB)',
+        cells: entries.map((entry) => residentMegabytes(entry.running.pid)),
+        digits: 0,
+      },
     ]
     for (const task of TASKS) rows.push(await measureTask(task, entries))
     rows.push(await measureLatency(upstream.port, entries))
@@ -151,7 +239,9 @@ const main = async (): Promise<void> => {
 const printStored = async (): Promise<void> => {
   const { generations, bytesEach, recordMs, balanceMs } = await measureStored(quick ? 100_000 : 1_000_000)
   const row = ({ median, p99 }: { median: number; p99: number }): string => `${median.toFixed(2)} | ${p99.toFixed(2)}`
-  console.log(`\n| With ${generations} generations stored | median | p99 |\n|---|---:|---:|\n| One record over HTTP (ms) | ${row(recordMs)} |\n| Balance over HTTP (ms) | ${row(balanceMs)} |\n\nBytes on the disk per generation, posting included: ${bytesEach.toFixed(0)}`)
+  console.log(
+    `\n| With ${generations} generations stored | median | p99 |\n|---|---:|---:|\n| One record over HTTP (ms) | ${row(recordMs)} |\n| Balance over HTTP (ms) | ${row(balanceMs)} |\n\nBytes on the disk per generation, posting included: ${bytesEach.toFixed(0)}`,
+  )
 }
 
 await main()

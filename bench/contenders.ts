@@ -4,7 +4,13 @@ import { join } from 'node:path'
 import type { Subprocess } from 'bun'
 
 /** A running server under measure. */
-export type Running = { pid: number; port: number; startMs: number; headers: Record<string, string>; stop(): Promise<void> }
+export type Running = {
+  pid: number
+  port: number
+  startMs: number
+  headers: Record<string, string>
+  stop(): Promise<void>
+}
 
 /** Something that stands between the load and the upstream. `translates`: it can answer the messages protocol from a chat upstream. */
 export type Contender = { name: string; translates: boolean; start(upstreamPort: number): Promise<Running> }
@@ -15,9 +21,17 @@ const SLUICE = join(HERE, '..', 'src', 'main.ts')
 type Child = Subprocess<'ignore', 'pipe', 'inherit'>
 
 /** Starts a program and waits for the line that names its port. Throws when it ends or stays silent. */
-export const startListening = async (command: string[], env: Record<string, string> = {}): Promise<{ child: Child; port: number; startMs: number }> => {
+export const startListening = async (
+  command: string[],
+  env: Record<string, string> = {},
+): Promise<{ child: Child; port: number; startMs: number }> => {
   const began = performance.now()
-  const child = Bun.spawn(command, { stdin: 'ignore', stdout: 'pipe', stderr: 'inherit', env: { ...process.env, ...env } })
+  const child = Bun.spawn(command, {
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'inherit',
+    env: { ...process.env, ...env },
+  })
   const silence = setTimeout(() => child.kill(), 15_000)
   const decoder = new TextDecoder()
   let text = ''
@@ -30,7 +44,9 @@ export const startListening = async (command: string[], env: Record<string, stri
     if (line === null) continue
     clearTimeout(silence)
     // The rest of its output is read and dropped, or the pipe would fill.
-    void (async () => { while (!(await reader.read()).done); })().catch(() => undefined)
+    void (async () => {
+      while (!(await reader.read()).done);
+    })().catch(() => undefined)
     return { child, port: Number(line[1]), startMs: performance.now() - began }
   }
 }
@@ -72,7 +88,7 @@ http {
 
 const accepts = async (port: number): Promise<boolean> => {
   try {
-    (await Bun.connect({ hostname: '127.0.0.1', port, socket: { data() {} } })).terminate()
+    ;(await Bun.connect({ hostname: '127.0.0.1', port, socket: { data() {} } })).terminate()
     return true
   } catch {
     return false
@@ -89,9 +105,18 @@ const nginx: Contender = {
     const config = join(directory, 'nginx.conf')
     writeFileSync(config, nginxConfig(directory, port, upstreamPort))
     const began = performance.now()
-    const child = Bun.spawn([program, '-c', config, '-e', join(directory, 'error.log')], { stdin: 'ignore', stdout: 'ignore', stderr: 'ignore' })
+    const child = Bun.spawn([program, '-c', config, '-e', join(directory, 'error.log')], {
+      stdin: 'ignore',
+      stdout: 'ignore',
+      stderr: 'ignore',
+    })
     while (!(await accepts(port))) {
-      if (child.exitCode !== null || performance.now() - began > 10_000) throw new Error(`nginx did not start: ${await Bun.file(join(directory, 'error.log')).text().catch(() => '')}`)
+      if (child.exitCode !== null || performance.now() - began > 10_000)
+        throw new Error(
+          `nginx did not start: ${await Bun.file(join(directory, 'error.log'))
+            .text()
+            .catch(() => '')}`,
+        )
       await Bun.sleep(1)
     }
     const startMs = performance.now() - began
@@ -123,7 +148,17 @@ const sluice: Contender = {
 export const startSluice = async (directory: string, upstreamPort: number): Promise<Running> => {
   const config = join(directory, 'sluice.yaml')
   writeFileSync(config, sluiceConfig(upstreamPort))
-  const command = [process.execPath, SLUICE, 'serve', '--config', config, '--data', join(directory, 'data'), '--port', '0']
+  const command = [
+    process.execPath,
+    SLUICE,
+    'serve',
+    '--config',
+    config,
+    '--data',
+    join(directory, 'data'),
+    '--port',
+    '0',
+  ]
   const { child, port, startMs } = await startListening(command, { SLUICE_KEY: KEY })
   return { pid: child.pid, port, startMs, headers: { authorization: `Bearer ${KEY}` }, stop: () => stopChild(child) }
 }

@@ -2,13 +2,25 @@
  * The load generator, a process of its own: `load.ts SPEC`, SPEC = JSON of `Load`. Keep-alive connections over raw sockets, one request at a
  * time on each. Prints one line of JSON, `LoadResult`. With `hold` it opens every stream, prints `open`, and stays until its input ends.
  */
-export type Load = { port: number; path: string; headers: Record<string, string>; body: string; connections: number; seconds: number; hold?: boolean }
+export type Load = {
+  port: number
+  path: string
+  headers: Record<string, string>
+  body: string
+  connections: number
+  seconds: number
+  hold?: boolean
+}
 export type LoadResult = { requests: number; frames: number; errors: number; medianMicros: number }
 
 const spec = JSON.parse(process.argv[2]!) as Load
 
-const head = Object.entries(spec.headers).map(([name, value]) => `${name}: ${value}\r\n`).join('')
-const request = Buffer.from(`POST ${spec.path} HTTP/1.1\r\nhost: 127.0.0.1:${spec.port}\r\ncontent-type: application/json\r\n${head}content-length: ${Buffer.byteLength(spec.body)}\r\n\r\n${spec.body}`)
+const head = Object.entries(spec.headers)
+  .map(([name, value]) => `${name}: ${value}\r\n`)
+  .join('')
+const request = Buffer.from(
+  `POST ${spec.path} HTTP/1.1\r\nhost: 127.0.0.1:${spec.port}\r\ncontent-type: application/json\r\n${head}content-length: ${Buffer.byteLength(spec.body)}\r\n\r\n${spec.body}`,
+)
 
 const times: number[] = []
 let requests = 0
@@ -29,8 +41,14 @@ class Caller {
 
   async run(): Promise<void> {
     this.#socket = await Bun.connect({
-      hostname: '127.0.0.1', port: spec.port,
-      socket: { data: (_socket, bytes) => this.#read(bytes), drain: () => this.#flush(), close: () => this.#closed(), error: () => this.#closed() },
+      hostname: '127.0.0.1',
+      port: spec.port,
+      socket: {
+        data: (_socket, bytes) => this.#read(bytes),
+        drain: () => this.#flush(),
+        close: () => this.#closed(),
+        error: () => this.#closed(),
+      },
     })
     this.#send()
   }
@@ -94,11 +112,21 @@ class Caller {
 }
 
 const callers = Array.from({ length: spec.connections }, () => new Caller())
-for (let from = 0; from < callers.length; from += 100) await Promise.all(callers.slice(from, from + 100).map(caller => caller.run()))
+for (let from = 0; from < callers.length; from += 100)
+  await Promise.all(callers.slice(from, from + 100).map((caller) => caller.run()))
 if (spec.hold === true) {
-  for await (const _ of Bun.stdin.stream()) { /* only the end of it counts */ }
+  for await (const _ of Bun.stdin.stream()) {
+    /* only the end of it counts */
+  }
 } else await Bun.sleep(spec.seconds * 1000)
 ending = true
 times.sort((a, b) => a - b)
-console.log(JSON.stringify({ requests, frames, errors, medianMicros: Math.round((times[times.length >> 1] ?? 0) * 1000) } satisfies LoadResult))
+console.log(
+  JSON.stringify({
+    requests,
+    frames,
+    errors,
+    medianMicros: Math.round((times[times.length >> 1] ?? 0) * 1000),
+  } satisfies LoadResult),
+)
 process.exit(0)

@@ -13,9 +13,17 @@ const server = listen({
   async fetch(request) {
     const body = await readText(request, 32 * 1024 * 1024)
     const path = request.url.slice(request.url.indexOf('/', 8))
-    const answer = await send({ url: upstream + path, method: 'POST', headers: { 'content-type': 'application/json' }, body, timeouts, signal: request.signal })
+    const answer = await send({
+      url: upstream + path,
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+      timeouts,
+      signal: request.signal,
+    })
     const headers = { 'content-type': answer.headers.get('content-type') ?? '' }
-    if (!headers['content-type'].startsWith('text/event-stream')) return new Response(await readAll(answer.body, 1e8), { status: answer.status, headers })
+    if (!headers['content-type'].startsWith('text/event-stream'))
+      return new Response(await readAll(answer.body, 1e8), { status: answer.status, headers })
     const splitter = new FrameSplitter()
     const pull = async () => {
       for (;;) {
@@ -26,7 +34,14 @@ const server = listen({
         if (text !== '') return text
       }
     }
-    return new Response(streamBody({ pull, cancel: () => answer.body.cancel() }, { text: ': keep-alive\n\n', afterMs: 15_000 }, request.signal), { headers })
+    return new Response(
+      streamBody(
+        { pull, cancel: () => answer.body.cancel() },
+        { text: ': keep-alive\n\n', afterMs: 15_000 },
+        request.signal,
+      ),
+      { headers },
+    )
   },
 })
 console.log(`listening on ${server.port}`)

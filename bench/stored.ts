@@ -60,17 +60,43 @@ const closing = (accountId: string, keyId: string): Closing => {
   const bill = BigInt(Math.floor(Math.random() * 10_000_000) + 1)
   return {
     record: {
-      id: Bun.randomUUIDv7().replaceAll('-', ''), accountId, keyId, kind: 'pay-as-you-go', api: 'chat.completions', model: 'bench/m', provider: 'bench', createdAt: Date.now(),
-      latency: 800, duration: 4_000, streamed: true, finish: 'stop', ending: 'completed', retries: 0, attempts: null, translation: null, estimated: false,
-      usage: { ...noUsage(), inputTokens: Math.floor(Math.random() * 20_000), outputTokens: Math.floor(Math.random() * 2_000) },
-      price: { version: '2026-11-01', model: 'bench/m', rates: '{"prompt":["100000000"],"completion":["400000000"]}' }, discount: 0, held: bill * 2n, bill, flows: 0n,
+      id: Bun.randomUUIDv7().replaceAll('-', ''),
+      accountId,
+      keyId,
+      kind: 'pay-as-you-go',
+      api: 'chat.completions',
+      model: 'bench/m',
+      provider: 'bench',
+      createdAt: Date.now(),
+      latency: 800,
+      duration: 4_000,
+      streamed: true,
+      finish: 'stop',
+      ending: 'completed',
+      retries: 0,
+      attempts: null,
+      translation: null,
+      estimated: false,
+      usage: {
+        ...noUsage(),
+        inputTokens: Math.floor(Math.random() * 20_000),
+        outputTokens: Math.floor(Math.random() * 2_000),
+      },
+      price: { version: '2026-11-01', model: 'bench/m', rates: '{"prompt":["100000000"],"completion":["400000000"]}' },
+      discount: 0,
+      held: bill * 2n,
+      bill,
+      flows: 0n,
     },
     transfers: chargesOf(accountId, { bonus: 0n, credit: bill, writtenOff: 0n }, null, undefined),
-    windows: [], spend: undefined, wasOpen: false,
+    windows: [],
+    spend: undefined,
+    wasOpen: false,
   }
 }
 
-const bytesIn = (folder: string): number => readdirSync(folder).reduce((sum, file) => sum + statSync(join(folder, file)).size, 0)
+const bytesIn = (folder: string): number =>
+  readdirSync(folder).reduce((sum, file) => sum + statSync(join(folder, file)).size, 0)
 
 const timed = async (url: string, headers: Record<string, string>): Promise<number> => {
   const began = performance.now()

@@ -11,42 +11,117 @@ const GAP_MS = Number(process.argv[3] ?? 2)
 const TEXT = 'All water runs to the sea, and the gate only counts it. '.repeat(11)
 
 const chatAnswer = JSON.stringify({
-  id: 'chatcmpl-bench', object: 'chat.completion', created: 1700000000, model: 'm',
-  choices: [{ index: 0, message: { role: 'assistant', content: TEXT, refusal: null }, logprobs: null, finish_reason: 'stop' }],
-  usage: { prompt_tokens: 12, completion_tokens: 160, total_tokens: 172, prompt_tokens_details: { cached_tokens: 0 }, completion_tokens_details: { reasoning_tokens: 0 } },
+  id: 'chatcmpl-bench',
+  object: 'chat.completion',
+  created: 1700000000,
+  model: 'm',
+  choices: [
+    { index: 0, message: { role: 'assistant', content: TEXT, refusal: null }, logprobs: null, finish_reason: 'stop' },
+  ],
+  usage: {
+    prompt_tokens: 12,
+    completion_tokens: 160,
+    total_tokens: 172,
+    prompt_tokens_details: { cached_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: 0 },
+  },
 })
 const messagesAnswer = JSON.stringify({
-  id: 'msg_bench', type: 'message', role: 'assistant', model: 'm', content: [{ type: 'text', text: TEXT }],
-  stop_reason: 'end_turn', stop_sequence: null, usage: { input_tokens: 12, output_tokens: 160 },
+  id: 'msg_bench',
+  type: 'message',
+  role: 'assistant',
+  model: 'm',
+  content: [{ type: 'text', text: TEXT }],
+  stop_reason: 'end_turn',
+  stop_sequence: null,
+  usage: { input_tokens: 12, output_tokens: 160 },
 })
 
 const chunk = (text: string): Buffer => Buffer.from(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`)
-const sse = (value: Record<string, unknown>, named: boolean): Buffer => chunk(`${named ? `event: ${value.type}\n` : ''}data: ${JSON.stringify(value)}\n\n`)
+const sse = (value: Record<string, unknown>, named: boolean): Buffer =>
+  chunk(`${named ? `event: ${value.type}\n` : ''}data: ${JSON.stringify(value)}\n\n`)
 
 const chatChunk = (delta: object, finish: string | null, usage: object | null = null) =>
-  sse({ id: 'chatcmpl-bench', object: 'chat.completion.chunk', created: 1700000000, model: 'm', service_tier: 'default', system_fingerprint: 'fp_bench', choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }], usage }, false)
+  sse(
+    {
+      id: 'chatcmpl-bench',
+      object: 'chat.completion.chunk',
+      created: 1700000000,
+      model: 'm',
+      service_tier: 'default',
+      system_fingerprint: 'fp_bench',
+      choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }],
+      usage,
+    },
+    false,
+  )
 
 type Script = { first: Buffer; middle: Buffer; last: Buffer }
 
 const chatScript: Script = {
   first: chatChunk({ role: 'assistant', content: '' }, null),
   middle: chatChunk({ content: ' water' }, null),
-  last: Buffer.concat([chatChunk({}, 'stop'), sse({ id: 'chatcmpl-bench', object: 'chat.completion.chunk', created: 1700000000, model: 'm', choices: [], usage: { prompt_tokens: 12, completion_tokens: FRAMES, total_tokens: FRAMES + 12 } }, false), chunk('data: [DONE]\n\n'), Buffer.from('0\r\n\r\n')]),
+  last: Buffer.concat([
+    chatChunk({}, 'stop'),
+    sse(
+      {
+        id: 'chatcmpl-bench',
+        object: 'chat.completion.chunk',
+        created: 1700000000,
+        model: 'm',
+        choices: [],
+        usage: { prompt_tokens: 12, completion_tokens: FRAMES, total_tokens: FRAMES + 12 },
+      },
+      false,
+    ),
+    chunk('data: [DONE]\n\n'),
+    Buffer.from('0\r\n\r\n'),
+  ]),
 }
 const messagesScript: Script = {
   first: Buffer.concat([
-    sse({ type: 'message_start', message: { id: 'msg_bench', type: 'message', role: 'assistant', model: 'm', content: [], stop_reason: null, stop_sequence: null, usage: { input_tokens: 12, output_tokens: 1 } } }, true),
-    sse({ type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } }, true)]),
+    sse(
+      {
+        type: 'message_start',
+        message: {
+          id: 'msg_bench',
+          type: 'message',
+          role: 'assistant',
+          model: 'm',
+          content: [],
+          stop_reason: null,
+          stop_sequence: null,
+          usage: { input_tokens: 12, output_tokens: 1 },
+        },
+      },
+      true,
+    ),
+    sse({ type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } }, true),
+  ]),
   middle: sse({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: ' water' } }, true),
   last: Buffer.concat([
     sse({ type: 'content_block_stop', index: 0 }, true),
-    sse({ type: 'message_delta', delta: { stop_reason: 'end_turn', stop_sequence: null }, usage: { output_tokens: FRAMES } }, true),
-    sse({ type: 'message_stop' }, true), Buffer.from('0\r\n\r\n')]),
+    sse(
+      {
+        type: 'message_delta',
+        delta: { stop_reason: 'end_turn', stop_sequence: null },
+        usage: { output_tokens: FRAMES },
+      },
+      true,
+    ),
+    sse({ type: 'message_stop' }, true),
+    Buffer.from('0\r\n\r\n'),
+  ]),
 }
 
-const plain = (body: string): Buffer => Buffer.from(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+const plain = (body: string): Buffer =>
+  Buffer.from(
+    `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  )
 const PLAIN = { chat: plain(chatAnswer), messages: plain(messagesAnswer) }
-const STREAM_HEAD = Buffer.from('HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n')
+const STREAM_HEAD = Buffer.from(
+  'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n',
+)
 
 type Caller = { pending: string; timer: ReturnType<typeof setInterval> | undefined }
 
@@ -73,7 +148,8 @@ const answer = (socket: Socket<Caller>): void => {
     const body = socket.data.pending.slice(end + 4, end + 4 + length)
     socket.data.pending = socket.data.pending.slice(end + 4 + length)
     const kind = head.includes('/messages') ? 'messages' : 'chat'
-    if (/"stream": *true/.test(body)) stream(socket, kind === 'chat' ? chatScript : messagesScript, body.includes('stay quiet'))
+    if (/"stream": *true/.test(body))
+      stream(socket, kind === 'chat' ? chatScript : messagesScript, body.includes('stay quiet'))
     else socket.write(PLAIN[kind])
   }
 }
@@ -82,13 +158,19 @@ const server = Bun.listen<Caller>({
   hostname: '127.0.0.1',
   port: 0,
   socket: {
-    open(socket) { socket.data = { pending: '', timer: undefined } },
+    open(socket) {
+      socket.data = { pending: '', timer: undefined }
+    },
     data(socket, bytes) {
       socket.data.pending += bytes.toString('latin1')
       answer(socket)
     },
-    close(socket) { clearInterval(socket.data.timer) },
-    error(socket) { clearInterval(socket.data.timer) },
+    close(socket) {
+      clearInterval(socket.data.timer)
+    },
+    error(socket) {
+      clearInterval(socket.data.timer)
+    },
   },
 })
 console.log(`listening on ${server.port}`)

@@ -12,16 +12,28 @@ export function installMissing({ tests = false } = {}) {
   if (reason === undefined) return
   console.error(`sluice: installing (${reason})`)
   // Said in full because a user's npm settings may say otherwise, and Bun comes as an optional package. Warnings about the engines of test tools help nobody.
-  const args = ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error', '--include=optional', tests ? '--include=dev' : '--omit=dev']
+  const args = [
+    'ci',
+    '--ignore-scripts',
+    '--no-audit',
+    '--no-fund',
+    '--loglevel=error',
+    '--include=optional',
+    tests ? '--include=dev' : '--omit=dev',
+  ]
   const { status, error } = npm(args)
-  if (error !== undefined) fail(`npm could not be started (${error.message}); install it, or run npm ${args.join(' ')} in ${root} yourself`)
+  if (error !== undefined)
+    fail(`npm could not be started (${error.message}); install it, or run npm ${args.join(' ')} in ${root} yourself`)
   if (status !== 0) fail(`npm ${args.join(' ')} failed in ${root}; what npm said is above`)
 }
 
 /** Bun's own executable in its platform package: node_modules/.bin/bun works only where install scripts were allowed to run. */
 export function findBun() {
-  const found = platformPackages().map(executable).find((file) => existsSync(file))
-  if (found === undefined) fail(`there is no Bun for ${process.platform} ${process.arch} in node_modules; it comes for ${known().join(', ')}`)
+  const found = platformPackages()
+    .map(executable)
+    .find((file) => existsSync(file))
+  if (found === undefined)
+    fail(`there is no Bun for ${process.platform} ${process.arch} in node_modules; it comes for ${known().join(', ')}`)
   return found
 }
 
@@ -42,11 +54,15 @@ function missing(tests) {
   // A checkout may touch the file without changing it: only contents decide.
   const [wanted, installed] = [lockFile, installedFile].map((file) => JSON.parse(readFileSync(file, 'utf8')).packages)
   for (const [path, entry] of Object.entries(wanted)) {
-    const needed = path.startsWith('node_modules/') && !entry.optional && !entry.devOptional && !entry.link && (tests || !entry.dev)
-    if (needed && installed[path]?.version !== entry.version) return `${path.slice('node_modules/'.length)} ${entry.version} is missing`
+    const needed =
+      path.startsWith('node_modules/') && !entry.optional && !entry.devOptional && !entry.link && (tests || !entry.dev)
+    if (needed && installed[path]?.version !== entry.version)
+      return `${path.slice('node_modules/'.length)} ${entry.version} is missing`
   }
   // Bun's platform packages are optional ones: the one at hand must be of the wanted version.
-  const stale = packages.find((name) => existsSync(executable(name)) && versionOf(name) !== wanted[`node_modules/${name}`]?.version)
+  const stale = packages.find(
+    (name) => existsSync(executable(name)) && versionOf(name) !== wanted[`node_modules/${name}`]?.version,
+  )
   return stale === undefined ? undefined : `${stale} is out of date`
 }
 
@@ -62,10 +78,21 @@ function platformPackages() {
   return process.platform === 'linux' && isMusl() ? [`${name}-musl`] : [name]
 }
 
-const isMusl = () => existsSync('/etc/alpine-release') || ['x86_64', 'aarch64'].some((machine) => existsSync(`/lib/ld-musl-${machine}.so.1`) && !existsSync(`/lib64/ld-linux-x86-64.so.2`) && !existsSync('/lib/ld-linux-aarch64.so.1'))
+const isMusl = () =>
+  existsSync('/etc/alpine-release') ||
+  ['x86_64', 'aarch64'].some(
+    (machine) =>
+      existsSync(`/lib/ld-musl-${machine}.so.1`) &&
+      !existsSync(`/lib64/ld-linux-x86-64.so.2`) &&
+      !existsSync('/lib/ld-linux-aarch64.so.1'),
+  )
 
 /** Bun's platform packages as the lock file knows them. */
-const known = () => Object.keys(JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')).packages['node_modules/bun']?.optionalDependencies ?? {})
+const known = () =>
+  Object.keys(
+    JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')).packages['node_modules/bun']
+      ?.optionalDependencies ?? {},
+  )
 
 function npm(args) {
   // Under npm itself, that very npm; its path is not npm's where another package manager started us.
@@ -73,5 +100,9 @@ function npm(args) {
   const own = self !== undefined && /npm-cli\.c?js$/.test(self)
   const [command, first] = own ? [process.execPath, [self]] : ['npm', []]
   // npm's words go to stderr: stdout belongs to the server's own lines.
-  return spawnSync(command, [...first, ...args], { cwd: root, stdio: ['ignore', 2, 2], shell: !own && process.platform === 'win32' })
+  return spawnSync(command, [...first, ...args], {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+    shell: !own && process.platform === 'win32',
+  })
 }

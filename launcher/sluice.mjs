@@ -31,7 +31,8 @@ child.on('error', (error) => {
   process.exit(1)
 })
 child.on('exit', (code, signal) => {
-  if (signal === 'SIGILL') console.error('sluice: Bun ended with an illegal instruction: it does not know this processor')
+  if (signal === 'SIGILL')
+    console.error('sluice: Bun ended with an illegal instruction: it does not know this processor')
   if (signal === null) process.exit(code ?? 1)
   for (const name of ['SIGINT', 'SIGTERM']) process.removeAllListeners(name)
   process.kill(process.pid, signal)

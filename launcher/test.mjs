@@ -9,7 +9,12 @@ const TAIL_CHARACTERS = 4000
 installMissing({ tests: true })
 const args = process.argv.slice(2)
 const paths = args.some((arg) => !arg.startsWith('-')) ? args : ['./tests/', ...args]
-const types = await run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '--noEmit', '-p', root])
+const types = await run(process.execPath, [
+  join(root, 'node_modules', 'typescript', 'bin', 'tsc'),
+  '--noEmit',
+  '-p',
+  root,
+])
 const tests = await run(findBun(), ['test', '--no-install', ...paths])
 const [passed, failed, skipped] = [countOf('pass'), countOf('fail'), countOf('skip') + countOf('todo')]
 // A type error is one failure. So is a run that ends badly without a failed test, and one without any tests.

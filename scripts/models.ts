@@ -15,7 +15,22 @@ import { globs, type ImportedModels, type ImportedRow } from '../src/providers/r
 /** Our providers -> the source's, and which of its names they answer to. Azure is left out: its names are the operator's own. */
 const PROVIDERS: Record<string, { source: string; only?: string[]; not?: string[] }> = {
   // Colons and images are other sellers' variants; instruct, ada and the like are asked by an API that is older than chat.
-  openai: { source: 'openai', not: ['*:*', '*-instruct*', 'ada', 'babbage', 'curie', 'davinci', 'text-*', 'gpt-5*-image*', '*.ft-*', 'computer-use', 'gpt-3.5-0301'] },
+  openai: {
+    source: 'openai',
+    not: [
+      '*:*',
+      '*-instruct*',
+      'ada',
+      'babbage',
+      'curie',
+      'davinci',
+      'text-*',
+      'gpt-5*-image*',
+      '*.ft-*',
+      'computer-use',
+      'gpt-3.5-0301',
+    ],
+  },
   anthropic: { source: 'anthropic', not: ['claude-2*', 'claude-v1*'] },
   google: { source: 'google', only: ['gemini-*', 'gemma-*'], not: ['*-maas', 'gemini-flash-*', 'gemini-pro-*'] },
   vertex: { source: 'google', only: ['gemini-*'], not: ['gemini-flash-*', 'gemini-pro-*'] },
@@ -30,7 +45,24 @@ const PROVIDERS: Record<string, { source: string; only?: string[]; not?: string[
 }
 
 /** Names of what answers no conversation: embeddings, moderation, batches, speech, music, pages, and pictures from an API of their own. */
-const NO_CONVERSATION = globs(['*embed*', '*moderation*', '*guard*', '*content-safety*', '*:batch', '*-tts', '*-tts-*', '*transcribe*', '*whisper*', '*realtime*', '*-live*', '*native-audio*', '*-voice*', '*-ocr*', '*lyria*', 'gpt-image*'])
+const NO_CONVERSATION = globs([
+  '*embed*',
+  '*moderation*',
+  '*guard*',
+  '*content-safety*',
+  '*:batch',
+  '*-tts',
+  '*-tts-*',
+  '*transcribe*',
+  '*whisper*',
+  '*realtime*',
+  '*-live*',
+  '*native-audio*',
+  '*-voice*',
+  '*-ocr*',
+  '*lyria*',
+  'gpt-image*',
+])
 
 const CONTEXT = { min: 256, max: 100_000_000 }
 /** A context that moves by more than this many times is taken for a mistake of the source. */
@@ -47,7 +79,11 @@ type Import = { imported: ImportedModels; changed: string[]; differing: string[]
 type File = { models: { id: string; contextLength?: number }[]; imported: ImportedModels }
 
 /** The source's models, and what changed. `priced`: whether a provider's model has a price. `today`: YYYY-MM-DD. Throws Refused with every reason. */
-export function importModels(sources: Record<string, Provider>, file: File, options: { source: string; today: string; force: boolean; priced: (provider: string, model: string) => boolean }): Import {
+export function importModels(
+  sources: Record<string, Provider>,
+  file: File,
+  options: { source: string; today: string; force: boolean; priced: (provider: string, model: string) => boolean },
+): Import {
   const wrong: string[] = []
   const rows = Object.entries(PROVIDERS).flatMap(([id, named]) => {
     const found = rowsOf(id, named, sources[named.source]?.models ?? [], options.priced, wrong)
@@ -56,25 +92,48 @@ export function importModels(sources: Record<string, Provider>, file: File, opti
   })
   const { changed, risky } = difference(file.imported.models, rows)
   if (wrong.length > 0) throw new Refused(wrong.join('\n'))
-  if (risky.length > 0 && !options.force) throw new Refused(`${risky.join('\n')}\nIf that is right: npm run models -- --force`)
+  if (risky.length > 0 && !options.force)
+    throw new Refused(`${risky.join('\n')}\nIf that is right: npm run models -- --force`)
   const { today, source } = options
-  const changes = changed.length === 0 ? file.imported.changes : [{ imported: today, source, changed: shortened(changed) }, ...file.imported.changes].slice(0, CHANGES_KEPT)
+  const changes =
+    changed.length === 0
+      ? file.imported.changes
+      : [{ imported: today, source, changed: shortened(changed) }, ...file.imported.changes].slice(0, CHANGES_KEPT)
   const imported = { source, imported: changed.length === 0 ? file.imported.imported : today, changes, models: rows }
   return { imported, changed, differing: differing(file.models, rows) }
 }
 
-const shortened = (lines: string[]): string[] => (lines.length <= CHANGE_LINES ? lines : [...lines.slice(0, CHANGE_LINES), `and ${lines.length - CHANGE_LINES} more`])
+const shortened = (lines: string[]): string[] =>
+  lines.length <= CHANGE_LINES ? lines : [...lines.slice(0, CHANGE_LINES), `and ${lines.length - CHANGE_LINES} more`]
 
-function rowsOf(provider: string, { only = ['*'], not = [] }: { only?: string[]; not?: string[] }, models: ModelInfo[], priced: (provider: string, model: string) => boolean, wrong: string[]): ImportedRow[] {
+function rowsOf(
+  provider: string,
+  { only = ['*'], not = [] }: { only?: string[]; not?: string[] },
+  models: ModelInfo[],
+  priced: (provider: string, model: string) => boolean,
+  wrong: string[],
+): ImportedRow[] {
   const [within, without] = [globs(only), globs(not)]
   const rows = new Map<string, ImportedRow>()
   for (const model of models) {
     if (model.deprecated === true || !converses(model)) continue
-    const name = [model.id, ...exactNames(model.match)].find((one) => within.test(one) && !without.test(one) && !NO_CONVERSATION.test(one) && wrongModelText(`${provider}/${one}`) === undefined && priced(provider, one))
+    const name = [model.id, ...exactNames(model.match)].find(
+      (one) =>
+        within.test(one) &&
+        !without.test(one) &&
+        !NO_CONVERSATION.test(one) &&
+        wrongModelText(`${provider}/${one}`) === undefined &&
+        priced(provider, one),
+    )
     if (name === undefined) continue
     const context = model.context_window
-    if (context !== undefined && !(Number.isInteger(context) && context >= CONTEXT.min && context <= CONTEXT.max)) wrong.push(`${provider}/${name}: ${context} tokens are no context`)
-    rows.set(name, { id: `${provider}/${name}`, ...(model.name === undefined ? {} : { name: model.name }), ...(context === undefined ? {} : { contextLength: context }) })
+    if (context !== undefined && !(Number.isInteger(context) && context >= CONTEXT.min && context <= CONTEXT.max))
+      wrong.push(`${provider}/${name}: ${context} tokens are no context`)
+    rows.set(name, {
+      id: `${provider}/${name}`,
+      ...(model.name === undefined ? {} : { name: model.name }),
+      ...(context === undefined ? {} : { contextLength: context }),
+    })
   }
   return [...rows.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
 }
@@ -82,7 +141,10 @@ function rowsOf(provider: string, { only = ['*'], not = [] }: { only?: string[];
 /** Tokens cost something on their way out, or nothing costs anything; what is paid by the hour or the page is no conversation, nor is video. */
 function converses({ prices }: ModelInfo): boolean {
   const units = Object.keys(Array.isArray(prices) ? prices[0]!.prices : prices)
-  return units.length === 0 || (units.includes('output_mtok') && !units.some((unit) => /hours|kpages|output_video/.test(unit)))
+  return (
+    units.length === 0 ||
+    (units.includes('output_mtok') && !units.some((unit) => /hours|kpages|output_video/.test(unit)))
+  )
 }
 
 /** Names that a rule of the source takes as they stand. */
@@ -105,8 +167,12 @@ function difference(before: ImportedRow[], after: ImportedRow[]): { changed: str
     else if (was.contextLength !== row.contextLength) {
       changed.push(`${row.id}: context ${was.contextLength ?? 'unknown'} -> ${row.contextLength ?? 'unknown'}`)
       const times = (row.contextLength ?? NaN) / (was.contextLength ?? NaN)
-      if (times > FARTHEST || times < 1 / FARTHEST) risky.push(`${row.id}: its context moved by more than ${FARTHEST} times: ${was.contextLength} -> ${row.contextLength}`)
-    } else if (was.name !== row.name) changed.push(`${row.id}: called ${row.name ?? 'nothing'} instead of ${was.name ?? 'nothing'}`)
+      if (times > FARTHEST || times < 1 / FARTHEST)
+        risky.push(
+          `${row.id}: its context moved by more than ${FARTHEST} times: ${was.contextLength} -> ${row.contextLength}`,
+        )
+    } else if (was.name !== row.name)
+      changed.push(`${row.id}: called ${row.name ?? 'nothing'} instead of ${was.name ?? 'nothing'}`)
   }
   changed.push(...[...old.keys()].map((id) => `${id}: gone`))
   for (const provider of Object.keys(PROVIDERS)) {
@@ -117,14 +183,17 @@ function difference(before: ImportedRow[], after: ImportedRow[]): { changed: str
 }
 
 const isOf = (provider: string, { id }: ImportedRow): boolean => id.startsWith(`${provider}/`)
-const countOf = (provider: string, rows: Iterable<ImportedRow>): number => [...rows].filter((row) => isOf(provider, row)).length
+const countOf = (provider: string, rows: Iterable<ImportedRow>): number =>
+  [...rows].filter((row) => isOf(provider, row)).length
 
 /** Where a context that was written by hand is not the source's: for somebody to look at. */
 function differing(byHand: File['models'], rows: ImportedRow[]): string[] {
   const theirs = new Map(rows.map(({ id, contextLength }) => [id, contextLength]))
   return byHand.flatMap(({ id, contextLength }) => {
     const other = theirs.get(id)
-    return other === undefined || contextLength === undefined || other === contextLength ? [] : [`${id}: context ${contextLength} by hand, ${other} in the source`]
+    return other === undefined || contextLength === undefined || other === contextLength
+      ? []
+      : [`${id}: context ${contextLength} by hand, ${other} in the source`]
   })
 }
 
@@ -150,15 +219,21 @@ const SECTION = '\n  "imported": {'
 
 function main(args: string[]): void {
   const path = join(import.meta.dir, '../catalog/models.json')
-  const { version } = JSON.parse(readFileSync(join(import.meta.dir, '../node_modules/@pydantic/genai-prices/package.json'), 'utf8')) as { version: string }
-  const sources = Object.fromEntries(Object.values(PROVIDERS).flatMap(({ source }) => {
-    const found = findProvider({ providerId: source })
-    return found === undefined ? [] : [[source, found]]
-  }))
+  const { version } = JSON.parse(
+    readFileSync(join(import.meta.dir, '../node_modules/@pydantic/genai-prices/package.json'), 'utf8'),
+  ) as { version: string }
+  const sources = Object.fromEntries(
+    Object.values(PROVIDERS).flatMap(({ source }) => {
+      const found = findProvider({ providerId: source })
+      return found === undefined ? [] : [[source, found]]
+    }),
+  )
   const prices = new Prices(readConfig('', 'none', {}))
   const text = readFileSync(path, 'utf8')
   const { imported, changed, differing } = importModels(sources, JSON.parse(text) as File, {
-    source: `@pydantic/genai-prices ${version}`, today: new Date().toISOString().slice(0, 10), force: args.includes('--force'),
+    source: `@pydantic/genai-prices ${version}`,
+    today: new Date().toISOString().slice(0, 10),
+    force: args.includes('--force'),
     priced: (provider, model) => prices.cost(provider, model) !== undefined,
   })
   // Renamed into place, so that a stop in the middle leaves the last good file.

@@ -4,7 +4,14 @@
  */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { findProvider, type ConditionalPrice, type MatchLogic, type ModelInfo, type ModelPrice, type Provider } from '@pydantic/genai-prices'
+import {
+  findProvider,
+  type ConditionalPrice,
+  type MatchLogic,
+  type ModelInfo,
+  type ModelPrice,
+  type Provider,
+} from '@pydantic/genai-prices'
 import { MOST_USD, type FeeItem, type PriceText, type RateText } from '../src/config-schema.ts'
 import { divideHalfEven, nanoOf, usdOf, type Nano } from '../src/money.ts'
 import { encodeRates, ratesOf, type PriceFile, type PriceRow, type Rate, type Turn } from '../src/ledger/prices.ts'
@@ -50,7 +57,11 @@ export class Refused extends Error {}
 type Import = { file: PriceFile; changed: string[]; uncounted: Record<string, number> }
 
 /** The file with the source's prices in it, and what changed. `today`: YYYY-MM-DD. Throws Refused with every reason. */
-export function importPrices(sources: Record<string, Provider>, previous: PriceFile, options: { source: string; today: string; force: boolean }): Import {
+export function importPrices(
+  sources: Record<string, Provider>,
+  previous: PriceFile,
+  options: { source: string; today: string; force: boolean },
+): Import {
   const { source, today, force } = options
   const uncounted: Record<string, number> = {}
   const wrong: string[] = []
@@ -59,37 +70,67 @@ export function importPrices(sources: Record<string, Provider>, previous: PriceF
     const models = theirs === undefined ? [] : (sources[theirs]?.models ?? [])
     if (theirs !== undefined && models.length === 0) wrong.push(`${id}: the source has no models of ${theirs}`)
     const before = new Map((previous.providers[id]?.models ?? []).map((row) => [row.model, row]))
-    providers[id] = { else: others, models: models.flatMap((model) => {
-      try {
-        return rowOf(model, before.get(model.id), today, uncounted)
-      } catch (error) {
-        wrong.push(`${id}/${model.id}: ${(error as Error).message}`)
-        return []
-      }
-    }) }
+    providers[id] = {
+      else: others,
+      models: models.flatMap((model) => {
+        try {
+          return rowOf(model, before.get(model.id), today, uncounted)
+        } catch (error) {
+          wrong.push(`${id}/${model.id}: ${(error as Error).message}`)
+          return []
+        }
+      }),
+    }
   }
   const { changed, risky } = difference(previous.providers, providers)
   if (wrong.length > 0) throw new Refused(wrong.join('\n'))
   if (risky.length > 0 && !force) throw new Refused(`${risky.join('\n')}\nIf that is right: npm run prices -- --force`)
-  const changes = changed.length === 0 ? previous.changes : [{ imported: today, source, changed: shortened(changed) }, ...previous.changes].slice(0, CHANGES_KEPT)
-  return { file: { source, imported: changed.length === 0 ? previous.imported : today, changes, own: previous.own, providers }, changed, uncounted }
+  const changes =
+    changed.length === 0
+      ? previous.changes
+      : [{ imported: today, source, changed: shortened(changed) }, ...previous.changes].slice(0, CHANGES_KEPT)
+  return {
+    file: { source, imported: changed.length === 0 ? previous.imported : today, changes, own: previous.own, providers },
+    changed,
+    uncounted,
+  }
 }
 
-const shortened = (lines: string[]): string[] => (lines.length <= CHANGE_LINES ? lines : [...lines.slice(0, CHANGE_LINES), `and ${lines.length - CHANGE_LINES} more`])
+const shortened = (lines: string[]): string[] =>
+  lines.length <= CHANGE_LINES ? lines : [...lines.slice(0, CHANGE_LINES), `and ${lines.length - CHANGE_LINES} more`]
 
 /** A model without any price that we can count has no line: nobody said what it costs. */
-function rowOf(model: ModelInfo, before: PriceRow | undefined, today: string, uncounted: Record<string, number>): PriceRow[] {
-  const [first, ...turns] = begun(Array.isArray(model.prices) ? model.prices : [{ prices: model.prices }], today).map(({ constraint, prices }) => ({ ...whenOf(constraint), prices: priceOf(prices, uncounted) }))
+function rowOf(
+  model: ModelInfo,
+  before: PriceRow | undefined,
+  today: string,
+  uncounted: Record<string, number>,
+): PriceRow[] {
+  const [first, ...turns] = begun(Array.isArray(model.prices) ? model.prices : [{ prices: model.prices }], today).map(
+    ({ constraint, prices }) => ({ ...whenOf(constraint), prices: priceOf(prices, uncounted) }),
+  )
   if (first === undefined || Object.keys(first.prices).length === 0) return []
-  const row = { model: model.id, match: matchOf(model.match), version: today, prices: first.prices, ...(turns.length === 0 ? {} : { turns }) }
+  const row = {
+    model: model.id,
+    match: matchOf(model.match),
+    version: today,
+    prices: first.prices,
+    ...(turns.length === 0 ? {} : { turns }),
+  }
   return [before !== undefined && ratesText(before) === ratesText(row) ? { ...row, version: before.version } : row]
 }
 
-const ratesText = ({ prices, turns = [] }: PriceRow): string => JSON.stringify([encodeRates(ratesOf(prices)), turns.map((turn) => [turn.from, turn.hours, encodeRates(ratesOf(turn.prices))])])
+const ratesText = ({ prices, turns = [] }: PriceRow): string =>
+  JSON.stringify([
+    encodeRates(ratesOf(prices)),
+    turns.map((turn) => [turn.from, turn.hours, encodeRates(ratesOf(turn.prices))]),
+  ])
 
 /** Of the prices over time, the one that began last stands first and holds always; what came before it is past. */
 function begun(prices: ConditionalPrice[], today: string): ConditionalPrice[] {
-  const last = prices.findLastIndex(({ constraint }) => constraint?.type === 'start_date' && constraint.start_date <= today)
+  const last = prices.findLastIndex(
+    ({ constraint }) => constraint?.type === 'start_date' && constraint.start_date <= today,
+  )
   return last <= 0 ? prices : [{ prices: prices[last]!.prices }, ...prices.slice(last + 1)]
 }
 
@@ -97,7 +138,10 @@ function whenOf(constraint: ConditionalPrice['constraint']): Omit<Turn, 'prices'
   if (constraint === undefined) return {}
   if (constraint.type === 'start_date') return { from: constraint.start_date }
   const [start, end] = [constraint.start_time, constraint.end_time].map((time) => /^(\d\d:\d\d):00Z$/.exec(time)?.[1])
-  if (start === undefined || end === undefined) throw new Error(`holds from ${constraint.start_time} to ${constraint.end_time}, which is not in whole minutes of UTC`)
+  if (start === undefined || end === undefined)
+    throw new Error(
+      `holds from ${constraint.start_time} to ${constraint.end_time}, which is not in whole minutes of UTC`,
+    )
   return { hours: `${start}-${end}` }
 }
 
@@ -113,7 +157,9 @@ function priceOf(prices: ModelPrice, uncounted: Record<string, number>): PriceTe
 
 function rateText(value: NonNullable<ModelPrice[string]>, perThousand: boolean): RateText {
   if (typeof value !== 'object' || !Array.isArray(value.tiers)) return usd(value, perThousand)
-  const tiers = [...value.tiers].sort((a, b) => a.start - b.start).map(({ start, price }) => ({ over: start, rate: usd(price, perThousand) }))
+  const tiers = [...value.tiers]
+    .sort((a, b) => a.start - b.start)
+    .map(({ start, price }) => ({ over: start, rate: usd(price, perThousand) }))
   return [usd(value.base, perThousand), ...tiers]
 }
 
@@ -133,14 +179,18 @@ function matchOf(rule: MatchLogic): string[] {
     if (/[*#!]/.test(found)) throw new Error(`the name ${found} holds a character of patterns`)
     return found.toLowerCase()
   }
-  if ('or' in rule) return [...new Set(rule.or.flatMap(matchOf))].sort((a, b) => Number(a.startsWith('!')) - Number(b.startsWith('!')))
+  if ('or' in rule)
+    return [...new Set(rule.or.flatMap(matchOf))].sort((a, b) => Number(a.startsWith('!')) - Number(b.startsWith('!')))
   if ('equals' in rule) return [text(rule.equals)]
   if ('starts_with' in rule) return [`${text(rule.starts_with)}*`]
   if ('ends_with' in rule) return [`*${text(rule.ends_with)}`]
   if ('contains' in rule) return [`*${text(rule.contains)}*`]
   if ('regex' in rule) return [expressionOf(rule.regex)].flat()
-  const [within, ...limits] = [...rule.and.flatMap(matchOf)].sort((a, b) => Number(a.startsWith('!')) - Number(b.startsWith('!')))
-  if (within === undefined || !limits.every((limit) => limit.startsWith('!'))) throw new Error(`the rule ${JSON.stringify(rule)} has no patterns that say it`)
+  const [within, ...limits] = [...rule.and.flatMap(matchOf)].sort(
+    (a, b) => Number(a.startsWith('!')) - Number(b.startsWith('!')),
+  )
+  if (within === undefined || !limits.every((limit) => limit.startsWith('!')))
+    throw new Error(`the rule ${JSON.stringify(rule)} has no patterns that say it`)
   return [within, ...limits]
 }
 
@@ -148,13 +198,19 @@ const NOT_SPEECH = '^(?!.*-[tT][tT][sS](?:$|-))'
 
 function expressionOf(regex: string): string[] {
   if (regex === NOT_SPEECH) return ['!*-tts', '!*-tts-*']
-  const named = regex.replaceAll(/\\d\{(\d)\}/g, (_, times: string) => '#'.repeat(Number(times))).replaceAll('\\d', '#').replaceAll('\\.', '.')
+  const named = regex
+    .replaceAll(/\\d\{(\d)\}/g, (_, times: string) => '#'.repeat(Number(times)))
+    .replaceAll('\\d', '#')
+    .replaceAll('\\.', '.')
   if (!/^\^[\w./#-]+\$?$/.test(named)) throw new Error(`the expression ${regex} has no pattern that says it`)
   return [named.endsWith('$') ? named.slice(1, -1) : `${named.slice(1)}*`]
 }
 
 /** What changed, a line each, and which of that nobody should take unseen. */
-function difference(before: PriceFile['providers'], after: PriceFile['providers']): { changed: string[]; risky: string[] } {
+function difference(
+  before: PriceFile['providers'],
+  after: PriceFile['providers'],
+): { changed: string[]; risky: string[] } {
   const changed: string[] = []
   const risky: string[] = []
   for (const [id, { models }] of Object.entries(after)) {
@@ -169,7 +225,8 @@ function difference(before: PriceFile['providers'], after: PriceFile['providers'
       if (was === undefined) changed.push(`${id}/${row.model}: new`)
       else if (ratesText(was) !== ratesText(row)) changed.push(`${id}/${row.model}: ${said(was)} -> ${said(row)}`)
       else if (`${was.match}` !== `${row.match}`) changed.push(`${id}/${row.model}: other names`)
-      if (was !== undefined && movedFar(was.prices, row.prices)) risky.push(`${id}/${row.model} moved by more than ${FARTHEST} times: ${said(was)} -> ${said(row)}`)
+      if (was !== undefined && movedFar(was.prices, row.prices))
+        risky.push(`${id}/${row.model} moved by more than ${FARTHEST} times: ${said(was)} -> ${said(row)}`)
     }
     for (const gone of old.keys()) {
       changed.push(`${id}/${gone}: gone`)
@@ -188,14 +245,18 @@ function movedFar(was: PriceText, is: PriceText): boolean {
   const top = ({ base, tiers }: Rate): Nano => tiers.at(-1)?.rate ?? base
   return (Object.entries(before) as [FeeItem, Rate][]).some(([item, rate]) => {
     const now = after[item]
-    return now === undefined ? item === 'prompt' || item === 'completion' : far(rate.base, now.base) || far(top(rate), top(now))
+    return now === undefined
+      ? item === 'prompt' || item === 'completion'
+      : far(rate.base, now.base) || far(top(rate), top(now))
   })
 }
 
 /** One line a model, so that a change of one is a change of one line. */
 export function fileText({ source, imported, changes, own, providers }: PriceFile): string {
-  const rows = (list: PriceRow[], indent: string): string => (list.length === 0 ? '[]' : `[\n${list.map((row) => `${indent}  ${lineOf(row)}`).join(',\n')}\n${indent}]`)
-  const members = (entries: [string, string][]): string => `{\n${entries.map(([name, text]) => `    ${JSON.stringify(name)}: ${text}`).join(',\n')}\n  }`
+  const rows = (list: PriceRow[], indent: string): string =>
+    list.length === 0 ? '[]' : `[\n${list.map((row) => `${indent}  ${lineOf(row)}`).join(',\n')}\n${indent}]`
+  const members = (entries: [string, string][]): string =>
+    `{\n${entries.map(([name, text]) => `    ${JSON.stringify(name)}: ${text}`).join(',\n')}\n  }`
   return `{
   "source": ${JSON.stringify(source)},
   "imported": ${JSON.stringify(imported)},
@@ -208,24 +269,40 @@ export function fileText({ source, imported, changes, own, providers }: PriceFil
 
 /** JSON on one line, with the spaces that people put in. */
 export const lineOf = (value: unknown): string =>
-  Array.isArray(value) ? `[${value.map(lineOf).join(', ')}]`
-  : typeof value === 'object' && value !== null ? `{${Object.entries(value).map(([name, inner]) => `${JSON.stringify(name)}: ${lineOf(inner)}`).join(', ')}}`
-  : JSON.stringify(value)
+  Array.isArray(value)
+    ? `[${value.map(lineOf).join(', ')}]`
+    : typeof value === 'object' && value !== null
+      ? `{${Object.entries(value)
+          .map(([name, inner]) => `${JSON.stringify(name)}: ${lineOf(inner)}`)
+          .join(', ')}}`
+      : JSON.stringify(value)
 
 function main(args: string[]): void {
   const path = join(import.meta.dir, '../catalog/prices.json')
-  const { version } = JSON.parse(readFileSync(join(import.meta.dir, '../node_modules/@pydantic/genai-prices/package.json'), 'utf8')) as { version: string }
-  const sources = Object.fromEntries(Object.values(PROVIDERS).flatMap(({ source }) => {
-    const found = source === undefined ? undefined : findProvider({ providerId: source })
-    return found === undefined ? [] : [[found.id, found]]
-  }))
+  const { version } = JSON.parse(
+    readFileSync(join(import.meta.dir, '../node_modules/@pydantic/genai-prices/package.json'), 'utf8'),
+  ) as { version: string }
+  const sources = Object.fromEntries(
+    Object.values(PROVIDERS).flatMap(({ source }) => {
+      const found = source === undefined ? undefined : findProvider({ providerId: source })
+      return found === undefined ? [] : [[found.id, found]]
+    }),
+  )
   const previous = JSON.parse(readFileSync(path, 'utf8')) as PriceFile
-  const { file, changed, uncounted } = importPrices(sources, previous, { source: `@pydantic/genai-prices ${version}`, today: new Date().toISOString().slice(0, 10), force: args.includes('--force') })
+  const { file, changed, uncounted } = importPrices(sources, previous, {
+    source: `@pydantic/genai-prices ${version}`,
+    today: new Date().toISOString().slice(0, 10),
+    force: args.includes('--force'),
+  })
   // Renamed into place, so that a stop in the middle leaves the last good file.
   writeFileSync(`${path}.new`, fileText(file))
   renameSync(`${path}.new`, path)
   console.log(changed.length === 0 ? 'No price has changed.' : changed.join('\n'))
-  console.log(`Not counted by usage, so not imported: ${Object.entries(uncounted).map(([unit, times]) => `${unit} (${times})`).join(', ')}`)
+  console.log(
+    `Not counted by usage, so not imported: ${Object.entries(uncounted)
+      .map(([unit, times]) => `${unit} (${times})`)
+      .join(', ')}`,
+  )
 }
 
 if (import.meta.main) {

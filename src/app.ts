@@ -27,7 +27,20 @@ import { SqliteStore } from './store/sqlite.ts'
 /** Request -> response; never throws. This is the whole gateway without its socket. `address`: tells where the client is. */
 export async function answer(spine: Spine, request: Request, address?: Call['address']): Promise<Response> {
   const id = Bun.randomUUIDv7().replaceAll('-', '')
-  const call: Call = { request, receivedAt: Date.now(), path: '', query: NO_QUERY, params: [], identity: NOBODY, address, id, requestId: `req_${id}`, fromPath: undefined, jsonArray: false, errorHeaders: {} }
+  const call: Call = {
+    request,
+    receivedAt: Date.now(),
+    path: '',
+    query: NO_QUERY,
+    params: [],
+    identity: NOBODY,
+    address,
+    id,
+    requestId: `req_${id}`,
+    fromPath: undefined,
+    jsonArray: false,
+    errorHeaders: {},
+  }
   let shape: ProtocolName | undefined
   try {
     readPath(call)
@@ -43,10 +56,16 @@ export async function answer(spine: Spine, request: Request, address?: Call['add
 }
 
 /** Refusals of ours that a client can help: what it may not do, or not so often. */
-const HELPED_BY_CLIENT = new Set<ErrorCode>(['insufficient_credit', 'permission_denied', 'rate_limit_exceeded', 'quota_exceeded'])
+const HELPED_BY_CLIENT = new Set<ErrorCode>([
+  'insufficient_credit',
+  'permission_denied',
+  'rate_limit_exceeded',
+  'quota_exceeded',
+])
 
 const noteRefusal = ({ conduct }: Spine, { identity }: Call, error: unknown): void => {
-  if (identity !== NOBODY && error instanceof GatewayError && HELPED_BY_CLIENT.has(error.code)) conduct.refused(identity.accountId)
+  if (identity !== NOBODY && error instanceof GatewayError && HELPED_BY_CLIENT.has(error.code))
+    conduct.refused(identity.accountId)
 }
 
 /** A host that is no host would move the border between host and path of the URL that the runtime builds from it. */
@@ -54,7 +73,8 @@ const HOST = /^[A-Za-z0-9._~-]+(?::\d{1,5})?$|^\[[0-9A-Fa-f:.]+\](?::\d{1,5})?$/
 
 function readPath(call: Call): void {
   const host = call.request.headers.get('host')
-  if (host === null || !HOST.test(host)) throw new GatewayError('invalid_request', 'The Host header must be a host name, with a port or without.')
+  if (host === null || !HOST.test(host))
+    throw new GatewayError('invalid_request', 'The Host header must be a host name, with a port or without.')
   const { url } = call.request
   const start = url.indexOf('/', url.indexOf('://') + 3)
   const mark = url.indexOf('?', start)
@@ -64,7 +84,14 @@ function readPath(call: Call): void {
 
 const NO_QUERY = new URLSearchParams()
 /** Until a key is read. */
-const NOBODY: Call['identity'] = { keyId: '', accountId: '', accountStatus: 'healthy', kind: 'pay-as-you-go', discount: 0, allows: () => true }
+const NOBODY: Call['identity'] = {
+  keyId: '',
+  accountId: '',
+  accountStatus: 'healthy',
+  kind: 'pay-as-you-go',
+  discount: 0,
+  allows: () => true,
+}
 
 /** Who asks, and whether they may: key, its kind, the account's status, the endpoint's limit. */
 function admit(spine: Spine, call: Call, route: Route): void {
@@ -72,22 +99,39 @@ function admit(spine: Spine, call: Call, route: Route): void {
   call.identity = spine.keys.identify(call.request.headers)
   const { kind, accountStatus, keyId, requestsPerMinute } = call.identity
   if (route.keys !== 'public' && !route.keys.includes(kind)) {
-    throw new GatewayError('permission_denied', `A ${kind} key may not use this endpoint; it takes a ${route.keys.join(' or ')} key.`)
+    throw new GatewayError(
+      'permission_denied',
+      `A ${kind} key may not use this endpoint; it takes a ${route.keys.join(' or ')} key.`,
+    )
   }
-  if (accountStatus === 'suspended' || accountStatus === 'banned') throw new GatewayError('account_suspended', `This account is ${accountStatus}.`)
+  if (accountStatus === 'suspended' || accountStatus === 'banned')
+    throw new GatewayError('account_suspended', `This account is ${accountStatus}.`)
   spine.limits.admit(keyId, route.name, requestsPerMinute ?? spine.config.limits.requestsPerMinute)
 }
 
-const stopping = (): GatewayError => new GatewayError('overloaded', 'Sluice is stopping: send the request again in a moment.', { retryAfterSeconds: 1, shouldRetry: true })
+const stopping = (): GatewayError =>
+  new GatewayError('overloaded', 'Sluice is stopping: send the request again in a moment.', {
+    retryAfterSeconds: 1,
+    shouldRetry: true,
+  })
 
 /** A GatewayError in the words of the route's protocol. What we did not foresee is told to the operator, not to the client. */
 function failure(error: GatewayError, shape: ProtocolName, call: Call): Response {
-  if (error.code === 'internal_error') console.error(`${call.requestId} ${call.request.method} ${call.path}`, error.cause ?? error.message)
+  if (error.code === 'internal_error')
+    console.error(`${call.requestId} ${call.request.method} ${call.path}`, error.cause ?? error.message)
   const { serve } = protocols[shape]
-  const headers: Record<string, string> = { ...call.errorHeaders, 'content-type': 'application/json', 'x-request-id': call.requestId, 'request-id': call.requestId }
+  const headers: Record<string, string> = {
+    ...call.errorHeaders,
+    'content-type': 'application/json',
+    'x-request-id': call.requestId,
+    'request-id': call.requestId,
+  }
   if (error.retryAfterSeconds !== undefined) headers['retry-after'] = String(error.retryAfterSeconds)
   if (error.shouldRetry !== undefined) headers['x-should-retry'] = String(error.shouldRetry)
-  return new Response(JSON.stringify(serve.writeError(error, call.requestId)), { status: serve.statusOf?.(error) ?? error.status, headers })
+  return new Response(JSON.stringify(serve.writeError(error, call.requestId)), {
+    status: serve.statusOf?.(error) ?? error.status,
+    headers,
+  })
 }
 
 /** A running server. */
@@ -111,21 +155,48 @@ export async function start(config: Config): Promise<Running> {
   // First, because a mistake in the configuration must not cost the keys that are shown only once.
   const catalogue = new Catalogue(config)
   const store = new SqliteStore({ folder: config.data, exclusive: true })
-  const keys = await Keys.open({ store, accounts: accountsOf(store, config), folder: config.data, configured: config.keys })
+  const keys = await Keys.open({
+    store,
+    accounts: accountsOf(store, config),
+    folder: config.data,
+    configured: config.keys,
+  })
   const first = await keys.start(config.env.SLUICE_KEY)
   // At once, because they are kept nowhere: they must not be lost when the address turns out to be taken.
   for (const { kind, text } of first) console.log(`key ${kind} ${text}`)
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: config.billing.overdraft })
   const reasoning = await Reasoning.open(store, config.reasoning.keepMs)
-  const files = await Files.open({ store, folder: config.data, quotaBytes: config.files.quotaBytes, outputKeepMs: config.files.outputKeepMs })
-  const rooms = { config, store, files, keys, limits: new Limits(), conduct: new Conduct(config.accountStatus), catalogue, prices, ledger, reasoning, open: new Open(), draining: false }
+  const files = await Files.open({
+    store,
+    folder: config.data,
+    quotaBytes: config.files.quotaBytes,
+    outputKeepMs: config.files.outputKeepMs,
+  })
+  const rooms = {
+    config,
+    store,
+    files,
+    keys,
+    limits: new Limits(),
+    conduct: new Conduct(config.accountStatus),
+    catalogue,
+    prices,
+    ledger,
+    reasoning,
+    open: new Open(),
+    draining: false,
+  }
   const webhooks = new Webhooks(rooms)
   // Admitted with their models, predictions are not asked again what their keys allow.
-  const media: ResolveMedia = ({ accountId, signal }, name, wire) => resolveMedia(spine, { identity: { accountId, allows: () => true }, request: { signal } }, name, wire)
+  const media: ResolveMedia = ({ accountId, signal }, name, wire) =>
+    resolveMedia(spine, { identity: { accountId, allows: () => true }, request: { signal } }, name, wire)
   const spine: Spine = Object.assign(rooms, { predictor: new Predictor(rooms, webhooks, media) })
   await spine.predictor.start()
-  const server = listen({ ...config.listen, fetch: (request, server) => answer(spine, request, () => server.requestIP(request)?.address) })
+  const server = listen({
+    ...config.listen,
+    fetch: (request, server) => answer(spine, request, () => server.requestIP(request)?.address),
+  })
   announce(spine, server.url, first)
   const stopping = new AbortController()
   const local = new LocalModels(spine.catalogue, config.env)
@@ -138,7 +209,10 @@ export async function start(config: Config): Promise<Running> {
     setInterval(() => void files.purge().catch(() => {}), PURGE_FILES_EVERY_MS),
     setInterval(() => follower.round(), FOLLOW_EVERY_MS),
     setInterval(() => webhooks.round(), WEBHOOKS_EVERY_MS),
-    setInterval(() => void store.purgePredictions(Date.now() - config.predictions.keepDays * 86_400_000).catch(() => {}), PURGE_EVERY_MS),
+    setInterval(
+      () => void store.purgePredictions(Date.now() - config.predictions.keepDays * 86_400_000).catch(() => {}),
+      PURGE_EVERY_MS,
+    ),
     setInterval(() => void judge(spine).catch(() => {}), JUDGE_EVERY_MS),
   ]
   lookAround()
@@ -154,7 +228,12 @@ async function judge({ conduct, store, keys }: Spine): Promise<void> {
   await keys.reload()
 }
 
-async function stop(spine: Spine, server: { stop(drainMs: number): Promise<void> }, timers: Timer[], { looking, follower, webhooks }: { looking: AbortController; follower: Follower; webhooks: Webhooks }): Promise<void> {
+async function stop(
+  spine: Spine,
+  server: { stop(drainMs: number): Promise<void> },
+  timers: Timer[],
+  { looking, follower, webhooks }: { looking: AbortController; follower: Follower; webhooks: Webhooks },
+): Promise<void> {
   spine.draining = true
   for (const timer of timers) clearInterval(timer)
   looking.abort()
@@ -182,5 +261,7 @@ function announce(spine: Spine, url: string, first: { kind: string; text: string
   console.log(`listening on ${url}`)
   const providers = spine.catalogue.providers().map((provider) => `${provider.id} (${provider.foundBy})`)
   const key = first.find(({ kind }) => kind === 'pay-as-you-go')?.text ?? '$SLUICE_KEY'
-  console.error(`providers: ${providers.join(', ')}\ntry: curl ${url}/v1/chat/completions -H 'authorization: Bearer ${key}' -H 'content-type: application/json' -d '{"model":"sandbox/chat","messages":[{"role":"user","content":"Hello"}]}'`)
+  console.error(
+    `providers: ${providers.join(', ')}\ntry: curl ${url}/v1/chat/completions -H 'authorization: Bearer ${key}' -H 'content-type: application/json' -d '{"model":"sandbox/chat","messages":[{"role":"user","content":"Hello"}]}'`,
+  )
 }

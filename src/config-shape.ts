@@ -51,10 +51,13 @@ export class Source {
   /** A place in the file; undefined after a problem. Aliases are followed, as often as an honest file needs. */
   place(node: unknown, path: string, offset: number): Place | undefined {
     const at = startOf(node) ?? offset
-    if (++this.#values > MOST_VALUES) throw new TooMuch(this.#problem(at, path, `unfolds to more than ${MOST_VALUES} values`))
+    if (++this.#values > MOST_VALUES)
+      throw new TooMuch(this.#problem(at, path, `unfolds to more than ${MOST_VALUES} values`))
     if (!isAlias(node)) return new Place(this, node as Node | null, path, at)
     const meant = this.#anchored(node.source, at)
-    return meant === undefined ? this.note(at, path, `names the anchor ${node.source}, which is not set before it`) : new Place(this, meant, path, at)
+    return meant === undefined
+      ? this.note(at, path, `names the anchor ${node.source}, which is not set before it`)
+      : new Place(this, meant, path, at)
   }
 
   /** The last node of this anchor before an offset. The YAML library's own search goes through the whole document for each alias. */
@@ -63,7 +66,8 @@ export class Source {
       const anchors = (this.#anchors = new Map<string, Node[]>())
       visit(this.#document, {
         Node: (_, node) => {
-          if (!isAlias(node) && node.anchor !== undefined) anchors.set(node.anchor, [...(anchors.get(node.anchor) ?? []), node])
+          if (!isAlias(node) && node.anchor !== undefined)
+            anchors.set(node.anchor, [...(anchors.get(node.anchor) ?? []), node])
         },
       })
     }
@@ -106,7 +110,13 @@ export class Place {
     if (isMap(this.node)) return 'a mapping'
     if (isSeq(this.node)) return 'a list'
     const value = this.scalar
-    return typeof value === 'string' ? 'a string' : typeof value === 'number' ? 'a number' : typeof value === 'boolean' ? 'true or false' : 'a value of another kind'
+    return typeof value === 'string'
+      ? 'a string'
+      : typeof value === 'number'
+        ? 'a number'
+        : typeof value === 'boolean'
+          ? 'true or false'
+          : 'a value of another kind'
   }
 
   /** The members of a mapping: each key with its own place. */
@@ -139,21 +149,31 @@ export class Place {
 
   /** The text of a string with environment variables put in; undefined after a problem or where there is none. */
   text(what: string): string | undefined {
-    if (typeof this.scalar !== 'string') return this.fail(`must be ${what}, not ${this.kind}${isScalar(this.node) && !this.empty ? ": put it in quotes" : ''}`)
+    if (typeof this.scalar !== 'string')
+      return this.fail(
+        `must be ${what}, not ${this.kind}${isScalar(this.node) && !this.empty ? ': put it in quotes' : ''}`,
+      )
     return this.expand(this.scalar)
   }
 
   /** `${NAME}` and `${NAME:-default}`; as in a shell, the default also stands for a variable that is empty. */
   expand(text: string): string | undefined {
     let complete = true
-    const expanded = text.replace(/\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^{}]*))?\}|\$\{/g, (whole, name?: string, fallback?: string, value?: string) => {
-      const set = name === undefined || !Object.hasOwn(this.source.env, name) ? undefined : this.source.env[name]
-      if (name !== undefined && fallback !== undefined) return set === undefined || set === '' ? value! : set
-      if (set !== undefined) return set
-      complete = false
-      this.fail(name === undefined ? 'holds a ${ that is not of the form ${NAME} or ${NAME:-default}' : `needs the environment variable ${name}, which is not set: set it, or write \${${name}:-default}`)
-      return whole
-    })
+    const expanded = text.replace(
+      /\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^{}]*))?\}|\$\{/g,
+      (whole, name?: string, fallback?: string, value?: string) => {
+        const set = name === undefined || !Object.hasOwn(this.source.env, name) ? undefined : this.source.env[name]
+        if (name !== undefined && fallback !== undefined) return set === undefined || set === '' ? value! : set
+        if (set !== undefined) return set
+        complete = false
+        this.fail(
+          name === undefined
+            ? 'holds a ${ that is not of the form ${NAME} or ${NAME:-default}'
+            : `needs the environment variable ${name}, which is not set: set it, or write \${${name}:-default}`,
+        )
+        return whole
+      },
+    )
     return complete ? expanded : undefined
   }
 }
@@ -167,11 +187,20 @@ function keyText(key: unknown): string | undefined {
 /** `${` in a string that must become a number: the schema lets it through, since the value is known only when the file is read. */
 const VARIABLE = { type: 'string', pattern: '\\$\\{[A-Za-z_]' }
 
-export type StringRule = { what: string; pattern?: RegExp; description?: string; check?: (text: string) => string | undefined }
+export type StringRule = {
+  what: string
+  pattern?: RegExp
+  description?: string
+  check?: (text: string) => string | undefined
+}
 
 /** `check` returns what is wrong, or undefined. */
 export const string = ({ what, pattern, description, check }: StringRule): Shape<string> => ({
-  schema: { type: 'string', ...(pattern === undefined ? {} : { anyOf: [{ pattern: pattern.source }, VARIABLE] }), ...(description === undefined ? {} : { description }) },
+  schema: {
+    type: 'string',
+    ...(pattern === undefined ? {} : { anyOf: [{ pattern: pattern.source }, VARIABLE] }),
+    ...(description === undefined ? {} : { description }),
+  },
   read(place) {
     const text = place.text(what)
     if (text === undefined) return undefined
@@ -182,16 +211,30 @@ export const string = ({ what, pattern, description, check }: StringRule): Shape
 })
 
 /** `decimals`: most digits after the point. */
-export const number = (rule: { min: number; max: number; whole?: boolean; decimals?: number; description?: string }): Shape<number> => ({
-  schema: { anyOf: [{ type: rule.whole === true ? 'integer' : 'number', minimum: rule.min, maximum: rule.max }, VARIABLE], ...(rule.description === undefined ? {} : { description: rule.description }) },
+export const number = (rule: {
+  min: number
+  max: number
+  whole?: boolean
+  decimals?: number
+  description?: string
+}): Shape<number> => ({
+  schema: {
+    anyOf: [{ type: rule.whole === true ? 'integer' : 'number', minimum: rule.min, maximum: rule.max }, VARIABLE],
+    ...(rule.description === undefined ? {} : { description: rule.description }),
+  },
   read(place) {
     const what = `must be a ${rule.whole === true ? 'whole ' : ''}number from ${rule.min} to ${rule.max}`
-    const text = typeof place.scalar === 'string' && place.scalar.includes('${') ? place.expand(place.scalar) : undefined
+    const text =
+      typeof place.scalar === 'string' && place.scalar.includes('${') ? place.expand(place.scalar) : undefined
     if (text === undefined && typeof place.scalar === 'string' && place.scalar.includes('${')) return undefined
     const value = text === undefined ? place.scalar : /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : undefined
-    if (typeof value !== 'number' || !Number.isFinite(value)) return place.fail(text === undefined ? `${what}, not ${place.kind}` : what)
-    if (value < rule.min || value > rule.max || (rule.whole === true && !Number.isInteger(value))) return place.fail(`${what}, not ${value}`)
-    return rule.decimals !== undefined && Number(value.toFixed(rule.decimals)) !== value ? place.fail(`must have at most ${rule.decimals} decimals, not ${value}`) : value
+    if (typeof value !== 'number' || !Number.isFinite(value))
+      return place.fail(text === undefined ? `${what}, not ${place.kind}` : what)
+    if (value < rule.min || value > rule.max || (rule.whole === true && !Number.isInteger(value)))
+      return place.fail(`${what}, not ${value}`)
+    return rule.decimals !== undefined && Number(value.toFixed(rule.decimals)) !== value
+      ? place.fail(`must have at most ${rule.decimals} decimals, not ${value}`)
+      : value
   },
 })
 
@@ -199,9 +242,16 @@ export const boolean = (description: string): Shape<boolean> => ({
   schema: { anyOf: [{ type: 'boolean' }, VARIABLE], description },
   read(place) {
     if (typeof place.scalar === 'boolean') return place.scalar
-    if (typeof place.scalar !== 'string' || !place.scalar.includes('${')) return place.fail(`must be true or false, not ${place.kind}`)
+    if (typeof place.scalar !== 'string' || !place.scalar.includes('${'))
+      return place.fail(`must be true or false, not ${place.kind}`)
     const text = place.expand(place.scalar)
-    return text === undefined ? undefined : text === 'true' ? true : text === 'false' ? false : place.fail('must be true or false')
+    return text === undefined
+      ? undefined
+      : text === 'true'
+        ? true
+        : text === 'false'
+          ? false
+          : place.fail('must be true or false')
   },
 })
 
@@ -225,7 +275,10 @@ export const oneOf = <T extends string | boolean>(values: readonly T[], descript
   },
 })
 
-const quantity = (units: Record<string, number>, rule: { min: string; max: string; what: string; description: string }): Shape<number> => {
+const quantity = (
+  units: Record<string, number>,
+  rule: { min: string; max: string; what: string; description: string },
+): Shape<number> => {
   const pattern = new RegExp(`^(\\d+(?:\\.\\d+)?)(${Object.keys(units).join('|')})$`)
   const measure = (text: string): number | undefined => {
     const [, amount, unit] = pattern.exec(text) ?? []
@@ -239,24 +292,35 @@ const quantity = (units: Record<string, number>, rule: { min: string; max: strin
       if (text === undefined) return undefined
       const value = measure(text)
       if (value === undefined) return place.fail(`must be ${rule.what}`)
-      return value < measure(rule.min)! || value > measure(rule.max)! ? place.fail(`must be from ${rule.min} to ${rule.max}, not ${text}`) : value
+      return value < measure(rule.min)! || value > measure(rule.max)!
+        ? place.fail(`must be from ${rule.min} to ${rule.max}, not ${text}`)
+        : value
     },
   }
 }
 
 /** A length of time with its unit; read as milliseconds. */
 export const duration = (min: string, max: string, description: string): Shape<number> =>
-  quantity({ ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }, { min, max, what: "a duration with its unit, like '500ms', '10s' or '5m'", description })
+  quantity(
+    { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 },
+    { min, max, what: "a duration with its unit, like '500ms', '10s' or '5m'", description },
+  )
 
 /** An amount of memory with its unit; read as bytes. */
 export const size = (min: string, max: string, description: string): Shape<number> =>
-  quantity({ KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40, PiB: 2 ** 50, KB: 1e3, MB: 1e6, GB: 1e9, B: 1 }, { min, max, what: "a size with its unit, like '512KiB' or '32MiB'", description })
+  quantity(
+    { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40, PiB: 2 ** 50, KB: 1e3, MB: 1e6, GB: 1e9, B: 1 },
+    { min, max, what: "a size with its unit, like '512KiB' or '32MiB'", description },
+  )
 
 type Members = Record<string, Shape<unknown>>
 type ReadMembers<M extends Members> = { [Name in keyof M]?: M[Name] extends Shape<infer T> ? T : never }
 
 /** A mapping with known keys. `required` ones missing are a problem; unknown ones are, with the nearest known key. An empty mapping may be left unwritten. */
-export const object = <M extends Members>(members: M, options: { required?: (keyof M & string)[]; description?: string } = {}): Shape<ReadMembers<M>> => ({
+export const object = <M extends Members>(
+  members: M,
+  options: { required?: (keyof M & string)[]; description?: string } = {},
+): Shape<ReadMembers<M>> => ({
   schema: {
     type: options.required === undefined ? ['object', 'null'] : 'object',
     properties: Object.fromEntries(Object.entries(members).map(([name, member]) => [name, member.schema])),
@@ -267,7 +331,8 @@ export const object = <M extends Members>(members: M, options: { required?: (key
   read(place) {
     const read: Record<string, unknown> = Object.create(null)
     if (place.empty && options.required === undefined) return read as ReadMembers<M>
-    if (!isMap(place.node)) return place.fail(`must be a mapping of ${Object.keys(members).join(', ')}, not ${place.kind}`)
+    if (!isMap(place.node))
+      return place.fail(`must be a mapping of ${Object.keys(members).join(', ')}, not ${place.kind}`)
     const present = new Set<string>()
     for (const { key, keyOffset, place: member } of place.members()) {
       present.add(key)
@@ -286,15 +351,24 @@ function unknownKey(key: string, known: string[]): string {
 }
 
 /** A mapping whose keys are the user's own names. */
-export const map = <T>(of: Shape<T>, key: { pattern: RegExp; what: string; description: string; check?: (name: string) => string | undefined }): Shape<Map<string, { value: T; place: Place }>> => ({
-  schema: { type: ['object', 'null'], propertyNames: { pattern: key.pattern.source }, additionalProperties: of.schema, description: key.description },
+export const map = <T>(
+  of: Shape<T>,
+  key: { pattern: RegExp; what: string; description: string; check?: (name: string) => string | undefined },
+): Shape<Map<string, { value: T; place: Place }>> => ({
+  schema: {
+    type: ['object', 'null'],
+    propertyNames: { pattern: key.pattern.source },
+    additionalProperties: of.schema,
+    description: key.description,
+  },
   read(place) {
     const read = new Map<string, { value: T; place: Place }>()
     if (place.empty) return read
     if (!isMap(place.node)) return place.fail(`must be a mapping, not ${place.kind}`)
     for (const { key: name, keyOffset, place: member } of place.members()) {
       const wrong = key.pattern.test(name) ? key.check?.(name) : `must be ${key.what}`
-      if (wrong !== undefined) place.source.note(keyOffset, place.path, `the name ${JSON.stringify(name.slice(0, 80))} ${wrong}`)
+      if (wrong !== undefined)
+        place.source.note(keyOffset, place.path, `the name ${JSON.stringify(name.slice(0, 80))} ${wrong}`)
       const value = of.read(member)
       if (wrong === undefined && value !== undefined) read.set(name, { value, place: member })
     }
@@ -302,8 +376,16 @@ export const map = <T>(of: Shape<T>, key: { pattern: RegExp; what: string; descr
   },
 })
 
-export const list = <T>(of: Shape<T>, rule: { what: string; min?: number; description?: string }): Shape<{ value: T; place: Place }[]> => ({
-  schema: { type: rule.min === undefined ? ['array', 'null'] : 'array', items: of.schema, ...(rule.min === undefined ? {} : { minItems: rule.min }), ...(rule.description === undefined ? {} : { description: rule.description }) },
+export const list = <T>(
+  of: Shape<T>,
+  rule: { what: string; min?: number; description?: string },
+): Shape<{ value: T; place: Place }[]> => ({
+  schema: {
+    type: rule.min === undefined ? ['array', 'null'] : 'array',
+    items: of.schema,
+    ...(rule.min === undefined ? {} : { minItems: rule.min }),
+    ...(rule.description === undefined ? {} : { description: rule.description }),
+  },
   read(place) {
     if (place.empty && rule.min === undefined) return []
     if (!isSeq(place.node)) return place.fail(`must be a list of ${rule.what}, not ${place.kind}`)

@@ -1,7 +1,16 @@
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { LineCounter, parseDocument, type YAMLError } from 'yaml'
-import { FILE, PROVIDER_ID, STATUS_RULES, WINDOW_NAMES, type Auth, type KeyKind, type MediaKind, type PriceText } from './config-schema.ts'
+import {
+  FILE,
+  PROVIDER_ID,
+  STATUS_RULES,
+  WINDOW_NAMES,
+  type Auth,
+  type KeyKind,
+  type MediaKind,
+  type PriceText,
+} from './config-schema.ts'
 import { Source, TooMuch, type Place, type Problem, type Shape } from './config-shape.ts'
 import { nanoOf, type Nano } from './money.ts'
 import { nearest } from './nearest.ts'
@@ -73,15 +82,23 @@ export type ModelConfig = {
 }
 
 /** What more than these in an hour makes of an account; `penalty` multiplies the flows of its requests. */
-type AccountStatusConfig = Record<'refusals' | 'addresses' | 'concurrency', { monitored: number; abusive: number }> & { penalty: { monitored: number; abusive: number } }
+type AccountStatusConfig = Record<'refusals' | 'addresses' | 'concurrency', { monitored: number; abusive: number }> & {
+  penalty: { monitored: number; abusive: number }
+}
 
 /** Flows in each quota window; `discount` in percent off pay-as-you-go bills. */
 export type PlanConfig = { usdPerMonth: number; flows: Record<QuotaWindowName, number>; discount: number }
 
 /** A fixed key of the file. `requestsPerMinute` overrides the general limit, `limit` is in nano-USD. */
 export type KeyConfig = {
-  key: string; kind: KeyKind; name: string; account?: string; requestsPerMinute?: number
-  models?: string[]; limit?: bigint; limitPeriod?: LimitPeriod
+  key: string
+  kind: KeyKind
+  name: string
+  account?: string
+  requestsPerMinute?: number
+  models?: string[]
+  limit?: bigint
+  limitPeriod?: LimitPeriod
 }
 
 /** The configuration cannot be used. One problem a line: `sluice.yaml:12:5: models.acme/large needs endpoints`. */
@@ -104,7 +121,10 @@ const MOST_FILE_BYTES = 1024 * 1024
 export function loadConfig(options: Options, env: Environment): Config {
   const named = options.file ?? given(env, 'SLUICE_CONFIG')
   const file = named ?? (exists(DEFAULT_FILE) ? DEFAULT_FILE : undefined)
-  const config = file === undefined ? readConfig('', DEFAULT_FILE, env) : { ...readConfig(readText(file), file, env), file: resolve(file) }
+  const config =
+    file === undefined
+      ? readConfig('', DEFAULT_FILE, env)
+      : { ...readConfig(readText(file), file, env), file: resolve(file) }
   const data = chosen(options.data, '--data', env, 'SLUICE_DATA')
   const host = chosen(options.host, '--host', env, 'SLUICE_HOST')
   const port = chosen(options.port, '--port', env, 'SLUICE_PORT')
@@ -138,12 +158,15 @@ function readText(file: string): string {
   try {
     const bytes = statSync(file).isFile() ? readFileSync(file) : undefined
     if (bytes === undefined) throw new ConfigError([`${file}: must be a file`])
-    if (bytes.length > MOST_FILE_BYTES) throw new ConfigError([`${file}: must be at most 1 MiB, not ${bytes.length} bytes`])
+    if (bytes.length > MOST_FILE_BYTES)
+      throw new ConfigError([`${file}: must be at most 1 MiB, not ${bytes.length} bytes`])
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch (error) {
     if (error instanceof ConfigError) throw error
     if (error instanceof TypeError) throw new ConfigError([`${file}: must be UTF-8 text`])
-    throw new ConfigError([`${file}: cannot be read: ${(error as { code?: string }).code === 'ENOENT' ? 'there is no such file' : (error as Error).message}`])
+    throw new ConfigError([
+      `${file}: cannot be read: ${(error as { code?: string }).code === 'ENOENT' ? 'there is no such file' : (error as Error).message}`,
+    ])
   }
 }
 
@@ -167,11 +190,19 @@ const MOST_PROBLEMS = 50
 
 function located(problems: Problem[], file: string): string[] {
   const sorted = problems.toSorted((a, b) => a.line - b.line || a.column - b.column)
-  const told = sorted.slice(0, MOST_PROBLEMS).map(({ line, column, path, message }) => `${file}:${line}:${column}: ${path === '' ? message : `${path} ${message}`}`)
+  const told = sorted
+    .slice(0, MOST_PROBLEMS)
+    .map(
+      ({ line, column, path, message }) => `${file}:${line}:${column}: ${path === '' ? message : `${path} ${message}`}`,
+    )
   return sorted.length > MOST_PROBLEMS ? [...told, `${file}: ${sorted.length - MOST_PROBLEMS} more problems`] : told
 }
 
-function parse(text: string, lines: LineCounter, refuse: (problems: Problem[]) => ConfigError): ReturnType<typeof parseDocument> {
+function parse(
+  text: string,
+  lines: LineCounter,
+  refuse: (problems: Problem[]) => ConfigError,
+): ReturnType<typeof parseDocument> {
   try {
     // Keys that stand twice are found while reading: the YAML reader compares each with each.
     const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: false })
@@ -182,7 +213,14 @@ function parse(text: string, lines: LineCounter, refuse: (problems: Problem[]) =
   } catch (error) {
     if (error instanceof ConfigError) throw error
     // The YAML reader recurses: nesting thousands deep ends in a RangeError.
-    throw refuse([{ line: 1, column: 1, path: '', message: `cannot be read as YAML: ${error instanceof RangeError ? 'it is nested too deeply' : (error as Error).message}` }])
+    throw refuse([
+      {
+        line: 1,
+        column: 1,
+        path: '',
+        message: `cannot be read as YAML: ${error instanceof RangeError ? 'it is nested too deeply' : (error as Error).message}`,
+      },
+    ])
   }
 }
 
@@ -190,9 +228,11 @@ function syntaxProblem(error: YAMLError, text: string, lines: LineCounter): Prob
   const { line, col } = lines.linePos(error.pos[0])
   const written = text.split('\n')[line - 1] ?? ''
   const message =
-    error.code === 'MULTIPLE_DOCS' ? 'must be one document, without a second one after ---'
-    : written.includes('${') && /[[{]/.test(written.replaceAll('${', '')) ? `${error.message}: \${...} inside { } or [ ] must be in quotes`
-    : error.message
+    error.code === 'MULTIPLE_DOCS'
+      ? 'must be one document, without a second one after ---'
+      : written.includes('${') && /[[{]/.test(written.replaceAll('${', ''))
+        ? `${error.message}: \${...} inside { } or [ ] must be in quotes`
+        : error.message
   return { line: Math.max(line, 1), column: Math.max(col, 1), path: '', message }
 }
 
@@ -202,25 +242,50 @@ function fill(read: ReadFile, env: Environment): Config {
   const { limits = {}, timeouts = {}, billing = {} } = read
   const providers = readProviders(read.providers)
   return {
-    listen: { host: read.listen?.host ?? '127.0.0.1', port: read.listen?.port ?? 4310, ...(read.listen?.publicUrl === undefined ? {} : { publicUrl: read.listen.publicUrl.replace(/\/+$/, '') }) },
+    listen: {
+      host: read.listen?.host ?? '127.0.0.1',
+      port: read.listen?.port ?? 4310,
+      ...(read.listen?.publicUrl === undefined ? {} : { publicUrl: read.listen.publicUrl.replace(/\/+$/, '') }),
+    },
     data: resolve(read.data ?? './data'),
-    limits: { requestsPerMinute: limits.requestsPerMinute ?? 600, bodyBytes: limits.body ?? 32 * 2 ** 20, fileBytes: limits.file ?? 512 * 2 ** 20 },
+    limits: {
+      requestsPerMinute: limits.requestsPerMinute ?? 600,
+      bodyBytes: limits.body ?? 32 * 2 ** 20,
+      fileBytes: limits.file ?? 512 * 2 ** 20,
+    },
     timeouts: {
-      connectMs: timeouts.connect ?? 10_000, firstByteMs: timeouts.firstByte ?? 600_000, idleMs: timeouts.idle ?? 300_000,
-      totalMs: timeouts.total ?? 3_600_000, drainMs: timeouts.drain ?? 30_000,
+      connectMs: timeouts.connect ?? 10_000,
+      firstByteMs: timeouts.firstByte ?? 600_000,
+      idleMs: timeouts.idle ?? 300_000,
+      totalMs: timeouts.total ?? 3_600_000,
+      drainMs: timeouts.drain ?? 30_000,
     },
     keepAliveMs: read.keepAlive ?? 10_000,
     strict: read.strict ?? false,
     billing: {
-      startingCredit: nanoOf(billing.startingCredit ?? 100), overdraft: nanoOf(billing.overdraft ?? 0),
-      unpriced: billing.unpriced ?? 'refuse', delayMs: billing.delay ?? 180_000,
+      startingCredit: nanoOf(billing.startingCredit ?? 100),
+      overdraft: nanoOf(billing.overdraft ?? 0),
+      unpriced: billing.unpriced ?? 'refuse',
+      delayMs: billing.delay ?? 180_000,
     },
     reasoning: { keepMs: read.reasoning?.keep ?? 86_400_000 },
     responses: { keepDays: read.responses?.keepDays ?? 30 },
     files: { quotaBytes: read.files?.quota ?? 10 * 2 ** 30, outputKeepMs: read.files?.outputKeep ?? 3_600_000 },
-    predictions: { concurrency: read.predictions?.concurrency ?? 8, waiting: read.predictions?.waiting ?? 1_000, keepDays: read.predictions?.keepDays ?? 30 },
-    fetch: { requestUrls: read.fetch?.requestUrls ?? false, bytes: read.fetch?.size ?? 20 * 2 ** 20, private: (read.fetch?.private ?? []).map(({ value }) => value.toLowerCase()) },
-    accountStatus: { ...STATUS_RULES, ...read.accountStatus, penalty: { monitored: 1, abusive: 1.5, ...read.accountStatus?.penalty } },
+    predictions: {
+      concurrency: read.predictions?.concurrency ?? 8,
+      waiting: read.predictions?.waiting ?? 1_000,
+      keepDays: read.predictions?.keepDays ?? 30,
+    },
+    fetch: {
+      requestUrls: read.fetch?.requestUrls ?? false,
+      bytes: read.fetch?.size ?? 20 * 2 ** 20,
+      private: (read.fetch?.private ?? []).map(({ value }) => value.toLowerCase()),
+    },
+    accountStatus: {
+      ...STATUS_RULES,
+      ...read.accountStatus,
+      penalty: { monitored: 1, abusive: 1.5, ...read.accountStatus?.penalty },
+    },
     providers,
     models: readModels(read.models, providers),
     plans: { usdPerFlow: read.plans?.usdPerFlow ?? builtInPlans.usdPerFlow, tiers: readTiers(read.plans?.tiers) },
@@ -248,17 +313,27 @@ function checkProvider(id: string, value: ReadProvider, place: Place): void {
   const row = BUILT_IN.get(id)
   if (row?.inProcess !== undefined) {
     const set = Object.keys(value).filter((name) => name !== 'enabled')
-    if (set.length > 0) place.fail(`is built in and can only be switched off with enabled: false; ${set.join(', ')} cannot be set`)
+    if (set.length > 0)
+      place.fail(`is built in and can only be switched off with enabled: false; ${set.join(', ')} cannot be set`)
     return
   }
   if (row !== undefined) {
-    if (value.protocol !== undefined && !row.protocols.some(({ protocol }) => protocol === value.protocol)) place.fail(`is built in and speaks ${row.protocols.map(({ protocol }) => protocol).join(', ')}, not ${value.protocol}: choose another id for a provider of your own`)
+    if (value.protocol !== undefined && !row.protocols.some(({ protocol }) => protocol === value.protocol))
+      place.fail(
+        `is built in and speaks ${row.protocols.map(({ protocol }) => protocol).join(', ')}, not ${value.protocol}: choose another id for a provider of your own`,
+      )
     return
   }
   const missing = (['protocol', 'baseUrl'] as const).filter((name) => value[name] === undefined)
-  if (missing.length === 0 || place.source.problems.some((problem) => missing.some((name) => problem.path === `${place.path}.${name}`))) return
+  if (
+    missing.length === 0 ||
+    place.source.problems.some((problem) => missing.some((name) => problem.path === `${place.path}.${name}`))
+  )
+    return
   const [near] = nearest(id, BUILT_IN.keys(), 1)
-  place.fail(`needs ${missing.join(' and ')}${near === undefined ? '' : `, unless the built-in provider ${near} is meant`}`)
+  place.fail(
+    `needs ${missing.join(' and ')}${near === undefined ? '' : `, unless the built-in provider ${near} is meant`}`,
+  )
 }
 
 type BuiltIn = { id: string; inProcess?: string; protocols: { protocol: string }[] }
@@ -268,30 +343,49 @@ function readModels(read: ReadFile['models'], providers: Map<string, ProviderCon
   const models = new Map<string, ModelConfig>()
   for (const [id, { value, place }] of read ?? []) {
     const endpoints: ModelConfig['endpoints'] = []
-    for (const { value: { provider, model, protocol }, place: at } of value.endpoints ?? []) {
+    for (const {
+      value: { provider, model, protocol },
+      place: at,
+    } of value.endpoints ?? []) {
       if (provider === undefined || model === undefined) continue
       checkEndpoint(provider, protocol, providers, at)
       endpoints.push({ provider, model, ...(protocol === undefined ? {} : { protocol }) })
     }
     const { endpoints: _, abilities, price, ...rest } = value
     const budget = abilities?.budget
-    if (budget?.min !== undefined && budget.max !== undefined && budget.min > budget.max) place.fail('has a budget whose min is above its max')
-    models.set(id, { id, ...rest, endpoints, abilities: (abilities ?? {}) as Abilities, ...(price === undefined ? {} : { price: { ...price } as PriceText }) })
+    if (budget?.min !== undefined && budget.max !== undefined && budget.min > budget.max)
+      place.fail('has a budget whose min is above its max')
+    models.set(id, {
+      id,
+      ...rest,
+      endpoints,
+      abilities: (abilities ?? {}) as Abilities,
+      ...(price === undefined ? {} : { price: { ...price } as PriceText }),
+    })
   }
   return models
 }
 
-function checkEndpoint(provider: string, protocol: Speech | undefined, providers: Map<string, ProviderConfig>, at: Place): void {
+function checkEndpoint(
+  provider: string,
+  protocol: Speech | undefined,
+  providers: Map<string, ProviderConfig>,
+  at: Place,
+): void {
   const row = BUILT_IN.get(provider)
   const own = providers.get(provider)
   if (row === undefined && own === undefined) {
     if (!PROVIDER_ID.test(provider)) return
     const [near] = nearest(provider, [...providers.keys(), ...BUILT_IN.keys()], 1)
-    at.fail(`names the provider ${provider}, which is not built in and not under providers${near === undefined ? '' : `: is ${near} meant?`}`)
+    at.fail(
+      `names the provider ${provider}, which is not built in and not under providers${near === undefined ? '' : `: is ${near} meant?`}`,
+    )
     return
   }
-  const spoken: string[] = own?.protocol !== undefined ? [own.protocol] : (row?.protocols ?? []).map((speech) => speech.protocol)
-  if (protocol !== undefined && spoken.length > 0 && !spoken.includes(protocol)) at.fail(`asks ${provider} for ${protocol}, which speaks ${spoken.join(', ')}`)
+  const spoken: string[] =
+    own?.protocol !== undefined ? [own.protocol] : (row?.protocols ?? []).map((speech) => speech.protocol)
+  if (protocol !== undefined && spoken.length > 0 && !spoken.includes(protocol))
+    at.fail(`asks ${provider} for ${protocol}, which speaks ${spoken.join(', ')}`)
 }
 
 type ReadTiers = NonNullable<ReadFile['plans']>['tiers']
@@ -303,8 +397,16 @@ function readTiers(read: ReadTiers): Map<string, PlanConfig> {
     const known = tiers.get(tier)
     const usdPerMonth = value.usdPerMonth ?? known?.usdPerMonth
     const flows = { ...known?.flows, ...value.flows }
-    const missing = [...(usdPerMonth === undefined ? ['usdPerMonth'] : []), ...WINDOW_NAMES.filter((window) => flows[window] === undefined).map((window) => `flows.${window}`)]
-    if (usdPerMonth !== undefined && missing.length === 0) tiers.set(tier, { usdPerMonth, flows: flows as PlanConfig['flows'], discount: value.discount ?? known?.discount ?? 0 })
+    const missing = [
+      ...(usdPerMonth === undefined ? ['usdPerMonth'] : []),
+      ...WINDOW_NAMES.filter((window) => flows[window] === undefined).map((window) => `flows.${window}`),
+    ]
+    if (usdPerMonth !== undefined && missing.length === 0)
+      tiers.set(tier, {
+        usdPerMonth,
+        flows: flows as PlanConfig['flows'],
+        discount: value.discount ?? known?.discount ?? 0,
+      })
     else if (!place.source.problems.some((problem) => problem.path.startsWith(`${place.path}.`))) {
       const [near] = nearest(tier, tiers.keys(), 1)
       place.fail(`needs ${missing.join(' and ')}${near === undefined ? '' : `, unless ${near} is meant`}`)
@@ -321,8 +423,12 @@ function readKeys(read: NonNullable<ReadFile['keys']>): KeyConfig[] {
     if (keys.some((other) => other.key === key)) place.fail('is the same key as one above')
     if (limit === undefined && rest.limitPeriod !== undefined) place.fail('has a limitPeriod and no limit')
     keys.push({
-      key, kind: kind ?? 'pay-as-you-go', name: name ?? `key ${index + 1}`, ...rest,
-      ...(models === undefined ? {} : { models: models.map((pattern) => pattern.value) }), ...(limit === undefined ? {} : { limit: nanoOf(limit) }),
+      key,
+      kind: kind ?? 'pay-as-you-go',
+      name: name ?? `key ${index + 1}`,
+      ...rest,
+      ...(models === undefined ? {} : { models: models.map((pattern) => pattern.value) }),
+      ...(limit === undefined ? {} : { limit: nanoOf(limit) }),
     })
   }
   return keys

@@ -77,12 +77,21 @@ export class GatewayError extends Error {
 }
 
 const TYPE_BY_STATUS: Record<number, string> = {
-  401: 'authentication_error', 402: 'billing_error', 403: 'permission_error', 404: 'not_found_error',
-  413: 'request_too_large', 429: 'rate_limit_error', 529: 'overloaded_error',
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  529: 'overloaded_error',
 }
 
 const GOOGLE_BY_STATUS: Record<number, string> = {
-  401: 'UNAUTHENTICATED', 403: 'PERMISSION_DENIED', 404: 'NOT_FOUND', 429: 'RESOURCE_EXHAUSTED', 504: 'DEADLINE_EXCEEDED',
+  401: 'UNAUTHENTICATED',
+  403: 'PERMISSION_DENIED',
+  404: 'NOT_FOUND',
+  429: 'RESOURCE_EXHAUSTED',
+  504: 'DEADLINE_EXCEEDED',
 }
 
 /** A 400 for bad input: names the parameter by path and says what would be right. */
@@ -91,4 +100,6 @@ export const invalid = (param: string, message: string): GatewayError =>
 
 /** Anything thrown -> a GatewayError. What we did not foresee is a 500 whose text gives nothing away. */
 export const asGatewayError = (error: unknown): GatewayError =>
-  error instanceof GatewayError ? error : new GatewayError('internal_error', 'Sluice failed on this request.', { cause: error })
+  error instanceof GatewayError
+    ? error
+    : new GatewayError('internal_error', 'Sluice failed on this request.', { cause: error })

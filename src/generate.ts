@@ -26,17 +26,34 @@ import { carriedWhole, growthOf, wishesOf } from './strict.ts'
 import { readWire } from './protocols/wire.ts'
 
 /** One generation from its request to its last byte. */
-type Generation = { spine: Spine; call: Call; keeper: Keeper | undefined; open: OpenGeneration; underway: Underway; media: HeldMedia | undefined; tracer: Tracer | undefined }
+type Generation = {
+  spine: Spine
+  call: Call
+  keeper: Keeper | undefined
+  open: OpenGeneration
+  underway: Underway
+  media: HeldMedia | undefined
+  tracer: Tracer | undefined
+}
 
 /** The path of one generation, top to bottom. */
 export async function generate(spine: Spine, call: Call, name: ProtocolName): Promise<Response> {
   const wire = await readWire(call.request, spine.config.limits.bodyBytes, call.fromPath)
-  const keeper = name === 'responses' ? new Keeper(spine, call.identity.accountId, await expand(wire, spine.store, call.identity.accountId, spine.config.limits.bodyBytes)) : undefined
+  const keeper =
+    name === 'responses'
+      ? new Keeper(
+          spine,
+          call.identity.accountId,
+          await expand(wire, spine.store, call.identity.accountId, spine.config.limits.bodyBytes),
+        )
+      : undefined
   const media = await resolveMedia(spine, call, name, wire)
-  const { generation, drafts, endpoints } = await begin({ spine, call, keeper, media }, wire, name).catch((error: unknown) => {
-    media?.release()
-    throw error
-  })
+  const { generation, drafts, endpoints } = await begin({ spine, call, keeper, media }, wire, name).catch(
+    (error: unknown) => {
+      media?.release()
+      throw error
+    },
+  )
   const { open, underway } = generation
   const { asked: exchange } = drafts
   try {
@@ -55,7 +72,11 @@ export async function generate(spine: Spine, call: Call, name: ProtocolName): Pr
 }
 
 /** Reads a request and admits it: from here on it has a record. */
-async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'media'>, wire: Wire, name: ProtocolName): Promise<{ generation: Generation; drafts: Drafts; endpoints: readonly Endpoint[] }> {
+async function begin(
+  rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'media'>,
+  wire: Wire,
+  name: ProtocolName,
+): Promise<{ generation: Generation; drafts: Drafts; endpoints: readonly Endpoint[] }> {
   const { spine, call, keeper, media } = rooms
   const asked = protocols[name].serve.readRequest(wire)
   const { strict, report } = wishesOf(call.request.headers, spine.config)
@@ -66,14 +87,19 @@ async function begin(rooms: Pick<Generation, 'spine' | 'call' | 'keeper' | 'medi
   const endpoints = strict ? carriedWhole(drafts, able) : able
   const abilities = endpoints.map(({ target }) => target.abilities)
   protocols[name].serve.checkModel?.(request, abilities)
-  const inBackground = keeper !== undefined && wire.body.background === true && endpoints.some(({ protocol }) => protocol === name)
+  const inBackground =
+    keeper !== undefined && wire.body.background === true && endpoints.some(({ protocol }) => protocol === name)
   // Its provider goes on without its client: only its answer tells how to find or stop it.
   const goesOn = (inBackground && !request.stream) || endpoints.some(({ protocol }) => outlivesClient(name, protocol))
   const grown = growthOf(drafts, endpoints)
   const underway = spine.open.enter(goesOn ? new AbortController().signal : call.request.signal)
   const open = await admit(spine, call, {
-    api: request.protocol, model: request.model, endpoints, streamed: request.stream,
-    worst: (modelLimit) => worstCase(request, Buffer.byteLength(wire.text) + bytes + grown, modelLimit, abilities), countInput: () => estimateInputTokens(request),
+    api: request.protocol,
+    model: request.model,
+    endpoints,
+    streamed: request.stream,
+    worst: (modelLimit) => worstCase(request, Buffer.byteLength(wire.text) + bytes + grown, modelLimit, abilities),
+    countInput: () => estimateInputTokens(request),
   }).catch((error: unknown) => {
     underway.leave()
     throw error
@@ -97,7 +123,8 @@ async function close(generation: Generation, ending: Ending): Promise<void> {
   const { spine, open, keeper } = generation
   leave(generation)
   const cause = firstCause(generation, ending)
-  if (cause !== 'completed' && open.background !== undefined && open.meter.ending === undefined) return goOn(generation, cause)
+  if (cause !== 'completed' && open.background !== undefined && open.meter.ending === undefined)
+    return goOn(generation, cause)
   await Promise.all([spine.ledger.close(open, cause), keeper?.saved, remember(generation)])
 }
 
@@ -107,7 +134,12 @@ const remember = async ({ spine, open: { ask }, tracer }: Generation): Promise<v
 }
 
 /** Notes whether a provider works on a response in the background, and what it calls it. */
-function hearWork({ open }: Generation, keeper: Keeper, theirs: Record<string, unknown>, ours: Record<string, unknown>): void {
+function hearWork(
+  { open }: Generation,
+  keeper: Keeper,
+  theirs: Record<string, unknown>,
+  ours: Record<string, unknown>,
+): void {
   const known = open.meter.served !== undefined && typeof theirs.id === 'string' && isPending(theirs)
   open.background = known ? { provider: open.meter.served!.provider, id: theirs.id as string } : undefined
   keeper.pending = ours
@@ -131,7 +163,13 @@ async function goOn({ spine, open, keeper }: Generation, cause: Ending): Promise
 
 /** A client that leaves and a server that stops break off the call to the provider, which then looks like the provider's failure. */
 const firstCause = ({ call, underway }: Generation, ending: Ending): Ending =>
-  ending === 'completed' ? ending : underway.reason !== undefined ? 'shutdown' : call.request.signal.aborted ? 'client-left' : ending
+  ending === 'completed'
+    ? ending
+    : underway.reason !== undefined
+      ? 'shutdown'
+      : call.request.signal.aborted
+        ? 'client-left'
+        : ending
 
 function leave({ spine, open, underway, media }: Generation): void {
   media?.release()
@@ -139,13 +177,20 @@ function leave({ spine, open, underway, media }: Generation): void {
 }
 
 /** What was not recorded must not look finished: its last frames then say so. */
-async function closeStream(generation: Generation, { exchange }: Upstream, ending: Ending, last: Frame[]): Promise<Frame[]> {
+async function closeStream(
+  generation: Generation,
+  { exchange }: Upstream,
+  ending: Ending,
+  last: Frame[],
+): Promise<Frame[]> {
   try {
     await close(generation, ending)
     return last
   } catch (error) {
     if (generation.keeper !== undefined) return [...last.slice(0, -1), ...notKept(last.at(-1), asGatewayError(error))]
-    return protocols[exchange.request.protocol].serve.writer(exchange).write({ type: 'error', error: asGatewayError(error) })
+    return protocols[exchange.request.protocol].serve
+      .writer(exchange)
+      .write({ type: 'error', error: asGatewayError(error) })
   }
 }
 
@@ -153,10 +198,14 @@ async function closeStream(generation: Generation, { exchange }: Upstream, endin
 async function whole(generation: Generation, upstream: Upstream): Promise<Response> {
   const { protocol, exchange, sameProtocol } = upstream
   const text = await readText(generation, upstream)
-  const pending = sameProtocol && exchange.follow !== undefined ? await beginning(generation, upstream, text) : undefined
+  const pending =
+    sameProtocol && exchange.follow !== undefined ? await beginning(generation, upstream, text) : undefined
   if (pending !== undefined) return pending
   const read = readAnswer(upstream, text)
-  const events = exchange.request.protocol === 'images' ? await completeImages(generation.spine, generation.call, upstream, generation.underway, read) : read
+  const events =
+    exchange.request.protocol === 'images'
+      ? await completeImages(generation.spine, generation.call, upstream, generation.underway, read)
+      : read
   const counted = await heard(generation, events)
   const body = sameProtocol ? protocol.relabeler(exchange).answer(text, counted) : written(events, counted, exchange)
   // What is no answer is passed on, but nobody pays for it.
@@ -187,7 +236,10 @@ async function heard({ open: { meter }, tracer }: Generation, events: Generation
 async function beginning(generation: Generation, upstream: Upstream, text: string): Promise<Response | undefined> {
   if (!isPending(parseAnswer(text))) return undefined
   const ours = upstream.protocol.relabeler(upstream.exchange).answer(text)
-  const { open: { background }, call } = generation
+  const {
+    open: { background },
+    call,
+  } = generation
   if (background === undefined) return undefined
   // A client that left before this answer does not know what to ask for.
   if (call.request.signal.aborted) background.unwanted = true
@@ -204,14 +256,18 @@ async function stream(generation: Generation, upstream: Upstream): Promise<Respo
   const served = protocols[exchange.request.protocol].serve
   const out = sameProtocol ? { relabeler: protocol.relabeler(exchange) } : { writer: served.writer(exchange) }
   const lane = new Lane(protocol.call.reader(endpoint.target.quirks, exchange.request), out, open.meter, tracer)
-  const relay = new Relay(incoming.body, lane, framing(call), (ending, last) => closeStream(generation, upstream, ending, last))
+  const relay = new Relay(incoming.body, lane, framing(call), (ending, last) =>
+    closeStream(generation, upstream, ending, last),
+  )
   underway.onCut = (error) => relay.cut(error)
   const { keepAliveMs } = spine.config
   await relay.begin(keepAliveMs)
   // A provider of the client's own protocol is quoted; a translated failure before the first word is better told by its status.
   if (!sameProtocol && lane.failedAtOnce !== undefined) throw lane.failedAtOnce
   const keepAlive = served.keepAlive === undefined ? undefined : { text: served.keepAlive, afterMs: keepAliveMs }
-  const source = outlivesClient(exchange.request.protocol, endpoint.protocol) ? toTheEnd(relay) : { pull: () => relay.pull(), cancel: () => relay.leave() }
+  const source = outlivesClient(exchange.request.protocol, endpoint.protocol)
+    ? toTheEnd(relay)
+    : { pull: () => relay.pull(), cancel: () => relay.leave() }
   const body = streamBody(source, keepAlive, call.request.signal)
   return new Response(body, { headers: streamHeaders(call, upstream) })
 }
@@ -219,7 +275,11 @@ async function stream(generation: Generation, upstream: Upstream): Promise<Respo
 /** A provider that answers a streaming request in one piece: the client still gets its stream. */
 async function streamOfWhole(generation: Generation, upstream: Upstream): Promise<Response> {
   const { exchange } = upstream
-  const events = upstream.protocol.call.readAnswer(parseAnswer(await readText(generation, upstream), upstream.protocol), upstream.endpoint.target.quirks, exchange.request)
+  const events = upstream.protocol.call.readAnswer(
+    parseAnswer(await readText(generation, upstream), upstream.protocol),
+    upstream.endpoint.target.quirks,
+    exchange.request,
+  )
   const writer = protocols[exchange.request.protocol].serve.writer(exchange)
   const frames = withUsage(events, await heard(generation, events)).flatMap((event) => writer.write(event))
   const out = framing(generation.call)
@@ -254,13 +314,22 @@ function headersOf(call: Call, upstream: Upstream, contentType: string): Record<
 function refused({ call, underway }: Generation, error: unknown): Response {
   if (underway.reason !== undefined) throw underway.reason
   if (!(error instanceof Refusal)) throw error
-  const headers: Record<string, string> = { 'x-sluice-provider': error.provider, 'x-sluice-attempts': String(error.attempts) }
+  const headers: Record<string, string> = {
+    'x-sluice-provider': error.provider,
+    'x-sluice-attempts': String(error.attempts),
+  }
   Object.assign(call.errorHeaders, headers)
   if (error.native === undefined) throw error.error
   const { retryAfterSeconds } = error.error
   if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds)
   return new Response(error.native.body, {
     status: error.native.status,
-    headers: { ...call.errorHeaders, ...headers, 'content-type': 'application/json', 'x-request-id': call.requestId, 'request-id': call.requestId },
+    headers: {
+      ...call.errorHeaders,
+      ...headers,
+      'content-type': 'application/json',
+      'x-request-id': call.requestId,
+      'request-id': call.requestId,
+    },
   })
 }

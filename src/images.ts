@@ -11,30 +11,48 @@ import { joinAnswers } from './providers/join-answers.ts'
 import type { Relay } from './relay.ts'
 
 /** An answer to the images API before it is told: with the further answers that the number of images asks for, and with addresses where the client wants some. */
-export async function completeImages(spine: Spine, call: Call, upstream: Upstream, underway: Underway, first: GenerationEvent[]): Promise<GenerationEvent[]> {
+export async function completeImages(
+  spine: Spine,
+  call: Call,
+  upstream: Upstream,
+  underway: Underway,
+  first: GenerationEvent[],
+): Promise<GenerationEvent[]> {
   const { exchange, sameProtocol } = upstream
   const events = sameProtocol ? first : await joinAnswers(spine.config, upstream, underway, first)
   if (exchange.wire.body.response_format !== 'url') return events
   // What was said instead of an image in a conversation is told to the client.
-  if (sameProtocol && events.length === 0) throw new GatewayError('upstream_error', 'The provider answered without an image.')
+  if (sameProtocol && events.length === 0)
+    throw new GatewayError('upstream_error', 'The provider answered without an image.')
   exchange.imageUrls = await publish(spine, call, events)
   return events
 }
 
 /** Keeps the images and gives their addresses. They are durable before anyone hears of them. */
-async function publish({ files, config }: Spine, { request, identity }: Call, events: readonly GenerationEvent[]): Promise<string[]> {
+async function publish(
+  { files, config }: Spine,
+  { request, identity }: Call,
+  events: readonly GenerationEvent[],
+): Promise<string[]> {
   const origin = originOf(request, config.listen.publicUrl)
-  const images = fold(events).parts.flatMap((part) => (part.type === 'image' && part.source.type === 'data' ? [part.source] : []))
+  const images = fold(events).parts.flatMap((part) =>
+    part.type === 'image' && part.source.type === 'data' ? [part.source] : [],
+  )
   const types = images.map(({ data }) => mediaTypeOf(data))
-  if (types.includes(undefined)) throw new GatewayError('upstream_error', 'The provider answered with something that is no image.')
+  if (types.includes(undefined))
+    throw new GatewayError('upstream_error', 'The provider answered with something that is no image.')
   const urls: string[] = []
   // One after the other: the bytes of ten at once are more memory than their order is worth.
-  for (const [index, { data }] of images.entries()) urls.push(`${origin}/v1/outputs/${await files.publish(identity.accountId, { mediaType: types[index]!, data: Buffer.from(data, 'base64') })}`)
+  for (const [index, { data }] of images.entries())
+    urls.push(
+      `${origin}/v1/outputs/${await files.publish(identity.accountId, { mediaType: types[index]!, data: Buffer.from(data, 'base64') })}`,
+    )
   return urls
 }
 
 /** Whether a request is carried out though its client goes: a provider that was asked for an image makes it all the same, and wants to be paid. */
-export const outlivesClient = (client: ProtocolName, provider: ProtocolName): boolean => client === 'images' || provider === 'images'
+export const outlivesClient = (client: ProtocolName, provider: ProtocolName): boolean =>
+  client === 'images' || provider === 'images'
 
 /** A stream that is read to its end, whoever still listens. */
 export function toTheEnd(relay: Relay): TextSource {

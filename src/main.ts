@@ -16,10 +16,19 @@ async function main(args: string[]): Promise<void> {
 function refuseWords(first: string, second: string | undefined): void {
   const group = COMMANDS.filter(({ words }) => words.startsWith(`${first} `))
   if (group.length > 0 && second === '--help') return console.log(group.map(helpOf).join('\n\n'))
-  if (first.startsWith('-')) throw new UsageError(`unknown option ${first}; the command comes first: sluice serve ${first}. See sluice --help`)
-  if (group.length === 0) throw new UsageError(`unknown command ${JSON.stringify(first)}${meant(first, COMMANDS.map(({ words }) => words.split(' ')[0] ?? words))}; see sluice --help`)
+  if (first.startsWith('-'))
+    throw new UsageError(`unknown option ${first}; the command comes first: sluice serve ${first}. See sluice --help`)
+  if (group.length === 0)
+    throw new UsageError(
+      `unknown command ${JSON.stringify(first)}${meant(
+        first,
+        COMMANDS.map(({ words }) => words.split(' ')[0] ?? words),
+      )}; see sluice --help`,
+    )
   const known = group.map(({ words }) => words.slice(first.length + 1))
-  throw new UsageError(`sluice ${first} needs one of ${known.join(', ')}${second === undefined ? '' : `, not ${JSON.stringify(second)}${meant(second, known)}`}`)
+  throw new UsageError(
+    `sluice ${first} needs one of ${known.join(', ')}${second === undefined ? '' : `, not ${JSON.stringify(second)}${meant(second, known)}`}`,
+  )
 }
 
 const help = (): string => `sluice <command> [options]

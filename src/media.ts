@@ -28,14 +28,25 @@ type Asker = { identity: Pick<Call['identity'], 'accountId' | 'allows'>; request
 export type HeldMedia = { endpoints: readonly Endpoint[]; release(): void }
 
 /** A medium that is put into its request: `bytes` before encoding. */
-type Loaded = { reference: MediaReference; mediaType: string; filename: string; bytes: number; base64(): Promise<string> }
+type Loaded = {
+  reference: MediaReference
+  mediaType: string
+  filename: string
+  bytes: number
+  base64(): Promise<string>
+}
 
 /**
  * Puts the files and addresses that a request names into its body and text, as data, where its providers do not fetch them themselves.
  * Undefined where it names none. Throws not_found for a file that is not this account's and for what only a provider could know, invalid_request for a medium that none of the model's
  * providers takes in this way, overloaded where the requests under way hold too much; each names the parameter.
  */
-export async function resolveMedia(spine: Spine, { identity, request }: Asker, name: ProtocolName, wire: Wire): Promise<HeldMedia | undefined> {
+export async function resolveMedia(
+  spine: Spine,
+  { identity, request }: Asker,
+  name: ProtocolName,
+  wire: Wire,
+): Promise<HeldMedia | undefined> {
   const named = protocols[name].serve.references?.(wire.body) ?? []
   const model = wire.model ?? wire.body.model
   // What is wrong with its model is told by those who read the request and admit it: before that no file is opened for it.
@@ -43,9 +54,17 @@ export async function resolveMedia(spine: Spine, { identity, request }: Asker, n
   const held = new Held()
   try {
     const references = named.filter((reference): reference is MediaReference => reference.source.type !== 'provider')
-    const { endpoints, toFetch } = divide(spine, keepers(spine.catalogue.endpoints(model, name), name, named), references)
+    const { endpoints, toFetch } = divide(
+      spine,
+      keepers(spine.catalogue.endpoints(model, name), name, named),
+      references,
+    )
     const toLoad = [...references.filter(({ source }) => source.type === 'file'), ...toFetch]
-    if (toLoad.length > MOST_LOADED) throw invalid(toLoad[MOST_LOADED]!.param, `is one of ${toLoad.length} files and addresses that Sluice would have to load for this request: ${MOST_LOADED} are the most`)
+    if (toLoad.length > MOST_LOADED)
+      throw invalid(
+        toLoad[MOST_LOADED]!.param,
+        `is one of ${toLoad.length} files and addresses that Sluice would have to load for this request: ${MOST_LOADED} are the most`,
+      )
     const files = await filesOf(spine, identity.accountId, references)
     const most = Math.max(...endpoints.map((endpoint) => requestBytes(spine, endpoint)))
     const fetched = await fetchAll(spine, identity.accountId, toFetch, request.signal, held, most)
@@ -69,7 +88,12 @@ class Held {
   /** A fetch that ends after its request was refused has nothing to hold. */
   take(bytes: number): void {
     if (this.#over) return
-    if (bytes > Held.#free) throw new GatewayError('overloaded', 'The requests under way hold as many files as there is room for: try again.', { retryAfterSeconds: 1 })
+    if (bytes > Held.#free)
+      throw new GatewayError(
+        'overloaded',
+        'The requests under way hold as many files as there is room for: try again.',
+        { retryAfterSeconds: 1 },
+      )
     Held.#free -= bytes
     this.#bytes += bytes
   }
@@ -81,7 +105,8 @@ class Held {
   }
 }
 
-const encodedBytes = (media: readonly { bytes: number }[]): number => media.reduce((sum, { bytes }) => sum + Math.ceil(bytes / 3) * 4, 0)
+const encodedBytes = (media: readonly { bytes: number }[]): number =>
+  media.reduce((sum, { bytes }) => sum + Math.ceil(bytes / 3) * 4, 0)
 
 /** The files that a request names. One that is named twice is read once. */
 async function filesOf({ files }: Spine, accountId: string, references: readonly MediaReference[]): Promise<Loaded[]> {
@@ -93,7 +118,15 @@ async function filesOf({ files }: Spine, accountId: string, references: readonly
     if (file === undefined) throw unknownFile(param, source.id)
     const base64 = (): Promise<string> => {
       // Deleted since it was found: for its owner it was never there.
-      const reading = read.get(file.id) ?? files.bytes(file).then(encode, (error: unknown) => Promise.reject(error instanceof GatewayError && error.code === 'not_found' ? unknownFile(param, source.id) : error))
+      const reading =
+        read.get(file.id) ??
+        files
+          .bytes(file)
+          .then(encode, (error: unknown) =>
+            Promise.reject(
+              error instanceof GatewayError && error.code === 'not_found' ? unknownFile(param, source.id) : error,
+            ),
+          )
       read.set(file.id, reading)
       return reading
     }
@@ -103,39 +136,89 @@ async function filesOf({ files }: Spine, accountId: string, references: readonly
 }
 
 const unknownFile = (param: string, id: string): GatewayError =>
-  new GatewayError('not_found', `${param}: no file '${id.slice(0, 200)}' is stored; it may have expired or been deleted, and ids of a provider's own files are not known here. Upload it with POST /v1/files.`, { param })
+  new GatewayError(
+    'not_found',
+    `${param}: no file '${id.slice(0, 200)}' is stored; it may have expired or been deleted, and ids of a provider's own files are not known here. Upload it with POST /v1/files.`,
+    { param },
+  )
 
-const encode = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
+const encode = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64')
 
 const bareType = (mediaType: string): string => mediaType.split(';')[0]!.trim().toLowerCase()
 
 /** The endpoints at which accounts may name what the provider keeps. */
-function keepers(all: readonly Endpoint[], name: ProtocolName, named: readonly (MediaReference | KeptReference)[]): readonly Endpoint[] {
+function keepers(
+  all: readonly Endpoint[],
+  name: ProtocolName,
+  named: readonly (MediaReference | KeptReference)[],
+): readonly Endpoint[] {
   const kept = named.find((reference): reference is KeptReference => reference.source.type === 'provider')
-  return kept === undefined ? all : left(all, ({ provider, protocol }) => protocol === name && provider.sharedIds, () => notShared(kept, all))
+  return kept === undefined
+    ? all
+    : left(
+        all,
+        ({ provider, protocol }) => protocol === name && provider.sharedIds,
+        () => notShared(kept, all),
+      )
 }
 
 const notShared = ({ param, source: { what } }: KeptReference, all: readonly Endpoint[]): GatewayError =>
-  new GatewayError('not_found', `${param}: names ${what} that only a provider keeps, and whose it is cannot be told there. Send what it holds with the request, or upload it with POST /v1/files where a file may stand; an operator whose accounts all share what ${namesOf(all)} keeps can set providers.<id>.sharedIds.`, { param })
+  new GatewayError(
+    'not_found',
+    `${param}: names ${what} that only a provider keeps, and whose it is cannot be told there. Send what it holds with the request, or upload it with POST /v1/files where a file may stand; an operator whose accounts all share what ${namesOf(all)} keeps can set providers.<id>.sharedIds.`,
+    { param },
+  )
 
 /** The endpoints that can do with the addresses of a request, and those addresses that are fetched for them. All others are passed on. */
-function divide({ config }: Spine, all: readonly Endpoint[], references: readonly MediaReference[]): { endpoints: readonly Endpoint[]; toFetch: (MediaReference & { url: string })[] } {
+function divide(
+  { config }: Spine,
+  all: readonly Endpoint[],
+  references: readonly MediaReference[],
+): { endpoints: readonly Endpoint[]; toFetch: (MediaReference & { url: string })[] } {
   let endpoints = all
   const web: (MediaReference & { url: string })[] = []
   for (const reference of references) {
     const { source, param } = reference
     if (source.type !== 'url') continue
-    if (isGoogles(source.url)) endpoints = left(endpoints, ({ protocol }) => protocol === 'generateContent', () => invalid(param, `is an address that only providers of Google's generateContent open, and ${namesOf(all)} is none: send the data inline`))
-    else if (!/^https?:$/.test(URL.parse(source.url)?.protocol ?? '')) throw invalid(param, 'must be an http(s) URL or the data itself')
+    if (isGoogles(source.url))
+      endpoints = left(
+        endpoints,
+        ({ protocol }) => protocol === 'generateContent',
+        () =>
+          invalid(
+            param,
+            `is an address that only providers of Google's generateContent open, and ${namesOf(all)} is none: send the data inline`,
+          ),
+      )
+    else if (!/^https?:$/.test(URL.parse(source.url)?.protocol ?? ''))
+      throw invalid(param, 'must be an http(s) URL or the data itself')
     else web.push({ ...reference, url: source.url })
   }
-  if (config.fetch.requestUrls) return { endpoints, toFetch: web.filter((reference) => !endpoints.every((endpoint) => fetches(endpoint, reference) === true)) }
+  if (config.fetch.requestUrls)
+    return {
+      endpoints,
+      toFetch: web.filter((reference) => !endpoints.every((endpoint) => fetches(endpoint, reference) === true)),
+    }
   for (const reference of web) {
     const { url, param } = reference
-    endpoints = left(endpoints, (endpoint) => fetches(endpoint, reference) !== false, () => invalid(param, `${namesOf(all)} does not fetch URLs of this kind: send the data inline, or upload it with POST /v1/files and name its id. An operator can let Sluice fetch them with fetch.requestUrls.`))
+    endpoints = left(
+      endpoints,
+      (endpoint) => fetches(endpoint, reference) !== false,
+      () =>
+        invalid(
+          param,
+          `${namesOf(all)} does not fetch URLs of this kind: send the data inline, or upload it with POST /v1/files and name its id. An operator can let Sluice fetch them with fetch.requestUrls.`,
+        ),
+    )
     // A server that nobody said anything of may stand in the operator's own network, and open whatever it is told to.
     const wrong = wrongOutsideUrl(url, config.fetch)
-    if (wrong !== undefined) endpoints = left(endpoints, (endpoint) => fetches(endpoint, reference) === true, () => invalid(param, wrong))
+    if (wrong !== undefined)
+      endpoints = left(
+        endpoints,
+        (endpoint) => fetches(endpoint, reference) === true,
+        () => invalid(param, wrong),
+      )
   }
   return { endpoints, toFetch: [] }
 }
@@ -144,34 +227,63 @@ function divide({ config }: Spine, all: readonly Endpoint[], references: readonl
 const isGoogles = (url: string): boolean => /^gs:\/\/|^https?:\/\/((www\.|m\.)?youtube\.com|youtu\.be)\//i.test(url)
 
 /** Whether a provider opens such addresses itself; undefined where nobody said. A place that takes anything may hold anything: what is no image there is a file to most. */
-const fetches = ({ provider, protocol }: Endpoint, { kind }: MediaReference): boolean | undefined => provider.media === undefined ? undefined : provider.media[protocol]?.fetches?.includes(kind ?? 'file') === true
+const fetches = ({ provider, protocol }: Endpoint, { kind }: MediaReference): boolean | undefined =>
+  provider.media === undefined ? undefined : provider.media[protocol]?.fetches?.includes(kind ?? 'file') === true
 
-const namesOf = (endpoints: readonly Endpoint[]): string => [...new Set(endpoints.map(({ provider }) => provider.name))].join(', ')
+const namesOf = (endpoints: readonly Endpoint[]): string =>
+  [...new Set(endpoints.map(({ provider }) => provider.name))].join(', ')
 
-function left(endpoints: readonly Endpoint[], takes: (endpoint: Endpoint) => boolean, refusal: () => GatewayError): readonly Endpoint[] {
+function left(
+  endpoints: readonly Endpoint[],
+  takes: (endpoint: Endpoint) => boolean,
+  refusal: () => GatewayError,
+): readonly Endpoint[] {
   const able = endpoints.filter(takes)
   if (able.length === 0) throw refusal()
   return able
 }
 
 /** Fetches what is not passed on, some at a time; the first that fails ends the others. `most`: bytes of base64 that any endpoint would take. */
-async function fetchAll({ config: { fetch } }: Spine, accountId: string, references: readonly (MediaReference & { url: string })[], client: AbortSignal, held: Held, most: number): Promise<Loaded[]> {
+async function fetchAll(
+  { config: { fetch } }: Spine,
+  accountId: string,
+  references: readonly (MediaReference & { url: string })[],
+  client: AbortSignal,
+  held: Held,
+  most: number,
+): Promise<Loaded[]> {
   const over = new AbortController()
   const signal = AbortSignal.any([client, over.signal])
   let sum = 0
   const fetchOne = async (reference: MediaReference & { url: string }): Promise<Loaded> => {
     const { url, param } = reference
     try {
-      const { bytes, mediaType, url: at } = await fetchOutside(url, { private: fetch.private, maxBytes: fetch.bytes, totalMs: FETCH_MS, signal })
+      const {
+        bytes,
+        mediaType,
+        url: at,
+      } = await fetchOutside(url, { private: fetch.private, maxBytes: fetch.bytes, totalMs: FETCH_MS, signal })
       const filename = decodeName(new URL(at).pathname.split('/').at(-1)!)
       const encoded = encodedBytes([{ bytes: bytes.length }])
       held.take(encoded)
       sum += encoded
-      if (sum > most) throw invalid(param, `makes more of this request's media than its providers take in one, which is ${most} bytes in base64`)
-      return { reference, mediaType: bareType(sniff(bytes, mediaType, filename)), filename, bytes: bytes.length, base64: () => Promise.resolve(encode(bytes)) }
+      if (sum > most)
+        throw invalid(
+          param,
+          `makes more of this request's media than its providers take in one, which is ${most} bytes in base64`,
+        )
+      return {
+        reference,
+        mediaType: bareType(sniff(bytes, mediaType, filename)),
+        filename,
+        bytes: bytes.length,
+        base64: () => Promise.resolve(encode(bytes)),
+      }
     } catch (error) {
       over.abort()
-      throw error instanceof GatewayError && error.code === 'invalid_request' && error.param === undefined ? invalid(param, error.message) : error
+      throw error instanceof GatewayError && error.code === 'invalid_request' && error.param === undefined
+        ? invalid(param, error.message)
+        : error
     }
   }
   return Promise.all(references.map((reference) => inTurn(accountId, () => fetchOne(reference))))
@@ -191,7 +303,8 @@ const waiting: { accountId: string; start: () => void }[] = []
 
 const fetchesOf = (accountId: string): number => fetching.filter((one) => one === accountId).length
 
-const mayFetch = (accountId: string): boolean => fetching.length < FETCHES_AT_ONCE && fetchesOf(accountId) < FETCHES_OF_ONE
+const mayFetch = (accountId: string): boolean =>
+  fetching.length < FETCHES_AT_ONCE && fetchesOf(accountId) < FETCHES_OF_ONE
 
 /** Fetches when there is room for it; those go first whose account fetches least. */
 async function inTurn<T>(accountId: string, work: () => Promise<T>): Promise<T> {
@@ -212,39 +325,70 @@ async function inTurn<T>(accountId: string, work: () => Promise<T>): Promise<T> 
 }
 
 /** The endpoints that take all these media inline. */
-function capable(spine: Spine, all: readonly Endpoint[], loaded: readonly Loaded[], textBytes: number): readonly Endpoint[] {
+function capable(
+  spine: Spine,
+  all: readonly Endpoint[],
+  loaded: readonly Loaded[],
+  textBytes: number,
+): readonly Endpoint[] {
   let endpoints = all
-  for (const { reference: { kind, param }, mediaType, bytes } of loaded) {
+  for (const {
+    reference: { kind, param },
+    mediaType,
+    bytes,
+  } of loaded) {
     if (bytes === 0) throw invalid(param, 'is empty')
     const found = mediaKind(mediaType)
-    if (kind !== undefined && found !== kind) throw invalid(param, `is ${mediaType}, and this place takes ${kind === 'file' ? 'documents' : `media of the type ${kind}/*`}`)
+    if (kind !== undefined && found !== kind)
+      throw invalid(
+        param,
+        `is ${mediaType}, and this place takes ${kind === 'file' ? 'documents' : `media of the type ${kind}/*`}`,
+      )
     const takes = ({ provider, protocol }: Endpoint): boolean => {
       const types = provider.media?.[protocol]?.inline
       return types === undefined || globs(types).test(isTextual(mediaType) ? 'text/plain' : mediaType)
     }
-    endpoints = left(endpoints, takes, () => invalid(param, `is ${mediaType}, which ${namesOf(all)} does not take; it takes ${[...new Set(all.flatMap(({ provider, protocol }) => provider.media?.[protocol]?.inline ?? []))].join(', ')}`))
+    endpoints = left(endpoints, takes, () =>
+      invalid(
+        param,
+        `is ${mediaType}, which ${namesOf(all)} does not take; it takes ${[...new Set(all.flatMap(({ provider, protocol }) => provider.media?.[protocol]?.inline ?? []))].join(', ')}`,
+      ),
+    )
   }
   if (loaded.length === 0) return endpoints
   const bytes = textBytes + encodedBytes(loaded)
   const largest = loaded.reduce((a, b) => (b.bytes > a.bytes ? b : a))
-  return left(endpoints, (endpoint) => bytes <= requestBytes(spine, endpoint), () => {
-    const most = Math.max(...endpoints.map((endpoint) => requestBytes(spine, endpoint)))
-    return invalid(largest.reference.param, `makes this a request of ${bytes} bytes with its media in base64, and ${namesOf(endpoints)} takes at most ${most}: send less in one request`)
-  })
+  return left(
+    endpoints,
+    (endpoint) => bytes <= requestBytes(spine, endpoint),
+    () => {
+      const most = Math.max(...endpoints.map((endpoint) => requestBytes(spine, endpoint)))
+      return invalid(
+        largest.reference.param,
+        `makes this a request of ${bytes} bytes with its media in base64, and ${namesOf(endpoints)} takes at most ${most}: send less in one request`,
+      )
+    },
+  )
 }
 
 /** Most bytes of one request with its media; where its provider says nothing, what clients may send at most. */
-const requestBytes = ({ config }: Spine, { provider }: Endpoint): number => provider.media?.requestBytes ?? config.limits.bodyBytes
+const requestBytes = ({ config }: Spine, { provider }: Endpoint): number =>
+  provider.media?.requestBytes ?? config.limits.bodyBytes
 
 /** The body is made anew along the paths that change: what is kept of a response is what its client sent. */
 async function inline(wire: Wire, loaded: readonly Loaded[]): Promise<void> {
-  const changes = await Promise.all(loaded.map(async ({ reference, mediaType, filename, base64 }) => {
-    const medium = { mediaType, filename, data: await base64() }
-    await pause()
-    const value = reference.inline(medium)
-    return { path: reference.path, value, text: textOf(reference, medium, value) }
-  }))
-  wire.text = replaceAt(wire.text, changes.map(({ path, text }) => ({ path, value: text })))
+  const changes = await Promise.all(
+    loaded.map(async ({ reference, mediaType, filename, base64 }) => {
+      const medium = { mediaType, filename, data: await base64() }
+      await pause()
+      const value = reference.inline(medium)
+      return { path: reference.path, value, text: textOf(reference, medium, value) }
+    }),
+  )
+  wire.text = replaceAt(
+    wire.text,
+    changes.map(({ path, text }) => ({ path, value: text })),
+  )
   wire.body = changes.reduce<unknown>((body, { path, value }) => put(body, path, value), wire.body) as Wire['body']
 }
 

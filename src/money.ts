@@ -11,13 +11,18 @@ const MOST_EXPONENT = 30
  * Throws an Error for what is no finite decimal, and for one with more than nine decimals, trailing zeros aside: rounding is for amounts that are computed, never for one that somebody wrote.
  */
 export function nanoOf(usd: string | number): Nano {
-  const [, sign, whole, fraction = '', exponentText = '0'] = /^([+-]?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?$/.exec(String(usd)) ?? []
+  const [, sign, whole, fraction = '', exponentText = '0'] =
+    /^([+-]?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?$/.exec(String(usd)) ?? []
   const exponent = Number(exponentText)
-  if (whole === undefined || Math.abs(exponent) > MOST_EXPONENT) throw new Error(`'${String(usd).slice(0, 40)}' is no amount of USD, such as 12.5`)
+  if (whole === undefined || Math.abs(exponent) > MOST_EXPONENT)
+    throw new Error(`'${String(usd).slice(0, 40)}' is no amount of USD, such as 12.5`)
   const digits = BigInt(whole + fraction)
   const shift = DECIMALS + exponent - fraction.length
   const scale = 10n ** BigInt(Math.abs(shift))
-  if (shift < 0 && digits % scale !== 0n) throw new Error(`'${String(usd).slice(0, 40)}' has more than ${DECIMALS} decimals, and a nano-USD is the smallest amount there is`)
+  if (shift < 0 && digits % scale !== 0n)
+    throw new Error(
+      `'${String(usd).slice(0, 40)}' has more than ${DECIMALS} decimals, and a nano-USD is the smallest amount there is`,
+    )
   const nano = shift < 0 ? digits / scale : digits * scale
   return sign === '-' ? -nano : nano
 }
@@ -28,7 +33,9 @@ export const usdOf = (nano: Nano): number => Number(usdText(nano))
 /** USD as a decimal without trailing zeros, for people: `12.5`, `-0.000001`. */
 export function usdText(nano: Nano): string {
   const size = nano < 0n ? -nano : nano
-  const fraction = String(size % NANO_PER_USD).padStart(DECIMALS, '0').replace(/0+$/, '')
+  const fraction = String(size % NANO_PER_USD)
+    .padStart(DECIMALS, '0')
+    .replace(/0+$/, '')
   return `${nano < 0n ? '-' : ''}${size / NANO_PER_USD}${fraction === '' ? '' : `.${fraction}`}`
 }
 

@@ -6,10 +6,17 @@ export function nearest(name: string, known: Iterable<string>, most = 3): string
   for (const candidate of known) {
     const lower = candidate.toLowerCase()
     const contains = wanted.length >= 3 && (lower.includes(wanted) || (lower.length >= 3 && wanted.includes(lower)))
-    const distance = contains ? 1 : Math.abs(lower.length - wanted.length) > allowed ? Infinity : editDistance(wanted, lower, allowed)
+    const distance = contains
+      ? 1
+      : Math.abs(lower.length - wanted.length) > allowed
+        ? Infinity
+        : editDistance(wanted, lower, allowed)
     if (distance <= allowed) found.push({ candidate, distance })
   }
-  return found.sort((a, b) => a.distance - b.distance || a.candidate.length - b.candidate.length).slice(0, most).map(({ candidate }) => candidate)
+  return found
+    .sort((a, b) => a.distance - b.distance || a.candidate.length - b.candidate.length)
+    .slice(0, most)
+    .map(({ candidate }) => candidate)
 }
 
 const FAR = 1 << 20
@@ -29,7 +36,8 @@ function editDistance(a: string, b: string, allowed: number): number {
     for (let j = from; j <= to; j++) {
       const same = a.charCodeAt(i - 1) === b.charCodeAt(j - 1)
       let cost = Math.min(row[j - 1]! + 1, (j === i + allowed ? FAR : last[j]!) + 1, last[j - 1]! + (same ? 0 : 1))
-      if (i > 1 && j > 1 && a.charCodeAt(i - 1) === b.charCodeAt(j - 2) && a.charCodeAt(i - 2) === b.charCodeAt(j - 1)) cost = Math.min(cost, before[j - 2]! + 1)
+      if (i > 1 && j > 1 && a.charCodeAt(i - 1) === b.charCodeAt(j - 2) && a.charCodeAt(i - 2) === b.charCodeAt(j - 1))
+        cost = Math.min(cost, before[j - 2]! + 1)
       row[j] = cost
     }
     ;[before, last, row] = [last, row, before]

@@ -8,6 +8,20 @@ export function accountsOf(store: Store, config: Config): Accounts {
   const amount = config.billing.startingCredit
   return new Accounts({
     store,
-    first: { credits: (accountId) => (amount === 0n ? [] : [topUp({ reference: `starting-credit:${accountId}`, at: Date.now(), accountId, amount, bonus: false, note: 'Starting credit' })]) },
+    first: {
+      credits: (accountId) =>
+        amount === 0n
+          ? []
+          : [
+              topUp({
+                reference: `starting-credit:${accountId}`,
+                at: Date.now(),
+                accountId,
+                amount,
+                bonus: false,
+                note: 'Starting credit',
+              }),
+            ],
+    },
   })
 }

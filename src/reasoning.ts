@@ -61,7 +61,10 @@ export class Reasoning {
     const bytes = this.#uses.get(accountId)?.bytes ?? 0
     const toFree = Math.min(bytes, Math.max(0, bytes + sealed.length - ACCOUNT_BYTES))
     this.#use(accountId, maker, sealed.length - toFree)
-    await this.#store.keepReasoning({ accountId, key, provider: maker.provider, model: maker.model, expiresAt: this.#now() + this.#keepMs, sealed }, toFree)
+    await this.#store.keepReasoning(
+      { accountId, key, provider: maker.provider, model: maker.model, expiresAt: this.#now() + this.#keepMs, sealed },
+      toFree,
+    )
   }
 
   /** Puts back what the client left out of earlier turns and one of these endpoints signed. */
@@ -69,9 +72,19 @@ export class Reasoning {
     const makers = this.#keepMs > 0 ? this.#uses.get(accountId)?.makers : undefined
     if (makers === undefined) return { request, traces: [], bytes: 0 }
     const asked = new Set(endpoints.map(({ target }) => nameOf(target)).filter((name) => makers.has(name)))
-    const missing = asked.size > 0 ? unsigned(request.turns).reverse().map((one) => ({ ...one, ...namesOf(accountId, one.call.id) })) : []
+    const missing =
+      asked.size > 0
+        ? unsigned(request.turns)
+            .reverse()
+            .map((one) => ({ ...one, ...namesOf(accountId, one.call.id) }))
+        : []
     if (missing.length === 0) return { request, traces: [], bytes: 0 }
-    const found = await this.#store.findReasoning(accountId, missing.map(({ key }) => key), REQUEST_BYTES, this.#now())
+    const found = await this.#store.findReasoning(
+      accountId,
+      missing.map(({ key }) => key),
+      REQUEST_BYTES,
+      this.#now(),
+    )
     const turns = [...request.turns]
     const traces: Trace[] = []
     let bytes = 0

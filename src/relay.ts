@@ -66,7 +66,9 @@ export class Lane {
     const usage = await this.#meter.count()
     const out: Frame[] = []
     const counted = (one: Frame | undefined): Frame | undefined =>
-      one !== undefined && usage !== undefined && 'relabeler' in this.#out ? this.#out.relabeler.counted?.(one, usage) ?? one : one
+      one !== undefined && usage !== undefined && 'relabeler' in this.#out
+        ? (this.#out.relabeler.counted?.(one, usage) ?? one)
+        : one
     this.#held = counted(this.#held)
     this.#say(withUsage(events, usage), counted(frame), out, usage)
     return out
@@ -96,7 +98,8 @@ export class Lane {
       }
     }
     if ('relabeler' in this.#out && frame !== undefined) this.#pass(this.#out.relabeler.frame(frame), out)
-    if ('relabeler' in this.#out && this.ended === 'completed') for (const frame of this.#out.relabeler.end?.(counted) ?? []) out.push(frame)
+    if ('relabeler' in this.#out && this.ended === 'completed')
+      for (const frame of this.#out.relabeler.end?.(counted) ?? []) out.push(frame)
   }
 
   /** What is left out for this client does not tell whether the frame before it was the last. */
@@ -163,7 +166,9 @@ export class Relay {
   async begin(atMostMs: number): Promise<void> {
     this.#early = this.pull()
     let timer: Timer | undefined
-    const patience = new Promise<void>((resolve) => { timer = setTimeout(resolve, atMostMs) })
+    const patience = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, atMostMs)
+    })
     await Promise.race([this.#early, patience])
     clearTimeout(timer)
   }
@@ -207,7 +212,11 @@ export class Relay {
   }
 
   get #ending(): Ending {
-    return this.#cut !== undefined ? 'shutdown' : this.#lane.error !== undefined ? endingOf(this.#lane.error) : 'completed'
+    return this.#cut !== undefined
+      ? 'shutdown'
+      : this.#lane.error !== undefined
+        ? endingOf(this.#lane.error)
+        : 'completed'
   }
 
   async #sayApart(text: string): Promise<string> {
@@ -224,7 +233,7 @@ export class Relay {
 
   async #finish(ending: Ending, last: Frame[]): Promise<Frame[]> {
     this.#done = true
-    const said = await this.#close(ending, [...last, ...await this.#lane.conclude()])
+    const said = await this.#close(ending, [...last, ...(await this.#lane.conclude())])
     if (ending === 'completed') void this.#drain()
     else this.#source.cancel()
     return said

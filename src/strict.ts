@@ -8,7 +8,8 @@ import type { Endpoint } from './providers/catalogue.ts'
 /** What a client says of losses: `strict`, that there must be none on the way to the provider; `report`, that it wants to read of them in the body. */
 export function wishesOf(headers: Headers, config: Pick<Config, 'strict'>): { strict: boolean; report: boolean } {
   const strict = headers.get('x-sluice-strict')
-  if (strict !== null && strict !== 'true' && strict !== 'false') throw invalid('x-sluice-strict', "must be 'true' or 'false'")
+  if (strict !== null && strict !== 'true' && strict !== 'false')
+    throw invalid('x-sluice-strict', "must be 'true' or 'false'")
   const report = headers.get('x-sluice-report')
   if (report !== null && report !== 'body') throw invalid('x-sluice-report', "must be 'body'")
   return { strict: strict === null ? config.strict : strict === 'true', report: report !== null }
@@ -33,9 +34,14 @@ export function carriedWhole(drafts: Drafts, endpoints: readonly Endpoint[]): re
 
 /** Bytes by which a request grows for the endpoint where it grows most, as references in its schemas are followed: what they lead to is paid for, too. */
 export function growthOf(drafts: Drafts, endpoints: readonly Endpoint[]): number {
-  const { request: { protocol, tools, outputFormat }, wire } = drafts.asked
+  const {
+    request: { protocol, tools, outputFormat },
+    wire,
+  } = drafts.asked
   if (!hasReferences([outputFormat, tools])) return 0
-  const lengths = endpoints.filter((endpoint) => endpoint.protocol !== protocol).map((endpoint) => Buffer.byteLength(drafted(drafts, endpoint)))
+  const lengths = endpoints
+    .filter((endpoint) => endpoint.protocol !== protocol)
+    .map((endpoint) => Buffer.byteLength(drafted(drafts, endpoint)))
   return Math.max(0, ...lengths) - Math.min(Buffer.byteLength(wire.text), Math.max(0, ...lengths))
 }
 
@@ -52,7 +58,13 @@ function drafted(drafts: Drafts, endpoint: Endpoint): string {
 const TOLD_MAX = 50
 
 function refusal(lost: readonly { endpoint: Endpoint; losses: readonly Told[] }[]): GatewayError {
-  const told = lost.flatMap(({ endpoint: { provider }, losses }) => losses.map((loss) => ({ provider: provider.id, ...loss }))).slice(0, TOLD_MAX)
+  const told = lost
+    .flatMap(({ endpoint: { provider }, losses }) => losses.map((loss) => ({ provider: provider.id, ...loss })))
+    .slice(0, TOLD_MAX)
   const texts = told.map(({ provider, field, what, why }) => `${field} would be ${what} for ${provider} (${why})`)
-  return new GatewayError('unsupported_parameter', `Nothing was sent, because this request is strict and no provider of its model would hear all of it: ${texts.join('; ')}. x-sluice-strict: false sends it all the same.`, { param: told[0]!.field, metadata: { translation: told } })
+  return new GatewayError(
+    'unsupported_parameter',
+    `Nothing was sent, because this request is strict and no provider of its model would hear all of it: ${texts.join('; ')}. x-sluice-strict: false sends it all the same.`,
+    { param: told[0]!.field, metadata: { translation: told } },
+  )
 }

@@ -15,7 +15,9 @@ export function checkGrammar(events: readonly GenerationEvent[]): void {
   let open: PartHead | undefined
   let next = 0
   const fail = (index: number, why: string): never => {
-    throw new Error(`event ${index} (${events[index]?.type ?? 'end'}): ${why}\n${JSON.stringify(events.slice(Math.max(0, index - 3), index + 1))}`)
+    throw new Error(
+      `event ${index} (${events[index]?.type ?? 'end'}): ${why}\n${JSON.stringify(events.slice(Math.max(0, index - 3), index + 1))}`,
+    )
   }
   for (const [index, event] of events.entries()) {
     if (ended) fail(index, 'stands after the end')
@@ -67,35 +69,82 @@ export type SentenceOptions = {
 }
 
 /** Random sentences of the event grammar, for the writers. */
-export function sentences({ kinds = ['text', 'reasoning', 'refusal', 'tool-call', 'image', 'audio', 'citation'], errors = true }: SentenceOptions = {}): fc.Arbitrary<GenerationEvent[]> {
-  const part = fc.tuple(fc.constantFrom(...kinds), fc.array(text, { maxLength: 4 }), fc.option(fc.base64String({ minLength: 4 }), { nil: undefined }), fc.nat(1e6))
-  const piece: fc.Arbitrary<Piece> = fc.oneof({ weight: 4, arbitrary: part.map(([kind, deltas, signature, salt]): Piece => partOf(kind, deltas, signature, salt)) }, { weight: 1, arbitrary: usages.map((usage): Piece => ({ usage })) })
+export function sentences({
+  kinds = ['text', 'reasoning', 'refusal', 'tool-call', 'image', 'audio', 'citation'],
+  errors = true,
+}: SentenceOptions = {}): fc.Arbitrary<GenerationEvent[]> {
+  const part = fc.tuple(
+    fc.constantFrom(...kinds),
+    fc.array(text, { maxLength: 4 }),
+    fc.option(fc.base64String({ minLength: 4 }), { nil: undefined }),
+    fc.nat(1e6),
+  )
+  const piece: fc.Arbitrary<Piece> = fc.oneof(
+    {
+      weight: 4,
+      arbitrary: part.map(([kind, deltas, signature, salt]): Piece => partOf(kind, deltas, signature, salt)),
+    },
+    { weight: 1, arbitrary: usages.map((usage): Piece => ({ usage })) },
+  )
   const end = errors ? fc.oneof({ weight: 4, arbitrary: finish }, { weight: 1, arbitrary: failure }) : finish
-  return fc.tuple(fc.array(piece, { maxLength: 8 }), end).map(([pieces, last]) => [{ type: 'start', id: 'upstream-1', model: 'upstream-model' }, ...numbered(pieces), last])
+  return fc
+    .tuple(fc.array(piece, { maxLength: 8 }), end)
+    .map(([pieces, last]) => [{ type: 'start', id: 'upstream-1', model: 'upstream-model' }, ...numbered(pieces), last])
 }
 
 type Piece = { usage: Partial<Usage> } | { head: PartHead; deltas: string[]; signature?: string }
 
 const text = fc.string({ unit: 'grapheme', maxLength: 12 })
 
-const usages: fc.Arbitrary<Partial<Usage>> = fc.record({ inputTokens: fc.nat(1e6), outputTokens: fc.nat(1e6), reasoningTokens: fc.nat(1e5), cacheReadTokens: fc.nat(1e5) }, { requiredKeys: ['inputTokens'] })
+const usages: fc.Arbitrary<Partial<Usage>> = fc.record(
+  { inputTokens: fc.nat(1e6), outputTokens: fc.nat(1e6), reasoningTokens: fc.nat(1e5), cacheReadTokens: fc.nat(1e5) },
+  { requiredKeys: ['inputTokens'] },
+)
 
-const reasons: FinishReason[] = ['stop', 'stop-sequence', 'length', 'tool-calls', 'content-filter', 'refusal', 'pause', 'other']
-const finish: fc.Arbitrary<GenerationEvent> = fc.constantFrom(...reasons).map((reason) => ({ type: 'finish', reason, raw: `raw-${reason}` }))
-const failure: fc.Arbitrary<GenerationEvent> = fc.constantFrom('upstream_error' as const, 'overloaded' as const, 'upstream_rate_limited' as const)
+const reasons: FinishReason[] = [
+  'stop',
+  'stop-sequence',
+  'length',
+  'tool-calls',
+  'content-filter',
+  'refusal',
+  'pause',
+  'other',
+]
+const finish: fc.Arbitrary<GenerationEvent> = fc
+  .constantFrom(...reasons)
+  .map((reason) => ({ type: 'finish', reason, raw: `raw-${reason}` }))
+const failure: fc.Arbitrary<GenerationEvent> = fc
+  .constantFrom('upstream_error' as const, 'overloaded' as const, 'upstream_rate_limited' as const)
   .map((code) => ({ type: 'error', error: new GatewayError(code, `made ${code}`) }))
 
 function partOf(kind: PartHead['type'], deltas: string[], signature: string | undefined, salt: number): Piece {
   const signed = signature === undefined ? {} : { signature }
   switch (kind) {
     case 'text':
-    case 'refusal': return { head: { type: kind }, deltas, ...(kind === 'text' ? signed : {}) }
-    case 'reasoning': return salt % 5 === 0 && signature !== undefined ? { head: { type: 'reasoning', redacted: true }, deltas: [], signature } : { head: { type: 'reasoning' }, deltas, ...signed }
-    case 'tool-call': return { head: { type: 'tool-call', id: `call_${salt}`, name: `tool_${salt % 7}`, form: 'function' }, deltas: chopped(JSON.stringify({ salt, text: deltas.join('') }), salt), ...signed }
-    case 'image': return { head: { type: 'image', mediaType: 'image/png' }, deltas: [Buffer.from(`png${salt}`).toString('base64')] }
-    case 'audio': return { head: { type: 'audio', mediaType: 'audio/wav' }, deltas: [Buffer.from(`wav${salt}`).toString('base64')] }
-    case 'citation': return { head: { type: 'citation', citation: { url: `https://example.com/${salt}`, title: `Title ${salt}` } }, deltas: [] }
-    case 'foreign': return { head: { type: 'foreign', protocol: 'messages', kind: 'container_upload', value: { salt } }, deltas: [] }
+    case 'refusal':
+      return { head: { type: kind }, deltas, ...(kind === 'text' ? signed : {}) }
+    case 'reasoning':
+      return salt % 5 === 0 && signature !== undefined
+        ? { head: { type: 'reasoning', redacted: true }, deltas: [], signature }
+        : { head: { type: 'reasoning' }, deltas, ...signed }
+    case 'tool-call':
+      return {
+        head: { type: 'tool-call', id: `call_${salt}`, name: `tool_${salt % 7}`, form: 'function' },
+        deltas: chopped(JSON.stringify({ salt, text: deltas.join('') }), salt),
+        ...signed,
+      }
+    case 'image':
+      return { head: { type: 'image', mediaType: 'image/png' }, deltas: [Buffer.from(`png${salt}`).toString('base64')] }
+    case 'audio':
+      return { head: { type: 'audio', mediaType: 'audio/wav' }, deltas: [Buffer.from(`wav${salt}`).toString('base64')] }
+    case 'citation':
+      return {
+        head: { type: 'citation', citation: { url: `https://example.com/${salt}`, title: `Title ${salt}` } },
+        deltas: [],
+      }
+    case 'foreign':
+      return { head: { type: 'foreign', protocol: 'messages', kind: 'container_upload', value: { salt } }, deltas: [] }
   }
 }
 
@@ -108,7 +157,10 @@ function numbered(pieces: Piece[]): GenerationEvent[] {
   const events: GenerationEvent[] = []
   let part = 0
   for (const piece of pieces) {
-    if ('usage' in piece) { events.push({ type: 'usage', usage: piece.usage }); continue }
+    if ('usage' in piece) {
+      events.push({ type: 'usage', usage: piece.usage })
+      continue
+    }
     // No provider gives two calls of one answer the same id.
     const head = piece.head.type === 'tool-call' ? { ...piece.head, id: `${piece.head.id}_${part}` } : piece.head
     events.push({ type: 'part-start', part, head })

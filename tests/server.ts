@@ -23,16 +23,39 @@ export type Gateway = {
 /** Variables that switch providers on stay out, so that a developer's own keys are never used by a test. */
 const ENVIRONMENT = ['PATH', 'HOME', 'TMPDIR', 'LANG'] as const
 
-export async function startGateway(options: { config?: string; env?: Record<string, string>; data?: string; disk?: SmallDisk; key?: string } = {}): Promise<Gateway> {
+export async function startGateway(
+  options: { config?: string; env?: Record<string, string>; data?: string; disk?: SmallDisk; key?: string } = {},
+): Promise<Gateway> {
   const { disk } = options
   const data = disk?.path ?? options.data ?? mkdtempSync(join(tmpdir(), 'sluice-test-'))
   const key = options.key ?? `sk-ai-v1-test${'0123456789abcdef'.repeat(3)}`
   const config = join(disk?.folder ?? data, 'test-config.yaml')
   writeFileSync(config, billed(options.config ?? ''))
-  const child = Bun.spawn([...(disk?.command ?? []), process.execPath, join(import.meta.dir, '../src/main.ts'), 'serve', '--config', config, '--data', data, '--port', '0'], {
-    env: { ...Object.fromEntries(ENVIRONMENT.map((name) => [name, process.env[name]])), SLUICE_KEY: key, OLLAMA_HOST: 'http://127.0.0.1:9', ...options.env },
-    stdin: 'ignore', stdout: 'pipe', stderr: 'pipe',
-  })
+  const child = Bun.spawn(
+    [
+      ...(disk?.command ?? []),
+      process.execPath,
+      join(import.meta.dir, '../src/main.ts'),
+      'serve',
+      '--config',
+      config,
+      '--data',
+      data,
+      '--port',
+      '0',
+    ],
+    {
+      env: {
+        ...Object.fromEntries(ENVIRONMENT.map((name) => [name, process.env[name]])),
+        SLUICE_KEY: key,
+        OLLAMA_HOST: 'http://127.0.0.1:9',
+        ...options.env,
+      },
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'pipe',
+    },
+  )
   const printed = { stdout: '', stderr: '' }
   const url = await new Promise<string>((resolve, reject) => {
     void collect(child.stdout, (text) => {
@@ -40,11 +63,19 @@ export async function startGateway(options: { config?: string; env?: Record<stri
       const found = /^listening on (\S+)$/m.exec(printed.stdout)?.[1]
       if (found !== undefined) resolve(found)
     })
-    void collect(child.stderr, (text) => { printed.stderr += text })
-    void child.exited.then((code) => reject(new Error(`sluice ended with ${code} before it listened:\n${printed.stdout}${printed.stderr}`)))
+    void collect(child.stderr, (text) => {
+      printed.stderr += text
+    })
+    void child.exited.then((code) =>
+      reject(new Error(`sluice ended with ${code} before it listened:\n${printed.stdout}${printed.stderr}`)),
+    )
   })
   return {
-    url, key, data, pid: child.pid, exited: child.exited,
+    url,
+    key,
+    data,
+    pid: child.pid,
+    exited: child.exited,
     output: () => printed,
     kill: (signal) => child.kill(signal),
     stop: async () => {
@@ -60,7 +91,8 @@ export async function startGateway(options: { config?: string; env?: Record<stri
 }
 
 /** Tests that say nothing of billing use models without a price. */
-const billed = (config: string): string => (/^billing:/m.test(config) ? config : `${config.replace(/^\{\}\n/, '')}\nbilling: { unpriced: free }\n`)
+const billed = (config: string): string =>
+  /^billing:/m.test(config) ? config : `${config.replace(/^\{\}\n/, '')}\nbilling: { unpriced: free }\n`
 
 async function collect(stream: ReadableStream<Uint8Array>, take: (text: string) => void): Promise<void> {
   const decoder = new TextDecoder()

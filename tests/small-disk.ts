@@ -30,7 +30,19 @@ export class SmallDisk {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-disk-'))
     mkdirSync(join(folder, 'disk'))
     // Ends with its input, and so with this process.
-    const holder = Bun.spawn(['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', `mount -t tmpfs -o size=${megabytes}m none "$0" && echo ready && exec cat`, join(folder, 'disk')], { stdin: 'pipe', stdout: 'pipe', stderr: 'ignore' })
+    const holder = Bun.spawn(
+      [
+        'unshare',
+        '--user',
+        '--map-root-user',
+        '--mount',
+        'sh',
+        '-c',
+        `mount -t tmpfs -o size=${megabytes}m none "$0" && echo ready && exec cat`,
+        join(folder, 'disk'),
+      ],
+      { stdin: 'pipe', stdout: 'pipe', stderr: 'ignore' },
+    )
     const { value } = await holder.stdout.getReader().read()
     if (value !== undefined) return new SmallDisk(folder, holder)
     rmSync(folder, { recursive: true })
@@ -63,7 +75,8 @@ export class SmallDisk {
   /** A data folder on the disk, as it is now, where everybody can read it. */
   copy(): string {
     const copied = mkdtempSync(join(this.folder, 'copy-'))
-    for (const file of ['sluice.sqlite', 'sluice.sqlite-wal']) if (existsSync(join(this.#seen, file))) copyFileSync(join(this.#seen, file), join(copied, file))
+    for (const file of ['sluice.sqlite', 'sluice.sqlite-wal'])
+      if (existsSync(join(this.#seen, file))) copyFileSync(join(this.#seen, file), join(copied, file))
     return copied
   }
 

@@ -17,12 +17,16 @@ const EXPORT_DEBT: readonly string[] = []
 /** Provider ids in code, `file id`. */
 const PROVIDER_DEBT: readonly string[] = []
 
-const list = (...patterns: string[]): string[] => patterns.flatMap((pattern) => [...new Glob(pattern).scanSync({ cwd: root, dot: true })]).sort()
+const list = (...patterns: string[]): string[] =>
+  patterns.flatMap((pattern) => [...new Glob(pattern).scanSync({ cwd: root, dot: true })]).sort()
 const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 
 const source = list('src/**/*.ts')
 const code = [...source, ...list('bench/**/*.ts', 'scripts/**/*.ts', 'launcher/*.mjs')]
-const written = [...code, ...list('tests/**/*.ts', 'docs/**/*.md', '*.md', 'catalog/*', '.ci/*', '*.yaml', 'package.json', 'tsconfig.json')].filter((file) => file !== 'tests/tidy.test.ts')
+const written = [
+  ...code,
+  ...list('tests/**/*.ts', 'docs/**/*.md', '*.md', 'catalog/*', '.ci/*', '*.yaml', 'package.json', 'tsconfig.json'),
+].filter((file) => file !== 'tests/tidy.test.ts')
 
 /** Nothing new is wrong, and what is listed as debt is still owed: otherwise strike it from the list. */
 function expectOnly(debt: readonly string[], found: string[], rule: string): void {
@@ -32,16 +36,35 @@ function expectOnly(debt: readonly string[], found: string[], rule: string): voi
 }
 
 describe('rooms', () => {
-  const LADDER = [['error', 'config'], ['http', 'generation'], ['store'], ['protocols'], ['providers'], ['accounts'], ['ledger'], ['endpoints'], ['spine']]
+  const LADDER = [
+    ['error', 'config'],
+    ['http', 'generation'],
+    ['store'],
+    ['protocols'],
+    ['providers'],
+    ['accounts'],
+    ['ledger'],
+    ['endpoints'],
+    ['spine'],
+  ]
   const FOOT = /^src\/(error|config|money|nearest)/
 
-  const roomOf = (file: string): string => (/^src\/cli\//.test(file) ? 'spine' : (/^src\/(\w+)\//.exec(file)?.[1] ?? (FOOT.test(file) ? (file.startsWith('src/error') ? 'error' : 'config') : 'spine')))
+  const roomOf = (file: string): string =>
+    /^src\/cli\//.test(file)
+      ? 'spine'
+      : (/^src\/(\w+)\//.exec(file)?.[1] ??
+        (FOOT.test(file) ? (file.startsWith('src/error') ? 'error' : 'config') : 'spine'))
   const rungOf = (file: string): number => LADDER.findIndex((rooms) => rooms.includes(roomOf(file)))
 
   const imports = source.flatMap((from) =>
     [...read(from).matchAll(/(import type\b[^']*)?\b(?:from|import\()\s*'(\.[^']+)'/g)]
-      .map(([, typeOnly, path = '']) => ({ from, to: normalize(join(dirname(from), path)), typeOnly: typeOnly !== undefined }))
-      .filter(({ to }) => to.startsWith('src/')))
+      .map(([, typeOnly, path = '']) => ({
+        from,
+        to: normalize(join(dirname(from), path)),
+        typeOnly: typeOnly !== undefined,
+      }))
+      .filter(({ to }) => to.startsWith('src/')),
+  )
 
   /** Types that name a contract may be taken from above: the configuration is written in the rooms' words, an endpoint is given the spine. */
   const isContract = ({ from, to, typeOnly }: (typeof imports)[number]): boolean =>
@@ -53,43 +76,91 @@ describe('rooms', () => {
   })
 
   test('import one way', () => {
-    const wrong = imports.filter((one) => roomOf(one.from) !== roomOf(one.to) && rungOf(one.to) >= rungOf(one.from) && !isContract(one))
-    expectOnly(LADDER_DEBT, wrong.map(({ from, to }) => `${from} -> ${to}`), 'imports against the ladder')
+    const wrong = imports.filter(
+      (one) => roomOf(one.from) !== roomOf(one.to) && rungOf(one.to) >= rungOf(one.from) && !isContract(one),
+    )
+    expectOnly(
+      LADDER_DEBT,
+      wrong.map(({ from, to }) => `${from} -> ${to}`),
+      'imports against the ladder',
+    )
   })
 
   test('no protocol knows another, no endpoint knows another', () => {
     const folderOf = (file: string): string | undefined => /^src\/protocols\/(?!schema\/)(\w+)\//.exec(file)?.[1]
-    const between = imports.filter(({ from, to }) => folderOf(from) !== undefined && folderOf(to) !== undefined && folderOf(from) !== folderOf(to))
+    const between = imports.filter(
+      ({ from, to }) => folderOf(from) !== undefined && folderOf(to) !== undefined && folderOf(from) !== folderOf(to),
+    )
     expect(between.map(({ from, to }) => `${from} -> ${to}: protocols do not know each other`)).toEqual([])
     const partOf = (file: string): string => /^src\/endpoints\/(\w+)\//.exec(file)?.[1] ?? file
-    const endpoints = imports.filter(({ from, to }) => roomOf(from) === 'endpoints' && roomOf(to) === 'endpoints' && partOf(from) !== partOf(to))
+    const endpoints = imports.filter(
+      ({ from, to }) => roomOf(from) === 'endpoints' && roomOf(to) === 'endpoints' && partOf(from) !== partOf(to),
+    )
     expect(endpoints.map(({ from, to }) => `${from} -> ${to}: endpoints do not know each other`)).toEqual([])
   })
 
   test('only the store says SQL, only http and store touch the runtime', () => {
-    const sql = source.filter((file) => !file.startsWith('src/store/') && /\bfrom 'bun:sqlite'|\bBun\.SQL\b/.test(read(file)))
-    const sockets = source.filter((file) => !file.startsWith('src/http/') && /\bBun\.(serve|connect|listen)\b/.test(read(file)))
-    expect([...sql.map((file) => `${file}: SQL outside src/store`), ...sockets.map((file) => `${file}: a socket outside src/http`)]).toEqual([])
+    const sql = source.filter(
+      (file) => !file.startsWith('src/store/') && /\bfrom 'bun:sqlite'|\bBun\.SQL\b/.test(read(file)),
+    )
+    const sockets = source.filter(
+      (file) => !file.startsWith('src/http/') && /\bBun\.(serve|connect|listen)\b/.test(read(file)),
+    )
+    expect([
+      ...sql.map((file) => `${file}: SQL outside src/store`),
+      ...sockets.map((file) => `${file}: a socket outside src/http`),
+    ]).toEqual([])
   })
 
   test('calls go out in two ways: to providers by send, to what others name by the guard', () => {
-    const around = source.filter((file) => !file.startsWith('src/http/') && /(?<![\w.#]|async )fetch\(|\bBun\.fetch\b|new WebSocket\(|from 'node:(https|http2|net|tls|dgram|dns)/.test(withoutComments(read(file))))
-    const senders = source.filter((file) => !file.startsWith('src/providers/') && file !== 'src/http/outside.ts' && /^import \{[^}]*\bsend\b[^}]*\} from '[^']*\/call\.ts'/m.test(read(file)))
-    expect([...around.map((file) => `${file}: calls out by itself`), ...senders.map((file) => `${file}: calls an address that is no provider's; use src/http/outside.ts`)]).toEqual([])
+    const around = source.filter(
+      (file) =>
+        !file.startsWith('src/http/') &&
+        /(?<![\w.#]|async )fetch\(|\bBun\.fetch\b|new WebSocket\(|from 'node:(https|http2|net|tls|dgram|dns)/.test(
+          withoutComments(read(file)),
+        ),
+    )
+    const senders = source.filter(
+      (file) =>
+        !file.startsWith('src/providers/') &&
+        file !== 'src/http/outside.ts' &&
+        /^import \{[^}]*\bsend\b[^}]*\} from '[^']*\/call\.ts'/m.test(read(file)),
+    )
+    expect([
+      ...around.map((file) => `${file}: calls out by itself`),
+      ...senders.map((file) => `${file}: calls an address that is no provider's; use src/http/outside.ts`),
+    ]).toEqual([])
   })
 })
 
 describe('size', () => {
   test(`no function passes ${LONGEST_FUNCTION} lines and no file ${LONGEST_FILE}`, () => {
-    const functions = code.flatMap((file) => functionsOf(read(file)).filter(({ lines }) => lines > LONGEST_FUNCTION).map(({ name, lines }) => `${file} ${name}: ${lines}`))
-    const files = code.map((file) => ({ file, lines: read(file).split('\n').length - 1 })).filter(({ lines }) => lines > LONGEST_FILE).map(({ file, lines }) => `${file}: ${lines}`)
+    const functions = code.flatMap((file) =>
+      functionsOf(read(file))
+        .filter(({ lines }) => lines > LONGEST_FUNCTION)
+        .map(({ name, lines }) => `${file} ${name}: ${lines}`),
+    )
+    const files = code
+      .map((file) => ({ file, lines: read(file).split('\n').length - 1 }))
+      .filter(({ lines }) => lines > LONGEST_FILE)
+      .map(({ file, lines }) => `${file}: ${lines}`)
     expectOnly(LENGTH_DEBT, [...functions, ...files], 'too long')
   })
 
   test('functions are measured', () => {
     const body = '\n  a()'.repeat(9)
-    const samples = [`export function one(): void {${body}\n}`, `const one = async (a: A): Promise<B> => {${body}\n}`, `class X {\n  async #one<T>(a: T): Promise<T> {${body}\n  }\n}`, `export async function one(\n  a: A,\n): B {${body}\n}`]
-    expect(samples.map((sample) => functionsOf(sample).map(({ name, lines }) => `${name} ${lines}`))).toEqual([['one 11'], ['one 11'], ['#one 11'], ['one 13']])
+    const samples = [
+      `export function one(): void {${body}\n}`,
+      `const one = async (a: A): Promise<B> => {${body}\n}`,
+      `class X {\n  async #one<T>(a: T): Promise<T> {${body}\n  }\n}`,
+      `export async function one(\n  a: A,\n): B {${body}\n}`,
+    ]
+    expect(samples.map((sample) => functionsOf(sample).map(({ name, lines }) => `${name} ${lines}`))).toEqual([
+      ['one 11'],
+      ['one 11'],
+      ['#one 11'],
+      ['one 13'],
+    ])
   })
 })
 
@@ -98,13 +169,23 @@ function functionsOf(text: string): { name: string; lines: number }[] {
   const lines = text.split('\n')
   const found: { name: string; lines: number }[] = []
   for (const [index, line] of lines.entries()) {
-    const head = /^( *)(?:export |default |static |async |override |get |set |readonly |private )*(?:function\*? *([\w$]+)|(?:const|let) ([\w$]+)\b.*(?:=>|function).*\{$|\*?(#?[\w$]+)(?:<[^(]*>)?\(|([#\w$]+) = .*=> \{$)/.exec(line)
+    const head =
+      /^( *)(?:export |default |static |async |override |get |set |readonly |private )*(?:function\*? *([\w$]+)|(?:const|let) ([\w$]+)\b.*(?:=>|function).*\{$|\*?(#?[\w$]+)(?:<[^(]*>)?\(|([#\w$]+) = .*=> \{$)/.exec(
+        line,
+      )
     const name = head?.[2] ?? head?.[3] ?? head?.[4] ?? head?.[5]
-    if (head === null || name === undefined || /^(if|for|while|switch|catch|return|await|super|with|do|else|throw|yield|new|expect|test|describe)$/.test(name)) continue
+    if (
+      head === null ||
+      name === undefined ||
+      /^(if|for|while|switch|catch|return|await|super|with|do|else|throw|yield|new|expect|test|describe)$/.test(name)
+    )
+      continue
     const indent = head[1] ?? ''
     if (line.includes('}') && !line.endsWith('{')) continue
     // A head over several lines ends where its parameters do.
-    const opened = line.endsWith('{') ? index : lines.findIndex((later, at) => at > index && later.startsWith(`${indent})`))
+    const opened = line.endsWith('{')
+      ? index
+      : lines.findIndex((later, at) => at > index && later.startsWith(`${indent})`))
     if (opened < 0 || !(lines[opened] ?? '').endsWith('{')) continue
     const end = lines.findIndex((later, at) => at > opened && later.startsWith(`${indent}}`))
     if (end > 0) found.push({ name, lines: end - index + 1 })
@@ -116,35 +197,59 @@ describe('words', () => {
   test('provider ids live in catalog/', () => {
     const ids = Object.keys(idsOf(JSON.parse(read('catalog/providers.json')))).filter((id) => id !== 'sandbox')
     expect(ids.length).toBeGreaterThan(3)
-    const found = source.filter((file) => !file.startsWith('src/providers/sandbox/')).flatMap((file) => {
-      const text = withoutComments(read(file))
-      return ids.filter((id) => text.includes(`'${id}'`) || text.includes(`"${id}"`) || text.includes(`\`${id}\``)).map((id) => `${file} ${id}`)
-    })
+    const found = source
+      .filter((file) => !file.startsWith('src/providers/sandbox/'))
+      .flatMap((file) => {
+        const text = withoutComments(read(file))
+        return ids
+          .filter((id) => text.includes(`'${id}'`) || text.includes(`"${id}"`) || text.includes(`\`${id}\``))
+          .map((id) => `${file} ${id}`)
+      })
     expectOnly(PROVIDER_DEBT, found, 'a provider id in code; make it a flag of catalog/providers.json')
   })
 
   test('no file is a drawer', () => {
-    const drawers = code.filter((file) => /(^|\/)(utils?|helpers?|common|types|misc|core|services?|handlers?|managers?)(\.ts|\.mjs|\/)/.test(file))
+    const drawers = code.filter((file) =>
+      /(^|\/)(utils?|helpers?|common|types|misc|core|services?|handlers?|managers?)(\.ts|\.mjs|\/)/.test(file),
+    )
     expect(drawers.map((file) => `${file}: name it after what is in it`)).toEqual([])
   })
 
   test('exports are used', () => {
-    const texts = new Map([...code, ...list('tests/**/*.ts')].filter((file) => file !== 'tests/tidy.test.ts').map((file) => [file, read(file)]))
+    const texts = new Map(
+      [...code, ...list('tests/**/*.ts')]
+        .filter((file) => file !== 'tests/tidy.test.ts')
+        .map((file) => [file, read(file)]),
+    )
     const unused = source.flatMap((file) =>
-      [...read(file).matchAll(/^export (?:async )?(?:const|function\*?|class|let) ([\w$]+)/gm)].map(([, name = '']) => name)
+      [...read(file).matchAll(/^export (?:async )?(?:const|function\*?|class|let) ([\w$]+)/gm)]
+        .map(([, name = '']) => name)
         .filter((name) => !isUsed(name, file, texts))
-        .map((name) => `${file} ${name}`))
+        .map((name) => `${file} ${name}`),
+    )
     expectOnly(EXPORT_DEBT, unused, 'exported and used nowhere else')
   })
 
   test('what is left to do has a decision', () => {
-    const open = written.flatMap((file) => read(file).split('\n').flatMap((line, index) => (/\b(TODO|FIXME|XXX|HACK)\b(?!\(\d{4}\))/.test(line) ? [`${file}:${index + 1}: write TODO(0007) with the number of a page in docs/decisions/`] : [])))
+    const open = written.flatMap((file) =>
+      read(file)
+        .split('\n')
+        .flatMap((line, index) =>
+          /\b(TODO|FIXME|XXX|HACK)\b(?!\(\d{4}\))/.test(line)
+            ? [`${file}:${index + 1}: write TODO(0007) with the number of a page in docs/decisions/`]
+            : [],
+        ),
+    )
     expect(open).toEqual([])
   })
 
   test('the project speaks of itself alone', () => {
     const foreign = /\/(?:home|root|Users)\/|\bco-authored-by\b|(?:^|[\s(])#\d{2,5}\b(?![\da-fA-F])/i
-    const found = written.flatMap((file) => read(file).split('\n').flatMap((line, index) => (foreign.test(line) ? [`${file}:${index + 1}: ${foreign.exec(line)?.[0]}`] : [])))
+    const found = written.flatMap((file) =>
+      read(file)
+        .split('\n')
+        .flatMap((line, index) => (foreign.test(line) ? [`${file}:${index + 1}: ${foreign.exec(line)?.[0]}`] : [])),
+    )
     expect(found).toEqual([])
   })
 
@@ -153,7 +258,9 @@ describe('words', () => {
       const text = read(file)
       return [
         ...(/^export default\b/m.test(text) ? [`${file}: a default export`] : []),
-        ...(/^(?: *(?:import|export|const|let|return)\b[^`\n]*);$/m.test(text) ? [`${file}: a semicolon at the end of a line`] : []),
+        ...(/^(?: *(?:import|export|const|let|return)\b[^`\n]*);$/m.test(text)
+          ? [`${file}: a semicolon at the end of a line`]
+          : []),
         ...(/from '\.[^']*(?<!\.ts|\.json)'/.test(text) ? [`${file}: an import without its file's extension`] : []),
       ]
     })

@@ -34,8 +34,14 @@ export class Accounts {
     const known = accounts.find(({ id, name }) => id === nameOrId || name === nameOrId)
     if (known !== undefined) return known
     if (nameOrId === FIRST_ACCOUNT) return this.#open(FIRST_ACCOUNT, this.#first)
-    const [near] = nearest(nameOrId, accounts.map(({ name }) => name), 1)
-    throw new Error(`there is no account ${JSON.stringify(nameOrId)}${near === undefined ? ';' : `; is ${near} meant?`} sluice accounts list shows all, sluice accounts create makes one`)
+    const [near] = nearest(
+      nameOrId,
+      accounts.map(({ name }) => name),
+      1,
+    )
+    throw new Error(
+      `there is no account ${JSON.stringify(nameOrId)}${near === undefined ? ';' : `; is ${near} meant?`} sluice accounts list shows all, sluice accounts create makes one`,
+    )
   }
 
   /** The account with this name, made when there is none. */
@@ -49,7 +55,8 @@ export class Accounts {
     const wrong = wrongAccountName(name)
     if (wrong !== undefined) throw new Error(`the name of an account ${wrong}`)
     const account = await this.#add(name, opening)
-    if (account === undefined) throw new Error(`there is an account ${name} already; sluice accounts show ${name} shows it`)
+    if (account === undefined)
+      throw new Error(`there is an account ${name} already; sluice accounts show ${name} shows it`)
     return account
   }
 
@@ -61,7 +68,11 @@ export class Accounts {
   /** Account, plan and credit in one transaction, so that there is never one without the others; undefined when the name is taken. */
   async #add(name: string, { tier = FREE_TIER, discount = 0, credits }: Opening): Promise<Account | undefined> {
     const account: Account = { id: newId('acct'), name, status: 'healthy', createdAt: this.#now(), discount }
-    const added = await this.#store.addAccount(account, newSubscription(account.id, tier, account.createdAt), credits?.(account.id) ?? [])
+    const added = await this.#store.addAccount(
+      account,
+      newSubscription(account.id, tier, account.createdAt),
+      credits?.(account.id) ?? [],
+    )
     return added ? account : undefined
   }
 }

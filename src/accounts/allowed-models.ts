@@ -5,7 +5,8 @@ export type AllowedModels = (model: string) => boolean
 
 /** Throws permission_denied for a model that is not allowed. */
 export function checkAllowed({ allows }: { allows: AllowedModels }, model: string): void {
-  if (!allows(model)) throw new GatewayError('permission_denied', `This key may not use the model ${model}.`, { param: 'model' })
+  if (!allows(model))
+    throw new GatewayError('permission_denied', `This key may not use the model ${model}.`, { param: 'model' })
 }
 
 export const anyModel: AllowedModels = () => true

@@ -30,8 +30,14 @@ export class Budgets {
     const left = limit.amount - spent - held
     if (amount <= 0n || amount <= left) return
     const running = held === 0n ? '' : `, and $${usdText(held)} is held by requests under way`
-    const resets = limit.period === null ? 'It does not reset: it has to be raised.' : `It resets at ${new Date(periodEnd(since, limit.period)).toISOString()}.`
-    throw new GatewayError('insufficient_credit', `This request may cost up to $${usdText(amount)}, and $${usdText(left < 0n ? 0n : left)} is left of the $${usdText(limit.amount)} that this key may spend${limit.period === null ? '' : ` in a ${limit.period}`}${running}. ${resets}`)
+    const resets =
+      limit.period === null
+        ? 'It does not reset: it has to be raised.'
+        : `It resets at ${new Date(periodEnd(since, limit.period)).toISOString()}.`
+    throw new GatewayError(
+      'insufficient_credit',
+      `This request may cost up to $${usdText(amount)}, and $${usdText(left < 0n ? 0n : left)} is left of the $${usdText(limit.amount)} that this key may spend${limit.period === null ? '' : ` in a ${limit.period}`}${running}. ${resets}`,
+    )
   }
 
   /** Holds nano-USD of a key's limit, after `check` in the same turn. */

@@ -171,11 +171,20 @@ class Watch {
     ] as const
     if (measures.some(([measured, { monitored }]) => measured > monitored)) this.#monitoredAt = this.#minute
     if (measures.some(([measured, { abusive }]) => measured > abusive)) this.#abusiveAt = this.#minute
-    return this.#minute - this.#abusiveAt < HOUR ? 'abusive' : this.#minute - this.#monitoredAt < HOUR ? 'monitored' : 'healthy'
+    return this.#minute - this.#abusiveAt < HOUR
+      ? 'abusive'
+      : this.#minute - this.#monitoredAt < HOUR
+        ? 'monitored'
+        : 'healthy'
   }
 
   /** Nothing is left to remember. */
   get idle(): boolean {
-    return this.#running === 0 && this.#addresses.size === 0 && this.#refusals.every((count) => count === 0) && this.#peaks.every((peak) => peak === 0)
+    return (
+      this.#running === 0 &&
+      this.#addresses.size === 0 &&
+      this.#refusals.every((count) => count === 0) &&
+      this.#peaks.every((peak) => peak === 0)
+    )
   }
 }

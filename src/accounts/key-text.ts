@@ -2,7 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { KeyKind } from '../store/store.ts'
 
-const PREFIXES: Record<KeyKind, string> = { 'pay-as-you-go': 'sk-ai-v1-', subscription: 'sk-ss-v1-', management: 'sk-mg-v1-' }
+const PREFIXES: Record<KeyKind, string> = {
+  'pay-as-you-go': 'sk-ai-v1-',
+  subscription: 'sk-ss-v1-',
+  management: 'sk-mg-v1-',
+}
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
 export const KEY_KINDS = Object.keys(PREFIXES) as readonly KeyKind[]
@@ -22,7 +26,8 @@ export function newKeyText(kind: KeyKind): string {
 export const newId = (prefix: string): string => `${prefix}_${base62(randomBytes(16), 22)}`
 
 /** The kind that a key's text announces, or undefined when it is none of ours. */
-export const kindOfText = (text: string): KeyKind | undefined => KEY_KINDS.find((kind) => text.startsWith(PREFIXES[kind]))
+export const kindOfText = (text: string): KeyKind | undefined =>
+  KEY_KINDS.find((kind) => text.startsWith(PREFIXES[kind]))
 
 /** Whether an operator may choose this text for a key of this kind: a key must be long enough not to be guessed. */
 export const isKeyText = (text: string, kind: KeyKind): boolean =>

@@ -50,9 +50,18 @@ export type NewKey = KeyOptions & {
 
 /** A key as the operator sees it. `text` is the beginning and the end of the key's text. */
 export type ListedKey = {
-  id: string; kind: KeyKind; account: string; name: string | null; text: string
-  createdAt: number; expiresAt: number | null; revokedAt: number | null; requestsPerMinute: number | null
-  models: string[] | null; limit: bigint | null; limitPeriod: LimitPeriod | null
+  id: string
+  kind: KeyKind
+  account: string
+  name: string | null
+  text: string
+  createdAt: number
+  expiresAt: number | null
+  revokedAt: number | null
+  requestsPerMinute: number | null
+  models: string[] | null
+  limit: bigint | null
+  limitPeriod: LimitPeriod | null
 }
 
 type Known = { identity: Identity; expiresAt: number }
@@ -78,7 +87,13 @@ export class Keys {
   #known = new Map<string, Known>()
   #barred = new Set<string>()
 
-  private constructor(store: Store, accounts: Accounts, pepper: Buffer, configured: readonly ConfiguredKey[], now: () => number) {
+  private constructor(
+    store: Store,
+    accounts: Accounts,
+    pepper: Buffer,
+    configured: readonly ConfiguredKey[],
+    now: () => number,
+  ) {
     this.#store = store
     this.#accounts = accounts
     this.#pepper = pepper
@@ -87,7 +102,13 @@ export class Keys {
   }
 
   /** `folder` is the data folder, where the pepper is. Fails with a plain Error worded for the operator. */
-  static async open(options: { store: Store; accounts: Accounts; folder: string; configured?: readonly ConfiguredKey[]; now?: () => number }): Promise<Keys> {
+  static async open(options: {
+    store: Store
+    accounts: Accounts
+    folder: string
+    configured?: readonly ConfiguredKey[]
+    now?: () => number
+  }): Promise<Keys> {
     const { store, accounts, folder, configured = [], now = Date.now } = options
     const keys = new Keys(store, accounts, await loadPepper(folder, store), configured, now)
     for (const { account } of configured) await accounts.ensure(account)
@@ -103,28 +124,42 @@ export class Keys {
   async start(given?: string): Promise<{ kind: KeyKind; text: string }[]> {
     // Compose files pass an unset variable on as an empty one.
     const chosen = given === '' ? undefined : given
-    if (chosen !== undefined && !isKeyText(chosen, 'pay-as-you-go')) throw new Error(`SLUICE_KEY must be ${keyTextRule('pay-as-you-go')}`)
+    if (chosen !== undefined && !isKeyText(chosen, 'pay-as-you-go'))
+      throw new Error(`SLUICE_KEY must be ${keyTextRule('pay-as-you-go')}`)
     const first = (await this.#store.keys()).length === 0 ? await this.#firstKeys(chosen) : []
     if (first.length > 0 || chosen === undefined) return first
     const stored = await this.#stored(chosen)
-    if (stored?.revokedAt != null) throw new Error(`SLUICE_KEY is a key that was revoked (${stored.id}); choose another one`)
+    if (stored?.revokedAt != null)
+      throw new Error(`SLUICE_KEY is a key that was revoked (${stored.id}); choose another one`)
     if (stored !== undefined || this.#known.has(this.#hash(chosen).toString('base64'))) return []
-    return [{ kind: 'pay-as-you-go', text: (await this.create({ kind: 'pay-as-you-go', name: 'SLUICE_KEY', text: chosen })).text }]
+    return [
+      {
+        kind: 'pay-as-you-go',
+        text: (await this.create({ kind: 'pay-as-you-go', name: 'SLUICE_KEY', text: chosen })).text,
+      },
+    ]
   }
 
   async #firstKeys(chosen: string | undefined): Promise<{ kind: KeyKind; text: string }[]> {
     const account = await this.#accounts.named()
-    const first = KEY_KINDS.map((kind) => ({ kind, text: kind === 'pay-as-you-go' && chosen !== undefined ? chosen : newKeyText(kind) }))
+    const first = KEY_KINDS.map((kind) => ({
+      kind,
+      text: kind === 'pay-as-you-go' && chosen !== undefined ? chosen : newKeyText(kind),
+    }))
     // Said in one turn, they are one transaction.
-    await Promise.all(first.map(({ kind, text }) => this.#store.addKey(this.#row({ kind, text, name: 'first' }, account.id, text))))
+    await Promise.all(
+      first.map(({ kind, text }) => this.#store.addKey(this.#row({ kind, text, name: 'first' }, account.id, text))),
+    )
     await this.reload()
     return first
   }
 
   /** The text is returned here and nowhere else: only its hash is kept. */
   async create(key: NewKey): Promise<{ id: string; text: string; account: string }> {
-    if (key.text !== undefined && !isKeyText(key.text, key.kind)) throw new Error(`a ${key.kind} key must be ${keyTextRule(key.kind)}`)
-    if (key.text !== undefined && (await this.#stored(key.text)) !== undefined) throw new Error('this key exists already')
+    if (key.text !== undefined && !isKeyText(key.text, key.kind))
+      throw new Error(`a ${key.kind} key must be ${keyTextRule(key.kind)}`)
+    if (key.text !== undefined && (await this.#stored(key.text)) !== undefined)
+      throw new Error('this key exists already')
     const account = await this.#accounts.named(key.account)
     const text = key.text ?? newKeyText(key.kind)
     const row = this.#row(key, account.id, text)
@@ -136,9 +171,18 @@ export class Keys {
   async list(): Promise<ListedKey[]> {
     const names = new Map((await this.#store.accounts()).map(({ id, name }) => [id, name]))
     return (await this.#store.keys()).map((key) => ({
-      id: key.id, kind: key.kind, account: names.get(key.accountId) ?? key.accountId, name: key.name, text: `${key.prefix}...${key.last4}`,
-      createdAt: key.createdAt, expiresAt: key.expiresAt, revokedAt: key.revokedAt, requestsPerMinute: key.requestsPerMinute,
-      models: key.models, limit: key.limit, limitPeriod: key.limitPeriod,
+      id: key.id,
+      kind: key.kind,
+      account: names.get(key.accountId) ?? key.accountId,
+      name: key.name,
+      text: `${key.prefix}...${key.last4}`,
+      createdAt: key.createdAt,
+      expiresAt: key.expiresAt,
+      revokedAt: key.revokedAt,
+      requestsPerMinute: key.requestsPerMinute,
+      models: key.models,
+      limit: key.limit,
+      limitPeriod: key.limitPeriod,
     }))
   }
 
@@ -154,15 +198,31 @@ export class Keys {
    * A new text for a key: makes a key with the options of the old one, which is revoked at once or works for `graceMs` more.
    * Its spending limit begins anew. Fails with a plain Error when the old key does not work any more.
    */
-  async rotate(which: string, graceMs: number): Promise<{ id: string; text: string; old: { id: string; kind: KeyKind; worksUntil: number | null } }> {
+  async rotate(
+    which: string,
+    graceMs: number,
+  ): Promise<{ id: string; text: string; old: { id: string; kind: KeyKind; worksUntil: number | null } }> {
     const now = this.#now()
     const old = await this.#find(which)
-    if (old.revokedAt !== null || (old.expiresAt ?? Infinity) <= now) throw new Error(`${old.id} is ${old.revokedAt === null ? 'expired' : 'revoked'} already; sluice keys create makes a new key`)
+    if (old.revokedAt !== null || (old.expiresAt ?? Infinity) <= now)
+      throw new Error(
+        `${old.id} is ${old.revokedAt === null ? 'expired' : 'revoked'} already; sluice keys create makes a new key`,
+      )
     const text = newKeyText(old.kind)
-    const row: StoredKey = { ...old, id: newId('key'), hash: this.#hash(text), prefix: text.slice(0, PREFIX_LENGTH), last4: text.slice(-4), createdAt: now }
+    const row: StoredKey = {
+      ...old,
+      id: newId('key'),
+      hash: this.#hash(text),
+      prefix: text.slice(0, PREFIX_LENGTH),
+      last4: text.slice(-4),
+      createdAt: now,
+    }
     const worksUntil = graceMs === 0 ? null : Math.min(old.expiresAt ?? Infinity, now + graceMs)
     // Said in one turn, they are one transaction.
-    await Promise.all([this.#store.addKey(row), worksUntil === null ? this.#store.revokeKey(old.id, now) : this.#store.expireKey(old.id, worksUntil)])
+    await Promise.all([
+      this.#store.addKey(row),
+      worksUntil === null ? this.#store.revokeKey(old.id, now) : this.#store.expireKey(old.id, worksUntil),
+    ])
     await this.reload()
     return { id: row.id, text, old: { id: old.id, kind: old.kind, worksUntil } }
   }
@@ -171,10 +231,12 @@ export class Keys {
     const hash = this.#hash(which)
     const rows = await this.#store.keys()
     const exact = rows.find((row) => row.id === which || hash.equals(row.hash))
-    const matching = exact === undefined && kindOfText(which) !== undefined ? rows.filter((row) => row.prefix.startsWith(which)) : []
+    const matching =
+      exact === undefined && kindOfText(which) !== undefined ? rows.filter((row) => row.prefix.startsWith(which)) : []
     const [key = exact, ...others] = matching
     if (key === undefined) throw new Error('no stored key has this id or text')
-    if (others.length > 0) throw new Error(`several keys begin so; name one by its id: ${matching.map(({ id }) => id).join(', ')}`)
+    if (others.length > 0)
+      throw new Error(`several keys begin so; name one by its id: ${matching.map(({ id }) => id).join(', ')}`)
     return key
   }
 
@@ -190,7 +252,10 @@ export class Keys {
       if (known !== undefined && known.expiresAt > this.#now()) return known.identity
     }
     // One answer for every reason: it must not tell a guesser whether a key exists, has expired or was revoked.
-    throw new GatewayError('invalid_api_key', 'A valid API key is required, in the header "Authorization: Bearer KEY", "x-api-key" or "x-goog-api-key".')
+    throw new GatewayError(
+      'invalid_api_key',
+      'A valid API key is required, in the header "Authorization: Bearer KEY", "x-api-key" or "x-goog-api-key".',
+    )
   }
 
   /** Whether this account is suspended or banned: nothing more is begun for it. */
@@ -219,21 +284,32 @@ export class Keys {
       const hash = Buffer.from(row.hash).toString('base64')
       // A stored row wins over the config file: what was revoked stays revoked.
       if (account === undefined || row.revokedAt !== null) known.delete(hash)
-      else known.set(hash, { identity: identityOf(row.id, account, row.kind, optionsOf(row)), expiresAt: row.expiresAt ?? Infinity })
+      else
+        known.set(hash, {
+          identity: identityOf(row.id, account, row.kind, optionsOf(row)),
+          expiresAt: row.expiresAt ?? Infinity,
+        })
     }
     this.#known = known
-    this.#barred = new Set(accounts.filter(({ status }) => status === 'suspended' || status === 'banned').map(({ id }) => id))
+    this.#barred = new Set(
+      accounts.filter(({ status }) => status === 'suspended' || status === 'banned').map(({ id }) => id),
+    )
     for (const place of this.#places) place.recent.clear()
   }
 
-  #addConfigured({ key, kind, account, ...options }: ConfiguredKey, accounts: readonly Account[], known: Map<string, Known>): void {
+  #addConfigured(
+    { key, kind, account, ...options }: ConfiguredKey,
+    accounts: readonly Account[],
+    known: Map<string, Known>,
+  ): void {
     const owner = accounts.find(({ name }) => name === (account ?? FIRST_ACCOUNT))
     if (owner === undefined) return
     const hash = this.#hash(key)
     // Its id is derived from the hash, so that counters and records name the same key after a restart.
     const id = `key_config_${hash.toString('hex').slice(0, 16)}`
     known.set(hash.toString('base64'), {
-      identity: identityOf(id, owner, kind ?? kindOfText(key) ?? 'pay-as-you-go', options), expiresAt: Infinity,
+      identity: identityOf(id, owner, kind ?? kindOfText(key) ?? 'pay-as-you-go', options),
+      expiresAt: Infinity,
     })
   }
 
@@ -254,23 +330,47 @@ export class Keys {
 
   #row(key: NewKey, accountId: string, text: string): StoredKey {
     return {
-      id: newId('key'), accountId, kind: key.kind, hash: this.#hash(text), prefix: text.slice(0, PREFIX_LENGTH), last4: text.slice(-4), name: key.name ?? null,
-      createdAt: this.#now(), expiresAt: key.expiresAt ?? null, revokedAt: null, requestsPerMinute: key.requestsPerMinute ?? null,
-      models: key.models ?? null, limit: key.limit ?? null, limitPeriod: key.limitPeriod ?? null,
+      id: newId('key'),
+      accountId,
+      kind: key.kind,
+      hash: this.#hash(text),
+      prefix: text.slice(0, PREFIX_LENGTH),
+      last4: text.slice(-4),
+      name: key.name ?? null,
+      createdAt: this.#now(),
+      expiresAt: key.expiresAt ?? null,
+      revokedAt: null,
+      requestsPerMinute: key.requestsPerMinute ?? null,
+      models: key.models ?? null,
+      limit: key.limit ?? null,
+      limitPeriod: key.limitPeriod ?? null,
     }
   }
 }
 
 function optionsOf({ models, limit, limitPeriod, requestsPerMinute }: StoredKey): KeyOptions {
   return {
-    ...(models === null ? {} : { models }), ...(limit === null ? {} : { limit }), ...(limitPeriod === null ? {} : { limitPeriod }),
+    ...(models === null ? {} : { models }),
+    ...(limit === null ? {} : { limit }),
+    ...(limitPeriod === null ? {} : { limitPeriod }),
     ...(requestsPerMinute === null ? {} : { requestsPerMinute }),
   }
 }
 
-function identityOf(keyId: string, account: Account, kind: KeyKind, { models, limit, limitPeriod, requestsPerMinute }: KeyOptions): Identity {
+function identityOf(
+  keyId: string,
+  account: Account,
+  kind: KeyKind,
+  { models, limit, limitPeriod, requestsPerMinute }: KeyOptions,
+): Identity {
   return {
-    keyId, accountId: account.id, accountStatus: account.status, discount: account.discount, kind, allows: models === undefined ? anyModel : allowedModels(models),
-    ...(limit === undefined ? {} : { limit: { amount: limit, period: limitPeriod ?? null } }), ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }),
+    keyId,
+    accountId: account.id,
+    accountStatus: account.status,
+    discount: account.discount,
+    kind,
+    allows: models === undefined ? anyModel : allowedModels(models),
+    ...(limit === undefined ? {} : { limit: { amount: limit, period: limitPeriod ?? null } }),
+    ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }),
   }
 }

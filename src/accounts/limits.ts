@@ -29,9 +29,14 @@ export class Limits {
     const now = this.#now()
     const waitMs = this.#counter(keyId, endpoint, now).admit(now, limit)
     if (waitMs === 0) return
-    throw new GatewayError('rate_limit_exceeded', `This key may send ${limit} requests per minute to ${endpoint}; try again in ${Math.ceil(waitMs / 1000)} s.`, {
-      retryAfterSeconds: Math.ceil(waitMs / 1000), shouldRetry: true,
-    })
+    throw new GatewayError(
+      'rate_limit_exceeded',
+      `This key may send ${limit} requests per minute to ${endpoint}; try again in ${Math.ceil(waitMs / 1000)} s.`,
+      {
+        retryAfterSeconds: Math.ceil(waitMs / 1000),
+        shouldRetry: true,
+      },
+    )
   }
 
   /** Keys that are remembered at this moment. */

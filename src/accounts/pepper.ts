@@ -14,8 +14,12 @@ export async function loadPepper(folder: string, store: Store): Promise<Buffer> 
   const file = join(folder, 'pepper')
   const kept = await store.setting('pepper-check')
   const pepper = readPepper(file) ?? (kept === undefined ? createPepper(file) : undefined)
-  if (pepper === undefined) throw new Error(`${file} is missing: without it no key of this data folder can be checked. Restore it from a backup`)
-  if (pepper.length !== PEPPER_BYTES) throw new Error(`${file} must hold ${PEPPER_BYTES} bytes, not ${pepper.length}. Restore it from a backup`)
+  if (pepper === undefined)
+    throw new Error(
+      `${file} is missing: without it no key of this data folder can be checked. Restore it from a backup`,
+    )
+  if (pepper.length !== PEPPER_BYTES)
+    throw new Error(`${file} must hold ${PEPPER_BYTES} bytes, not ${pepper.length}. Restore it from a backup`)
   const check = createHmac('sha256', pepper).update('pepper-check').digest('base64')
   if ((await store.settleSetting('pepper-check', check)) !== check) {
     throw new Error(`${file} is not the one that the keys of this data folder were made with. Restore it from a backup`)

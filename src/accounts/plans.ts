@@ -20,10 +20,21 @@ export class Plans {
 
   constructor(config: Config) {
     this.usdPerFlow = nanoOf(config.plans.usdPerFlow)
-    this.#plans = new Map([...config.plans.tiers].map(([tier, { usdPerMonth, flows, discount }]) => [tier, {
-      tier, usdPerMonth, discount: Math.round(discount * 100),
-      flows: { '5_hour': microOf(flows['5_hour']), '7_day': microOf(flows['7_day']), monthly: microOf(flows.monthly) },
-    }]))
+    this.#plans = new Map(
+      [...config.plans.tiers].map(([tier, { usdPerMonth, flows, discount }]) => [
+        tier,
+        {
+          tier,
+          usdPerMonth,
+          discount: Math.round(discount * 100),
+          flows: {
+            '5_hour': microOf(flows['5_hour']),
+            '7_day': microOf(flows['7_day']),
+            monthly: microOf(flows.monthly),
+          },
+        },
+      ]),
+    )
   }
 
   /** The plan of this name. A tier that has left the configuration means the free plan until it comes back: see `gone`. */
@@ -37,8 +48,12 @@ export class Plans {
 
   /** A line for the operator on every account whose tier is no longer configured; told at the start, since each of them has only the free plan's flows. */
   gone(subscriptions: Iterable<Subscription>): string[] {
-    return [...subscriptions].filter(({ tier }) => !this.#plans.has(tier))
-      .map(({ accountId, tier }) => `account ${accountId} has the plan ${tier}, which is not configured any more: it gets the ${FREE_TIER} plan until plans.tiers.${tier} is back or it is given another plan`)
+    return [...subscriptions]
+      .filter(({ tier }) => !this.#plans.has(tier))
+      .map(
+        ({ accountId, tier }) =>
+          `account ${accountId} has the plan ${tier}, which is not configured any more: it gets the ${FREE_TIER} plan until plans.tiers.${tier} is back or it is given another plan`,
+      )
   }
 
   /** Nano-USD at list prices times the penalty (1, 1.5 ...) -> micro-flows, rounded half to even once. */

@@ -56,7 +56,8 @@ export class Quota {
   constructor(plans: Plans, subscription: Subscription, windows: readonly QuotaWindow[]) {
     this.#plans = plans
     this.#subscription = subscription
-    for (const { window, startedAt, endsAt, used } of windows) this.#windows.set(window, { startedAt, endsAt, used, held: 0n })
+    for (const { window, startedAt, endsAt, used } of windows)
+      this.#windows.set(window, { startedAt, endsAt, used, held: 0n })
     this.#seen = Math.max(subscription.periodStart, ...windows.map(({ startedAt }) => startedAt))
   }
 
@@ -81,7 +82,13 @@ export class Quota {
     const rooms = WINDOW_NAMES.map((window) => {
       const current = this.#current(window, at)
       const left = plan.flows[window] - (current === undefined ? 0n : current.used + current.held)
-      return { window, left: left < 0n ? 0n : left, max: plan.flows[window], held: current?.held ?? 0n, endsAt: current?.endsAt ?? at }
+      return {
+        window,
+        left: left < 0n ? 0n : left,
+        max: plan.flows[window],
+        held: current?.held ?? 0n,
+        endsAt: current?.endsAt ?? at,
+      }
     })
     const full = rooms.filter(({ left }) => flows > left)
     if (full.length === 0) return
@@ -90,7 +97,10 @@ export class Quota {
     const named = never ?? full.reduce((last, room) => (room.endsAt > last.endsAt ? room : last))
     const fits = rooms.map(({ left }) => left).reduce((least, left) => (left < least ? left : least))
     const message = this.#refusal(plan, named, flows, fits, never !== undefined, penalty)
-    throw new GatewayError('quota_exceeded', message, { shouldRetry: false, ...(never === undefined ? { retryAfterSeconds: Math.ceil((named.endsAt - at) / 1000) } : {}) })
+    throw new GatewayError('quota_exceeded', message, {
+      shouldRetry: false,
+      ...(never === undefined ? { retryAfterSeconds: Math.ceil((named.endsAt - at) / 1000) } : {}),
+    })
   }
 
   /** Holds micro-flows in all three windows, after `check` in the same turn; windows that have not begun or are over begin now. */
@@ -145,7 +155,8 @@ export class Quota {
       this.#clock(startedAt)
       const current = this.#windows.get(window)
       if (current?.startedAt === startedAt) current.held += hold.flows
-      else if (current === undefined || current.startedAt < startedAt) this.#windows.set(window, { startedAt, endsAt, used: 0n, held: hold.flows })
+      else if (current === undefined || current.startedAt < startedAt)
+        this.#windows.set(window, { startedAt, endsAt, used: 0n, held: hold.flows })
     }
   }
 
@@ -160,7 +171,12 @@ export class Quota {
     const plan = this.#plans.of(tier)
     const { max_flows, max_value_usd } = this.#shown('monthly', plan, at)
     return {
-      plan: { tier: plan.tier, amount_usd: plan.usdPerMonth, interval: 'month', expires_at: new Date(periodEnd).toISOString() },
+      plan: {
+        tier: plan.tier,
+        amount_usd: plan.usdPerMonth,
+        interval: 'month',
+        expires_at: new Date(periodEnd).toISOString(),
+      },
       currency: 'usd',
       base_usd_per_flow: usdOf(this.#plans.usdPerFlow),
       effective_usd_per_flow: usdOf(divideHalfEven(this.#plans.usdPerFlow * nanoOf(penalty), 1_000_000_000n)),
@@ -177,7 +193,8 @@ export class Quota {
     const max = plan.flows[window] / 100n
     const spent = divideHalfEven(current?.used ?? 0n, 100n)
     const used = spent > max ? max : spent
-    const valueOf = (flows: bigint): number => Number(divideHalfEven(flows * this.#plans.usdPerFlow, 1_000_000_000n)) / 10_000
+    const valueOf = (flows: bigint): number =>
+      Number(divideHalfEven(flows * this.#plans.usdPerFlow, 1_000_000_000n)) / 10_000
     return {
       usage_percentage: max === 0n ? 1 : Number(divideHalfEven(used * 10_000n, max)) / 10_000,
       resets_at: current === undefined ? null : new Date(current.endsAt).toISOString(),
@@ -202,8 +219,12 @@ export class Quota {
   #refusal(plan: Plan, room: Room, flows: bigint, fits: bigint, never: boolean, penalty: number): string {
     const list = divideHalfEven(fits * this.#plans.usdPerFlow * 1_000_000_000n, 1_000_000n * nanoOf(penalty))
     const quota = `The ${WORDS[room.window]} quota of the ${plan.tier} plan`
-    const fit = fits === 0n ? 'Nothing fits at present.' : `${text(fits)} flows fit at present, $${usdText(list)} at list prices: a smaller output limit may be enough.`
-    if (never) return `${quota} is ${text(room.max)} flows in all, and this request needs up to ${text(flows)}: it never fits as it is. ${room.max === 0n ? 'Another plan is needed.' : fit}`
+    const fit =
+      fits === 0n
+        ? 'Nothing fits at present.'
+        : `${text(fits)} flows fit at present, $${usdText(list)} at list prices: a smaller output limit may be enough.`
+    if (never)
+      return `${quota} is ${text(room.max)} flows in all, and this request needs up to ${text(flows)}: it never fits as it is. ${room.max === 0n ? 'Another plan is needed.' : fit}`
     const running = room.held === 0n ? '' : `, and ${text(room.held)} are held by requests under way`
     return `${quota} has no room for this request, which needs up to ${text(flows)} flows: ${text(room.left)} of ${text(room.max)} are left${running}; it resets at ${new Date(room.endsAt).toISOString()}. ${fit}`
   }
@@ -215,14 +236,29 @@ type Room = { window: QuotaWindowName; left: bigint; max: bigint; held: bigint; 
 const text = (flows: bigint): string => String(Number(flows) / 1_000_000)
 
 /** A subscription whose months are counted from now. */
-export const newSubscription = (accountId: string, tier: string, now: number): Subscription =>
-  ({ accountId, tier, anchor: now, periodStart: now, periodEnd: monthsAfter(now, 1), renews: true, nextTier: null })
+export const newSubscription = (accountId: string, tier: string, now: number): Subscription => ({
+  accountId,
+  tier,
+  anchor: now,
+  periodStart: now,
+  periodEnd: monthsAfter(now, 1),
+  renews: true,
+  nextTier: null,
+})
 
 /** A plan that costs as much or more counts at once, a cheaper one from the next period on unless `now` is asked for; period and use stay. The subscription renews again. Throws an Error for a tier that is not configured. */
-export function changePlan(subscription: Subscription, tier: string, options: { now: boolean }, plans: Plans): Subscription {
+export function changePlan(
+  subscription: Subscription,
+  tier: string,
+  options: { now: boolean },
+  plans: Plans,
+): Subscription {
   const tiers = plans.tiers().map((plan) => plan.tier)
   const [near] = nearest(tier, tiers, 1)
-  if (!tiers.includes(tier)) throw new Error(`there is no plan ${tier}: ${near === undefined ? `choose ${tiers.join(', ')}` : `is ${near} meant?`}`)
+  if (!tiers.includes(tier))
+    throw new Error(
+      `there is no plan ${tier}: ${near === undefined ? `choose ${tiers.join(', ')}` : `is ${near} meant?`}`,
+    )
   const atOnce = options.now || plans.of(tier).usdPerMonth >= plans.of(subscription.tier).usdPerMonth
   return { ...subscription, renews: true, ...(atOnce ? { tier, nextTier: null } : { nextTier: tier }) }
 }
@@ -233,7 +269,14 @@ export function renewed(subscription: Subscription, at: number): Subscription {
   const { anchor, renews, nextTier, tier } = subscription
   const months = monthOf(at) - monthOf(anchor)
   const passed = monthsAfter(anchor, months) > at ? months - 1 : months
-  return { ...subscription, tier: renews ? (nextTier ?? tier) : FREE_TIER, renews: true, nextTier: null, periodStart: monthsAfter(anchor, passed), periodEnd: monthsAfter(anchor, passed + 1) }
+  return {
+    ...subscription,
+    tier: renews ? (nextTier ?? tier) : FREE_TIER,
+    renews: true,
+    nextTier: null,
+    periodStart: monthsAfter(anchor, passed),
+    periodEnd: monthsAfter(anchor, passed + 1),
+  }
 }
 
 /** Calendar months in UTC. */

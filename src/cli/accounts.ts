@@ -4,7 +4,15 @@ import { FREE_TIER, Plans } from '../accounts/plans.ts'
 import { changePlan, newSubscription, renewed } from '../accounts/quota.ts'
 import { GENERATION_ID, topUp } from '../ledger/book.ts'
 import { usdOf, usdText, type Nano } from '../money.ts'
-import { NotCovered, type Account, type AccountStatus, type LedgerState, type Operation, type StoredKey, type Subscription } from '../store/store.ts'
+import {
+  NotCovered,
+  type Account,
+  type AccountStatus,
+  type LedgerState,
+  type Operation,
+  type StoredKey,
+  type Subscription,
+} from '../store/store.ts'
 import { limitText, percentText, readPercent, readUsd } from './amounts.ts'
 import { columns, meant, UsageError, type Given } from './command.ts'
 import { instant, withData, withExistingData, type Data } from './data.ts'
@@ -14,7 +22,12 @@ import { configOf } from './serve.ts'
 const STATUSES: readonly AccountStatus[] = ['healthy', 'monitored', 'abusive', 'suspended', 'banned']
 
 export async function createAccount(given: Given, name: string): Promise<void> {
-  const [credit, bonus, tier = FREE_TIER, discount] = [given.text('credit'), given.text('bonus'), given.text('plan'), given.text('discount')]
+  const [credit, bonus, tier = FREE_TIER, discount] = [
+    given.text('credit'),
+    given.text('bonus'),
+    given.text('plan'),
+    given.text('discount'),
+  ]
   const amounts = [
     { amount: credit === undefined ? 0n : readUsd(credit, '--credit', 'unsigned'), bonus: false },
     { amount: bonus === undefined ? 0n : readUsd(bonus, '--bonus', 'unsigned'), bonus: true },
@@ -23,7 +36,9 @@ export async function createAccount(given: Given, name: string): Promise<void> {
   known(tier, given)
   await withData(given, async (data) => {
     const credits = (accountId: string): Operation[] =>
-      amounts.map(({ amount, bonus }) => topUp({ reference: newId('op'), at: Date.now(), accountId, amount, bonus, note: 'Opening' }))
+      amounts.map(({ amount, bonus }) =>
+        topUp({ reference: newId('op'), at: Date.now(), accountId, amount, bonus, note: 'Opening' }),
+      )
     const account = await data.accounts.create(name, { tier, discount: basisPoints, credits })
     if (given.on('json')) return print(inWords(await view(data, account)))
     console.log(`created ${account.name} (${account.id})`)
@@ -36,7 +51,15 @@ export async function listAccounts(given: Given): Promise<void> {
     const state = await data.store.ledgerState()
     const views = (await data.accounts.list()).map((account) => viewOf(account, state, []))
     if (given.on('json')) return print(views.map(({ keys: _, ...shown }) => shown).map(inWords))
-    const rows = views.map(({ account, subscription, credit, bonus }) => [account.name, account.status, subscription.tier, usdText(credit), usdText(bonus), percentText(account.discount), account.id])
+    const rows = views.map(({ account, subscription, credit, bonus }) => [
+      account.name,
+      account.status,
+      subscription.tier,
+      usdText(credit),
+      usdText(bonus),
+      percentText(account.discount),
+      account.id,
+    ])
     console.log(columns([['NAME', 'STATUS', 'PLAN', 'CREDIT', 'BONUS', 'DISCOUNT', 'ID'], ...rows], ''))
   })
 }
@@ -46,14 +69,29 @@ export async function showAccount(given: Given, name: string): Promise<void> {
     const shown = await view(data, await data.accounts.named(name))
     if (given.on('json')) return print(inWords(shown))
     const { account, subscription, credit, bonus, keys } = shown
-    console.log(columns([
-      ['Account', `${account.name} (${account.id})`], ['Status', account.status], ['Plan', planText(subscription)],
-      ['Balance', balanceText(credit, bonus)], ['Discount', percentText(account.discount)],
-    ], ''))
+    console.log(
+      columns(
+        [
+          ['Account', `${account.name} (${account.id})`],
+          ['Status', account.status],
+          ['Plan', planText(subscription)],
+          ['Balance', balanceText(credit, bonus)],
+          ['Discount', percentText(account.discount)],
+        ],
+        '',
+      ),
+    )
     const rows = keys.map(({ key, spent }) => [
-      key.id, key.kind, stateOf(key), key.models?.join(',') ?? 'all', limitText(key), spent === null ? '' : usdText(spent), key.name ?? '',
+      key.id,
+      key.kind,
+      stateOf(key),
+      key.models?.join(',') ?? 'all',
+      limitText(key),
+      spent === null ? '' : usdText(spent),
+      key.name ?? '',
     ])
-    if (rows.length > 0) console.log(`\n${columns([['KEY', 'KIND', 'STATE', 'MODELS', 'LIMIT', 'SPENT', 'NAME'], ...rows], '')}`)
+    if (rows.length > 0)
+      console.log(`\n${columns([['KEY', 'KIND', 'STATE', 'MODELS', 'LIMIT', 'SPENT', 'NAME'], ...rows], '')}`)
   })
 }
 
@@ -61,17 +99,33 @@ export async function creditAccount(given: Given, name: string, usd: string): Pr
   const amount = readUsd(usd, 'the amount', 'signed')
   if (amount === 0n) throw new UsageError('the amount must not be 0')
   const [note, reference = newId('op'), bonus] = [given.text('note'), given.text('reference'), given.on('bonus')]
-  if (!/^[\x21-\x7e]{1,100}$/.test(reference) || GENERATION_ID.test(reference)) throw new UsageError('--reference must be 1 to 100 printable characters without spaces, and not 32 hex digits, which are the id of a generation')
+  if (!/^[\x21-\x7e]{1,100}$/.test(reference) || GENERATION_ID.test(reference))
+    throw new UsageError(
+      '--reference must be 1 to 100 printable characters without spaces, and not 32 hex digits, which are the id of a generation',
+    )
   await withExistingData(given, async (data) => {
     const account = await data.accounts.named(name)
-    const operation = topUp({ reference, at: Date.now(), accountId: account.id, amount, bonus, ...(note === undefined ? {} : { note }) })
+    const operation = topUp({
+      reference,
+      at: Date.now(),
+      accountId: account.id,
+      amount,
+      bonus,
+      ...(note === undefined ? {} : { note }),
+    })
     const posted = await data.store.post({ ...operation, covered: amount < 0n }).catch((error: unknown) => {
       if (!(error instanceof NotCovered)) throw error
-      throw new Error(`${account.name} has a ${bonus ? 'bonus' : 'credit'} of ${usdText(error.balance)} USD, which is less than would be taken back`)
+      throw new Error(
+        `${account.name} has a ${bonus ? 'bonus' : 'credit'} of ${usdText(error.balance)} USD, which is less than would be taken back`,
+      )
     })
     const { credit, bonus: granted } = await view(data, account)
     if (given.on('json')) return print({ account: account.name, reference, posted, balance: balance(credit, granted) })
-    console.log(posted ? `${amount < 0n ? 'took back' : 'added'} ${usdText(amount < 0n ? -amount : amount)} USD${bonus ? ' of bonus' : ''} (${reference})` : `the reference ${reference} was posted before: nothing was changed`)
+    console.log(
+      posted
+        ? `${amount < 0n ? 'took back' : 'added'} ${usdText(amount < 0n ? -amount : amount)} USD${bonus ? ' of bonus' : ''} (${reference})`
+        : `the reference ${reference} was posted before: nothing was changed`,
+    )
     console.log(`${account.name} has ${balanceText(credit, granted)}`)
   })
 }
@@ -84,7 +138,11 @@ export async function changeAccountPlan(given: Given, name: string, tier: string
     const changed = changePlan(before, tier, { now: given.on('now') }, new Plans(data.config))
     const subscription = { ...changed, renews: !given.on('no-renew') }
     await data.store.setSubscription(subscription)
-    console.log(given.on('json') ? JSON.stringify({ account: account.name, plan: plan(subscription) }) : `${account.name}: ${planText(subscription)}`)
+    console.log(
+      given.on('json')
+        ? JSON.stringify({ account: account.name, plan: plan(subscription) })
+        : `${account.name}: ${planText(subscription)}`,
+    )
   })
 }
 
@@ -94,7 +152,11 @@ export async function setAccountStatus(given: Given, name: string, text: string)
   await withExistingData(given, async ({ accounts, store }) => {
     const account = await accounts.named(name)
     await store.setAccountStatus(account.id, status)
-    console.log(given.on('json') ? JSON.stringify({ account: account.name, status }) : `${account.name} is ${status} (was ${account.status})`)
+    console.log(
+      given.on('json')
+        ? JSON.stringify({ account: account.name, status })
+        : `${account.name} is ${status} (was ${account.status})`,
+    )
   })
 }
 
@@ -103,7 +165,11 @@ export async function setAccountDiscount(given: Given, name: string, text: strin
   await withExistingData(given, async ({ accounts, store }) => {
     const account = await accounts.named(name)
     await store.setAccountDiscount(account.id, discount)
-    console.log(given.on('json') ? JSON.stringify({ account: account.name, discountPercent: discount / 100 }) : `${account.name} pays ${percentText(discount)} less (was ${percentText(account.discount)})`)
+    console.log(
+      given.on('json')
+        ? JSON.stringify({ account: account.name, discountPercent: discount / 100 })
+        : `${account.name} pays ${percentText(discount)} less (was ${percentText(account.discount)})`,
+    )
   })
 }
 
@@ -114,43 +180,86 @@ function known(tier: string, given: Given): void {
 }
 
 /** An account as it is shown. `spent`: nano-USD of the key's limit in its present period, null where it has none. */
-type View = { account: Account; subscription: Subscription; credit: Nano; bonus: Nano; keys: { key: StoredKey; spent: Nano | null }[] }
+type View = {
+  account: Account
+  subscription: Subscription
+  credit: Nano
+  bonus: Nano
+  keys: { key: StoredKey; spent: Nano | null }[]
+}
 
 const view = async ({ store }: Data, account: Account): Promise<View> =>
-  viewOf(account, await store.ledgerState(), (await store.keys()).filter(({ accountId }) => accountId === account.id))
+  viewOf(
+    account,
+    await store.ledgerState(),
+    (await store.keys()).filter(({ accountId }) => accountId === account.id),
+  )
 
 function viewOf(account: Account, { balances, subscriptions, spends }: LedgerState, keys: readonly StoredKey[]): View {
   const now = Date.now()
-  const held = (kind: 'credit' | 'bonus'): Nano => balances.find((row) => row.kind === kind && row.owner === account.id)?.balance ?? 0n
-  const stored = subscriptions.find(({ accountId }) => accountId === account.id) ?? newSubscription(account.id, FREE_TIER, now)
+  const held = (kind: 'credit' | 'bonus'): Nano =>
+    balances.find((row) => row.kind === kind && row.owner === account.id)?.balance ?? 0n
+  const stored =
+    subscriptions.find(({ accountId }) => accountId === account.id) ?? newSubscription(account.id, FREE_TIER, now)
   const budgets = new Budgets(spends)
   return {
-    account, subscription: renewed(stored, now), credit: held('credit'), bonus: held('bonus'),
-    keys: keys.map((key) => ({ key, spent: key.limit === null ? null : budgets.spent(key.id, { amount: key.limit, period: key.limitPeriod }, now) })),
+    account,
+    subscription: renewed(stored, now),
+    credit: held('credit'),
+    bonus: held('bonus'),
+    keys: keys.map((key) => ({
+      key,
+      spent: key.limit === null ? null : budgets.spent(key.id, { amount: key.limit, period: key.limitPeriod }, now),
+    })),
   }
 }
 
-const balanceText = (credit: Nano, bonus: Nano): string => `${usdText(credit + bonus)} USD (credit ${usdText(credit)}, bonus ${usdText(bonus)})`
+const balanceText = (credit: Nano, bonus: Nano): string =>
+  `${usdText(credit + bonus)} USD (credit ${usdText(credit)}, bonus ${usdText(bonus)})`
 
 function planText({ tier, periodEnd, renews, nextTier }: Subscription): string {
   const next = !renews ? `then ${FREE_TIER}` : nextTier === null ? 'then renewed' : `then ${nextTier}`
   return `${tier} until ${instant(periodEnd)}, ${next}`
 }
 
-const balance = (credit: Nano, bonus: Nano): object => ({ totalUsd: usdOf(credit + bonus), creditUsd: usdOf(credit), bonusUsd: usdOf(bonus) })
+const balance = (credit: Nano, bonus: Nano): object => ({
+  totalUsd: usdOf(credit + bonus),
+  creditUsd: usdOf(credit),
+  bonusUsd: usdOf(bonus),
+})
 
-const plan = ({ tier, periodStart, periodEnd, renews, nextTier }: Subscription): object => ({ tier, periodStart: instant(periodStart), periodEnd: instant(periodEnd), renews, nextTier })
+const plan = ({ tier, periodStart, periodEnd, renews, nextTier }: Subscription): object => ({
+  tier,
+  periodStart: instant(periodStart),
+  periodEnd: instant(periodEnd),
+  renews,
+  nextTier,
+})
 
 const inWords = ({ account, subscription, credit, bonus, keys }: Omit<View, 'keys'> & Partial<View>): object => ({
-  id: account.id, name: account.name, status: account.status, createdAt: instant(account.createdAt), discountPercent: account.discount / 100,
-  plan: plan(subscription), balance: balance(credit, bonus),
+  id: account.id,
+  name: account.name,
+  status: account.status,
+  createdAt: instant(account.createdAt),
+  discountPercent: account.discount / 100,
+  plan: plan(subscription),
+  balance: balance(credit, bonus),
   ...(keys === undefined ? {} : { keys: keys.map(({ key, spent }) => keyInWords(key, spent)) }),
 })
 
 const keyInWords = (key: StoredKey, spent: Nano | null): object => ({
-  id: key.id, kind: key.kind, name: key.name, text: `${key.prefix}...${key.last4}`, models: key.models,
-  limitUsd: key.limit === null ? null : usdOf(key.limit), limitPeriod: key.limitPeriod, spentUsd: spent === null ? null : usdOf(spent),
-  requestsPerMinute: key.requestsPerMinute, createdAt: instant(key.createdAt), expiresAt: instant(key.expiresAt), revokedAt: instant(key.revokedAt),
+  id: key.id,
+  kind: key.kind,
+  name: key.name,
+  text: `${key.prefix}...${key.last4}`,
+  models: key.models,
+  limitUsd: key.limit === null ? null : usdOf(key.limit),
+  limitPeriod: key.limitPeriod,
+  spentUsd: spent === null ? null : usdOf(spent),
+  requestsPerMinute: key.requestsPerMinute,
+  createdAt: instant(key.createdAt),
+  expiresAt: instant(key.expiresAt),
+  revokedAt: instant(key.revokedAt),
 })
 
 const print = (value: object): void => console.log(JSON.stringify(value, null, 2))

@@ -26,8 +26,16 @@ export class UsageError extends Error {}
 export function readArguments(command: Command, args: string[]): { given: Given; operands: string[] } {
   const options = optionsOf(command)
   const { tokens } = parseArgs({
-    args: args.map((arg) => (/^-\.?\d/.test(arg) ? NEGATIVE + arg : arg)), strict: false, allowPositionals: true, tokens: true,
-    options: Object.fromEntries(Object.entries(options).map(([name, { value }]) => [name, { type: value === undefined ? ('boolean' as const) : ('string' as const) }])),
+    args: args.map((arg) => (/^-\.?\d/.test(arg) ? NEGATIVE + arg : arg)),
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+    options: Object.fromEntries(
+      Object.entries(options).map(([name, { value }]) => [
+        name,
+        { type: value === undefined ? ('boolean' as const) : ('string' as const) },
+      ]),
+    ),
   })
   const values = new Map<string, string | true>()
   const operands: string[] = []
@@ -51,15 +59,23 @@ const optionsOf = ({ options }: Command): Record<string, Option> => ({ ...option
 
 type OptionToken = { name: string; rawName: string; value?: string | undefined; inlineValue?: boolean | undefined }
 
-function readOption(command: Command, options: Record<string, Option>, { name, rawName, value, inlineValue }: OptionToken): string | true {
+function readOption(
+  command: Command,
+  options: Record<string, Option>,
+  { name, rawName, value, inlineValue }: OptionToken,
+): string | true {
   const option = Object.hasOwn(options, name) && rawName.startsWith('--') ? options[name] : undefined
-  if (option === undefined) throw new UsageError(`unknown option ${rawName}${meant(name, Object.keys(options), '--')}; see sluice ${command.words} --help`)
+  if (option === undefined)
+    throw new UsageError(
+      `unknown option ${rawName}${meant(name, Object.keys(options), '--')}; see sluice ${command.words} --help`,
+    )
   if (option.value === undefined) {
     if (inlineValue === true) throw new UsageError(`${rawName} takes no value`)
     return true
   }
   // `--data --port 1` has forgotten a value; one that does begin with a dash is written `--data=-x`.
-  if (value === undefined || (inlineValue !== true && value.startsWith('-'))) throw new UsageError(`${rawName} needs a value: ${rawName} ${option.value}`)
+  if (value === undefined || (inlineValue !== true && value.startsWith('-')))
+    throw new UsageError(`${rawName} needs a value: ${rawName} ${option.value}`)
   return written(value)
 }
 
@@ -76,7 +92,10 @@ export function meant(word: string, known: Iterable<string>, before = ''): strin
 
 export function helpOf(command: Command): string {
   const { words, operands, summary, notes } = command
-  const rows = Object.entries(optionsOf(command)).map(([name, { value, summary: what }]) => [`--${name}${value === undefined ? '' : ` ${value}`}`, what])
+  const rows = Object.entries(optionsOf(command)).map(([name, { value, summary: what }]) => [
+    `--${name}${value === undefined ? '' : ` ${value}`}`,
+    what,
+  ])
   const usage = ['sluice', words, operands, '[options]'].filter((word) => word !== '').join(' ')
   return [`${usage}\n\n${summary}.\n\nOptions:\n${columns(rows)}`, ...(notes === undefined ? [] : [notes])].join('\n\n')
 }
@@ -84,5 +103,14 @@ export function helpOf(command: Command): string {
 /** Rows of texts, each column as wide as its widest text. */
 export function columns(rows: string[][], indent = '  '): string {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? '').length)))
-  return rows.map((row) => indent + row.map((text, column) => text.padEnd(widths[column] ?? 0)).join('  ').trimEnd()).join('\n')
+  return rows
+    .map(
+      (row) =>
+        indent +
+        row
+          .map((text, column) => text.padEnd(widths[column] ?? 0))
+          .join('  ')
+          .trimEnd(),
+    )
+    .join('\n')
 }

@@ -10,7 +10,10 @@ export async function createKey(given: Given): Promise<void> {
   const key = readKey(given)
   await withData(given, async (data) => {
     const created = await (await keysOf(data)).create(key)
-    if (given.on('json')) return console.log(JSON.stringify({ id: created.id, kind: key.kind, account: created.account, text: created.text }))
+    if (given.on('json'))
+      return console.log(
+        JSON.stringify({ id: created.id, kind: key.kind, account: created.account, text: created.text }),
+      )
     console.log(`key ${key.kind} ${created.text}`)
     console.error(`${created.id} of account ${created.account}; its text is not shown again`)
   })
@@ -21,7 +24,14 @@ export async function listKeys(given: Given): Promise<void> {
     const listed = await (await keysOf(data)).list()
     if (given.on('json')) return console.log(JSON.stringify(listed.map(inWords), null, 2))
     const rows = listed.map((key) => [
-      key.id, key.kind, key.account, key.text, stateOf(key), key.models?.join(',') ?? 'all', limitText(key), key.name ?? '',
+      key.id,
+      key.kind,
+      key.account,
+      key.text,
+      stateOf(key),
+      key.models?.join(',') ?? 'all',
+      limitText(key),
+      key.name ?? '',
     ])
     console.log(columns([['ID', 'KIND', 'ACCOUNT', 'TEXT', 'STATE', 'MODELS', 'LIMIT', 'NAME'], ...rows], ''))
   })
@@ -41,9 +51,12 @@ export async function rotateKey(given: Given, which: string): Promise<void> {
   await withExistingData(given, async (data) => {
     const { id, text, old } = await (await keysOf(data)).rotate(which, graceMs)
     const worksUntil = instant(old.worksUntil)
-    if (given.on('json')) return console.log(JSON.stringify({ id, kind: old.kind, text, old: { id: old.id, worksUntil } }))
+    if (given.on('json'))
+      return console.log(JSON.stringify({ id, kind: old.kind, text, old: { id: old.id, worksUntil } }))
     console.log(`key ${old.kind} ${text}`)
-    console.error(`${id} takes the place of ${old.id}, which ${worksUntil === null ? 'is revoked' : `works until ${worksUntil}`}; the new text is not shown again`)
+    console.error(
+      `${id} takes the place of ${old.id}, which ${worksUntil === null ? 'is revoked' : `works until ${worksUntil}`}; the new text is not shown again`,
+    )
   })
 }
 
@@ -51,28 +64,49 @@ const keysOf = ({ config, store, accounts }: Data): Promise<Keys> => Keys.open({
 
 function readKey(given: Given): NewKey {
   const kind = KEY_KINDS.find((known) => known === (given.text('kind') ?? 'pay-as-you-go'))
-  if (kind === undefined) throw new UsageError(`--kind must be one of ${KEY_KINDS.join(', ')}${meant(given.text('kind') ?? '', KEY_KINDS)}`)
-  const [account, name, expires, requests] = [given.text('account'), given.text('name'), given.text('expires'), given.text('requests-per-minute')]
+  if (kind === undefined)
+    throw new UsageError(`--kind must be one of ${KEY_KINDS.join(', ')}${meant(given.text('kind') ?? '', KEY_KINDS)}`)
+  const [account, name, expires, requests] = [
+    given.text('account'),
+    given.text('name'),
+    given.text('expires'),
+    given.text('requests-per-minute'),
+  ]
   if (account === '') throw new UsageError('--account must not be empty')
   return {
-    kind, ...(account === undefined ? {} : { account }), ...(name === undefined ? {} : { name }), ...readModels(given), ...readLimit(given),
-    ...(expires === undefined ? {} : { expiresAt: readInstant(expires, Date.now()) }), ...(requests === undefined ? {} : { requestsPerMinute: readCount(requests) }),
+    kind,
+    ...(account === undefined ? {} : { account }),
+    ...(name === undefined ? {} : { name }),
+    ...readModels(given),
+    ...readLimit(given),
+    ...(expires === undefined ? {} : { expiresAt: readInstant(expires, Date.now()) }),
+    ...(requests === undefined ? {} : { requestsPerMinute: readCount(requests) }),
   }
 }
 
 function readModels(given: Given): Pick<NewKey, 'models'> {
-  const models = given.text('models')?.split(',').map((pattern) => pattern.trim())
+  const models = given
+    .text('models')
+    ?.split(',')
+    .map((pattern) => pattern.trim())
   const wrong = models?.find((pattern) => wrongModelPattern(pattern) !== undefined)
-  if (wrong !== undefined) throw new UsageError(`--models: ${JSON.stringify(wrong)} ${wrongModelPattern(wrong)}; several are separated by commas`)
+  if (wrong !== undefined)
+    throw new UsageError(
+      `--models: ${JSON.stringify(wrong)} ${wrongModelPattern(wrong)}; several are separated by commas`,
+    )
   return models === undefined ? {} : { models }
 }
 
 function readLimit(given: Given): Pick<NewKey, 'limit' | 'limitPeriod'> {
   const [limit, period] = [given.text('limit'), given.text('limit-period')]
   const limitPeriod = LIMIT_PERIODS.find((one) => one === period)
-  if (period !== undefined && limitPeriod === undefined) throw new UsageError(`--limit-period must be one of ${LIMIT_PERIODS.join(', ')}${meant(period, LIMIT_PERIODS)}`)
+  if (period !== undefined && limitPeriod === undefined)
+    throw new UsageError(`--limit-period must be one of ${LIMIT_PERIODS.join(', ')}${meant(period, LIMIT_PERIODS)}`)
   if (limit === undefined && period !== undefined) throw new UsageError('--limit-period needs --limit USD')
-  return { ...(limit === undefined ? {} : { limit: readUsd(limit, '--limit', 'unsigned') }), ...(limitPeriod === undefined ? {} : { limitPeriod }) }
+  return {
+    ...(limit === undefined ? {} : { limit: readUsd(limit, '--limit', 'unsigned') }),
+    ...(limitPeriod === undefined ? {} : { limitPeriod }),
+  }
 }
 
 const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
@@ -87,21 +121,34 @@ function fromNow(text: string): number | undefined {
 function readInstant(text: string, now: number): number {
   const length = fromNow(text)
   const at = length !== undefined ? now + length : isInstant(text) ? Date.parse(text) : NaN
-  if (!(at > now)) throw new UsageError('--expires must be a day or an instant to come, like 2027-01-31 or 2027-01-31T12:00:00Z, or a time from now, like 12h or 30d')
+  if (!(at > now))
+    throw new UsageError(
+      '--expires must be a day or an instant to come, like 2027-01-31 or 2027-01-31T12:00:00Z, or a time from now, like 12h or 30d',
+    )
   return at
 }
 
-const isInstant = (text: string): boolean => /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
+const isInstant = (text: string): boolean =>
+  /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
 
 function readCount(text: string): number {
-  if (!/^[1-9]\d{0,6}$/.test(text)) throw new UsageError('--requests-per-minute must be a whole number from 1 to 9999999')
+  if (!/^[1-9]\d{0,6}$/.test(text))
+    throw new UsageError('--requests-per-minute must be a whole number from 1 to 9999999')
   return Number(text)
 }
 
 /** `active`, `expires 2027-...`, `revoked 2026-...`. */
 export const stateOf = (key: Pick<ListedKey, 'expiresAt' | 'revokedAt'>): string =>
-  key.revokedAt !== null ? `revoked ${instant(key.revokedAt)}` : key.expiresAt === null ? 'active' : `${key.expiresAt > Date.now() ? 'expires' : 'expired'} ${instant(key.expiresAt)}`
+  key.revokedAt !== null
+    ? `revoked ${instant(key.revokedAt)}`
+    : key.expiresAt === null
+      ? 'active'
+      : `${key.expiresAt > Date.now() ? 'expires' : 'expired'} ${instant(key.expiresAt)}`
 
 const inWords = ({ limit, ...key }: ListedKey): object => ({
-  ...key, limitUsd: limit === null ? null : usdOf(limit), createdAt: instant(key.createdAt), expiresAt: instant(key.expiresAt), revokedAt: instant(key.revokedAt),
+  ...key,
+  limitUsd: limit === null ? null : usdOf(limit),
+  createdAt: instant(key.createdAt),
+  expiresAt: instant(key.expiresAt),
+  revokedAt: instant(key.revokedAt),
 })

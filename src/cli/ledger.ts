@@ -4,15 +4,27 @@ import type { Given } from './command.ts'
 import { withExistingData } from './data.ts'
 
 export async function auditLedger(given: Given): Promise<void> {
-  await withExistingData(given, async ({ store, config }) => tell(await audit(store, { overdraft: config.billing.overdraft, usdPerFlow: new Plans(config).usdPerFlow }), given.on('json')))
+  await withExistingData(given, async ({ store, config }) =>
+    tell(
+      await audit(store, { overdraft: config.billing.overdraft, usdPerFlow: new Plans(config).usdPerFlow }),
+      given.on('json'),
+    ),
+  )
 }
 
 function tell({ wrong, first, ...rows }: Audit, asJson: boolean): void {
   const { generations, transfers, balances, windows, spends } = rows
   if (asJson) console.log(JSON.stringify({ right: first === undefined, rows, wrong, first: first ?? null }))
-  else console.log(`read ${generations} generations, ${transfers} transfers, ${balances} balances, ${windows} quota windows, ${spends} key limits`)
-  if (first !== undefined) throw new Error(`the book is wrong: ${first.table} ${first.id} must have ${first.expected}, and has ${first.found}${others(wrong - 1)}`)
+  else
+    console.log(
+      `read ${generations} generations, ${transfers} transfers, ${balances} balances, ${windows} quota windows, ${spends} key limits`,
+    )
+  if (first !== undefined)
+    throw new Error(
+      `the book is wrong: ${first.table} ${first.id} must have ${first.expected}, and has ${first.found}${others(wrong - 1)}`,
+    )
   if (!asJson) console.log('the book is right')
 }
 
-const others = (more: number): string => (more === 0 ? '' : `; ${more} more ${more === 1 ? 'row is' : 'rows are'} wrong`)
+const others = (more: number): string =>
+  more === 0 ? '' : `; ${more} more ${more === 1 ? 'row is' : 'rows are'} wrong`

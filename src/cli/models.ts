@@ -13,8 +13,21 @@ export async function listModels(given: Given): Promise<void> {
   const [catalogue, prices] = [await lookedAround(config), new Prices(config)]
   const wanted = (given.text('find') ?? '').toLowerCase()
   const models = catalogue.list().filter(({ id, name }) => `${id}\n${name}`.toLowerCase().includes(wanted))
-  if (given.on('json')) return console.log(JSON.stringify(models.map((model) => describe({ catalogue, prices }, model)), null, 2))
-  if (models.length === 0) console.error(`No model of the providers that are on has ${JSON.stringify(wanted)} in its name (on: ${catalogue.providers().map(({ id }) => id).join(', ')}); a provider's key in the environment switches it on.`)
+  if (given.on('json'))
+    return console.log(
+      JSON.stringify(
+        models.map((model) => describe({ catalogue, prices }, model)),
+        null,
+        2,
+      ),
+    )
+  if (models.length === 0)
+    console.error(
+      `No model of the providers that are on has ${JSON.stringify(wanted)} in its name (on: ${catalogue
+        .providers()
+        .map(({ id }) => id)
+        .join(', ')}); a provider's key in the environment switches it on.`,
+    )
   const rows = models.map((model) => rowOf(model, prices.of(model.id, catalogue.places(model.id))?.rates ?? {}))
   console.log(columns([['MODEL', 'CONTEXT', 'INPUT', 'OUTPUT', 'NAME'], ...rows], ''))
 }
@@ -27,7 +40,16 @@ export async function lookedAround(config: Config): Promise<Catalogue> {
   return catalogue
 }
 
-const rowOf = ({ id, name, contextLength }: Model, { prompt, completion }: { prompt?: Rate; completion?: Rate }): string[] =>
-  [id, contextLength === undefined ? '' : String(contextLength), rateText(prompt), rateText(completion), name]
+const rowOf = (
+  { id, name, contextLength }: Model,
+  { prompt, completion }: { prompt?: Rate; completion?: Rate },
+): string[] => [
+  id,
+  contextLength === undefined ? '' : String(contextLength),
+  rateText(prompt),
+  rateText(completion),
+  name,
+]
 
-const rateText = (rate: Rate | undefined): string => (rate === undefined ? '' : `${usdOf(rate.base)}${rate.tiers.length === 0 ? '' : '+'}`)
+const rateText = (rate: Rate | undefined): string =>
+  rate === undefined ? '' : `${usdOf(rate.base)}${rate.tiers.length === 0 ? '' : '+'}`

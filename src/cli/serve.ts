@@ -15,24 +15,44 @@ export async function serve(given: Given): Promise<void> {
 
 export async function sandbox(given: Given): Promise<void> {
   const port = given.text('port') ?? String(SANDBOX.port)
-  if (!/^\d{1,5}$/.test(port) || Number(port) > 65535) throw new UsageError('--port must be a whole number from 0 to 65535')
+  if (!/^\d{1,5}$/.test(port) || Number(port) > 65535)
+    throw new UsageError('--port must be a whole number from 0 to 65535')
   const { serveSandbox } = await import('../providers/sandbox/server.ts')
   const server = Promise.try(serveSandbox, { host: given.text('host') ?? SANDBOX.host, port: Number(port) })
-  await untilSignal(server.then((started) => {
-    console.log(`listening on ${started.url}`)
-    return started
-  }))
+  await untilSignal(
+    server.then((started) => {
+      console.log(`listening on ${started.url}`)
+      return started
+    }),
+  )
 }
 
 export async function checkConfig(given: Given): Promise<void> {
   const { file, listen, data, providers, models, keys } = configOf(given)
-  if (given.on('json')) return console.log(JSON.stringify({ file: file ?? null, providers: providers.size, models: models.size, keys: keys.length, listen, data }))
+  if (given.on('json'))
+    return console.log(
+      JSON.stringify({
+        file: file ?? null,
+        providers: providers.size,
+        models: models.size,
+        keys: keys.length,
+        listen,
+        data,
+      }),
+    )
   const counts = [`${providers.size} providers`, `${models.size} models`, `${keys.length} keys`].join(', ')
-  console.log(`${file === undefined ? 'no configuration file, defaults are used' : `${file} is good: it names ${counts}`}\nlisten on ${listen.host} port ${listen.port}, data in ${data}`)
+  console.log(
+    `${file === undefined ? 'no configuration file, defaults are used' : `${file} is good: it names ${counts}`}\nlisten on ${listen.host} port ${listen.port}, data in ${data}`,
+  )
 }
 
 export const configOf = (given: Given): Config => {
-  const options = { file: given.text('config'), data: given.text('data'), host: given.text('host'), port: given.text('port') }
+  const options = {
+    file: given.text('config'),
+    data: given.text('data'),
+    host: given.text('host'),
+    port: given.text('port'),
+  }
   return loadConfig(Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)), process.env)
 }
 

@@ -24,7 +24,10 @@ const DEPRECATED = '@1795219200'
 
 /** `GET /v1/generation`: the same, and where it is found from now on (RFC 9745, RFC 5829). */
 export async function getGenerationAtOldPath(spine: Spine, call: Call): Promise<Response> {
-  const headers = (query: string): Record<string, string> => ({ deprecation: DEPRECATED, link: `</v1/management/generation${query}>; rel="successor-version"` })
+  const headers = (query: string): Record<string, string> => ({
+    deprecation: DEPRECATED,
+    link: `</v1/management/generation${query}>; rel="successor-version"`,
+  })
   call.errorHeaders = headers('')
   const record = await found(spine, call)
   return Response.json(record, { headers: headers(`?id=${record.generationId}`) })
@@ -34,7 +37,8 @@ export async function getGenerationAtOldPath(spine: Spine, call: Call): Promise<
 async function found(spine: Spine, call: Call): Promise<WrittenRecord> {
   const [, id] = ID.exec(askedId(call.query)) ?? []
   const record = id === undefined ? undefined : await spine.store.findGeneration(call.identity.accountId, id)
-  if (record === undefined) throw new GatewayError('not_found', 'No generation of this account has this id.', { param: 'id' })
+  if (record === undefined)
+    throw new GatewayError('not_found', 'No generation of this account has this id.', { param: 'id' })
   return write(record, showsCosts(record, call, spine.config.billing.delayMs))
 }
 
@@ -46,14 +50,38 @@ function askedId(query: URLSearchParams): string {
 }
 
 /** Costs belong to pay-as-you-go on both sides, and are shown when nothing can change them any more. */
-function showsCosts({ kind, createdAt, latency, duration }: GenerationRecord, { identity }: Call, delayMs: number): boolean {
-  return kind === 'pay-as-you-go' && identity.kind !== 'subscription' && Date.now() >= createdAt + latency + duration + delayMs
+function showsCosts(
+  { kind, createdAt, latency, duration }: GenerationRecord,
+  { identity }: Call,
+  delayMs: number,
+): boolean {
+  return (
+    kind === 'pay-as-you-go' &&
+    identity.kind !== 'subscription' &&
+    Date.now() >= createdAt + latency + duration + delayMs
+  )
 }
 
 type WrittenRecord = { generationId: string } & Record<string, unknown>
 
 function write(record: GenerationRecord, costs: boolean): WrittenRecord {
-  const { api, id, model, createdAt, duration, latency, usage, streamed, finish, retries, estimated, ending, provider, attempts, translation } = record
+  const {
+    api,
+    id,
+    model,
+    createdAt,
+    duration,
+    latency,
+    usage,
+    streamed,
+    finish,
+    retries,
+    estimated,
+    ending,
+    provider,
+    attempts,
+    translation,
+  } = record
   return {
     api,
     generationId: prefixOf(api) + id,
@@ -77,34 +105,64 @@ function write(record: GenerationRecord, costs: boolean): WrittenRecord {
 }
 
 /** What stands before the id in an answer; a prediction's id is its generation's. */
-const prefixOf = (api: string): string => (api === 'predictions' ? 'pred_' : protocols[api as ProtocolName].serve.idPrefix)
+const prefixOf = (api: string): string =>
+  api === 'predictions' ? 'pred_' : protocols[api as ProtocolName].serve.idPrefix
 
 /** The words for answers in which no model was heard to say why it stopped; for all others chat completions has one. */
 const UNHEARD: Record<string, string | undefined> = {
-  completed: 'stop', 'client-left': 'cancelled', failed: 'error', 'timed-out': 'error', shutdown: 'error', crashed: 'error',
+  completed: 'stop',
+  'client-left': 'cancelled',
+  failed: 'error',
+  'timed-out': 'error',
+  shutdown: 'error',
+  crashed: 'error',
 } satisfies Record<Ending, string>
 
 function writeCosts(record: GenerationRecord): object {
   const { version, items, origin, discount, bill } = ratingOf(record)
   return {
     usage: usdOf(record.bill),
-    ratingResponses: { billAmount: usdOf(bill), discountAmount: usdOf(discount), originAmount: usdOf(origin), priceVersion: version, ratingDetails: items.map(writeItem) },
+    ratingResponses: {
+      billAmount: usdOf(bill),
+      discountAmount: usdOf(discount),
+      originAmount: usdOf(origin),
+      priceVersion: version,
+      ratingDetails: items.map(writeItem),
+    },
   }
 }
 
 /** `rate`: USD per million tokens, or per one of what is counted one by one. */
 const writeItem = ({ item, quantity, rate, origin, discount, bill }: RatedItem): object => ({
-  feeItemCode: item, quantity, rate: usdOf(rate), originAmount: usdOf(origin), discountAmount: usdOf(discount), billAmount: usdOf(bill),
+  feeItemCode: item,
+  quantity,
+  rate: usdOf(rate),
+  originAmount: usdOf(origin),
+  discountAmount: usdOf(discount),
+  billAmount: usdOf(bill),
 })
 
 /** `GET /v1/management/payg/balance`: what may be spent, in USD; what is held by requests under way is still part of it. */
 export function getBalance(spine: Spine, call: Call): Response {
   const { credit, bonus } = spine.ledger.balance(call.identity.accountId)
-  return Response.json({ success: true, data: { currency: 'usd', total_credits: usdOf(credit + bonus), top_up_credits: usdOf(credit), bonus_credits: usdOf(bonus) } })
+  return Response.json({
+    success: true,
+    data: {
+      currency: 'usd',
+      total_credits: usdOf(credit + bonus),
+      top_up_credits: usdOf(credit),
+      bonus_credits: usdOf(bonus),
+    },
+  })
 }
 
 /** `GET /v1/management/subscription/detail`: plan, quota windows and status. */
 export function getSubscription(spine: Spine, call: Call): Response {
   const { accountId, accountStatus } = call.identity
-  return Response.json({ success: true, data: spine.ledger.quota(accountId).detail(Date.now(), accountStatus, penaltyOf(accountStatus, spine.config.accountStatus)) })
+  return Response.json({
+    success: true,
+    data: spine.ledger
+      .quota(accountId)
+      .detail(Date.now(), accountStatus, penaltyOf(accountStatus, spine.config.accountStatus)),
+  })
 }

@@ -9,8 +9,15 @@ import type { Abilities } from '../protocols/protocol.ts'
 import type { Model } from '../providers/catalogue.ts'
 
 /** OpenAI's dialect, with what is known beside it: null, or left out of `capabilities` and `pricings`, is what is not known. */
-export const describe = ({ catalogue, prices }: Pick<Spine, 'catalogue' | 'prices'>, { id, createdAt, ownedBy, name, abilities, contextLength }: Model): object => ({
-  id, object: 'model', created: createdAt, owned_by: ownedBy, display_name: name,
+export const describe = (
+  { catalogue, prices }: Pick<Spine, 'catalogue' | 'prices'>,
+  { id, createdAt, ownedBy, name, abilities, contextLength }: Model,
+): object => ({
+  id,
+  object: 'model',
+  created: createdAt,
+  owned_by: ownedBy,
+  display_name: name,
   input_modalities: abilities.input ?? null,
   output_modalities: abilities.output ?? null,
   capabilities: capabilitiesOf(abilities),
@@ -31,7 +38,8 @@ const capabilitiesOf = ({ reasoning, tools, structuredOutput }: Abilities): obje
 function parametersOf({ api, reasoning, tools, structuredOutput, sampling }: Abilities): string[] | null {
   if (api !== undefined || [reasoning, tools, structuredOutput, sampling].every((one) => one === undefined)) return null
   return [
-    'max_tokens', 'stream',
+    'max_tokens',
+    'stream',
     ...(sampling === true || sampling === 'either' ? ['temperature', 'top_p'] : []),
     ...(tools === true ? ['tools', 'tool_choice'] : []),
     ...(structuredOutput === true ? ['response_format'] : []),
@@ -53,7 +61,8 @@ function pricingsOf(prices: readonly TimedPrice[]): Record<string, object[]> {
   const pricings: Record<string, object[]> = {}
   for (const [index, { price }] of prices.entries()) {
     const when = timesOf(prices[index]!, prices.slice(index + 1))
-    for (const [item, rate] of Object.entries(price.rates) as [FeeItem, Rate][]) (pricings[item] ??= []).push(...pricing(item, rate, when))
+    for (const [item, rate] of Object.entries(price.rates) as [FeeItem, Rate][])
+      (pricings[item] ??= []).push(...pricing(item, rate, when))
   }
   return pricings
 }
@@ -63,7 +72,11 @@ function pricing(item: FeeItem, { base, tiers }: Rate, when: Condition[]): objec
   const steps = [{ over: undefined, rate: base }, ...tiers]
   return steps.map(({ over, rate }, index) => {
     const next = steps[index + 1]?.over
-    const conditions = [...(over === undefined ? [] : [{ field: 'prompt_tokens', operator: 'gt', value: over }]), ...(next === undefined ? [] : [{ field: 'prompt_tokens', operator: 'lte', value: next }]), ...when]
+    const conditions = [
+      ...(over === undefined ? [] : [{ field: 'prompt_tokens', operator: 'gt', value: over }]),
+      ...(next === undefined ? [] : [{ field: 'prompt_tokens', operator: 'lte', value: next }]),
+      ...when,
+    ]
     return { value: usdOf(rate), unit: isCounted(item) ? 'perCount' : 'perMTokens', currency: 'USD', conditions }
   })
 }
@@ -75,19 +88,31 @@ function timesOf({ from, hours }: TimedPrice, later: readonly TimedPrice[]): Con
     ...(from === undefined ? [] : [{ field: 'date', operator: 'gte', value: from }]),
     ...(until === undefined ? [] : [{ field: 'date', operator: 'lt', value: until }]),
     ...(hours === undefined ? [] : [{ field: 'time', operator: 'in', value: hours }]),
-    ...later.flatMap((other) => (other.hours === undefined ? [] : [{ field: 'time', operator: 'not_in', value: other.hours }])),
+    ...later.flatMap((other) =>
+      other.hours === undefined ? [] : [{ field: 'time', operator: 'not_in', value: other.hours }],
+    ),
   ]
 }
 
 /** Anthropic's dialect. What a model can do is null, since its object must say all of that or nothing. */
 const anthropic = ({ id, name, createdAt, contextLength, abilities }: Model): object => ({
-  type: 'model', id, display_name: name, created_at: new Date(createdAt * 1000).toISOString(),
-  max_input_tokens: contextLength ?? null, max_tokens: abilities.maxOutputTokens ?? null,
-  capabilities: null, lifecycle: 'active', deprecated_at: null, retires_at: null, line: null,
+  type: 'model',
+  id,
+  display_name: name,
+  created_at: new Date(createdAt * 1000).toISOString(),
+  max_input_tokens: contextLength ?? null,
+  max_tokens: abilities.maxOutputTokens ?? null,
+  capabilities: null,
+  lifecycle: 'active',
+  deprecated_at: null,
+  retires_at: null,
+  line: null,
 })
 
 const google = ({ id, name, contextLength, abilities: { maxOutputTokens, reasoning } }: Model): object => ({
-  name: `models/${id}`, displayName: name, supportedGenerationMethods: ['generateContent', 'streamGenerateContent', 'countTokens'],
+  name: `models/${id}`,
+  displayName: name,
+  supportedGenerationMethods: ['generateContent', 'streamGenerateContent', 'countTokens'],
   ...(contextLength === undefined ? {} : { inputTokenLimit: contextLength }),
   ...(maxOutputTokens === undefined ? {} : { outputTokenLimit: maxOutputTokens }),
   ...(reasoning === undefined ? {} : { thinking: reasoning !== 'none' }),
@@ -96,12 +121,16 @@ const google = ({ id, name, contextLength, abilities: { maxOutputTokens, reasoni
 /** Google's dialect of Vertex AI. The name is one that its clients send back as it stands. */
 function publisher({ id, name }: Model): object {
   const [owner = '', ...model] = id.split('/')
-  return { name: model.length === 0 ? `models/${id}` : `publishers/${owner}/models/${model.join('/')}`, displayName: name }
+  return {
+    name: model.length === 0 ? `models/${id}` : `publishers/${owner}/models/${model.join('/')}`,
+    displayName: name,
+  }
 }
 
 const isAnthropic = ({ request: { headers } }: Call): boolean => headers.has('anthropic-version')
 /** Google's own clients ask at `/v1/models`, too. */
-const isGoogle = ({ request: { headers } }: Call): boolean => headers.has('x-goog-api-client') || headers.has('x-goog-api-key')
+const isGoogle = ({ request: { headers } }: Call): boolean =>
+  headers.has('x-goog-api-client') || headers.has('x-goog-api-key')
 
 /** `describe` as text, made once for each model as the catalogue lists it. */
 const TEXTS = new WeakMap<Model, string>()
@@ -131,7 +160,10 @@ const JSON_HEADERS = { headers: { 'content-type': 'application/json' } }
 export const listModels = async (spine: Spine, call: Call): Promise<Response> => {
   if (isAnthropic(call)) return listAnthropic(spine, call)
   if (isGoogle(call)) return listGoogleModels(spine, call)
-  return new Response(`{"object":"list","data":[${(await textsOf(spine, allowed(spine, call))).join(',')}],"has_more":false}`, JSON_HEADERS)
+  return new Response(
+    `{"object":"list","data":[${(await textsOf(spine, allowed(spine, call))).join(',')}],"has_more":false}`,
+    JSON_HEADERS,
+  )
 }
 
 function listAnthropic(spine: Spine, { query, ...call }: Call): Response {
@@ -140,20 +172,30 @@ function listAnthropic(spine: Spine, { query, ...call }: Call): Response {
   const [after, before] = ['after_id', 'before_id'].map((name) => placeOf(all, query, name))
   const rest = all.slice(after === undefined ? 0 : after + 1, before)
   const page = before === undefined ? rest.slice(0, limit) : rest.slice(-limit)
-  return Response.json({ data: page.map(anthropic), has_more: page.length < rest.length, first_id: page[0]?.id ?? null, last_id: page.at(-1)?.id ?? null })
+  return Response.json({
+    data: page.map(anthropic),
+    has_more: page.length < rest.length,
+    first_id: page[0]?.id ?? null,
+    last_id: page.at(-1)?.id ?? null,
+  })
 }
 
 /** `GET /v1beta/models`: Google's dialect. */
-export const listGoogleModels = (spine: Spine, call: Call): Response => listGoogle(call, 'models', conversational(spine, call), google)
+export const listGoogleModels = (spine: Spine, call: Call): Response =>
+  listGoogle(call, 'models', conversational(spine, call), google)
 
 /** `GET /v1/publishers/{publisher}/models`: that of Vertex AI. Its clients can ask for one publisher only, so that every list holds all models. */
-export const listPublisherModels = (spine: Spine, call: Call): Response => listGoogle(call, 'publisherModels', conversational(spine, call), publisher)
+export const listPublisherModels = (spine: Spine, call: Call): Response =>
+  listGoogle(call, 'publisherModels', conversational(spine, call), publisher)
 
 function listGoogle({ query }: Call, member: string, all: Model[], say: (model: Model) => object): Response {
   const size = readCount(query, 'pageSize', all.length)
   const rest = all.slice((placeOf(all, query, 'pageToken') ?? -1) + 1)
   const page = rest.slice(0, size)
-  return Response.json({ [member]: page.map(say), ...(page.length < rest.length ? { nextPageToken: page.at(-1)!.id } : {}) })
+  return Response.json({
+    [member]: page.map(say),
+    ...(page.length < rest.length ? { nextPageToken: page.at(-1)!.id } : {}),
+  })
 }
 
 /** Models on a page: as many as asked for, or all. */
@@ -173,23 +215,36 @@ function placeOf(all: Model[], query: URLSearchParams, name: string): number | u
 }
 
 /** Models that the asking key may use. */
-const allowed = ({ catalogue }: Spine, { identity }: Pick<Call, 'identity'>): Model[] => catalogue.list().filter(({ id }) => identity.allows(id))
+const allowed = ({ catalogue }: Spine, { identity }: Pick<Call, 'identity'>): Model[] =>
+  catalogue.list().filter(({ id }) => identity.allows(id))
 
 /** Those of them that answer in the protocol of the dialect: predictions are no part of it. */
-const conversational = (spine: Spine, call: Pick<Call, 'identity'>): Model[] => allowed(spine, call).filter(({ abilities }) => abilities.api !== 'predictions')
+const conversational = (spine: Spine, call: Pick<Call, 'identity'>): Model[] =>
+  allowed(spine, call).filter(({ abilities }) => abilities.api !== 'predictions')
 
 /** `GET /v1/models/{id}`: the slash of the id raw or as `%2F`. */
 export const getModel = (spine: Spine, call: Call): Response => {
   const model = find(spine, call, call.params[0]!)
-  return isGoogle(call) ? Response.json(google(model)) : isAnthropic(call) ? Response.json(anthropic(model)) : new Response(textOf(spine, model), JSON_HEADERS)
+  return isGoogle(call)
+    ? Response.json(google(model))
+    : isAnthropic(call)
+      ? Response.json(anthropic(model))
+      : new Response(textOf(spine, model), JSON_HEADERS)
 }
 
-export const getGoogleModel = (spine: Spine, call: Call): Response => Response.json(google(find(spine, call, call.params[0]!)))
+export const getGoogleModel = (spine: Spine, call: Call): Response =>
+  Response.json(google(find(spine, call, call.params[0]!)))
 
-export const getPublisherModel = (spine: Spine, call: Call): Response => Response.json(publisher(find(spine, call, `${call.params[0]}/${call.params[1]}`)))
+export const getPublisherModel = (spine: Spine, call: Call): Response =>
+  Response.json(publisher(find(spine, call, `${call.params[0]}/${call.params[1]}`)))
 
 /** What a request for this name would reach. A key hears nothing of models that it may not use. */
 function find({ catalogue }: Spine, { identity }: Call, name: string): Model {
-  if (!identity.allows(name)) throw new GatewayError('model_not_found', 'There is no such model for this key. GET /v1/models lists what there is.', { param: 'model' })
+  if (!identity.allows(name))
+    throw new GatewayError(
+      'model_not_found',
+      'There is no such model for this key. GET /v1/models lists what there is.',
+      { param: 'model' },
+    )
   return catalogue.model(name)
 }

@@ -29,12 +29,17 @@ const PAGE_MAX = 100
 export async function expand(wire: Wire, store: Store, accountId: string, limitBytes: number): Promise<Item[]> {
   const { body } = wire
   if (body.conversation !== undefined && body.conversation !== null) {
-    throw new GatewayError('unsupported_parameter', 'conversation: is not kept here; continue with previous_response_id or send the whole input', { param: 'conversation' })
+    throw new GatewayError(
+      'unsupported_parameter',
+      'conversation: is not kept here; continue with previous_response_id or send the whole input',
+      { param: 'conversation' },
+    )
   }
   const room = new Room(limitBytes)
   const own = await resolved(asItems(body.input), store, accountId, room)
   const previous = body.previous_response_id
-  if (previous !== undefined && previous !== null && typeof previous !== 'string') throw invalid('previous_response_id', 'must be a string')
+  if (previous !== undefined && previous !== null && typeof previous !== 'string')
+    throw invalid('previous_response_id', 'must be a string')
   const before = typeof previous === 'string' ? await history(previous, store, accountId, room) : []
   if (before.length > 0 || own.changed) {
     body.input = [...before, ...own.items]
@@ -55,19 +60,33 @@ class Room {
 
   take<T extends object>(stored: T): T {
     this.#left -= JSON.stringify(stored).length
-    if (this.#left < 0) throw new GatewayError('request_too_large', `What the request refers to must be at most ${this.#limitBytes} bytes together.`)
+    if (this.#left < 0)
+      throw new GatewayError(
+        'request_too_large',
+        `What the request refers to must be at most ${this.#limitBytes} bytes together.`,
+      )
     return stored
   }
 }
 
 /** String or items -> items. What is no array of objects is left for the protocol's reader to refuse by its path. */
 const asItems = (input: unknown): Item[] =>
-  typeof input === 'string' ? [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: input }] }] : Array.isArray(input) ? (input as Item[]) : []
+  typeof input === 'string'
+    ? [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: input }] }]
+    : Array.isArray(input)
+      ? (input as Item[])
+      : []
 
-async function resolved(items: Item[], store: Store, accountId: string, room: Room): Promise<{ items: Item[]; changed: boolean }> {
+async function resolved(
+  items: Item[],
+  store: Store,
+  accountId: string,
+  room: Room,
+): Promise<{ items: Item[]; changed: boolean }> {
   if (!items.some(isReference)) return { items, changed: false }
   const out: Item[] = []
-  for (const [index, item] of items.entries()) out.push(isReference(item) ? room.take(await referenced(item, index, store, accountId)) : item)
+  for (const [index, item] of items.entries())
+    out.push(isReference(item) ? room.take(await referenced(item, index, store, accountId)) : item)
   return { items: out, changed: true }
 }
 
@@ -77,7 +96,11 @@ async function referenced(item: Item, index: number, store: Store, accountId: st
   if (typeof item.id !== 'string') throw invalid(`input[${index}].id`, 'must be the id of an earlier item')
   const found = await store.findItem(accountId, item.id)
   if (found !== undefined) return found
-  throw new GatewayError('not_found', `input[${index}].id: no item '${item.id}' is stored; send the item itself, or the request that made it with store: true`, { param: `input[${index}].id` })
+  throw new GatewayError(
+    'not_found',
+    `input[${index}].id: no item '${item.id}' is stored; send the item itself, or the request that made it with store: true`,
+    { param: `input[${index}].id` },
+  )
 }
 
 /** All items of a conversation up to and including a stored response, oldest first. */
@@ -85,7 +108,12 @@ async function history(id: string, store: Store, accountId: string, room: Room):
   const chain: Item[][] = []
   for (let next: string | undefined = id; next !== undefined; ) {
     const found = chain.length < CHAIN_MAX ? await store.findResponse(accountId, next) : undefined
-    if (found === undefined) throw new GatewayError('not_found', `previous_response_id: no response '${next}' is stored; it may have expired or been made with store: false`, { param: 'previous_response_id' })
+    if (found === undefined)
+      throw new GatewayError(
+        'not_found',
+        `previous_response_id: no response '${next}' is stored; it may have expired or been made with store: false`,
+        { param: 'previous_response_id' },
+      )
     chain.push(room.take([...(found.inputItems as Item[]), ...outputOf(found.response)]))
     const before: unknown = found.response.previous_response_id
     next = typeof before === 'string' ? before : undefined
@@ -123,7 +151,9 @@ export class Keeper {
     this.saved = this.#spine.store.saveResponse(this.#accountId, {
       id: response.id,
       response,
-      inputItems: this.#inputItems.map((item, index) => (typeof item.id === 'string' ? item : { id: `in_${String(response.id).slice(5)}_${index}`, ...item })),
+      inputItems: this.#inputItems.map((item, index) =>
+        typeof item.id === 'string' ? item : { id: `in_${String(response.id).slice(5)}_${index}`, ...item },
+      ),
       expiresAt: Date.now() + keepDays * 86_400_000,
       upstream,
     })
@@ -138,7 +168,14 @@ export function notKept(last: Frame | undefined, error: GatewayError): Frame[] {
   const [code, message] = [failureCode(error), failureMessage(error)]
   return [
     { event: 'error', data: JSON.stringify({ type: 'error', sequence_number: at, code, message, param: null }) },
-    { event: 'response.failed', data: JSON.stringify({ type: 'response.failed', sequence_number: at + 1, response: { ...response, status: 'failed', error: { code, message } } }) },
+    {
+      event: 'response.failed',
+      data: JSON.stringify({
+        type: 'response.failed',
+        sequence_number: at + 1,
+        response: { ...response, status: 'failed', error: { code, message } },
+      }),
+    },
   ]
 }
 
@@ -152,17 +189,22 @@ const isResponse = (answer: unknown): answer is Item => isObject(answer) && type
 const found = async (spine: Spine, call: Call): Promise<StoredResponse> => {
   const id = call.params[0]!
   const kept = await spine.store.findResponse(call.identity.accountId, id)
-  if (kept === undefined) throw new GatewayError('not_found', `No response '${id}' is stored.`, { param: 'response_id' })
+  if (kept === undefined)
+    throw new GatewayError('not_found', `No response '${id}' is stored.`, { param: 'response_id' })
   return kept
 }
 
 /** `GET /v1/responses/{id}`: as it was kept, or, while a provider works on it in the background, as that provider says now. */
-export const getResponse = async (spine: Spine, call: Call): Promise<Response> => Response.json(await current(spine, call, await found(spine, call), false))
+export const getResponse = async (spine: Spine, call: Call): Promise<Response> =>
+  Response.json(await current(spine, call, await found(spine, call), false))
 
 /** `POST /v1/responses/{id}/cancel`: only what runs in the background can be cancelled. */
 export async function cancelResponse(spine: Spine, call: Call): Promise<Response> {
   const kept = await found(spine, call)
-  if (kept.upstream === undefined && kept.response.background !== true) throw new GatewayError('invalid_request', `Response '${kept.id}' does not run in the background.`, { param: 'response_id' })
+  if (kept.upstream === undefined && kept.response.background !== true)
+    throw new GatewayError('invalid_request', `Response '${kept.id}' does not run in the background.`, {
+      param: 'response_id',
+    })
   return Response.json(await current(spine, call, kept, true))
 }
 
@@ -172,13 +214,21 @@ export async function deleteResponse(spine: Spine, call: Call): Promise<Response
   const { accountId } = call.identity
   const open = followed(spine, accountId, id)
   if (open?.background !== undefined) open.background.unwanted = true
-  await Promise.all([open === undefined ? undefined : spine.ledger.defer(open), spine.store.deleteResponse(accountId, id)])
+  await Promise.all([
+    open === undefined ? undefined : spine.ledger.defer(open),
+    spine.store.deleteResponse(accountId, id),
+  ])
   if (open !== undefined) await follow(spine, open, call.request.signal).catch(() => {})
   return Response.json({ id, object: 'response', deleted: true })
 }
 
 /** A response as it is now. A provider that cannot be asked leaves it as it was. */
-async function current(spine: Spine, { identity: { accountId }, request }: Call, kept: StoredResponse, unwanted: boolean): Promise<Item> {
+async function current(
+  spine: Spine,
+  { identity: { accountId }, request }: Call,
+  kept: StoredResponse,
+  unwanted: boolean,
+): Promise<Item> {
   const { id, upstream, response } = kept
   if (upstream === undefined) return response
   const open = followed(spine, accountId, id)
@@ -189,8 +239,14 @@ async function current(spine: Spine, { identity: { accountId }, request }: Call,
 }
 
 /** A provider's answer under the names by which its client knows it. */
-const labelled = (answer: Item, { id, response }: StoredResponse): Item =>
-  ({ ...response, ...answer, id, model: response.model, store: response.store, previous_response_id: response.previous_response_id })
+const labelled = (answer: Item, { id, response }: StoredResponse): Item => ({
+  ...response,
+  ...answer,
+  id,
+  model: response.model,
+  store: response.store,
+  previous_response_id: response.previous_response_id,
+})
 
 const PREFIX = 'resp_'
 
@@ -203,13 +259,29 @@ type Said = { response: Item; quirks: Quirks }
 const POLLED_BYTES = 64 * 1024 * 1024
 
 /** Asks a provider how it is getting on, or to stop. Undefined where it does not say. */
-async function ask({ catalogue, config: { timeouts } }: Spine, model: string, work: BackgroundWork, signal: CallSignal): Promise<Said | undefined> {
+async function ask(
+  { catalogue, config: { timeouts } }: Spine,
+  model: string,
+  work: BackgroundWork,
+  signal: CallSignal,
+): Promise<Said | undefined> {
   const endpoint = catalogue.endpoints(model, 'responses').find(({ provider }) => provider.id === work.provider)
   if (endpoint === undefined) return undefined
-  const { provider, credentials, baseUrl, target: { quirks } } = endpoint
+  const {
+    provider,
+    credentials,
+    baseUrl,
+    target: { quirks },
+  } = endpoint
   const headers = { accept: 'application/json', ...provider.headers, ...credentials }
   const call = async (method: 'GET' | 'POST', path: string): Promise<{ status: number; text: string }> => {
-    const { status, body } = await transport(endpoint)({ url: `${baseUrl}/responses/${encodeURIComponent(work.id)}${path}`, method, headers, timeouts, signal })
+    const { status, body } = await transport(endpoint)({
+      url: `${baseUrl}/responses/${encodeURIComponent(work.id)}${path}`,
+      method,
+      headers,
+      timeouts,
+      signal,
+    })
     return { status, text: await readAll(body, POLLED_BYTES) }
   }
   const stopped = work.unwanted === true ? await call('POST', '/cancel') : undefined
@@ -223,7 +295,13 @@ async function ask({ catalogue, config: { timeouts } }: Spine, model: string, wo
 }
 
 /** The end of a response in the background is the end of its generation. */
-async function end({ ledger, store }: Spine, accountId: string, kept: StoredResponse | undefined, open: OpenGeneration | undefined, said: Said): Promise<void> {
+async function end(
+  { ledger, store }: Spine,
+  accountId: string,
+  kept: StoredResponse | undefined,
+  open: OpenGeneration | undefined,
+  said: Said,
+): Promise<void> {
   await Promise.all([
     open === undefined ? undefined : settled(ledger, open, said),
     kept?.upstream === undefined ? undefined : store.endResponse(accountId, kept.id, labelled(said.response, kept)),
@@ -244,10 +322,15 @@ async function settle(ledger: Spine['ledger'], open: OpenGeneration, { response,
   const broken = status === 'cancelled' || status === 'failed'
   try {
     // To its reader what broke off is an error, and tells nothing: what was used until then is told as that of an answer that is not complete.
-    const answer = broken ? { ...response, status: 'incomplete', incomplete_details: { reason: status }, error: null } : response
-    if (!broken || typeof usage === 'object' && usage !== null || outputOf(response).length > 0) open.meter.hear(protocols.responses.call.readAnswer(answer, quirks))
+    const answer = broken
+      ? { ...response, status: 'incomplete', incomplete_details: { reason: status }, error: null }
+      : response
+    if (!broken || (typeof usage === 'object' && usage !== null) || outputOf(response).length > 0)
+      open.meter.hear(protocols.responses.call.readAnswer(answer, quirks))
   } catch (error) {
-    console.error(`What was made of ${PREFIX}${open.ask.id} in the background cannot be read: ${asGatewayError(error).message}`)
+    console.error(
+      `What was made of ${PREFIX}${open.ask.id} in the background cannot be read: ${asGatewayError(error).message}`,
+    )
   }
   await ledger.close(open, status === 'cancelled' ? 'client-left' : status === 'failed' ? 'failed' : 'completed')
 }
@@ -257,7 +340,10 @@ const FOLLOWED_MS = 86_400_000
 
 /** Asks how one response in the background is getting on, whether or not it is stored here: what it costs is settled when it has ended. */
 async function follow(spine: Spine, open: OpenGeneration, signal: CallSignal): Promise<void> {
-  const { ask: { id, accountId, createdAt, model }, background } = open
+  const {
+    ask: { id, accountId, createdAt, model },
+    background,
+  } = open
   if (Date.now() - createdAt > FOLLOWED_MS) return spine.ledger.close(open, 'timed-out')
   const said = background === undefined ? undefined : await ask(spine, model, background, signal)
   if (said === undefined || isPending(said.response)) return
@@ -276,7 +362,8 @@ export class Follower {
 
   /** Asks after each that is not being asked after. */
   round(): void {
-    for (const open of this.#spine.ledger.deferred) if (open.ask.api === 'responses' && !this.#polls.has(open)) this.#polls.set(open, this.#poll(open))
+    for (const open of this.#spine.ledger.deferred)
+      if (open.ask.api === 'responses' && !this.#polls.has(open)) this.#polls.set(open, this.#poll(open))
   }
 
   /** A provider that cannot be asked now, and a store that does not take its answer, are asked again later. */
@@ -306,7 +393,8 @@ export async function stopWork(spine: Spine, model: string, work: BackgroundWork
 export async function listInputItems(spine: Spine, call: Call): Promise<Response> {
   const inputItems = (await found(spine, call)).inputItems as Item[]
   const limit = Number(call.query.get('limit') ?? PAGE_DEFAULT)
-  if (!Number.isInteger(limit) || limit < 1 || limit > PAGE_MAX) throw invalid('limit', `must be a whole number from 1 to ${PAGE_MAX}`)
+  if (!Number.isInteger(limit) || limit < 1 || limit > PAGE_MAX)
+    throw invalid('limit', `must be a whole number from 1 to ${PAGE_MAX}`)
   const order = call.query.get('order') ?? 'desc'
   if (order !== 'asc' && order !== 'desc') throw invalid('order', "must be 'asc' or 'desc'")
   const ordered = order === 'asc' ? inputItems : inputItems.toReversed()
@@ -315,7 +403,13 @@ export async function listInputItems(spine: Spine, call: Call): Promise<Response
   // Begun anew, a client would turn these pages for ever.
   if (after !== null && from === 0) throw invalid('after', 'must be the id of one of these items')
   const data = ordered.slice(from, from + limit)
-  return Response.json({ object: 'list', data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: from + limit < ordered.length })
+  return Response.json({
+    object: 'list',
+    data,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+    has_more: from + limit < ordered.length,
+  })
 }
 
 /** `GET /v1/responses`: a WebSocket is asked for; clients fall back to HTTP on 426. */

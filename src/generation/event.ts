@@ -45,7 +45,9 @@ export type PartHead =
 
 /** An answer's events with usage that comes from elsewhere, right before the finish. */
 export const withUsage = (events: readonly GenerationEvent[], usage: Usage | undefined): GenerationEvent[] =>
-  events.flatMap((event) => (event.type === 'finish' && usage !== undefined ? [{ type: 'usage', usage }, event] : [event]))
+  events.flatMap((event) =>
+    event.type === 'finish' && usage !== undefined ? [{ type: 'usage', usage }, event] : [event],
+  )
 
 /** A whole answer: what a stream of events adds up to. */
 export type Answer = {
@@ -61,24 +63,42 @@ export type Answer = {
 
 /** Adds events up to an answer. Throws the error of an error event; an answer without a finish is the caller's to judge. */
 export class Fold {
-  readonly answer: Answer = { id: '', model: '', parts: [], usage: noUsage(), metered: false, finish: { reason: 'other', raw: '' } }
+  readonly answer: Answer = {
+    id: '',
+    model: '',
+    parts: [],
+    usage: noUsage(),
+    metered: false,
+    finish: { reason: 'other', raw: '' },
+  }
   finished = false
   #open: { head: PartHead; text: string; logprobs: TokenLogprob[] } | undefined
 
   add(event: GenerationEvent): void {
     switch (event.type) {
-      case 'start': this.answer.id = event.id; this.answer.model = event.model; return
-      case 'part-start': this.#open = { head: event.head, text: '', logprobs: [] }; return
-      case 'part-delta': return this.#grow(event.text, event.logprobs)
-      case 'part-end': return this.#close(event.signature)
-      case 'usage': Object.assign(this.answer.usage, event.usage); this.answer.metered = true; return
+      case 'start':
+        this.answer.id = event.id
+        this.answer.model = event.model
+        return
+      case 'part-start':
+        this.#open = { head: event.head, text: '', logprobs: [] }
+        return
+      case 'part-delta':
+        return this.#grow(event.text, event.logprobs)
+      case 'part-end':
+        return this.#close(event.signature)
+      case 'usage':
+        Object.assign(this.answer.usage, event.usage)
+        this.answer.metered = true
+        return
       case 'finish': {
         const { type: _, ...finish } = event
         this.finished = true
         this.answer.finish = finish
         return
       }
-      case 'error': throw event.error
+      case 'error':
+        throw event.error
     }
   }
 
@@ -94,14 +114,31 @@ export class Fold {
     this.#open = undefined
     const signed = signature === undefined ? {} : { signature: { data: signature } }
     switch (head.type) {
-      case 'text': this.answer.parts.push({ type: 'text', text, ...signed, ...(logprobs.length > 0 ? { logprobs } : {}) }); return
-      case 'reasoning': this.answer.parts.push({ ...head, text, ...signed }); return
-      case 'refusal': this.answer.parts.push({ type: 'refusal', text }); return
-      case 'tool-call': this.answer.parts.push({ ...head, arguments: text, ...signed }); return
+      case 'text':
+        this.answer.parts.push({ type: 'text', text, ...signed, ...(logprobs.length > 0 ? { logprobs } : {}) })
+        return
+      case 'reasoning':
+        this.answer.parts.push({ ...head, text, ...signed })
+        return
+      case 'refusal':
+        this.answer.parts.push({ type: 'refusal', text })
+        return
+      case 'tool-call':
+        this.answer.parts.push({ ...head, arguments: text, ...signed })
+        return
       case 'image':
-      case 'audio': this.answer.parts.push({ type: head.type, source: { type: 'data', mediaType: head.mediaType, data: text }, ...signed }); return
-      case 'citation': return this.#cite(head.citation)
-      case 'foreign': this.answer.parts.push(head); return
+      case 'audio':
+        this.answer.parts.push({
+          type: head.type,
+          source: { type: 'data', mediaType: head.mediaType, data: text },
+          ...signed,
+        })
+        return
+      case 'citation':
+        return this.#cite(head.citation)
+      case 'foreign':
+        this.answer.parts.push(head)
+        return
     }
   }
 
@@ -121,10 +158,16 @@ export const fold = (events: Iterable<GenerationEvent>): Answer => {
 export function* unfold(answer: Answer): Generator<GenerationEvent> {
   yield { type: 'start', id: answer.id, model: answer.model }
   let number = 0
-  const whole = function* (head: PartHead, text: string, signature?: string, logprobs?: TokenLogprob[]): Generator<GenerationEvent> {
+  const whole = function* (
+    head: PartHead,
+    text: string,
+    signature?: string,
+    logprobs?: TokenLogprob[],
+  ): Generator<GenerationEvent> {
     const part = number++
     yield { type: 'part-start', part, head }
-    if (text !== '' || logprobs !== undefined) yield { type: 'part-delta', part, text, ...(logprobs === undefined ? {} : { logprobs }) }
+    if (text !== '' || logprobs !== undefined)
+      yield { type: 'part-delta', part, text, ...(logprobs === undefined ? {} : { logprobs }) }
     yield { type: 'part-end', part, ...(signature === undefined ? {} : { signature }) }
   }
   for (const part of answer.parts) {
@@ -138,14 +181,26 @@ export function* unfold(answer: Answer): Generator<GenerationEvent> {
         yield* whole(head, text, signature?.data)
         break
       }
-      case 'refusal': yield* whole({ type: 'refusal' }, part.text); break
-      case 'tool-call': yield* whole({ type: 'tool-call', id: part.id, name: part.name, form: part.form }, part.arguments, part.signature?.data); break
+      case 'refusal':
+        yield* whole({ type: 'refusal' }, part.text)
+        break
+      case 'tool-call':
+        yield* whole(
+          { type: 'tool-call', id: part.id, name: part.name, form: part.form },
+          part.arguments,
+          part.signature?.data,
+        )
+        break
       case 'image':
       case 'audio':
-        if (part.source.type === 'data') yield* whole({ type: part.type, mediaType: part.source.mediaType }, part.source.data, part.signature?.data)
+        if (part.source.type === 'data')
+          yield* whole({ type: part.type, mediaType: part.source.mediaType }, part.source.data, part.signature?.data)
         break
-      case 'foreign': yield* whole(part, ''); break
-      default: break
+      case 'foreign':
+        yield* whole(part, '')
+        break
+      default:
+        break
     }
   }
   if (answer.metered) yield { type: 'usage', usage: answer.usage }

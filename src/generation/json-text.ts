@@ -3,7 +3,14 @@
  * (key order, number spelling and big integers stay as the client or the provider wrote them).
  */
 
-const QUOTE = 34, BACKSLASH = 92, OPEN_BRACE = 123, CLOSE_BRACE = 125, OPEN_BRACKET = 91, CLOSE_BRACKET = 93, COLON = 58, COMMA = 44
+const QUOTE = 34,
+  BACKSLASH = 92,
+  OPEN_BRACE = 123,
+  CLOSE_BRACE = 125,
+  OPEN_BRACKET = 91,
+  CLOSE_BRACKET = 93,
+  COLON = 58,
+  COMMA = 44
 
 /** A member of an object in a text: where its name starts, and where its value starts and ends (end exclusive). */
 export type Member = { key: string; nameAt: number; start: number; end: number }
@@ -87,7 +94,10 @@ export function splice(text: string, changes: Record<string, string | undefined>
   out += text.slice(from)
   if (found.length === names.length) return out
   const brace = text.indexOf('{', at) + 1
-  const added = names.filter((name) => !found.includes(name)).map((name) => `${JSON.stringify(name)}:${changes[name]}`).join(',')
+  const added = names
+    .filter((name) => !found.includes(name))
+    .map((name) => `${JSON.stringify(name)}:${changes[name]}`)
+    .join(',')
   return out.slice(0, brace) + added + (walk.key === '' && walk.nameAt === 0 ? '' : ',') + out.slice(brace)
 }
 
@@ -97,7 +107,8 @@ function rebuilt(text: string, changes: Record<string, string | undefined>, at: 
   const brace = text.indexOf('{', at) + 1
   const pieces: string[] = []
   for (const name of Object.keys(changes)) {
-    if (changes[name] !== undefined && !present.some(({ key }) => key === name)) pieces.push(`${JSON.stringify(name)}:${changes[name]}`)
+    if (changes[name] !== undefined && !present.some(({ key }) => key === name))
+      pieces.push(`${JSON.stringify(name)}:${changes[name]}`)
   }
   let from = brace
   for (const [index, { key, start, end }] of present.entries()) {
@@ -145,7 +156,12 @@ export function replaceAt(text: string, changes: readonly { path: JsonPath; valu
 }
 
 function locate(text: string, start: number, end: number, tree: Tree, spans: [number, number, string][]): void {
-  if (tree.value !== undefined) return void spans.push([start, end, typeof tree.value === 'string' ? tree.value : tree.value(text.slice(start, end))])
+  if (tree.value !== undefined)
+    return void spans.push([
+      start,
+      end,
+      typeof tree.value === 'string' ? tree.value : tree.value(text.slice(start, end)),
+    ])
   const array = elements(text, start)
   const found = new Map<string | number, { start: number; end: number }>()
   if (array !== undefined) for (const [index, [from, to]] of array.entries()) found.set(index, { start: from, end: to })
@@ -158,17 +174,33 @@ function locate(text: string, start: number, end: number, tree: Tree, spans: [nu
 }
 
 /** The text of an array with these JSON texts put before the elements at their indexes (its length: at the end), and without some elements; every other byte stays. The text must be valid JSON. */
-export function insertAt(text: string, added: readonly { before: number; value: string }[], removed: ReadonlySet<number> = new Set()): string {
+export function insertAt(
+  text: string,
+  added: readonly { before: number; value: string }[],
+  removed: ReadonlySet<number> = new Set(),
+): string {
   const spans = elements(text)
   if (spans === undefined) throw new Error('what is inserted into must be an array')
   const [first, last] = [spans[0], spans.at(-1)]
   if (first === undefined || last === undefined) return `[${added.map(({ value }) => value).join(',')}]`
-  const put = (index: number): { value: string; then: string }[] => added.filter(({ before }) => before === index).map(({ value }) => ({ value, then: ',' }))
-  const all = spans.flatMap(([start, end], index) => {
-    const next = spans[index + 1]
-    return [...put(index), ...(removed.has(index) ? [] : [{ value: text.slice(start, end), then: next === undefined ? ',' : text.slice(end, next[0]) }])]
-  }).concat(put(spans.length))
-  return text.slice(0, first[0]) + all.map(({ value, then }, index) => (index === all.length - 1 ? value : value + then)).join('') + text.slice(last[1])
+  const put = (index: number): { value: string; then: string }[] =>
+    added.filter(({ before }) => before === index).map(({ value }) => ({ value, then: ',' }))
+  const all = spans
+    .flatMap(([start, end], index) => {
+      const next = spans[index + 1]
+      return [
+        ...put(index),
+        ...(removed.has(index)
+          ? []
+          : [{ value: text.slice(start, end), then: next === undefined ? ',' : text.slice(end, next[0]) }]),
+      ]
+    })
+    .concat(put(spans.length))
+  return (
+    text.slice(0, first[0]) +
+    all.map(({ value, then }, index) => (index === all.length - 1 ? value : value + then)).join('') +
+    text.slice(last[1])
+  )
 }
 
 const DEPTH_MAX = 64
@@ -192,9 +224,11 @@ export function checkJson(text: string): string | undefined {
         const key = nameOf(text, i, end)
         const names = open[open.length - 1]!
         const isSet = names instanceof Set
-        if (isSet ? names.has(key) : names.includes(key)) return `must not name '${key.slice(0, 64)}' twice in one object`
+        if (isSet ? names.has(key) : names.includes(key))
+          return `must not name '${key.slice(0, 64)}' twice in one object`
         if (isSet) {
-          if (names.add(key).size > MEMBERS_MAX && open.length === 1) return `must not have more than ${MEMBERS_MAX} members`
+          if (names.add(key).size > MEMBERS_MAX && open.length === 1)
+            return `must not have more than ${MEMBERS_MAX} members`
         } else if (names.push(key) === FEW) open[open.length - 1] = new Set(names)
         named = false
       }
@@ -237,7 +271,9 @@ export function parsed(text: string): unknown {
 export function parseExact(text: string): unknown {
   if (!mayRespell(text)) return JSON.parse(text)
   return JSON.parse(text, ((_key: string, value: unknown, context: { source?: string }) =>
-    typeof value === 'number' && context.source !== undefined && context.source !== String(value) ? rawJson(context.source) : value) as (key: string, value: unknown) => unknown)
+    typeof value === 'number' && context.source !== undefined && context.source !== String(value)
+      ? rawJson(context.source)
+      : value) as (key: string, value: unknown) => unknown)
 }
 
 // Sixteen digits or a fraction or exponent: what a double may spell in another way.
@@ -246,7 +282,10 @@ const MAY_CHANGE = /\d{16}|\d[.eE]|-0/
 /** Whether numbers in a JSON text may come out in another spelling than they went in. */
 export const mayRespell = (text: string): boolean => MAY_CHANGE.test(text)
 
-const { rawJSON: rawJson, isRawJSON } = JSON as unknown as { rawJSON(text: string): unknown; isRawJSON(value: unknown): boolean }
+const { rawJSON: rawJson, isRawJSON } = JSON as unknown as {
+  rawJSON(text: string): unknown
+  isRawJSON(value: unknown): boolean
+}
 
 /** Whether `parseExact` left it as it was spelled. */
 export const isRawJson = (value: unknown): boolean => isRawJSON(value)
@@ -261,11 +300,14 @@ export function stringifyAs(source: string, value: unknown): string {
   const spelled = new Map<unknown, string>()
   const collect = (_key: string, number: unknown, context: { source?: string }): unknown => {
     const token = typeof number === 'number' ? context.source : undefined
-    if (token !== undefined && /^-?\d{16,}$/.test(token)) spelled.set(number, (spelled.get(number) ?? token) === token ? token : String(number))
+    if (token !== undefined && /^-?\d{16,}$/.test(token))
+      spelled.set(number, (spelled.get(number) ?? token) === token ? token : String(number))
     return number
   }
   JSON.parse(source, collect as (key: string, value: unknown) => unknown)
-  return JSON.stringify(value, (_key, one: unknown) => (typeof one === 'number' && spelled.has(one) ? rawJson(spelled.get(one)!) : one))
+  return JSON.stringify(value, (_key, one: unknown) =>
+    typeof one === 'number' && spelled.has(one) ? rawJson(spelled.get(one)!) : one,
+  )
 }
 
 /** JSON text as it is compared: whatever a client's JSON library does to spacing and key order does not count. */
@@ -274,7 +316,8 @@ export function canonical(json: string): string {
     return JSON.stringify(JSON.parse(json), (_key, value: unknown) =>
       typeof value === 'object' && value !== null && !Array.isArray(value)
         ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-        : value)
+        : value,
+    )
   } catch {
     return json
   }
@@ -309,7 +352,10 @@ function skipValue(text: string, i: number): number {
   let depth = 0
   while (i < text.length) {
     const d = text.charCodeAt(i)
-    if (d === QUOTE) { i = skipString(text, i); continue }
+    if (d === QUOTE) {
+      i = skipString(text, i)
+      continue
+    }
     if (d === OPEN_BRACE || d === OPEN_BRACKET) depth++
     else if ((d === CLOSE_BRACE || d === CLOSE_BRACKET) && --depth === 0) return i + 1
     i++
@@ -317,4 +363,5 @@ function skipValue(text: string, i: number): number {
   return i
 }
 
-const isEnd = (c: number): boolean => c === COMMA || c === CLOSE_BRACE || c === CLOSE_BRACKET || c === 32 || c === 10 || c === 13 || c === 9
+const isEnd = (c: number): boolean =>
+  c === COMMA || c === CLOSE_BRACE || c === CLOSE_BRACKET || c === 32 || c === 10 || c === 13 || c === 9

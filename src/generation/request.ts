@@ -67,7 +67,13 @@ export type Part =
 /** `cache` marks the end of a prefix the provider should cache, with its lifetime. */
 type Cacheable = { cache?: { ttl?: '5m' | '1h' } }
 
-export type TextPart = Cacheable & { type: 'text'; text: string; citations?: Citation[]; logprobs?: TokenLogprob[]; signature?: Signature }
+export type TextPart = Cacheable & {
+  type: 'text'
+  text: string
+  citations?: Citation[]
+  logprobs?: TokenLogprob[]
+  signature?: Signature
+}
 
 export type ReasoningPart = {
   type: 'reasoning'
@@ -119,7 +125,14 @@ export type MediaSource =
   | { type: 'text'; text: string; mediaType: string }
 
 /** Something only its own protocol understands: it travels whole there, and elsewhere is refused or, where it is `optional`, left out with a loss. `path`: where the client says it; absent in answers. */
-export type ForeignPart = { type: 'foreign'; protocol: ProtocolName; kind: string; value: unknown; path?: string; optional?: boolean }
+export type ForeignPart = {
+  type: 'foreign'
+  protocol: ProtocolName
+  kind: string
+  value: unknown
+  path?: string
+  optional?: boolean
+}
 
 export type Citation = {
   url?: string
@@ -133,10 +146,22 @@ export type Citation = {
   native?: unknown
 }
 
-export type TokenLogprob = { token: string; logprob: number; bytes?: number[] | null; top?: { token: string; logprob: number; bytes?: number[] | null }[] }
+export type TokenLogprob = {
+  token: string
+  logprob: number
+  bytes?: number[] | null
+  top?: { token: string; logprob: number; bytes?: number[] | null }[]
+}
 
 export type Tool =
-  | { type: 'function'; name: string; description?: string; parameters?: unknown; strict?: boolean; cache?: { ttl?: '5m' | '1h' } }
+  | {
+      type: 'function'
+      name: string
+      description?: string
+      parameters?: unknown
+      strict?: boolean
+      cache?: { ttl?: '5m' | '1h' }
+    }
   /** A tool whose input is free text (chat and responses `custom`); `format` is the protocol's own grammar object. */
   | { type: 'custom'; name: string; description?: string; format?: unknown }
   /** A tool the provider runs itself, or any other kind its protocol knows. `optional`: it may be left out, with a loss, where the provider has no such tool. `path`: where the client says it. */

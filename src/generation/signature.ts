@@ -16,7 +16,9 @@ export type Maker = { provider: string; model: string }
 
 const MAGIC = 'slc1\0'
 /** How every sealed signature begins: tells cheaply whether a text may hold one. */
-export const SEALED_PREFIX = Buffer.from(MAGIC + '\0').toString('base64').slice(0, 6)
+export const SEALED_PREFIX = Buffer.from(MAGIC + '\0')
+  .toString('base64')
+  .slice(0, 6)
 
 /** What was changed on its way: it belongs to nobody. */
 const NOBODY: Maker = { provider: '', model: '' }
@@ -31,10 +33,13 @@ export const seal = (data: string, maker: Maker | undefined, note = ''): string 
 /** Undoes `seal`; a plain value comes back as itself without a maker. Base64 of either alphabet is read, since SDKs re-encode bytes. */
 export const unseal = (text: string): Signature => {
   if (!text.startsWith(SEALED_PREFIX)) return { data: text }
-  const [magic, digest, ...rest] = Buffer.from(text.replaceAll('-', '+').replaceAll('_', '/'), 'base64').toString().split('\0')
+  const [magic, digest, ...rest] = Buffer.from(text.replaceAll('-', '+').replaceAll('_', '/'), 'base64')
+    .toString()
+    .split('\0')
   if (magic + '\0' !== MAGIC) return { data: text }
   const [provider, model, note, ...data] = rest
-  if (provider === undefined || model === undefined || digest !== digestOf(rest.join('\0'))) return { data: text, maker: NOBODY }
+  if (provider === undefined || model === undefined || digest !== digestOf(rest.join('\0')))
+    return { data: text, maker: NOBODY }
   return { data: data.join('\0'), maker: { provider, model }, ...(note === '' ? {} : { note }) }
 }
 

@@ -13,10 +13,17 @@ export type Trace = {
   parts: TracePart[]
 }
 
-export type TraceReasoning = Pick<ReasoningPart, 'form' | 'redacted' | 'id'> & { type: 'reasoning'; text: string; signature?: string }
+export type TraceReasoning = Pick<ReasoningPart, 'form' | 'redacted' | 'id'> & {
+  type: 'reasoning'
+  text: string
+  signature?: string
+}
 
 /** What calls and texts say is the client's to send. */
-export type TracePart = TraceReasoning | { type: 'text'; signature?: string } | { type: 'tool-call'; id: string; signature?: string }
+export type TracePart =
+  | TraceReasoning
+  | { type: 'text'; signature?: string }
+  | { type: 'tool-call'; id: string; signature?: string }
 
 /** Characters of one answer's reasoning and signatures: beyond, nothing of it is kept. */
 const MOST_CHARACTERS = 1024 * 1024
@@ -50,7 +57,10 @@ export class Tracer {
   #keep(text: string): void {
     const type = this.#head?.type
     if (type === 'text') this.#text ||= text
-    else if (this.#kept <= MOST_CHARACTERS && (type === 'reasoning' || (type === 'tool-call' && this.#call === undefined))) {
+    else if (
+      this.#kept <= MOST_CHARACTERS &&
+      (type === 'reasoning' || (type === 'tool-call' && this.#call === undefined))
+    ) {
       this.#text += text
       this.#kept += text.length
     }
@@ -60,7 +70,8 @@ export class Tracer {
     const head = this.#head
     this.#kept += signature?.length ?? 0
     const signed = signature === undefined ? {} : { signature }
-    if (head?.type === 'reasoning' && (signature !== undefined || (this.#bare && this.#text !== ''))) this.#parts.push({ ...head, text: this.#text, ...signed })
+    if (head?.type === 'reasoning' && (signature !== undefined || (this.#bare && this.#text !== '')))
+      this.#parts.push({ ...head, text: this.#text, ...signed })
     else if (head?.type === 'text' && this.#text !== '') this.#parts.push({ type: 'text', ...signed })
     else if (head?.type === 'tool-call') {
       this.#call ??= { id: head.id, name: head.name, arguments: this.#text }
@@ -71,12 +82,20 @@ export class Tracer {
 
   /** Undefined where there is nothing to send back: no call, nothing beside it, or too much. */
   get trace(): Trace | undefined {
-    if (this.#call === undefined || this.#kept > MOST_CHARACTERS || this.#parts.every(({ type, signature }) => type !== 'reasoning' && signature === undefined)) return undefined
+    if (
+      this.#call === undefined ||
+      this.#kept > MOST_CHARACTERS ||
+      this.#parts.every(({ type, signature }) => type !== 'reasoning' && signature === undefined)
+    )
+      return undefined
     return { maker: this.#maker, call: { id: this.#call.id, digest: digestOf(this.#call) }, parts: this.#parts }
   }
 }
 
-const digestOf = ({ name, arguments: text }: Pick<ToolCallPart, 'name' | 'arguments'>): string => createHash('sha256').update(`${name}\n${canonical(text)}`).digest('base64url')
+const digestOf = ({ name, arguments: text }: Pick<ToolCallPart, 'name' | 'arguments'>): string =>
+  createHash('sha256')
+    .update(`${name}\n${canonical(text)}`)
+    .digest('base64url')
 
 /** Turns that came back without what their provider signed, by their places, each with the first of its calls. An id that stands in two turns tells neither. */
 export function unsigned(turns: readonly Turn[]): { place: number; call: ToolCallPart }[] {
@@ -94,7 +113,11 @@ export function unsigned(turns: readonly Turn[]): { place: number; call: ToolCal
 /** Whether a turn lacks what the trace has: it begins with the same call, and what its client sent of reasoning is not all that its provider wants. */
 export function isMissing({ call, parts }: Trace, turn: Turn, first: ToolCallPart): boolean {
   const bare = parts.every(({ signature }) => signature === undefined)
-  return call.id === first.id && call.digest === digestOf(first) && !(bare && turn.parts.some((part) => part.type === 'reasoning' && part.text !== ''))
+  return (
+    call.id === first.id &&
+    call.digest === digestOf(first) &&
+    !(bare && turn.parts.some((part) => part.type === 'reasoning' && part.text !== ''))
+  )
 }
 
 /** What this model made of what was recalled. */
@@ -105,7 +128,10 @@ export const madeBy = (traces: readonly Trace[] | undefined, { provider, model }
 export type Element = { type: string; id?: string }
 
 /** Where a trace's reasoning and signatures belong among the elements of its turn: `before` is an index, or their number for the end. */
-export function placesOf({ parts }: Trace, elements: readonly Element[]): { reasoning: { part: TraceReasoning; before: number }[]; signatures: { index: number; signature: string }[] } {
+export function placesOf(
+  { parts }: Trace,
+  elements: readonly Element[],
+): { reasoning: { part: TraceReasoning; before: number }[]; signatures: { index: number; signature: string }[] } {
   const texts = elements.flatMap(({ type }, index) => (type === 'text' ? [index] : []))
   const reasoning: { part: TraceReasoning; before: number }[] = []
   const signatures: { index: number; signature: string }[] = []
@@ -116,7 +142,10 @@ export function placesOf({ parts }: Trace, elements: readonly Element[]): { reas
       reasoning.unshift({ part, before: next })
       continue
     }
-    const index = part.type === 'text' ? texts[--text] ?? -1 : elements.findIndex(({ type, id }) => type === 'tool-call' && id === part.id)
+    const index =
+      part.type === 'text'
+        ? (texts[--text] ?? -1)
+        : elements.findIndex(({ type, id }) => type === 'tool-call' && id === part.id)
     if (index < 0) continue
     next = Math.min(next, index)
     if (part.signature !== undefined) signatures.push({ index, signature: part.signature })
@@ -128,12 +157,20 @@ export function placesOf({ parts }: Trace, elements: readonly Element[]): { reas
 export function restored(turn: Turn, trace: Trace): Turn {
   const { maker } = trace
   const sent = turn.parts.filter((part) => part.type !== 'reasoning')
-  const { reasoning, signatures } = placesOf(trace, sent.map((part) => (part.type === 'text' && part.text === '' ? { type: 'nothing' } : part as Element)))
+  const { reasoning, signatures } = placesOf(
+    trace,
+    sent.map((part) => (part.type === 'text' && part.text === '' ? { type: 'nothing' } : (part as Element))),
+  )
   const signedBy = new Map(signatures.map(({ index, signature }) => [index, { data: signature, maker }]))
-  const before = (place: number): Part[] => reasoning.filter((one) => one.before === place).map(({ part: { signature, ...part } }) => (signature === undefined ? part : { ...part, signature: { data: signature, maker } }))
+  const before = (place: number): Part[] =>
+    reasoning
+      .filter((one) => one.before === place)
+      .map(({ part: { signature, ...part } }) =>
+        signature === undefined ? part : { ...part, signature: { data: signature, maker } },
+      )
   const parts = sent.flatMap((part, index): Part[] => {
     const signature = signedBy.get(index)
-    return [...before(index), signature === undefined ? part : { ...part, signature } as Part]
+    return [...before(index), signature === undefined ? part : ({ ...part, signature } as Part)]
   })
   return { ...turn, parts: [...parts, ...before(sent.length)] }
 }

@@ -23,8 +23,17 @@ export type Usage = {
 }
 
 export const noUsage = (): Usage => ({
-  inputTokens: 0, cacheReadTokens: 0, cacheWrite5mTokens: 0, cacheWrite1hTokens: 0, inputAudioTokens: 0,
-  outputTokens: 0, reasoningTokens: 0, outputAudioTokens: 0, outputImageTokens: 0, webSearches: 0, images: 0,
+  inputTokens: 0,
+  cacheReadTokens: 0,
+  cacheWrite5mTokens: 0,
+  cacheWrite1hTokens: 0,
+  inputAudioTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: 0,
+  outputAudioTokens: 0,
+  outputImageTokens: 0,
+  webSearches: 0,
+  images: 0,
 })
 
 /** All prompt-side tokens, as OpenAI's `prompt_tokens` counts them. */
@@ -39,7 +48,8 @@ export const completionTokens = (u: Usage): number =>
 export const MOST_TOKENS = 1e9
 
 /** Whether a wire value says how many: a negative, endless or absurdly large number says nothing, and is counted here instead. */
-export const isCount = (value: unknown): value is number => typeof value === 'number' && value >= 0 && value <= MOST_TOKENS
+export const isCount = (value: unknown): value is number =>
+  typeof value === 'number' && value >= 0 && value <= MOST_TOKENS
 
 /** A wire number as a count: what is none counts as 0, so that hostile usage never bills below nothing. */
 export const count = (value: unknown): number => (isCount(value) ? Math.floor(value) : 0)

@@ -8,29 +8,49 @@ const bytesOf = (text: string): number[] | undefined => {
   if (isIPv4(text)) return text.split('.').map(Number)
   if (!isIPv6(text) || text.includes('%')) return undefined
   const [before, after] = text.split('::').map(groupBytes) as [number[], number[]?]
-  return after === undefined ? before : [...before, ...new Array<number>(16 - before.length - after.length).fill(0), ...after]
+  return after === undefined
+    ? before
+    : [...before, ...new Array<number>(16 - before.length - after.length).fill(0), ...after]
 }
 
 /** Half of an IPv6 address; its last group may be an IPv4 address. */
-const groupBytes = (half: string): number[] => (half === '' ? [] : half.split(':').flatMap((group) => {
-  const value = parseInt(group, 16)
-  return group.includes('.') ? group.split('.').map(Number) : [value >> 8, value & 255]
-}))
+const groupBytes = (half: string): number[] =>
+  half === ''
+    ? []
+    : half.split(':').flatMap((group) => {
+        const value = parseInt(group, 16)
+        return group.includes('.') ? group.split('.').map(Number) : [value >> 8, value & 255]
+      })
 
 const block = (text: string): Block => {
   const [address, bits] = text.split('/') as [string, string]
   return { bytes: bytesOf(address)!, bits: Number(bits) }
 }
 
-const lies = (address: number[], { bytes, bits }: Block): boolean => address.length === bytes.length && bytes.every((byte, index) => {
-  const shared = Math.min(8, Math.max(0, bits - 8 * index))
-  return (byte ^ address[index]!) >> (8 - shared) === 0
-})
+const lies = (address: number[], { bytes, bits }: Block): boolean =>
+  address.length === bytes.length &&
+  bytes.every((byte, index) => {
+    const shared = Math.min(8, Math.max(0, bits - 8 * index))
+    return (byte ^ address[index]!) >> (8 - shared) === 0
+  })
 
 /** Not globally routable, by the IANA registries of special-purpose addresses; the last one is where Azure's machines ask for their secrets. */
 const RESERVED_V4 = [
-  '0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12', '192.0.0.0/24', '192.0.2.0/24', '192.88.99.0/24',
-  '192.168.0.0/16', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24', '224.0.0.0/3', '168.63.129.16/32',
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.88.99.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/3',
+  '168.63.129.16/32',
 ].map(block)
 
 /** All of IPv6 that is given out. What lies elsewhere is loopback, local, multicast, or an IPv4 address in other clothes (mapped, compatible, NAT64). */

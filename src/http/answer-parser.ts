@@ -40,23 +40,30 @@ export class AnswerParser {
     }
     if (rest.length === 0) return undefined
     switch (this.#state) {
-      case 'until-close': return rest
-      case 'length': return this.#readLength(rest)
-      case 'complete': this.surplus = true; return undefined
-      default: return this.#readChunks(rest)
+      case 'until-close':
+        return rest
+      case 'length':
+        return this.#readLength(rest)
+      case 'complete':
+        this.surplus = true
+        return undefined
+      default:
+        return this.#readChunks(rest)
     }
   }
 
   /** The connection has ended. Throws when the answer was not complete. */
   end(): void {
     if (this.#state === 'until-close') this.#state = 'complete'
-    if (this.#state !== 'complete') throw broken('The connection to the provider closed before its answer was complete.')
+    if (this.#state !== 'complete')
+      throw broken('The connection to the provider closed before its answer was complete.')
   }
 
   #readHead(bytes: Buffer): Buffer | undefined {
     const all = this.#pendingHead === undefined ? bytes : Buffer.concat([this.#pendingHead, bytes])
     const end = all.indexOf('\r\n\r\n')
-    if ((end === -1 ? all.length : end) > MAX_HEAD_BYTES) throw broken('The head of the provider\'s answer is larger than 64 KiB.')
+    if ((end === -1 ? all.length : end) > MAX_HEAD_BYTES)
+      throw broken("The head of the provider's answer is larger than 64 KiB.")
     if (end === -1) {
       this.#pendingHead = all
       return undefined
@@ -70,7 +77,8 @@ export class AnswerParser {
   #begin(text: string): void {
     let at = text.indexOf('\r\n')
     const status = Number(text.slice(9, 12))
-    if (!text.startsWith('HTTP/1.') || !(status >= 100) || text[8] !== ' ' || (at !== 12 && text[12] !== ' ')) throw broken('The provider did not answer in HTTP/1.1.')
+    if (!text.startsWith('HTTP/1.') || !(status >= 100) || text[8] !== ' ' || (at !== 12 && text[12] !== ' '))
+      throw broken('The provider did not answer in HTTP/1.1.')
     if (status === 101) throw broken('The provider switched protocols without being asked.')
     if (status < 200) return
     const headers = new Headers()
@@ -82,7 +90,8 @@ export class AnswerParser {
       headers.append(text.slice(from, colon), text.slice(colon + 1, at))
     }
     const coding = headers.get('transfer-encoding')?.toLowerCase()
-    if (coding !== undefined && coding !== 'chunked') throw broken('The provider used a transfer encoding other than chunked.')
+    if (coding !== undefined && coding !== 'chunked')
+      throw broken('The provider used a transfer encoding other than chunked.')
     const length = headers.get('content-length') ?? undefined
     // Repeated headers arrive joined by commas, which are no digits either.
     if (length !== undefined && !/^\d{1,15}$/.test(length)) throw broken('The provider sent an invalid content-length.')

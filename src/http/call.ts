@@ -83,15 +83,28 @@ const targetOf = (url: string): Target => {
 
 const readTarget = (url: string): Target => {
   const { protocol, hostname, port, pathname, search, host } = new URL(url)
-  if (protocol !== 'https:' && protocol !== 'http:') throw new GatewayError('internal_error', 'A provider\'s address must begin with http:// or https://.')
+  if (protocol !== 'https:' && protocol !== 'http:')
+    throw new GatewayError('internal_error', "A provider's address must begin with http:// or https://.")
   const secure = protocol === 'https:'
   const portNumber = port === '' ? (secure ? 443 : 80) : Number(port)
   const bare = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
-  return { origin: { host: bare, port: portNumber, secure, name: `${hostname}:${portNumber}` }, path: pathname + search, host }
+  return {
+    origin: { host: bare, port: portNumber, secure, name: `${hostname}:${portNumber}` },
+    path: pathname + search,
+    host,
+  }
 }
 
 /** Header names that describe the connection and the framing: these are ours to say. */
-const OURS = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'accept-encoding', 'expect', 'upgrade'])
+const OURS = new Set([
+  'host',
+  'connection',
+  'content-length',
+  'transfer-encoding',
+  'accept-encoding',
+  'expect',
+  'upgrade',
+])
 
 const HEADER = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t\x20-\x7e]*\r\n$/
 
@@ -101,7 +114,11 @@ const encodeRequest = (out: Outgoing, { path, host }: Target): Request => {
   for (const name in out.headers) {
     if (OURS.has(name.toLowerCase())) continue
     const line = `${name}: ${out.headers[name]}\r\n`
-    if (!HEADER.test(line)) throw new GatewayError('internal_error', `The header "${name}" for the provider holds a character that cannot be sent.`)
+    if (!HEADER.test(line))
+      throw new GatewayError(
+        'internal_error',
+        `The header "${name}" for the provider holds a character that cannot be sent.`,
+      )
     head += line
   }
   const bodyLength = out.body === undefined ? 0 : Buffer.byteLength(out.body)
@@ -186,7 +203,11 @@ class Exchange implements ByteSource, ConnectionUser {
       if (body !== undefined && this.#phase !== 'over') this.#give(body)
       if (this.#parser.complete) this.#finish()
     } catch (error) {
-      this.#fail(error instanceof GatewayError ? error : new GatewayError('upstream_error', 'The provider\'s answer could not be read.', { cause: error }))
+      this.#fail(
+        error instanceof GatewayError
+          ? error
+          : new GatewayError('upstream_error', "The provider's answer could not be read.", { cause: error }),
+      )
     }
   }
 
@@ -207,7 +228,8 @@ class Exchange implements ByteSource, ConnectionUser {
   #begin(): void {
     const { status, headers } = this.#parser.head!
     const coding = headers.get('content-encoding')
-    if (coding !== null && coding !== 'identity') throw new GatewayError('upstream_error', 'The provider compressed its answer without being asked.')
+    if (coding !== null && coding !== 'identity')
+      throw new GatewayError('upstream_error', 'The provider compressed its answer without being asked.')
     this.#phase = 'body'
     this.#head.resolve({ status, headers, body: this })
   }
@@ -253,9 +275,15 @@ class Exchange implements ByteSource, ConnectionUser {
 
   #deadline(): { at: number; phase: string } {
     const total = this.#startedAt + this.#timeouts.totalMs
-    const waits = this.#phase === 'first byte' ? this.#waitsSince + this.#timeouts.firstByteMs
-      : this.#reader !== undefined ? this.#waitsSince + this.#timeouts.idleMs : Infinity
-    return waits < total ? { at: waits, phase: this.#phase === 'first byte' ? 'first byte' : 'idle' } : { at: total, phase: 'total' }
+    const waits =
+      this.#phase === 'first byte'
+        ? this.#waitsSince + this.#timeouts.firstByteMs
+        : this.#reader !== undefined
+          ? this.#waitsSince + this.#timeouts.idleMs
+          : Infinity
+    return waits < total
+      ? { at: waits, phase: this.#phase === 'first byte' ? 'first byte' : 'idle' }
+      : { at: total, phase: 'total' }
   }
 
   /** One timer a call, set to the nearest deadline; a deadline that moved away lets it fire early and be set again. */
@@ -264,12 +292,18 @@ class Exchange implements ByteSource, ConnectionUser {
     if (at >= this.#timerAt) return
     clearTimeout(this.#timer)
     this.#timerAt = at
-    this.#timer = setTimeout(() => {
-      this.#timerAt = Infinity
-      const due = this.#deadline()
-      if (performance.now() < due.at) this.#arm()
-      else this.#fail(new GatewayError('upstream_timeout', `The provider did not answer in time (${due.phase} timeout).`))
-    }, Math.min(at - performance.now() + 1, 2 ** 31 - 1))
+    this.#timer = setTimeout(
+      () => {
+        this.#timerAt = Infinity
+        const due = this.#deadline()
+        if (performance.now() < due.at) this.#arm()
+        else
+          this.#fail(
+            new GatewayError('upstream_timeout', `The provider did not answer in time (${due.phase} timeout).`),
+          )
+      },
+      Math.min(at - performance.now() + 1, 2 ** 31 - 1),
+    )
   }
 }
 

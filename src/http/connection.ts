@@ -44,12 +44,26 @@ export class Connection {
 
   /** Resolves when bytes can be sent, TLS checked. Rejects with GatewayError upstream_error or, after `connectMs`, upstream_timeout. */
   open(connectMs: number, signal: CallSignal): Promise<Connection> {
-    const opened = this.#opened = Promise.withResolvers<Connection>()
+    const opened = (this.#opened = Promise.withResolvers<Connection>())
     const { host, port, secure, name, address } = this.origin
-    const timer = setTimeout(() => this.#refuse(new GatewayError('upstream_timeout', `The provider at ${name} did not accept a connection in ${connectMs} ms.`)), connectMs)
+    const timer = setTimeout(
+      () =>
+        this.#refuse(
+          new GatewayError(
+            'upstream_timeout',
+            `The provider at ${name} did not accept a connection in ${connectMs} ms.`,
+          ),
+        ),
+      connectMs,
+    )
     const leave = () => this.#refuse(new GatewayError('upstream_error', 'The call was cancelled while connecting.'))
     signal.addEventListener('abort', leave, { once: true })
-    const options: TCPSocketConnectOptions<Connection> = { hostname: address ?? host, port, socket: HANDLERS, data: this }
+    const options: TCPSocketConnectOptions<Connection> = {
+      hostname: address ?? host,
+      port,
+      socket: HANDLERS,
+      data: this,
+    }
     if (secure) options.tls = { serverName: host, rejectUnauthorized: true }
     Bun.connect(options).catch((error: unknown) => this.#refuse(unreachable(this.origin, error)))
     return opened.promise.finally(() => {
@@ -62,7 +76,8 @@ export class Connection {
   use(user: ConnectionUser, request: string | Buffer, length: number): void {
     this.#user = user
     const written = Math.max(0, this.#socket?.write(request) ?? 0)
-    if (written < length) this.#unsent = (typeof request === 'string' ? Buffer.from(request) : request).subarray(written)
+    if (written < length)
+      this.#unsent = (typeof request === 'string' ? Buffer.from(request) : request).subarray(written)
   }
 
   pause(): void {
@@ -77,7 +92,8 @@ export class Connection {
   release(reusable: boolean): void {
     this.#user = undefined
     // One that was opened to a certain address must not serve calls that only name the host.
-    if (!reusable || this.origin.address !== undefined || this.#unsent !== undefined || this.#closed) return this.close()
+    if (!reusable || this.origin.address !== undefined || this.#unsent !== undefined || this.#closed)
+      return this.close()
     this.reused = true
     this.#idleUntil = performance.now() + IDLE_MS
     if (!keep(this)) this.close()
@@ -104,7 +120,14 @@ export class Connection {
   /** `refusal`: why the certificate was not accepted, its names included. */
   onHandshake(success: boolean, refusal: Error | null): void {
     if (success && refusal === null) this.#opened?.resolve(this)
-    else this.#refuse(new GatewayError('upstream_error', `could not connect to ${this.origin.name}: its TLS certificate was not accepted`, { cause: refusal }))
+    else
+      this.#refuse(
+        new GatewayError(
+          'upstream_error',
+          `could not connect to ${this.origin.name}: its TLS certificate was not accepted`,
+          { cause: refusal },
+        ),
+      )
   }
 
   onBytes(piece: Buffer): void {
@@ -133,11 +156,13 @@ export class Connection {
   }
 }
 
-const unreachable = (origin: Origin, cause: unknown): GatewayError => new GatewayError('upstream_error', `could not connect to ${origin.name}`, { cause })
+const unreachable = (origin: Origin, cause: unknown): GatewayError =>
+  new GatewayError('upstream_error', `could not connect to ${origin.name}`, { cause })
 
 const HANDLERS = {
   open: (socket: Socket<Connection>) => socket.data.onOpen(socket),
-  handshake: (socket: Socket<Connection>, success: boolean, error: Error | null) => socket.data.onHandshake(success, error),
+  handshake: (socket: Socket<Connection>, success: boolean, error: Error | null) =>
+    socket.data.onHandshake(success, error),
   data: (socket: Socket<Connection>, piece: Buffer) => socket.data.onBytes(piece),
   drain: (socket: Socket<Connection>) => socket.data.onDrain(socket),
   end: (socket: Socket<Connection>) => socket.data.onGone(undefined),
@@ -180,7 +205,7 @@ const forget = (connection: Connection): void => {
 const sweep = (): void => {
   for (const [key, list] of idle) {
     for (const connection of list) if (!connection.usable) connection.close()
-    const kept = list.filter(connection => connection.usable)
+    const kept = list.filter((connection) => connection.usable)
     if (kept.length === 0) idle.delete(key)
     else idle.set(key, kept)
   }

@@ -15,7 +15,8 @@ export function contentHeaders(mediaType: string, filename?: string): Record<str
   const type = MEDIA_TYPE.test(mediaType) ? mediaType.toLowerCase() : 'application/octet-stream'
   return {
     'content-type': type,
-    'content-disposition': filename !== undefined ? `attachment; ${filenameOf(filename)}` : SHOWN.test(type) ? 'inline' : 'attachment',
+    'content-disposition':
+      filename !== undefined ? `attachment; ${filenameOf(filename)}` : SHOWN.test(type) ? 'inline' : 'attachment',
     'x-content-type-options': 'nosniff',
     ...(ACTIVE.test(type) ? { 'content-security-policy': "sandbox; default-src 'none'" } : {}),
   }

@@ -124,7 +124,8 @@ export class FrameSplitter {
   }
 
   #bound(more: number): void {
-    if (this.#length + more > MAX_FRAME_LENGTH) throw new GatewayError('upstream_error', 'The provider sent a stream frame of more than 16 MiB.')
+    if (this.#length + more > MAX_FRAME_LENGTH)
+      throw new GatewayError('upstream_error', 'The provider sent a stream frame of more than 16 MiB.')
   }
 }
 

@@ -20,10 +20,14 @@ export const MULTIPART_OVERHEAD_BYTES = 1024 * 1024
 
 /** The boundary that a Content-Type names (RFC 2046, 5.1.1). GatewayError unsupported_media_type, or invalid_request where it names none that can be one. */
 export function boundaryOf(contentType: string | null): string {
-  if (contentType === null || !/^multipart\/form-data[ \t]*(?:;|$)/i.test(contentType)) throw new GatewayError('unsupported_media_type', 'Content-Type must be multipart/form-data.')
-  const named = [...contentType.matchAll(/;[ \t]*boundary=(?:"([^"]*)"|([^\s;"]*))/gi)].map(([, quoted, plain]) => quoted ?? plain ?? '')
+  if (contentType === null || !/^multipart\/form-data[ \t]*(?:;|$)/i.test(contentType))
+    throw new GatewayError('unsupported_media_type', 'Content-Type must be multipart/form-data.')
+  const named = [...contentType.matchAll(/;[ \t]*boundary=(?:"([^"]*)"|([^\s;"]*))/gi)].map(
+    ([, quoted, plain]) => quoted ?? plain ?? '',
+  )
   const [boundary] = named
-  if (boundary === undefined || named.length > 1 || !/^[\w'()+,\-./:=? ]{0,69}[\w'()+,\-./:=?]$/.test(boundary)) throw malformed('its Content-Type must name one boundary of 1 to 70 characters')
+  if (boundary === undefined || named.length > 1 || !/^[\w'()+,\-./:=? ]{0,69}[\w'()+,\-./:=?]$/.test(boundary))
+    throw malformed('its Content-Type must name one boundary of 1 to 70 characters')
   return boundary
 }
 
@@ -105,7 +109,8 @@ export class MultipartReader {
     const end = this.#rest.indexOf('\r\n')
     const padding = this.#rest.toString('latin1', 0, end < 0 ? undefined : end)
     const isPadding = end < 0 ? /^[ \t]*\r?$|^-$/ : /^[ \t]*$/
-    if (padding.length > MOST_PADDING_BYTES || !isPadding.test(padding)) throw malformed('a line that begins with its boundary must have nothing else, and end with CR and LF')
+    if (padding.length > MOST_PADDING_BYTES || !isPadding.test(padding))
+      throw malformed('a line that begins with its boundary must have nothing else, and end with CR and LF')
     if (end < 0) return
     if ((this.#parts += 1) > MOST_PARTS) throw malformed(`it must have at most ${MOST_PARTS} parts`)
     this.#take(end)
@@ -115,7 +120,8 @@ export class MultipartReader {
   *#readHead(): Generator<MultipartEvent> {
     // The line break of the boundary's line still stands before it, so that a head without a line is found, too.
     const end = this.#rest.indexOf('\r\n\r\n')
-    if ((end < 0 ? this.#rest.length : end) > MOST_HEAD_BYTES) throw malformed(`the headers of a part must be at most ${MOST_HEAD_BYTES} bytes`)
+    if ((end < 0 ? this.#rest.length : end) > MOST_HEAD_BYTES)
+      throw malformed(`the headers of a part must be at most ${MOST_HEAD_BYTES} bytes`)
     if (end < 0) return
     const head = this.#take(end)
     this.#take(4)
@@ -137,7 +143,8 @@ export class MultipartReader {
   }
 
   #ignore(bytes: number): void {
-    if ((this.#ignored += bytes) > MOST_IGNORED_BYTES) throw malformed(`it must have at most ${MOST_IGNORED_BYTES} bytes outside its parts`)
+    if ((this.#ignored += bytes) > MOST_IGNORED_BYTES)
+      throw malformed(`it must have at most ${MOST_IGNORED_BYTES} bytes outside its parts`)
   }
 }
 
@@ -148,12 +155,15 @@ function readPartHead(head: Buffer): PartHead {
   if (lines.length > MOST_HEADERS) throw malformed(`a part must have at most ${MOST_HEADERS} headers`)
   for (const line of lines) {
     const [, name, value] = /^([\w!#$%&'*+.^`|~-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)$/.exec(line) ?? []
-    if (name === undefined || value === undefined || headers.has(name.toLowerCase())) throw malformed('a part has a header that is malformed or there twice')
+    if (name === undefined || value === undefined || headers.has(name.toLowerCase()))
+      throw malformed('a part has a header that is malformed or there twice')
     headers.set(name.toLowerCase(), value.trim())
   }
-  if (!/^(?:binary|[78]bit)?$/i.test(headers.get('content-transfer-encoding') ?? '')) throw malformed('its parts must not be encoded: Content-Transfer-Encoding must be absent')
+  if (!/^(?:binary|[78]bit)?$/i.test(headers.get('content-transfer-encoding') ?? ''))
+    throw malformed('its parts must not be encoded: Content-Transfer-Encoding must be absent')
   const mediaType = headers.get('content-type')
-  if (mediaType?.toLowerCase().startsWith('multipart/') === true) throw malformed('its parts must not be multipart themselves')
+  if (mediaType?.toLowerCase().startsWith('multipart/') === true)
+    throw malformed('its parts must not be multipart themselves')
   return { ...readDisposition(headers.get('content-disposition') ?? ''), mediaType }
 }
 
@@ -167,7 +177,8 @@ function readDisposition(value: string): { name: string; filename: string | unde
   PARAMETER.lastIndex = kind.length
   for (let at = kind.length; at < value.length; at = PARAMETER.lastIndex) {
     const [, name, quoted, plain] = PARAMETER.exec(value) ?? []
-    if (name === undefined || parameters.has(name.toLowerCase())) throw malformed('a part has a Content-Disposition that is malformed or says something twice')
+    if (name === undefined || parameters.has(name.toLowerCase()))
+      throw malformed('a part has a Content-Disposition that is malformed or says something twice')
     // What browsers and `fetch` make of a quote.
     parameters.set(name.toLowerCase(), quoted?.replace(/\\(["\\])/g, '$1').replaceAll('%22', '"') ?? plain!)
   }
@@ -188,4 +199,5 @@ function readExtended(value: string): string {
   throw malformed("a part has a filename* that is not UTF-8'' and percent-encoded text")
 }
 
-const malformed = (message: string): GatewayError => invalid('body', `cannot be read as multipart/form-data: ${message}`)
+const malformed = (message: string): GatewayError =>
+  invalid('body', `cannot be read as multipart/form-data: ${message}`)

@@ -63,7 +63,9 @@ const BODY_MS = 300_000
  */
 export const readText = async (request: Request, limitBytes: number, atMostMs = BODY_MS): Promise<string> => {
   const length = declaredLength(request, limitBytes)
-  const bytes = await inTime(length === undefined ? readBounded(request, limitBytes) : request.bytes(), atMostMs).catch(brokenOff)
+  const bytes = await inTime(length === undefined ? readBounded(request, limitBytes) : request.bytes(), atMostMs).catch(
+    brokenOff,
+  )
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (!isUtf8(text)) throw invalid('body', 'must be UTF-8')
   return text.toString('utf8', hasMark(text) ? 3 : 0)
@@ -72,7 +74,11 @@ export const readText = async (request: Request, limitBytes: number, atMostMs = 
 /** What the request says that its body has, undefined where it does not. GatewayError for what need not be read to be refused. */
 export const declaredLength = ({ headers }: Request, limitBytes: number): number | undefined => {
   const encoding = headers.get('content-encoding')
-  if (encoding !== null && encoding !== 'identity') throw new GatewayError('unsupported_media_type', 'Content-Encoding must be absent: compressed request bodies are not read.')
+  if (encoding !== null && encoding !== 'identity')
+    throw new GatewayError(
+      'unsupported_media_type',
+      'Content-Encoding must be absent: compressed request bodies are not read.',
+    )
   const length = headers.get('content-length')
   if (Number(length ?? 0) > limitBytes) throw tooLarge(limitBytes)
   return length === null ? undefined : Number(length)
@@ -87,7 +93,11 @@ const PATIENCE: Patience = { ms: 30_000, bytesPerSecond: 16 * 1024 }
  * The request's body as it comes, piece by piece: the client waits while a piece is worked on, and each is gone when the next is asked for.
  * Fails as `readText` does; only waiting for the client counts as its slowness. Whoever stops early lets go of the rest.
  */
-export async function* readPieces(request: Request, limitBytes: number, { ms, bytesPerSecond }: Patience = PATIENCE): AsyncGenerator<Uint8Array> {
+export async function* readPieces(
+  request: Request,
+  limitBytes: number,
+  { ms, bytesPerSecond }: Patience = PATIENCE,
+): AsyncGenerator<Uint8Array> {
   declaredLength(request, limitBytes)
   const reader = request.body?.getReader()
   if (reader === undefined) return
@@ -96,7 +106,9 @@ export async function* readPieces(request: Request, limitBytes: number, { ms, by
   try {
     for (;;) {
       const began = performance.now()
-      const { done, value } = await inTime(reader.read(), ms + (received / bytesPerSecond) * 1000 - waited).catch(brokenOff)
+      const { done, value } = await inTime(reader.read(), ms + (received / bytesPerSecond) * 1000 - waited).catch(
+        brokenOff,
+      )
       if (done) return
       waited += performance.now() - began
       received += value.length
@@ -112,15 +124,26 @@ export async function* readPieces(request: Request, limitBytes: number, { ms, by
 
 const inTime = <T>(bytes: Promise<T>, atMostMs: number): Promise<T> =>
   new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new GatewayError('invalid_request', 'The request body did not arrive in time.', { status: 408 })), atMostMs)
+    const timer = setTimeout(
+      () => reject(new GatewayError('invalid_request', 'The request body did not arrive in time.', { status: 408 })),
+      atMostMs,
+    )
     bytes.then(
-      (whole) => { clearTimeout(timer); resolve(whole) },
-      (error: unknown) => { clearTimeout(timer); reject(error) },
+      (whole) => {
+        clearTimeout(timer)
+        resolve(whole)
+      },
+      (error: unknown) => {
+        clearTimeout(timer)
+        reject(error)
+      },
     )
   })
 
 const brokenOff = (error: unknown): never => {
-  throw error instanceof GatewayError ? error : new GatewayError('invalid_request', 'The request body broke off before its end.', { cause: error })
+  throw error instanceof GatewayError
+    ? error
+    : new GatewayError('invalid_request', 'The request body broke off before its end.', { cause: error })
 }
 
 /** A byte order mark is no part of the text. */
@@ -138,7 +161,9 @@ const readBounded = async (request: Request, limitBytes: number): Promise<Uint8A
   return Buffer.concat(pieces, length)
 }
 
-const tooLarge = (limitBytes: number): GatewayError => new GatewayError('request_too_large', `The request body must be at most ${limitBytes} bytes.`)
+const tooLarge = (limitBytes: number): GatewayError =>
+  new GatewayError('request_too_large', `The request body must be at most ${limitBytes} bytes.`)
 
 /** Where this client finds the server, for URLs in answers: `publicUrl`, else what its Host header says. */
-export const originOf = (request: Request, publicUrl: string | undefined): string => publicUrl ?? `http://${request.headers.get('host') ?? 'localhost'}`
+export const originOf = (request: Request, publicUrl: string | undefined): string =>
+  publicUrl ?? `http://${request.headers.get('host') ?? 'localhost'}`

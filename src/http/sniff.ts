@@ -34,19 +34,27 @@ const EXCEL = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet
 const POWERPOINT = 'application/vnd.openxmlformats-officedocument.presentationml.presentation'
 
 /** What is in a zip file, by the names of its first entries. */
-const IN_ZIP: readonly (readonly [RegExp, string])[] = [[/PK\x03\x04[^]{26}word\//, WORD], [/PK\x03\x04[^]{26}xl\//, EXCEL], [/PK\x03\x04[^]{26}ppt\//, POWERPOINT]]
+const IN_ZIP: readonly (readonly [RegExp, string])[] = [
+  [/PK\x03\x04[^]{26}word\//, WORD],
+  [/PK\x03\x04[^]{26}xl\//, EXCEL],
+  [/PK\x03\x04[^]{26}ppt\//, POWERPOINT],
+]
 
 /** What a text says of itself. */
 const TEXTS: readonly (readonly [RegExp, string])[] = [
   [/^(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->)[^])*-->\s*|<!DOCTYPE svg[^>]*>\s*)*<svg[\s>]/i, 'image/svg+xml'],
-  [/^(?:<!--(?:(?!-->)[^])*-->\s*)*<(?:!doctype html|html|head|body|script|iframe|style|title|table|div|h1|p|a|img|br|b|font|form)[\s>/]/i, 'text/html'],
+  [
+    /^(?:<!--(?:(?!-->)[^])*-->\s*)*<(?:!doctype html|html|head|body|script|iframe|style|title|table|div|h1|p|a|img|br|b|font|form)[\s>/]/i,
+    'text/html',
+  ],
   [/^<\?xml[^>]*>(?:\s|<!--(?:(?!-->)[^])*-->|<!DOCTYPE[^>]*>)*<html[\s>]/i, 'text/html'],
   [/^<\?xml\s/, 'text/xml'],
 ]
 
 /** What a client may say more exactly than the bytes do: by what they look like. */
 const REFINED: Readonly<Record<string, RegExp>> = {
-  'text/plain': /^(?:text\/(?!html$|xml$)[\w.+-]+|application\/(?:json|jsonl|x-ndjson|x-jsonlines|yaml|x-yaml|toml|sql|rtf|x-sh|javascript|typescript|x-python))$/,
+  'text/plain':
+    /^(?:text\/(?!html$|xml$)[\w.+-]+|application\/(?:json|jsonl|x-ndjson|x-jsonlines|yaml|x-yaml|toml|sql|rtf|x-sh|javascript|typescript|x-python))$/,
   'application/json': /^application\/(?:[\w.-]+\+json|jsonl|x-ndjson|x-jsonlines)$/,
   'application/jsonl': /^application\/(?:x-ndjson|x-jsonlines)$/,
   'application/zip': /^application\/(?:vnd\.(?:openxmlformats-officedocument|oasis\.opendocument)\.[\w.-]+|epub\+zip)$/,
@@ -57,9 +65,25 @@ const REFINED: Readonly<Record<string, RegExp>> = {
 
 /** For clients that say nothing: what they would say of a file of this name. */
 const BY_EXTENSION: Readonly<Record<string, string>> = {
-  md: 'text/markdown', markdown: 'text/markdown', csv: 'text/csv', tsv: 'text/tab-separated-values', json: 'application/json', jsonl: 'application/jsonl', ndjson: 'application/jsonl',
-  yaml: 'application/yaml', yml: 'application/yaml', css: 'text/css', js: 'text/javascript', ts: 'text/x-typescript', py: 'text/x-python', docx: WORD, xlsx: EXCEL, pptx: POWERPOINT,
-  epub: 'application/epub+zip', m4a: 'audio/mp4', opus: 'audio/opus',
+  md: 'text/markdown',
+  markdown: 'text/markdown',
+  csv: 'text/csv',
+  tsv: 'text/tab-separated-values',
+  json: 'application/json',
+  jsonl: 'application/jsonl',
+  ndjson: 'application/jsonl',
+  yaml: 'application/yaml',
+  yml: 'application/yaml',
+  css: 'text/css',
+  js: 'text/javascript',
+  ts: 'text/x-typescript',
+  py: 'text/x-python',
+  docx: WORD,
+  xlsx: EXCEL,
+  pptx: POWERPOINT,
+  epub: 'application/epub+zip',
+  m4a: 'audio/mp4',
+  opus: 'audio/opus',
 }
 
 /**
@@ -79,8 +103,16 @@ function seenIn(head: Uint8Array): string {
   const latin = bytes.toString('latin1')
   const begun = BEGINNINGS.find(([beginning]) => beginning.test(latin))
   if (begun !== undefined) return begun[1]
-  if (/^PK(?:\x03\x04|\x05\x06)/.test(latin)) return IN_ZIP.find(([entry]) => entry.test(latin))?.[1] ?? 'application/zip'
-  return isText(bytes) ? textType(bytes.toString('utf8').replace(/^\ufeff/, '').trimStart()) : 'application/octet-stream'
+  if (/^PK(?:\x03\x04|\x05\x06)/.test(latin))
+    return IN_ZIP.find(([entry]) => entry.test(latin))?.[1] ?? 'application/zip'
+  return isText(bytes)
+    ? textType(
+        bytes
+          .toString('utf8')
+          .replace(/^\ufeff/, '')
+          .trimStart(),
+      )
+    : 'application/octet-stream'
 }
 
 /** UTF-8, which may be cut at the end, without the control characters that no text has. */

@@ -21,7 +21,11 @@ export const isStreamed = (signal: AbortSignal): boolean => streamed.has(signal)
  * The body of a streamed Response. Each pulled text leaves in one write, in the same turn of the loop. `signal`: the request's,
  * which fires when the client goes while nothing is being written; abort it with the reason 'shutdown' to end for that reason.
  */
-export const streamBody = (source: TextSource, keepAlive: KeepAlive | undefined, signal?: AbortSignal): ReadableStream => {
+export const streamBody = (
+  source: TextSource,
+  keepAlive: KeepAlive | undefined,
+  signal?: AbortSignal,
+): ReadableStream => {
   const sending = new Sending(source, signal)
   if (signal !== undefined) streamed.add(signal)
   return new ReadableStream({
@@ -49,7 +53,8 @@ class Sending {
 
   async run(controller: DirectController, keepAlive: KeepAlive | undefined): Promise<void> {
     if (this.#over) return controller.close()
-    if (keepAlive !== undefined) this.#timer = setInterval(() => this.#breakSilence(controller, keepAlive), keepAlive.afterMs / 2)
+    if (keepAlive !== undefined)
+      this.#timer = setInterval(() => this.#breakSilence(controller, keepAlive), keepAlive.afterMs / 2)
     this.#lastAt = performance.now()
     try {
       for (;;) {
@@ -84,7 +89,11 @@ class Sending {
     this.#lastAt = performance.now()
     this.#drained = controller.write(keepAlive.text)
     // Settled here also when nobody is waiting for it, so that no rejection is left alone.
-    if (typeof this.#drained !== 'number') this.#drained = this.#drained.then(() => this.#drained = 0, () => this.#drained = 0)
+    if (typeof this.#drained !== 'number')
+      this.#drained = this.#drained.then(
+        () => (this.#drained = 0),
+        () => (this.#drained = 0),
+      )
   }
 
   #close(): void {

@@ -15,26 +15,51 @@ type Caller = { id: string; identity: Identity; receivedAt: number; address: (()
 
 /** What is asked for. `worst`: the most that it may use, by the largest output limit of its endpoints. `countInput`: its input tokens, where nobody reports them. */
 type Asked = {
-  api: string; model: string; endpoints: readonly (Endpoint | PredictionEndpoint)[]; streamed: boolean
-  worst: (modelLimit: number | undefined) => Usage; countInput: () => Promise<number>
+  api: string
+  model: string
+  endpoints: readonly (Endpoint | PredictionEndpoint)[]
+  streamed: boolean
+  worst: (modelLimit: number | undefined) => Usage
+  countInput: () => Promise<number>
 }
 
 /** Sets aside the most that this may cost, where key, account and price allow it at all. Throws permission_denied, invalid_request for a model without a price, and what `Ledger.admit` throws. */
-export async function admit({ ledger, prices, conduct, config }: Rooms, { id, identity, receivedAt, address }: Caller, { api, model, endpoints, streamed, worst, countInput }: Asked): Promise<OpenGeneration> {
+export async function admit(
+  { ledger, prices, conduct, config }: Rooms,
+  { id, identity, receivedAt, address }: Caller,
+  { api, model, endpoints, streamed, worst, countInput }: Asked,
+): Promise<OpenGeneration> {
   const { accountId, keyId, kind, limit } = identity
   checkAllowed(identity, model)
   const price = prices.of(model, endpoints)
   if (price === undefined && config.billing.unpriced === 'refuse') throw unpriced(model)
   if (!ledger.knows(accountId)) await ledger.load()
   const modelLimit = Math.max(...endpoints.map(({ target }) => target.abilities.maxOutputTokens ?? 0))
-  const open = ledger.admit({
-    id, accountId, keyId, kind, limit, price, api, model, createdAt: receivedAt, streamed,
-    discount: identity.discount, penalty: penaltyOf(identity.accountStatus, config.accountStatus),
-    worst: worst(modelLimit === 0 ? undefined : modelLimit),
-  }, countInput)
+  const open = ledger.admit(
+    {
+      id,
+      accountId,
+      keyId,
+      kind,
+      limit,
+      price,
+      api,
+      model,
+      createdAt: receivedAt,
+      streamed,
+      discount: identity.discount,
+      penalty: penaltyOf(identity.accountStatus, config.accountStatus),
+      worst: worst(modelLimit === 0 ? undefined : modelLimit),
+    },
+    countInput,
+  )
   conduct.begin(accountId, address)
   return open
 }
 
 const unpriced = (model: string): GatewayError =>
-  new GatewayError('invalid_request', `The model ${model} has no price, so it cannot be billed: its operator can set models.${model}.price, or billing.unpriced: free, in sluice.yaml.`, { param: 'model' })
+  new GatewayError(
+    'invalid_request',
+    `The model ${model} has no price, so it cannot be billed: its operator can set models.${model}.price, or billing.unpriced: free, in sluice.yaml.`,
+    { param: 'model' },
+  )

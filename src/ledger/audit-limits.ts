@@ -19,16 +19,22 @@ export class LimitSums {
   readonly #latest = new Map<string, number>()
 
   constructor({ windows, spends }: LedgerState, keys: readonly StoredKey[]) {
-    for (const window of windows) this.#windows.set(window.accountId, [...(this.#windows.get(window.accountId) ?? []), { ...window, least: 0n, most: 0n }])
+    for (const window of windows)
+      this.#windows.set(window.accountId, [
+        ...(this.#windows.get(window.accountId) ?? []),
+        { ...window, least: 0n, most: 0n },
+      ])
     const stored = new Set(keys.filter(({ limit }) => limit !== null).map(({ id }) => id))
     for (const id of stored) this.#keys.set(id, { since: 0, least: 0n, most: 0n, isStored: true, hasRow: false })
-    for (const { keyId, since } of spends) this.#keys.set(keyId, { since, least: 0n, most: 0n, isStored: stored.has(keyId), hasRow: true })
+    for (const { keyId, since } of spends)
+      this.#keys.set(keyId, { since, least: 0n, most: 0n, isStored: stored.has(keyId), hasRow: true })
   }
 
   add({ accountId, keyId, kind, createdAt, flows, bill }: GenerationRecord): void {
     if (kind === 'subscription') {
       this.#latest.set(accountId, Math.max(createdAt, this.#latest.get(accountId) ?? createdAt))
-      for (const window of this.#windows.get(accountId) ?? []) if (createdAt < window.endsAt) grow(window, flows, createdAt >= window.startedAt)
+      for (const window of this.#windows.get(accountId) ?? [])
+        if (createdAt < window.endsAt) grow(window, flows, createdAt >= window.startedAt)
     }
     const key = this.#keys.get(keyId)
     // A key of the configuration file may have been given its limit after some of its generations.
@@ -46,11 +52,19 @@ export class LimitSums {
 
   /** Rows that must be there, by table and id: three windows for each subscription that was used, as late as its last generation, and one for each key that spent of its limit. */
   *missing(): Generator<Fault & { table: 'windows' | 'spends'; id: string }> {
-    for (const [accountId, latest] of this.#latest) for (const name of WINDOW_NAMES) {
-      const row = this.#windows.get(accountId)?.find(({ window }) => window === name)
-      if (row === undefined || row.endsAt <= latest) yield { table: 'windows', id: `${accountId} ${name}`, expected: `an end after ${latest}, when its last generation was asked for`, found: row === undefined ? 'no such window' : `${row.endsAt}` }
-    }
-    for (const [id, { least, hasRow }] of this.#keys) if (!hasRow && least > 0n) yield { table: 'spends', id, expected: `spending of ${least} nano-USD`, found: 'none' }
+    for (const [accountId, latest] of this.#latest)
+      for (const name of WINDOW_NAMES) {
+        const row = this.#windows.get(accountId)?.find(({ window }) => window === name)
+        if (row === undefined || row.endsAt <= latest)
+          yield {
+            table: 'windows',
+            id: `${accountId} ${name}`,
+            expected: `an end after ${latest}, when its last generation was asked for`,
+            found: row === undefined ? 'no such window' : `${row.endsAt}`,
+          }
+      }
+    for (const [id, { least, hasRow }] of this.#keys)
+      if (!hasRow && least > 0n) yield { table: 'spends', id, expected: `spending of ${least} nano-USD`, found: 'none' }
   }
 }
 
@@ -60,6 +74,14 @@ function grow(sum: Sum, amount: bigint, isCertain: boolean): void {
 }
 
 function* outside(counted: bigint, { least, most }: Sum, unit: string, what: string): Generator<Fault> {
-  if (counted < least) yield { expected: `${what} of ${least} ${unit} or more, which its generations add up to`, found: `${counted} ${unit}` }
-  if (counted > most) yield { expected: `${what} of ${most} ${unit} or less, which its generations add up to`, found: `${counted} ${unit}` }
+  if (counted < least)
+    yield {
+      expected: `${what} of ${least} ${unit} or more, which its generations add up to`,
+      found: `${counted} ${unit}`,
+    }
+  if (counted > most)
+    yield {
+      expected: `${what} of ${most} ${unit} or less, which its generations add up to`,
+      found: `${counted} ${unit}`,
+    }
 }

@@ -1,5 +1,15 @@
 import type { Nano } from '../money.ts'
-import type { Balance, BookAccount, GenerationRecord, KeySpend, LedgerState, PostedTransfer, QuotaWindow, Store, Transfer } from '../store/store.ts'
+import type {
+  Balance,
+  BookAccount,
+  GenerationRecord,
+  KeySpend,
+  LedgerState,
+  PostedTransfer,
+  QuotaWindow,
+  Store,
+  Transfer,
+} from '../store/store.ts'
 import { LimitSums, type Fault } from './audit-limits.ts'
 import { chargesOf, GENERATION_ID } from './book.ts'
 import { ENDINGS } from './endings.ts'
@@ -9,7 +19,15 @@ import { leastHold, ratingOf } from './recorded.ts'
 export type Finding = Fault & { table: string; id: string }
 
 /** Rows read, how many of them are wrong, and the first of those. */
-export type Audit = { generations: number; transfers: number; balances: number; windows: number; spends: number; wrong: number; first: Finding | undefined }
+export type Audit = {
+  generations: number
+  transfers: number
+  balances: number
+  windows: number
+  spends: number
+  wrong: number
+  first: Finding | undefined
+}
 
 /** What is compared with the configuration of now. `overdraft`: how far credit may be below zero; `usdPerFlow`: what a flow stands for. Nano-USD. */
 export type Terms = { overdraft: Nano; usdPerFlow: Nano }
@@ -23,12 +41,21 @@ const LEAST_LIST_PRICE = 1_000n
  * Computes the book again from its rows, in one state of the store and in memory that does not grow with generations: every bill
  * from its usage and price, every payment from its bill, every balance from its transfers, what windows and key limits counted from the generations.
  */
-export const audit = (store: Store, terms: Terms): Promise<Audit> => store.snapshot(() => new Auditor(store, terms).run())
+export const audit = (store: Store, terms: Terms): Promise<Audit> =>
+  store.snapshot(() => new Auditor(store, terms).run())
 
 class Auditor {
   readonly #store: Store
   readonly #terms: Terms
-  readonly #audit: Audit = { generations: 0, transfers: 0, balances: 0, windows: 0, spends: 0, wrong: 0, first: undefined }
+  readonly #audit: Audit = {
+    generations: 0,
+    transfers: 0,
+    balances: 0,
+    windows: 0,
+    spends: 0,
+    wrong: 0,
+    first: undefined,
+  }
   readonly #tally = new Map<string, Nano>()
   /** Taken back from each balance, which its server may spend in the moment before it hears of that; and what generations were paid from it. */
   readonly #withdrawn = new Map<string, Nano>()
@@ -48,7 +75,8 @@ class Auditor {
     let posting = await postings.next()
     // Both come in the order of ids, so what was posted for a generation stands beside it.
     for await (const record of this.#generations()) {
-      for (; posting.done !== true && comesBefore(posting.value.reference, record.id); posting = await postings.next()) this.#checkOperation(posting.value.transfers)
+      for (; posting.done !== true && comesBefore(posting.value.reference, record.id); posting = await postings.next())
+        this.#checkOperation(posting.value.transfers)
       const own = posting.done !== true && posting.value.reference === record.id ? posting.value.transfers : []
       if (own.length > 0) posting = await postings.next()
       this.#checkGeneration(record, own)
@@ -102,7 +130,9 @@ class Auditor {
 
   #checkOperation(transfers: readonly PostedTransfer[]): void {
     for (const transfer of transfers) {
-      const orphan = CHARGES.has(transfer.kind) ? [{ expected: `a generation ${transfer.reference}`, found: 'none' }] : []
+      const orphan = CHARGES.has(transfer.kind)
+        ? [{ expected: `a generation ${transfer.reference}`, found: 'none' }]
+        : []
       this.#check('transfers', idOf(transfer), [...faultsOfTransfer(transfer, this.#accounts), ...orphan])
     }
   }
@@ -119,7 +149,11 @@ class Auditor {
 
   #checkBalances(balances: readonly Balance[]): void {
     for (const balance of balances) {
-      this.#check('balances', nameOf(balance), faultsOfBalance(balance, this.#tally.get(nameOf(balance)) ?? 0n, this.#leastOf(balance)))
+      this.#check(
+        'balances',
+        nameOf(balance),
+        faultsOfBalance(balance, this.#tally.get(nameOf(balance)) ?? 0n, this.#leastOf(balance)),
+      )
     }
     const sum = balances.reduce((total, { balance }) => total + balance, 0n)
     this.#check('balances', 'all of them', sum === 0n ? [] : [{ expected: `a sum of ${nano(0n)}`, found: nano(sum) }])
@@ -127,8 +161,13 @@ class Auditor {
   }
 
   #checkLimits({ windows, spends }: LedgerState, limits: LimitSums): void {
-    for (const window of windows) this.#check('windows', `${window.accountId} ${window.window}`, [...faultsOfWindow(window, this.#accounts), ...limits.faultsOfWindow(window)])
-    for (const spend of spends) this.#check('spends', spend.keyId, [...faultsOfSpend(spend), ...limits.faultsOfSpend(spend)])
+    for (const window of windows)
+      this.#check('windows', `${window.accountId} ${window.window}`, [
+        ...faultsOfWindow(window, this.#accounts),
+        ...limits.faultsOfWindow(window),
+      ])
+    for (const spend of spends)
+      this.#check('spends', spend.keyId, [...faultsOfSpend(spend), ...limits.faultsOfSpend(spend)])
     for (const { table, id, ...fault } of limits.missing()) this.#check(table, id, [fault])
     Object.assign(this.#audit, { windows: windows.length, spends: spends.length })
   }
@@ -136,7 +175,10 @@ class Auditor {
   /** What nobody can spend below: no more is taken back than there is, so that only what generations were paid goes below 0. */
   #leastOf(balance: Balance): Nano | undefined {
     if (balance.kind !== 'credit' && balance.kind !== 'bonus') return undefined
-    const [withdrawn, paid] = [this.#withdrawn, this.#paid].map((sums) => sums.get(nameOf(balance)) ?? 0n) as [Nano, Nano]
+    const [withdrawn, paid] = [this.#withdrawn, this.#paid].map((sums) => sums.get(nameOf(balance)) ?? 0n) as [
+      Nano,
+      Nano,
+    ]
     const below = withdrawn + (balance.kind === 'credit' ? this.#terms.overdraft : 0n)
     return -(paid < below ? paid : below)
   }
@@ -160,26 +202,41 @@ const CHARGES = new Set(['bonus', 'credit', 'write-off', 'cost'])
 const nano = (amount: Nano): string => `${amount} nano-USD`
 const nameOf = ({ kind, owner }: BookAccount): string => (owner === '' ? kind : `${kind} ${owner}`)
 const idOf = ({ reference, kind }: PostedTransfer): string => `${reference} ${kind}`
-const add = (sums: Map<string, Nano>, account: BookAccount, amount: Nano): void => void sums.set(nameOf(account), (sums.get(nameOf(account)) ?? 0n) + amount)
-const inWords = ({ debit, credit, amount }: Transfer): string => `${nano(amount)} from ${nameOf(debit)} to ${nameOf(credit)}`
-const amountOf = (transfers: readonly PostedTransfer[], kind: string): Nano => transfers.find((transfer) => transfer.kind === kind)?.amount ?? 0n
-const payments = (transfers: readonly PostedTransfer[]): { bonus: Nano; credit: Nano; writtenOff: Nano } =>
-  ({ bonus: amountOf(transfers, 'bonus'), credit: amountOf(transfers, 'credit'), writtenOff: amountOf(transfers, 'write-off') })
+const add = (sums: Map<string, Nano>, account: BookAccount, amount: Nano): void =>
+  void sums.set(nameOf(account), (sums.get(nameOf(account)) ?? 0n) + amount)
+const inWords = ({ debit, credit, amount }: Transfer): string =>
+  `${nano(amount)} from ${nameOf(debit)} to ${nameOf(credit)}`
+const amountOf = (transfers: readonly PostedTransfer[], kind: string): Nano =>
+  transfers.find((transfer) => transfer.kind === kind)?.amount ?? 0n
+const payments = (transfers: readonly PostedTransfer[]): { bonus: Nano; credit: Nano; writtenOff: Nano } => ({
+  bonus: amountOf(transfers, 'bonus'),
+  credit: amountOf(transfers, 'credit'),
+  writtenOff: amountOf(transfers, 'write-off'),
+})
 
 /** What would be posted for a generation if the amounts that stand there are right. */
 const chargesFrom = ({ accountId, kind, provider }: GenerationRecord, own: readonly PostedTransfer[]): Transfer[] =>
   chargesOf(accountId, kind === 'subscription' ? undefined : payments(own), provider, amountOf(own, 'cost'))
 
-function* faultsOfGeneration(record: GenerationRecord, own: readonly PostedTransfer[], accounts: ReadonlySet<string>, { usdPerFlow }: Terms): Generator<Fault> {
+function* faultsOfGeneration(
+  record: GenerationRecord,
+  own: readonly PostedTransfer[],
+  accounts: ReadonlySet<string>,
+  { usdPerFlow }: Terms,
+): Generator<Fault> {
   const { accountId, usage, latency, duration, retries, discount, held, bill, flows, kind, ending } = record
   if (!accounts.has(accountId)) yield { expected: 'a known account', found: accountId }
-  if (!Object.hasOwn(ENDINGS, ending)) yield { expected: `an ending of ${Object.keys(ENDINGS).join(', ')}`, found: ending }
+  if (!Object.hasOwn(ENDINGS, ending))
+    yield { expected: `an ending of ${Object.keys(ENDINGS).join(', ')}`, found: ending }
   for (const [name, value] of Object.entries({ ...usage, latency, duration, retries })) {
     if (!Number.isSafeInteger(value) || value < 0) yield { expected: `${name} of 0 or more, whole`, found: `${value}` }
   }
-  for (const [name, value] of Object.entries({ held, bill, flows })) if (value < 0n) yield { expected: `${name} of 0 or more`, found: `${value}` }
-  if (!(discount >= 0 && discount <= 10_000)) yield { expected: 'a discount of 0 to 10000 basis points', found: `${discount}` }
-  if (kind !== 'subscription' && flows !== 0n) yield { expected: `no flows with a ${kind} key`, found: `${flows} micro-flows` }
+  for (const [name, value] of Object.entries({ held, bill, flows }))
+    if (value < 0n) yield { expected: `${name} of 0 or more`, found: `${value}` }
+  if (!(discount >= 0 && discount <= 10_000))
+    yield { expected: 'a discount of 0 to 10000 basis points', found: `${discount}` }
+  if (kind !== 'subscription' && flows !== 0n)
+    yield { expected: `no flows with a ${kind} key`, found: `${flows} micro-flows` }
   yield* kind === 'subscription' ? faultsOfFlows(record, usdPerFlow) : []
   yield* faultsOfBill(record, own)
 }
@@ -189,7 +246,8 @@ function* faultsOfFlows({ flows, bill }: GenerationRecord, usdPerFlow: Nano): Ge
   if (bill === 0n && flows > 0n) yield { expected: 'no flows for a list price of 0', found: `${flows} micro-flows` }
   // Half a micro-flow is rounded to none.
   const none = usdPerFlow / 2_000_000n
-  if (flows === 0n && bill > (none > LEAST_LIST_PRICE ? none : LEAST_LIST_PRICE)) yield { expected: `flows for a list price of ${nano(bill)}`, found: 'none' }
+  if (flows === 0n && bill > (none > LEAST_LIST_PRICE ? none : LEAST_LIST_PRICE))
+    yield { expected: `flows for a list price of ${nano(bill)}`, found: 'none' }
 }
 
 function* faultsOfBill(record: GenerationRecord, own: readonly PostedTransfer[]): Generator<Fault> {
@@ -197,7 +255,8 @@ function* faultsOfBill(record: GenerationRecord, own: readonly PostedTransfer[])
   try {
     const rating = ratingOf(record)
     const rated = kind === 'subscription' ? rating.origin : rating.bill
-    if (rated !== bill) yield { expected: `a bill of ${nano(rated)}, which is its usage at price ${rating.version}`, found: nano(bill) }
+    if (rated !== bill)
+      yield { expected: `a bill of ${nano(rated)}, which is its usage at price ${rating.version}`, found: nano(bill) }
     const least = record.held === 0n && bill > 0n ? leastHold(record) : 0n
     if (least > 0n) yield { expected: `a hold of ${nano(least)} or more`, found: nano(0n) }
   } catch {
@@ -212,25 +271,41 @@ function* faultsOfBill(record: GenerationRecord, own: readonly PostedTransfer[])
 function* faultsOfTransfer({ debit, credit, amount }: PostedTransfer, accounts: ReadonlySet<string>): Generator<Fault> {
   if (amount <= 0n) yield { expected: 'an amount above 0', found: nano(amount) }
   if (nameOf(debit) === nameOf(credit)) yield { expected: 'two different accounts', found: `${nameOf(debit)} twice` }
-  for (const account of [debit, credit]) if (!isKnown(account, accounts)) yield { expected: 'known accounts', found: nameOf(account) }
+  for (const account of [debit, credit])
+    if (!isKnown(account, accounts)) yield { expected: 'known accounts', found: nameOf(account) }
 }
 
 /** Whose it is: an account's, a provider's (also one that is not configured any more), or nobody's. */
 const OWNERS: Record<BookAccount['kind'], 'account' | 'provider' | 'nobody'> = {
-  credit: 'account', bonus: 'account', payable: 'provider', outside: 'nobody', promotion: 'nobody', revenue: 'nobody', 'write-off': 'nobody', cost: 'nobody',
+  credit: 'account',
+  bonus: 'account',
+  payable: 'provider',
+  outside: 'nobody',
+  promotion: 'nobody',
+  revenue: 'nobody',
+  'write-off': 'nobody',
+  cost: 'nobody',
 }
 
 function isKnown({ kind, owner }: BookAccount, accounts: ReadonlySet<string>): boolean {
   const owned = OWNERS[kind] as (typeof OWNERS)[BookAccount['kind']] | undefined
-  return owned === 'account' ? accounts.has(owner) : owned === 'provider' ? owner !== '' : owned === 'nobody' && owner === ''
+  return owned === 'account'
+    ? accounts.has(owner)
+    : owned === 'provider'
+      ? owner !== ''
+      : owned === 'nobody' && owner === ''
 }
 
 function* faultsOfBalance({ kind, balance }: Balance, tallied: Nano, least: Nano | undefined): Generator<Fault> {
   if (balance !== tallied) yield { expected: `${nano(tallied)}, which its transfers add up to`, found: nano(balance) }
-  if (least !== undefined && balance < least) yield { expected: `a ${kind} of ${nano(least)} or more`, found: nano(balance) }
+  if (least !== undefined && balance < least)
+    yield { expected: `a ${kind} of ${nano(least)} or more`, found: nano(balance) }
 }
 
-function* faultsOfWindow({ accountId, used, startedAt, endsAt }: QuotaWindow, accounts: ReadonlySet<string>): Generator<Fault> {
+function* faultsOfWindow(
+  { accountId, used, startedAt, endsAt }: QuotaWindow,
+  accounts: ReadonlySet<string>,
+): Generator<Fault> {
   if (!accounts.has(accountId)) yield { expected: 'a known account', found: accountId }
   if (used < 0n) yield { expected: 'use of 0 or more', found: `${used} micro-flows` }
   if (endsAt <= startedAt) yield { expected: `an end after its beginning (${startedAt})`, found: `${endsAt}` }

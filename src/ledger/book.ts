@@ -15,7 +15,12 @@ const bonusOf = (accountId: string): BookAccount => ({ kind: 'bonus', owner: acc
 export type Payment = { bonus: Nano; credit: Nano; writtenOff: Nano }
 
 /** The postings of one generation: its bill where it is paid as you go, and what its provider charges where that is known. */
-export function chargesOf(accountId: string, payment: Payment | undefined, provider: string | null, cost: Nano | undefined): Transfer[] {
+export function chargesOf(
+  accountId: string,
+  payment: Payment | undefined,
+  provider: string | null,
+  cost: Nano | undefined,
+): Transfer[] {
   const charges: Transfer[] = []
   const post = (kind: string, debit: BookAccount, credit: BookAccount, amount: Nano): void => {
     if (amount > 0n) charges.push({ kind, debit, credit, amount })
@@ -33,12 +38,20 @@ export function chargesOf(accountId: string, payment: Payment | undefined, provi
 export const GENERATION_ID = /^[0-9a-f]{32}$/
 
 /** Credit bought or bonus granted; a negative amount takes it back. The reference makes it happen once; one that could be a generation's id is refused with an Error. */
-export function topUp(options: { reference: string; at: number; accountId: string; amount: Nano; bonus: boolean; note?: string }): Operation {
+export function topUp(options: {
+  reference: string
+  at: number
+  accountId: string
+  amount: Nano
+  bonus: boolean
+  note?: string
+}): Operation {
   const { reference, at, accountId, amount, bonus, note } = options
   if (GENERATION_ID.test(reference)) throw new Error(`the reference ${reference} could be the id of a generation`)
   const [from, to] = bonus ? [one('promotion'), bonusOf(accountId)] : [one('outside'), creditOf(accountId)]
-  const transfer: Transfer = amount < 0n
-    ? { kind: 'withdrawal', debit: to, credit: from, amount: -amount }
-    : { kind: bonus ? 'grant' : 'top-up', debit: from, credit: to, amount }
+  const transfer: Transfer =
+    amount < 0n
+      ? { kind: 'withdrawal', debit: to, credit: from, amount: -amount }
+      : { kind: bonus ? 'grant' : 'top-up', debit: from, credit: to, amount }
   return { reference, at, note: note ?? null, transfers: [transfer] }
 }

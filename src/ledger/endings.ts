@@ -11,13 +11,14 @@ export type Charge = 'reported' | 'heard' | 'input' | 'nothing'
  * motion, else leaving early would be a way to ask for nothing; what broke without its doing is not charged before it heard a word.
  */
 export const ENDINGS: Record<Ending, { before: Charge; after: Charge }> = {
-  'completed': { before: 'reported', after: 'reported' },
+  completed: { before: 'reported', after: 'reported' },
   'client-left': { before: 'input', after: 'heard' },
-  'failed': { before: 'nothing', after: 'heard' },
+  failed: { before: 'nothing', after: 'heard' },
   'timed-out': { before: 'nothing', after: 'heard' },
-  'shutdown': { before: 'nothing', after: 'heard' },
-  'crashed': { before: 'nothing', after: 'heard' },
+  shutdown: { before: 'nothing', after: 'heard' },
+  crashed: { before: 'nothing', after: 'heard' },
 }
 
 /** The ending of a generation that an error ended. */
-export const endingOf = (error: unknown): Ending => (asGatewayError(error).code === 'upstream_timeout' ? 'timed-out' : 'failed')
+export const endingOf = (error: unknown): Ending =>
+  asGatewayError(error).code === 'upstream_timeout' ? 'timed-out' : 'failed'

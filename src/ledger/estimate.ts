@@ -55,10 +55,18 @@ export async function estimateInputTokens(request: GenerationRequest): Promise<n
     switch (part.type) {
       case 'text':
       case 'reasoning':
-      case 'refusal': texts.push(part.text); break
-      case 'tool-call': texts.push(part.name, part.arguments); break
-      case 'tool-result': part.content.forEach(weigh); break
-      case 'foreign': texts.push(JSON.stringify(part.value) ?? ''); break
+      case 'refusal':
+        texts.push(part.text)
+        break
+      case 'tool-call':
+        texts.push(part.name, part.arguments)
+        break
+      case 'tool-result':
+        part.content.forEach(weigh)
+        break
+      case 'foreign':
+        texts.push(JSON.stringify(part.value) ?? '')
+        break
       default:
         if (part.source.type === 'text') texts.push(part.source.text)
         else media++
@@ -90,7 +98,12 @@ const USUAL_PIXELS = 1_536 * 1_024
  * their size, and the output limit of the request, else the model's. `abilities`: of those who may be asked. Providers add prompts of their own and count media in their own way,
  * so a bill may still pass it; what is then missing is paid from what the account has, or written off.
  */
-export function worstCase(request: GenerationRequest, bodyBytes: number, modelLimit: number | undefined, abilities: readonly Abilities[] = []): Usage {
+export function worstCase(
+  request: GenerationRequest,
+  bodyBytes: number,
+  modelLimit: number | undefined,
+  abilities: readonly Abilities[] = [],
+): Usage {
   const usage = noUsage()
   let mediaBytes = 0
   let lifetime: '5m' | '1h' | undefined
@@ -100,7 +113,8 @@ export function worstCase(request: GenerationRequest, bodyBytes: number, modelLi
     if (!('source' in part)) return
     const encoded = part.source.type === 'data' ? part.source.data.length : 0
     mediaBytes += encoded
-    usage[part.type === 'audio' ? 'inputAudioTokens' : 'inputTokens'] += MOST_MEDIUM_TOKENS + Math.ceil((encoded * 0.75) / FEWEST_BYTES_PER_TOKEN[kindOf(part)])
+    usage[part.type === 'audio' ? 'inputAudioTokens' : 'inputTokens'] +=
+      MOST_MEDIUM_TOKENS + Math.ceil((encoded * 0.75) / FEWEST_BYTES_PER_TOKEN[kindOf(part)])
   }
   request.system.forEach(weigh)
   request.tools.forEach(weigh)
@@ -108,11 +122,19 @@ export function worstCase(request: GenerationRequest, bodyBytes: number, modelLi
   usage.inputTokens += Math.ceil(Math.max(0, bodyBytes - mediaBytes) / FEWEST_BYTES_PER_TOKEN.text)
   const { imageOutput } = request
   usage.images = imageOutput?.count ?? (imageOutput !== undefined || mayDraw(request, abilities) ? 1 : 0)
-  const imageTokens = usage.images * Math.ceil(Math.max(USUAL_PIXELS, (imageOutput?.size?.width ?? 0) * (imageOutput?.size?.height ?? 0)) / PIXELS_PER_TOKEN)
-  const limit = request.protocol === 'images' ? 0 : (request.maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * (request.candidates ?? 1)
+  const imageTokens =
+    usage.images *
+    Math.ceil(
+      Math.max(USUAL_PIXELS, (imageOutput?.size?.width ?? 0) * (imageOutput?.size?.height ?? 0)) / PIXELS_PER_TOKEN,
+    )
+  const limit =
+    request.protocol === 'images'
+      ? 0
+      : (request.maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * (request.candidates ?? 1)
   // More than that would not be believed of any answer.
   usage.outputTokens = Math.min(MOST_TOKENS, Math.max(limit, imageTokens))
-  if (request.webSearch !== undefined || request.tools.some(({ type }) => type === 'foreign')) usage.webSearches = ASSUMED_SEARCHES
+  if (request.webSearch !== undefined || request.tools.some(({ type }) => type === 'foreign'))
+    usage.webSearches = ASSUMED_SEARCHES
   if (lifetime !== undefined) {
     usage[lifetime === '1h' ? 'cacheWrite1hTokens' : 'cacheWrite5mTokens'] = usage.inputTokens
     usage.inputTokens = 0
@@ -122,8 +144,12 @@ export function worstCase(request: GenerationRequest, bodyBytes: number, modelLi
 
 /** Models that draw do so unasked, unless they are told to write only; an images API makes nothing else, and others draw with a tool. */
 const mayDraw = ({ outputModalities, tools }: GenerationRequest, abilities: readonly Abilities[]): boolean =>
-  tools.some(isImageTool) || abilities.some(({ api }) => api === 'images') || (outputModalities?.includes('image') ?? abilities.some(({ output }) => output?.includes('image')))
+  tools.some(isImageTool) ||
+  abilities.some(({ api }) => api === 'images') ||
+  (outputModalities?.includes('image') ?? abilities.some(({ output }) => output?.includes('image')))
 
 /** A file that is written in text has a token for every few bytes; in any other, most bytes are layout and pictures. */
 const kindOf = ({ type, source }: MediaPart): keyof typeof FEWEST_BYTES_PER_TOKEN =>
-  type === 'file' && source.type === 'data' && /^(text\/|application\/(json|xml|yaml|x-))/.test(source.mediaType) ? 'text' : type
+  type === 'file' && source.type === 'data' && /^(text\/|application\/(json|xml|yaml|x-))/.test(source.mediaType)
+    ? 'text'
+    : type

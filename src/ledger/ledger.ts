@@ -15,7 +15,10 @@ import { Purse } from './purse.ts'
 import { rate, rateWorst } from './rating.ts'
 
 /** What asks to be held and paid for. `price` is that of the admission, whatever becomes of prices later. */
-export type Ask = Pick<GenerationRecord, 'id' | 'accountId' | 'keyId' | 'kind' | 'api' | 'model' | 'createdAt' | 'streamed'> & {
+export type Ask = Pick<
+  GenerationRecord,
+  'id' | 'accountId' | 'keyId' | 'kind' | 'api' | 'model' | 'createdAt' | 'streamed'
+> & {
   price: Price | undefined
   /** Basis points off pay-as-you-go bills: the account's, and where that is more, its plan's. */
   discount: number
@@ -80,11 +83,16 @@ export class Ledger {
     const ledger = new Ledger(options)
     const { spends } = await ledger.load()
     ledger.#budgets = new Budgets(spends)
-    for (const warning of options.plans.gone([...ledger.#quotas.values()].map(({ subscription }) => subscription))) console.error(warning)
+    for (const warning of options.plans.gone([...ledger.#quotas.values()].map(({ subscription }) => subscription)))
+      console.error(warning)
     const left = (await options.store.openGenerations()).map(({ state }) => readOpen(state, ledger.#now()))
     // All of them before the first is settled, which must not pay with what another one holds.
     for (const { open } of left) ledger.#holdAgain(open)
-    await Promise.all(left.map(({ open, usage, estimated }) => (open.deferred === true ? undefined : ledger.#settle(open, usage, estimated).catch(isLater))))
+    await Promise.all(
+      left.map(({ open, usage, estimated }) =>
+        open.deferred === true ? undefined : ledger.#settle(open, usage, estimated).catch(isLater),
+      ),
+    )
     options.store.watch(async () => void (await ledger.load()))
     ledger.#sweeper = setInterval(() => ledger.#sweep(), WRITE_AFTER_MS)
     return ledger
@@ -97,10 +105,19 @@ export class Ledger {
     for (const subscription of state.subscriptions) {
       const { accountId } = subscription
       const known = this.#quotas.get(accountId)
-      if (known === undefined) this.#quotas.set(accountId, new Quota(this.#plans, subscription, state.windows.filter((window) => window.accountId === accountId)))
+      if (known === undefined)
+        this.#quotas.set(
+          accountId,
+          new Quota(
+            this.#plans,
+            subscription,
+            state.windows.filter((window) => window.accountId === accountId),
+          ),
+        )
       else known.change(subscription)
     }
-    for (const accountId of new Set([...this.#quotas.keys(), ...this.#purses.keys()])) this.#purse(accountId).load(balances.get(`credit ${accountId}`) ?? 0n, balances.get(`bonus ${accountId}`) ?? 0n)
+    for (const accountId of new Set([...this.#quotas.keys(), ...this.#purses.keys()]))
+      this.#purse(accountId).load(balances.get(`credit ${accountId}`) ?? 0n, balances.get(`bonus ${accountId}`) ?? 0n)
     return state
   }
 
@@ -117,7 +134,8 @@ export class Ledger {
   quota(accountId: string, now = this.#now()): Quota {
     let quota = this.#quotas.get(accountId)
     const fresh = quota === undefined
-    if (quota === undefined) this.#quotas.set(accountId, (quota = new Quota(this.#plans, newSubscription(accountId, FREE_TIER, now), [])))
+    if (quota === undefined)
+      this.#quotas.set(accountId, (quota = new Quota(this.#plans, newSubscription(accountId, FREE_TIER, now), [])))
     const before = quota.subscription
     // What another process wrote meanwhile stays: it is heard of within two seconds, and renewed then.
     if (quota.renew(now) || fresh) void this.#store.setSubscription(quota.subscription, before).catch(() => {})
@@ -129,9 +147,21 @@ export class Ledger {
    * Throws insufficient_credit (402), quota_exceeded (429), or store_unavailable (503) while what ended cannot be written.
    */
   admit(ask: Ask, countInput: () => Promise<number>): OpenGeneration {
-    if (this.#unwritten.length > 0) throw new GatewayError('store_unavailable', 'Sluice cannot record what it charges at the moment: its disk is full or does not answer.', { retryAfterSeconds: 5, shouldRetry: true })
-    ask.discount = Math.max(ask.discount, this.#plans.of(this.quota(ask.accountId, ask.createdAt).subscription.tier).discount)
-    const open: OpenGeneration = { ask, hold: this.#hold(ask), meter: new Meter(countInput, this.#now() - ask.createdAt) }
+    if (this.#unwritten.length > 0)
+      throw new GatewayError(
+        'store_unavailable',
+        'Sluice cannot record what it charges at the moment: its disk is full or does not answer.',
+        { retryAfterSeconds: 5, shouldRetry: true },
+      )
+    ask.discount = Math.max(
+      ask.discount,
+      this.#plans.of(this.quota(ask.accountId, ask.createdAt).subscription.tier).discount,
+    )
+    const open: OpenGeneration = {
+      ask,
+      hold: this.#hold(ask),
+      meter: new Meter(countInput, this.#now() - ask.createdAt),
+    }
     this.#open.add(open)
     return open
   }
@@ -140,7 +170,8 @@ export class Ledger {
     const rating = price === undefined ? { bill: 0n, origin: 0n } : rateWorst(worst, price, discount)
     const amount = kind === 'subscription' ? rating.origin : rating.bill
     if (limit !== undefined) this.#budgets.check(keyId, limit, amount, now)
-    const take = (): BudgetHold | undefined => (limit === undefined ? undefined : this.#budgets.take(keyId, limit, amount, now))
+    const take = (): BudgetHold | undefined =>
+      limit === undefined ? undefined : this.#budgets.take(keyId, limit, amount, now)
     if (kind === 'subscription') {
       const flows = this.#plans.flowsOf(amount, penalty)
       const quota = this.quota(accountId, now)
@@ -184,7 +215,12 @@ export class Ledger {
     const payment = subscribed ? undefined : this.#purse(ask.accountId).settle(hold.amount, bill)
     const closing: Closing = {
       record: recordOf(open, { usage, estimated, bill, flows }),
-      transfers: chargesOf(ask.accountId, payment, meter.served?.provider ?? null, meter.charge === 'nothing' ? undefined : this.#cost(meter, usage)),
+      transfers: chargesOf(
+        ask.accountId,
+        payment,
+        meter.served?.provider ?? null,
+        meter.charge === 'nothing' ? undefined : this.#cost(meter, usage),
+      ),
       windows: hold.quota === undefined ? [] : this.quota(ask.accountId).settle(hold.quota, flows),
       spend: hold.budget === undefined ? undefined : this.#budgets.settle(hold.budget, bill),
       wasOpen: open.writtenAtMs !== undefined,
@@ -193,12 +229,13 @@ export class Ledger {
     const written = payment === undefined ? undefined : () => this.#purse(ask.accountId).written(payment)
     const write = (): Promise<void> => this.#store.closeGeneration(closing, written)
     return this.#write(write).catch((error: unknown) => {
-      if (isUnavailable(error)) open.takeBack = () => {
-        this.#unwritten = this.#unwritten.filter((other) => other !== write)
-        if (payment !== undefined) this.#purse(ask.accountId).unsettle(hold.amount, payment)
-        if (hold.quota !== undefined) this.quota(ask.accountId).unsettle(hold.quota, flows)
-        if (hold.budget !== undefined) this.#budgets.unsettle(hold.budget, bill)
-      }
+      if (isUnavailable(error))
+        open.takeBack = () => {
+          this.#unwritten = this.#unwritten.filter((other) => other !== write)
+          if (payment !== undefined) this.#purse(ask.accountId).unsettle(hold.amount, payment)
+          if (hold.quota !== undefined) this.quota(ask.accountId).unsettle(hold.quota, flows)
+          if (hold.budget !== undefined) this.#budgets.unsettle(hold.budget, bill)
+        }
       throw error
     })
   }
@@ -219,7 +256,8 @@ export class Ledger {
       await write()
     } catch (error) {
       if (isUnavailable(error)) {
-        if (this.#unwritten.length === 0) console.error(`Nothing that costs money is admitted until it can be recorded. ${error.message}`)
+        if (this.#unwritten.length === 0)
+          console.error(`Nothing that costs money is admitted until it can be recorded. ${error.message}`)
         this.#unwritten.push(write)
       }
       throw error
@@ -233,9 +271,17 @@ export class Ledger {
 
   /** Writes what is under way, so that a crash cannot lose it, and what could not be written before. */
   #sweep(): void {
-    const due = [...this.#open].filter(({ meter, deferred, writtenAtMs }) => deferred !== true && meter.ageMs > WRITE_AFTER_MS && (writtenAtMs === undefined || meter.ageMs - writtenAtMs > REWRITE_EVERY_MS))
+    const due = [...this.#open].filter(
+      ({ meter, deferred, writtenAtMs }) =>
+        deferred !== true &&
+        meter.ageMs > WRITE_AFTER_MS &&
+        (writtenAtMs === undefined || meter.ageMs - writtenAtMs > REWRITE_EVERY_MS),
+    )
     for (const open of due) open.writtenAtMs = open.meter.ageMs
-    if (due.length > 0) void this.#write(() => this.#store.keepOpen(due.filter((open) => this.#open.has(open)).map(rowOf))).catch(() => {})
+    if (due.length > 0)
+      void this.#write(() => this.#store.keepOpen(due.filter((open) => this.#open.has(open)).map(rowOf))).catch(
+        () => {},
+      )
     if (this.#unwritten.length > 0) void this.#writeAgain()
   }
 
@@ -287,29 +333,56 @@ export class Ledger {
   async stop(): Promise<void> {
     clearInterval(this.#sweeper)
     await this.#writeAgain()
-    if (this.#unwritten.length > 0) throw new Error(`what ended at last could not be recorded (${this.#unwritten.length} writes): the disk is full or does not answer`)
+    if (this.#unwritten.length > 0)
+      throw new Error(
+        `what ended at last could not be recorded (${this.#unwritten.length} writes): the disk is full or does not answer`,
+      )
   }
 }
 
-const isUnavailable = (error: unknown): error is GatewayError => error instanceof GatewayError && error.code === 'store_unavailable'
+const isUnavailable = (error: unknown): error is GatewayError =>
+  error instanceof GatewayError && error.code === 'store_unavailable'
 
 /** What the store does not take now is written by a later sweep: no reason not to start. */
 const isLater = (error: unknown): void => {
   if (!isUnavailable(error)) throw error
 }
 
-const rowOf = (open: OpenGeneration): StoredOpen => ({ id: open.ask.id, accountId: open.ask.accountId, state: writeOpen(open) })
+const rowOf = (open: OpenGeneration): StoredOpen => ({
+  id: open.ask.id,
+  accountId: open.ask.accountId,
+  state: writeOpen(open),
+})
 
-function recordOf({ ask, hold, meter }: OpenGeneration, { usage, estimated, bill, flows }: { usage: Usage; estimated: boolean; bill: Nano; flows: bigint }): GenerationRecord {
+function recordOf(
+  { ask, hold, meter }: OpenGeneration,
+  { usage, estimated, bill, flows }: { usage: Usage; estimated: boolean; bill: Nano; flows: bigint },
+): GenerationRecord {
   const { id, accountId, keyId, kind, api, model, createdAt, streamed, price, discount } = ask
   const { tries, finish, ending, served, times, losses } = meter
   return {
-    id, accountId, keyId, kind, api, model, createdAt, streamed, discount, usage, estimated, bill, flows, ...times,
+    id,
+    accountId,
+    keyId,
+    kind,
+    api,
+    model,
+    createdAt,
+    streamed,
+    discount,
+    usage,
+    estimated,
+    bill,
+    flows,
+    ...times,
     provider: served?.provider ?? tries.at(-1)?.provider ?? null,
     finish: finish?.reason ?? ending!,
     ending: ending!,
     retries: Math.max(0, tries.length - 1),
-    attempts: tries.length > 1 || tries.some(({ error }) => error !== undefined) ? JSON.stringify(tries, ['provider', 'error', 'milliseconds']) : null,
+    attempts:
+      tries.length > 1 || tries.some(({ error }) => error !== undefined)
+        ? JSON.stringify(tries, ['provider', 'error', 'milliseconds'])
+        : null,
     translation: losses.length === 0 ? null : lossesText(losses),
     price: price === undefined ? null : storedPrice(price),
     held: hold.amount,

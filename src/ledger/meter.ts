@@ -68,14 +68,23 @@ export class Meter {
       this.#firstEventAt ??= performance.now()
       switch (event.type) {
         // An answer that went on in the background is heard again, whole.
-        case 'start': this.#text = this.#reasoning = ''; this.#beyond = this.usage.images = 0; break
+        case 'start':
+          this.#text = this.#reasoning = ''
+          this.#beyond = this.usage.images = 0
+          break
         case 'part-start':
           this.#part = event.head.type
           if (this.#part === 'image') this.usage.images++
           break
-        case 'part-delta': this.#keep(event.text); break
-        case 'usage': this.#hearUsage(event.usage); break
-        case 'finish': this.finish = { reason: event.reason, raw: event.raw }; break
+        case 'part-delta':
+          this.#keep(event.text)
+          break
+        case 'usage':
+          this.#hearUsage(event.usage)
+          break
+        case 'finish':
+          this.finish = { reason: event.reason, raw: event.raw }
+          break
       }
     }
   }
@@ -155,7 +164,10 @@ export class Meter {
     if (input) this.usage.inputTokens = await this.#countInput()
     if (output) {
       // What the provider said in between may be more than what it let us hear.
-      this.usage.outputTokens = Math.max(this.usage.outputTokens, (await countTokens([this.#text])) + Math.ceil(this.#beyond / CHARACTERS_PER_TOKEN))
+      this.usage.outputTokens = Math.max(
+        this.usage.outputTokens,
+        (await countTokens([this.#text])) + Math.ceil(this.#beyond / CHARACTERS_PER_TOKEN),
+      )
       this.usage.reasoningTokens = Math.max(this.usage.reasoningTokens, await countTokens([this.#reasoning]))
     }
     return this.usage
@@ -170,12 +182,23 @@ export class Meter {
 
   /** What a crash would leave behind: lengths, because counting the tokens of every open answer again and again would cost more than it is worth. */
   get heard(): Heard {
-    return { begun: this.#firstEventAt !== undefined, text: this.#text.length + this.#beyond, reasoning: this.#reasoning.length }
+    return {
+      begun: this.#firstEventAt !== undefined,
+      text: this.#text.length + this.#beyond,
+      reasoning: this.#reasoning.length,
+    }
   }
 }
 
 /** `inputTokens`: what the input amounts to where the provider does not say it, as the request is not there any more. */
-type Written = { usage: Usage; served?: Meter['served']; tries: Try[]; losses?: readonly Told[]; ageMs: number; inputTokens: number }
+type Written = {
+  usage: Usage
+  served?: Meter['served']
+  tries: Try[]
+  losses?: readonly Told[]
+  ageMs: number
+  inputTokens: number
+}
 
 /** Characters heard so far. */
 export type Heard = { begun: boolean; text: number; reasoning: number }

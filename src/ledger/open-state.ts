@@ -10,7 +10,21 @@ import { decodeRates, storedPrice } from './prices.ts'
 export function writeOpen({ ask, hold, meter, deferred, background }: OpenGeneration): string {
   const price = ask.price === undefined ? undefined : storedPrice(ask.price)
   const { usage, heard, times, served, tries, losses } = meter
-  return JSON.stringify({ ask: { ...ask, price, limit: undefined }, hold, deferred, background, usage, heard, times, served, tries, losses: losses.length === 0 ? undefined : losses }, (_, value: unknown) => (typeof value === 'bigint' ? { nano: String(value) } : value))
+  return JSON.stringify(
+    {
+      ask: { ...ask, price, limit: undefined },
+      hold,
+      deferred,
+      background,
+      usage,
+      heard,
+      times,
+      served,
+      tries,
+      losses: losses.length === 0 ? undefined : losses,
+    },
+    (_, value: unknown) => (typeof value === 'bigint' ? { nano: String(value) } : value),
+  )
 }
 
 type State = {
@@ -30,19 +44,35 @@ type State = {
 export function readOpen(state: string, now: number): { open: OpenGeneration; usage: Usage; estimated: boolean } {
   const read = JSON.parse(state, (_, value: unknown) => (isBig(value) ? BigInt(value.nano) : value)) as State
   const { price } = read.ask
-  const ask: Ask = { ...read.ask, price: price === undefined ? undefined : { ...price, rates: decodeRates(price.rates) } }
+  const ask: Ask = {
+    ...read.ask,
+    price: price === undefined ? undefined : { ...price, rates: decodeRates(price.rates) },
+  }
   // The worst case takes half as many bytes for a token.
   const inputTokens = Math.ceil(promptTokens(ask.worst) / 2)
   // The clock may have gone back since.
   const written = { ...read, ageMs: Math.max(0, now - ask.createdAt), inputTokens }
   const { background } = read
-  if (read.deferred === true || background !== undefined) return { open: { ask, hold: read.hold, meter: Meter.restored(written), deferred: true, background, writtenAtMs: 0 }, usage: noUsage(), estimated: false }
+  if (read.deferred === true || background !== undefined)
+    return {
+      open: { ask, hold: read.hold, meter: Meter.restored(written), deferred: true, background, writtenAtMs: 0 },
+      usage: noUsage(),
+      estimated: false,
+    }
   const meter = Meter.crashed(written)
   const charged = meter.charge !== 'nothing'
-  return { open: { ask, hold: read.hold, meter, writtenAtMs: 0 }, usage: charged ? bounded(read, inputTokens) : noUsage(), estimated: charged }
+  return {
+    open: { ask, hold: read.hold, meter, writtenAtMs: 0 },
+    usage: charged ? bounded(read, inputTokens) : noUsage(),
+    estimated: charged,
+  }
 }
 
-const isBig = (value: unknown): value is { nano: string } => typeof value === 'object' && value !== null && typeof (value as { nano?: unknown }).nano === 'string' && Object.keys(value).length === 1
+const isBig = (value: unknown): value is { nano: string } =>
+  typeof value === 'object' &&
+  value !== null &&
+  typeof (value as { nano?: unknown }).nano === 'string' &&
+  Object.keys(value).length === 1
 
 /** Reported usage where it came, else what the lengths amount to. */
 function bounded({ usage, heard }: State, inputTokens: number): Usage {

@@ -22,7 +22,14 @@ export type Turn = { from?: string; hours?: string; prices: PriceText }
  * One line of catalog/prices.json. `match`: the provider's names of the model, with `*` for any text and `#` for a digit; a pattern behind `!` takes names out again.
  * `version`: the day on which the line's prices last changed. Of `turns` the last that holds replaces `prices`.
  */
-export type PriceRow = { model: string; match: string[]; version: string; prices: PriceText; turns?: Turn[]; why?: string }
+export type PriceRow = {
+  model: string
+  match: string[]
+  version: string
+  prices: PriceText
+  turns?: Turn[]
+  why?: string
+}
 
 /** catalog/prices.json. `own`: kept by hand, and asked first; `else`: providers whose lines are asked for names that a provider's own lines do not know. */
 export type PriceFile = {
@@ -53,7 +60,8 @@ export class Prices {
 
   /** Throws an Error for a price that is no amount. */
   constructor(config: Config, file = pricesFile as unknown as PriceFile, now: () => number = Date.now) {
-    for (const { id, price } of config.models.values()) if (price !== undefined) this.#configured.set(id, [{ holds: always, price: configuredPrice(id, price) }])
+    for (const { id, price } of config.models.values())
+      if (price !== undefined) this.#configured.set(id, [{ holds: always, price: configuredPrice(id, price) }])
     this.#file = file
     this.#now = now
   }
@@ -112,7 +120,10 @@ export class Prices {
     const known = this.#lines.get(provider)
     if (known !== undefined) return known
     const { own, providers } = this.#file
-    const rows = [...(Object.hasOwn(own, provider) ? own[provider]! : []), ...(Object.hasOwn(providers, provider) ? providers[provider]!.models : [])]
+    const rows = [
+      ...(Object.hasOwn(own, provider) ? own[provider]! : []),
+      ...(Object.hasOwn(providers, provider) ? providers[provider]!.models : []),
+    ]
     const lines = rows.map((row) => ({ matches: matcher(row.match), dated: datedPrices(provider, row) }))
     this.#lines.set(provider, lines)
     return lines
@@ -121,7 +132,10 @@ export class Prices {
 
 /** Whether a name in lower case is one of these. */
 function matcher(match: string[]): (model: string) => boolean {
-  const [out, within] = [match.filter((pattern) => pattern.startsWith('!')), match.filter((pattern) => !pattern.startsWith('!'))]
+  const [out, within] = [
+    match.filter((pattern) => pattern.startsWith('!')),
+    match.filter((pattern) => !pattern.startsWith('!')),
+  ]
   const exact = new Set(within.map((pattern) => pattern.toLowerCase()))
   const patterns = within.filter((pattern) => /[*#]/.test(pattern))
   if (patterns.length === 0) return (model) => exact.has(model)
@@ -133,7 +147,11 @@ const always = (): boolean => true
 
 function datedPrices(provider: string, { model, version, prices, turns = [] }: PriceRow): TimedPrice[] {
   const name = `${provider}/${model}`
-  const later = turns.map(({ prices: other, ...when }) => ({ ...when, holds: holding(when), price: { version: `${version}/${when.from ?? when.hours}`, model: name, rates: ratesOf(other) } }))
+  const later = turns.map(({ prices: other, ...when }) => ({
+    ...when,
+    holds: holding(when),
+    price: { version: `${version}/${when.from ?? when.hours}`, model: name, rates: ratesOf(other) },
+  }))
   return [{ holds: always, price: { version, model: name, rates: ratesOf(prices) } }, ...later]
 }
 
@@ -150,7 +168,11 @@ function holding({ from, hours }: Omit<Turn, 'prices'>): (now: Date) => boolean 
 /** The version of a price of the file says what the price is, so that it changes with it and comes back with it. */
 function configuredPrice(model: string, price: PriceText): Price {
   const rates = ratesOf(price)
-  return { version: `sluice.yaml:${createHash('sha256').update(encodeRates(rates)).digest('hex').slice(0, 8)}`, model, rates }
+  return {
+    version: `sluice.yaml:${createHash('sha256').update(encodeRates(rates)).digest('hex').slice(0, 8)}`,
+    model,
+    rates,
+  }
 }
 
 /** USD as people write it -> rates, in the order of a bill. Throws an Error for what is no amount. */
@@ -158,7 +180,7 @@ export const ratesOf = (price: PriceText): Price['rates'] =>
   Object.fromEntries(FEE_ITEMS.flatMap((item) => (price[item] === undefined ? [] : [[item, rateOf(price[item])]])))
 
 function rateOf(text: RateText): Rate {
-  const [base, ...tiers] = typeof text === 'number' ? [text] as [number] : text
+  const [base, ...tiers] = typeof text === 'number' ? ([text] as [number]) : text
   return { base: nanoOf(base), tiers: tiers.map(({ over, rate }) => ({ over, rate: nanoOf(rate) })) }
 }
 
@@ -167,15 +189,31 @@ const STORED = new WeakMap<Price, StoredPrice>()
 /** A price as it is kept with a record: the same object for the same price, as every request of its model asks for it. */
 export function storedPrice(price: Price): StoredPrice {
   let stored = STORED.get(price)
-  if (stored === undefined) STORED.set(price, (stored = { version: price.version, model: price.model, rates: encodeRates(price.rates) }))
+  if (stored === undefined)
+    STORED.set(price, (stored = { version: price.version, model: price.model, rates: encodeRates(price.rates) }))
   return stored
 }
 
 /** Rates as compact JSON, exactly: `{"prompt":["1250000000",200000,"2500000000"]}` is a base and one tier. */
 export const encodeRates = (rates: Price['rates']): string =>
-  JSON.stringify(Object.fromEntries(Object.entries(rates).map(([item, { base, tiers }]) => [item, [`${base}`, ...tiers.flatMap(({ over, rate }) => [over, `${rate}`])]])))
+  JSON.stringify(
+    Object.fromEntries(
+      Object.entries(rates).map(([item, { base, tiers }]) => [
+        item,
+        [`${base}`, ...tiers.flatMap(({ over, rate }) => [over, `${rate}`])],
+      ]),
+    ),
+  )
 
-export const decodeRates = (text: string): Price['rates'] => Object.fromEntries(Object.entries(JSON.parse(text) as Record<FeeItem, (string | number)[]>).map(([item, [base, ...tiers]]) => [item, {
-  base: BigInt(base!),
-  tiers: tiers.flatMap((over, index) => (index % 2 === 0 ? [{ over: Number(over), rate: BigInt(tiers[index + 1]!) }] : [])),
-}]))
+export const decodeRates = (text: string): Price['rates'] =>
+  Object.fromEntries(
+    Object.entries(JSON.parse(text) as Record<FeeItem, (string | number)[]>).map(([item, [base, ...tiers]]) => [
+      item,
+      {
+        base: BigInt(base!),
+        tiers: tiers.flatMap((over, index) =>
+          index % 2 === 0 ? [{ over: Number(over), rate: BigInt(tiers[index + 1]!) }] : [],
+        ),
+      },
+    ]),
+  )

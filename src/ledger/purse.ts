@@ -36,7 +36,10 @@ export class Purse {
     const left = this.#free
     if (amount <= 0n || amount <= left) return
     const running = this.#held > 0n ? `, of which $${usdText(this.#held)} is held by requests under way` : ''
-    throw new GatewayError('insufficient_credit', `This request may cost up to $${usdText(amount)}, and the account's balance is $${usdText(this.#credit + this.#bonus)}${running}. ${wouldFit(left < 0n ? 0n : left)}`)
+    throw new GatewayError(
+      'insufficient_credit',
+      `This request may cost up to $${usdText(amount)}, and the account's balance is $${usdText(this.#credit + this.#bonus)}${running}. ${wouldFit(left < 0n ? 0n : left)}`,
+    )
   }
 
   take(amount: Nano): void {

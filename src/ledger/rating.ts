@@ -25,8 +25,13 @@ const BUCKETS: readonly { bucket: keyof Usage; item: FeeItem }[] = [
 ]
 
 const INSTEAD: Partial<Record<FeeItem, FeeItem>> = {
-  input_cache_read: 'prompt', input_cache_write_5_min: 'prompt', input_cache_write_1_h: 'input_cache_write_5_min', input_audio: 'prompt',
-  reasoning: 'completion', output_audio: 'completion', output_image: 'completion',
+  input_cache_read: 'prompt',
+  input_cache_write_5_min: 'prompt',
+  input_cache_write_1_h: 'input_cache_write_5_min',
+  input_audio: 'prompt',
+  reasoning: 'completion',
+  output_audio: 'completion',
+  output_image: 'completion',
 }
 
 const MILLION = 1_000_000n
@@ -53,7 +58,8 @@ export function rate(usage: Usage, price: Price, discountBasisPoints: number): R
     const perUnit = rateAt(rate, prompt)
     const product = BigInt(quantity) * perUnit
     const origin = divideHalfEven(product, unit)
-    const discount = discountBasisPoints === 0 ? 0n : divideHalfEven(product * BigInt(discountBasisPoints), unit * WHOLE)
+    const discount =
+      discountBasisPoints === 0 ? 0n : divideHalfEven(product * BigInt(discountBasisPoints), unit * WHOLE)
     const bill = origin - discount
     rating.items.push({ item, quantity, rate: perUnit, origin, discount, bill })
     rating.origin += origin
@@ -64,16 +70,27 @@ export function rate(usage: Usage, price: Price, discountBasisPoints: number): R
 }
 
 type OutputBucket = 'outputTokens' | 'reasoningTokens' | 'outputAudioTokens' | 'outputImageTokens'
-const OUTPUT_BUCKETS: readonly OutputBucket[] = ['outputTokens', 'reasoningTokens', 'outputAudioTokens', 'outputImageTokens']
+const OUTPUT_BUCKETS: readonly OutputBucket[] = [
+  'outputTokens',
+  'reasoningTokens',
+  'outputAudioTokens',
+  'outputImageTokens',
+]
 
 /** The most that a usage can cost when its output may be of any kind: what a model will put out is not known before. */
 export function rateWorst(usage: Usage, price: Price, discountBasisPoints: number): Rating {
   const { reasoning, output_audio, output_image } = price.rates
-  if (reasoning === undefined && output_audio === undefined && output_image === undefined) return rate(usage, price, discountBasisPoints)
+  if (reasoning === undefined && output_audio === undefined && output_image === undefined)
+    return rate(usage, price, discountBasisPoints)
   const prompt = promptTokens(usage)
-  const rateOf = (bucket: OutputBucket): Nano => rateAt(linesOf(price).find(({ buckets }) => buckets.includes(bucket))?.rate, prompt)
+  const rateOf = (bucket: OutputBucket): Nano =>
+    rateAt(linesOf(price).find(({ buckets }) => buckets.includes(bucket))?.rate, prompt)
   const dearest = OUTPUT_BUCKETS.reduce((most, bucket) => (rateOf(bucket) > rateOf(most) ? bucket : most))
-  return rate(dearest === 'outputTokens' ? usage : { ...usage, outputTokens: 0, [dearest]: usage.outputTokens }, price, discountBasisPoints)
+  return rate(
+    dearest === 'outputTokens' ? usage : { ...usage, outputTokens: 0, [dearest]: usage.outputTokens },
+    price,
+    discountBasisPoints,
+  )
 }
 
 function linesOf(price: Price): readonly Line[] {
@@ -81,7 +98,10 @@ function linesOf(price: Price): readonly Line[] {
   if (known !== undefined) return known
   const { rates } = price
   const lines = FEE_ITEMS.map((item) => ({
-    item, buckets: BUCKETS.filter((of) => paidAs(of.item, rates) === item).map(({ bucket }) => bucket), rate: rates[item], unit: isCounted(item) ? 1n : MILLION,
+    item,
+    buckets: BUCKETS.filter((of) => paidAs(of.item, rates) === item).map(({ bucket }) => bucket),
+    rate: rates[item],
+    unit: isCounted(item) ? 1n : MILLION,
   })).filter(({ item, buckets }) => buckets.length > 0 || (item === 'request' && rates.request !== undefined))
   LINES.set(price, lines)
   return lines

@@ -14,13 +14,16 @@ const UNPRICED = 'unpriced'
  */
 export function ratingOf(record: GenerationRecord): Rating {
   const { usage, price, discount } = record
-  if (price === null || wasReleased(record)) return { version: price?.version ?? UNPRICED, items: [], origin: 0n, discount: 0n, bill: 0n }
+  if (price === null || wasReleased(record))
+    return { version: price?.version ?? UNPRICED, items: [], origin: 0n, discount: 0n, bill: 0n }
   return rate(usage, { ...price, rates: decodeRates(price.rates) }, discount)
 }
 
 /** It ended in a way that is not charged: without this, its price's fee per request would be expected of it. */
 const wasReleased = ({ usage, bill, ending }: GenerationRecord): boolean =>
-  bill === 0n && ENDINGS[ending as Ending]?.before !== 'reported' && Object.keys(noUsage()).every((bucket) => usage[bucket as keyof typeof usage] === 0)
+  bill === 0n &&
+  ENDINGS[ending as Ending]?.before !== 'reported' &&
+  Object.keys(noUsage()).every((bucket) => usage[bucket as keyof typeof usage] === 0)
 
 /**
  * What must have been held for a generation at the least: every request has a token of text, which is billed as read or as written to a cache, at the lowest rate
@@ -28,7 +31,10 @@ const wasReleased = ({ usage, bill, ending }: GenerationRecord): boolean =>
  */
 export function leastHold({ price, discount, kind }: GenerationRecord): Nano {
   if (price === null) return 0n
-  const rates = Object.entries(decodeRates(price.rates)).map(([item, { base, tiers }]) => [item, { base: tiers.reduce((least, tier) => (tier.rate < least ? tier.rate : least), base), tiers: [] }])
+  const rates = Object.entries(decodeRates(price.rates)).map(([item, { base, tiers }]) => [
+    item,
+    { base: tiers.reduce((least, tier) => (tier.rate < least ? tier.rate : least), base), tiers: [] },
+  ])
   const lowest: Price = { ...price, rates: Object.fromEntries(rates) as Price['rates'] }
   const holds = (['inputTokens', 'cacheWrite5mTokens', 'cacheWrite1hTokens'] as const).map((bucket) => {
     const { origin, bill } = rate({ ...noUsage(), [bucket]: 1 }, lowest, discount)

@@ -12,19 +12,33 @@ export type Mend = (request: GenerationRequest) => Pass | undefined
 export function asAsked(protocol: Protocol, ...mends: Mend[]): Protocol {
   const { name, call } = protocol
   const passFor = (request: GenerationRequest | undefined): Pass | undefined => {
-    const passes = request === undefined || request.protocol === name ? [] : mends.map((mend) => mend(request)).filter((pass) => pass !== undefined)
+    const passes =
+      request === undefined || request.protocol === name
+        ? []
+        : mends.map((mend) => mend(request)).filter((pass) => pass !== undefined)
     return passes.length === 0 ? undefined : (events) => passes.reduce((told, pass) => pass(told), [...events])
   }
-  return { ...protocol, call: {
-    ...call,
-    reader: (quirks, request) => {
-      const reader = call.reader(quirks, request)
-      const pass = passFor(request)
-      return pass === undefined ? reader : { read: (frame) => pass(reader.read(frame)), end: () => pass(reader.end()), get finishing() { return reader.finishing === true } }
+  return {
+    ...protocol,
+    call: {
+      ...call,
+      reader: (quirks, request) => {
+        const reader = call.reader(quirks, request)
+        const pass = passFor(request)
+        return pass === undefined
+          ? reader
+          : {
+              read: (frame) => pass(reader.read(frame)),
+              end: () => pass(reader.end()),
+              get finishing() {
+                return reader.finishing === true
+              },
+            }
+      },
+      readAnswer: (body, quirks, request) => {
+        const events = call.readAnswer(body, quirks, request)
+        return passFor(request)?.(events) ?? events
+      },
     },
-    readAnswer: (body, quirks, request) => {
-      const events = call.readAnswer(body, quirks, request)
-      return passFor(request)?.(events) ?? events
-    },
-  } }
+  }
 }

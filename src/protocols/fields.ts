@@ -12,7 +12,8 @@ export class Fields {
   readonly #taken: string[] = []
 
   constructor(value: unknown, path = '') {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalid(path === '' ? 'body' : path, `must be an object, not ${kindOf(value)}`)
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      throw invalid(path === '' ? 'body' : path, `must be an object, not ${kindOf(value)}`)
     this.path = path
     this.value = value as Record<string, unknown>
   }
@@ -54,7 +55,11 @@ export class Fields {
   number(name: string, range: Range = {}): number | undefined {
     const value = this.take(name)
     if (value === undefined) return undefined
-    if (typeof value !== 'number' || !Number.isFinite(value)) throw invalid(this.at(name), `must be a number, not ${typeof value === 'number' ? 'one that is too large to tell' : kindOf(value)}`)
+    if (typeof value !== 'number' || !Number.isFinite(value))
+      throw invalid(
+        this.at(name),
+        `must be a number, not ${typeof value === 'number' ? 'one that is too large to tell' : kindOf(value)}`,
+      )
     return within(value, range, this.at(name))
   }
 
@@ -80,8 +85,10 @@ export class Fields {
     if (value === undefined) return undefined
     if (!Array.isArray(value)) throw invalid(this.at(name), `must be an array, not ${kindOf(value)}`)
     const of = limits.of ?? 'elements'
-    if (limits.min !== undefined && value.length < limits.min) throw invalid(this.at(name), `must hold at least ${limits.min} ${of}, not ${value.length}`)
-    if (limits.max !== undefined && value.length > limits.max) throw invalid(this.at(name), `must hold at most ${limits.max} ${of}, not ${value.length}`)
+    if (limits.min !== undefined && value.length < limits.min)
+      throw invalid(this.at(name), `must hold at least ${limits.min} ${of}, not ${value.length}`)
+    if (limits.max !== undefined && value.length > limits.max)
+      throw invalid(this.at(name), `must hold at most ${limits.max} ${of}, not ${value.length}`)
     return value
   }
 
@@ -100,7 +107,8 @@ export class Fields {
   /** Members nobody took: unknown to this protocol's reader. Null members are left out. */
   rest(): Record<string, unknown> {
     const left: Record<string, unknown> = Object.create(null)
-    for (const name of Object.keys(this.value)) if (!this.#taken.includes(name) && this.value[name] !== null) left[name] = this.value[name]
+    for (const name of Object.keys(this.value))
+      if (!this.#taken.includes(name) && this.value[name] !== null) left[name] = this.value[name]
     return left
   }
 }
@@ -109,32 +117,66 @@ export class Fields {
 export type Range = { min?: number; max?: number; below?: number }
 
 function within(value: number, { min, max, below }: Range, path: string): number {
-  if ((min !== undefined && value < min) || (max !== undefined && value > max) || (below !== undefined && value >= below)) {
+  if (
+    (min !== undefined && value < min) ||
+    (max !== undefined && value > max) ||
+    (below !== undefined && value >= below)
+  ) {
     const high = below !== undefined ? ` to below ${below}` : max === undefined || max === min ? '' : ` to ${max}`
-    throw invalid(path, min === undefined ? `must be at most ${max ?? below}, not ${value}` : `must be ${high === '' && max === undefined ? 'at least ' : ''}${min}${high}, not ${value}`)
+    throw invalid(
+      path,
+      min === undefined
+        ? `must be at most ${max ?? below}, not ${value}`
+        : `must be ${high === '' && max === undefined ? 'at least ' : ''}${min}${high}, not ${value}`,
+    )
   }
   return value
 }
 
-const CONVERSATIONS: Record<ProtocolName, string> = { 'chat.completions': 'messages', responses: 'input', messages: 'messages', generateContent: 'contents', images: 'prompt' }
+const CONVERSATIONS: Record<ProtocolName, string> = {
+  'chat.completions': 'messages',
+  responses: 'input',
+  messages: 'messages',
+  generateContent: 'contents',
+  images: 'prompt',
+}
 
 /** The 400 of a conversation without anything in it, for a provider that needs something: the path is the client's own. */
 export const nothingSaid = ({ protocol }: { protocol: ProtocolName }): GatewayError =>
-  invalid(CONVERSATIONS[protocol], 'must hold at least one message with content, since the provider of this model needs one')
+  invalid(
+    CONVERSATIONS[protocol],
+    'must hold at least one message with content, since the provider of this model needs one',
+  )
 
 /** The 400 of an answer that is to be one of a list's words and nothing else: in any other form the client could not compare it. */
 export const noBareChoice = (): GatewayError =>
-  new GatewayError('unsupported_parameter', 'the provider of this model cannot answer with a bare value of an enum (text/x.enum); ask for application/json', { param: 'outputFormat' })
+  new GatewayError(
+    'unsupported_parameter',
+    'the provider of this model cannot answer with a bare value of an enum (text/x.enum); ask for application/json',
+    { param: 'outputFormat' },
+  )
 
 /** What a wrong value is, for error texts: never its content. */
 export const kindOf = (value: unknown): string =>
-  value === null ? 'null' : value === undefined ? 'absent' : Array.isArray(value) ? 'an array' : typeof value === 'object' ? 'an object' : typeof value === 'string' ? 'a string' : `${typeof value === 'number' ? 'a number' : `a ${typeof value}`}`
+  value === null
+    ? 'null'
+    : value === undefined
+      ? 'absent'
+      : Array.isArray(value)
+        ? 'an array'
+        : typeof value === 'object'
+          ? 'an object'
+          : typeof value === 'string'
+            ? 'a string'
+            : `${typeof value === 'number' ? 'a number' : `a ${typeof value}`}`
 
 /** Whether a JSON value is an object, arrays and null not being such. */
-export const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** A member for a spread: absent where there is no value. */
-export const present = <K extends string, V>(name: K, value: V | undefined): { [P in K]?: V } => (value === undefined ? {} : { [name]: value }) as { [P in K]?: V }
+export const present = <K extends string, V>(name: K, value: V | undefined): { [P in K]?: V } =>
+  (value === undefined ? {} : { [name]: value }) as { [P in K]?: V }
 
 /** Google's other spelling of a name. */
 export const snakeOf = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)

@@ -7,7 +7,8 @@ type Foreign = ForeignPart | (Tool & { type: 'foreign' })
 export function refuseForeign(request: GenerationRequest): void {
   refuseStops(request)
   for (const parts of [request.system, ...request.turns.map((turn) => turn.parts)]) {
-    for (const part of parts.flatMap((one) => (one.type === 'tool-result' ? one.content : [one]))) if (part.type === 'foreign') refuse(part, 'takes no content')
+    for (const part of parts.flatMap((one) => (one.type === 'tool-result' ? one.content : [one])))
+      if (part.type === 'foreign') refuse(part, 'takes no content')
   }
 }
 
@@ -17,11 +18,20 @@ const STOP_LENGTH_MAX = 1_000
 
 function refuseStops({ sampling: { stop = [] } }: GenerationRequest): void {
   if (stop.length <= STOPS_MAX && stop.every(({ length }) => length <= STOP_LENGTH_MAX)) return
-  throw new GatewayError('invalid_request', `must be at most ${STOPS_MAX} sequences of up to ${STOP_LENGTH_MAX} characters: the provider of this model speaks another protocol`, { param: 'stop' })
+  throw new GatewayError(
+    'invalid_request',
+    `must be at most ${STOPS_MAX} sequences of up to ${STOP_LENGTH_MAX} characters: the provider of this model speaks another protocol`,
+    { param: 'stop' },
+  )
 }
 
 export const refuseTool = (tool: Tool & { type: 'foreign' }): void => refuse(tool, 'has no tool')
 
 function refuse({ kind, path = kind, optional }: Foreign, what: string): void {
-  if (optional !== true) throw new GatewayError('unsupported_parameter', `${path}: the provider of this model ${what} of the type '${kind.slice(0, 64)}'. Leave it out, or ask a model whose provider speaks the protocol of this request.`, { param: path })
+  if (optional !== true)
+    throw new GatewayError(
+      'unsupported_parameter',
+      `${path}: the provider of this model ${what} of the type '${kind.slice(0, 64)}'. Leave it out, or ask a model whose provider speaks the protocol of this request.`,
+      { param: path },
+    )
 }

@@ -9,7 +9,10 @@ export type ImageConfig = Pick<ImageOutput, 'aspectRatio' | 'imageSize'>
 const RATIOS = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9']
 
 /** Sides of a square from which on the size is nearer to 2048 and to 4096 than to the one below. */
-const SIZES: ['4K' | '2K', number][] = [['4K', 2_896], ['2K', 1_448]]
+const SIZES: ['4K' | '2K', number][] = [
+  ['4K', 2_896],
+  ['2K', 1_448],
+]
 
 /** `1024x768`; undefined for anything else. */
 export function parseSize(text: string): ImageOutput['size'] {
@@ -22,22 +25,42 @@ export const isImageTool = (tool: Tool): boolean => tool.type === 'foreign' && t
 
 /** A request with that tool, for a model that draws by itself: images are one of its modalities then. */
 export const drawing = (request: GenerationRequest, { abilities: { output } }: Target): GenerationRequest =>
-  output?.includes('image') === true && request.tools.some(isImageTool) ? { ...request, tools: request.tools.filter((tool) => !isImageTool(tool)), outputModalities: ['text', 'image'] } : request
+  output?.includes('image') === true && request.tools.some(isImageTool)
+    ? { ...request, tools: request.tools.filter((tool) => !isImageTool(tool)), outputModalities: ['text', 'image'] }
+    : request
 
 /** The wish for images in these words, with its losses. Throws unsupported_parameter for several images in a stream, as each is an answer of its own. */
-export function imageConfigOf({ imageOutput, outputModalities, stream }: GenerationRequest, losses: Loss[]): ImageConfig | undefined {
+export function imageConfigOf(
+  { imageOutput, outputModalities, stream }: GenerationRequest,
+  losses: Loss[],
+): ImageConfig | undefined {
   if (imageOutput === undefined) return undefined
   const { count = 1, size, aspectRatio: asked, imageSize: wanted, ...others } = imageOutput
-  if (asked !== undefined || wanted !== undefined) return { ...present('aspectRatio', asked), ...present('imageSize', wanted) }
+  if (asked !== undefined || wanted !== undefined)
+    return { ...present('aspectRatio', asked), ...present('imageSize', wanted) }
   if (outputModalities?.includes('image') !== true) return undefined
-  if (stream && count > 1) throw new GatewayError('unsupported_parameter', 'n: must be 1 in a stream of this model, which makes one image at a time.', { param: 'n' })
-  for (const name of ['quality', 'background', 'format', 'compression'] as const) if (others[name] !== undefined) losses.push({ field: `imageOutput.${name}`, what: 'left out', why: 'the provider decides how its images look' })
+  if (stream && count > 1)
+    throw new GatewayError(
+      'unsupported_parameter',
+      'n: must be 1 in a stream of this model, which makes one image at a time.',
+      { param: 'n' },
+    )
+  for (const name of ['quality', 'background', 'format', 'compression'] as const)
+    if (others[name] !== undefined)
+      losses.push({ field: `imageOutput.${name}`, what: 'left out', why: 'the provider decides how its images look' })
   if (size === undefined) return undefined
   const { width, height } = size
-  const aspectRatio = RATIOS.reduce((nearest, ratio) => (apart(ratio, width / height) < apart(nearest, width / height) ? ratio : nearest))
+  const aspectRatio = RATIOS.reduce((nearest, ratio) =>
+    apart(ratio, width / height) < apart(nearest, width / height) ? ratio : nearest,
+  )
   const imageSize = SIZES.find(([, side]) => Math.sqrt(width * height) >= side)?.[0]
   const exact = width === height && width === { '4K': 4_096, '2K': 2_048, '1K': 1_024 }[imageSize ?? '1K']
-  if (!exact) losses.push({ field: 'imageOutput.size', what: 'approximated', why: `as ${aspectRatio} in ${imageSize ?? '1K'}: the provider takes ratios, not pixels` })
+  if (!exact)
+    losses.push({
+      field: 'imageOutput.size',
+      what: 'approximated',
+      why: `as ${aspectRatio} in ${imageSize ?? '1K'}: the provider takes ratios, not pixels`,
+    })
   return { aspectRatio, ...present('imageSize', imageSize) }
 }
 

@@ -14,7 +14,12 @@ export function writeLabels(request: GenerationRequest, losses: Loss[]): Record<
     const label = request[field]
     if (label === undefined) continue
     written[NAMES[field]] = label.length <= LONGEST ? label : createHash('sha256').update(label).digest('hex')
-    if (label.length > LONGEST) losses.push({ field, what: 'approximated', why: `longer than ${LONGEST} characters, it becomes a hash of itself` })
+    if (label.length > LONGEST)
+      losses.push({
+        field,
+        what: 'approximated',
+        why: `longer than ${LONGEST} characters, it becomes a hash of itself`,
+      })
   }
   return written
 }

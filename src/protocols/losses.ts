@@ -8,37 +8,52 @@ const LOSSES_MAX = 1_000
 
 /** Notes what an answer holds and its client's protocol cannot say. The same is told once, however often it comes. */
 export function lose({ losses }: Exchange, field: `answer.${string}`, what: Told['what'], why: string): void {
-  if (losses === undefined || losses.length >= LOSSES_MAX || losses.some((known) => known.field === field && known.why === why)) return
+  if (
+    losses === undefined ||
+    losses.length >= LOSSES_MAX ||
+    losses.some((known) => known.field === field && known.why === why)
+  )
+    return
   losses.push({ field, what, why })
 }
 
-export const loseForeign = (exchange: Exchange, kind: string): void => lose(exchange, `answer.${kind}`, 'left out', "only the provider's own protocol has it")
+export const loseForeign = (exchange: Exchange, kind: string): void =>
+  lose(exchange, `answer.${kind}`, 'left out', "only the provider's own protocol has it")
 
 /** Of a citation that is told as an address and a range. */
 export function loseOfCitation(exchange: Exchange, { citedText, start }: Citation): void {
   if (start === undefined) lose(exchange, 'answer.citations', 'approximated', 'the provider names no place in the text')
-  if (citedText !== undefined) lose(exchange, 'answer.citations', 'approximated', 'there is no place for the words of the source')
+  if (citedText !== undefined)
+    lose(exchange, 'answer.citations', 'approximated', 'there is no place for the words of the source')
 }
 
 const RAW_LENGTH = 100
 
 /** Of an ending. `inexact`: reasons for which the protocol has a word that means less, and no place for the provider's own. */
-export function loseOfFinish(exchange: Exchange, { reason, raw }: Answer['finish'], inexact: readonly FinishReason[]): void {
-  if (inexact.includes(reason)) lose(exchange, 'answer.finish_reason', 'approximated', `the provider's own word is '${raw.slice(0, RAW_LENGTH)}'`)
+export function loseOfFinish(
+  exchange: Exchange,
+  { reason, raw }: Answer['finish'],
+  inexact: readonly FinishReason[],
+): void {
+  if (inexact.includes(reason))
+    lose(exchange, 'answer.finish_reason', 'approximated', `the provider's own word is '${raw.slice(0, RAW_LENGTH)}'`)
 }
 
 export function loseOfDetails(exchange: Exchange, details: unknown): void {
-  if (details !== undefined) lose(exchange, 'answer.stop_details', 'left out', "only the provider's own protocol says more of why it ended")
+  if (details !== undefined)
+    lose(exchange, 'answer.stop_details', 'left out', "only the provider's own protocol says more of why it ended")
 }
 
 export function loseOfStop(exchange: Exchange, { stopSequence, details }: Answer['finish']): void {
   loseOfDetails(exchange, details)
-  if (stopSequence !== undefined) lose(exchange, 'answer.stop_sequence', 'left out', 'the protocol does not say which one ended the answer')
+  if (stopSequence !== undefined)
+    lose(exchange, 'answer.stop_sequence', 'left out', 'the protocol does not say which one ended the answer')
 }
 
 /** Of usage that is told with one sum for all that was written to caches. */
 export function loseLifetimes(exchange: Exchange, usage: Usage): void {
-  if (usage.cacheWrite1hTokens > 0) lose(exchange, 'answer.usage', 'approximated', 'tokens written to caches are told in one sum for all lifetimes')
+  if (usage.cacheWrite1hTokens > 0)
+    lose(exchange, 'answer.usage', 'approximated', 'tokens written to caches are told in one sum for all lifetimes')
 }
 
 /** What the last piece of a translated answer says beside its protocol's own members, to a client that asked for it. */
@@ -53,7 +68,10 @@ const FIELD_LENGTH = 200
 export const lossesText = (losses: readonly Told[]): string => {
   let told = ''
   for (const loss of losses) {
-    const one = JSON.stringify({ ...loss, field: loss.field.slice(0, FIELD_LENGTH) }).replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)
+    const one = JSON.stringify({ ...loss, field: loss.field.slice(0, FIELD_LENGTH) }).replace(
+      /[^\x20-\x7e]/g,
+      (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    )
     if (told.length + one.length < TOLD_LENGTH) told += told === '' ? one : `,${one}`
   }
   return `[${told}]`

@@ -11,7 +11,12 @@ const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/
 export function readDataUrl(url: string, path: string): { mediaType: string; data: string } {
   const comma = url.indexOf(',')
   const [mediaType = '', ...parameters] = url.slice(5, Math.max(comma, 5)).split(';')
-  if (!/^data:/i.test(url) || comma < 0 || !MEDIA_TYPE.test(mediaType) || parameters.at(-1)?.toLowerCase() !== 'base64') {
+  if (
+    !/^data:/i.test(url) ||
+    comma < 0 ||
+    !MEDIA_TYPE.test(mediaType) ||
+    parameters.at(-1)?.toLowerCase() !== 'base64'
+  ) {
     throw invalid(path, 'must be a data URL with a media type and base64 data (data:image/png;base64,...)')
   }
   return { mediaType: mediaType.toLowerCase(), data: checkBase64(url.slice(comma + 1), path) }
@@ -22,26 +27,39 @@ export function checkBase64(data: string, path: string): string {
   if (data === '') throw invalid(path, 'must hold data in base64, and is empty')
   const padding = data.indexOf('=')
   const bare = padding < 0 ? data.length : padding
-  const wrong = /[^A-Za-z0-9+/_\-= \t\r\n]/.test(data) || (padding >= 0 && /[^= \t\r\n]/.test(data.slice(padding))) || (bare % 4 === 1 && !/[ \t\r\n]/.test(data))
+  const wrong =
+    /[^A-Za-z0-9+/_\-= \t\r\n]/.test(data) ||
+    (padding >= 0 && /[^= \t\r\n]/.test(data.slice(padding))) ||
+    (bare % 4 === 1 && !/[ \t\r\n]/.test(data))
   if (wrong) throw invalid(path, 'must be base64')
   return data
 }
 
-export const dataUrl = ({ mediaType, data }: Pick<Medium, 'mediaType' | 'data'>): string => `data:${mediaType};base64,${data}`
+export const dataUrl = ({ mediaType, data }: Pick<Medium, 'mediaType' | 'data'>): string =>
+  `data:${mediaType};base64,${data}`
 
 /** Types whose bytes are text: a protocol that has no place for such a file can carry what it says. */
-export const isTextual = (mediaType: string): boolean => /^(text\/|application\/(jsonl?|x-ndjson|x-jsonlines|[\w.-]+\+json|xml|(x-)?yaml|toml|sql|x-sh|javascript|typescript|x-python)$)/.test(mediaType)
+export const isTextual = (mediaType: string): boolean =>
+  /^(text\/|application\/(jsonl?|x-ndjson|x-jsonlines|[\w.-]+\+json|xml|(x-)?yaml|toml|sql|x-sh|javascript|typescript|x-python)$)/.test(
+    mediaType,
+  )
 
 export const textOf = ({ data }: { data: string }): string => Buffer.from(data, 'base64').toString()
 
-const AUDIO_FORMATS: [string, string][] = [['wav', 'audio/wav'], ['mp3', 'audio/mpeg'], ['mp3', 'audio/mp3'], ['wav', 'audio/wave']]
+const AUDIO_FORMATS: [string, string][] = [
+  ['wav', 'audio/wav'],
+  ['mp3', 'audio/mpeg'],
+  ['mp3', 'audio/mp3'],
+  ['wav', 'audio/wave'],
+]
 
 /** OpenAI's word for a kind of sound, and back. */
 export const audioFormat = (mediaType: string): string => {
   const bare = mediaType.replace(/^audio\/(x-)?/, 'audio/').replace(/;.*$/, '')
   return AUDIO_FORMATS.find(([, type]) => type === bare)?.[0] ?? bare.replace('audio/', '')
 }
-export const audioMediaType = (format: string): string => AUDIO_FORMATS.find(([name]) => name === format)?.[1] ?? `audio/${format}`
+export const audioMediaType = (format: string): string =>
+  AUDIO_FORMATS.find(([name]) => name === format)?.[1] ?? `audio/${format}`
 
 /** Our kind of media by its type. */
 export const mediaKind = (mediaType: string): MediaPart['type'] => {
@@ -57,7 +75,11 @@ export const isAddress = (value: unknown): value is string => isNamed(value) && 
 
 /** The elements of an array that are objects, with their indexes. What else there is, the protocol's reader refuses. */
 export const objectsIn = (value: unknown): [index: number, element: Record<string, unknown>][] =>
-  Array.isArray(value) ? value.flatMap((element: unknown, index): [number, Record<string, unknown>][] => (isObject(element) ? [[index, element]] : [])) : []
+  Array.isArray(value)
+    ? value.flatMap((element: unknown, index): [number, Record<string, unknown>][] =>
+        isObject(element) ? [[index, element]] : [],
+      )
+    : []
 
 /** A path as errors name it: `messages[2].content`. */
 export const paramOf = (path: readonly (string | number)[]): string =>
@@ -75,7 +97,14 @@ export class Uncarried extends GatewayError {
 
 /** The same with the path in the client's body of what holds the medium, or names it. */
 export function placed({ code, message, param, part: { source } }: Uncarried, body: unknown): GatewayError {
-  const held = source.type === 'data' ? source.data : source.type === 'text' ? source.text : source.type === 'url' ? source.url : source.id
+  const held =
+    source.type === 'data'
+      ? source.data
+      : source.type === 'text'
+        ? source.text
+        : source.type === 'url'
+          ? source.url
+          : source.id
   const path = pathTo(body, held)
   const at = path === undefined ? param : paramOf(path)
   return new GatewayError(code, `${at}: ${message}`, at === undefined ? {} : { param: at })
@@ -83,7 +112,8 @@ export function placed({ code, message, param, part: { source } }: Uncarried, bo
 
 function pathTo(value: unknown, held: string): (string | number)[] | undefined {
   // Either alphabet of base64 may have been sent.
-  if (typeof value === 'string') return value.includes(held) || value.replaceAll('-', '+').replaceAll('_', '/').includes(held) ? [] : undefined
+  if (typeof value === 'string')
+    return value.includes(held) || value.replaceAll('-', '+').replaceAll('_', '/').includes(held) ? [] : undefined
   if (typeof value !== 'object' || value === null) return undefined
   for (const [name, inner] of Object.entries(value)) {
     const rest = pathTo(inner, held)
@@ -98,15 +128,19 @@ export const without = (object: Record<string, unknown>, ...names: string[]): Re
 
 /** Only one of these members may name or hold the medium: a provider might read another than Sluice does. */
 export function onlyOne(object: Record<string, unknown>, path: readonly (string | number)[], ...names: string[]): void {
-  if (names.filter((name) => isNamed(object[name])).length > 1) throw invalid(paramOf(path), `must have only one of ${names.join(', ')}`)
+  if (names.filter((name) => isNamed(object[name])).length > 1)
+    throw invalid(paramOf(path), `must have only one of ${names.join(', ')}`)
 }
 
 /** The id of a file where none may stand: a provider might look for it there all the same. `places`: where one may. */
 export function noFileId(object: Record<string, unknown>, path: readonly (string | number)[], places: string): void {
   const param = paramOf([...path, 'file_id'])
-  if (isNamed(object.file_id)) throw new GatewayError('not_found', `${param}: a file can be named in ${places} only`, { param })
+  if (isNamed(object.file_id))
+    throw new GatewayError('not_found', `${param}: a file can be named in ${places} only`, { param })
 }
 
 /** The ids in a member, a string or a list of them, that name what only a provider keeps. */
 export const keptAt = (ids: unknown, path: readonly (string | number)[], what: string): KeptReference[] =>
-  isNamed(ids) || (Array.isArray(ids) && ids.length > 0) ? [{ param: paramOf(path), source: { type: 'provider', what } }] : []
+  isNamed(ids) || (Array.isArray(ids) && ids.length > 0)
+    ? [{ param: paramOf(path), source: { type: 'provider', what } }]
+    : []

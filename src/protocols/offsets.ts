@@ -26,7 +26,7 @@ export class Offsets {
       longer.set(this.#before)
       this.#before = longer
     }
-    for (let at = 0, before = this.#before[start]!; at < piece.length;) {
+    for (let at = 0, before = this.#before[start]!; at < piece.length; ) {
       const point = piece.codePointAt(at)!
       // Within a pair of units is where it begins.
       if (point > 0xffff) this.#before[start + ++at] = before

@@ -4,8 +4,13 @@ import { isObject } from './fields.ts'
 import { plainText, upstreamError } from './upstream-error.ts'
 
 const TYPE_BY_CODE: Partial<Record<ErrorCode, string>> = {
-  invalid_api_key: 'authentication_error', insufficient_credit: 'insufficient_quota', permission_denied: 'permission_error', account_suspended: 'permission_error',
-  rate_limit_exceeded: 'rate_limit_error', quota_exceeded: 'insufficient_quota', upstream_rate_limited: 'rate_limit_error',
+  invalid_api_key: 'authentication_error',
+  insufficient_credit: 'insufficient_quota',
+  permission_denied: 'permission_error',
+  account_suspended: 'permission_error',
+  rate_limit_exceeded: 'rate_limit_error',
+  quota_exceeded: 'insufficient_quota',
+  upstream_rate_limited: 'rate_limit_error',
 }
 
 /** The `error` object of OpenAI's protocols; `metadata` holds what the provider said. */
@@ -30,18 +35,36 @@ export function readError(status: number, body: string): GatewayError {
   if (!isObject(outer)) return upstreamError(status, typeof outer === 'string' ? outer : plainText(body))
   const error = isObject(outer.error) ? outer.error : outer
   const detail = isObject(error.message) ? error.message.detail : error.detail
-  const message = words(outer.error) ?? words(error.message) ?? words(detail) ?? problemsIn(detail) ?? plainText(JSON.stringify(detail ?? outer))
-  return upstreamError(status, [message, words(rawOf(error))].filter((line) => line !== undefined && line !== '').join(' - '), {
-    ...(words(error.type) === undefined ? {} : { type: error.type as string }),
-    ...(typeof error.code === 'string' || typeof error.code === 'number' ? { code: error.code } : {}),
-    ...(words(error.param) === undefined ? {} : { param: error.param as string }),
-  })
+  const message =
+    words(outer.error) ??
+    words(error.message) ??
+    words(detail) ??
+    problemsIn(detail) ??
+    plainText(JSON.stringify(detail ?? outer))
+  return upstreamError(
+    status,
+    [message, words(rawOf(error))].filter((line) => line !== undefined && line !== '').join(' - '),
+    {
+      ...(words(error.type) === undefined ? {} : { type: error.type as string }),
+      ...(typeof error.code === 'string' || typeof error.code === 'number' ? { code: error.code } : {}),
+      ...(words(error.param) === undefined ? {} : { param: error.param as string }),
+    },
+  )
 }
 
 /** Of Mistral's and other servers that check requests by pydantic: `seed: Extra inputs are not permitted`. */
 function problemsIn(detail: unknown): string | undefined {
-  if (!Array.isArray(detail) || !detail.every((one) => isObject(one) && Array.isArray(one.loc) && typeof one.msg === 'string') || detail.length === 0) return undefined
-  return detail.map(({ loc, msg }: { loc: unknown[]; msg: string }) => `${loc.filter((step) => step !== 'body').join('.')}: ${msg}`).join('; ')
+  if (
+    !Array.isArray(detail) ||
+    !detail.every((one) => isObject(one) && Array.isArray(one.loc) && typeof one.msg === 'string') ||
+    detail.length === 0
+  )
+    return undefined
+  return detail
+    .map(
+      ({ loc, msg }: { loc: unknown[]; msg: string }) => `${loc.filter((step) => step !== 'body').join('.')}: ${msg}`,
+    )
+    .join('; ')
 }
 
 /** OpenRouter puts what the provider behind it said into `metadata.raw`. */

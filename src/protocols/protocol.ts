@@ -199,9 +199,28 @@ export type Quirks = {
 
 /** Fields of chat completions that servers refuse, with our words for them; null: nobody misses it. */
 export const REFUSABLE = {
-  stream_options: null, temperature: 'temperature', top_p: 'topP', frequency_penalty: 'frequencyPenalty', presence_penalty: 'presencePenalty', seed: 'seed', logit_bias: 'logitBias', logprobs: 'logprobs',
-  top_logprobs: 'topLogprobs', parallel_tool_calls: 'parallelTools', reasoning_effort: 'reasoning', modalities: 'outputModalities', image_config: 'imageOutput', verbosity: 'verbosity', web_search_options: 'webSearch',
-  user: 'user', metadata: 'metadata', service_tier: 'serviceTier', prompt_cache_key: 'cacheKey', prompt_cache_retention: 'cacheRetention', 'messages[].name': 'name', 'messages[].refusal': 'part',
+  stream_options: null,
+  temperature: 'temperature',
+  top_p: 'topP',
+  frequency_penalty: 'frequencyPenalty',
+  presence_penalty: 'presencePenalty',
+  seed: 'seed',
+  logit_bias: 'logitBias',
+  logprobs: 'logprobs',
+  top_logprobs: 'topLogprobs',
+  parallel_tool_calls: 'parallelTools',
+  reasoning_effort: 'reasoning',
+  modalities: 'outputModalities',
+  image_config: 'imageOutput',
+  verbosity: 'verbosity',
+  web_search_options: 'webSearch',
+  user: 'user',
+  metadata: 'metadata',
+  service_tier: 'serviceTier',
+  prompt_cache_key: 'cacheKey',
+  prompt_cache_retention: 'cacheRetention',
+  'messages[].name': 'name',
+  'messages[].refusal': 'part',
 } as const satisfies Record<string, Word | null>
 export type Refusable = keyof typeof REFUSABLE
 

@@ -16,12 +16,13 @@ export function resultsBehindCalls(turns: readonly Turn[]): Turn[] {
   for (const turn of turns) {
     if (turn.role === 'assistant') {
       if (ordered.at(-1)?.role !== 'assistant') calls = new Map()
-      if (calls.size === 0) ordered.push({ ...turn, parts: said = [] })
+      if (calls.size === 0) ordered.push({ ...turn, parts: (said = []) })
       for (const part of turn.parts) said.push(part)
-      for (const part of turn.parts) if (part.type === 'tool-call') calls.set(part.id, { waiting: (calls.get(part.id)?.waiting ?? 0) + 1 })
+      for (const part of turn.parts)
+        if (part.type === 'tool-call') calls.set(part.id, { waiting: (calls.get(part.id)?.waiting ?? 0) + 1 })
       continue
     }
-    if (ordered.at(-1)?.role === 'assistant') ordered.push({ role: 'tool', parts: results = [] })
+    if (ordered.at(-1)?.role === 'assistant') ordered.push({ role: 'tool', parts: (results = []) })
     if (turn.role !== 'tool') {
       ordered.push(turn)
       continue
@@ -30,7 +31,7 @@ export function resultsBehindCalls(turns: readonly Turn[]): Turn[] {
     for (const part of turn.parts) {
       const call = part.type === 'tool-result' ? calls.get(part.callId) : undefined
       if (call === undefined) strays.push(part)
-      else if (call.waiting-- > 0 || !isDeepStrictEqual(call.last, part)) results.push(call.last = part)
+      else if (call.waiting-- > 0 || !isDeepStrictEqual(call.last, part)) results.push((call.last = part))
     }
     if (strays.length > 0) ordered.push({ ...turn, parts: strays })
   }

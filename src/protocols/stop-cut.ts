@@ -10,7 +10,11 @@ export const endingAtStops: Mend = ({ sampling: { stop = [] } }) => {
 }
 
 /** Of stop sequences that the provider is not sent. `why`: what it takes of them. */
-export const cutLoss = (why: string): Loss => ({ field: 'stop', what: 'approximated', why: `${why}: the answer is cut where one stands, and what the model writes after it is paid for` })
+export const cutLoss = (why: string): Loss => ({
+  field: 'stop',
+  what: 'approximated',
+  why: `${why}: the answer is cut where one stands, and what the model writes after it is paid for`,
+})
 
 /** Events up to the first stop sequence of a provider that writes on. The sequence is left out as other providers do; of what follows only the usage and the end are told. */
 class StopCut {
@@ -36,11 +40,18 @@ class StopCut {
 
   #one(event: GenerationEvent): GenerationEvent[] {
     switch (event.type) {
-      case 'part-start': return this.#begin(event)
-      case 'part-delta': return this.#skips ? [] : this.#inText ? this.#grow(event) : [{ ...event, part: this.#next - 1 }]
-      case 'part-end': return this.#end(event)
-      case 'finish': return this.#hit === undefined ? [event] : [{ type: 'finish', reason: 'stop-sequence', raw: event.raw, stopSequence: this.#hit }]
-      default: return [event]
+      case 'part-start':
+        return this.#begin(event)
+      case 'part-delta':
+        return this.#skips ? [] : this.#inText ? this.#grow(event) : [{ ...event, part: this.#next - 1 }]
+      case 'part-end':
+        return this.#end(event)
+      case 'finish':
+        return this.#hit === undefined
+          ? [event]
+          : [{ type: 'finish', reason: 'stop-sequence', raw: event.raw, stopSequence: this.#hit }]
+      default:
+        return [event]
     }
   }
 
@@ -56,7 +67,9 @@ class StopCut {
 
   #grow(event: GenerationEvent & { type: 'part-delta' }): GenerationEvent[] {
     const text = this.#held + event.text
-    const hits = this.#sequences.map((sequence) => ({ sequence, at: text.indexOf(sequence) })).filter(({ at }) => at >= 0)
+    const hits = this.#sequences
+      .map((sequence) => ({ sequence, at: text.indexOf(sequence) }))
+      .filter(({ at }) => at >= 0)
     // The one that is whole first, so that it does not matter in which pieces the text comes.
     const first = hits.toSorted((a, b) => a.at + a.sequence.length - b.at - b.sequence.length || a.at - b.at)[0]
     if (first === undefined) {
@@ -73,9 +86,15 @@ class StopCut {
     return [...told, { type: 'part-end', part: this.#next - 1 }]
   }
 
-  #tell(type: 'part-delta', text: string, logprobs?: (GenerationEvent & { type: 'part-delta' })['logprobs']): GenerationEvent[] {
+  #tell(
+    type: 'part-delta',
+    text: string,
+    logprobs?: (GenerationEvent & { type: 'part-delta' })['logprobs'],
+  ): GenerationEvent[] {
     this.#told += text.length
-    return text === '' && logprobs === undefined ? [] : [{ type, part: this.#next - 1, text, ...(logprobs === undefined ? {} : { logprobs }) }]
+    return text === '' && logprobs === undefined
+      ? []
+      : [{ type, part: this.#next - 1, text, ...(logprobs === undefined ? {} : { logprobs }) }]
   }
 
   /** How many characters at the end of the text may be the beginning of a sequence. */

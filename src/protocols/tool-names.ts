@@ -12,10 +12,15 @@ export const wireName = (name: string): string => {
 
 /** Tools are called by the names that the client gave them, where those had to be written in another way. */
 export const renaming: Mend = ({ tools }) => {
-  const names = new Map(tools.flatMap((tool): [string, string][] => (tool.type === 'foreign' || wireName(tool.name) === tool.name ? [] : [[wireName(tool.name), tool.name]])))
+  const names = new Map(
+    tools.flatMap((tool): [string, string][] =>
+      tool.type === 'foreign' || wireName(tool.name) === tool.name ? [] : [[wireName(tool.name), tool.name]],
+    ),
+  )
   if (names.size === 0) return undefined
-  return (events) => events.map((event) => {
-    if (event.type !== 'part-start' || event.head.type !== 'tool-call') return event
-    return { ...event, head: { ...event.head, name: names.get(event.head.name) ?? event.head.name } }
-  })
+  return (events) =>
+    events.map((event) => {
+      if (event.type !== 'part-start' || event.head.type !== 'tool-call') return event
+      return { ...event, head: { ...event.head, name: names.get(event.head.name) ?? event.head.name } }
+    })
 }

@@ -4,7 +4,11 @@ import { readText } from '../http/serve.ts'
 import type { Wire } from './protocol.ts'
 
 /** Request body -> Wire. Malformed, too deep or ambiguous JSON is a 400 before anything walks it. */
-export async function readWire(request: Request, limitBytes: number, fromPath?: { model: string; stream: boolean }): Promise<Wire> {
+export async function readWire(
+  request: Request,
+  limitBytes: number,
+  fromPath?: { model: string; stream: boolean },
+): Promise<Wire> {
   return parseWire(await readText(request, limitBytes), request.headers, fromPath)
 }
 

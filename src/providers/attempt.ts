@@ -36,7 +36,12 @@ export class Refusal extends Error {
   readonly provider: string
   readonly attempts: number
 
-  constructor(error: GatewayError, native: { status: number; body: string } | undefined, provider: string, attempts: number) {
+  constructor(
+    error: GatewayError,
+    native: { status: number; body: string } | undefined,
+    provider: string,
+    attempts: number,
+  ) {
     super(error.message)
     this.error = error
     this.native = native
@@ -54,37 +59,67 @@ const ERROR_BODY_BYTES = 1024 * 1024
 const MAY_GO_BETTER_ELSEWHERE = new Set(['upstream_error', 'upstream_rate_limited', 'upstream_timeout', 'overloaded'])
 
 /** Tries the endpoints in order until one begins to answer. Only a failure before the first byte comes here. Throws the last Refusal. Each try is added to `tries`. */
-export async function attempt(endpoints: readonly Endpoint[], drafts: Drafts, timeouts: Timeouts, signal: CallSignal, tries: Try[]): Promise<Upstream> {
+export async function attempt(
+  endpoints: readonly Endpoint[],
+  drafts: Drafts,
+  timeouts: Timeouts,
+  signal: CallSignal,
+  tries: Try[],
+): Promise<Upstream> {
   for (let number = 1; ; number++) {
     const endpoint = endpoints[number - 1]!
     const begun = performance.now()
     const tried: Try = { provider: endpoint.provider.id, milliseconds: 0 }
     tries.push(tried)
     try {
-      const upstream = await tryOne(endpoint, drafts, timeouts, signal, number, () => { tried.sent = true })
+      const upstream = await tryOne(endpoint, drafts, timeouts, signal, number, () => {
+        tried.sent = true
+      })
       tried.milliseconds = Math.round(performance.now() - begun)
       return upstream
     } catch (error) {
       tried.milliseconds = Math.round(performance.now() - begun)
       tried.error = error instanceof Refusal ? error.error.code : asGatewayError(error).code
-      const refusal = error instanceof Refusal ? error : error instanceof GatewayError ? new Refusal(error, undefined, endpoint.provider.id, number) : undefined
+      const refusal =
+        error instanceof Refusal
+          ? error
+          : error instanceof GatewayError
+            ? new Refusal(error, undefined, endpoint.provider.id, number)
+            : undefined
       if (refusal === undefined) throw error
       // What one provider's protocol has no words for, another's may have.
       const unsaid = !(error instanceof Refusal) && tried.sent !== true
-      if (number === endpoints.length || signal.aborted || !(unsaid || MAY_GO_BETTER_ELSEWHERE.has(refusal.error.code))) throw refusal
+      if (number === endpoints.length || signal.aborted || !(unsaid || MAY_GO_BETTER_ELSEWHERE.has(refusal.error.code)))
+        throw refusal
     }
   }
 }
 
-async function tryOne(endpoint: Endpoint, drafts: Drafts, timeouts: Timeouts, signal: CallSignal, number: number, onSent: () => void): Promise<Upstream> {
+async function tryOne(
+  endpoint: Endpoint,
+  drafts: Drafts,
+  timeouts: Timeouts,
+  signal: CallSignal,
+  number: number,
+  onSent: () => void,
+): Promise<Upstream> {
   const { asked } = drafts
   const protocol = protocols[endpoint.protocol]
   const { provider, model } = endpoint.target
   const sameProtocol = asked.request.protocol === endpoint.protocol
   const { url, headers, body, losses } = drafts.take(endpoint)
   const exchange = sameProtocol ? asked : { ...asked, losses, label: { ...asked.label, maker: { provider, model } } }
-  const incoming = await transport(endpoint)({ url, method: 'POST', headers: { ...headers, ...endpoint.provider.headers, ...endpoint.credentials }, body, timeouts, signal, onSent })
-  if (incoming.status >= 200 && incoming.status < 300) return { endpoint, protocol, sameProtocol, exchange, incoming, losses, attempts: number }
+  const incoming = await transport(endpoint)({
+    url,
+    method: 'POST',
+    headers: { ...headers, ...endpoint.provider.headers, ...endpoint.credentials },
+    body,
+    timeouts,
+    signal,
+    onSent,
+  })
+  if (incoming.status >= 200 && incoming.status < 300)
+    return { endpoint, protocol, sameProtocol, exchange, incoming, losses, attempts: number }
   throw await refusalOf(incoming, endpoint, protocol, sameProtocol, number)
 }
 
@@ -146,11 +181,20 @@ function writeOut(call: Protocol['call'], asked: Exchange, target: Endpoint['tar
   }
 }
 
-async function refusalOf(incoming: Incoming, endpoint: Endpoint, protocol: Protocol, sameProtocol: boolean, number: number): Promise<Refusal> {
+async function refusalOf(
+  incoming: Incoming,
+  endpoint: Endpoint,
+  protocol: Protocol,
+  sameProtocol: boolean,
+  number: number,
+): Promise<Refusal> {
   const body = await readAll(incoming.body, ERROR_BODY_BYTES)
   const error = withRetryAfter(protocol.call.readError(incoming.status, body), incoming.headers)
   // Quoted whole to a client of its protocol, a refusal of our key included (docs/decisions/0002); but only a limit of ours is a 422.
-  const native = sameProtocol && isObject(body) ? { status: incoming.status === 422 ? 400 : incoming.status, body: scrub(body) } : undefined
+  const native =
+    sameProtocol && isObject(body)
+      ? { status: incoming.status === 422 ? 400 : incoming.status, body: scrub(body) }
+      : undefined
   return new Refusal(error, native, endpoint.provider.id, number)
 }
 
@@ -191,7 +235,9 @@ const RETRY_AFTER_MAX_SECONDS = 86_400
 /** An error that a provider answered with, and when it may be asked again, as far as that is said. */
 export function withRetryAfter(error: GatewayError, headers: Incoming['headers']): GatewayError {
   const retryAfterSeconds = error.retryAfterSeconds ?? secondsOf(headers.get('retry-after'))
-  return retryAfterSeconds === undefined ? error : new GatewayError(error.code, error.message, { ...error, retryAfterSeconds })
+  return retryAfterSeconds === undefined
+    ? error
+    : new GatewayError(error.code, error.message, { ...error, retryAfterSeconds })
 }
 
 /** `Retry-After` in seconds or as a date (RFC 9110, 10.2.3); at most a day. */
@@ -202,18 +248,23 @@ const secondsOf = (header: string | null): number | undefined => {
 }
 
 /** The network, or a provider that lives in this process. */
-export const transport = ({ provider }: Pick<Endpoint, 'provider'>): typeof send => (provider.inProcess === undefined ? send : callInProcess)
+export const transport = ({ provider }: Pick<Endpoint, 'provider'>): typeof send =>
+  provider.inProcess === undefined ? send : callInProcess
 
 const callInProcess: typeof send = async ({ url, method, headers, body, signal, onSent }) => {
   onSent?.()
   const abort = new AbortController()
   signal.addEventListener('abort', () => abort.abort(), { once: true })
-  const response = await sandbox(new Request(url, { method, headers, signal: abort.signal, ...(body === undefined ? {} : { body }) }))
+  const response = await sandbox(
+    new Request(url, { method, headers, signal: abort.signal, ...(body === undefined ? {} : { body }) }),
+  )
   return { status: response.status, headers: response.headers, body: new StreamSource(response.body) }
 }
 
 class StreamSource implements ByteSource {
-  readonly #reader: { read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>; cancel(): Promise<void> } | undefined
+  readonly #reader:
+    | { read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>; cancel(): Promise<void> }
+    | undefined
 
   constructor(stream: ReadableStream<Uint8Array> | null) {
     this.#reader = stream?.getReader()
@@ -223,7 +274,9 @@ class StreamSource implements ByteSource {
     try {
       return (await this.#reader?.read())?.value
     } catch (error) {
-      throw new GatewayError('upstream_error', 'The connection to the provider broke before its answer was complete.', { cause: error })
+      throw new GatewayError('upstream_error', 'The connection to the provider broke before its answer was complete.', {
+        cause: error,
+      })
     }
   }
 

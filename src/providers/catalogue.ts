@@ -113,7 +113,8 @@ export class Catalogue {
   #resolve(model: string, clientProtocol: ProtocolName): Endpoint[] {
     const places = this.#places(model, clientProtocol)
     const endpoints = places.filter((place): place is Endpoint => place.protocol !== 'predictions')
-    if (endpoints.length === 0) throw invalid('model', `${model} is asked by predictions: send it to POST /v1/predictions`)
+    if (endpoints.length === 0)
+      throw invalid('model', `${model} is asked by predictions: send it to POST /v1/predictions`)
     return endpoints
   }
 
@@ -122,7 +123,9 @@ export class Catalogue {
    * that is known to nobody here, as Replicate's client sends it: the first provider that predictions alone are asked of is asked for it.
    */
   predictionEndpoints(model: string): readonly PredictionEndpoint[] {
-    return this.#places(model, 'predictions').filter((place): place is PredictionEndpoint => place.protocol === 'predictions')
+    return this.#places(model, 'predictions').filter(
+      (place): place is PredictionEndpoint => place.protocol === 'predictions',
+    )
   }
 
   #places(model: string, wanted: Speech): (Endpoint | PredictionEndpoint)[] {
@@ -146,8 +149,20 @@ export class Catalogue {
   /** What a name stands for: a listed model, or what is known of an unlisted one, under the name as asked. Throws like `endpoints`. */
   model(name: string): Model {
     const place = this.#places(name, 'predictions')[0]!
-    const { listed, target: { provider, model } } = place
-    return this.list().find(({ id }) => id === listed) ?? { id: name, name, ownedBy: provider, createdAt: UNKNOWN_DATE, endpoints: [{ provider, model }], abilities: place.target.abilities }
+    const {
+      listed,
+      target: { provider, model },
+    } = place
+    return (
+      this.list().find(({ id }) => id === listed) ?? {
+        id: name,
+        name,
+        ownedBy: provider,
+        createdAt: UNKNOWN_DATE,
+        endpoints: [{ provider, model }],
+        abilities: place.target.abilities,
+      }
+    )
   }
 
   /** Where a model is, in the order of trying, whatever it is asked by. Throws like `endpoints`. */
@@ -156,7 +171,9 @@ export class Catalogue {
   }
 
   #reachable(): Model[] {
-    return [...this.#models.values()].filter((model) => model.endpoints.some(({ provider }) => this.#providers.has(provider)))
+    return [...this.#models.values()].filter((model) =>
+      model.endpoints.some(({ provider }) => this.#providers.has(provider)),
+    )
   }
 
   /** Whether the file says where this provider is, or switches it off: then nothing found at run time takes its place. */
@@ -182,7 +199,9 @@ export class Catalogue {
     this.#resolved.clear()
     this.#listed = undefined
     this.#providers.delete(provider)
-    for (const [id, model] of this.#models) if (model.endpoints.every((endpoint) => endpoint.provider === provider) && !this.#config.models.has(id)) this.#unlist(model)
+    for (const [id, model] of this.#models)
+      if (model.endpoints.every((endpoint) => endpoint.provider === provider) && !this.#config.models.has(id))
+        this.#unlist(model)
   }
 
   #list(model: Model, short = shortNames(model.id)): void {
@@ -192,7 +211,11 @@ export class Catalogue {
 
   #unlist(model: Model): void {
     this.#models.delete(model.id)
-    for (const name of shortNames(model.id)) this.#shortNames.set(name, (this.#shortNames.get(name) ?? []).filter((id) => id !== model.id))
+    for (const name of shortNames(model.id))
+      this.#shortNames.set(
+        name,
+        (this.#shortNames.get(name) ?? []).filter((id) => id !== model.id),
+      )
   }
 
   /** A listed model, or what an unlisted name stands for. */
@@ -203,7 +226,9 @@ export class Catalogue {
   #unlisted(model: string): Found | undefined {
     const slash = model.indexOf('/')
     const provider = model.slice(0, Math.max(slash, 0))
-    return this.#providers.get(provider)?.unlisted === true ? { endpoints: [{ provider, model: model.slice(slash + 1) }], abilities: {} } : undefined
+    return this.#providers.get(provider)?.unlisted === true
+      ? { endpoints: [{ provider, model: model.slice(slash + 1) }], abilities: {} }
+      : undefined
   }
 
   /** A name without a prefix: by the providers' own name patterns, then as the second half of exactly one reachable model. */
@@ -214,42 +239,82 @@ export class Catalogue {
       const found = this.#models.get(id) ?? this.#unlisted(id)
       if (found !== undefined) return found
     }
-    const ids = (this.#shortNames.get(model) ?? []).filter((id) => this.#models.get(id)!.endpoints.some(({ provider }) => this.#providers.has(provider)))
+    const ids = (this.#shortNames.get(model) ?? []).filter((id) =>
+      this.#models.get(id)!.endpoints.some(({ provider }) => this.#providers.has(provider)),
+    )
     return ids.length === 1 ? this.#models.get(ids[0]!) : undefined
   }
 
   /** `owner/name`, with a version or without, or a version alone. An owner who is a provider, on or off, is meant as that. */
   #predicted(model: string): Found | undefined {
     const owner = /^([^/:]+)\/[^/:]+(?::[^/:]+)?$/.exec(model)?.[1]
-    if (owner === undefined ? !/^[0-9a-f]{64}$/.test(model) : this.#providers.has(owner) || this.#config.providers.has(owner) || PROVIDER_ROWS.some(({ id }) => id === owner)) return undefined
-    const provider = this.providers().find(({ speaks, unlisted }) => unlisted && speaks.every(({ protocol }) => protocol === 'predictions'))
+    if (
+      owner === undefined
+        ? !/^[0-9a-f]{64}$/.test(model)
+        : this.#providers.has(owner) ||
+          this.#config.providers.has(owner) ||
+          PROVIDER_ROWS.some(({ id }) => id === owner)
+    )
+      return undefined
+    const provider = this.providers().find(
+      ({ speaks, unlisted }) => unlisted && speaks.every(({ protocol }) => protocol === 'predictions'),
+    )
     return provider === undefined ? undefined : { endpoints: [{ provider: provider.id, model }], abilities: {} }
   }
 
-  #place({ provider: id, model, protocol }: ModelEndpoint, { id: listed, abilities }: Found, wanted: Speech): (Endpoint | PredictionEndpoint)[] {
+  #place(
+    { provider: id, model, protocol }: ModelEndpoint,
+    { id: listed, abilities }: Found,
+    wanted: Speech,
+  ): (Endpoint | PredictionEndpoint)[] {
     const provider = this.#providers.get(id)
     if (provider === undefined) return []
     const known = { ...familyAbilities(id, model), ...abilities }
     const speech = speechOf(provider, protocol ?? known.api, wanted)
     if (speech === undefined) return []
-    const target: Target = { provider: id, model, quirks: provider.quirks, abilities: { ...BY_API[speech.protocol], ...known } }
-    return [{ provider, protocol: speech.protocol, baseUrl: speech.baseUrl, credentials: credentials(speech.auth, provider.apiKey), target, ...(listed === undefined ? {} : { listed }) } as Endpoint | PredictionEndpoint]
+    const target: Target = {
+      provider: id,
+      model,
+      quirks: provider.quirks,
+      abilities: { ...BY_API[speech.protocol], ...known },
+    }
+    return [
+      {
+        provider,
+        protocol: speech.protocol,
+        baseUrl: speech.baseUrl,
+        credentials: credentials(speech.auth, provider.apiKey),
+        target,
+        ...(listed === undefined ? {} : { listed }),
+      } as Endpoint | PredictionEndpoint,
+    ]
   }
 
   #notFound(model: string, found: { endpoints: ModelEndpoint[] } | undefined): GatewayError {
     const message = `The model ${model} is not available`
     const off = found?.endpoints.map(({ provider }) => provider) ?? this.#meant(model)
-    const remedies = [...new Set(off.map((provider) => whatSwitchesOn(provider, this.#config)).filter((remedy) => remedy !== undefined))]
+    const remedies = [
+      ...new Set(
+        off.map((provider) => whatSwitchesOn(provider, this.#config)).filter((remedy) => remedy !== undefined),
+      ),
+    ]
     const known = this.#reachable().map(({ id }) => id)
     const near = nearest(model, known)
-    const advice = remedies.length > 0 ? `: ${remedies.join(', or ')}.` : near.length > 0 ? `. Nearest: ${near.join(', ')}.` : '. GET /v1/models lists what is.'
+    const advice =
+      remedies.length > 0
+        ? `: ${remedies.join(', or ')}.`
+        : near.length > 0
+          ? `. Nearest: ${near.join(', ')}.`
+          : '. GET /v1/models lists what is.'
     return new GatewayError('model_not_found', message + advice, { param: 'model' })
   }
 
   /** Providers that are off and that this name speaks of. */
   #meant(model: string): string[] {
     const prefix = model.split('/', 1)[0]!
-    const byName = model.includes('/') ? [prefix] : BARE_NAMES.filter(({ pattern }) => pattern.test(model)).map(({ provider }) => provider)
+    const byName = model.includes('/')
+      ? [prefix]
+      : BARE_NAMES.filter(({ pattern }) => pattern.test(model)).map(({ provider }) => provider)
     return byName.filter((provider) => !this.#providers.has(provider))
   }
 }
@@ -258,17 +323,33 @@ export class Catalogue {
 const SPECIAL: readonly Speech[] = ['images', 'predictions']
 
 /** What is known of a model by what it is asked by. */
-const BY_API: Partial<Record<Speech, Abilities>> = { images: { api: 'images', output: ['image'] }, predictions: { api: 'predictions' } }
+const BY_API: Partial<Record<Speech, Abilities>> = {
+  images: { api: 'images', output: ['image'] },
+  predictions: { api: 'predictions' },
+}
 
 /** How a provider is spoken to about a model: as the model asks for, else as the client speaks, else as the provider likes best. */
-function speechOf({ speaks }: Provider, asked: Speech | undefined, wanted: Speech): Provider['speaks'][number] | undefined {
+function speechOf(
+  { speaks }: Provider,
+  asked: Speech | undefined,
+  wanted: Speech,
+): Provider['speaks'][number] | undefined {
   if (asked !== undefined) return speaks.find(({ protocol }) => protocol === asked)
   const usual = speaks.filter(({ protocol }) => !SPECIAL.includes(protocol))
   return (usual.length > 0 ? usual : speaks).find(({ protocol }) => protocol === wanted) ?? usual[0] ?? speaks[0]
 }
 
 /** `b/c` and `c` of `a/b/c`. */
-const shortNames = (id: string): string[] => id.split('/').slice(1).map((_, index) => id.split('/').slice(index + 1).join('/'))
+const shortNames = (id: string): string[] =>
+  id
+    .split('/')
+    .slice(1)
+    .map((_, index) =>
+      id
+        .split('/')
+        .slice(index + 1)
+        .join('/'),
+    )
 
 /** Nobody said when a model was released. */
 const UNKNOWN_DATE = 0
@@ -277,13 +358,23 @@ function fromRow({ id, name, released, endpoints, abilities, contextLength }: Mo
   const [provider = '', ...rest] = id.split('/')
   const model = rest.join('/')
   return {
-    id, name: name ?? model, ownedBy: provider, createdAt: released === undefined ? UNKNOWN_DATE : Date.parse(released) / 1000,
-    endpoints: endpoints ?? [{ provider, model }], abilities: abilities ?? {}, ...(contextLength === undefined ? {} : { contextLength }),
+    id,
+    name: name ?? model,
+    ownedBy: provider,
+    createdAt: released === undefined ? UNKNOWN_DATE : Date.parse(released) / 1000,
+    endpoints: endpoints ?? [{ provider, model }],
+    abilities: abilities ?? {},
+    ...(contextLength === undefined ? {} : { contextLength }),
   }
 }
 
 const fromConfig = ({ id, name, endpoints, abilities, contextLength }: ModelConfig, createdAt: number): Model => ({
-  id, name: name ?? id, ownedBy: endpoints[0]!.provider, createdAt, endpoints, abilities,
+  id,
+  name: name ?? id,
+  ownedBy: endpoints[0]!.provider,
+  createdAt,
+  endpoints,
+  abilities,
   ...(contextLength === undefined ? {} : { contextLength }),
 })
 

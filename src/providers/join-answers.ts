@@ -6,26 +6,44 @@ import type { CallSignal } from '../http/connection.ts'
 import { attempt, Drafts, readAnswer, readWhole, Refusal, type Upstream } from './attempt.ts'
 
 /** A provider that draws within a conversation makes one image at a time: it is asked again for each of the others, at once. */
-export async function joinAnswers({ timeouts }: Pick<Config, 'timeouts'>, upstream: Upstream, signal: CallSignal, first: GenerationEvent[]): Promise<GenerationEvent[]> {
+export async function joinAnswers(
+  { timeouts }: Pick<Config, 'timeouts'>,
+  upstream: Upstream,
+  signal: CallSignal,
+  first: GenerationEvent[],
+): Promise<GenerationEvent[]> {
   const { exchange, endpoint, losses } = upstream
   const wanted = exchange.request.imageOutput?.count ?? 1
   const begun = imagesIn(first)
   // Who draws nothing at first would only say again why.
   if (begun === 0 || begun >= wanted) return first
-  const others = await Promise.allSettled(Array.from({ length: wanted - begun }, async () => {
-    const other = await attempt([endpoint], new Drafts(exchange), timeouts, signal, [])
-    return readAnswer(other, await readWhole(other))
-  }))
+  const others = await Promise.allSettled(
+    Array.from({ length: wanted - begun }, async () => {
+      const other = await attempt([endpoint], new Drafts(exchange), timeouts, signal, [])
+      return readAnswer(other, await readWhole(other))
+    }),
+  )
   const told = [first, ...others.flatMap((other) => (other.status === 'fulfilled' ? [other.value] : []))]
   const answers = told.map(fold)
-  const joined: Answer = { ...answers[0]!, parts: answers.flatMap(({ parts }) => parts), usage: sumOf(answers.map(({ usage }) => usage)), metered: answers.some(({ metered }) => metered) }
+  const joined: Answer = {
+    ...answers[0]!,
+    parts: answers.flatMap(({ parts }) => parts),
+    usage: sumOf(answers.map(({ usage }) => usage)),
+    metered: answers.some(({ metered }) => metered),
+  }
   const made = told.reduce((sum, events) => sum + imagesIn(events), 0)
   const failed = others.find((other) => other.status === 'rejected')
-  if (made < wanted) losses.push({ field: 'n', what: 'approximated', why: `${made} of ${wanted} images${failed === undefined ? '' : `: another call failed (${codeOf(failed.reason)})`}` })
+  if (made < wanted)
+    losses.push({
+      field: 'n',
+      what: 'approximated',
+      why: `${made} of ${wanted} images${failed === undefined ? '' : `: another call failed (${codeOf(failed.reason)})`}`,
+    })
   return [...unfold(joined)]
 }
 
-const imagesIn = (events: readonly GenerationEvent[]): number => events.filter((event) => event.type === 'part-start' && event.head.type === 'image').length
+const imagesIn = (events: readonly GenerationEvent[]): number =>
+  events.filter((event) => event.type === 'part-start' && event.head.type === 'image').length
 
 const codeOf = (error: unknown): string => (error instanceof Refusal ? error.error : asGatewayError(error)).code
 

@@ -9,10 +9,20 @@ type Json = Record<string, unknown>
 export type Listing = (answer: unknown) => Listed[] | undefined
 
 /** Ollama's `GET /api/tags`: `{models: [{name, modified_at, digest}]}`; the rest is said by `readShow`. */
-export const readTags: Listing = (answer) => rowsIn(answer, 'models')?.flatMap(({ name, modified_at: modified, digest }) => {
-  const at = typeof modified === 'string' ? Date.parse(modified) : NaN
-  return typeof name === 'string' ? [{ name, createdAt: Number.isNaN(at) ? 0 : Math.floor(at / 1000), stamp: `${digest} ${modified}`, abilities: {} }] : []
-})
+export const readTags: Listing = (answer) =>
+  rowsIn(answer, 'models')?.flatMap(({ name, modified_at: modified, digest }) => {
+    const at = typeof modified === 'string' ? Date.parse(modified) : NaN
+    return typeof name === 'string'
+      ? [
+          {
+            name,
+            createdAt: Number.isNaN(at) ? 0 : Math.floor(at / 1000),
+            stamp: `${digest} ${modified}`,
+            abilities: {},
+          },
+        ]
+      : []
+  })
 
 /** Ollama's `POST /api/show`: what a model can do, or undefined for one that answers no conversation. */
 export function readShow(answer: unknown): Pick<Listed, 'contextLength' | 'abilities'> | undefined {
@@ -22,33 +32,60 @@ export function readShow(answer: unknown): Pick<Listed, 'contextLength' | 'abili
   // Servers before 0.6.4 say nothing of it.
   if (!Array.isArray(capabilities)) return { ...context, abilities: {} }
   if (!capabilities.includes('completion')) return undefined
-  const input: Modality[] = ['text', ...(capabilities.includes('vision') ? ['image' as const] : []), ...(capabilities.includes('audio') ? ['audio' as const] : [])]
-  return { ...context, abilities: { input, output: ['text'], tools: capabilities.includes('tools'), reasoning: capabilities.includes('thinking') ? 'effort' : 'none' } }
+  const input: Modality[] = [
+    'text',
+    ...(capabilities.includes('vision') ? ['image' as const] : []),
+    ...(capabilities.includes('audio') ? ['audio' as const] : []),
+  ]
+  return {
+    ...context,
+    abilities: {
+      input,
+      output: ['text'],
+      tools: capabilities.includes('tools'),
+      reasoning: capabilities.includes('thinking') ? 'effort' : 'none',
+    },
+  }
 }
 
 /** OpenAI's list with what vLLM (`max_model_len`) and llama.cpp (`meta.n_ctx`, `meta.n_ctx_train`) add to it. */
-export const readModels: Listing = (answer) => rowsIn(answer, 'data')?.flatMap(({ id, created, max_model_len: longest, meta }) => {
-  const { n_ctx: served, n_ctx_train: trained } = recordOf(meta)
-  return typeof id === 'string' ? [{ name: id, createdAt: wholeOf(created) ?? 0, ...contextOf(longest ?? served ?? trained), abilities: {} }] : []
-})
+export const readModels: Listing = (answer) =>
+  rowsIn(answer, 'data')?.flatMap(({ id, created, max_model_len: longest, meta }) => {
+    const { n_ctx: served, n_ctx_train: trained } = recordOf(meta)
+    return typeof id === 'string'
+      ? [{ name: id, createdAt: wholeOf(created) ?? 0, ...contextOf(longest ?? served ?? trained), abilities: {} }]
+      : []
+  })
 
 /** LM Studio's `GET /api/v0/models`: `{data: [{id, type, max_context_length, loaded_context_length, capabilities}]}`. */
-export const readTyped: Listing = (answer) => rowsIn(answer, 'data')?.flatMap(({ id, type, loaded_context_length: loaded, max_context_length: longest, capabilities }) => {
-  if (typeof id !== 'string' || (type !== 'llm' && type !== 'vlm')) return []
-  const input: Modality[] = type === 'vlm' ? ['text', 'image'] : ['text']
-  // Others call tools, too, only less well: not said is not known.
-  const tools = Array.isArray(capabilities) && capabilities.includes('tool_use')
-  return [{ name: id, createdAt: 0, ...contextOf(loaded ?? longest), abilities: { input, output: ['text'], ...(tools ? { tools } : {}) } }]
-})
+export const readTyped: Listing = (answer) =>
+  rowsIn(answer, 'data')?.flatMap(
+    ({ id, type, loaded_context_length: loaded, max_context_length: longest, capabilities }) => {
+      if (typeof id !== 'string' || (type !== 'llm' && type !== 'vlm')) return []
+      const input: Modality[] = type === 'vlm' ? ['text', 'image'] : ['text']
+      // Others call tools, too, only less well: not said is not known.
+      const tools = Array.isArray(capabilities) && capabilities.includes('tool_use')
+      return [
+        {
+          name: id,
+          createdAt: 0,
+          ...contextOf(loaded ?? longest),
+          abilities: { input, output: ['text'], ...(tools ? { tools } : {}) },
+        },
+      ]
+    },
+  )
 
-const recordOf = (value: unknown): Json => (typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {})
+const recordOf = (value: unknown): Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {}
 
 function rowsIn(answer: unknown, member: string): Json[] | undefined {
   const rows = recordOf(answer)[member]
   return Array.isArray(rows) ? rows.map(recordOf) : undefined
 }
 
-const wholeOf = (value: unknown): number | undefined => (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined)
+const wholeOf = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : undefined
 
 function contextOf(value: unknown): { contextLength?: number } {
   const tokens = wholeOf(value)

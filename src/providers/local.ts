@@ -11,7 +11,11 @@ type Local = NonNullable<ProviderRow['local']>
 /** By address, name and stamp: what was said of a model; undefined where it answers no conversation. */
 type Shown = Map<string, ReturnType<typeof readShow>>
 
-const LISTINGS: Record<Local['modelsPath'], Listing> = { '/api/tags': readTags, '/v1/models': readModels, '/api/v0/models': readTyped }
+const LISTINGS: Record<Local['modelsPath'], Listing> = {
+  '/api/tags': readTags,
+  '/v1/models': readModels,
+  '/api/v0/models': readTyped,
+}
 
 /** Nobody waits for this, but a host that swallows packets must not keep a round alive until the next. */
 const TIMEOUTS = { connectMs: 500, firstByteMs: 500, idleMs: 500, totalMs: 500 }
@@ -40,7 +44,9 @@ export class LocalModels {
   /** Asks every server once, each for half a second at most, and brings the catalogue up to date. Gives the ids of the models listed. Never throws for a server that is absent or odd. */
   async round(signal: AbortSignal): Promise<string[]> {
     const shown: Shown = new Map()
-    const found = await Promise.all(PROVIDER_ROWS.map((row) => (row.local === undefined ? [] : this.#ask(row, row.local, shown, signal))))
+    const found = await Promise.all(
+      PROVIDER_ROWS.map((row) => (row.local === undefined ? [] : this.#ask(row, row.local, shown, signal))),
+    )
     this.#shown = shown
     return found.flat()
   }
@@ -50,9 +56,17 @@ export class LocalModels {
     if (provider === undefined) return []
     const listed = await this.#listed(provider, local, shown, signal)
     if (listed === undefined) return this.#miss(provider)
-    const models = listed.map(({ name, createdAt, contextLength, abilities }): Model => ({
-      id: `${row.id}/${name}`, name, ownedBy: row.id, createdAt, endpoints: [{ provider: row.id, model: name }], abilities, ...(contextLength === undefined ? {} : { contextLength }),
-    }))
+    const models = listed.map(
+      ({ name, createdAt, contextLength, abilities }): Model => ({
+        id: `${row.id}/${name}`,
+        name,
+        ownedBy: row.id,
+        createdAt,
+        endpoints: [{ provider: row.id, model: name }],
+        abilities,
+        ...(contextLength === undefined ? {} : { contextLength }),
+      }),
+    )
     const text = JSON.stringify(models)
     if (this.#known.get(row.id)?.text !== text) this.#catalogue.add(provider, models)
     this.#known.set(row.id, { text, missed: 0 })
@@ -63,11 +77,26 @@ export class LocalModels {
   #provider(row: ProviderRow, { search }: Local): Provider | undefined {
     const on = this.#catalogue.providers().find(({ id }) => id === row.id)
     if (on !== undefined && on.foundBy !== FOUND) return on.unlisted ? on : undefined
-    const address = search === undefined || this.#catalogue.setUp(row.id) ? undefined : localAddress(this.#env[search.hostVariable], search.port)
-    return address === undefined ? undefined : {
-      id: row.id, name: row.name, headers: {}, quirks: quirksOf(row), unlisted: true, sharedIds: false, foundBy: FOUND,
-      speaks: row.protocols.map(({ protocol, path, auth }) => ({ protocol, baseUrl: `${address}/v1${path ?? ''}`, auth: auth ?? row.auth })),
-    }
+    const address =
+      search === undefined || this.#catalogue.setUp(row.id)
+        ? undefined
+        : localAddress(this.#env[search.hostVariable], search.port)
+    return address === undefined
+      ? undefined
+      : {
+          id: row.id,
+          name: row.name,
+          headers: {},
+          quirks: quirksOf(row),
+          unlisted: true,
+          sharedIds: false,
+          foundBy: FOUND,
+          speaks: row.protocols.map(({ protocol, path, auth }) => ({
+            protocol,
+            baseUrl: `${address}/v1${path ?? ''}`,
+            auth: auth ?? row.auth,
+          })),
+        }
   }
 
   /** A provider that somebody set up stays on without its models; one that was found is gone. */
@@ -82,14 +111,25 @@ export class LocalModels {
     return []
   }
 
-  async #listed(provider: Provider, { modelsPath }: Local, shown: Shown, signal: AbortSignal): Promise<Listed[] | undefined> {
+  async #listed(
+    provider: Provider,
+    { modelsPath }: Local,
+    shown: Shown,
+    signal: AbortSignal,
+  ): Promise<Listed[] | undefined> {
     const { baseUrl, auth } = provider.speaks[0]!
     const address = baseUrl.replace(/\/v1$/, '')
     const headers = { accept: 'application/json', ...provider.headers, ...credentials(auth, provider.apiKey) }
     const listed = LISTINGS[modelsPath](await fetchJson(address + modelsPath, headers, undefined, signal))
-    const named = listed?.filter(({ name }) => wrongModelText(`${provider.id}/${name}`) === undefined).slice(0, MOST_MODELS)
+    const named = listed
+      ?.filter(({ name }) => wrongModelText(`${provider.id}/${name}`) === undefined)
+      .slice(0, MOST_MODELS)
     if (named === undefined || modelsPath !== '/api/tags') return named
-    await this.#show(named.map((one) => ({ key: keyOf(address, one), name: one.name })), shown, (name) => fetchJson(`${address}/api/show`, headers, JSON.stringify({ model: name }), signal))
+    await this.#show(
+      named.map((one) => ({ key: keyOf(address, one), name: one.name })),
+      shown,
+      (name) => fetchJson(`${address}/api/show`, headers, JSON.stringify({ model: name }), signal),
+    )
     return named.flatMap((one) => {
       const key = keyOf(address, one)
       const more = shown.get(key)
@@ -98,14 +138,20 @@ export class LocalModels {
   }
 
   /** Fills `shown` for these models: what an earlier round heard, and some that none has asked about yet. */
-  async #show(models: { key: string; name: string }[], shown: Shown, ask: (name: string) => Promise<unknown>): Promise<void> {
+  async #show(
+    models: { key: string; name: string }[],
+    shown: Shown,
+    ask: (name: string) => Promise<unknown>,
+  ): Promise<void> {
     for (const { key } of models) if (this.#shown.has(key)) shown.set(key, this.#shown.get(key))
     const fresh = models.filter(({ key }) => !shown.has(key)).slice(0, SHOWN_A_ROUND)
     for (let at = 0; at < fresh.length; at += SHOWN_AT_ONCE) {
-      await Promise.all(fresh.slice(at, at + SHOWN_AT_ONCE).map(async ({ key, name }) => {
-        const answer = await ask(name)
-        if (answer !== undefined) shown.set(key, readShow(answer))
-      }))
+      await Promise.all(
+        fresh.slice(at, at + SHOWN_AT_ONCE).map(async ({ key, name }) => {
+          const answer = await ask(name)
+          if (answer !== undefined) shown.set(key, readShow(answer))
+        }),
+      )
     }
   }
 }
@@ -131,9 +177,17 @@ export function localAddress(host: string | undefined, port: number): string | u
 }
 
 /** The JSON of a 200, or undefined for everything else. A body makes it a POST. */
-async function fetchJson(url: string, headers: Record<string, string>, body: string | undefined, signal: AbortSignal): Promise<unknown> {
+async function fetchJson(
+  url: string,
+  headers: Record<string, string>,
+  body: string | undefined,
+  signal: AbortSignal,
+): Promise<unknown> {
   try {
-    const asked = body === undefined ? { method: 'GET' as const, headers } : { method: 'POST' as const, headers: { ...headers, 'content-type': 'application/json' }, body }
+    const asked =
+      body === undefined
+        ? { method: 'GET' as const, headers }
+        : { method: 'POST' as const, headers: { ...headers, 'content-type': 'application/json' }, body }
     const incoming = await send({ url, ...asked, timeouts: TIMEOUTS, signal })
     const text = await readAll(incoming.body, MOST_BYTES)
     return incoming.status === 200 ? JSON.parse(text) : undefined

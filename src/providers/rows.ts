@@ -45,7 +45,12 @@ type MediaTaken = { inline?: string[]; fetches?: MediaPart['type'][] }
 /** One model of catalog/models.json that `npm run models` keeps. */
 export type ImportedRow = { id: string; name?: string; contextLength?: number }
 
-export type ImportedModels = { source: string; imported: string; changes: { imported: string; source: string; changed: string[] }[]; models: ImportedRow[] }
+export type ImportedModels = {
+  source: string
+  imported: string
+  changes: { imported: string; source: string; changed: string[] }[]
+  models: ImportedRow[]
+}
 
 /** One model of catalog/models.json. What is said by hand goes before what was imported. */
 export type ModelRow = ImportedRow & {
@@ -63,7 +68,10 @@ export type FamilyRow = { match: string[]; abilities: Abilities; why?: string }
 
 export const PROVIDER_ROWS = providersFile.providers as ProviderRow[]
 export const MODEL_ROWS = joined(modelsFile.models as ModelRow[], (modelsFile.imported as ImportedModels).models)
-const FAMILIES = (modelsFile.families as FamilyRow[]).map(({ match, abilities }) => ({ match: globs(match), abilities }))
+const FAMILIES = (modelsFile.families as FamilyRow[]).map(({ match, abilities }) => ({
+  match: globs(match),
+  abilities,
+}))
 
 function joined(byHand: ModelRow[], imported: ImportedRow[]): ModelRow[] {
   const theirs = new Map(imported.map((row) => [row.id, row]))
@@ -74,14 +82,22 @@ function joined(byHand: ModelRow[], imported: ImportedRow[]): ModelRow[] {
 
 /** One expression for several patterns: `*` stands for any text, slashes included, `#` for a digit; everything else for itself, upper or lower case. */
 export function globs(patterns: string[]): RegExp {
-  const escaped = patterns.map((pattern) => pattern.replace(/[.+?^${}()|[\]\\]/g, '\\$&').replaceAll('*', '.*').replaceAll('#', '\\d'))
+  const escaped = patterns.map((pattern) =>
+    pattern
+      .replace(/[.+?^${}()|[\]\\]/g, '\\$&')
+      .replaceAll('*', '.*')
+      .replaceAll('#', '\\d'),
+  )
   return new RegExp(escaped.length === 0 ? '^(?!)' : `^(?:${escaped.join('|')})$`, 'i')
 }
 
 /** What is known of a provider's model by the families its name belongs to. */
 export function familyAbilities(provider: string, model: string): Abilities {
   const name = `${provider}/${model}`
-  return FAMILIES.filter(({ match }) => match.test(name)).reduce<Abilities>((sum, { abilities }) => ({ ...sum, ...abilities }), {})
+  return FAMILIES.filter(({ match }) => match.test(name)).reduce<Abilities>(
+    (sum, { abilities }) => ({ ...sum, ...abilities }),
+    {},
+  )
 }
 
 /** The quirks of a row without their reasons. */

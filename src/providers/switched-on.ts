@@ -4,14 +4,29 @@ import type { Speech } from '../protocols/protocol.ts'
 import type { Provider } from './catalogue.ts'
 import { PROVIDER_ROWS, quirksOf, type MediaFacts, type ProviderRow } from './rows.ts'
 
-const AUTH_OF: Record<Speech, Auth> = { 'chat.completions': 'bearer', responses: 'bearer', messages: 'x-api-key', generateContent: 'x-goog-api-key', images: 'bearer', predictions: 'bearer' }
+const AUTH_OF: Record<Speech, Auth> = {
+  'chat.completions': 'bearer',
+  responses: 'bearer',
+  messages: 'x-api-key',
+  generateContent: 'x-goog-api-key',
+  images: 'bearer',
+  predictions: 'bearer',
+}
 
 /** A provider of the file alone. Unlisted names are let through unless the file lists models for it. */
 export function configuredProvider(own: ProviderConfig, config: Config): Provider | undefined {
   if (!own.enabled || own.protocol === undefined || own.baseUrl === undefined) return undefined
-  const listed = [...config.models.values()].some(({ endpoints }) => endpoints.some(({ provider }) => provider === own.id))
+  const listed = [...config.models.values()].some(({ endpoints }) =>
+    endpoints.some(({ provider }) => provider === own.id),
+  )
   return {
-    id: own.id, name: own.name ?? own.id, headers: own.headers, quirks: own.quirks, unlisted: own.unlisted ?? !listed, sharedIds: own.sharedIds ?? false, foundBy: 'sluice.yaml',
+    id: own.id,
+    name: own.name ?? own.id,
+    headers: own.headers,
+    quirks: own.quirks,
+    unlisted: own.unlisted ?? !listed,
+    sharedIds: own.sharedIds ?? false,
+    foundBy: 'sluice.yaml',
     speaks: [{ protocol: own.protocol, baseUrl: bareUrl(own.baseUrl), auth: own.auth ?? AUTH_OF[own.protocol] }],
     ...(own.apiKey === undefined ? {} : { apiKey: own.apiKey }),
     ...mediaOf(undefined, own),
@@ -23,7 +38,14 @@ function mediaOf(row: ProviderRow | undefined, own: ProviderConfig | undefined):
   const { fetches } = own ?? {}
   if (fetches === undefined) return row?.media === undefined ? {} : { media: row.media }
   const spoken = row?.protocols.map(({ protocol }) => protocol) ?? [own!.protocol!]
-  return { media: { ...row?.media, ...Object.fromEntries(spoken.flatMap((speech) => (speech === 'predictions' ? [] : [[speech, { ...row?.media?.[speech], fetches }]]))) } }
+  return {
+    media: {
+      ...row?.media,
+      ...Object.fromEntries(
+        spoken.flatMap((speech) => (speech === 'predictions' ? [] : [[speech, { ...row?.media?.[speech], fetches }]])),
+      ),
+    },
+  }
 }
 
 /** A provider of the catalogue, with what the file says of it; undefined while it is off. Throws ConfigError for an address that cannot be used. */
@@ -34,10 +56,20 @@ export function builtInProvider(row: ProviderRow, config: Config): Provider | un
   if (foundBy === undefined || baseUrl === undefined) return undefined
   const apiKey = own?.apiKey ?? variable(config, row.keyVariables)?.value
   return {
-    id: row.id, name: own?.name ?? row.name, headers: own?.headers ?? {}, quirks: { ...quirksOf(row), ...own?.quirks }, unlisted: own?.unlisted ?? row.unlisted ?? true, sharedIds: own?.sharedIds ?? row.inProcess !== undefined, foundBy,
+    id: row.id,
+    name: own?.name ?? row.name,
+    headers: own?.headers ?? {},
+    quirks: { ...quirksOf(row), ...own?.quirks },
+    unlisted: own?.unlisted ?? row.unlisted ?? true,
+    sharedIds: own?.sharedIds ?? row.inProcess !== undefined,
+    foundBy,
     speaks: row.protocols
       .filter(({ protocol }) => own?.protocol === undefined || own.protocol === protocol)
-      .map(({ protocol, path, auth }) => ({ protocol, baseUrl: baseUrl + (path ?? ''), auth: own?.auth ?? auth ?? row.auth })),
+      .map(({ protocol, path, auth }) => ({
+        protocol,
+        baseUrl: baseUrl + (path ?? ''),
+        auth: own?.auth ?? auth ?? row.auth,
+      })),
     ...(apiKey === undefined ? {} : { apiKey }),
     ...(row.inProcess === undefined ? {} : { inProcess: row.inProcess }),
     ...mediaOf(row, own),
@@ -62,14 +94,19 @@ function baseUrlOf(row: ProviderRow, own: ProviderConfig | undefined, config: Co
   if (set === undefined) return row.baseUrl
   const wrong = wrongBaseUrl(set.value)
   if (wrong !== undefined) throw new ConfigError([`${name}: ${wrong}`])
-  if (isOurs(new URL(set.value), config)) throw new ConfigError([`${name}: points at Sluice itself: unset it where Sluice is started, or set providers.${row.id}.baseUrl`])
+  if (isOurs(new URL(set.value), config))
+    throw new ConfigError([
+      `${name}: points at Sluice itself: unset it where Sluice is started, or set providers.${row.id}.baseUrl`,
+    ])
   const url = bareUrl(set.value)
   return url.endsWith(append) ? url : url + append
 }
 
 /** The variables that point clients at Sluice are the ones that point Sluice at its providers: a shell that exports them would make it call itself. */
 const isOurs = (url: URL, { listen }: Config): boolean =>
-  listen.port !== 0 && Number(url.port) === listen.port && ['localhost', '127.0.0.1', '[::1]', listen.host].includes(url.hostname)
+  listen.port !== 0 &&
+  Number(url.port) === listen.port &&
+  ['localhost', '127.0.0.1', '[::1]', listen.host].includes(url.hostname)
 
 /** A base URL without slashes at its end. */
 export const bareUrl = (url: string): string => url.replace(/\/+$/, '')
@@ -84,7 +121,8 @@ function variable(config: Config, names: string[]): { name: string; value: strin
 
 /** What would switch a provider on, in words; undefined for one that nobody knows. */
 export function whatSwitchesOn(id: string, config: Config): string | undefined {
-  if (config.providers.get(id)?.enabled === false) return `${id} is switched off in the configuration (providers.${id}.enabled)`
+  if (config.providers.get(id)?.enabled === false)
+    return `${id} is switched off in the configuration (providers.${id}.enabled)`
   const row = PROVIDER_ROWS.find((candidate) => candidate.id === id)
   if (row === undefined) return undefined
   if (row.hint !== undefined) return row.hint

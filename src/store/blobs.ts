@@ -50,7 +50,8 @@ export class Blobs {
   /** The names of all blobs, a folder at a time. */
   async *names(): AsyncGenerator<string[]> {
     for (const folder of await readdir(this.#folder)) {
-      if (/^[0-9a-f]{2}$/.test(folder)) yield (await readdir(join(this.#folder, folder))).filter((name) => /^[0-9a-f]{32}$/.test(name))
+      if (/^[0-9a-f]{2}$/.test(folder))
+        yield (await readdir(join(this.#folder, folder))).filter((name) => /^[0-9a-f]{32}$/.test(name))
     }
   }
 }
@@ -106,10 +107,19 @@ async function flushFolder(folder: string): Promise<void> {
 }
 
 /** What an operator can see to. */
-const REASONS: Record<string, string> = { ENOSPC: ': its disk is full', EDQUOT: ': its disk is full', EIO: ': its disk fails', EROFS: ': it is read-only' }
+const REASONS: Record<string, string> = {
+  ENOSPC: ': its disk is full',
+  EDQUOT: ': its disk is full',
+  EIO: ': its disk fails',
+  EROFS: ': it is read-only',
+}
 
 export const unanswered = (cause: NodeJS.ErrnoException): GatewayError =>
-  new GatewayError('store_unavailable', `The file store of this Sluice does not answer${REASONS[cause.code ?? ''] ?? ''}; try again.`, { cause, retryAfterSeconds: 5, shouldRetry: true })
+  new GatewayError(
+    'store_unavailable',
+    `The file store of this Sluice does not answer${REASONS[cause.code ?? ''] ?? ''}; try again.`,
+    { cause, retryAfterSeconds: 5, shouldRetry: true },
+  )
 
 const onDisk = <T>(done: Promise<T>): Promise<T> =>
   done.catch((cause: NodeJS.ErrnoException) => {

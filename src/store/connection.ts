@@ -16,7 +16,12 @@ const SHARING_MS = 1
 /** Who gathers over one transaction: what is left to write at its end, and what to forget when none of it happened. */
 export type Gathering = { beforeCommit: () => void; afterRollback: () => void }
 
-type Pending = { write: () => void; committed: (() => void) | undefined; resolve: () => void; reject: (error: unknown) => void }
+type Pending = {
+  write: () => void
+  committed: (() => void) | undefined
+  resolve: () => void
+  reject: (error: unknown) => void
+}
 
 /** One connection to one SQLite file, with its group commit. */
 export class Connection {
@@ -200,7 +205,9 @@ function migrate(database: Database, file: string): void {
   try {
     const { user_version: version } = database.query('PRAGMA user_version').get() as { user_version: number }
     if (version > MIGRATIONS.length) {
-      throw new Error(`${file} was written by a newer Sluice (version ${version} of its tables; this one knows ${MIGRATIONS.length})`)
+      throw new Error(
+        `${file} was written by a newer Sluice (version ${version} of its tables; this one knows ${MIGRATIONS.length})`,
+      )
     }
     for (const step of MIGRATIONS.slice(version)) database.run(step)
     if (version < MIGRATIONS.length) database.run(`PRAGMA user_version = ${MIGRATIONS.length}`)
@@ -220,15 +227,30 @@ function read<T>(query: () => T): T {
 }
 
 /** What breaks a rule of the tables is a mistake of ours and stays one: trying it again would not help. */
-const asStoreError = (error: unknown): unknown => (error instanceof SQLiteError && !error.code?.startsWith('SQLITE_CONSTRAINT') ? unavailable(error) : error)
+const asStoreError = (error: unknown): unknown =>
+  error instanceof SQLiteError && !error.code?.startsWith('SQLITE_CONSTRAINT') ? unavailable(error) : error
 
 const unavailable = (cause: unknown): GatewayError =>
-  cause instanceof GatewayError ? cause : new GatewayError('store_unavailable', `The store of this Sluice does not answer${reasonOf(cause)}; try again.`, { cause, retryAfterSeconds: 5, shouldRetry: true })
+  cause instanceof GatewayError
+    ? cause
+    : new GatewayError('store_unavailable', `The store of this Sluice does not answer${reasonOf(cause)}; try again.`, {
+        cause,
+        retryAfterSeconds: 5,
+        shouldRetry: true,
+      })
 
 /** What an operator can see to. Of what else the database says nothing is told: it is about our statements. */
-const REASONS: Record<string, string> = { SQLITE_FULL: ': its disk is full', SQLITE_IOERR: ': its disk fails', SQLITE_READONLY: ': it is read-only', SQLITE_BUSY: ': another process keeps it busy' }
+const REASONS: Record<string, string> = {
+  SQLITE_FULL: ': its disk is full',
+  SQLITE_IOERR: ': its disk fails',
+  SQLITE_READONLY: ': it is read-only',
+  SQLITE_BUSY: ': another process keeps it busy',
+}
 
-const reasonOf = (cause: unknown): string => (cause instanceof SQLiteError ? REASONS[/^SQLITE_[A-Z]+/.exec(cause.code ?? '')?.[0] ?? ''] ?? '' : REASONS.SQLITE_IOERR!)
+const reasonOf = (cause: unknown): string =>
+  cause instanceof SQLiteError
+    ? (REASONS[/^SQLITE_[A-Z]+/.exec(cause.code ?? '')?.[0] ?? ''] ?? '')
+    : REASONS.SQLITE_IOERR!
 
 /** An amount to bind: a larger one would lose its upper bits without a word. */
 export function int64(amount: bigint): bigint {

@@ -4,7 +4,8 @@ import type { FileQuery, FileUse, StoredFile, StoredOutput } from './store.ts'
 /** Rows touched by one statement, so that none of them stops the event loop for long. */
 const BATCH = 200
 
-const FILE = 'id, account_id AS accountId, blob, filename, purpose, bytes, media_type AS mediaType, sha256, metadata, created_at AS createdAt, expires_at AS expiresAt'
+const FILE =
+  'id, account_id AS accountId, blob, filename, purpose, bytes, media_type AS mediaType, sha256, metadata, created_at AS createdAt, expires_at AS expiresAt'
 const OUTPUT = 'token, account_id AS accountId, blob, media_type AS mediaType, bytes, expires_at AS expiresAt'
 const UNEXPIRED = '(expires_at IS NULL OR expires_at > ?)'
 
@@ -20,19 +21,39 @@ export class FileTables {
     let added = false
     await this.#connection.commit(() => {
       // One statement, so that uploads that end together cannot both take the last room.
-      added = this.#connection.run(
-        `INSERT INTO files (id, account_id, blob, filename, purpose, bytes, media_type, sha256, metadata, created_at, expires_at)
+      added =
+        this.#connection.run(
+          `INSERT INTO files (id, account_id, blob, filename, purpose, bytes, media_type, sha256, metadata, created_at, expires_at)
          SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
          WHERE (SELECT coalesce(sum(bytes), 0) + ? <= ? AND count(*) < ? FROM files WHERE account_id = ? AND ${UNEXPIRED})`,
-        file.id, file.accountId, file.blob, file.filename, file.purpose, file.bytes, file.mediaType, file.sha256, file.metadata, file.createdAt, file.expiresAt,
-        file.bytes, most.bytes, most.files, file.accountId, file.createdAt,
-      ).changes > 0
+          file.id,
+          file.accountId,
+          file.blob,
+          file.filename,
+          file.purpose,
+          file.bytes,
+          file.mediaType,
+          file.sha256,
+          file.metadata,
+          file.createdAt,
+          file.expiresAt,
+          file.bytes,
+          most.bytes,
+          most.files,
+          file.accountId,
+          file.createdAt,
+        ).changes > 0
     })
     return added
   }
 
   async find(accountId: string, id: string, now: number): Promise<StoredFile | undefined> {
-    return this.#connection.one<StoredFile>(`SELECT ${FILE} FROM files WHERE account_id = ? AND id = ? AND ${UNEXPIRED}`, accountId, id, now)
+    return this.#connection.one<StoredFile>(
+      `SELECT ${FILE} FROM files WHERE account_id = ? AND id = ? AND ${UNEXPIRED}`,
+      accountId,
+      id,
+      now,
+    )
   }
 
   async page(accountId: string, { purpose, after, limit, order, now }: FileQuery): Promise<StoredFile[]> {
@@ -40,31 +61,56 @@ export class FileTables {
     const purposes = purpose === undefined ? '' : 'AND purpose = ?'
     return this.#connection.all<StoredFile>(
       `SELECT ${FILE} FROM files WHERE account_id = ? AND ${UNEXPIRED} ${cursor} ${purposes} ORDER BY created_at ${order}, id ${order} LIMIT ?`,
-      accountId, now, ...(after === undefined ? [] : [after.createdAt, after.id]), ...(purpose === undefined ? [] : [purpose]), limit,
+      accountId,
+      now,
+      ...(after === undefined ? [] : [after.createdAt, after.id]),
+      ...(purpose === undefined ? [] : [purpose]),
+      limit,
     )
   }
 
   async use(accountId: string, now: number): Promise<FileUse> {
-    return this.#connection.one<FileUse>(`SELECT count(*) AS files, coalesce(sum(bytes), 0) AS bytes FROM files WHERE account_id = ? AND ${UNEXPIRED}`, accountId, now)!
+    return this.#connection.one<FileUse>(
+      `SELECT count(*) AS files, coalesce(sum(bytes), 0) AS bytes FROM files WHERE account_id = ? AND ${UNEXPIRED}`,
+      accountId,
+      now,
+    )!
   }
 
   async delete(accountId: string, id: string, now: number): Promise<StoredFile | undefined> {
     let deleted: StoredFile | undefined
     await this.#connection.commit(() => {
       // What has expired is unknown already, whether or not a purge has been by.
-      deleted = this.#connection.one<StoredFile>(`DELETE FROM files WHERE account_id = ? AND id = ? AND ${UNEXPIRED} RETURNING ${FILE}`, accountId, id, now)
+      deleted = this.#connection.one<StoredFile>(
+        `DELETE FROM files WHERE account_id = ? AND id = ? AND ${UNEXPIRED} RETURNING ${FILE}`,
+        accountId,
+        id,
+        now,
+      )
     })
     return deleted
   }
 
   async addOutput({ token, accountId, blob, mediaType, bytes, expiresAt }: StoredOutput): Promise<void> {
     await this.#connection.commit(() => {
-      this.#connection.run('INSERT INTO outputs (token, account_id, blob, media_type, bytes, expires_at) VALUES (?, ?, ?, ?, ?, ?)', token, accountId, blob, mediaType, bytes, expiresAt)
+      this.#connection.run(
+        'INSERT INTO outputs (token, account_id, blob, media_type, bytes, expires_at) VALUES (?, ?, ?, ?, ?, ?)',
+        token,
+        accountId,
+        blob,
+        mediaType,
+        bytes,
+        expiresAt,
+      )
     })
   }
 
   async findOutput(token: string, now: number): Promise<StoredOutput | undefined> {
-    return this.#connection.one<StoredOutput>(`SELECT ${OUTPUT} FROM outputs WHERE token = ? AND expires_at > ?`, token, now)
+    return this.#connection.one<StoredOutput>(
+      `SELECT ${OUTPUT} FROM outputs WHERE token = ? AND expires_at > ?`,
+      token,
+      now,
+    )
   }
 
   async purge(now: number): Promise<string[]> {
@@ -76,7 +122,10 @@ export class FileTables {
     for (;;) {
       let batch: { blob: string }[] = []
       await this.#connection.commit(() => {
-        batch = this.#connection.all(`DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${table} WHERE expires_at <= ? LIMIT ${BATCH}) RETURNING blob`, now)
+        batch = this.#connection.all(
+          `DELETE FROM ${table} WHERE ${key} IN (SELECT ${key} FROM ${table} WHERE expires_at <= ? LIMIT ${BATCH}) RETURNING blob`,
+          now,
+        )
       })
       purged.push(...batch.map(({ blob }) => blob))
       if (batch.length < BATCH) return purged
@@ -90,7 +139,8 @@ export class FileTables {
       const listed = JSON.stringify(batch)
       const rows = this.#connection.all<{ blob: string }>(
         'SELECT blob FROM files WHERE blob IN (SELECT value FROM json_each(?)) UNION ALL SELECT blob FROM outputs WHERE blob IN (SELECT value FROM json_each(?))',
-        listed, listed,
+        listed,
+        listed,
       )
       for (const { blob } of rows) known.add(blob)
     }

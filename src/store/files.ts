@@ -33,7 +33,10 @@ export class Files {
   #swept: Promise<void> = Promise.resolve()
   #stopped = false
 
-  private constructor({ store, quotaBytes, mostFiles = MOST_FILES, outputKeepMs, now = Date.now }: FilesOptions, blobs: Blobs) {
+  private constructor(
+    { store, quotaBytes, mostFiles = MOST_FILES, outputKeepMs, now = Date.now }: FilesOptions,
+    blobs: Blobs,
+  ) {
     this.#store = store
     this.#blobs = blobs
     this.#outputKeepMs = outputKeepMs
@@ -54,7 +57,16 @@ export class Files {
     const blob = await this.#blobs.create()
     try {
       await blob.write(data)
-      await this.#keep(blob, () => this.#store.addOutput({ token, accountId, blob: blob.name, mediaType, bytes: data.length, expiresAt: this.#now() + this.#outputKeepMs }))
+      await this.#keep(blob, () =>
+        this.#store.addOutput({
+          token,
+          accountId,
+          blob: blob.name,
+          mediaType,
+          bytes: data.length,
+          expiresAt: this.#now() + this.#outputKeepMs,
+        }),
+      )
     } finally {
       await blob.discard()
     }
@@ -69,9 +81,11 @@ export class Files {
     const room = await this.#room.enter(accountId, declaredBytes)
     try {
       const blob = await this.#blobs.create()
-      const add = (file: Omit<StoredFile, 'blob'>): Promise<void> => this.#keep(blob, async () => {
-        if (!(await this.#store.addFile({ ...file, blob: blob.name }, this.#room.most))) throw await this.#room.full(accountId)
-      })
+      const add = (file: Omit<StoredFile, 'blob'>): Promise<void> =>
+        this.#keep(blob, async () => {
+          if (!(await this.#store.addFile({ ...file, blob: blob.name }, this.#room.most)))
+            throw await this.#room.full(accountId)
+        })
       return new Upload({ accountId, blob, room, add, now: this.#now })
     } catch (error) {
       room.leave(false)
@@ -100,10 +114,17 @@ export class Files {
   }
 
   /** `after`: an id of a file, which may be deleted by now. Undefined where it cannot be one. */
-  async list(accountId: string, { after, ...query }: Omit<FileQuery, 'now' | 'after'> & { after?: string | undefined }): Promise<StoredFile[] | undefined> {
+  async list(
+    accountId: string,
+    { after, ...query }: Omit<FileQuery, 'now' | 'after'> & { after?: string | undefined },
+  ): Promise<StoredFile[] | undefined> {
     const createdAt = after === undefined ? undefined : instantOf(after)
     if (after !== undefined && createdAt === undefined) return undefined
-    return this.#store.files(accountId, { ...query, now: this.#now(), after: createdAt === undefined ? undefined : { id: after!, createdAt } })
+    return this.#store.files(accountId, {
+      ...query,
+      now: this.#now(),
+      after: createdAt === undefined ? undefined : { id: after!, createdAt },
+    })
   }
 
   /** Undefined: there is none, or it has expired. */
@@ -120,9 +141,11 @@ export class Files {
 
   /** All bytes in memory. Fails as `content` does; GatewayError store_unavailable where the disk does not give them. */
   async bytes(file: Pick<StoredFile, 'blob' | 'mediaType'>): Promise<Uint8Array> {
-    return this.content(file).bytes().catch((cause: NodeJS.ErrnoException) => {
-      throw cause.code === 'ENOENT' ? deleted(cause) : unanswered(cause)
-    })
+    return this.content(file)
+      .bytes()
+      .catch((cause: NodeJS.ErrnoException) => {
+        throw cause.code === 'ENOENT' ? deleted(cause) : unanswered(cause)
+      })
   }
 
   /** Gives what was deleted. */
@@ -157,19 +180,33 @@ export class Files {
 }
 
 /** An id tells its place in a list to whoever goes on after a file that is deleted. */
-const idAt = (createdAt: number): string => `file-${createdAt.toString(16).padStart(12, '0')}${randomBytes(10).toString('hex')}`
+const idAt = (createdAt: number): string =>
+  `file-${createdAt.toString(16).padStart(12, '0')}${randomBytes(10).toString('hex')}`
 
 const instantOf = (id: string): number | undefined => {
   const [, instant] = /^file-([0-9a-f]{12})[0-9a-f]{20}$/.exec(id) ?? []
   return instant === undefined ? undefined : parseInt(instant, 16)
 }
 
-const deleted = (cause?: unknown): GatewayError => new GatewayError('not_found', 'The file was deleted meanwhile.', { cause })
+const deleted = (cause?: unknown): GatewayError =>
+  new GatewayError('not_found', 'The file was deleted meanwhile.', { cause })
 
-type UploadParts = { accountId: string; blob: BlobWriter; room: Place; add: (file: Omit<StoredFile, 'blob'>) => Promise<void>; now: () => number }
+type UploadParts = {
+  accountId: string
+  blob: BlobWriter
+  room: Place
+  add: (file: Omit<StoredFile, 'blob'>) => Promise<void>
+  now: () => number
+}
 
 /** What an upload is known by when all of it has come. `expiresAfterMs`: absent, it stays until it is deleted. */
-export type FileFacts = { filename: string; purpose: string; mediaType: string; metadata: string | null; expiresAfterMs: number | undefined }
+export type FileFacts = {
+  filename: string
+  purpose: string
+  mediaType: string
+  metadata: string | null
+  expiresAfterMs: number | undefined
+}
 
 /** A file on its way to the disk. It must be kept or discarded. */
 export class Upload {
@@ -198,8 +235,16 @@ export class Upload {
     const { accountId, blob, add, now } = this.#parts
     const createdAt = now()
     const file = {
-      id: idAt(createdAt), accountId, filename, purpose, bytes: this.#bytes, mediaType, sha256: this.#hash.digest('hex'), metadata,
-      createdAt, expiresAt: expiresAfterMs === undefined ? null : createdAt + expiresAfterMs,
+      id: idAt(createdAt),
+      accountId,
+      filename,
+      purpose,
+      bytes: this.#bytes,
+      mediaType,
+      sha256: this.#hash.digest('hex'),
+      metadata,
+      createdAt,
+      expiresAt: expiresAfterMs === undefined ? null : createdAt + expiresAfterMs,
     }
     await add(file)
     this.#kept = true
@@ -233,7 +278,8 @@ class Room {
   async enter(accountId: string, declaredBytes: number): Promise<Place> {
     const kept = await this.#kept(accountId)
     const use = this.#uses.get(accountId) ?? { kept: kept.bytes, underWay: 0, uploads: 0 }
-    if (use.kept + use.underWay + declaredBytes > this.most.bytes || kept.files >= this.most.files) throw await this.full(accountId)
+    if (use.kept + use.underWay + declaredBytes > this.most.bytes || kept.files >= this.most.files)
+      throw await this.full(accountId)
     this.#uses.set(accountId, use)
     use.uploads += 1
     return this.#place(accountId, use)
@@ -264,6 +310,10 @@ class Room {
     const { files, bytes } = await this.#kept(accountId)
     const uploading = this.#uses.get(accountId)?.underWay ?? 0
     const others = uploading === 0 ? '' : `, and uploads under way ${uploading}`
-    return new GatewayError('quota_exceeded', `There is no room for this file: the account's files use ${bytes} of ${this.most.bytes} bytes${others}, and are ${files} of ${this.most.files}. Delete some, or wait until some expire.`, { shouldRetry: false })
+    return new GatewayError(
+      'quota_exceeded',
+      `There is no room for this file: the account's files use ${bytes} of ${this.most.bytes} bytes${others}, and are ${files} of ${this.most.files}. Delete some, or wait until some expire.`,
+      { shouldRetry: false },
+    )
   }
 }

@@ -2,7 +2,18 @@ import { noUsage, type Usage } from '../generation/usage.ts'
 import { int64, type Binding, type Connection } from './connection.ts'
 import { NotCovered } from './store.ts'
 import type {
-  BookAccount, Closing, GenerationRecord, KeySpend, LedgerState, OpenGeneration, Operation, PostedTransfer, QuotaWindow, StoredPrice, Subscription, Transfer,
+  BookAccount,
+  Closing,
+  GenerationRecord,
+  KeySpend,
+  LedgerState,
+  OpenGeneration,
+  Operation,
+  PostedTransfer,
+  QuotaWindow,
+  StoredPrice,
+  Subscription,
+  Transfer,
 } from './store.ts'
 
 /** Texts remembered with their ids. A client may ask for any model, so there is no end of texts. */
@@ -10,16 +21,26 @@ const REMEMBERED_TEXTS = 20_000
 
 /** The column of each bucket. */
 const BUCKETS = {
-  inputTokens: 'input_tokens', cacheReadTokens: 'cache_read_tokens', cacheWrite5mTokens: 'cache_write_5m_tokens', cacheWrite1hTokens: 'cache_write_1h_tokens',
-  inputAudioTokens: 'input_audio_tokens', outputTokens: 'output_tokens', reasoningTokens: 'reasoning_tokens', outputAudioTokens: 'output_audio_tokens',
-  outputImageTokens: 'output_image_tokens', webSearches: 'web_searches', images: 'images',
+  inputTokens: 'input_tokens',
+  cacheReadTokens: 'cache_read_tokens',
+  cacheWrite5mTokens: 'cache_write_5m_tokens',
+  cacheWrite1hTokens: 'cache_write_1h_tokens',
+  inputAudioTokens: 'input_audio_tokens',
+  outputTokens: 'output_tokens',
+  reasoningTokens: 'reasoning_tokens',
+  outputAudioTokens: 'output_audio_tokens',
+  outputImageTokens: 'output_image_tokens',
+  webSearches: 'web_searches',
+  images: 'images',
 } satisfies Record<keyof Usage, string>
 const BUCKET_NAMES = Object.keys(BUCKETS) as (keyof Usage)[]
 
 const INSERT_GENERATION = `
   INSERT INTO generations (id, account, key, kind, api, model, provider, finish, ending, created_at, latency, duration, streamed, retries, attempts, translation, estimated,
     price, discount, held, bill, flows, ${Object.values(BUCKETS).join(', ')})
-  VALUES (${Array(22 + BUCKET_NAMES.length).fill('?').join(', ')}) ON CONFLICT (id) DO NOTHING`
+  VALUES (${Array(22 + BUCKET_NAMES.length)
+    .fill('?')
+    .join(', ')}) ON CONFLICT (id) DO NOTHING`
 
 const nameOf = (column: string): string => `(SELECT text FROM names WHERE names.id = g.${column})`
 /** SQLite's integers reach JavaScript as doubles: amounts are read as text. */
@@ -29,15 +50,24 @@ const SELECT_GENERATION = `
     g.created_at AS createdAt, g.latency, g.duration, g.streamed, g.retries, g.attempts, g.translation, g.estimated, g.discount,
     p.version AS priceVersion, p.model AS priceModel, p.rates AS priceRates,
     CAST(g.held AS TEXT) AS held, CAST(g.bill AS TEXT) AS bill, CAST(g.flows AS TEXT) AS flows,
-    ${Object.entries(BUCKETS).map(([bucket, column]) => `g.${column} AS ${bucket}`).join(', ')}
+    ${Object.entries(BUCKETS)
+      .map(([bucket, column]) => `g.${column} AS ${bucket}`)
+      .join(', ')}
   FROM generations AS g LEFT JOIN prices AS p ON p.id = g.price`
 const FIND_GENERATION = `${SELECT_GENERATION} WHERE g.id = ? AND g.account = (SELECT id FROM names WHERE text = ?)`
 const PAGE_OF_GENERATIONS = `${SELECT_GENERATION} WHERE g.id > ? ORDER BY g.id LIMIT ?`
 
-type GenerationRow = Omit<GenerationRecord, 'streamed' | 'estimated' | 'usage' | 'price' | 'held' | 'bill' | 'flows'> & Usage & {
-  streamed: number; estimated: number; held: string; bill: string; flows: string
-  priceVersion: string | null; priceModel: string; priceRates: string
-}
+type GenerationRow = Omit<GenerationRecord, 'streamed' | 'estimated' | 'usage' | 'price' | 'held' | 'bill' | 'flows'> &
+  Usage & {
+    streamed: number
+    estimated: number
+    held: string
+    bill: string
+    flows: string
+    priceVersion: string | null
+    priceModel: string
+    priceRates: string
+  }
 
 /** The ledger's tables: records of generations, the book, quota windows, plans. */
 export class LedgerTables {
@@ -50,7 +80,11 @@ export class LedgerTables {
 
   constructor(connection: Connection) {
     this.#connection = connection
-    this.#names = new Interned(connection, 'INSERT INTO names (text) VALUES (?) ON CONFLICT DO NOTHING', 'SELECT id FROM names WHERE text = ?')
+    this.#names = new Interned(
+      connection,
+      'INSERT INTO names (text) VALUES (?) ON CONFLICT DO NOTHING',
+      'SELECT id FROM names WHERE text = ?',
+    )
     this.#prices = new Interned(
       connection,
       'INSERT INTO prices (version, model, rates) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
@@ -66,16 +100,26 @@ export class LedgerTables {
 
   async state(): Promise<LedgerState> {
     return this.#connection.snapshot(() => ({
-      balances: this.#connection.all<BookAccount & { balance: string }>('SELECT kind, owner, CAST(balance AS TEXT) AS balance FROM book_accounts ORDER BY id')
+      balances: this.#connection
+        .all<BookAccount & { balance: string }>(
+          'SELECT kind, owner, CAST(balance AS TEXT) AS balance FROM book_accounts ORDER BY id',
+        )
         .map((row) => ({ ...row, balance: BigInt(row.balance) })),
-      windows: this.#connection.all<Omit<QuotaWindow, 'used'> & { used: string }>(
-        'SELECT account_id AS accountId, name AS "window", started_at AS startedAt, ends_at AS endsAt, CAST(used AS TEXT) AS used FROM quota_windows ORDER BY account_id, name',
-      ).map((row) => ({ ...row, used: BigInt(row.used) })),
-      subscriptions: this.#connection.all<Omit<Subscription, 'renews'> & { renews: number }>(
-        `SELECT account_id AS accountId, tier, anchor, period_start AS periodStart, period_end AS periodEnd, renews, next_tier AS nextTier
+      windows: this.#connection
+        .all<Omit<QuotaWindow, 'used'> & { used: string }>(
+          'SELECT account_id AS accountId, name AS "window", started_at AS startedAt, ends_at AS endsAt, CAST(used AS TEXT) AS used FROM quota_windows ORDER BY account_id, name',
+        )
+        .map((row) => ({ ...row, used: BigInt(row.used) })),
+      subscriptions: this.#connection
+        .all<Omit<Subscription, 'renews'> & { renews: number }>(
+          `SELECT account_id AS accountId, tier, anchor, period_start AS periodStart, period_end AS periodEnd, renews, next_tier AS nextTier
          FROM subscriptions ORDER BY account_id`,
-      ).map((row) => ({ ...row, renews: row.renews === 1 })),
-      spends: this.#connection.all<Omit<KeySpend, 'spent'> & { spent: string }>('SELECT key_id AS keyId, since, CAST(spent AS TEXT) AS spent FROM key_spends ORDER BY key_id')
+        )
+        .map((row) => ({ ...row, renews: row.renews === 1 })),
+      spends: this.#connection
+        .all<Omit<KeySpend, 'spent'> & { spent: string }>(
+          'SELECT key_id AS keyId, since, CAST(spent AS TEXT) AS spent FROM key_spends ORDER BY key_id',
+        )
         .map((row) => ({ ...row, spent: BigInt(row.spent) })),
     }))
   }
@@ -97,14 +141,18 @@ export class LedgerTables {
       for (const { id, accountId, state } of open) {
         this.#connection.run(
           'INSERT INTO open_generations (id, account_id, state) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state',
-          idBytes(id), accountId, state,
+          idBytes(id),
+          accountId,
+          state,
         )
       }
     })
   }
 
   async openGenerations(): Promise<OpenGeneration[]> {
-    return this.#connection.all<OpenGeneration>('SELECT lower(hex(id)) AS id, account_id AS accountId, state FROM open_generations ORDER BY open_generations.id')
+    return this.#connection.all<OpenGeneration>(
+      'SELECT lower(hex(id)) AS id, account_id AS accountId, state FROM open_generations ORDER BY open_generations.id',
+    )
   }
 
   async findGeneration(accountId: string, id: string): Promise<GenerationRecord | undefined> {
@@ -119,8 +167,14 @@ export class LedgerTables {
     let short: bigint | undefined
     await this.#connection.commit(() => {
       isFirst = this.#connection.one('SELECT 1 FROM transfers WHERE reference = ? LIMIT 1', stored) === undefined
-      short = isFirst && covered ? transfers.filter(({ debit, amount }) => this.#balance(debit) < amount).map(({ debit }) => this.#balance(debit))[0] : undefined
-      if (isFirst && short === undefined) for (const transfer of transfers) this.#insertTransfer(stored, transfer, at, note)
+      short =
+        isFirst && covered
+          ? transfers
+              .filter(({ debit, amount }) => this.#balance(debit) < amount)
+              .map(({ debit }) => this.#balance(debit))[0]
+          : undefined
+      if (isFirst && short === undefined)
+        for (const transfer of transfers) this.#insertTransfer(stored, transfer, at, note)
     })
     if (short !== undefined) throw new NotCovered(short)
     return isFirst
@@ -128,28 +182,47 @@ export class LedgerTables {
 
   /** Within a transaction: with what it has moved so far. */
   #balance({ kind, owner }: BookAccount): bigint {
-    const row = this.#connection.one<{ id: number; balance: string }>('SELECT id, CAST(balance AS TEXT) AS balance FROM book_accounts WHERE kind = ? AND owner = ?', kind, owner)
+    const row = this.#connection.one<{ id: number; balance: string }>(
+      'SELECT id, CAST(balance AS TEXT) AS balance FROM book_accounts WHERE kind = ? AND owner = ?',
+      kind,
+      owner,
+    )
     return row === undefined ? 0n : BigInt(row.balance) + (this.#moved.get(row.id) ?? 0n)
   }
 
   /** Within a transaction: what a new account begins with. */
   beginAccount(subscription: Subscription | undefined, operations: readonly Operation[]): void {
     if (subscription !== undefined) this.#writeSubscription(subscription)
-    for (const { reference, at, note, transfers } of operations) for (const transfer of transfers) this.#insertTransfer(referenceOf(reference), transfer, at, note)
+    for (const { reference, at, note, transfers } of operations)
+      for (const transfer of transfers) this.#insertTransfer(referenceOf(reference), transfer, at, note)
   }
 
   async setSubscription(subscription: Subscription, before?: Subscription): Promise<void> {
     await this.#connection.commit(() => this.#writeSubscription(subscription, before))
   }
 
-  #writeSubscription({ accountId, tier, anchor, periodStart, periodEnd, renews, nextTier }: Subscription, before?: Subscription): void {
+  #writeSubscription(
+    { accountId, tier, anchor, periodStart, periodEnd, renews, nextTier }: Subscription,
+    before?: Subscription,
+  ): void {
     this.#connection.run(
       `INSERT INTO subscriptions (account_id, tier, anchor, period_start, period_end, renews, next_tier) VALUES (?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (account_id) DO UPDATE SET tier = excluded.tier, anchor = excluded.anchor, period_start = excluded.period_start,
          period_end = excluded.period_end, renews = excluded.renews, next_tier = excluded.next_tier
        WHERE ? OR (tier = ? AND anchor = ? AND period_end = ? AND renews = ? AND next_tier IS ?)`,
-      accountId, tier, anchor, periodStart, periodEnd, renews ? 1 : 0, nextTier,
-      before === undefined ? 1 : 0, before?.tier ?? null, before?.anchor ?? null, before?.periodEnd ?? null, before?.renews === true ? 1 : 0, before?.nextTier ?? null,
+      accountId,
+      tier,
+      anchor,
+      periodStart,
+      periodEnd,
+      renews ? 1 : 0,
+      nextTier,
+      before === undefined ? 1 : 0,
+      before?.tier ?? null,
+      before?.anchor ?? null,
+      before?.periodEnd ?? null,
+      before?.renews === true ? 1 : 0,
+      before?.nextTier ?? null,
     )
   }
 
@@ -165,10 +238,15 @@ export class LedgerTables {
          d.kind AS debitKind, d.owner AS debitOwner, c.kind AS creditKind, c.owner AS creditOwner
        FROM transfers AS t LEFT JOIN book_accounts AS d ON d.id = t.debit LEFT JOIN book_accounts AS c ON c.id = t.credit
        WHERE (t.reference, t.kind) > (?, ?) ORDER BY t.reference, t.kind LIMIT ?`,
-      referenceOf(after?.reference ?? ''), after?.kind ?? '', limit,
+      referenceOf(after?.reference ?? ''),
+      after?.kind ?? '',
+      limit,
     )
     return rows.map(({ debitKind, debitOwner, creditKind, creditOwner, amount, ...row }) => ({
-      ...row, debit: { kind: debitKind, owner: debitOwner }, credit: { kind: creditKind, owner: creditOwner }, amount: BigInt(amount),
+      ...row,
+      debit: { kind: debitKind, owner: debitOwner },
+      credit: { kind: creditKind, owner: creditOwner },
+      amount: BigInt(amount),
     }))
   }
 
@@ -176,20 +254,49 @@ export class LedgerTables {
   #insertGeneration(id: Uint8Array, record: GenerationRecord): boolean {
     const { price, provider, usage } = record
     const values: Binding[] = [
-      id, this.#name(record.accountId), this.#name(record.keyId), this.#name(record.kind), this.#name(record.api), this.#name(record.model),
-      provider === null ? null : this.#name(provider), this.#name(record.finish), this.#name(record.ending),
-      record.createdAt, record.latency, record.duration, record.streamed ? 1 : 0, record.retries, record.attempts, record.translation, record.estimated ? 1 : 0,
-      price === null ? null : this.#price(price), record.discount, int64(record.held), int64(record.bill), int64(record.flows),
+      id,
+      this.#name(record.accountId),
+      this.#name(record.keyId),
+      this.#name(record.kind),
+      this.#name(record.api),
+      this.#name(record.model),
+      provider === null ? null : this.#name(provider),
+      this.#name(record.finish),
+      this.#name(record.ending),
+      record.createdAt,
+      record.latency,
+      record.duration,
+      record.streamed ? 1 : 0,
+      record.retries,
+      record.attempts,
+      record.translation,
+      record.estimated ? 1 : 0,
+      price === null ? null : this.#price(price),
+      record.discount,
+      int64(record.held),
+      int64(record.bill),
+      int64(record.flows),
     ]
     for (const bucket of BUCKET_NAMES) values.push(usage[bucket])
     return this.#connection.run(INSERT_GENERATION, ...values).changes > 0
   }
 
-  #insertTransfer(reference: string | Uint8Array, { kind, debit, credit, amount }: Transfer, at: number, note: string | null): void {
+  #insertTransfer(
+    reference: string | Uint8Array,
+    { kind, debit, credit, amount }: Transfer,
+    at: number,
+    note: string | null,
+  ): void {
     const [from, to] = [this.#bookAccount(debit), this.#bookAccount(credit)]
     this.#connection.run(
       'INSERT INTO transfers (reference, kind, debit, credit, amount, at, note) VALUES (?, ?, ?, ?, ?, ?, ?)',
-      reference, kind, from, to, int64(amount), at, note,
+      reference,
+      kind,
+      from,
+      to,
+      int64(amount),
+      at,
+      note,
     )
     this.#moved.set(from, (this.#moved.get(from) ?? 0n) - amount)
     this.#moved.set(to, (this.#moved.get(to) ?? 0n) + amount)
@@ -202,7 +309,11 @@ export class LedgerTables {
          used = CASE WHEN excluded.started_at = started_at THEN used + excluded.used ELSE excluded.used END,
          started_at = excluded.started_at, ends_at = excluded.ends_at
        WHERE excluded.started_at >= started_at`,
-      accountId, window, startedAt, endsAt, int64(used),
+      accountId,
+      window,
+      startedAt,
+      endsAt,
+      int64(used),
     )
   }
 
@@ -212,12 +323,15 @@ export class LedgerTables {
        ON CONFLICT (key_id) DO UPDATE SET
          spent = CASE WHEN excluded.since = since THEN spent + excluded.spent ELSE excluded.spent END, since = excluded.since
        WHERE excluded.since >= since`,
-      keyId, since, int64(spent),
+      keyId,
+      since,
+      int64(spent),
     )
   }
 
   #writeBalances(): void {
-    for (const [id, amount] of this.#moved) this.#connection.run('UPDATE book_accounts SET balance = balance + ? WHERE id = ?', int64(amount), id)
+    for (const [id, amount] of this.#moved)
+      this.#connection.run('UPDATE book_accounts SET balance = balance + ? WHERE id = ?', int64(amount), id)
     this.#moved.clear()
   }
 
@@ -270,7 +384,11 @@ class Interned {
 }
 
 type TransferRow = Omit<PostedTransfer, 'debit' | 'credit' | 'amount'> & {
-  debitKind: BookAccount['kind']; debitOwner: string; creditKind: BookAccount['kind']; creditOwner: string; amount: string
+  debitKind: BookAccount['kind']
+  debitOwner: string
+  creditKind: BookAccount['kind']
+  creditOwner: string
+  amount: string
 }
 
 function recordOf(row: GenerationRow): GenerationRecord {
@@ -281,7 +399,13 @@ function recordOf(row: GenerationRow): GenerationRecord {
     delete (rest as Partial<Usage>)[bucket]
   }
   return {
-    ...rest, usage, streamed: streamed === 1, estimated: estimated === 1, held: BigInt(held), bill: BigInt(bill), flows: BigInt(flows),
+    ...rest,
+    usage,
+    streamed: streamed === 1,
+    estimated: estimated === 1,
+    held: BigInt(held),
+    bill: BigInt(bill),
+    flows: BigInt(flows),
     price: priceVersion === null ? null : { version: priceVersion, model: priceModel, rates: priceRates },
   }
 }

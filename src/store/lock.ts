@@ -22,7 +22,9 @@ export function lockFolder(folder: string): { release(): void } {
   } catch (error) {
     lock.close()
     if ((error as { code?: string }).code?.startsWith('SQLITE_BUSY') !== true) throw error
-    throw new Error(`the data folder ${folder} is in use by another Sluice (process ${readPid(pidFile)}); stop that one, or give this one a folder of its own with --data`)
+    throw new Error(
+      `the data folder ${folder} is in use by another Sluice (process ${readPid(pidFile)}); stop that one, or give this one a folder of its own with --data`,
+    )
   }
   writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 })
   return { release: () => lock.close() }

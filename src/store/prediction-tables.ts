@@ -7,9 +7,11 @@ const BATCH = 200
 /** A page ends early where its predictions have more characters than this together: inputs and outputs may be large. */
 const PAGE_CHARACTERS = 8 * 1024 * 1024
 
-const COLUMNS = 'id, account_id AS accountId, model, status, created_at AS createdAt, started_at AS startedAt, completed_at AS completedAt, state'
+const COLUMNS =
+  'id, account_id AS accountId, model, status, created_at AS createdAt, started_at AS startedAt, completed_at AS completedAt, state'
 const SELECT = `SELECT ${COLUMNS}, input FROM predictions JOIN prediction_inputs USING (id)`
-const DELIVERY_COLUMNS = 'id, account_id AS accountId, prediction_id AS predictionId, url, body, attempts, next_at AS nextAt'
+const DELIVERY_COLUMNS =
+  'id, account_id AS accountId, prediction_id AS predictionId, url, body, attempts, next_at AS nextAt'
 
 /** The tables of predictions, and of the webhook calls that they owe. */
 export class PredictionTables {
@@ -19,12 +21,29 @@ export class PredictionTables {
     this.#connection = connection
   }
 
-  async add({ id, accountId, model, status, createdAt, startedAt, completedAt, state, input }: StoredPrediction): Promise<void> {
+  async add({
+    id,
+    accountId,
+    model,
+    status,
+    createdAt,
+    startedAt,
+    completedAt,
+    state,
+    input,
+  }: StoredPrediction): Promise<void> {
     await this.#connection.commit(() => {
       this.#connection.run('INSERT INTO prediction_inputs (id, input) VALUES (?, ?)', id, input)
       this.#connection.run(
         'INSERT INTO predictions (id, account_id, model, status, created_at, started_at, completed_at, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
-        id, accountId, model, status, createdAt, startedAt, completedAt, state,
+        id,
+        accountId,
+        model,
+        status,
+        createdAt,
+        startedAt,
+        completedAt,
+        state,
       )
     })
   }
@@ -34,11 +53,26 @@ export class PredictionTables {
   }
 
   async page(accountId: string, limit: number, before: string | undefined): Promise<StoredPrediction[]> {
-    return this.#first(SELECT, this.#connection.all<Id>('SELECT id FROM predictions WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?', accountId, before ?? AFTER_ALL_IDS, limit))
+    return this.#first(
+      SELECT,
+      this.#connection.all<Id>(
+        'SELECT id FROM predictions WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ?',
+        accountId,
+        before ?? AFTER_ALL_IDS,
+        limit,
+      ),
+    )
   }
 
   async underWay(after: string | undefined): Promise<PredictionChange[]> {
-    return this.#first(`SELECT ${COLUMNS} FROM predictions`, this.#connection.all<Id>('SELECT id FROM predictions WHERE completed_at IS NULL AND id > ? ORDER BY id LIMIT ?', after ?? '', BATCH))
+    return this.#first(
+      `SELECT ${COLUMNS} FROM predictions`,
+      this.#connection.all<Id>(
+        'SELECT id FROM predictions WHERE completed_at IS NULL AND id > ? ORDER BY id LIMIT ?',
+        after ?? '',
+        BATCH,
+      ),
+    )
   }
 
   /** As many as may be read at once, and one however large it is, or its list would end there. */
@@ -55,13 +89,22 @@ export class PredictionTables {
     return found
   }
 
-  async change({ id, accountId, status, startedAt, completedAt, state }: PredictionChange, deliveries: readonly WebhookDelivery[]): Promise<boolean> {
+  async change(
+    { id, accountId, status, startedAt, completedAt, state }: PredictionChange,
+    deliveries: readonly WebhookDelivery[],
+  ): Promise<boolean> {
     let changed = false
     await this.#connection.commit(() => {
-      changed = this.#connection.run(
-        'UPDATE predictions SET status = ?, started_at = ?, completed_at = ?, state = ? WHERE account_id = ? AND id = ? AND completed_at IS NULL',
-        status, startedAt, completedAt, state, accountId, id,
-      ).changes > 0
+      changed =
+        this.#connection.run(
+          'UPDATE predictions SET status = ?, started_at = ?, completed_at = ?, state = ? WHERE account_id = ? AND id = ? AND completed_at IS NULL',
+          status,
+          startedAt,
+          completedAt,
+          state,
+          accountId,
+          id,
+        ).changes > 0
       if (changed) for (const delivery of deliveries) this.#insertDelivery(delivery)
     })
     return changed
@@ -71,7 +114,11 @@ export class PredictionTables {
     for (let purged = 0; ; ) {
       let batch = 0
       await this.#connection.commit(() => {
-        const ids = this.#connection.all<Id>('DELETE FROM predictions WHERE id IN (SELECT id FROM predictions WHERE completed_at < ? LIMIT ?) RETURNING id', endedBefore, BATCH)
+        const ids = this.#connection.all<Id>(
+          'DELETE FROM predictions WHERE id IN (SELECT id FROM predictions WHERE completed_at < ? LIMIT ?) RETURNING id',
+          endedBefore,
+          BATCH,
+        )
         for (const { id } of ids) this.#connection.run('DELETE FROM prediction_inputs WHERE id = ?', id)
         batch = ids.length
       })
@@ -83,7 +130,13 @@ export class PredictionTables {
   #insertDelivery({ id, accountId, predictionId, url, body, attempts, nextAt }: WebhookDelivery): void {
     this.#connection.run(
       'INSERT INTO webhook_deliveries (id, account_id, prediction_id, url, body, attempts, next_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
-      id, accountId, predictionId, url, body, attempts, nextAt,
+      id,
+      accountId,
+      predictionId,
+      url,
+      body,
+      attempts,
+      nextAt,
     )
   }
 
@@ -92,14 +145,23 @@ export class PredictionTables {
     return this.#connection.all<WebhookDelivery>(
       `SELECT ${DELIVERY_COLUMNS} FROM webhook_deliveries
        WHERE next_at <= ? AND id NOT IN (SELECT value FROM json_each(?)) AND account_id NOT IN (SELECT value FROM json_each(?)) ORDER BY next_at, id LIMIT ?`,
-      now, passedOver, passedOver, limit,
+      now,
+      passedOver,
+      passedOver,
+      limit,
     )
   }
 
   async changeDelivery(id: string, attempts: number, nextAt: number | undefined): Promise<void> {
     await this.#connection.commit(() => {
       if (nextAt === undefined) this.#connection.run('DELETE FROM webhook_deliveries WHERE id = ?', id)
-      else this.#connection.run('UPDATE webhook_deliveries SET attempts = ?, next_at = ? WHERE id = ?', attempts, nextAt, id)
+      else
+        this.#connection.run(
+          'UPDATE webhook_deliveries SET attempts = ?, next_at = ? WHERE id = ?',
+          attempts,
+          nextAt,
+          id,
+        )
     })
   }
 }

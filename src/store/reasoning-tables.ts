@@ -19,7 +19,13 @@ export class ReasoningTable {
         `INSERT INTO reasoning (account_id, key, provider, model, expires_at, bytes, sealed) VALUES (?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (account_id, key) DO UPDATE SET
            provider = excluded.provider, model = excluded.model, expires_at = excluded.expires_at, bytes = excluded.bytes, sealed = excluded.sealed`,
-        accountId, key, provider, model, expiresAt, sealed.length, sealed,
+        accountId,
+        key,
+        provider,
+        model,
+        expiresAt,
+        sealed.length,
+        sealed,
       )
     })
   }
@@ -27,7 +33,11 @@ export class ReasoningTable {
   /** Within a transaction: what expires first goes first. */
   #free(accountId: string, bytes: number): void {
     for (let left = bytes; left > 0; ) {
-      const oldest = this.#connection.all<{ position: number; bytes: number }>('SELECT position, bytes FROM reasoning WHERE account_id = ? ORDER BY expires_at LIMIT ?', accountId, BATCH)
+      const oldest = this.#connection.all<{ position: number; bytes: number }>(
+        'SELECT position, bytes FROM reasoning WHERE account_id = ? ORDER BY expires_at LIMIT ?',
+        accountId,
+        BATCH,
+      )
       if (oldest.length === 0) return
       for (const row of oldest) {
         if (left <= 0) return
@@ -37,11 +47,21 @@ export class ReasoningTable {
     }
   }
 
-  async find(accountId: string, keys: readonly string[], mostBytes: number, now: number): Promise<Map<string, Uint8Array>> {
+  async find(
+    accountId: string,
+    keys: readonly string[],
+    mostBytes: number,
+    now: number,
+  ): Promise<Map<string, Uint8Array>> {
     const found = new Map<string, Uint8Array>()
     let left = mostBytes
     for (const key of keys) {
-      const row = this.#connection.one<{ sealed: Uint8Array }>('SELECT sealed FROM reasoning WHERE account_id = ? AND key = ? AND expires_at > ?', accountId, key, now)
+      const row = this.#connection.one<{ sealed: Uint8Array }>(
+        'SELECT sealed FROM reasoning WHERE account_id = ? AND key = ? AND expires_at > ?',
+        accountId,
+        key,
+        now,
+      )
       if (row === undefined) continue
       left -= row.sealed.length
       if (left < 0) break
@@ -51,14 +71,20 @@ export class ReasoningTable {
   }
 
   async use(): Promise<ReasoningUse[]> {
-    return this.#connection.all<ReasoningUse>('SELECT account_id AS accountId, provider, model, sum(bytes) AS bytes FROM reasoning GROUP BY account_id, provider, model')
+    return this.#connection.all<ReasoningUse>(
+      'SELECT account_id AS accountId, provider, model, sum(bytes) AS bytes FROM reasoning GROUP BY account_id, provider, model',
+    )
   }
 
   async purge(now: number): Promise<void> {
     for (;;) {
       let batch = 0
       await this.#connection.commit(() => {
-        batch = this.#connection.run('DELETE FROM reasoning WHERE position IN (SELECT position FROM reasoning WHERE expires_at <= ? LIMIT ?)', now, BATCH).changes
+        batch = this.#connection.run(
+          'DELETE FROM reasoning WHERE position IN (SELECT position FROM reasoning WHERE expires_at <= ? LIMIT ?)',
+          now,
+          BATCH,
+        ).changes
       })
       if (batch < BATCH) return
     }

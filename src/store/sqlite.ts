@@ -7,8 +7,31 @@ import { lockFolder } from './lock.ts'
 import { PredictionTables } from './prediction-tables.ts'
 import { ReasoningTable } from './reasoning-tables.ts'
 import type {
-  Account, AccountStatus, BackgroundWork, Closing, FileQuery, FileUse, GenerationRecord, Json, LedgerState, LimitPeriod, OpenGeneration, Operation, PostedTransfer, PredictionChange, ReasoningUse, ResponseToSave,
-  Store, StoredFile, StoredKey, StoredOutput, StoredPrediction, StoredReasoning, StoredResponse, Subscription, WebhookDelivery,
+  Account,
+  AccountStatus,
+  BackgroundWork,
+  Closing,
+  FileQuery,
+  FileUse,
+  GenerationRecord,
+  Json,
+  LedgerState,
+  LimitPeriod,
+  OpenGeneration,
+  Operation,
+  PostedTransfer,
+  PredictionChange,
+  ReasoningUse,
+  ResponseToSave,
+  Store,
+  StoredFile,
+  StoredKey,
+  StoredOutput,
+  StoredPrediction,
+  StoredReasoning,
+  StoredResponse,
+  Subscription,
+  WebhookDelivery,
 } from './store.ts'
 
 /** A change made by another process is seen within this time; a revoked key must stop working within two seconds. */
@@ -24,7 +47,11 @@ export type SqliteOptions = {
   now?: () => number
 }
 
-type KeyRow = Omit<StoredKey, 'models' | 'limit' | 'limitPeriod'> & { models: string | null; limit: string | null; limitPeriod: LimitPeriod | null }
+type KeyRow = Omit<StoredKey, 'models' | 'limit' | 'limitPeriod'> & {
+  models: string | null
+  limit: string | null
+  limitPeriod: LimitPeriod | null
+}
 
 /** The store inside: SQLite in one file of the data folder. */
 export class SqliteStore implements Store {
@@ -59,7 +86,9 @@ export class SqliteStore implements Store {
   }
 
   async accounts(): Promise<Account[]> {
-    return this.#connection.all<Account>('SELECT id, name, status, created_at AS createdAt, discount FROM accounts ORDER BY created_at, id')
+    return this.#connection.all<Account>(
+      'SELECT id, name, status, created_at AS createdAt, discount FROM accounts ORDER BY created_at, id',
+    )
   }
 
   async keys(): Promise<StoredKey[]> {
@@ -68,16 +97,26 @@ export class SqliteStore implements Store {
         revoked_at AS revokedAt, requests_per_minute AS requestsPerMinute, models, CAST(spend_limit AS TEXT) AS "limit", limit_period AS limitPeriod
       FROM keys ORDER BY created_at, id`)
     return rows.map(({ models, limit, ...row }) => ({
-      ...row, models: models === null ? null : (JSON.parse(models) as string[]), limit: limit === null ? null : BigInt(limit),
+      ...row,
+      models: models === null ? null : (JSON.parse(models) as string[]),
+      limit: limit === null ? null : BigInt(limit),
     }))
   }
 
-  async addAccount(account: Account, subscription?: Subscription, operations: readonly Operation[] = []): Promise<boolean> {
+  async addAccount(
+    account: Account,
+    subscription?: Subscription,
+    operations: readonly Operation[] = [],
+  ): Promise<boolean> {
     let added = false
     await this.#connection.commit(() => {
       const { changes } = this.#connection.run(
         'INSERT INTO accounts (id, name, status, created_at, discount) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING',
-        account.id, account.name, account.status, account.createdAt, account.discount,
+        account.id,
+        account.name,
+        account.status,
+        account.createdAt,
+        account.discount,
       )
       added = changes > 0
       if (added) this.#ledger.beginAccount(subscription, operations)
@@ -91,30 +130,59 @@ export class SqliteStore implements Store {
         `INSERT INTO keys (id, account_id, kind, hash, prefix, last4, name, created_at, expires_at, revoked_at, requests_per_minute, models,
            spend_limit, limit_period)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-        key.id, key.accountId, key.kind, key.hash, key.prefix, key.last4, key.name, key.createdAt, key.expiresAt, key.revokedAt,
-        key.requestsPerMinute, key.models === null ? null : JSON.stringify(key.models), key.limit === null ? null : int64(key.limit), key.limitPeriod,
+        key.id,
+        key.accountId,
+        key.kind,
+        key.hash,
+        key.prefix,
+        key.last4,
+        key.name,
+        key.createdAt,
+        key.expiresAt,
+        key.revokedAt,
+        key.requestsPerMinute,
+        key.models === null ? null : JSON.stringify(key.models),
+        key.limit === null ? null : int64(key.limit),
+        key.limitPeriod,
       )
     })
   }
 
   async revokeKey(id: string, at: number): Promise<void> {
-    await this.#connection.commit(() => this.#connection.run('UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL', at, id))
+    await this.#connection.commit(() =>
+      this.#connection.run('UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL', at, id),
+    )
   }
 
   async expireKey(id: string, at: number): Promise<void> {
-    await this.#connection.commit(() => this.#connection.run('UPDATE keys SET expires_at = ? WHERE id = ? AND (expires_at IS NULL OR expires_at > ?)', at, id, at))
+    await this.#connection.commit(() =>
+      this.#connection.run(
+        'UPDATE keys SET expires_at = ? WHERE id = ? AND (expires_at IS NULL OR expires_at > ?)',
+        at,
+        id,
+        at,
+      ),
+    )
   }
 
   async setAccountStatus(id: string, status: AccountStatus, before?: AccountStatus): Promise<boolean> {
     let isSet = false
     await this.#connection.commit(() => {
-      isSet = this.#connection.run('UPDATE accounts SET status = ? WHERE id = ? AND status = coalesce(?, status)', status, id, before ?? null).changes > 0
+      isSet =
+        this.#connection.run(
+          'UPDATE accounts SET status = ? WHERE id = ? AND status = coalesce(?, status)',
+          status,
+          id,
+          before ?? null,
+        ).changes > 0
     })
     return isSet
   }
 
   async setAccountDiscount(id: string, discount: number): Promise<void> {
-    await this.#connection.commit(() => this.#connection.run('UPDATE accounts SET discount = ? WHERE id = ?', discount, id))
+    await this.#connection.commit(() =>
+      this.#connection.run('UPDATE accounts SET discount = ? WHERE id = ?', discount, id),
+    )
   }
 
   async setting(name: string): Promise<string | undefined> {
@@ -122,18 +190,29 @@ export class SqliteStore implements Store {
   }
 
   async settleSetting(name: string, value: string): Promise<string> {
-    await this.#connection.commit(() => this.#connection.run('INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING', name, value))
+    await this.#connection.commit(() =>
+      this.#connection.run('INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING', name, value),
+    )
     return (await this.setting(name)) ?? value
   }
 
-  async saveResponse(accountId: string, { id, response, inputItems, expiresAt, upstream }: ResponseToSave): Promise<void> {
+  async saveResponse(
+    accountId: string,
+    { id, response, inputItems, expiresAt, upstream }: ResponseToSave,
+  ): Promise<void> {
     const responseText = JSON.stringify(response)
     const inputText = JSON.stringify(inputItems)
     await this.#connection.commit(() => {
       this.#connection.run('DELETE FROM responses WHERE account_id = ? AND id = ?', accountId, id)
       this.#connection.run(
         'INSERT INTO responses (account_id, id, created_at, expires_at, response, input, upstream) VALUES (?, ?, ?, ?, ?, ?, ?)',
-        accountId, id, this.#now(), expiresAt, responseText, inputText, upstream === undefined ? null : JSON.stringify(upstream),
+        accountId,
+        id,
+        this.#now(),
+        expiresAt,
+        responseText,
+        inputText,
+        upstream === undefined ? null : JSON.stringify(upstream),
       )
       this.#addItems(accountId, id, expiresAt, [...inputItems, ...outputOf(response)])
     })
@@ -143,7 +222,11 @@ export class SqliteStore implements Store {
     for (const item of items.filter(hasOwnId)) {
       this.#connection.run(
         'INSERT INTO response_items (account_id, response_id, id, expires_at, item) VALUES (?, ?, ?, ?, ?)',
-        accountId, responseId, item.id, expiresAt, JSON.stringify(item),
+        accountId,
+        responseId,
+        item.id,
+        expiresAt,
+        JSON.stringify(item),
       )
     }
   }
@@ -153,28 +236,47 @@ export class SqliteStore implements Store {
     await this.#connection.commit(() => {
       const ended = this.#connection.one<{ expiresAt: number }>(
         'UPDATE responses SET response = ?, upstream = NULL WHERE account_id = ? AND id = ? AND upstream IS NOT NULL RETURNING expires_at AS expiresAt',
-        responseText, accountId, id,
+        responseText,
+        accountId,
+        id,
       )
       if (ended !== undefined) this.#addItems(accountId, id, ended.expiresAt, outputOf(response))
     })
   }
 
   async findResponse(accountId: string, id: string): Promise<StoredResponse | undefined> {
-    const row = this.#connection.one<{ response: string; input: string; upstream: string | null; createdAt: number; expiresAt: number }>(
+    const row = this.#connection.one<{
+      response: string
+      input: string
+      upstream: string | null
+      createdAt: number
+      expiresAt: number
+    }>(
       `SELECT response, input, upstream, created_at AS createdAt, expires_at AS expiresAt FROM responses
        WHERE account_id = ? AND id = ? AND expires_at > ?`,
-      accountId, id, this.#now(),
+      accountId,
+      id,
+      this.#now(),
     )
     if (row === undefined) return undefined
     const { response, input, upstream, createdAt, expiresAt } = row
     const work = upstream === null ? {} : { upstream: JSON.parse(upstream) as BackgroundWork }
-    return { id, response: JSON.parse(response) as Json, inputItems: JSON.parse(input) as unknown[], createdAt, expiresAt, ...work }
+    return {
+      id,
+      response: JSON.parse(response) as Json,
+      inputItems: JSON.parse(input) as unknown[],
+      createdAt,
+      expiresAt,
+      ...work,
+    }
   }
 
   async findItem(accountId: string, itemId: string): Promise<Json | undefined> {
     const row = this.#connection.one<{ item: string }>(
       'SELECT item FROM response_items WHERE account_id = ? AND id = ? AND expires_at > ? ORDER BY position DESC LIMIT 1',
-      accountId, itemId, this.#now(),
+      accountId,
+      itemId,
+      this.#now(),
     )
     return row === undefined ? undefined : (JSON.parse(row.item) as Json)
   }
@@ -183,7 +285,12 @@ export class SqliteStore implements Store {
     let deleted = false
     await this.#connection.commit(() => {
       // What has expired is unknown already: deleting it must answer so, whether or not a purge has been by.
-      const { changes } = this.#connection.run('DELETE FROM responses WHERE account_id = ? AND id = ? AND expires_at > ?', accountId, id, this.#now())
+      const { changes } = this.#connection.run(
+        'DELETE FROM responses WHERE account_id = ? AND id = ? AND expires_at > ?',
+        accountId,
+        id,
+        this.#now(),
+      )
       deleted = changes > 0
     })
     return deleted
@@ -195,7 +302,8 @@ export class SqliteStore implements Store {
       await this.#connection.commit(() => {
         batch = this.#connection.all(
           'DELETE FROM responses WHERE position IN (SELECT position FROM responses WHERE expires_at <= ? LIMIT ?) RETURNING position',
-          now, PURGE_BATCH,
+          now,
+          PURGE_BATCH,
         ).length
       })
       purged += batch
@@ -207,7 +315,12 @@ export class SqliteStore implements Store {
     return this.#reasoning.add(reasoning, toFree)
   }
 
-  findReasoning(accountId: string, keys: readonly string[], mostBytes: number, now: number): Promise<Map<string, Uint8Array>> {
+  findReasoning(
+    accountId: string,
+    keys: readonly string[],
+    mostBytes: number,
+    now: number,
+  ): Promise<Map<string, Uint8Array>> {
     return this.#reasoning.find(accountId, keys, mostBytes, now)
   }
 
@@ -359,10 +472,18 @@ export class SqliteStore implements Store {
 
 /** What the system says names no file, or not the folder that the operator knows; what we say is worded already. */
 const worded = (folder: string, error: unknown): unknown =>
-  typeof (error as { code?: unknown }).code === 'string' ? new Error(`the data folder ${folder} cannot be used (${(error as Error).message}); it must be a folder that this user may write in`, { cause: error }) : error
+  typeof (error as { code?: unknown }).code === 'string'
+    ? new Error(
+        `the data folder ${folder} cannot be used (${(error as Error).message}); it must be a folder that this user may write in`,
+        { cause: error },
+      )
+    : error
 
 const outputOf = ({ output }: Json): unknown[] => (Array.isArray(output) ? output : [])
 
 /** A reference has the id of the item that it stands for: kept as an item, it would hide the real one. */
 const hasOwnId = (item: unknown): item is Json & { id: string } =>
-  typeof item === 'object' && item !== null && typeof (item as Json).id === 'string' && (item as Json).type !== 'item_reference'
+  typeof item === 'object' &&
+  item !== null &&
+  typeof (item as Json).id === 'string' &&
+  (item as Json).type !== 'item_reference'

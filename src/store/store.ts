@@ -34,29 +34,71 @@ export type LimitPeriod = 'day' | 'week' | 'month'
 export type Json = Record<string, unknown>
 
 /** An answer kept for `previous_response_id`. `inputItems` are whole items: references are resolved before they come here. */
-export type ResponseToSave = { id: string; response: Json; inputItems: readonly unknown[]; expiresAt: number; upstream?: BackgroundWork | undefined }
-export type StoredResponse = { id: string; response: Json; inputItems: unknown[]; createdAt: number; expiresAt: number; upstream?: BackgroundWork }
+export type ResponseToSave = {
+  id: string
+  response: Json
+  inputItems: readonly unknown[]
+  expiresAt: number
+  upstream?: BackgroundWork | undefined
+}
+export type StoredResponse = {
+  id: string
+  response: Json
+  inputItems: unknown[]
+  createdAt: number
+  expiresAt: number
+  upstream?: BackgroundWork
+}
 
 /** Where a provider works on a response in the background: its id in the catalogue, and its own id of the response. `unwanted`: its client deleted it, so that its provider is to stop. */
 export type BackgroundWork = { provider: string; id: string; unwanted?: boolean }
 
 /** An uploaded file; its bytes are in the data folder under `blob`. `metadata`: JSON of the client's own. */
 export type StoredFile = {
-  id: string; accountId: string; blob: string; filename: string; purpose: string | null; bytes: number; mediaType: string; sha256: string
-  metadata: string | null; createdAt: number; expiresAt: number | null
+  id: string
+  accountId: string
+  blob: string
+  filename: string
+  purpose: string | null
+  bytes: number
+  mediaType: string
+  sha256: string
+  metadata: string | null
+  createdAt: number
+  expiresAt: number | null
 }
 
 /** How many files, and their bytes together. */
 export type FileUse = { files: number; bytes: number }
 
 /** A page of an account's files in the order of their time: those after the place of `after`, which need not be there. */
-export type FileQuery = { purpose?: string | undefined; after?: Pick<StoredFile, 'id' | 'createdAt'> | undefined; limit: number; order: 'asc' | 'desc'; now: number }
+export type FileQuery = {
+  purpose?: string | undefined
+  after?: Pick<StoredFile, 'id' | 'createdAt'> | undefined
+  limit: number
+  order: 'asc' | 'desc'
+  now: number
+}
 
 /** What a model made, for whoever knows the token, until it expires. */
-export type StoredOutput = { token: string; accountId: string; blob: string; mediaType: string; bytes: number; expiresAt: number }
+export type StoredOutput = {
+  token: string
+  accountId: string
+  blob: string
+  mediaType: string
+  bytes: number
+  expiresAt: number
+}
 
 /** What a provider wants back of one answer that called tools, under a digest of its account and of the first call's id. */
-export type StoredReasoning = { accountId: string; key: string; provider: string; model: string; expiresAt: number; sealed: Uint8Array }
+export type StoredReasoning = {
+  accountId: string
+  key: string
+  provider: string
+  model: string
+  expiresAt: number
+  sealed: Uint8Array
+}
 
 /** Bytes kept of what one model signed for one account. */
 export type ReasoningUse = { accountId: string; provider: string; model: string; bytes: number }
@@ -67,19 +109,45 @@ export type PredictionStatus = 'starting' | 'processing' | 'succeeded' | 'failed
 export type StoredPrediction = PredictionChange & { input: string }
 
 /** All of a prediction but what was asked, which does not change. */
-export type PredictionChange = { id: string; accountId: string; model: string; status: PredictionStatus; createdAt: number; startedAt: number | null; completedAt: number | null; state: string }
+export type PredictionChange = {
+  id: string
+  accountId: string
+  model: string
+  status: PredictionStatus
+  createdAt: number
+  startedAt: number | null
+  completedAt: number | null
+  state: string
+}
 
 /** One call of a webhook that is still owed. The same id in every attempt. */
-export type WebhookDelivery = { id: string; accountId: string; predictionId: string; url: string; body: string; attempts: number; nextAt: number }
+export type WebhookDelivery = {
+  id: string
+  accountId: string
+  predictionId: string
+  url: string
+  body: string
+  attempts: number
+  nextAt: number
+}
 
 /** Where money stands: accounts of the book. `owner`: an account's id, a provider's id, or empty. */
-export type BookAccount = { kind: 'credit' | 'bonus' | 'outside' | 'promotion' | 'revenue' | 'write-off' | 'cost' | 'payable'; owner: string }
+export type BookAccount = {
+  kind: 'credit' | 'bonus' | 'outside' | 'promotion' | 'revenue' | 'write-off' | 'cost' | 'payable'
+  owner: string
+}
 
 /** Money moved, in nano-USD above 0. What is debited goes down, what is credited goes up: a balance is credits less debits, and all balances add up to 0. */
 export type Transfer = { kind: string; debit: BookAccount; credit: BookAccount; amount: bigint }
 
 /** A top-up, a grant or a correction. The reference makes it happen once. `covered`: what it debits must have as much. */
-export type Operation = { reference: string; at: number; note: string | null; transfers: readonly Transfer[]; covered?: boolean }
+export type Operation = {
+  reference: string
+  at: number
+  note: string | null
+  transfers: readonly Transfer[]
+  covered?: boolean
+}
 
 /** A `covered` operation would have taken more than there is; nothing was changed. `balance`: what there is, in nano-USD. */
 export class NotCovered extends Error {
@@ -97,7 +165,13 @@ export type Balance = BookAccount & { balance: bigint }
 
 export type QuotaWindowName = '5_hour' | '7_day' | 'monthly'
 /** One quota window of an account since it began; `used` in micro-flows. */
-export type QuotaWindow = { accountId: string; window: QuotaWindowName; startedAt: number; endsAt: number; used: bigint }
+export type QuotaWindow = {
+  accountId: string
+  window: QuotaWindowName
+  startedAt: number
+  endsAt: number
+  used: bigint
+}
 
 /** An account's plan. Periods are months counted from `anchor`; the present one is from `periodStart` to `periodEnd`. */
 export type Subscription = {
@@ -174,7 +248,12 @@ export type Closing = {
 export type OpenGeneration = { id: string; accountId: string; state: string }
 
 /** What the ledger keeps in memory, read whole at the start and after another process's change. */
-export type LedgerState = { balances: Balance[]; windows: QuotaWindow[]; subscriptions: Subscription[]; spends: KeySpend[] }
+export type LedgerState = {
+  balances: Balance[]
+  windows: QuotaWindow[]
+  subscriptions: Subscription[]
+  spends: KeySpend[]
+}
 
 /**
  * Every method that names a tenant takes the account first, and another account's id answers exactly as an unknown one.
@@ -213,7 +292,12 @@ export interface Store {
   /** What was kept under the same key is replaced. `toFree`: as many bytes at least of the account's are removed before, what expires first. */
   keepReasoning(reasoning: StoredReasoning, toFree: number): Promise<void>
   /** What is kept under these keys and has not expired by `now`, in their order, until it would be more than this many bytes. */
-  findReasoning(accountId: string, keys: readonly string[], mostBytes: number, now: number): Promise<Map<string, Uint8Array>>
+  findReasoning(
+    accountId: string,
+    keys: readonly string[],
+    mostBytes: number,
+    now: number,
+  ): Promise<Map<string, Uint8Array>>
   reasoningUse(): Promise<ReasoningUse[]>
   purgeReasoning(now: number): Promise<void>
 

@@ -21,12 +21,18 @@ afterEach(async () => {
 function open(): { store: SqliteStore; accounts: Accounts } {
   const store = new SqliteStore({ folder, exclusive: false })
   stores.push(store)
-  const first = { credits: (accountId: string) => [topUp({ reference: `starting-credit:${accountId}`, at: 1, accountId, amount: 7n, bonus: false })] }
+  const first = {
+    credits: (accountId: string) => [
+      topUp({ reference: `starting-credit:${accountId}`, at: 1, accountId, amount: 7n, bonus: false }),
+    ],
+  }
   return { store, accounts: new Accounts({ store, first, now: () => Date.UTC(2026, 0, 31) }) }
 }
 
 const credits = async (store: SqliteStore): Promise<(readonly [string, bigint])[]> =>
-  (await store.ledgerState()).balances.filter(({ kind }) => kind === 'credit').map(({ owner, balance }) => [owner, balance] as const)
+  (await store.ledgerState()).balances
+    .filter(({ kind }) => kind === 'credit')
+    .map(({ owner, balance }) => [owner, balance] as const)
 
 describe('the first account', () => {
   test('is made when it is asked for, once, with its credit and the free plan', async () => {
@@ -37,9 +43,17 @@ describe('the first account', () => {
     expect(await accounts.ensure()).toEqual(first)
     expect(await accounts.named(first.id)).toEqual(first)
     expect(await credits(store)).toEqual([[first.id, 7n]])
-    expect((await store.ledgerState()).subscriptions).toEqual([{
-      accountId: first.id, tier: 'free', anchor: Date.UTC(2026, 0, 31), periodStart: Date.UTC(2026, 0, 31), periodEnd: Date.UTC(2026, 1, 28), renews: true, nextTier: null,
-    }])
+    expect((await store.ledgerState()).subscriptions).toEqual([
+      {
+        accountId: first.id,
+        tier: 'free',
+        anchor: Date.UTC(2026, 0, 31),
+        periodStart: Date.UTC(2026, 0, 31),
+        periodEnd: Date.UTC(2026, 1, 28),
+        renews: true,
+        nextTier: null,
+      },
+    ])
   })
 
   test('is one, with one credit, when many ask at once from two sides', async () => {
@@ -47,7 +61,9 @@ describe('the first account', () => {
     const made = await Promise.all([one, other, one, other, other].map(({ accounts }) => accounts.named()))
     expect(new Set(made.map(({ id }) => id)).size).toBe(1)
     const { balances, subscriptions } = await other.store.ledgerState()
-    expect(balances.filter(({ kind }) => kind === 'credit')).toEqual([{ kind: 'credit', owner: made[0]!.id, balance: 7n }])
+    expect(balances.filter(({ kind }) => kind === 'credit')).toEqual([
+      { kind: 'credit', owner: made[0]!.id, balance: 7n },
+    ])
     expect(subscriptions.length).toBe(1)
   })
 })
@@ -56,16 +72,33 @@ describe('other accounts', () => {
   test('begin with what they are given, and with nothing else', async () => {
     const { store, accounts } = open()
     const team = await accounts.create('team', {
-      tier: 'pro', discount: 1250,
-      credits: (accountId) => [topUp({ reference: 'a', at: 1, accountId, amount: 5n, bonus: true }), topUp({ reference: 'b', at: 1, accountId, amount: 3n, bonus: false })],
+      tier: 'pro',
+      discount: 1250,
+      credits: (accountId) => [
+        topUp({ reference: 'a', at: 1, accountId, amount: 5n, bonus: true }),
+        topUp({ reference: 'b', at: 1, accountId, amount: 3n, bonus: false }),
+      ],
     })
     const configured = await accounts.ensure('configured')
     expect((await accounts.list()).map(({ name, discount }) => [name, discount])).toContainEqual(['team', 1250])
     const { balances, subscriptions } = await store.ledgerState()
-    expect(balances.filter(({ owner }) => owner === team.id).map(({ kind, balance }) => [kind, balance]).sort()).toEqual([['bonus', 5n], ['credit', 3n]])
+    expect(
+      balances
+        .filter(({ owner }) => owner === team.id)
+        .map(({ kind, balance }) => [kind, balance])
+        .sort(),
+    ).toEqual([
+      ['bonus', 5n],
+      ['credit', 3n],
+    ])
     expect(balances.filter(({ owner }) => owner === configured.id)).toEqual([])
     expect(balances.reduce((sum, { balance }) => sum + balance, 0n)).toBe(0n)
-    expect(new Map(subscriptions.map(({ accountId, tier }) => [accountId, tier]))).toEqual(new Map([[team.id, 'pro'], [configured.id, 'free']]))
+    expect(new Map(subscriptions.map(({ accountId, tier }) => [accountId, tier]))).toEqual(
+      new Map([
+        [team.id, 'pro'],
+        [configured.id, 'free'],
+      ]),
+    )
   })
 
   test('are refused when their name is taken or is none, and then nothing is written', async () => {
@@ -73,16 +106,25 @@ describe('other accounts', () => {
     await accounts.ensure('team')
     const before = await store.ledgerState()
     const credits = (accountId: string) => [topUp({ reference: 'x', at: 1, accountId, amount: 5n, bonus: false })]
-    expect(await accounts.create('team', { credits }).catch((error: Error) => error.message)).toBe('there is an account team already; sluice accounts show team shows it')
-    for (const name of ['', 'a b', '-a', 'a/b', 'x'.repeat(101), 'acct_x']) expect(await accounts.create(name, { credits }).catch((error: Error) => error.message)).toMatch(/^the name of an account must/)
+    expect(await accounts.create('team', { credits }).catch((error: Error) => error.message)).toBe(
+      'there is an account team already; sluice accounts show team shows it',
+    )
+    for (const name of ['', 'a b', '-a', 'a/b', 'x'.repeat(101), 'acct_x'])
+      expect(await accounts.create(name, { credits }).catch((error: Error) => error.message)).toMatch(
+        /^the name of an account must/,
+      )
     expect(await store.ledgerState()).toEqual(before)
   })
 
   test('are not made by asking for them; what is near is named', async () => {
     const { accounts } = open()
     await accounts.ensure('team')
-    expect(await accounts.named('elsewhere').catch((error: Error) => error.message)).toBe('there is no account "elsewhere"; sluice accounts list shows all, sluice accounts create makes one')
-    expect(await accounts.named('tema').catch((error: Error) => error.message)).toContain('there is no account "tema"; is team meant?')
+    expect(await accounts.named('elsewhere').catch((error: Error) => error.message)).toBe(
+      'there is no account "elsewhere"; sluice accounts list shows all, sluice accounts create makes one',
+    )
+    expect(await accounts.named('tema').catch((error: Error) => error.message)).toContain(
+      'there is no account "tema"; is team meant?',
+    )
     expect((await accounts.list()).map(({ name }) => name)).toEqual(['team'])
   })
 })

@@ -4,7 +4,11 @@ import { allowedModels } from '../../src/accounts/allowed-models.ts'
 
 test.each([
   ['openai/*', ['openai/gpt-5', 'openai/', 'openai/a/b'], ['openai', 'xopenai/gpt-5', 'azure/openai/gpt-5', '']],
-  ['anthropic/claude-*', ['anthropic/claude-', 'anthropic/claude-opus-5'], ['anthropic/claude', 'anthropic/Claude-opus-5']],
+  [
+    'anthropic/claude-*',
+    ['anthropic/claude-', 'anthropic/claude-opus-5'],
+    ['anthropic/claude', 'anthropic/Claude-opus-5'],
+  ],
   ['fast', ['fast'], ['faster', 'my/fast', 'fas']],
   ['*', ['anything/at:all', ''], []],
   ['*/gpt-*:batch', ['openai/gpt-5:batch'], ['openai/gpt-5', 'gpt-5:batch']],
@@ -24,10 +28,13 @@ test('one of several patterns is enough', () => {
 test('any pattern means what an expression would', () => {
   const text = (letters: string): fc.Arbitrary<string> => fc.string({ unit: fc.constantFrom(...letters), maxLength: 9 })
   let matched = 0
-  fc.assert(fc.property(fc.array(text('ab*'), { maxLength: 3 }), text('ab'), (patterns, model) => {
-    const expected = patterns.some((pattern) => new RegExp(`^${pattern.replaceAll('*', '.*')}$`).test(model))
-    if (expected) matched++
-    expect(allowedModels(patterns)(model)).toBe(expected)
-  }), { numRuns: 5000 })
+  fc.assert(
+    fc.property(fc.array(text('ab*'), { maxLength: 3 }), text('ab'), (patterns, model) => {
+      const expected = patterns.some((pattern) => new RegExp(`^${pattern.replaceAll('*', '.*')}$`).test(model))
+      if (expected) matched++
+      expect(allowedModels(patterns)(model)).toBe(expected)
+    }),
+    { numRuns: 5000 },
+  )
   expect(matched).toBeGreaterThan(100)
 })

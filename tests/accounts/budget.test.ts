@@ -28,11 +28,15 @@ describe('a spending limit', () => {
     const now = at('2028-02-29T12:00:00Z')
     const hold = budgets.take('k', daily, 5n * USD, now)
     expect(refusal(() => budgets.check('k', daily, USD, now))).toBeUndefined()
-    expect(refusal(() => budgets.check('k', daily, USD + 1n, now))).toBe('This request may cost up to $1.000000001, and $1 is left of the $10 that this key may spend in a day, and $5 is held by requests under way. It resets at 2028-03-01T00:00:00.000Z.')
+    expect(refusal(() => budgets.check('k', daily, USD + 1n, now))).toBe(
+      'This request may cost up to $1.000000001, and $1 is left of the $10 that this key may spend in a day, and $5 is held by requests under way. It resets at 2028-03-01T00:00:00.000Z.',
+    )
     expect(budgets.spent('k', daily, now)).toBe(4n * USD)
     expect(budgets.settle(hold, 2n * USD)).toEqual({ keyId: 'k', since: at('2028-02-29'), spent: 2n * USD })
     expect(budgets.spent('k', daily, now)).toBe(6n * USD)
-    expect(refusal(() => budgets.check('k', daily, 5n * USD, now))).toBe('This request may cost up to $5, and $4 is left of the $10 that this key may spend in a day. It resets at 2028-03-01T00:00:00.000Z.')
+    expect(refusal(() => budgets.check('k', daily, 5n * USD, now))).toBe(
+      'This request may cost up to $5, and $4 is left of the $10 that this key may spend in a day. It resets at 2028-03-01T00:00:00.000Z.',
+    )
     expect(refusal(() => budgets.check('other', daily, 10n * USD, now))).toBeUndefined()
   })
 
@@ -46,8 +50,14 @@ describe('a spending limit', () => {
   test('without a period is for ever', () => {
     const budgets = new Budgets([])
     const total: KeyLimit = { amount: USD, period: null }
-    expect(budgets.settle(budgets.take('k', total, USD, at('2026-01-01')), USD)).toEqual({ keyId: 'k', since: 0, spent: USD })
-    expect(refusal(() => budgets.check('k', total, 1n, at('2099-01-01')))).toBe('This request may cost up to $0.000000001, and $0 is left of the $1 that this key may spend. It does not reset: it has to be raised.')
+    expect(budgets.settle(budgets.take('k', total, USD, at('2026-01-01')), USD)).toEqual({
+      keyId: 'k',
+      since: 0,
+      spent: USD,
+    })
+    expect(refusal(() => budgets.check('k', total, 1n, at('2099-01-01')))).toBe(
+      'This request may cost up to $0.000000001, and $0 is left of the $1 that this key may spend. It does not reset: it has to be raised.',
+    )
   })
 
   for (const [period, now, since] of [
@@ -69,7 +79,9 @@ describe('a spending limit', () => {
     ['month', '2026-12-31T23:59:59.999Z', '2027-01-01T00:00:00.000Z'],
   ] as const) {
     test(`of a ${period} says at ${now} that it resets at ${resets}`, () => {
-      expect(refusal(() => new Budgets([]).check('k', { amount: USD, period }, 2n * USD, at(now)))).toEndWith(`It resets at ${resets}.`)
+      expect(refusal(() => new Budgets([]).check('k', { amount: USD, period }, 2n * USD, at(now)))).toEndWith(
+        `It resets at ${resets}.`,
+      )
     })
   }
 
@@ -117,7 +129,9 @@ class Log {
   }
 
   sum(keyId: string, since: string, what: 'held' | 'spent'): bigint {
-    return this.entries.filter((entry) => entry.keyId === keyId && entry.since === since).reduce((sum, entry) => sum + entry[what], 0n)
+    return this.entries
+      .filter((entry) => entry.keyId === keyId && entry.since === since)
+      .reduce((sum, entry) => sum + entry[what], 0n)
   }
 }
 
@@ -125,7 +139,10 @@ class Log {
 function add(rows: KeySpend[], { keyId, since, spent }: KeySpend): KeySpend[] {
   const row = rows.find((one) => one.keyId === keyId)
   if (row !== undefined && row.since > since) return rows
-  return [...rows.filter((one) => one !== row), { keyId, since, spent: (row?.since === since ? row.spent : 0n) + spent }]
+  return [
+    ...rows.filter((one) => one !== row),
+    { keyId, since, spent: (row?.since === since ? row.spent : 0n) + spent },
+  ]
 }
 
 const step = fc.record({
@@ -133,38 +150,51 @@ const step = fc.record({
   key: fc.constantFrom('a', 'b'),
   amount: fc.bigInt(0n, 60n),
   which: fc.nat(),
-  after: fc.oneof({ weight: 6, arbitrary: fc.integer({ min: -3_600_000, max: 3_600_000 }) }, { weight: 1, arbitrary: fc.integer({ min: 0, max: 20 * 86_400_000 }) }, { weight: 2, arbitrary: fc.constant('midnight' as const) }),
+  after: fc.oneof(
+    { weight: 6, arbitrary: fc.integer({ min: -3_600_000, max: 3_600_000 }) },
+    { weight: 1, arbitrary: fc.integer({ min: 0, max: 20 * 86_400_000 }) },
+    { weight: 2, arbitrary: fc.constant('midnight' as const) },
+  ),
   off: fc.integer({ min: -1, max: 1 }),
 })
 
 test('any order of holds, settlements, crashes and hours agrees with the log of all that happened', () => {
   let [taken, refused] = [0, 0]
-  fc.assert(fc.property(fc.integer({ min: at('2026-01-01'), max: at('2029-01-01') }), fc.constantFrom<LimitPeriod | null>('day', 'week', 'month', null), fc.array(step, { minLength: 8, maxLength: 40 }), (begin, period, steps) => {
-    const limit: KeyLimit = { amount: 100n, period }
-    const log = new Log()
-    let [budgets, rows, now] = [new Budgets([]), [] as KeySpend[], begin]
-    const open: { hold: BudgetHold; entry: ReturnType<Log['take']> }[] = []
-    for (const { kind, key, amount, which, after, off } of steps) {
-      now = after === 'midnight' ? Math.ceil(now / 86_400_000) * 86_400_000 + off : now + after
-      const since = log.since(key, period, now)
-      const fits = amount === 0n || log.sum(key, since, 'held') + log.sum(key, since, 'spent') + amount <= limit.amount
-      if (kind === 'take') {
-        expect(refusal(() => budgets.check(key, limit, amount, now)) === undefined).toBe(fits)
-        if (fits) open.push({ hold: budgets.take(key, limit, amount, now), entry: log.take(key, since, amount) })
-        if (fits) taken++
-        else refused++
-      } else if (kind === 'settle' && open.length > 0) {
-        const [{ hold, entry }] = open.splice(which % open.length, 1) as [(typeof open)[number]]
-        rows = add(rows, budgets.settle(hold, amount))
-        entry.held = 0n
-        entry.spent = amount
-      } else if (kind === 'crash') {
-        budgets = new Budgets(rows)
-        for (const { hold } of open) budgets.restore(hold)
-      }
-      expect(budgets.spent(key, limit, now)).toBe(log.sum(key, log.since(key, period, now), 'spent'))
-    }
-  }), { numRuns: 400 })
+  fc.assert(
+    fc.property(
+      fc.integer({ min: at('2026-01-01'), max: at('2029-01-01') }),
+      fc.constantFrom<LimitPeriod | null>('day', 'week', 'month', null),
+      fc.array(step, { minLength: 8, maxLength: 40 }),
+      (begin, period, steps) => {
+        const limit: KeyLimit = { amount: 100n, period }
+        const log = new Log()
+        let [budgets, rows, now] = [new Budgets([]), [] as KeySpend[], begin]
+        const open: { hold: BudgetHold; entry: ReturnType<Log['take']> }[] = []
+        for (const { kind, key, amount, which, after, off } of steps) {
+          now = after === 'midnight' ? Math.ceil(now / 86_400_000) * 86_400_000 + off : now + after
+          const since = log.since(key, period, now)
+          const fits =
+            amount === 0n || log.sum(key, since, 'held') + log.sum(key, since, 'spent') + amount <= limit.amount
+          if (kind === 'take') {
+            expect(refusal(() => budgets.check(key, limit, amount, now)) === undefined).toBe(fits)
+            if (fits) open.push({ hold: budgets.take(key, limit, amount, now), entry: log.take(key, since, amount) })
+            if (fits) taken++
+            else refused++
+          } else if (kind === 'settle' && open.length > 0) {
+            const [{ hold, entry }] = open.splice(which % open.length, 1) as [(typeof open)[number]]
+            rows = add(rows, budgets.settle(hold, amount))
+            entry.held = 0n
+            entry.spent = amount
+          } else if (kind === 'crash') {
+            budgets = new Budgets(rows)
+            for (const { hold } of open) budgets.restore(hold)
+          }
+          expect(budgets.spent(key, limit, now)).toBe(log.sum(key, log.since(key, period, now), 'spent'))
+        }
+      },
+    ),
+    { numRuns: 400 },
+  )
   expect(taken).toBeGreaterThan(500)
   expect(refused).toBeGreaterThan(100)
 })

@@ -9,40 +9,67 @@ const MINUTE = 60_000
 const APART = 5
 
 const published = readConfig('', 'sluice.yaml', {}).accountStatus
-const strict = { ...published, refusals: { monitored: 2, abusive: 5 }, addresses: { monitored: 2, abusive: 4 }, concurrency: { monitored: 2, abusive: 4 } }
+const strict = {
+  ...published,
+  refusals: { monitored: 2, abusive: 5 },
+  addresses: { monitored: 2, abusive: 4 },
+  concurrency: { monitored: 2, abusive: 4 },
+}
 
 /** One account that is judged and whose new status is stored, as the server does. */
-function watched(rules = strict): { conduct: Conduct; at(minutes: number): void; judge(): AccountStatus; store(status: AccountStatus): void } {
+function watched(rules = strict): {
+  conduct: Conduct
+  at(minutes: number): void
+  judge(): AccountStatus
+  store(status: AccountStatus): void
+} {
   let [now, status] = [0, 'healthy' as AccountStatus]
   const conduct = new Conduct(rules, () => (now += APART))
   return {
-    conduct, at: (minutes) => { now = minutes * MINUTE }, store: (set) => { status = set },
+    conduct,
+    at: (minutes) => {
+      now = minutes * MINUTE
+    },
+    store: (set) => {
+      status = set
+    },
     judge: () => (status = conduct.judge([{ id: 'a', status }])[0]?.status ?? status),
   }
 }
 
-const times = (count: number, act: (index: number) => void): void => { for (let index = 0; index < count; index++) act(index) }
+const times = (count: number, act: (index: number) => void): void => {
+  for (let index = 0; index < count; index++) act(index)
+}
 
 describe('the rules', () => {
   const breaking: Record<string, (conduct: Conduct, count: number) => void> = {
     refusals: (conduct, count) => times(count, () => conduct.refused('a')),
-    addresses: (conduct, count) => times(count, (index) => {
-      conduct.begin('a', () => `10.0.0.${index}`)
-      conduct.end('a')
-    }),
+    addresses: (conduct, count) =>
+      times(count, (index) => {
+        conduct.begin('a', () => `10.0.0.${index}`)
+        conduct.end('a')
+      }),
     concurrency: (conduct, count) => {
       times(count, () => conduct.begin('a', undefined))
       times(count, () => conduct.end('a'))
     },
   }
 
-  test.each(Object.keys(breaking) as (keyof typeof breaking & ('refusals' | 'addresses' | 'concurrency'))[])('%s up to a threshold are no matter, one more is', (rule) => {
-    for (const [count, status] of [[2, 'healthy'], [3, 'monitored'], [strict[rule].abusive, 'monitored'], [strict[rule].abusive + 1, 'abusive']] as const) {
-      const { conduct, judge } = watched()
-      breaking[rule]!(conduct, count)
-      expect([count, judge()]).toEqual([count, status])
-    }
-  })
+  test.each(Object.keys(breaking) as (keyof typeof breaking & ('refusals' | 'addresses' | 'concurrency'))[])(
+    '%s up to a threshold are no matter, one more is',
+    (rule) => {
+      for (const [count, status] of [
+        [2, 'healthy'],
+        [3, 'monitored'],
+        [strict[rule].abusive, 'monitored'],
+        [strict[rule].abusive + 1, 'abusive'],
+      ] as const) {
+        const { conduct, judge } = watched()
+        breaking[rule]!(conduct, count)
+        expect([count, judge()]).toEqual([count, status])
+      }
+    },
+  )
 
   test('as published leave a team behind one account alone', () => {
     const { conduct, judge, at } = watched(published)
@@ -57,7 +84,9 @@ describe('the rules', () => {
   })
 
   test('cost what is published', () => {
-    const penalties = (['healthy', 'monitored', 'abusive', 'suspended', 'banned'] as const).map((status) => penaltyOf(status, published))
+    const penalties = (['healthy', 'monitored', 'abusive', 'suspended', 'banned'] as const).map((status) =>
+      penaltyOf(status, published),
+    )
     expect(penalties).toEqual([1, 1, 1.5, 1, 1])
     expect(penaltyOf('abusive', { ...published, penalty: { monitored: 1.25, abusive: 3 } })).toBe(3)
     expect(penaltyOf('monitored', { ...published, penalty: { monitored: 1.25, abusive: 3 } })).toBe(1.25)
@@ -177,10 +206,19 @@ test('accounts that are idle for an hour are dropped, running ones never, and ad
 })
 
 describe('any hours', () => {
-  type Step = { act: 'begin' | 'end' | 'refused' | 'wait' | 'judge' | 'set'; address: number; minutes: number; status: AccountStatus }
+  type Step = {
+    act: 'begin' | 'end' | 'refused' | 'wait' | 'judge' | 'set'
+    address: number
+    minutes: number
+    status: AccountStatus
+  }
   const step: fc.Arbitrary<Step> = fc.record({
-    act: fc.oneof({ weight: 30, arbitrary: fc.constantFrom('begin', 'end', 'refused', 'wait', 'judge') }, { weight: 1, arbitrary: fc.constant('set') }),
-    address: fc.nat(7), minutes: fc.oneof(fc.double({ min: 0, max: 3, noNaN: true }), fc.double({ min: 0, max: 80, noNaN: true })),
+    act: fc.oneof(
+      { weight: 30, arbitrary: fc.constantFrom('begin', 'end', 'refused', 'wait', 'judge') },
+      { weight: 1, arbitrary: fc.constant('set') },
+    ),
+    address: fc.nat(7),
+    minutes: fc.oneof(fc.double({ min: 0, max: 3, noNaN: true }), fc.double({ min: 0, max: 80, noNaN: true })),
     status: fc.constantFrom('healthy', 'monitored', 'abusive', 'suspended', 'banned'),
   }) as fc.Arbitrary<Step>
 
@@ -210,45 +248,57 @@ describe('any hours', () => {
       const before = first < 0 ? this.#events.length : first
       const peaks = [...last.keys(), last.length].map((count) => this.#running(this.#events.slice(0, before + count)))
       const addresses = new Set(last.filter(({ act }) => act === 'begin').map(({ address }) => address))
-      return last.filter(({ act }) => act === 'refused').length > strict.refusals[level] || addresses.size > strict.addresses[level] || Math.max(...peaks) > strict.concurrency[level]
+      return (
+        last.filter(({ act }) => act === 'refused').length > strict.refusals[level] ||
+        addresses.size > strict.addresses[level] ||
+        Math.max(...peaks) > strict.concurrency[level]
+      )
     }
 
     judge(minute: number, status: AccountStatus): AccountStatus {
       if (status !== this.#told) {
         this.#runningAtStart = this.running
         this.#events.length = 0
-        this.#broken = { monitored: status === 'monitored' ? minute : -Infinity, abusive: status === 'abusive' ? minute : -Infinity }
+        this.#broken = {
+          monitored: status === 'monitored' ? minute : -Infinity,
+          abusive: status === 'abusive' ? minute : -Infinity,
+        }
         this.#told = status
       }
       if (status === 'suspended' || status === 'banned') return status
-      for (const level of ['monitored', 'abusive'] as const) if (this.#broke(minute, level)) this.#broken[level] = minute
-      return (this.#told = minute - this.#broken.abusive < 60 ? 'abusive' : minute - this.#broken.monitored < 60 ? 'monitored' : 'healthy')
+      for (const level of ['monitored', 'abusive'] as const)
+        if (this.#broke(minute, level)) this.#broken[level] = minute
+      return (this.#told =
+        minute - this.#broken.abusive < 60 ? 'abusive' : minute - this.#broken.monitored < 60 ? 'monitored' : 'healthy')
     }
   }
 
   test('are judged as by a log of everything', () => {
     const seen = new Set<AccountStatus>()
-    fc.assert(fc.property(fc.array(step, { maxLength: 120, size: 'max' }), (steps) => {
-      let [now, status] = [0, 'healthy' as AccountStatus]
-      const conduct = new Conduct(strict, () => now)
-      const log = new Log()
-      for (const { act, address, minutes, status: set } of steps) {
-        const minute = Math.floor(now / MINUTE)
-        if (act === 'wait') now += Math.round(minutes * MINUTE)
-        else if (act === 'set') status = set
-        else if (act === 'judge') {
-          const expected = log.judge(minute, status)
-          status = conduct.judge([{ id: 'a', status }])[0]?.status ?? status
-          expect(status).toBe(expected)
-          seen.add(status)
-        } else if (act !== 'end' || log.running > 0) {
-          log.add({ minute, act, address })
-          if (act === 'begin') conduct.begin('a', () => String(address))
-          else conduct[act]('a')
-          now += APART
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 120, size: 'max' }), (steps) => {
+        let [now, status] = [0, 'healthy' as AccountStatus]
+        const conduct = new Conduct(strict, () => now)
+        const log = new Log()
+        for (const { act, address, minutes, status: set } of steps) {
+          const minute = Math.floor(now / MINUTE)
+          if (act === 'wait') now += Math.round(minutes * MINUTE)
+          else if (act === 'set') status = set
+          else if (act === 'judge') {
+            const expected = log.judge(minute, status)
+            status = conduct.judge([{ id: 'a', status }])[0]?.status ?? status
+            expect(status).toBe(expected)
+            seen.add(status)
+          } else if (act !== 'end' || log.running > 0) {
+            log.add({ minute, act, address })
+            if (act === 'begin') conduct.begin('a', () => String(address))
+            else conduct[act]('a')
+            now += APART
+          }
         }
-      }
-    }), { numRuns: 1000 })
+      }),
+      { numRuns: 1000 },
+    )
     expect([...seen].sort()).toEqual(['abusive', 'banned', 'healthy', 'monitored', 'suspended'])
   })
 })

@@ -28,7 +28,11 @@ afterEach(async () => {
 async function open(configured: ConfiguredKey[] = []): Promise<Keys> {
   const store = new SqliteStore({ folder, exclusive: false })
   stores.push(store)
-  accounts = new Accounts({ store, first: { credits: (accountId) => [topUp({ reference: 'first', at: now, accountId, amount: 5n, bonus: false })] }, now: () => now })
+  accounts = new Accounts({
+    store,
+    first: { credits: (accountId) => [topUp({ reference: 'first', at: now, accountId, amount: 5n, bonus: false })] },
+    now: () => now,
+  })
   return Keys.open({ store, accounts, folder, configured, now: () => now })
 }
 
@@ -79,8 +83,16 @@ describe('the first start', () => {
 
   test('refuses a SLUICE_KEY that is none, and one that was revoked', async () => {
     const keys = await open()
-    for (const bad of ['x', 'sk-ai-v1-short', 'sk-ss-v1-0123456789abcdef', 'sk-ai-v1-0123456789 abcdef', `${CHOSEN}\n`]) {
-      expect(await keys.start(bad).catch((error: Error) => error.message)).toMatch(/^SLUICE_KEY must be sk-ai-v1- and 16 to 200/)
+    for (const bad of [
+      'x',
+      'sk-ai-v1-short',
+      'sk-ss-v1-0123456789abcdef',
+      'sk-ai-v1-0123456789 abcdef',
+      `${CHOSEN}\n`,
+    ]) {
+      expect(await keys.start(bad).catch((error: Error) => error.message)).toMatch(
+        /^SLUICE_KEY must be sk-ai-v1- and 16 to 200/,
+      )
     }
     await keys.start(CHOSEN)
     await keys.revoke(CHOSEN)
@@ -91,7 +103,11 @@ describe('the first start', () => {
 describe('a key text', () => {
   test('is prefix, 43 digits and the checksum of both', async () => {
     const keys = await open()
-    for (const [kind, prefix] of [['pay-as-you-go', 'sk-ai-v1-'], ['subscription', 'sk-ss-v1-'], ['management', 'sk-mg-v1-']] as const) {
+    for (const [kind, prefix] of [
+      ['pay-as-you-go', 'sk-ai-v1-'],
+      ['subscription', 'sk-ss-v1-'],
+      ['management', 'sk-mg-v1-'],
+    ] as const) {
       const { text } = await keys.create({ kind })
       expect(text).toMatch(new RegExp(`^${prefix}[0-9A-Za-z]{49}$`))
       const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -110,17 +126,31 @@ describe('a key text', () => {
     }
     expect(statSync(join(folder, 'pepper')).mode & 0o777).toBe(0o600)
     expect(statSync(join(folder, 'pepper')).size).toBe(32)
-    expect((await keys.list())[0]).toMatchObject({ kind: 'subscription', name: 'mine', account: 'default', text: `${text.slice(0, 12)}...${text.slice(-4)}` })
+    expect((await keys.list())[0]).toMatchObject({
+      kind: 'subscription',
+      name: 'mine',
+      account: 'default',
+      text: `${text.slice(0, 12)}...${text.slice(-4)}`,
+    })
   })
 })
 
 describe('the pepper', () => {
   test('when lost, cut or exchanged stops the start instead of refusing every key', async () => {
     await open()
-    for (const [content, message] of [[Buffer.alloc(32, 1), /not the one/], [Buffer.alloc(31), /must hold 32 bytes/], [undefined, /is missing/]] as const) {
+    for (const [content, message] of [
+      [Buffer.alloc(32, 1), /not the one/],
+      [Buffer.alloc(31), /must hold 32 bytes/],
+      [undefined, /is missing/],
+    ] as const) {
       if (content === undefined) rmSync(join(folder, 'pepper'))
       else writeFileSync(join(folder, 'pepper'), content)
-      expect(await open().then(() => 'opened', (error: Error) => error.message)).toMatch(message)
+      expect(
+        await open().then(
+          () => 'opened',
+          (error: Error) => error.message,
+        ),
+      ).toMatch(message)
     }
   })
 })
@@ -130,10 +160,15 @@ describe('identify', () => {
     const keys = await open()
     const { text, id } = await keys.create({ kind: 'pay-as-you-go', requestsPerMinute: 9 })
     const accepted: Record<string, string>[] = [
-      { authorization: `Bearer ${text}` }, { authorization: `bearer ${text}` }, { authorization: `BEARER   ${text}` },
-      { 'x-api-key': text }, { 'x-goog-api-key': text }, { 'x-api-key': text, authorization: `Bearer ${text}` },
+      { authorization: `Bearer ${text}` },
+      { authorization: `bearer ${text}` },
+      { authorization: `BEARER   ${text}` },
+      { 'x-api-key': text },
+      { 'x-goog-api-key': text },
+      { 'x-api-key': text, authorization: `Bearer ${text}` },
     ]
-    for (const headers of [...accepted, ...accepted]) expect(keys.identify(new Headers(headers))).toMatchObject({ keyId: id, requestsPerMinute: 9 })
+    for (const headers of [...accepted, ...accepted])
+      expect(keys.identify(new Headers(headers))).toMatchObject({ keyId: id, requestsPerMinute: 9 })
   })
 
   test('gives one answer to everything else', async () => {
@@ -141,27 +176,44 @@ describe('identify', () => {
     const { text } = await keys.create({ kind: 'pay-as-you-go' })
     const hash = new Bun.CryptoHasher('sha256').update(text).digest('hex')
     const refused: Record<string, string>[] = [
-      {}, { authorization: text }, { authorization: `Basic ${text}` }, { authorization: 'Bearer' }, { authorization: 'Bearer ' }, { authorization: `Bearer ${text}x` },
-      { authorization: `Bearer ${text.slice(0, -1)}` }, { authorization: `Bearer ${text}, Bearer ${text}` }, { authorization: `Bearer ${hash}` }, { 'x-api-key': `Bearer ${text}` },
-      { authorization: `Bearer ${'a'.repeat(8000)}` }, { authorization: `Bearer ' OR 1=1 --` }, { cookie: `key=${text}` }, { 'x-api-key': text.toUpperCase() },
+      {},
+      { authorization: text },
+      { authorization: `Basic ${text}` },
+      { authorization: 'Bearer' },
+      { authorization: 'Bearer ' },
+      { authorization: `Bearer ${text}x` },
+      { authorization: `Bearer ${text.slice(0, -1)}` },
+      { authorization: `Bearer ${text}, Bearer ${text}` },
+      { authorization: `Bearer ${hash}` },
+      { 'x-api-key': `Bearer ${text}` },
+      { authorization: `Bearer ${'a'.repeat(8000)}` },
+      { authorization: `Bearer ' OR 1=1 --` },
+      { cookie: `key=${text}` },
+      { 'x-api-key': text.toUpperCase() },
     ]
     // A working key first, so that what is remembered of it is tried as well.
     keys.identify(bearer(text))
-    const messages = new Set(refused.map((headers) => {
-      try {
-        return JSON.stringify(keys.identify(new Headers(headers)))
-      } catch (error) {
-        expect((error as GatewayError).status).toBe(401)
-        return (error as GatewayError).message
-      }
-    }))
-    expect([...messages]).toEqual(['A valid API key is required, in the header "Authorization: Bearer KEY", "x-api-key" or "x-goog-api-key".'])
+    const messages = new Set(
+      refused.map((headers) => {
+        try {
+          return JSON.stringify(keys.identify(new Headers(headers)))
+        } catch (error) {
+          expect((error as GatewayError).status).toBe(401)
+          return (error as GatewayError).message
+        }
+      }),
+    )
+    expect([...messages]).toEqual([
+      'A valid API key is required, in the header "Authorization: Bearer KEY", "x-api-key" or "x-goog-api-key".',
+    ])
   })
 
   test('takes the first header that holds a working key', async () => {
     const keys = await open()
     const [one, two] = [await keys.create({ kind: 'pay-as-you-go' }), await keys.create({ kind: 'subscription' })]
-    expect(keys.identify(new Headers({ authorization: `Bearer ${one.text}`, 'x-api-key': two.text })).keyId).toBe(one.id)
+    expect(keys.identify(new Headers({ authorization: `Bearer ${one.text}`, 'x-api-key': two.text })).keyId).toBe(
+      one.id,
+    )
     expect(keys.identify(new Headers({ authorization: 'Bearer left-over', 'x-api-key': two.text })).keyId).toBe(two.id)
   })
 
@@ -180,7 +232,11 @@ describe('identify', () => {
 describe('revoking', () => {
   test('by id, by whole text or by what the list shows; at once here', async () => {
     const keys = await open()
-    for (const which of [({ id }: { id: string }) => id, ({ text }: { text: string }) => text, ({ text }: { text: string }) => text.slice(0, 12)]) {
+    for (const which of [
+      ({ id }: { id: string }) => id,
+      ({ text }: { text: string }) => text,
+      ({ text }: { text: string }) => text.slice(0, 12),
+    ]) {
       const key = await keys.create({ kind: 'management' })
       expect(outcome(keys, bearer(key.text))).toBeObject()
       expect(await keys.revoke(which(key))).toEqual({ id: key.id })
@@ -193,7 +249,8 @@ describe('revoking', () => {
     const keys = await open()
     await keys.start()
     await keys.create({ kind: 'pay-as-you-go' })
-    for (const unknown of ['key_none', 'sk-ai-v1-none_of_them', '', '%']) expect(await keys.revoke(unknown).catch((error: Error) => error.message)).toMatch(/no stored key/)
+    for (const unknown of ['key_none', 'sk-ai-v1-none_of_them', '', '%'])
+      expect(await keys.revoke(unknown).catch((error: Error) => error.message)).toMatch(/no stored key/)
     expect(await keys.revoke('sk-ai-v1-').catch((error: Error) => error.message)).toMatch(/several keys begin so/)
     expect((await keys.list()).every(({ revokedAt }) => revokedAt === null)).toBe(true)
   })
@@ -226,11 +283,26 @@ describe('options of a key', () => {
   test('are told with who asks: models, limit, discount of the account', async () => {
     const keys = await open()
     const { id: accountId } = await accounts.create('team', { discount: 1250 })
-    const made = await keys.create({ kind: 'pay-as-you-go', account: 'team', models: ['openai/*', 'fast'], limit: 20_000_000_001n, limitPeriod: 'month' })
+    const made = await keys.create({
+      kind: 'pay-as-you-go',
+      account: 'team',
+      models: ['openai/*', 'fast'],
+      limit: 20_000_000_001n,
+      limitPeriod: 'month',
+    })
     const found = keys.identify(bearer(made.text))
-    expect(found).toMatchObject({ keyId: made.id, accountId, discount: 1250, limit: { amount: 20_000_000_001n, period: 'month' } })
+    expect(found).toMatchObject({
+      keyId: made.id,
+      accountId,
+      discount: 1250,
+      limit: { amount: 20_000_000_001n, period: 'month' },
+    })
     expect(['openai/gpt-5', 'fast', 'acme/large'].map(found.allows)).toEqual([true, true, false])
-    expect((await keys.list())[0]).toMatchObject({ models: ['openai/*', 'fast'], limit: 20_000_000_001n, limitPeriod: 'month' })
+    expect((await keys.list())[0]).toMatchObject({
+      models: ['openai/*', 'fast'],
+      limit: 20_000_000_001n,
+      limitPeriod: 'month',
+    })
   })
 
   test('are none by default', async () => {
@@ -245,13 +317,22 @@ describe('options of a key', () => {
   test('need an account that is there', async () => {
     const keys = await open()
     await keys.create({ kind: 'pay-as-you-go' })
-    expect(await keys.create({ kind: 'pay-as-you-go', account: 'defualt' }).catch((error: Error) => error.message)).toContain('is default meant?')
+    expect(
+      await keys.create({ kind: 'pay-as-you-go', account: 'defualt' }).catch((error: Error) => error.message),
+    ).toContain('is default meant?')
     expect((await keys.list()).length).toBe(1)
   })
 })
 
 describe('rotating', () => {
-  const options = { kind: 'subscription', name: 'ci', models: ['openai/*'], limit: 5n, limitPeriod: 'day', requestsPerMinute: 7 } as const
+  const options = {
+    kind: 'subscription',
+    name: 'ci',
+    models: ['openai/*'],
+    limit: 5n,
+    limitPeriod: 'day',
+    requestsPerMinute: 7,
+  } as const
 
   test('gives a new text with the same options, and the old one stops at once', async () => {
     const keys = await open()
@@ -267,7 +348,13 @@ describe('rotating', () => {
     expect(after).toEqual({ ...same, keyId: id })
     expect(['openai/x', 'acme/x'].map(allows)).toEqual([true, false])
     const [first, second] = await keys.list()
-    expect(second).toEqual({ ...first!, id, text: `${text.slice(0, 12)}...${text.slice(-4)}`, createdAt: now, revokedAt: null })
+    expect(second).toEqual({
+      ...first!,
+      id,
+      text: `${text.slice(0, 12)}...${text.slice(-4)}`,
+      createdAt: now,
+      revokedAt: null,
+    })
     now += 8999
     expect(outcome(keys, bearer(text))).toBe('invalid_api_key')
   })
@@ -279,7 +366,11 @@ describe('rotating', () => {
     await keys.rotate(other.id, 1000)
     expect(rotated.old.worksUntil).toBe(now + 1000)
     await keys.revoke(other.id)
-    expect([one.text, rotated.text, other.text].map((text) => typeof outcome(keys, bearer(text)))).toEqual(['object', 'object', 'string'])
+    expect([one.text, rotated.text, other.text].map((text) => typeof outcome(keys, bearer(text)))).toEqual([
+      'object',
+      'object',
+      'string',
+    ])
     now += 1000
     expect([one.text, rotated.text].map((text) => typeof outcome(keys, bearer(text)))).toEqual(['string', 'object'])
   })
@@ -294,17 +385,33 @@ describe('rotating', () => {
 
   test('is refused for what does not work any more', async () => {
     const keys = await open()
-    const [revoked, expired] = [await keys.create({ kind: 'pay-as-you-go' }), await keys.create({ kind: 'pay-as-you-go', expiresAt: now + 1 })]
+    const [revoked, expired] = [
+      await keys.create({ kind: 'pay-as-you-go' }),
+      await keys.create({ kind: 'pay-as-you-go', expiresAt: now + 1 }),
+    ]
     await keys.revoke(revoked.id)
     now += 1
-    for (const { id } of [revoked, expired]) expect(await keys.rotate(id, 0).catch((error: Error) => error.message)).toMatch(/is (revoked|expired) already; sluice keys create/)
+    for (const { id } of [revoked, expired])
+      expect(await keys.rotate(id, 0).catch((error: Error) => error.message)).toMatch(
+        /is (revoked|expired) already; sluice keys create/,
+      )
     expect((await keys.list()).length).toBe(2)
   })
 })
 
 describe('keys of the config file', () => {
   test('work without being stored, as the same key after a restart, and their account is made', async () => {
-    const configured: ConfiguredKey[] = [{ key: 'sk-ss-v1-written-in-the-file', requestsPerMinute: 3, account: 'team', models: ['a*'], limit: 9n, limitPeriod: 'week' }, { key: 'any old text' }]
+    const configured: ConfiguredKey[] = [
+      {
+        key: 'sk-ss-v1-written-in-the-file',
+        requestsPerMinute: 3,
+        account: 'team',
+        models: ['a*'],
+        limit: 9n,
+        limitPeriod: 'week',
+      },
+      { key: 'any old text' },
+    ]
     const keys = await open(configured)
     const found = keys.identify(bearer('sk-ss-v1-written-in-the-file'))
     expect(found).toMatchObject({ kind: 'subscription', requestsPerMinute: 3, limit: { amount: 9n, period: 'week' } })

@@ -20,8 +20,18 @@ function ask(limits: Limits, key: string, endpoint: string, limit: number | unde
 describe('limits', () => {
   test('count each key and endpoint by itself', () => {
     const limits = new Limits(() => 0)
-    for (const [key, endpoint] of [['a', 'x'], ['a', 'y'], ['b', 'x']] as const) expect(ask(limits, key, endpoint, 1)).toBe(0)
-    for (const [key, endpoint] of [['a', 'x'], ['a', 'y'], ['b', 'x']] as const) expect(ask(limits, key, endpoint, 1)).toBe(60)
+    for (const [key, endpoint] of [
+      ['a', 'x'],
+      ['a', 'y'],
+      ['b', 'x'],
+    ] as const)
+      expect(ask(limits, key, endpoint, 1)).toBe(0)
+    for (const [key, endpoint] of [
+      ['a', 'x'],
+      ['a', 'y'],
+      ['b', 'x'],
+    ] as const)
+      expect(ask(limits, key, endpoint, 1)).toBe(60)
   })
 
   test('do not count refusals, and say exactly when there is room', () => {
@@ -59,25 +69,35 @@ describe('limits', () => {
 
   test('agree with a list of everything that was ever admitted', () => {
     const step = fc.record({
-      waitMs: fc.oneof(fc.integer({ min: 0, max: 50 }), fc.integer({ min: 0, max: 5000 }), fc.constantFrom(0, 59_999, 60_000, 60_001, 120_000, 200_000)),
-      key: fc.constantFrom('a', 'b'), endpoint: fc.constantFrom('x', 'y'), limit: fc.integer({ min: 1, max: 12 }),
+      waitMs: fc.oneof(
+        fc.integer({ min: 0, max: 50 }),
+        fc.integer({ min: 0, max: 5000 }),
+        fc.constantFrom(0, 59_999, 60_000, 60_001, 120_000, 200_000),
+      ),
+      key: fc.constantFrom('a', 'b'),
+      endpoint: fc.constantFrom('x', 'y'),
+      limit: fc.integer({ min: 1, max: 12 }),
     })
-    fc.assert(fc.property(fc.array(step, { maxLength: 120, size: 'max' }), (steps) => {
-      let now = 0
-      const limits = new Limits(() => now)
-      const admitted: { at: number; key: string; endpoint: string }[] = []
-      for (const { waitMs, key, endpoint, limit } of steps) {
-        now += waitMs
-        const within = (at: number): number => admitted.filter((one) => one.key === key && one.endpoint === endpoint && one.at > at - 60_000).length
-        const waited = ask(limits, key, endpoint, limit)
-        expect(waited === 0).toBe(within(now) < limit)
-        if (waited === 0) admitted.push({ at: now, key, endpoint })
-        else {
-          // One request fits after the wait that was named, and a second less would not do.
-          expect(within(now + waited * 1000)).toBeLessThan(limit)
-          expect(within(now + waited * 1000 - 1000)).toBeGreaterThanOrEqual(limit)
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 120, size: 'max' }), (steps) => {
+        let now = 0
+        const limits = new Limits(() => now)
+        const admitted: { at: number; key: string; endpoint: string }[] = []
+        for (const { waitMs, key, endpoint, limit } of steps) {
+          now += waitMs
+          const within = (at: number): number =>
+            admitted.filter((one) => one.key === key && one.endpoint === endpoint && one.at > at - 60_000).length
+          const waited = ask(limits, key, endpoint, limit)
+          expect(waited === 0).toBe(within(now) < limit)
+          if (waited === 0) admitted.push({ at: now, key, endpoint })
+          else {
+            // One request fits after the wait that was named, and a second less would not do.
+            expect(within(now + waited * 1000)).toBeLessThan(limit)
+            expect(within(now + waited * 1000 - 1000)).toBeGreaterThanOrEqual(limit)
+          }
         }
-      }
-    }), { numRuns: 200 })
+      }),
+      { numRuns: 200 },
+    )
   })
 })

@@ -21,10 +21,30 @@ describe('plans', () => {
     const plans = plansOf('')
     expect(plans.usdPerFlow).toBe(32_830_000n)
     expect(plans.tiers()).toEqual([
-      { tier: 'free', usdPerMonth: 0, flows: { '5_hour': 5_000_000n, '7_day': 38_640_000n, monthly: 165_600_000n }, discount: 0 },
-      { tier: 'pro', usdPerMonth: 20, flows: { '5_hour': 50_000_000n, '7_day': 213_293_000n, monthly: 914_112_000n }, discount: 0 },
-      { tier: 'max', usdPerMonth: 100, flows: { '5_hour': 300_000_000n, '7_day': 1_280_220_000n, monthly: 5_486_659_000n }, discount: 0 },
-      { tier: 'ultra', usdPerMonth: 200, flows: { '5_hour': 800_000_000n, '7_day': 3_413_921_000n, monthly: 14_631_091_000n }, discount: 0 },
+      {
+        tier: 'free',
+        usdPerMonth: 0,
+        flows: { '5_hour': 5_000_000n, '7_day': 38_640_000n, monthly: 165_600_000n },
+        discount: 0,
+      },
+      {
+        tier: 'pro',
+        usdPerMonth: 20,
+        flows: { '5_hour': 50_000_000n, '7_day': 213_293_000n, monthly: 914_112_000n },
+        discount: 0,
+      },
+      {
+        tier: 'max',
+        usdPerMonth: 100,
+        flows: { '5_hour': 300_000_000n, '7_day': 1_280_220_000n, monthly: 5_486_659_000n },
+        discount: 0,
+      },
+      {
+        tier: 'ultra',
+        usdPerMonth: 200,
+        flows: { '5_hour': 800_000_000n, '7_day': 3_413_921_000n, monthly: 14_631_091_000n },
+        discount: 0,
+      },
     ])
   })
 
@@ -35,22 +55,58 @@ describe('plans', () => {
     pro: { flows: { 7_day: 200.1234 }, discount: 7.25 }
     team: { usdPerMonth: 60, flows: { 5_hour: 150, 7_day: 640, monthly: 0 } }`)
     expect(plans.usdPerFlow).toBe(50_000_000n)
-    expect(plans.of('pro')).toEqual({ tier: 'pro', usdPerMonth: 20, flows: { '5_hour': 50_000_000n, '7_day': 200_123_400n, monthly: 914_112_000n }, discount: 725 })
-    expect(plans.of('team')).toEqual({ tier: 'team', usdPerMonth: 60, flows: { '5_hour': 150_000_000n, '7_day': 640_000_000n, monthly: 0n }, discount: 0 })
+    expect(plans.of('pro')).toEqual({
+      tier: 'pro',
+      usdPerMonth: 20,
+      flows: { '5_hour': 50_000_000n, '7_day': 200_123_400n, monthly: 914_112_000n },
+      discount: 725,
+    })
+    expect(plans.of('team')).toEqual({
+      tier: 'team',
+      usdPerMonth: 60,
+      flows: { '5_hour': 150_000_000n, '7_day': 640_000_000n, monthly: 0n },
+      discount: 0,
+    })
     expect(plans.tiers().map(({ tier }) => tier)).toEqual(['free', 'pro', 'max', 'ultra', 'team'])
     expect(plansOf('').of('pro').discount).toBe(0)
   })
 
   for (const [text, problems] of [
-    ['plans: { tiers: { team: { usdPerMonth: 1 } } }', ['1:25: plans.tiers.team needs flows.5_hour and flows.7_day and flows.monthly']],
-    ['plans: { tiers: { prp: { flows: { 5_hour: 1, 7_day: 1, monthly: 1 } } } }', ['1:24: plans.tiers.prp needs usdPerMonth, unless pro is meant']],
-    ['plans: { tiers: { constructor: { usdPerMonth: 1 } } }', ['1:32: plans.tiers.constructor needs flows.5_hour and flows.7_day and flows.monthly']],
-    ['plans: { tiers: { pro: { flows: { 5_hour: 1.00001 } } } }', ['1:43: plans.tiers.pro.flows.5_hour must have at most 4 decimals, not 1.00001']],
-    ['plans: { tiers: { pro: { flows: { 5_hour: -1 } } } }', ['1:43: plans.tiers.pro.flows.5_hour must be a number from 0 to 1000000000, not -1']],
-    ['plans: { tiers: { pro: { discount: 101 } } }', ['1:36: plans.tiers.pro.discount must be a number from 0 to 100, not 101']],
-    ['plans: { tiers: { pro: { discount: 0.125 } } }', ['1:36: plans.tiers.pro.discount must have at most 2 decimals, not 0.125']],
+    [
+      'plans: { tiers: { team: { usdPerMonth: 1 } } }',
+      ['1:25: plans.tiers.team needs flows.5_hour and flows.7_day and flows.monthly'],
+    ],
+    [
+      'plans: { tiers: { prp: { flows: { 5_hour: 1, 7_day: 1, monthly: 1 } } } }',
+      ['1:24: plans.tiers.prp needs usdPerMonth, unless pro is meant'],
+    ],
+    [
+      'plans: { tiers: { constructor: { usdPerMonth: 1 } } }',
+      ['1:32: plans.tiers.constructor needs flows.5_hour and flows.7_day and flows.monthly'],
+    ],
+    [
+      'plans: { tiers: { pro: { flows: { 5_hour: 1.00001 } } } }',
+      ['1:43: plans.tiers.pro.flows.5_hour must have at most 4 decimals, not 1.00001'],
+    ],
+    [
+      'plans: { tiers: { pro: { flows: { 5_hour: -1 } } } }',
+      ['1:43: plans.tiers.pro.flows.5_hour must be a number from 0 to 1000000000, not -1'],
+    ],
+    [
+      'plans: { tiers: { pro: { discount: 101 } } }',
+      ['1:36: plans.tiers.pro.discount must be a number from 0 to 100, not 101'],
+    ],
+    [
+      'plans: { tiers: { pro: { discount: 0.125 } } }',
+      ['1:36: plans.tiers.pro.discount must have at most 2 decimals, not 0.125'],
+    ],
     ['plans: { usdPerFlow: 0 }', ['1:22: plans.usdPerFlow must be a number from 1e-9 to 1000000, not 0']],
-    ['plans: { tiers: { Pro: {} } }', ['1:19: plans.tiers the name "Pro" must be lower-case letters, digits, dots, - and _, beginning with a letter or digit']],
+    [
+      'plans: { tiers: { Pro: {} } }',
+      [
+        '1:19: plans.tiers the name "Pro" must be lower-case letters, digits, dots, - and _, beginning with a letter or digit',
+      ],
+    ],
   ] as const) {
     test(`refused: ${text}`, () => {
       expect(problemsOf(text)).toEqual(problems.map((problem) => `sluice.yaml:${problem}`))
@@ -84,10 +140,12 @@ describe('flows', () => {
   })
 
   test('are never further from the price than half a micro-flow, at any size', () => {
-    fc.assert(fc.property(fc.bigInt(0n, 2n ** 100n), fc.integer({ min: 100, max: 10_000 }), (list, hundredths) => {
-      const flows = plans.flowsOf(list, hundredths / 100)
-      const off = flows * plans.usdPerFlow * 100n - list * BigInt(hundredths) * 1_000_000n
-      expect((off < 0n ? -off : off) * 2n <= plans.usdPerFlow * 100n).toBe(true)
-    }))
+    fc.assert(
+      fc.property(fc.bigInt(0n, 2n ** 100n), fc.integer({ min: 100, max: 10_000 }), (list, hundredths) => {
+        const flows = plans.flowsOf(list, hundredths / 100)
+        const off = flows * plans.usdPerFlow * 100n - list * BigInt(hundredths) * 1_000_000n
+        expect((off < 0n ? -off : off) * 2n <= plans.usdPerFlow * 100n).toBe(true)
+      }),
+    )
   })
 })

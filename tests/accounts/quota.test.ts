@@ -1,7 +1,14 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { Plans } from '../../src/accounts/plans.ts'
-import { changePlan, newSubscription, Quota, renewed, type QuotaHold, type RollingQuota } from '../../src/accounts/quota.ts'
+import {
+  changePlan,
+  newSubscription,
+  Quota,
+  renewed,
+  type QuotaHold,
+  type RollingQuota,
+} from '../../src/accounts/quota.ts'
 import { readConfig } from '../../src/config.ts'
 import { GatewayError } from '../../src/error.ts'
 import type { QuotaWindow, QuotaWindowName, Subscription } from '../../src/store/store.ts'
@@ -24,7 +31,11 @@ function refusal(ask: () => void): GatewayError | undefined {
   } catch (error) {
     expect(error).toBeInstanceOf(GatewayError)
     const refused = error as GatewayError
-    expect({ code: refused.code, status: refused.status, shouldRetry: refused.shouldRetry }).toEqual({ code: 'quota_exceeded', status: 429, shouldRetry: false })
+    expect({ code: refused.code, status: refused.status, shouldRetry: refused.shouldRetry }).toEqual({
+      code: 'quota_exceeded',
+      status: 429,
+      shouldRetry: false,
+    })
     return refused
   }
 }
@@ -38,9 +49,28 @@ describe('the detail', () => {
   test('of a subscription that was never used', () => {
     expect(quotaOf('pro').detail(START, 'healthy', 1)).toEqual({
       plan: { tier: 'pro', amount_usd: 20, interval: 'month', expires_at: '2026-04-01T10:00:00.250Z' },
-      currency: 'usd', base_usd_per_flow: 0.03283, effective_usd_per_flow: 0.03283, account_status: 'healthy',
-      quota_5_hour: { usage_percentage: 0, resets_at: null, max_flows: 50, used_flows: 0, remaining_flows: 50, used_value_usd: 0, max_value_usd: 1.6415 },
-      quota_7_day: { usage_percentage: 0, resets_at: null, max_flows: 213.293, used_flows: 0, remaining_flows: 213.293, used_value_usd: 0, max_value_usd: 7.0024 },
+      currency: 'usd',
+      base_usd_per_flow: 0.03283,
+      effective_usd_per_flow: 0.03283,
+      account_status: 'healthy',
+      quota_5_hour: {
+        usage_percentage: 0,
+        resets_at: null,
+        max_flows: 50,
+        used_flows: 0,
+        remaining_flows: 50,
+        used_value_usd: 0,
+        max_value_usd: 1.6415,
+      },
+      quota_7_day: {
+        usage_percentage: 0,
+        resets_at: null,
+        max_flows: 213.293,
+        used_flows: 0,
+        remaining_flows: 213.293,
+        used_value_usd: 0,
+        max_value_usd: 7.0024,
+      },
       quota_monthly: { max_flows: 914.112, max_value_usd: 30.0103 },
     })
   })
@@ -49,16 +79,48 @@ describe('the detail', () => {
     const quota = quotaOf('pro')
     use(quota, 12_345_678n, START)
     quota.take(5n * FLOW, START + 1)
-    const { effective_usd_per_flow, base_usd_per_flow, account_status, quota_5_hour, quota_7_day } = quota.detail(START + HOUR, 'abusive', 1.5)
-    expect({ effective_usd_per_flow, base_usd_per_flow, account_status }).toEqual({ effective_usd_per_flow: 0.049245, base_usd_per_flow: 0.03283, account_status: 'abusive' })
-    expect(quota_5_hour).toEqual({ usage_percentage: 0.2469, resets_at: '2026-03-01T15:00:00.250Z', max_flows: 50, used_flows: 12.3457, remaining_flows: 37.6543, used_value_usd: 0.4053, max_value_usd: 1.6415 })
-    expect(quota_7_day).toEqual({ usage_percentage: 0.0579, resets_at: '2026-03-08T10:00:00.250Z', max_flows: 213.293, used_flows: 12.3457, remaining_flows: 200.9473, used_value_usd: 0.4053, max_value_usd: 7.0024 })
+    const { effective_usd_per_flow, base_usd_per_flow, account_status, quota_5_hour, quota_7_day } = quota.detail(
+      START + HOUR,
+      'abusive',
+      1.5,
+    )
+    expect({ effective_usd_per_flow, base_usd_per_flow, account_status }).toEqual({
+      effective_usd_per_flow: 0.049245,
+      base_usd_per_flow: 0.03283,
+      account_status: 'abusive',
+    })
+    expect(quota_5_hour).toEqual({
+      usage_percentage: 0.2469,
+      resets_at: '2026-03-01T15:00:00.250Z',
+      max_flows: 50,
+      used_flows: 12.3457,
+      remaining_flows: 37.6543,
+      used_value_usd: 0.4053,
+      max_value_usd: 1.6415,
+    })
+    expect(quota_7_day).toEqual({
+      usage_percentage: 0.0579,
+      resets_at: '2026-03-08T10:00:00.250Z',
+      max_flows: 213.293,
+      used_flows: 12.3457,
+      remaining_flows: 200.9473,
+      used_value_usd: 0.4053,
+      max_value_usd: 7.0024,
+    })
   })
 
   test('shows use above the maximum as the maximum', () => {
     const quota = quotaOf('free')
     quota.settle(quota.take(FLOW, START), 6n * FLOW)
-    expect(quota.detail(START, 'healthy', 1).quota_5_hour).toEqual({ usage_percentage: 1, resets_at: '2026-03-01T15:00:00.250Z', max_flows: 5, used_flows: 5, remaining_flows: 0, used_value_usd: 0.1642, max_value_usd: 0.1642 })
+    expect(quota.detail(START, 'healthy', 1).quota_5_hour).toEqual({
+      usage_percentage: 1,
+      resets_at: '2026-03-01T15:00:00.250Z',
+      max_flows: 5,
+      used_flows: 5,
+      remaining_flows: 0,
+      used_value_usd: 0.1642,
+      max_value_usd: 0.1642,
+    })
     // What was passed counts: the larger plan has one flow less left than it would have.
     quota.change(changePlan(quota.subscription, 'pro', { now: false }, plans))
     expect(quota.detail(START, 'healthy', 1).quota_5_hour).toMatchObject({ used_flows: 6, remaining_flows: 44 })
@@ -67,7 +129,10 @@ describe('the detail', () => {
   test('says null once the window is over, to the millisecond', () => {
     const quota = quotaOf('pro')
     use(quota, FLOW, START)
-    const seen = (now: number): unknown => [quota.detail(now, 'healthy', 1).quota_5_hour.resets_at, quota.detail(now, 'healthy', 1).quota_5_hour.used_flows]
+    const seen = (now: number): unknown => [
+      quota.detail(now, 'healthy', 1).quota_5_hour.resets_at,
+      quota.detail(now, 'healthy', 1).quota_5_hour.used_flows,
+    ]
     expect(seen(START + 5 * HOUR - 1)).toEqual(['2026-03-01T15:00:00.250Z', 1])
     expect(seen(START + 5 * HOUR)).toEqual([null, 0])
   })
@@ -86,7 +151,7 @@ describe('windows', () => {
     expect(begun(START + 6 * HOUR - 1)).toEqual([HOUR, HOUR, 0])
     expect(begun(START + 6 * HOUR)).toEqual([6 * HOUR, HOUR, 0])
     expect(begun(START + 8 * DAY)).toEqual([8 * DAY, 8 * DAY, 0])
-    expect(begun(at('2026-04-01T10:00:00.249Z')) .at(2)).toBe(0)
+    expect(begun(at('2026-04-01T10:00:00.249Z')).at(2)).toBe(0)
     expect(begun(at('2026-04-01T10:00:00.250Z')).at(2)).toBe(31 * DAY)
   })
 
@@ -104,7 +169,11 @@ describe('windows', () => {
     const quota = quotaOf('free')
     const late = quota.take(2n * FLOW, START)
     const next = quota.take(FLOW, START + 5 * HOUR)
-    expect(quota.settle(late, 2n * FLOW).map(({ window, startedAt, used }) => [window, startedAt, used])).toEqual([['5_hour', START, 2n * FLOW], ['7_day', START, 2n * FLOW], ['monthly', START, 2n * FLOW]])
+    expect(quota.settle(late, 2n * FLOW).map(({ window, startedAt, used }) => [window, startedAt, used])).toEqual([
+      ['5_hour', START, 2n * FLOW],
+      ['7_day', START, 2n * FLOW],
+      ['monthly', START, 2n * FLOW],
+    ])
     quota.settle(next, FLOW)
     const { quota_5_hour, quota_7_day } = quota.detail(START + 5 * HOUR, 'healthy', 1)
     expect([quota_5_hour.used_flows, quota_7_day.used_flows]).toEqual([1, 3])
@@ -113,7 +182,11 @@ describe('windows', () => {
   test('do not begin anew because the clock went back', () => {
     const quota = quotaOf('free')
     use(quota, FLOW, START + 10 * HOUR)
-    expect(quota.take(0n, START).windows[0]).toEqual({ window: '5_hour', startedAt: START + 10 * HOUR, endsAt: START + 15 * HOUR })
+    expect(quota.take(0n, START).windows[0]).toEqual({
+      window: '5_hour',
+      startedAt: START + 10 * HOUR,
+      endsAt: START + 15 * HOUR,
+    })
     // Seen is seen: an hour at which the window was over counts for what comes after it.
     expect(quota.detail(START + 15 * HOUR, 'healthy', 1).quota_5_hour.resets_at).toBeNull()
     expect(quota.detail(START + 12 * HOUR, 'healthy', 1).quota_5_hour.resets_at).toBeNull()
@@ -135,7 +208,10 @@ describe('windows', () => {
     quota.restore(hold)
     expect(refusal(() => quota.check(3n * FLOW + 1n, START + HOUR))?.retryAfterSeconds).toBe(4 * 3600)
     expect(quota.settle(hold, FLOW).map(({ used }) => used)).toEqual([FLOW, FLOW, FLOW])
-    expect(quota.detail(START + HOUR, 'healthy', 1).quota_5_hour).toMatchObject({ used_flows: 1, resets_at: iso(START + 5 * HOUR) })
+    expect(quota.detail(START + HOUR, 'healthy', 1).quota_5_hour).toMatchObject({
+      used_flows: 1,
+      resets_at: iso(START + 5 * HOUR),
+    })
   })
 })
 
@@ -145,15 +221,21 @@ describe('a refusal', () => {
     use(quota, 40n * FLOW, START)
     quota.take(4_500_000n, START + 1)
     const refused = refusal(() => quota.check(12_500_000n, START + HOUR))
-    expect(refused?.message).toBe('The 5-hour quota of the pro plan has no room for this request, which needs up to 12.5 flows: 5.5 of 50 are left, and 4.5 are held by requests under way; it resets at 2026-03-01T15:00:00.250Z. 5.5 flows fit at present, $0.180565 at list prices: a smaller output limit may be enough.')
+    expect(refused?.message).toBe(
+      'The 5-hour quota of the pro plan has no room for this request, which needs up to 12.5 flows: 5.5 of 50 are left, and 4.5 are held by requests under way; it resets at 2026-03-01T15:00:00.250Z. 5.5 flows fit at present, $0.180565 at list prices: a smaller output limit may be enough.',
+    )
     expect(refused?.retryAfterSeconds).toBe(4 * 3600)
-    expect(refusal(() => quota.check(12_500_000n, START + HOUR, 1.5))?.message).toContain('5.5 flows fit at present, $0.120376667 at list prices')
+    expect(refusal(() => quota.check(12_500_000n, START + HOUR, 1.5))?.message).toContain(
+      '5.5 flows fit at present, $0.120376667 at list prices',
+    )
   })
 
   test('with nothing left says so', () => {
     const quota = quotaOf('free')
     use(quota, 5n * FLOW, START)
-    expect(refusal(() => quota.check(1n, START + 1))?.message).toBe('The 5-hour quota of the free plan has no room for this request, which needs up to 0.000001 flows: 0 of 5 are left; it resets at 2026-03-01T15:00:00.250Z. Nothing fits at present.')
+    expect(refusal(() => quota.check(1n, START + 1))?.message).toBe(
+      'The 5-hour quota of the free plan has no room for this request, which needs up to 0.000001 flows: 0 of 5 are left; it resets at 2026-03-01T15:00:00.250Z. Nothing fits at present.',
+    )
     expect(refusal(() => quota.check(1n, START + 1))?.retryAfterSeconds).toBe(5 * 3600)
     expect(refusal(() => quota.check(0n, START + 1))).toBeUndefined()
   })
@@ -164,31 +246,44 @@ describe('a refusal', () => {
     use(quota, 3n * FLOW, START + 35 * HOUR)
     expect(refusal(() => quota.check(FLOW, START + 36 * HOUR))?.message).toContain('The 7-day quota of the free plan')
     const both = refusal(() => quota.check(3n * FLOW, START + 36 * HOUR))
-    expect(both?.message).toContain('0.64 of 38.64 are left; it resets at 2026-03-08T10:00:00.250Z. 0.64 flows fit at present')
+    expect(both?.message).toContain(
+      '0.64 of 38.64 are left; it resets at 2026-03-08T10:00:00.250Z. 0.64 flows fit at present',
+    )
     expect(both?.retryAfterSeconds).toBe((7 * 24 - 36) * 3600)
     // Every window holds: the month too.
-    for (let week = 1; week < 4; week++) for (let hours = 0; hours < 35; hours += 5) use(quota, 5n * FLOW, START + week * 7 * DAY + hours * HOUR)
+    for (let week = 1; week < 4; week++)
+      for (let hours = 0; hours < 35; hours += 5) use(quota, 5n * FLOW, START + week * 7 * DAY + hours * HOUR)
     use(quota, 5n * FLOW, START + 28 * DAY)
     use(quota, 5n * FLOW, START + 28 * DAY + 5 * HOUR)
     use(quota, 5n * FLOW, START + 28 * DAY + 10 * HOUR)
     use(quota, 5n * FLOW, START + 28 * DAY + 15 * HOUR)
-    expect(refusal(() => quota.check(3n * FLOW, START + 28 * DAY + 20 * HOUR))?.message).toContain('The monthly quota of the free plan has no room for this request, which needs up to 3 flows: 2.6 of 165.6 are left; it resets at 2026-04-01T10:00:00.250Z')
+    expect(refusal(() => quota.check(3n * FLOW, START + 28 * DAY + 20 * HOUR))?.message).toContain(
+      'The monthly quota of the free plan has no room for this request, which needs up to 3 flows: 2.6 of 165.6 are left; it resets at 2026-04-01T10:00:00.250Z',
+    )
   })
 
   test('of what never fits says so, and names no time', () => {
     const quota = quotaOf('free')
     use(quota, 4n * FLOW, START)
     const refused = refusal(() => quota.check(40n * FLOW, START))
-    expect(refused?.message).toBe('The 5-hour quota of the free plan is 5 flows in all, and this request needs up to 40: it never fits as it is. 1 flows fit at present, $0.03283 at list prices: a smaller output limit may be enough.')
+    expect(refused?.message).toBe(
+      'The 5-hour quota of the free plan is 5 flows in all, and this request needs up to 40: it never fits as it is. 1 flows fit at present, $0.03283 at list prices: a smaller output limit may be enough.',
+    )
     expect(refused?.retryAfterSeconds).toBeUndefined()
   })
 
   test('of a plan without flows asks for another plan, and lets through what costs nothing', () => {
     const none = new Plans(readConfig('plans: { tiers: { free: { flows: { 7_day: 0 } } } }', 'sluice.yaml', {}))
     const quota = new Quota(none, newSubscription('a', 'free', START), [])
-    expect(refusal(() => quota.check(FLOW, START))?.message).toBe('The 7-day quota of the free plan is 0 flows in all, and this request needs up to 1: it never fits as it is. Another plan is needed.')
+    expect(refusal(() => quota.check(FLOW, START))?.message).toBe(
+      'The 7-day quota of the free plan is 0 flows in all, and this request needs up to 1: it never fits as it is. Another plan is needed.',
+    )
     expect(refusal(() => quota.check(0n, START))).toBeUndefined()
-    expect(quota.detail(START, 'healthy', 1).quota_7_day).toMatchObject({ usage_percentage: 1, remaining_flows: 0, resets_at: null })
+    expect(quota.detail(START, 'healthy', 1).quota_7_day).toMatchObject({
+      usage_percentage: 1,
+      remaining_flows: 0,
+      resets_at: null,
+    })
   })
 })
 
@@ -209,8 +304,17 @@ describe('periods', () => {
   }
 
   test('are calendar months from the anchor, short months do not shorten those after them', () => {
-    expect(ends('2026-01-31T23:59:59.999Z', 4)).toEqual(['2026-02-28T23:59:59.999Z', '2026-03-31T23:59:59.999Z', '2026-04-30T23:59:59.999Z', '2026-05-31T23:59:59.999Z'])
-    expect(ends('2027-12-30T00:00:00.000Z', 3)).toEqual(['2028-01-30T00:00:00.000Z', '2028-02-29T00:00:00.000Z', '2028-03-30T00:00:00.000Z'])
+    expect(ends('2026-01-31T23:59:59.999Z', 4)).toEqual([
+      '2026-02-28T23:59:59.999Z',
+      '2026-03-31T23:59:59.999Z',
+      '2026-04-30T23:59:59.999Z',
+      '2026-05-31T23:59:59.999Z',
+    ])
+    expect(ends('2027-12-30T00:00:00.000Z', 3)).toEqual([
+      '2028-01-30T00:00:00.000Z',
+      '2028-02-29T00:00:00.000Z',
+      '2028-03-30T00:00:00.000Z',
+    ])
     expect(ends('2028-02-29T12:00:00.000Z', 12).at(-1)).toBe('2029-02-28T12:00:00.000Z')
   })
 
@@ -231,7 +335,15 @@ describe('periods', () => {
     expect(quota.renew(at('2026-02-28T11:59:59.999Z'))).toBe(false)
     expect(quota.renew(at('2026-06-15T00:00:00Z'))).toBe(true)
     expect(quota.renew(at('2026-06-15T00:00:00Z'))).toBe(false)
-    expect(quota.subscription).toEqual({ accountId: 'a', tier: 'pro', anchor: at('2026-01-31T12:00:00Z'), periodStart: at('2026-05-31T12:00:00Z'), periodEnd: at('2026-06-30T12:00:00Z'), renews: true, nextTier: null })
+    expect(quota.subscription).toEqual({
+      accountId: 'a',
+      tier: 'pro',
+      anchor: at('2026-01-31T12:00:00Z'),
+      periodStart: at('2026-05-31T12:00:00Z'),
+      periodEnd: at('2026-06-30T12:00:00Z'),
+      renews: true,
+      nextTier: null,
+    })
     // The clock goes back, the period does not.
     expect(quota.renew(at('2026-03-01T00:00:00Z'))).toBe(false)
   })
@@ -239,7 +351,12 @@ describe('periods', () => {
   test('that do not renew are followed by the free plan, which does', () => {
     const quota = new Quota(plans, { ...newSubscription('a', 'max', START), renews: false, nextTier: 'pro' }, [])
     expect(quota.renew(at('2026-04-01T10:00:00.250Z'))).toBe(true)
-    expect(quota.subscription).toMatchObject({ tier: 'free', renews: true, nextTier: null, periodEnd: at('2026-05-01T10:00:00.250Z') })
+    expect(quota.subscription).toMatchObject({
+      tier: 'free',
+      renews: true,
+      nextTier: null,
+      periodEnd: at('2026-05-01T10:00:00.250Z'),
+    })
     quota.renew(at('2027-01-01'))
     expect(quota.subscription.tier).toBe('free')
   })
@@ -252,7 +369,11 @@ describe('periods', () => {
     expect(refusal(() => quota.check(4n * FLOW, end - HOUR))?.message).toContain('monthly')
     const before = quota.subscription
     quota.renew(end)
-    expect(use(quota, 2n * FLOW, end)).toMatchObject([{ startedAt: end - HOUR }, { startedAt: end - HOUR }, { startedAt: end }])
+    expect(use(quota, 2n * FLOW, end)).toMatchObject([
+      { startedAt: end - HOUR },
+      { startedAt: end - HOUR },
+      { startedAt: end },
+    ])
     expect(quota.detail(end, 'healthy', 1).quota_5_hour.used_flows).toBe(2.5)
     // Another process writes the row that it had read before the renewal.
     quota.change(before)
@@ -276,7 +397,11 @@ describe('changing the plan', () => {
     const hold = quota.take(0n, START + HOUR)
     quota.change(changePlan(quota.subscription, 'pro', { now: false }, plans))
     expect(quota.subscription).toEqual({ ...newSubscription('a', 'pro', START) })
-    expect(quota.detail(START + HOUR, 'healthy', 1).quota_5_hour).toMatchObject({ max_flows: 50, used_flows: 5, resets_at: iso(START + 5 * HOUR) })
+    expect(quota.detail(START + HOUR, 'healthy', 1).quota_5_hour).toMatchObject({
+      max_flows: 50,
+      used_flows: 5,
+      resets_at: iso(START + 5 * HOUR),
+    })
     quota.check(45n * FLOW, START + HOUR)
     quota.settle(hold, FLOW)
     expect(refusal(() => quota.check(45n * FLOW, START + HOUR))).toBeDefined()
@@ -286,7 +411,12 @@ describe('changing the plan', () => {
     const changed = changePlan(pro, 'free', { now: false }, plans)
     expect(changed).toEqual({ ...pro, nextTier: 'free' })
     expect(renewed(changed, pro.periodEnd - 1)).toBe(changed)
-    expect(renewed(changed, pro.periodEnd)).toMatchObject({ tier: 'free', nextTier: null, renews: true, periodStart: pro.periodEnd })
+    expect(renewed(changed, pro.periodEnd)).toMatchObject({
+      tier: 'free',
+      nextTier: null,
+      renews: true,
+      periodStart: pro.periodEnd,
+    })
     expect(changePlan(pro, 'free', { now: true }, plans)).toEqual({ ...pro, tier: 'free' })
   })
 
@@ -296,7 +426,9 @@ describe('changing the plan', () => {
 
   test('to one that there is not is refused', () => {
     expect(() => changePlan(pro, 'ultr', { now: false }, plans)).toThrow('there is no plan ultr: is ultra meant?')
-    expect(() => changePlan(pro, 'enterprise', { now: false }, plans)).toThrow('there is no plan enterprise: choose free, pro, max, ultra')
+    expect(() => changePlan(pro, 'enterprise', { now: false }, plans)).toThrow(
+      'there is no plan enterprise: choose free, pro, max, ultra',
+    )
   })
 })
 
@@ -306,7 +438,25 @@ const TIERS: Record<string, { price: number } & Record<QuotaWindowName, bigint>>
   small: { price: 10, '5_hour': 20n, '7_day': 50n, monthly: 100n },
   big: { price: 20, '5_hour': 40n, '7_day': 120n, monthly: 300n },
 }
-const small = new Plans(readConfig(JSON.stringify({ plans: { tiers: Object.fromEntries(Object.entries(TIERS).map(([tier, { price, ...flows }]) => [tier, { usdPerMonth: price, flows: Object.fromEntries(Object.entries(flows).map(([window, most]) => [window, Number(most)])) }])) } }), 'sluice.yaml', {}))
+const small = new Plans(
+  readConfig(
+    JSON.stringify({
+      plans: {
+        tiers: Object.fromEntries(
+          Object.entries(TIERS).map(([tier, { price, ...flows }]) => [
+            tier,
+            {
+              usdPerMonth: price,
+              flows: Object.fromEntries(Object.entries(flows).map(([window, most]) => [window, Number(most)])),
+            },
+          ]),
+        ),
+      },
+    }),
+    'sluice.yaml',
+    {},
+  ),
+)
 
 const LENGTHS = { '5_hour': 5 * HOUR, '7_day': 7 * DAY }
 const NAMES = ['5_hour', '7_day', 'monthly'] as const
@@ -342,7 +492,8 @@ class Log {
   /** The subscription in the period of the last instant seen. */
   current(): Log['subscription'] {
     let { anchor, months, tier, next, renews } = this.subscription
-    for (; monthsOn(anchor, months + 1) <= this.seen; months++) [tier, next, renews] = [renews ? (next ?? tier) : 'free', null, true]
+    for (; monthsOn(anchor, months + 1) <= this.seen; months++)
+      [tier, next, renews] = [renews ? (next ?? tier) : 'free', null, true]
     return { anchor, months, tier, next, renews }
   }
 
@@ -370,7 +521,11 @@ class Log {
 
   take(flows: bigint): Entry {
     const { anchor, months } = this.current()
-    const began = { '5_hour': this.began('5_hour') ?? this.seen, '7_day': this.began('7_day') ?? this.seen, monthly: this.began('monthly') ?? monthsOn(anchor, months) }
+    const began = {
+      '5_hour': this.began('5_hour') ?? this.seen,
+      '7_day': this.began('7_day') ?? this.seen,
+      monthly: this.began('monthly') ?? monthsOn(anchor, months),
+    }
     const entry = { began, held: flows, used: 0n }
     this.entries.push(entry)
     return entry
@@ -379,7 +534,10 @@ class Log {
   /** What is not in the store is forgotten, the last instant too. */
   crash(): void {
     this.subscription = this.stored
-    this.seen = Math.max(monthsOn(this.stored.anchor, this.stored.months), ...this.entries.flatMap(({ began }) => Object.values(began)))
+    this.seen = Math.max(
+      monthsOn(this.stored.anchor, this.stored.months),
+      ...this.entries.flatMap(({ began }) => Object.values(began)),
+    )
   }
 }
 
@@ -387,12 +545,18 @@ class Log {
 function add(rows: QuotaWindow[], fresh: QuotaWindow): QuotaWindow[] {
   const row = rows.find(({ window }) => window === fresh.window)
   if (row !== undefined && row.startedAt > fresh.startedAt) return rows
-  return [...rows.filter((one) => one !== row), { ...fresh, used: (row?.startedAt === fresh.startedAt ? row.used : 0n) + fresh.used }]
+  return [
+    ...rows.filter((one) => one !== row),
+    { ...fresh, used: (row?.startedAt === fresh.startedAt ? row.used : 0n) + fresh.used },
+  ]
 }
 
 const step = fc.record({
   kind: fc.constantFrom('take', 'take', 'take', 'settle', 'settle', 'renew', 'plan', 'stop', 'crash'),
-  flows: fc.oneof({ weight: 8, arbitrary: fc.bigInt(0n, 8n * FLOW) }, { weight: 1, arbitrary: fc.bigInt(0n, 45n * FLOW) }),
+  flows: fc.oneof(
+    { weight: 8, arbitrary: fc.bigInt(0n, 8n * FLOW) },
+    { weight: 1, arbitrary: fc.bigInt(0n, 45n * FLOW) },
+  ),
   which: fc.nat(),
   tier: fc.constantFrom('free', 'small', 'big'),
   now: fc.boolean(),
@@ -407,15 +571,24 @@ const step = fc.record({
 /** Anchors at the ends of months, and any other. */
 const anchors = fc.oneof(
   fc.integer({ min: at('2026-01-01'), max: at('2030-01-01') }),
-  fc.tuple(fc.constantFrom('2026-01-31', '2027-12-31', '2028-02-29', '2028-01-30', '2026-03-29', '2026-10-25'), fc.constantFrom('00:00:00.000', '23:59:59.999', '02:30:00.001')).map(([day, time]) => at(`${day}T${time}Z`)),
+  fc
+    .tuple(
+      fc.constantFrom('2026-01-31', '2027-12-31', '2028-02-29', '2028-01-30', '2026-03-29', '2026-10-25'),
+      fc.constantFrom('00:00:00.000', '23:59:59.999', '02:30:00.001'),
+    )
+    .map(([day, time]) => at(`${day}T${time}Z`)),
 )
 
 function expectRefusal(log: Log, flows: bigint, refused: GatewayError | undefined): boolean {
-  const full = NAMES.filter((window) => flows > 0n && log.sum(window, 'held') + log.sum(window, 'used') + flows > log.max(window))
+  const full = NAMES.filter(
+    (window) => flows > 0n && log.sum(window, 'held') + log.sum(window, 'used') + flows > log.max(window),
+  )
   expect(refused !== undefined).toBe(full.length > 0)
   if (refused === undefined) return false
   const never = full.some((window) => flows > log.max(window))
-  expect(refused.retryAfterSeconds).toBe(never ? undefined : Math.ceil((Math.max(...full.map((window) => log.ends(window))) - log.seen) / 1000))
+  expect(refused.retryAfterSeconds).toBe(
+    never ? undefined : Math.ceil((Math.max(...full.map((window) => log.ends(window))) - log.seen) / 1000),
+  )
   return true
 }
 
@@ -434,82 +607,122 @@ function expectDetail(log: Log, window: '5_hour' | '7_day', shown: RollingQuota)
 
 test('any order of holds, settlements, renewals, changes, crashes and hours agrees with the log of all that happened', () => {
   const count = { taken: 0, refused: 0, renewed: 0, reset: 0 }
-  fc.assert(fc.property(anchors, fc.constantFrom('free', 'small', 'big'), fc.array(step, { minLength: 10, maxLength: 50 }), (anchor, tier, steps) => {
-    const log = new Log(anchor, tier)
-    let stored = newSubscription('a', tier, anchor)
-    let [quota, rows, now] = [new Quota(small, stored, []), [] as QuotaWindow[], anchor]
-    let open: { hold: QuotaHold; entry: Entry }[] = []
-    let last: RollingQuota | undefined
-    const renew = (): void => {
-      const due = JSON.stringify(log.subscription) !== JSON.stringify(log.current())
-      expect(quota.renew(now)).toBe(due)
-      if (due) count.renewed++
-      if (due) [stored, log.subscription] = [quota.subscription, log.current()]
-      log.stored = log.subscription
-    }
-    const change = (subscription: Subscription, said: Log['subscription']): void => {
-      quota.change((stored = subscription))
-      log.subscription = log.stored = said
-    }
-    for (const { kind, flows, which, tier, now: atOnce, after, off } of steps) {
-      now = typeof after === 'number' ? now + after : after === 'monthly' || log.began(after) !== undefined ? log.ends(after) + off : now
-      log.look(now)
-      if (kind === 'take') {
-        const refused = expectRefusal(log, flows, refusal(() => quota.check(flows, now)))
-        if (!refused) open.push({ hold: quota.take(flows, now), entry: log.take(flows) })
-        count[refused ? 'refused' : 'taken']++
-      } else if (kind === 'settle' && open.length > 0) {
-        const [{ hold, entry }] = open.splice(which % open.length, 1) as [(typeof open)[number]]
-        rows = quota.settle(hold, flows).reduce(add, rows)
-        Object.assign(entry, { held: 0n, used: flows })
-      } else if (kind === 'renew') {
-        renew()
-      } else if (kind === 'plan') {
-        renew()
-        const higher = TIERS[tier]!.price >= TIERS[log.subscription.tier]!.price
-        change(changePlan(quota.subscription, tier, { now: atOnce }, small), { ...log.subscription, renews: true, ...(higher || atOnce ? { tier, next: null } : { next: tier }) })
-      } else if (kind === 'stop') {
-        renew()
-        change({ ...quota.subscription, renews: false }, { ...log.subscription, renews: false })
-      } else if (kind === 'crash') {
-        quota = new Quota(small, stored, rows)
-        open = open.toReversed()
-        for (const { hold } of open) quota.restore(hold)
-        log.crash()
-        log.look(now)
-        last = undefined
-      }
-      const detail = quota.detail(now, 'healthy', 1)
-      expect([detail.plan.tier, detail.plan.expires_at]).toEqual([log.current().tier, iso(monthsOn(anchor, log.current().months + 1))])
-      expectDetail(log, '5_hour', detail.quota_5_hour)
-      expectDetail(log, '7_day', detail.quota_7_day)
-      const same = last?.resets_at === detail.quota_5_hour.resets_at && last.max_flows === detail.quota_5_hour.max_flows
-      if (same) expect(detail.quota_5_hour.used_flows).toBeGreaterThanOrEqual(last!.used_flows)
-      else count.reset++
-      last = detail.quota_5_hour
-    }
-  }), { numRuns: 400 })
+  fc.assert(
+    fc.property(
+      anchors,
+      fc.constantFrom('free', 'small', 'big'),
+      fc.array(step, { minLength: 10, maxLength: 50 }),
+      (anchor, tier, steps) => {
+        const log = new Log(anchor, tier)
+        let stored = newSubscription('a', tier, anchor)
+        let [quota, rows, now] = [new Quota(small, stored, []), [] as QuotaWindow[], anchor]
+        let open: { hold: QuotaHold; entry: Entry }[] = []
+        let last: RollingQuota | undefined
+        const renew = (): void => {
+          const due = JSON.stringify(log.subscription) !== JSON.stringify(log.current())
+          expect(quota.renew(now)).toBe(due)
+          if (due) count.renewed++
+          if (due) [stored, log.subscription] = [quota.subscription, log.current()]
+          log.stored = log.subscription
+        }
+        const change = (subscription: Subscription, said: Log['subscription']): void => {
+          quota.change((stored = subscription))
+          log.subscription = log.stored = said
+        }
+        for (const { kind, flows, which, tier, now: atOnce, after, off } of steps) {
+          now =
+            typeof after === 'number'
+              ? now + after
+              : after === 'monthly' || log.began(after) !== undefined
+                ? log.ends(after) + off
+                : now
+          log.look(now)
+          if (kind === 'take') {
+            const refused = expectRefusal(
+              log,
+              flows,
+              refusal(() => quota.check(flows, now)),
+            )
+            if (!refused) open.push({ hold: quota.take(flows, now), entry: log.take(flows) })
+            count[refused ? 'refused' : 'taken']++
+          } else if (kind === 'settle' && open.length > 0) {
+            const [{ hold, entry }] = open.splice(which % open.length, 1) as [(typeof open)[number]]
+            rows = quota.settle(hold, flows).reduce(add, rows)
+            Object.assign(entry, { held: 0n, used: flows })
+          } else if (kind === 'renew') {
+            renew()
+          } else if (kind === 'plan') {
+            renew()
+            const higher = TIERS[tier]!.price >= TIERS[log.subscription.tier]!.price
+            change(changePlan(quota.subscription, tier, { now: atOnce }, small), {
+              ...log.subscription,
+              renews: true,
+              ...(higher || atOnce ? { tier, next: null } : { next: tier }),
+            })
+          } else if (kind === 'stop') {
+            renew()
+            change({ ...quota.subscription, renews: false }, { ...log.subscription, renews: false })
+          } else if (kind === 'crash') {
+            quota = new Quota(small, stored, rows)
+            open = open.toReversed()
+            for (const { hold } of open) quota.restore(hold)
+            log.crash()
+            log.look(now)
+            last = undefined
+          }
+          const detail = quota.detail(now, 'healthy', 1)
+          expect([detail.plan.tier, detail.plan.expires_at]).toEqual([
+            log.current().tier,
+            iso(monthsOn(anchor, log.current().months + 1)),
+          ])
+          expectDetail(log, '5_hour', detail.quota_5_hour)
+          expectDetail(log, '7_day', detail.quota_7_day)
+          const same =
+            last?.resets_at === detail.quota_5_hour.resets_at && last.max_flows === detail.quota_5_hour.max_flows
+          if (same) expect(detail.quota_5_hour.used_flows).toBeGreaterThanOrEqual(last!.used_flows)
+          else count.reset++
+          last = detail.quota_5_hour
+        }
+      },
+    ),
+    { numRuns: 400 },
+  )
   expect(Math.min(...Object.values(count))).toBeGreaterThan(100)
 }, 60_000)
 
 test('settlements in any order leave the same, and asking changes nothing', () => {
-  fc.assert(fc.property(fc.array(fc.tuple(fc.bigInt(0n, 8n * FLOW), fc.bigInt(0n, 8n * FLOW), fc.integer({ min: 0, max: 4 * HOUR })), { minLength: 1, maxLength: 12 }), fc.infiniteStream(fc.nat()), fc.integer({ min: 1, max: 5 }), (asks, order, times) => {
-    const end = (shuffled: boolean): unknown => {
-      const quota = new Quota(small, newSubscription('a', 'big', START), [])
-      const holds = asks.map(([flows, used, after], index) => {
-        const now = START + index * HOUR + after
-        const answers = Array.from({ length: shuffled ? times : 1 }, () => refusal(() => quota.check(flows, now))?.message)
-        expect(new Set(answers).size).toBe(1)
-        return { hold: quota.take(flows, now), used }
-      })
-      let rows: QuotaWindow[] = []
-      while (holds.length > 0) {
-        const [{ hold, used }] = holds.splice(shuffled ? order.next().value! % holds.length : 0, 1) as [(typeof holds)[number]]
-        rows = quota.settle(hold, used).reduce(add, rows)
-      }
-      const named = (window: QuotaWindowName): QuotaWindow | undefined => rows.find((row) => row.window === window)
-      return { rows: NAMES.map(named), detail: quota.detail(START + 20 * HOUR, 'healthy', 1) }
-    }
-    expect(end(true)).toEqual(end(false))
-  }))
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(fc.bigInt(0n, 8n * FLOW), fc.bigInt(0n, 8n * FLOW), fc.integer({ min: 0, max: 4 * HOUR })), {
+        minLength: 1,
+        maxLength: 12,
+      }),
+      fc.infiniteStream(fc.nat()),
+      fc.integer({ min: 1, max: 5 }),
+      (asks, order, times) => {
+        const end = (shuffled: boolean): unknown => {
+          const quota = new Quota(small, newSubscription('a', 'big', START), [])
+          const holds = asks.map(([flows, used, after], index) => {
+            const now = START + index * HOUR + after
+            const answers = Array.from(
+              { length: shuffled ? times : 1 },
+              () => refusal(() => quota.check(flows, now))?.message,
+            )
+            expect(new Set(answers).size).toBe(1)
+            return { hold: quota.take(flows, now), used }
+          })
+          let rows: QuotaWindow[] = []
+          while (holds.length > 0) {
+            const [{ hold, used }] = holds.splice(shuffled ? order.next().value! % holds.length : 0, 1) as [
+              (typeof holds)[number],
+            ]
+            rows = quota.settle(hold, used).reduce(add, rows)
+          }
+          const named = (window: QuotaWindowName): QuotaWindow | undefined => rows.find((row) => row.window === window)
+          return { rows: NAMES.map(named), detail: quota.detail(START + 20 * HOUR, 'healthy', 1) }
+        }
+        expect(end(true)).toEqual(end(false))
+      },
+    ),
+  )
 })

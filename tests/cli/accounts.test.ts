@@ -13,11 +13,21 @@ let folders = 0
 const newFolder = (): string => join(scratch, `data-${folders++}`)
 
 const start = (args: string[], folder: string): Bun.Subprocess<'ignore', 'pipe', 'pipe'> =>
-  Bun.spawn([process.execPath, main, ...args, '--data', folder], { cwd: scratch, env: { PATH: process.env.PATH ?? '', HOME: scratch, OLLAMA_HOST: 'http://127.0.0.1:9' }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+  Bun.spawn([process.execPath, main, ...args, '--data', folder], {
+    cwd: scratch,
+    env: { PATH: process.env.PATH ?? '', HOME: scratch, OLLAMA_HOST: 'http://127.0.0.1:9' },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
 
 async function run(folder: string, ...args: string[]): Promise<{ code: number; out: string; err: string }> {
   const child = start(args, folder)
-  const [out, err, code] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited])
+  const [out, err, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
   return { code, out, err }
 }
 
@@ -29,13 +39,58 @@ const json = async <T = Record<string, unknown>>(folder: string, ...args: string
 
 test('an account is made with what it begins with, listed and shown', async () => {
   const folder = newFolder()
-  const made = await json(folder, 'accounts', 'create', 'team', '--credit', '50', '--bonus', '0.000000001', '--plan', 'pro', '--discount', '12.5')
+  const made = await json(
+    folder,
+    'accounts',
+    'create',
+    'team',
+    '--credit',
+    '50',
+    '--bonus',
+    '0.000000001',
+    '--plan',
+    'pro',
+    '--discount',
+    '12.5',
+  )
   expect(made).toMatchObject({
-    name: 'team', status: 'healthy', discountPercent: 12.5, plan: { tier: 'pro', renews: true, nextTier: null }, balance: { totalUsd: 50.000000001, creditUsd: 50, bonusUsd: 1e-9 }, keys: [],
+    name: 'team',
+    status: 'healthy',
+    discountPercent: 12.5,
+    plan: { tier: 'pro', renews: true, nextTier: null },
+    balance: { totalUsd: 50.000000001, creditUsd: 50, bonusUsd: 1e-9 },
+    keys: [],
   })
-  const key = await json(folder, 'keys', 'create', '--account', 'team', '--models', 'openai/*, fast', '--limit', '20', '--limit-period', 'month', '--requests-per-minute', '9')
+  const key = await json(
+    folder,
+    'keys',
+    'create',
+    '--account',
+    'team',
+    '--models',
+    'openai/*, fast',
+    '--limit',
+    '20',
+    '--limit-period',
+    'month',
+    '--requests-per-minute',
+    '9',
+  )
   const shown = await json(folder, 'accounts', 'show', 'team')
-  expect(shown).toMatchObject({ ...made, keys: [{ id: key.id, models: ['openai/*', 'fast'], limitUsd: 20, limitPeriod: 'month', spentUsd: 0, requestsPerMinute: 9, revokedAt: null }] })
+  expect(shown).toMatchObject({
+    ...made,
+    keys: [
+      {
+        id: key.id,
+        models: ['openai/*', 'fast'],
+        limitUsd: 20,
+        limitPeriod: 'month',
+        spentUsd: 0,
+        requestsPerMinute: 9,
+        revokedAt: null,
+      },
+    ],
+  })
   expect(await json(folder, 'accounts', 'show', String(made.id))).toEqual(shown)
   const { keys: _, ...listed } = shown
   expect(await json<unknown>(folder, 'accounts', 'list')).toEqual([listed])
@@ -48,16 +103,37 @@ test('credit is added once for each reference, and taken back', async () => {
   const folder = newFolder()
   await run(folder, 'accounts', 'create', 'team')
   for (const posted of [true, false]) {
-    expect(await json(folder, 'accounts', 'credit', 'team', '12.5', '--reference', 'inv-1', '--note', 'Invoice 1')).toEqual({
-      account: 'team', reference: 'inv-1', posted, balance: { totalUsd: 12.5, creditUsd: 12.5, bonusUsd: 0 },
+    expect(
+      await json(folder, 'accounts', 'credit', 'team', '12.5', '--reference', 'inv-1', '--note', 'Invoice 1'),
+    ).toEqual({
+      account: 'team',
+      reference: 'inv-1',
+      posted,
+      balance: { totalUsd: 12.5, creditUsd: 12.5, bonusUsd: 0 },
     })
   }
-  expect((await run(folder, 'accounts', 'credit', 'team', '12.5', '--reference', 'inv-1')).out).toStartWith('the reference inv-1 was posted before: nothing was changed\n')
-  expect((await json(folder, 'accounts', 'credit', 'team', '-2.500000001')).balance).toEqual({ totalUsd: 9.999999999, creditUsd: 9.999999999, bonusUsd: 0 })
+  expect((await run(folder, 'accounts', 'credit', 'team', '12.5', '--reference', 'inv-1')).out).toStartWith(
+    'the reference inv-1 was posted before: nothing was changed\n',
+  )
+  expect((await json(folder, 'accounts', 'credit', 'team', '-2.500000001')).balance).toEqual({
+    totalUsd: 9.999999999,
+    creditUsd: 9.999999999,
+    bonusUsd: 0,
+  })
   expect((await json(folder, 'accounts', 'credit', 'team', '3', '--bonus')).balance).toMatchObject({ bonusUsd: 3 })
-  expect(await run(folder, 'accounts', 'credit', 'team', '-3.1', '--bonus')).toMatchObject({ code: 1, err: 'sluice: team has a bonus of 3 USD, which is less than would be taken back\n' })
-  expect(await run(folder, 'accounts', 'credit', 'team', '-10')).toMatchObject({ code: 1, err: 'sluice: team has a credit of 9.999999999 USD, which is less than would be taken back\n' })
-  expect((await json(folder, 'accounts', 'show', 'team')).balance).toEqual({ totalUsd: 12.999999999, creditUsd: 9.999999999, bonusUsd: 3 })
+  expect(await run(folder, 'accounts', 'credit', 'team', '-3.1', '--bonus')).toMatchObject({
+    code: 1,
+    err: 'sluice: team has a bonus of 3 USD, which is less than would be taken back\n',
+  })
+  expect(await run(folder, 'accounts', 'credit', 'team', '-10')).toMatchObject({
+    code: 1,
+    err: 'sluice: team has a credit of 9.999999999 USD, which is less than would be taken back\n',
+  })
+  expect((await json(folder, 'accounts', 'show', 'team')).balance).toEqual({
+    totalUsd: 12.999999999,
+    creditUsd: 9.999999999,
+    bonusUsd: 3,
+  })
 }, 30_000)
 
 test('no more is taken back than there is, by however many at once', async () => {
@@ -65,7 +141,9 @@ test('no more is taken back than there is, by however many at once', async () =>
   await run(folder, 'accounts', 'create', 'team', '--credit', '10')
   const answers = await Promise.all([1, 2, 3].map(() => run(folder, 'accounts', 'credit', 'team', '-10')))
   expect(answers.map(({ code }) => code).sort()).toEqual([0, 1, 1])
-  expect(answers.filter(({ code }) => code === 1).map(({ err }) => err)).toEqual(Array(2).fill('sluice: team has a credit of 0 USD, which is less than would be taken back\n'))
+  expect(answers.filter(({ code }) => code === 1).map(({ err }) => err)).toEqual(
+    Array(2).fill('sluice: team has a credit of 0 USD, which is less than would be taken back\n'),
+  )
   expect((await json(folder, 'accounts', 'show', 'team')).balance).toMatchObject({ creditUsd: 0 })
 }, 30_000)
 
@@ -73,17 +151,34 @@ test("a payment's number cannot be that of a generation", async () => {
   const folder = newFolder()
   await run(folder, 'accounts', 'create', 'team')
   const id = '019aa0000000700000000000000000ab'
-  expect(await run(folder, 'accounts', 'credit', 'team', '1', '--reference', id)).toMatchObject({ code: 2, err: expect.stringContaining('not 32 hex digits') as string })
-  expect(() => topUp({ reference: id, at: 1, accountId: 'a', amount: 1n, bonus: false })).toThrow('could be the id of a generation')
+  expect(await run(folder, 'accounts', 'credit', 'team', '1', '--reference', id)).toMatchObject({
+    code: 2,
+    err: expect.stringContaining('not 32 hex digits') as string,
+  })
+  expect(() => topUp({ reference: id, at: 1, accountId: 'a', amount: 1n, bonus: false })).toThrow(
+    'could be the id of a generation',
+  )
   expect((await run(folder, 'accounts', 'credit', 'team', '1', '--reference', `${id}0`)).code).toBe(0)
 }, 30_000)
 
 test('a plan changes at once or with the next period, and may end with it', async () => {
   const folder = newFolder()
   await run(folder, 'accounts', 'create', 'team')
-  expect((await json(folder, 'accounts', 'plan', 'team', 'max')).plan).toMatchObject({ tier: 'max', nextTier: null, renews: true })
-  expect((await json(folder, 'accounts', 'plan', 'team', 'pro')).plan).toMatchObject({ tier: 'max', nextTier: 'pro', renews: true })
-  expect((await json(folder, 'accounts', 'plan', 'team', 'pro', '--now', '--no-renew')).plan).toMatchObject({ tier: 'pro', nextTier: null, renews: false })
+  expect((await json(folder, 'accounts', 'plan', 'team', 'max')).plan).toMatchObject({
+    tier: 'max',
+    nextTier: null,
+    renews: true,
+  })
+  expect((await json(folder, 'accounts', 'plan', 'team', 'pro')).plan).toMatchObject({
+    tier: 'max',
+    nextTier: 'pro',
+    renews: true,
+  })
+  expect((await json(folder, 'accounts', 'plan', 'team', 'pro', '--now', '--no-renew')).plan).toMatchObject({
+    tier: 'pro',
+    nextTier: null,
+    renews: false,
+  })
   expect((await json(folder, 'accounts', 'show', 'team')).plan).toMatchObject({ tier: 'pro', renews: false })
 }, 30_000)
 
@@ -97,27 +192,56 @@ test('status and discount are set', async () => {
 
 test('what is not there is said with what to do, and nothing is made by looking', async () => {
   const folder = newFolder()
-  for (const args of [['list'], ['show', 'team'], ['credit', 'team', '1'], ['plan', 'team', 'pro'], ['status', 'team', 'banned'], ['discount', 'team', '1']]) {
-    expect(await run(folder, 'accounts', ...args)).toEqual({ code: 1, out: '', err: `sluice: there is no data folder ${folder}\n` })
+  for (const args of [
+    ['list'],
+    ['show', 'team'],
+    ['credit', 'team', '1'],
+    ['plan', 'team', 'pro'],
+    ['status', 'team', 'banned'],
+    ['discount', 'team', '1'],
+  ]) {
+    expect(await run(folder, 'accounts', ...args)).toEqual({
+      code: 1,
+      out: '',
+      err: `sluice: there is no data folder ${folder}\n`,
+    })
   }
   expect(existsSync(folder)).toBe(false)
   await run(folder, 'accounts', 'create', 'team')
-  const unknown = 'sluice: there is no account "tema"; is team meant? sluice accounts list shows all, sluice accounts create makes one\n'
-  for (const args of [['accounts', 'show', 'tema'], ['accounts', 'credit', 'tema', '1'], ['keys', 'create', '--account', 'tema']]) {
+  const unknown =
+    'sluice: there is no account "tema"; is team meant? sluice accounts list shows all, sluice accounts create makes one\n'
+  for (const args of [
+    ['accounts', 'show', 'tema'],
+    ['accounts', 'credit', 'tema', '1'],
+    ['keys', 'create', '--account', 'tema'],
+  ]) {
     expect(await run(folder, ...args)).toEqual({ code: 1, out: '', err: unknown })
   }
-  expect(await run(folder, 'accounts', 'create', 'team')).toMatchObject({ code: 1, err: 'sluice: there is an account team already; sluice accounts show team shows it\n' })
+  expect(await run(folder, 'accounts', 'create', 'team')).toMatchObject({
+    code: 1,
+    err: 'sluice: there is an account team already; sluice accounts show team shows it\n',
+  })
 }, 40_000)
 
 test('the first start makes one account with the configured credit, and no other has any', async () => {
   const folder = newFolder()
   const config = join(scratch, 'first.yaml')
-  writeFileSync(config, 'billing: { startingCredit: 12.25 }\nkeys: [{ key: sk-ai-v1-of-a-team-in-the-file, account: team }]\n')
+  writeFileSync(
+    config,
+    'billing: { startingCredit: 12.25 }\nkeys: [{ key: sk-ai-v1-of-a-team-in-the-file, account: team }]\n',
+  )
   for (let starts = 0; starts < 2; starts++) {
     const { child } = await listening(start(['serve', '--port', '0', '--config', config], folder))
     child.kill('SIGTERM')
     expect(await child.exited).toBe(0)
   }
-  const listed = await json<{ name: string; plan: { tier: string }; balance: { creditUsd: number } }[]>(folder, 'accounts', 'list')
-  expect(listed.map(({ name, plan, balance }) => [name, plan.tier, balance.creditUsd]).sort()).toEqual([['default', 'free', 12.25], ['team', 'free', 0]])
+  const listed = await json<{ name: string; plan: { tier: string }; balance: { creditUsd: number } }[]>(
+    folder,
+    'accounts',
+    'list',
+  )
+  expect(listed.map(({ name, plan, balance }) => [name, plan.tier, balance.creditUsd]).sort()).toEqual([
+    ['default', 'free', 12.25],
+    ['team', 'free', 0],
+  ])
 }, 30_000)

@@ -6,9 +6,17 @@ import { join } from 'node:path'
 const main = join(import.meta.dir, '../../src/main.ts')
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-explain-'))
 const calls: string[] = []
-const provider = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: (request) => { calls.push(request.url); return Response.json({}) } })
+const provider = Bun.serve({
+  port: 0,
+  hostname: '127.0.0.1',
+  fetch: (request) => {
+    calls.push(request.url)
+    return Response.json({})
+  },
+})
 
-const put = (name: string, content: unknown): void => writeFileSync(join(scratch, name), typeof content === 'string' ? content : JSON.stringify(content))
+const put = (name: string, content: unknown): void =>
+  writeFileSync(join(scratch, name), typeof content === 'string' ? content : JSON.stringify(content))
 const HELLO = [{ role: 'user', content: 'Hello' }]
 
 beforeAll(() => {
@@ -20,7 +28,10 @@ models:
 `
   put('sluice.yaml', config(false))
   put('strict.yaml', config(true))
-  put('chat.json', '{"model":"mixed","max_tokens":50,"seed":12345678901234567890,"messages":[{"role":"user","content":"Hello"}]}')
+  put(
+    'chat.json',
+    '{"model":"mixed","max_tokens":50,"seed":12345678901234567890,"messages":[{"role":"user","content":"Hello"}]}',
+  )
 })
 
 afterAll(async () => {
@@ -29,12 +40,36 @@ afterAll(async () => {
 })
 
 async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  const child = Bun.spawn([process.execPath, main, 'explain', ...args], { cwd: scratch, env: { PATH: process.env.PATH ?? '', HOME: scratch, OLLAMA_HOST: '127.0.0.1:9' }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
-  const [out, err, code] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited])
+  const child = Bun.spawn([process.execPath, main, 'explain', ...args], {
+    cwd: scratch,
+    env: { PATH: process.env.PATH ?? '', HOME: scratch, OLLAMA_HOST: '127.0.0.1:9' },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const [out, err, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
   return { code, out, err }
 }
 
-type Explained = { model: string; protocol: string; off: object[]; asNamed: string[]; endpoints: { provider: string; protocol: string; url: string; headers: Record<string, string>; body: Record<string, unknown>; translation: { field: string }[]; refused?: string }[] }
+type Explained = {
+  model: string
+  protocol: string
+  off: object[]
+  asNamed: string[]
+  endpoints: {
+    provider: string
+    protocol: string
+    url: string
+    headers: Record<string, string>
+    body: Record<string, unknown>
+    translation: { field: string }[]
+    refused?: string
+  }[]
+}
 
 async function explained(...args: string[]): Promise<Explained> {
   const { code, out, err } = await run(...args, '--json')
@@ -59,19 +94,39 @@ x-api-key: (hidden)
 ${JSON.stringify({ model: 'm', max_tokens: 50, messages: [{ role: 'user', content: [{ type: 'text', text: 'Hello' }] }] }, null, 2)}
 Lost:
   seed  left out  the provider has no such parameter`,
-      expect.stringMatching(/^2\. own, asked in chat\.completions\nPOST [^]*"seed": 12345678901234567890,[^]*\nNothing is lost\.$/),
+      expect.stringMatching(
+        /^2\. own, asked in chat\.completions\nPOST [^]*"seed": 12345678901234567890,[^]*\nNothing is lost\.$/,
+      ),
       'deepseek is off: set DEEPSEEK_API_KEY\n',
     ])
   })
 
   test('as JSON says the same', async () => {
     const { model, protocol, endpoints, off, asNamed } = await explained('chat.json')
-    expect({ model, protocol, off, asNamed }).toEqual({ model: 'mixed', protocol: 'chat.completions', off: [{ provider: 'deepseek', remedy: 'set DEEPSEEK_API_KEY' }], asNamed: [] })
-    expect(endpoints.map(({ provider, protocol, body, translation }) => [provider, protocol, body.model, translation.map(({ field }) => field)])).toEqual([['other', 'messages', 'm', ['seed']], ['own', 'chat.completions', 'n', []]])
+    expect({ model, protocol, off, asNamed }).toEqual({
+      model: 'mixed',
+      protocol: 'chat.completions',
+      off: [{ provider: 'deepseek', remedy: 'set DEEPSEEK_API_KEY' }],
+      asNamed: [],
+    })
+    expect(
+      endpoints.map(({ provider, protocol, body, translation }) => [
+        provider,
+        protocol,
+        body.model,
+        translation.map(({ field }) => field),
+      ]),
+    ).toEqual([
+      ['other', 'messages', 'm', ['seed']],
+      ['own', 'chat.completions', 'n', []],
+    ])
   })
 
   test('says who is not asked when strict', async () => {
-    expect((await explained('chat.json', '--config', 'strict.yaml')).endpoints.map(({ refused }) => refused)).toEqual(['strict is set in the configuration, and something would be lost', undefined])
+    expect((await explained('chat.json', '--config', 'strict.yaml')).endpoints.map(({ refused }) => refused)).toEqual([
+      'strict is set in the configuration, and something would be lost',
+      undefined,
+    ])
   })
 
   test.each([
@@ -89,12 +144,23 @@ Lost:
 
   test('takes the protocol, the model and streaming from the command line', async () => {
     put('plain.json', { model: 'nobody/x', max_tokens: 5, messages: HELLO })
-    const { protocol, endpoints: [first] } = await explained('plain.json', '--protocol', 'messages', '--model', 'sandbox/gemini', '--stream')
-    expect([protocol, first!.url, first!.headers.accept]).toEqual(['messages', 'http://sandbox/v1/models/gemini:streamGenerateContent?alt=sse', 'text/event-stream'])
+    const {
+      protocol,
+      endpoints: [first],
+    } = await explained('plain.json', '--protocol', 'messages', '--model', 'sandbox/gemini', '--stream')
+    expect([protocol, first!.url, first!.headers.accept]).toEqual([
+      'messages',
+      'http://sandbox/v1/models/gemini:streamGenerateContent?alt=sse',
+      'text/event-stream',
+    ])
   })
 
   test('names what only a server puts in', async () => {
-    put('named.json', { model: 'own/x', previous_response_id: 'resp_1', input: [{ role: 'user', content: [{ type: 'input_file', file_id: 'file-1' }] }] })
+    put('named.json', {
+      model: 'own/x',
+      previous_response_id: 'resp_1',
+      input: [{ role: 'user', content: [{ type: 'input_file', file_id: 'file-1' }] }],
+    })
     expect((await explained('named.json')).asNamed).toEqual(['input[0].content[0].file_id', 'previous_response_id'])
   })
 
@@ -102,11 +168,18 @@ Lost:
     put('shell.json', { model: 'sandbox/messages', max_tokens: 5, messages: HELLO, tools: [{ type: 'shell' }] })
     const { code, out } = await run('shell.json')
     expect(code).toBe(1)
-    expect(out).toContain("It is not asked: tools[0]: the provider of this model has no tool of the type 'shell'. Leave it out, or ask a model whose provider speaks the protocol of this request.\n")
+    expect(out).toContain(
+      "It is not asked: tools[0]: the provider of this model has no tool of the type 'shell'. Leave it out, or ask a model whose provider speaks the protocol of this request.\n",
+    )
   })
 
   test('reads a request from its input', async () => {
-    const child = Bun.spawn([process.execPath, main, 'explain', '-'], { cwd: scratch, env: { PATH: process.env.PATH ?? '', HOME: scratch, OLLAMA_HOST: '127.0.0.1:9' }, stdin: Bun.file(join(scratch, 'chat.json')), stdout: 'pipe' })
+    const child = Bun.spawn([process.execPath, main, 'explain', '-'], {
+      cwd: scratch,
+      env: { PATH: process.env.PATH ?? '', HOME: scratch, OLLAMA_HOST: '127.0.0.1:9' },
+      stdin: Bun.file(join(scratch, 'chat.json')),
+      stdout: 'pipe',
+    })
     expect(await new Response(child.stdout).text()).toContain('Lost:\n  seed')
   })
 

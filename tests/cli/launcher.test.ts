@@ -29,7 +29,13 @@ beforeAll(() => {
 afterAll(() => rmSync(copy, { recursive: true, force: true }))
 
 const launch = (args: string[], env: Record<string, string> = {}): Bun.Subprocess<'ignore', 'pipe', 'pipe'> =>
-  Bun.spawn([Bun.which('node') ?? 'node', join(copy, 'launcher/sluice.mjs'), ...args], { cwd: tmpdir(), env: { PATH: process.env.PATH ?? '', ...env }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+  Bun.spawn([Bun.which('node') ?? 'node', join(copy, 'launcher/sluice.mjs'), ...args], {
+    cwd: tmpdir(),
+    env: { PATH: process.env.PATH ?? '', ...env },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
 
 const told = (): Promise<string> => Bun.file(join(copy, 'told')).text()
 
@@ -80,8 +86,16 @@ test('runs another script of the project', async () => {
 
 test('says what to do when it cannot install what is missing', async () => {
   const bare = join(copy, 'bare')
-  for (const name of ['launcher', 'package.json', 'package-lock.json']) cpSync(join(copy, name), join(bare, name), { recursive: true })
-  const child = Bun.spawn([Bun.which('node') ?? 'node', join(bare, 'launcher/sluice.mjs'), '--help'], { env: { PATH: '/nonexistent' }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+  for (const name of ['launcher', 'package.json', 'package-lock.json'])
+    cpSync(join(copy, name), join(bare, name), { recursive: true })
+  const child = Bun.spawn([Bun.which('node') ?? 'node', join(bare, 'launcher/sluice.mjs'), '--help'], {
+    env: { PATH: '/nonexistent' },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
   expect(await child.exited).toBe(1)
-  expect(await new Response(child.stderr).text()).toMatch(/^sluice: installing \(nothing is installed yet\)\nsluice: npm could not be started .* npm ci --ignore-scripts .*\n$/)
+  expect(await new Response(child.stderr).text()).toMatch(
+    /^sluice: installing \(nothing is installed yet\)\nsluice: npm could not be started .* npm ci --ignore-scripts .*\n$/,
+  )
 }, 20_000)

@@ -12,15 +12,26 @@ let folders = 0
 const newFolder = (): string => join(scratch, `data-${folders++}`)
 
 const start = (args: string[], env: Record<string, string> = {}): Bun.Subprocess<'ignore', 'pipe', 'pipe'> =>
-  Bun.spawn([process.execPath, main, ...args], { cwd: scratch, env: { PATH: process.env.PATH ?? '', HOME: scratch, ...env }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+  Bun.spawn([process.execPath, main, ...args], {
+    cwd: scratch,
+    env: { PATH: process.env.PATH ?? '', HOME: scratch, ...env },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
 
 async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
   const child = start(args)
-  const [out, err, code] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited])
+  const [out, err, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
   return { code, out, err }
 }
 
-const serve = (folder: string, env: Record<string, string> = {}): Promise<Started> => listening(start(['serve', '--port', '0', '--data', folder], env))
+const serve = (folder: string, env: Record<string, string> = {}): Promise<Started> =>
+  listening(start(['serve', '--port', '0', '--data', folder], env))
 
 const statusOf = async (url: string, key: string): Promise<number> => {
   const response = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
@@ -42,7 +53,21 @@ describe('the command line', () => {
   test('explains itself, every command too', async () => {
     const { code, out } = await run('--help')
     expect(code).toBe(0)
-    for (const words of ['serve', 'sandbox', 'keys create', 'keys list', 'keys revoke', 'keys rotate', 'accounts create', 'accounts credit', 'accounts plan', 'accounts status', 'models', 'explain', 'config check']) {
+    for (const words of [
+      'serve',
+      'sandbox',
+      'keys create',
+      'keys list',
+      'keys revoke',
+      'keys rotate',
+      'accounts create',
+      'accounts credit',
+      'accounts plan',
+      'accounts status',
+      'models',
+      'explain',
+      'config check',
+    ]) {
       expect(out).toContain(words)
       const help = await run(...words.split(' '), '--help')
       expect([help.code, help.out.startsWith(`sluice ${words}`)]).toEqual([0, true])
@@ -83,16 +108,23 @@ describe('the command line', () => {
     [['accounts', 'create', 'team', '--discount', '100.01'], 'a percentage from 0 to 100'],
     [['accounts', 'status', 'team', 'suspnded'], 'did you mean suspended?'],
     [['sandbox', '--port', '65536'], '0 to 65535'],
-  ])('%j is refused with 2 in one line', async (args, message) => {
-    const { code, out, err } = await run(...args)
-    expect({ code, out }).toEqual({ code: 2, out: '' })
-    expect(err).toContain(message)
-    expect(err).toMatch(/^sluice: [^\n]+\n$/)
-  }, 15_000)
+  ])(
+    '%j is refused with 2 in one line',
+    async (args, message) => {
+      const { code, out, err } = await run(...args)
+      expect({ code, out }).toEqual({ code: 2, out: '' })
+      expect(err).toContain(message)
+      expect(err).toMatch(/^sluice: [^\n]+\n$/)
+    },
+    15_000,
+  )
 
   test('what fails is one line and 1', async () => {
     const port = await run('serve', '--port', '70000', '--data', newFolder())
-    expect({ code: port.code, err: port.err }).toEqual({ code: 1, err: 'sluice: --port: must be a whole number from 0 to 65535\n' })
+    expect({ code: port.code, err: port.err }).toEqual({
+      code: 1,
+      err: 'sluice: --port: must be a whole number from 0 to 65535\n',
+    })
     const folder = newFolder()
     expect((await run('keys', 'list', '--data', folder)).err).toBe(`sluice: there is no data folder ${folder}\n`)
     expect(existsSync(folder)).toBe(false)
@@ -103,20 +135,51 @@ describe('the command line', () => {
     await Bun.write(file, 'listen:\n  prot: 1\nmodels: 3\n')
     const bad = await run('config', 'check', '--config', file)
     expect(bad.code).toBe(1)
-    expect(bad.err.trim().split('\n').map((line) => line.startsWith(`sluice: ${file}:`))).toEqual([true, true])
+    expect(
+      bad.err
+        .trim()
+        .split('\n')
+        .map((line) => line.startsWith(`sluice: ${file}:`)),
+    ).toEqual([true, true])
     await Bun.write(file, 'listen:\n  port: 1\n')
     const good = await run('config', 'check', '--config', file)
     expect([good.code, good.out.includes('is good')]).toEqual([0, true])
     const json = await run('config', 'check', '--json', '--config', file, '--data', scratch)
-    expect([json.code, JSON.parse(json.out)]).toEqual([0, { file, providers: 0, models: 0, keys: 0, listen: { host: '127.0.0.1', port: 1 }, data: scratch }])
+    expect([json.code, JSON.parse(json.out)]).toEqual([
+      0,
+      { file, providers: 0, models: 0, keys: 0, listen: { host: '127.0.0.1', port: 1 }, data: scratch },
+    ])
   }, 15_000)
 
   test('keys are made, listed and revoked', async () => {
     const folder = newFolder()
-    const made = JSON.parse((await run('keys', 'create', '--json', '--kind', 'management', '--name', 'ops', '--expires', '30d', '--data', folder)).out) as Record<string, string>
+    const made = JSON.parse(
+      (
+        await run(
+          'keys',
+          'create',
+          '--json',
+          '--kind',
+          'management',
+          '--name',
+          'ops',
+          '--expires',
+          '30d',
+          '--data',
+          folder,
+        )
+      ).out,
+    ) as Record<string, string>
     expect(made).toMatchObject({ kind: 'management', account: 'default' })
     const [listed] = JSON.parse((await run('keys', 'list', '--json', '--data', folder)).out) as Record<string, string>[]
-    expect(listed).toMatchObject({ id: made.id!, account: 'default', name: 'ops', revokedAt: null, models: null, limitUsd: null })
+    expect(listed).toMatchObject({
+      id: made.id!,
+      account: 'default',
+      name: 'ops',
+      revokedAt: null,
+      models: null,
+      limitUsd: null,
+    })
     const days = (Date.parse(listed!.expiresAt!) - Date.now()) / 86_400_000
     expect(days > 29.9 && days <= 30).toBe(true)
     expect((await run('keys', 'revoke', made.text!, '--data', folder)).out).toBe(`revoked ${made.id}\n`)
@@ -172,7 +235,8 @@ describe('serve', () => {
   test('takes up a key made, drops one revoked, and changes with a rotated one and an account, within two seconds each', async () => {
     const folder = newFolder()
     const { child, url } = await serve(folder)
-    const keyOf = async (...args: string[]): Promise<{ id: string; text: string }> => JSON.parse((await run(...args, '--json', '--data', folder)).out) as { id: string; text: string }
+    const keyOf = async (...args: string[]): Promise<{ id: string; text: string }> =>
+      JSON.parse((await run(...args, '--json', '--data', folder)).out) as { id: string; text: string }
     const { id, text } = await keyOf('keys', 'create')
     expect(await until(url, text, 200)).toBe(200)
     const rotated = await keyOf('keys', 'rotate', id)

@@ -6,18 +6,40 @@ import { join } from 'node:path'
 const main = join(import.meta.dir, '../../src/main.ts')
 const scratch = mkdtempSync(join(tmpdir(), 'sluice-models-'))
 const local = Bun.serve({
-  port: 0, hostname: '127.0.0.1',
-  fetch: (request) => Response.json(new URL(request.url).pathname === '/api/tags' ? { models: [{ name: 'qwen3:8b' }] } : { capabilities: ['completion', 'tools'], model_info: { 'general.architecture': 'qwen3', 'qwen3.context_length': 40960 } }),
+  port: 0,
+  hostname: '127.0.0.1',
+  fetch: (request) =>
+    Response.json(
+      new URL(request.url).pathname === '/api/tags'
+        ? { models: [{ name: 'qwen3:8b' }] }
+        : {
+            capabilities: ['completion', 'tools'],
+            model_info: { 'general.architecture': 'qwen3', 'qwen3.context_length': 40960 },
+          },
+    ),
 })
 afterAll(async () => {
   await local.stop(true)
   rmSync(scratch, { recursive: true, force: true })
 })
-writeFileSync(join(scratch, 'sluice.yaml'), 'models: { mine: { name: My model, endpoints: [{ provider: sandbox, model: chat }], price: { prompt: [1.5, { over: 1000, rate: 3 }], completion: 4 }, contextLength: 1234 } }')
+writeFileSync(
+  join(scratch, 'sluice.yaml'),
+  'models: { mine: { name: My model, endpoints: [{ provider: sandbox, model: chat }], price: { prompt: [1.5, { over: 1000, rate: 3 }], completion: 4 }, contextLength: 1234 } }',
+)
 
 async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  const child = Bun.spawn([process.execPath, main, 'models', ...args], { cwd: scratch, env: { PATH: process.env.PATH ?? '', HOME: scratch, DEEPSEEK_API_KEY: 'k', OLLAMA_HOST: `127.0.0.1:${local.port}` }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
-  const [out, err, code] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited])
+  const child = Bun.spawn([process.execPath, main, 'models', ...args], {
+    cwd: scratch,
+    env: { PATH: process.env.PATH ?? '', HOME: scratch, DEEPSEEK_API_KEY: 'k', OLLAMA_HOST: `127.0.0.1:${local.port}` },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  })
+  const [out, err, code] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+    child.exited,
+  ])
   return { code, out, err }
 }
 
@@ -25,11 +47,20 @@ describe('sluice models', () => {
   test('lists what can be reached, its own file and this machine included', async () => {
     const { code, out, err } = await run()
     expect([code, err]).toEqual([0, ''])
-    const rows = out.trimEnd().split('\n').map((line) => line.split(/ {2,}/))
+    const rows = out
+      .trimEnd()
+      .split('\n')
+      .map((line) => line.split(/ {2,}/))
     expect(rows[0]).toEqual(['MODEL', 'CONTEXT', 'INPUT', 'OUTPUT', 'NAME'])
     expect(rows).toContainEqual(['mine', '1234', '1.5+', '4', 'My model'])
     expect(rows).toContainEqual(['ollama/qwen3:8b', '40960', '0', '0', 'qwen3:8b'])
-    expect(rows.find(([id]) => id === 'deepseek/deepseek-v4-pro')).toEqual(['deepseek/deepseek-v4-pro', '1000000', expect.stringMatching(/^[\d.]+$/), expect.stringMatching(/^[\d.]+$/), 'DeepSeek V4 Pro'])
+    expect(rows.find(([id]) => id === 'deepseek/deepseek-v4-pro')).toEqual([
+      'deepseek/deepseek-v4-pro',
+      '1000000',
+      expect.stringMatching(/^[\d.]+$/),
+      expect.stringMatching(/^[\d.]+$/),
+      'DeepSeek V4 Pro',
+    ])
     expect(out).not.toContain('openai/')
   })
 
@@ -42,7 +73,15 @@ describe('sluice models', () => {
 
   test('as JSON says what the server says', async () => {
     const listed = JSON.parse((await run('--json', '--find', 'mine')).out) as object[]
-    expect(listed).toMatchObject([{ id: 'mine', object: 'model', context_length: 1234, pricings: { completion: [{ value: 4, unit: 'perMTokens', currency: 'USD', conditions: [] }] }, protocols: expect.arrayContaining(['messages']) }])
+    expect(listed).toMatchObject([
+      {
+        id: 'mine',
+        object: 'model',
+        context_length: 1234,
+        pricings: { completion: [{ value: 4, unit: 'perMTokens', currency: 'USD', conditions: [] }] },
+        protocols: expect.arrayContaining(['messages']),
+      },
+    ])
     expect((await run('find')).code).toBe(2)
   })
 })

@@ -7,7 +7,9 @@ import { agents, claudeCode, codex, geminiCli, opencode, post, type Agent, type 
 const MODELS = ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini']
 
 let gateway: Gateway
-beforeAll(async () => { gateway = await startGateway({ config: 'limits: { requestsPerMinute: 100000 }\n' }) })
+beforeAll(async () => {
+  gateway = await startGateway({ config: 'limits: { requestsPerMinute: 100000 }\n' })
+})
 afterAll(() => gateway?.stop())
 
 const streamOf = async (agent: Agent, model: string, body: Json): Promise<string> => {
@@ -23,16 +25,25 @@ const sent = async (agent: Agent, model: string, change: (body: Json) => Json = 
 
 describe.each(agents.map((agent) => [agent.name, agent] as const))('%s', (_name, agent) => {
   test.each(MODELS)('goes through a tool loop of two rounds on %s', async (model) => {
-    const input = (word: string): string => (agent.free !== undefined && model === 'sandbox/responses' ? `echo ${word}` : `{"${agent.argument}":"echo ${word}"}`)
+    const input = (word: string): string =>
+      agent.free !== undefined && model === 'sandbox/responses'
+        ? `echo ${word}`
+        : `{"${agent.argument}":"echo ${word}"}`
     const call = (word: string): string => `[[think: Look at ${word}.]] [[call: ${agent.tool} ${input(word)}]]`
     let body = agent.first(model, `[[strict]] Please: ${call('one')} [[then]] ${call('two')} ${call('three')}`)
     if (body.parallel_tool_calls === false) body.parallel_tool_calls = true
     for (const words of [['one'], ['two', 'three']]) {
       const stream = await streamOf(agent, model, body)
       const { calls } = agent.read(stream)
-      expect(calls.map(({ name, input }) => [name, input])).toEqual(words.map((word) => [agent.tool, { [agent.argument]: `echo ${word}` }]))
+      expect(calls.map(({ name, input }) => [name, input])).toEqual(
+        words.map((word) => [agent.tool, { [agent.argument]: `echo ${word}` }]),
+      )
       expect(new Set(calls.map(({ id }) => id)).size).toBe(words.length)
-      body = agent.next(body, stream, words.map((word) => `out-${word}`))
+      body = agent.next(
+        body,
+        stream,
+        words.map((word) => `out-${word}`),
+      )
     }
     const { text, calls } = agent.read(await streamOf(agent, model, body))
     expect(calls).toEqual([])
@@ -41,7 +52,9 @@ describe.each(agents.map((agent) => [agent.name, agent] as const))('%s', (_name,
   })
 
   test.each(MODELS)('is answered on %s though its own text stands around the prompt', async (model) => {
-    expect(agent.read(await streamOf(agent, model, agent.first(model, 'Do it. [[reply: It is done.]] Thanks.'))).text).toBe('It is done.')
+    expect(
+      agent.read(await streamOf(agent, model, agent.first(model, 'Do it. [[reply: It is done.]] Thanks.'))).text,
+    ).toBe('It is done.')
   })
 })
 
@@ -72,24 +85,50 @@ describe('Claude Code', () => {
 
   test('asks 24 times at once what its context costs', async () => {
     const { model, messages, tools } = claudeCode.first('sandbox/gemini', 'Hello')
-    const answers = await Promise.all(Array.from({ length: 24 }, () => fetch(`${gateway.url}/v1/messages/count_tokens?beta=true`, {
-      method: 'POST', headers: { ...claudeCode.headers(gateway.key) }, body: JSON.stringify({ model, messages, tools }),
-    })))
+    const answers = await Promise.all(
+      Array.from({ length: 24 }, () =>
+        fetch(`${gateway.url}/v1/messages/count_tokens?beta=true`, {
+          method: 'POST',
+          headers: { ...claudeCode.headers(gateway.key) },
+          body: JSON.stringify({ model, messages, tools }),
+        }),
+      ),
+    )
     for (const answer of answers) expect(((await answer.json()) as Json).input_tokens).toBeGreaterThan(10)
   }, 20_000)
 
-  test.each(MODELS)('may ask %s for betas that nobody knows: its own protocol hears of them, no other', async (model) => {
-    const betas = `${claudeCode.headers(gateway.key)['anthropic-beta']},nobody-knows-2099-01-01`
-    const headers = { 'content-type': 'application/json', ...claudeCode.headers(gateway.key), 'anthropic-beta': betas }
-    const response = await fetch(gateway.url + claudeCode.path(model), { method: 'POST', headers, body: JSON.stringify(claudeCode.first(model, '[[echo: headers]]')) })
-    const heard = JSON.parse(claudeCode.read(await response.text()).text) as Json
-    expect(heard['anthropic-beta']).toBe(model === 'sandbox/messages' ? betas : undefined)
-  })
+  test.each(MODELS)(
+    'may ask %s for betas that nobody knows: its own protocol hears of them, no other',
+    async (model) => {
+      const betas = `${claudeCode.headers(gateway.key)['anthropic-beta']},nobody-knows-2099-01-01`
+      const headers = {
+        'content-type': 'application/json',
+        ...claudeCode.headers(gateway.key),
+        'anthropic-beta': betas,
+      }
+      const response = await fetch(gateway.url + claudeCode.path(model), {
+        method: 'POST',
+        headers,
+        body: JSON.stringify(claudeCode.first(model, '[[echo: headers]]')),
+      })
+      const heard = JSON.parse(claudeCode.read(await response.text()).text) as Json
+      expect(heard['anthropic-beta']).toBe(model === 'sandbox/messages' ? betas : undefined)
+    },
+  )
 
   test('is refused a thread in the words that make its SDK send the whole request', async () => {
-    const response = await post(gateway, claudeCode, 'sandbox/messages', { ...claudeCode.first('sandbox/messages', 'Hi'), thread: { type: 'create' } })
+    const response = await post(gateway, claudeCode, 'sandbox/messages', {
+      ...claudeCode.first('sandbox/messages', 'Hi'),
+      thread: { type: 'create' },
+    })
     expect(response.status).toBe(400)
-    expect(await response.json()).toMatchObject({ type: 'error', error: { type: 'invalid_request_error', details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] } } })
+    expect(await response.json()).toMatchObject({
+      type: 'error',
+      error: {
+        type: 'invalid_request_error',
+        details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
+      },
+    })
   })
 })
 
@@ -97,12 +136,14 @@ describe('codex', () => {
   test('reaches its own protocol with its tools and metadata as they are', async () => {
     const asked = codex.first('sandbox/responses', '[[echo: body]]')
     const got = JSON.parse(await sent(codex, 'sandbox/responses'))
-    for (const name of ['input', 'tools', 'include', 'store', 'reasoning', 'prompt_cache_key', 'client_metadata']) expect(got[name]).toEqual(asked[name])
+    for (const name of ['input', 'tools', 'include', 'store', 'reasoning', 'prompt_cache_key', 'client_metadata'])
+      expect(got[name]).toEqual(asked[name])
   })
 
   test.each(MODELS)('hears both developer messages and both user messages obeyed on %s', async (model) => {
     const body = await sent(codex, model)
-    for (const word of ['You write code.', 'Skills: none.', 'Permissions: all.', '<environment>']) expect(body.replaceAll('\\u003c', '<').replaceAll('\\u003e', '>')).toContain(word)
+    for (const word of ['You write code.', 'Skills: none.', 'Permissions: all.', '<environment>'])
+      expect(body.replaceAll('\\u003c', '<').replaceAll('\\u003e', '>')).toContain(word)
   })
 
   test.each(MODELS)('is told on %s what became of tools that no other protocol has', async (model) => {
@@ -112,38 +153,73 @@ describe('codex', () => {
     for (const kind of ['namespace', 'web_search']) expect(losses.includes(kind)).toBe(model !== 'sandbox/responses')
   })
 
-  test.each(MODELS)('gets the failure of a stream of %s as response.failed, since it passes over `error`', async (model) => {
-    const stream = await streamOf(codex, model, codex.first(model, '[[length: 12]] [[error-after: 2 529 far too busy]]'))
-    const types = stream.match(/"type":"(response\.failed|error)"/g)
-    expect(types).toEqual(['"type":"error"', '"type":"response.failed"'])
-    expect(stream.slice(stream.indexOf('"type":"response.failed"'))).toMatch(/"code":"server_is_overloaded","message":"[^"]*far too busy/)
-  })
+  test.each(MODELS)(
+    'gets the failure of a stream of %s as response.failed, since it passes over `error`',
+    async (model) => {
+      const stream = await streamOf(
+        codex,
+        model,
+        codex.first(model, '[[length: 12]] [[error-after: 2 529 far too busy]]'),
+      )
+      const types = stream.match(/"type":"(response\.failed|error)"/g)
+      expect(types).toEqual(['"type":"error"', '"type":"response.failed"'])
+      expect(stream.slice(stream.indexOf('"type":"response.failed"'))).toMatch(
+        /"code":"server_is_overloaded","message":"[^"]*far too busy/,
+      )
+    },
+  )
 })
 
 describe('gemini-cli', () => {
   test.each(MODELS)('gets nothing on %s that its reader chokes on', async (model) => {
-    const stream = await streamOf(geminiCli, model, geminiCli.first(model, '[[think: Hm.]] [[reply: One.]] [[call: run_shell_command {"command":"x"}]]'))
+    const stream = await streamOf(
+      geminiCli,
+      model,
+      geminiCli.first(model, '[[think: Hm.]] [[reply: One.]] [[call: run_shell_command {"command":"x"}]]'),
+    )
     // Every line is a `data: {json}` line or empty: no event lines, no comments, no [DONE], a space behind the colon, a blank line at the end.
     expect(stream).toMatch(/^(data: \{.*\}\r?\n\r?\n)+$/)
-    const frames = stream.trim().split(/\r?\n\r?\n/).map((line) => JSON.parse(line.slice(6)) as Json)
+    const frames = stream
+      .trim()
+      .split(/\r?\n\r?\n/)
+      .map((line) => JSON.parse(line.slice(6)) as Json)
     expect(frames.filter(({ candidates }) => candidates?.[0]?.finishReason !== undefined)).toHaveLength(1)
     expect(frames.at(-1)).toMatchObject({ modelVersion: model, usageMetadata: { totalTokenCount: expect.any(Number) } })
-    expect(frames.every(({ responseId }) => responseId === frames[0]!.responseId && responseId !== undefined)).toBe(true)
+    expect(frames.every(({ responseId }) => responseId === frames[0]!.responseId && responseId !== undefined)).toBe(
+      true,
+    )
   })
 
-  test.each(MODELS)('may ask with Google\'s upper-case types on %s', async (model) => {
+  test.each(MODELS)("may ask with Google's upper-case types on %s", async (model) => {
     const upper = { type: 'OBJECT', properties: { city: { type: 'STRING' } }, required: ['city'] }
     for (const given of [{ responseSchema: upper }, { responseJsonSchema: upper }]) {
-      const body = { ...geminiCli.first(model, 'Where?'), tools: [], generationConfig: { responseMimeType: 'application/json', ...given } }
-      expect(JSON.parse(geminiCli.read(await streamOf(geminiCli, model, body)).text)).toEqual({ city: expect.any(String) })
+      const body = {
+        ...geminiCli.first(model, 'Where?'),
+        tools: [],
+        generationConfig: { responseMimeType: 'application/json', ...given },
+      }
+      expect(JSON.parse(geminiCli.read(await streamOf(geminiCli, model, body)).text)).toEqual({
+        city: expect.any(String),
+      })
     }
   })
 
   test.each(MODELS)('replays a foreign call with the word that waives its signature on %s', async (model) => {
     const body = geminiCli.first(model, 'Go on.')
     body.contents.push(
-      { role: 'model', parts: [{ functionCall: { id: 'run_1', name: 'run_shell_command', args: {} }, thoughtSignature: 'skip_thought_signature_validator' }] },
-      { role: 'user', parts: [{ functionResponse: { id: 'run_1', name: 'run_shell_command', response: { output: 'fine' } } }] },
+      {
+        role: 'model',
+        parts: [
+          {
+            functionCall: { id: 'run_1', name: 'run_shell_command', args: {} },
+            thoughtSignature: 'skip_thought_signature_validator',
+          },
+        ],
+      },
+      {
+        role: 'user',
+        parts: [{ functionResponse: { id: 'run_1', name: 'run_shell_command', response: { output: 'fine' } } }],
+      },
     )
     expect(geminiCli.read(await streamOf(geminiCli, model, body)).text).toContain('fine')
   })

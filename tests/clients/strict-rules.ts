@@ -4,21 +4,31 @@ import type { Json } from './agents.ts'
 /** What the real services refuse in a request, written down by itself: none of the project's own readers or writers is asked. */
 
 const words = (text: string): ReadonlySet<string> => new Set(text.split(' '))
-const listOf = (value: unknown): Json[] => (Array.isArray(value) ? value as Json[] : [])
+const listOf = (value: unknown): Json[] => (Array.isArray(value) ? (value as Json[]) : [])
 
 export class Refused extends Error {}
 
-const refuse = (path: string, why: string): never => { throw new Refused(`${path}: ${why}`) }
-const insist = (holds: boolean, path: string, why: string): void => { if (!holds) refuse(path, why) }
+const refuse = (path: string, why: string): never => {
+  throw new Refused(`${path}: ${why}`)
+}
+const insist = (holds: boolean, path: string, why: string): void => {
+  if (!holds) refuse(path, why)
+}
 
 function onlyKnown(value: Json, known: ReadonlySet<string>, path: string): void {
   for (const name of Object.keys(value)) insist(known.has(name), `${path}.${name}`, 'unknown field')
 }
 
 const TOP: Record<ConversationName, ReadonlySet<string>> = {
-  'chat.completions': words('frequency_penalty logit_bias logprobs max_completion_tokens max_tokens messages metadata model n parallel_tool_calls presence_penalty prompt_cache_key reasoning reasoning_effort response_format seed service_tier stop store stream stream_options temperature tool_choice tools top_logprobs top_p user verbosity web_search_options'),
-  responses: words('client_metadata include input instructions max_output_tokens metadata model parallel_tool_calls prompt_cache_key reasoning service_tier store stream temperature text tool_choice tools top_logprobs top_p truncation user'),
-  messages: words('context_management max_tokens messages metadata model output_config service_tier stop_sequences stream system temperature thinking tool_choice tools top_k top_p'),
+  'chat.completions': words(
+    'frequency_penalty logit_bias logprobs max_completion_tokens max_tokens messages metadata model n parallel_tool_calls presence_penalty prompt_cache_key reasoning reasoning_effort response_format seed service_tier stop store stream stream_options temperature tool_choice tools top_logprobs top_p user verbosity web_search_options',
+  ),
+  responses: words(
+    'client_metadata include input instructions max_output_tokens metadata model parallel_tool_calls prompt_cache_key reasoning service_tier store stream temperature text tool_choice tools top_logprobs top_p truncation user',
+  ),
+  messages: words(
+    'context_management max_tokens messages metadata model output_config service_tier stop_sequences stream system temperature thinking tool_choice tools top_k top_p',
+  ),
   generateContent: words('contents generationConfig safetySettings systemInstruction toolConfig tools'),
 }
 
@@ -27,7 +37,9 @@ const CALL_ID = 64
 const LABEL = 64
 const FUNCTION_NAME = /^[a-zA-Z0-9_-]{1,64}$/
 
-const CHAT_MESSAGE = words('role content name tool_calls tool_call_id refusal reasoning reasoning_content reasoning_details')
+const CHAT_MESSAGE = words(
+  'role content name tool_calls tool_call_id refusal reasoning reasoning_content reasoning_details',
+)
 
 function labelRules({ user, prompt_cache_key: key }: Json): void {
   insist((user ?? '').length <= LABEL, 'user', 'too long')
@@ -49,13 +61,21 @@ function chatRules(body: Json): void {
     onlyKnown(message, CHAT_MESSAGE, path)
     if (message.role === 'tool') {
       insist(open.includes(message.tool_call_id), path, 'answers no call of the message before')
-      insist(typeof message.content === 'string' || listOf(message.content).every(({ type }) => type === 'text'), path, 'a tool message is text')
+      insist(
+        typeof message.content === 'string' || listOf(message.content).every(({ type }) => type === 'text'),
+        path,
+        'a tool message is text',
+      )
       open = open.filter((id) => id !== message.tool_call_id)
       continue
     }
     insist(open.length === 0, path, `calls without results: ${open.join(', ')}`)
     open = listOf(message.tool_calls).map((call) => {
-      insist(call.id.length <= CALL_ID && FUNCTION_NAME.test(call.function.name), path, 'id or name of a call outside the grammar')
+      insist(
+        call.id.length <= CALL_ID && FUNCTION_NAME.test(call.function.name),
+        path,
+        'id or name of a call outside the grammar',
+      )
       JSON.parse(call.function.arguments)
       return call.id as string
     })
@@ -64,7 +84,8 @@ function chatRules(body: Json): void {
   insist(open.length === 0, 'messages', 'ends with calls')
 }
 
-const isEmpty = (content: unknown): boolean => content == null || content === '' || (Array.isArray(content) && content.length === 0)
+const isEmpty = (content: unknown): boolean =>
+  content == null || content === '' || (Array.isArray(content) && content.length === 0)
 
 const ITEMS: Record<string, ReadonlySet<string>> = {
   message: words('type id role content status phase'),
@@ -76,12 +97,21 @@ const ITEMS: Record<string, ReadonlySet<string>> = {
   additional_tools: words('type id role tools'),
   agent_message: words('type id author recipient content'),
 }
-const ITEM_PREFIX: Record<string, string> = { message: 'msg_', reasoning: 'rs_', function_call: 'fc_', custom_tool_call: 'ctc_' }
+const ITEM_PREFIX: Record<string, string> = {
+  message: 'msg_',
+  reasoning: 'rs_',
+  function_call: 'fc_',
+  custom_tool_call: 'ctc_',
+}
 
 function responsesRules(body: Json): void {
   labelRules(body)
   for (const [index, tool] of listOf(body.tools).entries()) {
-    insist(['function', 'custom', 'namespace', 'web_search', 'image_generation', 'tool_search'].includes(tool.type), `tools[${index}].type`, 'unknown kind of tool')
+    insist(
+      ['function', 'custom', 'namespace', 'web_search', 'image_generation', 'tool_search'].includes(tool.type),
+      `tools[${index}].type`,
+      'unknown kind of tool',
+    )
     if (tool.type === 'function') {
       onlyKnown(tool, words('type name description parameters strict defer_loading'), `tools[${index}]`)
       insist(FUNCTION_NAME.test(tool.name), `tools[${index}].name`, 'outside the grammar')
@@ -95,13 +125,34 @@ function responsesRules(body: Json): void {
     onlyKnown(item, ITEMS[type] ?? refuse(path, `unknown item ${type}`), path)
     if (item.id !== undefined) {
       insist(!seen.has(item.id), `${path}.id`, 'given twice')
-      insist(ITEM_PREFIX[type] === undefined || (item.id.startsWith(ITEM_PREFIX[type]) && item.id.length <= CALL_ID), `${path}.id`, `must begin with ${ITEM_PREFIX[type]}`)
+      insist(
+        ITEM_PREFIX[type] === undefined || (item.id.startsWith(ITEM_PREFIX[type]) && item.id.length <= CALL_ID),
+        `${path}.id`,
+        `must begin with ${ITEM_PREFIX[type]}`,
+      )
       seen.add(item.id)
     }
-    if (type === 'message') for (const part of listOf(item.content)) insist((item.role === 'assistant') === (part.type === 'output_text' || part.type === 'refusal'), path, `${part.type} from ${item.role}`)
-    if (type === 'reasoning') insist(['reasoning', 'message', 'assistant', 'function_call', 'custom_tool_call'].includes(body.input[index + 1]?.type ?? body.input[index + 1]?.role), path, 'reasoning without what followed it')
+    if (type === 'message')
+      for (const part of listOf(item.content))
+        insist(
+          (item.role === 'assistant') === (part.type === 'output_text' || part.type === 'refusal'),
+          path,
+          `${part.type} from ${item.role}`,
+        )
+    if (type === 'reasoning')
+      insist(
+        ['reasoning', 'message', 'assistant', 'function_call', 'custom_tool_call'].includes(
+          body.input[index + 1]?.type ?? body.input[index + 1]?.role,
+        ),
+        path,
+        'reasoning without what followed it',
+      )
     if (type.endsWith('_call')) {
-      insist(item.call_id.length <= CALL_ID && FUNCTION_NAME.test(item.name), path, 'id or name of a call outside the grammar')
+      insist(
+        item.call_id.length <= CALL_ID && FUNCTION_NAME.test(item.name),
+        path,
+        'id or name of a call outside the grammar',
+      )
       if (type === 'function_call') JSON.parse(item.arguments)
       open.set(item.call_id, index)
     }
@@ -111,9 +162,14 @@ function responsesRules(body: Json): void {
 }
 
 const BLOCKS: Record<string, ReadonlySet<string>> = {
-  text: words('type text cache_control citations'), image: words('type source cache_control'), document: words('type source title context cache_control citations'),
-  thinking: words('type thinking signature'), redacted_thinking: words('type data'),
-  tool_use: words('type id name input cache_control caller'), tool_result: words('type tool_use_id content is_error cache_control'), tool_reference: words('type tool_name'),
+  text: words('type text cache_control citations'),
+  image: words('type source cache_control'),
+  document: words('type source title context cache_control citations'),
+  thinking: words('type thinking signature'),
+  redacted_thinking: words('type data'),
+  tool_use: words('type id name input cache_control caller'),
+  tool_result: words('type tool_use_id content is_error cache_control'),
+  tool_reference: words('type tool_name'),
 }
 const TOOL_ID = /^[a-zA-Z0-9_-]+$/
 
@@ -121,18 +177,41 @@ function messagesRules(body: Json, betas: string): void {
   insist(Number.isInteger(body.max_tokens), 'max_tokens', 'is required')
   for (const [index, tool] of listOf(body.tools).entries()) {
     if (/^web_search_/.test(tool.type)) continue
-    onlyKnown(tool, words('type name description input_schema cache_control strict defer_loading eager_input_streaming allowed_callers input_examples'), `tools[${index}]`)
+    onlyKnown(
+      tool,
+      words(
+        'type name description input_schema cache_control strict defer_loading eager_input_streaming allowed_callers input_examples',
+      ),
+      `tools[${index}]`,
+    )
     insist(/^[a-zA-Z0-9_-]{1,128}$/.test(tool.name), `tools[${index}].name`, 'outside the grammar')
     insist(tool.input_schema?.type === 'object', `tools[${index}].input_schema.type`, 'must be object')
-    insist(tool.defer_loading !== true || betas.includes('advanced-tool-use'), `tools[${index}].defer_loading`, 'unknown without its beta')
+    insist(
+      tool.defer_loading !== true || betas.includes('advanced-tool-use'),
+      `tools[${index}].defer_loading`,
+      'unknown without its beta',
+    )
   }
   const { thinking, tool_choice: choice } = body
-  insist(body.context_management === undefined || betas.includes('context-management'), 'context_management', 'unknown without its beta')
+  insist(
+    body.context_management === undefined || betas.includes('context-management'),
+    'context_management',
+    'unknown without its beta',
+  )
   if (thinking !== undefined) onlyKnown(thinking, words('type budget_tokens display'), 'thinking')
-  if (thinking?.type === 'enabled') insist(thinking.budget_tokens >= 1024 && thinking.budget_tokens < body.max_tokens, 'thinking.budget_tokens', 'must be at least 1024 and below max_tokens')
+  if (thinking?.type === 'enabled')
+    insist(
+      thinking.budget_tokens >= 1024 && thinking.budget_tokens < body.max_tokens,
+      'thinking.budget_tokens',
+      'must be at least 1024 and below max_tokens',
+    )
   if (thinking !== undefined && thinking.type !== 'disabled') {
     insist((body.temperature ?? 1) === 1 && body.top_k === undefined, 'temperature', 'must be 1 while thinking is on')
-    insist(choice === undefined || choice.type === 'auto' || choice.type === 'none', 'tool_choice', 'must not be forced while thinking is on')
+    insist(
+      choice === undefined || choice.type === 'auto' || choice.type === 'none',
+      'tool_choice',
+      'must not be forced while thinking is on',
+    )
   }
   insist(JSON.stringify(body).split('"cache_control":{').length - 1 <= 4, 'cache_control', 'at most four')
   const messages = listOf(body.messages)
@@ -141,17 +220,36 @@ function messagesRules(body: Json, betas: string): void {
   for (const [index, message] of messages.entries()) {
     const path = `messages[${index}]`
     onlyKnown(message, words('role content'), path)
-    insist(message.role !== 'system' || betas.includes('claude-code'), path, 'role system, which only the newest models take')
+    insist(
+      message.role !== 'system' || betas.includes('claude-code'),
+      path,
+      'role system, which only the newest models take',
+    )
     if (message.role === 'system') continue
-    const blocks = typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : listOf(message.content)
+    const blocks =
+      typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : listOf(message.content)
     insist(blocks.length > 0, path, 'empty')
-    const results = blocks.filter(({ type }) => type === 'tool_result').map((block) => (block as Json).tool_use_id as string)
-    insist(results.length === asked.length && asked.every((id) => results.includes(id)), path, `must hold the results of ${asked.join(', ')}, holds those of ${results.join(', ')}`)
-    insist(blocks.slice(0, results.length).every(({ type }) => type === 'tool_result'), path, 'results come first')
+    const results = blocks
+      .filter(({ type }) => type === 'tool_result')
+      .map((block) => (block as Json).tool_use_id as string)
+    insist(
+      results.length === asked.length && asked.every((id) => results.includes(id)),
+      path,
+      `must hold the results of ${asked.join(', ')}, holds those of ${results.join(', ')}`,
+    )
+    insist(
+      blocks.slice(0, results.length).every(({ type }) => type === 'tool_result'),
+      path,
+      'results come first',
+    )
     for (const block of blocks as Json[]) blockRules(block, path, message.role)
     asked = (blocks as Json[]).filter(({ type }) => type === 'tool_use').map(({ id }) => id as string)
     const firstCall = blocks.findIndex(({ type }) => type === 'tool_use')
-    insist(firstCall < 0 || blocks.slice(firstCall).every(({ type }) => type === 'tool_use' || type === 'redacted_thinking'), path, 'nothing may follow a call')
+    insist(
+      firstCall < 0 || blocks.slice(firstCall).every(({ type }) => type === 'tool_use' || type === 'redacted_thinking'),
+      path,
+      'nothing may follow a call',
+    )
   }
   insist(asked.length === 0, 'messages', 'ends with calls')
 }
@@ -159,19 +257,32 @@ function messagesRules(body: Json, betas: string): void {
 function blockRules(block: Json, path: string, role: string): void {
   onlyKnown(block, BLOCKS[block.type] ?? refuse(path, `unknown block ${block.type}`), path)
   if (block.type === 'text') insist(/\S/.test(block.text), path, 'empty text')
-  if (block.type === 'tool_use') insist(TOOL_ID.test(block.id) && typeof block.input === 'object' && role === 'assistant', path, 'a call outside the grammar')
-  if (block.type === 'thinking') insist(typeof block.signature === 'string' && block.signature !== '', path, 'thinking without a signature')
-  for (const inner of listOf(block.content)) onlyKnown(inner, BLOCKS[inner.type] ?? refuse(path, `unknown block ${inner.type}`), path)
+  if (block.type === 'tool_use')
+    insist(
+      TOOL_ID.test(block.id) && typeof block.input === 'object' && role === 'assistant',
+      path,
+      'a call outside the grammar',
+    )
+  if (block.type === 'thinking')
+    insist(typeof block.signature === 'string' && block.signature !== '', path, 'thinking without a signature')
+  for (const inner of listOf(block.content))
+    onlyKnown(inner, BLOCKS[inner.type] ?? refuse(path, `unknown block ${inner.type}`), path)
 }
 
 const PARTS = words('text thought thoughtSignature inlineData fileData functionCall functionResponse')
-const CONFIG = words('temperature topP topK maxOutputTokens stopSequences candidateCount seed presencePenalty frequencyPenalty responseMimeType responseSchema responseJsonSchema responseModalities responseLogprobs logprobs thinkingConfig')
+const CONFIG = words(
+  'temperature topP topK maxOutputTokens stopSequences candidateCount seed presencePenalty frequencyPenalty responseMimeType responseSchema responseJsonSchema responseModalities responseLogprobs logprobs thinkingConfig',
+)
 
 function geminiRules(body: Json): void {
   onlyKnown(body.generationConfig ?? {}, CONFIG, 'generationConfig')
   const thinking = body.generationConfig?.thinkingConfig ?? {}
   onlyKnown(thinking, words('includeThoughts thinkingBudget thinkingLevel'), 'generationConfig.thinkingConfig')
-  insist(thinking.thinkingBudget === undefined || thinking.thinkingLevel === undefined, 'thinkingConfig', 'budget and level')
+  insist(
+    thinking.thinkingBudget === undefined || thinking.thinkingLevel === undefined,
+    'thinkingConfig',
+    'budget and level',
+  )
   for (const tool of listOf(body.tools)) {
     onlyKnown(tool, words('functionDeclarations googleSearch'), 'tools')
     for (const one of listOf(tool.functionDeclarations)) {
@@ -180,7 +291,11 @@ function geminiRules(body: Json): void {
       insist(one.parameters === undefined || one.parametersJsonSchema === undefined, one.name, 'two schemas')
     }
   }
-  insist(listOf(body.tools).length < 2 || !JSON.stringify(body.tools).includes('googleSearch'), 'tools', 'search beside functions')
+  insist(
+    listOf(body.tools).length < 2 || !JSON.stringify(body.tools).includes('googleSearch'),
+    'tools',
+    'search beside functions',
+  )
   const contents = listOf(body.contents)
   for (const [index, { role, parts, ...rest }] of contents.entries()) {
     const path = `contents[${index}]`
@@ -188,18 +303,37 @@ function geminiRules(body: Json): void {
     insist(role === 'user' || role === 'model', `${path}.role`, 'must be user or model')
     insist(listOf(parts).length > 0, path, 'no parts')
     for (const part of parts as Json[]) onlyKnown(part, PARTS, path)
-    const calls = (parts as Json[]).filter(({ functionCall }) => functionCall !== undefined).map(({ functionCall }) => functionCall.name as string)
-    const answers = listOf(contents[index + 1]?.parts).filter(({ functionResponse }) => functionResponse !== undefined).map(({ functionResponse }) => functionResponse.name as string)
-    const stray = (parts as Json[]).some(({ functionResponse }) => functionResponse !== undefined) && !listOf(contents[index - 1]?.parts).some(({ functionCall }) => functionCall !== undefined)
-    insist(role !== 'model' || calls.join() === answers.join(), path, `calls ${calls.join()} are followed by the responses of ${answers.join()}`)
+    const calls = (parts as Json[])
+      .filter(({ functionCall }) => functionCall !== undefined)
+      .map(({ functionCall }) => functionCall.name as string)
+    const answers = listOf(contents[index + 1]?.parts)
+      .filter(({ functionResponse }) => functionResponse !== undefined)
+      .map(({ functionResponse }) => functionResponse.name as string)
+    const stray =
+      (parts as Json[]).some(({ functionResponse }) => functionResponse !== undefined) &&
+      !listOf(contents[index - 1]?.parts).some(({ functionCall }) => functionCall !== undefined)
+    insist(
+      role !== 'model' || calls.join() === answers.join(),
+      path,
+      `calls ${calls.join()} are followed by the responses of ${answers.join()}`,
+    )
     insist(!stray, path, 'a response without a call')
     const first = (parts as Json[]).find(({ functionCall }) => functionCall !== undefined)
-    insist(first === undefined || typeof first.thoughtSignature === 'string', path, 'Function call is missing a thought_signature')
+    insist(
+      first === undefined || typeof first.thoughtSignature === 'string',
+      path,
+      'Function call is missing a thought_signature',
+    )
   }
 }
 
 /** Throws what its service would say of a body. `betas`: of the request's header. */
 export function checkBody(protocol: ConversationName, body: Json, betas: string): void {
   onlyKnown(body, TOP[protocol], 'body')
-  ;({ 'chat.completions': chatRules, responses: responsesRules, messages: (one: Json) => messagesRules(one, betas), generateContent: geminiRules })[protocol](body)
+  ;({
+    'chat.completions': chatRules,
+    responses: responsesRules,
+    messages: (one: Json) => messagesRules(one, betas),
+    generateContent: geminiRules,
+  })[protocol](body)
 }

@@ -36,85 +36,169 @@ export type Said = Reply & { breaksAfter?: number; hangsAfter?: number; failsAft
 export type Refusal = { status: number; message: string }
 export type Play = (seen: Seen) => Said | Refusal
 
-const listOf = (value: unknown): Json[] => (Array.isArray(value) ? value as Json[] : [])
-const textOf = (content: unknown): string => (typeof content === 'string' ? content : listOf(content).map((part) => part.text ?? part.refusal ?? '').join('\n'))
-const partsOf = (content: unknown): Json[] => (typeof content === 'string' ? [{ type: 'text', text: content }] : listOf(content))
-const isMedia = ({ type }: Json): boolean => ['image', 'image_url', 'input_image', 'document', 'file', 'input_file'].includes(type)
+const listOf = (value: unknown): Json[] => (Array.isArray(value) ? (value as Json[]) : [])
+const textOf = (content: unknown): string =>
+  typeof content === 'string'
+    ? content
+    : listOf(content)
+        .map((part) => part.text ?? part.refusal ?? '')
+        .join('\n')
+const partsOf = (content: unknown): Json[] =>
+  typeof content === 'string' ? [{ type: 'text', text: content }] : listOf(content)
+const isMedia = ({ type }: Json): boolean =>
+  ['image', 'image_url', 'input_image', 'document', 'file', 'input_file'].includes(type)
 
-const chatEntries = (body: Json): Entry[] => listOf(body.messages).flatMap((message): Entry[] => {
-  const media = partsOf(message.content).filter(isMedia).map((): Entry => ({ kind: 'media' }))
-  const text = textOf(message.content)
-  if (message.role === 'tool') return [{ kind: 'result', text }, ...media]
-  if (message.role !== 'assistant') return [{ kind: message.role === 'user' ? 'user' : 'instruction', text }, ...media]
-  const thought = textOf(message.reasoning_details)
-  return [
-    ...listOf(message.reasoning_details).filter(({ signature }) => signature !== undefined).map(({ signature }): Entry => ({ kind: 'proof', over: thought, proof: signature })),
-    ...(text === '' ? [] : [{ kind: 'answer' as const, text }]),
-    ...listOf(message.tool_calls).map((call): Entry => ({ kind: 'call', name: call.function.name, input: call.function.arguments })),
-  ]
-})
+const chatEntries = (body: Json): Entry[] =>
+  listOf(body.messages).flatMap((message): Entry[] => {
+    const media = partsOf(message.content)
+      .filter(isMedia)
+      .map((): Entry => ({ kind: 'media' }))
+    const text = textOf(message.content)
+    if (message.role === 'tool') return [{ kind: 'result', text }, ...media]
+    if (message.role !== 'assistant')
+      return [{ kind: message.role === 'user' ? 'user' : 'instruction', text }, ...media]
+    const thought = textOf(message.reasoning_details)
+    return [
+      ...listOf(message.reasoning_details)
+        .filter(({ signature }) => signature !== undefined)
+        .map(({ signature }): Entry => ({ kind: 'proof', over: thought, proof: signature })),
+      ...(text === '' ? [] : [{ kind: 'answer' as const, text }]),
+      ...listOf(message.tool_calls).map(
+        (call): Entry => ({ kind: 'call', name: call.function.name, input: call.function.arguments }),
+      ),
+    ]
+  })
 
 const responsesEntries = (body: Json): Entry[] => [
   ...(body.instructions === undefined ? [] : [{ kind: 'instruction' as const, text: body.instructions as string }]),
-  ...(typeof body.input === 'string' ? [{ role: 'user', content: body.input }] : listOf(body.input)).flatMap((item): Entry[] => {
-    const of = item as Json
-    switch (of.type ?? 'message') {
-      case 'reasoning': return [{ kind: 'proof', over: textOf(of.summary), proof: of.encrypted_content ?? '' }]
-      case 'function_call': return [{ kind: 'call', name: of.name, input: of.arguments }]
-      case 'custom_tool_call': return [{ kind: 'call', name: of.name, input: of.input }]
-      case 'function_call_output':
-      case 'custom_tool_call_output': return [{ kind: 'result', text: textOf(of.output) }, ...listOf(of.output).filter(isMedia).map((): Entry => ({ kind: 'media' }))]
-      case 'agent_message': return [{ kind: 'user', text: listOf(of.content).map((part) => part.text ?? part.encrypted_content).join('') }]
-      case 'message': return [
-        { kind: of.role === 'user' ? 'user' : of.role === 'assistant' ? 'answer' : 'instruction', text: textOf(of.content) },
-        ...listOf(of.content).filter(isMedia).map((): Entry => ({ kind: 'media' })),
-      ]
-      default: return []
-    }
-  }),
+  ...(typeof body.input === 'string' ? [{ role: 'user', content: body.input }] : listOf(body.input)).flatMap(
+    (item): Entry[] => {
+      const of = item as Json
+      switch (of.type ?? 'message') {
+        case 'reasoning':
+          return [{ kind: 'proof', over: textOf(of.summary), proof: of.encrypted_content ?? '' }]
+        case 'function_call':
+          return [{ kind: 'call', name: of.name, input: of.arguments }]
+        case 'custom_tool_call':
+          return [{ kind: 'call', name: of.name, input: of.input }]
+        case 'function_call_output':
+        case 'custom_tool_call_output':
+          return [
+            { kind: 'result', text: textOf(of.output) },
+            ...listOf(of.output)
+              .filter(isMedia)
+              .map((): Entry => ({ kind: 'media' })),
+          ]
+        case 'agent_message':
+          return [
+            {
+              kind: 'user',
+              text: listOf(of.content)
+                .map((part) => part.text ?? part.encrypted_content)
+                .join(''),
+            },
+          ]
+        case 'message':
+          return [
+            {
+              kind: of.role === 'user' ? 'user' : of.role === 'assistant' ? 'answer' : 'instruction',
+              text: textOf(of.content),
+            },
+            ...listOf(of.content)
+              .filter(isMedia)
+              .map((): Entry => ({ kind: 'media' })),
+          ]
+        default:
+          return []
+      }
+    },
+  ),
 ]
 
 const messagesEntries = (body: Json): Entry[] => [
   { kind: 'instruction', text: textOf(body.system) },
-  ...listOf(body.messages).flatMap(({ role, content }) => partsOf(content).flatMap((block): Entry[] => {
-    switch (block.type) {
-      case 'thinking': return [{ kind: 'proof', over: block.thinking, proof: block.signature }]
-      case 'tool_use': return [{ kind: 'call', name: block.name, input: JSON.stringify(block.input) }]
-      case 'tool_result': return [{ kind: 'result', text: textOf(block.content) }, ...listOf(block.content).filter(isMedia).map((): Entry => ({ kind: 'media' }))]
-      case 'text': return [{ kind: role === 'user' ? 'user' : role === 'assistant' ? 'answer' : 'instruction', text: block.text }]
-      default: return isMedia(block) ? [{ kind: 'media' }] : []
-    }
-  })),
+  ...listOf(body.messages).flatMap(({ role, content }) =>
+    partsOf(content).flatMap((block): Entry[] => {
+      switch (block.type) {
+        case 'thinking':
+          return [{ kind: 'proof', over: block.thinking, proof: block.signature }]
+        case 'tool_use':
+          return [{ kind: 'call', name: block.name, input: JSON.stringify(block.input) }]
+        case 'tool_result':
+          return [
+            { kind: 'result', text: textOf(block.content) },
+            ...listOf(block.content)
+              .filter(isMedia)
+              .map((): Entry => ({ kind: 'media' })),
+          ]
+        case 'text':
+          return [
+            { kind: role === 'user' ? 'user' : role === 'assistant' ? 'answer' : 'instruction', text: block.text },
+          ]
+        default:
+          return isMedia(block) ? [{ kind: 'media' }] : []
+      }
+    }),
+  ),
 ]
 
 const geminiEntries = (body: Json): Entry[] => [
   { kind: 'instruction', text: textOf(body.systemInstruction?.parts) },
-  ...listOf(body.contents).flatMap(({ role, parts }) => listOf(parts).flatMap((part): Entry[] => {
-    const { functionCall: call, functionResponse: result, thoughtSignature: proof } = part
-    if (call !== undefined) return [...(proof === undefined ? [] : [{ kind: 'proof' as const, over: call.name as string, proof }]), { kind: 'call', name: call.name, input: JSON.stringify(call.args ?? {}) }]
-    if (result !== undefined) return [{ kind: 'result', text: result.response.output ?? result.response.error ?? JSON.stringify(result.response) }, ...listOf(result.parts).map((): Entry => ({ kind: 'media' }))]
-    if (part.inlineData !== undefined || part.fileData !== undefined) return [{ kind: 'media' }]
-    if (part.thought === true) return []
-    return [...(proof === undefined ? [] : [{ kind: 'proof' as const, over: part.text as string, proof }]), { kind: role === 'user' ? 'user' : 'answer', text: part.text ?? '' }]
-  })),
+  ...listOf(body.contents).flatMap(({ role, parts }) =>
+    listOf(parts).flatMap((part): Entry[] => {
+      const { functionCall: call, functionResponse: result, thoughtSignature: proof } = part
+      if (call !== undefined)
+        return [
+          ...(proof === undefined ? [] : [{ kind: 'proof' as const, over: call.name as string, proof }]),
+          { kind: 'call', name: call.name, input: JSON.stringify(call.args ?? {}) },
+        ]
+      if (result !== undefined)
+        return [
+          { kind: 'result', text: result.response.output ?? result.response.error ?? JSON.stringify(result.response) },
+          ...listOf(result.parts).map((): Entry => ({ kind: 'media' })),
+        ]
+      if (part.inlineData !== undefined || part.fileData !== undefined) return [{ kind: 'media' }]
+      if (part.thought === true) return []
+      return [
+        ...(proof === undefined ? [] : [{ kind: 'proof' as const, over: part.text as string, proof }]),
+        { kind: role === 'user' ? 'user' : 'answer', text: part.text ?? '' },
+      ]
+    }),
+  ),
 ]
 
-const callText = (name: string, args: unknown): string => `${name} ${JSON.stringify(args ?? {}, (_, value: unknown) => (typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).sort()) : value))}`
+const callText = (name: string, args: unknown): string =>
+  `${name} ${JSON.stringify(args ?? {}, (_, value: unknown) => (typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).sort()) : value))}`
 
-const ENTRIES: Record<ConversationName, (body: Json) => Entry[]> = { 'chat.completions': chatEntries, responses: responsesEntries, messages: messagesEntries, generateContent: geminiEntries }
+const ENTRIES: Record<ConversationName, (body: Json) => Entry[]> = {
+  'chat.completions': chatEntries,
+  responses: responsesEntries,
+  messages: messagesEntries,
+  generateContent: geminiEntries,
+}
 
-const toolsIn = (body: Json): string[] => [
-  ...listOf(body.tools).flatMap((tool) => (tool.functionDeclarations ?? tool.tools ?? [tool.function ?? tool]) as Json[]),
-  ...listOf(body.input).flatMap((item) => listOf(item.tools)),
-].map(({ name }) => name as string)
+const toolsIn = (body: Json): string[] =>
+  [
+    ...listOf(body.tools).flatMap(
+      (tool) => (tool.functionDeclarations ?? tool.tools ?? [tool.function ?? tool]) as Json[],
+    ),
+    ...listOf(body.input).flatMap((item) => listOf(item.tools)),
+  ].map(({ name }) => name as string)
 
 export const seenIn = (protocol: ConversationName, path: string, headers: Headers, body: Json): Seen => {
   const entries = ENTRIES[protocol](body)
   const begin = entries.findLastIndex((entry) => entry.kind === 'user' && /TASK \S/.test(entry.text))
   const since = entries.slice(begin + 1)
   return {
-    protocol, path, headers, body, entries, tools: toolsIn(body), rounds: roundsIn(since),
-    task: begin < 0 ? '' : (entries[begin] as { text: string }).text, results: since.flatMap((entry) => (entry.kind === 'result' ? [entry.text] : [])),
+    protocol,
+    path,
+    headers,
+    body,
+    entries,
+    tools: toolsIn(body),
+    rounds: roundsIn(since),
+    task: begin < 0 ? '' : (entries[begin] as { text: string }).text,
+    results: since.flatMap((entry) => (entry.kind === 'result' ? [entry.text] : [])),
   }
 }
 
@@ -148,11 +232,20 @@ export class StrictProvider {
 
   constructor(play: Play) {
     this.#play = play
-    this.#server = Bun.serve({ hostname: '127.0.0.1', port: 0, idleTimeout: 0, fetch: (request) => this.#answer(request) })
+    this.#server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      idleTimeout: 0,
+      fetch: (request) => this.#answer(request),
+    })
   }
 
-  get url(): string { return `http://127.0.0.1:${this.#server.port}/v1` }
-  stop(): Promise<void> { return this.#server.stop(true) }
+  get url(): string {
+    return `http://127.0.0.1:${this.#server.port}/v1`
+  }
+  stop(): Promise<void> {
+    return this.#server.stop(true)
+  }
 
   async #answer(request: Request): Promise<Response> {
     const path = new URL(request.url).pathname
@@ -171,7 +264,8 @@ export class StrictProvider {
       return Response.json(errorOf(protocol, error.message), { status: 400 })
     }
     const said = this.#play(seen)
-    if ('status' in said) return Response.json(errorOf(protocol, said.message), { status: said.status, headers: { 'retry-after': '1' } })
+    if ('status' in said)
+      return Response.json(errorOf(protocol, said.message), { status: said.status, headers: { 'retry-after': '1' } })
     return this.#say(seen, said)
   }
 
@@ -213,25 +307,37 @@ export class StrictProvider {
     const number = ++this.#answers
     // Google signs the first call of an answer, whatever was said before it.
     const calls = protocol === 'generateContent' && said.parts.some(({ type }) => type === 'call')
-    const parts = calls ? [...said.parts.filter(({ type }) => type === 'text'), ...said.parts.filter(({ type }) => type !== 'text')] : said.parts
+    const parts = calls
+      ? [...said.parts.filter(({ type }) => type === 'text'), ...said.parts.filter(({ type }) => type !== 'text')]
+      : said.parts
     this.#prove(protocol, parts)
     const { whole, frames } = wireOf(protocol, { ...said, parts })
     // Real ids are given once.
-    const own = (text: string): string => text.replace(/"(rs|fc|ctc|msg)_(\d+)"/g, `"$1_$2x${number}"`).replace(/"(chatcmpl-|resp_|msg_|gresp-)up"/g, `"$1up${number}"`)
+    const own = (text: string): string =>
+      text
+        .replace(/"(rs|fc|ctc|msg)_(\d+)"/g, `"$1_$2x${number}"`)
+        .replace(/"(chatcmpl-|resp_|msg_|gresp-)up"/g, `"$1up${number}"`)
     const cut = said.breaksAfter ?? said.hangsAfter ?? said.failsAfter ?? frames.length
     if (cut === frames.length) {
       this.used.prompt += said.usage.prompt
       this.used.completion += said.usage.completion
     }
-    if (body.stream !== true && !path.includes(':stream')) return new Response(own(JSON.stringify(whole)), { headers: { 'content-type': 'application/json' } })
-    const some = framed([...frames.slice(0, cut), ...(said.failsAfter === undefined ? [] : [failureOf(protocol, 'far too busy')])])
-    return new Response(new ReadableStream({
-      start: async (controller) => {
-        controller.enqueue(new TextEncoder().encode(own(some)))
-        await Bun.sleep(10)
-        if (said.hangsAfter === undefined) controller.close()
-      },
-    }), { headers: { 'content-type': 'text/event-stream' } })
+    if (body.stream !== true && !path.includes(':stream'))
+      return new Response(own(JSON.stringify(whole)), { headers: { 'content-type': 'application/json' } })
+    const some = framed([
+      ...frames.slice(0, cut),
+      ...(said.failsAfter === undefined ? [] : [failureOf(protocol, 'far too busy')]),
+    ])
+    return new Response(
+      new ReadableStream({
+        start: async (controller) => {
+          controller.enqueue(new TextEncoder().encode(own(some)))
+          await Bun.sleep(10)
+          if (said.hangsAfter === undefined) controller.close()
+        },
+      }),
+      { headers: { 'content-type': 'text/event-stream' } },
+    )
   }
 }
 

@@ -25,52 +25,139 @@ function loads(text: string): boolean {
   }
 }
 
-const SCRAPS = ['{', '}', '[', ']', ': ', '- ', '\n', '  ', '"', "'", '&a ', '*a', '!!binary ', '? ', '---\n', '...\n', '%YAML 1.2\n', '<<: ', '${', '${X}', '${X:-}', '\t', '\0', '\ud800', '#', '|', '>', '~', '.inf', '0x', '__proto__', 'null']
+const SCRAPS = [
+  '{',
+  '}',
+  '[',
+  ']',
+  ': ',
+  '- ',
+  '\n',
+  '  ',
+  '"',
+  "'",
+  '&a ',
+  '*a',
+  '!!binary ',
+  '? ',
+  '---\n',
+  '...\n',
+  '%YAML 1.2\n',
+  '<<: ',
+  '${',
+  '${X}',
+  '${X:-}',
+  '\t',
+  '\0',
+  '\ud800',
+  '#',
+  '|',
+  '>',
+  '~',
+  '.inf',
+  '0x',
+  '__proto__',
+  'null',
+]
 
-const textMutation = fc.array(fc.tuple(fc.nat(example.length), fc.nat(12), fc.oneof(fc.constantFrom(...SCRAPS), fc.string({ maxLength: 3 }))), { minLength: 1, maxLength: 4 })
+const textMutation = fc.array(
+  fc.tuple(fc.nat(example.length), fc.nat(12), fc.oneof(fc.constantFrom(...SCRAPS), fc.string({ maxLength: 3 }))),
+  { minLength: 1, maxLength: 4 },
+)
 
 test('a mutated text loads or is refused with line and column', () => {
   let loaded = 0
-  fc.assert(fc.property(textMutation, (cuts) => {
-    const text = cuts.reduce((sum, [at, length, scrap]) => sum.slice(0, at) + scrap + sum.slice(at + length), example)
-    if (loads(text)) loaded++
-  }), { numRuns: 400 })
+  fc.assert(
+    fc.property(textMutation, (cuts) => {
+      const text = cuts.reduce((sum, [at, length, scrap]) => sum.slice(0, at) + scrap + sum.slice(at + length), example)
+      if (loads(text)) loaded++
+    }),
+    { numRuns: 400 },
+  )
   // Mutations inside comments must load: a reader that refuses everything would pass otherwise.
   expect(loaded).toBeGreaterThan(0)
 }, 30_000)
 
-const VALUES = [null, true, false, 0, -1, 1.5, 1e21, '', 'x', '10s', '1MiB', 'none', '${X}', '${X:-1}', [], [null], {}, { a: 1 }, { endpoints: [{ provider: 'openai', model: 'x' }] }, [[[[]]]]]
+const VALUES = [
+  null,
+  true,
+  false,
+  0,
+  -1,
+  1.5,
+  1e21,
+  '',
+  'x',
+  '10s',
+  '1MiB',
+  'none',
+  '${X}',
+  '${X:-1}',
+  [],
+  [null],
+  {},
+  { a: 1 },
+  { endpoints: [{ provider: 'openai', model: 'x' }] },
+  [[[[]]]],
+]
 const KEYS = ['__proto__', 'constructor', 'port', 'providers', 'sandbox', 'openai', '', '1', 'a/b', 'name', 'enabled']
 
 type Path = (string | number)[]
 const pathsOf = (value: unknown, path: Path = []): Path[] =>
-  typeof value !== 'object' || value === null ? [path] : [path, ...Object.entries(value).flatMap(([key, inner]) => pathsOf(inner, [...path, Array.isArray(value) ? Number(key) : key]))]
+  typeof value !== 'object' || value === null
+    ? [path]
+    : [
+        path,
+        ...Object.entries(value).flatMap(([key, inner]) =>
+          pathsOf(inner, [...path, Array.isArray(value) ? Number(key) : key]),
+        ),
+      ]
 const PATHS = pathsOf(tree)
 
 /** A copy of a tree with one place exchanged, taken away or given a new member. */
 function mutated(value: unknown, path: Path, how: Mutation): unknown {
   if (path.length === 0) {
     if (how.kind === 'exchange') return how.value
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.fromEntries([...Object.entries(value), [how.key, how.value]]) : value
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? Object.fromEntries([...Object.entries(value), [how.key, how.value]])
+      : value
   }
   const [head, ...rest] = path
-  if (Array.isArray(value)) return value.flatMap((inner, index) => (index !== head ? [inner] : rest.length === 0 && how.kind === 'remove' ? [] : [mutated(inner, rest, how)]))
+  if (Array.isArray(value))
+    return value.flatMap((inner, index) =>
+      index !== head ? [inner] : rest.length === 0 && how.kind === 'remove' ? [] : [mutated(inner, rest, how)],
+    )
   const entries = Object.entries(value as object)
-  return Object.fromEntries(entries.flatMap(([key, inner]) => (key !== head ? [[key, inner]] : rest.length === 0 && how.kind === 'remove' ? [] : [[key, mutated(inner, rest, how)]])))
+  return Object.fromEntries(
+    entries.flatMap(([key, inner]) =>
+      key !== head
+        ? [[key, inner]]
+        : rest.length === 0 && how.kind === 'remove'
+          ? []
+          : [[key, mutated(inner, rest, how)]],
+    ),
+  )
 }
 
 type Mutation = { kind: 'exchange' | 'remove' | 'add'; value: unknown; key: string }
-const mutation: fc.Arbitrary<Mutation> = fc.record({ kind: fc.constantFrom('exchange', 'remove', 'add'), value: fc.constantFrom(...VALUES), key: fc.constantFrom(...KEYS) })
+const mutation: fc.Arbitrary<Mutation> = fc.record({
+  kind: fc.constantFrom('exchange', 'remove', 'add'),
+  value: fc.constantFrom(...VALUES),
+  key: fc.constantFrom(...KEYS),
+})
 
 test('a mutated tree loads or is refused with line and column, and what loads fits the published schema', () => {
   const validate = new Ajv({ allowUnionTypes: true }).compile(fileSchema())
   let loaded = 0
-  fc.assert(fc.property(fc.constantFrom(...PATHS), mutation, (path, how) => {
-    const text = stringify(mutated(tree, how.kind === 'remove' && path.length === 0 ? ['listen'] : path, how))
-    if (!loads(text)) return
-    loaded++
-    const read: unknown = parse(text)
-    if (read !== null) expect([text, validate(read)]).toEqual([text, true])
-  }), { numRuns: 400 })
+  fc.assert(
+    fc.property(fc.constantFrom(...PATHS), mutation, (path, how) => {
+      const text = stringify(mutated(tree, how.kind === 'remove' && path.length === 0 ? ['listen'] : path, how))
+      if (!loads(text)) return
+      loaded++
+      const read: unknown = parse(text)
+      if (read !== null) expect([text, validate(read)]).toEqual([text, true])
+    }),
+    { numRuns: 400 },
+  )
   expect(loaded).toBeGreaterThan(20)
 }, 30_000)

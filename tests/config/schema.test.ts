@@ -27,22 +27,38 @@ test('the example fits the schema', () => {
 
 test('the schema refuses what the reader refuses', () => {
   const validate = validator()
-  for (const wrong of [{ listen: { prot: 1 } }, { limits: { body: 5 } }, { providers: { Acme: {} } }, { models: { a: {} } }, { timeouts: { idle: 'soon' } }, { keys: [{}] }, { providers: { acme: { quirks: { systemRole: 'user' } } } }]) {
+  for (const wrong of [
+    { listen: { prot: 1 } },
+    { limits: { body: 5 } },
+    { providers: { Acme: {} } },
+    { models: { a: {} } },
+    { timeouts: { idle: 'soon' } },
+    { keys: [{}] },
+    { providers: { acme: { quirks: { systemRole: 'user' } } } },
+  ]) {
     expect([wrong, validate(wrong)]).toEqual([wrong, false])
   }
 })
 
 test('the example loads, and its models can be asked for', () => {
   const catalogue = new Catalogue(readConfig(example, 'sluice.example.yaml', {}))
-  expect(catalogue.endpoints('fast', 'messages').map(({ provider, target }) => [provider.id, target.model])).toEqual([['workshop', 'qwen3-8b']])
+  expect(catalogue.endpoints('fast', 'messages').map(({ provider, target }) => [provider.id, target.model])).toEqual([
+    ['workshop', 'qwen3-8b'],
+  ])
   expect(catalogue.endpoints('acme/large', 'messages')[0]!.target.abilities.maxOutputTokens).toBe(32000)
 })
 
 test('every setting of the schema is in the example and explained in the manual', () => {
   const manual = readFileSync(join(root, 'docs/configuration.md'), 'utf8')
-  const { properties } = fileSchema() as { properties: Record<string, { properties?: Record<string, unknown>; additionalProperties?: { properties?: Record<string, unknown> } }> }
+  const { properties } = fileSchema() as {
+    properties: Record<
+      string,
+      { properties?: Record<string, unknown>; additionalProperties?: { properties?: Record<string, unknown> } }
+    >
+  }
   for (const [name, setting] of Object.entries(properties)) {
     expect(example).toContain(`${name}:`)
-    for (const inner of Object.keys(setting.properties ?? setting.additionalProperties?.properties ?? {})) expect(manual).toContain(`\`${inner}\``)
+    for (const inner of Object.keys(setting.properties ?? setting.additionalProperties?.properties ?? {}))
+      expect(manual).toContain(`\`${inner}\``)
   }
 })

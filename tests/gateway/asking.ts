@@ -5,17 +5,43 @@ import { TALKS } from './scripted.ts'
 
 export const PROTOCOLS = Object.keys(TALKS) as ConversationName[]
 
-export type Asking = { url: string; key: string; protocol: ConversationName; model: string; stream: boolean; text?: string; limit?: number; signal?: AbortSignal }
+export type Asking = {
+  url: string
+  key: string
+  protocol: ConversationName
+  model: string
+  stream: boolean
+  text?: string
+  limit?: number
+  signal?: AbortSignal
+}
 
-export function ask({ url, key, protocol, model, stream, text = 'Hello', limit = 1000, signal }: Asking): Promise<Response> {
+export function ask({
+  url,
+  key,
+  protocol,
+  model,
+  stream,
+  text = 'Hello',
+  limit = 1000,
+  signal,
+}: Asking): Promise<Response> {
   const messages = [{ role: 'user', content: text }]
   const [path, body] = {
     'chat.completions': ['/v1/chat/completions', { model, stream, max_tokens: limit, messages }],
     responses: ['/v1/responses', { model, stream, max_output_tokens: limit, input: text }],
     messages: ['/v1/messages', { model, stream, max_tokens: limit, messages }],
-    generateContent: [`/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, { contents: [{ role: 'user', parts: [{ text }] }], generationConfig: { maxOutputTokens: limit } }],
+    generateContent: [
+      `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`,
+      { contents: [{ role: 'user', parts: [{ text }] }], generationConfig: { maxOutputTokens: limit } },
+    ],
   }[protocol] as [string, object]
-  return fetch(url + path, { method: 'POST', headers: { authorization: `Bearer ${key}` }, body: JSON.stringify(body), ...(signal === undefined ? {} : { signal }) })
+  return fetch(url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}` },
+    body: JSON.stringify(body),
+    ...(signal === undefined ? {} : { signal }),
+  })
 }
 
 /** An error in the words of each protocol: which it is, what it says, and the status of the answer. */
@@ -23,8 +49,16 @@ export type Failure = { status: number; code: string | undefined; message: strin
 
 /** What each protocol calls the errors of these tests. Messages has no codes, only types. */
 export async function failureOf(response: Response, protocol: ConversationName): Promise<Failure> {
-  const { error, type } = (await response.json()) as { type?: string; error: { code: unknown; type: string; message: string; status: string } }
-  const code = protocol === 'messages' ? `${type}:${error.type}` : protocol === 'generateContent' ? `${error.code}:${error.status}` : `${error.type}:${error.code}`
+  const { error, type } = (await response.json()) as {
+    type?: string
+    error: { code: unknown; type: string; message: string; status: string }
+  }
+  const code =
+    protocol === 'messages'
+      ? `${type}:${error.type}`
+      : protocol === 'generateContent'
+        ? `${error.code}:${error.status}`
+        : `${error.type}:${error.code}`
   return { status: response.status, code, message: error.message, headers: response.headers }
 }
 

@@ -6,8 +6,20 @@ import { startGateway, type Gateway } from '../server.ts'
 
 /** A response in the background ends long after its request was answered: it is held, metered and billed all the same. */
 
-const MESSAGE = { type: 'message', id: 'msg_bg', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: 'done', annotations: [] }] }
-const USAGE = { input_tokens: 1000, input_tokens_details: { cached_tokens: 0 }, output_tokens: 500, output_tokens_details: { reasoning_tokens: 0 }, total_tokens: 1500 }
+const MESSAGE = {
+  type: 'message',
+  id: 'msg_bg',
+  role: 'assistant',
+  status: 'completed',
+  content: [{ type: 'output_text', text: 'done', annotations: [] }],
+}
+const USAGE = {
+  input_tokens: 1000,
+  input_tokens_details: { cached_tokens: 0 },
+  output_tokens: 500,
+  output_tokens_details: { reasoning_tokens: 0 },
+  total_tokens: 1500,
+}
 const PAID = { usage: 0.006, estimated: false, nativeTokens: { prompt_tokens: 1000, completion_tokens: 500 } }
 
 /** What the provider says of its work, whoever asks for it; `respond` may do otherwise. */
@@ -19,26 +31,47 @@ let gateway: Gateway
 let data: string
 let config: string
 
-const theirs = (usage: object | null = status === 'completed' ? USAGE : null): object =>
-  ({ id: 'resp_theirs', object: 'response', created_at: 1, status, background: true, model: 'theirs', output: status === 'completed' ? [MESSAGE] : [], store: true, usage })
+const theirs = (usage: object | null = status === 'completed' ? USAGE : null): object => ({
+  id: 'resp_theirs',
+  object: 'response',
+  created_at: 1,
+  status,
+  background: true,
+  model: 'theirs',
+  output: status === 'completed' ? [MESSAGE] : [],
+  store: true,
+  usage,
+})
 
 /** The beginning of a stream that its provider never ends. */
-const streaming = (): Response => new Response(new ReadableStream<string>({
-  start(controller) {
-    for (const type of ['response.created', 'response.in_progress']) controller.enqueue(`event: ${type}\ndata: ${JSON.stringify({ type, response: theirs() })}\n\n`)
-    controller.enqueue(`event: response.output_item.added\ndata: ${JSON.stringify({ type: 'response.output_item.added', output_index: 0, item: { ...MESSAGE, status: 'in_progress', content: [] } })}\n\n`)
-  },
-}), { headers: { 'content-type': 'text/event-stream' } })
+const streaming = (): Response =>
+  new Response(
+    new ReadableStream<string>({
+      start(controller) {
+        for (const type of ['response.created', 'response.in_progress'])
+          controller.enqueue(`event: ${type}\ndata: ${JSON.stringify({ type, response: theirs() })}\n\n`)
+        controller.enqueue(
+          `event: response.output_item.added\ndata: ${JSON.stringify({ type: 'response.output_item.added', output_index: 0, item: { ...MESSAGE, status: 'in_progress', content: [] } })}\n\n`,
+        )
+      },
+    }),
+    { headers: { 'content-type': 'text/event-stream' } },
+  )
 
 beforeEach(async () => {
   status = 'queued'
   respond = () => undefined
   asked = []
-  upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', idleTimeout: 0, fetch: async (request) => {
-    const name = `${request.method} ${new URL(request.url).pathname.replace('/v1/responses', '')}`
-    asked.push(name)
-    return (await respond(name)) ?? Response.json(theirs())
-  } })
+  upstream = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
+    fetch: async (request) => {
+      const name = `${request.method} ${new URL(request.url).pathname.replace('/v1/responses', '')}`
+      asked.push(name)
+      return (await respond(name)) ?? Response.json(theirs())
+    },
+  })
   data = mkdtempSync(join(tmpdir(), 'sluice-background-'))
   config = `billing: { startingCredit: 1, delay: 0s }
 providers:
@@ -54,13 +87,24 @@ afterEach(async () => {
   rmSync(data, { recursive: true, force: true })
 })
 
-const call = async (method: string, path: string, body?: object): Promise<{ status: number; body: Record<string, never> }> => {
-  const response = await fetch(gateway.url + path, { method, headers: { authorization: `Bearer ${gateway.key}` }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+const call = async (
+  method: string,
+  path: string,
+  body?: object,
+): Promise<{ status: number; body: Record<string, never> }> => {
+  const response = await fetch(gateway.url + path, {
+    method,
+    headers: { authorization: `Bearer ${gateway.key}` },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
   return { status: response.status, body: (await response.json()) as Record<string, never> }
 }
-const create = (more: object = {}) => call('POST', '/v1/responses', { model: 'up/m', input: 'Hello', background: true, max_output_tokens: 90_000, ...more })
+const create = (more: object = {}) =>
+  call('POST', '/v1/responses', { model: 'up/m', input: 'Hello', background: true, max_output_tokens: 90_000, ...more })
 const recordOf = (id: string) => call('GET', `/v1/management/generation?id=${id}`)
-const balance = async (): Promise<number> => ((await call('GET', '/v1/management/payg/balance')).body as unknown as { data: { total_credits: number } }).data.total_credits
+const balance = async (): Promise<number> =>
+  ((await call('GET', '/v1/management/payg/balance')).body as unknown as { data: { total_credits: number } }).data
+    .total_credits
 
 /** Its record, once there is one. */
 async function settled(id: string): Promise<Record<string, never>> {
@@ -81,7 +125,12 @@ async function restart(): Promise<void> {
 /** Begins a streamed answer, and gives its id and what makes its client leave. */
 async function begin(): Promise<{ id: string; leave(): void }> {
   const abort = new AbortController()
-  const response = await fetch(`${gateway.url}/v1/responses`, { method: 'POST', signal: abort.signal, headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ model: 'up/m', input: 'Hello', background: true, stream: true, max_output_tokens: 90_000 }) })
+  const response = await fetch(`${gateway.url}/v1/responses`, {
+    method: 'POST',
+    signal: abort.signal,
+    headers: { authorization: `Bearer ${gateway.key}` },
+    body: JSON.stringify({ model: 'up/m', input: 'Hello', background: true, stream: true, max_output_tokens: 90_000 }),
+  })
   const { value } = await (response.body as ReadableStream<Uint8Array>).getReader().read()
   const [, data] = /^data: (.*)$/m.exec(new TextDecoder().decode(value))!
   return { id: (JSON.parse(data!) as { response: { id: string } }).response.id, leave: () => abort.abort() }
@@ -117,7 +166,11 @@ test('that is cancelled without a word on its usage costs its input', async () =
   const { id } = (await create()).body
   status = 'cancelled'
   await call('DELETE', `/v1/responses/${id}`)
-  expect((await recordOf(id!)).body).toMatchObject({ ending: 'client-left', estimated: true, nativeTokens: { completion_tokens: 0 } })
+  expect((await recordOf(id!)).body).toMatchObject({
+    ending: 'client-left',
+    estimated: true,
+    nativeTokens: { completion_tokens: 0 },
+  })
 })
 
 test('that failed costs nothing', async () => {
@@ -162,7 +215,9 @@ test('that is deleted does not come back with the answer to a question that was 
   expect((await deletion).status).toBe(200)
   expect(await settled(id!)).toMatchObject({ ending: 'completed', ...PAID })
   expect((await call('GET', `/v1/responses/${id}`)).status).toBe(404)
-  expect((await call('POST', '/v1/responses', { model: 'up/m', input: [{ type: 'item_reference', id: 'msg_bg' }] })).status).toBe(404)
+  expect(
+    (await call('POST', '/v1/responses', { model: 'up/m', input: [{ type: 'item_reference', id: 'msg_bg' }] })).status,
+  ).toBe(404)
 })
 
 test('whose client left before it was told of it is cancelled', async () => {
@@ -172,7 +227,12 @@ test('whose client left before it was told of it is cancelled', async () => {
     if (name.endsWith('/cancel')) status = 'cancelled'
     return Response.json(theirs(name === 'POST ' ? null : USAGE))
   }
-  const gone = fetch(`${gateway.url}/v1/responses`, { method: 'POST', signal: abort.signal, headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ model: 'up/m', input: 'Hello', background: true }) }).catch(() => {})
+  const gone = fetch(`${gateway.url}/v1/responses`, {
+    method: 'POST',
+    signal: abort.signal,
+    headers: { authorization: `Bearer ${gateway.key}` },
+    body: JSON.stringify({ model: 'up/m', input: 'Hello', background: true }),
+  }).catch(() => {})
   while (asked.length === 0) await Bun.sleep(5)
   abort.abort()
   await gone

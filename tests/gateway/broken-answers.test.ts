@@ -17,7 +17,9 @@ type Path = (string | number)[]
 
 /** Where every value of a JSON document stands. */
 const pathsIn = (value: unknown, path: Path = []): Path[] =>
-  typeof value !== 'object' || value === null ? [path] : [path, ...Object.entries(value).flatMap(([name, inner]) => pathsIn(inner, [...path, name]))]
+  typeof value !== 'object' || value === null
+    ? [path]
+    : [path, ...Object.entries(value).flatMap(([name, inner]) => pathsIn(inner, [...path, name]))]
 
 function replaced(value: unknown, [name, ...rest]: Path, by: unknown): unknown {
   if (name === undefined) return by
@@ -36,8 +38,13 @@ const original = (protocol: ConversationName, stream: boolean): unknown => {
 }
 
 /** Each value in turn, and each wrong one in its turn. */
-const BROKEN: Broken[] = PROTOCOLS.flatMap((protocol) => [true, false].flatMap((stream) => pathsIn(original(protocol, stream)).filter(({ length }) => !stream || length > 0).map((path) => ({ protocol, stream, path }))))
-  .map((where, at) => ({ ...where, by: WRONG[at % WRONG.length] }))
+const BROKEN: Broken[] = PROTOCOLS.flatMap((protocol) =>
+  [true, false].flatMap((stream) =>
+    pathsIn(original(protocol, stream))
+      .filter(({ length }) => !stream || length > 0)
+      .map((path) => ({ protocol, stream, path })),
+  ),
+).map((where, at) => ({ ...where, by: WRONG[at % WRONG.length] }))
 
 let gateway: Gateway
 let provider: Bun.Server<undefined>
@@ -45,12 +52,15 @@ let provider: Bun.Server<undefined>
 let broken: Broken
 beforeAll(async () => {
   provider = Bun.serve({
-    port: 0, hostname: '127.0.0.1',
+    port: 0,
+    hostname: '127.0.0.1',
     fetch: (request) => {
       const { protocol, stream, path, by } = broken
       expect(protocolOf(new URL(request.url).pathname)).toBe(protocol)
       const answer = replaced(original(protocol, stream), path, by)
-      return stream ? new Response(framed(answer as object[]), { headers: { 'content-type': 'text/event-stream' } }) : Response.json(answer)
+      return stream
+        ? new Response(framed(answer as object[]), { headers: { 'content-type': 'text/event-stream' } })
+        : Response.json(answer)
     },
   })
   gateway = await startGateway({ config: gatedConfig({ up: { url: `http://127.0.0.1:${provider.port}/v1` } }) })
@@ -66,52 +76,107 @@ async function expectNothingHeld(store: SqliteStore): Promise<void> {
   // A token of output costs 2000 nano-USD; the input is held at a token for two bytes of its body.
   const limit = Number(balances.find(({ kind }) => kind === 'credit')!.balance / 2_000n) - 100
   broken = { protocol: 'messages', stream: false, path: ['id'], by: 'a' }
-  expect((await ask({ url: gateway.url, key: gateway.key, protocol: 'messages', model: 'up/messages', stream: false, limit })).status).toBe(200)
+  expect(
+    (
+      await ask({
+        url: gateway.url,
+        key: gateway.key,
+        protocol: 'messages',
+        model: 'up/messages',
+        stream: false,
+        limit,
+      })
+    ).status,
+  ).toBe(200)
 }
 
 describe('an answer with one wrong value', () => {
-  test.each([['passed on', 0], ['translated', 1]])('%s, is answered, is recorded once, and holds nothing', async (_, away) => {
-    const store = new SqliteStore({ folder: gateway.data, exclusive: false })
-    try {
-      const before = (await store.generations(undefined, 1_000)).length
-      for (broken of BROKEN) {
-        const { protocol, stream } = broken
-        const client = PROTOCOLS[(PROTOCOLS.indexOf(protocol) + away) % PROTOCOLS.length]!
-        const response = await ask({ url: gateway.url, key: gateway.key, protocol: client, model: `up/${protocol}`, stream, limit: 10 })
-        const text = await response.text()
-        expect([client, broken, response.status === 200 || response.status === 502, text.includes('Sluice failed')]).toEqual([client, broken, true, false])
-        if (stream && response.status === 200) expect([client, broken, ENDED[client].whole.test(text) || ENDED[client].failed.test(text)]).toEqual([client, broken, true])
+  test.each([
+    ['passed on', 0],
+    ['translated', 1],
+  ])(
+    '%s, is answered, is recorded once, and holds nothing',
+    async (_, away) => {
+      const store = new SqliteStore({ folder: gateway.data, exclusive: false })
+      try {
+        const before = (await store.generations(undefined, 1_000)).length
+        for (broken of BROKEN) {
+          const { protocol, stream } = broken
+          const client = PROTOCOLS[(PROTOCOLS.indexOf(protocol) + away) % PROTOCOLS.length]!
+          const response = await ask({
+            url: gateway.url,
+            key: gateway.key,
+            protocol: client,
+            model: `up/${protocol}`,
+            stream,
+            limit: 10,
+          })
+          const text = await response.text()
+          expect([
+            client,
+            broken,
+            response.status === 200 || response.status === 502,
+            text.includes('Sluice failed'),
+          ]).toEqual([client, broken, true, false])
+          if (stream && response.status === 200)
+            expect([client, broken, ENDED[client].whole.test(text) || ENDED[client].failed.test(text)]).toEqual([
+              client,
+              broken,
+              true,
+            ])
+        }
+        const records = (await store.generations(undefined, 1_000)).slice(before)
+        expect(records.length).toBe(BROKEN.length)
+        expect(
+          records.filter(({ bill, ending }) => bill < 0n || (ending !== 'completed' && ending !== 'failed')),
+        ).toEqual([])
+        expect(records.some(({ ending }) => ending === 'failed')).toBe(true)
+        await expectNothingHeld(store)
+      } finally {
+        await store.close()
       }
-      const records = (await store.generations(undefined, 1_000)).slice(before)
-      expect(records.length).toBe(BROKEN.length)
-      expect(records.filter(({ bill, ending }) => bill < 0n || (ending !== 'completed' && ending !== 'failed'))).toEqual([])
-      expect(records.some(({ ending }) => ending === 'failed')).toBe(true)
-      await expectNothingHeld(store)
-    } finally {
-      await store.close()
-    }
-  }, 30_000)
+    },
+    30_000,
+  )
 })
 
 /** Bytes of a whole streamed answer. */
 function source(): { read(): Promise<Uint8Array | undefined>; cancel(): void; cancelled: boolean } {
-  const pieces = [...TALKS['chat.completions'].begin(COUNTED), ...TALKS['chat.completions'].end(COUNTED), ...TALKS['chat.completions'].last(COUNTED)].map((frame) => Buffer.from(framed([frame])))
-  return { read: async () => pieces.shift(), cancel() { this.cancelled = true }, cancelled: false }
+  const pieces = [
+    ...TALKS['chat.completions'].begin(COUNTED),
+    ...TALKS['chat.completions'].end(COUNTED),
+    ...TALKS['chat.completions'].last(COUNTED),
+  ].map((frame) => Buffer.from(framed([frame])))
+  return {
+    read: async () => pieces.shift(),
+    cancel() {
+      this.cancelled = true
+    },
+    cancelled: false,
+  }
 }
 
-test.each(['start', 'part-delta', 'finish'])('a writer that fails at %s, and again at saying so, still ends its generation', async (type) => {
-  const writer: Writer = {
-    write: (event) => {
-      if (event.type === type || event.type === 'error') throw new Error('a mistake of ours')
-      return []
-    },
-  }
-  const endings: string[] = []
-  const provider = source()
-  const relay = new Relay(provider, new Lane(protocols['chat.completions'].call.reader({}), { writer }, new Meter(async () => 7)), eventStream, async (ending) => {
-    endings.push(ending)
-    return []
-  })
-  await expect(relay.pull()).rejects.toThrow('a mistake of ours')
-  expect([endings[0], provider.cancelled]).toEqual(['failed', true])
-})
+test.each(['start', 'part-delta', 'finish'])(
+  'a writer that fails at %s, and again at saying so, still ends its generation',
+  async (type) => {
+    const writer: Writer = {
+      write: (event) => {
+        if (event.type === type || event.type === 'error') throw new Error('a mistake of ours')
+        return []
+      },
+    }
+    const endings: string[] = []
+    const provider = source()
+    const relay = new Relay(
+      provider,
+      new Lane(protocols['chat.completions'].call.reader({}), { writer }, new Meter(async () => 7)),
+      eventStream,
+      async (ending) => {
+        endings.push(ending)
+        return []
+      },
+    )
+    await expect(relay.pull()).rejects.toThrow('a mistake of ours')
+    expect([endings[0], provider.cancelled]).toEqual(['failed', true])
+  },
+)

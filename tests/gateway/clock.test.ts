@@ -20,21 +20,26 @@ let gateway: Gateway
 /** The server's time of day is this far from ours. */
 const jump = (ms: number): void => writeFileSync(join(folder, 'offset'), String(ms))
 
-const start = (): Promise<Gateway> => startGateway({
-  data: join(folder), env: { BUN_OPTIONS: `--preload=${join(folder, 'clock.ts')}` },
-  config: `${gatedConfig({ up: provider })}
+const start = (): Promise<Gateway> =>
+  startGateway({
+    data: join(folder),
+    env: { BUN_OPTIONS: `--preload=${join(folder, 'clock.ts')}` },
+    config: `${gatedConfig({ up: provider })}
 plans: { usdPerFlow: 0.00001, tiers: { free: { flows: { 5_hour: 20, 7_day: 1000, monthly: 1000 } } } }
 keys: [{ key: ${SUBSCRIPTION}, kind: subscription }, { key: ${MANAGEMENT}, kind: management }]
 `,
-})
+  })
 
 beforeAll(async () => {
   jump(0)
-  writeFileSync(join(folder, 'clock.ts'), `
+  writeFileSync(
+    join(folder, 'clock.ts'),
+    `
 import { readFileSync } from 'node:fs'
 const now = Date.now
 Date.now = () => now() + Number(readFileSync(${JSON.stringify(join(folder, 'offset'))}, 'utf8'))
-`)
+`,
+  )
   provider = gatedProvider()
   gateway = await start()
 })
@@ -46,7 +51,11 @@ afterAll(async () => {
 
 test('what is under way has lengths of time that are true, and its bill', async () => {
   provider.shut()
-  const answers = await Promise.all(PROTOCOLS.map((protocol) => ask({ url: gateway.url, key: gateway.key, protocol, model: 'up/messages', stream: true, limit: 10 })))
+  const answers = await Promise.all(
+    PROTOCOLS.map((protocol) =>
+      ask({ url: gateway.url, key: gateway.key, protocol, model: 'up/messages', stream: true, limit: 10 }),
+    ),
+  )
   jump(30 * 24 * HOUR)
   await Bun.sleep(150)
   jump(-HOUR)
@@ -56,7 +65,14 @@ test('what is under way has lengths of time that are true, and its bill', async 
   const store = new SqliteStore({ folder, exclusive: false })
   try {
     const records = await store.generations(undefined, 10)
-    expect(records.map(({ ending, bill, latency, duration }) => [ending, bill, latency >= 0 && latency < 60_000, duration >= 100 && duration < 60_000])).toEqual(PROTOCOLS.map(() => ['completed', BILL, true, true]))
+    expect(
+      records.map(({ ending, bill, latency, duration }) => [
+        ending,
+        bill,
+        latency >= 0 && latency < 60_000,
+        duration >= 100 && duration < 60_000,
+      ]),
+    ).toEqual(PROTOCOLS.map(() => ['completed', BILL, true, true]))
     expect(await store.openGenerations()).toEqual([])
   } finally {
     await store.close()
@@ -66,18 +82,30 @@ test('what is under way has lengths of time that are true, and its bill', async 
 type Window = { resets_at: string; used_flows: number }
 
 const used = async (): Promise<Window> => {
-  const response = await fetch(`${gateway.url}/v1/management/subscription/detail`, { headers: { authorization: `Bearer ${MANAGEMENT}` } })
+  const response = await fetch(`${gateway.url}/v1/management/subscription/detail`, {
+    headers: { authorization: `Bearer ${MANAGEMENT}` },
+  })
   const { data } = (await response.json()) as { data: { quota_5_hour: Window } }
   return { resets_at: data.quota_5_hour.resets_at, used_flows: data.quota_5_hour.used_flows }
 }
 
-const generate = async (): Promise<number> => (await ask({ url: gateway.url, key: SUBSCRIPTION, protocol: 'chat.completions', model: 'up/messages', stream: false, limit: 5 })).status
+const generate = async (): Promise<number> =>
+  (
+    await ask({
+      url: gateway.url,
+      key: SUBSCRIPTION,
+      protocol: 'chat.completions',
+      model: 'up/messages',
+      stream: false,
+      limit: 5,
+    })
+  ).status
 
 test('a window gives nothing back and ends once, whichever way the clock goes, over a restart too', async () => {
   provider.open()
   // Each uses 2 flows and holds what it may use at the most.
   let fitted = 0
-  while (await generate() === 200) fitted++
+  while ((await generate()) === 200) fitted++
   const full = await used()
   expect([fitted > 0, full.used_flows]).toEqual([true, fitted * 2])
   for (const ms of [-2 * HOUR, -30 * 24 * HOUR, 4 * HOUR]) {

@@ -25,24 +25,47 @@ let failing: Failing
 let respond: (asked: string) => Response | Promise<Response>
 
 const full = (): Promise<never> => Promise.reject(new GatewayError('store_unavailable', 'The disk is full.'))
-const theirs = (id: string, status: string): Response => Response.json({ id, object: 'response', created_at: 1, status, background: true, model: 'm', output: [], usage: null })
+const theirs = (id: string, status: string): Response =>
+  Response.json({
+    id,
+    object: 'response',
+    created_at: 1,
+    status,
+    background: true,
+    model: 'm',
+    output: [],
+    usage: null,
+  })
 
 beforeEach(async () => {
   asked = []
   failing = {}
   now = 0
   let works = 0
-  respond = (name) => (name === 'POST ' ? theirs(`work-${++works}`, 'queued') : theirs(name.split('/')[1]!, 'completed'))
-  upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', idleTimeout: 0, fetch: (request) => {
-    const name = `${request.method} ${new URL(request.url).pathname.replace('/v1/responses', '')}`
-    asked.push(name)
-    return respond(name)
-  } })
+  respond = (name) =>
+    name === 'POST ' ? theirs(`work-${++works}`, 'queued') : theirs(name.split('/')[1]!, 'completed')
+  upstream = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
+    fetch: (request) => {
+      const name = `${request.method} ${new URL(request.url).pathname.replace('/v1/responses', '')}`
+      asked.push(name)
+      return respond(name)
+    },
+  })
   folder = mkdtempSync(join(tmpdir(), 'sluice-deferral-'))
-  const built = await roomsIn(folder, `billing: { unpriced: free }\nproviders:\n  up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1" }\n`, () => failing, () => now)
+  const built = await roomsIn(
+    folder,
+    `billing: { unpriced: free }\nproviders:\n  up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1" }\n`,
+    () => failing,
+    () => now,
+  )
   sqlite = built.sqlite
   headers = built.headers
-  spine = Object.assign(built.rooms, { predictor: new Predictor(built.rooms, new Webhooks(built.rooms), async () => undefined) })
+  spine = Object.assign(built.rooms, {
+    predictor: new Predictor(built.rooms, new Webhooks(built.rooms), async () => undefined),
+  })
 })
 afterEach(async () => {
   failing = {}
@@ -53,8 +76,18 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const create = (): Promise<Response> => answer(spine, new Request('http://sluice/v1/responses', { method: 'POST', headers, body: JSON.stringify({ model: 'up/m', input: 'Hello', background: true }) }))
-const until = async (reached: () => boolean): Promise<void> => { while (!reached()) await Bun.sleep(5) }
+const create = (): Promise<Response> =>
+  answer(
+    spine,
+    new Request('http://sluice/v1/responses', {
+      method: 'POST',
+      headers,
+      body: JSON.stringify({ model: 'up/m', input: 'Hello', background: true }),
+    }),
+  )
+const until = async (reached: () => boolean): Promise<void> => {
+  while (!reached()) await Bun.sleep(5)
+}
 
 test('a response in the background that cannot be kept is cancelled, and ends once: its account is not taken for one that asks too much', async () => {
   failing.keepOpen = full
@@ -135,7 +168,12 @@ test('two who hear of one end both wait for its record', async () => {
   const get = () => answer(spine, new Request(`http://sluice/v1/responses/${id}`, { headers }))
   failing.closeGeneration = () => closing.promise
   let told = 0
-  const both = [get(), get()].map((asking) => asking.then(({ status }) => { told++; return status }))
+  const both = [get(), get()].map((asking) =>
+    asking.then(({ status }) => {
+      told++
+      return status
+    }),
+  )
   await until(() => asked.filter((name) => name === 'GET /work-1').length === 2)
   await Bun.sleep(100)
   expect(told).toBe(0)

@@ -15,29 +15,42 @@ import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
 /** What a gateway does whose disk is full or fails, and when it is well again. */
 
 /** What is translated and what is passed on, streamed and whole. */
-const WAYS = PROTOCOLS.flatMap((protocol) => PROTOCOLS.flatMap((provider) => [true, false].map((stream) => ({ protocol, model: `by/${provider}`, stream }))))
+const WAYS = PROTOCOLS.flatMap((protocol) =>
+  PROTOCOLS.flatMap((provider) => [true, false].map((stream) => ({ protocol, model: `by/${provider}`, stream }))),
+)
 
 const configFor = (provider: Gated): string => gatedConfig({ by: provider })
 
 /** Statuses of errors in each protocol: the Anthropic SDK tries again on 529. */
 const REFUSED: Record<ConversationName, [number, string]> = {
-  'chat.completions': [503, 'server_error:store_unavailable'], responses: [503, 'server_error:store_unavailable'], messages: [529, 'error:overloaded_error'], generateContent: [503, '503:UNAVAILABLE'],
+  'chat.completions': [503, 'server_error:store_unavailable'],
+  responses: [503, 'server_error:store_unavailable'],
+  messages: [529, 'error:overloaded_error'],
+  generateContent: [503, '503:UNAVAILABLE'],
 }
 
 const disk = await SmallDisk.open(6)
 let provider: Gated
-beforeAll(() => { provider = gatedProvider() })
+beforeAll(() => {
+  provider = gatedProvider()
+})
 afterAll(async () => {
   await provider.stop()
   await disk?.close()
 })
 
 /** What is on the disk. */
-async function recordsOn(disk: SmallDisk): Promise<{ records: GenerationRecord[]; open: number; credit: bigint | undefined }> {
+async function recordsOn(
+  disk: SmallDisk,
+): Promise<{ records: GenerationRecord[]; open: number; credit: bigint | undefined }> {
   const store = new SqliteStore({ folder: disk.copy(), exclusive: false })
   try {
     const { balances } = await store.ledgerState()
-    return { records: await store.generations(undefined, 1_000), open: (await store.openGenerations()).length, credit: balances.find(({ kind }) => kind === 'credit')?.balance }
+    return {
+      records: await store.generations(undefined, 1_000),
+      open: (await store.openGenerations()).length,
+      credit: balances.find(({ kind }) => kind === 'credit')?.balance,
+    }
   } finally {
     await store.close()
   }
@@ -52,7 +65,11 @@ async function beginAll({ url, key }: Gateway): Promise<Promise<Answer>[]> {
   const before = provider.begun
   const answers = WAYS.map(async (way) => {
     const response = await ask({ url, key, ...way })
-    return { response, id: response.headers.get('x-generation-id') ?? '', text: way.stream ? await response.text() : '' }
+    return {
+      response,
+      id: response.headers.get('x-generation-id') ?? '',
+      text: way.stream ? await response.text() : '',
+    }
   })
   await until(() => provider.begun === before + WAYS.length)
   return answers
@@ -76,7 +93,9 @@ describe.skipIf(disk === undefined)('a full disk', () => {
     const { url, key } = gateway
     try {
       provider.open()
-      const [first] = await Promise.all(PROTOCOLS.map((protocol) => ask({ url, key, protocol, model: 'by/messages', stream: false })))
+      const [first] = await Promise.all(
+        PROTOCOLS.map((protocol) => ask({ url, key, protocol, model: 'by/messages', stream: false })),
+      )
       provider.shut()
       const answers = await beginAll(gateway)
       small.fill()
@@ -85,26 +104,58 @@ describe.skipIf(disk === undefined)('a full disk', () => {
         const { protocol, stream } = WAYS[at]!
         const { response, text } = await answer
         if (stream) {
-          expect([protocol, response.status, text]).toEqual([protocol, 200, expect.stringMatching(ENDED[protocol].failed)])
+          expect([protocol, response.status, text]).toEqual([
+            protocol,
+            200,
+            expect.stringMatching(ENDED[protocol].failed),
+          ])
           expect(text).not.toMatch(ENDED[protocol].whole)
           expect(text).toContain('its disk is full')
         } else {
           const { status, code, headers, message } = await failureOf(response, protocol)
-          expect([protocol, status, code, headers.get('retry-after'), headers.get('x-should-retry')]).toEqual([protocol, ...REFUSED[protocol], '5', 'true'])
+          expect([protocol, status, code, headers.get('retry-after'), headers.get('x-should-retry')]).toEqual([
+            protocol,
+            ...REFUSED[protocol],
+            '5',
+            'true',
+          ])
           expect(message).toContain('its disk is full')
         }
       }
 
       for (const protocol of PROTOCOLS) {
         for (const stream of [true, false]) {
-          const { status, code, headers } = await failureOf(await ask({ url, key, protocol, model: 'by/messages', stream }), protocol)
-          expect([protocol, status, code, headers.get('retry-after'), headers.get('x-should-retry')]).toEqual([protocol, ...REFUSED[protocol], '5', 'true'])
+          const { status, code, headers } = await failureOf(
+            await ask({ url, key, protocol, model: 'by/messages', stream }),
+            protocol,
+          )
+          expect([protocol, status, code, headers.get('retry-after'), headers.get('x-should-retry')]).toEqual([
+            protocol,
+            ...REFUSED[protocol],
+            '5',
+            'true',
+          ])
         }
       }
-      const got = async (path: string, as = key): Promise<number> => (await fetch(url + path, { headers: { authorization: `Bearer ${as}` } })).status
-      expect(await Promise.all(['/livez', '/readyz', '/v1/models', '/v1/management/payg/balance', `/v1/management/generation?id=${first!.headers.get('x-generation-id')}`].map((path) => got(path)))).toEqual([200, 200, 200, 200, 200])
-      expect([await got('/v1/models', 'sk-ai-v1-nobody'), await got('/v1/management/generation?id=unknown')]).toEqual([401, 404])
-      expect(gateway.output().stderr).toContain('Nothing that costs money is admitted until it can be recorded. The store of this Sluice does not answer: its disk is full')
+      const got = async (path: string, as = key): Promise<number> =>
+        (await fetch(url + path, { headers: { authorization: `Bearer ${as}` } })).status
+      expect(
+        await Promise.all(
+          [
+            '/livez',
+            '/readyz',
+            '/v1/models',
+            '/v1/management/payg/balance',
+            `/v1/management/generation?id=${first!.headers.get('x-generation-id')}`,
+          ].map((path) => got(path)),
+        ),
+      ).toEqual([200, 200, 200, 200, 200])
+      expect([await got('/v1/models', 'sk-ai-v1-nobody'), await got('/v1/management/generation?id=unknown')]).toEqual([
+        401, 404,
+      ])
+      expect(gateway.output().stderr).toContain(
+        'Nothing that costs money is admitted until it can be recorded. The store of this Sluice does not answer: its disk is full',
+      )
       expect((await recordsOn(small)).records.length).toBe(4)
 
       small.clear()
@@ -114,7 +165,11 @@ describe.skipIf(disk === undefined)('a full disk', () => {
       // Whoever heard a stream to its end pays for it; who got a 503 for a whole answer does not.
       const charged = 4 + WAYS.filter(({ stream }) => stream).length + 1
       expect([records.length, open, credit]).toEqual([4 + WAYS.length + 1, 0, 1_000_000_000n - BILL * BigInt(charged)])
-      expect(records.map(({ ending, bill, streamed }) => `${ending} ${bill} ${streamed}`).filter((one) => one === 'failed 0 false').length).toBe(WAYS.length / 2)
+      expect(
+        records
+          .map(({ ending, bill, streamed }) => `${ending} ${bill} ${streamed}`)
+          .filter((one) => one === 'failed 0 false').length,
+      ).toBe(WAYS.length / 2)
       expect(records.filter(({ ending, bill }) => ending === 'completed' && bill === BILL).length).toBe(charged)
       const streamed = (await Promise.all(answers)).filter(({ id }) => id !== '').map(({ id }) => bare(id))
       expect(streamed.filter((id) => !records.some((record) => record.id === id))).toEqual([])
@@ -129,18 +184,31 @@ describe.skipIf(disk === undefined)('a full disk', () => {
 
   /** A command on the disk: its exit code and what it complains of. */
   async function run(...command: string[]): Promise<[number, string]> {
-    const child = Bun.spawn([...small.command, ...command], { env: { PATH: process.env.PATH ?? '' }, stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' })
+    const child = Bun.spawn([...small.command, ...command], {
+      env: { PATH: process.env.PATH ?? '' },
+      stdin: 'ignore',
+      stdout: 'ignore',
+      stderr: 'pipe',
+    })
     return [await child.exited, await new Response(child.stderr).text()]
   }
 
-  const sluice = (...args: string[]): Promise<[number, string]> => run(process.execPath, join(import.meta.dir, '../../src/main.ts'), ...args, '--data', small.path)
-  const start = (more = '', on = small): Promise<Gateway> => startGateway({ disk: on, config: more + configFor(provider) })
+  const sluice = (...args: string[]): Promise<[number, string]> =>
+    run(process.execPath, join(import.meta.dir, '../../src/main.ts'), ...args, '--data', small.path)
+  const start = (more = '', on = small): Promise<Gateway> =>
+    startGateway({ disk: on, config: more + configFor(provider) })
 
   test('is found before anything has ended, and holds over a restart', async () => {
     const before = await recordsOn(small)
     let gateway = await start('timeouts: { drain: 100ms }\n')
     try {
-      const asked = { url: gateway.url, key: gateway.key, protocol: 'messages', model: 'by/messages', stream: true } as const
+      const asked = {
+        url: gateway.url,
+        key: gateway.key,
+        protocol: 'messages',
+        model: 'by/messages',
+        stream: true,
+      } as const
       provider.shut()
       const kept = await ask(asked)
       for (let looks = 0; (await recordsOn(small)).open === 0 && looks < 100; looks++) await Bun.sleep(50)
@@ -157,7 +225,9 @@ describe.skipIf(disk === undefined)('a full disk', () => {
       gateway.kill('SIGTERM')
       for (const text of [await kept.text(), await unkept.text()]) expect(text).toMatch(ENDED.messages.failed)
       expect(await gateway.exited).toBe(1)
-      expect(gateway.output().stderr).toEndWith('sluice: what ended at last could not be recorded (2 writes): the disk is full or does not answer\n')
+      expect(gateway.output().stderr).toEndWith(
+        'sluice: what ended at last could not be recorded (2 writes): the disk is full or does not answer\n',
+      )
       await gateway.stop()
 
       gateway = await start()
@@ -168,7 +238,9 @@ describe.skipIf(disk === undefined)('a full disk', () => {
       const after = await recordsOn(small)
       const id = bare(kept.headers.get('x-generation-id')!)
       // Of the one that could be written before the disk was full, what was heard until then is charged; the other has never been.
-      expect(after.records.filter(({ ending }) => ending === 'crashed')).toEqual([expect.objectContaining({ id, estimated: true })])
+      expect(after.records.filter(({ ending }) => ending === 'crashed')).toEqual([
+        expect.objectContaining({ id, estimated: true }),
+      ])
       expect([after.records.length - before.records.length, after.open]).toEqual([2, 0])
     } finally {
       await gateway.stop()
@@ -187,7 +259,9 @@ describe.skipIf(disk === undefined)('a full disk', () => {
     const fresh = (await SmallDisk.open(1))!
     try {
       fresh.fill()
-      expect(await start('', fresh).catch(message)).toContain(`sluice: the data folder ${fresh.path} cannot be used (database or disk is full)`)
+      expect(await start('', fresh).catch(message)).toContain(
+        `sluice: the data folder ${fresh.path} cannot be used (database or disk is full)`,
+      )
       fresh.clear()
       await (await start('', fresh)).stop()
     } finally {
@@ -209,33 +283,44 @@ FAILING(fsync)
 FAILING(fdatasync)
 `
 
-test.skipIf(process.platform !== 'linux' || Bun.which('cc') === null)('a disk that failed to flush is not trusted again: nothing is admitted until a restart, which finds the book right', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-flush-'))
-  const [library, failing] = [join(folder, 'failing.so'), join(folder, 'failing')]
-  writeFileSync(join(folder, 'failing.c'), FAILING(failing))
-  expect(Bun.spawnSync(['cc', '-shared', '-fPIC', '-o', library, join(folder, 'failing.c'), '-ldl']).exitCode).toBe(0)
-  const config = configFor(provider)
-  let gateway = await startGateway({ data: folder, config, env: { LD_PRELOAD: library } })
-  const generate = (): Promise<Response> => ask({ url: gateway.url, key: gateway.key, protocol: 'chat.completions', model: 'by/messages', stream: false })
-  try {
-    provider.open()
-    expect((await generate()).status).toBe(200)
-    writeFileSync(failing, '')
-    const failed = await failureOf(await generate(), 'chat.completions')
-    expect([failed.status, failed.code, failed.message]).toEqual([503, 'server_error:store_unavailable', 'The store of this Sluice does not answer: its disk fails; try again.'])
-    // What the system says after it once lost pages says nothing of them.
-    rmSync(failing)
-    await Bun.sleep(300)
-    expect((await generate()).status).toBe(503)
-    expect((await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${gateway.key}` } })).status).toBe(200)
-    gateway.kill('SIGTERM')
-    expect(await gateway.exited).toBe(1)
-    await gateway.stop()
+test.skipIf(process.platform !== 'linux' || Bun.which('cc') === null)(
+  'a disk that failed to flush is not trusted again: nothing is admitted until a restart, which finds the book right',
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-flush-'))
+    const [library, failing] = [join(folder, 'failing.so'), join(folder, 'failing')]
+    writeFileSync(join(folder, 'failing.c'), FAILING(failing))
+    expect(Bun.spawnSync(['cc', '-shared', '-fPIC', '-o', library, join(folder, 'failing.c'), '-ldl']).exitCode).toBe(0)
+    const config = configFor(provider)
+    let gateway = await startGateway({ data: folder, config, env: { LD_PRELOAD: library } })
+    const generate = (): Promise<Response> =>
+      ask({ url: gateway.url, key: gateway.key, protocol: 'chat.completions', model: 'by/messages', stream: false })
+    try {
+      provider.open()
+      expect((await generate()).status).toBe(200)
+      writeFileSync(failing, '')
+      const failed = await failureOf(await generate(), 'chat.completions')
+      expect([failed.status, failed.code, failed.message]).toEqual([
+        503,
+        'server_error:store_unavailable',
+        'The store of this Sluice does not answer: its disk fails; try again.',
+      ])
+      // What the system says after it once lost pages says nothing of them.
+      rmSync(failing)
+      await Bun.sleep(300)
+      expect((await generate()).status).toBe(503)
+      expect(
+        (await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${gateway.key}` } })).status,
+      ).toBe(200)
+      gateway.kill('SIGTERM')
+      expect(await gateway.exited).toBe(1)
+      await gateway.stop()
 
-    gateway = await startGateway({ data: folder, config })
-    expect((await generate()).status).toBe(200)
-  } finally {
-    await gateway.stop()
-    rmSync(folder, { recursive: true, force: true })
-  }
-}, 20_000)
+      gateway = await startGateway({ data: folder, config })
+      expect((await generate()).status).toBe(200)
+    } finally {
+      await gateway.stop()
+      rmSync(folder, { recursive: true, force: true })
+    }
+  },
+  20_000,
+)

@@ -6,38 +6,52 @@ import { startGateway, type Gateway } from '../server.ts'
 
 let gateway: Gateway
 beforeAll(async () => {
-  gateway = await startGateway({ config: 'limits: { requestsPerMinute: 5, body: 64KiB }\nkeys: [{ key: "sk-ai-v1-plentyplentyplenty1", requestsPerMinute: 100000 }]\n' })
+  gateway = await startGateway({
+    config:
+      'limits: { requestsPerMinute: 5, body: 64KiB }\nkeys: [{ key: "sk-ai-v1-plentyplentyplenty1", requestsPerMinute: 100000 }]\n',
+  })
 })
 afterAll(() => gateway?.stop())
 
 const PLENTY = 'sk-ai-v1-plentyplentyplenty1'
 const CHAT = { model: 'sandbox/chat', messages: [{ role: 'user', content: 'Hello' }] }
 
-const call = (path: string, options: { method?: string; key?: string; body?: unknown; headers?: Record<string, string> } = {}): Promise<Response> =>
+const call = (
+  path: string,
+  options: { method?: string; key?: string; body?: unknown; headers?: Record<string, string> } = {},
+): Promise<Response> =>
   fetch(gateway.url + path, {
     method: options.method ?? 'POST',
     headers: { authorization: `Bearer ${options.key ?? PLENTY}`, ...options.headers },
-    ...(options.body === undefined ? {} : { body: typeof options.body === 'string' ? options.body : JSON.stringify(options.body) }),
+    ...(options.body === undefined
+      ? {}
+      : { body: typeof options.body === 'string' ? options.body : JSON.stringify(options.body) }),
   })
 
 type Failure = { error: { message: string; type: string; param: string | null; code: string; status: string } }
 const failure = async (response: Response): Promise<Failure['error']> => ((await response.json()) as Failure).error
 
 /** A request in the very bytes given, and what came back until the server closed or fell silent. */
-const raw = (text: string): Promise<string> => new Promise((resolve) => {
-  const { port, hostname } = new URL(gateway.url)
-  const socket = connect(Number(port), hostname, () => socket.write(text))
-  let heard = ''
-  socket.on('data', (bytes) => { heard += bytes.toString(); socket.end() })
-  socket.on('close', () => resolve(heard))
-  socket.on('error', () => resolve(heard))
-})
+const raw = (text: string): Promise<string> =>
+  new Promise((resolve) => {
+    const { port, hostname } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname, () => socket.write(text))
+    let heard = ''
+    socket.on('data', (bytes) => {
+      heard += bytes.toString()
+      socket.end()
+    })
+    socket.on('close', () => resolve(heard))
+    socket.on('error', () => resolve(heard))
+  })
 
 describe('keys', () => {
   test('every protocol refuses a missing or wrong key in its own shape', async () => {
     const bodies = [
-      await call('/v1/chat/completions', { key: 'wrong', body: CHAT }), await call('/v1/responses', { key: 'wrong', body: {} }),
-      await call('/v1/messages', { key: 'wrong', body: {} }), await call('/v1beta/models/sandbox/gemini:generateContent', { key: 'wrong', body: {} }),
+      await call('/v1/chat/completions', { key: 'wrong', body: CHAT }),
+      await call('/v1/responses', { key: 'wrong', body: {} }),
+      await call('/v1/messages', { key: 'wrong', body: {} }),
+      await call('/v1beta/models/sandbox/gemini:generateContent', { key: 'wrong', body: {} }),
     ]
     expect(bodies.map(({ status }) => status)).toEqual([401, 401, 401, 401])
     expect((await failure(bodies[0]!)).code).toBe('invalid_api_key')
@@ -47,7 +61,11 @@ describe('keys', () => {
   })
 
   test('all three headers carry a key, the query none', async () => {
-    for (const [name, value] of [['x-api-key', PLENTY], ['x-goog-api-key', PLENTY], ['authorization', `bearer ${PLENTY}`]] as const) {
+    for (const [name, value] of [
+      ['x-api-key', PLENTY],
+      ['x-goog-api-key', PLENTY],
+      ['authorization', `bearer ${PLENTY}`],
+    ] as const) {
       expect((await fetch(`${gateway.url}/v1/models`, { headers: { [name]: value } })).status).toBe(200)
     }
     expect((await fetch(`${gateway.url}/v1/models?key=${PLENTY}`)).status).toBe(401)
@@ -64,7 +82,8 @@ describe('keys', () => {
 describe('the per-minute limit', () => {
   test('is 422 with a time to wait, by endpoint, and refused requests are not counted', async () => {
     const statuses = []
-    for (let n = 0; n < 7; n++) statuses.push((await call('/v1/chat/completions', { key: gateway.key, body: CHAT })).status)
+    for (let n = 0; n < 7; n++)
+      statuses.push((await call('/v1/chat/completions', { key: gateway.key, body: CHAT })).status)
     expect(statuses).toEqual([200, 200, 200, 200, 200, 422, 422])
     const refused = await call('/v1/chat/completions', { key: gateway.key, body: CHAT })
     expect(refused.headers.get('x-should-retry')).toBe('true')
@@ -79,12 +98,19 @@ describe('paths', () => {
   test('every spelling of a Google method reaches the model', async () => {
     const body = { contents: [{ parts: [{ text: 'Hello' }] }] }
     for (const path of [
-      '/v1/publishers/sandbox/models/gemini', '/v1beta1/publishers/sandbox/models/gemini', '/v1/projects/p/locations/l/publishers/sandbox/models/gemini',
-      '/v1beta/models/sandbox/gemini', '/v1/models/sandbox/gemini', '/v1/models/sandbox%2Fgemini', '/v1/sandbox/gemini',
+      '/v1/publishers/sandbox/models/gemini',
+      '/v1beta1/publishers/sandbox/models/gemini',
+      '/v1/projects/p/locations/l/publishers/sandbox/models/gemini',
+      '/v1beta/models/sandbox/gemini',
+      '/v1/models/sandbox/gemini',
+      '/v1/models/sandbox%2Fgemini',
+      '/v1/sandbox/gemini',
     ]) {
       const response = await call(`${path}:generateContent`, { body })
       expect([path, response.status]).toEqual([path, 200])
-      expect(((await response.json()) as { responseId: string }).responseId).toBe(response.headers.get('x-generation-id')!)
+      expect(((await response.json()) as { responseId: string }).responseId).toBe(
+        response.headers.get('x-generation-id')!,
+      )
     }
   })
 
@@ -106,21 +132,42 @@ describe('paths', () => {
     expect((await fetch(`${gateway.url}/livez`)).status).toBe(200)
     expect((await fetch(`${gateway.url}/readyz`)).status).toBe(200)
     expect((await fetch(`${gateway.url}/api/hello`, { method: 'HEAD' })).status).toBe(200)
-    expect((await call('/v1/responses', { method: 'GET', headers: { upgrade: 'websocket', connection: 'upgrade' } })).status).toBe(426)
+    expect(
+      (await call('/v1/responses', { method: 'GET', headers: { upgrade: 'websocket', connection: 'upgrade' } })).status,
+    ).toBe(426)
   })
 
   test('one model, its slash raw or encoded, and the three dialects of the list', async () => {
-    for (const id of ['sandbox/chat', 'sandbox%2Fchat']) expect(await (await call(`/v1/models/${id}`, { method: 'GET' })).json()).toMatchObject({ id: 'sandbox/chat', object: 'model' })
+    for (const id of ['sandbox/chat', 'sandbox%2Fchat'])
+      expect(await (await call(`/v1/models/${id}`, { method: 'GET' })).json()).toMatchObject({
+        id: 'sandbox/chat',
+        object: 'model',
+      })
     expect((await call('/v1/models/sandbox/none', { method: 'GET' })).status).toBe(404)
-    expect(await (await call('/v1/models', { method: 'GET' })).json()).toMatchObject({ object: 'list', has_more: false })
-    expect(await (await call('/v1/models', { method: 'GET', headers: { 'anthropic-version': '2023-06-01' } })).json()).toMatchObject({ has_more: false, first_id: 'sandbox/chat' })
+    expect(await (await call('/v1/models', { method: 'GET' })).json()).toMatchObject({
+      object: 'list',
+      has_more: false,
+    })
+    expect(
+      await (await call('/v1/models', { method: 'GET', headers: { 'anthropic-version': '2023-06-01' } })).json(),
+    ).toMatchObject({ has_more: false, first_id: 'sandbox/chat' })
     expect(await (await call('/v1beta/models', { method: 'GET' })).json()).toHaveProperty('models')
   })
 })
 
 describe('bodies', () => {
   test('what is no JSON object is a 400 that says so', async () => {
-    for (const body of ['', '{', '[]', '"text"', 'null', '{"model":"a","model":"b"}', '['.repeat(100_000), '{"a":'.repeat(100_000), '\u0000']) {
+    for (const body of [
+      '',
+      '{',
+      '[]',
+      '"text"',
+      'null',
+      '{"model":"a","model":"b"}',
+      '['.repeat(100_000),
+      '{"a":'.repeat(100_000),
+      '\u0000',
+    ]) {
       const response = await call('/v1/chat/completions', { body })
       expect([body.slice(0, 20), response.status]).toEqual([body.slice(0, 20), body.length > 65_536 ? 413 : 400])
       expect((await failure(response)).message).not.toBe('')
@@ -132,8 +179,11 @@ describe('bodies', () => {
     expect(error.message).toContain('64 levels')
   })
 
-  test('a header that cannot be passed on is the client\'s mistake', async () => {
-    const response = await call('/v1/messages', { body: { model: 'sandbox/messages', max_tokens: 50, messages: [{ role: 'user', content: 'Hello' }] }, headers: { 'anthropic-beta': 'caf\u00e9' } })
+  test("a header that cannot be passed on is the client's mistake", async () => {
+    const response = await call('/v1/messages', {
+      body: { model: 'sandbox/messages', max_tokens: 50, messages: [{ role: 'user', content: 'Hello' }] },
+      headers: { 'anthropic-beta': 'caf\u00e9' },
+    })
     expect(response.status).toBe(400)
     expect((await failure(response)).message).toContain('anthropic-beta')
   })
@@ -141,13 +191,25 @@ describe('bodies', () => {
   test('a body over the limit is 413, declared or chunked, and the connection still answers', async () => {
     const big = JSON.stringify({ ...CHAT, user: 'x'.repeat(70_000) })
     expect((await call('/v1/chat/completions', { body: big })).status).toBe(413)
-    const chunked = new ReadableStream({ start: (controller) => { controller.enqueue(new TextEncoder().encode(big)); controller.close() } })
-    const response = await fetch(`${gateway.url}/v1/messages`, { method: 'POST', headers: { 'x-api-key': PLENTY }, body: chunked, duplex: 'half' } as RequestInit)
+    const chunked = new ReadableStream({
+      start: (controller) => {
+        controller.enqueue(new TextEncoder().encode(big))
+        controller.close()
+      },
+    })
+    const response = await fetch(`${gateway.url}/v1/messages`, {
+      method: 'POST',
+      headers: { 'x-api-key': PLENTY },
+      body: chunked,
+      duplex: 'half',
+    } as RequestInit)
     expect([response.status, (await failure(response)).type]).toEqual([413, 'request_too_large'])
   })
 
   test('a compressed body is 415', async () => {
-    expect((await call('/v1/chat/completions', { body: CHAT, headers: { 'content-encoding': 'gzip' } })).status).toBe(415)
+    expect((await call('/v1/chat/completions', { body: CHAT, headers: { 'content-encoding': 'gzip' } })).status).toBe(
+      415,
+    )
   })
 
   test('names of Object.prototype are ordinary wrong names', async () => {
@@ -155,13 +217,21 @@ describe('bodies', () => {
       const response = await call('/v1/chat/completions', { body: { ...CHAT, model } })
       expect([model, response.status]).toEqual([model, 404])
     }
-    expect((await call('/v1/chat/completions', { body: '{"model":"sandbox/chat","messages":[{"role":"user","content":"Hello"}],"__proto__":{"stream":true},"metadata":{"__proto__":"x"}}' })).status).toBe(200)
+    expect(
+      (
+        await call('/v1/chat/completions', {
+          body: '{"model":"sandbox/chat","messages":[{"role":"user","content":"Hello"}],"__proto__":{"stream":true},"metadata":{"__proto__":"x"}}',
+        })
+      ).status,
+    ).toBe(200)
   })
 })
 
 describe('answers', () => {
   test('say their generation, request and provider', async () => {
-    const response = await call('/v1/messages', { body: { model: 'sandbox/chat', max_tokens: 50, messages: [{ role: 'user', content: 'Hello' }] } })
+    const response = await call('/v1/messages', {
+      body: { model: 'sandbox/chat', max_tokens: 50, messages: [{ role: 'user', content: 'Hello' }] },
+    })
     const { id, model } = (await response.json()) as { id: string; model: string }
     expect(model).toBe('sandbox/chat')
     expect(id).toStartWith('msg_')
@@ -172,8 +242,13 @@ describe('answers', () => {
   })
 
   test('tell losses in a header that clients still read', async () => {
-    const fields = Object.fromEntries([['x'.repeat(30_000), 1], ...Array.from({ length: 300 }, (_, n) => [`field\u00e9${n}`, n])])
-    const response = await call('/v1/messages', { body: { model: 'sandbox/chat', max_tokens: 50, messages: [{ role: 'user', content: 'Hello' }], ...fields } })
+    const fields = Object.fromEntries([
+      ['x'.repeat(30_000), 1],
+      ...Array.from({ length: 300 }, (_, n) => [`field\u00e9${n}`, n]),
+    ])
+    const response = await call('/v1/messages', {
+      body: { model: 'sandbox/chat', max_tokens: 50, messages: [{ role: 'user', content: 'Hello' }], ...fields },
+    })
     const told = response.headers.get('x-sluice-translation')!
     expect(told.length).toBeLessThan(4_100)
     const losses = JSON.parse(told) as { field: string }[]

@@ -15,45 +15,110 @@ import { COUNTED, scriptedProvider, TALKS, TEXT, type Script } from './scripted.
 /** Each way in which a generation may end, in all four protocols, passed on and translated, streamed and whole: what is recorded of it and what it costs. */
 
 const PROTOCOLS = Object.keys(TALKS) as ConversationName[]
-const PROVIDER: Record<ConversationName, string> = { 'chat.completions': 'up-chat', responses: 'up-responses', messages: 'up-messages', generateContent: 'up-google' }
+const PROVIDER: Record<ConversationName, string> = {
+  'chat.completions': 'up-chat',
+  responses: 'up-responses',
+  messages: 'up-messages',
+  generateContent: 'up-google',
+}
 /** What a client's protocol is translated to. */
-const OTHER: Record<ConversationName, ConversationName> = { 'chat.completions': 'messages', messages: 'generateContent', generateContent: 'responses', responses: 'chat.completions' }
+const OTHER: Record<ConversationName, ConversationName> = {
+  'chat.completions': 'messages',
+  messages: 'generateContent',
+  generateContent: 'responses',
+  responses: 'chat.completions',
+}
 
-const SCRIPTS: Script[] = ['metered', 'unmetered', 'in-one-piece', 'lies', 'counts-twice', 'goes-on', 'silent', 'silent-after-head', 'silent-midway', 'silent-at-last', 'resets', 'resets-midway', 'half', 'fails', 'garbage', 'refuses-400', 'refuses-429', 'refuses-500']
+const SCRIPTS: Script[] = [
+  'metered',
+  'unmetered',
+  'in-one-piece',
+  'lies',
+  'counts-twice',
+  'goes-on',
+  'silent',
+  'silent-after-head',
+  'silent-midway',
+  'silent-at-last',
+  'resets',
+  'resets-midway',
+  'half',
+  'fails',
+  'garbage',
+  'refuses-400',
+  'refuses-429',
+  'refuses-500',
+]
 /** USD per million tokens, and the same in nano-USD a token. */
 const PRICE = { prompt: 1, completion: 2 }
 const bill = ({ prompt, completion }: typeof COUNTED): bigint => BigInt(prompt * 1000 + completion * 2000)
 
-const priced = (...endpoints: [ConversationName, Script][]): object => ({ endpoints: endpoints.map(([protocol, model]) => ({ provider: PROVIDER[protocol], model })), price: PRICE })
+const priced = (...endpoints: [ConversationName, Script][]): object => ({
+  endpoints: endpoints.map(([protocol, model]) => ({ provider: PROVIDER[protocol], model })),
+  price: PRICE,
+})
 
-const configFor = (provider: RawServer, more: object = {}): string => Object.entries({
-  limits: { requestsPerMinute: 1_000_000 },
-  billing: { unpriced: 'refuse', startingCredit: 1 },
-  // Nothing here may give an account another status.
-  accountStatus: { refusals: { monitored: 1_000_000, abusive: 1_000_000 } },
-  providers: Object.fromEntries(PROTOCOLS.map((protocol) => [PROVIDER[protocol], { protocol, baseUrl: `${provider.url}/v1`, apiKey: 'none', unlisted: true }])),
-  models: Object.fromEntries([
-    ...PROTOCOLS.flatMap((protocol) => SCRIPTS.map((script) => [`${PROVIDER[protocol]}/${script}`, priced([protocol, script])])),
-    ...PROTOCOLS.map((protocol) => [`second-try/${protocol}`, priced([protocol, 'refuses-500'], [protocol, 'resets'], [OTHER[protocol], 'metered'])]),
-  ]),
-  ...more,
-}).map(([setting, value]) => `${setting}: ${JSON.stringify(value)}\n`).join('')
+const configFor = (provider: RawServer, more: object = {}): string =>
+  Object.entries({
+    limits: { requestsPerMinute: 1_000_000 },
+    billing: { unpriced: 'refuse', startingCredit: 1 },
+    // Nothing here may give an account another status.
+    accountStatus: { refusals: { monitored: 1_000_000, abusive: 1_000_000 } },
+    providers: Object.fromEntries(
+      PROTOCOLS.map((protocol) => [
+        PROVIDER[protocol],
+        { protocol, baseUrl: `${provider.url}/v1`, apiKey: 'none', unlisted: true },
+      ]),
+    ),
+    models: Object.fromEntries([
+      ...PROTOCOLS.flatMap((protocol) =>
+        SCRIPTS.map((script) => [`${PROVIDER[protocol]}/${script}`, priced([protocol, script])]),
+      ),
+      ...PROTOCOLS.map((protocol) => [
+        `second-try/${protocol}`,
+        priced([protocol, 'refuses-500'], [protocol, 'resets'], [OTHER[protocol], 'metered']),
+      ]),
+    ]),
+    ...more,
+  })
+    .map(([setting, value]) => `${setting}: ${JSON.stringify(value)}\n`)
+    .join('')
 
 type Way = { client: ConversationName; provider: ConversationName; stream: boolean }
-const WAYS: Way[] = PROTOCOLS.flatMap((client) => [client, OTHER[client]].flatMap((provider) => [true, false].map((stream) => ({ client, provider, stream }))))
-const named = ({ client, provider, stream }: Way): string => `${client}${client === provider ? '' : ` over ${provider}`}${stream ? ', streamed' : ''}`
+const WAYS: Way[] = PROTOCOLS.flatMap((client) =>
+  [client, OTHER[client]].flatMap((provider) => [true, false].map((stream) => ({ client, provider, stream }))),
+)
+const named = ({ client, provider, stream }: Way): string =>
+  `${client}${client === provider ? '' : ` over ${provider}`}${stream ? ', streamed' : ''}`
 const ways: [string, Way][] = WAYS.map((way) => [named(way), way])
 const streamedWays = ways.filter(([, { stream }]) => stream)
 
-function ask(gateway: Gateway, { client, stream }: Way, model: string, signal?: AbortSignal, limit = 1000): Promise<Response> {
+function ask(
+  gateway: Gateway,
+  { client, stream }: Way,
+  model: string,
+  signal?: AbortSignal,
+  limit = 1000,
+): Promise<Response> {
   const messages = [{ role: 'user', content: 'Hello' }]
   const [path, body] = {
-    'chat.completions': ['/v1/chat/completions', { model, stream, max_tokens: limit, messages, ...(stream ? { stream_options: { include_usage: true } } : {}) }],
+    'chat.completions': [
+      '/v1/chat/completions',
+      { model, stream, max_tokens: limit, messages, ...(stream ? { stream_options: { include_usage: true } } : {}) },
+    ],
     responses: ['/v1/responses', { model, stream, max_output_tokens: limit, input: 'Hello', store: false }],
     messages: ['/v1/messages', { model, stream, max_tokens: limit, messages }],
-    generateContent: [`/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, { contents: [{ role: 'user', parts: [{ text: 'Hello' }] }], generationConfig: { maxOutputTokens: limit } }],
+    generateContent: [
+      `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`,
+      { contents: [{ role: 'user', parts: [{ text: 'Hello' }] }], generationConfig: { maxOutputTokens: limit } },
+    ],
   }[client] as [string, object]
-  return fetch(gateway.url + path, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify(body), ...(signal === undefined ? {} : { signal }) })
+  return fetch(gateway.url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.key}` },
+    body: JSON.stringify(body),
+    ...(signal === undefined ? {} : { signal }),
+  })
 }
 
 const modelOf = ({ provider }: Way, script: Script): string => `${PROVIDER[provider]}/${script}`
@@ -64,18 +129,28 @@ const HEARD = countTokens(TEXT)
 const NOTHING = { prompt: 0, completion: 0 }
 
 /** What was heard before an answer broke off: of its usage what its provider had told, the rest counted. */
-const heard = ({ provider }: Way, completion = HEARD): typeof COUNTED => ({ prompt: TALKS[provider].early?.prompt ?? INPUT, completion })
+const heard = ({ provider }: Way, completion = HEARD): typeof COUNTED => ({
+  prompt: TALKS[provider].early?.prompt ?? INPUT,
+  completion,
+})
 
 /** The usage that an answer tells, in its own protocol's words: the last of each number. */
 function toldUsage(text: string, { client }: Way): typeof COUNTED | undefined {
-  const datas = text.startsWith('{') ? [JSON.parse(text)] : [...text.matchAll(/^data: (\{.*)$/gm)].map(([, data]) => JSON.parse(data!))
-  const told = datas.map((data) => data.usageMetadata ?? data.response?.usage ?? data.message?.usage ?? data.usage ?? undefined).filter((one) => one !== undefined)
+  const datas = text.startsWith('{')
+    ? [JSON.parse(text)]
+    : [...text.matchAll(/^data: (\{.*)$/gm)].map(([, data]) => JSON.parse(data!))
+  const told = datas
+    .map((data) => data.usageMetadata ?? data.response?.usage ?? data.message?.usage ?? data.usage ?? undefined)
+    .filter((one) => one !== undefined)
   if (told.length === 0) return undefined
   const usage = Object.assign({}, ...told)
   switch (client) {
-    case 'chat.completions': return { prompt: usage.prompt_tokens, completion: usage.completion_tokens }
-    case 'generateContent': return { prompt: usage.promptTokenCount, completion: usage.candidatesTokenCount }
-    default: return { prompt: usage.input_tokens, completion: usage.output_tokens }
+    case 'chat.completions':
+      return { prompt: usage.prompt_tokens, completion: usage.completion_tokens }
+    case 'generateContent':
+      return { prompt: usage.promptTokenCount, completion: usage.candidatesTokenCount }
+    default:
+      return { prompt: usage.input_tokens, completion: usage.output_tokens }
   }
 }
 
@@ -94,20 +169,29 @@ class Books {
   async fresh(count: number): Promise<GenerationRecord[]> {
     let found: GenerationRecord[] = []
     const deadline = performance.now() + 5_000
-    while ((found = await this.#store.generations(this.#last, 1000)).length < count && performance.now() < deadline) await Bun.sleep(5)
+    while ((found = await this.#store.generations(this.#last, 1000)).length < count && performance.now() < deadline)
+      await Bun.sleep(5)
     this.#last = found.at(-1)?.id ?? this.#last
     return found
   }
 
   async balance(): Promise<bigint> {
     const { balances } = await this.#store.ledgerState()
-    return balances.filter(({ kind }) => kind === 'credit' || kind === 'bonus').reduce((sum, { balance }) => sum + balance, 0n)
+    return balances
+      .filter(({ kind }) => kind === 'credit' || kind === 'bonus')
+      .reduce((sum, { balance }) => sum + balance, 0n)
   }
 
   /** A request that needs all that the account has is admitted: nothing is held any more. */
   async expectNothingHeld(): Promise<void> {
     const most = async (tokens: bigint): Promise<number> => {
-      const response = await ask(this.#gateway, { client: 'chat.completions', provider: 'chat.completions', stream: false }, 'up-chat/metered', undefined, Number(tokens))
+      const response = await ask(
+        this.#gateway,
+        { client: 'chat.completions', provider: 'chat.completions', stream: false },
+        'up-chat/metered',
+        undefined,
+        Number(tokens),
+      )
       await response.text()
       return response.status
     }
@@ -126,13 +210,21 @@ class Books {
 type Expected = { ending: string; usage: typeof COUNTED; estimated: boolean }
 
 function expectEnding(record: GenerationRecord, way: Way, { ending, usage, estimated }: Expected): void {
-  expect({ way: named(way), ending: record.ending, prompt: promptTokens(record.usage), completion: completionTokens(record.usage), estimated: record.estimated, bill: record.bill })
-    .toEqual({ way: named(way), ending, ...usage, estimated, bill: bill(usage) })
+  expect({
+    way: named(way),
+    ending: record.ending,
+    prompt: promptTokens(record.usage),
+    completion: completionTokens(record.usage),
+    estimated: record.estimated,
+    bill: record.bill,
+  }).toEqual({ way: named(way), ending, ...usage, estimated, bill: bill(usage) })
   expect([record.api, record.streamed, record.kind]).toEqual([way.client, way.stream, 'pay-as-you-go'])
 }
 
 const recordOf = (records: GenerationRecord[], way: Way, script: Script): GenerationRecord =>
-  records.find((record) => record.api === way.client && record.streamed === way.stream && record.model === modelOf(way, script))!
+  records.find(
+    (record) => record.api === way.client && record.streamed === way.stream && record.model === modelOf(way, script),
+  )!
 
 /** One record, its bill and what left the account; and nothing stays held. */
 async function expectRecord(books: Books, before: bigint, way: Way, expected: Expected): Promise<GenerationRecord> {
@@ -146,7 +238,9 @@ async function expectRecord(books: Books, before: bigint, way: Way, expected: Ex
 }
 
 let provider: RawServer
-beforeAll(() => { provider = scriptedProvider() })
+beforeAll(() => {
+  provider = scriptedProvider()
+})
 afterAll(() => provider.stop())
 
 /** A gateway for the tests of one block. */
@@ -173,24 +267,48 @@ describe('completed', () => {
     expect(response.status, text).toBe(200)
     const record = await expectRecord(here.books, before, way, { ending: 'completed', usage, estimated })
     expect(toldUsage(text, way)).toEqual(usage)
-    expect([record.finish, record.retries, record.attempts, record.provider]).toEqual(['stop', 0, null, PROVIDER[way.provider]])
+    expect([record.finish, record.retries, record.attempts, record.provider]).toEqual([
+      'stop',
+      0,
+      null,
+      PROVIDER[way.provider],
+    ])
   }
 
   test.each(ways)('as reported: %s', (_, way) => completes(way, 'metered', COUNTED, false))
-  test.each(ways)('counted, and told, where nothing was: %s', (_, way) => completes(way, 'unmetered', { prompt: INPUT, completion: HEARD }, true))
-  test.each(streamedWays)('counted, and told, where it came in one piece: %s', (_, way) => completes(way, 'in-one-piece', { prompt: INPUT, completion: HEARD }, true))
-  test.each(ways)('counted, and told, where what was told cannot be: %s', (_, way) => completes(way, 'lies', { prompt: INPUT, completion: HEARD }, true))
-  test.each(streamedWays)('by the last count of several: %s', (_, way) => completes(way, 'counts-twice', COUNTED, false))
+  test.each(ways)('counted, and told, where nothing was: %s', (_, way) =>
+    completes(way, 'unmetered', { prompt: INPUT, completion: HEARD }, true),
+  )
+  test.each(streamedWays)('counted, and told, where it came in one piece: %s', (_, way) =>
+    completes(way, 'in-one-piece', { prompt: INPUT, completion: HEARD }, true),
+  )
+  test.each(ways)('counted, and told, where what was told cannot be: %s', (_, way) =>
+    completes(way, 'lies', { prompt: INPUT, completion: HEARD }, true),
+  )
+  test.each(streamedWays)('by the last count of several: %s', (_, way) =>
+    completes(way, 'counts-twice', COUNTED, false),
+  )
   // Google's streams have no terminal frame, so that nothing comes behind it.
-  test.each(streamedWays.filter(([, way]) => way.provider !== 'generateContent'))('without what comes behind the end: %s', (_, way) => completes(way, 'goes-on', COUNTED, false))
+  test.each(streamedWays.filter(([, way]) => way.provider !== 'generateContent'))(
+    'without what comes behind the end: %s',
+    (_, way) => completes(way, 'goes-on', COUNTED, false),
+  )
 
   test.each(ways)('on the third try: %s', async (_, way) => {
     const before = await here.books.balance()
     expect(await (await ask(here.gateway, way, `second-try/${way.client}`)).text()).toContain('three')
-    const record = await expectRecord(here.books, before, way, { ending: 'completed', usage: COUNTED, estimated: false })
+    const record = await expectRecord(here.books, before, way, {
+      ending: 'completed',
+      usage: COUNTED,
+      estimated: false,
+    })
     expect(record).toMatchObject({ retries: 2, provider: PROVIDER[OTHER[way.client]] })
     const failed = { provider: PROVIDER[way.client], error: 'upstream_error', milliseconds: expect.any(Number) }
-    expect(JSON.parse(record.attempts!)).toEqual([failed, failed, { provider: PROVIDER[OTHER[way.client]], milliseconds: expect.any(Number) }])
+    expect(JSON.parse(record.attempts!)).toEqual([
+      failed,
+      failed,
+      { provider: PROVIDER[OTHER[way.client]], milliseconds: expect.any(Number) },
+    ])
   })
 
   test('leaves a book that adds up', () => expectBookRight(here.gateway.data))
@@ -211,9 +329,20 @@ describe('failed', () => {
       expect([record.finish, record.retries, JSON.parse(record.attempts!).length]).toEqual(['failed', 0, 1])
     })
   }
-  test.each(ways)('garbage: %s', async (_, way) => void await fails(way, 'garbage', { usage: NOTHING, estimated: false }))
+  test.each(ways)(
+    'garbage: %s',
+    async (_, way) => void (await fails(way, 'garbage', { usage: NOTHING, estimated: false })),
+  )
   for (const script of ['resets-midway', 'half', 'fails'] as const) {
-    test.each(ways)(`${script}: %s`, async (_, way) => void await fails(way, script, way.stream ? { usage: heard(way), estimated: true } : { usage: NOTHING, estimated: false }))
+    test.each(ways)(
+      `${script}: %s`,
+      async (_, way) =>
+        void (await fails(
+          way,
+          script,
+          way.stream ? { usage: heard(way), estimated: true } : { usage: NOTHING, estimated: false },
+        )),
+    )
   }
 
   test('leaves a book that adds up', () => expectBookRight(here.gateway.data))
@@ -236,7 +365,8 @@ describe('timed-out', () => {
   const nothing = (): Omit<Expected, 'ending'> => ({ usage: NOTHING, estimated: false })
   test('before the head', () => timeOut('silent', WAYS, nothing))
   test('behind the head', () => timeOut('silent-after-head', WAYS, nothing))
-  test('midway', () => timeOut('silent-midway', WAYS, (way) => (way.stream ? { usage: heard(way), estimated: true } : nothing())))
+  test('midway', () =>
+    timeOut('silent-midway', WAYS, (way) => (way.stream ? { usage: heard(way), estimated: true } : nothing())))
 
   test('leaves a book that adds up', () => expectBookRight(here.gateway.data))
 })
@@ -245,7 +375,12 @@ describe('client-left', () => {
   const here = withGateway()
 
   /** Leaves when the provider was asked and, where a text is named, when that was heard. */
-  async function leaves(way: Way, script: Script, seen: string | undefined, expected: Omit<Expected, 'ending'>): Promise<void> {
+  async function leaves(
+    way: Way,
+    script: Script,
+    seen: string | undefined,
+    expected: Omit<Expected, 'ending'>,
+  ): Promise<void> {
     const before = await here.books.balance()
     const asked = provider.requests.length
     const leave = new AbortController()
@@ -257,12 +392,25 @@ describe('client-left', () => {
     await expectRecord(here.books, before, way, { ending: 'client-left', ...expected })
   }
 
-  test.each(ways)('before the head: %s', (_, way) => leaves(way, 'silent', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }))
-  test.each(streamedWays)('behind the head: %s', (_, way) => leaves(way, 'silent-after-head', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }))
-  test.each(ways.filter(([, { stream }]) => !stream))('in half an answer: %s', (_, way) => leaves(way, 'silent-midway', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }))
-  test.each(streamedWays)('midway: %s', (_, way) => leaves(way, 'silent-midway', 'three', { usage: heard(way), estimated: true }))
+  test.each(ways)('before the head: %s', (_, way) =>
+    leaves(way, 'silent', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }),
+  )
+  test.each(streamedWays)('behind the head: %s', (_, way) =>
+    leaves(way, 'silent-after-head', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }),
+  )
+  test.each(ways.filter(([, { stream }]) => !stream))('in half an answer: %s', (_, way) =>
+    leaves(way, 'silent-midway', undefined, { usage: { prompt: INPUT, completion: 0 }, estimated: true }),
+  )
+  test.each(streamedWays)('midway: %s', (_, way) =>
+    leaves(way, 'silent-midway', 'three', { usage: heard(way), estimated: true }),
+  )
   // The provider's last words on usage have come, but not the end that makes them final.
-  test.each(streamedWays)('before the last frame: %s', (_, way) => leaves(way, 'silent-at-last', 'three', { usage: heard(way, TALKS[way.provider].early === undefined ? HEARD : COUNTED.completion), estimated: true }))
+  test.each(streamedWays)('before the last frame: %s', (_, way) =>
+    leaves(way, 'silent-at-last', 'three', {
+      usage: heard(way, TALKS[way.provider].early === undefined ? HEARD : COUNTED.completion),
+      estimated: true,
+    }),
+  )
 
   test('leaves a book that adds up', () => expectBookRight(here.gateway.data))
 })
@@ -278,17 +426,27 @@ async function readUntil(response: Response, seen: string): Promise<void> {
 }
 
 /** All ways at once, each stopped where its provider falls silent: what is recorded when `stop` has ended the gateway. */
-async function stopped(stop: (gateway: Gateway) => Promise<Gateway | void>): Promise<{ record: GenerationRecord; way: Way; midway: boolean }[]> {
+async function stopped(
+  stop: (gateway: Gateway) => Promise<Gateway | void>,
+): Promise<{ record: GenerationRecord; way: Way; midway: boolean }[]> {
   const data = mkdtempSync(join(tmpdir(), 'sluice-test-'))
   const gateway = await startGateway({ data, config: configFor(provider, { timeouts: { drain: '100ms' } }) })
   try {
     const asked = provider.requests.length
-    const all = WAYS.flatMap((way) => (['silent', 'silent-midway'] as const).map((script) => ({ way, script, answer: ask(gateway, way, modelOf(way, script)) })))
+    const all = WAYS.flatMap((way) =>
+      (['silent', 'silent-midway'] as const).map((script) => ({
+        way,
+        script,
+        answer: ask(gateway, way, modelOf(way, script)),
+      })),
+    )
     await until(() => provider.requests.length === asked + all.length)
-    await Promise.all(all.map(async ({ way, script, answer }) => {
-      if (way.stream && script === 'silent-midway') await readUntil(await answer, 'three')
-      else void answer.then((response) => response.text()).catch(() => {})
-    }))
+    await Promise.all(
+      all.map(async ({ way, script, answer }) => {
+        if (way.stream && script === 'silent-midway') await readUntil(await answer, 'three')
+        else void answer.then((response) => response.text()).catch(() => {})
+      }),
+    )
     const after = await stop(gateway)
     const store = new SqliteStore({ folder: data, exclusive: false })
     const records = await store.generations(undefined, 1000)
@@ -296,7 +454,11 @@ async function stopped(stop: (gateway: Gateway) => Promise<Gateway | void>): Pro
     await expectBookRight(data)
     await after?.stop()
     expect(records.length).toBe(all.length)
-    return all.map(({ way, script }) => ({ way, midway: way.stream && script === 'silent-midway', record: recordOf(records, way, script) }))
+    return all.map(({ way, script }) => ({
+      way,
+      midway: way.stream && script === 'silent-midway',
+      record: recordOf(records, way, script),
+    }))
   } finally {
     await gateway.stop()
     rmSync(data, { recursive: true, force: true })
@@ -326,7 +488,12 @@ describe('the server ends', () => {
       expect([named(way), record.ending, record.estimated]).toEqual([named(way), 'crashed', midway])
       if (!midway) expect([promptTokens(record.usage), completionTokens(record.usage), record.bill]).toEqual([0, 0, 0n])
       // Only lengths are written, so that its tokens are bounded and not counted.
-      else expect([record.bill > 0n, record.bill <= record.held, completionTokens(record.usage)]).toEqual([true, true, Math.ceil(TEXT.length / 4)])
+      else
+        expect([record.bill > 0n, record.bill <= record.held, completionTokens(record.usage)]).toEqual([
+          true,
+          true,
+          Math.ceil(TEXT.length / 4),
+        ])
     }
   }, 20_000)
 })

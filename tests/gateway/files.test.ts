@@ -35,64 +35,145 @@ afterAll(() => gateway?.stop())
 function onDisk(data = gateway.data): { blobs: number; uploads: number } {
   const root = join(data, 'files')
   const folders = readdirSync(root).filter((name) => name !== 'uploads')
-  return { blobs: folders.flatMap((name) => readdirSync(join(root, name))).length, uploads: readdirSync(join(root, 'uploads')).length }
+  return {
+    blobs: folders.flatMap((name) => readdirSync(join(root, name))).length,
+    uploads: readdirSync(join(root, 'uploads')).length,
+  }
 }
 
 type Answer = { status: number; headers: Headers; text: string; json: Record<string, any> }
 
-async function send(method: string, path: string, { key = keyOf('mine'), body, headers = {}, url = gateway.url }: { key?: string; body?: FormData | string; headers?: Record<string, string>; url?: string } = {}): Promise<Answer> {
-  const response = await fetch(url + path, { method, headers: { authorization: `Bearer ${key}`, ...headers }, ...(body === undefined ? {} : { body }) })
+async function send(
+  method: string,
+  path: string,
+  {
+    key = keyOf('mine'),
+    body,
+    headers = {},
+    url = gateway.url,
+  }: { key?: string; body?: FormData | string; headers?: Record<string, string>; url?: string } = {},
+): Promise<Answer> {
+  const response = await fetch(url + path, {
+    method,
+    headers: { authorization: `Bearer ${key}`, ...headers },
+    ...(body === undefined ? {} : { body }),
+  })
   const text = await response.text()
-  return { status: response.status, headers: response.headers, text, json: text.startsWith('{') ? (JSON.parse(text) as Record<string, any>) : {} }
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    json: text.startsWith('{') ? (JSON.parse(text) as Record<string, any>) : {},
+  }
 }
 
-const form = (content: string | Uint8Array<ArrayBuffer>, { name = 'a.txt', type = '', ...fields }: Record<string, string> = {}): FormData => {
+const form = (
+  content: string | Uint8Array<ArrayBuffer>,
+  { name = 'a.txt', type = '', ...fields }: Record<string, string> = {},
+): FormData => {
   const made = new FormData()
   for (const [field, value] of Object.entries(fields)) made.append(field, value)
   made.append('file', new File([content], name, { type }))
   return made
 }
 
-const upload = async (content: string | Uint8Array<ArrayBuffer>, fields: Record<string, string> = {}, key = keyOf('mine')): Promise<Answer> => send('POST', '/v1/files', { key, body: form(content, fields) })
+const upload = async (
+  content: string | Uint8Array<ArrayBuffer>,
+  fields: Record<string, string> = {},
+  key = keyOf('mine'),
+): Promise<Answer> => send('POST', '/v1/files', { key, body: form(content, fields) })
 
 describe('a file', () => {
   test('is uploaded, shown, read and deleted', async () => {
-    const created = await upload('# Title\n', { purpose: 'assistants', name: 'notes.md', 'expires_after[anchor]': 'created_at', 'expires_after[seconds]': '3600' })
+    const created = await upload('# Title\n', {
+      purpose: 'assistants',
+      name: 'notes.md',
+      'expires_after[anchor]': 'created_at',
+      'expires_after[seconds]': '3600',
+    })
     const { id, created_at } = created.json as { id: string; created_at: number }
     expect(created.json).toEqual({
-      id: expect.stringMatching(/^file-[0-9a-f]{32}$/), object: 'file', bytes: 8, created_at: expect.any(Number), expires_at: created_at + 3600, filename: 'notes.md', purpose: 'assistants', status: 'processed', status_details: null,
-      name: 'notes.md', content_type: 'text/markdown', size: 8, checksums: { sha256: new Bun.CryptoHasher('sha256').update('# Title\n').digest('hex') }, metadata: {}, urls: { get: `${gateway.url}/v1/files/${id}` },
+      id: expect.stringMatching(/^file-[0-9a-f]{32}$/),
+      object: 'file',
+      bytes: 8,
+      created_at: expect.any(Number),
+      expires_at: created_at + 3600,
+      filename: 'notes.md',
+      purpose: 'assistants',
+      status: 'processed',
+      status_details: null,
+      name: 'notes.md',
+      content_type: 'text/markdown',
+      size: 8,
+      checksums: { sha256: new Bun.CryptoHasher('sha256').update('# Title\n').digest('hex') },
+      metadata: {},
+      urls: { get: `${gateway.url}/v1/files/${id}` },
     })
     expect(Math.abs(created_at * 1000 - Date.now())).toBeLessThan(60_000)
     expect((await send('GET', `/v1/files/${id}`)).json).toEqual(created.json)
     const content = await send('GET', `/v1/files/${id}/content`)
-    expect([content.status, content.text, ...['content-type', 'content-length', 'content-disposition', 'x-content-type-options', 'cache-control'].map((name) => content.headers.get(name))]).toEqual([
-      200, '# Title\n', 'text/markdown', '8', `attachment; filename="notes.md"; filename*=UTF-8''notes.md`, 'nosniff', 'private, no-store',
+    expect([
+      content.status,
+      content.text,
+      ...['content-type', 'content-length', 'content-disposition', 'x-content-type-options', 'cache-control'].map(
+        (name) => content.headers.get(name),
+      ),
+    ]).toEqual([
+      200,
+      '# Title\n',
+      'text/markdown',
+      '8',
+      `attachment; filename="notes.md"; filename*=UTF-8''notes.md`,
+      'nosniff',
+      'private, no-store',
     ])
     const deleted = await send('DELETE', `/v1/files/${id}`)
     expect([deleted.status, deleted.json]).toEqual([200, { id, object: 'file', deleted: true }])
-    for (const [method, path] of [['GET', ''], ['GET', '/content'], ['DELETE', '']] as const) {
+    for (const [method, path] of [
+      ['GET', ''],
+      ['GET', '/content'],
+      ['DELETE', ''],
+    ] as const) {
       const gone = await send(method, `/v1/files/${id}${path}`)
       expect([gone.status, gone.json.error.code]).toEqual([404, 'not_found'])
     }
   })
 
   test('has the type that its bytes say, and nothing in it runs', async () => {
-    for (const [content, type, name, seen] of [['<html><script>1</script>', 'image/png', 'x.png', 'text/html'], ['<svg xmlns="x" onload="1">', 'image/svg+xml', 'x.svg', 'image/svg+xml'], ['Hello', 'text/html', 'x.html', 'text/plain']] as const) {
+    for (const [content, type, name, seen] of [
+      ['<html><script>1</script>', 'image/png', 'x.png', 'text/html'],
+      ['<svg xmlns="x" onload="1">', 'image/svg+xml', 'x.svg', 'image/svg+xml'],
+      ['Hello', 'text/html', 'x.html', 'text/plain'],
+    ] as const) {
       const { json } = await upload(content, { type, name })
       expect(json.content_type).toBe(seen)
       const { headers } = await send('GET', `/v1/files/${json.id}/content`)
-      expect([headers.get('content-type')?.split(';')[0], headers.get('content-disposition')?.split(';')[0], headers.get('x-content-type-options'), headers.get('content-security-policy')]).toEqual([seen, 'attachment', 'nosniff', seen === 'text/plain' ? null : "sandbox; default-src 'none'"])
+      expect([
+        headers.get('content-type')?.split(';')[0],
+        headers.get('content-disposition')?.split(';')[0],
+        headers.get('x-content-type-options'),
+        headers.get('content-security-policy'),
+      ]).toEqual([seen, 'attachment', 'nosniff', seen === 'text/plain' ? null : "sandbox; default-src 'none'"])
       await send('DELETE', `/v1/files/${json.id}`)
     }
   })
 
   test('has a name that is only shown', async () => {
-    for (const [name, shown] of [['../../etc/passwd', 'passwd'], ['C:\\dir\\naïve "x".txt', 'naïve "x".txt'], ['..', 'unnamed'], ['a/', 'unnamed'], ['x\u202etxt.exe', 'x\u202etxt.exe'], ['😀.txt', '😀.txt'], ['%2e%2e%2f', '%2e%2e%2f']] as const) {
+    for (const [name, shown] of [
+      ['../../etc/passwd', 'passwd'],
+      ['C:\\dir\\naïve "x".txt', 'naïve "x".txt'],
+      ['..', 'unnamed'],
+      ['a/', 'unnamed'],
+      ['x\u202etxt.exe', 'x\u202etxt.exe'],
+      ['😀.txt', '😀.txt'],
+      ['%2e%2e%2f', '%2e%2e%2f'],
+    ] as const) {
       const { json } = await upload('x', { name })
       expect(json.filename).toBe(shown)
       const { status, headers } = await send('GET', `/v1/files/${json.id}/content`)
-      const [, plain, encoded] = /^attachment; filename="([ -~]*)"; filename\*=UTF-8''([\w.~%!-]*)$/.exec(headers.get('content-disposition')!)!
+      const [, plain, encoded] = /^attachment; filename="([ -~]*)"; filename\*=UTF-8''([\w.~%!-]*)$/.exec(
+        headers.get('content-disposition')!,
+      )!
       expect([status, plain!.includes('"'), decodeURIComponent(encoded!)]).toEqual([200, false, shown])
       await send('DELETE', `/v1/files/${json.id}`)
     }
@@ -110,7 +191,12 @@ describe('a file', () => {
     database.run('PRAGMA busy_timeout = 5000')
     database.run('UPDATE files SET expires_at = ? WHERE id = ?', [Date.now(), json.id])
     database.close()
-    for (const [method, path] of [['GET', ''], ['GET', '/content'], ['DELETE', '']] as const) expect((await send(method, `/v1/files/${json.id}${path}`)).status).toBe(404)
+    for (const [method, path] of [
+      ['GET', ''],
+      ['GET', '/content'],
+      ['DELETE', ''],
+    ] as const)
+      expect((await send(method, `/v1/files/${json.id}${path}`)).status).toBe(404)
     expect((await send('GET', '/v1/files')).text).not.toContain(json.id)
   })
 
@@ -118,7 +204,9 @@ describe('a file', () => {
     const content = new Uint8Array(FILE_LIMIT).fill(120)
     const { json } = await upload(content)
     const client = await rawClient(port)
-    client.write(`GET /v1/files/${json.id}/content HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${keyOf('mine')}\r\n\r\n`)
+    client.write(
+      `GET /v1/files/${json.id}/content HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${keyOf('mine')}\r\n\r\n`,
+    )
     await until(() => client.bytes() > 0)
     client.pause()
     expect((await send('DELETE', `/v1/files/${json.id}`)).status).toBe(200)
@@ -154,11 +242,22 @@ describe("OpenAI's client", () => {
     writeFileSync(path, '{"a":1}\n{"a":2}\n')
     const files = client().files
     const made = [
-      await files.create({ file: createReadStream(path), purpose: 'batch', expires_after: { anchor: 'created_at', seconds: 86_400 } }),
+      await files.create({
+        file: createReadStream(path),
+        purpose: 'batch',
+        expires_after: { anchor: 'created_at', seconds: 86_400 },
+      }),
       await files.create({ purpose: 'user_data', file: new File(['%PDF-1.7 x'], 'x.pdf') }),
-      await files.create({ file: await toFile(Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), 'x.png'), purpose: 'vision' }),
+      await files.create({
+        file: await toFile(Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), 'x.png'),
+        purpose: 'vision',
+      }),
     ]
-    expect(made.map(({ filename, purpose, bytes, status }) => [filename, purpose, bytes, status])).toEqual([['report.jsonl', 'batch', 16, 'processed'], ['x.pdf', 'user_data', 10, 'processed'], ['x.png', 'vision', 8, 'processed']])
+    expect(made.map(({ filename, purpose, bytes, status }) => [filename, purpose, bytes, status])).toEqual([
+      ['report.jsonl', 'batch', 16, 'processed'],
+      ['x.pdf', 'user_data', 10, 'processed'],
+      ['x.png', 'vision', 8, 'processed'],
+    ])
     expect(made[0]!.expires_at).toBe(made[0]!.created_at + 86_400)
     expect(await files.retrieve(made[1]!.id)).toEqual(made[1]!)
     const content = await files.content(made[0]!.id)
@@ -171,7 +270,8 @@ describe("OpenAI's client", () => {
   test('turns pages to their end', async () => {
     const files = client().files
     const ids: string[] = []
-    for (let index = 0; index < 5; index++) ids.push((await files.create({ file: new File(['x'], `${index}.txt`), purpose: 'user_data' })).id)
+    for (let index = 0; index < 5; index++)
+      ids.push((await files.create({ file: new File(['x'], `${index}.txt`), purpose: 'user_data' })).id)
     for (const limit of [1, 2, 5, 100]) {
       const seen: string[] = []
       for await (const { id } of files.list({ limit, order: 'asc' })) {
@@ -186,38 +286,85 @@ describe("OpenAI's client", () => {
       const { status, json } = await send('GET', `/v1/files?${query}`, { key: keyOf('sdk') })
       return [status, json.error.param]
     }
-    for (const [query, param] of [['limit=0', 'limit'], ['limit=10001', 'limit'], ['limit=x', 'limit'], ['limit=', 'limit'], ['order=up', 'order'], ['purpose=none', 'purpose'], ['after=file-none', 'after'], [`after=${ids[0]}x`, 'after']]) expect(await wrong(query!)).toEqual([400, param!])
+    for (const [query, param] of [
+      ['limit=0', 'limit'],
+      ['limit=10001', 'limit'],
+      ['limit=x', 'limit'],
+      ['limit=', 'limit'],
+      ['order=up', 'order'],
+      ['purpose=none', 'purpose'],
+      ['after=file-none', 'after'],
+      [`after=${ids[0]}x`, 'after'],
+    ])
+      expect(await wrong(query!)).toEqual([400, param!])
     const theirs = await upload('x', {}, keyOf('theirs'))
     // Nothing is looked up: another's id is a place in time, as one that never was.
-    const after = async (id: string): Promise<unknown> => (await send('GET', `/v1/files?after=${id}`, { key: keyOf('sdk') })).json
+    const after = async (id: string): Promise<unknown> =>
+      (await send('GET', `/v1/files?after=${id}`, { key: keyOf('sdk') })).json
     expect(await after(theirs.json.id)).toEqual(await after(`${theirs.json.id.slice(0, -4)}0000`))
-    expect((await send('GET', '/v1/files', { key: keyOf('theirs') })).json.data.map(({ id }: { id: string }) => id)).toEqual([theirs.json.id])
+    expect(
+      (await send('GET', '/v1/files', { key: keyOf('theirs') })).json.data.map(({ id }: { id: string }) => id),
+    ).toEqual([theirs.json.id])
   })
 })
 
 test("Anthropic's client uploads, lists, reads and deletes in its own words", async () => {
   const client = new Anthropic({ baseURL: gateway.url, apiKey: keyOf('anthropic'), maxRetries: 0 })
   const { files } = client.beta
-  const made = [await files.upload({ file: new File(['%PDF-1.7 x'], 'x.pdf', { type: 'application/pdf' }), expires_in_seconds: 7200 }), await files.upload({ file: new File(['two'], 'two.txt') }), await files.upload({ file: new File(['three'], 'three.txt') })]
-  expect({ ...made[0] }).toMatchObject({ type: 'file', id: expect.stringMatching(/^file-/), filename: 'x.pdf', mime_type: 'application/pdf', size_bytes: 10, created_at: expect.stringMatching(/^\d{4}-.*Z$/), downloadable: true })
+  const made = [
+    await files.upload({
+      file: new File(['%PDF-1.7 x'], 'x.pdf', { type: 'application/pdf' }),
+      expires_in_seconds: 7200,
+    }),
+    await files.upload({ file: new File(['two'], 'two.txt') }),
+    await files.upload({ file: new File(['three'], 'three.txt') }),
+  ]
+  expect({ ...made[0] }).toMatchObject({
+    type: 'file',
+    id: expect.stringMatching(/^file-/),
+    filename: 'x.pdf',
+    mime_type: 'application/pdf',
+    size_bytes: 10,
+    created_at: expect.stringMatching(/^\d{4}-.*Z$/),
+    downloadable: true,
+  })
   expect(Date.parse(made[0]!.expires_at!) - Date.parse(made[0]!.created_at)).toBe(7_200_000)
   expect(await files.retrieveMetadata(made[0]!.id)).toMatchObject({ id: made[0]!.id })
   expect(await (await files.download(made[1]!.id)).text()).toBe('two')
-  expect((await Array.fromAsync(files.list({ limit: 1 }))).map(({ id }) => id).toSorted()).toEqual(made.map(({ id }) => id).toSorted())
+  expect((await Array.fromAsync(files.list({ limit: 1 }))).map(({ id }) => id).toSorted()).toEqual(
+    made.map(({ id }) => id).toSorted(),
+  )
   // The way of its older clients.
   const headers = { 'anthropic-version': '2023-06-01' }
   const first = await send('GET', '/v1/files?limit=2', { key: keyOf('anthropic'), headers })
-  const second = await send('GET', `/v1/files?limit=2&after_id=${first.json.last_id}`, { key: keyOf('anthropic'), headers })
-  expect([first.json.data.length, first.json.has_more, second.json.data.length, second.json.has_more, second.json.next_page]).toEqual([2, true, 1, false, null])
-  expect((await send('GET', '/v1/files?ids=x', { key: keyOf('anthropic'), headers })).json.error).toMatchObject({ code: 'unsupported_parameter', param: 'ids' })
+  const second = await send('GET', `/v1/files?limit=2&after_id=${first.json.last_id}`, {
+    key: keyOf('anthropic'),
+    headers,
+  })
+  expect([
+    first.json.data.length,
+    first.json.has_more,
+    second.json.data.length,
+    second.json.has_more,
+    second.json.next_page,
+  ]).toEqual([2, true, 1, false, null])
+  expect((await send('GET', '/v1/files?ids=x', { key: keyOf('anthropic'), headers })).json.error).toMatchObject({
+    code: 'unsupported_parameter',
+    param: 'ids',
+  })
   expect(await files.delete(made[0]!.id)).toMatchObject({ id: made[0]!.id, type: 'file_deleted' })
-  expect(await files.retrieveMetadata(made[0]!.id).catch((error: unknown) => (error as { status: number }).status)).toBe(404)
+  expect(
+    await files.retrieveMetadata(made[0]!.id).catch((error: unknown) => (error as { status: number }).status),
+  ).toBe(404)
 })
 
 test('are deleted while they are listed, whatever the pages', async () => {
   const openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: keyOf('loop'), maxRetries: 0 })
   const anthropic = new Anthropic({ baseURL: gateway.url, apiKey: keyOf('loop'), maxRetries: 0 })
-  const clear: [list: (order: 'asc' | 'desc') => AsyncIterable<{ id: string }>, remove: (id: string) => Promise<unknown>][] = [
+  const clear: [
+    list: (order: 'asc' | 'desc') => AsyncIterable<{ id: string }>,
+    remove: (id: string) => Promise<unknown>,
+  ][] = [
     [(order) => openai.files.list({ limit: 2, order }), (id) => openai.files.delete(id)],
     [() => anthropic.beta.files.list({ limit: 2 }), (id) => anthropic.beta.files.delete(id)],
   ]
@@ -233,7 +380,14 @@ test('are deleted while they are listed, whatever the pages', async () => {
 test("Replicate's client uploads with metadata, reads and deletes", async () => {
   const { files } = new Replicate({ baseUrl: `${gateway.url}/v1`, auth: keyOf('replicate') })
   const made = await files.create(new File(['GIF89a'], 'x.gif'), { shot: 'one' })
-  expect(made).toMatchObject({ name: 'x.gif', content_type: 'image/gif', size: 6, metadata: { shot: 'one' }, checksums: { sha256: expect.stringMatching(/^[0-9a-f]{64}$/) }, urls: { get: `${gateway.url}/v1/files/${made.id}` } })
+  expect(made).toMatchObject({
+    name: 'x.gif',
+    content_type: 'image/gif',
+    size: 6,
+    metadata: { shot: 'one' },
+    checksums: { sha256: expect.stringMatching(/^[0-9a-f]{64}$/) },
+    urls: { get: `${gateway.url}/v1/files/${made.id}` },
+  })
   expect(await files.get(made.id)).toEqual(made)
   expect(await files.delete(made.id)).toBe(true)
   expect((await files.create(Buffer.from('x'))).metadata).toEqual({})
@@ -251,7 +405,11 @@ describe('the room', () => {
     expect([data.length, onDisk()]).toEqual([kept.length, { blobs: blobs + kept.length, uploads: 0 }])
     while ((await upload(content, {}, key)).status === 200) continue
     const refused = await upload(content, {}, key)
-    expect([refused.json.error.code, refused.headers.get('x-should-retry'), refused.json.error.message]).toEqual(['quota_exceeded', 'false', expect.stringContaining(`of ${QUOTA} bytes`)])
+    expect([refused.json.error.code, refused.headers.get('x-should-retry'), refused.json.error.message]).toEqual([
+      'quota_exceeded',
+      'false',
+      expect.stringContaining(`of ${QUOTA} bytes`),
+    ])
     // What is deleted makes room.
     expect((await send('DELETE', `/v1/files/${kept[0]!.json.id}`, { key })).status).toBe(200)
     expect([(await upload(content, {}, key)).status, (await upload('x', {}, keyOf('mine'))).status]).toEqual([200, 200])
@@ -259,16 +417,26 @@ describe('the room', () => {
 
   test('that a body says it needs is refused before it comes', async () => {
     for (const [head, status] of [
-      [`content-length: ${FILE_LIMIT * 3}`, 413], ['content-length: 1000\r\ncontent-encoding: gzip', 415], ['transfer-encoding: chunked\r\ncontent-encoding: gzip', 415],
+      [`content-length: ${FILE_LIMIT * 3}`, 413],
+      ['content-length: 1000\r\ncontent-encoding: gzip', 415],
+      ['transfer-encoding: chunked\r\ncontent-encoding: gzip', 415],
     ] as const) {
       const client = await rawClient(port)
-      client.write(`POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${keyOf('mine')}\r\ncontent-type: multipart/form-data; boundary=b\r\n${head}\r\n\r\n`)
+      client.write(
+        `POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${keyOf('mine')}\r\ncontent-type: multipart/form-data; boundary=b\r\n${head}\r\n\r\n`,
+      )
       await until(() => client.text().startsWith(`HTTP/1.1 ${status}`))
       client.close()
     }
-    for (const [lines, status] of [['content-type: application/json', 415], ['content-type: multipart/form-data', 400], ['authorization: Bearer x\r\ncontent-type: multipart/form-data; boundary=b', 401]] as const) {
+    for (const [lines, status] of [
+      ['content-type: application/json', 415],
+      ['content-type: multipart/form-data', 400],
+      ['authorization: Bearer x\r\ncontent-type: multipart/form-data; boundary=b', 401],
+    ] as const) {
       const client = await rawClient(port)
-      client.write(`POST /v1/files HTTP/1.1\r\nhost: x\r\n${lines.includes('Bearer') ? '' : `authorization: Bearer ${keyOf('mine')}\r\n`}${lines}\r\ncontent-length: 1000000\r\n\r\n`)
+      client.write(
+        `POST /v1/files HTTP/1.1\r\nhost: x\r\n${lines.includes('Bearer') ? '' : `authorization: Bearer ${keyOf('mine')}\r\n`}${lines}\r\ncontent-length: 1000000\r\n\r\n`,
+      )
       await until(() => client.text().startsWith(`HTTP/1.1 ${status}`))
       client.close()
     }
@@ -277,27 +445,48 @@ describe('the room', () => {
 })
 
 describe('an upload', () => {
-  const b = (parts: string[], boundary = 'b'): string => `${parts.map((part) => `--${boundary}\r\n${part}\r\n`).join('')}--${boundary}--\r\n`
-  const filePart = (content: string, head = 'name="file"; filename="x.txt"'): string => `Content-Disposition: form-data; ${head}\r\n\r\n${content}`
-  const fieldPart = (name: string, value: string): string => `Content-Disposition: form-data; name="${name}"\r\n\r\n${value}`
+  const b = (parts: string[], boundary = 'b'): string =>
+    `${parts.map((part) => `--${boundary}\r\n${part}\r\n`).join('')}--${boundary}--\r\n`
+  const filePart = (content: string, head = 'name="file"; filename="x.txt"'): string =>
+    `Content-Disposition: form-data; ${head}\r\n\r\n${content}`
+  const fieldPart = (name: string, value: string): string =>
+    `Content-Disposition: form-data; name="${name}"\r\n\r\n${value}`
   const FILE = filePart('hello')
 
   /** Sends a body as it is, with its length or in chunks, and gives the answer. */
-  async function raw(body: string, { type = 'multipart/form-data; boundary=b', chunked = false, key = keyOf('corpus') } = {}): Promise<{ status: number; text: string }> {
+  async function raw(
+    body: string,
+    { type = 'multipart/form-data; boundary=b', chunked = false, key = keyOf('corpus') } = {},
+  ): Promise<{ status: number; text: string }> {
     const client = await rawClient(port)
     const bytes = Buffer.from(body, 'latin1')
-    client.write(`POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: ${type}\r\n${chunked ? 'transfer-encoding: chunked' : `content-length: ${bytes.length}`}\r\n\r\n`)
-    await client.writeAll(!chunked ? body : body === '' ? '0\r\n\r\n' : `${bytes.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`)
+    client.write(
+      `POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: ${type}\r\n${chunked ? 'transfer-encoding: chunked' : `content-length: ${bytes.length}`}\r\n\r\n`,
+    )
+    await client.writeAll(
+      !chunked ? body : body === '' ? '0\r\n\r\n' : `${bytes.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
+    )
     await until(() => client.closed() || /\r\n\r\n[^]*\}$/.test(client.text()))
     client.close()
-    return { status: Number(/^HTTP\/1\.1 (\d+)/.exec(client.text())?.[1]), text: client.text().split('\r\n\r\n').slice(1).join('\r\n\r\n') }
+    return {
+      status: Number(/^HTTP\/1\.1 (\d+)/.exec(client.text())?.[1]),
+      text: client.text().split('\r\n\r\n').slice(1).join('\r\n\r\n'),
+    }
   }
 
   const BAD: [string, string, { type?: string; status?: number; chunkedStatus?: number; says: string }][] = [
     ['no boundary', b([FILE]), { type: 'multipart/form-data', says: 'must name one boundary' }],
-    ['a boundary of 71 characters', b([FILE], 'b'.repeat(71)), { type: `multipart/form-data; boundary=${'b'.repeat(71)}`, says: 'must name one boundary' }],
+    [
+      'a boundary of 71 characters',
+      b([FILE], 'b'.repeat(71)),
+      { type: `multipart/form-data; boundary=${'b'.repeat(71)}`, says: 'must name one boundary' },
+    ],
     ['another boundary', b([FILE], 'c'), { says: 'closing boundary' }],
-    ['10000 parts', b([...Array.from({ length: 10_000 }, () => fieldPart('type', 'x')), FILE]), { says: 'type: must be there once' }],
+    [
+      '10000 parts',
+      b([...Array.from({ length: 10_000 }, () => fieldPart('type', 'x')), FILE]),
+      { says: 'type: must be there once' },
+    ],
     ['10000 files', b(Array.from({ length: 10_000 }, () => FILE)), { says: 'file: must be one file, not several' }],
     ['no file', b([fieldPart('purpose', 'batch')]), { says: 'file: is missing' }],
     ['nothing', b([]), { says: 'file: is missing' }],
@@ -307,60 +496,150 @@ describe('an upload', () => {
     ['a file that is a text', b([fieldPart('file', 'hello')]), { says: 'with a filename' }],
     ['an empty file', b([filePart('')]), { says: 'must not be empty' }],
     ['a NUL in the name', b([filePart('x', 'name="file"; filename="a\0b"')]), { says: 'header that is malformed' }],
-    ['an encoded NUL in the name', b([filePart('x', "name=\"file\"; filename*=UTF-8''a%00b")]), { says: 'without control characters' }],
-    ['a name of 10 kB', b([filePart('x', `name="file"; filename="${'a'.repeat(10_000)}"`)]), { says: 'at most 255 characters' }],
-    ['a name of 20 kB', b([filePart('x', `name="file"; filename="${'a'.repeat(20_000)}"`)]), { says: 'headers of a part' }],
-    ['a multipart in a part', b([`Content-Disposition: form-data; name="file"; filename="x"\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n${b([FILE], 'c')}`]), { says: 'multipart themselves' }],
-    ['base64', b(['Content-Disposition: form-data; name="file"; filename="x"\r\nContent-Transfer-Encoding: base64\r\n\r\naGVsbG8=']), { says: 'must not be encoded' }],
-    ['a thousand headers', b([`${Array.from({ length: 1000 }, (_, index) => `x-${index}: 1\r\n`).join('')}${FILE}`]), { says: 'header' }],
+    [
+      'an encoded NUL in the name',
+      b([filePart('x', 'name="file"; filename*=UTF-8\'\'a%00b')]),
+      { says: 'without control characters' },
+    ],
+    [
+      'a name of 10 kB',
+      b([filePart('x', `name="file"; filename="${'a'.repeat(10_000)}"`)]),
+      { says: 'at most 255 characters' },
+    ],
+    [
+      'a name of 20 kB',
+      b([filePart('x', `name="file"; filename="${'a'.repeat(20_000)}"`)]),
+      { says: 'headers of a part' },
+    ],
+    [
+      'a multipart in a part',
+      b([
+        `Content-Disposition: form-data; name="file"; filename="x"\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n${b([FILE], 'c')}`,
+      ]),
+      { says: 'multipart themselves' },
+    ],
+    [
+      'base64',
+      b([
+        'Content-Disposition: form-data; name="file"; filename="x"\r\nContent-Transfer-Encoding: base64\r\n\r\naGVsbG8=',
+      ]),
+      { says: 'must not be encoded' },
+    ],
+    [
+      'a thousand headers',
+      b([`${Array.from({ length: 1000 }, (_, index) => `x-${index}: 1\r\n`).join('')}${FILE}`]),
+      { says: 'header' },
+    ],
     ['a header of 1 MB', b([`x-a: ${'a'.repeat(1_000_000)}\r\n${FILE}`]), { says: 'headers of a part' }],
     ['a preamble of 1.5 MB', `${'x'.repeat(1_500_000)}\r\n${b([FILE])}`, { says: 'outside its parts' }],
-    ['a preamble of 10 MB', `${'x'.repeat(10_000_000)}\r\n${b([FILE])}`, { status: 413, chunkedStatus: 400, says: 'at most' }],
+    [
+      'a preamble of 10 MB',
+      `${'x'.repeat(10_000_000)}\r\n${b([FILE])}`,
+      { status: 413, chunkedStatus: 400, says: 'at most' },
+    ],
     ['an epilogue of 1 MB', `${b([FILE])}${'x'.repeat(1_000_000)}`, { says: 'outside its parts' }],
     ['line feeds', b([FILE]).replaceAll('\r\n', '\n'), { says: 'end with CR and LF' }],
-    ['a bare line feed in a head', b(['Content-Disposition: form-data; name="file"; filename="x"\nx: y\r\n\r\nhello']), { says: 'header that is malformed' }],
-    ['a folded header', b(['Content-Disposition: form-data;\r\n name="file"; filename="x"\r\n\r\nhello']), { says: 'header that is malformed' }],
+    [
+      'a bare line feed in a head',
+      b(['Content-Disposition: form-data; name="file"; filename="x"\nx: y\r\n\r\nhello']),
+      { says: 'header that is malformed' },
+    ],
+    [
+      'a folded header',
+      b(['Content-Disposition: form-data;\r\n name="file"; filename="x"\r\n\r\nhello']),
+      { says: 'header that is malformed' },
+    ],
     ['a boundary that goes on', b([FILE]).replace('--b\r\n', '--bb\r\n'), { says: 'nothing else' }],
     ['a boundary inside', b([filePart('one\r\n--bb\r\ntwo')]), { says: 'nothing else' }],
     ['a part that never ends', `--b\r\n${FILE}`, { says: 'closing boundary' }],
-    ['a file over the limit', b([filePart('x'.repeat(FILE_LIMIT + 1))]), { status: 413, says: `must be at most ${FILE_LIMIT} bytes` }],
+    [
+      'a file over the limit',
+      b([filePart('x'.repeat(FILE_LIMIT + 1))]),
+      { status: 413, says: `must be at most ${FILE_LIMIT} bytes` },
+    ],
     ['a wrong purpose', b([fieldPart('purpose', 'fun'), FILE]), { says: 'purpose: must be one of assistants, batch' }],
-    ['a purpose twice', b([fieldPart('purpose', 'batch'), fieldPart('purpose', 'vision'), FILE]), { says: 'purpose: must be there once' }],
+    [
+      'a purpose twice',
+      b([fieldPart('purpose', 'batch'), fieldPart('purpose', 'vision'), FILE]),
+      { says: 'purpose: must be there once' },
+    ],
     ['a purpose that is not UTF-8', b([fieldPart('purpose', '\xff'), FILE]), { says: 'purpose: must be UTF-8' }],
     ['a purpose of 1 MB', b([fieldPart('purpose', 'x'.repeat(1_000_000)), FILE]), { says: 'purpose: must be at most' }],
-    ['a field that there is not', b([fieldPart('expires_afer[seconds]', '3600'), FILE]), { says: 'is no field of an upload' }],
+    [
+      'a field that there is not',
+      b([fieldPart('expires_afer[seconds]', '3600'), FILE]),
+      { says: 'is no field of an upload' },
+    ],
     ['a field called constructor', b([fieldPart('constructor', 'x'), FILE]), { says: 'is no field of an upload' }],
-    ['seconds without an anchor', b([fieldPart('expires_after[seconds]', '3600'), FILE]), { says: 'expires_after: must have an anchor and seconds' }],
-    ['another anchor', b([fieldPart('expires_after[anchor]', 'last_active_at'), FILE]), { says: "must be 'created_at'" }],
-    ...['3599', '2592001', '-1', '1e4', '3600.5', 'NaN', '', '99999999999999999999'].map((seconds): [string, string, { says: string }] => [`${seconds} seconds`, b([fieldPart('expires_after[anchor]', 'created_at'), fieldPart('expires_after[seconds]', seconds), FILE]), { says: 'from 3600 to 2592000' }]),
-    ['metadata that is no object', b([fieldPart('metadata', '[1]'), FILE]), { says: 'metadata: must be a JSON object' }],
-    ['metadata that is deep', b([fieldPart('metadata', `{"a":${'['.repeat(5000)}${']'.repeat(5000)}}`), FILE]), { says: 'metadata: must be a JSON object' }],
+    [
+      'seconds without an anchor',
+      b([fieldPart('expires_after[seconds]', '3600'), FILE]),
+      { says: 'expires_after: must have an anchor and seconds' },
+    ],
+    [
+      'another anchor',
+      b([fieldPart('expires_after[anchor]', 'last_active_at'), FILE]),
+      { says: "must be 'created_at'" },
+    ],
+    ...['3599', '2592001', '-1', '1e4', '3600.5', 'NaN', '', '99999999999999999999'].map(
+      (seconds): [string, string, { says: string }] => [
+        `${seconds} seconds`,
+        b([fieldPart('expires_after[anchor]', 'created_at'), fieldPart('expires_after[seconds]', seconds), FILE]),
+        { says: 'from 3600 to 2592000' },
+      ],
+    ),
+    [
+      'metadata that is no object',
+      b([fieldPart('metadata', '[1]'), FILE]),
+      { says: 'metadata: must be a JSON object' },
+    ],
+    [
+      'metadata that is deep',
+      b([fieldPart('metadata', `{"a":${'['.repeat(5000)}${']'.repeat(5000)}}`), FILE]),
+      { says: 'metadata: must be a JSON object' },
+    ],
   ]
 
-  test.each(BAD)('with %s is refused, and leaves nothing', async (_, body, { type, status = 400, chunkedStatus = status, says }) => {
-    const before = onDisk()
-    for (const chunked of [false, true]) {
-      const answer = await raw(body, { chunked, ...(type === undefined ? {} : { type }) })
-      expect([answer.status, answer.text]).toEqual([chunked ? chunkedStatus : status, expect.stringContaining(says)])
-    }
-    expect(onDisk()).toEqual({ ...before, uploads: 0 })
-    expect((await send('GET', '/v1/files', { key: keyOf('corpus') })).json.data).toEqual([])
-  })
+  test.each(BAD)(
+    'with %s is refused, and leaves nothing',
+    async (_, body, { type, status = 400, chunkedStatus = status, says }) => {
+      const before = onDisk()
+      for (const chunked of [false, true]) {
+        const answer = await raw(body, { chunked, ...(type === undefined ? {} : { type }) })
+        expect([answer.status, answer.text]).toEqual([chunked ? chunkedStatus : status, expect.stringContaining(says)])
+      }
+      expect(onDisk()).toEqual({ ...before, uploads: 0 })
+      expect((await send('GET', '/v1/files', { key: keyOf('corpus') })).json.data).toEqual([])
+    },
+  )
 
   test('may have its fields in any order, a long boundary, a preamble and names of folders', async () => {
     const boundary = `'()+_,-./:=?${'b'.repeat(58)}`
     const key = keyOf('corpus')
-    for (const parts of [[FILE, fieldPart('purpose', 'evals')], [fieldPart('purpose', 'evals'), FILE], [filePart('hello', 'filename="../../x.txt"; name="file"'), fieldPart('purpose', 'evals')]]) {
+    for (const parts of [
+      [FILE, fieldPart('purpose', 'evals')],
+      [fieldPart('purpose', 'evals'), FILE],
+      [filePart('hello', 'filename="../../x.txt"; name="file"'), fieldPart('purpose', 'evals')],
+    ]) {
       for (const chunked of [false, true]) {
-        const { status, text } = await raw(`a preamble\r\n${b(parts, boundary)}an epilogue`, { type: `multipart/form-data; boundary="${boundary}"`, chunked, key })
-        expect([status, JSON.parse(text)]).toEqual([200, expect.objectContaining({ filename: 'x.txt', purpose: 'evals', bytes: 5 })])
+        const { status, text } = await raw(`a preamble\r\n${b(parts, boundary)}an epilogue`, {
+          type: `multipart/form-data; boundary="${boundary}"`,
+          chunked,
+          key,
+        })
+        expect([status, JSON.parse(text)]).toEqual([
+          200,
+          expect.objectContaining({ filename: 'x.txt', purpose: 'evals', bytes: 5 }),
+        ])
         await send('DELETE', `/v1/files/${(JSON.parse(text) as { id: string }).id}`, { key })
       }
     }
     // A body of one byte a packet.
     const client = await rawClient(port)
     const body = b([FILE])
-    client.write(`POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: multipart/form-data; boundary=b\r\ncontent-length: ${body.length}\r\n\r\n`)
+    client.write(
+      `POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: multipart/form-data; boundary=b\r\ncontent-length: ${body.length}\r\n\r\n`,
+    )
     for (const character of body) {
       client.write(character)
       await Bun.sleep(0)
@@ -379,8 +658,12 @@ describe('an upload', () => {
       // More of them than there would be room for.
       for (let times = 0; times < 5; times++) {
         const client = await rawClient(port)
-        client.write(`POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: multipart/form-data; boundary=b\r\n${chunked ? 'transfer-encoding: chunked' : `content-length: ${body.length}`}\r\n\r\n`)
-        await client.writeAll((chunked ? `${body.length.toString(16)}\r\n` : '') + body.slice(0, Math.floor(body.length * 0.99)))
+        client.write(
+          `POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: multipart/form-data; boundary=b\r\n${chunked ? 'transfer-encoding: chunked' : `content-length: ${body.length}`}\r\n\r\n`,
+        )
+        await client.writeAll(
+          (chunked ? `${body.length.toString(16)}\r\n` : '') + body.slice(0, Math.floor(body.length * 0.99)),
+        )
         await until(() => onDisk().uploads === 1)
         client.close()
         await until(() => onDisk().uploads === 0)
@@ -396,11 +679,19 @@ describe('an upload', () => {
     const stopped = await startGateway({ config: config(), data })
     const client = await rawClient(Number(new URL(stopped.url).port))
     const body = b([filePart('x'.repeat(5000))])
-    client.write(`POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${keyOf('mine')}\r\ncontent-type: multipart/form-data; boundary=b\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 4000)}`)
+    client.write(
+      `POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${keyOf('mine')}\r\ncontent-type: multipart/form-data; boundary=b\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 4000)}`,
+    )
     await until(() => onDisk(data).uploads === 1)
     stopped.kill('SIGTERM')
     // Until it refuses others, it has not heard of it.
-    while (await fetch(`${stopped.url}/readyz`).then(({ status }) => status !== 503, () => false)) await Bun.sleep(5)
+    while (
+      await fetch(`${stopped.url}/readyz`).then(
+        ({ status }) => status !== 503,
+        () => false,
+      )
+    )
+      await Bun.sleep(5)
     // Longer than connections get that nothing is known of.
     await Bun.sleep(1_500)
     client.write(body.slice(4000))
@@ -416,7 +707,9 @@ describe('an upload', () => {
     const first = await startGateway({ config: config(), data })
     const kept = await send('POST', '/v1/files', { body: form('kept'), url: first.url })
     const client = await rawClient(Number(new URL(first.url).port))
-    client.write(`POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${keyOf('mine')}\r\ncontent-type: multipart/form-data; boundary=b\r\ntransfer-encoding: chunked\r\n\r\n1000\r\n${`--b\r\n${filePart('')}`.padEnd(4096, 'x')}\r\n`)
+    client.write(
+      `POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${keyOf('mine')}\r\ncontent-type: multipart/form-data; boundary=b\r\ntransfer-encoding: chunked\r\n\r\n1000\r\n${`--b\r\n${filePart('')}`.padEnd(4096, 'x')}\r\n`,
+    )
     await until(() => onDisk(data).uploads === 1)
     // And one that was in place, but not written down.
     const orphan = join(data, 'files', 'aa', 'a'.repeat(32))
@@ -437,20 +730,43 @@ describe('an output', () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-files-outputs-'))
     const store = new SqliteStore({ folder: data, exclusive: false })
     const files = await Files.open({ store, folder: data, quotaBytes: 0, outputKeepMs: 3_600_000 })
-    const publish = (mediaType: string, text: string): Promise<string> => files.publish('somebody', { mediaType, data: Buffer.from(text) })
-    const tokens = [await publish('image/png', 'a picture'), await publish('text/html', '<script>'), await publish('image/svg+xml', '<svg>'), await publish('text/plain; charset=utf-8', 'words'), await publish('image/SVG+XML', '<svg>'), await publish('image/png\r\nx-evil: 1', 'a picture')]
+    const publish = (mediaType: string, text: string): Promise<string> =>
+      files.publish('somebody', { mediaType, data: Buffer.from(text) })
+    const tokens = [
+      await publish('image/png', 'a picture'),
+      await publish('text/html', '<script>'),
+      await publish('image/svg+xml', '<svg>'),
+      await publish('text/plain; charset=utf-8', 'words'),
+      await publish('image/SVG+XML', '<svg>'),
+      await publish('image/png\r\nx-evil: 1', 'a picture'),
+    ]
     await files.stop()
     await store.close()
     const showing = await startGateway({ config: config(), data })
-    const got = await Promise.all(tokens.map(async (token) => {
-      const { status, headers, text } = await send('GET', `/v1/outputs/${token}`, { url: showing.url, key: 'nobody' })
-      expect([headers.get('x-content-type-options'), /^private, max-age=(\d+)$/.exec(headers.get('cache-control')!)?.[1]]).toEqual(['nosniff', expect.stringMatching(/^35\d\d$/)])
-      return [status, text, headers.get('content-type'), headers.get('content-disposition'), headers.get('content-security-policy')]
-    }))
+    const got = await Promise.all(
+      tokens.map(async (token) => {
+        const { status, headers, text } = await send('GET', `/v1/outputs/${token}`, { url: showing.url, key: 'nobody' })
+        expect([
+          headers.get('x-content-type-options'),
+          /^private, max-age=(\d+)$/.exec(headers.get('cache-control')!)?.[1],
+        ]).toEqual(['nosniff', expect.stringMatching(/^35\d\d$/)])
+        return [
+          status,
+          text,
+          headers.get('content-type'),
+          headers.get('content-disposition'),
+          headers.get('content-security-policy'),
+        ]
+      }),
+    )
     const SANDBOX = "sandbox; default-src 'none'"
     expect(got).toEqual([
-      [200, 'a picture', 'image/png', 'inline', null], [200, '<script>', 'text/html', 'attachment', SANDBOX], [200, '<svg>', 'image/svg+xml', 'attachment', SANDBOX], [200, 'words', 'text/plain; charset=utf-8', 'inline', null],
-      [200, '<svg>', 'image/svg+xml', 'attachment', SANDBOX], [200, 'a picture', 'application/octet-stream', 'attachment', null],
+      [200, 'a picture', 'image/png', 'inline', null],
+      [200, '<script>', 'text/html', 'attachment', SANDBOX],
+      [200, '<svg>', 'image/svg+xml', 'attachment', SANDBOX],
+      [200, 'words', 'text/plain; charset=utf-8', 'inline', null],
+      [200, '<svg>', 'image/svg+xml', 'attachment', SANDBOX],
+      [200, 'a picture', 'application/octet-stream', 'attachment', null],
     ])
     const wrong = await send('GET', `/v1/outputs/${'A'.repeat(43)}`, { url: showing.url })
     expect([wrong.status, wrong.json.error.code]).toEqual([404, 'not_found'])
@@ -467,12 +783,42 @@ describe('an output', () => {
 
 describe('a path', () => {
   test.each([
-    '/v1/files/%2e%2e/%2e%2e/sluice.sqlite', '/v1/files/..%2f..%2fsluice.sqlite', '/v1/files/..%2f..%2fsluice.sqlite/content', '/v1/files/%00', '/v1/files/%252e%252e', '/v1/files/file-;x', '//v1/files', '/V1/files', '/v1/files.', '/v1/files/', '/v1/files/x/y',
-    `/v1/files/${'a'.repeat(8000)}`, '/v1/files/x:generateContent', '/v1/outputs/..%2f..%2fsluice.sqlite', '/v1/outputs/%2e%2e', '/v1/outputs/', '/v1/outputs', '/v1/outputs/%00', `/v1/outputs/${'a'.repeat(43)}`, '/v1/outputs/x/content', '/v1/files/%zz', '/v1/files/uploads/content', '/v1/files/file-%ff/content',
+    '/v1/files/%2e%2e/%2e%2e/sluice.sqlite',
+    '/v1/files/..%2f..%2fsluice.sqlite',
+    '/v1/files/..%2f..%2fsluice.sqlite/content',
+    '/v1/files/%00',
+    '/v1/files/%252e%252e',
+    '/v1/files/file-;x',
+    '//v1/files',
+    '/V1/files',
+    '/v1/files.',
+    '/v1/files/',
+    '/v1/files/x/y',
+    `/v1/files/${'a'.repeat(8000)}`,
+    '/v1/files/x:generateContent',
+    '/v1/outputs/..%2f..%2fsluice.sqlite',
+    '/v1/outputs/%2e%2e',
+    '/v1/outputs/',
+    '/v1/outputs',
+    '/v1/outputs/%00',
+    `/v1/outputs/${'a'.repeat(43)}`,
+    '/v1/outputs/x/content',
+    '/v1/files/%zz',
+    '/v1/files/uploads/content',
+    '/v1/files/file-%ff/content',
   ])('as %s finds nothing', async (path) => {
-    for (const [method, statuses] of [['GET', [404]], ['DELETE', [404, 405]], ['HEAD', [404, 405]], ['OPTIONS', [404, 405]], ['PUT', [404, 405]], ['POST', path.endsWith(':generateContent') ? [400] : [404, 405]]] as const) {
+    for (const [method, statuses] of [
+      ['GET', [404]],
+      ['DELETE', [404, 405]],
+      ['HEAD', [404, 405]],
+      ['OPTIONS', [404, 405]],
+      ['PUT', [404, 405]],
+      ['POST', path.endsWith(':generateContent') ? [400] : [404, 405]],
+    ] as const) {
       const client = await rawClient(port)
-      client.write(`${method} ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${keyOf('mine')}\r\nx-http-method-override: GET\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`)
+      client.write(
+        `${method} ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${keyOf('mine')}\r\nx-http-method-override: GET\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`,
+      )
       await until(() => client.closed() || client.text().includes('\r\n\r\n'))
       const status = Number(/^HTTP\/1\.1 (\d+)/.exec(client.text())?.[1])
       expect([method, status, (statuses as readonly number[]).includes(status)]).toEqual([method, status, true])
@@ -484,41 +830,72 @@ describe('a path', () => {
 describe('a disk that is full', async () => {
   const disk = await SmallDisk.open(6)
   afterAll(() => disk?.close())
-  test.skipIf(disk === undefined)('refuses an upload in our words, keeps nothing of it, and takes the next one', async () => {
-    const small = disk!
-    const gateway = await startGateway({ disk: small, config: config().replace('file: 1MiB', 'file: 100MiB').replace('quota: 3MiB', 'quota: 1GiB') })
-    const files = `/proc/${gateway.pid}/root${small.path}`
-    try {
-      for (let times = 0; times < 3; times++) {
-        const refused = await send('POST', '/v1/files', { url: gateway.url, body: form(new Uint8Array(20 * MIB)) })
-        expect([refused.status, refused.json.error.code, refused.json.error.message]).toEqual([503, 'store_unavailable', 'The file store of this Sluice does not answer: its disk is full; try again.'])
-        expect(onDisk(files)).toEqual({ blobs: 0, uploads: 0 })
+  test.skipIf(disk === undefined)(
+    'refuses an upload in our words, keeps nothing of it, and takes the next one',
+    async () => {
+      const small = disk!
+      const gateway = await startGateway({
+        disk: small,
+        config: config().replace('file: 1MiB', 'file: 100MiB').replace('quota: 3MiB', 'quota: 1GiB'),
+      })
+      const files = `/proc/${gateway.pid}/root${small.path}`
+      try {
+        for (let times = 0; times < 3; times++) {
+          const refused = await send('POST', '/v1/files', { url: gateway.url, body: form(new Uint8Array(20 * MIB)) })
+          expect([refused.status, refused.json.error.code, refused.json.error.message]).toEqual([
+            503,
+            'store_unavailable',
+            'The file store of this Sluice does not answer: its disk is full; try again.',
+          ])
+          expect(onDisk(files)).toEqual({ blobs: 0, uploads: 0 })
+        }
+        expect((await send('POST', '/v1/files', { url: gateway.url, body: form(new Uint8Array(MIB)) })).status).toBe(
+          200,
+        )
+        expect(onDisk(files)).toEqual({ blobs: 1, uploads: 0 })
+      } finally {
+        await gateway.stop()
       }
-      expect((await send('POST', '/v1/files', { url: gateway.url, body: form(new Uint8Array(MIB)) })).status).toBe(200)
-      expect(onDisk(files)).toEqual({ blobs: 1, uploads: 0 })
-    } finally {
-      await gateway.stop()
-    }
-  }, 20_000)
+    },
+    20_000,
+  )
 })
 
 describe('the memory', () => {
-  const rssOf = (pid: number): number => Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
+  const rssOf = (pid: number): number =>
+    Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 
   /** The most by which a server grows, in MiB, while a client uploads a file and another reads it. */
   async function growth(mebibytes: number, framing: string): Promise<number> {
-    const big = await startGateway({ config: config().replace('file: 1MiB', 'file: 512MiB').replace('quota: 3MiB', 'quota: 2GiB') })
+    const big = await startGateway({
+      config: config().replace('file: 1MiB', 'file: 512MiB').replace('quota: 3MiB', 'quota: 2GiB'),
+    })
     try {
       await send('GET', '/v1/files', { url: big.url })
       const before = rssOf(big.pid)
       let most = before
-      const timer = setInterval(() => { most = Math.max(most, rssOf(big.pid)) }, 10)
+      const timer = setInterval(() => {
+        most = Math.max(most, rssOf(big.pid))
+      }, 10)
       const { hostname, port } = new URL(big.url)
-      const client = Bun.spawn([process.execPath, join(import.meta.dir, 'uploader.ts'), hostname, port, keyOf('mine'), String(mebibytes), framing], { stdout: 'pipe', stderr: 'inherit' })
+      const client = Bun.spawn(
+        [
+          process.execPath,
+          join(import.meta.dir, 'uploader.ts'),
+          hostname,
+          port,
+          keyOf('mine'),
+          String(mebibytes),
+          framing,
+        ],
+        { stdout: 'pipe', stderr: 'inherit' },
+      )
       const answer = await new Response(client.stdout).text()
       expect(answer).toContain(`"bytes":${mebibytes * MIB}`)
       const id = /"id":"(file-\w+)"/.exec(answer)?.[1]
-      const content = await fetch(`${big.url}/v1/files/${id}/content`, { headers: { authorization: `Bearer ${keyOf('mine')}` } })
+      const content = await fetch(`${big.url}/v1/files/${id}/content`, {
+        headers: { authorization: `Bearer ${keyOf('mine')}` },
+      })
       let read = 0
       for await (const piece of content.body!) read += piece.length
       expect(read).toBe(mebibytes * MIB)
@@ -530,7 +907,14 @@ describe('the memory', () => {
   }
 
   const isLinux = process.platform === 'linux'
-  test.skipIf(!isLinux).each([[64, 'length'], [400, 'chunked']])('grows by less than 50 MiB under a file of %i MiB, %s', async (mebibytes, framing) => {
-    expect(await growth(mebibytes, framing)).toBeLessThan(50)
-  }, 60_000)
+  test.skipIf(!isLinux).each([
+    [64, 'length'],
+    [400, 'chunked'],
+  ])(
+    'grows by less than 50 MiB under a file of %i MiB, %s',
+    async (mebibytes, framing) => {
+      expect(await growth(mebibytes, framing)).toBeLessThan(50)
+    },
+    60_000,
+  )
 })

@@ -16,7 +16,9 @@ export type Gated = {
 export function gatedProvider(): Gated {
   let gate = Promise.withResolvers<void>()
   const server = Bun.serve({
-    port: 0, hostname: '127.0.0.1', idleTimeout: 0,
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
     async fetch(request) {
       const { pathname } = new URL(request.url)
       const talk = TALKS[protocolOf(pathname)]
@@ -39,9 +41,12 @@ export function gatedProvider(): Gated {
     },
   })
   const gated: Gated = {
-    url: `http://127.0.0.1:${server.port}/v1`, begun: 0,
+    url: `http://127.0.0.1:${server.port}/v1`,
+    begun: 0,
     open: () => gate.resolve(),
-    shut: () => { gate = Promise.withResolvers() },
+    shut: () => {
+      gate = Promise.withResolvers()
+    },
     stop: () => server.stop(true),
   }
   return gated
@@ -52,7 +57,9 @@ export const BILL = BigInt(COUNTED.prompt * 1_000 + COUNTED.completion * 2_000)
 
 /** One model for each of these providers and protocols, called `name/protocol`. */
 export function gatedConfig(providers: Record<string, Pick<Gated, 'url'>>): string {
-  const each = Object.entries(providers).flatMap(([name, { url }]) => PROTOCOLS.map((protocol) => ({ name, url, protocol, id: `${name}-${protocol.toLowerCase()}` })))
+  const each = Object.entries(providers).flatMap(([name, { url }]) =>
+    PROTOCOLS.map((protocol) => ({ name, url, protocol, id: `${name}-${protocol.toLowerCase()}` })),
+  )
   return `
 limits: { requestsPerMinute: 1000000 }
 billing: { unpriced: refuse, startingCredit: 1, delay: 0s }

@@ -8,13 +8,18 @@ import { startGateway, type Gateway } from '../server.ts'
 let gateway: Gateway
 /** Takes connections and never says a word: a TLS handshake with it does not end. */
 let silent: Server
-const refusing = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.json({ error: { message: 'no', type: 'server_error' } }, { status: 500 }) })
+const refusing = Bun.serve({
+  port: 0,
+  hostname: '127.0.0.1',
+  fetch: () => Response.json({ error: { message: 'no', type: 'server_error' } }, { status: 500 }),
+})
 
 beforeAll(async () => {
   silent = createServer(() => {}).listen(0, '127.0.0.1')
   await new Promise((resolve) => silent.once('listening', resolve))
   const endpoint = (provider: string): string => `endpoints: [{ provider: ${provider}, model: m }]`
-  gateway = await startGateway({ config: `billing: { startingCredit: 0.1, overdraft: 5, delay: 0s }
+  gateway = await startGateway({
+    config: `billing: { startingCredit: 0.1, overdraft: 5, delay: 0s }
 providers:
   silent: { protocol: chat.completions, baseUrl: "https://127.0.0.1:${(silent.address() as AddressInfo).port}/v1" }
   refusing: { protocol: chat.completions, baseUrl: "http://127.0.0.1:${refusing.port}/v1" }
@@ -26,27 +31,75 @@ models:
   searching: { endpoints: [{ provider: sandbox, model: chat, protocol: chat.completions }], price: { prompt: 1, completion: 4, web_search: 0.011 } }
   growing: { endpoints: [{ provider: sandbox, model: generateContent, protocol: generateContent }], price: { prompt: 1, completion: 4 } }
   caching: { endpoints: [{ provider: sandbox, model: messages, protocol: messages }], price: { prompt: 1, completion: 4, input_cache_write_1_h: 1000 } }
-` })
+`,
+  })
 })
 afterAll(async () => {
   silent.close()
   await Promise.all([gateway.stop(), refusing.stop(true)])
 })
 
-const post = (path: string, body: object, signal?: AbortSignal): Promise<Response> => fetch(gateway.url + path, {
-  method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify(body), ...(signal === undefined ? {} : { signal }),
-})
-const chat = (model: string, more: object = {}, signal?: AbortSignal): Promise<Response> => post('/v1/chat/completions', { model, max_tokens: 100, messages: [{ role: 'user', content: 'Hello' }], ...more }, signal)
-const management = async (path: string): Promise<Record<string, never>> => (await fetch(`${gateway.url}/v1/management/${path}`, { headers: { authorization: `Bearer ${gateway.key}` } })).json() as Promise<Record<string, never>>
+const post = (path: string, body: object, signal?: AbortSignal): Promise<Response> =>
+  fetch(gateway.url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.key}` },
+    body: JSON.stringify(body),
+    ...(signal === undefined ? {} : { signal }),
+  })
+const chat = (model: string, more: object = {}, signal?: AbortSignal): Promise<Response> =>
+  post(
+    '/v1/chat/completions',
+    { model, max_tokens: 100, messages: [{ role: 'user', content: 'Hello' }], ...more },
+    signal,
+  )
+const management = async (path: string): Promise<Record<string, never>> =>
+  (
+    await fetch(`${gateway.url}/v1/management/${path}`, { headers: { authorization: `Bearer ${gateway.key}` } })
+  ).json() as Promise<Record<string, never>>
 
 test('a request whose document, output, searches or cache may cost more than there is, is refused', async () => {
-  const file = (bytes: number): object => ({ messages: [{ role: 'user', content: [{ type: 'file', file: { filename: 'a.txt', file_data: `data:text/plain;base64,${Buffer.alloc(bytes, 'word ').toString('base64')}` } }] }] })
-  const cached = (ttl?: string): object => ({ model: 'caching', max_tokens: 100, messages: [{ role: 'user', content: [{ type: 'text', text: 'Hello '.repeat(50), ...(ttl === undefined ? {} : { cache_control: { type: 'ephemeral', ttl } }) }] }] })
+  const file = (bytes: number): object => ({
+    messages: [
+      {
+        role: 'user',
+        content: [
+          {
+            type: 'file',
+            file: {
+              filename: 'a.txt',
+              file_data: `data:text/plain;base64,${Buffer.alloc(bytes, 'word ').toString('base64')}`,
+            },
+          },
+        ],
+      },
+    ],
+  })
+  const cached = (ttl?: string): object => ({
+    model: 'caching',
+    max_tokens: 100,
+    messages: [
+      {
+        role: 'user',
+        content: [
+          {
+            type: 'text',
+            text: 'Hello '.repeat(50),
+            ...(ttl === undefined ? {} : { cache_control: { type: 'ephemeral', ttl } }),
+          },
+        ],
+      },
+    ],
+  })
   const statuses = [
-    await chat('priced', file(1_000)), await chat('priced', file(1_000_000)),
-    await chat('drawing', { max_tokens: 10 }), await chat('drawing', { max_tokens: 1_000 }),
-    await chat('searching'), await chat('searching', { web_search_options: {} }),
-    await post('/v1/messages', cached()), await post('/v1/messages', cached('5m')), await post('/v1/messages', cached('1h')),
+    await chat('priced', file(1_000)),
+    await chat('priced', file(1_000_000)),
+    await chat('drawing', { max_tokens: 10 }),
+    await chat('drawing', { max_tokens: 1_000 }),
+    await chat('searching'),
+    await chat('searching', { web_search_options: {} }),
+    await post('/v1/messages', cached()),
+    await post('/v1/messages', cached('5m')),
+    await post('/v1/messages', cached('1h')),
   ].map(({ status }) => status)
   expect(statuses).toEqual([200, 402, 200, 402, 200, 402, 200, 200, 402])
 })
@@ -54,7 +107,21 @@ test('a request whose document, output, searches or cache may cost more than the
 test('what a schema grows by when its references are followed is held, too', async () => {
   const grown = (times: number): object => {
     const properties = Object.fromEntries(Array.from({ length: times }, (_, n) => [`p${n}`, { $ref: '#/$defs/Long' }]))
-    return { tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object', properties, $defs: { Long: { type: 'string', description: 'word '.repeat(400) } } } } }] }
+    return {
+      tools: [
+        {
+          type: 'function',
+          function: {
+            name: 'f',
+            parameters: {
+              type: 'object',
+              properties,
+              $defs: { Long: { type: 'string', description: 'word '.repeat(400) } },
+            },
+          },
+        },
+      ],
+    }
   }
   expect((await chat('growing', grown(10))).status).toBe(200)
   expect((await chat('growing', grown(300))).status).toBe(402)
@@ -85,7 +152,11 @@ test('a client that leaves pays for its input only where its provider was reache
 test('a generation that failed is found by the id in its headers', async () => {
   const failed = await chat('refusing')
   expect(failed.status).toBe(500)
-  expect(await management(`generation?id=${failed.headers.get('x-generation-id')}`)).toMatchObject({ ending: 'failed', usage: 0, finishReason: 'error' })
+  expect(await management(`generation?id=${failed.headers.get('x-generation-id')}`)).toMatchObject({
+    ending: 'failed',
+    usage: 0,
+    finishReason: 'error',
+  })
 })
 
 test('createAt is when the request came, however long its body took', async () => {
@@ -94,7 +165,9 @@ test('createAt is when the request came, however long its body took', async () =
   const began = Date.now()
   const head = await new Promise<string>((resolve) => {
     const socket = connect(Number(port), hostname, () => {
-      socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: ${hostname}\r\nauthorization: Bearer ${gateway.key}\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 5)}`)
+      socket.write(
+        `POST /v1/chat/completions HTTP/1.1\r\nhost: ${hostname}\r\nauthorization: Bearer ${gateway.key}\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
+      )
       setTimeout(() => socket.write(body.slice(5)), 600)
     })
     socket.on('data', (data) => {

@@ -21,7 +21,12 @@ export type Failing = Record<string, (...args: never[]) => Promise<unknown>>
 type InProcess = { sqlite: SqliteStore; rooms: Omit<Spine, 'predictor'>; headers: Record<string, string> }
 
 /** The rooms of a gateway in this process, whose store fails where `failing` says so at that moment. `text`: its sluice.yaml; `headers`: those of its first key. */
-export async function roomsIn(folder: string, text: string, failing: () => Failing, now?: () => number): Promise<InProcess> {
+export async function roomsIn(
+  folder: string,
+  text: string,
+  failing: () => Failing,
+  now?: () => number,
+): Promise<InProcess> {
   const file = join(folder, 'test-config.yaml')
   writeFileSync(file, text)
   const config = loadConfig({ file, data: folder }, {})
@@ -36,8 +41,26 @@ export async function roomsIn(folder: string, text: string, failing: () => Faili
   const [first] = await keys.start()
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: 0n })
-  const files = await Files.open({ store, folder, quotaBytes: config.files.quotaBytes, outputKeepMs: config.files.outputKeepMs })
+  const files = await Files.open({
+    store,
+    folder,
+    quotaBytes: config.files.quotaBytes,
+    outputKeepMs: config.files.outputKeepMs,
+  })
   const conduct = new Conduct(config.accountStatus, now)
-  const rooms = { config, store, files, keys, limits: new Limits(), conduct, catalogue: new Catalogue(config), prices, ledger, reasoning: await Reasoning.open(store, 0), open: new Open(), draining: false }
+  const rooms = {
+    config,
+    store,
+    files,
+    keys,
+    limits: new Limits(),
+    conduct,
+    catalogue: new Catalogue(config),
+    prices,
+    ledger,
+    reasoning: await Reasoning.open(store, 0),
+    open: new Open(),
+    draining: false,
+  }
   return { sqlite, rooms, headers: { host: 'sluice', authorization: `Bearer ${first?.text}` } }
 }

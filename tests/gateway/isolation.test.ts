@@ -17,28 +17,72 @@ const USERS: KeyKind[] = ['pay-as-you-go', 'subscription']
  * What a route takes. `ids`: the requests in which it is given an id that belongs to an account, with the name under which that
  * answer says it; none where it takes no such id. `answers`: what a public route answers to anybody, where that is not 200.
  */
-type Row = { path: string; body?: object; keys: KeyKind[] | 'public'; answers?: number; ids?: (id: string) => { path: string; body?: object }[] }
+type Row = {
+  path: string
+  body?: object
+  keys: KeyKind[] | 'public'
+  answers?: number
+  ids?: (id: string) => { path: string; body?: object }[]
+}
 
 const turn = { messages: [{ role: 'user', content: 'Hello' }] }
 const google = { contents: [{ role: 'user', parts: [{ text: 'Hello' }] }] }
 const responses = (path: string): Row => ({
-  path, body: { model: 'sandbox/responses', input: 'Hello' }, keys: USERS,
-  ids: (id) => [{ path, body: { model: 'sandbox/responses', input: 'Hello', previous_response_id: id } }, { path, body: { model: 'sandbox/responses', input: [{ type: 'item_reference', id }] } }],
+  path,
+  body: { model: 'sandbox/responses', input: 'Hello' },
+  keys: USERS,
+  ids: (id) => [
+    { path, body: { model: 'sandbox/responses', input: 'Hello', previous_response_id: id } },
+    { path, body: { model: 'sandbox/responses', input: [{ type: 'item_reference', id }] } },
+  ],
 })
-const inPath = (path: (id: string) => string): Row => ({ path: path('resp_none'), keys: USERS, ids: (id) => [{ path: path(id) }] })
-const record = (path: string): Row => ({ path: `${path}?id=none`, keys: KINDS, ids: (id) => [{ path: `${path}?id=${id}` }, { path: `${path}?generate_id=${id}` }] })
+const inPath = (path: (id: string) => string): Row => ({
+  path: path('resp_none'),
+  keys: USERS,
+  ids: (id) => [{ path: path(id) }],
+})
+const record = (path: string): Row => ({
+  path: `${path}?id=none`,
+  keys: KINDS,
+  ids: (id) => [{ path: `${path}?id=${id}` }, { path: `${path}?generate_id=${id}` }],
+})
 
 /** A row for every route, by method, name and shape: one that is missing here fails the first test. */
 const TABLE: Record<string, Row> = {
-  ...Object.fromEntries(['', '/relay'].flatMap((prefix) => [
-    [`POST ${prefix}chat.completions chat.completions`, { path: `${prefix}/v1/chat/completions`, body: { model: 'sandbox/chat', ...turn }, keys: USERS }],
-    [`POST ${prefix}responses responses`, responses(`${prefix}/v1/responses`)],
-    [`POST ${prefix}messages messages`, { path: `${prefix}/v1/messages`, body: { model: 'sandbox/messages', max_tokens: 9, ...turn }, keys: USERS }],
-    [`POST ${prefix}images images`, { path: `${prefix}/v1/images/generations`, body: { model: 'drawn', prompt: 'A lighthouse' }, keys: USERS }],
-    [`POST ${prefix}messages.count_tokens messages`, { path: `${prefix}/v1/messages/count_tokens`, body: { model: 'sandbox/messages', ...turn }, keys: USERS }],
-  ] as [string, Row][])),
-  'POST generateContent generateContent': { path: '/v1beta/models/sandbox/gemini:generateContent', body: google, keys: USERS },
-  'POST streamGenerateContent generateContent': { path: '/v1beta/models/sandbox/gemini:streamGenerateContent', body: google, keys: USERS },
+  ...Object.fromEntries(
+    ['', '/relay'].flatMap(
+      (prefix) =>
+        [
+          [
+            `POST ${prefix}chat.completions chat.completions`,
+            { path: `${prefix}/v1/chat/completions`, body: { model: 'sandbox/chat', ...turn }, keys: USERS },
+          ],
+          [`POST ${prefix}responses responses`, responses(`${prefix}/v1/responses`)],
+          [
+            `POST ${prefix}messages messages`,
+            { path: `${prefix}/v1/messages`, body: { model: 'sandbox/messages', max_tokens: 9, ...turn }, keys: USERS },
+          ],
+          [
+            `POST ${prefix}images images`,
+            { path: `${prefix}/v1/images/generations`, body: { model: 'drawn', prompt: 'A lighthouse' }, keys: USERS },
+          ],
+          [
+            `POST ${prefix}messages.count_tokens messages`,
+            { path: `${prefix}/v1/messages/count_tokens`, body: { model: 'sandbox/messages', ...turn }, keys: USERS },
+          ],
+        ] as [string, Row][],
+    ),
+  ),
+  'POST generateContent generateContent': {
+    path: '/v1beta/models/sandbox/gemini:generateContent',
+    body: google,
+    keys: USERS,
+  },
+  'POST streamGenerateContent generateContent': {
+    path: '/v1beta/models/sandbox/gemini:streamGenerateContent',
+    body: google,
+    keys: USERS,
+  },
   'POST countTokens generateContent': { path: '/v1beta/models/sandbox/gemini:countTokens', body: google, keys: USERS },
   'GET responses.upgrade responses': { path: '/v1/responses', keys: USERS },
   'GET responses.get responses': inPath((id) => `/v1/responses/${id}`),
@@ -53,10 +97,21 @@ const TABLE: Record<string, Row> = {
   'GET models.published.get generateContent': { path: '/v1beta1/publishers/sandbox/models/gemini', keys: USERS },
   'GET management.generation chat.completions': record('/v1/management/generation'),
   'GET generation chat.completions': record('/v1/generation'),
-  'GET management.balance chat.completions': { path: '/v1/management/payg/balance', keys: ['management', 'pay-as-you-go'] },
+  'GET management.balance chat.completions': {
+    path: '/v1/management/payg/balance',
+    keys: ['management', 'pay-as-you-go'],
+  },
   'GET management.subscription chat.completions': { path: '/v1/management/subscription/detail', keys: ['management'] },
-  'POST predictions chat.completions': { path: '/v1/predictions', body: { model: 'sandbox/chat', input: { prompt: 'Hello' } }, keys: USERS },
-  'POST models.predictions chat.completions': { path: '/v1/models/sandbox/chat/predictions', body: { input: { prompt: 'Hello' } }, keys: USERS },
+  'POST predictions chat.completions': {
+    path: '/v1/predictions',
+    body: { model: 'sandbox/chat', input: { prompt: 'Hello' } },
+    keys: USERS,
+  },
+  'POST models.predictions chat.completions': {
+    path: '/v1/models/sandbox/chat/predictions',
+    body: { input: { prompt: 'Hello' } },
+    keys: USERS,
+  },
   'GET predictions.list chat.completions': { path: '/v1/predictions', keys: USERS },
   'GET predictions.get chat.completions': inPath((id) => `/v1/predictions/${id}`),
   'POST predictions.cancel chat.completions': inPath((id) => `/v1/predictions/${id}/cancel`),
@@ -77,28 +132,34 @@ const nameOf = ({ method, name, shape }: Route): string => `${method} ${name} ${
 const methodOf = (name: string): string => name.split(' ')[0]!
 const shapeOf = (name: string): ProtocolName => name.split(' ')[2] as ProtocolName
 
-const keyOf = (account: string, kind: KeyKind): string => `sk-${{ 'pay-as-you-go': 'ai', subscription: 'ss', management: 'mg' }[kind]}-v1-of-account-${account}-0123456789abcdef`
+const keyOf = (account: string, kind: KeyKind): string =>
+  `sk-${{ 'pay-as-you-go': 'ai', subscription: 'ss', management: 'mg' }[kind]}-v1-of-account-${account}-0123456789abcdef`
 
 let gateway: Gateway
 let provider: Gated
 beforeAll(async () => {
   provider = gatedProvider()
-  const keys = ['mine', 'theirs', 'stopped'].flatMap((account) => KINDS.map((kind) => `{ key: ${keyOf(account, kind)}, kind: ${kind}, account: ${account} }`))
-  gateway = await startGateway({ config: `
+  const keys = ['mine', 'theirs', 'stopped'].flatMap((account) =>
+    KINDS.map((kind) => `{ key: ${keyOf(account, kind)}, kind: ${kind}, account: ${account} }`),
+  )
+  gateway = await startGateway({
+    config: `
 limits: { requestsPerMinute: 100000 }
 accountStatus: { refusals: { monitored: 100000, abusive: 100000 } }
 billing: { unpriced: free }
 keys: [${keys.join(', ')}]
 providers: { up: { protocol: messages, baseUrl: '${provider.url}', apiKey: none, unlisted: true } }
 models: { priced: { endpoints: [{ provider: up, model: m }], price: { prompt: 1, completion: 2 } }, drawn: { endpoints: [{ provider: sandbox, model: image }], price: { image: 0 } } }
-` })
+`,
+  })
   const store = new SqliteStore({ folder: gateway.data, exclusive: false })
   for (const { id, name } of await store.accounts()) {
     if (name === 'stopped') await store.setAccountStatus(id, 'suspended')
     else await store.post(topUp({ reference: name, at: 1, accountId: id, amount: CREDIT, bonus: false }))
   }
   await store.close()
-  const seen = async (): Promise<boolean> => (await send('GET', '/v1/models', keyOf('stopped', 'subscription'))).status === 403 && (await creditOf('theirs')) > 0
+  const seen = async (): Promise<boolean> =>
+    (await send('GET', '/v1/models', keyOf('stopped', 'subscription'))).status === 403 && (await creditOf('theirs')) > 0
   for (let looks = 0; looks < 60 && !(await seen()); looks++) await Bun.sleep(50)
 })
 afterAll(async () => {
@@ -117,20 +178,45 @@ async function creditOf(account: string): Promise<number> {
 type Got = { status: number; headers: Headers; text: string }
 
 async function send(method: string, path: string, key?: string, body?: object): Promise<Got> {
-  const response = await fetch(gateway.url + path, { method, headers: key === undefined ? {} : { authorization: `Bearer ${key}` }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+  const response = await fetch(gateway.url + path, {
+    method,
+    headers: key === undefined ? {} : { authorization: `Bearer ${key}` },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
   return { status: response.status, headers: response.headers, text: await response.text() }
 }
 
 /** What a client can tell one answer from another by. `id`: what it asked for itself. */
-const told = ({ status, headers, text }: Got, id = ''): unknown =>
-  [status, [...headers].filter(([name]) => !['date', 'x-request-id', 'request-id', 'content-length'].includes(name)).map(([name, value]) => `${name}: ${id === '' ? value : value.replaceAll(id, 'ID')}`), (id === '' ? text : text.replaceAll(id, 'ID')).replace(/req_[0-9a-f]{32}/, 'req_')]
+const told = ({ status, headers, text }: Got, id = ''): unknown => [
+  status,
+  [...headers]
+    .filter(([name]) => !['date', 'x-request-id', 'request-id', 'content-length'].includes(name))
+    .map(([name, value]) => `${name}: ${id === '' ? value : value.replaceAll(id, 'ID')}`),
+  (id === '' ? text : text.replaceAll(id, 'ID')).replace(/req_[0-9a-f]{32}/, 'req_'),
+]
 
 /** What the two refusals are called in each shape. */
 const REFUSALS: Record<ProtocolName, { 401: string; 403: string; stopped: string }> = {
-  'chat.completions': { 401: '"code":"invalid_api_key"', 403: '"code":"permission_denied"', stopped: '"code":"account_suspended"' },
-  responses: { 401: '"code":"invalid_api_key"', 403: '"code":"permission_denied"', stopped: '"code":"account_suspended"' },
-  messages: { 401: '"type":"error","error":{"type":"authentication_error"', 403: '"type":"error","error":{"type":"permission_error"', stopped: '"type":"error","error":{"type":"permission_error"' },
-  generateContent: { 401: '"status":"UNAUTHENTICATED"', 403: '"status":"PERMISSION_DENIED"', stopped: '"status":"PERMISSION_DENIED"' },
+  'chat.completions': {
+    401: '"code":"invalid_api_key"',
+    403: '"code":"permission_denied"',
+    stopped: '"code":"account_suspended"',
+  },
+  responses: {
+    401: '"code":"invalid_api_key"',
+    403: '"code":"permission_denied"',
+    stopped: '"code":"account_suspended"',
+  },
+  messages: {
+    401: '"type":"error","error":{"type":"authentication_error"',
+    403: '"type":"error","error":{"type":"permission_error"',
+    stopped: '"type":"error","error":{"type":"permission_error"',
+  },
+  generateContent: {
+    401: '"status":"UNAUTHENTICATED"',
+    403: '"status":"PERMISSION_DENIED"',
+    stopped: '"status":"PERMISSION_DENIED"',
+  },
   images: { 401: '"code":"invalid_api_key"', 403: '"code":"permission_denied"', stopped: '"code":"account_suspended"' },
 }
 
@@ -139,27 +225,32 @@ test('every route has a row here, and every row a route', () => {
 })
 
 describe('a key', () => {
-  test.each(Object.entries(TABLE))('is asked for by %s, and its kind', async (name, { path, body, keys, answers = 200 }) => {
-    const [method, refusal] = [methodOf(name), REFUSALS[shapeOf(name)]]
-    if (keys === 'public') {
-      for (const key of [undefined, 'sk-ai-v1-nobody', keyOf('stopped', 'management')]) expect((await send(method, path, key, body)).status).toBe(answers)
-      return
-    }
-    for (const kind of KINDS) {
-      const { status, text } = await send(method, path, keyOf('mine', kind), body)
-      if (keys.includes(kind)) expect([kind, [200, 400, 404, 415, 426].includes(status)]).toEqual([kind, true])
-      else expect([kind, status, text]).toEqual([kind, 403, expect.stringContaining(refusal[403])])
-    }
-    const nobody = await send(method, path, undefined, body)
-    expect([nobody.status, nobody.text]).toEqual([401, expect.stringContaining(refusal[401])])
-    // Not even the kind of a key that is none is told.
-    for (const key of ['sk-ai-v1-nobody', 'sk-mg-v1-nobody', `${keyOf('mine', 'management')}x`, 'null', '"']) expect(told(await send(method, path, key, body))).toEqual(told(nobody))
-    for (const kind of keys) {
-      const { status, text } = await send(method, path, keyOf('stopped', kind), body)
-      expect([status, text]).toEqual([403, expect.stringContaining(refusal.stopped)])
-      expect(text).toContain('suspended')
-    }
-  })
+  test.each(Object.entries(TABLE))(
+    'is asked for by %s, and its kind',
+    async (name, { path, body, keys, answers = 200 }) => {
+      const [method, refusal] = [methodOf(name), REFUSALS[shapeOf(name)]]
+      if (keys === 'public') {
+        for (const key of [undefined, 'sk-ai-v1-nobody', keyOf('stopped', 'management')])
+          expect((await send(method, path, key, body)).status).toBe(answers)
+        return
+      }
+      for (const kind of KINDS) {
+        const { status, text } = await send(method, path, keyOf('mine', kind), body)
+        if (keys.includes(kind)) expect([kind, [200, 400, 404, 415, 426].includes(status)]).toEqual([kind, true])
+        else expect([kind, status, text]).toEqual([kind, 403, expect.stringContaining(refusal[403])])
+      }
+      const nobody = await send(method, path, undefined, body)
+      expect([nobody.status, nobody.text]).toEqual([401, expect.stringContaining(refusal[401])])
+      // Not even the kind of a key that is none is told.
+      for (const key of ['sk-ai-v1-nobody', 'sk-mg-v1-nobody', `${keyOf('mine', 'management')}x`, 'null', '"'])
+        expect(told(await send(method, path, key, body))).toEqual(told(nobody))
+      for (const kind of keys) {
+        const { status, text } = await send(method, path, keyOf('stopped', kind), body)
+        expect([status, text]).toEqual([403, expect.stringContaining(refusal.stopped)])
+        expect(text).toContain('suspended')
+      }
+    },
+  )
 })
 
 describe('an id', () => {
@@ -168,13 +259,28 @@ describe('an id', () => {
     const key = keyOf(account, 'pay-as-you-go')
     const response = await send('POST', '/v1/responses', key, { model: 'sandbox/responses', input: 'Hello' })
     const { id, output } = JSON.parse(response.text) as { id: string; output: { id: string }[] }
-    const items = JSON.parse((await send('GET', `/v1/responses/${id}/input_items`, key)).text) as { data: { id: string }[] }
+    const items = JSON.parse((await send('GET', `/v1/responses/${id}/input_items`, key)).text) as {
+      data: { id: string }[]
+    }
     const form = new FormData()
     form.append('file', new File(['x'], 'x.txt'))
-    const file = (await (await fetch(`${gateway.url}/v1/files`, { method: 'POST', headers: { authorization: `Bearer ${key}` }, body: form })).json()) as { id: string }
+    const file = (await (
+      await fetch(`${gateway.url}/v1/files`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}` },
+        body: form,
+      })
+    ).json()) as { id: string }
     const message = await send('POST', '/v1/messages', key, { model: 'sandbox/messages', max_tokens: 9, ...turn })
     const prediction = await send('POST', '/v1/predictions', key, { model: 'sandbox/chat', input: { prompt: 'Hello' } })
-    return [id, output[0]!.id, items.data[0]!.id, message.headers.get('x-generation-id')!, prediction.headers.get('x-generation-id')!, file.id]
+    return [
+      id,
+      output[0]!.id,
+      items.data[0]!.id,
+      message.headers.get('x-generation-id')!,
+      prediction.headers.get('x-generation-id')!,
+      file.id,
+    ]
   }
 
   const withIds = Object.entries(TABLE).filter(([, { ids }]) => ids !== undefined)
@@ -193,15 +299,22 @@ describe('an id', () => {
           return told(await send(method, path, key, body), id)
         }
         const never = await told_(unknown[0]!)
-        expect([name, example, never]).toEqual([name, example, [404, expect.any(Array), expect.stringContaining('"not_found"')]])
+        expect([name, example, never]).toEqual([
+          name,
+          example,
+          [404, expect.any(Array), expect.stringContaining('"not_found"')],
+        ])
         for (const id of [...unknown, ...theirs, ...MALFORMED]) expect([id, await told_(id)]).toEqual([id, never])
       }
     }
     // The same requests with its own ids do something, or the others would have said nothing.
-    for (const id of own) for (const { path, body } of ids!(id)) worked += (await send(method, path, keyOf('mine', 'pay-as-you-go'), body)).status === 404 ? 0 : 1
+    for (const id of own)
+      for (const { path, body } of ids!(id))
+        worked += (await send(method, path, keyOf('mine', 'pay-as-you-go'), body)).status === 404 ? 0 : 1
     expect(worked).toBeGreaterThan(0)
     // None of it did anything to them.
-    for (const path of [`/v1/responses/${theirs[0]}`, `/v1/files/${theirs.at(-1)}`]) expect((await send('GET', path, keyOf('theirs', 'subscription'))).status).toBe(200)
+    for (const path of [`/v1/responses/${theirs[0]}`, `/v1/files/${theirs.at(-1)}`])
+      expect((await send('GET', path, keyOf('theirs', 'subscription'))).status).toBe(200)
   })
 
   test('that was deleted is as unknown as one that never was', async () => {
@@ -209,44 +322,98 @@ describe('an id', () => {
     const [id] = await made('mine')
     expect((await send('DELETE', `/v1/responses/${id}`, key)).status).toBe(200)
     const never = told(await send('GET', '/v1/responses/never', key), 'never')
-    for (const method of ['GET', 'DELETE']) expect(told(await send(method, `/v1/responses/${id}`, key), id)).toEqual(never)
+    for (const method of ['GET', 'DELETE'])
+      expect(told(await send(method, `/v1/responses/${id}`, key), id)).toEqual(never)
   })
 })
 
 describe('an account', () => {
-  const FOREIGN = { account_id: 'theirs', accountId: 'theirs', account: 'theirs', role: 'admin', kind: 'management', balance: 1e9, credit: 1e9, priceVersion: 'x', createdAt: 1, created_at: 1, bill: 0, discount: 10_000, estimated: true }
+  const FOREIGN = {
+    account_id: 'theirs',
+    accountId: 'theirs',
+    account: 'theirs',
+    role: 'admin',
+    kind: 'management',
+    balance: 1e9,
+    credit: 1e9,
+    priceVersion: 'x',
+    createdAt: 1,
+    created_at: 1,
+    bill: 0,
+    discount: 10_000,
+    estimated: true,
+  }
 
   test('is that of the key, whatever else a request names', async () => {
-    const query = new URLSearchParams(Object.fromEntries(Object.entries(FOREIGN).map(([name, value]) => [name, String(value)]))).toString()
+    const query = new URLSearchParams(
+      Object.fromEntries(Object.entries(FOREIGN).map(([name, value]) => [name, String(value)])),
+    ).toString()
     const key = keyOf('mine', 'management')
     for (const path of ['/v1/management/payg/balance', '/v1/management/subscription/detail']) {
-      expect(JSON.parse((await send('GET', `${path}?${query}`, key)).text)).toEqual(JSON.parse((await send('GET', path, key)).text))
+      expect(JSON.parse((await send('GET', `${path}?${query}`, key)).text)).toEqual(
+        JSON.parse((await send('GET', path, key)).text),
+      )
     }
-    const { headers, status } = await send('POST', `/v1/chat/completions?${query}`, keyOf('mine', 'pay-as-you-go'), { model: 'sandbox/chat', ...turn, ...FOREIGN })
+    const { headers, status } = await send('POST', `/v1/chat/completions?${query}`, keyOf('mine', 'pay-as-you-go'), {
+      model: 'sandbox/chat',
+      ...turn,
+      ...FOREIGN,
+    })
     expect(status).toBe(200)
     const path = `/v1/management/generation?id=${headers.get('x-generation-id')}&${query}`
     expect((await send('GET', path, keyOf('theirs', 'management'))).status).toBe(404)
     const shown = JSON.parse((await send('GET', path, key)).text) as Record<string, unknown>
     expect(shown).toMatchObject({ model: 'sandbox/chat', estimated: false, ending: 'completed' })
-    expect(Object.keys(shown).filter((name) => ['account_id', 'accountId', 'keyId', 'held', 'discount', 'account'].includes(name))).toEqual([])
+    expect(
+      Object.keys(shown).filter((name) =>
+        ['account_id', 'accountId', 'keyId', 'held', 'discount', 'account'].includes(name),
+      ),
+    ).toEqual([])
   })
 
   test('shows what is declared and nothing else', async () => {
     const key = keyOf('mine', 'management')
-    const data = async (path: string): Promise<Record<string, object>> => (JSON.parse((await send('GET', path, key)).text) as { data: Record<string, object> }).data
-    expect(Object.keys(await data('/v1/management/payg/balance'))).toEqual(['currency', 'total_credits', 'top_up_credits', 'bonus_credits'])
+    const data = async (path: string): Promise<Record<string, object>> =>
+      (JSON.parse((await send('GET', path, key)).text) as { data: Record<string, object> }).data
+    expect(Object.keys(await data('/v1/management/payg/balance'))).toEqual([
+      'currency',
+      'total_credits',
+      'top_up_credits',
+      'bonus_credits',
+    ])
     const detail = await data('/v1/management/subscription/detail')
-    expect(Object.keys(detail)).toEqual(['plan', 'currency', 'base_usd_per_flow', 'effective_usd_per_flow', 'account_status', 'quota_5_hour', 'quota_7_day', 'quota_monthly'])
+    expect(Object.keys(detail)).toEqual([
+      'plan',
+      'currency',
+      'base_usd_per_flow',
+      'effective_usd_per_flow',
+      'account_status',
+      'quota_5_hour',
+      'quota_7_day',
+      'quota_monthly',
+    ])
     expect(Object.keys(detail.plan!)).toEqual(['tier', 'amount_usd', 'interval', 'expires_at'])
   })
 
   test('that holds all it has leaves the others all of theirs', async () => {
-    const begin = (account: string): Promise<Response> => ask({ url: gateway.url, key: keyOf(account, 'pay-as-you-go'), protocol: 'chat.completions', model: 'priced', stream: true, limit: 4_000 })
+    const begin = (account: string): Promise<Response> =>
+      ask({
+        url: gateway.url,
+        key: keyOf(account, 'pay-as-you-go'),
+        protocol: 'chat.completions',
+        model: 'priced',
+        stream: true,
+        limit: 4_000,
+      })
     const answers: Response[] = []
     for (const account of ['mine', 'theirs']) {
       answers.push(await begin(account))
       const refused = await begin(account)
-      expect([account, refused.status, await refused.text()]).toEqual([account, 402, expect.stringContaining('is held by requests under way')])
+      expect([account, refused.status, await refused.text()]).toEqual([
+        account,
+        402,
+        expect.stringContaining('is held by requests under way'),
+      ])
     }
     expect(answers.map(({ status }) => status)).toEqual([200, 200])
     expect(await Promise.all(['mine', 'theirs'].map(creditOf))).toEqual([0.01, 0.01])

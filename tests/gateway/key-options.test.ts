@@ -12,25 +12,45 @@ models:
 `
 
 let gateway: Gateway
-beforeAll(async () => { gateway = await startGateway({ config: CONFIG }) })
+beforeAll(async () => {
+  gateway = await startGateway({ config: CONFIG })
+})
 afterAll(() => gateway.stop())
 
 /** Runs a command on the gateway's data folder; gives its JSON. */
 async function sluice<T = Record<string, unknown>>(...args: string[]): Promise<T> {
-  const child = Bun.spawn([process.execPath, main, ...args, '--json', '--data', gateway.data, '--config', join(gateway.data, 'test-config.yaml')], { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+  const child = Bun.spawn(
+    [
+      process.execPath,
+      main,
+      ...args,
+      '--json',
+      '--data',
+      gateway.data,
+      '--config',
+      join(gateway.data, 'test-config.yaml'),
+    ],
+    { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
+  )
   const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
-  if (await child.exited !== 0) throw new Error(err)
+  if ((await child.exited) !== 0) throw new Error(err)
   return JSON.parse(out) as T
 }
 
-const newKey = async (...options: string[]): Promise<{ id: string; text: string }> => sluice('keys', 'create', ...options)
+const newKey = async (...options: string[]): Promise<{ id: string; text: string }> =>
+  sluice('keys', 'create', ...options)
 
 type Told = { status: number; code: string | undefined; message: string }
 
 async function ask(key: string, model: string, maxTokens = 100): Promise<Told> {
   const response = await fetch(`${gateway.url}/v1/chat/completions`, {
-    method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, max_completion_tokens: maxTokens, messages: [{ role: 'user', content: '[[reply: four words of answer]]' }] }),
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model,
+      max_completion_tokens: maxTokens,
+      messages: [{ role: 'user', content: '[[reply: four words of answer]]' }],
+    }),
   })
   const { error } = (await response.json()) as { error?: { code: string; message: string } }
   return { status: response.status, code: error?.code, message: error?.message ?? '' }
@@ -51,13 +71,34 @@ describe('a key', () => {
     const { text } = await newKey('--models', 'acme/c*')
     expect(await askAfter('invalid_api_key', text, 'acme/chat')).toMatchObject({ status: 200 })
     expect(await ask(text, 'acme/other')).toMatchObject({ status: 403, code: 'permission_denied' })
-    const [counting, gemini] = [{ messages: [{ role: 'user', content: 'Hi' }] }, { contents: [{ parts: [{ text: 'Hi' }] }] }]
-    for (const [model, status] of [['acme/chat', 200], ['acme/other', 403]] as const) {
-      for (const [path, body] of [['messages/count_tokens', { model, ...counting }], [`publishers/${model.replace('/', '/models/')}:countTokens`, gemini]] as const) {
-        expect([path, model, (await fetch(`${gateway.url}/v1/${path}`, { method: 'POST', headers: { authorization: `Bearer ${text}`, 'content-type': 'application/json' }, body: JSON.stringify(body) })).status]).toEqual([path, model, status])
+    const [counting, gemini] = [
+      { messages: [{ role: 'user', content: 'Hi' }] },
+      { contents: [{ parts: [{ text: 'Hi' }] }] },
+    ]
+    for (const [model, status] of [
+      ['acme/chat', 200],
+      ['acme/other', 403],
+    ] as const) {
+      for (const [path, body] of [
+        ['messages/count_tokens', { model, ...counting }],
+        [`publishers/${model.replace('/', '/models/')}:countTokens`, gemini],
+      ] as const) {
+        expect([
+          path,
+          model,
+          (
+            await fetch(`${gateway.url}/v1/${path}`, {
+              method: 'POST',
+              headers: { authorization: `Bearer ${text}`, 'content-type': 'application/json' },
+              body: JSON.stringify(body),
+            })
+          ).status,
+        ]).toEqual([path, model, status])
       }
     }
-    const { data } = (await (await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${text}` } })).json()) as { data: { id: string }[] }
+    const { data } = (await (
+      await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${text}` } })
+    ).json()) as { data: { id: string }[] }
     expect(data.map(({ id }) => id)).toEqual(['acme/chat'])
   }, 15_000)
 
@@ -68,7 +109,10 @@ describe('a key', () => {
     const refused = await ask(text, 'acme/chat', 200)
     expect(refused).toMatchObject({ status: 402, code: 'insufficient_credit' })
     expect(refused.message).toMatch(/\$0\.0022 that this key may spend in a month\. It resets at /)
-    const { keys, balance } = await sluice<{ keys: { id: string; spentUsd: number | null }[]; balance: { totalUsd: number } }>('accounts', 'show', 'default')
+    const { keys, balance } = await sluice<{
+      keys: { id: string; spentUsd: number | null }[]
+      balance: { totalUsd: number }
+    }>('accounts', 'show', 'default')
     const spent = keys.find((key) => key.id === id)!.spentUsd!
     expect(spent > 0 && spent < 0.0015).toBe(true)
     expect(balance.totalUsd).toBeLessThan(1)
@@ -84,25 +128,33 @@ describe('an account', () => {
   test('can spend what was added to it while the gateway runs, and not what was taken back', async () => {
     await sluice('accounts', 'create', 'team')
     const { text } = await newKey('--account', 'team')
-    expect(await askAfter('invalid_api_key', text, 'acme/chat')).toMatchObject({ status: 402, code: 'insufficient_credit' })
+    expect(await askAfter('invalid_api_key', text, 'acme/chat')).toMatchObject({
+      status: 402,
+      code: 'insufficient_credit',
+    })
     await sluice('accounts', 'credit', 'team', '0.5')
     expect(await askAfter('insufficient_credit', text, 'acme/chat')).toMatchObject({ status: 200 })
     // Until the gateway hears of it, it may spend what was taken back: the book must stand that.
     await sluice('accounts', 'credit', 'team', '-0.499')
     expect(await askAfter('none', text, 'acme/chat')).toMatchObject({ status: 402 })
     await sluice('accounts', 'status', 'team', 'banned')
-    expect(await askAfter('insufficient_credit', text, 'acme/chat')).toMatchObject({ status: 403, code: 'account_suspended' })
+    expect(await askAfter('insufficient_credit', text, 'acme/chat')).toMatchObject({
+      status: 403,
+      code: 'account_suspended',
+    })
   }, 20_000)
 
   test('pays less by its discount', async () => {
     await sluice('accounts', 'create', 'half', '--credit', '1', '--discount', '50')
     await sluice('accounts', 'create', 'whole', '--credit', '1')
-    const spent = await Promise.all(['half', 'whole'].map(async (account) => {
-      const { text } = await newKey('--account', account)
-      expect(await askAfter('invalid_api_key', text, 'acme/chat')).toMatchObject({ status: 200 })
-      const { balance } = await sluice<{ balance: { creditUsd: number } }>('accounts', 'show', account)
-      return Math.round((1 - balance.creditUsd) * 1e9)
-    }))
+    const spent = await Promise.all(
+      ['half', 'whole'].map(async (account) => {
+        const { text } = await newKey('--account', account)
+        expect(await askAfter('invalid_api_key', text, 'acme/chat')).toMatchObject({ status: 200 })
+        const { balance } = await sluice<{ balance: { creditUsd: number } }>('accounts', 'show', account)
+        return Math.round((1 - balance.creditUsd) * 1e9)
+      }),
+    )
     expect(spent[0]).toBeGreaterThan(0)
     expect(spent[1]).toBe(spent[0]! * 2)
   }, 15_000)

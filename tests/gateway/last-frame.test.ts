@@ -10,12 +10,30 @@ import { Lane, Relay } from '../../src/relay.ts'
 
 type Talk = { frames: object[]; last: RegExp; failing: object[]; failed: RegExp }
 
-const chatChunk = (delta: object, finish: string | null): object => ({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta, finish_reason: finish }] })
-const response = (status: string): object => ({ id: 'r', object: 'response', created_at: 1, model: 'm', status, output: [] })
+const chatChunk = (delta: object, finish: string | null): object => ({
+  id: 'c',
+  object: 'chat.completion.chunk',
+  created: 1,
+  model: 'm',
+  choices: [{ index: 0, delta, finish_reason: finish }],
+})
+const response = (status: string): object => ({
+  id: 'r',
+  object: 'response',
+  created_at: 1,
+  model: 'm',
+  status,
+  output: [],
+})
 
 const TALKS: Record<ConversationName, Talk> = {
   'chat.completions': {
-    frames: [chatChunk({ role: 'assistant', content: 'one' }, null), chatChunk({ content: ' two' }, null), chatChunk({}, 'stop'), { id: 'c', model: 'm', choices: [], usage: { prompt_tokens: 1, completion_tokens: 2 } }],
+    frames: [
+      chatChunk({ role: 'assistant', content: 'one' }, null),
+      chatChunk({ content: ' two' }, null),
+      chatChunk({}, 'stop'),
+      { id: 'c', model: 'm', choices: [], usage: { prompt_tokens: 1, completion_tokens: 2 } },
+    ],
     last: /\[DONE\]/,
     failing: [chatChunk({ role: 'assistant', content: 'one' }, null), { error: { message: 'broke' } }],
     failed: /"error"/,
@@ -23,17 +41,37 @@ const TALKS: Record<ConversationName, Talk> = {
   responses: {
     frames: [
       { type: 'response.created', response: response('in_progress') },
-      { type: 'response.output_item.added', output_index: 0, item: { id: 'i', type: 'message', role: 'assistant', status: 'in_progress', content: [] } },
+      {
+        type: 'response.output_item.added',
+        output_index: 0,
+        item: { id: 'i', type: 'message', role: 'assistant', status: 'in_progress', content: [] },
+      },
       { type: 'response.output_text.delta', output_index: 0, content_index: 0, item_id: 'i', delta: 'one two' },
-      { type: 'response.completed', response: { ...response('completed'), usage: { input_tokens: 1, output_tokens: 2 } } },
+      {
+        type: 'response.completed',
+        response: { ...response('completed'), usage: { input_tokens: 1, output_tokens: 2 } },
+      },
     ],
     last: /"response\.completed"/,
-    failing: [{ type: 'response.created', response: response('in_progress') }, { type: 'error', message: 'broke' }],
+    failing: [
+      { type: 'response.created', response: response('in_progress') },
+      { type: 'error', message: 'broke' },
+    ],
     failed: /"type":"error"|response\.failed/,
   },
   messages: {
     frames: [
-      { type: 'message_start', message: { id: 'a', type: 'message', role: 'assistant', model: 'm', content: [], usage: { input_tokens: 1, output_tokens: 1 } } },
+      {
+        type: 'message_start',
+        message: {
+          id: 'a',
+          type: 'message',
+          role: 'assistant',
+          model: 'm',
+          content: [],
+          usage: { input_tokens: 1, output_tokens: 1 },
+        },
+      },
       { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
       { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'one two' } },
       { type: 'content_block_stop', index: 0 },
@@ -48,8 +86,14 @@ const TALKS: Record<ConversationName, Talk> = {
     frames: [
       { responseId: 'g', modelVersion: 'm', candidates: [{ content: { role: 'model', parts: [{ text: 'one' }] } }] },
       // Seen in streams of Google's: the reason stands in several chunks.
-      { candidates: [{ content: { role: 'model', parts: [{ text: ' two' }] }, finishReason: 'STOP' }], usageMetadata: { promptTokenCount: 1 } },
-      { candidates: [{ content: { parts: [{ text: '' }] }, finishReason: 'STOP' }], usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 2 } },
+      {
+        candidates: [{ content: { role: 'model', parts: [{ text: ' two' }] }, finishReason: 'STOP' }],
+        usageMetadata: { promptTokenCount: 1 },
+      },
+      {
+        candidates: [{ content: { parts: [{ text: '' }] }, finishReason: 'STOP' }],
+        usageMetadata: { promptTokenCount: 1, candidatesTokenCount: 2 },
+      },
     ],
     last: /"candidatesTokenCount":2/,
     failing: [{ error: { code: 500, message: 'broke', status: 'INTERNAL' } }],
@@ -59,26 +103,55 @@ const TALKS: Record<ConversationName, Talk> = {
 
 /** The provider's frames, one a network chunk, then what ends its bytes. */
 const source = (frames: object[], tail: string[] = []) => {
-  const pieces = [...frames.map((frame) => `data: ${JSON.stringify(frame)}\n\n`), ...tail].map((text) => Buffer.from(text))
+  const pieces = [...frames.map((frame) => `data: ${JSON.stringify(frame)}\n\n`), ...tail].map((text) =>
+    Buffer.from(text),
+  )
   return { read: async () => pieces.shift(), cancel() {} }
 }
 
 const exchangeOf = (protocol: ConversationName): Exchange => {
-  const request: GenerationRequest = { model: 'p/m', system: [], turns: [], tools: [], sampling: {}, stream: true, includeUsage: true, protocol, extras: {} }
-  return { wire: { body: {}, text: '{}', headers: new Headers() }, request, label: { id: 'ours', model: 'p/m', createdAt: 1 } }
+  const request: GenerationRequest = {
+    model: 'p/m',
+    system: [],
+    turns: [],
+    tools: [],
+    sampling: {},
+    stream: true,
+    includeUsage: true,
+    protocol,
+    extras: {},
+  }
+  return {
+    wire: { body: {}, text: '{}', headers: new Headers() },
+    request,
+    label: { id: 'ours', model: 'p/m', createdAt: 1 },
+  }
 }
 
 /** What leaves while `close` is not yet done, and what leaves after it. */
-async function heard(provider: ConversationName, client: ConversationName, frames: object[], tail?: string[]): Promise<{ before: string[]; after: string }> {
+async function heard(
+  provider: ConversationName,
+  client: ConversationName,
+  frames: object[],
+  tail?: string[],
+): Promise<{ before: string[]; after: string }> {
   const exchange = exchangeOf(client)
-  const out = provider === client ? { relabeler: protocols[client].relabeler(exchange) } : { writer: protocols[client].serve.writer(exchange) }
+  const out =
+    provider === client
+      ? { relabeler: protocols[client].relabeler(exchange) }
+      : { writer: protocols[client].serve.writer(exchange) }
   const kept = Promise.withResolvers<void>()
   const closing = Promise.withResolvers<'closing'>()
-  const relay = new Relay(source(frames, tail), new Lane(protocols[provider].call.reader({}, exchange.request), out, new Meter(async () => 7)), eventStream, async (_ending, last) => {
-    closing.resolve('closing')
-    await kept.promise
-    return last
-  })
+  const relay = new Relay(
+    source(frames, tail),
+    new Lane(protocols[provider].call.reader({}, exchange.request), out, new Meter(async () => 7)),
+    eventStream,
+    async (_ending, last) => {
+      closing.resolve('closing')
+      await kept.promise
+      return last
+    },
+  )
   const before: string[] = []
   let next = relay.pull()
   for (;;) {
@@ -120,7 +193,9 @@ describe('nothing else is held back', () => {
   })
 
   test('what is not for the client does not let the last frame go', async () => {
-    const { before, after } = await heard('generateContent', 'generateContent', TALKS.generateContent.frames, ['data: [DONE]\n\n'])
+    const { before, after } = await heard('generateContent', 'generateContent', TALKS.generateContent.frames, [
+      'data: [DONE]\n\n',
+    ])
     expect(before.join('')).not.toMatch(TALKS.generateContent.last)
     expect(after).toMatch(TALKS.generateContent.last)
   })

@@ -15,14 +15,18 @@ function endless(): Upstream {
   const { promise: aborted, resolve } = Promise.withResolvers<number>()
   const upstream: Upstream = { url: '', calls: 0, aborted }
   const server = Bun.serve({
-    port: 0, hostname: '127.0.0.1', idleTimeout: 0,
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
     fetch: (request) => {
       upstream.calls++
       request.signal.addEventListener('abort', () => resolve(performance.now()))
       const body = new ReadableStream({
         async pull(controller) {
           await Bun.sleep(20)
-          controller.enqueue(`data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta: { content: 'word ' }, finish_reason: null }] })}\n\n`)
+          controller.enqueue(
+            `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta: { content: 'word ' }, finish_reason: null }] })}\n\n`,
+          )
         },
         cancel: () => resolve(performance.now()),
       })
@@ -34,7 +38,8 @@ function endless(): Upstream {
   return upstream
 }
 
-const provider = (id: string, url: string, protocol = 'chat.completions'): string => `  ${id}: { protocol: ${protocol}, baseUrl: "${url}", unlisted: true }\n`
+const provider = (id: string, url: string, protocol = 'chat.completions'): string =>
+  `  ${id}: { protocol: ${protocol}, baseUrl: "${url}", unlisted: true }\n`
 
 async function gatewayWith(config: string): Promise<Gateway> {
   const gateway = await startGateway({ config })
@@ -44,11 +49,21 @@ async function gatewayWith(config: string): Promise<Gateway> {
 
 const PATHS = { 'chat.completions': '/v1/chat/completions', messages: '/v1/messages', responses: '/v1/responses' }
 
-const ask = (gateway: Gateway, protocol: keyof typeof PATHS, options: { stream?: boolean; model?: string; signal?: AbortSignal } = {}): Promise<Response> => {
+const ask = (
+  gateway: Gateway,
+  protocol: keyof typeof PATHS,
+  options: { stream?: boolean; model?: string; signal?: AbortSignal } = {},
+): Promise<Response> => {
   const { stream = true, model = 'up/m', signal } = options
-  const content = protocol === 'responses' ? { input: 'Hello', store: false } : { messages: [{ role: 'user', content: 'Hello' }], max_tokens: 100 }
+  const content =
+    protocol === 'responses'
+      ? { input: 'Hello', store: false }
+      : { messages: [{ role: 'user', content: 'Hello' }], max_tokens: 100 }
   return fetch(gateway.url + PATHS[protocol], {
-    method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ model, stream, ...content }), ...(signal === undefined ? {} : { signal }),
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.key}` },
+    body: JSON.stringify({ model, stream, ...content }),
+    ...(signal === undefined ? {} : { signal }),
   })
 }
 
@@ -69,11 +84,16 @@ describe('a client that goes', () => {
   test('before the first byte ends the call too', async () => {
     const { promise: aborted, resolve } = Promise.withResolvers<void>()
     const { promise: called, resolve: call } = Promise.withResolvers<void>()
-    const server = Bun.serve({ port: 0, hostname: '127.0.0.1', idleTimeout: 0, fetch: (request) => {
-      call()
-      request.signal.addEventListener('abort', () => resolve())
-      return new Promise<Response>(() => {})
-    } })
+    const server = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      idleTimeout: 0,
+      fetch: (request) => {
+        call()
+        request.signal.addEventListener('abort', () => resolve())
+        return new Promise<Response>(() => {})
+      },
+    })
     cleanUp.push(() => server.stop(true))
     const gateway = await gatewayWith(`providers:\n${provider('up', `http://127.0.0.1:${server.port}/v1`)}`)
     const leave = new AbortController()
@@ -90,8 +110,13 @@ describe('a server that stops', () => {
   test('lets a stream finish, then exits with 0', async () => {
     const gateway = await gatewayWith('{}\n')
     const response = await fetch(`${gateway.url}/v1/chat/completions`, {
-      method: 'POST', headers: { authorization: `Bearer ${gateway.key}` },
-      body: JSON.stringify({ model: 'sandbox/chat', stream: true, messages: [{ role: 'user', content: '[[reply: one two three four five six]] [[chunk: 1]] [[pace: 60ms]]' }] }),
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key}` },
+      body: JSON.stringify({
+        model: 'sandbox/chat',
+        stream: true,
+        messages: [{ role: 'user', content: '[[reply: one two three four five six]] [[chunk: 1]] [[pace: 60ms]]' }],
+      }),
     })
     gateway.kill('SIGTERM')
     const text = await response.text()
@@ -103,21 +128,33 @@ describe('a server that stops', () => {
   test('answers a request whose body came too late, instead of cutting it off', async () => {
     const gateway = await gatewayWith('{}\n')
     const { hostname, port } = new URL(gateway.url)
-    const body = JSON.stringify({ model: 'sandbox/chat', messages: [{ role: 'user', content: '[[pace: 3s]] [[chunk: 1]] [[reply: one two three]]' }] })
-    const answer = exchange(hostname, Number(port), `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body.slice(0, 10)}`, async (write) => {
-      await Bun.sleep(100)
-      gateway.kill('SIGTERM')
-      await Bun.sleep(200)
-      write(body.slice(10))
+    const body = JSON.stringify({
+      model: 'sandbox/chat',
+      messages: [{ role: 'user', content: '[[pace: 3s]] [[chunk: 1]] [[reply: one two three]]' }],
     })
+    const answer = exchange(
+      hostname,
+      Number(port),
+      `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body.slice(0, 10)}`,
+      async (write) => {
+        await Bun.sleep(100)
+        gateway.kill('SIGTERM')
+        await Bun.sleep(200)
+        write(body.slice(10))
+      },
+    )
     expect(await answer).toMatch(/^HTTP\/1\.1 503 [^]*"overloaded"/)
     expect(await gateway.exited).toBe(0)
   })
 
-  test('cuts what outlasts the drain with the protocol\'s own error', async () => {
+  test("cuts what outlasts the drain with the protocol's own error", async () => {
     const upstream = endless()
     const gateway = await gatewayWith(`timeouts: { drain: 200ms }\nproviders:\n${provider('up', upstream.url)}`)
-    const [chat, messages, responses] = await Promise.all([ask(gateway, 'chat.completions'), ask(gateway, 'messages'), ask(gateway, 'responses')])
+    const [chat, messages, responses] = await Promise.all([
+      ask(gateway, 'chat.completions'),
+      ask(gateway, 'messages'),
+      ask(gateway, 'responses'),
+    ])
     gateway.kill('SIGTERM')
     const [chatText, messagesText, responsesText] = await Promise.all([chat.text(), messages.text(), responses.text()])
     expect(chatText).toContain('"finish_reason":"error"')
@@ -132,35 +169,47 @@ describe('a server that stops', () => {
 /** A provider that answers every call with this status, or breaks. */
 function failing(status: number): { url: string; calls: () => number } {
   let calls = 0
-  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => {
-    calls++
-    return Response.json({ error: { message: 'no', type: 'server_error', code: null, param: null } }, { status })
-  } })
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: () => {
+      calls++
+      return Response.json({ error: { message: 'no', type: 'server_error', code: null, param: null } }, { status })
+    },
+  })
   cleanUp.push(() => server.stop(true))
   return { url: `http://127.0.0.1:${server.port}/v1`, calls: () => calls }
 }
 
-const model = (endpoints: string[]): string => `models:\n  pool/m: { endpoints: [${endpoints.map((id) => `{ provider: ${id}, model: m }`).join(', ')}] }\n`
+const model = (endpoints: string[]): string =>
+  `models:\n  pool/m: { endpoints: [${endpoints.map((id) => `{ provider: ${id}, model: m }`).join(', ')}] }\n`
 
 describe('several endpoints', () => {
   test('the next one is tried after a failure before the first byte', async () => {
     const bad = failing(500)
     const limited = failing(429)
-    const gateway = await gatewayWith(`providers:\n${provider('bad', bad.url)}${provider('limited', limited.url)}${provider('gone', 'http://127.0.0.1:9/v1')}models:\n  pool/m: { endpoints: [{ provider: bad, model: m }, { provider: limited, model: m }, { provider: gone, model: m }, { provider: sandbox, model: chat, protocol: chat.completions }] }\n`)
+    const gateway = await gatewayWith(
+      `providers:\n${provider('bad', bad.url)}${provider('limited', limited.url)}${provider('gone', 'http://127.0.0.1:9/v1')}models:\n  pool/m: { endpoints: [{ provider: bad, model: m }, { provider: limited, model: m }, { provider: gone, model: m }, { provider: sandbox, model: chat, protocol: chat.completions }] }\n`,
+    )
     const response = await ask(gateway, 'chat.completions', { stream: false, model: 'pool/m' })
     expect(response.status).toBe(200)
-    expect([response.headers.get('x-sluice-provider'), response.headers.get('x-sluice-attempts')]).toEqual(['sandbox', '4'])
+    expect([response.headers.get('x-sluice-provider'), response.headers.get('x-sluice-attempts')]).toEqual([
+      'sandbox',
+      '4',
+    ])
     expect([bad.calls(), limited.calls()]).toEqual([1, 1])
   })
 
   test('a refused request is not sent to another', async () => {
     const [bad, other] = [failing(400), failing(500)]
-    const gateway = await gatewayWith(`providers:\n${provider('bad', bad.url)}${provider('other', other.url)}${model(['bad', 'other'])}`)
+    const gateway = await gatewayWith(
+      `providers:\n${provider('bad', bad.url)}${provider('other', other.url)}${model(['bad', 'other'])}`,
+    )
     expect((await ask(gateway, 'messages', { stream: false, model: 'pool/m' })).status).toBe(400)
     expect(other.calls()).toBe(0)
   })
 
-  test('a provider that cannot be reached is a 502 without its address\'s secrets', async () => {
+  test("a provider that cannot be reached is a 502 without its address's secrets", async () => {
     const gateway = await gatewayWith(`providers:\n${provider('gone', 'http://127.0.0.1:9/v1')}`)
     const response = await ask(gateway, 'responses', { stream: false, model: 'gone/m' })
     expect(response.status).toBe(502)
@@ -170,35 +219,63 @@ describe('several endpoints', () => {
 
 describe('phases', () => {
   test('a provider that is silent too long before its head is a 504', async () => {
-    const server = Bun.serve({ port: 0, hostname: '127.0.0.1', idleTimeout: 0, fetch: () => new Promise<Response>(() => {}) })
+    const server = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      idleTimeout: 0,
+      fetch: () => new Promise<Response>(() => {}),
+    })
     cleanUp.push(() => server.stop(true))
-    const gateway = await gatewayWith(`timeouts: { firstByte: 150ms }\nproviders:\n${provider('up', `http://127.0.0.1:${server.port}/v1`)}`)
+    const gateway = await gatewayWith(
+      `timeouts: { firstByte: 150ms }\nproviders:\n${provider('up', `http://127.0.0.1:${server.port}/v1`)}`,
+    )
     const response = await ask(gateway, 'messages')
     expect(response.status).toBe(504)
     expect(await response.json()).toMatchObject({ error: { type: 'timeout_error' } })
   })
 
   test('a provider that falls silent in its stream is an error in the stream', async () => {
-    const server = Bun.serve({ port: 0, hostname: '127.0.0.1', idleTimeout: 0, fetch: () => new Response(new ReadableStream({
-      start: (controller) => controller.enqueue('data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"Hel"},"finish_reason":null}]}\n\n'),
-    }), { headers: { 'content-type': 'text/event-stream' } }) })
+    const server = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      idleTimeout: 0,
+      fetch: () =>
+        new Response(
+          new ReadableStream({
+            start: (controller) =>
+              controller.enqueue(
+                'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"Hel"},"finish_reason":null}]}\n\n',
+              ),
+          }),
+          { headers: { 'content-type': 'text/event-stream' } },
+        ),
+    })
     cleanUp.push(() => server.stop(true))
-    const gateway = await gatewayWith(`timeouts: { idle: 150ms }\nproviders:\n${provider('up', `http://127.0.0.1:${server.port}/v1`)}`)
+    const gateway = await gatewayWith(
+      `timeouts: { idle: 150ms }\nproviders:\n${provider('up', `http://127.0.0.1:${server.port}/v1`)}`,
+    )
     const text = await (await ask(gateway, 'messages')).text()
     expect(text).toContain('Hel')
     expect(text).toContain('event: error')
   })
 
-  test('keep-alive is said in each protocol\'s own way while a provider thinks', async () => {
+  test("keep-alive is said in each protocol's own way while a provider thinks", async () => {
     const gateway = await gatewayWith('keepAlive: 100ms\n')
-    const ask = (path: string, body: object): Promise<string> => fetch(gateway.url + path, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify(body) }).then((response) => response.text())
+    const ask = (path: string, body: object): Promise<string> =>
+      fetch(gateway.url + path, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${gateway.key}` },
+        body: JSON.stringify(body),
+      }).then((response) => response.text())
     const prompt = '[[pace: 350ms]] [[chunk: 1]] [[reply: well done]]'
     const messages = [{ role: 'user', content: prompt }]
     const [chat, anthropic, responses, google] = await Promise.all([
       ask('/v1/chat/completions', { model: 'sandbox/messages', stream: true, messages }),
       ask('/v1/messages', { model: 'sandbox/chat', stream: true, max_tokens: 100, messages }),
       ask('/v1/responses', { model: 'sandbox/chat', stream: true, store: false, input: prompt }),
-      ask('/v1/publishers/sandbox/models/chat:streamGenerateContent?alt=sse', { contents: [{ parts: [{ text: prompt }] }] }),
+      ask('/v1/publishers/sandbox/models/chat:streamGenerateContent?alt=sse', {
+        contents: [{ parts: [{ text: prompt }] }],
+      }),
     ])
     for (const text of [chat, anthropic, responses, google]) expect(text).toContain('done')
     expect(google).toMatch(/^(data: .*\n\n)+$/)
@@ -209,28 +286,66 @@ describe('phases', () => {
 
 test('more than 256 calls at once reach the provider together', async () => {
   const waiting: (() => void)[] = []
-  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', idleTimeout: 0, fetch: () => new Promise<Response>((resolve) => {
-    waiting.push(() => resolve(Response.json({ id: 'c', object: 'chat.completion', created: 1, model: 'm', choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }] })))
-    if (waiting.length === 400) for (const answer of waiting) answer()
-  }) })
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
+    fetch: () =>
+      new Promise<Response>((resolve) => {
+        waiting.push(() =>
+          resolve(
+            Response.json({
+              id: 'c',
+              object: 'chat.completion',
+              created: 1,
+              model: 'm',
+              choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
+            }),
+          ),
+        )
+        if (waiting.length === 400) for (const answer of waiting) answer()
+      }),
+  })
   cleanUp.push(() => server.stop(true))
-  const gateway = await gatewayWith(`limits: { requestsPerMinute: 100000 }\nproviders:\n${provider('up', `http://127.0.0.1:${server.port}/v1`)}`)
+  const gateway = await gatewayWith(
+    `limits: { requestsPerMinute: 100000 }\nproviders:\n${provider('up', `http://127.0.0.1:${server.port}/v1`)}`,
+  )
   const { hostname, port } = new URL(gateway.url)
   const body = JSON.stringify({ model: 'up/m', messages: [{ role: 'user', content: 'Hello' }] })
-  const statuses = await Promise.all(Array.from({ length: 400 }, () => exchange(hostname, Number(port), `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`)))
+  const statuses = await Promise.all(
+    Array.from({ length: 400 }, () =>
+      exchange(
+        hostname,
+        Number(port),
+        `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+      ),
+    ),
+  )
   expect(statuses.every((text) => text.startsWith('HTTP/1.1 200'))).toBe(true)
 }, 20_000)
 
 /** By hand, because fetch itself would hold back more than 256 calls. */
-const exchange = (hostname: string, port: number, text: string, then?: (write: (text: string) => void) => void): Promise<string> => new Promise((resolve, reject) => {
-  let heard = ''
-  Bun.connect({ hostname, port, socket: {
-    open: (socket) => {
-      socket.write(text)
-      then?.((more) => void socket.write(more))
-    },
-    data: (_, bytes) => { heard += bytes.toString() },
-    close: () => resolve(heard),
-    error: (_, error) => reject(error),
-  } }).catch(reject)
-})
+const exchange = (
+  hostname: string,
+  port: number,
+  text: string,
+  then?: (write: (text: string) => void) => void,
+): Promise<string> =>
+  new Promise((resolve, reject) => {
+    let heard = ''
+    Bun.connect({
+      hostname,
+      port,
+      socket: {
+        open: (socket) => {
+          socket.write(text)
+          then?.((more) => void socket.write(more))
+        },
+        data: (_, bytes) => {
+          heard += bytes.toString()
+        },
+        close: () => resolve(heard),
+        error: (_, error) => reject(error),
+      },
+    }).catch(reject)
+  })

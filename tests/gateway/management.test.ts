@@ -23,20 +23,32 @@ ${['chat', 'responses', 'messages', 'gemini'].map((model) => `  priced/${model}:
 
 type Keys = { own: string; subscription: string; management: string; other: string }
 type Cost = { billAmount: number; discountAmount: number; originAmount: number }
-type Shown = Record<string, unknown> & { generationId: string; usage?: number; ratingResponses?: Cost & { priceVersion: string; ratingDetails: (Cost & { feeItemCode: string; rate: number; quantity: number })[] } }
+type Shown = Record<string, unknown> & {
+  generationId: string
+  usage?: number
+  ratingResponses?: Cost & {
+    priceVersion: string
+    ratingDetails: (Cost & { feeItemCode: string; rate: number; quantity: number })[]
+  }
+}
 
 let gateway: Gateway
 /** One that shows costs as late as may be configured. */
 let late: Gateway
 let keys: Keys
 beforeAll(async () => {
-  [gateway, late] = await Promise.all([startGateway({ config: CONFIG.replace('DELAY', '0s') }), startGateway({ config: CONFIG.replace('DELAY', '5m') })])
+  ;[gateway, late] = await Promise.all([
+    startGateway({ config: CONFIG.replace('DELAY', '0s') }),
+    startGateway({ config: CONFIG.replace('DELAY', '5m') }),
+  ])
   keys = await keysOf(gateway)
 })
 afterAll(() => Promise.all([gateway?.stop(), late?.stop()]))
 
 async function keysOf(of: Gateway): Promise<Keys> {
-  const printed = Object.fromEntries([...of.output().stdout.matchAll(/^key (\S+) (\S+)$/gm)].map(([, kind, text]) => [kind, text])) as Record<string, string>
+  const printed = Object.fromEntries(
+    [...of.output().stdout.matchAll(/^key (\S+) (\S+)$/gm)].map(([, kind, text]) => [kind, text]),
+  ) as Record<string, string>
   sluice('accounts', 'create', 'other', '--credit', '3', '--bonus', '0.5', '--data', of.data)
   const made = sluice('keys', 'create', '--account', 'other', '--json', '--data', of.data)
   const other = (JSON.parse(made) as { text: string }).text
@@ -46,7 +58,10 @@ async function keysOf(of: Gateway): Promise<Keys> {
 }
 
 function sluice(...args: string[]): string {
-  const { stdout, stderr, exitCode } = Bun.spawnSync([process.execPath, join(import.meta.dir, '../../src/main.ts'), ...args], { env: { PATH: process.env.PATH ?? '' } })
+  const { stdout, stderr, exitCode } = Bun.spawnSync(
+    [process.execPath, join(import.meta.dir, '../../src/main.ts'), ...args],
+    { env: { PATH: process.env.PATH ?? '' } },
+  )
   if (exitCode !== 0) throw new Error(stderr.toString())
   return stdout.toString()
 }
@@ -66,15 +81,34 @@ async function record(of: Gateway, id: string, key?: string): Promise<Shown> {
 
 /** Sends a request in each protocol and gives the id of its generation, as its answer said it. */
 const REQUESTS: Record<string, (model: string, text: string, stream: boolean) => { path: string; body: object }> = {
-  'chat.completions': (model, content, stream) => ({ path: '/v1/chat/completions', body: { model, stream, max_completion_tokens: 2_500, messages: [{ role: 'user', content }] } }),
+  'chat.completions': (model, content, stream) => ({
+    path: '/v1/chat/completions',
+    body: { model, stream, max_completion_tokens: 2_500, messages: [{ role: 'user', content }] },
+  }),
   responses: (model, input, stream) => ({ path: '/v1/responses', body: { model, stream, input } }),
-  messages: (model, content, stream) => ({ path: '/v1/messages', body: { model, stream, max_tokens: 100, messages: [{ role: 'user', content }] } }),
-  generateContent: (model, text, stream) => ({ path: `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, body: { contents: [{ role: 'user', parts: [{ text }] }] } }),
+  messages: (model, content, stream) => ({
+    path: '/v1/messages',
+    body: { model, stream, max_tokens: 100, messages: [{ role: 'user', content }] },
+  }),
+  generateContent: (model, text, stream) => ({
+    path: `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`,
+    body: { contents: [{ role: 'user', parts: [{ text }] }] },
+  }),
 }
 
-async function generate(of: Gateway, api: string, model: string, text: string, { stream = false, key = of.key } = {}): Promise<string> {
+async function generate(
+  of: Gateway,
+  api: string,
+  model: string,
+  text: string,
+  { stream = false, key = of.key } = {},
+): Promise<string> {
   const { path, body } = REQUESTS[api]!(model, text, stream)
-  const response = await fetch(of.url + path, { method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, body: JSON.stringify(body) })
+  const response = await fetch(of.url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
   expect([response.status, await response.text()]).toEqual([200, expect.any(String)])
   return response.headers.get('x-generation-id')!
 }
@@ -91,26 +125,75 @@ describe('a generation', () => {
     for (const stream of [false, true]) {
       test(`of ${api}, ${stream ? '' : 'not '}streamed, has every field`, async () => {
         const before = Date.now()
-        const id = await generate(gateway, api, model, '[[reply: Hello]] [[usage: in=10 out=20 cached=5 reasoning=3]]', { stream })
+        const id = await generate(
+          gateway,
+          api,
+          model,
+          '[[reply: Hello]] [[usage: in=10 out=20 cached=5 reasoning=3]]',
+          { stream },
+        )
         const shown = await record(gateway, id)
         expect(id.startsWith(prefix)).toBe(true)
         expect(shown).toEqual({
-          api, generationId: id, model, streamed: stream, finishReason: 'stop', requestRetryTimes: 0, finalRetry: true, estimated: false, ending: 'completed', provider: 'sandbox',
-          createAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/), generationTime: expect.any(Number), latency: expect.any(Number),
-          nativeTokens: { prompt_tokens: 15, completion_tokens: 23, total_tokens: 38, prompt_tokens_details: { cached_tokens: 5 }, completion_tokens_details: { reasoning_tokens: 3 } },
+          api,
+          generationId: id,
+          model,
+          streamed: stream,
+          finishReason: 'stop',
+          requestRetryTimes: 0,
+          finalRetry: true,
+          estimated: false,
+          ending: 'completed',
+          provider: 'sandbox',
+          createAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+          generationTime: expect.any(Number),
+          latency: expect.any(Number),
+          nativeTokens: {
+            prompt_tokens: 15,
+            completion_tokens: 23,
+            total_tokens: 38,
+            prompt_tokens_details: { cached_tokens: 5 },
+            completion_tokens_details: { reasoning_tokens: 3 },
+          },
           usage: 0.000243125,
           ratingResponses: {
-            originAmount: 0.000243125, discountAmount: 0, billAmount: 0.000243125, priceVersion: expect.stringMatching(/^(?!unpriced$)/),
+            originAmount: 0.000243125,
+            discountAmount: 0,
+            billAmount: 0.000243125,
+            priceVersion: expect.stringMatching(/^(?!unpriced$)/),
             ratingDetails: [
-              { feeItemCode: 'prompt', quantity: 10, rate: 1.25, originAmount: 0.0000125, discountAmount: 0, billAmount: 0.0000125 },
-              { feeItemCode: 'input_cache_read', quantity: 5, rate: 0.125, originAmount: 0.000000625, discountAmount: 0, billAmount: 0.000000625 },
-              { feeItemCode: 'completion', quantity: 23, rate: 10, originAmount: 0.00023, discountAmount: 0, billAmount: 0.00023 },
+              {
+                feeItemCode: 'prompt',
+                quantity: 10,
+                rate: 1.25,
+                originAmount: 0.0000125,
+                discountAmount: 0,
+                billAmount: 0.0000125,
+              },
+              {
+                feeItemCode: 'input_cache_read',
+                quantity: 5,
+                rate: 0.125,
+                originAmount: 0.000000625,
+                discountAmount: 0,
+                billAmount: 0.000000625,
+              },
+              {
+                feeItemCode: 'completion',
+                quantity: 23,
+                rate: 10,
+                originAmount: 0.00023,
+                discountAmount: 0,
+                billAmount: 0.00023,
+              },
             ],
           },
         })
         const at = Date.parse(shown.createAt as string)
         expect(at >= before && at <= Date.now()).toBe(true)
-        expect([shown.latency, shown.generationTime].every((time) => Number.isInteger(time) && (time as number) >= 0)).toBe(true)
+        expect(
+          [shown.latency, shown.generationTime].every((time) => Number.isInteger(time) && (time as number) >= 0),
+        ).toBe(true)
       })
     }
   }
@@ -119,32 +202,81 @@ describe('a generation', () => {
     const id = await generate(gateway, 'chat.completions', 'sandbox/chat', 'Hello')
     const shown = await record(gateway, id)
     const bare = id.slice('chatcmpl-'.length)
-    for (const query of [`id=${bare}`, `generate_id=${id}`, `id=${id}&generate_id=${id}`, `id=resp_${bare}`, `id=msg_${bare}`, `id=img_${bare}`, `id=pred_${bare}`]) {
+    for (const query of [
+      `id=${bare}`,
+      `generate_id=${id}`,
+      `id=${id}&generate_id=${id}`,
+      `id=resp_${bare}`,
+      `id=msg_${bare}`,
+      `id=img_${bare}`,
+      `id=pred_${bare}`,
+    ]) {
       expect(JSON.parse((await get(gateway, `/v1/management/generation?${query}`)).text)).toEqual(shown)
     }
-    for (const query of [`id=${bare.toUpperCase()}`, `id=x_${bare}`, `id=${bare.slice(1)}`, `id=${id}%20`, `id=${id}%00`, `id=${'a'.repeat(10_000)}`]) {
-      expect([query.slice(0, 60), (await get(gateway, `/v1/management/generation?${query}`)).status]).toEqual([query.slice(0, 60), 404])
+    for (const query of [
+      `id=${bare.toUpperCase()}`,
+      `id=x_${bare}`,
+      `id=${bare.slice(1)}`,
+      `id=${id}%20`,
+      `id=${id}%00`,
+      `id=${'a'.repeat(10_000)}`,
+    ]) {
+      expect([query.slice(0, 60), (await get(gateway, `/v1/management/generation?${query}`)).status]).toEqual([
+        query.slice(0, 60),
+        404,
+      ])
     }
-    for (const query of ['', 'id=', 'generate_id=', `id[]=${id}`, `ids=${id}`, `id=${id}&id=${bare}`, `id=${id}&generate_id=x`]) {
+    for (const query of [
+      '',
+      'id=',
+      'generate_id=',
+      `id[]=${id}`,
+      `ids=${id}`,
+      `id=${id}&id=${bare}`,
+      `id=${id}&generate_id=x`,
+    ]) {
       const { status, text } = await get(gateway, `/v1/management/generation?${query}`)
-      expect([query, status, (JSON.parse(text) as { error: { param: string } }).error.param]).toEqual([query, 400, 'id'])
+      expect([query, status, (JSON.parse(text) as { error: { param: string } }).error.param]).toEqual([
+        query,
+        400,
+        'id',
+      ])
     }
   })
 
   test('that was tried twice says so', async () => {
     const shown = await record(gateway, await generate(gateway, 'chat.completions', 'twice', 'Hello'))
-    expect(shown).toMatchObject({ requestRetryTimes: 1, finalRetry: true, provider: 'sandbox', attempts: [{ provider: 'down', error: 'upstream_error' }, { provider: 'sandbox' }] })
+    expect(shown).toMatchObject({
+      requestRetryTimes: 1,
+      finalRetry: true,
+      provider: 'sandbox',
+      attempts: [{ provider: 'down', error: 'upstream_error' }, { provider: 'sandbox' }],
+    })
   })
 
-  test.each([['length', 'length'], ['tool-calls', 'tool_calls'], ['content-filter', 'content_filter'], ['stop-sequence', 'stop']])('that ended with %s says %s', async (said, finishReason) => {
-    const text = said === 'tool-calls' ? '[[call: get_weather {"city":"Paris"}]]' : `[[reply: Hello]] [[finish: ${said}]]`
-    expect(await record(gateway, await generate(gateway, 'chat.completions', 'sandbox/chat', text))).toMatchObject({ finishReason })
+  test.each([
+    ['length', 'length'],
+    ['tool-calls', 'tool_calls'],
+    ['content-filter', 'content_filter'],
+    ['stop-sequence', 'stop'],
+  ])('that ended with %s says %s', async (said, finishReason) => {
+    const text =
+      said === 'tool-calls' ? '[[call: get_weather {"city":"Paris"}]]' : `[[reply: Hello]] [[finish: ${said}]]`
+    expect(await record(gateway, await generate(gateway, 'chat.completions', 'sandbox/chat', text))).toMatchObject({
+      finishReason,
+    })
   })
 })
 
 const PRICE: Price = {
-  version: '2026-01-02', model: 'acme/m',
-  rates: { prompt: { base: 1_250_000_000n, tiers: [] }, completion: { base: 10_000_000_000n, tiers: [] }, input_cache_read: { base: 125_000_000n, tiers: [] }, web_search: { base: 10_000_000n, tiers: [] } },
+  version: '2026-01-02',
+  model: 'acme/m',
+  rates: {
+    prompt: { base: 1_250_000_000n, tiers: [] },
+    completion: { base: 10_000_000_000n, tiers: [] },
+    input_cache_read: { base: 125_000_000n, tiers: [] },
+    web_search: { base: 10_000_000n, tiers: [] },
+  },
 }
 const USAGE = { ...noUsage(), inputTokens: 1_001, cacheReadTokens: 8_003, outputTokens: 333, webSearches: 2 }
 let stored = 0
@@ -157,15 +289,57 @@ async function store(of: Gateway, account: string, extra: Partial<GenerationReco
     const kind = extra.kind ?? 'pay-as-you-go'
     const { bill, origin } = rate(USAGE, PRICE, extra.discount ?? 0)
     const record: GenerationRecord = {
-      id: Bun.randomUUIDv7().replaceAll('-', ''), accountId, keyId: 'key_x', kind, api: 'messages', model: 'acme/m', provider: 'acme', createdAt: Date.now() - 2_000, latency: 120, duration: 880,
-      streamed: true, finish: 'stop', ending: 'completed', retries: 0, attempts: null, translation: null, estimated: false, usage: USAGE, discount: 0, held: 1_000_000_000n,
-      price: { version: PRICE.version, model: PRICE.model, rates: encodeRates(PRICE.rates) }, flows: kind === 'subscription' ? 1n : 0n, bill: kind === 'subscription' ? origin : bill, ...extra,
+      id: Bun.randomUUIDv7().replaceAll('-', ''),
+      accountId,
+      keyId: 'key_x',
+      kind,
+      api: 'messages',
+      model: 'acme/m',
+      provider: 'acme',
+      createdAt: Date.now() - 2_000,
+      latency: 120,
+      duration: 880,
+      streamed: true,
+      finish: 'stop',
+      ending: 'completed',
+      retries: 0,
+      attempts: null,
+      translation: null,
+      estimated: false,
+      usage: USAGE,
+      discount: 0,
+      held: 1_000_000_000n,
+      price: { version: PRICE.version, model: PRICE.model, rates: encodeRates(PRICE.rates) },
+      flows: kind === 'subscription' ? 1n : 0n,
+      bill: kind === 'subscription' ? origin : bill,
+      ...extra,
     }
     // Paid by money of its own, so that the book stays right.
-    if (record.bill > 0n) await beside.post(topUp({ reference: `test-${of.pid}-${stored++}`, at: Date.now(), accountId, amount: record.bill, bonus: false }))
+    if (record.bill > 0n)
+      await beside.post(
+        topUp({
+          reference: `test-${of.pid}-${stored++}`,
+          at: Date.now(),
+          accountId,
+          amount: record.bill,
+          bonus: false,
+        }),
+      )
     const paid = kind === 'subscription' ? undefined : { bonus: 0n, credit: record.bill, writtenOff: 0n }
-    const windows = (['5_hour', '7_day', 'monthly'] as const).map((window) => ({ accountId, window, startedAt: record.createdAt, endsAt: record.createdAt + 60_000, used: record.flows }))
-    await beside.closeGeneration({ record, transfers: chargesOf(accountId, paid, record.provider, undefined), windows: kind === 'subscription' ? windows : [], spend: undefined, wasOpen: false })
+    const windows = (['5_hour', '7_day', 'monthly'] as const).map((window) => ({
+      accountId,
+      window,
+      startedAt: record.createdAt,
+      endsAt: record.createdAt + 60_000,
+      used: record.flows,
+    }))
+    await beside.closeGeneration({
+      record,
+      transfers: chargesOf(accountId, paid, record.provider, undefined),
+      windows: kind === 'subscription' ? windows : [],
+      spend: undefined,
+      wasOpen: false,
+    })
     return `msg_${record.id}`
   } finally {
     await beside.close()
@@ -177,12 +351,43 @@ describe('costs', () => {
     const shown = await record(gateway, await store(gateway, 'default', { discount: 1_500 }))
     // 1001 x 1.25, 8003 x 0.125, 333 x 10 USD per million, 2 x 0.01 USD; 15 % less, each amount to the nano-USD.
     expect(shown.ratingResponses).toEqual({
-      originAmount: 0.025581625, discountAmount: 0.003837244, billAmount: 0.021744381, priceVersion: '2026-01-02',
+      originAmount: 0.025581625,
+      discountAmount: 0.003837244,
+      billAmount: 0.021744381,
+      priceVersion: '2026-01-02',
       ratingDetails: [
-        { feeItemCode: 'prompt', quantity: 1_001, rate: 1.25, originAmount: 0.00125125, discountAmount: 0.000187688, billAmount: 0.001063562 },
-        { feeItemCode: 'input_cache_read', quantity: 8_003, rate: 0.125, originAmount: 0.001000375, discountAmount: 0.000150056, billAmount: 0.000850319 },
-        { feeItemCode: 'completion', quantity: 333, rate: 10, originAmount: 0.00333, discountAmount: 0.0004995, billAmount: 0.0028305 },
-        { feeItemCode: 'web_search', quantity: 2, rate: 0.01, originAmount: 0.02, discountAmount: 0.003, billAmount: 0.017 },
+        {
+          feeItemCode: 'prompt',
+          quantity: 1_001,
+          rate: 1.25,
+          originAmount: 0.00125125,
+          discountAmount: 0.000187688,
+          billAmount: 0.001063562,
+        },
+        {
+          feeItemCode: 'input_cache_read',
+          quantity: 8_003,
+          rate: 0.125,
+          originAmount: 0.001000375,
+          discountAmount: 0.000150056,
+          billAmount: 0.000850319,
+        },
+        {
+          feeItemCode: 'completion',
+          quantity: 333,
+          rate: 10,
+          originAmount: 0.00333,
+          discountAmount: 0.0004995,
+          billAmount: 0.0028305,
+        },
+        {
+          feeItemCode: 'web_search',
+          quantity: 2,
+          rate: 0.01,
+          originAmount: 0.02,
+          discountAmount: 0.003,
+          billAmount: 0.017,
+        },
       ],
     })
     expect(shown.usage).toBe(shown.ratingResponses!.billAmount)
@@ -195,60 +400,133 @@ describe('costs', () => {
     expect(await record(gateway, metered.generationId, keys.management)).toEqual({ ...metered, usage, ratingResponses })
     expect(await record(gateway, metered.generationId, keys.subscription)).toEqual(metered)
     const subscribed = await store(gateway, 'default', { kind: 'subscription', flows: 5n })
-    for (const key of [keys.own, keys.subscription, keys.management]) expect(await record(gateway, subscribed, key)).toEqual({ ...metered, generationId: subscribed, createAt: expect.any(String) })
+    for (const key of [keys.own, keys.subscription, keys.management])
+      expect(await record(gateway, subscribed, key)).toEqual({
+        ...metered,
+        generationId: subscribed,
+        createAt: expect.any(String),
+      })
   })
 
   test('are shown when the delay has passed since the end, not before; the metering is there at once', async () => {
-    const young = await record(late, await store(late, 'default', { createdAt: Date.now() - 299_000, latency: 500, duration: 500 }))
-    expect([Object.hasOwn(young, 'usage'), Object.hasOwn(young, 'ratingResponses'), (young.nativeTokens as { total_tokens: number }).total_tokens]).toEqual([false, false, 9_337])
-    const old = await record(late, await store(late, 'default', { createdAt: Date.now() - 301_001, latency: 500, duration: 500 }))
+    const young = await record(
+      late,
+      await store(late, 'default', { createdAt: Date.now() - 299_000, latency: 500, duration: 500 }),
+    )
+    expect([
+      Object.hasOwn(young, 'usage'),
+      Object.hasOwn(young, 'ratingResponses'),
+      (young.nativeTokens as { total_tokens: number }).total_tokens,
+    ]).toEqual([false, false, 9_337])
+    const old = await record(
+      late,
+      await store(late, 'default', { createdAt: Date.now() - 301_001, latency: 500, duration: 500 }),
+    )
     expect([old.usage, old.ratingResponses?.billAmount]).toEqual([0.025581625, 0.025581625])
     // The end counts, not the beginning.
-    const long = await record(late, await store(late, 'default', { createdAt: Date.now() - 400_000, latency: 50_000, duration: 60_000 }))
+    const long = await record(
+      late,
+      await store(late, 'default', { createdAt: Date.now() - 400_000, latency: 50_000, duration: 60_000 }),
+    )
     expect(Object.hasOwn(long, 'usage')).toBe(false)
   })
 
   test('of what is not charged are 0, also at a price with a fee per request', async () => {
     const rates = encodeRates({ ...PRICE.rates, request: { base: 5_000_000n, tiers: [] } })
-    const shown = await record(gateway, await store(gateway, 'default', { usage: noUsage(), bill: 0n, ending: 'failed', finish: 'failed', price: { version: 'v', model: 'm', rates } }))
-    expect(shown).toMatchObject({ finishReason: 'error', ending: 'failed', usage: 0, ratingResponses: { billAmount: 0, originAmount: 0, priceVersion: 'v', ratingDetails: [] } })
+    const shown = await record(
+      gateway,
+      await store(gateway, 'default', {
+        usage: noUsage(),
+        bill: 0n,
+        ending: 'failed',
+        finish: 'failed',
+        price: { version: 'v', model: 'm', rates },
+      }),
+    )
+    expect(shown).toMatchObject({
+      finishReason: 'error',
+      ending: 'failed',
+      usage: 0,
+      ratingResponses: { billAmount: 0, originAmount: 0, priceVersion: 'v', ratingDetails: [] },
+    })
     const unpriced = await record(gateway, await store(gateway, 'default', { price: null, bill: 0n }))
-    expect([unpriced.usage, unpriced.ratingResponses]).toEqual([0, { billAmount: 0, discountAmount: 0, originAmount: 0, priceVersion: 'unpriced', ratingDetails: [] }])
+    expect([unpriced.usage, unpriced.ratingResponses]).toEqual([
+      0,
+      { billAmount: 0, discountAmount: 0, originAmount: 0, priceVersion: 'unpriced', ratingDetails: [] },
+    ])
   })
 
   test('of an answer of this server are those of its usage, and leave the balance', async () => {
-    const credits = async (): Promise<number> => (JSON.parse((await get(late, '/v1/management/payg/balance')).text) as { data: { total_credits: number } }).data.total_credits
+    const credits = async (): Promise<number> =>
+      (JSON.parse((await get(late, '/v1/management/payg/balance')).text) as { data: { total_credits: number } }).data
+        .total_credits
     const before = await credits()
-    const shown = await record(gateway, await generate(gateway, 'chat.completions', 'priced/chat', '[[usage: in=1000 out=200 cached=80]]'))
-    expect(shown.ratingResponses).toMatchObject({ originAmount: 0.00326, discountAmount: 0, billAmount: 0.00326, ratingDetails: [{ feeItemCode: 'prompt' }, { feeItemCode: 'input_cache_read' }, { feeItemCode: 'completion' }] })
-    const young = await record(late, await generate(late, 'chat.completions', 'priced/chat', '[[usage: in=1000 out=200 cached=80]]'))
+    const shown = await record(
+      gateway,
+      await generate(gateway, 'chat.completions', 'priced/chat', '[[usage: in=1000 out=200 cached=80]]'),
+    )
+    expect(shown.ratingResponses).toMatchObject({
+      originAmount: 0.00326,
+      discountAmount: 0,
+      billAmount: 0.00326,
+      ratingDetails: [{ feeItemCode: 'prompt' }, { feeItemCode: 'input_cache_read' }, { feeItemCode: 'completion' }],
+    })
+    const young = await record(
+      late,
+      await generate(late, 'chat.completions', 'priced/chat', '[[usage: in=1000 out=200 cached=80]]'),
+    )
     expect(Object.hasOwn(young, 'usage')).toBe(false)
     expect(before - (await credits())).toBeCloseTo(0.00326, 9)
   })
 
-  test.each([['client-left', 'cancelled'], ['timed-out', 'error'], ['shutdown', 'error'], ['crashed', 'error'], ['completed', 'stop']])('of one that ended %s stand beside the reason %s', async (ending, finishReason) => {
-    expect(await record(gateway, await store(gateway, 'default', { ending, finish: ending, estimated: true }))).toMatchObject({ finishReason, ending, estimated: true, usage: 0.025581625 })
+  test.each([
+    ['client-left', 'cancelled'],
+    ['timed-out', 'error'],
+    ['shutdown', 'error'],
+    ['crashed', 'error'],
+    ['completed', 'stop'],
+  ])('of one that ended %s stand beside the reason %s', async (ending, finishReason) => {
+    expect(
+      await record(gateway, await store(gateway, 'default', { ending, finish: ending, estimated: true })),
+    ).toMatchObject({ finishReason, ending, estimated: true, usage: 0.025581625 })
   })
 })
 
 describe('another account', () => {
   const HEADERS_OF_ITS_OWN = ['date', 'x-request-id', 'request-id']
-  const told = ({ status, headers, text }: Got): unknown => [status, [...headers].filter(([name]) => !HEADERS_OF_ITS_OWN.includes(name)), text]
+  const told = ({ status, headers, text }: Got): unknown => [
+    status,
+    [...headers].filter(([name]) => !HEADERS_OF_ITS_OWN.includes(name)),
+    text,
+  ]
 
-  test.each(['/v1/management/generation', '/v1/generation'])('gets of %s what everybody gets of an unknown id', async (path) => {
-    const id = await generate(gateway, 'messages', 'sandbox/messages', 'Hello')
-    expect((await get(gateway, `${path}?id=${id}`)).status).toBe(200)
-    const foreign = told(await get(gateway, `${path}?id=${id}`, keys.other))
-    expect(foreign).toEqual([404, expect.any(Array), expect.stringContaining('"not_found"')])
-    for (const unknown of [`msg_${'0'.repeat(32)}`, `msg_${'f'.repeat(32)}`, 'msg_1', '%00', '../../etc/passwd', "' OR 1=1 --"]) {
-      expect(told(await get(gateway, `${path}?id=${unknown}`))).toEqual(foreign)
-      expect(told(await get(gateway, `${path}?id=${unknown}`, keys.other))).toEqual(foreign)
-    }
-  })
+  test.each(['/v1/management/generation', '/v1/generation'])(
+    'gets of %s what everybody gets of an unknown id',
+    async (path) => {
+      const id = await generate(gateway, 'messages', 'sandbox/messages', 'Hello')
+      expect((await get(gateway, `${path}?id=${id}`)).status).toBe(200)
+      const foreign = told(await get(gateway, `${path}?id=${id}`, keys.other))
+      expect(foreign).toEqual([404, expect.any(Array), expect.stringContaining('"not_found"')])
+      for (const unknown of [
+        `msg_${'0'.repeat(32)}`,
+        `msg_${'f'.repeat(32)}`,
+        'msg_1',
+        '%00',
+        '../../etc/passwd',
+        "' OR 1=1 --",
+      ]) {
+        expect(told(await get(gateway, `${path}?id=${unknown}`))).toEqual(foreign)
+        expect(told(await get(gateway, `${path}?id=${unknown}`, keys.other))).toEqual(foreign)
+      }
+    },
+  )
 
   test('has its own balance and its own generations', async () => {
     const { text } = await get(gateway, '/v1/management/payg/balance', keys.other)
-    expect(JSON.parse(text)).toEqual({ success: true, data: { currency: 'usd', total_credits: 3.5, top_up_credits: 3, bonus_credits: 0.5 } })
+    expect(JSON.parse(text)).toEqual({
+      success: true,
+      data: { currency: 'usd', total_credits: 3.5, top_up_credits: 3, bonus_credits: 0.5 },
+    })
     const id = await generate(gateway, 'responses', 'sandbox/responses', 'Hello', { key: keys.other })
     expect((await record(gateway, id, keys.other)).generationId).toBe(id)
     expect((await get(gateway, `/v1/management/generation?id=${id}`)).status).toBe(404)
@@ -258,34 +536,74 @@ describe('another account', () => {
 describe('the routes', () => {
   test('take the kinds of key that they are for', async () => {
     const id = await generate(gateway, 'chat.completions', 'sandbox/chat', 'Hello', { key: keys.subscription })
-    const allowed = async (path: string): Promise<number[]> => Promise.all([keys.own, keys.subscription, keys.management, 'sk-ai-v1-nobody'].map(async (key) => (await get(gateway, path, key)).status))
+    const allowed = async (path: string): Promise<number[]> =>
+      Promise.all(
+        [keys.own, keys.subscription, keys.management, 'sk-ai-v1-nobody'].map(
+          async (key) => (await get(gateway, path, key)).status,
+        ),
+      )
     expect(await allowed(`/v1/management/generation?id=${id}`)).toEqual([200, 200, 200, 401])
     expect(await allowed(`/v1/generation?id=${id}`)).toEqual([200, 200, 200, 401])
     expect(await allowed('/v1/management/payg/balance')).toEqual([200, 403, 200, 401])
     expect(await allowed('/v1/management/subscription/detail')).toEqual([403, 403, 200, 401])
-    expect((await fetch(`${gateway.url}/v1/management/payg/balance`, { method: 'POST', headers: { authorization: `Bearer ${keys.own}` } })).status).toBe(405)
+    expect(
+      (
+        await fetch(`${gateway.url}/v1/management/payg/balance`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${keys.own}` },
+        })
+      ).status,
+    ).toBe(405)
   })
 
   test('at the old path answer the same, deprecated, and name the new one', async () => {
     const id = await store(gateway, 'default')
-    const [now, old] = [await get(gateway, `/v1/management/generation?id=${id}`), await get(gateway, `/v1/generation?generate_id=${id}`)]
+    const [now, old] = [
+      await get(gateway, `/v1/management/generation?id=${id}`),
+      await get(gateway, `/v1/generation?generate_id=${id}`),
+    ]
     expect(old.text).toBe(now.text)
     expect([now.headers.get('deprecation'), now.headers.get('link')]).toEqual([null, null])
     expect(old.headers.get('deprecation')).toMatch(/^@\d+$/)
     expect(Number(old.headers.get('deprecation')!.slice(1)) * 1000).toBeLessThan(Date.now())
     expect(old.headers.get('link')).toBe(`</v1/management/generation?id=${id}>; rel="successor-version"`)
     const unknown = await get(gateway, '/v1/generation?id=x')
-    expect([unknown.status, unknown.headers.get('deprecation'), unknown.headers.get('link')]).toEqual([404, old.headers.get('deprecation'), '</v1/management/generation>; rel="successor-version"'])
+    expect([unknown.status, unknown.headers.get('deprecation'), unknown.headers.get('link')]).toEqual([
+      404,
+      old.headers.get('deprecation'),
+      '</v1/management/generation>; rel="successor-version"',
+    ])
   })
 
   test('tell the plan and its windows, which begin with the first request', async () => {
     const fresh = await keysOf(late)
-    const detail = async (): Promise<Record<string, Record<string, unknown>>> => (JSON.parse((await get(late, '/v1/management/subscription/detail', fresh.management)).text) as { data: Record<string, Record<string, unknown>> }).data
+    const detail = async (): Promise<Record<string, Record<string, unknown>>> =>
+      (
+        JSON.parse((await get(late, '/v1/management/subscription/detail', fresh.management)).text) as {
+          data: Record<string, Record<string, unknown>>
+        }
+      ).data
     const before = await detail()
-    expect(before).toMatchObject({ plan: { tier: 'free', amount_usd: 0, interval: 'month' }, currency: 'usd', base_usd_per_flow: 0.03283, effective_usd_per_flow: 0.03283, account_status: 'healthy' })
-    expect(before.quota_5_hour).toEqual({ usage_percentage: 0, resets_at: null, max_flows: 5, used_flows: 0, remaining_flows: 5, used_value_usd: 0, max_value_usd: 0.1642 })
+    expect(before).toMatchObject({
+      plan: { tier: 'free', amount_usd: 0, interval: 'month' },
+      currency: 'usd',
+      base_usd_per_flow: 0.03283,
+      effective_usd_per_flow: 0.03283,
+      account_status: 'healthy',
+    })
+    expect(before.quota_5_hour).toEqual({
+      usage_percentage: 0,
+      resets_at: null,
+      max_flows: 5,
+      used_flows: 0,
+      remaining_flows: 5,
+      used_value_usd: 0,
+      max_value_usd: 0.1642,
+    })
     expect(before.quota_monthly).toEqual({ max_flows: 165.6, max_value_usd: 5.4366 })
-    await generate(late, 'chat.completions', 'priced/chat', '[[usage: in=1000 out=2000]] [[reply: Hello]]', { key: fresh.subscription })
+    await generate(late, 'chat.completions', 'priced/chat', '[[usage: in=1000 out=2000]] [[reply: Hello]]', {
+      key: fresh.subscription,
+    })
     const { quota_5_hour: after } = await detail()
     // 0.02125 USD of 0.03283 USD each.
     expect(after).toMatchObject({ used_flows: 0.6473, remaining_flows: 4.3527, usage_percentage: 0.1295 })
@@ -293,11 +611,43 @@ describe('the routes', () => {
   })
 
   test('answer any query with 400 or 404', async () => {
-    const junk = fc.oneof(fc.string({ unit: 'binary', maxLength: 80 }), fc.constantFrom('%', '%ff', '%00', '%0d%0aX:1', '+', '..', 'null', 'undefined', '{}', '[]', '0'.repeat(32), 'x'.repeat(3_000)))
-    const parameter = fc.tuple(fc.constantFrom('id', 'generate_id', 'id[]', 'id.x', 'ID', '__proto__', ''), junk, fc.boolean())
-    const query = fc.array(parameter, { maxLength: 4 }).map((parameters) => parameters.map(([name, value, encoded]) => `${name}=${encoded || !/^[\x21-\x7e]*$/.test(value) ? encodeURIComponent(value.toWellFormed()) : value.replaceAll('#', '')}`).join('&'))
-    await fc.assert(fc.asyncProperty(query, fc.constantFrom('/v1/management/generation', '/v1/generation'), async (given, path) => {
-      expect([400, 404]).toContain((await get(gateway, `${path}?${given}`)).status)
-    }), { numRuns: 200 })
+    const junk = fc.oneof(
+      fc.string({ unit: 'binary', maxLength: 80 }),
+      fc.constantFrom(
+        '%',
+        '%ff',
+        '%00',
+        '%0d%0aX:1',
+        '+',
+        '..',
+        'null',
+        'undefined',
+        '{}',
+        '[]',
+        '0'.repeat(32),
+        'x'.repeat(3_000),
+      ),
+    )
+    const parameter = fc.tuple(
+      fc.constantFrom('id', 'generate_id', 'id[]', 'id.x', 'ID', '__proto__', ''),
+      junk,
+      fc.boolean(),
+    )
+    const query = fc
+      .array(parameter, { maxLength: 4 })
+      .map((parameters) =>
+        parameters
+          .map(
+            ([name, value, encoded]) =>
+              `${name}=${encoded || !/^[\x21-\x7e]*$/.test(value) ? encodeURIComponent(value.toWellFormed()) : value.replaceAll('#', '')}`,
+          )
+          .join('&'),
+      )
+    await fc.assert(
+      fc.asyncProperty(query, fc.constantFrom('/v1/management/generation', '/v1/generation'), async (given, path) => {
+        expect([400, 404]).toContain((await get(gateway, `${path}?${given}`)).status)
+      }),
+      { numRuns: 200 },
+    )
   }, 30_000)
 })

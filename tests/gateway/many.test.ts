@@ -8,25 +8,47 @@ import { ANSWERS, answerOf, bodyOf, REQUESTS } from './many.ts'
 /** A million of the smallest things that a body or an answer may have: more than a call of the runtime takes as its arguments. */
 
 const IS_LONG = process.env.SLUICE_LONG_TESTS !== undefined
-const SANDBOX: Record<ConversationName, string> = { 'chat.completions': 'sandbox/chat', responses: 'sandbox/responses', messages: 'sandbox/messages', generateContent: 'sandbox/gemini' }
-const PATHS: Record<ConversationName, (model: string) => string> = { 'chat.completions': () => '/v1/chat/completions', responses: () => '/v1/responses', messages: () => '/v1/messages', generateContent: (model) => `/v1beta/models/${model}:generateContent` }
+const SANDBOX: Record<ConversationName, string> = {
+  'chat.completions': 'sandbox/chat',
+  responses: 'sandbox/responses',
+  messages: 'sandbox/messages',
+  generateContent: 'sandbox/gemini',
+}
+const PATHS: Record<ConversationName, (model: string) => string> = {
+  'chat.completions': () => '/v1/chat/completions',
+  responses: () => '/v1/responses',
+  messages: () => '/v1/messages',
+  generateContent: (model) => `/v1beta/models/${model}:generateContent`,
+}
 
 type Asked = [protocol: ConversationName, kind: string, other: ConversationName]
-const everywhere = (kinds: Record<ConversationName, object>): Asked[] => PROTOCOLS.flatMap((protocol) => Object.keys(kinds[protocol]).flatMap((kind) => PROTOCOLS.map((other): Asked => [protocol, kind, other])))
+const everywhere = (kinds: Record<ConversationName, object>): Asked[] =>
+  PROTOCOLS.flatMap((protocol) =>
+    Object.keys(kinds[protocol]).flatMap((kind) => PROTOCOLS.map((other): Asked => [protocol, kind, other])),
+  )
 
 /** Those that failed once, each at the cheapest of the models. */
 const FAILED: Asked[] = [
-  ['chat.completions', 'parts of instructions', 'messages'], ['responses', 'parts of instructions', 'chat.completions'],
-  ['messages', 'instructions among messages', 'chat.completions'], ['generateContent', 'turns in one content', 'messages'],
+  ['chat.completions', 'parts of instructions', 'messages'],
+  ['responses', 'parts of instructions', 'chat.completions'],
+  ['messages', 'instructions among messages', 'chat.completions'],
+  ['generateContent', 'turns in one content', 'messages'],
 ]
 /** An answer's, with the client. */
-const ANSWERS_FAILED: Asked[] = [['chat.completions', 'annotations', 'messages'], ['chat.completions', 'logprobs', 'responses']]
+const ANSWERS_FAILED: Asked[] = [
+  ['chat.completions', 'annotations', 'messages'],
+  ['chat.completions', 'logprobs', 'responses'],
+]
 
 let gateway: Gateway
 let provider: Bun.Server<undefined>
 let answer: string
 beforeAll(async () => {
-  provider = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response(answer, { headers: { 'content-type': 'application/json' } }) })
+  provider = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: () => new Response(answer, { headers: { 'content-type': 'application/json' } }),
+  })
   gateway = await startGateway({ config: gatedConfig({ up: { url: `http://127.0.0.1:${provider.port}/v1` } }) })
 })
 afterAll(async () => {
@@ -34,16 +56,43 @@ afterAll(async () => {
   await provider?.stop(true)
 })
 
-test.each(IS_LONG ? everywhere(REQUESTS) : FAILED)('a body of %s with a great many %s, for %s, is answered or refused', async (protocol, kind, other) => {
-  const model = SANDBOX[other]
-  const response = await fetch(gateway.url + PATHS[protocol](model), { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: bodyOf(protocol, kind, IS_LONG ? 30_000_000 : protocol === 'generateContent' ? 16_000_000 : 24_000_000, model) })
-  const text = await response.text()
-  expect([response.status >= 200 && response.status < 500, response.ok ? '' : text]).toEqual([true, response.ok ? '' : expect.stringMatching(/param|: must|: is |:/)])
-}, 120_000)
+test.each(IS_LONG ? everywhere(REQUESTS) : FAILED)(
+  'a body of %s with a great many %s, for %s, is answered or refused',
+  async (protocol, kind, other) => {
+    const model = SANDBOX[other]
+    const response = await fetch(gateway.url + PATHS[protocol](model), {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key}` },
+      body: bodyOf(
+        protocol,
+        kind,
+        IS_LONG ? 30_000_000 : protocol === 'generateContent' ? 16_000_000 : 24_000_000,
+        model,
+      ),
+    })
+    const text = await response.text()
+    expect([response.status >= 200 && response.status < 500, response.ok ? '' : text]).toEqual([
+      true,
+      response.ok ? '' : expect.stringMatching(/param|: must|: is |:/),
+    ])
+  },
+  120_000,
+)
 
-test.each(IS_LONG ? everywhere(ANSWERS) : ANSWERS_FAILED)('an answer of %s with a great many %s reaches %s', async (protocol, kind, client) => {
-  answer = answerOf(protocol, kind, 20_000_000)
-  const response = await ask({ url: gateway.url, key: gateway.key, protocol: client, model: `up/${protocol}`, stream: false, limit: 100 })
-  const text = await response.text()
-  expect([response.status === 200 || response.status === 502, text.includes('Sluice failed')]).toEqual([true, false])
-}, 120_000)
+test.each(IS_LONG ? everywhere(ANSWERS) : ANSWERS_FAILED)(
+  'an answer of %s with a great many %s reaches %s',
+  async (protocol, kind, client) => {
+    answer = answerOf(protocol, kind, 20_000_000)
+    const response = await ask({
+      url: gateway.url,
+      key: gateway.key,
+      protocol: client,
+      model: `up/${protocol}`,
+      stream: false,
+      limit: 100,
+    })
+    const text = await response.text()
+    expect([response.status === 200 || response.status === 502, text.includes('Sluice failed')]).toEqual([true, false])
+  },
+  120_000,
+)

@@ -12,7 +12,10 @@ import { scriptedProvider } from './scripted.ts'
 
 /** Files and URLs that requests name: what of them reaches a provider, and what does not. */
 
-const PNG = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=', 'base64')
+const PNG = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=',
+  'base64',
+)
 const PDF = Buffer.from('%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj\n<<>>\nendobj\ntrailer\n<<>>\n%%EOF\n', 'latin1')
 const TXT = Buffer.from('Der Reiher heißt "Otto".\n')
 const ZIP = Buffer.from('PK\x03\x04\x14\x00\x00\x00\x00\x00', 'latin1')
@@ -29,8 +32,13 @@ let gateway: Gateway
 let fetching: Gateway
 
 const configFor = (requestUrls: boolean): string => {
-  const own = PROTOCOLS.map((protocol) => `  ${idOf(protocol)}: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [] }\n  ${idOf(protocol)}-shared: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, sharedIds: true }\n  ${idOf(protocol)}-unsaid: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true }\n  ${idOf(protocol)}-fetching: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [image, file] }\n`)
-  const builtIn = ['openai', 'anthropic', 'google', 'groq'].map((id) => `  ${id}: { apiKey: k, baseUrl: "${provider.url}/v1" }\n`)
+  const own = PROTOCOLS.map(
+    (protocol) =>
+      `  ${idOf(protocol)}: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [] }\n  ${idOf(protocol)}-shared: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, sharedIds: true }\n  ${idOf(protocol)}-unsaid: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true }\n  ${idOf(protocol)}-fetching: { protocol: ${protocol}, baseUrl: "${provider.url}/v1", apiKey: k, unlisted: true, fetches: [image, file] }\n`,
+  )
+  const builtIn = ['openai', 'anthropic', 'google', 'groq'].map(
+    (id) => `  ${id}: { apiKey: k, baseUrl: "${provider.url}/v1" }\n`,
+  )
   return `limits: { requestsPerMinute: 1000000 }\nkeys: [{ key: ${KEY_OF_ANOTHER}, account: another }]\nfetch: { requestUrls: ${requestUrls}, private: ["127.0.0.1:${site.port}"] }\nproviders:\n${own.join('')}${builtIn.join('')}models:
   both: { endpoints: [{ provider: own-chat, model: metered }, { provider: own-chat-fetching, model: metered }] }
   small-first: { endpoints: [{ provider: groq, model: metered, protocol: chat.completions }, { provider: own-chat, model: metered }] }
@@ -38,19 +46,29 @@ const configFor = (requestUrls: boolean): string => {
 `
 }
 
-const idOf = (protocol: ConversationName): string => `own-${{ 'chat.completions': 'chat', responses: 'responses', messages: 'messages', generateContent: 'gemini' }[protocol]}`
+const idOf = (protocol: ConversationName): string =>
+  `own-${{ 'chat.completions': 'chat', responses: 'responses', messages: 'messages', generateContent: 'gemini' }[protocol]}`
 
 beforeAll(async () => {
   provider = scriptedProvider()
   site = Bun.serve({
-    port: 0, hostname: '127.0.0.1',
+    port: 0,
+    hostname: '127.0.0.1',
     fetch: async (request) => {
       if (new URL(request.url).pathname === '/slow') {
         slow += 1
         await Promise.withResolvers().promise
       }
-      const body = { '/a.png': PNG, '/a.pdf': PDF, '/a.txt': TXT, '/page': Buffer.from('<html>'), '/empty': Buffer.alloc(0) }[new URL(request.url).pathname]
-      return body === undefined ? new Response('no', { status: 404 }) : new Response(new Uint8Array(body), { headers: { 'content-type': 'image/png' } })
+      const body = {
+        '/a.png': PNG,
+        '/a.pdf': PDF,
+        '/a.txt': TXT,
+        '/page': Buffer.from('<html>'),
+        '/empty': Buffer.alloc(0),
+      }[new URL(request.url).pathname]
+      return body === undefined
+        ? new Response('no', { status: 404 })
+        : new Response(new Uint8Array(body), { headers: { 'content-type': 'image/png' } })
     },
   })
   gateway = await startGateway({ config: configFor(false) })
@@ -67,7 +85,11 @@ async function upload(bytes: Uint8Array, name: string, key = gateway.key, at = g
   const form = new FormData()
   form.set('purpose', 'user_data')
   form.set('file', new File([new Uint8Array(bytes)], name))
-  const response = await fetch(`${at.url}/v1/files`, { method: 'POST', headers: { authorization: `Bearer ${key}` }, body: form })
+  const response = await fetch(`${at.url}/v1/files`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}` },
+    body: form,
+  })
   const { id } = (await response.json()) as { id: string }
   expect(response.status, id).toBe(200)
   return id
@@ -77,11 +99,22 @@ type Kind = 'image' | 'file'
 type Asked = { protocol: ConversationName; model: string; key?: string; at?: Gateway; stream?: boolean }
 
 /** A part of a message that names a file or a URL, in the words of each protocol, and where it says so. */
-const PARTS: Record<ConversationName, { file: (id: string, kind: Kind) => object; url: (url: string, kind: Kind) => object; param: (source: 'file' | 'url', kind: Kind) => string }> = {
+const PARTS: Record<
+  ConversationName,
+  {
+    file: (id: string, kind: Kind) => object
+    url: (url: string, kind: Kind) => object
+    param: (source: 'file' | 'url', kind: Kind) => string
+  }
+> = {
   'chat.completions': {
     file: (file_id) => ({ type: 'file', file: { file_id } }),
-    url: (url, kind) => (kind === 'image' ? { type: 'image_url', image_url: { url, detail: 'low' } } : { type: 'file', file: { file_data: url } }),
-    param: (source, kind) => `messages[0].content[1].${source === 'file' ? 'file.file_id' : kind === 'image' ? 'image_url.url' : 'file.file_data'}`,
+    url: (url, kind) =>
+      kind === 'image'
+        ? { type: 'image_url', image_url: { url, detail: 'low' } }
+        : { type: 'file', file: { file_data: url } },
+    param: (source, kind) =>
+      `messages[0].content[1].${source === 'file' ? 'file.file_id' : kind === 'image' ? 'image_url.url' : 'file.file_data'}`,
   },
   responses: {
     file: (file_id, kind) => ({ type: `input_${kind}`, file_id }),
@@ -104,9 +137,15 @@ function send(part: object, { protocol, model, key, at = gateway, stream = false
   const content = [{ type: 'text', text: 'Look' }, part]
   const [path, body] = {
     'chat.completions': ['/v1/chat/completions', { model, stream, messages: [{ role: 'user', content }] }],
-    responses: ['/v1/responses', { model, stream, store: false, input: [{ role: 'user', content: [{ type: 'input_text', text: 'Look' }, part] }] }],
+    responses: [
+      '/v1/responses',
+      { model, stream, store: false, input: [{ role: 'user', content: [{ type: 'input_text', text: 'Look' }, part] }] },
+    ],
     messages: ['/v1/messages', { model, stream, max_tokens: 10, messages: [{ role: 'user', content }] }],
-    generateContent: [`/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, { contents: [{ role: 'user', parts: [{ text: 'Look' }, part] }] }],
+    generateContent: [
+      `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`,
+      { contents: [{ role: 'user', parts: [{ text: 'Look' }, part] }] },
+    ],
   }[protocol] as [string, object]
   // A number that no double holds, to see that only the part is written anew.
   const text = JSON.stringify({ ...body, zz_unknown: 'BIG' }).replace('"BIG"', '12345678901234567890.10')
@@ -126,46 +165,76 @@ function mediaIn(value: unknown): string[] {
   if (typeof value === 'string') return /^data:/.test(value) ? [value.replace(/^data:([^;]+);base64,/, '$1 ')] : []
   if (typeof value !== 'object' || value === null) return []
   const { mimeType, media_type: type, data, text } = value as Record<string, unknown>
-  if (typeof data === 'string') return [(value as { type?: string }).type === 'text' ? `text: ${data}` : `${mimeType ?? type} ${data}`]
-  return [...(typeof text === 'string' && text !== 'Look' ? [`text: ${text}`] : []), ...Object.values(value).flatMap(mediaIn)]
+  if (typeof data === 'string')
+    return [(value as { type?: string }).type === 'text' ? `text: ${data}` : `${mimeType ?? type} ${data}`]
+  return [
+    ...(typeof text === 'string' && text !== 'Look' ? [`text: ${text}`] : []),
+    ...Object.values(value).flatMap(mediaIn),
+  ]
 }
 
 const inline = (type: string, bytes: Buffer): string => `${type} ${bytes.toString('base64')}`
 const refusal = async (response: Response): Promise<{ status: number; message: string; param: string }> => {
-  const { error } = (await response.json()) as { error: { message: string; param?: string; details?: { fieldViolations?: { field: string }[] }[] } }
-  const param = error.param ?? error.details?.find(({ fieldViolations }) => fieldViolations !== undefined)?.fieldViolations?.[0]?.field
-  return { status: response.status, message: error.message, param: param ?? error.message.slice(0, error.message.indexOf(':')) }
+  const { error } = (await response.json()) as {
+    error: { message: string; param?: string; details?: { fieldViolations?: { field: string }[] }[] }
+  }
+  const param =
+    error.param ??
+    error.details?.find(({ fieldViolations }) => fieldViolations !== undefined)?.fieldViolations?.[0]?.field
+  return {
+    status: response.status,
+    message: error.message,
+    param: param ?? error.message.slice(0, error.message.indexOf(':')),
+  }
 }
 
 describe('files', () => {
   const ids: Record<string, string> = {}
   beforeAll(async () => {
-    for (const [name, bytes] of [['a.png', PNG], ['a.pdf', PDF], ['a.txt', TXT], ['a.zip', ZIP]] as const) ids[name] = await upload(bytes, name)
+    for (const [name, bytes] of [
+      ['a.png', PNG],
+      ['a.pdf', PDF],
+      ['a.txt', TXT],
+      ['a.zip', ZIP],
+    ] as const)
+      ids[name] = await upload(bytes, name)
   })
 
   for (const client of PROTOCOLS) {
     for (const upstream of PROTOCOLS) {
-      test.each([true, false])(`of a client of ${client} come inline to a provider of ${upstream}, streamed: %p`, async (stream) => {
-        const ask = async (name: string, kind: Kind): Promise<string[]> => {
-          const response = await send(PARTS[client].file(ids[name]!, kind), { protocol: client, model: `${idOf(upstream)}/metered`, stream })
-          expect(response.status, await response.text()).toBe(200)
-          expect(received().text.includes(ids[name]!)).toBe(false)
-          // The client's own text travels, where both speak the same.
-          expect(received().text.includes('12345678901234567890.10')).toBe(client === upstream)
-          return mediaIn(received().body)
-        }
-        expect(await ask('a.png', 'image')).toEqual([inline('image/png', PNG)])
-        expect(await ask('a.pdf', 'file')).toEqual([inline('application/pdf', PDF)])
-        const text = await ask('a.txt', 'file')
-        expect(text.length).toBe(1)
-        expect(text[0]!.startsWith('text/plain ') ? Buffer.from(text[0]!.slice(11), 'base64').toString() : text[0]).toContain(TXT.toString())
-      })
+      test.each([true, false])(
+        `of a client of ${client} come inline to a provider of ${upstream}, streamed: %p`,
+        async (stream) => {
+          const ask = async (name: string, kind: Kind): Promise<string[]> => {
+            const response = await send(PARTS[client].file(ids[name]!, kind), {
+              protocol: client,
+              model: `${idOf(upstream)}/metered`,
+              stream,
+            })
+            expect(response.status, await response.text()).toBe(200)
+            expect(received().text.includes(ids[name]!)).toBe(false)
+            // The client's own text travels, where both speak the same.
+            expect(received().text.includes('12345678901234567890.10')).toBe(client === upstream)
+            return mediaIn(received().body)
+          }
+          expect(await ask('a.png', 'image')).toEqual([inline('image/png', PNG)])
+          expect(await ask('a.pdf', 'file')).toEqual([inline('application/pdf', PDF)])
+          const text = await ask('a.txt', 'file')
+          expect(text.length).toBe(1)
+          expect(
+            text[0]!.startsWith('text/plain ') ? Buffer.from(text[0]!.slice(11), 'base64').toString() : text[0],
+          ).toContain(TXT.toString())
+        },
+      )
     }
 
     test(`${client}: what is not this account's file is a 404 in the same words, and no provider is asked`, async () => {
       const foreign = await upload(PNG, 'a.png', await otherKey())
       const [deleted, expired] = [await upload(PNG, 'a.png'), await upload(PNG, 'a.png')]
-      await fetch(`${gateway.url}/v1/files/${deleted}`, { method: 'DELETE', headers: { authorization: `Bearer ${gateway.key}` } })
+      await fetch(`${gateway.url}/v1/files/${deleted}`, {
+        method: 'DELETE',
+        headers: { authorization: `Bearer ${gateway.key}` },
+      })
       const database = new Database(join(gateway.data, 'sluice.sqlite'))
       database.run('UPDATE files SET expires_at = 1 WHERE id = ?', [expired])
       // Deleted between finding and reading it.
@@ -175,10 +244,14 @@ describe('files', () => {
       for await (const path of new Glob(`**/${blob}`).scan({ cwd: gateway.data, absolute: true })) rmSync(path)
       const asked = provider.requests.length
       const unknown = 'file-00000000000000000000000000000000'
-      const answers = await Promise.all([unknown, foreign, deleted, expired, lost, 'file-abcdefGHIJK'].map(async (id) => {
-        const { status, message, param } = await refusal(await send(PARTS[client].file(id, 'image'), { protocol: client, model: `${idOf(client)}/metered` }))
-        return { status, message: message.replace(id, 'ID'), param }
-      }))
+      const answers = await Promise.all(
+        [unknown, foreign, deleted, expired, lost, 'file-abcdefGHIJK'].map(async (id) => {
+          const { status, message, param } = await refusal(
+            await send(PARTS[client].file(id, 'image'), { protocol: client, model: `${idOf(client)}/metered` }),
+          )
+          return { status, message: message.replace(id, 'ID'), param }
+        }),
+      )
       for (const answer of answers) expect(answer).toEqual(answers[0]!)
       expect(answers[0]).toMatchObject({ status: 404, param: PARTS[client].param('file', 'image') })
       expect(provider.requests.length).toBe(asked)
@@ -186,10 +259,25 @@ describe('files', () => {
 
     test(`${client}: a file of another kind than its place takes is a 400 that says what it is`, async () => {
       const cases: [string, Kind, string, string][] = []
-      if (client === 'responses' || client === 'messages') cases.push(['a.pdf', 'image', `${idOf(client)}/metered`, 'is application/pdf'], ['a.png', 'file', `${idOf(client)}/metered`, 'is image/png'])
-      cases.push(['a.zip', 'file', client === 'messages' ? 'anthropic/metered' : client === 'generateContent' ? 'google/metered' : 'openai/metered', 'is application/zip'])
+      if (client === 'responses' || client === 'messages')
+        cases.push(
+          ['a.pdf', 'image', `${idOf(client)}/metered`, 'is application/pdf'],
+          ['a.png', 'file', `${idOf(client)}/metered`, 'is image/png'],
+        )
+      cases.push([
+        'a.zip',
+        'file',
+        client === 'messages'
+          ? 'anthropic/metered'
+          : client === 'generateContent'
+            ? 'google/metered'
+            : 'openai/metered',
+        'is application/zip',
+      ])
       for (const [name, kind, model, words] of cases) {
-        const { status, message, param } = await refusal(await send(PARTS[client].file(ids[name]!, kind), { protocol: client, model }))
+        const { status, message, param } = await refusal(
+          await send(PARTS[client].file(ids[name]!, kind), { protocol: client, model }),
+        )
         expect([status, param]).toEqual([400, PARTS[client].param('file', kind)])
         expect(message).toContain(words)
       }
@@ -199,7 +287,9 @@ describe('files', () => {
   test('a file larger than its provider takes is left to one that takes it, or refused with the limit', async () => {
     const large = await upload(Buffer.concat([PNG, Buffer.alloc(3_200_000)]), 'large.png')
     const part = PARTS['chat.completions'].file(large, 'image')
-    const { status, message, param } = await refusal(await send(part, { protocol: 'chat.completions', model: 'groq/metered' }))
+    const { status, message, param } = await refusal(
+      await send(part, { protocol: 'chat.completions', model: 'groq/metered' }),
+    )
     expect([status, param]).toEqual([400, 'messages[0].content[1].file.file_id'])
     expect(message).toMatch(/426\d{4} bytes.*Groq takes at most 4194304/)
     const passed = await send(part, { protocol: 'chat.completions', model: 'small-first' })
@@ -209,9 +299,12 @@ describe('files', () => {
 
   test('what a file may cost is held for it', async () => {
     const book = await upload(Buffer.alloc(1_000_000, 'word '), 'book.txt')
-    for (const part of [{ type: 'text', text: 'short' }, PARTS.messages.file(book, 'file')]) await (await send(part, { protocol: 'messages', model: 'priced' })).text()
+    for (const part of [{ type: 'text', text: 'short' }, PARTS.messages.file(book, 'file')])
+      await (await send(part, { protocol: 'messages', model: 'priced' })).text()
     const store = new SqliteStore({ folder: gateway.data, exclusive: false })
-    const held = (await store.generations(undefined, 1_000)).filter(({ model }) => model === 'priced').map((record) => Number(record.held))
+    const held = (await store.generations(undefined, 1_000))
+      .filter(({ model }) => model === 'priced')
+      .map((record) => Number(record.held))
     await store.close()
     // A token for every two bytes at a dollar for a million.
     expect(held[1]! - held[0]!).toBeGreaterThan(450_000_000)
@@ -219,53 +312,96 @@ describe('files', () => {
 
   test('a stored response keeps the name of a file, and a later turn reads it again', async () => {
     const id = await upload(PNG, 'a.png')
-    const post = (body: object): Promise<Response> => fetch(`${gateway.url}/v1/responses`, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ model: 'own-chat/metered', ...body }) })
-    const first = (await (await post({ input: [{ role: 'user', content: [{ type: 'input_image', file_id: id }] }] })).json()) as { id: string }
-    const items = await (await fetch(`${gateway.url}/v1/responses/${first.id}/input_items`, { headers: { authorization: `Bearer ${gateway.key}` } })).text()
+    const post = (body: object): Promise<Response> =>
+      fetch(`${gateway.url}/v1/responses`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${gateway.key}` },
+        body: JSON.stringify({ model: 'own-chat/metered', ...body }),
+      })
+    const first = (await (
+      await post({ input: [{ role: 'user', content: [{ type: 'input_image', file_id: id }] }] })
+    ).json()) as { id: string }
+    const items = await (
+      await fetch(`${gateway.url}/v1/responses/${first.id}/input_items`, {
+        headers: { authorization: `Bearer ${gateway.key}` },
+      })
+    ).text()
     expect(items).toContain(id)
     expect(items).not.toContain('base64')
     expect((await post({ previous_response_id: first.id, input: 'Again' })).status).toBe(200)
     expect(mediaIn(received().body)).toContain(inline('image/png', PNG))
-    await fetch(`${gateway.url}/v1/files/${id}`, { method: 'DELETE', headers: { authorization: `Bearer ${gateway.key}` } })
+    await fetch(`${gateway.url}/v1/files/${id}`, {
+      method: 'DELETE',
+      headers: { authorization: `Bearer ${gateway.key}` },
+    })
     const { status, param } = await refusal(await post({ previous_response_id: first.id, input: 'And again' }))
     expect([status, param]).toEqual([404, 'input[0].content[0].file_id'])
   })
 
   test('fileUri is a name of a file in any of its forms', async () => {
-    for (const uri of [ids['a.png'], `files/${ids['a.png']}`, `${gateway.url}/v1/files/${ids['a.png']}`, `https://sluice.example/v1beta/files/${ids['a.png']}`]) {
-      const response = await send({ fileData: { fileUri: uri } }, { protocol: 'generateContent', model: 'own-gemini/metered' })
+    for (const uri of [
+      ids['a.png'],
+      `files/${ids['a.png']}`,
+      `${gateway.url}/v1/files/${ids['a.png']}`,
+      `https://sluice.example/v1beta/files/${ids['a.png']}`,
+    ]) {
+      const response = await send(
+        { fileData: { fileUri: uri } },
+        { protocol: 'generateContent', model: 'own-gemini/metered' },
+      )
       expect(response.status, await response.text()).toBe(200)
       expect(mediaIn(received().body)).toEqual([inline('image/png', PNG)])
     }
-    for (const uri of ['files/abc', 'https://generativelanguage.googleapis.com/v1beta/files/abc']) expect((await refusal(await send({ fileData: { fileUri: uri } }, { protocol: 'generateContent', model: 'own-gemini/metered' }))).status).toBe(404)
+    for (const uri of ['files/abc', 'https://generativelanguage.googleapis.com/v1beta/files/abc'])
+      expect(
+        (
+          await refusal(
+            await send({ fileData: { fileUri: uri } }, { protocol: 'generateContent', model: 'own-gemini/metered' }),
+          )
+        ).status,
+      ).toBe(404)
   })
 
   test('tokens are counted with files in their place', async () => {
     const count = async (path: string, body: object): Promise<number> => {
-      const response = await fetch(gateway.url + path, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify(body) })
+      const response = await fetch(gateway.url + path, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${gateway.key}` },
+        body: JSON.stringify(body),
+      })
       const counted = (await response.json()) as { input_tokens?: number; totalTokens?: number }
       expect(response.status).toBe(200)
       return counted.input_tokens ?? counted.totalTokens!
     }
-    const messages = (content: object[]): object => ({ model: 'own-chat/metered', messages: [{ role: 'user', content }] })
+    const messages = (content: object[]): object => ({
+      model: 'own-chat/metered',
+      messages: [{ role: 'user', content }],
+    })
     const text = { type: 'text', text: 'Look' }
     const book = await upload(Buffer.from('word '.repeat(1_000)), 'book.txt')
     const bare = await count('/v1/messages/count_tokens', messages([text]))
-    expect(await count('/v1/messages/count_tokens', messages([text, PARTS.messages.file(book, 'file')]))).toBeGreaterThan(bare + 900)
+    expect(
+      await count('/v1/messages/count_tokens', messages([text, PARTS.messages.file(book, 'file')])),
+    ).toBeGreaterThan(bare + 900)
     const contents = (part: object): object => ({ contents: [{ parts: [{ text: 'Look' }, part] }] })
     for (const wrap of [(body: object) => body, (body: object) => ({ generateContentRequest: body })]) {
       const path = '/v1beta/models/own-chat/metered:countTokens'
-      expect(await count(path, wrap(contents(PARTS.generateContent.file(ids['a.png']!, 'image'))))).toBeGreaterThan((await count(path, wrap(contents({ text: 'x' })))) + 500)
+      expect(await count(path, wrap(contents(PARTS.generateContent.file(ids['a.png']!, 'image'))))).toBeGreaterThan(
+        (await count(path, wrap(contents({ text: 'x' })))) + 500,
+      )
     }
   })
 })
 
 test('what a client sends inline is its own, whatever it is', async () => {
   const html = Buffer.from('<html><script>alert(1)</script>').toString('base64')
-  const part = (protocol: ConversationName, type: string): object => ({
-    'chat.completions': { type: 'image_url', image_url: { url: `data:${type};base64,${html}` } }, responses: { type: 'input_image', image_url: `data:${type};base64,${html}` },
-    messages: { type: 'image', source: { type: 'base64', media_type: type, data: html } }, generateContent: { inlineData: { mimeType: type, data: html } },
-  })[protocol]
+  const part = (protocol: ConversationName, type: string): object =>
+    ({
+      'chat.completions': { type: 'image_url', image_url: { url: `data:${type};base64,${html}` } },
+      responses: { type: 'input_image', image_url: `data:${type};base64,${html}` },
+      messages: { type: 'image', source: { type: 'base64', media_type: type, data: html } },
+      generateContent: { inlineData: { mimeType: type, data: html } },
+    })[protocol]
   for (const protocol of PROTOCOLS) {
     for (const upstream of PROTOCOLS) {
       // Google's document lists the types that may come inline, and Anthropic's those of images that its models read.
@@ -284,7 +420,13 @@ test('what a client sends inline is its own, whatever it is', async () => {
 describe('what only its provider knows', () => {
   const never = async (path: string, text: string): Promise<{ status: number; param: string; message: string }> => {
     const before = provider.requests.length
-    const answer = await refusal(await fetch(gateway.url + path, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: text }))
+    const answer = await refusal(
+      await fetch(gateway.url + path, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${gateway.key}` },
+        body: text,
+      }),
+    )
     expect(provider.requests.length).toBe(before)
     return answer
   }
@@ -292,36 +434,79 @@ describe('what only its provider knows', () => {
   const user = { role: 'user', content: 'x' }
   const KEPT: [protocol: ConversationName, body: object, param: string][] = [
     ['responses', { input: 'x', prompt: { id: 'pmpt_1' } }, 'prompt.id'],
-    ['responses', { input: 'x', tools: [{ type: 'file_search', vector_store_ids: ['vs_1'] }] }, 'tools[0].vector_store_ids'],
-    ['messages', { max_tokens: 1, messages: [user], container: { skills: [{ type: 'custom', skill_id: 'skill_1' }] } }, 'container.skills[0].skill_id'],
+    [
+      'responses',
+      { input: 'x', tools: [{ type: 'file_search', vector_store_ids: ['vs_1'] }] },
+      'tools[0].vector_store_ids',
+    ],
+    [
+      'messages',
+      { max_tokens: 1, messages: [user], container: { skills: [{ type: 'custom', skill_id: 'skill_1' }] } },
+      'container.skills[0].skill_id',
+    ],
     ['generateContent', { contents: [{ parts: [{ text: 'x' }] }], cachedContent: 'cachedContents/1' }, 'cachedContent'],
-    ['generateContent', { contents: [{ parts: [{ text: 'x' }] }], tools: [{ fileSearch: { fileSearchStoreNames: ['fileSearchStores/1'] } }] }, 'tools[0].fileSearch.fileSearchStoreNames'],
+    [
+      'generateContent',
+      {
+        contents: [{ parts: [{ text: 'x' }] }],
+        tools: [{ fileSearch: { fileSearchStoreNames: ['fileSearchStores/1'] } }],
+      },
+      'tools[0].fileSearch.fileSearchStoreNames',
+    ],
   ]
-  const pathOf = (protocol: ConversationName, model: string): string => ({ 'chat.completions': '/v1/chat/completions', responses: '/v1/responses', messages: '/v1/messages', generateContent: `/v1beta/models/${model}:generateContent` })[protocol]
+  const pathOf = (protocol: ConversationName, model: string): string =>
+    ({
+      'chat.completions': '/v1/chat/completions',
+      responses: '/v1/responses',
+      messages: '/v1/messages',
+      generateContent: `/v1beta/models/${model}:generateContent`,
+    })[protocol]
 
   test.each(KEPT)('is refused of %s unless all accounts share it: %j', async (protocol, body, param) => {
     for (const upstream of PROTOCOLS) {
       const model = `${idOf(upstream)}${upstream === protocol ? '' : '-shared'}/metered`
-      expect(await never(pathOf(protocol, model), JSON.stringify({ model, ...body }))).toMatchObject({ status: 404, param, message: expect.stringContaining('sharedIds') })
+      expect(await never(pathOf(protocol, model), JSON.stringify({ model, ...body }))).toMatchObject({
+        status: 404,
+        param,
+        message: expect.stringContaining('sharedIds'),
+      })
     }
     const model = `${idOf(protocol)}-shared/metered`
-    const response = await fetch(gateway.url + pathOf(protocol, model), { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ model, ...body }) })
+    const response = await fetch(gateway.url + pathOf(protocol, model), {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key}` },
+      body: JSON.stringify({ model, ...body }),
+    })
     expect(response.status, await response.text()).toBe(200)
     expect(received().body).toMatchObject(body)
   })
 
   test('is refused in tools and blocks', async () => {
-    const tool = (container: unknown): string => JSON.stringify({ model: 'own-responses/metered', input: 'x', tools: [{ type: 'code_interpreter', container }] })
+    const tool = (container: unknown): string =>
+      JSON.stringify({ model: 'own-responses/metered', input: 'x', tools: [{ type: 'code_interpreter', container }] })
     expect(await never('/v1/responses', tool('cntr_1'))).toMatchObject({ status: 404, param: 'tools[0].container' })
-    expect(await never('/v1/responses', tool({ type: 'auto', file_ids: ['file-1'] }))).toMatchObject({ status: 404, param: 'tools[0].container.file_ids' })
-    const block = JSON.stringify({ model: 'own-messages/metered', max_tokens: 1, messages: [{ role: 'user', content: [{ type: 'container_upload', file_id: 'file_1' }] }] })
-    for (const path of ['/v1/messages', '/v1/messages/count_tokens']) expect(await never(path, block)).toMatchObject({ status: 404, param: 'messages[0].content[0].file_id' })
+    expect(await never('/v1/responses', tool({ type: 'auto', file_ids: ['file-1'] }))).toMatchObject({
+      status: 404,
+      param: 'tools[0].container.file_ids',
+    })
+    const block = JSON.stringify({
+      model: 'own-messages/metered',
+      max_tokens: 1,
+      messages: [{ role: 'user', content: [{ type: 'container_upload', file_id: 'file_1' }] }],
+    })
+    for (const path of ['/v1/messages', '/v1/messages/count_tokens'])
+      expect(await never(path, block)).toMatchObject({ status: 404, param: 'messages[0].content[0].file_id' })
   })
 
   test('is not hidden behind a name given twice or written in escapes', async () => {
-    const chat = (file: string): string => `{"model":"own-chat/metered","messages":[{"role":"user","content":[{"type":"file","file":${file}}]}]}`
-    expect(await never('/v1/chat/completions', chat('{"file_id":"file-evil","file_id":null,"file_data":"JVBERi0="}'))).toMatchObject({ status: 400, message: expect.stringContaining("'file_id' twice") })
-    expect(await never('/v1/chat/completions', chat('{"file_id":"file-evil","file\\u005fid":null,"file_data":"JVBERi0="}'))).toMatchObject({ status: 400, message: expect.stringContaining("'file_id' twice") })
+    const chat = (file: string): string =>
+      `{"model":"own-chat/metered","messages":[{"role":"user","content":[{"type":"file","file":${file}}]}]}`
+    expect(
+      await never('/v1/chat/completions', chat('{"file_id":"file-evil","file_id":null,"file_data":"JVBERi0="}')),
+    ).toMatchObject({ status: 400, message: expect.stringContaining("'file_id' twice") })
+    expect(
+      await never('/v1/chat/completions', chat('{"file_id":"file-evil","file\\u005fid":null,"file_data":"JVBERi0="}')),
+    ).toMatchObject({ status: 400, message: expect.stringContaining("'file_id' twice") })
     expect(await never('/v1/chat/completions', chat('{"file\\u005fid":"file-evil"}'))).toMatchObject({ status: 404 })
     const gemini = '{"contents":[{"parts":[{"fileData":{"fileUri":"files/evil","file\\u0055ri":"gs://a/b"}}]}]}'
     expect(await never('/v1beta/models/own-gemini/metered:generateContent', gemini)).toMatchObject({ status: 400 })
@@ -329,24 +514,80 @@ describe('what only its provider knows', () => {
 
   test('is not hidden behind an object given twice, of which a provider might read the other', async () => {
     const chat = (content: string): string => `{"model":"own-chat/metered","messages":[{"role":"user",${content}}]}`
-    const message = (source: string): string => `{"model":"own-messages/metered","max_tokens":1,"messages":[{"role":"user","content":[{"type":"document",${source}}]}]}`
+    const message = (source: string): string =>
+      `{"model":"own-messages/metered","max_tokens":1,"messages":[{"role":"user","content":[{"type":"document",${source}}]}]}`
     const bodies: [path: string, body: string, name: string][] = [
-      ['/v1/chat/completions', chat('"content":[{"type":"file","file":{"file_id":"file-evil"},"file":{"file_data":"JVBERi0="}}]'), 'file'],
-      ['/v1/chat/completions', chat('"content":[{"type":"file","file":{"file_id":"file-evil"}}],"content":"Hello"'), 'content'],
-      ['/v1/chat/completions', chat('"content":[{"type":"image_url","image_url":{"url":"http://127.0.0.1/","url":"data:image/png;base64,AAAA"}}]'), 'url'],
-      ['/v1/messages', message('"source":{"type":"file","file_id":"file-evil"},"source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="}'), 'source'],
-      ['/v1beta/models/own-gemini/metered:generateContent', '{"contents":[{"parts":[{"fileData":{"fileUri":"files/evil"},"fileData":null,"text":"x"}]}]}', 'fileData'],
+      [
+        '/v1/chat/completions',
+        chat('"content":[{"type":"file","file":{"file_id":"file-evil"},"file":{"file_data":"JVBERi0="}}]'),
+        'file',
+      ],
+      [
+        '/v1/chat/completions',
+        chat('"content":[{"type":"file","file":{"file_id":"file-evil"}}],"content":"Hello"'),
+        'content',
+      ],
+      [
+        '/v1/chat/completions',
+        chat(
+          '"content":[{"type":"image_url","image_url":{"url":"http://127.0.0.1/","url":"data:image/png;base64,AAAA"}}]',
+        ),
+        'url',
+      ],
+      [
+        '/v1/messages',
+        message(
+          '"source":{"type":"file","file_id":"file-evil"},"source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="}',
+        ),
+        'source',
+      ],
+      [
+        '/v1beta/models/own-gemini/metered:generateContent',
+        '{"contents":[{"parts":[{"fileData":{"fileUri":"files/evil"},"fileData":null,"text":"x"}]}]}',
+        'fileData',
+      ],
     ]
-    for (const [path, body, name] of bodies) expect(await never(path, body)).toMatchObject({ status: 400, message: expect.stringContaining(`'${name}' twice`) })
+    for (const [path, body, name] of bodies)
+      expect(await never(path, body)).toMatchObject({
+        status: 400,
+        message: expect.stringContaining(`'${name}' twice`),
+      })
   })
 
   test('is refused where no file may stand', async () => {
-    const chat = (part: object): string => JSON.stringify({ model: 'own-chat/metered', messages: [{ role: 'user', content: [part] }] })
+    const chat = (part: object): string =>
+      JSON.stringify({ model: 'own-chat/metered', messages: [{ role: 'user', content: [part] }] })
     const bodies: [path: string, body: string, param: string][] = [
       ['/v1/chat/completions', chat({ type: 'input_file', file_id: 'file-evil' }), 'messages[0].content[0].file_id'],
-      ['/v1/chat/completions', chat({ type: 'image_file', image_file: { file_id: 'file-evil' } }), 'messages[0].content[0].image_file.file_id'],
-      ['/v1/responses', JSON.stringify({ model: 'own-responses/metered', input: [{ type: 'input_file', file_id: 'file-evil' }] }), 'input[0].file_id'],
-      ['/v1/messages', JSON.stringify({ model: 'own-messages/metered', max_tokens: 1, messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'JVBERi0=', file_id: 'file-evil' } }] }] }), 'messages[0].content[0].source.file_id'],
+      [
+        '/v1/chat/completions',
+        chat({ type: 'image_file', image_file: { file_id: 'file-evil' } }),
+        'messages[0].content[0].image_file.file_id',
+      ],
+      [
+        '/v1/responses',
+        JSON.stringify({ model: 'own-responses/metered', input: [{ type: 'input_file', file_id: 'file-evil' }] }),
+        'input[0].file_id',
+      ],
+      [
+        '/v1/messages',
+        JSON.stringify({
+          model: 'own-messages/metered',
+          max_tokens: 1,
+          messages: [
+            {
+              role: 'user',
+              content: [
+                {
+                  type: 'document',
+                  source: { type: 'base64', media_type: 'application/pdf', data: 'JVBERi0=', file_id: 'file-evil' },
+                },
+              ],
+            },
+          ],
+        }),
+        'messages[0].content[0].source.file_id',
+      ],
     ]
     for (const [path, body, param] of bodies) expect(await never(path, body)).toMatchObject({ status: 404, param })
   })
@@ -360,13 +601,33 @@ test('the room for media is given back by every request, however it ends', async
   database.close()
   const part = PARTS.generateContent.file(id, 'image')
   const ask = (script: string, stream: boolean, more: object = {}, signal?: AbortSignal): Promise<Response> =>
-    fetch(`${gateway.url}/v1beta/models/google/${script}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, {
-      method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ contents: [{ parts: [part] }], ...more }), ...(signal === undefined ? {} : { signal }),
-    })
+    fetch(
+      `${gateway.url}/v1beta/models/google/${script}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`,
+      {
+        method: 'POST',
+        headers: { authorization: `Bearer ${gateway.key}` },
+        body: JSON.stringify({ contents: [{ parts: [part] }], ...more }),
+        ...(signal === undefined ? {} : { signal }),
+      },
+    )
   const ends: [string, number, () => Promise<Response>][] = [
-    ['whole', 200, () => ask('metered', false)], ['streamed', 200, () => ask('metered', true)], ['broken off', 200, () => ask('resets-midway', true)], ['in pieces', 502, () => ask('half', false)],
-    ['refused', 400, () => ask('refuses-400', false)], ['failed', 502, () => ask('resets', true)], ['wrong', 400, () => ask('metered', false, { generationConfig: { temperature: 'hot' } })],
-    ['counted', 200, () => fetch(`${gateway.url}/v1beta/models/google/metered:countTokens`, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ contents: [{ parts: [part] }] }) })],
+    ['whole', 200, () => ask('metered', false)],
+    ['streamed', 200, () => ask('metered', true)],
+    ['broken off', 200, () => ask('resets-midway', true)],
+    ['in pieces', 502, () => ask('half', false)],
+    ['refused', 400, () => ask('refuses-400', false)],
+    ['failed', 502, () => ask('resets', true)],
+    ['wrong', 400, () => ask('metered', false, { generationConfig: { temperature: 'hot' } })],
+    [
+      'counted',
+      200,
+      () =>
+        fetch(`${gateway.url}/v1beta/models/google/metered:countTokens`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${gateway.key}` },
+          body: JSON.stringify({ contents: [{ parts: [part] }] }),
+        }),
+    ],
   ]
   for (const [how, status, one] of ends) {
     for (let times = 0; times < 4; times++) {
@@ -402,26 +663,50 @@ describe('URLs', () => {
   }
 
   for (const protocol of PROTOCOLS) {
-    test.each(['image', 'file'] as const)(`${protocol}: an address of a kind of medium (%s) is passed on, fetched or refused`, async (kind) => {
-      const part = PARTS[protocol].url(`http://127.0.0.1:${site.port}/a.${kind === 'image' ? 'png' : 'pdf'}`, kind)
-      const id = idOf(protocol)
-      const param = PARTS[protocol].param('url', kind)
-      expect(await answer(part, { protocol, model: `${id}-fetching/metered` })).toBe('passed on')
-      expect(await answer(part, { protocol, model: `${id}-fetching/metered`, at: fetching })).toBe('passed on')
-      expect(await answer(part, { protocol, model: `${id}-unsaid/metered` })).toBe('passed on')
-      expect(await answer(PARTS[protocol].url('http://169.254.169.254/a', kind), { protocol, model: `${id}-unsaid/metered` })).toStartWith(`400 ${param} ${param}: must be a public`)
-      expect(await answer(part, { protocol, model: `${id}-unsaid/metered`, at: fetching })).toBe(kind === 'image' ? inline('image/png', PNG) : inline('application/pdf', PDF))
-      expect(await answer(part, { protocol, model: `${id}/metered`, at: fetching })).toBe(kind === 'image' ? inline('image/png', PNG) : inline('application/pdf', PDF))
-      expect(await answer(part, { protocol, model: `${id}/metered` })).toMatch(new RegExp(`^400 ${param.replace(/[[\].]/g, '\\$&')} .*does not fetch URLs.*fetch\\.requestUrls`))
-    })
+    test.each(['image', 'file'] as const)(
+      `${protocol}: an address of a kind of medium (%s) is passed on, fetched or refused`,
+      async (kind) => {
+        const part = PARTS[protocol].url(`http://127.0.0.1:${site.port}/a.${kind === 'image' ? 'png' : 'pdf'}`, kind)
+        const id = idOf(protocol)
+        const param = PARTS[protocol].param('url', kind)
+        expect(await answer(part, { protocol, model: `${id}-fetching/metered` })).toBe('passed on')
+        expect(await answer(part, { protocol, model: `${id}-fetching/metered`, at: fetching })).toBe('passed on')
+        expect(await answer(part, { protocol, model: `${id}-unsaid/metered` })).toBe('passed on')
+        expect(
+          await answer(PARTS[protocol].url('http://169.254.169.254/a', kind), {
+            protocol,
+            model: `${id}-unsaid/metered`,
+          }),
+        ).toStartWith(`400 ${param} ${param}: must be a public`)
+        expect(await answer(part, { protocol, model: `${id}-unsaid/metered`, at: fetching })).toBe(
+          kind === 'image' ? inline('image/png', PNG) : inline('application/pdf', PDF),
+        )
+        expect(await answer(part, { protocol, model: `${id}/metered`, at: fetching })).toBe(
+          kind === 'image' ? inline('image/png', PNG) : inline('application/pdf', PDF),
+        )
+        expect(await answer(part, { protocol, model: `${id}/metered` })).toMatch(
+          new RegExp(`^400 ${param.replace(/[[\].]/g, '\\$&')} .*does not fetch URLs.*fetch\\.requestUrls`),
+        )
+      },
+    )
 
     test(`${protocol}: what is fetched is looked at, and what cannot be is refused by its path`, async () => {
       const param = PARTS[protocol].param('url', 'image')
-      const ask = (url: string): Promise<string> => answer(PARTS[protocol].url(url, 'image'), { protocol, model: `${idOf(protocol)}/metered`, at: fetching })
+      const ask = (url: string): Promise<string> =>
+        answer(PARTS[protocol].url(url, 'image'), { protocol, model: `${idOf(protocol)}/metered`, at: fetching })
       expect(await ask(`http://127.0.0.1:${site.port}/page`)).toStartWith(`400 ${param} ${param}: is text/html`)
       expect(await ask(`http://127.0.0.1:${site.port}/empty`)).toStartWith(`400 ${param} ${param}: is empty`)
       expect(await ask(`http://127.0.0.1:${site.port}/none`)).toStartWith(`400 ${param} ${param}: `)
-      for (const url of ['http://127.0.0.1:1/', 'http://169.254.169.254/latest', 'http://localhost/', 'http://user:pass@example.com/', 'ftp://example.com/a.png', 'file:///etc/passwd', 'http://[::1]/']) expect(await ask(url)).toStartWith(`400 ${param} ${param}: `)
+      for (const url of [
+        'http://127.0.0.1:1/',
+        'http://169.254.169.254/latest',
+        'http://localhost/',
+        'http://user:pass@example.com/',
+        'ftp://example.com/a.png',
+        'file:///etc/passwd',
+        'http://[::1]/',
+      ])
+        expect(await ask(url)).toStartWith(`400 ${param} ${param}: `)
     })
 
     test(`${protocol}: Google's own addresses are for providers of generateContent only`, async () => {
@@ -440,29 +725,65 @@ describe('URLs', () => {
   test('an endpoint that cannot do with an address is passed over', async () => {
     const part = PARTS['chat.completions'].url(`http://127.0.0.1:${site.port}/a.png`, 'image')
     const response = await send(part, { protocol: 'chat.completions', model: 'both' })
-    expect([response.status, response.headers.get('x-sluice-provider'), response.headers.get('x-sluice-attempts')]).toEqual([200, 'own-chat-fetching', '1'])
+    expect([
+      response.status,
+      response.headers.get('x-sluice-provider'),
+      response.headers.get('x-sluice-attempts'),
+    ]).toEqual([200, 'own-chat-fetching', '1'])
     await response.text()
   })
 
   test('of one account that are slow do not keep those of others waiting', async () => {
-    const part = (path: string): object => ({ type: 'image_url', image_url: { url: `http://127.0.0.1:${site.port}/${path}` } })
+    const part = (path: string): object => ({
+      type: 'image_url',
+      image_url: { url: `http://127.0.0.1:${site.port}/${path}` },
+    })
     const leaving = new AbortController()
-    const body = JSON.stringify({ model: 'own-chat/metered', messages: [{ role: 'user', content: Array.from({ length: 20 }, () => part('slow')) }] })
-    const waits = fetch(`${fetching.url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${fetching.key}` }, body, signal: leaving.signal }).catch(() => undefined)
+    const body = JSON.stringify({
+      model: 'own-chat/metered',
+      messages: [{ role: 'user', content: Array.from({ length: 20 }, () => part('slow')) }],
+    })
+    const waits = fetch(`${fetching.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${fetching.key}` },
+      body,
+      signal: leaving.signal,
+    }).catch(() => undefined)
     await until(() => slow > 0)
-    const response = await send(part('a.png'), { protocol: 'chat.completions', model: 'own-chat/metered', key: KEY_OF_ANOTHER, at: fetching })
+    const response = await send(part('a.png'), {
+      protocol: 'chat.completions',
+      model: 'own-chat/metered',
+      key: KEY_OF_ANOTHER,
+      at: fetching,
+    })
     expect(response.status, await response.text()).toBe(200)
     leaving.abort()
     await waits
   })
 
   test('many are fetched, one that fails refuses the request, and too many are refused', async () => {
-    const parts = (count: number, last = 'a.png'): object[] => Array.from({ length: count }, (_, index) => ({ type: 'image_url', image_url: { url: `http://127.0.0.1:${site.port}/${index === count - 1 ? last : 'a.png'}` } }))
-    const ask = (content: object[]): Promise<Response> => fetch(`${fetching.url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${fetching.key}` }, body: JSON.stringify({ model: 'own-chat/metered', messages: [{ role: 'user', content }] }) })
+    const parts = (count: number, last = 'a.png'): object[] =>
+      Array.from({ length: count }, (_, index) => ({
+        type: 'image_url',
+        image_url: { url: `http://127.0.0.1:${site.port}/${index === count - 1 ? last : 'a.png'}` },
+      }))
+    const ask = (content: object[]): Promise<Response> =>
+      fetch(`${fetching.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${fetching.key}` },
+        body: JSON.stringify({ model: 'own-chat/metered', messages: [{ role: 'user', content }] }),
+      })
     expect((await ask(parts(40))).status).toBe(200)
     expect(mediaIn(received().body)).toEqual(Array.from({ length: 40 }, () => inline('image/png', PNG)))
-    expect(await refusal(await ask(parts(40, 'none')))).toMatchObject({ status: 400, param: 'messages[0].content[39].image_url.url' })
-    expect(await refusal(await ask(parts(101)))).toMatchObject({ status: 400, param: 'messages[0].content[100].image_url.url', message: expect.stringContaining('100 are the most') })
+    expect(await refusal(await ask(parts(40, 'none')))).toMatchObject({
+      status: 400,
+      param: 'messages[0].content[39].image_url.url',
+    })
+    expect(await refusal(await ask(parts(101)))).toMatchObject({
+      status: 400,
+      param: 'messages[0].content[100].image_url.url',
+      message: expect.stringContaining('100 are the most'),
+    })
   })
 })
 
@@ -472,10 +793,24 @@ let other: Promise<string> | undefined
 const otherKey = (): Promise<string> => (other ??= makeOther())
 
 async function makeOther(): Promise<string> {
-  const sluice = (...words: string[]) => Bun.spawnSync([process.execPath, join(import.meta.dir, '../../src/main.ts'), ...words, '--data', gateway.data, '--json'])
+  const sluice = (...words: string[]) =>
+    Bun.spawnSync([
+      process.execPath,
+      join(import.meta.dir, '../../src/main.ts'),
+      ...words,
+      '--data',
+      gateway.data,
+      '--json',
+    ])
   sluice('accounts', 'create', 'other')
   const { text } = JSON.parse(sluice('keys', 'create', '--account', 'other').stdout.toString()) as { text: string }
   // The server sees what another process wrote within two seconds.
-  for (let tries = 0; tries < 60 && (await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${text}` } })).status !== 200; tries++) await Bun.sleep(50)
+  for (
+    let tries = 0;
+    tries < 60 &&
+    (await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${text}` } })).status !== 200;
+    tries++
+  )
+    await Bun.sleep(50)
   return text
 }

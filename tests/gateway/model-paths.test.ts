@@ -4,30 +4,89 @@ import fc from 'fast-check'
 import { startGateway, type Gateway } from '../server.ts'
 
 let gateway: Gateway
-beforeAll(async () => { gateway = await startGateway({ config: 'providers: { acme: { protocol: messages, baseUrl: "http://127.0.0.1:9/v1", unlisted: true } }' }) })
+beforeAll(async () => {
+  gateway = await startGateway({
+    config: 'providers: { acme: { protocol: messages, baseUrl: "http://127.0.0.1:9/v1", unlisted: true } }',
+  })
+})
 afterAll(() => gateway.stop())
 
 /** Asks in these very bytes: clients resolve and encode a path before they send it. */
-const ask = (path: string, method = 'GET'): Promise<{ status: number; body: string }> => new Promise((resolve) => {
-  const { port, hostname } = new URL(gateway.url)
-  const socket = connect(Number(port), hostname, () => socket.write(`${method} ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`))
-  let heard = ''
-  socket.on('data', (bytes) => { heard += bytes.toString() })
-  socket.on('error', () => {})
-  socket.on('close', () => resolve({ status: Number(/^HTTP\/1\.1 (\d+)/.exec(heard)?.[1] ?? 0), body: heard.slice(heard.indexOf('\r\n\r\n') + 4) }))
-})
+const ask = (path: string, method = 'GET'): Promise<{ status: number; body: string }> =>
+  new Promise((resolve) => {
+    const { port, hostname } = new URL(gateway.url)
+    const socket = connect(Number(port), hostname, () =>
+      socket.write(
+        `${method} ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`,
+      ),
+    )
+    let heard = ''
+    socket.on('data', (bytes) => {
+      heard += bytes.toString()
+    })
+    socket.on('error', () => {})
+    socket.on('close', () =>
+      resolve({
+        status: Number(/^HTTP\/1\.1 (\d+)/.exec(heard)?.[1] ?? 0),
+        body: heard.slice(heard.indexOf('\r\n\r\n') + 4),
+      }),
+    )
+  })
 
 /** Prefixes below which a model's name stands. */
-const BELOW = ['/v1/models/', '/v1beta/models/', '/v1beta1/publishers/sandbox/models/', '/v1/publishers/sandbox/models/', '/v1/projects/p/locations/l/publishers/sandbox/models/']
+const BELOW = [
+  '/v1/models/',
+  '/v1beta/models/',
+  '/v1beta1/publishers/sandbox/models/',
+  '/v1/publishers/sandbox/models/',
+  '/v1/projects/p/locations/l/publishers/sandbox/models/',
+]
 
 describe.each(BELOW)('below %s', (prefix) => {
   const NAMES = [
-    '%2e%2e/', '%2e%2e%2f', '..%2f..%2fetc%2fpasswd', '%2F', '%2f%2f', '%00', 'chat%00', 'chat%0d%0ax:%20y', '%252e%252e%252f', '%252F', 'chat/', 'sandbox/chat/', '%20', 'chat%20', '%', '%zz', '%c0%ae', '%ff', '%F0%9F%92%A9',
-    'a'.repeat(8000), `${'a/'.repeat(3000)}a`, '%41'.repeat(2000), '__proto__', 'constructor', 'toString', 'chat;a=b', 'chat%3Fx', 'chat%23x', '*', '.', '.%2e', 'chat\\x', 'chat%5cx', '~', '%D1%81hat',
+    '%2e%2e/',
+    '%2e%2e%2f',
+    '..%2f..%2fetc%2fpasswd',
+    '%2F',
+    '%2f%2f',
+    '%00',
+    'chat%00',
+    'chat%0d%0ax:%20y',
+    '%252e%252e%252f',
+    '%252F',
+    'chat/',
+    'sandbox/chat/',
+    '%20',
+    'chat%20',
+    '%',
+    '%zz',
+    '%c0%ae',
+    '%ff',
+    '%F0%9F%92%A9',
+    'a'.repeat(8000),
+    `${'a/'.repeat(3000)}a`,
+    '%41'.repeat(2000),
+    '__proto__',
+    'constructor',
+    'toString',
+    'chat;a=b',
+    'chat%3Fx',
+    'chat%23x',
+    '*',
+    '.',
+    '.%2e',
+    'chat\\x',
+    'chat%5cx',
+    '~',
+    '%D1%81hat',
   ]
   test.each(NAMES)('%s is 400 or 404, in words', async (name) => {
     const { status, body } = await ask(prefix + name)
-    expect({ name: name.slice(0, 40), known: [400, 404].includes(status), status }).toEqual({ name: name.slice(0, 40), known: true, status })
+    expect({ name: name.slice(0, 40), known: [400, 404].includes(status), status }).toEqual({
+      name: name.slice(0, 40),
+      known: true,
+      status,
+    })
     const { error } = JSON.parse(body) as { error: { message: string } }
     expect(error.message.length).toBeLessThan(1000)
   })
@@ -49,11 +108,18 @@ test('what stands below a model is told apart by its method', async () => {
 })
 
 test('no name brings it down', async () => {
-  const name = fc.oneof(fc.string({ unit: 'binary', maxLength: 60 }), fc.stringMatching(/^[%.\/:a-f0-9~]{1,60}$/), fc.constantFrom('acme/', 'sandbox/').chain((start) => fc.string({ maxLength: 40 }).map((rest) => start + rest)))
-  await fc.assert(fc.asyncProperty(name, fc.constantFrom(...BELOW), fc.boolean(), async (text, prefix, encoded) => {
-    const path = prefix + (encoded ? encodeURIComponent(text.toWellFormed()) : text.replace(/[^\x21-\x7e]|#/g, '_'))
-    const { status } = await ask(path)
-    expect([200, 400, 404]).toContain(status)
-  }), { numRuns: 150 })
+  const name = fc.oneof(
+    fc.string({ unit: 'binary', maxLength: 60 }),
+    fc.stringMatching(/^[%.\/:a-f0-9~]{1,60}$/),
+    fc.constantFrom('acme/', 'sandbox/').chain((start) => fc.string({ maxLength: 40 }).map((rest) => start + rest)),
+  )
+  await fc.assert(
+    fc.asyncProperty(name, fc.constantFrom(...BELOW), fc.boolean(), async (text, prefix, encoded) => {
+      const path = prefix + (encoded ? encodeURIComponent(text.toWellFormed()) : text.replace(/[^\x21-\x7e]|#/g, '_'))
+      const { status } = await ask(path)
+      expect([200, 400, 404]).toContain(status)
+    }),
+    { numRuns: 150 },
+  )
   expect((await ask('/v1/models')).status).toBe(200)
 })

@@ -11,48 +11,99 @@ const config = readConfig('billing: { unpriced: free }', 'sluice.yaml', {})
 const catalogue = new Catalogue(config)
 
 function offers(prices: PriceText, turns?: Turn[]): Record<string, Offer[]> {
-  const file: PriceFile = { source: '', imported: '', changes: [], own: {}, providers: { sandbox: { else: [], models: [{ model: 'chat', match: ['chat'], version: '1', prices, ...(turns === undefined ? {} : { turns }) }] } } }
-  const model = described({ catalogue, prices: new Prices(config, file) }, catalogue.model('sandbox/chat')) as { pricings: Record<string, Offer[]> }
+  const file: PriceFile = {
+    source: '',
+    imported: '',
+    changes: [],
+    own: {},
+    providers: {
+      sandbox: {
+        else: [],
+        models: [{ model: 'chat', match: ['chat'], version: '1', prices, ...(turns === undefined ? {} : { turns }) }],
+      },
+    },
+  }
+  const model = described({ catalogue, prices: new Prices(config, file) }, catalogue.model('sandbox/chat')) as {
+    pricings: Record<string, Offer[]>
+  }
   return model.pricings
 }
-const said = (list: Offer[] | undefined): string[] => list!.map(({ value, conditions }) => `${value} when ${conditions.map((one) => `${one.field} ${one.operator} ${one.value}`).join(' and ') || 'ever'}`)
+const said = (list: Offer[] | undefined): string[] =>
+  list!.map(
+    ({ value, conditions }) =>
+      `${value} when ${conditions.map((one) => `${one.field} ${one.operator} ${one.value}`).join(' and ') || 'ever'}`,
+  )
 
 test('a price without conditions', () => expect(said(offers({ prompt: 1 })['prompt'])).toEqual(['1 when ever']))
 
 test('tiers by the size of the prompt', () => {
-  expect(said(offers({ prompt: [1, { over: 10, rate: 2 }, { over: 20, rate: 3 }] })['prompt'])).toEqual(['1 when prompt_tokens lte 10', '2 when prompt_tokens gt 10 and prompt_tokens lte 20', '3 when prompt_tokens gt 20'])
+  expect(said(offers({ prompt: [1, { over: 10, rate: 2 }, { over: 20, rate: 3 }] })['prompt'])).toEqual([
+    '1 when prompt_tokens lte 10',
+    '2 when prompt_tokens gt 10 and prompt_tokens lte 20',
+    '3 when prompt_tokens gt 20',
+  ])
 })
 
 test('a price that begins on a day ends the one before', () => {
-  const pricings = offers({ prompt: 1, web_search: 5 }, [{ from: '2027-01-01', prices: { prompt: [2, { over: 10, rate: 4 }] } }, { from: '2028-01-01', prices: { prompt: 3 } }])
+  const pricings = offers({ prompt: 1, web_search: 5 }, [
+    { from: '2027-01-01', prices: { prompt: [2, { over: 10, rate: 4 }] } },
+    { from: '2028-01-01', prices: { prompt: 3 } },
+  ])
   expect(said(pricings['prompt'])).toEqual([
-    '1 when date lt 2027-01-01', '2 when prompt_tokens lte 10 and date gte 2027-01-01 and date lt 2028-01-01', '4 when prompt_tokens gt 10 and date gte 2027-01-01 and date lt 2028-01-01', '3 when date gte 2028-01-01',
+    '1 when date lt 2027-01-01',
+    '2 when prompt_tokens lte 10 and date gte 2027-01-01 and date lt 2028-01-01',
+    '4 when prompt_tokens gt 10 and date gte 2027-01-01 and date lt 2028-01-01',
+    '3 when date gte 2028-01-01',
   ])
   expect(said(pricings['web_search'])).toEqual(['5 when date lt 2027-01-01'])
 })
 
 test('a price of some hours leaves the others to the price of the day', () => {
-  expect(said(offers({ prompt: 1 }, [{ hours: '01:00-04:00', prices: { prompt: 2 } }, { hours: '23:30-00:30', prices: { prompt: 3 } }])['prompt'])).toEqual([
-    '1 when time not_in 01:00-04:00 and time not_in 23:30-00:30', '2 when time in 01:00-04:00 and time not_in 23:30-00:30', '3 when time in 23:30-00:30',
+  expect(
+    said(
+      offers({ prompt: 1 }, [
+        { hours: '01:00-04:00', prices: { prompt: 2 } },
+        { hours: '23:30-00:30', prices: { prompt: 3 } },
+      ])['prompt'],
+    ),
+  ).toEqual([
+    '1 when time not_in 01:00-04:00 and time not_in 23:30-00:30',
+    '2 when time in 01:00-04:00 and time not_in 23:30-00:30',
+    '3 when time in 23:30-00:30',
   ])
 })
 
 test('of all that is said, exactly the price that is charged holds at any moment', () => {
-  const turns: Turn[] = [{ from: '2027-01-01', prices: { prompt: 2 } }, { hours: '22:00-02:00', prices: { prompt: 3 } }, { hours: '01:00-05:00', prices: { prompt: 4 } }]
+  const turns: Turn[] = [
+    { from: '2027-01-01', prices: { prompt: 2 } },
+    { hours: '22:00-02:00', prices: { prompt: 3 } },
+    { hours: '01:00-05:00', prices: { prompt: 4 } },
+  ]
   const list = offers({ prompt: 1 }, turns)['prompt']!
-  const file: PriceFile = { source: '', imported: '', changes: [], own: {}, providers: { sandbox: { else: [], models: [{ model: 'chat', match: ['chat'], version: '1', prices: { prompt: 1 }, turns }] } } }
+  const file: PriceFile = {
+    source: '',
+    imported: '',
+    changes: [],
+    own: {},
+    providers: {
+      sandbox: { else: [], models: [{ model: 'chat', match: ['chat'], version: '1', prices: { prompt: 1 }, turns }] },
+    },
+  }
   const within = (hours: string, time: string): boolean => {
     const [start = '', end = ''] = hours.split('-')
     return end < start ? time >= start || time < end : time >= start && time < end
   }
-  for (const day of ['2026-12-31', '2027-01-01', '2027-06-01']) for (let hour = 0; hour < 24; hour++) {
-    const at = `${day}T${String(hour).padStart(2, '0')}:00:00Z`
-    const holding = list.filter(({ conditions }) => conditions.every(({ operator, value }) => {
-      if (operator === 'gte') return day >= String(value)
-      if (operator === 'lt') return day < String(value)
-      return within(String(value), at.slice(11, 16)) === (operator === 'in')
-    }))
-    const charged = new Prices(config, file, () => Date.parse(at)).cost('sandbox', 'chat')!.rates.prompt!.base
-    expect([at, holding.map(({ value }) => BigInt(value) * 1_000_000_000n)]).toEqual([at, [charged]])
-  }
+  for (const day of ['2026-12-31', '2027-01-01', '2027-06-01'])
+    for (let hour = 0; hour < 24; hour++) {
+      const at = `${day}T${String(hour).padStart(2, '0')}:00:00Z`
+      const holding = list.filter(({ conditions }) =>
+        conditions.every(({ operator, value }) => {
+          if (operator === 'gte') return day >= String(value)
+          if (operator === 'lt') return day < String(value)
+          return within(String(value), at.slice(11, 16)) === (operator === 'in')
+        }),
+      )
+      const charged = new Prices(config, file, () => Date.parse(at)).cost('sandbox', 'chat')!.rates.prompt!.base
+      expect([at, holding.map(({ value }) => BigInt(value) * 1_000_000_000n)]).toEqual([at, [charged]])
+    }
 })

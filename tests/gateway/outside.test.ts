@@ -8,8 +8,13 @@ import { gatedConfig, gatedProvider, type Gated } from './gated.ts'
 /** No URL that a client or a provider names makes the server reach what only it can reach: every field that takes one, against a list of hosts, with listeners that nobody may reach. */
 
 const KEY = 'sk-ai-v1-outsideoutsideoutside1'
-const PNG = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg==', 'base64')
-const PDF = Buffer.from('%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Count 0/Kids[]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n')
+const PNG = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg==',
+  'base64',
+)
+const PDF = Buffer.from(
+  '%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Count 0/Kids[]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n',
+)
 
 let canary: Canaries
 let provider: Gated
@@ -33,11 +38,23 @@ beforeAll(async () => {
       socket.end(bytes)
     }
   })
-  painter = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.json({ created: 1, data: [{ url: painted }] }) })
+  painter = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: () => Response.json({ created: 1, data: [{ url: painted }] }),
+  })
   const config = gatedConfig({ plain: provider })
-    .replace(/^providers: \{/m, `providers: { painter: { protocol: images, baseUrl: "http://127.0.0.1:${painter.port}/v1", apiKey: none, unlisted: true },`)
-    .replace(/^models: \{/m, 'models: { painter/image: { endpoints: [{ provider: painter, model: m }], price: { image: 0.0001 } },')
-  gateway = await startGateway({ config: `${config}keys: [{ key: "${KEY}" }]\nfetch: { requestUrls: true, private: ["127.0.0.1:${site.port}"] }\n` })
+    .replace(
+      /^providers: \{/m,
+      `providers: { painter: { protocol: images, baseUrl: "http://127.0.0.1:${painter.port}/v1", apiKey: none, unlisted: true },`,
+    )
+    .replace(
+      /^models: \{/m,
+      'models: { painter/image: { endpoints: [{ provider: painter, model: m }], price: { image: 0.0001 } },',
+    )
+  gateway = await startGateway({
+    config: `${config}keys: [{ key: "${KEY}" }]\nfetch: { requestUrls: true, private: ["127.0.0.1:${site.port}"] }\n`,
+  })
 })
 afterAll(async () => {
   await gateway?.stop()
@@ -50,55 +67,152 @@ afterAll(async () => {
 /** A field that takes a URL: its request, and what an error calls it. */
 type Field = { path: string; param: string; body(url: string): object; headers?: Record<string, string> }
 
-const chat = (param: string, part: (url: string) => object): Field =>
-  ({ path: '/v1/chat/completions', param, body: (url) => ({ model: 'plain/chat.completions', max_tokens: 9, messages: [{ role: 'user', content: [{ type: 'text', text: 'What is this?' }, part(url)] }] }) })
-const responses = (param: string, part: (url: string) => object): Field =>
-  ({ path: '/v1/responses', param, body: (url) => ({ model: 'plain/responses', max_output_tokens: 16, store: false, input: [{ role: 'user', content: [part(url)] }] }) })
-const messages = (param: string, block: (url: string) => object): Field =>
-  ({ path: '/v1/messages', param, body: (url) => ({ model: 'plain/messages', max_tokens: 9, messages: [{ role: 'user', content: [block(url), { type: 'text', text: 'What is this?' }] }] }) })
+const chat = (param: string, part: (url: string) => object): Field => ({
+  path: '/v1/chat/completions',
+  param,
+  body: (url) => ({
+    model: 'plain/chat.completions',
+    max_tokens: 9,
+    messages: [{ role: 'user', content: [{ type: 'text', text: 'What is this?' }, part(url)] }],
+  }),
+})
+const responses = (param: string, part: (url: string) => object): Field => ({
+  path: '/v1/responses',
+  param,
+  body: (url) => ({
+    model: 'plain/responses',
+    max_output_tokens: 16,
+    store: false,
+    input: [{ role: 'user', content: [part(url)] }],
+  }),
+})
+const messages = (param: string, block: (url: string) => object): Field => ({
+  path: '/v1/messages',
+  param,
+  body: (url) => ({
+    model: 'plain/messages',
+    max_tokens: 9,
+    messages: [{ role: 'user', content: [block(url), { type: 'text', text: 'What is this?' }] }],
+  }),
+})
 
 const FIELDS: Record<string, Field> = {
   'chat image_url': chat('messages[0].content[1].image_url.url', (url) => ({ type: 'image_url', image_url: { url } })),
-  'chat file': chat('messages[0].content[1].file.file_data', (url) => ({ type: 'file', file: { filename: 'x.pdf', file_data: url } })),
-  'responses input_image': responses('input[0].content[0].image_url', (image_url) => ({ type: 'input_image', image_url, detail: 'auto' })),
+  'chat file': chat('messages[0].content[1].file.file_data', (url) => ({
+    type: 'file',
+    file: { filename: 'x.pdf', file_data: url },
+  })),
+  'responses input_image': responses('input[0].content[0].image_url', (image_url) => ({
+    type: 'input_image',
+    image_url,
+    detail: 'auto',
+  })),
   'responses input_file': responses('input[0].content[0].file_url', (file_url) => ({ type: 'input_file', file_url })),
   'responses mask of the image tool': {
-    path: '/v1/responses', param: 'tools[0].input_image_mask.image_url',
-    body: (image_url) => ({ model: 'plain/responses', max_output_tokens: 16, store: false, input: 'Draw', tools: [{ type: 'image_generation', input_image_mask: { image_url } }] }),
+    path: '/v1/responses',
+    param: 'tools[0].input_image_mask.image_url',
+    body: (image_url) => ({
+      model: 'plain/responses',
+      max_output_tokens: 16,
+      store: false,
+      input: 'Draw',
+      tools: [{ type: 'image_generation', input_image_mask: { image_url } }],
+    }),
   },
   'responses output of a tool': {
-    path: '/v1/responses', param: 'input[1].output[0].image_url',
-    body: (image_url) => ({ model: 'plain/responses', max_output_tokens: 16, store: false, input: [{ type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' }, { type: 'function_call_output', call_id: 'c', output: [{ type: 'input_image', image_url, detail: 'auto' }] }] }),
+    path: '/v1/responses',
+    param: 'input[1].output[0].image_url',
+    body: (image_url) => ({
+      model: 'plain/responses',
+      max_output_tokens: 16,
+      store: false,
+      input: [
+        { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' },
+        { type: 'function_call_output', call_id: 'c', output: [{ type: 'input_image', image_url, detail: 'auto' }] },
+      ],
+    }),
   },
-  'messages image': messages('messages[0].content[0].source.url', (url) => ({ type: 'image', source: { type: 'url', url } })),
-  'messages document': messages('messages[0].content[0].source.url', (url) => ({ type: 'document', source: { type: 'url', url } })),
+  'messages image': messages('messages[0].content[0].source.url', (url) => ({
+    type: 'image',
+    source: { type: 'url', url },
+  })),
+  'messages document': messages('messages[0].content[0].source.url', (url) => ({
+    type: 'document',
+    source: { type: 'url', url },
+  })),
   'messages image in the result of a tool': {
-    path: '/v1/messages', param: 'messages[2].content[0].content[0].source.url',
+    path: '/v1/messages',
+    param: 'messages[2].content[0].content[0].source.url',
     body: (url) => ({
-      model: 'plain/messages', max_tokens: 9,
-      messages: [{ role: 'user', content: 'Look' }, { role: 'assistant', content: [{ type: 'tool_use', id: 't', name: 'f', input: {} }] }, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 't', content: [{ type: 'image', source: { type: 'url', url } }] }] }],
+      model: 'plain/messages',
+      max_tokens: 9,
+      messages: [
+        { role: 'user', content: 'Look' },
+        { role: 'assistant', content: [{ type: 'tool_use', id: 't', name: 'f', input: {} }] },
+        {
+          role: 'user',
+          content: [
+            { type: 'tool_result', tool_use_id: 't', content: [{ type: 'image', source: { type: 'url', url } }] },
+          ],
+        },
+      ],
       tools: [{ name: 'f', input_schema: { type: 'object' } }],
     }),
   },
   'generateContent fileUri': {
-    path: '/v1beta/models/plain/generateContent:generateContent', param: 'contents[0].parts[0].fileData.fileUri',
-    body: (fileUri) => ({ contents: [{ role: 'user', parts: [{ fileData: { fileUri, mimeType: 'image/png' } }, { text: 'What is this?' }] }], generationConfig: { maxOutputTokens: 9 } }),
+    path: '/v1beta/models/plain/generateContent:generateContent',
+    param: 'contents[0].parts[0].fileData.fileUri',
+    body: (fileUri) => ({
+      contents: [
+        { role: 'user', parts: [{ fileData: { fileUri, mimeType: 'image/png' } }, { text: 'What is this?' }] },
+      ],
+      generationConfig: { maxOutputTokens: 9 },
+    }),
   },
 }
 
 const PREDICTIONS: Record<string, Field> = {
-  'prediction webhook': { path: '/v1/predictions', param: 'webhook', body: (webhook) => ({ model: 'plain/chat.completions', input: { prompt: 'Hello' }, webhook }) },
+  'prediction webhook': {
+    path: '/v1/predictions',
+    param: 'webhook',
+    body: (webhook) => ({ model: 'plain/chat.completions', input: { prompt: 'Hello' }, webhook }),
+  },
 }
 
 const post = (path: string, body: object, headers: Record<string, string> = {}): Promise<Response> =>
-  fetch(gateway.url + path, { method: 'POST', headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) })
+  fetch(gateway.url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  })
 
 /** URLs of every sort, on the port that URLs may name and on those where somebody listens. */
 const urls = (): string[] => [
-  ...LOCAL_HOSTS.map((host, index) => [`http://${host}/`, `https://${host}/x.png`, `http://${host}:${canary.ports.v4}/`, `http://${host}:${canary.ports.v6}/`][index % 4]!),
-  ...LOCAL_URLS.filter((url) => /^[a-z][\w+.-]*:/i.test(url) && !url.startsWith('data:')).map((url) => url.replace('PORT', String(canary.ports.v4))),
-  ...['127.0.0.1', '[::1]', 'localhost', '2130706433', '0x7f.1', '[::ffff:7f00:1]', '169.254.169.254', 'metadata.google.internal'].map((host) => `http://127.0.0.1:${site.port}/to/${encodeURIComponent(`http://${host}/`)}`),
-  ...[canary.ports.v4, 80, 443].map((port) => `http://127.0.0.1:${site.port}/to/${encodeURIComponent(`http://127.0.0.1:${port}/`)}`),
+  ...LOCAL_HOSTS.map(
+    (host, index) =>
+      [
+        `http://${host}/`,
+        `https://${host}/x.png`,
+        `http://${host}:${canary.ports.v4}/`,
+        `http://${host}:${canary.ports.v6}/`,
+      ][index % 4]!,
+  ),
+  ...LOCAL_URLS.filter((url) => /^[a-z][\w+.-]*:/i.test(url) && !url.startsWith('data:')).map((url) =>
+    url.replace('PORT', String(canary.ports.v4)),
+  ),
+  ...[
+    '127.0.0.1',
+    '[::1]',
+    'localhost',
+    '2130706433',
+    '0x7f.1',
+    '[::ffff:7f00:1]',
+    '169.254.169.254',
+    'metadata.google.internal',
+  ].map((host) => `http://127.0.0.1:${site.port}/to/${encodeURIComponent(`http://${host}/`)}`),
+  ...[canary.ports.v4, 80, 443].map(
+    (port) => `http://127.0.0.1:${site.port}/to/${encodeURIComponent(`http://127.0.0.1:${port}/`)}`,
+  ),
 ]
 
 const ADDRESS = /\d+\.\d+\.\d+\.\d+|\[?[\da-f]*:[\da-f]*:|localhost|internal/i
@@ -115,16 +229,24 @@ async function refusal(response: Response): Promise<{ status: number; message: s
 /** In a few lanes: one request after the other would wait for most of its time. */
 async function each<T>(items: readonly T[], visit: (item: T) => Promise<void>): Promise<void> {
   const rest = [...items]
-  await Promise.all(Array.from({ length: 8 }, async () => {
-    for (let item = rest.pop(); item !== undefined; item = rest.pop()) await visit(item)
-  }))
+  await Promise.all(
+    Array.from({ length: 8 }, async () => {
+      for (let item = rest.pop(); item !== undefined; item = rest.pop()) await visit(item)
+    }),
+  )
 }
 
 describe.each(Object.entries(FIELDS))('%s', (name, { path, param, body }) => {
   test('is fetched where its host is exempt', async () => {
     const seen = { provider: provider.begun, site: site.requests.length }
-    const response = await post(path, body(`http://127.0.0.1:${site.port}/${/file$|document$/.test(name) ? 'paper' : 'picture'}`))
-    expect([response.status, provider.begun - seen.provider, site.requests.length - seen.site], await response.text()).toEqual([200, 1, 1])
+    const response = await post(
+      path,
+      body(`http://127.0.0.1:${site.port}/${/file$|document$/.test(name) ? 'paper' : 'picture'}`),
+    )
+    expect(
+      [response.status, provider.begun - seen.provider, site.requests.length - seen.site],
+      await response.text(),
+    ).toEqual([200, 1, 1])
   })
 
   test('leads to nobody here, and says only that the URL is wrong', async () => {
@@ -142,23 +264,35 @@ describe.each(Object.entries(FIELDS))('%s', (name, { path, param, body }) => {
 describe.each(Object.entries(PREDICTIONS))('%s', (_, { path, param, body }) => {
   test('leads to nobody here, and is refused when it is made', async () => {
     const seen = provider.begun
-    await each(urls().filter((url) => !url.includes('/to/')), async (url) => {
-      const { status, message } = await refusal(await post(path, body(url)))
-      expect([url, status]).toEqual([url, 400])
-      expect(message).toStartWith(`${param}: `)
-    })
+    await each(
+      urls().filter((url) => !url.includes('/to/')),
+      async (url) => {
+        const { status, message } = await refusal(await post(path, body(url)))
+        expect([url, status]).toEqual([url, 400])
+        expect(message).toStartWith(`${param}: `)
+      },
+    )
     expect(canary.reached).toEqual([])
     expect(provider.begun).toBe(seen)
   })
 })
 
-test('a URL in the input of a prediction is its provider\'s to open, and leads to nobody here', async () => {
-  const input = (url: string): object => ({ prompt: url, image: url, messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }] })
+test("a URL in the input of a prediction is its provider's to open, and leads to nobody here", async () => {
+  const input = (url: string): object => ({
+    prompt: url,
+    image: url,
+    messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }],
+  })
   await each(urls(), async (url) => {
-    const response = await post('/v1/predictions', { model: 'plain/chat.completions', input: input(url) }, { prefer: 'wait=30' })
+    const response = await post(
+      '/v1/predictions',
+      { model: 'plain/chat.completions', input: input(url) },
+      { prefer: 'wait=30' },
+    )
     const { error } = (await response.json()) as { error?: string | { message: string } | null }
     expect([url, response.status === 400 || response.status === 201 || response.status === 200]).toEqual([url, true])
-    if (typeof error === 'string' || error?.message !== undefined) expect(typeof error === 'string' ? error : error.message).not.toMatch(ADDRESS)
+    if (typeof error === 'string' || error?.message !== undefined)
+      expect(typeof error === 'string' ? error : error.message).not.toMatch(ADDRESS)
   })
   expect(canary.reached).toEqual([])
   expect(site.requests.filter((request) => !request.startsWith('GET '))).toEqual([])
@@ -167,7 +301,11 @@ test('a URL in the input of a prediction is its provider\'s to open, and leads t
 test('a webhook that redirects is not followed', async () => {
   const webhook = `http://127.0.0.1:${site.port}/to/${encodeURIComponent(`http://127.0.0.1:${canary.ports.v4}/`)}`
   const seen = site.requests.length
-  const response = await post('/v1/predictions', { model: 'plain/chat.completions', input: { prompt: 'Hello' }, webhook, webhook_events_filter: ['completed'] }, { prefer: 'wait=30' })
+  const response = await post(
+    '/v1/predictions',
+    { model: 'plain/chat.completions', input: { prompt: 'Hello' }, webhook, webhook_events_filter: ['completed'] },
+    { prefer: 'wait=30' },
+  )
   expect(response.status, await response.text()).toBeLessThan(300)
   for (let tries = 0; site.requests.length === seen && tries < 500; tries++) await Bun.sleep(10)
   expect(site.requests.length).toBe(seen + 1)
@@ -177,7 +315,9 @@ test('a webhook that redirects is not followed', async () => {
 test('an image that its provider says is here is not fetched', async () => {
   for (const url of urls()) {
     painted = url
-    const { status } = await refusal(await post('/v1/images/generations', { model: 'painter/image', prompt: 'A house' }))
+    const { status } = await refusal(
+      await post('/v1/images/generations', { model: 'painter/image', prompt: 'A house' }),
+    )
     expect([url, status]).toEqual([url, 502])
   }
   expect(canary.reached).toEqual([])

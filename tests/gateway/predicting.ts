@@ -1,6 +1,18 @@
 /** A provider that makes predictions, as Replicate does, and does with each what a test says. */
 
-export type Made = { id: string; path: string; body: string; input: Record<string, unknown>; version?: string; status: string; output: unknown; error: string | null; logs: string; canceled: number; polls: number }
+export type Made = {
+  id: string
+  path: string
+  body: string
+  input: Record<string, unknown>
+  version?: string
+  status: string
+  output: unknown
+  error: string | null
+  logs: string
+  canceled: number
+  polls: number
+}
 
 export type PredictionProvider = {
   url: string
@@ -16,37 +28,88 @@ export type PredictionProvider = {
 
 export function predictionProvider(): PredictionProvider {
   const made: Made[] = []
-  const shown = ({ id, input, version, status, output, error, logs }: Made): object => ({ id, version, input, status, output, error, logs, created_at: '2026-01-01T00:00:00Z', urls: {} })
-  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', idleTimeout: 0, async fetch(request) {
-    const path = new URL(request.url).pathname
-    const [, id, cancel] = /\/predictions\/([^/]+)(\/cancel)?$/.exec(path) ?? []
-    if (id === undefined) {
-      const body = await request.text()
-      const { input, version } = JSON.parse(body) as Pick<Made, 'input' | 'version'>
-      if (typeof provider.creates === 'number') return Response.json({ title: 'No', detail: 'not now', status: provider.creates }, { status: provider.creates })
-      const one: Made = { id: `up${made.length}x${crypto.randomUUID().slice(0, 8)}`, path, body, input, ...(version === undefined ? {} : { version }), status: 'starting', output: null, error: null, logs: '', canceled: 0, polls: 0 }
-      made.push(one)
-      provider.onMade(one)
-      return provider.creates === 'hang' ? new Promise<Response>(() => {}) : Response.json(shown(one), { status: 201 })
-    }
-    const known = made.find((one) => one.id === id)
-    if (known === undefined) return Response.json({ detail: 'not found' }, { status: 404 })
-    if (cancel !== undefined) {
-      known.canceled++
-      if (known.status === 'starting' || known.status === 'processing') known.status = 'canceled'
+  const shown = ({ id, input, version, status, output, error, logs }: Made): object => ({
+    id,
+    version,
+    input,
+    status,
+    output,
+    error,
+    logs,
+    created_at: '2026-01-01T00:00:00Z',
+    urls: {},
+  })
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
+    async fetch(request) {
+      const path = new URL(request.url).pathname
+      const [, id, cancel] = /\/predictions\/([^/]+)(\/cancel)?$/.exec(path) ?? []
+      if (id === undefined) {
+        const body = await request.text()
+        const { input, version } = JSON.parse(body) as Pick<Made, 'input' | 'version'>
+        if (typeof provider.creates === 'number')
+          return Response.json(
+            { title: 'No', detail: 'not now', status: provider.creates },
+            { status: provider.creates },
+          )
+        const one: Made = {
+          id: `up${made.length}x${crypto.randomUUID().slice(0, 8)}`,
+          path,
+          body,
+          input,
+          ...(version === undefined ? {} : { version }),
+          status: 'starting',
+          output: null,
+          error: null,
+          logs: '',
+          canceled: 0,
+          polls: 0,
+        }
+        made.push(one)
+        provider.onMade(one)
+        return provider.creates === 'hang'
+          ? new Promise<Response>(() => {})
+          : Response.json(shown(one), { status: 201 })
+      }
+      const known = made.find((one) => one.id === id)
+      if (known === undefined) return Response.json({ detail: 'not found' }, { status: 404 })
+      if (cancel !== undefined) {
+        known.canceled++
+        if (known.status === 'starting' || known.status === 'processing') known.status = 'canceled'
+        return Response.json(shown(known))
+      }
+      known.polls++
+      if (provider.fails !== undefined) return Response.json({ detail: 'broken' }, { status: provider.fails })
       return Response.json(shown(known))
-    }
-    known.polls++
-    if (provider.fails !== undefined) return Response.json({ detail: 'broken' }, { status: provider.fails })
-    return Response.json(shown(known))
-  } })
-  const provider: PredictionProvider = { url: `http://127.0.0.1:${server.port}/v1`, made, creates: 'answer', fails: undefined, onMade: () => {}, stop: () => server.stop(true) }
+    },
+  })
+  const provider: PredictionProvider = {
+    url: `http://127.0.0.1:${server.port}/v1`,
+    made,
+    creates: 'answer',
+    fails: undefined,
+    onMade: () => {},
+    stop: () => server.stop(true),
+  }
   return provider
 }
 
 export type Shown = {
-  id: string; model: string; version: string | null; input: Record<string, unknown>; output: unknown; error: string | null; logs: string; status: string
-  created_at: string; started_at: string | null; completed_at: string | null; metrics: { predict_time?: number }; urls: { get: string; cancel: string; stream: string }
+  id: string
+  model: string
+  version: string | null
+  input: Record<string, unknown>
+  output: unknown
+  error: string | null
+  logs: string
+  status: string
+  created_at: string
+  started_at: string | null
+  completed_at: string | null
+  metrics: { predict_time?: number }
+  urls: { get: string; cancel: string; stream: string }
 }
 
 /** A client of predictions with one key. */
@@ -60,11 +123,20 @@ export class Predictions {
   }
 
   send(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Response> {
-    return fetch(this.#url + path, { method, headers: { ...this.#headers, ...headers }, ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }) })
+    return fetch(this.#url + path, {
+      method,
+      headers: { ...this.#headers, ...headers },
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    })
   }
 
   async create(model: string, input: object, more: object = {}, prefer?: string): Promise<Shown> {
-    const response = await this.send('POST', '/v1/predictions', { model, input, ...more }, prefer === undefined ? {} : { prefer })
+    const response = await this.send(
+      'POST',
+      '/v1/predictions',
+      { model, input, ...more },
+      prefer === undefined ? {} : { prefer },
+    )
     if (response.status !== 200) throw new Error(`${response.status} ${await response.text()}`)
     return (await response.json()) as Shown
   }

@@ -19,7 +19,14 @@ const IMAGE = 40_000_000n
 type Kind = 'provider' | 'simulated' | 'text' | 'image'
 /** What a client was told of one. `known`: the create was answered. */
 type Asked = { key: string; kind: Kind; known: Shown | undefined }
-type Shown = { id: string; status: string; output: unknown; error: string | null; completed_at: string | null; urls: { get: string } }
+type Shown = {
+  id: string
+  status: string
+  output: unknown
+  error: string | null
+  completed_at: string | null
+  urls: { get: string }
+}
 type Hook = { id: string; timestamp: string; signature: string; text: string; body: Shown; taken: boolean }
 
 const below = (most: number): number => Math.floor(Math.random() * most)
@@ -31,24 +38,49 @@ type Receiver = { url: string; port: number; got: Map<string, Hook[]>; isDown: b
 /** A receiver of webhooks that can be down. */
 function receiver(): Receiver {
   const got = new Map<string, Hook[]>()
-  const server: Bun.Server<undefined> = Bun.serve({ port: 0, hostname: '127.0.0.1', idleTimeout: 0, async fetch(request): Promise<Response> {
-    const key = new URL(request.url).pathname.slice(1)
-    const text = await request.text()
-    const said = (name: string): string => request.headers.get(`webhook-${name}`)!
-    got.set(key, [...(got.get(key) ?? []), { id: said('id'), timestamp: said('timestamp'), signature: said('signature'), text, body: JSON.parse(text) as Shown, taken: !self.isDown }])
-    return new Response(null, { status: self.isDown ? 503 : 200 })
-  } })
-  const self: Receiver = { url: `http://127.0.0.1:${server.port}`, port: server.port!, got, isDown: false, stop: () => server.stop(true) }
+  const server: Bun.Server<undefined> = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
+    async fetch(request): Promise<Response> {
+      const key = new URL(request.url).pathname.slice(1)
+      const text = await request.text()
+      const said = (name: string): string => request.headers.get(`webhook-${name}`)!
+      got.set(key, [
+        ...(got.get(key) ?? []),
+        {
+          id: said('id'),
+          timestamp: said('timestamp'),
+          signature: said('signature'),
+          text,
+          body: JSON.parse(text) as Shown,
+          taken: !self.isDown,
+        },
+      ])
+      return new Response(null, { status: self.isDown ? 503 : 200 })
+    },
+  })
+  const self: Receiver = {
+    url: `http://127.0.0.1:${server.port}`,
+    port: server.port!,
+    got,
+    isDown: false,
+    stop: () => server.stop(true),
+  }
   return self
 }
 
-test(`killed ${ROUNDS} times while ${PREDICTIONS} predictions run, a gateway ends, charges and tells of each of them once`, async () => {
-  const upstream = predictionUpstream()
-  // Slow enough for a kill to come between a creation and its answer.
-  upstream.instead = (kind) => (kind === 'POST' ? Bun.sleep(below(400)).then(() => undefined) : undefined)
-  const hooks = receiver()
-  const data = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
-  const options = { data, config: `
+test(
+  `killed ${ROUNDS} times while ${PREDICTIONS} predictions run, a gateway ends, charges and tells of each of them once`,
+  async () => {
+    const upstream = predictionUpstream()
+    // Slow enough for a kill to come between a creation and its answer.
+    upstream.instead = (kind) => (kind === 'POST' ? Bun.sleep(below(400)).then(() => undefined) : undefined)
+    const hooks = receiver()
+    const data = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
+    const options = {
+      data,
+      config: `
 limits: { requestsPerMinute: 1000000 }
 billing: { unpriced: refuse, startingCredit: 1000, delay: 0s }
 predictions: { concurrency: 6 }
@@ -60,80 +92,118 @@ models:
   simulated: { endpoints: [{ provider: sandbox, model: prediction, protocol: predictions }], price: { request: 0.01 } }
   text: { endpoints: [{ provider: sandbox, model: chat }], price: { request: 0.01 } }
   image: { endpoints: [{ provider: sandbox, model: image, protocol: images }], price: { image: 0.04 } }
-` }
-  let gateway = await startGateway(options)
-  const asked: Asked[] = []
-
-  const ask = async (kind: Kind): Promise<void> => {
-    const one: Asked = { key: `${kind}-${asked.length}`, kind, known: undefined }
-    asked.push(one)
-    const ms = below(IS_LONG ? 20_000 : 4_000)
-    const input = {
-      provider: { key: one.key, ms, ...(Math.random() < 0.2 ? { fail: 'as asked' } : {}) },
-      simulated: { prompt: one.key, duration: ms / 1000, ...(Math.random() < 0.2 ? { fail: 'as asked' } : {}) },
-      text: { prompt: `[[length: ${5 + below(30)}]] [[pace: ${below(80)}ms]] Hello` },
-      image: { prompt: 'a fox', size: '64x64' },
-    }[kind]
-    const body = { model: kind, input, webhook: `${hooks.url}/${one.key}`, webhook_events_filter: Math.random() < 0.5 ? ['completed'] : ['start', 'output', 'logs', 'completed'] }
-    const init = { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify(body) }
-    // Undefined where the gateway was killed meanwhile.
-    const answer = await fetch(`${gateway.url}/v1/predictions`, init).then(async (response) => ({ status: response.status, shown: (await response.json()) as Shown })).catch(() => undefined)
-    if (answer === undefined) return
-    expect(answer).toEqual({ status: 200, shown: expect.objectContaining({ id: expect.stringMatching(/^pred_[0-9a-f]{32}$/) }) })
-    one.known = answer.shown
-  }
-
-  const get = async (path: string): Promise<{ status: number; body: unknown }> => {
-    const response = await fetch(gateway.url + path, { headers: { authorization: `Bearer ${gateway.key}` } })
-    return { status: response.status, body: await response.json() }
-  }
-  const shown = async ({ id }: { id: string }): Promise<Shown> => (await get(`/v1/predictions/${id}`)).body as Shown
-
-  try {
-    for (let number = 0; number < PREDICTIONS; number++) await ask(KINDS[number % KINDS.length]!)
-    expect(asked.filter(({ known }) => known === undefined)).toEqual([])
-    /** Ends that were seen, which must stay. */
-    const seen = new Map<string, Shown>()
-    for (let round = 0; round < ROUNDS; round++) {
-      // One that the kill may catch while it is created: whether there is one then, nobody can say.
-      const caught = Bun.sleep(below(600)).then(() => ask(KINDS[below(KINDS.length)]!))
-      if (round === ROUNDS - 1) hooks.isDown = true
-      await Bun.sleep(100 + below(700))
-      for (const { known } of asked) if (known !== undefined && !seen.has(known.id) && Math.random() < 0.5) {
-        const now = await shown(known)
-        if (now.completed_at !== null) seen.set(now.id, now)
-      }
-      gateway.kill('SIGKILL')
-      await gateway.exited
-      await caught
-      gateway = await startGateway(options)
-      for (const [id, end] of seen) expect(await shown({ id })).toEqual({ ...end, urls: expect.any(Object) })
+`,
     }
-    await Bun.sleep(500)
-    hooks.isDown = false
-    await expectAllOver({ gateway, asked, hooks, shown, data, creates: upstream.creates })
-    const { results } = (await get('/v1/predictions')).body as { results: Shown[] }
-    console.log(`${ROUNDS} kills, ${results.length} predictions: ${JSON.stringify(Object.fromEntries(Map.groupBy(results, ({ status, error }) => (error?.startsWith('Sluice was stopped') === true ? 'lost' : status)).entries().map(([word, ones]) => [word, ones.length])))}, ${[...hooks.got.values()].flat().length} webhook calls`)
-  } finally {
-    await gateway.stop()
-    await upstream.stop()
-    await hooks.stop()
-    rmSync(data, { recursive: true, force: true })
-  }
-}, IS_LONG ? 600_000 : 60_000)
+    let gateway = await startGateway(options)
+    const asked: Asked[] = []
 
-type After = { gateway: Gateway; asked: Asked[]; hooks: Receiver; shown(one: { id: string }): Promise<Shown>; data: string; creates: string[] }
+    const ask = async (kind: Kind): Promise<void> => {
+      const one: Asked = { key: `${kind}-${asked.length}`, kind, known: undefined }
+      asked.push(one)
+      const ms = below(IS_LONG ? 20_000 : 4_000)
+      const input = {
+        provider: { key: one.key, ms, ...(Math.random() < 0.2 ? { fail: 'as asked' } : {}) },
+        simulated: { prompt: one.key, duration: ms / 1000, ...(Math.random() < 0.2 ? { fail: 'as asked' } : {}) },
+        text: { prompt: `[[length: ${5 + below(30)}]] [[pace: ${below(80)}ms]] Hello` },
+        image: { prompt: 'a fox', size: '64x64' },
+      }[kind]
+      const body = {
+        model: kind,
+        input,
+        webhook: `${hooks.url}/${one.key}`,
+        webhook_events_filter: Math.random() < 0.5 ? ['completed'] : ['start', 'output', 'logs', 'completed'],
+      }
+      const init = { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify(body) }
+      // Undefined where the gateway was killed meanwhile.
+      const answer = await fetch(`${gateway.url}/v1/predictions`, init)
+        .then(async (response) => ({ status: response.status, shown: (await response.json()) as Shown }))
+        .catch(() => undefined)
+      if (answer === undefined) return
+      expect(answer).toEqual({
+        status: 200,
+        shown: expect.objectContaining({ id: expect.stringMatching(/^pred_[0-9a-f]{32}$/) }),
+      })
+      one.known = answer.shown
+    }
+
+    const get = async (path: string): Promise<{ status: number; body: unknown }> => {
+      const response = await fetch(gateway.url + path, { headers: { authorization: `Bearer ${gateway.key}` } })
+      return { status: response.status, body: await response.json() }
+    }
+    const shown = async ({ id }: { id: string }): Promise<Shown> => (await get(`/v1/predictions/${id}`)).body as Shown
+
+    try {
+      for (let number = 0; number < PREDICTIONS; number++) await ask(KINDS[number % KINDS.length]!)
+      expect(asked.filter(({ known }) => known === undefined)).toEqual([])
+      /** Ends that were seen, which must stay. */
+      const seen = new Map<string, Shown>()
+      for (let round = 0; round < ROUNDS; round++) {
+        // One that the kill may catch while it is created: whether there is one then, nobody can say.
+        const caught = Bun.sleep(below(600)).then(() => ask(KINDS[below(KINDS.length)]!))
+        if (round === ROUNDS - 1) hooks.isDown = true
+        await Bun.sleep(100 + below(700))
+        for (const { known } of asked)
+          if (known !== undefined && !seen.has(known.id) && Math.random() < 0.5) {
+            const now = await shown(known)
+            if (now.completed_at !== null) seen.set(now.id, now)
+          }
+        gateway.kill('SIGKILL')
+        await gateway.exited
+        await caught
+        gateway = await startGateway(options)
+        for (const [id, end] of seen) expect(await shown({ id })).toEqual({ ...end, urls: expect.any(Object) })
+      }
+      await Bun.sleep(500)
+      hooks.isDown = false
+      await expectAllOver({ gateway, asked, hooks, shown, data, creates: upstream.creates })
+      const { results } = (await get('/v1/predictions')).body as { results: Shown[] }
+      console.log(
+        `${ROUNDS} kills, ${results.length} predictions: ${JSON.stringify(
+          Object.fromEntries(
+            Map.groupBy(results, ({ status, error }) =>
+              error?.startsWith('Sluice was stopped') === true ? 'lost' : status,
+            )
+              .entries()
+              .map(([word, ones]) => [word, ones.length]),
+          ),
+        )}, ${[...hooks.got.values()].flat().length} webhook calls`,
+      )
+    } finally {
+      await gateway.stop()
+      await upstream.stop()
+      await hooks.stop()
+      rmSync(data, { recursive: true, force: true })
+    }
+  },
+  IS_LONG ? 600_000 : 60_000,
+)
+
+type After = {
+  gateway: Gateway
+  asked: Asked[]
+  hooks: Receiver
+  shown(one: { id: string }): Promise<Shown>
+  data: string
+  creates: string[]
+}
 
 /** What must be true once nothing is under way any more. */
 async function expectAllOver({ gateway, asked, hooks, shown, data, creates }: After): Promise<void> {
-  const list = ((await (await fetch(`${gateway.url}/v1/predictions`, { headers: { authorization: `Bearer ${gateway.key}` } })).json()) as { results: Shown[] }).results
+  const list = (
+    (await (
+      await fetch(`${gateway.url}/v1/predictions`, { headers: { authorization: `Bearer ${gateway.key}` } })
+    ).json()) as { results: Shown[] }
+  ).results
   const known = asked.filter((one) => one.known !== undefined)
   expect(list.map(({ id }) => id)).toEqual(expect.arrayContaining(known.map((one) => one.known!.id)))
   const ends: Shown[] = []
   for (const one of list) {
     for (;;) {
       const now = await shown(one)
-      if (now.completed_at !== null) { ends.push(now); break }
+      if (now.completed_at !== null) {
+        ends.push(now)
+        break
+      }
       await Bun.sleep(50)
     }
   }
@@ -153,8 +223,15 @@ async function expectAllOver({ gateway, asked, hooks, shown, data, creates }: Af
 }
 
 /** Each client hears of the end at least once, always by the same id and with the same words, and of nothing after it. */
-async function expectTold({ url, key }: Gateway, known: readonly Asked[], { got }: Receiver, ends: readonly Shown[]): Promise<void> {
-  const { key: secret } = (await (await fetch(`${url}/v1/webhooks/default/secret`, { headers: { authorization: `Bearer ${key}` } })).json()) as { key: string }
+async function expectTold(
+  { url, key }: Gateway,
+  known: readonly Asked[],
+  { got }: Receiver,
+  ends: readonly Shown[],
+): Promise<void> {
+  const { key: secret } = (await (
+    await fetch(`${url}/v1/webhooks/default/secret`, { headers: { authorization: `Bearer ${key}` } })
+  ).json()) as { key: string }
   for (const one of known) {
     const calls = (): Hook[] => got.get(one.key) ?? []
     const isEnd = ({ body }: Hook): boolean => body.completed_at !== null
@@ -162,23 +239,42 @@ async function expectTold({ url, key }: Gateway, known: readonly Asked[], { got 
     const end = ends.find(({ id }) => id === one.known!.id)!
     const last = calls().filter(isEnd)
     expect(new Set(last.map(({ id, text }) => `${id} ${text}`)).size).toBe(1)
-    expect(last[0]!.body).toMatchObject({ id: end.id, status: end.status, error: end.error, output: end.output, completed_at: end.completed_at })
+    expect(last[0]!.body).toMatchObject({
+      id: end.id,
+      status: end.status,
+      error: end.error,
+      output: end.output,
+      completed_at: end.completed_at,
+    })
     expect(calls().slice(calls().findIndex(isEnd)).every(isEnd)).toBe(true)
     const before = calls().filter((call) => !isEnd(call))
     expect(new Set(before.map(({ id }) => id)).size).toBe(before.length)
-    for (const { id, timestamp, signature, text } of calls()) expect(await validateWebhook({ id, timestamp, signature, body: text, secret })).toBe(true)
+    for (const { id, timestamp, signature, text } of calls())
+      expect(await validateWebhook({ id, timestamp, signature, body: text, secret })).toBe(true)
   }
 }
 
 /** One record each, and money for those alone that came to something. */
-function expectPaid(ends: readonly Shown[], records: readonly GenerationRecord[], transfers: readonly PostedTransfer[]): void {
-  const paid = Map.groupBy(transfers.filter(({ credit }) => credit.kind === 'revenue'), ({ reference }) => reference)
+function expectPaid(
+  ends: readonly Shown[],
+  records: readonly GenerationRecord[],
+  transfers: readonly PostedTransfer[],
+): void {
+  const paid = Map.groupBy(
+    transfers.filter(({ credit }) => credit.kind === 'revenue'),
+    ({ reference }) => reference,
+  )
   for (const { id, status } of ends) {
     const number = id.slice('pred_'.length)
     const mine = records.filter((record) => record.id === number)
     expect([id, mine.length]).toEqual([id, 1])
     const { bill, api, model } = mine[0]!
-    expect([id, status, api, bill]).toEqual([id, status, 'predictions', status === 'failed' ? 0n : model === 'image' ? IMAGE : REQUEST])
+    expect([id, status, api, bill]).toEqual([
+      id,
+      status,
+      'predictions',
+      status === 'failed' ? 0n : model === 'image' ? IMAGE : REQUEST,
+    ])
     expect([id, (paid.get(number) ?? []).reduce((sum, { amount }) => sum + amount, 0n)]).toEqual([id, bill])
   }
 }

@@ -10,44 +10,49 @@ import { predictionProvider, Predictions } from './predicting.ts'
 const COUNT = 400
 const INPUT_BYTES = 1_000_000
 
-const residentMiB = ({ pid }: Gateway): number => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024
+const residentMiB = ({ pid }: Gateway): number =>
+  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024
 
-test.if(process.platform === 'linux')('hundreds that wait take no memory, neither where they were created nor after a restart, and run once', async () => {
-  const data = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
-  const provider = predictionProvider()
-  provider.onMade = (made) => {
-    made.status = 'processing'
-    Object.assign(made, { input: {}, body: '' })
-  }
-  const config = `
+test.if(process.platform === 'linux')(
+  'hundreds that wait take no memory, neither where they were created nor after a restart, and run once',
+  async () => {
+    const data = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
+    const provider = predictionProvider()
+    provider.onMade = (made) => {
+      made.status = 'processing'
+      Object.assign(made, { input: {}, body: '' })
+    }
+    const config = `
 limits: { requestsPerMinute: 1000000 }
 billing: { unpriced: free }
 providers: { up: { protocol: predictions, baseUrl: "${provider.url}", apiKey: none } }
 models: { maker/flux: { endpoints: [{ provider: up, model: maker/flux }] } }
 `
-  try {
-    const first = await startGateway({ data, config })
-    const client = new Predictions(first.url, first.key)
-    const before = residentMiB(first)
-    const prompt = 'ab cd ef '.repeat(INPUT_BYTES / 9)
-    for (let at = 0; at < COUNT; at++) await client.create('maker/flux', { prompt: at + prompt })
-    expect(residentMiB(first) - before).toBeLessThan(COUNT * INPUT_BYTES / 2 ** 20 / 1.5)
-    first.kill('SIGKILL')
-    await first.exited
-    const second = await startGateway({ data, config })
-    expect(residentMiB(second) - before).toBeLessThan(100)
-    for (const made of provider.made) made.status = 'succeeded'
-    provider.onMade = (made) => void Object.assign(made, { status: 'succeeded', input: {}, body: '' })
-    const again = new Predictions(second.url, second.key)
-    for (let url: string | null = '/v1/predictions'; url !== null; ) {
-      const page = (await (await again.send('GET', url)).json()) as { next: string | null; results: { id: string }[] }
-      for (const { id } of page.results) expect((await again.ended(id)).status).toBe('succeeded')
-      url = page.next?.slice(second.url.length) ?? null
+    try {
+      const first = await startGateway({ data, config })
+      const client = new Predictions(first.url, first.key)
+      const before = residentMiB(first)
+      const prompt = 'ab cd ef '.repeat(INPUT_BYTES / 9)
+      for (let at = 0; at < COUNT; at++) await client.create('maker/flux', { prompt: at + prompt })
+      expect(residentMiB(first) - before).toBeLessThan((COUNT * INPUT_BYTES) / 2 ** 20 / 1.5)
+      first.kill('SIGKILL')
+      await first.exited
+      const second = await startGateway({ data, config })
+      expect(residentMiB(second) - before).toBeLessThan(100)
+      for (const made of provider.made) made.status = 'succeeded'
+      provider.onMade = (made) => void Object.assign(made, { status: 'succeeded', input: {}, body: '' })
+      const again = new Predictions(second.url, second.key)
+      for (let url: string | null = '/v1/predictions'; url !== null; ) {
+        const page = (await (await again.send('GET', url)).json()) as { next: string | null; results: { id: string }[] }
+        for (const { id } of page.results) expect((await again.ended(id)).status).toBe('succeeded')
+        url = page.next?.slice(second.url.length) ?? null
+      }
+      expect(provider.made.length).toBe(COUNT)
+      await second.stop()
+    } finally {
+      await provider.stop()
+      rmSync(data, { recursive: true, force: true })
     }
-    expect(provider.made.length).toBe(COUNT)
-    await second.stop()
-  } finally {
-    await provider.stop()
-    rmSync(data, { recursive: true, force: true })
-  }
-}, 120_000)
+  },
+  120_000,
+)

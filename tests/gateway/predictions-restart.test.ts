@@ -17,7 +17,9 @@ const CREDIT = 1_000_000_000n
 
 let provider: PredictionProvider
 let gated: Gated
-beforeAll(() => { [provider, gated] = [predictionProvider(), gatedProvider()] })
+beforeAll(() => {
+  ;[provider, gated] = [predictionProvider(), gatedProvider()]
+})
 afterAll(() => Promise.all([provider.stop(), gated.stop()]))
 
 let folder: string
@@ -25,7 +27,13 @@ let running: Gateway
 let client: Predictions
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
-  Object.assign(provider, { creates: 'answer', fails: undefined, onMade: (made: { status: string }) => { made.status = 'processing' } })
+  Object.assign(provider, {
+    creates: 'answer',
+    fails: undefined,
+    onMade: (made: { status: string }) => {
+      made.status = 'processing'
+    },
+  })
   gated.shut()
   await start()
 })
@@ -36,7 +44,9 @@ afterEach(async () => {
 })
 
 async function start(isOn = true): Promise<void> {
-  running = await startGateway({ data: folder, config: `
+  running = await startGateway({
+    data: folder,
+    config: `
 limits: { requestsPerMinute: 1000000 }
 timeouts: { drain: 300ms }
 billing: { startingCredit: 1 }
@@ -47,7 +57,8 @@ providers:
 models:
   maker/flux: { endpoints: [{ provider: up, model: maker/flux }], price: { request: 0.01 } }
   maker/gated: { endpoints: [{ provider: gated, model: m }], price: { prompt: 1, completion: 2 } }
-` })
+`,
+  })
   client = new Predictions(running.url, running.key)
 }
 
@@ -70,7 +81,11 @@ async function kept(): Promise<{ records: GenerationRecord[]; open: number; cred
   const store = new SqliteStore({ folder, exclusive: false })
   try {
     const { balances } = await store.ledgerState()
-    return { records: await store.generations(undefined, 100), open: (await store.openGenerations()).length, credit: balances.find(({ kind }) => kind === 'credit')?.balance }
+    return {
+      records: await store.generations(undefined, 100),
+      open: (await store.openGenerations()).length,
+      credit: balances.find(({ kind }) => kind === 'credit')?.balance,
+    }
   } finally {
     await store.close()
   }
@@ -85,10 +100,15 @@ async function expectSettled(bills: Record<string, bigint>): Promise<void> {
   expect(credit).toBe(CREDIT - Object.values(bills).reduce((sum, bill) => sum + bill, 0n))
 }
 
-const madeFor = (prompt: string): PredictionProvider['made'] => provider.made.filter(({ input }) => input.prompt === prompt)
-const finish = (prompt: string): void => void Object.assign(madeFor(prompt)[0]!, { status: 'succeeded', output: 'done' })
+const madeFor = (prompt: string): PredictionProvider['made'] =>
+  provider.made.filter(({ input }) => input.prompt === prompt)
+const finish = (prompt: string): void =>
+  void Object.assign(madeFor(prompt)[0]!, { status: 'succeeded', output: 'done' })
 
-const idsOf = async (status: string): Promise<string[]> => (((await (await client.send('GET', '/v1/predictions')).json()) as { results: Shown[] }).results.filter((one) => one.status === status).map(({ id }) => id))
+const idsOf = async (status: string): Promise<string[]> =>
+  ((await (await client.send('GET', '/v1/predictions')).json()) as { results: Shown[] }).results
+    .filter((one) => one.status === status)
+    .map(({ id }) => id)
 
 describe.each<Signal>(['SIGTERM', 'SIGKILL'])('after %s', (signal) => {
   test('one that waited runs, and one that ran at its provider is followed there', async () => {
@@ -123,7 +143,10 @@ describe.each<Signal>(['SIGTERM', 'SIGKILL'])('after %s', (signal) => {
     const { id } = await client.create('maker/flux', { prompt })
     await until(() => madeFor(prompt).length === 1)
     await restart(signal)
-    expect(await client.ended(id)).toMatchObject({ status: 'failed', error: expect.stringContaining(signal === 'SIGTERM' ? 'Sluice is stopping' : 'Create it again') })
+    expect(await client.ended(id)).toMatchObject({
+      status: 'failed',
+      error: expect.stringContaining(signal === 'SIGTERM' ? 'Sluice is stopping' : 'Create it again'),
+    })
     await Bun.sleep(300)
     expect(madeFor(prompt).length).toBe(1)
     await expectSettled({ [id]: 0n })
@@ -176,7 +199,10 @@ test('a client that waits when the server stops is told how it is then', async (
 
 describe('killed between two writes', () => {
   /** A prediction that runs at its provider when the server is killed, and what another process would have written of it. */
-  async function interrupted(prompt: string, write: (store: SqliteStore, stored: PredictionChange) => Promise<void>): Promise<string> {
+  async function interrupted(
+    prompt: string,
+    write: (store: SqliteStore, stored: PredictionChange) => Promise<void>,
+  ): Promise<string> {
     const { id } = await client.create('maker/flux', { prompt })
     await until(() => madeFor(prompt).length === 1 && madeFor(prompt)[0]!.polls > 0)
     await restart('SIGKILL', async (store) => {
@@ -185,13 +211,26 @@ describe('killed between two writes', () => {
     })
     return id
   }
-  const ending = (stored: PredictionChange, status: PredictionChange['status'], outcome: object): PredictionChange =>
-    ({ ...stored, status, completedAt: Date.now(), state: JSON.stringify({ ...(JSON.parse(stored.state) as object), output: 'done', outcome }) })
+  const ending = (stored: PredictionChange, status: PredictionChange['status'], outcome: object): PredictionChange => ({
+    ...stored,
+    status,
+    completedAt: Date.now(),
+    state: JSON.stringify({ ...(JSON.parse(stored.state) as object), output: 'done', outcome }),
+  })
 
   test('one whose end is written is settled by what is written with it, and not asked after again', async () => {
     const usage = { ...noUsage(), inputTokens: 3 }
     const id = await interrupted('Ended', async (store, stored) => {
-      expect(await store.changePrediction(ending(stored, 'succeeded', { ending: 'completed', usage, estimated: true, served: { provider: 'up', model: 'maker/flux' } }))).toBe(true)
+      expect(
+        await store.changePrediction(
+          ending(stored, 'succeeded', {
+            ending: 'completed',
+            usage,
+            estimated: true,
+            served: { provider: 'up', model: 'maker/flux' },
+          }),
+        ),
+      ).toBe(true)
     })
     expect(await client.get(id)).toMatchObject({ status: 'succeeded', output: 'done' })
     await expectSettled({ [id]: FEE })
@@ -199,7 +238,10 @@ describe('killed between two writes', () => {
   })
 
   test('one whose failure is written costs nothing', async () => {
-    const id = await interrupted('Failed', async (store, stored) => void (await store.changePrediction(ending(stored, 'failed', { ending: 'failed' }))))
+    const id = await interrupted(
+      'Failed',
+      async (store, stored) => void (await store.changePrediction(ending(stored, 'failed', { ending: 'failed' }))),
+    )
     expect((await client.get(id)).status).toBe('failed')
     await expectSettled({ [id]: 0n })
   })
@@ -214,7 +256,14 @@ describe('killed between two writes', () => {
   })
 
   test('one that its client wanted no more is stopped at its provider', async () => {
-    const id = await interrupted('Unwanted', async (store, stored) => void (await store.changePrediction({ ...stored, state: JSON.stringify({ ...(JSON.parse(stored.state) as object), unwanted: true }) })))
+    const id = await interrupted(
+      'Unwanted',
+      async (store, stored) =>
+        void (await store.changePrediction({
+          ...stored,
+          state: JSON.stringify({ ...(JSON.parse(stored.state) as object), unwanted: true }),
+        })),
+    )
     expect((await client.ended(id)).status).toBe('canceled')
     expect(madeFor('Unwanted')[0]!.canceled).toBe(1)
     await expectSettled({ [id]: FEE })

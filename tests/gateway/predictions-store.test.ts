@@ -35,16 +35,24 @@ beforeEach(async () => {
   told = spyOn(console, 'error').mockImplementation(() => {})
   failing = {}
   hooked = []
-  hooks = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: async (request) => (hooked.push(await request.text()), new Response()) })
+  hooks = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: async (request) => (hooked.push(await request.text()), new Response()),
+  })
   provider = predictionProvider()
   provider.onMade = (made) => void Object.assign(made, { status: 'succeeded', output: 'done' })
   folder = mkdtempSync(join(tmpdir(), 'sluice-predictions-'))
-  const built = await roomsIn(folder, `
+  const built = await roomsIn(
+    folder,
+    `
 billing: { startingCredit: 1, delay: 0s }
 fetch: { private: ["127.0.0.1:${hooks.port}"] }
 providers: { up: { protocol: predictions, baseUrl: "${provider.url}", apiKey: none } }
 models: { maker/flux: { endpoints: [{ provider: up, model: maker/flux }], price: { request: 0.01 } } }
-`, () => failing)
+`,
+    () => failing,
+  )
   sqlite = built.sqlite
   headers = built.headers
   webhooks = new Webhooks(built.rooms)
@@ -64,28 +72,42 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const ask = (method: string, path: string, body?: object): Promise<Response> => answer(spine, new Request(`http://sluice${path}`, { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }))
-const create = (more: object = {}): Promise<Response> => ask('POST', '/v1/predictions', { model: 'maker/flux', input: { prompt: 'A cat' }, ...more })
+const ask = (method: string, path: string, body?: object): Promise<Response> =>
+  answer(
+    spine,
+    new Request(`http://sluice${path}`, {
+      method,
+      headers,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    }),
+  )
+const create = (more: object = {}): Promise<Response> =>
+  ask('POST', '/v1/predictions', { model: 'maker/flux', input: { prompt: 'A cat' }, ...more })
 const look = async (id: string): Promise<Shown> => (await (await ask('GET', `/v1/predictions/${id}`)).json()) as Shown
-const list = async (): Promise<Shown[]> => ((await (await ask('GET', '/v1/predictions')).json()) as { results: Shown[] }).results
-const credit = async (): Promise<bigint> => (await sqlite.ledgerState()).balances.find(({ kind }) => kind === 'credit')!.balance
+const list = async (): Promise<Shown[]> =>
+  ((await (await ask('GET', '/v1/predictions')).json()) as { results: Shown[] }).results
+const credit = async (): Promise<bigint> =>
+  (await sqlite.ledgerState()).balances.find(({ kind }) => kind === 'credit')!.balance
 
 /** What the ledger holds still: nothing, if all of the credit can be held at once. */
 const held = async (): Promise<number> => (await sqlite.openGenerations()).length
 
-test.each(['addPrediction', 'keepOpen'])('one that cannot be written (%s) is refused, and nothing of it remains', async (method) => {
-  failing[method] = full
-  expect((await create()).status).toBe(503)
-  failing = {}
-  expect((await list()).filter(({ status }) => status === 'starting' || status === 'processing')).toEqual([])
-  expect(provider.made).toEqual([])
-  expect([await held(), await credit(), spine.ledger.deferred]).toEqual([0, 1_000_000_000n, []])
-  const { id } = (await (await create()).json()) as Shown
-  await until(() => provider.made.length === 1)
-  await spine.predictor.ended(id.slice(PREFIX.length), 5_000)
-  expect((await look(id)).status).toBe('succeeded')
-  expect(await credit()).toBe(990_000_000n)
-})
+test.each(['addPrediction', 'keepOpen'])(
+  'one that cannot be written (%s) is refused, and nothing of it remains',
+  async (method) => {
+    failing[method] = full
+    expect((await create()).status).toBe(503)
+    failing = {}
+    expect((await list()).filter(({ status }) => status === 'starting' || status === 'processing')).toEqual([])
+    expect(provider.made).toEqual([])
+    expect([await held(), await credit(), spine.ledger.deferred]).toEqual([0, 1_000_000_000n, []])
+    const { id } = (await (await create()).json()) as Shown
+    await until(() => provider.made.length === 1)
+    await spine.predictor.ended(id.slice(PREFIX.length), 5_000)
+    expect((await look(id)).status).toBe('succeeded')
+    expect(await credit()).toBe(990_000_000n)
+  },
+)
 
 test('one that cannot be written before it is sent is not sent', async () => {
   failing['changePrediction'] = full
@@ -99,7 +121,9 @@ test('one that cannot be written before it is sent is not sent', async () => {
 })
 
 test('an end that cannot be written is no end, until it can be', async () => {
-  provider.onMade = (made) => { made.status = 'processing' }
+  provider.onMade = (made) => {
+    made.status = 'processing'
+  }
   const { id } = (await (await create()).json()) as Shown
   await until(() => (provider.made[0]?.polls ?? 0) > 0)
   failing['changePrediction'] = full
@@ -111,40 +135,69 @@ test('an end that cannot be written is no end, until it can be', async () => {
   const canceled = ask('POST', `/v1/predictions/${id}/cancel`)
   failing = {}
   expect(await (await canceled).json()).toMatchObject({ status: 'succeeded', output: 'done' })
-  expect([await held(), await credit(), provider.made.length, provider.made[0]!.canceled]).toEqual([0, 990_000_000n, 1, 0])
+  expect([await held(), await credit(), provider.made.length, provider.made[0]!.canceled]).toEqual([
+    0,
+    990_000_000n,
+    1,
+    0,
+  ])
 }, 20_000)
 
-test.each(['slow', 'broken'])('an end is shown nowhere before its record can be looked up: a store that is %s', async (how) => {
-  const written = Promise.withResolvers<void>()
-  const closeGeneration = sqlite.closeGeneration.bind(sqlite)
-  failing['closeGeneration'] = (how === 'broken' ? full : async (...closing: Parameters<SqliteStore['closeGeneration']>) => (await written.promise, closeGeneration(...closing))) as never
-  const { id, urls } = (await (await create({ webhook: `${hooks.url}done`, webhook_events_filter: ['completed'] })).json()) as Shown
-  const stream = (await ask('GET', new URL(urls.stream).pathname)).text()
-  let streamed = false
-  void stream.then(() => { streamed = true })
-  const own = id.slice(PREFIX.length)
-  while ((await sqlite.predictionsUnderWay()).length > 0) await Bun.sleep(5)
-  for (let round = 0; round < 10; round++) {
-    webhooks.round()
-    await Bun.sleep(20)
-  }
-  expect([(await look(id)).status, (await list())[0]!.status, streamed, hooked]).toEqual(['starting', 'starting', false, []])
-  expect(await (await ask('POST', `/v1/predictions/${id}/cancel`)).json()).toMatchObject({ status: 'starting' })
-  expect(await credit()).toBe(1_000_000_000n)
-  failing = {}
-  written.resolve()
-  await spine.predictor.ended(own, 10_000)
-  expect((await ask('GET', `/v1/management/generation?id=${id}`)).status).toBe(200)
-  expect(await look(id)).toMatchObject({ status: 'succeeded', output: 'done' })
-  expect(await stream).toContain('event: done')
-  await until(() => hooked.length === 1)
-  expect([await held(), await credit()]).toEqual([0, 990_000_000n])
-}, 20_000)
+test.each(['slow', 'broken'])(
+  'an end is shown nowhere before its record can be looked up: a store that is %s',
+  async (how) => {
+    const written = Promise.withResolvers<void>()
+    const closeGeneration = sqlite.closeGeneration.bind(sqlite)
+    failing['closeGeneration'] = (
+      how === 'broken'
+        ? full
+        : async (...closing: Parameters<SqliteStore['closeGeneration']>) => (
+            await written.promise, closeGeneration(...closing)
+          )
+    ) as never
+    const { id, urls } = (await (
+      await create({ webhook: `${hooks.url}done`, webhook_events_filter: ['completed'] })
+    ).json()) as Shown
+    const stream = (await ask('GET', new URL(urls.stream).pathname)).text()
+    let streamed = false
+    void stream.then(() => {
+      streamed = true
+    })
+    const own = id.slice(PREFIX.length)
+    while ((await sqlite.predictionsUnderWay()).length > 0) await Bun.sleep(5)
+    for (let round = 0; round < 10; round++) {
+      webhooks.round()
+      await Bun.sleep(20)
+    }
+    expect([(await look(id)).status, (await list())[0]!.status, streamed, hooked]).toEqual([
+      'starting',
+      'starting',
+      false,
+      [],
+    ])
+    expect(await (await ask('POST', `/v1/predictions/${id}/cancel`)).json()).toMatchObject({ status: 'starting' })
+    expect(await credit()).toBe(1_000_000_000n)
+    failing = {}
+    written.resolve()
+    await spine.predictor.ended(own, 10_000)
+    expect((await ask('GET', `/v1/management/generation?id=${id}`)).status).toBe(200)
+    expect(await look(id)).toMatchObject({ status: 'succeeded', output: 'done' })
+    expect(await stream).toContain('event: done')
+    await until(() => hooked.length === 1)
+    expect([await held(), await credit()]).toEqual([0, 990_000_000n])
+  },
+  20_000,
+)
 
-test('where its provider\'s id cannot be written it is followed all the same', async () => {
+test("where its provider's id cannot be written it is followed all the same", async () => {
   const changePrediction = sqlite.changePrediction.bind(sqlite)
-  failing['changePrediction'] = ((prediction: { state: string; completedAt: number | null }, deliveries: never) => (prediction.completedAt === null && prediction.state.includes('"upstream"') ? full() : changePrediction(prediction as never, deliveries))) as never
-  provider.onMade = (made) => { made.status = 'processing' }
+  failing['changePrediction'] = ((prediction: { state: string; completedAt: number | null }, deliveries: never) =>
+    prediction.completedAt === null && prediction.state.includes('"upstream"')
+      ? full()
+      : changePrediction(prediction as never, deliveries)) as never
+  provider.onMade = (made) => {
+    made.status = 'processing'
+  }
   const { id } = (await (await create()).json()) as Shown
   await until(() => (provider.made[0]?.polls ?? 0) > 0)
   Object.assign(provider.made[0]!, { status: 'succeeded', output: 'done' })

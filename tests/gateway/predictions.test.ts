@@ -22,7 +22,8 @@ let theirs: Predictions
 let poor: Predictions
 beforeAll(async () => {
   ;[provider, other, gated] = [predictionProvider(), predictionProvider(), gatedProvider()]
-  gateway = await startGateway({ config: `
+  gateway = await startGateway({
+    config: `
 limits: { requestsPerMinute: 1000000, body: 1MiB }
 accountStatus: { refusals: { monitored: 100000, abusive: 100000 }, concurrency: { monitored: 100000, abusive: 100000 } }
 billing: { unpriced: refuse }
@@ -40,13 +41,22 @@ models:
   maker/gated: { endpoints: [{ provider: gated, model: m }], price: { prompt: 1, completion: 2 } }
   maker/image: { endpoints: [{ provider: sandbox, model: image }], price: { image: 0.05 }, abilities: { api: images } }
   maker/drawing: { endpoints: [{ provider: sandbox, model: image, protocol: chat.completions }], price: { image: 0.05 }, abilities: { output: [image] } }
-` })
+`,
+  })
   const store = new SqliteStore({ folder: gateway.data, exclusive: false })
-  for (const { id, name } of await store.accounts()) await store.post(topUp({ reference: name, at: 1, accountId: id, amount: 20_000_000_000n, bonus: false }))
+  for (const { id, name } of await store.accounts())
+    await store.post(topUp({ reference: name, at: 1, accountId: id, amount: 20_000_000_000n, bonus: false }))
   await store.close()
-  ;[mine, theirs, poor] = ['mine', 'theirs', 'poor'].map((account) => new Predictions(gateway.url, keyOf(account))) as [Predictions, Predictions, Predictions]
-  const credit = async (client: Predictions): Promise<number> => ((await (await client.send('GET', '/v1/management/payg/balance')).json()) as { data: { total_credits: number } }).data.total_credits
-  for (const client of [mine, theirs, poor]) for (let looks = 0; looks < 100 && (await credit(client)) === 0; looks++) await Bun.sleep(50)
+  ;[mine, theirs, poor] = ['mine', 'theirs', 'poor'].map((account) => new Predictions(gateway.url, keyOf(account))) as [
+    Predictions,
+    Predictions,
+    Predictions,
+  ]
+  const credit = async (client: Predictions): Promise<number> =>
+    ((await (await client.send('GET', '/v1/management/payg/balance')).json()) as { data: { total_credits: number } })
+      .data.total_credits
+  for (const client of [mine, theirs, poor])
+    for (let looks = 0; looks < 100 && (await credit(client)) === 0; looks++) await Bun.sleep(50)
 })
 afterAll(async () => {
   gated?.open()
@@ -54,11 +64,18 @@ afterAll(async () => {
   await Promise.all([provider?.stop(), other?.stop(), gated?.stop()])
 })
 beforeEach(() => {
-  for (const one of [provider, other]) Object.assign(one, { creates: 'answer', fails: undefined, onMade: succeedsAtOnce })
+  for (const one of [provider, other])
+    Object.assign(one, { creates: 'answer', fails: undefined, onMade: succeedsAtOnce })
 })
 
-const succeedsAtOnce = (made: Made): void => void Object.assign(made, { status: 'succeeded', output: ['https://files.example/a.png', 'https://files.example/b.png'] })
-const stays = (made: Made): void => { made.status = 'processing' }
+const succeedsAtOnce = (made: Made): void =>
+  void Object.assign(made, {
+    status: 'succeeded',
+    output: ['https://files.example/a.png', 'https://files.example/b.png'],
+  })
+const stays = (made: Made): void => {
+  made.status = 'processing'
+}
 const finish = (made: Made): void => succeedsAtOnce(made)
 
 async function recordOf(id: string): Promise<GenerationRecord | undefined> {
@@ -70,9 +87,13 @@ async function recordOf(id: string): Promise<GenerationRecord | undefined> {
   }
 }
 
-async function errorOf(response: Promise<Response>): Promise<{ status: number; code: string; param: string | null; message: string }> {
+async function errorOf(
+  response: Promise<Response>,
+): Promise<{ status: number; code: string; param: string | null; message: string }> {
   const { status, ...answer } = await response
-  const { error } = (await (await response).json()) as { error: { code: string; param: string | null; message: string } }
+  const { error } = (await (await response).json()) as {
+    error: { code: string; param: string | null; message: string }
+  }
   expect(answer).toBeDefined()
   return { status, ...error }
 }
@@ -86,30 +107,65 @@ describe('a prediction', () => {
     const url = `${gateway.url}/v1/predictions/${created.id}`
     // A copy, as the matchers take the place of what they match.
     expect(structuredClone(created)).toMatchObject({
-      id: expect.stringMatching(/^pred_[0-9a-f]{32}$/), model: 'maker/flux', version: null, input: { prompt: 'A cat' }, output: null, logs: '', error: null, status: 'starting',
-      created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/), started_at: null, completed_at: null, metrics: {}, urls: { get: url, cancel: `${url}/cancel`, stream: expect.stringContaining(`${gateway.url}/v1/`) },
-      data_removed: false, source: 'api',
+      id: expect.stringMatching(/^pred_[0-9a-f]{32}$/),
+      model: 'maker/flux',
+      version: null,
+      input: { prompt: 'A cat' },
+      output: null,
+      logs: '',
+      error: null,
+      status: 'starting',
+      created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+      started_at: null,
+      completed_at: null,
+      metrics: {},
+      urls: { get: url, cancel: `${url}/cancel`, stream: expect.stringContaining(`${gateway.url}/v1/`) },
+      data_removed: false,
+      source: 'api',
     })
     expect(await mine.get(created.id)).toMatchObject({ id: created.id, input: { prompt: 'A cat' } })
     await until(() => provider.made.at(-1)?.input.prompt === 'A cat')
     Object.assign(provider.made.at(-1)!, { logs: '50%\n', output: ['https://files.example/1.png'] })
     let seen = created
     for (let looks = 0; looks < 300 && seen.logs === ''; looks++, await Bun.sleep(20)) seen = await mine.get(created.id)
-    expect(seen).toMatchObject({ status: 'processing', logs: '50%\n', output: ['https://files.example/1.png'], started_at: expect.any(String), completed_at: null })
+    expect(seen).toMatchObject({
+      status: 'processing',
+      logs: '50%\n',
+      output: ['https://files.example/1.png'],
+      started_at: expect.any(String),
+      completed_at: null,
+    })
     Object.assign(provider.made.at(-1)!, { logs: '50%\n100%\n' })
     finish(provider.made.at(-1)!)
     expect(await mine.ended(created.id)).toMatchObject({
-      status: 'succeeded', logs: '50%\n100%\n', output: ['https://files.example/a.png', 'https://files.example/b.png'], error: null, completed_at: expect.any(String), metrics: { predict_time: expect.any(Number) },
+      status: 'succeeded',
+      logs: '50%\n100%\n',
+      output: ['https://files.example/a.png', 'https://files.example/b.png'],
+      error: null,
+      completed_at: expect.any(String),
+      metrics: { predict_time: expect.any(Number) },
     })
   })
 
   test('is asked with the numbers that its client wrote, and costs as many images as they say', async () => {
     const upload = new FormData()
     upload.set('content', new File(['A picture'], 'a.txt', { type: 'text/plain' }))
-    const { urls } = (await (await fetch(`${gateway.url}/v1/files`, { method: 'POST', headers: { authorization: `Bearer ${keyOf('mine')}` }, body: upload })).json()) as { urls: { get: string } }
-    const numbers = '"seed":12345678901234567890,"scale":1.0,"nested":[{"id":-9007199254740993,"step":1e3}],"num_outputs":2.0'
+    const { urls } = (await (
+      await fetch(`${gateway.url}/v1/files`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${keyOf('mine')}` },
+        body: upload,
+      })
+    ).json()) as { urls: { get: string } }
+    const numbers =
+      '"seed":12345678901234567890,"scale":1.0,"nested":[{"id":-9007199254740993,"step":1e3}],"num_outputs":2.0'
     for (const file of ['none', urls.get]) {
-      const created = await mine.send('POST', '/v1/predictions', `{"model":"maker/flux","input":{"prompt":"Numbers","file":"${file}",${numbers}}}`, { prefer: 'wait=30' })
+      const created = await mine.send(
+        'POST',
+        '/v1/predictions',
+        `{"model":"maker/flux","input":{"prompt":"Numbers","file":"${file}",${numbers}}}`,
+        { prefer: 'wait=30' },
+      )
       const text = await created.text()
       const { id } = JSON.parse(text) as Shown
       expect(text).toContain(numbers)
@@ -123,7 +179,15 @@ describe('a prediction', () => {
   test('costs its fee and its images, once', async () => {
     const { id } = await mine.create('maker/flux', { prompt: 'A cat', num_outputs: 2 }, {}, 'wait=30')
     const record = await recordOf(id)
-    expect(record).toMatchObject({ api: 'predictions', model: 'maker/flux', provider: 'up', ending: 'completed', bill: 90_000_000n, held: 90_000_000n, usage: { images: 2 } })
+    expect(record).toMatchObject({
+      api: 'predictions',
+      model: 'maker/flux',
+      provider: 'up',
+      ending: 'completed',
+      bill: 90_000_000n,
+      held: 90_000_000n,
+      usage: { images: 2 },
+    })
   })
 
   test('that fails costs nothing, and says why', async () => {
@@ -133,7 +197,10 @@ describe('a prediction', () => {
     expect(await recordOf(made.id)).toMatchObject({ bill: 0n, ending: 'failed', held: 50_000_000n })
   })
 
-  test.each([[400, 'not now'], [500, 'The provider failed (500).']])('that its provider refuses with %p fails, costs nothing, and is not asked for again', async (status, says) => {
+  test.each([
+    [400, 'not now'],
+    [500, 'The provider failed (500).'],
+  ])('that its provider refuses with %p fails, costs nothing, and is not asked for again', async (status, says) => {
     provider.creates = status
     const made = await mine.create('maker/twice', { prompt: 'A cat' }, {}, 'wait=30')
     expect(made).toMatchObject({ status: 'failed', error: expect.stringContaining(says) })
@@ -165,8 +232,14 @@ describe('a prediction', () => {
     provider.onMade = stays
     const { id } = await mine.create('maker/flux', { prompt: 'Forgotten' })
     await until(() => provider.made.some(({ input }) => input.prompt === 'Forgotten'))
-    provider.made.splice(provider.made.findIndex(({ input }) => input.prompt === 'Forgotten'), 1)
-    expect(await mine.ended(id)).toMatchObject({ status: 'failed', error: 'The provider does not know the prediction any more.' })
+    provider.made.splice(
+      provider.made.findIndex(({ input }) => input.prompt === 'Forgotten'),
+      1,
+    )
+    expect(await mine.ended(id)).toMatchObject({
+      status: 'failed',
+      error: 'The provider does not know the prediction any more.',
+    })
     expect(await recordOf(id)).toMatchObject({ bill: 0n })
   }, 30_000)
 
@@ -177,12 +250,20 @@ describe('a prediction', () => {
   ])('is made with %s', async (_, path, named) => {
     const response = await mine.send('POST', path, { ...named, input: { prompt: path } }, { prefer: 'wait=30' })
     expect(await response.json()).toMatchObject({ model: 'maker/flux', status: 'succeeded' })
-    expect(provider.made.at(-1)).toMatchObject({ path: '/v1/predictions', version: `maker/flux:${'ab'.repeat(32)}`, input: { prompt: path } })
+    expect(provider.made.at(-1)).toMatchObject({
+      path: '/v1/predictions',
+      version: `maker/flux:${'ab'.repeat(32)}`,
+      input: { prompt: path },
+    })
   })
 
   test('whose output is large data is found under a URL', async () => {
     const picture = Buffer.alloc(40_000, 7)
-    provider.onMade = (made) => void Object.assign(made, { status: 'succeeded', output: { image: `data:image/png;base64,${picture.toString('base64')}`, small: 'data:text/plain;base64,aGk=' } })
+    provider.onMade = (made) =>
+      void Object.assign(made, {
+        status: 'succeeded',
+        output: { image: `data:image/png;base64,${picture.toString('base64')}`, small: 'data:text/plain;base64,aGk=' },
+      })
     const { output, id } = await mine.create('maker/flux', { prompt: 'Large' }, {}, 'wait=30')
     const { image, small } = output as { image: string; small: string }
     expect([image.startsWith(`${gateway.url}/v1/outputs/`), small]).toEqual([true, 'data:text/plain;base64,aGk='])
@@ -193,17 +274,33 @@ describe('a prediction', () => {
 
 describe('a model of Sluice itself', () => {
   test('that writes gets a prompt, and its text is the output', async () => {
-    const made = await mine.create('maker/text', { prompt: 'Hello', system_prompt: 'Be kind', max_tokens: 100 }, {}, 'wait=30')
-    expect(made).toMatchObject({ status: 'succeeded', output: expect.stringContaining('You said: "Hello"'), started_at: expect.any(String) })
+    const made = await mine.create(
+      'maker/text',
+      { prompt: 'Hello', system_prompt: 'Be kind', max_tokens: 100 },
+      {},
+      'wait=30',
+    )
+    expect(made).toMatchObject({
+      status: 'succeeded',
+      output: expect.stringContaining('You said: "Hello"'),
+      started_at: expect.any(String),
+    })
     const record = await recordOf(made.id)
     expect(record).toMatchObject({ api: 'predictions', ending: 'completed', finish: 'stop', provider: 'sandbox' })
     // USD 100 and 200 per million tokens are so many nano-USD a token.
-    expect(record!.bill).toBe(BigInt(record!.usage.inputTokens) * 100_000n + BigInt(record!.usage.outputTokens) * 200_000n)
+    expect(record!.bill).toBe(
+      BigInt(record!.usage.inputTokens) * 100_000n + BigInt(record!.usage.outputTokens) * 200_000n,
+    )
     expect(record!.usage.outputTokens).toBeGreaterThan(5)
   })
 
   test('that writes takes messages, and all other fields of chat completions', async () => {
-    const made = await mine.create('maker/text', { messages: [{ role: 'user', content: 'One two three four five six seven' }], max_tokens: 3 }, {}, 'wait=30')
+    const made = await mine.create(
+      'maker/text',
+      { messages: [{ role: 'user', content: 'One two three four five six seven' }], max_tokens: 3 },
+      {},
+      'wait=30',
+    )
     expect(made.status).toBe('succeeded')
     expect(await recordOf(made.id)).toMatchObject({ finish: 'length', usage: { outputTokens: 3 } })
   })
@@ -215,21 +312,27 @@ describe('a model of Sluice itself', () => {
   })
 
   test('whose answer is none fails and costs nothing', async () => {
-    for (const [model, says] of [['maker/image', 'something that is no answer'], ['maker/text', 'ended before its answer was complete']] as const) {
+    for (const [model, says] of [
+      ['maker/image', 'something that is no answer'],
+      ['maker/text', 'ended before its answer was complete'],
+    ] as const) {
       const made = await mine.create(model, { prompt: 'Hello [[raw: {"a":1}]]' }, {}, 'wait=30')
       expect(made).toMatchObject({ status: 'failed', error: expect.stringContaining(says) })
       expect(await recordOf(made.id)).toMatchObject({ bill: 0n, ending: 'failed' })
     }
   })
 
-  test.each(['maker/image', 'maker/drawing'])('that draws gets a prompt, and URLs of its images are the output: %s', async (model) => {
-    const made = await mine.create(model, { prompt: 'A lighthouse', size: '128x64', n: 2 }, {}, 'wait=30')
-    expect(made.status).toBe('succeeded')
-    const urls = made.output as string[]
-    expect(urls.length).toBe(2)
-    for (const url of urls) expect((await fetch(url)).headers.get('content-type')).toBe('image/png')
-    expect(await recordOf(made.id)).toMatchObject({ bill: 100_000_000n, usage: { images: 2 } })
-  })
+  test.each(['maker/image', 'maker/drawing'])(
+    'that draws gets a prompt, and URLs of its images are the output: %s',
+    async (model) => {
+      const made = await mine.create(model, { prompt: 'A lighthouse', size: '128x64', n: 2 }, {}, 'wait=30')
+      expect(made.status).toBe('succeeded')
+      const urls = made.output as string[]
+      expect(urls.length).toBe(2)
+      for (const url of urls) expect((await fetch(url)).headers.get('content-type')).toBe('image/png')
+      expect(await recordOf(made.id)).toMatchObject({ bill: 100_000_000n, usage: { images: 2 } })
+    },
+  )
 })
 
 describe('waiting', () => {
@@ -245,17 +348,25 @@ describe('waiting', () => {
     expect((await mine.ended(created.id)).status).toBe('succeeded')
   })
 
-  test.each(['wait=0', 'wait=61', 'wait=1.5', 'wait=-1', 'waiting', 'wait=x', 'return=minimal'])('is not done for %p', async (prefer) => {
-    provider.onMade = stays
-    const created = await mine.create('maker/flux', { prompt: 'Unwaited' }, {}, prefer)
-    expect(created.status).toBe('starting')
-    expect((await mine.cancel(created.id)).status).toBe('canceled')
-  })
+  test.each(['wait=0', 'wait=61', 'wait=1.5', 'wait=-1', 'waiting', 'wait=x', 'return=minimal'])(
+    'is not done for %p',
+    async (prefer) => {
+      provider.onMade = stays
+      const created = await mine.create('maker/flux', { prompt: 'Unwaited' }, {}, prefer)
+      expect(created.status).toBe('starting')
+      expect((await mine.cancel(created.id)).status).toBe('canceled')
+    },
+  )
 
   test('that its client gives up leaves the prediction as it is', async () => {
     provider.onMade = stays
     const gone = new AbortController()
-    const asked = fetch(`${gateway.url}/v1/predictions`, { method: 'POST', signal: gone.signal, headers: { authorization: `Bearer ${keyOf('mine')}`, prefer: 'wait' }, body: JSON.stringify({ model: 'maker/flux', input: { prompt: 'Left' } }) })
+    const asked = fetch(`${gateway.url}/v1/predictions`, {
+      method: 'POST',
+      signal: gone.signal,
+      headers: { authorization: `Bearer ${keyOf('mine')}`, prefer: 'wait' },
+      body: JSON.stringify({ model: 'maker/flux', input: { prompt: 'Left' } }),
+    })
     await until(() => provider.made.some(({ input }) => input.prompt === 'Left'))
     gone.abort()
     await asked.catch(() => {})
@@ -270,19 +381,29 @@ describe('an account', () => {
     provider.onMade = stays
     const from = provider.made.length
     const ids: string[] = []
-    for (let at = 0; at < CONCURRENCY + WAITING; at++) ids.push((await mine.create('maker/flux', { prompt: `Queued ${at}` })).id)
+    for (let at = 0; at < CONCURRENCY + WAITING; at++)
+      ids.push((await mine.create('maker/flux', { prompt: `Queued ${at}` })).id)
     const records = async (): Promise<number> => {
       const store = new SqliteStore({ folder: gateway.data, exclusive: false })
-      try { return (await store.openGenerations()).length } finally { await store.close() }
+      try {
+        return (await store.openGenerations()).length
+      } finally {
+        await store.close()
+      }
     }
     const held = await records()
-    expect(await errorOf(mine.send('POST', '/v1/predictions', { model: 'maker/flux', input: { prompt: 'One more' } }))).toMatchObject({ status: 429, code: 'quota_exceeded' })
+    expect(
+      await errorOf(mine.send('POST', '/v1/predictions', { model: 'maker/flux', input: { prompt: 'One more' } })),
+    ).toMatchObject({ status: 429, code: 'quota_exceeded' })
     expect(await records()).toBe(held)
     await until(() => provider.made.length === from + CONCURRENCY)
     const foreign = await theirs.create('maker/flux', { prompt: 'Foreign' })
     await until(() => provider.made.some(({ input }) => input.prompt === 'Foreign'))
     expect(provider.made.length).toBe(from + CONCURRENCY + 1)
-    expect(await Promise.all(ids.map(async (id) => (await mine.get(id)).status))).toEqual([...Array(CONCURRENCY).fill(expect.stringMatching(/starting|processing/)), ...Array(WAITING).fill('starting')])
+    expect(await Promise.all(ids.map(async (id) => (await mine.get(id)).status))).toEqual([
+      ...Array(CONCURRENCY).fill(expect.stringMatching(/starting|processing/)),
+      ...Array(WAITING).fill('starting'),
+    ])
     // One that waits is cancelled where it stands: its provider never hears of it.
     expect((await mine.cancel(ids.at(-1)!)).status).toBe('canceled')
     expect(await recordOf(ids.at(-1)!)).toMatchObject({ bill: 0n, ending: 'client-left' })
@@ -290,20 +411,32 @@ describe('an account', () => {
     provider.made.forEach(finish)
     for (const id of ids.slice(0, -1)) expect((await mine.ended(id)).status).toBe('succeeded')
     expect((await theirs.ended(foreign.id)).status).toBe('succeeded')
-    expect(provider.made.filter(({ input }) => String(input.prompt).startsWith('Queued')).map(({ input }) => input.prompt)).toEqual(ids.slice(0, -1).map((_, at) => `Queued ${at}`))
+    expect(
+      provider.made.filter(({ input }) => String(input.prompt).startsWith('Queued')).map(({ input }) => input.prompt),
+    ).toEqual(ids.slice(0, -1).map((_, at) => `Queued ${at}`))
   }, 30_000)
 
   test('without enough credit creates nothing', async () => {
-    expect(await errorOf(poor.send('POST', '/v1/predictions', { model: 'maker/dear', input: { prompt: 'Dear' } }))).toMatchObject({ status: 402, code: 'insufficient_credit' })
-    expect(await (await poor.send('GET', '/v1/predictions')).json()).toEqual({ previous: null, next: null, results: [] })
+    expect(
+      await errorOf(poor.send('POST', '/v1/predictions', { model: 'maker/dear', input: { prompt: 'Dear' } })),
+    ).toMatchObject({ status: 402, code: 'insufficient_credit' })
+    expect(await (await poor.send('GET', '/v1/predictions')).json()).toEqual({
+      previous: null,
+      next: null,
+      results: [],
+    })
   })
 
   test('sees its own, the newest first, page by page', async () => {
     const made: string[] = []
-    for (let at = 0; at < 120; at++) made.push((await poor.create('maker/flux', { prompt: `Page ${at}` }, {}, 'wait=30')).id)
+    for (let at = 0; at < 120; at++)
+      made.push((await poor.create('maker/flux', { prompt: `Page ${at}` }, {}, 'wait=30')).id)
     const seen: string[] = []
     for (let url: string | null = `${gateway.url}/v1/predictions`; url !== null; ) {
-      const page = (await (await fetch(url, { headers: { authorization: `Bearer ${keyOf('poor')}` } })).json()) as { next: string | null; results: Shown[] }
+      const page = (await (await fetch(url, { headers: { authorization: `Bearer ${keyOf('poor')}` } })).json()) as {
+        next: string | null
+        results: Shown[]
+      }
       seen.push(...page.results.map(({ id }) => id))
       url = page.next
     }
@@ -313,15 +446,22 @@ describe('an account', () => {
   test('learns nothing of the predictions of another', async () => {
     const { id } = await theirs.create('maker/flux', { prompt: 'Theirs' }, {}, 'wait=30')
     const unknown = `${id.slice(0, -6)}012345`
-    for (const [method, end] of [['GET', ''], ['POST', '/cancel']] as const) {
-      const [foreign, never] = await Promise.all([id, unknown].map(async (one) => {
-        const response = await mine.send(method, `/v1/predictions/${one}${end}`)
-        return [response.status, (await response.text()).replaceAll(one, 'ID')]
-      }))
+    for (const [method, end] of [
+      ['GET', ''],
+      ['POST', '/cancel'],
+    ] as const) {
+      const [foreign, never] = await Promise.all(
+        [id, unknown].map(async (one) => {
+          const response = await mine.send(method, `/v1/predictions/${one}${end}`)
+          return [response.status, (await response.text()).replaceAll(one, 'ID')]
+        }),
+      )
       expect(foreign).toEqual(never!)
       expect(foreign![0]).toBe(404)
     }
-    const { results } = (await (await mine.send('GET', `/v1/predictions?cursor=${'f'.repeat(32)}`)).json()) as { results: Shown[] }
+    const { results } = (await (await mine.send('GET', `/v1/predictions?cursor=${'f'.repeat(32)}`)).json()) as {
+      results: Shown[]
+    }
     expect(results.some((one) => one.id === id)).toBe(false)
   })
 })
@@ -367,15 +507,24 @@ describe('cancelling', () => {
       await until(() => provider.made.some(({ input }) => input.prompt === prompt))
       const made = provider.made.find(({ input }) => input.prompt === prompt)!
       const jitter = (): Promise<void> => Bun.sleep(Math.random() * 700)
-      const [, canceled] = await Promise.all([jitter().then(() => made.status === 'processing' && finish(made)), jitter().then(() => account.cancel(id))])
+      const [, canceled] = await Promise.all([
+        jitter().then(() => made.status === 'processing' && finish(made)),
+        jitter().then(() => account.cancel(id)),
+      ])
       const ended = await account.ended(id)
       // What was told as the end once stays it.
       if (['succeeded', 'canceled'].includes(canceled.status)) expect(ended).toEqual(canceled)
       const record = await recordOf(id)
-      expect([prompt, ended.status, record?.ending, record?.bill]).toEqual([prompt, ...(ended.status === 'succeeded' ? ['succeeded', 'completed', 90_000_000n] : ['canceled', 'client-left', 10_000_000n]) as [string, string, bigint]])
+      expect([prompt, ended.status, record?.ending, record?.bill]).toEqual([
+        prompt,
+        ...((ended.status === 'succeeded'
+          ? ['succeeded', 'completed', 90_000_000n]
+          : ['canceled', 'client-left', 10_000_000n]) as [string, string, bigint]),
+      ])
       ends.set(ended.status, (ends.get(ended.status) ?? 0) + 1)
     }
-    for (let from = 0; from < ROUNDS; from += 6) await Promise.all(Array.from({ length: Math.min(6, ROUNDS - from) }, (_, at) => round(from + at)))
+    for (let from = 0; from < ROUNDS; from += 6)
+      await Promise.all(Array.from({ length: Math.min(6, ROUNDS - from) }, (_, at) => round(from + at)))
     expect([...ends.keys()].sort()).toEqual(['canceled', 'succeeded'])
   }, 60_000)
 })
@@ -386,36 +535,106 @@ describe('what cannot be asked for', () => {
     ['a model that is not there', { model: 'maker/fluks', input }, 404, 'model_not_found', 'model'],
     ['no model', { input }, 400, 'invalid_request', 'model'],
     ['a model that is none', { model: 7, input }, 400, 'invalid_request', 'model'],
-    ['a version of another model', { model: 'maker/flux', version: 'cd'.repeat(32), input }, 400, 'invalid_request', 'version'],
+    [
+      'a version of another model',
+      { model: 'maker/flux', version: 'cd'.repeat(32), input },
+      400,
+      'invalid_request',
+      'version',
+    ],
     ['a version that nobody has', { version: 'cd'.repeat(31), input }, 404, 'model_not_found', 'model'],
     ['no input', { model: 'maker/flux' }, 400, 'invalid_request', 'input'],
     ['an input that is no object', { model: 'maker/flux', input: 'A cat' }, 400, 'invalid_request', 'input'],
     ['an input that is a list', { model: 'maker/flux', input: [] }, 400, 'invalid_request', 'input'],
     ['a text model without a prompt', { model: 'maker/text', input: {} }, 400, 'invalid_request', 'input.prompt'],
-    ['a prompt that is no text', { model: 'maker/text', input: { prompt: {} } }, 400, 'invalid_request', 'input.prompt'],
-    ['a prompt beside messages', { model: 'maker/text', input: { prompt: 'a', messages: [] } }, 400, 'invalid_request', 'input.messages'],
-    ['messages that are none', { model: 'maker/text', input: { messages: [{ role: 'x' }] } }, 400, 'invalid_request', 'input.messages[0].role'],
-    ['an image without a prompt', { model: 'maker/image', input: { size: '64x64' } }, 400, 'invalid_request', 'input.prompt'],
-    ['an image of no size', { model: 'maker/image', input: { prompt: 'a', size: 'big' } }, 400, 'invalid_request', 'input.size'],
+    [
+      'a prompt that is no text',
+      { model: 'maker/text', input: { prompt: {} } },
+      400,
+      'invalid_request',
+      'input.prompt',
+    ],
+    [
+      'a prompt beside messages',
+      { model: 'maker/text', input: { prompt: 'a', messages: [] } },
+      400,
+      'invalid_request',
+      'input.messages',
+    ],
+    [
+      'messages that are none',
+      { model: 'maker/text', input: { messages: [{ role: 'x' }] } },
+      400,
+      'invalid_request',
+      'input.messages[0].role',
+    ],
+    [
+      'an image without a prompt',
+      { model: 'maker/image', input: { size: '64x64' } },
+      400,
+      'invalid_request',
+      'input.prompt',
+    ],
+    [
+      'an image of no size',
+      { model: 'maker/image', input: { prompt: 'a', size: 'big' } },
+      400,
+      'invalid_request',
+      'input.size',
+    ],
     ['a webhook that is no URL', { model: 'maker/flux', input, webhook: 'nowhere' }, 400, 'invalid_request', 'webhook'],
-    ['a webhook of our own network', { model: 'maker/flux', input, webhook: 'http://127.0.0.1:1/' }, 400, 'invalid_request', 'webhook'],
-    ['an event that is none', { model: 'maker/flux', input, webhook: 'https://example.com', webhook_events_filter: ['end'] }, 400, 'invalid_request', 'webhook_events_filter[0]'],
-    ['a file of nobody', { model: 'maker/flux', input: { image: 'URL/v1/files/file-0123456789abcdef' } }, 404, 'not_found', 'input'],
+    [
+      'a webhook of our own network',
+      { model: 'maker/flux', input, webhook: 'http://127.0.0.1:1/' },
+      400,
+      'invalid_request',
+      'webhook',
+    ],
+    [
+      'an event that is none',
+      { model: 'maker/flux', input, webhook: 'https://example.com', webhook_events_filter: ['end'] },
+      400,
+      'invalid_request',
+      'webhook_events_filter[0]',
+    ],
+    [
+      'a file of nobody',
+      { model: 'maker/flux', input: { image: 'URL/v1/files/file-0123456789abcdef' } },
+      404,
+      'not_found',
+      'input',
+    ],
     ['no JSON', '{"model": ', 400, 'invalid_request', 'body'],
     ['a list', '[]', 400, 'invalid_request', 'body'],
     ['a name given twice', '{"model":"maker/flux","model":"maker/text","input":{}}', 400, 'invalid_request', 'body'],
     ['too much', { model: 'maker/flux', input: { prompt: 'x'.repeat(1_100_000) } }, 413, 'request_too_large', null],
-    ['too deep', `{"model":"maker/flux","input":{"a":${'['.repeat(100)}${']'.repeat(100)}}}`, 400, 'invalid_request', 'body'],
+    [
+      'too deep',
+      `{"model":"maker/flux","input":{"a":${'['.repeat(100)}${']'.repeat(100)}}}`,
+      400,
+      'invalid_request',
+      'body',
+    ],
   ])('%s', async (_, body, status, code, param) => {
     const text = (typeof body === 'string' ? body : JSON.stringify(body)).replaceAll('URL', gateway.url)
-    const before = (await (await poor.send('GET', '/v1/predictions')).text())
+    const before = await (await poor.send('GET', '/v1/predictions')).text()
     const error = await errorOf(poor.send('POST', '/v1/predictions', text))
     expect([error.status, error.code, error.param]).toEqual([status, code, param])
-    if (code === 'model_not_found' && param === 'model' && text.includes('fluks')) expect(error.message).toContain('maker/flux')
+    if (code === 'model_not_found' && param === 'model' && text.includes('fluks'))
+      expect(error.message).toContain('maker/flux')
     expect(await (await poor.send('GET', '/v1/predictions')).text()).toBe(before)
   })
 
-  test.each(['', 'pred_', 'pred_x', `pred_${'0'.repeat(31)}`, `pred_${'0'.repeat(32)}`, 'F'.repeat(32), '%00', '..%2f'])('the id %p', async (id) => {
+  test.each([
+    '',
+    'pred_',
+    'pred_x',
+    `pred_${'0'.repeat(31)}`,
+    `pred_${'0'.repeat(32)}`,
+    'F'.repeat(32),
+    '%00',
+    '..%2f',
+  ])('the id %p', async (id) => {
     const { status } = await mine.send('GET', `/v1/predictions/${id}`)
     expect(status).toBe(404)
   })

@@ -21,7 +21,9 @@ afterAll(async () => {
   provider.stop()
   await gateway.stop()
 })
-beforeEach(() => { provider.bodies.length = 0 })
+beforeEach(() => {
+  provider.bodies.length = 0
+})
 
 const config = (more = ''): string => `${more}
 billing: { unpriced: free }
@@ -33,18 +35,32 @@ models:
 keys:
   - { key: ${OTHER_KEY}, name: other, kind: pay-as-you-go, account: other }
 `
-const NAMES: Record<ConversationName, string> = { 'chat.completions': 'cc', responses: 'rs', messages: 'ms', generateContent: 'gc' }
+const NAMES: Record<ConversationName, string> = {
+  'chat.completions': 'cc',
+  responses: 'rs',
+  messages: 'ms',
+  generateContent: 'gc',
+}
 const nameOf = (protocol: ConversationName): string => NAMES[protocol]
 
 let calls = 0
 /** An answer like no other: with a signature in either alphabet, and a thought that has to be escaped. */
-const signed = (over: Partial<Answer> = {}): Answer =>
-  ({ callId: `call_${++calls}_x`, signature: `${Buffer.from(`sig ${calls} ÿþ`).toString('base64')}+/-_`, thought: `Thought ${calls}: "é" \\ \u2028 \n`, args: { of: 'x"\n', deep: { b: 1, a: [true, null] } }, ...over })
+const signed = (over: Partial<Answer> = {}): Answer => ({
+  callId: `call_${++calls}_x`,
+  signature: `${Buffer.from(`sig ${calls} ÿþ`).toString('base64')}+/-_`,
+  thought: `Thought ${calls}: "é" \\ \u2028 \n`,
+  args: { of: 'x"\n', deep: { b: 1, a: [true, null] } },
+  ...over,
+})
 
 type Turn = { client: ConversationName; model: string; at?: Gateway; key?: string }
 
 async function ask({ client, model, at = gateway, key = gateway.key }: Turn, body: string): Promise<Response> {
-  const response = await fetch(at.url + FORGETFUL[client].path(model), { method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, body })
+  const response = await fetch(at.url + FORGETFUL[client].path(model), {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body,
+  })
   expect([response.status, response.status === 200 ? '' : await response.text()]).toEqual([200, ''])
   await response.clone().text()
   return response
@@ -68,13 +84,24 @@ describe.each(PROTOCOLS)('a client of %s that sends back calls alone', (client) 
     const sent = await second(turn, answer)
     expect(signedIn(sent)).toEqual(SIGNED[protocol](answer))
     // Before the call, with nothing between.
-    if (protocol === 'messages') expect((JSON.parse(sent) as any).messages[1].content.map(({ type }: any) => type)).toEqual(['thinking', 'redacted_thinking', 'tool_use'])
-    if (protocol === 'responses') expect((JSON.parse(sent) as any).input.slice(-3).map(({ type }: any) => type)).toEqual(['reasoning', 'function_call', 'function_call_output'])
+    if (protocol === 'messages')
+      expect((JSON.parse(sent) as any).messages[1].content.map(({ type }: any) => type)).toEqual([
+        'thinking',
+        'redacted_thinking',
+        'tool_use',
+      ])
+    if (protocol === 'responses')
+      expect((JSON.parse(sent) as any).input.slice(-3).map(({ type }: any) => type)).toEqual([
+        'reasoning',
+        'function_call',
+        'function_call_output',
+      ])
   })
 
   test.each(PROTOCOLS)('sends nothing of another model to one of %s', async (protocol) => {
     const answer = await first({ client, model: `${nameOf(protocol)}/m` })
-    for (const other of PROTOCOLS) expect(signedIn(await second({ client, model: `${nameOf(other)}/n` }, answer))).toEqual([])
+    for (const other of PROTOCOLS)
+      expect(signedIn(await second({ client, model: `${nameOf(other)}/n` }, answer))).toEqual([])
   })
 
   test('is another account than the one with the same call', async () => {
@@ -91,8 +118,12 @@ describe.each(PROTOCOLS)('a client of %s that sends back calls alone', (client) 
 
   test('is told no reasoning of a call that it did not make', async () => {
     const answer = await first({ client, model: `${nameOf(client)}/m` })
-    expect(signedIn(await second({ client, model: `${nameOf(client)}/m` }, { ...answer, args: { of: 'y' } }))).toEqual([])
-    expect(signedIn(await second({ client, model: `${nameOf(client)}/m` }, { ...answer, callId: 'call_unheard_of' }))).toEqual([])
+    expect(signedIn(await second({ client, model: `${nameOf(client)}/m` }, { ...answer, args: { of: 'y' } }))).toEqual(
+      [],
+    )
+    expect(
+      signedIn(await second({ client, model: `${nameOf(client)}/m` }, { ...answer, callId: 'call_unheard_of' })),
+    ).toEqual([])
   })
 
   test('has every other byte of its own at a provider of its protocol', async () => {
@@ -100,7 +131,12 @@ describe.each(PROTOCOLS)('a client of %s that sends back calls alone', (client) 
     const answer = await first(turn)
     const sent = await second(turn, answer)
     const added = SIGNED[client](answer).map((one) => JSON.stringify(one))
-    const without = { 'chat.completions': `"reasoning_details":[${added[0]}],`, responses: `${added[0]},`, messages: `${added.join(',')},`, generateContent: `"thoughtSignature":${added[0]},` }[client]
+    const without = {
+      'chat.completions': `"reasoning_details":[${added[0]}],`,
+      responses: `${added[0]},`,
+      messages: `${added.join(',')},`,
+      generateContent: `"thoughtSignature":${added[0]},`,
+    }[client]
     expect(sent).toContain(without)
     const changed = sent.replace(without, '').replace(/"include":\["reasoning.encrypted_content"\],/, '')
     expect(changed).toBe(FORGETFUL[client].second(turn.model, answer).replace(`"${turn.model}"`, '"m"'))
@@ -109,7 +145,10 @@ describe.each(PROTOCOLS)('a client of %s that sends back calls alone', (client) 
 
 /** Kinds of what an answer holds. */
 const kindsIn: Record<ConversationName, (answer: any) => unknown[]> = {
-  'chat.completions': ({ choices: [{ message }] }) => [...(message.reasoning ?? message.reasoning_content ?? '') === '' ? [] : ['reasoning'], ...message.tool_calls.map(({ type }: any) => type)],
+  'chat.completions': ({ choices: [{ message }] }) => [
+    ...((message.reasoning ?? message.reasoning_content ?? '') === '' ? [] : ['reasoning']),
+    ...message.tool_calls.map(({ type }: any) => type),
+  ],
   responses: ({ output }) => output.map(({ type }: any) => type),
   messages: ({ content }) => content.map(({ type }: any) => type),
   generateContent: ({ candidates: [{ content }] }) => content.parts.map((part: any) => Object.keys(part)[0]),
@@ -117,43 +156,65 @@ const kindsIn: Record<ConversationName, (answer: any) => unknown[]> = {
 
 test.each(PROTOCOLS)('an empty thought is none to %s, and a provider that wants its field gets it', async (client) => {
   const turn = { client, model: 'bare/m' }
-  const answer = provider.next = signed({ signature: '', thought: '' })
+  const answer = (provider.next = signed({ signature: '', thought: '' }))
   expect(kindsIn[client](await (await ask(turn, FORGETFUL[client].first(turn.model))).json())).toHaveLength(1)
-  const { messages } = JSON.parse(await second(turn, answer)) as { messages: { role: string; reasoning_content?: string }[] }
-  expect(messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content)).toEqual([''])
+  const { messages } = JSON.parse(await second(turn, answer)) as {
+    messages: { role: string; reasoning_content?: string }[]
+  }
+  expect(messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content)).toEqual(
+    [''],
+  )
   // Nor may it be missing where another model made the call.
   const others = JSON.parse(await second(turn, signed())) as typeof answer & { messages: typeof messages }
-  expect(others.messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content)).toEqual([''])
+  expect(
+    others.messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content),
+  ).toEqual([''])
   expect(await second({ client, model: 'cc/m' }, answer)).not.toContain('reasoning_content')
 })
 
-test.each(PROTOCOLS)('reasoning that nobody signs comes back from %s to a provider that is known to want it', async (client) => {
-  const turn = { client, model: 'bare/m' }
-  const answer = await first(turn, signed({ signature: '' }))
-  const { messages } = JSON.parse(await second(turn, answer)) as { messages: { role: string; reasoning_content?: string }[] }
-  expect(messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content)).toEqual([answer.thought])
-  // To no other, of which nobody knows that it takes such a field.
-  const elsewhere = { client, model: 'cc/m' }
-  expect(await second(elsewhere, await first(elsewhere, signed({ signature: '' })))).not.toContain('Thought ')
-})
+test.each(PROTOCOLS)(
+  'reasoning that nobody signs comes back from %s to a provider that is known to want it',
+  async (client) => {
+    const turn = { client, model: 'bare/m' }
+    const answer = await first(turn, signed({ signature: '' }))
+    const { messages } = JSON.parse(await second(turn, answer)) as {
+      messages: { role: string; reasoning_content?: string }[]
+    }
+    expect(
+      messages.filter(({ role }) => role === 'assistant').map(({ reasoning_content }) => reasoning_content),
+    ).toEqual([answer.thought])
+    // To no other, of which nobody knows that it takes such a field.
+    const elsewhere = { client, model: 'cc/m' }
+    expect(await second(elsewhere, await first(elsewhere, signed({ signature: '' })))).not.toContain('Thought ')
+  },
+)
 
 test('what is remembered outlives a server that is killed', async () => {
   const data = mkdtempSync(join(tmpdir(), 'sluice-reasoning-'))
   try {
     const answers = new Map<string, Answer>()
     const before = await startGateway({ data, config: config() })
-    for (const client of PROTOCOLS) for (const protocol of PROTOCOLS) answers.set(`${client} ${protocol}`, await first({ client, model: `${nameOf(protocol)}/m`, at: before }))
+    for (const client of PROTOCOLS)
+      for (const protocol of PROTOCOLS)
+        answers.set(`${client} ${protocol}`, await first({ client, model: `${nameOf(protocol)}/m`, at: before }))
     before.kill('SIGKILL')
     await before.exited
     // Neither thoughts nor the ids with which they could be read are in the file.
-    const kept = readdirSync(data).filter((name) => name.startsWith('sluice.sqlite')).map((name) => readFileSync(join(data, name), 'latin1')).join('')
+    const kept = readdirSync(data)
+      .filter((name) => name.startsWith('sluice.sqlite'))
+      .map((name) => readFileSync(join(data, name), 'latin1'))
+      .join('')
     expect(kept.includes('acct_')).toBe(true)
-    for (const { callId, thought } of answers.values()) expect([kept.includes(callId!), kept.includes(thought.slice(0, 10))]).toEqual([false, false])
+    for (const { callId, thought } of answers.values())
+      expect([kept.includes(callId!), kept.includes(thought.slice(0, 10))]).toEqual([false, false])
     const after = await startGateway({ data, config: config() })
-    for (const client of PROTOCOLS) for (const protocol of PROTOCOLS) {
-      const answer = answers.get(`${client} ${protocol}`)!
-      expect(signedIn(await second({ client, model: `${nameOf(protocol)}/m`, at: after }, answer))).toEqual(SIGNED[protocol](answer))
-    }
+    for (const client of PROTOCOLS)
+      for (const protocol of PROTOCOLS) {
+        const answer = answers.get(`${client} ${protocol}`)!
+        expect(signedIn(await second({ client, model: `${nameOf(protocol)}/m`, at: after }, answer))).toEqual(
+          SIGNED[protocol](answer),
+        )
+      }
     await after.stop()
     const forgetting = await startGateway({ data, config: config('reasoning: { keep: 0s }') })
     for (const [pair, answer] of answers) {
@@ -166,7 +227,7 @@ test('what is remembered outlives a server that is killed', async () => {
   }
 }, 60_000)
 
-test('what a client sends back of an answer\'s signatures, be it some of them only, goes as it is', async () => {
+test("what a client sends back of an answer's signatures, be it some of them only, goes as it is", async () => {
   const answer = await first({ client: 'messages', model: 'ms/m' })
   const [kept] = SIGNED.messages(answer)
   const body = FORGETFUL.messages.second('ms/m', answer).replace('"content": [', `"content": [${JSON.stringify(kept)},`)
@@ -179,25 +240,42 @@ describe('a call of which nothing is known', () => {
 
   test('is one without an id: generateContent has nothing else to know it by, the other protocols get one from Sluice', async () => {
     const model = 'level/three'
-    const answer = provider.next = signed({ callId: undefined })
+    const answer = (provider.next = signed({ callId: undefined }))
     const own = await (await ask({ client: 'generateContent', model }, FORGETFUL.generateContent.first(model))).text()
     expect([own.includes('"id"'), own.includes(JSON.stringify(answer.signature))]).toEqual([false, true])
     const body = FORGETFUL.generateContent.second(model, answer).replaceAll('"id":"undefined",', '')
     const response = await ask({ client: 'generateContent', model }, body)
     expect(signedIn(provider.bodies.at(-1)!)).toEqual([UNSIGNED])
-    expect(JSON.parse(response.headers.get('x-sluice-translation')!)).toEqual([{ field: 'contents[].parts[].thoughtSignature', what: 'approximated', why: expect.stringContaining('signature') }])
-    const strict = await fetch(gateway.url + FORGETFUL.generateContent.path(model), { method: 'POST', headers: { authorization: `Bearer ${gateway.key}`, 'x-sluice-strict': 'true' }, body })
-    expect([strict.status, await strict.text()]).toEqual([400, expect.stringContaining('contents[].parts[].thoughtSignature would be approximated for gc')])
+    expect(JSON.parse(response.headers.get('x-sluice-translation')!)).toEqual([
+      { field: 'contents[].parts[].thoughtSignature', what: 'approximated', why: expect.stringContaining('signature') },
+    ])
+    const strict = await fetch(gateway.url + FORGETFUL.generateContent.path(model), {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key}`, 'x-sluice-strict': 'true' },
+      body,
+    })
+    expect([strict.status, await strict.text()]).toEqual([
+      400,
+      expect.stringContaining('contents[].parts[].thoughtSignature would be approximated for gc'),
+    ])
     provider.next = answer
-    const { choices } = await (await ask({ client: 'chat.completions', model }, FORGETFUL['chat.completions'].first(model))).json() as any
-    expect(signedIn(await second({ client: 'chat.completions', model }, { ...answer, callId: choices[0].message.tool_calls[0].id }))).toEqual([answer.signature])
+    const { choices } = (await (
+      await ask({ client: 'chat.completions', model }, FORGETFUL['chat.completions'].first(model))
+    ).json()) as any
+    expect(
+      signedIn(
+        await second({ client: 'chat.completions', model }, { ...answer, callId: choices[0].message.tool_calls[0].id }),
+      ),
+    ).toEqual([answer.signature])
   })
 
   test.each(PROTOCOLS)('goes from %s to a model that insists on signatures, with the word for that', async (client) => {
     provider.next = signed()
     const response = await ask({ client, model: 'level/three' }, FORGETFUL[client].second('level/three', signed()))
     expect(signedIn(provider.bodies.at(-1)!)).toEqual([UNSIGNED])
-    expect(JSON.parse(response.headers.get('x-sluice-translation') ?? '[]')).toContainEqual(expect.objectContaining({ what: 'approximated', why: expect.stringContaining('signature') }))
+    expect(JSON.parse(response.headers.get('x-sluice-translation') ?? '[]')).toContainEqual(
+      expect.objectContaining({ what: 'approximated', why: expect.stringContaining('signature') }),
+    )
   })
 
   test('goes as it is to one that does not insist', async () => {
@@ -207,7 +285,8 @@ describe('a call of which nothing is known', () => {
   })
 
   test('is signed once for an answer that a stream told in pieces', async () => {
-    const call = (name: string, more = ''): string => `{"role":"model","parts":[{"functionCall":{"name":"${name}"}${more}}]}`
+    const call = (name: string, more = ''): string =>
+      `{"role":"model","parts":[{"functionCall":{"name":"${name}"}${more}}]}`
     const result = (name: string): string => `{"functionResponse":{"name":"${name}","response":{"output":"1"}}}`
     const body = `{"contents":[{"role":"user","parts":[{"text":"Go"}]},${call('a', ',"thought_signature":""')},${call('b')},{"role":"user","parts":[${result('a')},${result('b')}]},${call('a', ',"thoughtSignature":"own"')},${call('b')},{"role":"user","parts":[${result('a')},${result('b')}]}]}`
     await ask({ client: 'generateContent', model: 'level/three' }, body)

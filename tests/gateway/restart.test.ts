@@ -15,7 +15,9 @@ import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
 let ending: Gated
 /** Whose answers never end. */
 let hanging: Gated
-beforeAll(() => { [ending, hanging] = [gatedProvider(), gatedProvider()] })
+beforeAll(() => {
+  ;[ending, hanging] = [gatedProvider(), gatedProvider()]
+})
 afterAll(() => Promise.all([ending.stop(), hanging.stop()]))
 
 const folders: string[] = []
@@ -37,11 +39,17 @@ async function start(data: string, more = '', env: Record<string, string> = {}):
   return gateway
 }
 
-async function kept(folder: string): Promise<{ records: GenerationRecord[]; open: number; credit: bigint | undefined }> {
+async function kept(
+  folder: string,
+): Promise<{ records: GenerationRecord[]; open: number; credit: bigint | undefined }> {
   const store = new SqliteStore({ folder, exclusive: false })
   try {
     const { balances } = await store.ledgerState()
-    return { records: await store.generations(undefined, 1_000), open: (await store.openGenerations()).length, credit: balances.find(({ kind }) => kind === 'credit')?.balance }
+    return {
+      records: await store.generations(undefined, 1_000),
+      open: (await store.openGenerations()).length,
+      credit: balances.find(({ kind }) => kind === 'credit')?.balance,
+    }
   } finally {
     await store.close()
   }
@@ -54,19 +62,34 @@ describe('a server that is told to stop', () => {
     const folder = newFolder()
     const { url, key, kill, exited, output } = await start(folder, 'timeouts: { drain: 4s }\n')
     ending.shut()
-    const streams = Array.from({ length: STREAMS }, (_, at) => ({ protocol: PROTOCOLS[at % 4]!, over: PROTOCOLS[(at >> 2) % 4]!, ends: at % 3 !== 0 }))
-    const answers = await Promise.all(streams.map(({ protocol, over, ends }) => ask({ url, key, protocol, model: `${ends ? 'ends' : 'hangs'}/${over}`, stream: true, limit: 10 })))
+    const streams = Array.from({ length: STREAMS }, (_, at) => ({
+      protocol: PROTOCOLS[at % 4]!,
+      over: PROTOCOLS[(at >> 2) % 4]!,
+      ends: at % 3 !== 0,
+    }))
+    const answers = await Promise.all(
+      streams.map(({ protocol, over, ends }) =>
+        ask({ url, key, protocol, model: `${ends ? 'ends' : 'hangs'}/${over}`, stream: true, limit: 10 }),
+      ),
+    )
     expect(answers.filter(({ status }) => status !== 200)).toEqual([])
     kill('SIGTERM')
     while ((await fetch(`${url}/readyz`)).status !== 503) await Bun.sleep(5)
     for (const protocol of PROTOCOLS) {
       const refused = await ask({ url, key, protocol, model: 'ends/messages', stream: true })
-      expect([protocol, refused.status, refused.headers.get('retry-after'), await refused.text()]).toEqual([protocol, protocol === 'messages' ? 529 : 503, '1', expect.stringContaining('Sluice is stopping')])
+      expect([protocol, refused.status, refused.headers.get('retry-after'), await refused.text()]).toEqual([
+        protocol,
+        protocol === 'messages' ? 529 : 503,
+        '1',
+        expect.stringContaining('Sluice is stopping'),
+      ])
     }
     ending.open()
     const texts = await Promise.all(answers.map((answer) => answer.text()))
     for (const [at, { protocol, ends }] of streams.entries()) {
-      expect([protocol, ends, ENDED[protocol].whole.test(texts[at]!), ENDED[protocol].failed.test(texts[at]!)]).toEqual([protocol, ends, ends, !ends])
+      expect([protocol, ends, ENDED[protocol].whole.test(texts[at]!), ENDED[protocol].failed.test(texts[at]!)]).toEqual(
+        [protocol, ends, ends, !ends],
+      )
     }
     expect(await exited).toBe(0)
     expect(output().stderr).not.toContain('unhandled')
@@ -76,7 +99,12 @@ describe('a server that is told to stop', () => {
     expect([byId.size, records.length, open]).toEqual([STREAMS, STREAMS, 0])
     for (const [at, { protocol, ends }] of streams.entries()) {
       const { ending, bill, estimated } = byId.get(answers[at]!.headers.get('x-generation-id')!.replace(/^.*[-_]/, ''))!
-      expect([protocol, ending, estimated, ends ? bill : bill > 0n]).toEqual([protocol, ends ? 'completed' : 'shutdown', !ends, ends ? BILL : true])
+      expect([protocol, ending, estimated, ends ? bill : bill > 0n]).toEqual([
+        protocol,
+        ends ? 'completed' : 'shutdown',
+        !ends,
+        ends ? BILL : true,
+      ])
     }
     expect(credit).toBe(1_000_000_000n - records.reduce((sum, { bill }) => sum + bill, 0n))
     await expectBookRight(folder)
@@ -85,7 +113,13 @@ describe('a server that is told to stop', () => {
   test('a second time, after a second, does not wait any more: the next start settles what it left', async () => {
     const folder = newFolder()
     const first = await start(folder, 'timeouts: { drain: 60s }\n')
-    const answer = await ask({ url: first.url, key: first.key, protocol: 'chat.completions', model: 'hangs/messages', stream: true })
+    const answer = await ask({
+      url: first.url,
+      key: first.key,
+      protocol: 'chat.completions',
+      model: 'hangs/messages',
+      stream: true,
+    })
     first.kill('SIGTERM')
     for (let looks = 0; (await kept(folder)).open === 0 && looks < 100; looks++) await Bun.sleep(20)
     // One Ctrl-C may arrive several times within a second.
@@ -105,16 +139,26 @@ describe('a server that is told to stop', () => {
   test('while it starts leaves a folder that starts, with keys that were shown', async () => {
     for (const afterMs of [0, 50, 80, 120, 180]) {
       const folder = newFolder()
-      const child = Bun.spawn([process.execPath, join(import.meta.dir, '../../src/main.ts'), 'serve', '--data', folder, '--port', '0'], { env: { PATH: process.env.PATH ?? '' }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
+      const child = Bun.spawn(
+        [process.execPath, join(import.meta.dir, '../../src/main.ts'), 'serve', '--data', folder, '--port', '0'],
+        { env: { PATH: process.env.PATH ?? '' }, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
+      )
       await Bun.sleep(afterMs)
       child.kill('SIGTERM')
-      const shown = [...(await new Response(child.stdout).text()).matchAll(/^key \S+ (\S+)$/gm)].map(([, text]) => text!)
+      const shown = [...(await new Response(child.stdout).text()).matchAll(/^key \S+ (\S+)$/gm)].map(
+        ([, text]) => text!,
+      )
       // 143: before anything was begun.
       expect([0, 143]).toContain(await child.exited)
       expect(await new Response(child.stderr).text()).not.toMatch(/error/i)
       const gateway = await start(folder)
-      const listed = Bun.spawnSync([process.execPath, join(import.meta.dir, '../../src/main.ts'), 'keys', 'list', '--json', '--data', folder], { env: { PATH: process.env.PATH ?? '' } })
-      const others = (JSON.parse(listed.stdout.toString()) as { name: string; text: string }[]).filter(({ name }) => name === 'first').map(({ text }) => text.slice(-4))
+      const listed = Bun.spawnSync(
+        [process.execPath, join(import.meta.dir, '../../src/main.ts'), 'keys', 'list', '--json', '--data', folder],
+        { env: { PATH: process.env.PATH ?? '' } },
+      )
+      const others = (JSON.parse(listed.stdout.toString()) as { name: string; text: string }[])
+        .filter(({ name }) => name === 'first')
+        .map(({ text }) => text.slice(-4))
       if (shown.length > 0) expect(others.toSorted()).toEqual(shown.map((text) => text.slice(-4)).toSorted())
       else expect(gateway.output().stdout).toMatch(/^key management /m)
     }
@@ -126,7 +170,13 @@ describe('another server on the folder', () => {
     const folder = newFolder()
     const first = await start(folder)
     ending.shut()
-    const answer = await ask({ url: first.url, key: first.key, protocol: 'responses', model: 'ends/generateContent', stream: true })
+    const answer = await ask({
+      url: first.url,
+      key: first.key,
+      protocol: 'responses',
+      model: 'ends/generateContent',
+      stream: true,
+    })
     first.kill('SIGTERM')
     const second = start(folder)
     // It waits for the first one, which waits for the stream.
@@ -135,19 +185,31 @@ describe('another server on the folder', () => {
     expect(await answer.text()).toMatch(ENDED.responses.whole)
     expect(await first.exited).toBe(0)
     const { url, key } = await second
-    const record = await fetch(`${url}/v1/management/generation?id=${answer.headers.get('x-generation-id')}`, { headers: { authorization: `Bearer ${key}` } })
+    const record = await fetch(`${url}/v1/management/generation?id=${answer.headers.get('x-generation-id')}`, {
+      headers: { authorization: `Bearer ${key}` },
+    })
     expect(await record.json()).toMatchObject({ ending: 'completed', estimated: false })
-    const { data } = (await (await fetch(`${url}/v1/management/payg/balance`, { headers: { authorization: `Bearer ${key}` } })).json()) as { data: { total_credits: number } }
+    const { data } = (await (
+      await fetch(`${url}/v1/management/payg/balance`, { headers: { authorization: `Bearer ${key}` } })
+    ).json()) as { data: { total_credits: number } }
     expect(data.total_credits).toBe((1e9 - Number(BILL)) / 1e9)
   }, 20_000)
 
   test('is refused while the one before takes longer to close than it waits', async () => {
     const folder = newFolder()
     const first = await start(folder, 'timeouts: { drain: 60s }\n')
-    const answer = await ask({ url: first.url, key: first.key, protocol: 'messages', model: 'hangs/messages', stream: true })
+    const answer = await ask({
+      url: first.url,
+      key: first.key,
+      protocol: 'messages',
+      model: 'hangs/messages',
+      stream: true,
+    })
     first.kill('SIGTERM')
     const refused = await start(folder).catch((error: unknown) => (error as Error).message)
-    expect(refused).toContain(`sluice: the data folder ${folder} is in use by another Sluice (process ${first.pid}); stop that one`)
+    expect(refused).toContain(
+      `sluice: the data folder ${folder} is in use by another Sluice (process ${first.pid}); stop that one`,
+    )
     first.kill('SIGKILL')
     await answer.text().catch(() => {})
   }, 20_000)

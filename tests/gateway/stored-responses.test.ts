@@ -10,31 +10,64 @@ let gateway: Gateway
 let OTHER: string
 beforeAll(async () => {
   gateway = await startGateway()
-  const sluice = (...words: string[]) => Bun.spawnSync([process.execPath, join(import.meta.dir, '../../src/main.ts'), ...words, '--data', gateway.data, '--json'])
+  const sluice = (...words: string[]) =>
+    Bun.spawnSync([
+      process.execPath,
+      join(import.meta.dir, '../../src/main.ts'),
+      ...words,
+      '--data',
+      gateway.data,
+      '--json',
+    ])
   sluice('accounts', 'create', 'other')
   const made = sluice('keys', 'create', '--account', 'other')
   OTHER = (JSON.parse(made.stdout.toString()) as { text: string }).text
   // The server sees what another process wrote within two seconds.
-  for (let tries = 0; tries < 40 && (await call('GET', '/v1/models', undefined, OTHER)).status !== 200; tries++) await Bun.sleep(50)
+  for (let tries = 0; tries < 40 && (await call('GET', '/v1/models', undefined, OTHER)).status !== 200; tries++)
+    await Bun.sleep(50)
 })
 afterAll(() => gateway?.stop())
 
-type Answer = { id: string; status: string; store: boolean; previous_response_id: string | null; output: { id: string; type: string; content?: { text: string }[] }[]; error?: { message: string; code: string; param: string } }
+type Answer = {
+  id: string
+  status: string
+  store: boolean
+  previous_response_id: string | null
+  output: { id: string; type: string; content?: { text: string }[] }[]
+  error?: { message: string; code: string; param: string }
+}
 
 /** What the sandbox says it received. */
 type Echo = { turns: { role: string }[] }
 
-const call = async (method: string, path: string, body?: object, key = gateway.key): Promise<{ status: number; body: Answer & Record<string, unknown> }> => {
-  const response = await fetch(gateway.url + path, { method, headers: { authorization: `Bearer ${key}` }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+const call = async (
+  method: string,
+  path: string,
+  body?: object,
+  key = gateway.key,
+): Promise<{ status: number; body: Answer & Record<string, unknown> }> => {
+  const response = await fetch(gateway.url + path, {
+    method,
+    headers: { authorization: `Bearer ${key}` },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
   return { status: response.status, body: (await response.json()) as Answer & Record<string, unknown> }
 }
 
 const create = (body: object, key?: string) => call('POST', '/v1/responses', body, key)
-const textOf = (answer: Answer): string => answer.output.flatMap((item) => item.content ?? []).map((part) => part.text).join('')
+const textOf = (answer: Answer): string =>
+  answer.output
+    .flatMap((item) => item.content ?? [])
+    .map((part) => part.text)
+    .join('')
 
 /** The terminal event of a stream. */
 async function streamed(body: object): Promise<Answer> {
-  const response = await fetch(`${gateway.url}/v1/responses`, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify({ ...body, stream: true }) })
+  const response = await fetch(`${gateway.url}/v1/responses`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.key}` },
+    body: JSON.stringify({ ...body, stream: true }),
+  })
   const last = (await response.text()).trim().split('\n').at(-1)!
   return (JSON.parse(last.replace('data: ', '')) as { response: Answer }).response
 }
@@ -49,21 +82,54 @@ for (const model of ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 's
       const third = (await create({ model, previous_response_id: second.id, input: '[[echo]]' })).body
       const seen = textOf(third)
       expect(third.previous_response_id).toBe(second.id)
-      expect((JSON.parse(seen) as Echo).turns.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant', 'user'])
+      expect((JSON.parse(seen) as Echo).turns.map(({ role }) => role)).toEqual([
+        'user',
+        'assistant',
+        'user',
+        'assistant',
+        'user',
+      ])
     })
 
     test('an item is replayed by reference, also a streamed one', async () => {
       const first = await streamed({ model, input: 'Hello [[reply: noted]]' })
       const item = first.output.find(({ type }) => type === 'message')!
-      const second = (await create({ model, input: [{ role: 'user', content: 'Hello' }, { type: 'item_reference', id: item.id }, { role: 'user', content: '[[echo]]' }] })).body
+      const second = (
+        await create({
+          model,
+          input: [
+            { role: 'user', content: 'Hello' },
+            { type: 'item_reference', id: item.id },
+            { role: 'user', content: '[[echo]]' },
+          ],
+        })
+      ).body
       expect((JSON.parse(textOf(second)) as Echo).turns.map(({ role }) => role)).toEqual(['user', 'assistant', 'user'])
     })
 
     test('reasoning and a tool loop survive by id alone', async () => {
-      const tools = [{ type: 'function', name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } }]
-      const first = (await create({ model, tools, reasoning: { effort: 'low' }, input: '[[strict-signatures]] [[think: hmm]] [[call: get_weather {"city":"Paris"}]]' })).body
+      const tools = [
+        {
+          type: 'function',
+          name: 'get_weather',
+          parameters: { type: 'object', properties: { city: { type: 'string' } } },
+        },
+      ]
+      const first = (
+        await create({
+          model,
+          tools,
+          reasoning: { effort: 'low' },
+          input: '[[strict-signatures]] [[think: hmm]] [[call: get_weather {"city":"Paris"}]]',
+        })
+      ).body
       const call = first.output.find(({ type }) => type === 'function_call') as unknown as { call_id: string }
-      const second = await create({ model, tools, previous_response_id: first.id, input: [{ type: 'function_call_output', call_id: call.call_id, output: 'sunny' }] })
+      const second = await create({
+        model,
+        tools,
+        previous_response_id: first.id,
+        input: [{ type: 'function_call_output', call_id: call.call_id, output: 'sunny' }],
+      })
       expect([second.status, second.body.error?.message]).toEqual([200, undefined])
       expect(textOf(second.body)).toContain('sunny')
     })
@@ -74,10 +140,16 @@ describe('what is stored', () => {
   test('is read, listed and deleted by its account, and is unknown to any other', async () => {
     const { id } = (await create({ model: 'sandbox/chat', input: 'Hello' })).body
     expect((await call('GET', `/v1/responses/${id}`)).body.id).toBe(id)
-    expect((await call('GET', `/v1/responses/${id}/input_items`)).body).toMatchObject({ object: 'list', has_more: false })
+    expect((await call('GET', `/v1/responses/${id}/input_items`)).body).toMatchObject({
+      object: 'list',
+      has_more: false,
+    })
     const unknown = await call('GET', '/v1/responses/resp_00000000000000000000000000000000', undefined, OTHER)
     const foreign = await call('GET', `/v1/responses/${id}`, undefined, OTHER)
-    expect([foreign.status, JSON.stringify(foreign.body).replaceAll(id, 'ID')]).toEqual([404, JSON.stringify(unknown.body).replaceAll('resp_00000000000000000000000000000000', 'ID')])
+    expect([foreign.status, JSON.stringify(foreign.body).replaceAll(id, 'ID')]).toEqual([
+      404,
+      JSON.stringify(unknown.body).replaceAll('resp_00000000000000000000000000000000', 'ID'),
+    ])
     expect((await create({ model: 'sandbox/chat', previous_response_id: id, input: 'x' }, OTHER)).status).toBe(404)
     expect((await call('DELETE', `/v1/responses/${id}`, undefined, OTHER)).status).toBe(404)
     expect((await call('DELETE', `/v1/responses/${id}`)).body).toMatchObject({ id, deleted: true })
@@ -89,14 +161,21 @@ describe('what is stored', () => {
     expect(body.store).toBe(false)
     const next = await create({ model: 'sandbox/chat', previous_response_id: body.id, input: 'x' })
     expect([next.status, next.body.error?.param]).toEqual([404, 'previous_response_id'])
-    const reference = await create({ model: 'sandbox/chat', input: [{ type: 'item_reference', id: body.output[0]!.id }] })
+    const reference = await create({
+      model: 'sandbox/chat',
+      input: [{ type: 'item_reference', id: body.output[0]!.id }],
+    })
     expect([reference.status, reference.body.error?.param]).toEqual([404, 'input[0].id'])
   })
 
   test('may be referred to only as often as a body could hold it', async () => {
     const small = await startGateway({ config: 'limits: { body: 64KiB }\n' })
     const ask = async (body: object): Promise<{ status: number; body: Answer }> => {
-      const response = await fetch(`${small.url}/v1/responses`, { method: 'POST', headers: { authorization: `Bearer ${small.key}` }, body: JSON.stringify({ model: 'sandbox/chat', ...body }) })
+      const response = await fetch(`${small.url}/v1/responses`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${small.key}` },
+        body: JSON.stringify({ model: 'sandbox/chat', ...body }),
+      })
       return { status: response.status, body: (await response.json()) as Answer }
     }
     const long = { type: 'message', role: 'user', content: 'x'.repeat(40_000) }
@@ -118,11 +197,25 @@ describe('what is stored', () => {
     database.run('DROP TABLE responses')
     database.close()
     const ask = (model: string, stream: boolean): Promise<Response> =>
-      fetch(`${broken.url}/v1/responses`, { method: 'POST', headers: { authorization: `Bearer ${broken.key}` }, body: JSON.stringify({ model, stream, input: '[[chunk: 1]] [[pace: 20ms]] [[reply: one two]]' }) })
+      fetch(`${broken.url}/v1/responses`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${broken.key}` },
+        body: JSON.stringify({ model, stream, input: '[[chunk: 1]] [[pace: 20ms]] [[reply: one two]]' }),
+      })
     for (const model of ['sandbox/responses', 'sandbox/chat']) {
       expect((await ask(model, false)).status).toBe(503)
       const text = await (await ask(model, true)).text()
-      const events = text.trim().split('\n\n').map((frame) => JSON.parse(frame.slice(frame.indexOf('data: ') + 6)) as { type: string; sequence_number: number; response?: Answer })
+      const events = text
+        .trim()
+        .split('\n\n')
+        .map(
+          (frame) =>
+            JSON.parse(frame.slice(frame.indexOf('data: ') + 6)) as {
+              type: string
+              sequence_number: number
+              response?: Answer
+            },
+        )
       expect(events.map(({ sequence_number: number }) => number)).toEqual(events.map((_, index) => index))
       expect(events.slice(-2).map(({ type }) => type)).toEqual(['error', 'response.failed'])
       expect(events.at(-1)!.response!.status).toBe('failed')
@@ -148,18 +241,57 @@ describe('a response in the background', () => {
     const states = ['in_progress', 'completed']
     const asked: string[] = []
     let broken = false
-    const upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: async (request) => {
-      const { pathname } = new URL(request.url)
-      asked.push(`${request.method} ${pathname}`)
-      if (request.method === 'POST' && pathname.endsWith('/responses')) expect(((await request.json()) as { background: boolean }).background).toBe(true)
-      if (broken) return new Response('<html>', { headers: { 'content-type': 'text/html' } })
-      const status = request.method === 'POST' ? (pathname.endsWith('/cancel') ? 'cancelled' : 'queued') : states.shift() ?? 'completed'
-      const output = status === 'completed' ? [{ type: 'message', id: 'msg_bg', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: 'done', annotations: [] }] }] : []
-      return Response.json({ id: 'resp_theirs', object: 'response', created_at: 1, status, background: true, model: 'theirs', output, store: true, previous_response_id: null })
-    } })
-    const other = await startGateway({ config: `providers:\n  up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1", unlisted: true }\n` })
+    const upstream = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      fetch: async (request) => {
+        const { pathname } = new URL(request.url)
+        asked.push(`${request.method} ${pathname}`)
+        if (request.method === 'POST' && pathname.endsWith('/responses'))
+          expect(((await request.json()) as { background: boolean }).background).toBe(true)
+        if (broken) return new Response('<html>', { headers: { 'content-type': 'text/html' } })
+        const status =
+          request.method === 'POST'
+            ? pathname.endsWith('/cancel')
+              ? 'cancelled'
+              : 'queued'
+            : (states.shift() ?? 'completed')
+        const output =
+          status === 'completed'
+            ? [
+                {
+                  type: 'message',
+                  id: 'msg_bg',
+                  role: 'assistant',
+                  status: 'completed',
+                  content: [{ type: 'output_text', text: 'done', annotations: [] }],
+                },
+              ]
+            : []
+        return Response.json({
+          id: 'resp_theirs',
+          object: 'response',
+          created_at: 1,
+          status,
+          background: true,
+          model: 'theirs',
+          output,
+          store: true,
+          previous_response_id: null,
+        })
+      },
+    })
+    const other = await startGateway({
+      config: `providers:\n  up: { protocol: responses, baseUrl: "http://127.0.0.1:${upstream.port}/v1", unlisted: true }\n`,
+    })
     const ask = async (method: string, path: string, body?: object): Promise<Answer> =>
-      (await fetch(other.url + path, { method, headers: { authorization: `Bearer ${other.key}` }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })).json() as Promise<Answer>
+      (
+        await fetch(other.url + path, {
+          method,
+          headers: { authorization: `Bearer ${other.key}` },
+          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        })
+      ).json() as Promise<Answer>
     try {
       const first = await ask('POST', '/v1/responses', { model: 'up/m', input: 'Hello', background: true })
       expect(first.status).toBe('queued')

@@ -21,23 +21,65 @@ keys: [${ACCOUNTS.flatMap((account) => (['ss', 'mg'] as const).map((kind) => `{ 
 `
 
 let gateway: Gateway
-beforeAll(async () => { gateway = await startGateway({ config: CONFIG }) })
+beforeAll(async () => {
+  gateway = await startGateway({ config: CONFIG })
+})
 afterAll(() => gateway?.stop())
 
 async function sluice(...args: string[]): Promise<void> {
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, '../../src/main.ts'), ...args, '--data', gateway.data, '--config', join(gateway.data, 'test-config.yaml')], { env: { PATH: process.env.PATH ?? '' }, stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' })
+  const child = Bun.spawn(
+    [
+      process.execPath,
+      join(import.meta.dir, '../../src/main.ts'),
+      ...args,
+      '--data',
+      gateway.data,
+      '--config',
+      join(gateway.data, 'test-config.yaml'),
+    ],
+    { env: { PATH: process.env.PATH ?? '' }, stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' },
+  )
   expect([await new Response(child.stderr).text(), await child.exited]).toEqual(['', 0])
 }
 
 /** One that may put out so many tokens at the most, and does put out so many. */
-const generate = (account: string, limit: number, tokens: number, protocol: ConversationName = 'chat.completions'): Promise<Response> =>
-  ask({ url: gateway.url, key: keyOf(account, 'ss'), protocol, model: 'tokens', stream: false, limit, text: `[[reply: done]] [[usage: in=1 out=${tokens}]]` })
+const generate = (
+  account: string,
+  limit: number,
+  tokens: number,
+  protocol: ConversationName = 'chat.completions',
+): Promise<Response> =>
+  ask({
+    url: gateway.url,
+    key: keyOf(account, 'ss'),
+    protocol,
+    model: 'tokens',
+    stream: false,
+    limit,
+    text: `[[reply: done]] [[usage: in=1 out=${tokens}]]`,
+  })
 
-type Window = { usage_percentage: number; resets_at: string | null; max_flows: number; used_flows: number; remaining_flows: number; used_value_usd: number; max_value_usd: number }
-type Detail = { account_status: string; effective_usd_per_flow: number; quota_5_hour: Window; quota_7_day: Window; plan: { tier: string } }
+type Window = {
+  usage_percentage: number
+  resets_at: string | null
+  max_flows: number
+  used_flows: number
+  remaining_flows: number
+  used_value_usd: number
+  max_value_usd: number
+}
+type Detail = {
+  account_status: string
+  effective_usd_per_flow: number
+  quota_5_hour: Window
+  quota_7_day: Window
+  plan: { tier: string }
+}
 
 async function detail(account: string): Promise<Detail> {
-  const response = await fetch(`${gateway.url}/v1/management/subscription/detail`, { headers: { authorization: `Bearer ${keyOf(account, 'mg')}` } })
+  const response = await fetch(`${gateway.url}/v1/management/subscription/detail`, {
+    headers: { authorization: `Bearer ${keyOf(account, 'mg')}` },
+  })
   expect(response.status).toBe(200)
   return ((await response.json()) as { data: Detail }).data
 }
@@ -59,9 +101,20 @@ test('windows begin with the first request and show four decimals', async () => 
   const began = Date.now()
   expect((await generate('fresh', 200, 123)).status).toBe(200)
   const { quota_5_hour: five, quota_7_day: seven } = await detail('fresh')
-  expect(five).toEqual({ usage_percentage: 0.123, resets_at: expect.any(String), max_flows: 10, used_flows: 1.23, remaining_flows: 8.77, used_value_usd: 0.0123, max_value_usd: 0.1 })
+  expect(five).toEqual({
+    usage_percentage: 0.123,
+    resets_at: expect.any(String),
+    max_flows: 10,
+    used_flows: 1.23,
+    remaining_flows: 8.77,
+    used_value_usd: 0.0123,
+    max_value_usd: 0.1,
+  })
   expect([seven.used_flows, seven.usage_percentage]).toEqual([1.23, 0.0012])
-  for (const [window, hours] of [[five, 5], [seven, 168]] as const) {
+  for (const [window, hours] of [
+    [five, 5],
+    [seven, 168],
+  ] as const) {
     const resets = Date.parse(window.resets_at!) - hours * HOUR
     expect(resets >= began && resets <= Date.now()).toBe(true)
   }
@@ -75,15 +128,24 @@ test('a window that is full is a 429 in every protocol, which says what it is, u
   for (const protocol of PROTOCOLS) {
     const response = await generate('full', 51, 51, protocol)
     const seconds = Number(response.headers.get('retry-after'))
-    expect([protocol, response.status, response.headers.get('x-should-retry'), seconds > 4.9 * 3600 && seconds <= 5 * 3600]).toEqual([protocol, 429, 'false', true])
+    expect([
+      protocol,
+      response.status,
+      response.headers.get('x-should-retry'),
+      seconds > 4.9 * 3600 && seconds <= 5 * 3600,
+    ]).toEqual([protocol, 429, 'false', true])
     const body = (await response.json()) as { error: { message: string } & Record<string, unknown> }
-    expect(body).toMatchObject({
-      'chat.completions': { error: { type: 'insufficient_quota', param: null, code: 'quota_exceeded' } },
-      responses: { error: { type: 'insufficient_quota', param: null, code: 'quota_exceeded' } },
-      messages: { type: 'error', error: { type: 'rate_limit_error' } },
-      generateContent: { error: { code: 429, status: 'RESOURCE_EXHAUSTED' } },
-    }[protocol])
-    expect(body.error.message).toBe(`The 5-hour quota of the free plan has no room for this request, which needs up to 0.51 flows: 0.5 of 10 are left; it resets at ${resets}. 0.5 flows fit at present, $0.005 at list prices: a smaller output limit may be enough.`)
+    expect(body).toMatchObject(
+      {
+        'chat.completions': { error: { type: 'insufficient_quota', param: null, code: 'quota_exceeded' } },
+        responses: { error: { type: 'insufficient_quota', param: null, code: 'quota_exceeded' } },
+        messages: { type: 'error', error: { type: 'rate_limit_error' } },
+        generateContent: { error: { code: 429, status: 'RESOURCE_EXHAUSTED' } },
+      }[protocol],
+    )
+    expect(body.error.message).toBe(
+      `The 5-hour quota of the free plan has no room for this request, which needs up to 0.51 flows: 0.5 of 10 are left; it resets at ${resets}. 0.5 flows fit at present, $0.005 at list prices: a smaller output limit may be enough.`,
+    )
   }
   // What was refused is not used, and what was said to fit does.
   expect((await detail('full')).quota_5_hour.used_flows).toBe(9.5)
@@ -93,7 +155,11 @@ test('a window that is full is a 429 in every protocol, which says what it is, u
 
 test('what needs more than there ever is says so, and names no time to wait', async () => {
   const response = await generate('fresh', 2_000, 1)
-  expect([response.status, response.headers.get('retry-after'), response.headers.get('x-should-retry')]).toEqual([429, null, 'false'])
+  expect([response.status, response.headers.get('retry-after'), response.headers.get('x-should-retry')]).toEqual([
+    429,
+    null,
+    'false',
+  ])
   expect(await response.text()).toContain('is 10 flows in all, and this request needs up to 20: it never fits as it is')
 })
 
@@ -104,17 +170,28 @@ test('the status of an account is its penalty, or the end of its requests', asyn
     await seen(async () => (await detail('punished')).account_status === next)
     return detail('punished')
   }
-  expect(await status('abusive')).toMatchObject({ account_status: 'abusive', effective_usd_per_flow: 0.015, quota_5_hour: { used_flows: 1 } })
+  expect(await status('abusive')).toMatchObject({
+    account_status: 'abusive',
+    effective_usd_per_flow: 0.015,
+    quota_5_hour: { used_flows: 1 },
+  })
   expect((await generate('punished', 100, 100)).status).toBe(200)
   expect((await detail('punished')).quota_5_hour.used_flows).toBe(2.5)
   // 7.5 flows are left, which pay for 500 tokens.
   expect(await (await generate('punished', 501, 1)).text()).toContain('needs up to 7.515 flows: 7.5 of 10 are left')
   for (const next of ['suspended', 'banned']) {
     await sluice('accounts', 'status', 'punished', next)
-    expect(await seen(async () => (await (await generate('punished', 1, 1)).text()).includes(`This account is ${next}.`))).toBe(true)
+    expect(
+      await seen(async () => (await (await generate('punished', 1, 1)).text()).includes(`This account is ${next}.`)),
+    ).toBe(true)
     for (const protocol of PROTOCOLS) {
       const response = await generate('punished', 1, 1, protocol)
-      expect([protocol, response.status, response.headers.get('retry-after'), await response.text()]).toEqual([protocol, 403, null, expect.stringContaining(`This account is ${next}.`)])
+      expect([protocol, response.status, response.headers.get('retry-after'), await response.text()]).toEqual([
+        protocol,
+        403,
+        null,
+        expect.stringContaining(`This account is ${next}.`),
+      ])
     }
   }
 }, 20_000)
@@ -125,11 +202,27 @@ test('another plan counts within two seconds, with what was used', async () => {
   const before = (await detail('upgraded')).quota_5_hour.resets_at
   await sluice('accounts', 'plan', 'upgraded', 'pro')
   expect(await seen(async () => (await generate('upgraded', 1_000, 1)).status === 200)).toBe(true)
-  expect(await detail('upgraded')).toMatchObject({ plan: { tier: 'pro' }, quota_5_hour: { max_flows: 30, used_flows: 10.01, resets_at: before } })
+  expect(await detail('upgraded')).toMatchObject({
+    plan: { tier: 'pro' },
+    quota_5_hour: { max_flows: 30, used_flows: 10.01, resets_at: before },
+  })
 }, 20_000)
 
 test('a key that is revoked stops within two seconds, on a connection that stays open, too', async () => {
-  const created = Bun.spawnSync([process.execPath, join(import.meta.dir, '../../src/main.ts'), 'keys', 'create', '--account', 'revoked', '--json', '--data', gateway.data], { env: { PATH: process.env.PATH ?? '' } })
+  const created = Bun.spawnSync(
+    [
+      process.execPath,
+      join(import.meta.dir, '../../src/main.ts'),
+      'keys',
+      'create',
+      '--account',
+      'revoked',
+      '--json',
+      '--data',
+      gateway.data,
+    ],
+    { env: { PATH: process.env.PATH ?? '' } },
+  )
   const { id, text: key } = JSON.parse(created.stdout.toString()) as { id: string; text: string }
   const client = await rawClient(Number(new URL(gateway.url).port))
   let answers = 0
@@ -140,9 +233,9 @@ test('a key that is revoked stops within two seconds, on a connection that stays
     while (statuses().length < answers && !client.closed()) await Bun.sleep(1)
     return statuses()[answers - 1] ?? 'closed'
   }
-  expect(await seen(async () => await status() === '404')).toBe(true)
+  expect(await seen(async () => (await status()) === '404')).toBe(true)
   await sluice('keys', 'revoke', id)
-  expect(await seen(async () => await status() === '401')).toBe(true)
+  expect(await seen(async () => (await status()) === '401')).toBe(true)
   expect([await status(), client.closed()]).toEqual(['401', false])
   client.close()
 }, 20_000)

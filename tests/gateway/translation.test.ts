@@ -17,16 +17,25 @@ async function play(request: Request): Promise<Response> {
   asked.push({ protocol, body })
   const talk = TALKS[protocol]
   if (body.stream !== true && !pathname.includes(':stream')) return Response.json(talk.whole(COUNTED))
-  return new Response(framed([...talk.begin(COUNTED), ...talk.end(COUNTED), ...talk.last(COUNTED)]), { headers: { 'content-type': 'text/event-stream' } })
+  return new Response(framed([...talk.begin(COUNTED), ...talk.end(COUNTED), ...talk.last(COUNTED)]), {
+    headers: { 'content-type': 'text/event-stream' },
+  })
 }
 
 const nameOf = (protocol: ConversationName): string => `on-${protocol.split('.')[0]!.toLowerCase()}`
 
 beforeAll(async () => {
   upstream = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: play })
-  const providers = PROTOCOLS.map((protocol) => `  ${nameOf(protocol)}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: secret, unlisted: true }\n`).join('')
-  const both = 'models: { both: { endpoints: [{ provider: on-messages, model: m }, { provider: on-chat, model: m }] }, chat-first: { endpoints: [{ provider: on-chat, model: m }, { provider: on-messages, model: m }] } }'
-  ;[gateway, strict] = await Promise.all([startGateway({ config: `providers:\n${providers}${both}\n` }), startGateway({ config: `strict: true\nproviders:\n${providers}` })])
+  const providers = PROTOCOLS.map(
+    (protocol) =>
+      `  ${nameOf(protocol)}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: secret, unlisted: true }\n`,
+  ).join('')
+  const both =
+    'models: { both: { endpoints: [{ provider: on-messages, model: m }, { provider: on-chat, model: m }] }, chat-first: { endpoints: [{ provider: on-chat, model: m }, { provider: on-messages, model: m }] } }'
+  ;[gateway, strict] = await Promise.all([
+    startGateway({ config: `providers:\n${providers}${both}\n` }),
+    startGateway({ config: `strict: true\nproviders:\n${providers}` }),
+  ])
 })
 
 afterAll(async () => {
@@ -37,22 +46,37 @@ afterAll(async () => {
 type Asking = { at?: Gateway; headers?: Record<string, string>; stream?: boolean; more?: object }
 
 /** A request that every provider hears whole, and what else a test puts into it. */
-function ask(protocol: ConversationName, model: string, { at = gateway, headers = {}, stream = false, more = {} }: Asking = {}): Promise<Response> {
+function ask(
+  protocol: ConversationName,
+  model: string,
+  { at = gateway, headers = {}, stream = false, more = {} }: Asking = {},
+): Promise<Response> {
   const messages = [{ role: 'user', content: 'Hello' }]
-  const [path, body] = ({
-    'chat.completions': ['/v1/chat/completions', { model, stream, max_tokens: 100, messages }],
-    responses: ['/v1/responses', { model, stream, max_output_tokens: 100, input: 'Hello' }],
-    messages: ['/v1/messages', { model, stream, max_tokens: 100, messages }],
-    generateContent: [`/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, { contents: [{ role: 'user', parts: [{ text: 'Hello' }] }], generationConfig: { maxOutputTokens: 100 } }],
-  } satisfies Record<ConversationName, [string, object]>)[protocol]
-  return fetch(at.url + path, { method: 'POST', headers: { authorization: `Bearer ${at.key}`, ...headers }, body: JSON.stringify({ ...body, ...more }) })
+  const [path, body] = (
+    {
+      'chat.completions': ['/v1/chat/completions', { model, stream, max_tokens: 100, messages }],
+      responses: ['/v1/responses', { model, stream, max_output_tokens: 100, input: 'Hello' }],
+      messages: ['/v1/messages', { model, stream, max_tokens: 100, messages }],
+      generateContent: [
+        `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`,
+        { contents: [{ role: 'user', parts: [{ text: 'Hello' }] }], generationConfig: { maxOutputTokens: 100 } },
+      ],
+    } satisfies Record<ConversationName, [string, object]>
+  )[protocol]
+  return fetch(at.url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${at.key}`, ...headers },
+    body: JSON.stringify({ ...body, ...more }),
+  })
 }
 
 const UNKNOWN = { vendor_extra: { a: 1 } }
 const LOSS = { field: 'vendor_extra', what: 'left out', why: expect.any(String) }
 
 async function recordOf(response: Response, at = gateway): Promise<Record<string, unknown>> {
-  const record = await fetch(`${at.url}/v1/management/generation?id=${response.headers.get('x-generation-id')}`, { headers: { authorization: `Bearer ${at.key}` } })
+  const record = await fetch(`${at.url}/v1/management/generation?id=${response.headers.get('x-generation-id')}`, {
+    headers: { authorization: `Bearer ${at.key}` },
+  })
   return (await record.json()) as Record<string, unknown>
 }
 
@@ -74,7 +98,11 @@ describe.each(ROUTES)('%s on %s', (client, provider) => {
   const expected = passes ? [] : [LOSS]
 
   test.each([false, true])('tells a loss in header, record and body, streamed: %p', async (stream) => {
-    const response = await ask(client, `${nameOf(provider)}/m`, { stream, more: UNKNOWN, headers: { 'x-sluice-report': 'body' } })
+    const response = await ask(client, `${nameOf(provider)}/m`, {
+      stream,
+      more: UNKNOWN,
+      headers: { 'x-sluice-report': 'body' },
+    })
     const text = await response.text()
     expect([response.status, told(response)]).toEqual([200, expected])
     expect(reportsIn(text)).toEqual(passes ? [] : [{ translation: expected }])
@@ -85,31 +113,45 @@ describe.each(ROUTES)('%s on %s', (client, provider) => {
   test('says nothing in a body that was not asked for it, and nothing at all where nothing is lost', async () => {
     const lossy = await ask(client, `${nameOf(provider)}/m`, { more: UNKNOWN })
     expect(await lossy.text()).not.toContain('"sluice"')
-    const whole = await ask(client, `${nameOf(provider)}/m`, { headers: { 'x-sluice-report': 'body', 'x-sluice-strict': 'true' } })
+    const whole = await ask(client, `${nameOf(provider)}/m`, {
+      headers: { 'x-sluice-report': 'body', 'x-sluice-strict': 'true' },
+    })
     const text = await whole.text()
     expect([whole.status, told(whole), reportsIn(text)]).toEqual([200, [], passes ? [] : [{ translation: [] }]])
     expect('translation' in (await recordOf(whole))).toBe(false)
   })
 
-  test.each([false, true])('refuses what would be lost when strict, before anything is sent, streamed: %p', async (stream) => {
-    const before = asked.length
-    const response = await ask(client, `${nameOf(provider)}/m`, { stream, more: UNKNOWN, headers: { 'x-sluice-strict': 'true' } })
-    const text = await response.text()
-    if (passes) return expect(response.status).toBe(200)
-    expect([response.status, asked.length, response.headers.get('x-generation-id')]).toEqual([400, before, null])
-    expect(text).toContain('vendor_extra would be left out for ')
-    expect(text.toLowerCase()).toContain(client === 'messages' ? 'invalid_request_error' : 'unsupported_parameter')
-  })
+  test.each([false, true])(
+    'refuses what would be lost when strict, before anything is sent, streamed: %p',
+    async (stream) => {
+      const before = asked.length
+      const response = await ask(client, `${nameOf(provider)}/m`, {
+        stream,
+        more: UNKNOWN,
+        headers: { 'x-sluice-strict': 'true' },
+      })
+      const text = await response.text()
+      if (passes) return expect(response.status).toBe(200)
+      expect([response.status, asked.length, response.headers.get('x-generation-id')]).toEqual([400, before, null])
+      expect(text).toContain('vendor_extra would be left out for ')
+      expect(text.toLowerCase()).toContain(client === 'messages' ? 'invalid_request_error' : 'unsupported_parameter')
+    },
+  )
 })
 
 describe('strict', () => {
   test('keeps to the endpoints that lose nothing', async () => {
     const usual = await ask('chat.completions', 'both', { more: UNKNOWN })
     const kept = await ask('chat.completions', 'both', { more: UNKNOWN, headers: { 'x-sluice-strict': 'true' } })
-    expect([usual, kept].map((response) => [response.status, response.headers.get('x-sluice-provider')])).toEqual([[200, 'on-messages'], [200, 'on-chat']])
+    expect([usual, kept].map((response) => [response.status, response.headers.get('x-sluice-provider')])).toEqual([
+      [200, 'on-messages'],
+      [200, 'on-chat'],
+    ])
   })
 
-  const HEARD = { messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'aGk=', format: 'wav' } }] }] }
+  const HEARD = {
+    messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'aGk=', format: 'wav' } }] }],
+  }
 
   test.each(['true', 'false'])('passes an endpoint over that cannot be asked at all, strict: %s', async (strict) => {
     const headers = { 'x-sluice-strict': strict }
@@ -119,38 +161,62 @@ describe('strict', () => {
     expect([refused.status, await refused.text()]).toEqual([400, expect.stringContaining('audio input')])
   })
 
-  test('goes to the endpoint of the client\'s own protocol, which hears all, wherever it stands', async () => {
+  test("goes to the endpoint of the client's own protocol, which hears all, wherever it stands", async () => {
     const response = await ask('messages', 'chat-first', { more: UNKNOWN, headers: { 'x-sluice-strict': 'true' } })
     expect([response.status, response.headers.get('x-sluice-provider')]).toEqual([200, 'on-messages'])
   })
 
   test('names what each endpoint would lose', async () => {
     const response = await ask('generateContent', 'both', { more: UNKNOWN, headers: { 'x-sluice-strict': 'true' } })
-    expect(await response.text()).toMatch(/vendor_extra would be left out for on-messages .*vendor_extra would be left out for on-chat/)
+    expect(await response.text()).toMatch(
+      /vendor_extra would be left out for on-messages .*vendor_extra would be left out for on-chat/,
+    )
   })
 
   test('is what the configuration says, where a request does not', async () => {
     const at = { at: strict, more: UNKNOWN }
-    const statuses = [await ask('messages', 'on-chat/m', at), await ask('messages', 'on-chat/m', { ...at, headers: { 'x-sluice-strict': 'false' } }), await ask('messages', 'on-chat/m', { at: strict })]
+    const statuses = [
+      await ask('messages', 'on-chat/m', at),
+      await ask('messages', 'on-chat/m', { ...at, headers: { 'x-sluice-strict': 'false' } }),
+      await ask('messages', 'on-chat/m', { at: strict }),
+    ]
     expect(statuses.map(({ status }) => status)).toEqual([400, 200, 200])
   })
 
-  test.each([['x-sluice-strict', 'yes'], ['x-sluice-strict', ''], ['x-sluice-report', 'header']])('%s: %p is refused', async (name, value) => {
+  test.each([
+    ['x-sluice-strict', 'yes'],
+    ['x-sluice-strict', ''],
+    ['x-sluice-report', 'header'],
+  ])('%s: %p is refused', async (name, value) => {
     const response = await ask('chat.completions', 'on-chat/m', { headers: { [name]: value } })
-    expect([response.status, ((await response.json()) as { error: { param: string } }).error.param]).toEqual([400, name])
+    expect([response.status, ((await response.json()) as { error: { param: string } }).error.param]).toEqual([
+      400,
+      name,
+    ])
   })
-
 })
 
 test('what the answer to a stream loses after its header has left stands in the record, and is not refused', async () => {
   const frames = [
-    ...TALKS.messages.begin(COUNTED), { type: 'content_block_stop', index: 0 },
-    { type: 'message_delta', delta: { stop_reason: 'stop_sequence', stop_sequence: 'X' }, usage: { output_tokens: 1 } }, { type: 'message_stop' },
+    ...TALKS.messages.begin(COUNTED),
+    { type: 'content_block_stop', index: 0 },
+    { type: 'message_delta', delta: { stop_reason: 'stop_sequence', stop_sequence: 'X' }, usage: { output_tokens: 1 } },
+    { type: 'message_stop' },
   ]
-  const other = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response(framed(frames), { headers: { 'content-type': 'text/event-stream' } }) })
-  const at = await startGateway({ config: `providers: { other: { protocol: messages, baseUrl: "http://127.0.0.1:${other.port}/v1", apiKey: secret } }\n` })
+  const other = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: () => new Response(framed(frames), { headers: { 'content-type': 'text/event-stream' } }),
+  })
+  const at = await startGateway({
+    config: `providers: { other: { protocol: messages, baseUrl: "http://127.0.0.1:${other.port}/v1", apiKey: secret } }\n`,
+  })
   try {
-    const response = await ask('chat.completions', 'other/m', { at, stream: true, headers: { 'x-sluice-report': 'body', 'x-sluice-strict': 'true' } })
+    const response = await ask('chat.completions', 'other/m', {
+      at,
+      stream: true,
+      headers: { 'x-sluice-report': 'body', 'x-sluice-strict': 'true' },
+    })
     const loss = { field: 'answer.stop_sequence', what: 'left out', why: expect.any(String) }
     expect(reportsIn(await response.text())).toEqual([{ translation: [loss] }])
     expect((await recordOf(response, at)).translation).toEqual([loss])

@@ -1,17 +1,23 @@
 /** A client in a process of its own: `uploader.ts HOST PORT KEY MEBIBYTES (length|chunked)` uploads a file of so many and prints the answer. */
 const [host = '', port = '', key = '', mebibytes = '', framing = ''] = process.argv.slice(2)
 
-const head = '--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nuser_data\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="big.bin"\r\n\r\n'
+const head =
+  '--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nuser_data\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="big.bin"\r\n\r\n'
 const tail = '\r\n--b--\r\n'
 const block = Buffer.alloc(65_536)
 for (let at = 0; at < block.length; at++) block[at] = at * 31
 
 let blocks = Number(mebibytes) * 16
 const length = head.length + blocks * block.length + tail.length
-const framed = (bytes: Uint8Array): Uint8Array => (framing === 'chunked' ? Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]) : bytes)
+const framed = (bytes: Uint8Array): Uint8Array =>
+  framing === 'chunked'
+    ? Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')])
+    : bytes
 
 function* body(): Generator<Uint8Array> {
-  yield Buffer.from(`POST /v1/files HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${key}\r\ncontent-type: multipart/form-data; boundary=b\r\n${framing === 'chunked' ? 'transfer-encoding: chunked' : `content-length: ${length}`}\r\nconnection: close\r\n\r\n`)
+  yield Buffer.from(
+    `POST /v1/files HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${key}\r\ncontent-type: multipart/form-data; boundary=b\r\n${framing === 'chunked' ? 'transfer-encoding: chunked' : `content-length: ${length}`}\r\nconnection: close\r\n\r\n`,
+  )
   yield framed(Buffer.from(head))
   const framedBlock = framed(block)
   for (; blocks > 0; blocks--) yield framedBlock
@@ -36,12 +42,16 @@ function send(socket: { write(bytes: Uint8Array): number }): void {
   }
 }
 
-await Bun.connect({ hostname: host, port: Number(port), socket: {
-  open: send,
-  drain: send,
-  data: (_, bytes) => void process.stdout.write(bytes),
-  close: () => process.exit(0),
-  error: () => process.exit(1),
-} })
+await Bun.connect({
+  hostname: host,
+  port: Number(port),
+  socket: {
+    open: send,
+    drain: send,
+    data: (_, bytes) => void process.stdout.write(bytes),
+    close: () => process.exit(0),
+    error: () => process.exit(1),
+  },
+})
 
 export {}

@@ -14,18 +14,38 @@ const CLIENTS = 64
 
 /** A cent for a request, whatever it uses; a flow is a cent. */
 const ASK: Omit<Ask, 'id'> = {
-  accountId: 'a', keyId: 'k', kind: 'pay-as-you-go', api: 'chat.completions', model: 'm', createdAt: 1, streamed: false, discount: 0, penalty: 1,
-  price: { version: '1', model: 'm', rates: { request: { base: 10n * MILLI, tiers: [] }, completion: { base: 1_000_000n * MILLI, tiers: [] } } }, worst: noUsage(),
+  accountId: 'a',
+  keyId: 'k',
+  kind: 'pay-as-you-go',
+  api: 'chat.completions',
+  model: 'm',
+  createdAt: 1,
+  streamed: false,
+  discount: 0,
+  penalty: 1,
+  price: {
+    version: '1',
+    model: 'm',
+    rates: { request: { base: 10n * MILLI, tiers: [] }, completion: { base: 1_000_000n * MILLI, tiers: [] } },
+  },
+  worst: noUsage(),
 }
 
 async function withRig(options: { cents?: number; flows?: number }, judge: (rig: Rig) => Promise<void>): Promise<void> {
   const most = options.flows ?? 1_000
-  const rig = new Rig(0n, { usdPerFlow: 0.01, tiers: [['free', { usdPerMonth: 0, flows: { '5_hour': most, '7_day': 1_000, monthly: 1_000 }, discount: 0 }]] })
+  const rig = new Rig(0n, {
+    usdPerFlow: 0.01,
+    tiers: [['free', { usdPerMonth: 0, flows: { '5_hour': most, '7_day': 1_000, monthly: 1_000 }, discount: 0 }]],
+  })
   try {
     await rig.open()
     const amount = BigInt(options.cents ?? 1_000) * 10n * MILLI
     const money = amount === 0n ? [] : [topUp({ reference: 'start', at: 1, accountId: 'a', amount, bonus: false })]
-    await rig.other.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 }, newSubscription('a', 'free', rig.now), money)
+    await rig.other.addAccount(
+      { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 },
+      newSubscription('a', 'free', rig.now),
+      money,
+    )
     await rig.ledger.load()
     await judge(rig)
   } finally {
@@ -34,15 +54,18 @@ async function withRig(options: { cents?: number; flows?: number }, judge: (rig:
 }
 
 let ids = 0
-const admit = (rig: Rig, more: Partial<Ask> = {}): OpenGeneration => rig.ledger.admit({ ...ASK, id: String(++ids).padStart(32, '0'), ...more }, () => Promise.resolve(0))
+const admit = (rig: Rig, more: Partial<Ask> = {}): OpenGeneration =>
+  rig.ledger.admit({ ...ASK, id: String(++ids).padStart(32, '0'), ...more }, () => Promise.resolve(0))
 
 /** All come in the same moment, each after as many turns as it takes; gives those that were let in. */
 async function admitAll(rig: Rig, turns: number[], more: Partial<Ask>): Promise<OpenGeneration[]> {
   const open: OpenGeneration[] = []
-  await Promise.allSettled(turns.map(async (count) => {
-    for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve))
-    open.push(admit(rig, more))
-  }))
+  await Promise.allSettled(
+    turns.map(async (count) => {
+      for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve))
+      open.push(admit(rig, more))
+    }),
+  )
   return open
 }
 
@@ -51,16 +74,28 @@ describe('a ledger', () => {
   const room = fc.integer({ min: 0, max: 80 })
 
   test('lets in exactly as many requests as the credit pays for', async () => {
-    await fc.assert(fc.asyncProperty(room, turns, (cents, turns) => withRig({ cents }, async (rig) => {
-      expect(await admitAll(rig, turns, {})).toHaveLength(Math.min(cents, CLIENTS))
-    })), { numRuns: 10 })
+    await fc.assert(
+      fc.asyncProperty(room, turns, (cents, turns) =>
+        withRig({ cents }, async (rig) => {
+          expect(await admitAll(rig, turns, {})).toHaveLength(Math.min(cents, CLIENTS))
+        }),
+      ),
+      { numRuns: 10 },
+    )
   })
 
   test('lets in what fits the balance and the key, or the windows and the key, whichever is least', async () => {
-    await fc.assert(fc.asyncProperty(room, room, fc.boolean(), turns, (fits, cents, subscribed, turns) => withRig(subscribed ? { flows: fits, cents: 0 } : { cents: fits }, async (rig) => {
-      const limit = { amount: BigInt(cents) * 10n * MILLI, period: null }
-      expect(await admitAll(rig, turns, { limit, kind: subscribed ? 'subscription' : 'pay-as-you-go' })).toHaveLength(Math.min(fits, cents, CLIENTS))
-    })), { numRuns: 10 })
+    await fc.assert(
+      fc.asyncProperty(room, room, fc.boolean(), turns, (fits, cents, subscribed, turns) =>
+        withRig(subscribed ? { flows: fits, cents: 0 } : { cents: fits }, async (rig) => {
+          const limit = { amount: BigInt(cents) * 10n * MILLI, period: null }
+          expect(
+            await admitAll(rig, turns, { limit, kind: subscribed ? 'subscription' : 'pay-as-you-go' }),
+          ).toHaveLength(Math.min(fits, cents, CLIENTS))
+        }),
+      ),
+      { numRuns: 10 },
+    )
   })
 
   test('takes back what was held and not used, and lets in as many again', async () => {
@@ -85,32 +120,62 @@ describe('a ledger', () => {
       await rig.time.ring()
       await rig.die('before', () => {})
       await rig.open()
-      expect((await rig.other.generations(undefined, 10)).map(({ ending }) => ending)).toEqual(['completed', 'crashed', 'crashed', 'crashed'])
+      expect((await rig.other.generations(undefined, 10)).map(({ ending }) => ending)).toEqual([
+        'completed',
+        'crashed',
+        'crashed',
+        'crashed',
+      ])
       expect(await admitAll(rig, Array<number>(CLIENTS).fill(0), more)).toHaveLength(9)
     })
   })
 
   test('counts the first of many endings of one generation, in whatever order they come', async () => {
-    const endings = fc.array(fc.record({ which: fc.nat({ max: 3 }), ending: fc.constantFrom<Ending>('completed', 'client-left', 'failed', 'shutdown') }), { minLength: 4, maxLength: 20 })
-    await fc.assert(fc.asyncProperty(endings, (endings) => withRig({}, async (rig) => {
-      const open = Array.from({ length: 4 }, () => admit(rig))
-      for (const { meter } of open) meter.hear([{ type: 'usage', usage: { inputTokens: 1, outputTokens: 5 } }, { type: 'finish', reason: 'stop', raw: 'stop' }])
-      await Promise.all(endings.map(({ which, ending }) => rig.ledger.close(open[which]!, ending)))
-      const first = new Map(endings.toReversed().map(({ which, ending }) => [open[which]!.ask.id, ending]))
-      const records = await rig.other.generations(undefined, 10)
-      expect(new Map(records.map(({ id, ending }) => [id, ending as Ending]))).toEqual(new Map([...first].toSorted(([a], [b]) => (a < b ? -1 : 1))))
-      expect(rig.ledger.balance('a').credit).toBe(10_000n * MILLI - BigInt(first.size) * 15n * MILLI)
-    })), { numRuns: 10 })
+    const endings = fc.array(
+      fc.record({
+        which: fc.nat({ max: 3 }),
+        ending: fc.constantFrom<Ending>('completed', 'client-left', 'failed', 'shutdown'),
+      }),
+      { minLength: 4, maxLength: 20 },
+    )
+    await fc.assert(
+      fc.asyncProperty(endings, (endings) =>
+        withRig({}, async (rig) => {
+          const open = Array.from({ length: 4 }, () => admit(rig))
+          for (const { meter } of open)
+            meter.hear([
+              { type: 'usage', usage: { inputTokens: 1, outputTokens: 5 } },
+              { type: 'finish', reason: 'stop', raw: 'stop' },
+            ])
+          await Promise.all(endings.map(({ which, ending }) => rig.ledger.close(open[which]!, ending)))
+          const first = new Map(endings.toReversed().map(({ which, ending }) => [open[which]!.ask.id, ending]))
+          const records = await rig.other.generations(undefined, 10)
+          expect(new Map(records.map(({ id, ending }) => [id, ending as Ending]))).toEqual(
+            new Map([...first].toSorted(([a], [b]) => (a < b ? -1 : 1))),
+          )
+          expect(rig.ledger.balance('a').credit).toBe(10_000n * MILLI - BigInt(first.size) * 15n * MILLI)
+        }),
+      ),
+      { numRuns: 10 },
+    )
   })
 
   test('charges the same whether a client waits for the counting or leaves meanwhile', async () => {
     await withRig({}, async (rig) => {
       const open = rig.ledger.admit({ ...ASK, id: 'f'.repeat(32) }, async () => (await Bun.sleep(20), 42))
-      open.meter.hear([{ type: 'part-start', part: 0, head: { type: 'text' } }, { type: 'part-delta', part: 0, text: ' word word' }, { type: 'finish', reason: 'stop', raw: 'stop' }])
+      open.meter.hear([
+        { type: 'part-start', part: 0, head: { type: 'text' } },
+        { type: 'part-delta', part: 0, text: ' word word' },
+        { type: 'finish', reason: 'stop', raw: 'stop' },
+      ])
       const counting = open.meter.count()
       await rig.ledger.close(open, 'client-left')
       await counting
-      expect(await rig.other.findGeneration('a', 'f'.repeat(32))).toMatchObject({ estimated: true, bill: 12n * MILLI, usage: { inputTokens: 42, outputTokens: 2 } })
+      expect(await rig.other.findGeneration('a', 'f'.repeat(32))).toMatchObject({
+        estimated: true,
+        bill: 12n * MILLI,
+        usage: { inputTokens: 42, outputTokens: 2 },
+      })
     })
   })
 })
@@ -129,24 +194,46 @@ plans: { usdPerFlow: 0.1, tiers: { free: { flows: { 5_hour: 10, 7_day: 1000, mon
 keys: [{ key: sk-limited-0123456789abcdef, limit: 1 }]
 `
 
-  const open = async (startingCredit: number): Promise<Gateway> => (gateway = await startGateway({ config: `${CONFIG}billing: { unpriced: refuse, startingCredit: ${startingCredit} }\n` }))
+  const open = async (startingCredit: number): Promise<Gateway> =>
+    (gateway = await startGateway({
+      config: `${CONFIG}billing: { unpriced: refuse, startingCredit: ${startingCredit} }\n`,
+    }))
 
   /** Every one in one of the four protocols, half of them streamed; gives the statuses, counted. */
-  async function askAll({ url }: Gateway, key: string, model: string, directives: string): Promise<Record<number, number>> {
-    const statuses = await Promise.all(Array.from({ length: CLIENTS }, async (_, at) => {
-      const [stream, text] = [at % 8 < 4, `${directives} [[delay: 300ms]]`]
-      const [path, body] = [
-        ['/v1/chat/completions', { model, stream, max_tokens: 10, messages: [{ role: 'user', content: text }] }] as const,
-        ['/v1/messages', { model, stream, max_tokens: 10, messages: [{ role: 'user', content: text }] }] as const,
-        ['/v1/responses', { model, stream, max_output_tokens: 10, input: text, store: false }] as const,
-        [`/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, { contents: [{ role: 'user', parts: [{ text }] }], generationConfig: { maxOutputTokens: 10 } }] as const,
-      ][at % 4]!
-      const response = await fetch(url + path, { method: 'POST', headers: { authorization: `Bearer ${key}` }, body: JSON.stringify(body) })
-      const answer = await response.text()
-      expect(answer.includes('one two') || response.status >= 400).toBe(true)
-      return response.status
-    }))
-    return Object.fromEntries([...new Set(statuses)].map((status) => [status, statuses.filter((other) => other === status).length]))
+  async function askAll(
+    { url }: Gateway,
+    key: string,
+    model: string,
+    directives: string,
+  ): Promise<Record<number, number>> {
+    const statuses = await Promise.all(
+      Array.from({ length: CLIENTS }, async (_, at) => {
+        const [stream, text] = [at % 8 < 4, `${directives} [[delay: 300ms]]`]
+        const [path, body] = [
+          [
+            '/v1/chat/completions',
+            { model, stream, max_tokens: 10, messages: [{ role: 'user', content: text }] },
+          ] as const,
+          ['/v1/messages', { model, stream, max_tokens: 10, messages: [{ role: 'user', content: text }] }] as const,
+          ['/v1/responses', { model, stream, max_output_tokens: 10, input: text, store: false }] as const,
+          [
+            `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`,
+            { contents: [{ role: 'user', parts: [{ text }] }], generationConfig: { maxOutputTokens: 10 } },
+          ] as const,
+        ][at % 4]!
+        const response = await fetch(url + path, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${key}` },
+          body: JSON.stringify(body),
+        })
+        const answer = await response.text()
+        expect(answer.includes('one two') || response.status >= 400).toBe(true)
+        return response.status
+      }),
+    )
+    return Object.fromEntries(
+      [...new Set(statuses)].map((status) => [status, statuses.filter((other) => other === status).length]),
+    )
   }
 
   /** Nano-USD: what is left, what was earned, what was written off. */
@@ -168,13 +255,21 @@ keys: [{ key: sk-limited-0123456789abcdef, limit: 1 }]
 
   test('get exactly ten answers for the tokens of ten requests', async () => {
     const running = await open(0.1)
-    expect(await askAll(running, running.key, 'tokens', '[[reply: one two]] [[usage: in=5 out=10]]')).toEqual({ 200: 10, 402: 54 })
+    expect(await askAll(running, running.key, 'tokens', '[[reply: one two]] [[usage: in=5 out=10]]')).toEqual({
+      200: 10,
+      402: 54,
+    })
     expect(await bookOf(running)).toMatchObject({ credit: 0n, revenue: 100n * MILLI })
   })
 
   test('never spend more than there is where answers use more than was held: the rest is written off', async () => {
     const running = await open(0.1)
-    const { 200: answers = 0, ...others } = await askAll(running, running.key, 'tokens', '[[reply: one two]] [[usage: in=5 out=50]]')
+    const { 200: answers = 0, ...others } = await askAll(
+      running,
+      running.key,
+      'tokens',
+      '[[reply: one two]] [[usage: in=5 out=50]]',
+    )
     expect(answers).toBeWithin(2, 11)
     expect(others).toEqual({ 402: CLIENTS - answers })
     const billed = BigInt(answers) * 50n * MILLI
@@ -183,7 +278,10 @@ keys: [{ key: sk-limited-0123456789abcdef, limit: 1 }]
 
   test('with a key that has a limit get exactly ten answers, though the account could pay more', async () => {
     const running = await open(100)
-    expect(await askAll(running, 'sk-limited-0123456789abcdef', 'fee', '[[reply: one two]]')).toEqual({ 200: 10, 402: 54 })
+    expect(await askAll(running, 'sk-limited-0123456789abcdef', 'fee', '[[reply: one two]]')).toEqual({
+      200: 10,
+      402: 54,
+    })
     expect(await bookOf(running)).toMatchObject({ credit: 99_000n * MILLI })
   })
 

@@ -8,14 +8,17 @@ import { countTokens, estimateInputTokens, worstCase } from '../../src/ledger/es
 
 const PROSE = 'The quick brown fox jumps over the lazy dog,\nand then it goes home again: "Good night!" '
 /** Of which no two pieces are alike, so that the tokeniser remembers none. */
-const letters = (length: number): string => Array.from({ length }, (_, i) => String.fromCharCode(97 + (Bun.hash.cityHash32(String(i)) % 26))).join('')
+const letters = (length: number): string =>
+  Array.from({ length }, (_, i) => String.fromCharCode(97 + (Bun.hash.cityHash32(String(i)) % 26))).join('')
 
 /** How far a count is from the exact one, as a part of it. */
-const off = async (text: string, tokens = exactly(text)): Promise<number> => Math.abs((await countTokens([text])) / tokens - 1)
+const off = async (text: string, tokens = exactly(text)): Promise<number> =>
+  Math.abs((await countTokens([text])) / tokens - 1)
 
 describe('tokens', () => {
   test('of texts that are not long, exactly', async () => {
-    for (const text of ['', 'a', PROSE, PROSE.repeat(40), '日本語のテキスト', '\ud800', ' '.repeat(100)]) expect(await countTokens([text])).toBe(exactly(text))
+    for (const text of ['', 'a', PROSE, PROSE.repeat(40), '日本語のテキスト', '\ud800', ' '.repeat(100)])
+      expect(await countTokens([text])).toBe(exactly(text))
     expect(await countTokens(['<|endoftext|>'])).toBe(exactly('<|endoftext|>', { disallowedSpecial: new Set() }))
     expect(await countTokens(['Hello', '', PROSE])).toBe(exactly('Hello') + exactly(PROSE))
   })
@@ -45,20 +48,37 @@ describe('tokens', () => {
 test('a request is all of its texts, its turns and its media', async () => {
   const image: Part = { type: 'image', source: { type: 'url', url: 'https://example.org/a.png' } }
   const request: GenerationRequest = {
-    model: 'm', sampling: {}, stream: false, protocol: 'messages', extras: {}, tools: [],
+    model: 'm',
+    sampling: {},
+    stream: false,
+    protocol: 'messages',
+    extras: {},
+    tools: [],
     system: [{ type: 'text', text: PROSE }],
     turns: [
       { role: 'user', parts: [{ type: 'text', text: 'Hello' }, image] },
-      { role: 'assistant', parts: [{ type: 'tool-call', id: 'c', name: 'look_up', form: 'function', arguments: '{"word":"fox"}' }] },
-      { role: 'tool', parts: [{ type: 'tool-result', callId: 'c', form: 'function', content: [{ type: 'text', text: 'An animal' }, image] }] },
+      {
+        role: 'assistant',
+        parts: [{ type: 'tool-call', id: 'c', name: 'look_up', form: 'function', arguments: '{"word":"fox"}' }],
+      },
+      {
+        role: 'tool',
+        parts: [
+          { type: 'tool-result', callId: 'c', form: 'function', content: [{ type: 'text', text: 'An animal' }, image] },
+        ],
+      },
     ],
   }
   const texts = [PROSE, 'Hello', 'look_up', '{"word":"fox"}', 'An animal']
-  expect(await estimateInputTokens(request)).toBe(texts.reduce((sum, text) => sum + exactly(text), 0) + 2 * 1_000 + 3 * 4)
+  expect(await estimateInputTokens(request)).toBe(
+    texts.reduce((sum, text) => sum + exactly(text), 0) + 2 * 1_000 + 3 * 4,
+  )
 })
 
 test('of the worst case are no more than an answer can have, whatever limit a client names', () => {
-  const asked = (more: Partial<GenerationRequest>): number => worstCase({ system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest, 100, undefined).outputTokens
+  const asked = (more: Partial<GenerationRequest>): number =>
+    worstCase({ system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest, 100, undefined)
+      .outputTokens
   expect(asked({ maxOutputTokens: 500, candidates: 2 })).toBe(1_000)
   // Where two doubles are further apart than two tokens, a search for what would fit has no end; Infinity is no amount at all.
   expect(asked({ maxOutputTokens: 1e19 })).toBe(1e9)
@@ -66,18 +86,51 @@ test('of the worst case are no more than an answer can have, whatever limit a cl
 })
 
 test('of images are held for as many as are asked for, each with the tokens that a large one takes', () => {
-  const asked = (more: Partial<GenerationRequest>, ...abilities: Abilities[]): [images: number, outputTokens: number] => {
-    const { images, outputTokens } = worstCase({ system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest, 100, 1_000, abilities)
+  const asked = (
+    more: Partial<GenerationRequest>,
+    ...abilities: Abilities[]
+  ): [images: number, outputTokens: number] => {
+    const { images, outputTokens } = worstCase(
+      { system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest,
+      100,
+      1_000,
+      abilities,
+    )
     return [images, outputTokens]
   }
   const draws: Abilities = { output: ['text', 'image'] }
   expect(asked({ protocol: 'images', imageOutput: { count: 3 } })).toEqual([3, 3 * 7_865])
-  expect(asked({ protocol: 'images', imageOutput: { count: 2, size: { width: 3_840, height: 2_160 } } })).toEqual([2, 2 * 41_472])
+  expect(asked({ protocol: 'images', imageOutput: { count: 2, size: { width: 3_840, height: 2_160 } } })).toEqual([
+    2,
+    2 * 41_472,
+  ])
   // The largest image of the best quality that is documented: 1536x1024 takes 6208 tokens.
-  expect(asked({ protocol: 'images', imageOutput: { count: 1, size: { width: 16, height: 16 } } })[1]).toBeGreaterThan(6_208)
-  expect([asked({ outputModalities: ['text', 'image'] }), asked({ maxOutputTokens: 5, imageOutput: {} })]).toEqual([[1, 7_865], [1, 7_865]])
+  expect(asked({ protocol: 'images', imageOutput: { count: 1, size: { width: 16, height: 16 } } })[1]).toBeGreaterThan(
+    6_208,
+  )
+  expect([asked({ outputModalities: ['text', 'image'] }), asked({ maxOutputTokens: 5, imageOutput: {} })]).toEqual([
+    [1, 7_865],
+    [1, 7_865],
+  ])
   // Models that draw do so unasked, unless they are told to write only; an images API makes nothing else.
-  expect([asked({}), asked({}, {}), asked({}, { output: ['text'] }), asked({}, {}, draws), asked({ outputModalities: ['text'] }, draws)]).toEqual([[0, 1_000], [0, 1_000], [0, 1_000], [1, 7_865], [0, 1_000]])
-  expect(asked({ tools: [{ type: 'foreign', protocol: 'responses', kind: 'image_generation', value: {} }] }, { output: ['text'] })).toEqual([1, 7_865])
+  expect([
+    asked({}),
+    asked({}, {}),
+    asked({}, { output: ['text'] }),
+    asked({}, {}, draws),
+    asked({ outputModalities: ['text'] }, draws),
+  ]).toEqual([
+    [0, 1_000],
+    [0, 1_000],
+    [0, 1_000],
+    [1, 7_865],
+    [0, 1_000],
+  ])
+  expect(
+    asked(
+      { tools: [{ type: 'foreign', protocol: 'responses', kind: 'image_generation', value: {} }] },
+      { output: ['text'] },
+    ),
+  ).toEqual([1, 7_865])
   expect(asked({ outputModalities: ['text'] }, { api: 'images', output: ['image'] })).toEqual([1, 7_865])
 })

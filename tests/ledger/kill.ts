@@ -21,7 +21,12 @@ models: { ${PROTOCOLS.map((protocol) => `by-${protocol}: { endpoints: [{ provide
 const CLIENTS = 16
 
 /** What tells a client that its stream is complete. */
-const TERMINAL: Record<Protocol, RegExp> = { chat: /^data: \[DONE\]$/m, messages: /"type":"message_stop"/, responses: /"type":"response\.completed"/, gemini: /"finishReason":/ }
+const TERMINAL: Record<Protocol, RegExp> = {
+  chat: /^data: \[DONE\]$/m,
+  messages: /"type":"message_stop"/,
+  responses: /"type":"response\.completed"/,
+  gemini: /"finishReason":/,
+}
 
 /** What one client saw of one generation: `told` is the usage that its provider reports, where it does. */
 type Seen = { id: string; finished: boolean; told: { in: number; out: number } | undefined }
@@ -79,16 +84,24 @@ export class KillHarness {
   /** What the command line does when an account pays. */
   async #topUp(store: SqliteStore): Promise<void> {
     const account = (await store.accounts())[0]!.id
-    const transfer: Transfer = { kind: 'top-up', debit: { kind: 'outside', owner: '' }, credit: { kind: 'credit', owner: account }, amount: 1_000_000_007n }
-    if (await store.post({ reference: `pay ${++this.#toppedUp}`, at: Date.now(), note: null, transfers: [transfer] })) this.#posted += transfer.amount
+    const transfer: Transfer = {
+      kind: 'top-up',
+      debit: { kind: 'outside', owner: '' },
+      credit: { kind: 'credit', owner: account },
+      amount: 1_000_000_007n,
+    }
+    if (await store.post({ reference: `pay ${++this.#toppedUp}`, at: Date.now(), note: null, transfers: [transfer] }))
+      this.#posted += transfer.amount
   }
 
   async #client(gateway: Gateway, told: boolean, alive: { now: boolean }): Promise<void> {
     while (alive.now) {
-      await this.#ask(gateway, { tells: told || Math.random() < 0.7, leaves: Math.random() < 0.06 }).catch((error: unknown) => {
-        // The connection broke, because the server was killed or the client left.
-        if (error instanceof Unexpected) throw error
-      })
+      await this.#ask(gateway, { tells: told || Math.random() < 0.7, leaves: Math.random() < 0.06 }).catch(
+        (error: unknown) => {
+          // The connection broke, because the server was killed or the client left.
+          if (error instanceof Unexpected) throw error
+        },
+      )
     }
   }
 
@@ -100,10 +113,18 @@ export class KillHarness {
       chat: ['/v1/chat/completions', { model, stream, max_tokens: 1_000, messages: [{ role: 'user', content: text }] }],
       messages: ['/v1/messages', { model, stream, max_tokens: 1_000, messages: [{ role: 'user', content: text }] }],
       responses: ['/v1/responses', { model, stream, max_output_tokens: 1_000, input: text }],
-      gemini: [`/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`, { contents: [{ role: 'user', parts: [{ text }] }], generationConfig: { maxOutputTokens: 1_000 } }],
+      gemini: [
+        `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`,
+        { contents: [{ role: 'user', parts: [{ text }] }], generationConfig: { maxOutputTokens: 1_000 } },
+      ],
     }[protocol] as [string, object]
     const leaving = new AbortController()
-    const response = await fetch(url + path, { method: 'POST', headers: { authorization: `Bearer ${key}` }, body: JSON.stringify(body), signal: leaving.signal })
+    const response = await fetch(url + path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}` },
+      body: JSON.stringify(body),
+      signal: leaving.signal,
+    })
     if (response.status !== 200) throw new Unexpected(`${response.status} ${await response.text()}`)
     const seen: Seen = { id: response.headers.get('x-generation-id')!.replace(/^.*_|^.*-/, ''), finished: false, told }
     this.#seen.set(seen.id, seen)
@@ -125,11 +146,16 @@ export class KillHarness {
   async #check(gateway: Gateway, store: SqliteStore): Promise<void> {
     expect(await store.openGenerations()).toEqual([])
     const records = await all((after: { id: string } | undefined) => store.generations(after?.id, 1_000))
-    const postings = Map.groupBy(await all((after: { reference: string; kind: string } | undefined) => store.transfers(after, 1_000)), ({ reference }) => reference)
+    const postings = Map.groupBy(
+      await all((after: { reference: string; kind: string } | undefined) => store.transfers(after, 1_000)),
+      ({ reference }) => reference,
+    )
     const byId = new Map(records.map((record) => [record.id, record]))
     expect(byId.size).toBe(records.length)
     for (const { id, ending, estimated, usage, bill } of records) {
-      const paid = (postings.get(id) ?? []).filter(({ credit }) => credit.kind === 'revenue').reduce((sum, { amount }) => sum + amount, 0n)
+      const paid = (postings.get(id) ?? [])
+        .filter(({ credit }) => credit.kind === 'revenue')
+        .reduce((sum, { amount }) => sum + amount, 0n)
       expect({ id, paid }).toEqual({ id, paid: bill })
       expect(bill).toBe(BigInt(usage.inputTokens * PRICE.prompt + usage.outputTokens * PRICE.completion) * 1_000n)
       if (ending === 'crashed') expect(estimated || bill === 0n).toBe(true)
@@ -137,22 +163,37 @@ export class KillHarness {
     for (const id of this.#left) expect(byId.has(id) ? id : `${id} is lost`).toBe(id)
     for (const { id, finished, told } of this.#seen.values()) {
       if (!finished) continue
-      expect(byId.get(id) ?? id).toMatchObject({ id, ending: 'completed', estimated: told === undefined, ...(told === undefined ? {} : { usage: { inputTokens: told.in, outputTokens: told.out } }) })
+      expect(byId.get(id) ?? id).toMatchObject({
+        id,
+        ending: 'completed',
+        estimated: told === undefined,
+        ...(told === undefined ? {} : { usage: { inputTokens: told.in, outputTokens: told.out } }),
+      })
     }
     const { balances } = await store.ledgerState()
     const credit = balances.find(({ kind }) => kind === 'credit')?.balance
     expect(credit).toBe(this.#posted - records.reduce((sum, { bill }) => sum + bill, 0n))
     await expectBookRight(this.#data)
     await this.#checkOverHttp(gateway)
-    Object.assign(this.counts, { finished: [...this.#seen.values()].filter(({ finished }) => finished).length, left: this.#left.size, crashed: records.filter(({ ending }) => ending === 'crashed').length })
+    Object.assign(this.counts, {
+      finished: [...this.#seen.values()].filter(({ finished }) => finished).length,
+      left: this.#left.size,
+      crashed: records.filter(({ ending }) => ending === 'crashed').length,
+    })
   }
 
   /** A few of those that finished, as their clients look them up. */
   async #checkOverHttp({ url, key }: Gateway): Promise<void> {
     for (const { id } of [...this.#seen.values()].filter(({ finished }) => finished).slice(-20)) {
-      const response = await fetch(`${url}/v1/management/generation?id=${id}`, { headers: { authorization: `Bearer ${key}` } })
+      const response = await fetch(`${url}/v1/management/generation?id=${id}`, {
+        headers: { authorization: `Bearer ${key}` },
+      })
       expect(response.status).toBe(200)
-      expect(await response.json()).toMatchObject({ ending: 'completed', usage: expect.any(Number), ratingResponses: { billAmount: expect.any(Number) } })
+      expect(await response.json()).toMatchObject({
+        ending: 'completed',
+        usage: expect.any(Number),
+        ratingResponses: { billAmount: expect.any(Number) },
+      })
     }
   }
 }

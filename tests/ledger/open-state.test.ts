@@ -5,8 +5,18 @@ import { Meter } from '../../src/ledger/meter.ts'
 import { readOpen, writeOpen } from '../../src/ledger/open-state.ts'
 
 const ASK: Ask = {
-  id: '0'.repeat(32), accountId: 'a', keyId: 'k', kind: 'pay-as-you-go', api: 'messages', model: 'm', createdAt: 1_000, streamed: true,
-  price: undefined, discount: 0, penalty: 1, worst: noUsage(),
+  id: '0'.repeat(32),
+  accountId: 'a',
+  keyId: 'k',
+  kind: 'pay-as-you-go',
+  api: 'messages',
+  model: 'm',
+  createdAt: 1_000,
+  streamed: true,
+  price: undefined,
+  discount: 0,
+  penalty: 1,
+  worst: noUsage(),
 }
 
 test('what was lost on the way of an answer is not lost with the process that wrote it', () => {

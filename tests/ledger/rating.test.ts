@@ -7,25 +7,55 @@ import { rate } from '../../src/ledger/rating.ts'
 
 const price = (text: Parameters<typeof ratesOf>[0]): Price => ({ version: 'v', model: 'm', rates: ratesOf(text) })
 const lines = (usage: Partial<Usage>, text: Parameters<typeof ratesOf>[0]): [string, number, bigint, bigint][] =>
-  rate({ ...noUsage(), ...usage }, price(text), 0).items.map(({ item, quantity, rate, bill }) => [item, quantity, rate, bill])
+  rate({ ...noUsage(), ...usage }, price(text), 0).items.map(({ item, quantity, rate, bill }) => [
+    item,
+    quantity,
+    rate,
+    bill,
+  ])
 
 const FULL = {
-  prompt: 1, input_cache_read: 2, input_cache_write_5_min: 3, input_cache_write_1_h: 4, input_audio: 5, completion: 6, reasoning: 7, output_audio: 8, output_image: 9,
-  web_search: 0.01, image: 0.04, request: 0.005,
+  prompt: 1,
+  input_cache_read: 2,
+  input_cache_write_5_min: 3,
+  input_cache_write_1_h: 4,
+  input_audio: 5,
+  completion: 6,
+  reasoning: 7,
+  output_audio: 8,
+  output_image: 9,
+  web_search: 0.01,
+  image: 0.04,
+  request: 0.005,
 }
 const TWO = { prompt: 1, completion: 10 }
 
 describe('a line for each fee item', () => {
   test.each([
-    ['inputTokens', 'prompt', 1_000_000_000n], ['cacheReadTokens', 'input_cache_read', 2_000_000_000n], ['cacheWrite5mTokens', 'input_cache_write_5_min', 3_000_000_000n],
-    ['cacheWrite1hTokens', 'input_cache_write_1_h', 4_000_000_000n], ['inputAudioTokens', 'input_audio', 5_000_000_000n], ['outputTokens', 'completion', 6_000_000_000n],
-    ['reasoningTokens', 'reasoning', 7_000_000_000n], ['outputAudioTokens', 'output_audio', 8_000_000_000n], ['outputImageTokens', 'output_image', 9_000_000_000n],
+    ['inputTokens', 'prompt', 1_000_000_000n],
+    ['cacheReadTokens', 'input_cache_read', 2_000_000_000n],
+    ['cacheWrite5mTokens', 'input_cache_write_5_min', 3_000_000_000n],
+    ['cacheWrite1hTokens', 'input_cache_write_1_h', 4_000_000_000n],
+    ['inputAudioTokens', 'input_audio', 5_000_000_000n],
+    ['outputTokens', 'completion', 6_000_000_000n],
+    ['reasoningTokens', 'reasoning', 7_000_000_000n],
+    ['outputAudioTokens', 'output_audio', 8_000_000_000n],
+    ['outputImageTokens', 'output_image', 9_000_000_000n],
   ] as [keyof Usage, string, bigint][])('%s', (bucket, item, perMillion) => {
-    expect(lines({ [bucket]: 3 }, FULL)).toEqual([[item, 3, perMillion, (perMillion * 3n) / 1_000_000n], ['request', 1, 5_000_000n, 5_000_000n]])
+    expect(lines({ [bucket]: 3 }, FULL)).toEqual([
+      [item, 3, perMillion, (perMillion * 3n) / 1_000_000n],
+      ['request', 1, 5_000_000n, 5_000_000n],
+    ])
   })
 
-  test.each([['webSearches', 'web_search', 10_000_000n], ['images', 'image', 40_000_000n]] as [keyof Usage, string, bigint][])('%s, one by one', (bucket, item, each) => {
-    expect(lines({ [bucket]: 3 }, FULL)).toEqual([[item, 3, each, each * 3n], ['request', 1, 5_000_000n, 5_000_000n]])
+  test.each([
+    ['webSearches', 'web_search', 10_000_000n],
+    ['images', 'image', 40_000_000n],
+  ] as [keyof Usage, string, bigint][])('%s, one by one', (bucket, item, each) => {
+    expect(lines({ [bucket]: 3 }, FULL)).toEqual([
+      [item, 3, each, each * 3n],
+      ['request', 1, 5_000_000n, 5_000_000n],
+    ])
   })
 
   test('nothing used: the fee per request, or no line', () => {
@@ -34,26 +64,69 @@ describe('a line for each fee item', () => {
   })
 
   test('what the price does not name is part of the line whose rate it pays', () => {
-    expect(lines({ inputTokens: 1, cacheReadTokens: 2, cacheWrite5mTokens: 4, cacheWrite1hTokens: 8, inputAudioTokens: 16, outputTokens: 32, reasoningTokens: 64, outputAudioTokens: 128, outputImageTokens: 256 }, TWO))
-      .toEqual([['prompt', 31, 1_000_000_000n, 31_000n], ['completion', 480, 10_000_000_000n, 4_800_000n]])
-    expect(lines({ cacheWrite5mTokens: 4, cacheWrite1hTokens: 8 }, { ...TWO, input_cache_write_5_min: 2 })).toEqual([['input_cache_write_5_min', 12, 2_000_000_000n, 24_000n]])
-    expect(lines({ cacheWrite5mTokens: 4, cacheWrite1hTokens: 8 }, { ...TWO, input_cache_write_1_h: 2 })).toEqual([['prompt', 4, 1_000_000_000n, 4_000n], ['input_cache_write_1_h', 8, 2_000_000_000n, 16_000n]])
+    expect(
+      lines(
+        {
+          inputTokens: 1,
+          cacheReadTokens: 2,
+          cacheWrite5mTokens: 4,
+          cacheWrite1hTokens: 8,
+          inputAudioTokens: 16,
+          outputTokens: 32,
+          reasoningTokens: 64,
+          outputAudioTokens: 128,
+          outputImageTokens: 256,
+        },
+        TWO,
+      ),
+    ).toEqual([
+      ['prompt', 31, 1_000_000_000n, 31_000n],
+      ['completion', 480, 10_000_000_000n, 4_800_000n],
+    ])
+    expect(lines({ cacheWrite5mTokens: 4, cacheWrite1hTokens: 8 }, { ...TWO, input_cache_write_5_min: 2 })).toEqual([
+      ['input_cache_write_5_min', 12, 2_000_000_000n, 24_000n],
+    ])
+    expect(lines({ cacheWrite5mTokens: 4, cacheWrite1hTokens: 8 }, { ...TWO, input_cache_write_1_h: 2 })).toEqual([
+      ['prompt', 4, 1_000_000_000n, 4_000n],
+      ['input_cache_write_1_h', 8, 2_000_000_000n, 16_000n],
+    ])
   })
 
   test('a search or an image that the price does not name is listed at 0', () => {
-    expect(lines({ webSearches: 2, images: 1 }, TWO)).toEqual([['web_search', 2, 0n, 0n], ['image', 1, 0n, 0n]])
+    expect(lines({ webSearches: 2, images: 1 }, TWO)).toEqual([
+      ['web_search', 2, 0n, 0n],
+      ['image', 1, 0n, 0n],
+    ])
   })
 })
 
 describe('tiers', () => {
-  const TIERED = { prompt: [1, { over: 1000, rate: 2 }, { over: 5000, rate: 3 }], completion: [10, { over: 1000, rate: 20 }] } satisfies Parameters<typeof ratesOf>[0]
+  const TIERED = {
+    prompt: [1, { over: 1000, rate: 2 }, { over: 5000, rate: 3 }],
+    completion: [10, { over: 1000, rate: 20 }],
+  } satisfies Parameters<typeof ratesOf>[0]
 
-  test.each([[999, 1n, 10n], [1000, 1n, 10n], [1001, 2n, 20n], [5000, 2n, 20n], [5001, 3n, 20n]])('a prompt of %p tokens', (tokens, prompt, completion) => {
-    expect(lines({ inputTokens: tokens, outputTokens: 1 }, TIERED).map(([, , rate]) => rate)).toEqual([prompt * 1_000_000_000n, completion * 1_000_000_000n])
+  test.each([
+    [999, 1n, 10n],
+    [1000, 1n, 10n],
+    [1001, 2n, 20n],
+    [5000, 2n, 20n],
+    [5001, 3n, 20n],
+  ])('a prompt of %p tokens', (tokens, prompt, completion) => {
+    expect(lines({ inputTokens: tokens, outputTokens: 1 }, TIERED).map(([, , rate]) => rate)).toEqual([
+      prompt * 1_000_000_000n,
+      completion * 1_000_000_000n,
+    ])
   })
 
   test('all of the prompt counts, cached or not, and no output does', () => {
-    const parts = { inputTokens: 200, cacheReadTokens: 201, cacheWrite5mTokens: 200, cacheWrite1hTokens: 200, inputAudioTokens: 200 }
+    const parts = {
+      inputTokens: 200,
+      cacheReadTokens: 201,
+      cacheWrite5mTokens: 200,
+      cacheWrite1hTokens: 200,
+      inputAudioTokens: 200,
+    }
     expect(lines(parts, TIERED)[0]).toEqual(['prompt', 1001, 2_000_000_000n, 2_002_000n])
     expect(lines({ inputTokens: 1000, outputTokens: 9000 }, TIERED)[0]![2]).toBe(1_000_000_000n)
   })
@@ -64,9 +137,13 @@ describe('discounts', () => {
     // At 1.5 nano a token and half off, three are 4.5 -> 4 and 2.25 -> 2, one is 1.5 -> 2 and 0.75 -> 1.
     const usage = { ...noUsage(), inputTokens: 3, outputTokens: 1 }
     const rated = rate(usage, price({ prompt: 0.0015, completion: 0.0015 }), 5000)
-    expect(rated.items.map(({ origin, discount, bill }) => [origin, discount, bill])).toEqual([[4n, 2n, 2n], [2n, 1n, 1n]])
+    expect(rated.items.map(({ origin, discount, bill }) => [origin, discount, bill])).toEqual([
+      [4n, 2n, 2n],
+      [2n, 1n, 1n],
+    ])
     // A tenth of 35 is 3.5 -> 4; of 34.6, which is charged as 35, it is 3.46 -> 3.
-    const tenth = (each: number): bigint => rate({ ...noUsage(), inputTokens: 1 }, price({ prompt: each }), 1000).items[0]!.discount
+    const tenth = (each: number): bigint =>
+      rate({ ...noUsage(), inputTokens: 1 }, price({ prompt: each }), 1000).items[0]!.discount
     expect([tenth(0.035), tenth(0.0346)]).toEqual([4n, 3n])
   })
 
@@ -76,15 +153,46 @@ describe('discounts', () => {
 })
 
 /** Counts with the edges that rounding and tiers have. */
-const tokens = fc.oneof(fc.constant(0), fc.nat(3000), fc.nat(1e9), fc.maxSafeNat().map((n) => n % (1e12 + 1)), fc.constant(1e12))
-const perMillion = fc.oneof(fc.constant(0n), fc.bigInt({ min: 0n, max: 9_999n }), fc.bigInt({ min: 0n, max: 10n ** 12n }), fc.constant(10n ** 12n))
+const tokens = fc.oneof(
+  fc.constant(0),
+  fc.nat(3000),
+  fc.nat(1e9),
+  fc.maxSafeNat().map((n) => n % (1e12 + 1)),
+  fc.constant(1e12),
+)
+const perMillion = fc.oneof(
+  fc.constant(0n),
+  fc.bigInt({ min: 0n, max: 9_999n }),
+  fc.bigInt({ min: 0n, max: 10n ** 12n }),
+  fc.constant(10n ** 12n),
+)
 const each = fc.bigInt({ min: 0n, max: 10n ** 11n })
 const tiersOf = (rate: fc.Arbitrary<bigint>): fc.Arbitrary<Rate> =>
-  fc.record({ base: rate, tiers: fc.uniqueArray(fc.record({ over: fc.oneof(fc.nat(3000), fc.nat(1e9)), rate }), { maxLength: 3, selector: ({ over }) => over }).map((tiers) => tiers.sort((a, b) => a.over - b.over)) })
-const rates = fc.record(Object.fromEntries(FEE_ITEMS.map((item) => [item, isCounted(item) ? each.map((base) => ({ base, tiers: [] as Rate['tiers'] })) : tiersOf(perMillion)])) as Record<FeeItem, fc.Arbitrary<Rate>>, { requiredKeys: [] })
+  fc.record({
+    base: rate,
+    tiers: fc
+      .uniqueArray(fc.record({ over: fc.oneof(fc.nat(3000), fc.nat(1e9)), rate }), {
+        maxLength: 3,
+        selector: ({ over }) => over,
+      })
+      .map((tiers) => tiers.sort((a, b) => a.over - b.over)),
+  })
+const rates = fc.record(
+  Object.fromEntries(
+    FEE_ITEMS.map((item) => [
+      item,
+      isCounted(item) ? each.map((base) => ({ base, tiers: [] as Rate['tiers'] })) : tiersOf(perMillion),
+    ]),
+  ) as Record<FeeItem, fc.Arbitrary<Rate>>,
+  { requiredKeys: [] },
+)
 const usages = fc.record({
-  ...Object.fromEntries(Object.keys(noUsage()).map((bucket) => [bucket, tokens])) as Record<keyof Usage, fc.Arbitrary<number>>,
-  webSearches: fc.nat(1e6), images: fc.nat(1e6),
+  ...(Object.fromEntries(Object.keys(noUsage()).map((bucket) => [bucket, tokens])) as Record<
+    keyof Usage,
+    fc.Arbitrary<number>
+  >),
+  webSearches: fc.nat(1e6),
+  images: fc.nat(1e6),
 })
 const discounts = fc.oneof(fc.constant(0), fc.constant(10_000), fc.nat(10_000))
 
@@ -98,7 +206,10 @@ function rounded(numerator: bigint, zeros: number): bigint {
 
 describe('any usage at any price', () => {
   const assertAll = (check: (usage: Usage, rates: Price['rates'], discount: number) => void): void =>
-    fc.assert(fc.property(usages, rates, discounts, (usage, of, discount) => check(usage, of, discount)), { numRuns: 400 })
+    fc.assert(
+      fc.property(usages, rates, discounts, (usage, of, discount) => check(usage, of, discount)),
+      { numRuns: 400 },
+    )
   const LARGEST = 2n ** 63n - 1n
 
   test('every line is rate x quantity, rounded once; never negative; within 64 bits', () => {
@@ -117,9 +228,19 @@ describe('any usage at any price', () => {
   })
 
   test('the largest bill that there can be is within 64 bits', () => {
-    const most: Usage = { ...noUsage(), ...Object.fromEntries(Object.keys(noUsage()).map((bucket) => [bucket, 1e12])), webSearches: 1e6, images: 1e6 }
-    for (const items of [FEE_ITEMS, FEE_ITEMS.filter((item) => ['prompt', 'completion', 'web_search', 'image', 'request'].includes(item))]) {
-      const dearest = Object.fromEntries(items.map((item) => [item, { base: isCounted(item) ? 10n ** 11n : 10n ** 12n, tiers: [] }]))
+    const most: Usage = {
+      ...noUsage(),
+      ...Object.fromEntries(Object.keys(noUsage()).map((bucket) => [bucket, 1e12])),
+      webSearches: 1e6,
+      images: 1e6,
+    }
+    for (const items of [
+      FEE_ITEMS,
+      FEE_ITEMS.filter((item) => ['prompt', 'completion', 'web_search', 'image', 'request'].includes(item)),
+    ]) {
+      const dearest = Object.fromEntries(
+        items.map((item) => [item, { base: isCounted(item) ? 10n ** 11n : 10n ** 12n, tiers: [] }]),
+      )
       const { origin } = rate(most, { version: 'v', model: 'm', rates: dearest }, 0)
       expect(origin > 9n * 10n ** 18n && origin <= LARGEST).toBe(true)
     }
@@ -129,38 +250,73 @@ describe('any usage at any price', () => {
     assertAll((usage, of, discount) => {
       const { items, origin, discount: off, bill } = rate(usage, { version: 'v', model: 'm', rates: of }, discount)
       for (const list of [items, items.toReversed()]) {
-        expect([list.reduce((sum, line) => sum + line.origin, 0n), list.reduce((sum, line) => sum + line.discount, 0n), list.reduce((sum, line) => sum + line.bill, 0n)]).toEqual([origin, off, bill])
+        expect([
+          list.reduce((sum, line) => sum + line.origin, 0n),
+          list.reduce((sum, line) => sum + line.discount, 0n),
+          list.reduce((sum, line) => sum + line.bill, 0n),
+        ]).toEqual([origin, off, bill])
       }
       expect(bill).toBe(origin - off)
       const reordered = Object.fromEntries(Object.entries(of).reverse())
-      expect(rate(usage, { version: 'v', model: 'm', rates: reordered }, discount)).toEqual(rate(usage, { version: 'v', model: 'm', rates: of }, discount))
+      expect(rate(usage, { version: 'v', model: 'm', rates: reordered }, discount)).toEqual(
+        rate(usage, { version: 'v', model: 'm', rates: of }, discount),
+      )
     })
   })
 
   test('every token is on one line', () => {
     assertAll((usage, of) => {
-      const counts = rate(usage, { version: 'v', model: 'm', rates: of }, 0).items.filter(({ item }) => !isCounted(item)).map(({ quantity }) => BigInt(quantity))
+      const counts = rate(usage, { version: 'v', model: 'm', rates: of }, 0)
+        .items.filter(({ item }) => !isCounted(item))
+        .map(({ quantity }) => BigInt(quantity))
       const { webSearches: _, images: __, ...buckets } = usage
-      expect(counts.reduce((sum, n) => sum + n, 0n)).toBe(Object.values(buckets).reduce((sum, n) => sum + BigInt(n), 0n))
+      expect(counts.reduce((sum, n) => sum + n, 0n)).toBe(
+        Object.values(buckets).reduce((sum, n) => sum + BigInt(n), 0n),
+      )
       expect(promptTokens(usage) + completionTokens(usage)).toBe(Object.values(buckets).reduce((sum, n) => sum + n, 0))
     })
   })
 
   test('another token never makes a bill smaller, where no tier is cheaper than the one before it', () => {
-    const rising = rates.map((of) => Object.fromEntries(Object.entries(of).map(([item, { base, tiers }]) => {
-      const sorted = [base, ...tiers.map(({ rate }) => rate)].sort((a, b) => (a < b ? -1 : 1))
-      return [item, { base: sorted[0]!, tiers: tiers.map(({ over }, index) => ({ over, rate: sorted[index + 1]! })) }]
-    })))
-    fc.assert(fc.property(usages, rising, fc.constantFrom(...(Object.keys(noUsage()) as (keyof Usage)[])), fc.integer({ min: 1, max: 5000 }), (usage, of, bucket, more) => {
-      const bill = (used: Usage): bigint => rate(used, { version: 'v', model: 'm', rates: of }, 0).bill
-      expect(bill({ ...usage, [bucket]: usage[bucket] + more }) >= bill(usage)).toBe(true)
-    }), { numRuns: 400 })
+    const rising = rates.map((of) =>
+      Object.fromEntries(
+        Object.entries(of).map(([item, { base, tiers }]) => {
+          const sorted = [base, ...tiers.map(({ rate }) => rate)].sort((a, b) => (a < b ? -1 : 1))
+          return [
+            item,
+            { base: sorted[0]!, tiers: tiers.map(({ over }, index) => ({ over, rate: sorted[index + 1]! })) },
+          ]
+        }),
+      ),
+    )
+    fc.assert(
+      fc.property(
+        usages,
+        rising,
+        fc.constantFrom(...(Object.keys(noUsage()) as (keyof Usage)[])),
+        fc.integer({ min: 1, max: 5000 }),
+        (usage, of, bucket, more) => {
+          const bill = (used: Usage): bigint => rate(used, { version: 'v', model: 'm', rates: of }, 0).bill
+          expect(bill({ ...usage, [bucket]: usage[bucket] + more }) >= bill(usage)).toBe(true)
+        },
+      ),
+      { numRuns: 400 },
+    )
   })
 
   test('a cached token never costs more than a fresh one, unless the price says so', () => {
     assertAll((usage, { input_cache_read: cached, ...of }) => {
       const asFresh = { ...usage, inputTokens: usage.inputTokens + usage.cacheReadTokens, cacheReadTokens: 0 }
-      const cheaper = cached === undefined || of.prompt === undefined ? of : { ...of, input_cache_read: { base: of.prompt.base / 2n, tiers: of.prompt.tiers.map(({ over, rate }) => ({ over, rate: rate / 2n })) } }
+      const cheaper =
+        cached === undefined || of.prompt === undefined
+          ? of
+          : {
+              ...of,
+              input_cache_read: {
+                base: of.prompt.base / 2n,
+                tiers: of.prompt.tiers.map(({ over, rate }) => ({ over, rate: rate / 2n })),
+              },
+            }
       const bill = (used: Usage): bigint => rate(used, { version: 'v', model: 'm', rates: cheaper }, 0).bill
       // Two lines are rounded twice: one nano between them.
       expect(bill(usage) <= bill(asFresh) + 1n).toBe(true)

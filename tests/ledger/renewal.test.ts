@@ -6,7 +6,13 @@ const FLOWS = { '5_hour': 1, '7_day': 1, monthly: 1 }
 const DAY_MS = 86_400_000
 
 test('a renewal leaves alone what another process has just written', async () => {
-  const rig = new Rig(0n, { usdPerFlow: 0.01, tiers: [['free', { usdPerMonth: 0, flows: FLOWS, discount: 0 }], ['max', { usdPerMonth: 100, flows: FLOWS, discount: 0 }]] })
+  const rig = new Rig(0n, {
+    usdPerFlow: 0.01,
+    tiers: [
+      ['free', { usdPerMonth: 0, flows: FLOWS, discount: 0 }],
+      ['max', { usdPerMonth: 100, flows: FLOWS, discount: 0 }],
+    ],
+  })
   try {
     await rig.open()
     const begun = newSubscription('a', 'free', rig.now)
@@ -33,7 +39,13 @@ test('a renewal leaves alone what another process has just written', async () =>
 })
 
 test('an account that is not known yet is not given another plan than it has', async () => {
-  const rig = new Rig(0n, { usdPerFlow: 0.01, tiers: [['free', { usdPerMonth: 0, flows: FLOWS, discount: 0 }], ['max', { usdPerMonth: 100, flows: FLOWS, discount: 0 }]] })
+  const rig = new Rig(0n, {
+    usdPerFlow: 0.01,
+    tiers: [
+      ['free', { usdPerMonth: 0, flows: FLOWS, discount: 0 }],
+      ['max', { usdPerMonth: 100, flows: FLOWS, discount: 0 }],
+    ],
+  })
   try {
     await rig.open()
     const bought = newSubscription('a', 'max', rig.now - DAY_MS)

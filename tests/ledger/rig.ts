@@ -22,7 +22,9 @@ class Time {
   async catching<T>(open: () => Promise<T>): Promise<T> {
     this.#bells = []
     performance.now = () => this.ageMs
-    globalThis.setInterval = ((bell: () => unknown) => (this.#bells.push(bell), { unref: () => {} })) as unknown as typeof setInterval
+    globalThis.setInterval = ((bell: () => unknown) => (
+      this.#bells.push(bell), { unref: () => {} }
+    )) as unknown as typeof setInterval
     try {
       return await open()
     } finally {
@@ -61,9 +63,20 @@ export class Rig {
   readonly #overdraft: bigint
   readonly #plans: Plans
 
-  constructor(overdraft: bigint, plans: { usdPerFlow: number; tiers: [string, { usdPerMonth: number; flows: Record<'5_hour' | '7_day' | 'monthly', number>; discount: number }][] }) {
+  constructor(
+    overdraft: bigint,
+    plans: {
+      usdPerFlow: number
+      tiers: [
+        string,
+        { usdPerMonth: number; flows: Record<'5_hour' | '7_day' | 'monthly', number>; discount: number },
+      ][]
+    },
+  ) {
     this.#overdraft = overdraft
-    this.#plans = new Plans({ plans: { usdPerFlow: plans.usdPerFlow, tiers: new Map(plans.tiers) } } as unknown as Config)
+    this.#plans = new Plans({
+      plans: { usdPerFlow: plans.usdPerFlow, tiers: new Map(plans.tiers) },
+    } as unknown as Config)
   }
 
   async open(): Promise<void> {
@@ -71,7 +84,13 @@ export class Rig {
     await this.time.catching(async () => {
       this.store = new SqliteStore({ folder: this.folder, exclusive: true })
       const prices = { cost: () => this.cost } as unknown as Prices
-      this.ledger = await Ledger.open({ store: this.#fragile(this.store), plans: this.#plans, prices, overdraft: this.#overdraft, now: () => this.now })
+      this.ledger = await Ledger.open({
+        store: this.#fragile(this.store),
+        plans: this.#plans,
+        prices,
+        overdraft: this.#overdraft,
+        now: () => this.now,
+      })
     })
     this.other ??= new SqliteStore({ folder: this.folder, exclusive: false })
   }
@@ -99,7 +118,8 @@ export class Rig {
       this.keepOwed = false
       for (const { id } of open) this.kept.add(id)
     }
-    const setSubscription = (subscription: Subscription, before?: Subscription): Promise<void> => this.#awaited(store.setSubscription(subscription, before))
+    const setSubscription = (subscription: Subscription, before?: Subscription): Promise<void> =>
+      this.#awaited(store.setSubscription(subscription, before))
     return new Proxy(store, {
       get(target, name) {
         if (name === 'closeGeneration') return closeGeneration

@@ -15,16 +15,35 @@ export type Turn =
   /** An earlier answer in the client's own protocol, as it came. */
   | { again: unknown }
 
-export type Ask = { system?: string; turns: Turn[]; tools?: true; schema?: object; stop?: string[]; maxTokens?: number; reasons?: true }
+export type Ask = {
+  system?: string
+  turns: Turn[]
+  tools?: true
+  schema?: object
+  stop?: string[]
+  maxTokens?: number
+  reasons?: true
+}
 
-export const SCHEMA = { type: 'object', properties: { city: { type: 'string' }, id: { type: 'integer' } }, required: ['city', 'id'], additionalProperties: false }
+export const SCHEMA = {
+  type: 'object',
+  properties: { city: { type: 'string' }, id: { type: 'integer' } },
+  required: ['city', 'id'],
+  additionalProperties: false,
+}
 
-export const PARAMETERS = { type: 'object', properties: { city: { type: 'string' }, id: { type: 'integer' } }, required: ['city'] }
+export const PARAMETERS = {
+  type: 'object',
+  properties: { city: { type: 'string' }, id: { type: 'integer' } },
+  required: ['city'],
+}
 
 type Json = Record<string, unknown>
 
 export const bodyOf = (protocol: ConversationName, ask: Ask, stream: boolean): Json =>
-  ({ 'chat.completions': chatBody, responses: responsesBody, messages: messagesBody, generateContent: geminiBody })[protocol](ask, stream)
+  ({ 'chat.completions': chatBody, responses: responsesBody, messages: messagesBody, generateContent: geminiBody })[
+    protocol
+  ](ask, stream)
 
 const TOOL_WORDS = { name: TOOL, description: 'Finds a place.' }
 
@@ -33,20 +52,41 @@ function chatBody(ask: Ask, stream: boolean): Json {
     if ('user' in turn) return [{ role: 'user', content: turn.user }]
     if ('system' in turn) return [{ role: 'system', content: turn.system }]
     if ('assistant' in turn) return [{ role: 'assistant', content: turn.assistant }]
-    if ('calls' in turn) return [{ role: 'assistant', content: null, tool_calls: turn.calls.map(({ id, args }) => ({ id, type: 'function', function: { name: TOOL, arguments: args } })) }]
+    if ('calls' in turn)
+      return [
+        {
+          role: 'assistant',
+          content: null,
+          tool_calls: turn.calls.map(({ id, args }) => ({
+            id,
+            type: 'function',
+            function: { name: TOOL, arguments: args },
+          })),
+        },
+      ]
     if ('again' in turn) return [turn.again]
     // Its tool messages hold text alone: clients show the image in a message of the user.
-    const images = turn.results.flatMap(({ image }) => (image === undefined ? [] : [{ type: 'image_url', image_url: { url: `data:image/png;base64,${image}` } }]))
-    return [...turn.results.map(({ id, text }) => ({ role: 'tool', tool_call_id: id, content: text })), ...(images.length === 0 ? [] : [{ role: 'user', content: images }])]
+    const images = turn.results.flatMap(({ image }) =>
+      image === undefined ? [] : [{ type: 'image_url', image_url: { url: `data:image/png;base64,${image}` } }],
+    )
+    return [
+      ...turn.results.map(({ id, text }) => ({ role: 'tool', tool_call_id: id, content: text })),
+      ...(images.length === 0 ? [] : [{ role: 'user', content: images }]),
+    ]
   })
   return {
     messages: [...(ask.system === undefined ? [] : [{ role: 'system', content: ask.system }]), ...messages],
-    ...(ask.tools === undefined ? {} : { tools: [{ type: 'function', function: { ...TOOL_WORDS, parameters: PARAMETERS } }] }),
-    ...(ask.schema === undefined ? {} : { response_format: { type: 'json_schema', json_schema: { name: 'place', strict: true, schema: ask.schema } } }),
+    ...(ask.tools === undefined
+      ? {}
+      : { tools: [{ type: 'function', function: { ...TOOL_WORDS, parameters: PARAMETERS } }] }),
+    ...(ask.schema === undefined
+      ? {}
+      : { response_format: { type: 'json_schema', json_schema: { name: 'place', strict: true, schema: ask.schema } } }),
     ...(ask.stop === undefined ? {} : { stop: ask.stop }),
     ...(ask.maxTokens === undefined ? {} : { max_completion_tokens: ask.maxTokens }),
     ...(ask.reasons === undefined ? {} : { reasoning_effort: 'low' }),
-    stream, ...(stream ? { stream_options: { include_usage: true } } : {}),
+    stream,
+    ...(stream ? { stream_options: { include_usage: true } } : {}),
   }
 }
 
@@ -55,17 +95,36 @@ function responsesBody(ask: Ask, stream: boolean): Json {
     if ('user' in turn) return [{ role: 'user', content: turn.user }]
     if ('system' in turn) return [{ role: 'system', content: turn.system }]
     if ('assistant' in turn) return [{ role: 'assistant', content: turn.assistant }]
-    if ('calls' in turn) return turn.calls.map(({ id, args }) => ({ type: 'function_call', call_id: id, name: TOOL, arguments: args }))
+    if ('calls' in turn)
+      return turn.calls.map(({ id, args }) => ({ type: 'function_call', call_id: id, name: TOOL, arguments: args }))
     if ('again' in turn) return turn.again as unknown[]
-    return turn.results.map(({ id, text, image }) => ({ type: 'function_call_output', call_id: id, output: image === undefined ? text : [{ type: 'input_text', text }, { type: 'input_image', image_url: `data:image/png;base64,${image}`, detail: 'auto' }] }))
+    return turn.results.map(({ id, text, image }) => ({
+      type: 'function_call_output',
+      call_id: id,
+      output:
+        image === undefined
+          ? text
+          : [
+              { type: 'input_text', text },
+              { type: 'input_image', image_url: `data:image/png;base64,${image}`, detail: 'auto' },
+            ],
+    }))
   })
   return {
-    input, ...(ask.system === undefined ? {} : { instructions: ask.system }),
-    ...(ask.tools === undefined ? {} : { tools: [{ type: 'function', ...TOOL_WORDS, parameters: PARAMETERS, strict: false }] }),
-    ...(ask.schema === undefined ? {} : { text: { format: { type: 'json_schema', name: 'place', strict: true, schema: ask.schema } } }),
+    input,
+    ...(ask.system === undefined ? {} : { instructions: ask.system }),
+    ...(ask.tools === undefined
+      ? {}
+      : { tools: [{ type: 'function', ...TOOL_WORDS, parameters: PARAMETERS, strict: false }] }),
+    ...(ask.schema === undefined
+      ? {}
+      : { text: { format: { type: 'json_schema', name: 'place', strict: true, schema: ask.schema } } }),
     ...(ask.maxTokens === undefined ? {} : { max_output_tokens: ask.maxTokens }),
-    ...(ask.reasons === undefined ? {} : { reasoning: { effort: 'low', summary: 'auto' }, include: ['reasoning.encrypted_content'] }),
-    store: false, stream,
+    ...(ask.reasons === undefined
+      ? {}
+      : { reasoning: { effort: 'low', summary: 'auto' }, include: ['reasoning.encrypted_content'] }),
+    store: false,
+    stream,
   }
 }
 
@@ -74,18 +133,36 @@ function messagesBody(ask: Ask, stream: boolean): Json {
     if ('user' in turn) return { role: 'user', content: turn.user }
     if ('system' in turn) return { role: 'system', content: turn.system }
     if ('assistant' in turn) return { role: 'assistant', content: turn.assistant }
-    if ('calls' in turn) return { role: 'assistant', content: turn.calls.map(({ id, args }) => ({ type: 'tool_use', id, name: TOOL, input: JSON.parse(args) as object })) }
+    if ('calls' in turn)
+      return {
+        role: 'assistant',
+        content: turn.calls.map(({ id, args }) => ({
+          type: 'tool_use',
+          id,
+          name: TOOL,
+          input: JSON.parse(args) as object,
+        })),
+      }
     if ('again' in turn) return { role: 'assistant', content: turn.again }
     return {
       role: 'user',
       content: turn.results.map(({ id, text, image, isError }) => ({
-        type: 'tool_result', tool_use_id: id, ...(isError === true ? { is_error: true } : {}),
-        content: [{ type: 'text', text }, ...(image === undefined ? [] : [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data: image } }])],
+        type: 'tool_result',
+        tool_use_id: id,
+        ...(isError === true ? { is_error: true } : {}),
+        content: [
+          { type: 'text', text },
+          ...(image === undefined
+            ? []
+            : [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data: image } }]),
+        ],
       })),
     }
   })
   return {
-    max_tokens: ask.maxTokens ?? 4096, messages, ...(ask.system === undefined ? {} : { system: ask.system }),
+    max_tokens: ask.maxTokens ?? 4096,
+    messages,
+    ...(ask.system === undefined ? {} : { system: ask.system }),
     ...(ask.tools === undefined ? {} : { tools: [{ ...TOOL_WORDS, input_schema: PARAMETERS }] }),
     ...(ask.schema === undefined ? {} : { output_config: { format: { type: 'json_schema', schema: ask.schema } } }),
     ...(ask.stop === undefined ? {} : { stop_sequences: ask.stop }),
@@ -99,9 +176,25 @@ function geminiBody(ask: Ask): Json {
     if ('user' in turn) return { role: 'user', parts: [{ text: turn.user }] }
     if ('system' in turn) return { role: 'user', parts: [{ text: turn.system }] }
     if ('assistant' in turn) return { role: 'model', parts: [{ text: turn.assistant }] }
-    if ('calls' in turn) return { role: 'model', parts: turn.calls.map(({ id, args }) => ({ functionCall: { id, name: TOOL, args: JSON.parse(args) as object } })) }
+    if ('calls' in turn)
+      return {
+        role: 'model',
+        parts: turn.calls.map(({ id, args }) => ({
+          functionCall: { id, name: TOOL, args: JSON.parse(args) as object },
+        })),
+      }
     if ('again' in turn) return { role: 'model', parts: turn.again }
-    return { role: 'user', parts: turn.results.map(({ id, text, image, isError }) => ({ functionResponse: { id, name: TOOL, response: { [isError === true ? 'error' : 'output']: text }, ...(image === undefined ? {} : { parts: [{ inlineData: { mimeType: 'image/png', data: image } }] }) } })) }
+    return {
+      role: 'user',
+      parts: turn.results.map(({ id, text, image, isError }) => ({
+        functionResponse: {
+          id,
+          name: TOOL,
+          response: { [isError === true ? 'error' : 'output']: text },
+          ...(image === undefined ? {} : { parts: [{ inlineData: { mimeType: 'image/png', data: image } }] }),
+        },
+      })),
+    }
   })
   const generationConfig = {
     ...(ask.schema === undefined ? {} : { responseMimeType: 'application/json', responseJsonSchema: ask.schema }),
@@ -110,8 +203,11 @@ function geminiBody(ask: Ask): Json {
     ...(ask.reasons === undefined ? {} : { thinkingConfig: { includeThoughts: true, thinkingBudget: 1024 } }),
   }
   return {
-    contents, ...(ask.system === undefined ? {} : { systemInstruction: { parts: [{ text: ask.system }] } }),
-    ...(ask.tools === undefined ? {} : { tools: [{ functionDeclarations: [{ ...TOOL_WORDS, parametersJsonSchema: PARAMETERS }] }] }),
+    contents,
+    ...(ask.system === undefined ? {} : { systemInstruction: { parts: [{ text: ask.system }] } }),
+    ...(ask.tools === undefined
+      ? {}
+      : { tools: [{ functionDeclarations: [{ ...TOOL_WORDS, parametersJsonSchema: PARAMETERS }] }] }),
     ...(Object.keys(generationConfig).length === 0 ? {} : { generationConfig }),
   }
 }

@@ -15,29 +15,67 @@ const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 
 /** An answer of a text, or of a call, that ends with `word`: whole, and as the frames of a stream. */
 type Talk = (word: string, calls: boolean) => { whole: object; frames: (object | string)[] }
 
-const chunk = (delta: object, finish_reason: string | null = null): object => ({ id: 'c', choices: [{ index: 0, delta, finish_reason }] })
+const chunk = (delta: object, finish_reason: string | null = null): object => ({
+  id: 'c',
+  choices: [{ index: 0, delta, finish_reason }],
+})
 
 const TALKS: Record<ConversationName, Talk> = {
   'chat.completions': (word, calls) => {
-    const said = calls ? { tool_calls: [{ index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }] } : { content: 'x' }
-    return { whole: { id: 'c', choices: [{ index: 0, message: { role: 'assistant', content: null, ...said }, finish_reason: word }] }, frames: [chunk({ role: 'assistant' }), chunk(said), chunk({}, word), '[DONE]'] }
+    const said = calls
+      ? { tool_calls: [{ index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }] }
+      : { content: 'x' }
+    return {
+      whole: {
+        id: 'c',
+        choices: [{ index: 0, message: { role: 'assistant', content: null, ...said }, finish_reason: word }],
+      },
+      frames: [chunk({ role: 'assistant' }), chunk(said), chunk({}, word), '[DONE]'],
+    }
   },
   responses: (word, calls) => {
-    const item = calls ? { type: 'function_call', id: 'i', call_id: 'a', name: 'f', arguments: '{}' } : { type: 'message', id: 'i', content: [{ type: 'output_text', text: 'x' }] }
+    const item = calls
+      ? { type: 'function_call', id: 'i', call_id: 'a', name: 'f', arguments: '{}' }
+      : { type: 'message', id: 'i', content: [{ type: 'output_text', text: 'x' }] }
     const status = word === 'completed' ? word : 'incomplete'
-    const whole = { id: 'r', status, incomplete_details: word === 'completed' ? null : { reason: word }, output: [item] }
-    return { whole, frames: [{ type: 'response.created', response: { id: 'r' } }, { type: 'response.output_item.added', output_index: 0, item }, { type: 'response.output_item.done', output_index: 0, item }, { type: `response.${status}`, response: whole }] }
+    const whole = {
+      id: 'r',
+      status,
+      incomplete_details: word === 'completed' ? null : { reason: word },
+      output: [item],
+    }
+    return {
+      whole,
+      frames: [
+        { type: 'response.created', response: { id: 'r' } },
+        { type: 'response.output_item.added', output_index: 0, item },
+        { type: 'response.output_item.done', output_index: 0, item },
+        { type: `response.${status}`, response: whole },
+      ],
+    }
   },
   messages: (stop_reason, calls) => {
     const block = calls ? { type: 'tool_use', id: 'a', name: 'f', input: {} } : { type: 'text', text: 'x' }
     return {
       whole: { type: 'message', content: [block], stop_reason },
-      frames: [{ type: 'message_start', message: { id: 'm', content: [] } }, { type: 'content_block_start', index: 0, content_block: block }, { type: 'content_block_stop', index: 0 }, { type: 'message_delta', delta: { stop_reason } }, { type: 'message_stop' }],
+      frames: [
+        { type: 'message_start', message: { id: 'm', content: [] } },
+        { type: 'content_block_start', index: 0, content_block: block },
+        { type: 'content_block_stop', index: 0 },
+        { type: 'message_delta', delta: { stop_reason } },
+        { type: 'message_stop' },
+      ],
     }
   },
   generateContent: (finishReason, calls) => {
     const parts = [calls ? { functionCall: { id: 'a', name: 'f', args: {} } } : { text: 'x' }]
-    return { whole: { candidates: [{ content: { parts }, finishReason }] }, frames: [{ candidates: [{ content: { parts } }] }, { candidates: [{ content: { parts: [{ text: '' }] }, finishReason }] }] }
+    return {
+      whole: { candidates: [{ content: { parts }, finishReason }] },
+      frames: [
+        { candidates: [{ content: { parts } }] },
+        { candidates: [{ content: { parts: [{ text: '' }] }, finishReason }] },
+      ],
+    }
   },
 }
 
@@ -60,43 +98,101 @@ const WORDS: [ConversationName, words: string[], reason: string, called?: string
   ['messages', ['a_word_of_tomorrow'], 'other', 'tool-calls'],
   ['generateContent', ['STOP'], 'stop', 'tool-calls'],
   ['generateContent', ['MAX_TOKENS'], 'length'],
-  ['generateContent', ['SAFETY', 'RECITATION', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII', 'MODEL_ARMOR', 'IMAGE_SAFETY', 'IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION'], 'content-filter'],
-  ['generateContent', ['LANGUAGE', 'OTHER', 'MALFORMED_FUNCTION_CALL', 'UNEXPECTED_TOOL_CALL', 'TOO_MANY_TOOL_CALLS', 'MISSING_THOUGHT_SIGNATURE', 'MALFORMED_RESPONSE', 'NO_IMAGE', 'IMAGE_OTHER', 'FINISH_REASON_UNSPECIFIED'], 'other', 'tool-calls'],
+  [
+    'generateContent',
+    [
+      'SAFETY',
+      'RECITATION',
+      'BLOCKLIST',
+      'PROHIBITED_CONTENT',
+      'SPII',
+      'MODEL_ARMOR',
+      'IMAGE_SAFETY',
+      'IMAGE_PROHIBITED_CONTENT',
+      'IMAGE_RECITATION',
+    ],
+    'content-filter',
+  ],
+  [
+    'generateContent',
+    [
+      'LANGUAGE',
+      'OTHER',
+      'MALFORMED_FUNCTION_CALL',
+      'UNEXPECTED_TOOL_CALL',
+      'TOO_MANY_TOOL_CALLS',
+      'MISSING_THOUGHT_SIGNATURE',
+      'MALFORMED_RESPONSE',
+      'NO_IMAGE',
+      'IMAGE_OTHER',
+      'FINISH_REASON_UNSPECIFIED',
+    ],
+    'other',
+    'tool-calls',
+  ],
 ]
 
 function streamed(provider: ConversationName, frames: (object | string)[]): GenerationEvent[] {
   const reader = protocols[provider].call.reader({})
-  return [...new FrameSplitter().push(Buffer.from(framed(frames))).flatMap((frame) => reader.read(frame)), ...reader.end()]
+  return [
+    ...new FrameSplitter().push(Buffer.from(framed(frames))).flatMap((frame) => reader.read(frame)),
+    ...reader.end(),
+  ]
 }
 
 const exchangeOf = (client: ConversationName): Exchange => {
-  const body = { ...(client === 'generateContent' ? {} : { model: 'a/b' }), ...bodyOf(client, { turns: [{ user: 'hi' }] }, client !== 'generateContent') }
+  const body = {
+    ...(client === 'generateContent' ? {} : { model: 'a/b' }),
+    ...bodyOf(client, { turns: [{ user: 'hi' }] }, client !== 'generateContent'),
+  }
   const wire = { body, text: JSON.stringify(body), model: 'a/b', stream: true, headers: new Headers() }
-  return { wire, request: protocols[client].serve.readRequest(wire), label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000 } }
+  return {
+    wire,
+    request: protocols[client].serve.readRequest(wire),
+    label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000 },
+  }
 }
 
 /** The word in a whole answer, and in the frame of a stream that has it. */
 const wordIn: Record<ConversationName, { whole(answer: Any): unknown; frames(frames: Any[]): unknown }> = {
-  'chat.completions': { whole: ({ choices: [choice] }) => choice.finish_reason, frames: (frames) => frames.findLast(({ choices }) => choices?.[0]?.finish_reason)!.choices[0].finish_reason },
-  responses: { whole: ({ status, incomplete_details: why }) => [status, why?.reason], frames: (frames) => [frames.at(-1)!.type.split('.')[1], frames.at(-1)!.response.incomplete_details?.reason] },
+  'chat.completions': {
+    whole: ({ choices: [choice] }) => choice.finish_reason,
+    frames: (frames) => frames.findLast(({ choices }) => choices?.[0]?.finish_reason)!.choices[0].finish_reason,
+  },
+  responses: {
+    whole: ({ status, incomplete_details: why }) => [status, why?.reason],
+    frames: (frames) => [frames.at(-1)!.type.split('.')[1], frames.at(-1)!.response.incomplete_details?.reason],
+  },
   messages: { whole: ({ stop_reason }) => stop_reason, frames: (frames) => frames.at(-2)!.delta.stop_reason },
-  generateContent: { whole: ({ candidates: [{ finishReason, finishMessage }] }) => [finishReason, finishMessage], frames: (frames) => [frames.at(-1)!.candidates[0].finishReason, frames.at(-1)!.candidates[0].finishMessage] },
+  generateContent: {
+    whole: ({ candidates: [{ finishReason, finishMessage }] }) => [finishReason, finishMessage],
+    frames: (frames) => [frames.at(-1)!.candidates[0].finishReason, frames.at(-1)!.candidates[0].finishMessage],
+  },
 }
 
 const framesFor = (client: ConversationName, events: GenerationEvent[]): Any[] => {
   const writer = protocols[client].serve.writer(exchangeOf(client))
-  return events.flatMap((event) => writer.write(event)).filter(({ data }) => data !== '[DONE]').map(({ data }) => JSON.parse(data) as Any)
+  return events
+    .flatMap((event) => writer.write(event))
+    .filter(({ data }) => data !== '[DONE]')
+    .map(({ data }) => JSON.parse(data) as Any)
 }
 
 describe.each(WORDS)('%s ends with %j', (provider, words, reason, called = reason) => {
   test.each(words)('%s', (word) => {
-    for (const [calls, expected] of [[false, reason === 'tool-calls' ? 'tool-calls' : reason], [true, called]] as const) {
+    for (const [calls, expected] of [
+      [false, reason === 'tool-calls' ? 'tool-calls' : reason],
+      [true, called],
+    ] as const) {
       const { whole, frames } = TALKS[provider](word, calls)
       const events = streamed(provider, frames)
       const answer: Answer = fold(protocols[provider].call.readAnswer(whole, {}))
       expect(answer.finish).toMatchObject({ reason: expected as Answer['finish']['reason'], raw: word })
       expect(fold(events).finish).toEqual(answer.finish)
-      for (const client of NAMES) expect(wordIn[client].frames(framesFor(client, events))).toEqual(wordIn[client].whole(protocols[client].serve.writeAnswer(answer, exchangeOf(client)) as Any))
+      for (const client of NAMES)
+        expect(wordIn[client].frames(framesFor(client, events))).toEqual(
+          wordIn[client].whole(protocols[client].serve.writeAnswer(answer, exchangeOf(client)) as Any),
+        )
     }
   })
 })
@@ -104,33 +200,82 @@ describe.each(WORDS)('%s ends with %j', (provider, words, reason, called = reaso
 describe('stop sequences beyond those that a provider takes', () => {
   const STOPS = ['one', 'two', 'three', 'four', 'five', ' ']
   const spoken: Record<ConversationName, (text: string) => { whole: object; frames: (object | string)[] }> = {
-    'chat.completions': (content) => ({ whole: { choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }] }, frames: [chunk({ content }), chunk({}, 'stop'), '[DONE]'] }),
-    responses: (text) => ({ whole: { status: 'completed', output: [{ type: 'message', content: [{ type: 'output_text', text }] }] }, frames: [{ type: 'response.created', response: {} }, { type: 'response.completed', response: { status: 'completed', output: [{ type: 'message', content: [{ type: 'output_text', text }] }] } }] }),
-    messages: (text) => ({ whole: { type: 'message', content: [{ type: 'text', text }], stop_reason: 'end_turn' }, frames: [{ type: 'message_start', message: {} }, { type: 'content_block_start', index: 0, content_block: { type: 'text', text } }, { type: 'content_block_stop', index: 0 }, { type: 'message_delta', delta: { stop_reason: 'end_turn' } }, { type: 'message_stop' }] }),
-    generateContent: (text) => ({ whole: { candidates: [{ content: { parts: [{ text }] }, finishReason: 'STOP' }] }, frames: [{ candidates: [{ content: { parts: [{ text }] }, finishReason: 'STOP' }] }] }),
+    'chat.completions': (content) => ({
+      whole: { choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }] },
+      frames: [chunk({ content }), chunk({}, 'stop'), '[DONE]'],
+    }),
+    responses: (text) => ({
+      whole: { status: 'completed', output: [{ type: 'message', content: [{ type: 'output_text', text }] }] },
+      frames: [
+        { type: 'response.created', response: {} },
+        {
+          type: 'response.completed',
+          response: { status: 'completed', output: [{ type: 'message', content: [{ type: 'output_text', text }] }] },
+        },
+      ],
+    }),
+    messages: (text) => ({
+      whole: { type: 'message', content: [{ type: 'text', text }], stop_reason: 'end_turn' },
+      frames: [
+        { type: 'message_start', message: {} },
+        { type: 'content_block_start', index: 0, content_block: { type: 'text', text } },
+        { type: 'content_block_stop', index: 0 },
+        { type: 'message_delta', delta: { stop_reason: 'end_turn' } },
+        { type: 'message_stop' },
+      ],
+    }),
+    generateContent: (text) => ({
+      whole: { candidates: [{ content: { parts: [{ text }] }, finishReason: 'STOP' }] },
+      frames: [{ candidates: [{ content: { parts: [{ text }] }, finishReason: 'STOP' }] }],
+    }),
   }
   const body = { model: 'a/b', max_tokens: 9, messages: [{ role: 'user', content: 'q' }], stop_sequences: STOPS }
   const request = protocols.messages.serve.readRequest({ body, text: JSON.stringify(body), headers: new Headers() })
 
-  test.each(NAMES.filter((name) => name !== 'messages'))('end an answer of %s all the same, and are told', (provider) => {
-    const { whole, frames } = spoken[provider]('zero-five-six')
-    const reader = protocols[provider].call.reader({}, request)
-    const events = [...new FrameSplitter().push(Buffer.from(framed(frames))).flatMap((frame) => reader.read(frame)), ...reader.end()]
-    for (const answer of [fold(events), fold(protocols[provider].call.readAnswer(whole, {}, request))]) {
-      expect(answer.parts).toEqual([{ type: 'text', text: 'zero-' }])
-      expect(answer.finish).toMatchObject({ reason: 'stop-sequence', stopSequence: 'five' })
-    }
-    const { losses } = protocols[provider].call.writeRequest(request, { provider: 'p', model: 'm', quirks: {}, abilities: {} })
-    expect(losses).toContainEqual(expect.objectContaining({ field: 'stop', what: 'approximated', why: expect.stringContaining('the answer is cut') }))
-  })
+  test.each(NAMES.filter((name) => name !== 'messages'))(
+    'end an answer of %s all the same, and are told',
+    (provider) => {
+      const { whole, frames } = spoken[provider]('zero-five-six')
+      const reader = protocols[provider].call.reader({}, request)
+      const events = [
+        ...new FrameSplitter().push(Buffer.from(framed(frames))).flatMap((frame) => reader.read(frame)),
+        ...reader.end(),
+      ]
+      for (const answer of [fold(events), fold(protocols[provider].call.readAnswer(whole, {}, request))]) {
+        expect(answer.parts).toEqual([{ type: 'text', text: 'zero-' }])
+        expect(answer.finish).toMatchObject({ reason: 'stop-sequence', stopSequence: 'five' })
+      }
+      const { losses } = protocols[provider].call.writeRequest(request, {
+        provider: 'p',
+        model: 'm',
+        quirks: {},
+        abilities: {},
+      })
+      expect(losses).toContainEqual(
+        expect.objectContaining({
+          field: 'stop',
+          what: 'approximated',
+          why: expect.stringContaining('the answer is cut'),
+        }),
+      )
+    },
+  )
 
   test('of nothing but space end an answer of messages, which refuses them', () => {
     const asked = { ...request, protocol: 'chat.completions' as const }
-    expect(fold(protocols.messages.call.readAnswer(spoken.messages('zero six').whole, {}, asked))).toMatchObject({ parts: [{ text: 'zero' }], finish: { stopSequence: ' ' } })
-    expect(protocols.messages.call.writeRequest(asked, { provider: 'p', model: 'm', quirks: {}, abilities: {} }).body.stop_sequences).toEqual(STOPS.slice(0, 5))
+    expect(fold(protocols.messages.call.readAnswer(spoken.messages('zero six').whole, {}, asked))).toMatchObject({
+      parts: [{ text: 'zero' }],
+      finish: { stopSequence: ' ' },
+    })
+    expect(
+      protocols.messages.call.writeRequest(asked, { provider: 'p', model: 'm', quirks: {}, abilities: {} }).body
+        .stop_sequences,
+    ).toEqual(STOPS.slice(0, 5))
   })
 
   test("are left to a provider that hears the client's own words", () => {
-    expect(fold(protocols.messages.call.readAnswer(spoken.messages('zero five').whole, {}, request)).parts).toMatchObject([{ text: 'zero five' }])
+    expect(
+      fold(protocols.messages.call.readAnswer(spoken.messages('zero five').whole, {}, request)).parts,
+    ).toMatchObject([{ text: 'zero five' }])
   })
 })

@@ -26,18 +26,32 @@ export function heard(protocol: ConversationName, text: string, stream: boolean)
   const common = said(protocol, datas, stream)
   const blocked = common.refused || common.ending === 'refusal' || common.ending === 'content-filter'
   const objects = datas.filter((data): data is Any => typeof data === 'object' && data !== null)
-  const own = { 'chat.completions': chatHeard, responses: responsesHeard, messages: messagesHeard, generateContent: geminiHeard }[protocol](objects, stream)
-  return { said: common, ending: blocked && common.ending !== 'failed' ? 'blocked' : common.ending === 'stop-sequence' ? 'stop' : common.ending, ...own }
+  const own = {
+    'chat.completions': chatHeard,
+    responses: responsesHeard,
+    messages: messagesHeard,
+    generateContent: geminiHeard,
+  }[protocol](objects, stream)
+  return {
+    said: common,
+    ending:
+      blocked && common.ending !== 'failed' ? 'blocked' : common.ending === 'stop-sequence' ? 'stop' : common.ending,
+    ...own,
+  }
 }
 
 type Own = Omit<Heard, 'said' | 'ending'>
 
 function chatHeard(datas: Any[], stream: boolean): Own {
-  const message: Any = stream ? joinedChat(datas) : datas[0]?.choices?.[0]?.message ?? {}
+  const message: Any = stream ? joinedChat(datas) : (datas[0]?.choices?.[0]?.message ?? {})
   const usage = datas.findLast((data) => data.usage != null)?.usage
   return {
     stopSequence: undefined,
-    citations: listOf(message.annotations).map(({ url_citation: { url, title, start_index, end_index } }) => ({ url, title, passage: passageOf(message.content ?? '', start_index, end_index) })),
+    citations: listOf(message.annotations).map(({ url_citation: { url, title, start_index, end_index } }) => ({
+      url,
+      title,
+      passage: passageOf(message.content ?? '', start_index, end_index),
+    })),
     cacheWritten: usage?.prompt_tokens_details?.cache_write_tokens ?? 0,
     ids: listOf(message.tool_calls).map(({ id }) => id as string),
     again: message,
@@ -51,16 +65,27 @@ const passageOf = (text: string, start: number, end: number): string => [...text
 function joinedChat(datas: Any[]): Any {
   const message: Any = { role: 'assistant', content: null }
   for (const delta of datas.map((data) => data.choices?.[0]?.delta ?? {})) {
-    for (const name of ['content', 'refusal', 'reasoning']) if (typeof delta[name] === 'string' && delta[name] !== '') message[name] = (message[name] ?? '') + delta[name]
+    for (const name of ['content', 'refusal', 'reasoning'])
+      if (typeof delta[name] === 'string' && delta[name] !== '') message[name] = (message[name] ?? '') + delta[name]
     if (delta.annotations !== undefined) message.annotations = [...(message.annotations ?? []), ...delta.annotations]
     for (const detail of listOf(delta.reasoning_details)) {
-      const known = listOf(message.reasoning_details ??= []).find((one) => one.index === detail.index && one.type === detail.type)
+      const known = listOf((message.reasoning_details ??= [])).find(
+        (one) => one.index === detail.index && one.type === detail.type,
+      )
       if (known === undefined) message.reasoning_details.push({ ...detail })
-      else for (const [name, value] of Object.entries(detail)) known[name] = ['text', 'summary', 'data', 'signature'].includes(name) ? (known[name] ?? '') + (value as string) : value
+      else
+        for (const [name, value] of Object.entries(detail))
+          known[name] = ['text', 'summary', 'data', 'signature'].includes(name)
+            ? (known[name] ?? '') + (value as string)
+            : value
     }
     for (const call of listOf(delta.tool_calls)) {
-      const calls: Any[] = message.tool_calls ??= []
-      const known = calls[call.index] ??= { id: call.id, type: call.type, function: { name: call.function.name, arguments: '' } }
+      const calls: Any[] = (message.tool_calls ??= [])
+      const known = (calls[call.index] ??= {
+        id: call.id,
+        type: call.type,
+        function: { name: call.function.name, arguments: '' },
+      })
       known.function.arguments += call.function?.arguments ?? ''
     }
   }
@@ -73,7 +98,13 @@ function responsesHeard(datas: Any[], stream: boolean): Own {
   const texts = output.filter((item) => item.type === 'message').flatMap((item) => listOf(item.content))
   return {
     stopSequence: undefined,
-    citations: texts.flatMap((part) => listOf(part.annotations).map(({ url, title, start_index, end_index }) => ({ url, title, passage: passageOf(part.text, start_index, end_index) }))),
+    citations: texts.flatMap((part) =>
+      listOf(part.annotations).map(({ url, title, start_index, end_index }) => ({
+        url,
+        title,
+        passage: passageOf(part.text, start_index, end_index),
+      })),
+    ),
     cacheWritten: response.usage?.input_tokens_details?.cache_write_tokens ?? 0,
     ids: output.filter((item) => item.type === 'function_call').map((item) => item.call_id as string),
     again: output,
@@ -85,7 +116,9 @@ function messagesHeard(datas: Any[], stream: boolean): Own {
   const end: Any = (stream ? datas.findLast((data) => data.type === 'message_delta') : datas[0]) ?? {}
   return {
     stopSequence: (stream ? end.delta?.stop_sequence : end.stop_sequence) ?? undefined,
-    citations: blocks.flatMap((block) => listOf(block.citations).map(({ url, title }) => ({ url, title, passage: block.text }))),
+    citations: blocks.flatMap((block) =>
+      listOf(block.citations).map(({ url, title }) => ({ url, title, passage: block.text })),
+    ),
     cacheWritten: end.usage?.cache_creation_input_tokens ?? 0,
     ids: blocks.filter((block) => block.type === 'tool_use').map((block) => block.id as string),
     again: blocks,
@@ -103,7 +136,14 @@ function joinedBlocks(datas: Any[]): Any[] {
     if (type !== 'content_block_delta') continue
     const block = blocks[index]!
     if (delta.type === 'citations_delta') block.citations = [...(block.citations ?? []), delta.citation]
-    else for (const [from, to] of [['text', 'text'], ['thinking', 'thinking'], ['signature', 'signature'], ['partial_json', 'json']] as const) if (delta[from] !== undefined) block[to] = (block[to] ?? '') + delta[from]
+    else
+      for (const [from, to] of [
+        ['text', 'text'],
+        ['thinking', 'thinking'],
+        ['signature', 'signature'],
+        ['partial_json', 'json'],
+      ] as const)
+        if (delta[from] !== undefined) block[to] = (block[to] ?? '') + delta[from]
   }
   return blocks
 }
@@ -118,16 +158,26 @@ const parsed = (text: string): unknown => {
 
 function geminiHeard(datas: Any[]): Own {
   const parts = datas.flatMap((data) => listOf(data.candidates?.[0]?.content?.parts))
-  const text = parts.map((part) => (part.thought === true ? '' : part.text ?? '')).join('')
+  const text = parts.map((part) => (part.thought === true ? '' : (part.text ?? ''))).join('')
   const grounding = datas.map((data) => data.candidates?.[0]?.groundingMetadata).filter((one) => one !== undefined)
   return {
     stopSequence: undefined,
-    citations: grounding.flatMap(({ groundingChunks, groundingSupports }) => listOf(groundingSupports).flatMap(({ segment, groundingChunkIndices }) => listOf(groundingChunkIndices).map((index) => {
-      const chunk = groundingChunks[index as unknown as number]
-      const web = chunk.web ?? chunk.retrievedContext
-      const base = segment.partIndex === undefined ? text : parts[segment.partIndex]!.text
-      return { url: web.uri, title: web.title, passage: Buffer.from(base).subarray(segment.startIndex ?? 0, segment.endIndex).toString() }
-    }))),
+    citations: grounding.flatMap(({ groundingChunks, groundingSupports }) =>
+      listOf(groundingSupports).flatMap(({ segment, groundingChunkIndices }) =>
+        listOf(groundingChunkIndices).map((index) => {
+          const chunk = groundingChunks[index as unknown as number]
+          const web = chunk.web ?? chunk.retrievedContext
+          const base = segment.partIndex === undefined ? text : parts[segment.partIndex]!.text
+          return {
+            url: web.uri,
+            title: web.title,
+            passage: Buffer.from(base)
+              .subarray(segment.startIndex ?? 0, segment.endIndex)
+              .toString(),
+          }
+        }),
+      ),
+    ),
     cacheWritten: 0,
     ids: parts.filter((part) => part.functionCall !== undefined).map((part) => part.functionCall.id ?? ''),
     again: parts.filter((part) => part.text !== '' || part.thoughtSignature !== undefined),
@@ -135,7 +185,14 @@ function geminiHeard(datas: Any[]): Own {
 }
 
 /** `failed`: whether a tool's result is said to be an error. */
-export type Sent = { asked: Asked; failed: boolean; stop: string[]; schema: unknown; maxTokens: unknown; signatures: string[] }
+export type Sent = {
+  asked: Asked
+  failed: boolean
+  stop: string[]
+  schema: unknown
+  maxTokens: unknown
+  signatures: string[]
+}
 
 /** What a request to a provider asks for. */
 export function sent(protocol: ConversationName, body: Any): Sent {
@@ -143,7 +200,12 @@ export function sent(protocol: ConversationName, body: Any): Sent {
   return {
     asked: asked(protocol, body),
     stop: listOf(body.stop ?? body.stop_sequences ?? config.stopSequences) as unknown as string[],
-    schema: body.response_format?.json_schema?.schema ?? body.text?.format?.schema ?? body.output_config?.format?.schema ?? config.responseJsonSchema ?? config.responseSchema,
+    schema:
+      body.response_format?.json_schema?.schema ??
+      body.text?.format?.schema ??
+      body.output_config?.format?.schema ??
+      config.responseJsonSchema ??
+      config.responseSchema,
     maxTokens: body.max_completion_tokens ?? body.max_tokens ?? body.max_output_tokens ?? config.maxOutputTokens,
     signatures: signaturesIn(body),
     failed: FAILED.test(JSON.stringify(body)),
@@ -157,7 +219,11 @@ const SIGNED = new Set(['signature', 'encrypted_content', 'thoughtSignature', 't
 
 /** Every proof over reasoning, wherever it stands. */
 const signaturesIn = (value: unknown): string[] =>
-  typeof value !== 'object' || value === null ? [] : Object.entries(value).flatMap(([name, inner]) => (SIGNED.has(name) && typeof inner === 'string' && inner !== '' ? [inner] : signaturesIn(inner)))
+  typeof value !== 'object' || value === null
+    ? []
+    : Object.entries(value).flatMap(([name, inner]) =>
+        SIGNED.has(name) && typeof inner === 'string' && inner !== '' ? [inner] : signaturesIn(inner),
+      )
 
 /** The text of an error answer. */
 export const messageOf = (text: string): string => {

@@ -15,28 +15,49 @@ export function worst(cells: Cell[]): Cell {
   return { verdict, why: [...new Set(cells.filter((cell) => cell.verdict !== 'carried').flatMap(({ why }) => why))] }
 }
 
-const SIGNS: Record<Verdict, string> = { carried: '✓', approximated: '≈', 'left out (told)': '–', refused: '✗', lost: 'LOST' }
+const SIGNS: Record<Verdict, string> = {
+  carried: '✓',
+  approximated: '≈',
+  'left out (told)': '–',
+  refused: '✗',
+  lost: 'LOST',
+}
 
-const SHORT: Record<ConversationName, string> = { 'chat.completions': 'chat', responses: 'responses', messages: 'messages', generateContent: 'gemini' }
+const SHORT: Record<ConversationName, string> = {
+  'chat.completions': 'chat',
+  responses: 'responses',
+  messages: 'messages',
+  generateContent: 'gemini',
+}
 
 /** One row a route, one column a scenario; below it each sign that is no ✓ with its reasons. */
-export function printTable(names: ConversationName[], scenarios: string[], cellOf: (scenario: string, route: Route) => Cell): string {
+export function printTable(
+  names: ConversationName[],
+  scenarios: string[],
+  cellOf: (scenario: string, route: Route) => Cell,
+): string {
   const routes = names.flatMap((client) => names.map((provider) => ({ client, provider })))
   const rows = routes.map(({ client, provider }) => {
     const signs = scenarios.map((scenario) => {
-      const [whole, streamed] = [false, true].map((stream) => SIGNS[cellOf(scenario, { client, provider, stream }).verdict])
+      const [whole, streamed] = [false, true].map(
+        (stream) => SIGNS[cellOf(scenario, { client, provider, stream }).verdict],
+      )
       return whole === streamed ? whole! : `${whole} / ${streamed}`
     })
     return `| ${SHORT[client]} | ${SHORT[provider]} | ${signs.join(' | ')} |\n`
   })
   const notes = new Map<string, Set<string>>()
-  for (const { client, provider } of routes) for (const scenario of scenarios) for (const stream of [false, true]) {
-    for (const why of cellOf(scenario, { client, provider, stream }).why) {
-      const note = `${scenario}: ${why}`
-      notes.set(note, (notes.get(note) ?? new Set()).add(`${SHORT[client]} → ${SHORT[provider]}`))
-    }
-  }
-  const order = [...notes].sort(([a], [b]) => scenarios.indexOf(a.split(': ')[0]!) - scenarios.indexOf(b.split(': ')[0]!))
+  for (const { client, provider } of routes)
+    for (const scenario of scenarios)
+      for (const stream of [false, true]) {
+        for (const why of cellOf(scenario, { client, provider, stream }).why) {
+          const note = `${scenario}: ${why}`
+          notes.set(note, (notes.get(note) ?? new Set()).add(`${SHORT[client]} → ${SHORT[provider]}`))
+        }
+      }
+  const order = [...notes].sort(
+    ([a], [b]) => scenarios.indexOf(a.split(': ')[0]!) - scenarios.indexOf(b.split(': ')[0]!),
+  )
   const told = order.map(([note, where]) => `- ${note} (${[...where].join(', ')})\n`).join('')
   return `\n| client | provider | ${scenarios.join(' | ')} |\n|${'---|'.repeat(scenarios.length + 2)}\n${rows.join('')}\n${told}\n`
 }

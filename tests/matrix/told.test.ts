@@ -10,9 +10,23 @@ import { bodyOf } from './asking.ts'
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
 function exchangeOf(client: ConversationName): Exchange & { losses: { field: string }[] } {
-  const body: Record<string, unknown> = { ...(client === 'generateContent' ? {} : { model: 'a/b' }), ...bodyOf(client, { turns: [{ user: 'hi' }] }, false) }
-  const request = protocols[client].serve.readRequest({ body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() })
-  return { wire: { body, text: '', headers: new Headers() }, request, label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'p', model: 'm' } }, losses: [] }
+  const body: Record<string, unknown> = {
+    ...(client === 'generateContent' ? {} : { model: 'a/b' }),
+    ...bodyOf(client, { turns: [{ user: 'hi' }] }, false),
+  }
+  const request = protocols[client].serve.readRequest({
+    body,
+    text: JSON.stringify(body),
+    model: 'a/b',
+    stream: false,
+    headers: new Headers(),
+  })
+  return {
+    wire: { body, text: '', headers: new Headers() },
+    request,
+    label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'p', model: 'm' } },
+    losses: [],
+  }
 }
 
 function toldOf(client: ConversationName, events: GenerationEvent[], stream: boolean): string[] {
@@ -23,31 +37,131 @@ function toldOf(client: ConversationName, events: GenerationEvent[], stream: boo
   return exchange.losses.map(({ field }) => field)
 }
 
-const chat = (message: object, more: object = {}, choice: object = {}): object => ({ id: 'c', choices: [{ index: 0, message: { role: 'assistant', content: 'x', ...message }, finish_reason: 'stop', ...choice }], ...more })
+const chat = (message: object, more: object = {}, choice: object = {}): object => ({
+  id: 'c',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'x', ...message }, finish_reason: 'stop', ...choice }],
+  ...more,
+})
 const responses = (...output: object[]): object => ({ id: 'r', status: 'completed', output })
-const gemini = (candidate: object): object => ({ candidates: [{ content: { parts: [{ text: 'x' }] }, finishReason: 'STOP', ...candidate }] })
+const gemini = (candidate: object): object => ({
+  candidates: [{ content: { parts: [{ text: 'x' }] }, finishReason: 'STOP', ...candidate }],
+})
 
 const ONLY: [what: string, provider: ConversationName, body: object, field: string][] = [
-  ['log probabilities of thoughts', 'chat.completions', chat({ reasoning_content: 'hm' }, {}, { logprobs: { content: null, reasoning_content: [{ token: 'hm', logprob: -1, bytes: null, top_logprobs: [] }] } }), 'answer.logprobs'],
-  ['the words of listed sources', 'chat.completions', chat({}, { citations: ['https://a.example'], search_results: [{ url: 'https://a.example', title: 'A', snippet: 'as it stands there' }] }), 'answer.citations'],
-  ['whether a message is a commentary', 'responses', responses({ type: 'message', id: 'm', phase: 'commentary', content: [{ type: 'output_text', text: 'x' }] }), 'answer.phase'],
-  ['the prompt that an image was made from', 'responses', responses({ type: 'image_generation_call', id: 'i', result: 'iVBORw0KGgo=', revised_prompt: 'a red pixel' }), 'answer.revised_prompt'],
-  ['the file of a citation', 'responses', responses({ type: 'message', id: 'm', content: [{ type: 'output_text', text: 'x', annotations: [{ type: 'file_citation', file_id: 'file_1', filename: 'a.txt', index: 0 }] }] }), 'answer.citations'],
-  ['the place in a cited document', 'messages', { type: 'message', content: [{ type: 'text', text: 'x', citations: [{ type: 'char_location', cited_text: 'y', document_index: 0, document_title: 'A', start_char_index: 3, end_char_index: 4 }] }], stop_reason: 'end_turn' }, 'answer.citations'],
-  ['why an answer ended', 'generateContent', gemini({ finishReason: 'MALFORMED_FUNCTION_CALL', finishMessage: 'not one of the functions' }), 'answer.stop_details'],
-  ['why a prompt was blocked', 'generateContent', { promptFeedback: { blockReason: 'SAFETY', blockReasonMessage: 'not here' } }, 'answer.stop_details'],
-  ['which addresses were read', 'generateContent', gemini({ urlContextMetadata: { urlMetadata: [{ retrievedUrl: 'https://a.example', urlRetrievalStatus: 'URL_RETRIEVAL_STATUS_SUCCESS' }] } }), 'answer.urlContextMetadata'],
+  [
+    'log probabilities of thoughts',
+    'chat.completions',
+    chat(
+      { reasoning_content: 'hm' },
+      {},
+      { logprobs: { content: null, reasoning_content: [{ token: 'hm', logprob: -1, bytes: null, top_logprobs: [] }] } },
+    ),
+    'answer.logprobs',
+  ],
+  [
+    'the words of listed sources',
+    'chat.completions',
+    chat(
+      {},
+      {
+        citations: ['https://a.example'],
+        search_results: [{ url: 'https://a.example', title: 'A', snippet: 'as it stands there' }],
+      },
+    ),
+    'answer.citations',
+  ],
+  [
+    'whether a message is a commentary',
+    'responses',
+    responses({ type: 'message', id: 'm', phase: 'commentary', content: [{ type: 'output_text', text: 'x' }] }),
+    'answer.phase',
+  ],
+  [
+    'the prompt that an image was made from',
+    'responses',
+    responses({ type: 'image_generation_call', id: 'i', result: 'iVBORw0KGgo=', revised_prompt: 'a red pixel' }),
+    'answer.revised_prompt',
+  ],
+  [
+    'the file of a citation',
+    'responses',
+    responses({
+      type: 'message',
+      id: 'm',
+      content: [
+        {
+          type: 'output_text',
+          text: 'x',
+          annotations: [{ type: 'file_citation', file_id: 'file_1', filename: 'a.txt', index: 0 }],
+        },
+      ],
+    }),
+    'answer.citations',
+  ],
+  [
+    'the place in a cited document',
+    'messages',
+    {
+      type: 'message',
+      content: [
+        {
+          type: 'text',
+          text: 'x',
+          citations: [
+            {
+              type: 'char_location',
+              cited_text: 'y',
+              document_index: 0,
+              document_title: 'A',
+              start_char_index: 3,
+              end_char_index: 4,
+            },
+          ],
+        },
+      ],
+      stop_reason: 'end_turn',
+    },
+    'answer.citations',
+  ],
+  [
+    'why an answer ended',
+    'generateContent',
+    gemini({ finishReason: 'MALFORMED_FUNCTION_CALL', finishMessage: 'not one of the functions' }),
+    'answer.stop_details',
+  ],
+  [
+    'why a prompt was blocked',
+    'generateContent',
+    { promptFeedback: { blockReason: 'SAFETY', blockReasonMessage: 'not here' } },
+    'answer.stop_details',
+  ],
+  [
+    'which addresses were read',
+    'generateContent',
+    gemini({
+      urlContextMetadata: {
+        urlMetadata: [{ retrievedUrl: 'https://a.example', urlRetrievalStatus: 'URL_RETRIEVAL_STATUS_SUCCESS' }],
+      },
+    }),
+    'answer.urlContextMetadata',
+  ],
 ]
 
 describe('is told', () => {
-  for (const [what, provider, body, field] of ONLY) for (const client of NAMES.filter((name) => name !== provider)) test(`${what} to ${client}`, () => {
-    const events = protocols[provider].call.readAnswer(body, {}, exchangeOf(client).request)
-    expect(toldOf(client, events, false)).toContain(field)
-    expect(toldOf(client, events, true)).toContain(field)
-  })
+  for (const [what, provider, body, field] of ONLY)
+    for (const client of NAMES.filter((name) => name !== provider))
+      test(`${what} to ${client}`, () => {
+        const events = protocols[provider].call.readAnswer(body, {}, exchangeOf(client).request)
+        expect(toldOf(client, events, false)).toContain(field)
+        expect(toldOf(client, events, true)).toContain(field)
+      })
 
   test.each(NAMES.slice(0, 3))('an ordinary end says nothing of itself to %s', (client) => {
-    const events = protocols.generateContent.call.readAnswer(gemini({ finishMessage: 'The model ended by itself.' }), {}, exchangeOf(client).request)
+    const events = protocols.generateContent.call.readAnswer(
+      gemini({ finishMessage: 'The model ended by itself.' }),
+      {},
+      exchangeOf(client).request,
+    )
     expect(toldOf(client, events, false)).toEqual([])
   })
 })

@@ -17,10 +17,18 @@ const gateways: Gateway[] = []
 
 beforeAll(() => {
   upstream = predictionUpstream()
-  hooks = Bun.serve({ port: 0, hostname: '127.0.0.1', async fetch(request) {
-    told.push({ path: new URL(request.url).pathname, status: ((await request.json()) as Shown).status, id: request.headers.get('webhook-id')! })
-    return new Response(null, { status: 204 })
-  } })
+  hooks = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    async fetch(request) {
+      told.push({
+        path: new URL(request.url).pathname,
+        status: ((await request.json()) as Shown).status,
+        id: request.headers.get('webhook-id')!,
+      })
+      return new Response(null, { status: 204 })
+    },
+  })
 })
 afterEach(async () => {
   upstream.instead = undefined
@@ -32,10 +40,20 @@ afterAll(async () => {
   await hooks.stop(true)
 })
 
-type Shown = { id: string; status: string; output: unknown; error: string | null; logs: string; metrics: { predict_time?: number }; completed_at: string | null }
+type Shown = {
+  id: string
+  status: string
+  output: unknown
+  error: string | null
+  logs: string
+  metrics: { predict_time?: number }
+  completed_at: string | null
+}
 
 async function start(url: string, more = '', data?: string, providers = '', settings = ''): Promise<Gateway> {
-  const gateway = await startGateway({ ...(data === undefined ? {} : { data }), config: `
+  const gateway = await startGateway({
+    ...(data === undefined ? {} : { data }),
+    config: `
 limits: { requestsPerMinute: 1000000 }
 billing: { unpriced: refuse, startingCredit: 1, delay: 0s }
 fetch: { private: ["127.0.0.1:${hooks.port}"] }
@@ -44,16 +62,28 @@ ${settings}providers:
 ${providers}
 models:
   job: { endpoints: [{ provider: up, model: owner/name }], price: { request: 0.01 } }
-${more}` })
+${more}`,
+  })
   gateways.push(gateway)
   return gateway
 }
 
 const ask = async ({ url, key }: Gateway, method: string, path: string, body?: object): Promise<Shown> =>
-  (await (await fetch(url + path, { method, headers: { authorization: `Bearer ${key}` }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })).json()) as Shown
+  (await (
+    await fetch(url + path, {
+      method,
+      headers: { authorization: `Bearer ${key}` },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+  ).json()) as Shown
 
 const create = (gateway: Gateway, input: { key: string; ms?: number }): Promise<Shown> =>
-  ask(gateway, 'POST', '/v1/predictions', { model: 'job', input, webhook: `http://127.0.0.1:${hooks.port}/${input.key}`, webhook_events_filter: ['completed'] })
+  ask(gateway, 'POST', '/v1/predictions', {
+    model: 'job',
+    input,
+    webhook: `http://127.0.0.1:${hooks.port}/${input.key}`,
+    webhook_events_filter: ['completed'],
+  })
 
 async function ended(gateway: Gateway, { id }: Shown): Promise<Shown> {
   for (;;) {
@@ -69,13 +99,20 @@ const billOf = async (gateway: Gateway, { id }: Shown): Promise<number> =>
 test('a provider that answers nonsense for a while is asked on', async () => {
   const gateway = await start(upstream.url)
   const nonsense = [
-    () => new Response('Bad gateway', { status: 502 }), () => Response.json({ id: 'x', status: 'exploded' }), () => Response.json({ id: '../files', status: 'succeeded' }),
-    () => Response.json({ id: 'x', status: 'processing', logs: 5, output: { a: 1 }, metrics: { predict_time: -1 } }), () => new Response('{"id":"x","st'),
+    () => new Response('Bad gateway', { status: 502 }),
+    () => Response.json({ id: 'x', status: 'exploded' }),
+    () => Response.json({ id: '../files', status: 'succeeded' }),
+    () => Response.json({ id: 'x', status: 'processing', logs: 5, output: { a: 1 }, metrics: { predict_time: -1 } }),
+    () => new Response('{"id":"x","st'),
   ]
   upstream.instead = (kind) => (kind === 'GET' ? nonsense.shift()?.() : undefined)
   const slow = await ended(gateway, await create(gateway, { key: 'nonsense', ms: 300 }))
   expect(slow).toMatchObject({ status: 'succeeded', output: ['done'], metrics: { predict_time: 0.3 } })
-  expect([nonsense.length, upstream.creates.filter((key) => key === 'nonsense').length, await billOf(gateway, slow)]).toEqual([0, 1, 0.01])
+  expect([
+    nonsense.length,
+    upstream.creates.filter((key) => key === 'nonsense').length,
+    await billOf(gateway, slow),
+  ]).toEqual([0, 1, 0.01])
   await until(() => told.length === 1)
 }, 60_000)
 
@@ -102,7 +139,11 @@ test('a prediction is asked after at intervals that follow its age', async () =>
   await ended(gateway, await create(gateway, { key: 'patient', ms: 5_000 }))
   const [made = 0] = asked
   // Each interval by the age at its end: an eighth of the age at its beginning is a ninth of that.
-  const ratios = asked.map((at, index) => ({ age: at - made, ratio: (at - asked[index - 1]!) / (at - made) })).filter(({ age }) => age > 2_300).map(({ ratio }) => ratio).toSorted((a, b) => a - b)
+  const ratios = asked
+    .map((at, index) => ({ age: at - made, ratio: (at - asked[index - 1]!) / (at - made) }))
+    .filter(({ age }) => age > 2_300)
+    .map(({ ratio }) => ratio)
+    .toSorted((a, b) => a - b)
   expect(ratios.length).toBeGreaterThan(1)
   const median = ratios[Math.floor(ratios.length / 2)]!
   expect(median).toBeGreaterThan(0.06)
@@ -110,7 +151,8 @@ test('a prediction is asked after at intervals that follow its age', async () =>
 }, 60_000)
 
 describe('a provider without room', () => {
-  const busy = (status: number, more: object = {}): Response => Response.json({ detail: 'Too much at the moment.', status }, { status, ...more })
+  const busy = (status: number, more: object = {}): Response =>
+    Response.json({ detail: 'Too much at the moment.', status }, { status, ...more })
   const createsOf = (name: string): number => upstream.creates.filter((key) => key === name).length
 
   test('is asked again when it says, and paid once', async () => {
@@ -135,7 +177,11 @@ describe('a provider without room', () => {
     const gateway = await start(upstream.url, 'timeouts: { total: 2s }\n')
     upstream.instead = (kind) => (kind === 'POST' ? busy(429) : undefined)
     const end = await ended(gateway, await create(gateway, { key: 'given-up' }))
-    expect([end.status, end.error, await billOf(gateway, end)]).toEqual(['failed', expect.stringContaining('Too much at the moment.'), 0])
+    expect([end.status, end.error, await billOf(gateway, end)]).toEqual([
+      'failed',
+      expect.stringContaining('Too much at the moment.'),
+      0,
+    ])
     expect(createsOf('given-up')).toBe(2)
   }, 30_000)
 
@@ -161,32 +207,63 @@ describe('a provider without room', () => {
     expect([(await canceled).status, await billOf(gateway, made)]).toEqual(['canceled', 0])
   }, 30_000)
 
-  test.each(['SIGKILL', 'SIGTERM'] as const)('is asked by the next start for one that it has not taken: %s', async (signal) => {
-    const data = mkdtempSync(join(tmpdir(), 'sluice-faults-'))
-    try {
-      const first = await start(upstream.url, '', data)
-      upstream.instead = (kind) => (kind === 'POST' ? busy(429, { headers: { 'retry-after': '60' } }) : undefined)
-      const made = await create(first, { key: signal })
-      await until(() => createsOf(signal) === 1)
-      await Bun.sleep(200)
-      first.kill(signal)
-      await first.exited
-      upstream.instead = undefined
-      const second = await start(upstream.url, '', data)
-      const end = await ended(second, made)
-      expect([end.status, createsOf(signal), await billOf(second, end)]).toEqual(['succeeded', 2, 0.01])
-      for (const gateway of gateways.splice(0)) await gateway.stop()
-    } finally {
-      rmSync(data, { recursive: true, force: true })
-    }
-  }, 30_000)
+  test.each(['SIGKILL', 'SIGTERM'] as const)(
+    'is asked by the next start for one that it has not taken: %s',
+    async (signal) => {
+      const data = mkdtempSync(join(tmpdir(), 'sluice-faults-'))
+      try {
+        const first = await start(upstream.url, '', data)
+        upstream.instead = (kind) => (kind === 'POST' ? busy(429, { headers: { 'retry-after': '60' } }) : undefined)
+        const made = await create(first, { key: signal })
+        await until(() => createsOf(signal) === 1)
+        await Bun.sleep(200)
+        first.kill(signal)
+        await first.exited
+        upstream.instead = undefined
+        const second = await start(upstream.url, '', data)
+        const end = await ended(second, made)
+        expect([end.status, createsOf(signal), await billOf(second, end)]).toEqual(['succeeded', 2, 0.01])
+        for (const gateway of gateways.splice(0)) await gateway.stop()
+      } finally {
+        rmSync(data, { recursive: true, force: true })
+      }
+    },
+    30_000,
+  )
 
   test('that answers requests is asked again too', async () => {
     let asked = 0
-    const chat = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => (++asked === 1 ? busy(429) : Response.json({ id: 'c', object: 'chat.completion', created: 1, model: 'm', choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }], usage: { prompt_tokens: 5, completion_tokens: 1, total_tokens: 6 } })) })
+    const chat = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      fetch: () =>
+        ++asked === 1
+          ? busy(429)
+          : Response.json({
+              id: 'c',
+              object: 'chat.completion',
+              created: 1,
+              model: 'm',
+              choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
+              usage: { prompt_tokens: 5, completion_tokens: 1, total_tokens: 6 },
+            }),
+    })
     try {
-      const gateway = await start(upstream.url, `  text: { endpoints: [{ provider: chat, model: m }], price: { request: 0.02 } }\n`, undefined, `  chat: { protocol: chat.completions, baseUrl: "${chat.url}v1", apiKey: none }\n`)
-      const end = await ended(gateway, await ask(gateway, 'POST', '/v1/predictions', { model: 'text', input: { prompt: 'Hi' }, webhook: `http://127.0.0.1:${hooks.port}/text`, webhook_events_filter: ['start', 'completed'] }))
+      const gateway = await start(
+        upstream.url,
+        `  text: { endpoints: [{ provider: chat, model: m }], price: { request: 0.02 } }\n`,
+        undefined,
+        `  chat: { protocol: chat.completions, baseUrl: "${chat.url}v1", apiKey: none }\n`,
+      )
+      const end = await ended(
+        gateway,
+        await ask(gateway, 'POST', '/v1/predictions', {
+          model: 'text',
+          input: { prompt: 'Hi' },
+          webhook: `http://127.0.0.1:${hooks.port}/text`,
+          webhook_events_filter: ['start', 'completed'],
+        }),
+      )
       expect([end.status, end.output, asked, await billOf(gateway, end)]).toEqual(['succeeded', 'Hello', 2, 0.02])
       await until(() => told.length === 2)
       expect(told.map(({ status }) => status)).toEqual(['processing', 'succeeded'])
@@ -199,7 +276,12 @@ describe('a provider without room', () => {
 test('a provider that never ends is told to stop when the time is up, and not paid', async () => {
   const gateway = await start(upstream.url, 'timeouts: { total: 1s }\n')
   const end = await ended(gateway, await create(gateway, { key: 'stuck', ms: 600_000 }))
-  expect([end.status, end.error, upstream.cancels.filter((key) => key === 'stuck').length, await billOf(gateway, end)]).toEqual(['failed', expect.stringContaining('did not end in time'), 1, 0])
+  expect([
+    end.status,
+    end.error,
+    upstream.cancels.filter((key) => key === 'stuck').length,
+    await billOf(gateway, end),
+  ]).toEqual(['failed', expect.stringContaining('did not end in time'), 1, 0])
   await until(() => told.length === 1)
   expect(told[0]).toMatchObject({ path: '/stuck', status: 'failed' })
 }, 30_000)
@@ -209,7 +291,9 @@ test('a creation whose connection dies is not sent again, whether the connection
   let dies = false
   const answerTo = (socket: RawSocket, body: object): void => {
     const text = JSON.stringify(body)
-    socket.write(`HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`)
+    socket.write(
+      `HTTP/1.1 201 Created\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
+    )
   }
   const raw = rawServer((socket, request) => {
     const { input } = JSON.parse(request.slice(request.indexOf('\r\n\r\n') + 4)) as { input: { key: string } }
@@ -241,16 +325,23 @@ test('a provider whose id would lead elsewhere is not followed there', async () 
 
 test('an end and a cancellation that come at once are one end, of which is told once', async () => {
   const gateway = await start(upstream.url, 'predictions: { concurrency: 20 }\n')
-  const ends = await Promise.all(Array.from({ length: 20 }, async (_, number) => {
-    const made = await create(gateway, { key: `race-${number}`, ms: 300 })
-    await Bun.sleep(230 + number * 15)
-    const heard = await Promise.all(Array.from({ length: 4 }, () => ask(gateway, 'POST', `/v1/predictions/${made.id}/cancel`)))
-    const end = await ended(gateway, made)
-    for (const one of heard) if (one.completed_at !== null) expect(one).toEqual(end)
-    return { number, end }
-  }))
+  const ends = await Promise.all(
+    Array.from({ length: 20 }, async (_, number) => {
+      const made = await create(gateway, { key: `race-${number}`, ms: 300 })
+      await Bun.sleep(230 + number * 15)
+      const heard = await Promise.all(
+        Array.from({ length: 4 }, () => ask(gateway, 'POST', `/v1/predictions/${made.id}/cancel`)),
+      )
+      const end = await ended(gateway, made)
+      for (const one of heard) if (one.completed_at !== null) expect(one).toEqual(end)
+      return { number, end }
+    }),
+  )
   await until(() => told.length >= 20)
   await Bun.sleep(100)
-  expect(told.map(({ path, status }) => `${path} ${status}`).toSorted()).toEqual(ends.map(({ number, end }) => `/race-${number} ${end.status}`).toSorted())
-  for (const { end } of ends) expect([end.status === 'succeeded' || end.status === 'canceled', await billOf(gateway, end)]).toEqual([true, 0.01])
+  expect(told.map(({ path, status }) => `${path} ${status}`).toSorted()).toEqual(
+    ends.map(({ number, end }) => `/race-${number} ${end.status}`).toSorted(),
+  )
+  for (const { end } of ends)
+    expect([end.status === 'succeeded' || end.status === 'canceled', await billOf(gateway, end)]).toEqual([true, 0.01])
 }, 30_000)

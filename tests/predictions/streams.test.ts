@@ -16,7 +16,9 @@ let replicate: Replicate
 
 beforeAll(async () => {
   upstream = predictionUpstream()
-  gateway = await startGateway({ config: `keepAlive: 1s\nproviders:\n  up: { protocol: predictions, baseUrl: "${upstream.url}" }\n` })
+  gateway = await startGateway({
+    config: `keepAlive: 1s\nproviders:\n  up: { protocol: predictions, baseUrl: "${upstream.url}" }\n`,
+  })
   replicate = new Replicate({ auth: gateway.key, baseUrl: `${gateway.url}/v1`, useFileOutput: false })
 })
 afterAll(async () => {
@@ -27,23 +29,35 @@ afterAll(async () => {
 type Told = { event: string; data: string; id?: string }
 type Made = { id: string; status: string; output: unknown; urls: { stream: string; get: string; cancel: string } }
 
-const create = (model: string, input: object): Promise<Made> => replicate.predictions.create({ model, input }) as unknown as Promise<Made>
+const create = (model: string, input: object): Promise<Made> =>
+  replicate.predictions.create({ model, input }) as unknown as Promise<Made>
 
 /** All that a stream tells until it ends. */
-async function read(url: string, headers: Record<string, string> = {}): Promise<{ told: Told[]; text: string; status: number }> {
+async function read(
+  url: string,
+  headers: Record<string, string> = {},
+): Promise<{ told: Told[]; text: string; status: number }> {
   const response = await fetch(url, { headers: { accept: 'text/event-stream', ...headers } })
   const text = await response.text()
   const splitter = new FrameSplitter()
   const ids = [...text.matchAll(/^id: (.*)$/gm)].map(([, id]) => id!)
-  const told = response.ok ? [...splitter.push(new TextEncoder().encode(text)), ...splitter.end()].map(({ event, data }) => ({ event: event!, data, ...(event === 'output' ? { id: ids.shift()! } : {}) })) : []
+  const told = response.ok
+    ? [...splitter.push(new TextEncoder().encode(text)), ...splitter.end()].map(({ event, data }) => ({
+        event: event!,
+        data,
+        ...(event === 'output' ? { id: ids.shift()! } : {}),
+      }))
+    : []
   return { told, text, status: response.status }
 }
 
 describe('a stream', () => {
-  test('tells Replicate\'s own client the words of a model as they come, without a key', async () => {
+  test("tells Replicate's own client the words of a model as they come, without a key", async () => {
     const words: string[] = []
     let done: string | undefined
-    for await (const { event, data } of replicate.stream('sandbox/chat', { input: { prompt: '[[length: 40]] [[pace: 5ms]] Hello' } })) {
+    for await (const { event, data } of replicate.stream('sandbox/chat', {
+      input: { prompt: '[[length: 40]] [[pace: 5ms]] Hello' },
+    })) {
       if (event === 'output') words.push(data)
       if (event === 'done') done = data
     }
@@ -56,31 +70,51 @@ describe('a stream', () => {
   test('of one that has ended tells it all at once, and from where a client says it is', async () => {
     const { urls } = await create('up/owner/name', { key: 'whole', output: ['one\n', ' two', { three: 3 }], steps: 2 })
     const { told } = await read(urls.stream)
-    const expected: Told[] = [{ event: 'output', data: 'one\n', id: '1' }, { event: 'output', data: ' two', id: '2' }, { event: 'output', data: '{"three":3}', id: '3' }, { event: 'logs', data: 'step 1\nstep 2\n' }, { event: 'done', data: '{}' }]
+    const expected: Told[] = [
+      { event: 'output', data: 'one\n', id: '1' },
+      { event: 'output', data: ' two', id: '2' },
+      { event: 'output', data: '{"three":3}', id: '3' },
+      { event: 'logs', data: 'step 1\nstep 2\n' },
+      { event: 'done', data: '{}' },
+    ]
     expect(told).toEqual(expected)
     expect((await read(urls.stream)).told).toEqual(expected)
     expect((await read(urls.stream, { 'last-event-id': '2' })).told).toEqual(expected.slice(2))
-    for (const odd of ['-1', 'x', '1e9', '99999999999999']) expect((await read(urls.stream, { 'last-event-id': odd })).told).toEqual(expected)
+    for (const odd of ['-1', 'x', '1e9', '99999999999999'])
+      expect((await read(urls.stream, { 'last-event-id': odd })).told).toEqual(expected)
   })
 
   test('tells logs as they come, what failed, and that it was cancelled', async () => {
     const failing = await create('up/owner/name', { key: 'fails', ms: 600, fail: 'out of memory', steps: 3 })
     const { told } = await read(failing.urls.stream)
-    expect(told.slice(-2)).toEqual([{ event: 'error', data: '{"detail":"out of memory"}' }, { event: 'done', data: '{"reason":"error"}' }])
-    expect(told.filter(({ event }) => event === 'logs').map(({ data }) => data).join('')).toBe('step 1\nstep 2\nstep 3\n')
+    expect(told.slice(-2)).toEqual([
+      { event: 'error', data: '{"detail":"out of memory"}' },
+      { event: 'done', data: '{"reason":"error"}' },
+    ])
+    expect(
+      told
+        .filter(({ event }) => event === 'logs')
+        .map(({ data }) => data)
+        .join(''),
+    ).toBe('step 1\nstep 2\nstep 3\n')
     const long = await create('up/owner/name', { key: 'long', ms: 60_000 })
     const following = read(long.urls.stream)
     await replicate.predictions.cancel(long.id)
     expect((await following).told.at(-1)).toEqual({ event: 'done', data: '{"reason":"canceled"}' })
-    await expect((async () => {
-      for await (const _ of replicate.stream('owner/name', { input: { key: 'fails again', fail: 'no' } }));
-    })()).rejects.toThrow('{"detail":"no"}')
+    await expect(
+      (async () => {
+        for await (const _ of replicate.stream('owner/name', { input: { key: 'fails again', fail: 'no' } }));
+      })(),
+    ).rejects.toThrow('{"detail":"no"}')
   })
 
   test('keeps its connection while nothing happens', async () => {
     const { urls, id } = await create('up/owner/name', { key: 'quiet', ms: 60_000, steps: 0 })
     const response = await fetch(urls.stream)
-    expect([response.headers.get('content-type'), response.headers.get('cache-control')]).toEqual(['text/event-stream; charset=utf-8', 'no-cache'])
+    expect([response.headers.get('content-type'), response.headers.get('cache-control')]).toEqual([
+      'text/event-stream; charset=utf-8',
+      'no-cache',
+    ])
     const reader = response.body!.getReader()
     expect(new TextDecoder().decode((await reader.read()).value)).toBe(': keep-alive\n\n')
     await replicate.predictions.cancel(id)
@@ -90,11 +124,16 @@ describe('a stream', () => {
 
 describe('the address of a stream', () => {
   test('cannot be made by who does not have it', async () => {
-    const [one, other] = [await create('up/owner/name', { key: 'mine' }), await create('up/owner/name', { key: 'other' })]
+    const [one, other] = [
+      await create('up/owner/name', { key: 'mine' }),
+      await create('up/owner/name', { key: 'other' }),
+    ]
     const start = `${gateway.url}/v1/streams/`
     const token = one.urls.stream.slice(start.length)
     const bytes = Buffer.from(token, 'base64url')
-    const flipped = Array.from({ length: bytes.length }, (_, at) => Buffer.from(bytes.map((byte, index) => (index === at ? byte ^ 1 : byte))).toString('base64url'))
+    const flipped = Array.from({ length: bytes.length }, (_, at) =>
+      Buffer.from(bytes.map((byte, index) => (index === at ? byte ^ 1 : byte))).toString('base64url'),
+    )
     const text = Buffer.from(other.urls.stream.slice(start.length), 'base64url').subarray(32)
     const mixed = Buffer.concat([bytes.subarray(0, 32), text]).toString('base64url')
     const never = await read(`${start}xyzzy`)
@@ -109,15 +148,25 @@ describe('the address of a stream', () => {
 
 describe('a client that goes', () => {
   test('is followed no more, whether the prediction has ended or not', async () => {
-    const keys = { derive: (purpose: string, subject: string) => new Bun.CryptoHasher('sha256', purpose).update(subject).digest() } as unknown as Keys
+    const keys = {
+      derive: (purpose: string, subject: string) => new Bun.CryptoHasher('sha256', purpose).update(subject).digest(),
+    } as unknown as Keys
     const one = { id: 'a'.repeat(32), accountId: 'mine', status: 'processing', output: 'some ', logs: '' } as Prediction
     const listeners = new Set<(prediction: Prediction) => void>()
     const predictor = {
-      follow: (_id: string, listener: (prediction: Prediction) => void) => { listeners.add(listener); return () => void listeners.delete(listener) },
+      follow: (_id: string, listener: (prediction: Prediction) => void) => {
+        listeners.add(listener)
+        return () => void listeners.delete(listener)
+      },
       find: async (accountId: string, id: string) => (accountId === one.accountId && id === one.id ? one : undefined),
     }
     const spine = { keys, predictor, config: { keepAliveMs: 10_000 } } as unknown as Spine
-    const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: (request) => streamPrediction(spine, { request, params: [new URL(request.url).pathname.slice(1)] } as unknown as Call) })
+    const server = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      fetch: (request) =>
+        streamPrediction(spine, { request, params: [new URL(request.url).pathname.slice(1)] } as unknown as Call),
+    })
     const url = `http://127.0.0.1:${server.port}/${streamToken(keys, one)}`
     const leaving = new AbortController()
     const reader = (await fetch(url, { signal: leaving.signal })).body!.getReader()
@@ -130,7 +179,12 @@ describe('a client that goes', () => {
     for (const listener of listeners) listener({ ...one, output: 'some more', status: 'succeeded' })
     // The end is the end, whatever is heard after it.
     for (const listener of listeners) listener({ ...one, output: 'some more and more' })
-    expect((await whole).told.filter(({ event }) => event === 'output').map(({ data }) => data).join('')).toBe('some more')
+    expect(
+      (await whole).told
+        .filter(({ event }) => event === 'output')
+        .map(({ data }) => data)
+        .join(''),
+    ).toBe('some more')
     expect(listeners.size).toBe(0)
     await server.stop(true)
   })

@@ -18,38 +18,64 @@ export type PredictionUpstream = {
 
 export function predictionUpstream(): PredictionUpstream {
   const made = new Map<string, Made>()
-  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', idleTimeout: 0, async fetch(request) {
-    const [, id, cancel] = /\/predictions\/([^/]+)(\/cancel)?$/.exec(new URL(request.url).pathname) ?? []
-    const kind = cancel !== undefined ? 'cancel' : id === undefined ? 'POST' : 'GET'
-    if (kind === 'POST') {
-      const { input } = (await request.json()) as { input: Input }
-      const number = `made-${made.size}`
-      made.set(number, { input, at: Date.now() })
-      upstream.creates.push(input.key)
-      return (await upstream.instead?.('POST')) ?? Response.json(told(number, made.get(number)!), { status: 201 })
-    }
-    const one = made.get(id!)
-    if (one === undefined) return Response.json({ detail: 'Not found.' }, { status: 404 })
-    if (kind === 'GET') upstream.polls++
-    else {
-      upstream.cancels.push(one.input.key)
-      one.canceledAt ??= Date.now()
-    }
-    return (await upstream.instead?.(kind)) ?? Response.json(told(id!, one))
-  } })
-  const upstream: PredictionUpstream = { url: `http://127.0.0.1:${server.port}/v1`, creates: [], cancels: [], polls: 0, instead: undefined, stop: () => server.stop(true) }
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
+    async fetch(request) {
+      const [, id, cancel] = /\/predictions\/([^/]+)(\/cancel)?$/.exec(new URL(request.url).pathname) ?? []
+      const kind = cancel !== undefined ? 'cancel' : id === undefined ? 'POST' : 'GET'
+      if (kind === 'POST') {
+        const { input } = (await request.json()) as { input: Input }
+        const number = `made-${made.size}`
+        made.set(number, { input, at: Date.now() })
+        upstream.creates.push(input.key)
+        return (await upstream.instead?.('POST')) ?? Response.json(told(number, made.get(number)!), { status: 201 })
+      }
+      const one = made.get(id!)
+      if (one === undefined) return Response.json({ detail: 'Not found.' }, { status: 404 })
+      if (kind === 'GET') upstream.polls++
+      else {
+        upstream.cancels.push(one.input.key)
+        one.canceledAt ??= Date.now()
+      }
+      return (await upstream.instead?.(kind)) ?? Response.json(told(id!, one))
+    },
+  })
+  const upstream: PredictionUpstream = {
+    url: `http://127.0.0.1:${server.port}/v1`,
+    creates: [],
+    cancels: [],
+    polls: 0,
+    instead: undefined,
+    stop: () => server.stop(true),
+  }
   return upstream
 }
 
-function told(id: string, { input: { ms = 0, fail, output = ['done'], steps = 4 }, at, canceledAt = Infinity }: Made): object {
+function told(
+  id: string,
+  { input: { ms = 0, fail, output = ['done'], steps = 4 }, at, canceledAt = Infinity }: Made,
+): object {
   const over = Math.min(at + ms, canceledAt)
   const isOver = Date.now() >= over
-  const status = !isOver ? 'processing' : canceledAt < at + ms ? 'canceled' : fail === undefined ? 'succeeded' : 'failed'
-  const passed = ms === 0 ? steps : Math.floor((Math.min(Date.now(), over) - at) / ms * steps)
+  const status = !isOver
+    ? 'processing'
+    : canceledAt < at + ms
+      ? 'canceled'
+      : fail === undefined
+        ? 'succeeded'
+        : 'failed'
+  const passed = ms === 0 ? steps : Math.floor(((Math.min(Date.now(), over) - at) / ms) * steps)
   return {
-    id, status, output: status === 'succeeded' ? output : null, error: status === 'failed' ? fail : null,
+    id,
+    status,
+    output: status === 'succeeded' ? output : null,
+    error: status === 'failed' ? fail : null,
     logs: Array.from({ length: passed }, (_, step) => `step ${step + 1}\n`).join(''),
-    created_at: new Date(at).toISOString(), started_at: new Date(at).toISOString(), completed_at: isOver ? new Date(over).toISOString() : null,
+    created_at: new Date(at).toISOString(),
+    started_at: new Date(at).toISOString(),
+    completed_at: isOver ? new Date(over).toISOString() : null,
     metrics: isOver ? { predict_time: (over - at) / 1000 } : {},
   }
 }

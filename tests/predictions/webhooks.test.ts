@@ -13,7 +13,12 @@ import type { Call } from '../../src/spine.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import { rawServer, until } from '../transport/raw-server.ts'
 
-type Got = { path: string; headers: Headers; text: string; body: { id: string; status: string; logs: string; input: object; output: unknown } }
+type Got = {
+  path: string
+  headers: Headers
+  text: string
+  body: { id: string; status: string; logs: string; input: object; output: unknown }
+}
 
 let folder: string
 let store: SqliteStore
@@ -28,12 +33,17 @@ beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'sluice-webhooks-'))
   got = []
   answers = new Map()
-  receiver = Bun.serve({ port: 0, hostname: '127.0.0.1', idleTimeout: 0, async fetch(request) {
-    const { pathname: path } = new URL(request.url)
-    const text = await request.text()
-    got.push({ path, headers: request.headers, text, body: JSON.parse(text) as Got['body'] })
-    return new Response(null, { status: await (answers.get(path)?.() ?? 200) })
-  } })
+  receiver = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
+    async fetch(request) {
+      const { pathname: path } = new URL(request.url)
+      const text = await request.text()
+      got.push({ path, headers: request.headers, text, body: JSON.parse(text) as Got['body'] })
+      return new Response(null, { status: await (answers.get(path)?.() ?? 200) })
+    },
+  })
   await restart()
 })
 
@@ -60,11 +70,30 @@ const urlOf = (path: string): string => `http://127.0.0.1:${receiver.port}${path
 
 let made = 0
 const prediction = (path: string, more: Partial<Prediction> = {}): Prediction => ({
-  id: (++made).toString(16).padStart(32, '0'), accountId: 'mine', model: 'owner/name', status: 'processing', createdAt: 1, startedAt: 2, completedAt: null,
-  version: null, input: { prompt: 'a fox' }, output: null, error: null, logs: '', origin: 'https://sluice.example', webhook: { url: urlOf(path), events: ['start', 'output', 'logs', 'completed'] }, ...more,
+  id: (++made).toString(16).padStart(32, '0'),
+  accountId: 'mine',
+  model: 'owner/name',
+  status: 'processing',
+  createdAt: 1,
+  startedAt: 2,
+  completedAt: null,
+  version: null,
+  input: { prompt: 'a fox' },
+  output: null,
+  error: null,
+  logs: '',
+  origin: 'https://sluice.example',
+  webhook: { url: urlOf(path), events: ['start', 'output', 'logs', 'completed'] },
+  ...more,
 })
 
-const ended = (of: Prediction, more: Partial<Prediction> = {}): Prediction => ({ ...of, status: 'succeeded', output: ['x'], completedAt: 3, ...more })
+const ended = (of: Prediction, more: Partial<Prediction> = {}): Prediction => ({
+  ...of,
+  status: 'succeeded',
+  output: ['x'],
+  completedAt: 3,
+  ...more,
+})
 
 /** What the jobs do at the end of one. */
 async function finish(webhooks: Webhooks, of: Prediction): Promise<void> {
@@ -74,18 +103,36 @@ async function finish(webhooks: Webhooks, of: Prediction): Promise<void> {
   webhooks.notify(of, 'completed')
 }
 
-const secretOf = async (accountId: string): Promise<string> => ((await getWebhookSecret(rooms, { identity: { accountId } } as Call).json()) as { key: string }).key
-const validated = ({ headers, text }: Got, secret: string): Promise<boolean> => validateWebhook({ id: headers.get('webhook-id')!, timestamp: headers.get('webhook-timestamp')!, body: text, signature: headers.get('webhook-signature')!, secret })
+const secretOf = async (accountId: string): Promise<string> =>
+  ((await getWebhookSecret(rooms, { identity: { accountId } } as Call).json()) as { key: string }).key
+const validated = ({ headers, text }: Got, secret: string): Promise<boolean> =>
+  validateWebhook({
+    id: headers.get('webhook-id')!,
+    timestamp: headers.get('webhook-timestamp')!,
+    body: text,
+    signature: headers.get('webhook-signature')!,
+    secret,
+  })
 const owedNow = async (): Promise<number> => (await store.dueDeliveries(Infinity, 1_000)).length
 
 describe('an end', () => {
-  test('is told as GET tells it, signed so that Replicate\'s own client believes it', async () => {
+  test("is told as GET tells it, signed so that Replicate's own client believes it", async () => {
     const webhooks = webhooksWith()
     const one = ended(prediction('/a'))
     await finish(webhooks, one)
     await until(() => got.length === 1)
     const [call] = got as [Got]
-    expect(call.body).toMatchObject({ id: `pred_${one.id}`, model: 'owner/name', status: 'succeeded', input: { prompt: 'a fox' }, output: ['x'], urls: { get: `https://sluice.example/v1/predictions/pred_${one.id}`, stream: expect.stringContaining('https://sluice.example/v1/streams/') } })
+    expect(call.body).toMatchObject({
+      id: `pred_${one.id}`,
+      model: 'owner/name',
+      status: 'succeeded',
+      input: { prompt: 'a fox' },
+      output: ['x'],
+      urls: {
+        get: `https://sluice.example/v1/predictions/pred_${one.id}`,
+        stream: expect.stringContaining('https://sluice.example/v1/streams/'),
+      },
+    })
     expect(call.headers.get('webhook-id')).toBe(`msg_${one.id}`)
     expect(Math.abs(Number(call.headers.get('webhook-timestamp')) - Date.now() / 1000)).toBeLessThan(60)
     const secret = await secretOf('mine')
@@ -102,7 +149,7 @@ describe('an end', () => {
   test('is told once where it is taken', async () => {
     const webhooks = webhooksWith()
     await finish(webhooks, ended(prediction('/a')))
-    while (await owedNow() > 0) await Bun.sleep(5)
+    while ((await owedNow()) > 0) await Bun.sleep(5)
     for (let round = 0; round < 5; round++) webhooks.round()
     await Bun.sleep(50)
     expect(got).toHaveLength(1)
@@ -116,7 +163,7 @@ describe('an end', () => {
     await finish(webhooks, one)
     const timer = setInterval(() => webhooks.round(), 5)
     await until(() => got.length === 3)
-    while (await owedNow() > 0) await Bun.sleep(5)
+    while ((await owedNow()) > 0) await Bun.sleep(5)
     clearInterval(timer)
     expect(new Set(got.map(({ headers, text }) => `${headers.get('webhook-id')} ${text}`)).size).toBe(1)
     const secret = await secretOf('mine')
@@ -129,14 +176,14 @@ describe('an end', () => {
     await finish(webhooks, ended(prediction('/a')))
     await until(() => got.length === 1)
     const nextAt = async (): Promise<number> => (await store.dueDeliveries(Infinity, 1))[0]!.nextAt - Date.now()
-    while (await nextAt() <= 0) await Bun.sleep(5)
-    expect([await nextAt() > 700_000, await nextAt() < 1_200_001]).toEqual([true, true])
+    while ((await nextAt()) <= 0) await Bun.sleep(5)
+    expect([(await nextAt()) > 700_000, (await nextAt()) < 1_200_001]).toEqual([true, true])
     const [delivery] = await store.dueDeliveries(Infinity, 1)
     await store.changeDelivery(delivery!.id, delivery!.attempts, 0)
     webhooks.round()
     await until(() => got.length === 2)
-    while (await nextAt() <= 0) await Bun.sleep(5)
-    expect([await nextAt() > 39_000_000, await nextAt() < 60_000_001]).toEqual([true, true])
+    while ((await nextAt()) <= 0) await Bun.sleep(5)
+    expect([(await nextAt()) > 39_000_000, (await nextAt()) < 60_000_001]).toEqual([true, true])
   })
 
   test('is given up some time, which the log says in one line that holds no secret', async () => {
@@ -144,12 +191,17 @@ describe('an end', () => {
     try {
       const webhooks = webhooksWith()
       answers.set('/a', () => 500)
-      await finish(webhooks, ended(prediction('/a', { webhook: { url: urlOf('/a?token=hidden'), events: ['completed'] } })))
+      await finish(
+        webhooks,
+        ended(prediction('/a', { webhook: { url: urlOf('/a?token=hidden'), events: ['completed'] } })),
+      )
       const timer = setInterval(() => webhooks.round(), 5)
       await until(() => said.mock.calls.length > 0)
       clearInterval(timer)
       expect([got.length, await owedNow()]).toEqual([4, 0])
-      expect(said.mock.calls.map(([line]) => String(line))).toEqual([expect.stringMatching(/^webhook msg_\w+ of pred_\w+ to 127\.0\.0\.1:\d+ was given up after 4 attempts$/)])
+      expect(said.mock.calls.map(([line]) => String(line))).toEqual([
+        expect.stringMatching(/^webhook msg_\w+ of pred_\w+ to 127\.0\.0\.1:\d+ was given up after 4 attempts$/),
+      ])
     } finally {
       said.mockRestore()
     }
@@ -172,14 +224,19 @@ describe('an end', () => {
 
   test('that nobody asked for is not owed', async () => {
     const webhooks = webhooksWith()
-    expect(webhooks.owed(ended(prediction('/a', { webhook: { url: urlOf('/a'), events: ['start', 'output'] } })))).toBeUndefined()
+    expect(
+      webhooks.owed(ended(prediction('/a', { webhook: { url: urlOf('/a'), events: ['start', 'output'] } }))),
+    ).toBeUndefined()
     const { webhook: _, ...without } = ended(prediction('/a'))
     expect(webhooks.owed(without)).toBeUndefined()
   })
 
   test('of a prediction with a large input is told without it', async () => {
     const webhooks = webhooksWith()
-    await finish(webhooks, ended(prediction('/a', { input: { image: `data:image/png;base64,${'A'.repeat(2_000_000)}` } })))
+    await finish(
+      webhooks,
+      ended(prediction('/a', { input: { image: `data:image/png;base64,${'A'.repeat(2_000_000)}` } })),
+    )
     await until(() => got.length === 1)
     expect([got[0]!.body.input, got[0]!.body.output]).toEqual([{}, ['x']])
   })
@@ -189,7 +246,10 @@ describe('an end', () => {
     const canary = rawServer(() => {})
     const said = spyOn(console, 'error').mockImplementation(() => {})
     try {
-      await finish(webhooks, ended(prediction('/a', { webhook: { url: `http://127.0.0.1:${canary.port}/`, events: ['completed'] } })))
+      await finish(
+        webhooks,
+        ended(prediction('/a', { webhook: { url: `http://127.0.0.1:${canary.port}/`, events: ['completed'] } })),
+      )
       await until(() => said.mock.calls.length > 0)
       expect([canary.connections, said.mock.calls.length]).toEqual([0, 1])
     } finally {
@@ -205,7 +265,8 @@ describe('a slow receiver', () => {
     answers.set('/slow', () => new Promise(() => {}))
     for (let count = 0; count < 30; count++) await finish(webhooks, ended(prediction('/slow')))
     await until(() => got.length === 4)
-    for (let count = 0; count < 20; count++) await finish(webhooks, ended(prediction('/quick', { accountId: 'theirs' })))
+    for (let count = 0; count < 20; count++)
+      await finish(webhooks, ended(prediction('/quick', { accountId: 'theirs' })))
     await until(() => got.filter(({ path }) => path === '/quick').length === 20)
     expect(got.filter(({ path }) => path === '/slow')).toHaveLength(4)
   })
@@ -216,7 +277,9 @@ describe('a slow receiver', () => {
     for (let count = 0; count < 12; count++) await finish(webhooks, ended(prediction('/slow')))
     await until(() => got.length === 12)
     while ((await store.dueDeliveries(Date.now(), 100)).length > 0) await Bun.sleep(5)
-    expect((await store.dueDeliveries(Infinity, 100)).map(({ attempts }) => attempts)).toEqual(Array.from({ length: 12 }, () => 1))
+    expect((await store.dueDeliveries(Infinity, 100)).map(({ attempts }) => attempts)).toEqual(
+      Array.from({ length: 12 }, () => 1),
+    )
   })
 })
 
@@ -297,8 +360,14 @@ describe('a request', () => {
 
   test.each([
     [{}, undefined],
-    [{ webhook: 'https://example.com/hook?id=1' }, { url: 'https://example.com/hook?id=1', events: ['output', 'completed'] }],
-    [{ webhook: 'http://hooks.internal:8080/x', webhook_events_filter: ['completed', 'start', 'completed'] }, { url: 'http://hooks.internal:8080/x', events: ['completed', 'start'] }],
+    [
+      { webhook: 'https://example.com/hook?id=1' },
+      { url: 'https://example.com/hook?id=1', events: ['output', 'completed'] },
+    ],
+    [
+      { webhook: 'http://hooks.internal:8080/x', webhook_events_filter: ['completed', 'start', 'completed'] },
+      { url: 'http://hooks.internal:8080/x', events: ['completed', 'start'] },
+    ],
   ])('says whom to tell what: %j', (body, webhook) => expect(read(body)).toEqual(webhook as Prediction['webhook']))
 
   test.each([
@@ -308,7 +377,10 @@ describe('a request', () => {
     [{ webhook: 'http://hooks.internal/' }, 'webhook: must be a public'],
     [{ webhook: 'https://u:p@example.com/' }, 'webhook: must be a public'],
     [{ webhook: 'ftp://example.com/' }, 'webhook: must be a public'],
-    [{ webhook: 'https://example.com', webhook_events_filter: ['done'] }, "webhook_events_filter[0]: must be one of 'start', 'output', 'logs', 'completed'"],
+    [
+      { webhook: 'https://example.com', webhook_events_filter: ['done'] },
+      "webhook_events_filter[0]: must be one of 'start', 'output', 'logs', 'completed'",
+    ],
     [{ webhook: 'https://example.com', webhook_events_filter: 'completed' }, 'webhook_events_filter: must be an array'],
     [{ webhook_events_filter: [] }, 'webhook_events_filter: must hold at least 1'],
   ])('that cannot be done is refused: %j', (body, message) => expect(() => read(body)).toThrow(message))

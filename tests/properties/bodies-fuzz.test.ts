@@ -12,7 +12,8 @@ import { exchangeOf, NAMES, wireOf } from './wires.ts'
 
 function checkRefusal(error: unknown): void {
   if (!(error instanceof GatewayError)) throw new Error(`no refusal: ${String(error)}`, { cause: error })
-  if (![400, 404].includes(error.status) || error.param === undefined) throw new Error(`a refusal with ${error.status} of ${String(error.param)}: ${error.message}`)
+  if (![400, 404].includes(error.status) || error.param === undefined)
+    throw new Error(`a refusal with ${error.status} of ${String(error.param)}: ${error.message}`)
 }
 
 function attempted<T>(run: () => T): T | undefined {
@@ -25,17 +26,35 @@ function attempted<T>(run: () => T): T | undefined {
 }
 
 describe.each(NAMES)('%s', (client: ConversationName) => {
-  test('a damaged body is a request for every provider, or refused by its path', () => {
-    holds(fc.property(requests(scopeOf(client)), fc.array(change, { minLength: 1, maxLength: 3 }), (asked, changes) => {
-      const body = mutated(JSON.parse(JSON.stringify(protocols[client].call.writeRequest(asked, TARGETS[client]).body)), changes) as object
-      const wire = wireOf(body, asked.stream)
-      attempted(() => protocols[client].serve.references!(wire.body))
-      const request = attempted((): GenerationRequest => protocols[client].serve.readRequest(wire))
-      if (request === undefined) return
-      for (const provider of NAMES) {
-        if (provider === client) attempted(() => protocols[provider].call.forward({ ...exchangeOf(client), wire, request }, TARGETS[provider]))
-        else attempted(() => JSON.stringify(protocols[provider].call.writeRequest(request, { ...TARGETS[provider], provider: 'another' }).body))
-      }
-    }), 2)
-  }, PATIENCE)
+  test(
+    'a damaged body is a request for every provider, or refused by its path',
+    () => {
+      holds(
+        fc.property(requests(scopeOf(client)), fc.array(change, { minLength: 1, maxLength: 3 }), (asked, changes) => {
+          const body = mutated(
+            JSON.parse(JSON.stringify(protocols[client].call.writeRequest(asked, TARGETS[client]).body)),
+            changes,
+          ) as object
+          const wire = wireOf(body, asked.stream)
+          attempted(() => protocols[client].serve.references!(wire.body))
+          const request = attempted((): GenerationRequest => protocols[client].serve.readRequest(wire))
+          if (request === undefined) return
+          for (const provider of NAMES) {
+            if (provider === client)
+              attempted(() =>
+                protocols[provider].call.forward({ ...exchangeOf(client), wire, request }, TARGETS[provider]),
+              )
+            else
+              attempted(() =>
+                JSON.stringify(
+                  protocols[provider].call.writeRequest(request, { ...TARGETS[provider], provider: 'another' }).body,
+                ),
+              )
+          }
+        }),
+        2,
+      )
+    },
+    PATIENCE,
+  )
 })

@@ -16,27 +16,41 @@ import { bytesOf, exchangeOf, framesOf, MAKER, NAMES, readStream } from './wires
 /** It does not matter in which pieces the bytes of an answer come. */
 
 /** Places to cut at; none: every byte by itself. */
-const cuts = fc.oneof({ weight: 4, arbitrary: fc.array(fc.nat(5000), { minLength: 1, maxLength: 12 }) }, { weight: 1, arbitrary: fc.constant([]) })
+const cuts = fc.oneof(
+  { weight: 4, arbitrary: fc.array(fc.nat(5000), { minLength: 1, maxLength: 12 }) },
+  { weight: 1, arbitrary: fc.constant([]) },
+)
 
 function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
-  const sorted = places.length === 0 ? Array.from(bytes, (_, index) => index) : [...new Set([0, ...places.map((place) => place % (bytes.length + 1))])].sort((a, b) => a - b)
+  const sorted =
+    places.length === 0
+      ? Array.from(bytes, (_, index) => index)
+      : [...new Set([0, ...places.map((place) => place % (bytes.length + 1))])].sort((a, b) => a - b)
   return sorted.map((place, index) => bytes.slice(place, sorted[index + 1] ?? bytes.length))
 }
 
 /** The three ways in which servers end lines. */
 const lineEnds = fc.constantFrom('\n', '\r\n', '\r')
-const withLineEnds = (bytes: Uint8Array, end: string): Uint8Array => (end === '\n' ? bytes : new TextEncoder().encode(new TextDecoder().decode(bytes).replaceAll('\n', end)))
+const withLineEnds = (bytes: Uint8Array, end: string): Uint8Array =>
+  end === '\n' ? bytes : new TextEncoder().encode(new TextDecoder().decode(bytes).replaceAll('\n', end))
 
 /** Answers whose usage is told, so that nothing has to be counted. */
 const told = fc.tuple(answers, paces).map(([answer, pace]) => {
-  const events = sentenceOf({ ...answer, metered: true, usage: { ...answer.usage, inputTokens: answer.usage.inputTokens + 1 } }, pace)
+  const events = sentenceOf(
+    { ...answer, metered: true, usage: { ...answer.usage, inputTokens: answer.usage.inputTokens + 1 } },
+    pace,
+  )
   return { answer: fold(events), events }
 })
 
 class Pieces implements ByteSource {
   readonly #pieces: Uint8Array[]
-  constructor(pieces: readonly Uint8Array[]) { this.#pieces = [...pieces] }
-  read(): Promise<Uint8Array | undefined> { return Promise.resolve(this.#pieces.shift()) }
+  constructor(pieces: readonly Uint8Array[]) {
+    this.#pieces = [...pieces]
+  }
+  read(): Promise<Uint8Array | undefined> {
+    return Promise.resolve(this.#pieces.shift())
+  }
   cancel(): void {}
 }
 
@@ -48,17 +62,36 @@ const timeless = (text: string): string => {
     const { data, maker, note } = unseal(sealed)
     return [maker?.provider, maker?.model, note, data].join('\0')
   })
-  return opened.replace(/\b(msg|rs|fc|ctc|ig|item|call)_[0-9a-f]{20,}/g, (id) => ids.get(id) ?? (ids.set(id, `id-${ids.size}`), ids.get(id)!)).replace(/"completed_at":\d+/g, '"completed_at":0')
+  return opened
+    .replace(
+      /\b(msg|rs|fc|ctc|ig|item|call)_[0-9a-f]{20,}/g,
+      (id) => ids.get(id) ?? (ids.set(id, `id-${ids.size}`), ids.get(id)!),
+    )
+    .replace(/"completed_at":\d+/g, '"completed_at":0')
 }
 
 /** What the provider's reader hears, event by event. */
 const heard = (provider: ConversationName, pieces: readonly Uint8Array[]): string =>
-  timeless(JSON.stringify(readStream(provider, pieces, exchangeOf(provider).request).map((event) => (event.type === 'error' ? event.error.message : event))))
+  timeless(
+    JSON.stringify(
+      readStream(provider, pieces, exchangeOf(provider).request).map((event) =>
+        event.type === 'error' ? event.error.message : event,
+      ),
+    ),
+  )
 
 /** What a client gets. */
-async function relayed(provider: ConversationName, client: ConversationName, pieces: readonly Uint8Array[], framing: Framing = eventStream): Promise<string> {
+async function relayed(
+  provider: ConversationName,
+  client: ConversationName,
+  pieces: readonly Uint8Array[],
+  framing: Framing = eventStream,
+): Promise<string> {
   const exchange = exchangeOf(client, provider === client ? undefined : MAKER)
-  const out = provider === client ? { relabeler: protocols[client].relabeler(exchange) } : { writer: protocols[client].serve.writer(exchange) }
+  const out =
+    provider === client
+      ? { relabeler: protocols[client].relabeler(exchange) }
+      : { writer: protocols[client].serve.writer(exchange) }
   const lane = new Lane(protocols[provider].call.reader({}, exchange.request), out, new Meter(() => Promise.resolve(1)))
   const relay = new Relay(new Pieces(pieces), lane, framing, (_ending, last) => Promise.resolve(last))
   let text = ''
@@ -67,43 +100,86 @@ async function relayed(provider: ConversationName, client: ConversationName, pie
 }
 
 describe.each(NAMES)('a stream of %s', (provider) => {
-  test('is heard alike, however its bytes are cut and its lines end', () => {
-    holds(fc.property(told, cuts, lineEnds, fc.option(fc.nat(5000), { nil: undefined }), ({ events }, places, end, broken) => {
-      const whole = bytesOf(framesOf(provider, events, exchangeOf(provider)))
-      // A connection may break anywhere, between two lines for one: where a line is broken is the same for all line ends.
-      const bytes = broken === undefined ? whole : new TextEncoder().encode(new TextDecoder().decode(whole).slice(0, broken % whole.length))
-      same(heard(provider, cut(withLineEnds(bytes, end), places)), heard(provider, [bytes]))
-    }))
-  }, PATIENCE)
+  test(
+    'is heard alike, however its bytes are cut and its lines end',
+    () => {
+      holds(
+        fc.property(
+          told,
+          cuts,
+          lineEnds,
+          fc.option(fc.nat(5000), { nil: undefined }),
+          ({ events }, places, end, broken) => {
+            const whole = bytesOf(framesOf(provider, events, exchangeOf(provider)))
+            // A connection may break anywhere, between two lines for one: where a line is broken is the same for all line ends.
+            const bytes =
+              broken === undefined
+                ? whole
+                : new TextEncoder().encode(new TextDecoder().decode(whole).slice(0, broken % whole.length))
+            same(heard(provider, cut(withLineEnds(bytes, end), places)), heard(provider, [bytes]))
+          },
+        ),
+      )
+    },
+    PATIENCE,
+  )
 
-  test.each(NAMES)('is the same text for a client of %s', async (client) => {
-    await holdsLater(fc.asyncProperty(told, cuts, lineEnds, fc.boolean(), async ({ events }, places, end, array) => {
-      const bytes = withLineEnds(bytesOf(framesOf(provider, events, exchangeOf(provider))), end)
-      const framing = (): Framing => (array && client === 'generateContent' ? new JsonArray() : eventStream)
-      const whole = await relayed(provider, client, [bytes], framing())
-      same(await relayed(provider, client, cut(bytes, places), framing()), whole)
-    }), 0.3)
-  }, PATIENCE)
+  test.each(NAMES)(
+    'is the same text for a client of %s',
+    async (client) => {
+      await holdsLater(
+        fc.asyncProperty(told, cuts, lineEnds, fc.boolean(), async ({ events }, places, end, array) => {
+          const bytes = withLineEnds(bytesOf(framesOf(provider, events, exchangeOf(provider))), end)
+          const framing = (): Framing => (array && client === 'generateContent' ? new JsonArray() : eventStream)
+          const whole = await relayed(provider, client, [bytes], framing())
+          same(await relayed(provider, client, cut(bytes, places), framing()), whole)
+        }),
+        0.3,
+      )
+    },
+    PATIENCE,
+  )
 
-  test('passes byte for byte to a client of its own protocol, but for the names on it', async () => {
-    await holdsLater(fc.asyncProperty(told, cuts, async ({ events }, places) => {
-      const bytes = bytesOf(framesOf(provider, events, exchangeOf(provider)))
-      // These frames bear our names already.
-      same(await relayed(provider, provider, cut(bytes, places)), timeless(new TextDecoder().decode(bytes)))
-    }), 0.5)
-  }, PATIENCE)
+  test(
+    'passes byte for byte to a client of its own protocol, but for the names on it',
+    async () => {
+      await holdsLater(
+        fc.asyncProperty(told, cuts, async ({ events }, places) => {
+          const bytes = bytesOf(framesOf(provider, events, exchangeOf(provider)))
+          // These frames bear our names already.
+          same(await relayed(provider, provider, cut(bytes, places)), timeless(new TextDecoder().decode(bytes)))
+        }),
+        0.5,
+      )
+    },
+    PATIENCE,
+  )
 })
 
 describe.skipIf(!haveRecordings)('recorded streams', () => {
   const streams = recordings().filter(({ stream, status }) => stream && status === 200)
   test('there are some', () => expect(streams.length).toBeGreaterThan(100))
 
-  test.each(NAMES)('of %s are heard alike and are the same text, however they are cut', async (provider) => {
-    const own = streams.filter(({ protocol }) => protocol === provider).map((recording) => recording.response()).filter(({ length }) => length < 200_000)
-    await holdsLater(fc.asyncProperty(fc.constantFrom(...own), fc.array(fc.nat(200_000), { minLength: 1, maxLength: 30 }), fc.constantFrom(...NAMES), async (bytes, places, client) => {
-      const pieces = cut(bytes, places)
-      same(heard(provider, pieces), heard(provider, [bytes]))
-      same(await relayed(provider, client, pieces), await relayed(provider, client, [bytes]))
-    }))
-  }, PATIENCE)
+  test.each(NAMES)(
+    'of %s are heard alike and are the same text, however they are cut',
+    async (provider) => {
+      const own = streams
+        .filter(({ protocol }) => protocol === provider)
+        .map((recording) => recording.response())
+        .filter(({ length }) => length < 200_000)
+      await holdsLater(
+        fc.asyncProperty(
+          fc.constantFrom(...own),
+          fc.array(fc.nat(200_000), { minLength: 1, maxLength: 30 }),
+          fc.constantFrom(...NAMES),
+          async (bytes, places, client) => {
+            const pieces = cut(bytes, places)
+            same(heard(provider, pieces), heard(provider, [bytes]))
+            same(await relayed(provider, client, pieces), await relayed(provider, client, [bytes]))
+          },
+        ),
+      )
+    },
+    PATIENCE,
+  )
 })

@@ -16,12 +16,69 @@ import { bytesOf, exchangeOf, framesOf, MAKER, NAMES, readStream, readWhole } fr
 /** Numbers that an index must not be taken for, names that no object should lose or win, and nests. */
 const DEEP = ['[', '{"a":'].map((open) => open.repeat(100_000))
 const damage = fc.oneof(
-  { weight: 12, arbitrary: fc.record({ kind: fc.constant('change' as const), at: fc.nat(), changes: fc.array(change, { minLength: 1, maxLength: 3 }) }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('index' as const), at: fc.nat(), to: fc.constantFrom<unknown>(-1, 1e9, 2 ** 53, 0.5, '0', null, 7, []) }) },
-  { weight: 4, arbitrary: fc.record({ kind: fc.constantFrom('drop' as const, 'twice' as const, 'swap' as const, 'last' as const), at: fc.nat(), to: fc.nat() }) },
+  {
+    weight: 12,
+    arbitrary: fc.record({
+      kind: fc.constant('change' as const),
+      at: fc.nat(),
+      changes: fc.array(change, { minLength: 1, maxLength: 3 }),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('index' as const),
+      at: fc.nat(),
+      to: fc.constantFrom<unknown>(-1, 1e9, 2 ** 53, 0.5, '0', null, 7, []),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constantFrom('drop' as const, 'twice' as const, 'swap' as const, 'last' as const),
+      at: fc.nat(),
+      to: fc.nat(),
+    }),
+  },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('cut' as const), at: fc.nat(), to: fc.nat(200) }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('event' as const), at: fc.nat(), to: fc.constantFrom('', 'message', 'error', 'ping', 'response.unknown', 'content_block_stop', 'response.completed') }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('text' as const), at: fc.nat(), to: fc.constantFrom('', '{}', 'null', '[]', '5', '"x"', '[DONE]', '{"error":null}', '{"error":"x"}', '{"error":{"message":5,"code":{}}}', '{"__proto__":{"a":1},"choices":[{}]}', '\ud800', ...DEEP) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('event' as const),
+      at: fc.nat(),
+      to: fc.constantFrom(
+        '',
+        'message',
+        'error',
+        'ping',
+        'response.unknown',
+        'content_block_stop',
+        'response.completed',
+      ),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('text' as const),
+      at: fc.nat(),
+      to: fc.constantFrom(
+        '',
+        '{}',
+        'null',
+        '[]',
+        '5',
+        '"x"',
+        '[DONE]',
+        '{"error":null}',
+        '{"error":"x"}',
+        '{"error":{"message":5,"code":{}}}',
+        '{"__proto__":{"a":1},"choices":[{}]}',
+        '\ud800',
+        ...DEEP,
+      ),
+    }),
+  },
 )
 type Damage = typeof damage extends fc.Arbitrary<infer T> ? T : never
 
@@ -32,15 +89,36 @@ function damaged(frames: readonly Frame[], all: readonly Damage[]): Frame[] {
     const frame = out[at]
     if (frame === undefined) break
     switch (one.kind) {
-      case 'change': frame.data = changed(frame.data, one.changes); break
-      case 'index': frame.data = frame.data.replace(/"(index|output_index|content_index|summary_index|annotation_index|sequence_number)":\d+/g, (_whole, name: string) => `"${name}":${JSON.stringify(one.to)}`); break
-      case 'drop': out.splice(at, 1); break
-      case 'twice': out.splice(one.to % out.length, 0, { ...frame }); break
-      case 'swap': [out[at], out[one.to % out.length]] = [out[one.to % out.length]!, frame]; break
-      case 'last': out.length = at; break
-      case 'cut': frame.data = frame.data.slice(0, one.to); break
-      case 'event': frame.event = one.to; break
-      case 'text': frame.data = one.to; break
+      case 'change':
+        frame.data = changed(frame.data, one.changes)
+        break
+      case 'index':
+        frame.data = frame.data.replace(
+          /"(index|output_index|content_index|summary_index|annotation_index|sequence_number)":\d+/g,
+          (_whole, name: string) => `"${name}":${JSON.stringify(one.to)}`,
+        )
+        break
+      case 'drop':
+        out.splice(at, 1)
+        break
+      case 'twice':
+        out.splice(one.to % out.length, 0, { ...frame })
+        break
+      case 'swap':
+        ;[out[at], out[one.to % out.length]] = [out[one.to % out.length]!, frame]
+        break
+      case 'last':
+        out.length = at
+        break
+      case 'cut':
+        frame.data = frame.data.slice(0, one.to)
+        break
+      case 'event':
+        frame.event = one.to
+        break
+      case 'text':
+        frame.data = one.to
+        break
     }
   }
   return out
@@ -66,7 +144,8 @@ function checkSentence(events: readonly GenerationEvent[], bytes: number, frames
 }
 
 function checkError(error: unknown): void {
-  if (!(error instanceof GatewayError) || error.code === 'internal_error' || error.status < 400) throw new Error(`not a provider's failure: ${String(error)}`, { cause: error })
+  if (!(error instanceof GatewayError) || error.code === 'internal_error' || error.status < 400)
+    throw new Error(`not a provider's failure: ${String(error)}`, { cause: error })
 }
 
 function writeAll(events: readonly GenerationEvent[], asked: ReturnType<typeof exchangeOf>['request']): void {
@@ -80,43 +159,71 @@ function writeAll(events: readonly GenerationEvent[], asked: ReturnType<typeof e
 const sent = fc.tuple(answers, paces).map(([answer, pace]) => sentenceOf(answer, pace))
 
 describe.each(NAMES)('%s', (provider: ConversationName) => {
-  test('damaged frames are a sentence, which every client can be told', () => {
-    holds(fc.property(sent, fc.array(damage, { minLength: 1, maxLength: 4 }), (events, all) => {
-      const exchange = exchangeOf(provider)
-      const frames = damaged(framesOf(provider, events, exchange), all)
-      const reader = protocols[provider].call.reader({}, exchange.request)
-      const heard = [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
-      checkSentence(heard, frames.reduce((sum, { data }) => sum + data.length, 0), frames.length)
-      writeAll(heard, exchange.request)
-      const relabeler = protocols[provider].relabeler(exchange)
-      for (const frame of frames) relabeler.frame(frame)
-      relabeler.fail(new GatewayError('upstream_error', 'x'))
-    }), 2)
-  }, PATIENCE)
+  test(
+    'damaged frames are a sentence, which every client can be told',
+    () => {
+      holds(
+        fc.property(sent, fc.array(damage, { minLength: 1, maxLength: 4 }), (events, all) => {
+          const exchange = exchangeOf(provider)
+          const frames = damaged(framesOf(provider, events, exchange), all)
+          const reader = protocols[provider].call.reader({}, exchange.request)
+          const heard = [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
+          checkSentence(
+            heard,
+            frames.reduce((sum, { data }) => sum + data.length, 0),
+            frames.length,
+          )
+          writeAll(heard, exchange.request)
+          const relabeler = protocols[provider].relabeler(exchange)
+          for (const frame of frames) relabeler.frame(frame)
+          relabeler.fail(new GatewayError('upstream_error', 'x'))
+        }),
+        2,
+      )
+    },
+    PATIENCE,
+  )
 
-  test('damaged bytes are a sentence', () => {
-    holds(fc.property(sent, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 5 }), (events, all) => {
-      const exchange = exchangeOf(provider)
-      const frames = framesOf(provider, events, exchange)
-      const bytes = bytesOf(frames)
-      for (const [at, byte] of all) bytes[at % bytes.length] = byte
-      checkSentence(readStream(provider, [bytes], exchange.request), bytes.length, frames.length)
-    }), 2)
-  }, PATIENCE)
+  test(
+    'damaged bytes are a sentence',
+    () => {
+      holds(
+        fc.property(sent, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 5 }), (events, all) => {
+          const exchange = exchangeOf(provider)
+          const frames = framesOf(provider, events, exchange)
+          const bytes = bytesOf(frames)
+          for (const [at, byte] of all) bytes[at % bytes.length] = byte
+          checkSentence(readStream(provider, [bytes], exchange.request), bytes.length, frames.length)
+        }),
+        2,
+      )
+    },
+    PATIENCE,
+  )
 
-  test('a damaged whole answer is one, or a failure of the provider\'s', () => {
-    holds(fc.property(sent, fc.array(change, { minLength: 1, maxLength: 4 }), (events, changes) => {
-      const exchange = exchangeOf(provider)
-      const body = mutated(JSON.parse(JSON.stringify(protocols[provider].serve.writeAnswer(fold(events), exchange))), changes) as object
-      let heard: GenerationEvent[]
-      try {
-        heard = readWhole(provider, body, exchange.request)
-      } catch (error) {
-        return checkError(error)
-      }
-      checkSentence(heard, JSON.stringify(body).length, 20)
-      writeAll(heard, exchange.request)
-      protocols[provider].relabeler(exchange).answer(JSON.stringify(body))
-    }), 2)
-  }, PATIENCE)
+  test(
+    "a damaged whole answer is one, or a failure of the provider's",
+    () => {
+      holds(
+        fc.property(sent, fc.array(change, { minLength: 1, maxLength: 4 }), (events, changes) => {
+          const exchange = exchangeOf(provider)
+          const body = mutated(
+            JSON.parse(JSON.stringify(protocols[provider].serve.writeAnswer(fold(events), exchange))),
+            changes,
+          ) as object
+          let heard: GenerationEvent[]
+          try {
+            heard = readWhole(provider, body, exchange.request)
+          } catch (error) {
+            return checkError(error)
+          }
+          checkSentence(heard, JSON.stringify(body).length, 20)
+          writeAll(heard, exchange.request)
+          protocols[provider].relabeler(exchange).answer(JSON.stringify(body))
+        }),
+        2,
+      )
+    },
+    PATIENCE,
+  )
 })

@@ -13,10 +13,22 @@ type Json = Record<string, any>
 
 /** The next request of a client that keeps whole turns. */
 const NEXT: Record<ConversationName, (answer: Json) => object> = {
-  'chat.completions': (answer) => ({ model: 'a/b', messages: [{ role: 'user', content: 'Hi' }, answer.choices[0].message] }),
+  'chat.completions': (answer) => ({
+    model: 'a/b',
+    messages: [{ role: 'user', content: 'Hi' }, answer.choices[0].message],
+  }),
   responses: (answer) => ({ model: 'a/b', input: [{ role: 'user', content: 'Hi' }, ...answer.output] }),
-  messages: (answer) => ({ model: 'a/b', max_tokens: 1, messages: [{ role: 'user', content: 'Hi' }, { role: 'assistant', content: answer.content }] }),
-  generateContent: (answer) => ({ contents: [{ role: 'user', parts: [{ text: 'Hi' }] }, answer.candidates[0].content] }),
+  messages: (answer) => ({
+    model: 'a/b',
+    max_tokens: 1,
+    messages: [
+      { role: 'user', content: 'Hi' },
+      { role: 'assistant', content: answer.content },
+    ],
+  }),
+  generateContent: (answer) => ({
+    contents: [{ role: 'user', parts: [{ text: 'Hi' }] }, answer.candidates[0].content],
+  }),
 }
 
 const signatures = fc.infiniteStream(fc.constantFrom(undefined, undefined, 'sig-a', 'c2lnLWI=', 'a+b/c=='))
@@ -25,42 +37,77 @@ const signatures = fc.infiniteStream(fc.constantFrom(undefined, undefined, 'sig-
 const signed = fc.tuple(answers, signatures).map(([answer, stream]): Answer => {
   const parts = answer.parts.filter(({ type }) => type !== 'foreign' && type !== 'audio' && type !== 'image')
   const text = parts.findLast((part) => part.type === 'text' && part.text !== '')
-  return { ...answer, parts: parts.map((part): Part => {
-    const data = stream.next().value
-    return (part.type === 'tool-call' || (part.type === 'text' && part === text)) && data !== undefined ? { ...part, signature: { data } } : part
-  }) }
+  return {
+    ...answer,
+    parts: parts.map((part): Part => {
+      const data = stream.next().value
+      return (part.type === 'tool-call' || (part.type === 'text' && part === text)) && data !== undefined
+        ? { ...part, signature: { data } }
+        : part
+    }),
+  }
 })
 
 /** Signatures in their order, and whose they are: of a call by its id, of what else by its kind. */
-const proofs = (parts: readonly Part[]): string[] => parts.flatMap((part) => ('signature' in part && part.signature !== undefined && part.signature.data !== '' ? [`${part.type === 'tool-call' ? part.id : part.type} ${part.signature.data}`] : []))
+const proofs = (parts: readonly Part[]): string[] =>
+  parts.flatMap((part) =>
+    'signature' in part && part.signature !== undefined && part.signature.data !== ''
+      ? [`${part.type === 'tool-call' ? part.id : part.type} ${part.signature.data}`]
+      : [],
+  )
 
 /** All that was said of each kind. */
-const said = (parts: readonly Part[]): string[] => ['text', 'reasoning'].map((type) => parts.map((part) => (part.type === type && 'text' in part ? part.text : '')).join(''))
+const said = (parts: readonly Part[]): string[] =>
+  ['text', 'reasoning'].map((type) =>
+    parts.map((part) => (part.type === type && 'text' in part ? part.text : '')).join(''),
+  )
 
-test('chunks of generateContent that come back one by one are the turn that they were', () => {
-  holds(fc.property(signed, paces, (given, pace) => {
-    const answer = { ...given, parts: given.parts.filter(({ type }) => type !== 'refusal') }
-    const chunks = framesOf('generateContent', sentenceOf(answer, pace), exchangeOf('generateContent', MAKER)).map(({ data }) => (JSON.parse(data) as Json).candidates[0].content)
-    const { turns } = protocols.generateContent.serve.readRequest(wireOf({ contents: [{ role: 'user', parts: [{ text: 'Hi' }] }, ...chunks] }))
-    const back = turns.slice(1).flatMap((turn) => turn.parts)
-    same(said(back), said(answer.parts), 'words')
-    same(proofs(back).toSorted(), proofs(answer.parts).toSorted(), 'signatures')
-  }))
-}, PATIENCE)
+test(
+  'chunks of generateContent that come back one by one are the turn that they were',
+  () => {
+    holds(
+      fc.property(signed, paces, (given, pace) => {
+        const answer = { ...given, parts: given.parts.filter(({ type }) => type !== 'refusal') }
+        const chunks = framesOf('generateContent', sentenceOf(answer, pace), exchangeOf('generateContent', MAKER)).map(
+          ({ data }) => (JSON.parse(data) as Json).candidates[0].content,
+        )
+        const { turns } = protocols.generateContent.serve.readRequest(
+          wireOf({ contents: [{ role: 'user', parts: [{ text: 'Hi' }] }, ...chunks] }),
+        )
+        const back = turns.slice(1).flatMap((turn) => turn.parts)
+        same(said(back), said(answer.parts), 'words')
+        same(proofs(back).toSorted(), proofs(answer.parts).toSorted(), 'signatures')
+      }),
+    )
+  },
+  PATIENCE,
+)
 
 describe.each(NAMES)('%s', (client) => {
-  test('an answer that comes back bears what its maker signed', () => {
-    holds(fc.property(signed, (answer) => {
-      const exchange = exchangeOf(client, MAKER)
-      const written = JSON.parse(JSON.stringify(protocols[client].serve.writeAnswer(answer, exchange))) as Json
-      if (answer.parts.every((part) => part.type === 'text' && part.text === '')) return
-      const { turns } = protocols[client].serve.readRequest(wireOf(NEXT[client](written)))
-      const back = turns.slice(1).flatMap((turn) => turn.parts)
-      const makers = back.flatMap((part) => ('signature' in part && part.signature !== undefined ? [part.signature.maker] : []))
-      for (const maker of makers) same(maker, MAKER, 'the maker')
-      const lost = exchange.losses.some(({ field }) => field === 'answer.signature')
-      if (!lost) same(proofs(back).toSorted(), proofs(answer.parts).toSorted(), 'signatures')
-      same(back.filter(({ type }) => type === 'tool-call').map((part) => part.type === 'tool-call' && part.id), answer.parts.filter(({ type }) => type === 'tool-call').map((part) => part.type === 'tool-call' && part.id), 'calls')
-    }))
-  }, PATIENCE)
+  test(
+    'an answer that comes back bears what its maker signed',
+    () => {
+      holds(
+        fc.property(signed, (answer) => {
+          const exchange = exchangeOf(client, MAKER)
+          const written = JSON.parse(JSON.stringify(protocols[client].serve.writeAnswer(answer, exchange))) as Json
+          if (answer.parts.every((part) => part.type === 'text' && part.text === '')) return
+          const { turns } = protocols[client].serve.readRequest(wireOf(NEXT[client](written)))
+          const back = turns.slice(1).flatMap((turn) => turn.parts)
+          const makers = back.flatMap((part) =>
+            'signature' in part && part.signature !== undefined ? [part.signature.maker] : [],
+          )
+          for (const maker of makers) same(maker, MAKER, 'the maker')
+          const lost = exchange.losses.some(({ field }) => field === 'answer.signature')
+          if (!lost) same(proofs(back).toSorted(), proofs(answer.parts).toSorted(), 'signatures')
+          same(
+            back.filter(({ type }) => type === 'tool-call').map((part) => part.type === 'tool-call' && part.id),
+            answer.parts.filter(({ type }) => type === 'tool-call').map((part) => part.type === 'tool-call' && part.id),
+            'calls',
+          )
+        }),
+      )
+    },
+    PATIENCE,
+  )
 })

@@ -12,7 +12,11 @@ import { NAMES, wireOf } from './wires.ts'
 
 /** The conversation at each of its requests: whenever it was the model's turn to speak. */
 const moments = (request: GenerationRequest): GenerationRequest[] =>
-  request.turns.flatMap((turn, index) => (turn.role === 'assistant' || request.turns[index + 1]?.role !== 'assistant' && index < request.turns.length - 1 ? [] : [{ ...request, turns: request.turns.slice(0, index + 1) }]))
+  request.turns.flatMap((turn, index) =>
+    turn.role === 'assistant' || (request.turns[index + 1]?.role !== 'assistant' && index < request.turns.length - 1)
+      ? []
+      : [{ ...request, turns: request.turns.slice(0, index + 1) }],
+  )
 
 /** Agents mark the end of what they have said so far, and take the mark off again in their next request. */
 function marked(request: GenerationRequest): GenerationRequest {
@@ -30,11 +34,13 @@ function grows(protocol: ConversationName, target: Target, bodies: Record<string
   const pieces = bodies.map((body) => piecesOf(protocol, JSON.parse(JSON.stringify(body)) as Record<string, unknown>))
   for (const [index, before] of pieces.slice(0, -1).entries()) {
     const broken = breakOf(before, pieces[index + 1]!)
-    if (broken !== undefined) throw new Error(`${protocol}, request ${index + 1}, ${JSON.stringify(target.abilities)}: ${broken}`)
+    if (broken !== undefined)
+      throw new Error(`${protocol}, request ${index + 1}, ${JSON.stringify(target.abilities)}: ${broken}`)
   }
 }
 
-const written = (protocol: ConversationName, request: GenerationRequest, target: Target): Record<string, unknown> => protocols[protocol].call.writeRequest(request, target).body
+const written = (protocol: ConversationName, request: GenerationRequest, target: Target): Record<string, unknown> =>
+  protocols[protocol].call.writeRequest(request, target).body
 
 /** Models that want something written in another way. */
 const ABILITIES: Record<ConversationName, Abilities[]> = {
@@ -48,22 +54,58 @@ const ABILITIES: Record<ConversationName, Abilities[]> = {
 const unusual = (request: GenerationRequest): GenerationRequest => {
   const id = (known: string): string => `${known}:${'x'.repeat(known.length % 2 === 0 ? 70 : 1)}`
   const name = (known: string): string => (known === 'say' ? `say.${'long_'.repeat(20)}` : known)
-  const part = <T extends Part>(one: T): T => (one.type === 'tool-call' ? { ...one, id: id(one.id), name: name(one.name) } : one.type === 'tool-result' ? { ...one, callId: id(one.callId), ...(one.name === undefined ? {} : { name: name(one.name) }) } : one)
-  const turn = ({ parts, ...rest }: Turn): Turn => ({ ...rest, parts: rest.role === 'tool' ? parts.map(part).reverse() : parts.map(part) })
-  return { ...request, turns: request.turns.map(turn), tools: request.tools.map((tool) => (tool.type === 'foreign' ? tool : { ...tool, name: name(tool.name) })), toolChoice: undefined } as GenerationRequest
+  const part = <T extends Part>(one: T): T =>
+    one.type === 'tool-call'
+      ? { ...one, id: id(one.id), name: name(one.name) }
+      : one.type === 'tool-result'
+        ? { ...one, callId: id(one.callId), ...(one.name === undefined ? {} : { name: name(one.name) }) }
+        : one
+  const turn = ({ parts, ...rest }: Turn): Turn => ({
+    ...rest,
+    parts: rest.role === 'tool' ? parts.map(part).reverse() : parts.map(part),
+  })
+  return {
+    ...request,
+    turns: request.turns.map(turn),
+    tools: request.tools.map((tool) => (tool.type === 'foreign' ? tool : { ...tool, name: name(tool.name) })),
+    toolChoice: undefined,
+  } as GenerationRequest
 }
 
 describe.each(NAMES)('what is written for %s', (protocol) => {
-  test.each(ABILITIES[protocol].map((abilities) => [JSON.stringify(abilities), abilities] as const))('%s', (_, abilities) => {
-    const target = { ...TARGETS[protocol], abilities }
-    holds(fc.property(requests(scopeOf(protocol)), fc.boolean(), (request, odd) => grows(protocol, target, moments(odd ? unusual(request) : request).map((one) => written(protocol, marked(one), target)))))
-  }, PATIENCE)
+  test.each(ABILITIES[protocol].map((abilities) => [JSON.stringify(abilities), abilities] as const))(
+    '%s',
+    (_, abilities) => {
+      const target = { ...TARGETS[protocol], abilities }
+      holds(
+        fc.property(requests(scopeOf(protocol)), fc.boolean(), (request, odd) =>
+          grows(
+            protocol,
+            target,
+            moments(odd ? unusual(request) : request).map((one) => written(protocol, marked(one), target)),
+          ),
+        ),
+      )
+    },
+    PATIENCE,
+  )
 })
 
 /** A client keeps the conversation in its own words, and says all of it again. */
-test.each(PAIRS)('a client of %s, a provider of %s', (client, provider) => {
-  holds(fc.property(requests(scopeOf(client, provider)), (request) => {
-    const wires = moments(request).map((one) => wireOf(written(client, marked(one), TARGETS[client]), false))
-    grows(provider, TARGETS[provider], wires.map((wire) => written(provider, protocols[client].serve.readRequest(wire), TARGETS[provider])))
-  }), 0.5)
-}, PATIENCE)
+test.each(PAIRS)(
+  'a client of %s, a provider of %s',
+  (client, provider) => {
+    holds(
+      fc.property(requests(scopeOf(client, provider)), (request) => {
+        const wires = moments(request).map((one) => wireOf(written(client, marked(one), TARGETS[client]), false))
+        grows(
+          provider,
+          TARGETS[provider],
+          wires.map((wire) => written(provider, protocols[client].serve.readRequest(wire), TARGETS[provider])),
+        )
+      }),
+      0.5,
+    )
+  },
+  PATIENCE,
+)

@@ -14,14 +14,25 @@ const parted = (role: string, parts: unknown[]): string[] => parts.map((part) =>
 const PIECES: Record<ConversationName, (body: Json) => string[]> = {
   'chat.completions': ({ messages }) => messages.map(textOf),
   responses: ({ instructions, input }) => [textOf(instructions ?? null), ...input.map(textOf)],
-  messages: ({ system, messages }) => [textOf(system ?? null), ...messages.flatMap(({ role, content }: Json) => parted(role, content))],
-  generateContent: ({ systemInstruction, contents }) => [textOf(systemInstruction ?? null), ...contents.flatMap(({ role, parts }: Json) => parted(role, parts))],
+  messages: ({ system, messages }) => [
+    textOf(system ?? null),
+    ...messages.flatMap(({ role, content }: Json) => parted(role, content)),
+  ],
+  generateContent: ({ systemInstruction, contents }) => [
+    textOf(systemInstruction ?? null),
+    ...contents.flatMap(({ role, parts }: Json) => parted(role, parts)),
+  ],
 }
 
-export const piecesOf = (protocol: ConversationName, body: Json): string[] => [textOf(body.tools ?? null), ...PIECES[protocol](body)]
+export const piecesOf = (protocol: ConversationName, body: Json): string[] => [
+  textOf(body.tools ?? null),
+  ...PIECES[protocol](body),
+]
 
 /** Where the shorter list is no beginning of the longer one; undefined: it is one. */
 export function breakOf(before: readonly string[], after: readonly string[]): string | undefined {
   const place = before.findIndex((piece, index) => piece !== after[index])
-  return place < 0 ? undefined : `piece ${place} of ${before.length} was ${before[place]!.slice(0, 600)}\nand is ${after[place]?.slice(0, 600)}`
+  return place < 0
+    ? undefined
+    : `piece ${place} of ${before.length} was ${before[place]!.slice(0, 600)}\nand is ${after[place]?.slice(0, 600)}`
 }

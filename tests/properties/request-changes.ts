@@ -1,5 +1,11 @@
 import { parseExact } from '../../src/generation/json-text.ts'
-import type { ConversationName, GenerationRequest, Part, TextPart, ToolResultPart } from '../../src/generation/request.ts'
+import type {
+  ConversationName,
+  GenerationRequest,
+  Part,
+  TextPart,
+  ToolResultPart,
+} from '../../src/generation/request.ts'
 import type { Word } from '../../src/protocols/places.ts'
 
 /** What may differ between a request and what is read of it again: what the losses name, and what a protocol says in another form. */
@@ -7,31 +13,94 @@ import type { Word } from '../../src/protocols/places.ts'
 type Request = GenerationRequest
 type Edit = (request: Request) => Request
 
-const everyPart = (change: (part: Part) => Part[]): Edit => (request) => {
-  const parts = (all: Part[]): Part[] => all.flatMap(change).map((part) => (part.type === 'tool-result' ? { ...part, content: part.content.flatMap(change) as ToolResultPart['content'] } : part))
-  return { ...request, system: parts(request.system), turns: request.turns.map((turn) => ({ ...turn, parts: parts(turn.parts) })) }
-}
-const without = <T extends object>(value: T, ...names: string[]): T => Object.fromEntries(Object.entries(value).filter(([name]) => !names.includes(name))) as T
-const leave = (...names: (keyof Request)[]): Edit => (request) => without(request, ...names)
-const leaveSampling = (...names: string[]): Edit => (request) => ({ ...request, sampling: without(request.sampling, ...names) })
+const everyPart =
+  (change: (part: Part) => Part[]): Edit =>
+  (request) => {
+    const parts = (all: Part[]): Part[] =>
+      all
+        .flatMap(change)
+        .map((part) =>
+          part.type === 'tool-result'
+            ? { ...part, content: part.content.flatMap(change) as ToolResultPart['content'] }
+            : part,
+        )
+    return {
+      ...request,
+      system: parts(request.system),
+      turns: request.turns.map((turn) => ({ ...turn, parts: parts(turn.parts) })),
+    }
+  }
+const without = <T extends object>(value: T, ...names: string[]): T =>
+  Object.fromEntries(Object.entries(value).filter(([name]) => !names.includes(name))) as T
+const leave =
+  (...names: (keyof Request)[]): Edit =>
+  (request) =>
+    without(request, ...names)
+const leaveSampling =
+  (...names: string[]): Edit =>
+  (request) => ({ ...request, sampling: without(request.sampling, ...names) })
 const leaveOfParts = (...names: string[]): Edit => everyPart((part) => [without(part, ...names)])
-const leaveOfTools = (...names: string[]): Edit => (request) => ({ ...request, tools: request.tools.map((tool) => without(tool, ...names)) })
-const leaveOfReasoning = (...names: string[]): Edit => (request) => (request.reasoning === undefined ? request : { ...request, reasoning: without(request.reasoning, ...names) })
+const leaveOfTools =
+  (...names: string[]): Edit =>
+  (request) => ({ ...request, tools: request.tools.map((tool) => without(tool, ...names)) })
+const leaveOfReasoning =
+  (...names: string[]): Edit =>
+  (request) =>
+    request.reasoning === undefined ? request : { ...request, reasoning: without(request.reasoning, ...names) }
 const leaveDepth = leaveOfReasoning('effort', 'budgetTokens', 'adaptive')
-const all = (...edits: Edit[]): Edit => (request) => edits.reduce((edited, edit) => edit(edited), request)
+const all =
+  (...edits: Edit[]): Edit =>
+  (request) =>
+    edits.reduce((edited, edit) => edit(edited), request)
 
 /** What a loss takes out of the comparison: as little as its word says. */
 const LOST: Partial<Record<Word, Edit>> = {
   name: (request) => ({ ...request, turns: request.turns.map((turn) => without(turn, 'name')) }),
-  detail: leaveOfParts('detail'), filename: leaveOfParts('filename'), cache: all(leaveOfParts('cache'), leaveOfTools('cache')), 'tool.cache': leaveOfTools('cache'), 'request.cache': leave('cache'), signature: leaveOfParts('signature'), citations: leaveOfParts('citations'),
+  detail: leaveOfParts('detail'),
+  filename: leaveOfParts('filename'),
+  cache: all(leaveOfParts('cache'), leaveOfTools('cache')),
+  'tool.cache': leaveOfTools('cache'),
+  'request.cache': leave('cache'),
+  signature: leaveOfParts('signature'),
+  citations: leaveOfParts('citations'),
   thoughts: everyPart((part) => (part.type === 'reasoning' ? [] : [part])),
-  'tool.strict': leaveOfTools('strict'), 'tool.format': leaveOfTools('format'), toolChoice: (request) => ({ ...without(request, 'toolChoice'), tools: [] }), parallelTools: leave('parallelTools'),
-  temperature: leaveSampling('temperature'), topP: leaveSampling('topP'), topK: leaveSampling('topK'), frequencyPenalty: leaveSampling('frequencyPenalty'), presencePenalty: leaveSampling('presencePenalty'), seed: leaveSampling('seed'), stop: leaveSampling('stop'), logitBias: leaveSampling('logitBias'),
-  logprobs: leaveSampling('logprobs', 'topLogprobs'), topLogprobs: leaveSampling('topLogprobs'), maxOutputTokens: leave('maxOutputTokens'),
-  reasoning: leave('reasoning'), 'reasoning.effort': leaveDepth, 'reasoning.budgetTokens': leaveDepth, 'reasoning.adaptive': leaveOfReasoning('adaptive'), 'reasoning.visible': leaveOfReasoning('visible'), 'reasoning.summary': leaveOfReasoning('summary'),
+  'tool.strict': leaveOfTools('strict'),
+  'tool.format': leaveOfTools('format'),
+  toolChoice: (request) => ({ ...without(request, 'toolChoice'), tools: [] }),
+  parallelTools: leave('parallelTools'),
+  temperature: leaveSampling('temperature'),
+  topP: leaveSampling('topP'),
+  topK: leaveSampling('topK'),
+  frequencyPenalty: leaveSampling('frequencyPenalty'),
+  presencePenalty: leaveSampling('presencePenalty'),
+  seed: leaveSampling('seed'),
+  stop: leaveSampling('stop'),
+  logitBias: leaveSampling('logitBias'),
+  logprobs: leaveSampling('logprobs', 'topLogprobs'),
+  topLogprobs: leaveSampling('topLogprobs'),
+  maxOutputTokens: leave('maxOutputTokens'),
+  reasoning: leave('reasoning'),
+  'reasoning.effort': leaveDepth,
+  'reasoning.budgetTokens': leaveDepth,
+  'reasoning.adaptive': leaveOfReasoning('adaptive'),
+  'reasoning.visible': leaveOfReasoning('visible'),
+  'reasoning.summary': leaveOfReasoning('summary'),
   // A model may be told in words, too.
-  outputFormat: (request) => ({ ...without(request, 'outputFormat'), system: request.system.flatMap((part): Part[] => (part.type !== 'text' ? [part] : [part.text.replace(/(\n\n)?Answer with a JSON object\.$/, '')].filter((text) => text !== '' || part.text === '').map((text) => ({ ...part, text })))) }),
-  verbosity: leave('verbosity'), user: leave('user'), metadata: leave('metadata'), serviceTier: leave('serviceTier'), cacheKey: leave('cacheKey'),
+  outputFormat: (request) => ({
+    ...without(request, 'outputFormat'),
+    system: request.system.flatMap((part): Part[] =>
+      part.type !== 'text'
+        ? [part]
+        : [part.text.replace(/(\n\n)?Answer with a JSON object\.$/, '')]
+            .filter((text) => text !== '' || part.text === '')
+            .map((text) => ({ ...part, text })),
+    ),
+  }),
+  verbosity: leave('verbosity'),
+  user: leave('user'),
+  metadata: leave('metadata'),
+  serviceTier: leave('serviceTier'),
+  cacheKey: leave('cacheKey'),
 }
 
 export const forget = (request: Request, words: Iterable<Word>): Request => {
@@ -50,16 +119,24 @@ export const forget = (request: Request, words: Iterable<Word>): Request => {
 const own: Edit = (request) => without(request, 'protocol', 'includeUsage', 'extras')
 
 /** A signature that its maker gets back is a plain one. */
-const plainSignatures = everyPart((part) => ('signature' in part && part.signature !== undefined ? [{ ...part, signature: { data: part.signature.data } }] : [part]))
+const plainSignatures = everyPart((part) =>
+  'signature' in part && part.signature !== undefined
+    ? [{ ...part, signature: { data: part.signature.data } }]
+    : [part],
+)
 
 /** Earlier thoughts are known by their text and their proof. Which of them were hidden, their maker knows. */
-const plainThoughts = everyPart((part) => (part.type === 'reasoning' ? [without(part, 'form', 'id', 'redacted')] : [part]))
+const plainThoughts = everyPart((part) =>
+  part.type === 'reasoning' ? [without(part, 'form', 'id', 'redacted')] : [part],
+)
 
 /** A choice names a tool; its kind is the tool's. One allowed tool that has to be called is a forced one. */
 const plainChoice: Edit = (request) => {
   const { toolChoice } = request
   if (toolChoice?.type === 'tool') return { ...request, toolChoice: { type: 'tool', name: toolChoice.name } }
-  return toolChoice?.type === 'allowed' && toolChoice.required && toolChoice.names.length === 1 ? { ...request, toolChoice: { type: 'tool', name: toolChoice.names[0]! } } : request
+  return toolChoice?.type === 'allowed' && toolChoice.required && toolChoice.names.length === 1
+    ? { ...request, toolChoice: { type: 'tool', name: toolChoice.names[0]! } }
+    : request
 }
 
 /** Instructions are one text. */
@@ -67,7 +144,12 @@ const oneInstruction: Edit = (request) => ({ ...request, system: joined(request.
 
 function joined(parts: Part[], separator: string): Part[] {
   const texts = parts.filter((part): part is TextPart => part.type === 'text')
-  return texts.length < 2 ? parts : [{ ...texts[0]!, text: texts.map(({ text }) => text).join(separator) }, ...parts.filter(({ type }) => type !== 'text')]
+  return texts.length < 2
+    ? parts
+    : [
+        { ...texts[0]!, text: texts.map(({ text }) => text).join(separator) },
+        ...parts.filter(({ type }) => type !== 'text'),
+      ]
 }
 
 const compact = (text: string): string => {
@@ -81,55 +163,94 @@ const compact = (text: string): string => {
 const isObjectText = (text: string): boolean => compact(text).startsWith('{')
 
 /** Arguments are objects, in which space is nobody's. */
-const compactArguments = everyPart((part) => (part.type === 'tool-call' && part.form === 'function' ? [{ ...part, arguments: compact(part.arguments) }] : [part]))
+const compactArguments = everyPart((part) =>
+  part.type === 'tool-call' && part.form === 'function' ? [{ ...part, arguments: compact(part.arguments) }] : [part],
+)
 
 /** A result that is an object is that object. */
 const compactResults: Edit = everyPart((part) => {
   if (part.type !== 'tool-result') return [part]
-  return [{ ...part, content: part.content.map((one) => (one.type === 'text' && isObjectText(one.text) ? { ...one, text: compact(one.text) } : one)) }]
+  return [
+    {
+      ...part,
+      content: part.content.map((one) =>
+        one.type === 'text' && isObjectText(one.text) ? { ...one, text: compact(one.text) } : one,
+      ),
+    },
+  ]
 })
 
 /** Google's clients say that thoughts are to be shown, all others that they are not. */
 const shownThoughts: Edit = (request) => {
   const { reasoning } = request
   if (reasoning === undefined) return request
-  const shown = request.protocol === 'generateContent' ? reasoning.visible === true : reasoning.visible !== false && reasoning.effort !== 'none'
+  const shown =
+    request.protocol === 'generateContent'
+      ? reasoning.visible === true
+      : reasoning.visible !== false && reasoning.effort !== 'none'
   return { ...request, reasoning: { ...without(reasoning, 'visible'), ...(shown ? { visible: true } : {}) } }
 }
 
 /** A depth left to the model is said in one word, or in none where it is the default. */
-const adaptive: Edit = (request) => (request.reasoning?.budgetTokens === -1 ? { ...request, reasoning: { ...without(request.reasoning, 'budgetTokens'), adaptive: true } } : request)
+const adaptive: Edit = (request) =>
+  request.reasoning?.budgetTokens === -1
+    ? { ...request, reasoning: { ...without(request.reasoning, 'budgetTokens'), adaptive: true } }
+    : request
 
 /** Who does not think has nothing to show. */
-const idle: Edit = (request) => (request.reasoning?.effort === 'none' ? { ...request, reasoning: { effort: 'none' } } : request)
+const idle: Edit = (request) =>
+  request.reasoning?.effort === 'none' ? { ...request, reasoning: { effort: 'none' } } : request
 
 /** The type of what stands at an address is read off the address. */
-const untypedAddresses = everyPart((part) => ('source' in part && part.source.type === 'url' ? [{ ...part, source: without(part.source, 'mediaType') }] : [part]))
+const untypedAddresses = everyPart((part) =>
+  'source' in part && part.source.type === 'url' ? [{ ...part, source: without(part.source, 'mediaType') }] : [part],
+)
 
 /** Text is what is answered where nothing is said of it, and tools are called as the model likes; where none can be, it does not matter how many at once. */
 const defaults: Edit = (request) => {
   const idleTools = request.tools.length === 0 || request.toolChoice?.type === 'none'
-  return without(request, ...(request.outputFormat?.type === 'text' ? ['outputFormat'] : []), ...(idleTools ? ['parallelTools'] : []), ...(request.toolChoice?.type === 'auto' ? ['toolChoice'] : []))
+  return without(
+    request,
+    ...(request.outputFormat?.type === 'text' ? ['outputFormat'] : []),
+    ...(idleTools ? ['parallelTools'] : []),
+    ...(request.toolChoice?.type === 'auto' ? ['toolChoice'] : []),
+  )
 }
 
 /** A schema's name shows nowhere. */
-const namelessSchema: Edit = (request) => (request.outputFormat?.type === 'schema' ? { ...request, outputFormat: { type: 'schema', schema: request.outputFormat.schema } } : request)
+const namelessSchema: Edit = (request) =>
+  request.outputFormat?.type === 'schema'
+    ? { ...request, outputFormat: { type: 'schema', schema: request.outputFormat.schema } }
+    : request
 
 /** Google says in one mode what may be called and whether that is held to its schema: calls that are forced, or made of allowed tools, are held to it in any case, and where none is allowed there is none to hold. */
-const heldInAnyCase: Edit = (request) => (request.toolChoice === undefined || request.toolChoice.type === 'auto' ? request : leaveOfTools('strict')(request))
+const heldInAnyCase: Edit = (request) =>
+  request.toolChoice === undefined || request.toolChoice.type === 'auto' ? request : leaveOfTools('strict')(request)
 
 const FORMS: Record<ConversationName, Edit> = {
   'chat.completions': all(oneInstruction, adaptive),
   responses: all(
     // Tools are not strict unless they are said to be.
-    (request) => ({ ...request, tools: request.tools.map((tool) => (tool.type === 'function' ? { ...tool, strict: tool.strict ?? false } : tool)) }),
+    (request) => ({
+      ...request,
+      tools: request.tools.map((tool) => (tool.type === 'function' ? { ...tool, strict: tool.strict ?? false } : tool)),
+    }),
     // Whether thoughts are shown is a wish for a summary of them.
-    (request) => (request.reasoning?.visible === true ? { ...request, reasoning: { ...request.reasoning, summary: 'auto' } } : leaveOfReasoning('visible')(request)),
-    adaptive, leaveOfReasoning('adaptive'),
-    (request) => (request.sampling.topLogprobs === undefined ? request : { ...request, sampling: { ...request.sampling, logprobs: true } }),
+    (request) =>
+      request.reasoning?.visible === true
+        ? { ...request, reasoning: { ...request.reasoning, summary: 'auto' } }
+        : leaveOfReasoning('visible')(request),
+    adaptive,
+    leaveOfReasoning('adaptive'),
+    (request) =>
+      request.sampling.topLogprobs === undefined
+        ? request
+        : { ...request, sampling: { ...request.sampling, logprobs: true } },
   ),
   messages: all(
-    compactArguments, namelessSchema, adaptive,
+    compactArguments,
+    namelessSchema,
+    adaptive,
     // Thoughts are shown wherever there are any.
     (request) => (request.reasoning?.visible === true ? leaveOfReasoning('visible')(request) : request),
     // A temperature of 1 is the default, and the only one of a model that thinks.
@@ -137,14 +258,26 @@ const FORMS: Record<ConversationName, Edit> = {
     // A limit is required: all that the model writes.
     (request) => ({ ...request, maxOutputTokens: request.maxOutputTokens ?? 100_000 }),
   ),
-  generateContent: all(heldInAnyCase, compactArguments, compactResults, adaptive, shownThoughts, leaveOfReasoning('adaptive'), namelessSchema),
+  generateContent: all(
+    heldInAnyCase,
+    compactArguments,
+    compactResults,
+    adaptive,
+    shownThoughts,
+    leaveOfReasoning('adaptive'),
+    namelessSchema,
+  ),
 }
 
 /** A wish without a word is none. */
-export const nothingEmpty: Edit = (request) => (Object.values(request.reasoning ?? {}).every((member) => member === undefined) ? without(request, 'reasoning') : request)
+export const nothingEmpty: Edit = (request) =>
+  Object.values(request.reasoning ?? {}).every((member) => member === undefined)
+    ? without(request, 'reasoning')
+    : request
 
 /** Whether thoughts are shown where nothing is said of it differs, so that it cannot be compared over two protocols. */
 export const besidesShown = leaveOfReasoning('visible', 'summary')
 
 /** What a protocol makes of a request, beside its losses. */
-export const formOf = (protocol: ConversationName): Edit => all(FORMS[protocol], own, idle, defaults, untypedAddresses, plainSignatures, plainThoughts, plainChoice, nothingEmpty)
+export const formOf = (protocol: ConversationName): Edit =>
+  all(FORMS[protocol], own, idle, defaults, untypedAddresses, plainSignatures, plainThoughts, plainChoice, nothingEmpty)

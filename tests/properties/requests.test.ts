@@ -11,9 +11,14 @@ import { exchangeOf, LABEL, MAKER, NAMES, wireOf } from './wires.ts'
 
 /** A provider hears what a client says: nothing else, and all of it but what is told as lost. */
 
-const plain = (request: GenerationRequest): GenerationRequest => JSON.parse(JSON.stringify(request)) as GenerationRequest
+const plain = (request: GenerationRequest): GenerationRequest =>
+  JSON.parse(JSON.stringify(request)) as GenerationRequest
 
-function heard(provider: ConversationName, request: GenerationRequest, target: Target = TARGETS[provider]): { request: GenerationRequest; losses: Loss[] } {
+function heard(
+  provider: ConversationName,
+  request: GenerationRequest,
+  target: Target = TARGETS[provider],
+): { request: GenerationRequest; losses: Loss[] } {
   const { body, losses } = protocols[provider].call.writeRequest(request, target)
   return { request: protocols[provider].serve.readRequest(wireOf(body, request.stream)), losses }
 }
@@ -22,57 +27,116 @@ function heard(provider: ConversationName, request: GenerationRequest, target: T
 function compare(actual: GenerationRequest, expected: GenerationRequest, losses: readonly Loss[]): void {
   const words = new Set(losses.map(({ field }) => field))
   const [is, be] = [nothingEmpty(forget(plain(actual), words)), nothingEmpty(forget(plain(expected), words))]
-  for (const member of new Set([...Object.keys(be), ...Object.keys(is)]) as Set<keyof GenerationRequest>) same(is[member], be[member], `${member}, with losses of ${[...words].join(', ')}`)
+  for (const member of new Set([...Object.keys(be), ...Object.keys(is)]) as Set<keyof GenerationRequest>)
+    same(is[member], be[member], `${member}, with losses of ${[...words].join(', ')}`)
 }
 
 describe.each(NAMES)('%s', (provider) => {
-  test('a provider hears what is asked, or is told of as lost', () => {
-    holds(fc.property(requests(scopeOf(provider)), (request) => {
-      const { request: read, losses } = heard(provider, request)
-      compare(formOf(provider)(read), formOf(provider)(request), losses)
-    }))
-  }, PATIENCE)
+  test(
+    'a provider hears what is asked, or is told of as lost',
+    () => {
+      holds(
+        fc.property(requests(scopeOf(provider)), (request) => {
+          const { request: read, losses } = heard(provider, request)
+          compare(formOf(provider)(read), formOf(provider)(request), losses)
+        }),
+      )
+    },
+    PATIENCE,
+  )
 
-  test('what is read of a body is written as that body', () => {
-    // How deep it thinks, and who sees that, is compared above: what is not said at all is said in another way.
-    holds(fc.property(requests(scopeOf(provider)).map(({ reasoning: _, ...request }) => request), (request) => {
-      const write = (one: GenerationRequest): unknown => JSON.parse(JSON.stringify(protocols[provider].call.writeRequest(one, TARGETS[provider]).body))
-      const { request: read } = heard(provider, request)
-      same(write(sealed({ ...read, protocol: 'images' })), write(request))
-    }))
-  }, PATIENCE)
+  test(
+    'what is read of a body is written as that body',
+    () => {
+      // How deep it thinks, and who sees that, is compared above: what is not said at all is said in another way.
+      holds(
+        fc.property(
+          requests(scopeOf(provider)).map(({ reasoning: _, ...request }) => request),
+          (request) => {
+            const write = (one: GenerationRequest): unknown =>
+              JSON.parse(JSON.stringify(protocols[provider].call.writeRequest(one, TARGETS[provider]).body))
+            const { request: read } = heard(provider, request)
+            same(write(sealed({ ...read, protocol: 'images' })), write(request))
+          },
+        ),
+      )
+    },
+    PATIENCE,
+  )
 
-  test('of its own protocol it hears the client itself, whose seals are opened for their maker alone', () => {
-    holds(fc.property(requests(scopeOf(provider)), (request) => {
-      const { body } = protocols[provider].call.writeRequest(withSignatures(request, ({ data, maker }) => ({ data: seal(data, maker), maker: OURS })), TARGETS[provider])
-      const wire = wireOf(body, request.stream)
-      const exchange = { ...exchangeOf(provider), wire, request: protocols[provider].serve.readRequest(wire) }
-      const forwarded = protocols[provider].serve.readRequest({ ...wire, body: JSON.parse(protocols[provider].call.forward(exchange, TARGETS[provider])) as Wire['body'], text: protocols[provider].call.forward(exchange, TARGETS[provider]) })
-      const direct = protocols[provider].serve.readRequest(wireOf(protocols[provider].call.writeRequest(request, TARGETS[provider]).body, request.stream))
-      same(plain(ownThoughts(formOf(provider)(forwarded))), plain(ownThoughts(formOf(provider)(direct))))
-    }))
-  }, PATIENCE)
+  test(
+    'of its own protocol it hears the client itself, whose seals are opened for their maker alone',
+    () => {
+      holds(
+        fc.property(requests(scopeOf(provider)), (request) => {
+          const { body } = protocols[provider].call.writeRequest(
+            withSignatures(request, ({ data, maker }) => ({ data: seal(data, maker), maker: OURS })),
+            TARGETS[provider],
+          )
+          const wire = wireOf(body, request.stream)
+          const exchange = { ...exchangeOf(provider), wire, request: protocols[provider].serve.readRequest(wire) }
+          const forwarded = protocols[provider].serve.readRequest({
+            ...wire,
+            body: JSON.parse(protocols[provider].call.forward(exchange, TARGETS[provider])) as Wire['body'],
+            text: protocols[provider].call.forward(exchange, TARGETS[provider]),
+          })
+          const direct = protocols[provider].serve.readRequest(
+            wireOf(protocols[provider].call.writeRequest(request, TARGETS[provider]).body, request.stream),
+          )
+          same(plain(ownThoughts(formOf(provider)(forwarded))), plain(ownThoughts(formOf(provider)(direct))))
+        }),
+      )
+    },
+    PATIENCE,
+  )
 
-  test.each(NAMES)('a client of %s asks it the same', (client) => {
-    holds(fc.property(requests(scopeOf(provider, client)), (request) => {
-      const asked = heard(client, request)
-      const read = heard(provider, sealed(asked.request))
-      const form = (one: GenerationRequest): GenerationRequest => besidesShown(formOf(provider)(formOf(client)(one)))
-      compare(form(read.request), form(request), [...asked.losses, ...read.losses])
-    }), 0.3)
-  }, PATIENCE)
+  test.each(NAMES)(
+    'a client of %s asks it the same',
+    (client) => {
+      holds(
+        fc.property(requests(scopeOf(provider, client)), (request) => {
+          const asked = heard(client, request)
+          const read = heard(provider, sealed(asked.request))
+          const form = (one: GenerationRequest): GenerationRequest =>
+            besidesShown(formOf(provider)(formOf(client)(one)))
+          compare(form(read.request), form(request), [...asked.losses, ...read.losses])
+        }),
+        0.3,
+      )
+    },
+    PATIENCE,
+  )
 })
 
 const OURS = { ...MAKER, model: LABEL.model }
 
-const withSignatures = (request: GenerationRequest, change: (signature: Signature) => Signature): GenerationRequest =>
-  ({ ...request, turns: request.turns.map((turn) => ({ ...turn, parts: turn.parts.map((part) => ('signature' in part && part.signature !== undefined ? { ...part, signature: change(part.signature) } : part)) })) })
+const withSignatures = (
+  request: GenerationRequest,
+  change: (signature: Signature) => Signature,
+): GenerationRequest => ({
+  ...request,
+  turns: request.turns.map((turn) => ({
+    ...turn,
+    parts: turn.parts.map((part) =>
+      'signature' in part && part.signature !== undefined ? { ...part, signature: change(part.signature) } : part,
+    ),
+  })),
+})
 
 /** What stands for a signature where there is none. */
 const UNSIGNED = ['', 'skip_thought_signature_validator']
 
 /** Without thoughts that nobody signed: what becomes of them is the provider's affair. */
-const ownThoughts = (request: GenerationRequest): GenerationRequest => ({ ...request, turns: request.turns.map((turn) => ({ ...turn, parts: turn.parts.filter((part) => part.type !== 'reasoning' || (part.signature !== undefined && !UNSIGNED.includes(part.signature.data))) })) })
+const ownThoughts = (request: GenerationRequest): GenerationRequest => ({
+  ...request,
+  turns: request.turns.map((turn) => ({
+    ...turn,
+    parts: turn.parts.filter(
+      (part) => part.type !== 'reasoning' || (part.signature !== undefined && !UNSIGNED.includes(part.signature.data)),
+    ),
+  })),
+})
 
 /** What a client sends back of a maker's answer that it got through another protocol bears the maker's name. */
-const sealed = (request: GenerationRequest): GenerationRequest => withSignatures(request, (signature) => ({ ...signature, maker: OURS }))
+const sealed = (request: GenerationRequest): GenerationRequest =>
+  withSignatures(request, (signature) => ({ ...signature, maker: OURS }))

@@ -1,5 +1,15 @@
 import fc from 'fast-check'
-import type { ConversationName, GenerationRequest, MediaPart, Part, TextPart, Tool, ToolCallPart, ToolResultPart, Turn } from '../../src/generation/request.ts'
+import type {
+  ConversationName,
+  GenerationRequest,
+  MediaPart,
+  Part,
+  TextPart,
+  Tool,
+  ToolCallPart,
+  ToolResultPart,
+  Turn,
+} from '../../src/generation/request.ts'
 import type { Target } from '../../src/protocols/protocol.ts'
 import { argumentsText, present, signature, words } from './answers.ts'
 import { LABEL, MAKER, NAMES } from './wires.ts'
@@ -7,9 +17,27 @@ import { LABEL, MAKER, NAMES } from './wires.ts'
 /** Whole requests of every kind that a client may send, in our words. */
 
 /** What a conversation may hold besides what every protocol has. What a protocol says in other words, and tells so, is left out where the words are what is compared. */
-export type Scope = { midway: boolean; resultMedia: boolean; customs: boolean; failures: boolean; audio: boolean; video: boolean; refusals: boolean; wordsBesideCalls: boolean }
+export type Scope = {
+  midway: boolean
+  resultMedia: boolean
+  customs: boolean
+  failures: boolean
+  audio: boolean
+  video: boolean
+  refusals: boolean
+  wordsBesideCalls: boolean
+}
 
-const ALL: Scope = { midway: true, resultMedia: true, customs: true, failures: true, audio: true, video: true, refusals: true, wordsBesideCalls: true }
+const ALL: Scope = {
+  midway: true,
+  resultMedia: true,
+  customs: true,
+  failures: true,
+  audio: true,
+  video: true,
+  refusals: true,
+  wordsBesideCalls: true,
+}
 const SCOPES: Record<ConversationName, Scope> = {
   'chat.completions': { ...ALL, resultMedia: false, failures: false, video: false },
   responses: { ...ALL, failures: false, video: false },
@@ -19,91 +47,306 @@ const SCOPES: Record<ConversationName, Scope> = {
 
 /** What all of these protocols have. */
 export const scopeOf = (...protocols: ConversationName[]): Scope =>
-  Object.fromEntries(Object.keys(ALL).map((name) => [name, protocols.every((protocol) => SCOPES[protocol][name as keyof Scope])])) as Scope
+  Object.fromEntries(
+    Object.keys(ALL).map((name) => [name, protocols.every((protocol) => SCOPES[protocol][name as keyof Scope])]),
+  ) as Scope
 
 /** A model that takes all that its protocol can say. It is the one whose signatures the requests bear. */
 export const TARGETS: Record<ConversationName, Target> = {
-  'chat.completions': { ...MAKER, model: LABEL.model, quirks: { customTools: true, reasoningField: 'reasoning_details', effortField: 'reasoning' }, abilities: {} },
+  'chat.completions': {
+    ...MAKER,
+    model: LABEL.model,
+    quirks: { customTools: true, reasoningField: 'reasoning_details', effortField: 'reasoning' },
+    abilities: {},
+  },
   responses: { ...MAKER, model: LABEL.model, quirks: {}, abilities: {} },
-  messages: { ...MAKER, model: LABEL.model, quirks: {}, abilities: { systemTurns: true, reasoning: 'budget', maxOutputTokens: 100_000 } },
+  messages: {
+    ...MAKER,
+    model: LABEL.model,
+    quirks: {},
+    abilities: { systemTurns: true, reasoning: 'budget', maxOutputTokens: 100_000 },
+  },
   generateContent: { ...MAKER, model: LABEL.model, quirks: {}, abilities: { reasoning: 'level' } },
 }
 
 const some = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(of, { nil: undefined, freq: 2 })
-const rarely = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.oneof({ weight: 2, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: of })
+const rarely = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
+  fc.oneof({ weight: 2, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: of })
 
 const cache = rarely(fc.constantFrom({}, { ttl: '5m' as const }, { ttl: '1h' as const }))
-const textPart: fc.Arbitrary<TextPart> = fc.tuple(words, cache).map(([text, mark]) => present({ type: 'text' as const, text, cache: mark }))
+const textPart: fc.Arbitrary<TextPart> = fc
+  .tuple(words, cache)
+  .map(([text, mark]) => present({ type: 'text' as const, text, cache: mark }))
 const base64 = fc.uint8Array({ minLength: 1, maxLength: 9 }).map((bytes) => Buffer.from(bytes).toString('base64'))
-const image: fc.Arbitrary<MediaPart> = fc.oneof(
-  fc.tuple(fc.constantFrom('image/png', 'image/jpeg'), base64).map(([mediaType, data]): MediaPart => ({ type: 'image', source: { type: 'data', mediaType, data } })),
-  fc.constantFrom('https://example.com/a.png', 'https://example.com/b.jpg?c=ü').map((url): MediaPart => ({ type: 'image', source: { type: 'url', url } })),
-).chain((part) => rarely(fc.constantFrom('low', 'high')).map((detail) => present({ ...part, detail })))
-const pdf: fc.Arbitrary<MediaPart> = base64.map((data) => ({ type: 'file', source: { type: 'data', mediaType: 'application/pdf', data }, filename: 'a.pdf' }))
-const sound: fc.Arbitrary<MediaPart> = base64.map((data) => ({ type: 'audio', source: { type: 'data', mediaType: 'audio/wav', data } }))
-const film: fc.Arbitrary<MediaPart> = base64.map((data) => ({ type: 'video', source: { type: 'data', mediaType: 'video/mp4', data } }))
+const image: fc.Arbitrary<MediaPart> = fc
+  .oneof(
+    fc
+      .tuple(fc.constantFrom('image/png', 'image/jpeg'), base64)
+      .map(([mediaType, data]): MediaPart => ({ type: 'image', source: { type: 'data', mediaType, data } })),
+    fc
+      .constantFrom('https://example.com/a.png', 'https://example.com/b.jpg?c=ü')
+      .map((url): MediaPart => ({ type: 'image', source: { type: 'url', url } })),
+  )
+  .chain((part) => rarely(fc.constantFrom('low', 'high')).map((detail) => present({ ...part, detail })))
+const pdf: fc.Arbitrary<MediaPart> = base64.map((data) => ({
+  type: 'file',
+  source: { type: 'data', mediaType: 'application/pdf', data },
+  filename: 'a.pdf',
+}))
+const sound: fc.Arbitrary<MediaPart> = base64.map((data) => ({
+  type: 'audio',
+  source: { type: 'data', mediaType: 'audio/wav', data },
+}))
+const film: fc.Arbitrary<MediaPart> = base64.map((data) => ({
+  type: 'video',
+  source: { type: 'data', mediaType: 'video/mp4', data },
+}))
 
-const userParts = (scope: Scope): fc.Arbitrary<Part[]> => fc.array(fc.oneof<fc.Arbitrary<Part>[]>(textPart, textPart, textPart, image, pdf, ...(scope.audio ? [sound] : []), ...(scope.video ? [film] : [])), { minLength: 1, maxLength: 3 })
+const userParts = (scope: Scope): fc.Arbitrary<Part[]> =>
+  fc.array(
+    fc.oneof<fc.Arbitrary<Part>[]>(
+      textPart,
+      textPart,
+      textPart,
+      image,
+      pdf,
+      ...(scope.audio ? [sound] : []),
+      ...(scope.video ? [film] : []),
+    ),
+    { minLength: 1, maxLength: 3 },
+  )
 
 const thought: fc.Arbitrary<Part> = fc.oneof(
-  fc.tuple(words, signature, fc.boolean(), fc.constantFrom({}, { form: 'raw' as const }, { form: 'summary' as const })).map(([text, data, ours, form]): Part => ({ type: 'reasoning', text, ...form, signature: { data, maker: ours ? { ...MAKER, model: LABEL.model } : { provider: 'another', model: 'm' } } })),
+  fc
+    .tuple(words, signature, fc.boolean(), fc.constantFrom({}, { form: 'raw' as const }, { form: 'summary' as const }))
+    .map(
+      ([text, data, ours, form]): Part => ({
+        type: 'reasoning',
+        text,
+        ...form,
+        signature: { data, maker: ours ? { ...MAKER, model: LABEL.model } : { provider: 'another', model: 'm' } },
+      }),
+    ),
   words.map((text): Part => ({ type: 'reasoning', text })),
-  signature.map((data): Part => ({ type: 'reasoning', text: '', redacted: true, signature: { data, maker: { ...MAKER, model: LABEL.model } } })),
+  signature.map(
+    (data): Part => ({
+      type: 'reasoning',
+      text: '',
+      redacted: true,
+      signature: { data, maker: { ...MAKER, model: LABEL.model } },
+    }),
+  ),
 )
 
-type Called = { name: string; form: 'function' | 'custom'; text: string; result: (TextPart | MediaPart)[]; failed: boolean; mark: TextPart['cache'] | undefined }
-const called = (scope: Scope): fc.Arbitrary<Called> => fc.record({
-  kind: fc.constantFrom<[string, 'function' | 'custom'][]>(['look_up', 'function'], ['say', 'function'], ...(scope.customs ? [['draw', 'custom'] as [string, 'custom']] : [])), args: argumentsText, input: words,
-  result: fc.oneof<fc.Arbitrary<(TextPart | MediaPart)[]>[]>(words.map((text) => [{ type: 'text', text }]), argumentsText.map((text) => [{ type: 'text', text }]), fc.constantFrom('1.0', '-0', '[1]', 'null').map((text) => [{ type: 'text', text }]), ...(scope.resultMedia ? [fc.tuple(words, image).map(([text, part]): (TextPart | MediaPart)[] => [{ type: 'text', text }, part])] : [])),
-  failed: scope.failures ? fc.boolean() : fc.constant(false), mark: cache,
-}).map(({ kind: [name, form], args, input, result, failed, mark }) => ({ name, form, text: form === 'custom' ? input : args, result, failed, mark }))
+type Called = {
+  name: string
+  form: 'function' | 'custom'
+  text: string
+  result: (TextPart | MediaPart)[]
+  failed: boolean
+  mark: TextPart['cache'] | undefined
+}
+const called = (scope: Scope): fc.Arbitrary<Called> =>
+  fc
+    .record({
+      kind: fc.constantFrom<[string, 'function' | 'custom'][]>(
+        ['look_up', 'function'],
+        ['say', 'function'],
+        ...(scope.customs ? [['draw', 'custom'] as [string, 'custom']] : []),
+      ),
+      args: argumentsText,
+      input: words,
+      result: fc.oneof<fc.Arbitrary<(TextPart | MediaPart)[]>[]>(
+        words.map((text) => [{ type: 'text', text }]),
+        argumentsText.map((text) => [{ type: 'text', text }]),
+        fc.constantFrom('1.0', '-0', '[1]', 'null').map((text) => [{ type: 'text', text }]),
+        ...(scope.resultMedia
+          ? [fc.tuple(words, image).map(([text, part]): (TextPart | MediaPart)[] => [{ type: 'text', text }, part])]
+          : []),
+      ),
+      failed: scope.failures ? fc.boolean() : fc.constant(false),
+      mark: cache,
+    })
+    .map(({ kind: [name, form], args, input, result, failed, mark }) => ({
+      name,
+      form,
+      text: form === 'custom' ? input : args,
+      result,
+      failed,
+      mark,
+    }))
 
-type Round = { user: Part[]; name: string | undefined; thoughts: Part[]; beside: string | undefined; calls: Called[]; instruction: [Turn['role'], string] | undefined; answer: Part }
+type Round = {
+  user: Part[]
+  name: string | undefined
+  thoughts: Part[]
+  beside: string | undefined
+  calls: Called[]
+  instruction: [Turn['role'], string] | undefined
+  answer: Part
+}
 
-const round = (scope: Scope): fc.Arbitrary<Round> => fc.record({
-  user: userParts(scope), name: rarely(fc.constant('ada')), thoughts: fc.array(thought, { maxLength: 1 }), beside: scope.wordsBesideCalls ? some(words) : fc.constant(undefined),
-  calls: fc.array(called(scope), { maxLength: 3 }), instruction: scope.midway ? rarely(fc.tuple(fc.constantFrom<Turn['role'][]>('system'), words)) : fc.constant(undefined),
-  answer: fc.oneof<fc.Arbitrary<Part>[]>(textPart.map(({ text }): Part => ({ type: 'text', text })), ...(scope.refusals ? [words.map((text): Part => ({ type: 'refusal', text }))] : [])),
-})
+const round = (scope: Scope): fc.Arbitrary<Round> =>
+  fc.record({
+    user: userParts(scope),
+    name: rarely(fc.constant('ada')),
+    thoughts: fc.array(thought, { maxLength: 1 }),
+    beside: scope.wordsBesideCalls ? some(words) : fc.constant(undefined),
+    calls: fc.array(called(scope), { maxLength: 3 }),
+    instruction: scope.midway
+      ? rarely(fc.tuple(fc.constantFrom<Turn['role'][]>('system'), words))
+      : fc.constant(undefined),
+    answer: fc.oneof<fc.Arbitrary<Part>[]>(
+      textPart.map(({ text }): Part => ({ type: 'text', text })),
+      ...(scope.refusals ? [words.map((text): Part => ({ type: 'refusal', text }))] : []),
+    ),
+  })
 
 /** A round: the user asks, the model calls tools, hears their results and answers. */
 function turnsOf({ user, name, thoughts, beside, calls, instruction, answer }: Round, number: number): Turn[] {
   const ids = calls.map((_, index) => `call_${number}_${index}`)
-  const asked = calls.map((call, index): ToolCallPart => ({ type: 'tool-call', id: ids[index]!, name: call.name, arguments: call.text, form: call.form }))
-  const results = calls.map((call, index): ToolResultPart => present({ type: 'tool-result' as const, callId: ids[index]!, name: call.name, content: call.result, isError: call.failed ? true : undefined, form: call.form, cache: call.mark }))
+  const asked = calls.map(
+    (call, index): ToolCallPart => ({
+      type: 'tool-call',
+      id: ids[index]!,
+      name: call.name,
+      arguments: call.text,
+      form: call.form,
+    }),
+  )
+  const results = calls.map(
+    (call, index): ToolResultPart =>
+      present({
+        type: 'tool-result' as const,
+        callId: ids[index]!,
+        name: call.name,
+        content: call.result,
+        isError: call.failed ? true : undefined,
+        form: call.form,
+        cache: call.mark,
+      }),
+  )
   return [
     present({ role: 'user' as const, parts: user, name }),
-    ...(calls.length === 0 ? [] : [{ role: 'assistant' as const, parts: [...thoughts, ...(beside === undefined ? [] : [{ type: 'text' as const, text: beside }]), ...asked] }, { role: 'tool' as const, parts: results }]),
+    ...(calls.length === 0
+      ? []
+      : [
+          {
+            role: 'assistant' as const,
+            parts: [...thoughts, ...(beside === undefined ? [] : [{ type: 'text' as const, text: beside }]), ...asked],
+          },
+          { role: 'tool' as const, parts: results },
+        ]),
     { role: 'assistant', parts: [...(calls.length === 0 ? thoughts : []), answer] },
-    ...(instruction === undefined ? [] : [{ role: instruction[0], parts: [{ type: 'text' as const, text: instruction[1] }] }]),
+    ...(instruction === undefined
+      ? []
+      : [{ role: instruction[0], parts: [{ type: 'text' as const, text: instruction[1] }] }]),
   ]
 }
 
-const SCHEMA = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'], additionalProperties: false }
+const SCHEMA = {
+  type: 'object',
+  properties: { city: { type: 'string' } },
+  required: ['city'],
+  additionalProperties: false,
+}
 /** A client that calls free-text tools lists them. */
-const tools = (scope: Scope): fc.Arbitrary<Tool[]> => fc.subarray<Tool>([
-  { type: 'function', name: 'look_up', description: 'Looks up', parameters: SCHEMA }, { type: 'function', name: 'say', parameters: { type: 'object', properties: {}, additionalProperties: false }, strict: true }, { type: 'function', name: 'marked', parameters: SCHEMA, cache: {} },
-]).map((functions) => [...functions, ...(scope.customs ? [{ type: 'custom' as const, name: 'draw', description: 'Draws', format: { type: 'text' } }] : [])])
-const choice = fc.constantFrom<NonNullable<GenerationRequest['toolChoice']>[]>({ type: 'auto' }, { type: 'none' }, { type: 'required' }, { type: 'tool', name: 'look_up' }, { type: 'allowed', names: ['look_up', 'say'], required: true }, { type: 'allowed', names: ['look_up'], required: false })
+const tools = (scope: Scope): fc.Arbitrary<Tool[]> =>
+  fc
+    .subarray<Tool>([
+      { type: 'function', name: 'look_up', description: 'Looks up', parameters: SCHEMA },
+      {
+        type: 'function',
+        name: 'say',
+        parameters: { type: 'object', properties: {}, additionalProperties: false },
+        strict: true,
+      },
+      { type: 'function', name: 'marked', parameters: SCHEMA, cache: {} },
+    ])
+    .map((functions) => [
+      ...functions,
+      ...(scope.customs
+        ? [{ type: 'custom' as const, name: 'draw', description: 'Draws', format: { type: 'text' } }]
+        : []),
+    ])
+const choice = fc.constantFrom<NonNullable<GenerationRequest['toolChoice']>[]>(
+  { type: 'auto' },
+  { type: 'none' },
+  { type: 'required' },
+  { type: 'tool', name: 'look_up' },
+  { type: 'allowed', names: ['look_up', 'say'], required: true },
+  { type: 'allowed', names: ['look_up'], required: false },
+)
 
-const sampling = fc.record({
-  temperature: some(fc.constantFrom(0, 0.2, 1, 1.7)), topP: some(fc.constantFrom(0, 0.5, 0.99)), topK: some(fc.integer({ min: 1, max: 100 })), frequencyPenalty: rarely(fc.constantFrom(-2, 0.5, 2)), presencePenalty: rarely(fc.constantFrom(-2, 0.5, 2)),
-  seed: rarely(fc.oneof(fc.integer({ min: 0, max: 2 ** 31 - 1 }), fc.constant(2 ** 40))), stop: rarely(fc.array(words, { minLength: 1, maxLength: 4 })), logitBias: rarely(fc.constant({ 5: 1, 70: -100 })), scored: rarely(fc.constantFrom(undefined, 1, 5)), isScored: fc.integer({ min: 0, max: 3 }),
-}).map(({ scored, isScored, ...rest }) => present({ ...rest, ...(isScored === 0 ? { logprobs: true, topLogprobs: scored } : {}) })).map(present)
+const sampling = fc
+  .record({
+    temperature: some(fc.constantFrom(0, 0.2, 1, 1.7)),
+    topP: some(fc.constantFrom(0, 0.5, 0.99)),
+    topK: some(fc.integer({ min: 1, max: 100 })),
+    frequencyPenalty: rarely(fc.constantFrom(-2, 0.5, 2)),
+    presencePenalty: rarely(fc.constantFrom(-2, 0.5, 2)),
+    seed: rarely(fc.oneof(fc.integer({ min: 0, max: 2 ** 31 - 1 }), fc.constant(2 ** 40))),
+    stop: rarely(fc.array(words, { minLength: 1, maxLength: 4 })),
+    logitBias: rarely(fc.constant({ 5: 1, 70: -100 })),
+    scored: rarely(fc.constantFrom(undefined, 1, 5)),
+    isScored: fc.integer({ min: 0, max: 3 }),
+  })
+  .map(({ scored, isScored, ...rest }) =>
+    present({ ...rest, ...(isScored === 0 ? { logprobs: true, topLogprobs: scored } : {}) }),
+  )
+  .map(present)
 
-const reasoning = fc.oneof(
-  fc.constantFrom('none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max').map((effort) => ({ effort: effort as 'low' })), fc.constantFrom(1024, 5000, 20_000, -1).map((budgetTokens) => ({ budgetTokens })), fc.constant({ adaptive: true }),
-).chain((depth) => some(fc.boolean()).map((visible) => present({ ...depth, visible })))
-const format = fc.constantFrom<NonNullable<GenerationRequest['outputFormat']>[]>({ type: 'text' }, { type: 'json' }, { type: 'schema', schema: SCHEMA, name: 'answer', strict: true }, { type: 'schema', schema: SCHEMA, name: 'answer' })
+const reasoning = fc
+  .oneof(
+    fc
+      .constantFrom('none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max')
+      .map((effort) => ({ effort: effort as 'low' })),
+    fc.constantFrom(1024, 5000, 20_000, -1).map((budgetTokens) => ({ budgetTokens })),
+    fc.constant({ adaptive: true }),
+  )
+  .chain((depth) => some(fc.boolean()).map((visible) => present({ ...depth, visible })))
+const format = fc.constantFrom<NonNullable<GenerationRequest['outputFormat']>[]>(
+  { type: 'text' },
+  { type: 'json' },
+  { type: 'schema', schema: SCHEMA, name: 'answer', strict: true },
+  { type: 'schema', schema: SCHEMA, name: 'answer' },
+)
 
 /** Any request within the scope. It ends with what the user says, and all its calls are answered. */
-export const requests = (scope: Scope): fc.Arbitrary<GenerationRequest> => fc.record({
-  system: fc.array(textPart, { maxLength: 2 }), rounds: fc.array(round(scope), { maxLength: 3 }), last: userParts(scope),
-  tools: tools(scope), toolChoice: some(choice), parallelTools: rarely(fc.constant(false)), sampling, maxOutputTokens: some(fc.integer({ min: 1, max: 90_000 })), reasoning: some(reasoning), outputFormat: rarely(format),
-  verbosity: rarely(fc.constantFrom('low' as const, 'high' as const)), user: rarely(words), metadata: rarely(fc.constant({ a: 'b', c: 'd' })), serviceTier: rarely(fc.constantFrom('auto', 'flex', 'odd')), cacheKey: rarely(words), stream: fc.boolean(),
-}).map(({ rounds, last, ...rest }): GenerationRequest => ({
-  model: LABEL.model, ...present({ ...rest, toolChoice: rest.tools.some((tool) => tool.type !== 'foreign' && tool.name === 'look_up') && rest.tools.length > 1 ? rest.toolChoice : undefined }),
-  turns: [...rounds.flatMap(turnsOf), { role: 'user', parts: last }], protocol: 'images', extras: {},
-}))
+export const requests = (scope: Scope): fc.Arbitrary<GenerationRequest> =>
+  fc
+    .record({
+      system: fc.array(textPart, { maxLength: 2 }),
+      rounds: fc.array(round(scope), { maxLength: 3 }),
+      last: userParts(scope),
+      tools: tools(scope),
+      toolChoice: some(choice),
+      parallelTools: rarely(fc.constant(false)),
+      sampling,
+      maxOutputTokens: some(fc.integer({ min: 1, max: 90_000 })),
+      reasoning: some(reasoning),
+      outputFormat: rarely(format),
+      verbosity: rarely(fc.constantFrom('low' as const, 'high' as const)),
+      user: rarely(words),
+      metadata: rarely(fc.constant({ a: 'b', c: 'd' })),
+      serviceTier: rarely(fc.constantFrom('auto', 'flex', 'odd')),
+      cacheKey: rarely(words),
+      stream: fc.boolean(),
+    })
+    .map(
+      ({ rounds, last, ...rest }): GenerationRequest => ({
+        model: LABEL.model,
+        ...present({
+          ...rest,
+          toolChoice:
+            rest.tools.some((tool) => tool.type !== 'foreign' && tool.name === 'look_up') && rest.tools.length > 1
+              ? rest.toolChoice
+              : undefined,
+        }),
+        turns: [...rounds.flatMap(turnsOf), { role: 'user', parts: last }],
+        protocol: 'images',
+        extras: {},
+      }),
+    )
 
 export const PAIRS = NAMES.flatMap((one) => NAMES.map((other): [ConversationName, ConversationName] => [one, other]))

@@ -7,9 +7,11 @@ const RUNS = process.env.SLUICE_LONG_TESTS === '1' ? 3000 : 100
 export const PATIENCE = process.env.SLUICE_LONG_TESTS === '1' ? 600_000 : 30_000
 
 /** `share`: how many of the runs, for properties whose single case is dear. */
-export const holds = <T>(property: fc.IProperty<T>, share = 1): void => fc.assert(property, { numRuns: Math.ceil(RUNS * share), includeErrorInReport: true })
+export const holds = <T>(property: fc.IProperty<T>, share = 1): void =>
+  fc.assert(property, { numRuns: Math.ceil(RUNS * share), includeErrorInReport: true })
 
-export const holdsLater = <T>(property: fc.IAsyncProperty<T>, share = 1): Promise<void> => fc.assert(property, { numRuns: Math.ceil(RUNS * share), includeErrorInReport: true })
+export const holdsLater = <T>(property: fc.IAsyncProperty<T>, share = 1): Promise<void> =>
+  fc.assert(property, { numRuns: Math.ceil(RUNS * share), includeErrorInReport: true })
 
 /** Throws with both sides, from where they differ. */
 export function same(actual: unknown, expected: unknown, what = ''): void {

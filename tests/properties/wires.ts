@@ -22,7 +22,11 @@ export const TOOLS: Tool[] = [
 ]
 
 const BODIES: Record<ConversationName, object> = {
-  'chat.completions': { model: LABEL.model, stream_options: { include_usage: true }, messages: [{ role: 'user', content: 'Hi' }] },
+  'chat.completions': {
+    model: LABEL.model,
+    stream_options: { include_usage: true },
+    messages: [{ role: 'user', content: 'Hi' }],
+  },
   responses: { model: LABEL.model, input: 'Hi' },
   messages: { model: LABEL.model, max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] },
   generateContent: { contents: [{ parts: [{ text: 'Hi' }] }] },
@@ -35,7 +39,12 @@ export const wireOf = (body: object, stream = true): Wire => {
 
 export function exchangeOf(client: ConversationName, maker?: Maker): Exchange & { losses: Told[] } {
   const wire = wireOf(BODIES[client])
-  return { wire, request: { ...protocols[client].serve.readRequest(wire), tools: TOOLS }, label: { ...LABEL, ...(maker === undefined ? {} : { maker }) }, losses: [] }
+  return {
+    wire,
+    request: { ...protocols[client].serve.readRequest(wire), tools: TOOLS },
+    label: { ...LABEL, ...(maker === undefined ? {} : { maker }) },
+    losses: [],
+  }
 }
 
 /** A client's stream of these events. */
@@ -47,7 +56,11 @@ export const framesOf = (client: ConversationName, events: readonly GenerationEv
 export const bytesOf = (frames: readonly Frame[]): Uint8Array => new TextEncoder().encode(eventStream.write(frames))
 
 /** What a provider's reader hears of a stream that comes in these pieces. */
-export function readStream(provider: ConversationName, pieces: readonly Uint8Array[], request?: GenerationRequest): GenerationEvent[] {
+export function readStream(
+  provider: ConversationName,
+  pieces: readonly Uint8Array[],
+  request?: GenerationRequest,
+): GenerationEvent[] {
   const splitter = new FrameSplitter()
   const reader = protocols[provider].call.reader({}, request)
   const events = pieces.flatMap((piece) => splitter.push(piece).flatMap((frame) => reader.read(frame)))
@@ -58,17 +71,27 @@ export function readStream(provider: ConversationName, pieces: readonly Uint8Arr
 export function readWhole(provider: ConversationName, body: object, request?: GenerationRequest): GenerationEvent[] {
   const { call } = protocols[provider]
   const text = JSON.stringify(body)
-  return call.readAnswer(call.argumentsIn === undefined ? JSON.parse(text) : parseWithExact(text, call.argumentsIn), {}, request)
+  return call.readAnswer(
+    call.argumentsIn === undefined ? JSON.parse(text) : parseWithExact(text, call.argumentsIn),
+    {},
+    request,
+  )
 }
 
 /** Events through a protocol and back. */
 export type Way = 'streamed' | 'whole'
 export const WAYS: Way[] = ['streamed', 'whole']
 
-export function through(protocol: ConversationName, way: Way, answer: Answer, events: readonly GenerationEvent[]): { events: GenerationEvent[]; losses: Told[] } {
+export function through(
+  protocol: ConversationName,
+  way: Way,
+  answer: Answer,
+  events: readonly GenerationEvent[],
+): { events: GenerationEvent[]; losses: Told[] } {
   const exchange = exchangeOf(protocol)
-  const heard = way === 'streamed'
-    ? readStream(protocol, [bytesOf(framesOf(protocol, events, exchange))], exchange.request)
-    : readWhole(protocol, protocols[protocol].serve.writeAnswer(answer, exchange), exchange.request)
+  const heard =
+    way === 'streamed'
+      ? readStream(protocol, [bytesOf(framesOf(protocol, events, exchange))], exchange.request)
+      : readWhole(protocol, protocols[protocol].serve.writeAnswer(answer, exchange), exchange.request)
   return { events: heard, losses: exchange.losses }
 }

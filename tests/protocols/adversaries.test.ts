@@ -11,7 +11,13 @@ const target = { provider: 'p', model: 'm', quirks: {}, abilities: { maxOutputTo
 
 function exchangeOf(client: ConversationName, body: Record<string, unknown>) {
   const text = JSON.stringify({ model: 'a/b', ...body })
-  const wire = { body: JSON.parse(text) as Record<string, unknown>, text, model: 'a/b', stream: false, headers: new Headers() }
+  const wire = {
+    body: JSON.parse(text) as Record<string, unknown>,
+    text,
+    model: 'a/b',
+    stream: false,
+    headers: new Headers(),
+  }
   return { wire, request: protocols[client].serve.readRequest(wire), label: { id: 'ours', model: 'a/b', createdAt: 1 } }
 }
 
@@ -31,11 +37,21 @@ describe('requests', () => {
   test('each call of turns that follow each other is written once', () => {
     const turns = 200
     const id = (n: number): string => `${'x'.repeat(70)}${n}`
-    const messages = [...asked.messages, ...Array.from({ length: turns }, (_, n) => ({ role: 'assistant', content: [{ type: 'tool_use', id: id(n), name: 'f', input: {} }] }))]
+    const messages = [
+      ...asked.messages,
+      ...Array.from({ length: turns }, (_, n) => ({
+        role: 'assistant',
+        content: [{ type: 'tool_use', id: id(n), name: 'f', input: {} }],
+      })),
+    ]
     const { request } = exchangeOf('messages', { ...asked, messages })
     const { body, losses } = protocols['chat.completions'].call.writeRequest(request, target)
     const written = body.messages as { role: string; tool_calls?: object[] }[]
-    expect(written.map(({ role, tool_calls: calls }) => calls?.length ?? role)).toEqual(['user', turns, ...Array<string>(turns).fill('tool')])
+    expect(written.map(({ role, tool_calls: calls }) => calls?.length ?? role)).toEqual([
+      'user',
+      turns,
+      ...Array<string>(turns).fill('tool'),
+    ])
     expect(losses.filter(({ field, of }) => field === 'call.id' && of === id(0)).length).toBeLessThanOrEqual(2)
   })
 
@@ -44,11 +60,24 @@ describe('requests', () => {
     const many = Array.from({ length: 65 }, (_, n) => `stop ${n}`)
     for (const provider of ['chat.completions', 'responses', 'generateContent'] as const) {
       expect(refusal(provider, ask(many))).toMatchObject({ code: 'invalid_request', param: 'stop_sequences' })
-      expect(refusal(provider, ask(['x'.repeat(1001)]))).toMatchObject({ code: 'invalid_request', param: 'stop_sequences' })
+      expect(refusal(provider, ask(['x'.repeat(1001)]))).toMatchObject({
+        code: 'invalid_request',
+        param: 'stop_sequences',
+      })
       expect(refusal(provider, ask([...many.slice(1), 'x'.repeat(1000)].slice(1)))).toBeUndefined()
     }
     expect(refusal('messages', ask(many))).toBeUndefined()
-    expect(refusal('messages', exchangeOf('chat.completions', { ...asked, stop: 'x'.repeat(1001) }))?.param).toBe('stop')
-    expect(refusal('messages', exchangeOf('generateContent', { contents: [{ parts: [{ text: 'hi' }] }], generationConfig: { stopSequences: ['x'.repeat(1001)] } }))?.param).toBe('generationConfig.stopSequences')
+    expect(refusal('messages', exchangeOf('chat.completions', { ...asked, stop: 'x'.repeat(1001) }))?.param).toBe(
+      'stop',
+    )
+    expect(
+      refusal(
+        'messages',
+        exchangeOf('generateContent', {
+          contents: [{ parts: [{ text: 'hi' }] }],
+          generationConfig: { stopSequences: ['x'.repeat(1001)] },
+        }),
+      )?.param,
+    ).toBe('generationConfig.stopSequences')
   })
 })

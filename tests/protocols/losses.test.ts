@@ -9,20 +9,37 @@ import type { Exchange, Told } from '../../src/protocols/protocol.ts'
 
 const exchangeOf = (protocol: ProtocolName, report = false): Exchange & { losses: Told[] } => ({
   wire: { body: {}, text: '{}', headers: new Headers() },
-  request: { model: 'a/b', system: [], turns: [], tools: [], sampling: {}, stream: true, includeUsage: true, protocol, extras: {} },
+  request: {
+    model: 'a/b',
+    system: [],
+    turns: [],
+    tools: [],
+    sampling: {},
+    stream: true,
+    includeUsage: true,
+    protocol,
+    extras: {},
+  },
   label: { id: 'id', model: 'a/b', createdAt: 1, maker: { provider: 'a', model: 'b' } },
-  losses: [], report,
+  losses: [],
+  report,
 })
 
 type Finish = Partial<Extract<GenerationEvent, { type: 'finish' }>>
 
-const answer = (parts: [PartHead, string, Record<string, unknown>?][], finish: Finish = {}, usage: object = {}): GenerationEvent[] => [
+const answer = (
+  parts: [PartHead, string, Record<string, unknown>?][],
+  finish: Finish = {},
+  usage: object = {},
+): GenerationEvent[] => [
   { type: 'start', id: 'x', model: 'b' },
   ...parts.flatMap(([head, text, more = {}], part): GenerationEvent[] => {
     const { signature, logprobs } = more as { signature?: string; logprobs?: [] }
     return [
       { type: 'part-start', part, head },
-      ...(text === '' ? [] : [{ type: 'part-delta' as const, part, text, ...(logprobs === undefined ? {} : { logprobs }) }]),
+      ...(text === ''
+        ? []
+        : [{ type: 'part-delta' as const, part, text, ...(logprobs === undefined ? {} : { logprobs }) }]),
       { type: 'part-end', part, ...(signature === undefined ? {} : { signature }) },
     ]
   }),
@@ -36,30 +53,150 @@ const LOGPROBS = { logprobs: [{ token: 'Hello there', logprob: -1, bytes: [1], t
 
 /** What is lost towards chat, responses, messages and generateContent, in this order. */
 const CASES: [string, GenerationEvent[], string, string, string, string][] = [
-  ['text, reasoning, a call and an ending that all know', answer([[{ type: 'reasoning' }, 'hm', { signature: 's' }], TEXT, [{ type: 'tool-call', id: 'c', name: 'f', form: 'function' }, '{"a":1}', { signature: 's' }]], { reason: 'tool-calls', raw: 'tool_calls' }), '', '', '', ''],
-  ['a call without arguments', answer([[{ type: 'tool-call', id: 'c', name: 'f', form: 'function' }, '']], { reason: 'tool-calls' }), '', '', '', ''],
-  ['what only the provider knows', answer([[{ type: 'foreign', protocol: 'images', kind: 'odd_thing', value: {} }, ''], TEXT]), 'odd_thing left out', 'odd_thing left out', 'odd_thing left out', 'odd_thing left out'],
+  [
+    'text, reasoning, a call and an ending that all know',
+    answer(
+      [
+        [{ type: 'reasoning' }, 'hm', { signature: 's' }],
+        TEXT,
+        [{ type: 'tool-call', id: 'c', name: 'f', form: 'function' }, '{"a":1}', { signature: 's' }],
+      ],
+      { reason: 'tool-calls', raw: 'tool_calls' },
+    ),
+    '',
+    '',
+    '',
+    '',
+  ],
+  [
+    'a call without arguments',
+    answer([[{ type: 'tool-call', id: 'c', name: 'f', form: 'function' }, '']], { reason: 'tool-calls' }),
+    '',
+    '',
+    '',
+    '',
+  ],
+  [
+    'what only the provider knows',
+    answer([[{ type: 'foreign', protocol: 'images', kind: 'odd_thing', value: {} }, ''], TEXT]),
+    'odd_thing left out',
+    'odd_thing left out',
+    'odd_thing left out',
+    'odd_thing left out',
+  ],
   ['an image', answer([[{ type: 'image', mediaType: 'image/png' }, 'AAAA']]), '', '', 'image left out', ''],
-  ['audio', answer([[{ type: 'audio', mediaType: 'audio/L16' }, 'AAAA']]), 'audio approximated', 'audio left out', 'audio left out', ''],
-  ['log probabilities', answer([[{ type: 'text' }, 'Hello there', LOGPROBS]]), '', '', 'logprobs left out', 'logprobs approximated'],
+  [
+    'audio',
+    answer([[{ type: 'audio', mediaType: 'audio/L16' }, 'AAAA']]),
+    'audio approximated',
+    'audio left out',
+    'audio left out',
+    '',
+  ],
+  [
+    'log probabilities',
+    answer([[{ type: 'text' }, 'Hello there', LOGPROBS]]),
+    '',
+    '',
+    'logprobs left out',
+    'logprobs approximated',
+  ],
   ['a citation with its place', cited({ url: 'https://a.example', title: 'A', start: 0, end: 11 }), '', '', '', ''],
-  ['a citation without a place', cited({ url: 'https://a.example' }), 'citations approximated', 'citations approximated', 'citations approximated', ''],
-  ['a citation without an address', cited({ title: 'A', citedText: 'words of it', start: 0, end: 5 }), 'citations left out', 'citations approximated', 'citations left out', ''],
-  ['a citation with the words of its source', cited({ url: 'https://a.example', citedText: 'words of it', start: 0, end: 11 }), 'citations approximated', 'citations approximated', '', 'citations approximated'],
-  ['a refusal in words', answer([[{ type: 'refusal' }, 'No.']], { reason: 'stop', raw: 'stop' }), '', '', '', 'refusal approximated'],
-  ['the stop sequence that was hit', answer([TEXT], { reason: 'stop-sequence', raw: 'stop_sequence', stopSequence: 'X' }), 'stop_sequence left out', 'stop_sequence left out', '', 'stop_sequence left out'],
-  ['what is said of a refusal', answer([TEXT], { reason: 'refusal', raw: 'refusal', details: { type: 'refusal', category: 'cyber' } }), 'stop_details left out', 'finish_reason approximated, stop_details left out', 'stop_details left out', 'finish_reason approximated, stop_details left out'],
-  ['a filter', answer([TEXT], { reason: 'content-filter', raw: 'RECITATION' }), '', '', 'finish_reason approximated', 'finish_reason approximated'],
-  ['a refusal without words', answer([TEXT], { reason: 'refusal', raw: 'refusal' }), '', 'finish_reason approximated', '', 'finish_reason approximated'],
+  [
+    'a citation without a place',
+    cited({ url: 'https://a.example' }),
+    'citations approximated',
+    'citations approximated',
+    'citations approximated',
+    '',
+  ],
+  [
+    'a citation without an address',
+    cited({ title: 'A', citedText: 'words of it', start: 0, end: 5 }),
+    'citations left out',
+    'citations approximated',
+    'citations left out',
+    '',
+  ],
+  [
+    'a citation with the words of its source',
+    cited({ url: 'https://a.example', citedText: 'words of it', start: 0, end: 11 }),
+    'citations approximated',
+    'citations approximated',
+    '',
+    'citations approximated',
+  ],
+  [
+    'a refusal in words',
+    answer([[{ type: 'refusal' }, 'No.']], { reason: 'stop', raw: 'stop' }),
+    '',
+    '',
+    '',
+    'refusal approximated',
+  ],
+  [
+    'the stop sequence that was hit',
+    answer([TEXT], { reason: 'stop-sequence', raw: 'stop_sequence', stopSequence: 'X' }),
+    'stop_sequence left out',
+    'stop_sequence left out',
+    '',
+    'stop_sequence left out',
+  ],
+  [
+    'what is said of a refusal',
+    answer([TEXT], { reason: 'refusal', raw: 'refusal', details: { type: 'refusal', category: 'cyber' } }),
+    'stop_details left out',
+    'finish_reason approximated, stop_details left out',
+    'stop_details left out',
+    'finish_reason approximated, stop_details left out',
+  ],
+  [
+    'a filter',
+    answer([TEXT], { reason: 'content-filter', raw: 'RECITATION' }),
+    '',
+    '',
+    'finish_reason approximated',
+    'finish_reason approximated',
+  ],
+  [
+    'a refusal without words',
+    answer([TEXT], { reason: 'refusal', raw: 'refusal' }),
+    '',
+    'finish_reason approximated',
+    '',
+    'finish_reason approximated',
+  ],
   ['a pause', answer([TEXT], { reason: 'pause', raw: 'pause_turn' }), '', 'finish_reason approximated', '', ''],
-  ['an ending of the provider\'s own', answer([TEXT], { reason: 'other', raw: 'LANGUAGE' }), '', 'finish_reason approximated', 'finish_reason approximated', ''],
-  ['the signature of the last text', answer([[{ type: 'text' }, 'Hello', { signature: 's' }]]), '', '', 'signature left out', ''],
-  ['tokens written to a cache for an hour', answer([TEXT], {}, { cacheWrite1hTokens: 7 }), 'usage approximated', 'usage approximated', '', 'usage approximated'],
+  [
+    "an ending of the provider's own",
+    answer([TEXT], { reason: 'other', raw: 'LANGUAGE' }),
+    '',
+    'finish_reason approximated',
+    'finish_reason approximated',
+    '',
+  ],
+  [
+    'the signature of the last text',
+    answer([[{ type: 'text' }, 'Hello', { signature: 's' }]]),
+    '',
+    '',
+    'signature left out',
+    '',
+  ],
+  [
+    'tokens written to a cache for an hour',
+    answer([TEXT], {}, { cacheWrite1hTokens: 7 }),
+    'usage approximated',
+    'usage approximated',
+    '',
+    'usage approximated',
+  ],
   ['the number of web searches', answer([TEXT], {}, { webSearches: 2 }), '', '', '', 'usage left out'],
 ]
 
 const CLIENTS: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
-const told = (losses: readonly Told[]): string => losses.map(({ field, what }) => `${field.replace('answer.', '')} ${what}`).join(', ')
+const told = (losses: readonly Told[]): string =>
+  losses.map(({ field, what }) => `${field.replace('answer.', '')} ${what}`).join(', ')
 
 describe.each(CASES)('%s', (_name, events, ...expected) => {
   test.each(CLIENTS.map((client, index) => [client, expected[index]!] as const))('to %s', (client, lost) => {
@@ -73,19 +210,40 @@ describe.each(CASES)('%s', (_name, events, ...expected) => {
   })
 })
 
-test.each(['messages', 'generateContent'] as const)('arguments that were cut are told in a whole answer to %s', (client) => {
-  const exchange = exchangeOf(client)
-  protocols[client].serve.writeAnswer(fold(answer([[{ type: 'tool-call', id: 'c', name: 'f', form: 'function' }, '{"a":']], { reason: 'length', raw: 'length' })), exchange)
-  expect(told(exchange.losses)).toBe('tool_calls.arguments left out')
-})
+test.each(['messages', 'generateContent'] as const)(
+  'arguments that were cut are told in a whole answer to %s',
+  (client) => {
+    const exchange = exchangeOf(client)
+    protocols[client].serve.writeAnswer(
+      fold(
+        answer([[{ type: 'tool-call', id: 'c', name: 'f', form: 'function' }, '{"a":']], {
+          reason: 'length',
+          raw: 'length',
+        }),
+      ),
+      exchange,
+    )
+    expect(told(exchange.losses)).toBe('tool_calls.arguments left out')
+  },
+)
 
 test('an answer with images tells what stood beside them, words only where there is no place for them', () => {
-  const events = answer([TEXT, [{ type: 'reasoning' }, 'hm'], [{ type: 'image', mediaType: 'image/png' }, 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==']])
+  const events = answer([
+    TEXT,
+    [{ type: 'reasoning' }, 'hm'],
+    [
+      { type: 'image', mediaType: 'image/png' },
+      'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+    ],
+  ])
   const [whole, streamed] = [exchangeOf('images', true), exchangeOf('images', true)]
   protocols.images.serve.writeAnswer(fold(events), whole)
   const writer = protocols.images.serve.writer(streamed)
   const frames = events.flatMap((event) => writer.write(event))
-  expect([told(whole.losses), told(streamed.losses)]).toEqual(['reasoning left out', 'text left out, reasoning left out'])
+  expect([told(whole.losses), told(streamed.losses)]).toEqual([
+    'reasoning left out',
+    'text left out, reasoning left out',
+  ])
   expect((JSON.parse(frames.at(-1)!.data) as { sluice: unknown }).sluice).toEqual({ translation: streamed.losses })
 })
 
@@ -93,9 +251,13 @@ describe.each(CLIENTS)('the report in a stream to %s', (client) => {
   const framesOf = (report: boolean, losses: Told[]): unknown[] => {
     const exchange = { ...exchangeOf(client, report), losses }
     const writer = protocols[client].serve.writer(exchange)
-    return answer([TEXT]).flatMap((event) => writer.write(event)).filter(({ data }) => data !== '[DONE]').map(({ data }) => JSON.parse(data) as unknown)
+    return answer([TEXT])
+      .flatMap((event) => writer.write(event))
+      .filter(({ data }) => data !== '[DONE]')
+      .map(({ data }) => JSON.parse(data) as unknown)
   }
-  const holders = (frames: unknown[]): number[] => frames.flatMap((frame, index) => (JSON.stringify(frame).includes('"sluice"') ? [index] : []))
+  const holders = (frames: unknown[]): number[] =>
+    frames.flatMap((frame, index) => (JSON.stringify(frame).includes('"sluice"') ? [index] : []))
 
   test('stands in one frame, where it is asked for, and says it when nothing is lost', () => {
     expect(holders(framesOf(false, [{ field: 'x', what: 'left out', why: 'y' }]))).toEqual([])
@@ -121,7 +283,10 @@ test('a provider that thinks up kinds without end is told of a thousand times', 
 })
 
 test('the text of losses is ASCII and bounded, whatever clients call their fields', () => {
-  const losses = Array.from({ length: 500 }, (_, index): Told => ({ field: `é${index}`.padEnd(400, '😀'), what: 'left out', why: 'y' }))
+  const losses = Array.from(
+    { length: 500 },
+    (_, index): Told => ({ field: `é${index}`.padEnd(400, '😀'), what: 'left out', why: 'y' }),
+  )
   const text = lossesText(losses)
   expect(text.length).toBeLessThanOrEqual(4_000)
   expect(text).toMatch(/^[\x20-\x7e]*$/)
@@ -129,7 +294,24 @@ test('the text of losses is ASCII and bounded, whatever clients call their field
 })
 
 test('what the messages API says more of a refusal is read', () => {
-  const body = { id: 'm', type: 'message', role: 'assistant', model: 'm', content: [], stop_reason: 'refusal', stop_sequence: null, stop_details: { type: 'refusal', category: 'cyber' }, usage: { input_tokens: 1, output_tokens: 1 } }
-  expect(protocols.messages.call.readAnswer(body, {}).at(-1)).toMatchObject({ reason: 'refusal', details: { category: 'cyber' } })
-  expect(protocols.messages.call.readAnswer({ ...body, stop_details: null }, {}).at(-1)).toEqual({ type: 'finish', reason: 'refusal', raw: 'refusal' })
+  const body = {
+    id: 'm',
+    type: 'message',
+    role: 'assistant',
+    model: 'm',
+    content: [],
+    stop_reason: 'refusal',
+    stop_sequence: null,
+    stop_details: { type: 'refusal', category: 'cyber' },
+    usage: { input_tokens: 1, output_tokens: 1 },
+  }
+  expect(protocols.messages.call.readAnswer(body, {}).at(-1)).toMatchObject({
+    reason: 'refusal',
+    details: { category: 'cyber' },
+  })
+  expect(protocols.messages.call.readAnswer({ ...body, stop_details: null }, {}).at(-1)).toEqual({
+    type: 'finish',
+    reason: 'refusal',
+    raw: 'refusal',
+  })
 })

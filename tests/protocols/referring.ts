@@ -15,15 +15,26 @@ export type Found = (MediaReference | KeptReference)[]
 
 export const isMedia = (reference: Found[number]): reference is MediaReference => reference.source.type !== 'provider'
 
-export const found = (references: Found): string[] => references.map((reference) => {
-  if (!isMedia(reference)) return `${reference.param} <- ${reference.source.what} of a provider`
-  const { param, source, kind } = reference
-  return `${param} <- ${source.type === 'file' ? source.id : source.url}${kind === undefined ? '' : ` (${kind})`}`
-})
+export const found = (references: Found): string[] =>
+  references.map((reference) => {
+    if (!isMedia(reference)) return `${reference.param} <- ${reference.source.what} of a provider`
+    const { param, source, kind } = reference
+    return `${param} <- ${source.type === 'file' ? source.id : source.url}${kind === undefined ? '' : ` (${kind})`}`
+  })
 
 /** What stands at a path when every reference of the body has become this medium. */
-export function inlined(references: (body: Body) => Found, body: Body, medium: Medium, at: (string | number)[]): unknown {
-  const text = replaceAt(JSON.stringify(body), references(body).filter(isMedia).map(({ path, inline }) => ({ path, value: JSON.stringify(inline(medium)) })))
+export function inlined(
+  references: (body: Body) => Found,
+  body: Body,
+  medium: Medium,
+  at: (string | number)[],
+): unknown {
+  const text = replaceAt(
+    JSON.stringify(body),
+    references(body)
+      .filter(isMedia)
+      .map(({ path, inline }) => ({ path, value: JSON.stringify(inline(medium)) })),
+  )
   return at.reduce<unknown>((value, step) => (value as Record<string | number, unknown>)[step], JSON.parse(text))
 }
 

@@ -7,7 +7,12 @@ import { affords, bounded } from '../../src/protocols/schema/schema.ts'
 // That what is written of a tool's schema is written once, and never given to a tool that differs.
 
 type FunctionTool = Tool & { type: 'function' }
-const tool = (name: string, parameters: Record<string, unknown>, strict?: boolean): FunctionTool => ({ type: 'function', name, parameters, ...(strict === undefined ? {} : { strict }) })
+const tool = (name: string, parameters: Record<string, unknown>, strict?: boolean): FunctionTool => ({
+  type: 'function',
+  name,
+  parameters,
+  ...(strict === undefined ? {} : { strict }),
+})
 
 function counted() {
   let writes = 0
@@ -35,8 +40,13 @@ describe('what becomes of a tool', () => {
   test('is written anew where name, strictness, a value or the order of members differ', () => {
     const { ask, writes } = counted()
     const tools = [
-      tool('a', { type: 'object', minProperties: 1 }), tool('b', { type: 'object', minProperties: 1 }), tool('a', { type: 'object', minProperties: 2 }), tool('a', { minProperties: 1, type: 'object' }),
-      tool('a', { type: 'object', minProperties: 1 }, true), tool('a', { type: 'object', minProperties: 1 }, false), tool('a","a', {}),
+      tool('a', { type: 'object', minProperties: 1 }),
+      tool('b', { type: 'object', minProperties: 1 }),
+      tool('a', { type: 'object', minProperties: 2 }),
+      tool('a', { minProperties: 1, type: 'object' }),
+      tool('a', { type: 'object', minProperties: 1 }, true),
+      tool('a', { type: 'object', minProperties: 1 }, false),
+      tool('a","a', {}),
     ]
     for (const one of tools) {
       const { written, losses } = ask(one)

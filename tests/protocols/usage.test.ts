@@ -15,16 +15,46 @@ type Json = Record<string, unknown>
 
 /** A whole answer of one word with this usage. */
 const ANSWERS: Record<ConversationName, (usage: unknown) => Json> = {
-  'chat.completions': (usage) => ({ id: 'c', model: 'm', choices: [{ index: 0, message: { role: 'assistant', content: 'word' }, finish_reason: 'stop' }], usage }),
-  responses: (usage) => ({ id: 'r', model: 'm', status: 'completed', output: [{ id: 'i', type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'word' }] }], usage }),
-  messages: (usage) => ({ id: 'a', type: 'message', role: 'assistant', model: 'm', content: [{ type: 'text', text: 'word' }], stop_reason: 'end_turn', usage }),
-  generateContent: (usage) => ({ responseId: 'g', modelVersion: 'm', candidates: [{ index: 0, content: { role: 'model', parts: [{ text: 'word' }] }, finishReason: 'STOP' }], usageMetadata: usage }),
+  'chat.completions': (usage) => ({
+    id: 'c',
+    model: 'm',
+    choices: [{ index: 0, message: { role: 'assistant', content: 'word' }, finish_reason: 'stop' }],
+    usage,
+  }),
+  responses: (usage) => ({
+    id: 'r',
+    model: 'm',
+    status: 'completed',
+    output: [{ id: 'i', type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'word' }] }],
+    usage,
+  }),
+  messages: (usage) => ({
+    id: 'a',
+    type: 'message',
+    role: 'assistant',
+    model: 'm',
+    content: [{ type: 'text', text: 'word' }],
+    stop_reason: 'end_turn',
+    usage,
+  }),
+  generateContent: (usage) => ({
+    responseId: 'g',
+    modelVersion: 'm',
+    candidates: [{ index: 0, content: { role: 'model', parts: [{ text: 'word' }] }, finishReason: 'STOP' }],
+    usageMetadata: usage,
+  }),
 }
 
-const read = (protocol: ConversationName, usage: unknown): Usage => fold(protocols[protocol].call.readAnswer(ANSWERS[protocol](usage), {})).usage
+const read = (protocol: ConversationName, usage: unknown): Usage =>
+  fold(protocols[protocol].call.readAnswer(ANSWERS[protocol](usage), {})).usage
 const streamed = (protocol: ConversationName, frames: Json[]): Usage => {
   const reader = protocols[protocol].call.reader({})
-  const events: GenerationEvent[] = [...frames.flatMap((frame) => reader.read({ ...(typeof frame.type === 'string' ? { event: frame.type } : {}), data: JSON.stringify(frame) })), ...reader.end()]
+  const events: GenerationEvent[] = [
+    ...frames.flatMap((frame) =>
+      reader.read({ ...(typeof frame.type === 'string' ? { event: frame.type } : {}), data: JSON.stringify(frame) }),
+    ),
+    ...reader.end(),
+  ]
   return fold(events).usage
 }
 
@@ -32,112 +62,290 @@ describe('sums', () => {
   const tokens = fc.nat(1_000_000)
 
   test('chat completions: cached and audio within the prompt, reasoning and media within the completion', () => {
-    fc.assert(fc.property(fc.array(tokens, { minLength: 8, maxLength: 8 }), ([text, cached, written, audio, said, thought, spoken, drawn]) => {
-      const prompt = text! + cached! + written! + audio!, completion = said! + thought! + spoken! + drawn!
-      expect(read('chat.completions', {
-        prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion,
-        prompt_tokens_details: { cached_tokens: cached, cache_write_tokens: written, audio_tokens: audio },
-        completion_tokens_details: { reasoning_tokens: thought, audio_tokens: spoken, image_tokens: drawn },
-      })).toEqual({ ...noUsage(), inputTokens: text!, cacheReadTokens: cached!, cacheWrite5mTokens: written!, inputAudioTokens: audio!, outputTokens: said!, reasoningTokens: thought!, outputAudioTokens: spoken!, outputImageTokens: drawn! })
-    }))
+    fc.assert(
+      fc.property(
+        fc.array(tokens, { minLength: 8, maxLength: 8 }),
+        ([text, cached, written, audio, said, thought, spoken, drawn]) => {
+          const prompt = text! + cached! + written! + audio!,
+            completion = said! + thought! + spoken! + drawn!
+          expect(
+            read('chat.completions', {
+              prompt_tokens: prompt,
+              completion_tokens: completion,
+              total_tokens: prompt + completion,
+              prompt_tokens_details: { cached_tokens: cached, cache_write_tokens: written, audio_tokens: audio },
+              completion_tokens_details: { reasoning_tokens: thought, audio_tokens: spoken, image_tokens: drawn },
+            }),
+          ).toEqual({
+            ...noUsage(),
+            inputTokens: text!,
+            cacheReadTokens: cached!,
+            cacheWrite5mTokens: written!,
+            inputAudioTokens: audio!,
+            outputTokens: said!,
+            reasoningTokens: thought!,
+            outputAudioTokens: spoken!,
+            outputImageTokens: drawn!,
+          })
+        },
+      ),
+    )
   })
 
   test('chat completions: the hits and misses of a cache', () => {
-    expect(read('chat.completions', { prompt_tokens: 100, completion_tokens: 5, prompt_cache_hit_tokens: 64, prompt_cache_miss_tokens: 36 })).toMatchObject({ inputTokens: 36, cacheReadTokens: 64, outputTokens: 5 })
+    expect(
+      read('chat.completions', {
+        prompt_tokens: 100,
+        completion_tokens: 5,
+        prompt_cache_hit_tokens: 64,
+        prompt_cache_miss_tokens: 36,
+      }),
+    ).toMatchObject({ inputTokens: 36, cacheReadTokens: 64, outputTokens: 5 })
   })
 
   test('responses: the same within its own details', () => {
-    fc.assert(fc.property(fc.array(tokens, { minLength: 5, maxLength: 5 }), ([text, cached, written, said, thought]) => {
-      const input = text! + cached! + written!, output = said! + thought!
-      expect(read('responses', {
-        input_tokens: input, output_tokens: output, total_tokens: input + output,
-        input_tokens_details: { cached_tokens: cached, cache_write_tokens: written }, output_tokens_details: { reasoning_tokens: thought },
-      })).toEqual({ ...noUsage(), inputTokens: text!, cacheReadTokens: cached!, cacheWrite5mTokens: written!, outputTokens: said!, reasoningTokens: thought! })
-    }))
+    fc.assert(
+      fc.property(fc.array(tokens, { minLength: 5, maxLength: 5 }), ([text, cached, written, said, thought]) => {
+        const input = text! + cached! + written!,
+          output = said! + thought!
+        expect(
+          read('responses', {
+            input_tokens: input,
+            output_tokens: output,
+            total_tokens: input + output,
+            input_tokens_details: { cached_tokens: cached, cache_write_tokens: written },
+            output_tokens_details: { reasoning_tokens: thought },
+          }),
+        ).toEqual({
+          ...noUsage(),
+          inputTokens: text!,
+          cacheReadTokens: cached!,
+          cacheWrite5mTokens: written!,
+          outputTokens: said!,
+          reasoningTokens: thought!,
+        })
+      }),
+    )
   })
 
   test('messages: caches beside the input, thinking within the output', () => {
-    fc.assert(fc.property(fc.array(tokens, { minLength: 6, maxLength: 6 }), ([text, cached, short, long, said, thought]) => {
-      const usage = read('messages', {
-        input_tokens: text, cache_read_input_tokens: cached, cache_creation_input_tokens: short! + long!, cache_creation: { ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long },
-        output_tokens: said! + thought!, output_tokens_details: { thinking_tokens: thought },
-      })
-      expect(promptTokens(usage)).toBe(text! + cached! + short! + long!)
-      expect(usage).toMatchObject(promptTokens(usage) === 0 ? {} : { inputTokens: text!, cacheReadTokens: cached!, cacheWrite5mTokens: short!, cacheWrite1hTokens: long! })
-      expect(usage).toMatchObject({ outputTokens: said!, reasoningTokens: thought! })
-    }))
+    fc.assert(
+      fc.property(fc.array(tokens, { minLength: 6, maxLength: 6 }), ([text, cached, short, long, said, thought]) => {
+        const usage = read('messages', {
+          input_tokens: text,
+          cache_read_input_tokens: cached,
+          cache_creation_input_tokens: short! + long!,
+          cache_creation: { ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long },
+          output_tokens: said! + thought!,
+          output_tokens_details: { thinking_tokens: thought },
+        })
+        expect(promptTokens(usage)).toBe(text! + cached! + short! + long!)
+        expect(usage).toMatchObject(
+          promptTokens(usage) === 0
+            ? {}
+            : { inputTokens: text!, cacheReadTokens: cached!, cacheWrite5mTokens: short!, cacheWrite1hTokens: long! },
+        )
+        expect(usage).toMatchObject({ outputTokens: said!, reasoningTokens: thought! })
+      }),
+    )
   })
 
   test('generateContent: thoughts and the prompts of tools are added, cached is within the prompt', () => {
-    fc.assert(fc.property(fc.array(tokens, { minLength: 5, maxLength: 5 }), ([text, cached, tools, said, thought]) => {
-      const prompt = text! + cached!
-      const totalTokenCount = prompt + tools! + said! + thought!
-      const usage = read('generateContent', { promptTokenCount: prompt, cachedContentTokenCount: cached, toolUsePromptTokenCount: tools, candidatesTokenCount: said, thoughtsTokenCount: thought, totalTokenCount })
-      expect(usage).toEqual({ ...noUsage(), inputTokens: text! + tools!, cacheReadTokens: cached!, outputTokens: said!, reasoningTokens: thought! })
-      expect(promptTokens(usage) + completionTokens(usage)).toBe(totalTokenCount)
-    }))
+    fc.assert(
+      fc.property(fc.array(tokens, { minLength: 5, maxLength: 5 }), ([text, cached, tools, said, thought]) => {
+        const prompt = text! + cached!
+        const totalTokenCount = prompt + tools! + said! + thought!
+        const usage = read('generateContent', {
+          promptTokenCount: prompt,
+          cachedContentTokenCount: cached,
+          toolUsePromptTokenCount: tools,
+          candidatesTokenCount: said,
+          thoughtsTokenCount: thought,
+          totalTokenCount,
+        })
+        expect(usage).toEqual({
+          ...noUsage(),
+          inputTokens: text! + tools!,
+          cacheReadTokens: cached!,
+          outputTokens: said!,
+          reasoningTokens: thought!,
+        })
+        expect(promptTokens(usage) + completionTokens(usage)).toBe(totalTokenCount)
+      }),
+    )
   })
 })
 
 describe('streams', () => {
   const start = (usage: Json): Json => ({ type: 'message_start', message: { id: 'a', model: 'm', content: [], usage } })
-  const delta = (usage: Json, stop: string | null = 'end_turn'): Json => ({ type: 'message_delta', delta: { stop_reason: stop }, usage })
+  const delta = (usage: Json, stop: string | null = 'end_turn'): Json => ({
+    type: 'message_delta',
+    delta: { stop_reason: stop },
+    usage,
+  })
   const STOP: Json = { type: 'message_stop' }
 
   test('messages: what a server tool adds to the input stands in the last word alone', () => {
-    expect(streamed('messages', [start({ input_tokens: 2679, output_tokens: 3 }), delta({ input_tokens: 10682, output_tokens: 510, server_tool_use: { web_search_requests: 1 } }), STOP]))
-      .toEqual({ ...noUsage(), inputTokens: 10682, outputTokens: 510, webSearches: 1 })
+    expect(
+      streamed('messages', [
+        start({ input_tokens: 2679, output_tokens: 3 }),
+        delta({ input_tokens: 10682, output_tokens: 510, server_tool_use: { web_search_requests: 1 } }),
+        STOP,
+      ]),
+    ).toEqual({ ...noUsage(), inputTokens: 10682, outputTokens: 510, webSearches: 1 })
   })
 
   test('messages: a sparse last word takes nothing back', () => {
-    expect(streamed('messages', [start({ input_tokens: 7, cache_read_input_tokens: 100, cache_creation_input_tokens: 20, output_tokens: 1 }), delta({ output_tokens: 4 }, null), delta({ output_tokens: 9 }), STOP]))
-      .toEqual({ ...noUsage(), inputTokens: 7, cacheReadTokens: 100, cacheWrite5mTokens: 20, outputTokens: 9 })
+    expect(
+      streamed('messages', [
+        start({ input_tokens: 7, cache_read_input_tokens: 100, cache_creation_input_tokens: 20, output_tokens: 1 }),
+        delta({ output_tokens: 4 }, null),
+        delta({ output_tokens: 9 }),
+        STOP,
+      ]),
+    ).toEqual({ ...noUsage(), inputTokens: 7, cacheReadTokens: 100, cacheWrite5mTokens: 20, outputTokens: 9 })
   })
 
   test('generateContent: the last of the running totals counts', () => {
-    const chunk = (usageMetadata: Json, more: Json = {}): Json => ({ responseId: 'g', candidates: [{ content: { parts: [{ text: 'w' }] }, ...more }], usageMetadata })
-    expect(streamed('generateContent', [chunk({ promptTokenCount: 8, totalTokenCount: 8 }), chunk({ promptTokenCount: 8, candidatesTokenCount: 2, totalTokenCount: 10 }), chunk({ promptTokenCount: 8, candidatesTokenCount: 5, thoughtsTokenCount: 3, totalTokenCount: 16 }, { finishReason: 'STOP' })]))
-      .toEqual({ ...noUsage(), inputTokens: 8, outputTokens: 5, reasoningTokens: 3 })
+    const chunk = (usageMetadata: Json, more: Json = {}): Json => ({
+      responseId: 'g',
+      candidates: [{ content: { parts: [{ text: 'w' }] }, ...more }],
+      usageMetadata,
+    })
+    expect(
+      streamed('generateContent', [
+        chunk({ promptTokenCount: 8, totalTokenCount: 8 }),
+        chunk({ promptTokenCount: 8, candidatesTokenCount: 2, totalTokenCount: 10 }),
+        chunk(
+          { promptTokenCount: 8, candidatesTokenCount: 5, thoughtsTokenCount: 3, totalTokenCount: 16 },
+          { finishReason: 'STOP' },
+        ),
+      ]),
+    ).toEqual({ ...noUsage(), inputTokens: 8, outputTokens: 5, reasoningTokens: 3 })
   })
 })
 
 describe('lies', () => {
   const NAMES: Record<ConversationName, { sums: string[]; details: Record<string, string[]> }> = {
     'chat.completions': {
-      sums: ['prompt_tokens', 'completion_tokens', 'total_tokens', 'cached_tokens', 'reasoning_tokens', 'num_search_queries', 'prompt_cache_hit_tokens'],
-      details: { prompt_tokens_details: ['cached_tokens', 'cache_write_tokens', 'audio_tokens'], completion_tokens_details: ['reasoning_tokens', 'audio_tokens', 'image_tokens'], server_tool_use: ['web_search_requests'] },
+      sums: [
+        'prompt_tokens',
+        'completion_tokens',
+        'total_tokens',
+        'cached_tokens',
+        'reasoning_tokens',
+        'num_search_queries',
+        'prompt_cache_hit_tokens',
+      ],
+      details: {
+        prompt_tokens_details: ['cached_tokens', 'cache_write_tokens', 'audio_tokens'],
+        completion_tokens_details: ['reasoning_tokens', 'audio_tokens', 'image_tokens'],
+        server_tool_use: ['web_search_requests'],
+      },
     },
     responses: {
       sums: ['input_tokens', 'output_tokens', 'total_tokens'],
-      details: { input_tokens_details: ['cached_tokens', 'cache_write_tokens', 'audio_tokens', 'web_search'], output_tokens_details: ['reasoning_tokens', 'audio_tokens'] },
+      details: {
+        input_tokens_details: ['cached_tokens', 'cache_write_tokens', 'audio_tokens', 'web_search'],
+        output_tokens_details: ['reasoning_tokens', 'audio_tokens'],
+      },
     },
     messages: {
       sums: ['input_tokens', 'output_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens'],
-      details: { cache_creation: ['ephemeral_5m_input_tokens', 'ephemeral_1h_input_tokens'], output_tokens_details: ['thinking_tokens'], server_tool_use: ['web_search_requests'] },
+      details: {
+        cache_creation: ['ephemeral_5m_input_tokens', 'ephemeral_1h_input_tokens'],
+        output_tokens_details: ['thinking_tokens'],
+        server_tool_use: ['web_search_requests'],
+      },
     },
-    generateContent: { sums: ['promptTokenCount', 'candidatesTokenCount', 'thoughtsTokenCount', 'toolUsePromptTokenCount', 'cachedContentTokenCount', 'totalTokenCount'], details: {} },
+    generateContent: {
+      sums: [
+        'promptTokenCount',
+        'candidatesTokenCount',
+        'thoughtsTokenCount',
+        'toolUsePromptTokenCount',
+        'cachedContentTokenCount',
+        'totalTokenCount',
+      ],
+      details: {},
+    },
   }
-  const value = fc.oneof(fc.nat(2000), fc.constantFrom<unknown>(-1, -0, 0.5, Number.NaN, Infinity, 1e308, 1e9, 1e12, 2 ** 53, -(2 ** 63), '12', null, true, [], {}, [7]))
-  const usageOf = ({ sums, details }: (typeof NAMES)[ConversationName]): fc.Arbitrary<unknown> => fc.record({
-    ...Object.fromEntries(sums.map((name) => [name, value])),
-    ...Object.fromEntries(Object.entries(details).map(([name, inner]) => [name, fc.oneof(value, fc.record(Object.fromEntries(inner.map((one) => [one, value])), { requiredKeys: [] }))])),
-  }, { requiredKeys: [] })
+  const value = fc.oneof(
+    fc.nat(2000),
+    fc.constantFrom<unknown>(
+      -1,
+      -0,
+      0.5,
+      Number.NaN,
+      Infinity,
+      1e308,
+      1e9,
+      1e12,
+      2 ** 53,
+      -(2 ** 63),
+      '12',
+      null,
+      true,
+      [],
+      {},
+      [7],
+    ),
+  )
+  const usageOf = ({ sums, details }: (typeof NAMES)[ConversationName]): fc.Arbitrary<unknown> =>
+    fc.record(
+      {
+        ...Object.fromEntries(sums.map((name) => [name, value])),
+        ...Object.fromEntries(
+          Object.entries(details).map(([name, inner]) => [
+            name,
+            fc.oneof(value, fc.record(Object.fromEntries(inner.map((one) => [one, value])), { requiredKeys: [] })),
+          ]),
+        ),
+      },
+      { requiredKeys: [] },
+    )
 
-  const DEAREST: Price = { version: 'v', model: 'm', rates: Object.fromEntries(FEE_ITEMS.map((item) => [item, { base: nanoOf(isCounted(item) ? MOST_USD.perOne : MOST_USD.perMillionTokens), tiers: [] }])) }
+  const DEAREST: Price = {
+    version: 'v',
+    model: 'm',
+    rates: Object.fromEntries(
+      FEE_ITEMS.map((item) => [
+        item,
+        { base: nanoOf(isCounted(item) ? MOST_USD.perOne : MOST_USD.perMillionTokens), tiers: [] },
+      ]),
+    ),
+  }
 
-  test.each(Object.keys(NAMES) as ConversationName[])('%s: never below nothing, never more than a database holds', (protocol) => {
-    fc.assert(fc.property(usageOf(NAMES[protocol]), (wire) => {
-      const usage = read(protocol, wire)
-      for (const [bucket, quantity] of Object.entries(usage)) expect([bucket, Number.isSafeInteger(quantity) && quantity >= 0]).toEqual([bucket, true])
-      const { bill } = rate(usage, DEAREST, 0)
-      expect(bill >= 0n && bill < 2n ** 63n).toBe(true)
-    }), { numRuns: 500 })
-  })
+  test.each(Object.keys(NAMES) as ConversationName[])(
+    '%s: never below nothing, never more than a database holds',
+    (protocol) => {
+      fc.assert(
+        fc.property(usageOf(NAMES[protocol]), (wire) => {
+          const usage = read(protocol, wire)
+          for (const [bucket, quantity] of Object.entries(usage))
+            expect([bucket, Number.isSafeInteger(quantity) && quantity >= 0]).toEqual([bucket, true])
+          const { bill } = rate(usage, DEAREST, 0)
+          expect(bill >= 0n && bill < 2n ** 63n).toBe(true)
+        }),
+        { numRuns: 500 },
+      )
+    },
+  )
 
   test('a part is not more than its whole', () => {
-    expect(read('chat.completions', { prompt_tokens: 10, completion_tokens: 4, prompt_tokens_details: { cached_tokens: 900, cache_write_tokens: 900, audio_tokens: 900 }, completion_tokens_details: { audio_tokens: 900, image_tokens: 900 } }))
-      .toEqual({ ...noUsage(), cacheReadTokens: 10, outputAudioTokens: 4 })
-    expect(read('generateContent', { promptTokenCount: 10, candidatesTokenCount: 4, cachedContentTokenCount: 900 })).toEqual({ ...noUsage(), cacheReadTokens: 10, outputTokens: 4 })
-    expect(read('messages', { input_tokens: 10, output_tokens: 4, output_tokens_details: { thinking_tokens: 900 } })).toEqual({ ...noUsage(), inputTokens: 10, reasoningTokens: 4 })
+    expect(
+      read('chat.completions', {
+        prompt_tokens: 10,
+        completion_tokens: 4,
+        prompt_tokens_details: { cached_tokens: 900, cache_write_tokens: 900, audio_tokens: 900 },
+        completion_tokens_details: { audio_tokens: 900, image_tokens: 900 },
+      }),
+    ).toEqual({ ...noUsage(), cacheReadTokens: 10, outputAudioTokens: 4 })
+    expect(
+      read('generateContent', { promptTokenCount: 10, candidatesTokenCount: 4, cachedContentTokenCount: 900 }),
+    ).toEqual({ ...noUsage(), cacheReadTokens: 10, outputTokens: 4 })
+    expect(
+      read('messages', { input_tokens: 10, output_tokens: 4, output_tokens_details: { thinking_tokens: 900 } }),
+    ).toEqual({ ...noUsage(), inputTokens: 10, reasoningTokens: 4 })
   })
 })

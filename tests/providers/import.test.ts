@@ -9,17 +9,54 @@ import { PROVIDER_ROWS, type ImportedModels } from '../../src/providers/rows.ts'
 import modelsFile from '../../catalog/models.json'
 
 /** The source's ids of the providers whose models are imported, each with names that are taken. */
-const NAMES: Record<string, string> = { openai: 'gpt-9', anthropic: 'claude-9', google: 'gemini-9', openrouter: 'a/b', deepseek: 'd', mistral: 'm', 'x-ai': 'grok-9', groq: 'g', together: 't', fireworks: 'f' }
+const NAMES: Record<string, string> = {
+  openai: 'gpt-9',
+  anthropic: 'claude-9',
+  google: 'gemini-9',
+  openrouter: 'a/b',
+  deepseek: 'd',
+  mistral: 'm',
+  'x-ai': 'grok-9',
+  groq: 'g',
+  together: 't',
+  fireworks: 'f',
+}
 const PAID = { input_mtok: 1, output_mtok: 2 }
 
-const model = (id: string, more: Partial<ModelInfo> = {}): ModelInfo => ({ id, match: { equals: id }, prices: PAID, ...more })
+const model = (id: string, more: Partial<ModelInfo> = {}): ModelInfo => ({
+  id,
+  match: { equals: id },
+  prices: PAID,
+  ...more,
+})
 const sources = (openai: ModelInfo[]): Record<string, Provider> =>
-  Object.fromEntries(Object.entries(NAMES).map(([id, name]) => [id, { id, name: id, api_pattern: '', models: id === 'openai' ? openai : [model(name)] } as Provider]))
+  Object.fromEntries(
+    Object.entries(NAMES).map(([id, name]) => [
+      id,
+      { id, name: id, api_pattern: '', models: id === 'openai' ? openai : [model(name)] } as Provider,
+    ]),
+  )
 
 const EMPTY: ImportedModels = { source: 's', imported: 'never', changes: [], models: [] }
-const take = (openai: ModelInfo[], imported = EMPTY, options: { force?: boolean; models?: { id: string; contextLength?: number }[]; priced?: (provider: string, name: string) => boolean; from?: Record<string, Provider> } = {}) =>
-  importModels(options.from ?? sources(openai), { models: options.models ?? [], imported }, { source: 'test 1', today: '2026-01-01', force: options.force ?? false, priced: options.priced ?? (() => true) })
-const openaiIds = (openai: ModelInfo[]): string[] => take(openai).imported.models.map(({ id }) => id).filter((id) => id.startsWith('openai/'))
+const take = (
+  openai: ModelInfo[],
+  imported = EMPTY,
+  options: {
+    force?: boolean
+    models?: { id: string; contextLength?: number }[]
+    priced?: (provider: string, name: string) => boolean
+    from?: Record<string, Provider>
+  } = {},
+) =>
+  importModels(
+    options.from ?? sources(openai),
+    { models: options.models ?? [], imported },
+    { source: 'test 1', today: '2026-01-01', force: options.force ?? false, priced: options.priced ?? (() => true) },
+  )
+const openaiIds = (openai: ModelInfo[]): string[] =>
+  take(openai)
+    .imported.models.map(({ id }) => id)
+    .filter((id) => id.startsWith('openai/'))
 const refusal = (act: () => unknown): string => {
   try {
     act()
@@ -33,29 +70,70 @@ const refusal = (act: () => unknown): string => {
 describe('what is taken', () => {
   test('name and context, where they are known', () => {
     const { models } = take([model('gpt-9', { name: 'GPT-9', context_window: 5000 }), model('gpt-8')]).imported
-    expect(models.slice(0, 2)).toEqual([{ id: 'openai/gpt-8' }, { id: 'openai/gpt-9', name: 'GPT-9', contextLength: 5000 }])
-    expect(models.map(({ id }) => id).slice(2)).toEqual(['anthropic/claude-9', 'google/gemini-9', 'vertex/gemini-9', 'openrouter/a/b', 'deepseek/d', 'mistral/m', 'xai/grok-9', 'groq/g', 'together/t', 'fireworks/f'])
+    expect(models.slice(0, 2)).toEqual([
+      { id: 'openai/gpt-8' },
+      { id: 'openai/gpt-9', name: 'GPT-9', contextLength: 5000 },
+    ])
+    expect(models.map(({ id }) => id).slice(2)).toEqual([
+      'anthropic/claude-9',
+      'google/gemini-9',
+      'vertex/gemini-9',
+      'openrouter/a/b',
+      'deepseek/d',
+      'mistral/m',
+      'xai/grok-9',
+      'groq/g',
+      'together/t',
+      'fireworks/f',
+    ])
   })
 
   test('nothing that is no conversation', () => {
     const others = [
-      model('text-embedding-9', { prices: { input_mtok: 1 } }), model('omni-moderation'), model('x-content-safety'), model('gpt-9-tts'), model('gpt-9-transcribe'), model('gpt-9-realtime'), model('gpt-image-9'), model('whisper-1', { prices: { input_audio_hours: 1 } }),
-      model('gpt-9-instruct'), model('davinci'), model('x-embed'), model('ocr-pages', { prices: { output_mtok: 1, input_document_kpages: 1 } }), model('gone', { deprecated: true }), model('two words'), model('a:free'),
+      model('text-embedding-9', { prices: { input_mtok: 1 } }),
+      model('omni-moderation'),
+      model('x-content-safety'),
+      model('gpt-9-tts'),
+      model('gpt-9-transcribe'),
+      model('gpt-9-realtime'),
+      model('gpt-image-9'),
+      model('whisper-1', { prices: { input_audio_hours: 1 } }),
+      model('gpt-9-instruct'),
+      model('davinci'),
+      model('x-embed'),
+      model('ocr-pages', { prices: { output_mtok: 1, input_document_kpages: 1 } }),
+      model('gone', { deprecated: true }),
+      model('two words'),
+      model('a:free'),
     ]
     expect(openaiIds([model('gpt-9'), ...others])).toEqual(['openai/gpt-9'])
   })
 
   test('nothing without a price, as it could not be billed', () => {
-    expect(take([model('gpt-9'), model('gpt-8')], EMPTY, { priced: (_, name) => name !== 'gpt-8' }).imported.models.map(({ id }) => id)).not.toContain('openai/gpt-8')
+    expect(
+      take([model('gpt-9'), model('gpt-8')], EMPTY, { priced: (_, name) => name !== 'gpt-8' }).imported.models.map(
+        ({ id }) => id,
+      ),
+    ).not.toContain('openai/gpt-8')
   })
 
   test('a name that the rule of the source takes as it stands, where its own id is none', () => {
-    const found = take([model('gpt-9', { match: { or: [{ starts_with: 'gpt-9-' }, { equals: 'gpt-9-latest' }] } })], EMPTY, { priced: (provider, name) => provider !== 'openai' || name === 'gpt-9-latest' })
+    const found = take(
+      [model('gpt-9', { match: { or: [{ starts_with: 'gpt-9-' }, { equals: 'gpt-9-latest' }] } })],
+      EMPTY,
+      { priced: (provider, name) => provider !== 'openai' || name === 'gpt-9-latest' },
+    )
     expect(found.imported.models[0]).toEqual({ id: 'openai/gpt-9-latest' })
   })
 
   test('prices that change with time', () => {
-    expect(openaiIds([model('gpt-9', { prices: [{ prices: PAID }, { constraint: { type: 'start_date', start_date: '2027-01-01' }, prices: PAID }] })])).toEqual(['openai/gpt-9'])
+    expect(
+      openaiIds([
+        model('gpt-9', {
+          prices: [{ prices: PAID }, { constraint: { type: 'start_date', start_date: '2027-01-01' }, prices: PAID }],
+        }),
+      ]),
+    ).toEqual(['openai/gpt-9'])
   })
 })
 
@@ -64,15 +142,37 @@ describe('what changed', () => {
 
   test('is said line by line, kept, and nothing is when nothing did', () => {
     expect(before.changes[0]!.changed[0]).toBe('openai: 3 models, all new')
-    const { changed, imported } = take([model('gpt-1', { context_window: 2000 }), model('gpt-3', { context_window: 1000, name: 'Three' }), model('gpt-4')], before)
-    expect(changed).toEqual(['openai/gpt-1: context 1000 -> 2000', 'openai/gpt-3: called Three instead of nothing', 'openai/gpt-4: new', 'openai/gpt-2: gone'])
+    const { changed, imported } = take(
+      [
+        model('gpt-1', { context_window: 2000 }),
+        model('gpt-3', { context_window: 1000, name: 'Three' }),
+        model('gpt-4'),
+      ],
+      before,
+    )
+    expect(changed).toEqual([
+      'openai/gpt-1: context 1000 -> 2000',
+      'openai/gpt-3: called Three instead of nothing',
+      'openai/gpt-4: new',
+      'openai/gpt-2: gone',
+    ])
     expect(imported.changes.map((one) => one.changed)).toEqual([changed, before.changes[0]!.changed])
-    const again = importModels(sources(['gpt-1', 'gpt-2', 'gpt-3'].map((id) => model(id, { context_window: 1000 }))), { models: [], imported: before }, { source: 'test 1', today: '2027-01-01', force: false, priced: () => true })
+    const again = importModels(
+      sources(['gpt-1', 'gpt-2', 'gpt-3'].map((id) => model(id, { context_window: 1000 }))),
+      { models: [], imported: before },
+      { source: 'test 1', today: '2027-01-01', force: false, priced: () => true },
+    )
     expect([again.changed, again.imported]).toEqual([[], before])
   })
 
   test('what was written by hand stays, and where it differs is said', () => {
-    const { differing } = take([model('gpt-1', { context_window: 1000 })], EMPTY, { models: [{ id: 'openai/gpt-1', contextLength: 1024 }, { id: 'openai/gpt-2', contextLength: 5 }, { id: 'mistral/m' }] })
+    const { differing } = take([model('gpt-1', { context_window: 1000 })], EMPTY, {
+      models: [
+        { id: 'openai/gpt-1', contextLength: 1024 },
+        { id: 'openai/gpt-2', contextLength: 5 },
+        { id: 'mistral/m' },
+      ],
+    })
     expect(differing).toEqual(['openai/gpt-1: context 1024 by hand, 1000 in the source'])
   })
 })
@@ -85,12 +185,17 @@ describe('nonsense is refused', () => {
     expect(refusal(() => take([]))).toBe('openai: the source has no conversational models of openai')
     expect(refusal(() => take([], EMPTY, { force: true }))).toContain('openai')
     const { google: _, ...others } = sources([model('gpt-9')])
-    expect(refusal(() => take([], EMPTY, { from: others }))).toBe('google: the source has no conversational models of google\nvertex: the source has no conversational models of google')
+    expect(refusal(() => take([], EMPTY, { from: others }))).toBe(
+      'google: the source has no conversational models of google\nvertex: the source has no conversational models of google',
+    )
   })
 
   test('a context that is none, forced or not', () => {
     for (const context_window of [0, -1, 1.5, NaN, Infinity, 10, 1e12, '128k' as never]) {
-      for (const force of [false, true]) expect(refusal(() => take([model('gpt-9', { context_window })], EMPTY, { force }))).toBe(`openai/gpt-9: ${context_window} tokens are no context`)
+      for (const force of [false, true])
+        expect(refusal(() => take([model('gpt-9', { context_window })], EMPTY, { force }))).toBe(
+          `openai/gpt-9: ${context_window} tokens are no context`,
+        )
     }
   })
 
@@ -99,9 +204,21 @@ describe('nonsense is refused', () => {
     expect(refusal(() => take(many.slice(10), before))).toStartWith('openai has lost 10 of its 20 models')
     expect(take(many.slice(10), before, { force: true }).changed).toHaveLength(10)
     for (const context_window of [9000, 256]) {
-      const moved = [model('gpt-0', { context_window: context_window === 256 ? 300 : context_window }), ...many.slice(1)]
+      const moved = [
+        model('gpt-0', { context_window: context_window === 256 ? 300 : context_window }),
+        ...many.slice(1),
+      ]
       const far = take(many.map((one) => ({ ...one, context_window: context_window === 256 ? 5000 : 1000 }))).imported
-      expect(refusal(() => take(moved.map((one) => (one.id === 'gpt-0' ? one : { ...one, context_window: context_window === 256 ? 5000 : 1000 })), far))).toContain('openai/gpt-0: its context moved by more than 8 times')
+      expect(
+        refusal(() =>
+          take(
+            moved.map((one) =>
+              one.id === 'gpt-0' ? one : { ...one, context_window: context_window === 256 ? 5000 : 1000 },
+            ),
+            far,
+          ),
+        ),
+      ).toContain('openai/gpt-0: its context moved by more than 8 times')
     }
   })
 })
@@ -111,11 +228,17 @@ describe('the file', () => {
   const file = modelsFile as unknown as { imported: ImportedModels }
 
   test('keeps every character outside its imported section', () => {
-    const changed = withImport(text, { ...EMPTY, models: [{ id: 'openai/a":,b', name: 'A, "b": c', contextLength: 5 }] })
+    const changed = withImport(text, {
+      ...EMPTY,
+      models: [{ id: 'openai/a":,b', name: 'A, "b": c', contextLength: 5 }],
+    })
     const { imported: ours, ...rest } = JSON.parse(text) as { imported: unknown }
     const { imported, ...others } = JSON.parse(changed) as { imported: { models: unknown } }
     expect(others).toEqual(rest)
-    expect([imported.models, ours === undefined]).toEqual([[{ id: 'openai/a":,b', name: 'A, "b": c', contextLength: 5 }], false])
+    expect([imported.models, ours === undefined]).toEqual([
+      [{ id: 'openai/a":,b', name: 'A, "b": c', contextLength: 5 }],
+      false,
+    ])
     expect(withImport(changed, file.imported)).toBe(text)
     expect(withImport(text, file.imported)).toBe(text)
     expect(() => withImport('{}', file.imported)).toThrow('no section')
@@ -127,7 +250,11 @@ describe('the file', () => {
     expect(file.imported.models.length).toBeGreaterThan(700)
     for (const { id } of file.imported.models) {
       const [provider = '', ...rest] = id.split('/')
-      expect([id, providers.has(provider), prices.cost(provider, rest.join('/')) !== undefined]).toEqual([id, true, true])
+      expect([id, providers.has(provider), prices.cost(provider, rest.join('/')) !== undefined]).toEqual([
+        id,
+        true,
+        true,
+      ])
     }
   })
 })

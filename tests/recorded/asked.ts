@@ -16,59 +16,92 @@ export type Asked = {
 
 export const asked = (protocol: ConversationName, body: Any): Asked => {
   const out: Asked = { texts: [], calls: [], results: [], tools: [], media: 0 }
-  ;({ 'chat.completions': chatAsked, responses: responsesAsked, messages: messagesAsked, generateContent: geminiAsked })[protocol](body, out)
+  ;({
+    'chat.completions': chatAsked,
+    responses: responsesAsked,
+    messages: messagesAsked,
+    generateContent: geminiAsked,
+  })[protocol](body, out)
   return { ...out, tools: [...new Set(out.tools)].sort(), texts: out.texts.filter((text) => text.trim() !== '') }
 }
 
 const jsonOf = (text: string): unknown => (text.trim() === '' ? {} : JSON.parse(text))
 const listOf = (value: unknown): Any[] => (Array.isArray(value) ? value : [])
-const partsOf = (content: unknown): Any[] => (typeof content === 'string' ? [{ type: 'text', text: content }] : listOf(content))
+const partsOf = (content: unknown): Any[] =>
+  typeof content === 'string' ? [{ type: 'text', text: content }] : listOf(content)
 const MEDIA = ['image_url', 'input_audio', 'file', 'input_image', 'input_file', 'image', 'document', 'video_url']
 
 /** A part of OpenAI's or Anthropic's; what is neither text nor media has no counterpart and is not counted. */
 function part(one: Any, out: Asked): void {
   // Anthropic's documents may be plain text, which others know as text only.
-  if (one.type === 'document' && ['text', 'content'].includes(one.source?.type)) return void out.texts.push(one.source.data ?? textOf(one.source.content))
+  if (one.type === 'document' && ['text', 'content'].includes(one.source?.type))
+    return void out.texts.push(one.source.data ?? textOf(one.source.content))
   if (typeof one.text === 'string' && one.type !== 'reasoning') out.texts.push(one.text)
   else if (one.type === 'refusal') out.texts.push(one.refusal)
   else if (MEDIA.includes(one.type)) out.media++
 }
 
 /** A tool's name and the names of its parameters. */
-const declared = (tool: Any, schema: Any | null | undefined): string => `${tool.name}(${Object.keys(schema?.properties ?? {}).sort().join(', ')})`
+const declared = (tool: Any, schema: Any | null | undefined): string =>
+  `${tool.name}(${Object.keys(schema?.properties ?? {})
+    .sort()
+    .join(', ')})`
 
 /** What a tool of free text is where there are none. */
 const CUSTOM = { properties: { input: {} } }
 
-const textOf = (content: unknown): string => partsOf(content).map((one) => one.text ?? '').join('\n')
+const textOf = (content: unknown): string =>
+  partsOf(content)
+    .map((one) => one.text ?? '')
+    .join('\n')
 
 function chatAsked(body: Any, out: Asked): void {
   for (const message of body.messages as Any[]) {
     if (message.role === 'tool' || message.role === 'function') out.results.push(textOf(message.content))
     else for (const one of partsOf(message.content)) part(one, out)
     if (typeof message.refusal === 'string') out.texts.push(message.refusal)
-    for (const { custom, function: own } of listOf(message.tool_calls)) out.calls.push(custom ? { name: custom.name, input: { input: custom.input } } : { name: own.name, input: jsonOf(own.arguments) })
+    for (const { custom, function: own } of listOf(message.tool_calls))
+      out.calls.push(
+        custom
+          ? { name: custom.name, input: { input: custom.input } }
+          : { name: own.name, input: jsonOf(own.arguments) },
+      )
   }
-  out.tools = listOf(body.tools).flatMap((tool) => tool.function ? declared(tool.function, tool.function.parameters) : tool.custom ? declared(tool.custom, CUSTOM) : [])
+  out.tools = listOf(body.tools).flatMap((tool) =>
+    tool.function
+      ? declared(tool.function, tool.function.parameters)
+      : tool.custom
+        ? declared(tool.custom, CUSTOM)
+        : [],
+  )
 }
 
 function responsesAsked(body: Any, out: Asked): void {
   if (typeof body.instructions === 'string') out.texts.push(body.instructions)
-  for (const item of typeof body.input === 'string' ? [{ content: body.input }] : body.input as Any[]) {
+  for (const item of typeof body.input === 'string' ? [{ content: body.input }] : (body.input as Any[])) {
     switch (item.type ?? 'message') {
-      case 'message': for (const one of partsOf(item.content)) part(one, out); break
-      case 'function_call': out.calls.push({ name: item.name, input: jsonOf(item.arguments) }); break
-      case 'custom_tool_call': out.calls.push({ name: item.name, input: { input: item.input } }); break
+      case 'message':
+        for (const one of partsOf(item.content)) part(one, out)
+        break
+      case 'function_call':
+        out.calls.push({ name: item.name, input: jsonOf(item.arguments) })
+        break
+      case 'custom_tool_call':
+        out.calls.push({ name: item.name, input: { input: item.input } })
+        break
       case 'function_call_output':
       case 'custom_tool_call_output':
         out.results.push(textOf(item.output))
         out.media += listOf(item.output).filter((one) => MEDIA.includes(one.type)).length
         break
-      default: break
+      default:
+        break
     }
   }
   const tools = [body, ...listOf(body.input)].flatMap((holder) => listOf(holder.tools))
-  out.tools = tools.filter((tool) => tool.type === 'function' || tool.type === 'custom').map((tool) => declared(tool, tool.type === 'custom' ? CUSTOM : tool.parameters))
+  out.tools = tools
+    .filter((tool) => tool.type === 'function' || tool.type === 'custom')
+    .map((tool) => declared(tool, tool.type === 'custom' ? CUSTOM : tool.parameters))
 }
 
 function messagesAsked(body: Any, out: Asked): void {
@@ -82,24 +115,33 @@ function messagesAsked(body: Any, out: Asked): void {
       } else part(one, out)
     }
   }
-  out.tools = listOf(body.tools).filter((tool) => tool.type === undefined || tool.type === null || tool.type === 'custom').map((tool) => declared(tool, tool.input_schema))
+  out.tools = listOf(body.tools)
+    .filter((tool) => tool.type === undefined || tool.type === null || tool.type === 'custom')
+    .map((tool) => declared(tool, tool.input_schema))
 }
 
 function geminiAsked(body: Any, out: Asked): void {
   const system = body.systemInstruction ?? body.system_instruction
-  for (const content of [...(system === undefined ? [] : [typeof system === 'string' ? { parts: [{ text: system }] } : system]), ...listOf(body.contents)]) {
+  for (const content of [
+    ...(system === undefined ? [] : [typeof system === 'string' ? { parts: [{ text: system }] } : system]),
+    ...listOf(body.contents),
+  ]) {
     for (const one of [content.parts].flat() as Any[]) {
-      const call = one.functionCall ?? one.function_call, result = one.functionResponse ?? one.function_response
+      const call = one.functionCall ?? one.function_call,
+        result = one.functionResponse ?? one.function_response
       if (typeof one.text === 'string' && one.thought !== true) out.texts.push(one.text)
       if (call !== undefined) out.calls.push({ name: call.name, input: call.args ?? {} })
       if (result !== undefined) out.results.push(resultOf(result.response))
       const media = mediaOf(one)
-      if (media?.mimeType === 'text/plain' && media.data !== undefined) out.texts.push(Buffer.from(media.data, 'base64').toString())
+      if (media?.mimeType === 'text/plain' && media.data !== undefined)
+        out.texts.push(Buffer.from(media.data, 'base64').toString())
       else if (media !== undefined) out.media++
       out.media += listOf(result?.parts).filter((inner) => mediaOf(inner) !== undefined).length
     }
   }
-  out.tools = listOf(body.tools).flatMap((tool) => listOf(tool.functionDeclarations ?? tool.function_declarations)).map((tool) => declared(tool, tool.parametersJsonSchema ?? tool.parameters_json_schema ?? tool.parameters))
+  out.tools = listOf(body.tools)
+    .flatMap((tool) => listOf(tool.functionDeclarations ?? tool.function_declarations))
+    .map((tool) => declared(tool, tool.parametersJsonSchema ?? tool.parameters_json_schema ?? tool.parameters))
 }
 
 const mediaOf = (one: Any): Any | undefined => one.inlineData ?? one.fileData ?? one.inline_data ?? one.file_data
@@ -107,5 +149,7 @@ const mediaOf = (one: Any): Any | undefined => one.inlineData ?? one.fileData ??
 /** Google's results are objects; a single word in `output` or `error` is what others know as the result. */
 const resultOf = (response: Any): string => {
   const [key, ...more] = Object.keys(response)
-  return (key === 'output' || key === 'error') && more.length === 0 && typeof response[key] === 'string' ? response[key] : JSON.stringify(response)
+  return (key === 'output' || key === 'error') && more.length === 0 && typeof response[key] === 'string'
+    ? response[key]
+    : JSON.stringify(response)
 }

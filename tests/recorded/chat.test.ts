@@ -12,22 +12,54 @@ import { checkGrammar } from '../grammar.ts'
 const FOLDER = new URL('../../../shared/recordings/', import.meta.url).pathname
 const PRESENT = existsSync(`${FOLDER}INDEX.jsonl`)
 
-type Row = { id: string; protocol: string; stream: boolean; status: number; dialect: string; kinds: string[]; files: { request?: string; response?: string } }
-const rows: Row[] = PRESENT ? readFileSync(`${FOLDER}INDEX.jsonl`, 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Row).filter((row) => row.protocol === 'openai-chat') : []
+type Row = {
+  id: string
+  protocol: string
+  stream: boolean
+  status: number
+  dialect: string
+  kinds: string[]
+  files: { request?: string; response?: string }
+}
+const rows: Row[] = PRESENT
+  ? readFileSync(`${FOLDER}INDEX.jsonl`, 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Row)
+      .filter((row) => row.protocol === 'openai-chat')
+  : []
 const text = (file: string): string => readFileSync(FOLDER + file, 'utf8')
-const withFile = (kind: 'request' | 'response', ending: string): Row[] => rows.filter((row) => row.files[kind]?.endsWith(ending))
+const withFile = (kind: 'request' | 'response', ending: string): Row[] =>
+  rows.filter((row) => row.files[kind]?.endsWith(ending))
 
-const wireOf = (source: string): Wire => ({ body: JSON.parse(source) as Record<string, unknown>, text: source, headers: new Headers() })
+const wireOf = (source: string): Wire => ({
+  body: JSON.parse(source) as Record<string, unknown>,
+  text: source,
+  headers: new Headers(),
+})
 const exchangeOf = (body: object = {}): Exchange => {
-  const wire = wireOf(JSON.stringify({ model: 'maker/model', messages: [{ role: 'user', content: 'hi' }], stream: true, ...body }))
-  return { wire, request: chat.serve.readRequest(wire), label: { id: 'chatcmpl-ours', model: 'maker/model', createdAt: 1 } }
+  const wire = wireOf(
+    JSON.stringify({ model: 'maker/model', messages: [{ role: 'user', content: 'hi' }], stream: true, ...body }),
+  )
+  return {
+    wire,
+    request: chat.serve.readRequest(wire),
+    label: { id: 'chatcmpl-ours', model: 'maker/model', createdAt: 1 },
+  }
 }
 
 /** Frames cut at fixed places, without the splitter of the service. */
-const framesOf = (sse: string): Frame[] => sse.replaceAll('\r\n', '\n').split('\n\n').flatMap((block) => {
-  const data = block.split('\n').filter((line) => line.startsWith('data:')).map((line) => line.slice(5).replace(/^ /, ''))
-  return data.length === 0 ? [] : [{ data: data.join('\n') }]
-})
+const framesOf = (sse: string): Frame[] =>
+  sse
+    .replaceAll('\r\n', '\n')
+    .split('\n\n')
+    .flatMap((block) => {
+      const data = block
+        .split('\n')
+        .filter((line) => line.startsWith('data:'))
+        .map((line) => line.slice(5).replace(/^ /, ''))
+      return data.length === 0 ? [] : [{ data: data.join('\n') }]
+    })
 
 const read = (frames: Frame[]): GenerationEvent[] => {
   const reader = chat.call.reader({})
@@ -80,10 +112,15 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
       const relabeler = chat.relabeler(exchangeOf({ stream_options: { include_usage: true } }))
       for (const frame of framesOf(whole)) {
         const out = relabeler.frame(frame)
-        if (frame.data === '[DONE]') { expect(out).toBeUndefined(); continue }
+        if (frame.data === '[DONE]') {
+          expect(out).toBeUndefined()
+          continue
+        }
         const before = tolerant(frame.data)
         if (before === undefined) continue
-        expect(JSON.parse(out!.data)).toEqual('choices' in before ? { ...before, id: 'chatcmpl-ours', model: 'maker/model' } : before)
+        expect(JSON.parse(out!.data)).toEqual(
+          'choices' in before ? { ...before, id: 'chatcmpl-ours', model: 'maker/model' } : before,
+        )
       }
     })
 
@@ -91,7 +128,9 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
       const relabeler = chat.relabeler(exchangeOf())
       for (const frame of framesOf(whole).filter((one) => tolerant(one.data) !== undefined)) {
         const { choices, usage } = tolerant(frame.data)!
-        expect(relabeler.frame(frame) === undefined).toBe(Array.isArray(choices) && choices.length === 0 && usage !== undefined && usage !== null)
+        expect(relabeler.frame(frame) === undefined).toBe(
+          Array.isArray(choices) && choices.length === 0 && usage !== undefined && usage !== null,
+        )
       }
     })
   }
@@ -109,31 +148,70 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
       }
       const events = chat.call.readAnswer(body, {})
       checkGrammar(events)
-      expect(summary(events)).toEqual(expected([{ data: JSON.stringify({ ...body, choices: body.choices.map((choice: Json) => ({ ...choice, delta: choice.message })) }) }, { data: 'whole' }]))
-      expect(JSON.parse(chat.relabeler(exchangeOf()).answer(source))).toEqual({ ...body, id: 'chatcmpl-ours', model: 'maker/model' })
+      expect(summary(events)).toEqual(
+        expected([
+          {
+            data: JSON.stringify({
+              ...body,
+              choices: body.choices.map((choice: Json) => ({ ...choice, delta: choice.message })),
+            }),
+          },
+          { data: 'whole' },
+        ]),
+      )
+      expect(JSON.parse(chat.relabeler(exchangeOf()).answer(source))).toEqual({
+        ...body,
+        id: 'chatcmpl-ours',
+        model: 'maker/model',
+      })
     })
   }
 
   test('a broken copy of a recorded request never fails with anything but a GatewayError', () => {
-    const sources = withFile('request', '.json').map((row) => text(row.files.request!)).filter((source) => source.length < 20_000)
-    const odd = fc.constantFrom<unknown>(null, true, -1, 1.5, '', 'x', [], {}, [null], [[]], { type: null }, { type: 'text' }, { __proto__: null, a: 1 }, 'data:;base64,!', Number.MAX_VALUE)
-    fc.assert(fc.property(fc.constantFrom(...sources), fc.infiniteStream(fc.nat(1e6)), odd, (source, path, value) => {
-      const body = JSON.parse(source) as Record<string, unknown>
-      mutate(body, path, value)
-      try {
-        chat.serve.readRequest(wireOf(JSON.stringify(body)))
-      } catch (error) {
-        expect(error).toBeInstanceOf(GatewayError)
-        expect((error as GatewayError).status).toBe(400)
-      }
-    }), { numRuns: 1500 })
+    const sources = withFile('request', '.json')
+      .map((row) => text(row.files.request!))
+      .filter((source) => source.length < 20_000)
+    const odd = fc.constantFrom<unknown>(
+      null,
+      true,
+      -1,
+      1.5,
+      '',
+      'x',
+      [],
+      {},
+      [null],
+      [[]],
+      { type: null },
+      { type: 'text' },
+      { __proto__: null, a: 1 },
+      'data:;base64,!',
+      Number.MAX_VALUE,
+    )
+    fc.assert(
+      fc.property(fc.constantFrom(...sources), fc.infiniteStream(fc.nat(1e6)), odd, (source, path, value) => {
+        const body = JSON.parse(source) as Record<string, unknown>
+        mutate(body, path, value)
+        try {
+          chat.serve.readRequest(wireOf(JSON.stringify(body)))
+        } catch (error) {
+          expect(error).toBeInstanceOf(GatewayError)
+          expect((error as GatewayError).status).toBe(400)
+        }
+      }),
+      { numRuns: 1500 },
+    )
   })
 })
 
 type Json = Record<string, any>
 
 const tolerant = (data: string): Json | undefined => {
-  try { return JSON.parse(data) as Json } catch { return undefined }
+  try {
+    return JSON.parse(data) as Json
+  } catch {
+    return undefined
+  }
 }
 
 function mutate(node: any, path: Iterable<number>, value: unknown): void {
@@ -142,13 +220,21 @@ function mutate(node: any, path: Iterable<number>, value: unknown): void {
     const keys = Object.keys(here)
     if (keys.length === 0) return
     const key = keys[step % keys.length]!
-    if (here[key] === null || typeof here[key] !== 'object' || step % 5 === 0) { here[key] = value; return }
+    if (here[key] === null || typeof here[key] !== 'object' || step % 5 === 0) {
+      here[key] = value
+      return
+    }
     here = here[key]
   }
 }
 
 /** Invented ids differ from run to run. */
-const shape = (events: GenerationEvent[]): unknown => JSON.parse(JSON.stringify(events.map((event) => event.type === 'error' ? { type: 'error', message: event.error.message } : event)).replace(/call_[0-9a-f]{20}\d+/g, 'call_made'))
+const shape = (events: GenerationEvent[]): unknown =>
+  JSON.parse(
+    JSON.stringify(
+      events.map((event) => (event.type === 'error' ? { type: 'error', message: event.error.message } : event)),
+    ).replace(/call_[0-9a-f]{20}\d+/g, 'call_made'),
+  )
 
 /** What the events add up to. */
 function summary(events: GenerationEvent[]): Json {
@@ -157,20 +243,37 @@ function summary(events: GenerationEvent[]): Json {
   for (const event of events) if (event.type !== 'error') sum.add(event)
   const { parts, usage, metered, id } = sum.answer
   const heads = events.flatMap((event) => (event.type === 'part-start' ? [event.head.type] : []))
-  const of = (type: string): string => events.map((event) => (event.type === 'part-delta' && heads[event.part] === type ? event.text : '')).join('')
+  const of = (type: string): string =>
+    events.map((event) => (event.type === 'part-delta' && heads[event.part] === type ? event.text : '')).join('')
   return {
-    id, text: of('text'), reasoning: of('reasoning'), refusal: of('refusal'),
+    id,
+    text: of('text'),
+    reasoning: of('reasoning'),
+    refusal: of('refusal'),
     calls: parts.flatMap((part) => (part.type === 'tool-call' ? [[part.id, part.name, part.arguments]] : [])),
     // Behind the format and the id of their entries, which their maker wants back, too.
-    signatures: parts.flatMap((part) => (part.type === 'reasoning' && part.signature !== undefined ? [part.signature.data.split('\0').at(-1)] : [])),
-    usage: metered ? [promptTokens(usage), completionTokens(usage), usage.cacheReadTokens, usage.reasoningTokens] : undefined,
+    signatures: parts.flatMap((part) =>
+      part.type === 'reasoning' && part.signature !== undefined ? [part.signature.data.split('\0').at(-1)] : [],
+    ),
+    usage: metered
+      ? [promptTokens(usage), completionTokens(usage), usage.cacheReadTokens, usage.reasoningTokens]
+      : undefined,
     end: last.type === 'finish' ? last.raw : 'error',
   }
 }
 
 /** The same, counted plainly from the recording. */
 function expected(frames: Frame[]): Json {
-  const out: Json = { id: '', text: '', reasoning: '', refusal: '', calls: [], signatures: [], usage: undefined, end: 'error' }
+  const out: Json = {
+    id: '',
+    text: '',
+    reasoning: '',
+    refusal: '',
+    calls: [],
+    signatures: [],
+    usage: undefined,
+    end: 'error',
+  }
   const calls = new Map<number, string[]>()
   let failed = false
   for (const { data } of frames) {
@@ -179,7 +282,10 @@ function expected(frames: Frame[]): Json {
     if (data === '[DONE]' && out.end === 'error' && out.usage !== undefined) out.end = ''
     const chunk = tolerant(data)
     if (chunk === undefined) continue
-    if (chunk.error !== undefined) { failed = true; continue }
+    if (chunk.error !== undefined) {
+      failed = true
+      continue
+    }
     out.id ||= chunk.id
     count(out, chunk.usage ?? chunk.x_groq?.usage)
     const choice = (chunk.choices ?? []).find((one: Json) => one.index === 0)
@@ -187,12 +293,20 @@ function expected(frames: Frame[]): Json {
     const delta = choice.delta ?? {}
     out.text += delta.content || (delta.audio?.transcript ?? '')
     const details = (delta.reasoning_details ?? []) as Json[]
-    out.reasoning += details.some((detail) => detail.text || detail.summary) ? details.map((detail) => detail.text ?? detail.summary ?? '').join('') : delta.reasoning ?? delta.reasoning_content ?? ''
-    out.signatures.push(...details.flatMap((detail) => (detail.signature || detail.data ? [detail.signature ?? detail.data] : [])))
+    out.reasoning += details.some((detail) => detail.text || detail.summary)
+      ? details.map((detail) => detail.text ?? detail.summary ?? '').join('')
+      : (delta.reasoning ?? delta.reasoning_content ?? '')
+    out.signatures.push(
+      ...details.flatMap((detail) => (detail.signature || detail.data ? [detail.signature ?? detail.data] : [])),
+    )
     out.refusal += delta.refusal ?? ''
     for (const [place, call] of (delta.tool_calls ?? []).entries()) {
       const entry = calls.get(call.index ?? place) ?? ['', '', '']
-      calls.set(call.index ?? place, [entry[0] || call.id, entry[1] || call.function.name, entry[2] + (call.function.arguments ?? '')])
+      calls.set(call.index ?? place, [
+        entry[0] || call.id,
+        entry[1] || call.function.name,
+        entry[2] + (call.function.arguments ?? ''),
+      ])
     }
     if (choice.finish_reason) out.end = choice.finish_reason
   }
@@ -203,5 +317,10 @@ function expected(frames: Frame[]): Json {
 
 function count(out: Json, usage: Json | undefined): void {
   if (usage === undefined || usage === null) return
-  out.usage = [usage.prompt_tokens, usage.completion_tokens, usage.prompt_tokens_details?.cached_tokens ?? usage.prompt_cache_hit_tokens ?? 0, usage.completion_tokens_details?.reasoning_tokens ?? usage.reasoning_tokens ?? 0]
+  out.usage = [
+    usage.prompt_tokens,
+    usage.completion_tokens,
+    usage.prompt_tokens_details?.cached_tokens ?? usage.prompt_cache_hit_tokens ?? 0,
+    usage.completion_tokens_details?.reasoning_tokens ?? usage.reasoning_tokens ?? 0,
+  ]
 }

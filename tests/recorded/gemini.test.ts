@@ -10,11 +10,24 @@ import { gemini } from '../../src/protocols/gemini/index.ts'
 import type { Exchange } from '../../src/protocols/protocol.ts'
 import { checkGrammar, sentences } from '../grammar.ts'
 
-type Row = { id: string; protocol: string; stream: boolean; status: number; kinds: string[]; files: { request?: string; response: string } }
+type Row = {
+  id: string
+  protocol: string
+  stream: boolean
+  status: number
+  kinds: string[]
+  files: { request?: string; response: string }
+}
 
 const DIR = resolve(import.meta.dir, '../../../shared/recordings')
 const present = existsSync(`${DIR}/INDEX.jsonl`)
-const rows: Row[] = present ? readFileSync(`${DIR}/INDEX.jsonl`, 'utf8').trim().split('\n').map((line) => JSON.parse(line)).filter((row) => row.protocol === 'google-generate-content') : []
+const rows: Row[] = present
+  ? readFileSync(`${DIR}/INDEX.jsonl`, 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+      .filter((row) => row.protocol === 'google-generate-content')
+  : []
 const bytesOf = (row: Row): Uint8Array => readFileSync(`${DIR}/${row.files.response}`)
 const textOf = (row: Row): string => new TextDecoder().decode(bytesOf(row))
 const bodyOf = (row: Row): string => readFileSync(`${DIR}/${row.files.request}`, 'utf8')
@@ -30,18 +43,42 @@ const eventsOf = (frames: Frame[]): GenerationEvent[] => {
   const reader = gemini.call.reader({})
   return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
-const answerOf = (row: Row): GenerationEvent[] => isSse(row) ? eventsOf(framesOf([bytesOf(row)])) : gemini.call.readAnswer(JSON.parse(textOf(row)), {})
-const chunksOf = (row: Row): Record<string, any>[] => isSse(row) ? framesOf([bytesOf(row)]).flatMap((frame) => { try { return [JSON.parse(frame.data)] } catch { return [] } }) : [JSON.parse(textOf(row))].flat()
-const withoutMadeIds = (events: GenerationEvent[]): string => JSON.stringify(events).replace(/call_[0-9a-f]{32}_\d+/g, 'call_made')
+const answerOf = (row: Row): GenerationEvent[] =>
+  isSse(row) ? eventsOf(framesOf([bytesOf(row)])) : gemini.call.readAnswer(JSON.parse(textOf(row)), {})
+const chunksOf = (row: Row): Record<string, any>[] =>
+  isSse(row)
+    ? framesOf([bytesOf(row)]).flatMap((frame) => {
+        try {
+          return [JSON.parse(frame.data)]
+        } catch {
+          return []
+        }
+      })
+    : [JSON.parse(textOf(row))].flat()
+const withoutMadeIds = (events: GenerationEvent[]): string =>
+  JSON.stringify(events).replace(/call_[0-9a-f]{32}_\d+/g, 'call_made')
 
 const exchange: Exchange = {
   wire: { body: {}, text: '{}', headers: new Headers() },
-  request: { model: 'acme/model', system: [], turns: [], tools: [], sampling: {}, stream: true, protocol: 'generateContent', extras: {} },
+  request: {
+    model: 'acme/model',
+    system: [],
+    turns: [],
+    tools: [],
+    sampling: {},
+    stream: true,
+    protocol: 'generateContent',
+    extras: {},
+  },
   label: { id: 'gen-1', model: 'acme/model', createdAt: 1_700_000_000 },
 }
 
 /** Streams that are no answers: without content or reason, broken, with an error in them. */
-const BROKEN = new Set(['firebase-mock__vertexai-streaming-failure-malformed-content', 'firebase-mock__vertexai-streaming-failure-invalid-json', 'firebase-mock__vertexai-streaming-failure-error-mid-stream'])
+const BROKEN = new Set([
+  'firebase-mock__vertexai-streaming-failure-malformed-content',
+  'firebase-mock__vertexai-streaming-failure-invalid-json',
+  'firebase-mock__vertexai-streaming-failure-error-mid-stream',
+])
 
 describe.skipIf(!present)('recorded generateContent', () => {
   test('is there', () => expect(answered.length).toBeGreaterThan(90))
@@ -50,40 +87,76 @@ describe.skipIf(!present)('recorded generateContent', () => {
     const text = bodyOf(row)
     const body = JSON.parse(text)
     const request = gemini.serve.readRequest({ body, text, model: 'm', stream: row.stream, headers: new Headers() })
-    const words = request.turns.flatMap((turn) => turn.parts.flatMap((part) => part.type === 'text' || part.type === 'reasoning' ? [part.text] : []))
-    expect(words.filter((one) => one !== '')).toEqual(body.contents.flatMap((content: any) => content.parts.flatMap((part: any) => part.text ?? [])).filter((one: string) => one !== ''))
-    const ids = request.turns.flatMap((turn) => turn.parts.flatMap((part) => part.type === 'tool-call' ? [part.id] : []))
-    for (const turn of request.turns) for (const part of turn.parts) if (part.type === 'tool-result') expect(ids).toContain(part.callId)
+    const words = request.turns.flatMap((turn) =>
+      turn.parts.flatMap((part) => (part.type === 'text' || part.type === 'reasoning' ? [part.text] : [])),
+    )
+    expect(words.filter((one) => one !== '')).toEqual(
+      body.contents
+        .flatMap((content: any) => content.parts.flatMap((part: any) => part.text ?? []))
+        .filter((one: string) => one !== ''),
+    )
+    const ids = request.turns.flatMap((turn) =>
+      turn.parts.flatMap((part) => (part.type === 'tool-call' ? [part.id] : [])),
+    )
+    for (const turn of request.turns)
+      for (const part of turn.parts) if (part.type === 'tool-result') expect(ids).toContain(part.callId)
   })
 
-  test.each(named(answered.filter((row) => !BROKEN.has(row.id))))('answer is a sentence with its text, calls and usage: %s', (_, row) => {
-    const events = answerOf(row)
-    checkGrammar(events)
-    const answer = fold(events)
-    const chunks = chunksOf(row)
-    const parts = chunks.flatMap((chunk) => chunk['candidates']?.[0]?.content?.parts ?? [])
-    const said = (thought: boolean) => parts.filter((part: any) => typeof part.text === 'string' && (part.thought === true) === thought).map((part: any) => part.text).join('')
-    expect(answer.parts.flatMap((part) => part.type === 'text' ? [part.text] : []).join('')).toBe(said(false))
-    expect(answer.parts.flatMap((part) => part.type === 'reasoning' ? [part.text] : []).join('')).toBe(said(true))
-    expect(answer.parts.filter((part) => part.type === 'tool-call').map((part) => part.name)).toEqual(parts.flatMap((part: any) => part.functionCall?.name ?? []))
-    const signatures = answer.parts.flatMap((part) => part.type === 'foreign' ? (part.value as any).thoughtSignature ?? [] : 'signature' in part ? part.signature?.data ?? [] : [])
-    expect(signatures).toEqual(parts.flatMap((part: any) => part.thoughtSignature ?? []))
-    // Independently: the last chunk that says a count, which is a running total.
-    const total = (name: string): number => chunks.reduce((sum, chunk) => chunk['usageMetadata']?.[name] ?? sum, 0)
-    const { usage } = answer
-    expect(usage.inputTokens + usage.cacheReadTokens + usage.inputAudioTokens).toBe(total('promptTokenCount') + total('toolUsePromptTokenCount'))
-    expect(usage.cacheReadTokens).toBe(total('cachedContentTokenCount'))
-    expect(usage.outputTokens + usage.outputAudioTokens + usage.outputImageTokens).toBe(total('candidatesTokenCount'))
-    expect(usage.reasoningTokens).toBe(total('thoughtsTokenCount'))
-    const raw = chunks.reduce((last, chunk) => chunk['candidates']?.[0]?.finishReason ?? last, chunks.find((chunk) => chunk['promptFeedback']?.blockReason)?.['promptFeedback'].blockReason ?? '')
-    // Three recordings went through protobuf, where STOP is 1.
-    if (raw !== '') expect(answer.finish.raw).toBe(raw === 1 ? 'STOP' : raw)
-    const passages = chunks.flatMap((chunk) => (chunk['candidates']?.[0]?.groundingMetadata?.groundingSupports ?? []) as { segment: { text: string } }[]).map(({ segment }) => segment.text)
-    for (const part of answer.parts) {
-      if (part.type === 'tool-call') expect(typeof JSON.parse(part.arguments)).toBe('object')
-      if (part.type === 'text') for (const { start, end } of part.citations ?? []) if (start !== undefined && passages.length > 0) expect(passages).toContain(part.text.slice(start, end))
-    }
-  })
+  test.each(named(answered.filter((row) => !BROKEN.has(row.id))))(
+    'answer is a sentence with its text, calls and usage: %s',
+    (_, row) => {
+      const events = answerOf(row)
+      checkGrammar(events)
+      const answer = fold(events)
+      const chunks = chunksOf(row)
+      const parts = chunks.flatMap((chunk) => chunk['candidates']?.[0]?.content?.parts ?? [])
+      const said = (thought: boolean) =>
+        parts
+          .filter((part: any) => typeof part.text === 'string' && (part.thought === true) === thought)
+          .map((part: any) => part.text)
+          .join('')
+      expect(answer.parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('')).toBe(said(false))
+      expect(answer.parts.flatMap((part) => (part.type === 'reasoning' ? [part.text] : [])).join('')).toBe(said(true))
+      expect(answer.parts.filter((part) => part.type === 'tool-call').map((part) => part.name)).toEqual(
+        parts.flatMap((part: any) => part.functionCall?.name ?? []),
+      )
+      const signatures = answer.parts.flatMap((part) =>
+        part.type === 'foreign'
+          ? ((part.value as any).thoughtSignature ?? [])
+          : 'signature' in part
+            ? (part.signature?.data ?? [])
+            : [],
+      )
+      expect(signatures).toEqual(parts.flatMap((part: any) => part.thoughtSignature ?? []))
+      // Independently: the last chunk that says a count, which is a running total.
+      const total = (name: string): number => chunks.reduce((sum, chunk) => chunk['usageMetadata']?.[name] ?? sum, 0)
+      const { usage } = answer
+      expect(usage.inputTokens + usage.cacheReadTokens + usage.inputAudioTokens).toBe(
+        total('promptTokenCount') + total('toolUsePromptTokenCount'),
+      )
+      expect(usage.cacheReadTokens).toBe(total('cachedContentTokenCount'))
+      expect(usage.outputTokens + usage.outputAudioTokens + usage.outputImageTokens).toBe(total('candidatesTokenCount'))
+      expect(usage.reasoningTokens).toBe(total('thoughtsTokenCount'))
+      const raw = chunks.reduce(
+        (last, chunk) => chunk['candidates']?.[0]?.finishReason ?? last,
+        chunks.find((chunk) => chunk['promptFeedback']?.blockReason)?.['promptFeedback'].blockReason ?? '',
+      )
+      // Three recordings went through protobuf, where STOP is 1.
+      if (raw !== '') expect(answer.finish.raw).toBe(raw === 1 ? 'STOP' : raw)
+      const passages = chunks
+        .flatMap(
+          (chunk) =>
+            (chunk['candidates']?.[0]?.groundingMetadata?.groundingSupports ?? []) as { segment: { text: string } }[],
+        )
+        .map(({ segment }) => segment.text)
+      for (const part of answer.parts) {
+        if (part.type === 'tool-call') expect(typeof JSON.parse(part.arguments)).toBe('object')
+        if (part.type === 'text')
+          for (const { start, end } of part.citations ?? [])
+            if (start !== undefined && passages.length > 0) expect(passages).toContain(part.text.slice(start, end))
+      }
+    },
+  )
 
   test.each(named(answered.filter((row) => BROKEN.has(row.id))))('broken stream ends in an error: %s', (_, row) => {
     const events = answerOf(row)
@@ -94,43 +167,83 @@ describe.skipIf(!present)('recorded generateContent', () => {
   test.each(named(answered.filter(isSse)))('any cut of the bytes gives the same events: %s', (_, row) => {
     const bytes = bytesOf(row)
     const whole = withoutMadeIds(eventsOf(framesOf([bytes])))
-    fc.assert(fc.property(fc.array(fc.nat(bytes.length), { maxLength: 12 }), (cuts) => {
-      const points = [0, ...cuts.sort((a, b) => a - b), bytes.length]
-      expect(withoutMadeIds(eventsOf(framesOf(points.slice(1).map((end, index) => bytes.subarray(points[index], end)))))).toBe(whole)
-    }), { numRuns: 5 })
+    fc.assert(
+      fc.property(fc.array(fc.nat(bytes.length), { maxLength: 12 }), (cuts) => {
+        const points = [0, ...cuts.sort((a, b) => a - b), bytes.length]
+        expect(
+          withoutMadeIds(eventsOf(framesOf(points.slice(1).map((end, index) => bytes.subarray(points[index], end))))),
+        ).toBe(whole)
+      }),
+      { numRuns: 5 },
+    )
   })
 
-  test.each(named(answered.filter(isSse)))('a stream cut after any frame is an error, unless it had said why it ends: %s', (_, row) => {
-    const frames = framesOf([bytesOf(row)])
-    for (const [index] of frames.entries()) {
-      const events = eventsOf(frames.slice(0, index))
-      checkGrammar(events)
-      const ended = frames.slice(0, index).some(({ data }) => /"(finishReason|blockReason|promptFeedback)"/.test(data))
-      if (!ended) expect(events.at(-1)?.type).toBe('error')
-    }
-  })
+  test.each(named(answered.filter(isSse)))(
+    'a stream cut after any frame is an error, unless it had said why it ends: %s',
+    (_, row) => {
+      const frames = framesOf([bytesOf(row)])
+      for (const [index] of frames.entries()) {
+        const events = eventsOf(frames.slice(0, index))
+        checkGrammar(events)
+        const ended = frames
+          .slice(0, index)
+          .some(({ data }) => /"(finishReason|blockReason|promptFeedback)"/.test(data))
+        if (!ended) expect(events.at(-1)?.type).toBe('error')
+      }
+    },
+  )
 
   test.each(named(answered))('relabelled but for id and model it is the recording: %s', (_, row) => {
     const relabeler = gemini.relabeler(exchange)
     const texts: [string, string | undefined][] = isSse(row)
-      ? framesOf([bytesOf(row)]).filter(({ data }) => !data.includes('"error"')).map((frame) => [frame.data, relabeler.frame(frame)?.data])
-      : Array.isArray(JSON.parse(textOf(row))) ? [] : [[textOf(row), relabeler.answer(textOf(row))]]
+      ? framesOf([bytesOf(row)])
+          .filter(({ data }) => !data.includes('"error"'))
+          .map((frame) => [frame.data, relabeler.frame(frame)?.data])
+      : Array.isArray(JSON.parse(textOf(row)))
+        ? []
+        : [[textOf(row), relabeler.answer(textOf(row))]]
     for (const [before, after] of texts) {
       let original: unknown
-      try { original = JSON.parse(before) } catch { expect(after).toBeUndefined(); continue }
+      try {
+        original = JSON.parse(before)
+      } catch {
+        expect(after).toBeUndefined()
+        continue
+      }
       expect(JSON.parse(after!)).toEqual({ ...(original as object), responseId: 'gen-1', modelVersion: 'acme/model' })
     }
   })
 
-  test.each(named(answered.filter((row) => !BROKEN.has(row.id))))('written again and read again it is the same: %s', (_, row) => {
-    const events = answerOf(row)
-    const writer = gemini.serve.writer(exchange)
-    const again = fold(eventsOf(events.flatMap((event) => writer.write(event))))
-    const first = fold(events)
-    const plain = ({ parts }: typeof first) => parts.map((part) => part.type === 'text' ? { ...part, citations: new Set(part.citations?.filter(({ url, title, citedText }) => (url ?? title ?? citedText) !== undefined).map(({ url, title, citedText }) => `${url} ${title} ${citedText}`)), logprobs: part.logprobs?.length } : part)
-    expect(plain(again)).toEqual(plain(first))
-    expect(again.usage).toEqual({ ...first.usage, inputTokens: first.usage.inputTokens + first.usage.inputAudioTokens, inputAudioTokens: 0, webSearches: 0 })
-  })
+  test.each(named(answered.filter((row) => !BROKEN.has(row.id))))(
+    'written again and read again it is the same: %s',
+    (_, row) => {
+      const events = answerOf(row)
+      const writer = gemini.serve.writer(exchange)
+      const again = fold(eventsOf(events.flatMap((event) => writer.write(event))))
+      const first = fold(events)
+      const plain = ({ parts }: typeof first) =>
+        parts.map((part) =>
+          part.type === 'text'
+            ? {
+                ...part,
+                citations: new Set(
+                  part.citations
+                    ?.filter(({ url, title, citedText }) => (url ?? title ?? citedText) !== undefined)
+                    .map(({ url, title, citedText }) => `${url} ${title} ${citedText}`),
+                ),
+                logprobs: part.logprobs?.length,
+              }
+            : part,
+        )
+      expect(plain(again)).toEqual(plain(first))
+      expect(again.usage).toEqual({
+        ...first.usage,
+        inputTokens: first.usage.inputTokens + first.usage.inputAudioTokens,
+        inputAudioTokens: 0,
+        webSearches: 0,
+      })
+    },
+  )
 
   test.each(named(rows.filter((row) => row.status !== 200)))('error is read: %s', (_, row) => {
     const text = textOf(row)
@@ -138,7 +251,8 @@ describe.skipIf(!present)('recorded generateContent', () => {
     expect(error.metadata).toMatchObject({ status: row.status })
     const credentials = row.status === 403 || /api[ _]key/i.test(text)
     expect(error.status).toBe(credentials ? 502 : row.status)
-    if (row.kinds.includes('retry-info') || text.includes('retryDelay')) expect(error.retryAfterSeconds).toBeGreaterThan(0)
+    if (row.kinds.includes('retry-info') || text.includes('retryDelay'))
+      expect(error.retryAfterSeconds).toBeGreaterThan(0)
   })
 })
 
@@ -147,14 +261,16 @@ const SCHEMA = resolve(import.meta.dir, '../../../shared/specs/schemas/vertex-ge
 /** Google's own document, made strict: a member it does not name is a mistake of ours. */
 function validator(root: 'request' | 'response'): (value: unknown) => string {
   const schema = JSON.parse(readFileSync(SCHEMA, 'utf8'))
-  for (const definition of Object.values<any>(schema.$defs)) if (definition.properties !== undefined) definition.additionalProperties = false
+  for (const definition of Object.values<any>(schema.$defs))
+    if (definition.properties !== undefined) definition.additionalProperties = false
   const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true })
   const validate = ajv.compile({ $defs: schema.$defs, $ref: `#/$defs/${schema.roots[root]}` })
-  return (value) => validate(value) ? '' : ajv.errorsText(validate.errors)
+  return (value) => (validate(value) ? '' : ajv.errorsText(validate.errors))
 }
 
 /** These use what only the other of Google's two APIs names: time ranges of searches, and its own tools' calls in history. They travel as they are. */
-const OTHER_API = /^lingua__webSearchToolAdvancedParam-|^pydantic-ai__structured-output-function-tools-with-builtin-tools.t2$/
+const OTHER_API =
+  /^lingua__webSearchToolAdvancedParam-|^pydantic-ai__structured-output-function-tools-with-builtin-tools.t2$/
 
 describe.skipIf(!existsSync(SCHEMA))("Google's document of generateContent", () => {
   const response = existsSync(SCHEMA) ? validator('response') : () => ''
@@ -163,43 +279,71 @@ describe.skipIf(!existsSync(SCHEMA))("Google's document of generateContent", () 
   test('accepts every chunk and every answer that we write', () => {
     expect(response({ candidates: [{ finish_reason: 'STOP' }] })).not.toBe('')
     expect(response({ choices: [] })).not.toBe('')
-    fc.assert(fc.property(sentences({ errors: false }), (events) => {
-      const writer = gemini.serve.writer(exchange)
-      for (const frame of events.flatMap((event) => writer.write(event))) expect(response(JSON.parse(frame.data))).toBe('')
-      expect(response(JSON.parse(JSON.stringify(gemini.serve.writeAnswer(fold(events), exchange))))).toBe('')
-    }), { numRuns: 100 })
+    fc.assert(
+      fc.property(sentences({ errors: false }), (events) => {
+        const writer = gemini.serve.writer(exchange)
+        for (const frame of events.flatMap((event) => writer.write(event)))
+          expect(response(JSON.parse(frame.data))).toBe('')
+        expect(response(JSON.parse(JSON.stringify(gemini.serve.writeAnswer(fold(events), exchange))))).toBe('')
+      }),
+      { numRuns: 100 },
+    )
   })
 
-  test.each(named(answered.filter((row) => row.files.request !== undefined && !OTHER_API.test(row.id))))('accepts the recorded request, read and written again: %s', (_, row) => {
-    const text = bodyOf(row)
-    const read = gemini.serve.readRequest({ body: JSON.parse(text), text, model: 'm', stream: row.stream, headers: new Headers() })
-    for (const reasoning of ['level', 'budget'] as const) {
-      const { body } = gemini.call.writeRequest({ ...read, extras: {} }, { provider: 'p', model: 'm', quirks: {}, abilities: { reasoning } })
-      expect(request(JSON.parse(JSON.stringify(body)))).toBe('')
-    }
-  })
+  test.each(named(answered.filter((row) => row.files.request !== undefined && !OTHER_API.test(row.id))))(
+    'accepts the recorded request, read and written again: %s',
+    (_, row) => {
+      const text = bodyOf(row)
+      const read = gemini.serve.readRequest({
+        body: JSON.parse(text),
+        text,
+        model: 'm',
+        stream: row.stream,
+        headers: new Headers(),
+      })
+      for (const reasoning of ['level', 'budget'] as const) {
+        const { body } = gemini.call.writeRequest(
+          { ...read, extras: {} },
+          { provider: 'p', model: 'm', quirks: {}, abilities: { reasoning } },
+        )
+        expect(request(JSON.parse(JSON.stringify(body)))).toBe('')
+      }
+    },
+  )
 })
 
 describe.skipIf(!present)('recorded requests, damaged', () => {
-  const damages = fc.tuple(fc.nat(), fc.oneof(fc.jsonValue(), fc.constantFrom<unknown>(null, [], {}, [null], [[]], { role: 'x' }, 1e400, -1, 'x'.repeat(100))))
-  const bodies = answered.filter((row) => row.files.request !== undefined).map(bodyOf).filter((text) => text.length < 20_000)
+  const damages = fc.tuple(
+    fc.nat(),
+    fc.oneof(
+      fc.jsonValue(),
+      fc.constantFrom<unknown>(null, [], {}, [null], [[]], { role: 'x' }, 1e400, -1, 'x'.repeat(100)),
+    ),
+  )
+  const bodies = answered
+    .filter((row) => row.files.request !== undefined)
+    .map(bodyOf)
+    .filter((text) => text.length < 20_000)
 
   test('are read or refused with a path', () => {
-    fc.assert(fc.property(fc.nat(bodies.length - 1), fc.array(damages, { minLength: 1, maxLength: 3 }), (index, all) => {
-      const body = JSON.parse(bodies[index]!)
-      for (const [place, value] of all) {
-        const places = placesOf(body)
-        const [holder, key] = places[place % places.length] ?? [body, 'contents']
-        holder[key] = structuredClone(value)
-      }
-      const text = JSON.stringify(body)
-      try {
-        gemini.serve.readRequest({ body: JSON.parse(text), text, model: 'm', headers: new Headers() })
-      } catch (error) {
-        expect(error).toBeInstanceOf(GatewayError)
-        expect((error as GatewayError).param).toBeDefined()
-      }
-    }), { numRuns: 1000 })
+    fc.assert(
+      fc.property(fc.nat(bodies.length - 1), fc.array(damages, { minLength: 1, maxLength: 3 }), (index, all) => {
+        const body = JSON.parse(bodies[index]!)
+        for (const [place, value] of all) {
+          const places = placesOf(body)
+          const [holder, key] = places[place % places.length] ?? [body, 'contents']
+          holder[key] = structuredClone(value)
+        }
+        const text = JSON.stringify(body)
+        try {
+          gemini.serve.readRequest({ body: JSON.parse(text), text, model: 'm', headers: new Headers() })
+        } catch (error) {
+          expect(error).toBeInstanceOf(GatewayError)
+          expect((error as GatewayError).param).toBeDefined()
+        }
+      }),
+      { numRuns: 1000 },
+    )
   })
 })
 

@@ -14,12 +14,30 @@ const FILES: Record<ConversationName, { file: string; frame: string }> = {
 }
 
 const GAINED = new Set([
-  'stop_details', 'context_management', 'container', 'diagnostics', 'fallback_credit', 'inference_geo', 'iterations', 'output_tokens_details',
-  'server_tool_use', 'service_tier', 'speed', 'cache_creation', 'citations', 'caller', 'estimated_tokens',
+  'stop_details',
+  'context_management',
+  'container',
+  'diagnostics',
+  'fallback_credit',
+  'inference_geo',
+  'iterations',
+  'output_tokens_details',
+  'server_tool_use',
+  'service_tier',
+  'speed',
+  'cache_creation',
+  'citations',
+  'caller',
+  'estimated_tokens',
 ])
 
 /** OpenAI's document has custom tool calls in whole answers only, not in chunks. */
-export const UNDOCUMENTED_FRAMES = ['lingua__responsesCustomToolCallStreamingParam-response-streaming', 'lingua__responsesCustomToolCallStreamingParam-response', 'vercel-ai__openai-openai-custom-tool.1', 'vercel-ai__openai-openai-custom-tool.1~2'].map((id) => `chat.completions ${id}`)
+export const UNDOCUMENTED_FRAMES = [
+  'lingua__responsesCustomToolCallStreamingParam-response-streaming',
+  'lingua__responsesCustomToolCallStreamingParam-response',
+  'vercel-ai__openai-openai-custom-tool.1',
+  'vercel-ai__openai-openai-custom-tool.1~2',
+].map((id) => `chat.completions ${id}`)
 
 export type Judge = (what: 'request' | 'response' | 'frame', value: unknown) => string
 
@@ -30,11 +48,17 @@ export function judge(protocol: ConversationName): Judge {
   if (!existsSync(path)) return () => ''
   const schema = JSON.parse(readFileSync(path, 'utf8')) as Any
   // Google's document names every member, so that any other is a mistake of ours; the rest leave their objects open.
-  if (protocol === 'generateContent') for (const definition of Object.values<Any>(schema.$defs)) if (definition.properties !== undefined) definition.additionalProperties = false
+  if (protocol === 'generateContent')
+    for (const definition of Object.values<Any>(schema.$defs))
+      if (definition.properties !== undefined) definition.additionalProperties = false
   // Members that Anthropic's document gained over time are missing from real answers.
-  if (protocol === 'messages') for (const definition of Object.values<Any>(schema.$defs)) definition.required = definition.required?.filter((name: string) => !GAINED.has(name)) ?? []
+  if (protocol === 'messages')
+    for (const definition of Object.values<Any>(schema.$defs))
+      definition.required = definition.required?.filter((name: string) => !GAINED.has(name)) ?? []
   // OpenAI's servers take images without it, as recorded requests show.
-  if (protocol === 'responses') for (const definition of Object.values<Any>(schema.$defs)) definition.required = definition.required?.filter((name: string) => name !== 'detail') ?? []
+  if (protocol === 'responses')
+    for (const definition of Object.values<Any>(schema.$defs))
+      definition.required = definition.required?.filter((name: string) => name !== 'detail') ?? []
   const ajv = new Ajv2020({ strict: false, validateFormats: false })
   const compiled = new Map<string, ReturnType<Ajv2020['compile']>>()
   return (what, value) => {

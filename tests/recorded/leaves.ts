@@ -18,8 +18,11 @@ function leavesOf(value: unknown, path = ''): Leaf[] {
 /** What a provider says besides its answer, in the words of docs/translation.md: how it knows the answer, what it thinks of it, what it cost to make. */
 const BOOKKEEPING = [
   // By which the answer and its pieces are known. A call's own id is carried.
-  /(?<!tool_calls(\[\w+\])?|\[tool_use\]|functionCall)\.(id|item_id)$/, /\.(object|model|modelVersion|responseId|system_fingerprint|turnToken|tokenId|tool_use_id|p|obfuscation)$/,
-  /\.(created|created_at|createTime|completed_at|container\.expires_at)$/, /\.(index|output_index|content_index)$/, /\.(role|type|status|format|channel)$/,
+  /(?<!tool_calls(\[\w+\])?|\[tool_use\]|functionCall)\.(id|item_id)$/,
+  /\.(object|model|modelVersion|responseId|system_fingerprint|turnToken|tokenId|tool_use_id|p|obfuscation)$/,
+  /\.(created|created_at|createTime|completed_at|container\.expires_at)$/,
+  /\.(index|output_index|content_index)$/,
+  /\.(role|type|status|format|channel)$/,
   // What it was made with.
   /\.(provider|service_tier|serviceTier|trafficType|inference_geo|x_groq\.\w+|background|quality|size|output_format|action)$/,
   // What is thought of it.
@@ -27,30 +30,55 @@ const BOOKKEEPING = [
 ]
 
 /** What is compared in another way: endings, tokens, and places in texts, which each protocol counts differently. */
-const COMPARED = [/\.(finish_reason|native_finish_reason|stop_reason|finishReason|incomplete_details\.reason|blockReason)$/, /\.(usage|usageMetadata)\./, /\.(start|end)(_index|Index)$/, /\.partialArgs\.jsonPath$/, /\.mimeType$/]
+const COMPARED = [
+  /\.(finish_reason|native_finish_reason|stop_reason|finishReason|incomplete_details\.reason|blockReason)$/,
+  /\.(usage|usageMetadata)\./,
+  /\.(start|end)(_index|Index)$/,
+  /\.partialArgs\.jsonPath$/,
+  /\.mimeType$/,
+]
 
 /** An answer as its own protocol's client has it in the end: what is told two or three times in a stream, once. */
 function answerOf(protocol: ConversationName, datas: unknown[], stream: boolean): unknown {
   const objects = datas.flat().filter((data): data is Any => typeof data === 'object' && data !== null)
-  if (!stream && protocol === 'responses') return objects.map(({ output, incomplete_details }) => ({ output, incomplete_details }))
+  if (!stream && protocol === 'responses')
+    return objects.map(({ output, incomplete_details }) => ({ output, incomplete_details }))
   if (!stream) return protocol === 'generateContent' ? objects.map(ofGoogle) : objects
-  if (protocol === 'messages') return ofBlocks(objects.slice(0, objects.findIndex(({ type }) => type === 'message_stop')))
+  if (protocol === 'messages')
+    return ofBlocks(
+      objects.slice(
+        0,
+        objects.findIndex(({ type }) => type === 'message_stop'),
+      ),
+    )
   if (protocol === 'generateContent') return objects.map(ofGoogle)
   if (protocol !== 'responses') return objects
-  const end = objects.findIndex(({ response }) => response !== undefined && !['queued', 'in_progress'].includes(response.status))
-  const done = objects.slice(0, end).filter(({ type }) => type === 'response.output_item.done').map(({ item }) => item as unknown)
+  const end = objects.findIndex(
+    ({ response }) => response !== undefined && !['queued', 'in_progress'].includes(response.status),
+  )
+  const done = objects
+    .slice(0, end)
+    .filter(({ type }) => type === 'response.output_item.done')
+    .map(({ item }) => item as unknown)
   return { output: done.length > 0 ? done : objects[end]?.response.output }
 }
 
 /** The message of an ordinary end only says that it is one. */
-const ofGoogle = (chunk: Any): unknown => ({ ...chunk, candidates: chunk.candidates?.map((one: Any) => (one.finishReason === 'STOP' ? { ...one, finishMessage: undefined } : one)) })
+const ofGoogle = (chunk: Any): unknown => ({
+  ...chunk,
+  candidates: chunk.candidates?.map((one: Any) =>
+    one.finishReason === 'STOP' ? { ...one, finishMessage: undefined } : one,
+  ),
+})
 
 /** Deltas with the kind of the block that grows by them. */
 function ofBlocks(events: Any[]): unknown[] {
   const kinds = new Map<number, string>()
   return events.map((event) => {
     if (event.type === 'content_block_start') kinds.set(event.index, event.content_block.type)
-    return event.type === 'content_block_delta' ? { type: kinds.get(event.index), delta: event.delta as unknown } : event
+    return event.type === 'content_block_delta'
+      ? { type: kinds.get(event.index), delta: event.delta as unknown }
+      : event
   })
 }
 
@@ -74,12 +102,23 @@ function heap(datas: unknown[]): { text: string; numbers: Set<number> } {
 const isSame = (a: number, b: number): boolean => a === b || (!Number.isInteger(b) && Math.abs(a - b) < 1e-6)
 
 /** What a recorded answer says that neither stands in the client's answer nor is named in `told`, the fields of its losses. */
-export function missing(protocol: ConversationName, recorded: unknown[], heard: unknown[], stream: boolean, told: readonly string[]): string[] {
+export function missing(
+  protocol: ConversationName,
+  recorded: unknown[],
+  heard: unknown[],
+  stream: boolean,
+  told: readonly string[],
+): string[] {
   const { text, numbers } = heap(heard)
   const named = new Set(told.map((field) => field.replace(/^answer\./, '')))
   const unsaid = leavesOf(answerOf(protocol, recorded, stream)).filter(({ path, value }) => {
     if ([...BOOKKEEPING, ...COMPARED].some((pattern) => pattern.test(path))) return false
-    if (typeof value === 'number' ? [...numbers].some((number) => isSame(number, value)) || text.includes(String(value)) : text.includes(squeezed(value)) || text.includes(value)) return false
+    if (
+      typeof value === 'number'
+        ? [...numbers].some((number) => isSame(number, value)) || text.includes(String(value))
+        : text.includes(squeezed(value)) || text.includes(value)
+    )
+      return false
     return !namesOf(path).some((name) => named.has(name))
   })
   return [...new Set(unsaid.map(({ path, value }) => `${path}: ${String(value).slice(0, 60)}`))]
@@ -99,4 +138,7 @@ const WORDS: [RegExp, string[]][] = [
   [/finishMessage|blockReasonMessage|stop_details/, ['stop_details']],
 ]
 
-const namesOf = (path: string): string[] => [...path.split(/[.[\]]+/), ...WORDS.flatMap(([place, words]) => (place.test(path) ? words : []))]
+const namesOf = (path: string): string[] => [
+  ...path.split(/[.[\]]+/),
+  ...WORDS.flatMap(([place, words]) => (place.test(path) ? words : [])),
+]

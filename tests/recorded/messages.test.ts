@@ -17,7 +17,11 @@ const run = here ? describe : describe.skip
 
 type Entry = { id: string; protocol: string; status: number; files: { request?: string; response?: string } }
 const entries: Entry[] = here
-  ? readFileSync(join(ROOT, 'INDEX.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Entry).filter(({ protocol }) => protocol === 'anthropic-messages')
+  ? readFileSync(join(ROOT, 'INDEX.jsonl'), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Entry)
+      .filter(({ protocol }) => protocol === 'anthropic-messages')
   : []
 const file = (name: string): string => readFileSync(join(ROOT, name), 'utf8')
 
@@ -25,7 +29,9 @@ const wireOf = (text: string): Wire => ({ text, body: JSON.parse(text), headers:
 
 /** One recording holds several answers in a row: each ends with `message_stop`. */
 const answersIn = (frames: Frame[]): Frame[][] => {
-  const ends = frames.flatMap((frame, index) => (JSON.parse(frame.data) as Any).type === 'message_stop' ? [index + 1] : [])
+  const ends = frames.flatMap((frame, index) =>
+    (JSON.parse(frame.data) as Any).type === 'message_stop' ? [index + 1] : [],
+  )
   return ends.map((end, index) => frames.slice(ends[index - 1] ?? 0, end))
 }
 
@@ -36,7 +42,11 @@ const eventsOf = (frames: Frame[]): GenerationEvent[] => {
 
 const exchange = (request: string | undefined): Exchange => {
   const wire = wireOf(request ?? '{"model":"a/b","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}')
-  return { wire, request: messages.serve.readRequest(wire), label: { id: 'msg_ours', model: 'provider/model', createdAt: 1 } }
+  return {
+    wire,
+    request: messages.serve.readRequest(wire),
+    label: { id: 'msg_ours', model: 'provider/model', createdAt: 1 },
+  }
 }
 
 /** Put together from several answers: it ends `end_turn` although it holds calls. A call says more than a word, so we write `tool_use`. */
@@ -46,11 +56,22 @@ type Any = Record<string, any>
 
 /** What the wire says, in the wire's own numbers: the last word on each, compactions beside the rest. */
 const wireUsage = (usages: Any[]): { prompt: number; completion: number; thinking: number; searches: number } => {
-  const last = (read: (usage: Any) => unknown): number => usages.map(read).filter((value): value is number => typeof value === 'number').at(-1) ?? 0
-  const compactions = (usages.findLast((usage) => Array.isArray(usage.iterations))?.iterations ?? []).filter((iteration: Any) => iteration.type === 'compaction')
-  const sum = (name: string): number => compactions.reduce((total: number, iteration: Any) => total + (iteration[name] ?? 0), 0)
+  const last = (read: (usage: Any) => unknown): number =>
+    usages
+      .map(read)
+      .filter((value): value is number => typeof value === 'number')
+      .at(-1) ?? 0
+  const compactions = (usages.findLast((usage) => Array.isArray(usage.iterations))?.iterations ?? []).filter(
+    (iteration: Any) => iteration.type === 'compaction',
+  )
+  const sum = (name: string): number =>
+    compactions.reduce((total: number, iteration: Any) => total + (iteration[name] ?? 0), 0)
   return {
-    prompt: last((u) => u.input_tokens) + last((u) => u.cache_read_input_tokens) + last((u) => u.cache_creation_input_tokens) + sum('input_tokens'),
+    prompt:
+      last((u) => u.input_tokens) +
+      last((u) => u.cache_read_input_tokens) +
+      last((u) => u.cache_creation_input_tokens) +
+      sum('input_tokens'),
     completion: last((u) => u.output_tokens) + sum('output_tokens'),
     thinking: last((u) => u.output_tokens_details?.thinking_tokens),
     searches: last((u) => u.server_tool_use?.web_search_requests),
@@ -67,48 +88,90 @@ run('recorded messages', () => {
     expect(wholes.length).toBeGreaterThan(30)
   })
 
-  test.each(good.filter(({ files }) => files.request !== undefined).map((entry) => [entry.id, entry] as const))('reads the request of %s', (_id, { files }) => {
-    const text = file(files.request!)
-    const wire = wireOf(text)
-    const request = messages.serve.readRequest(wire)
-    expect(request.model).toBe(wire.body.model as string)
-    expect(request.maxOutputTokens).toBe(wire.body.max_tokens as number)
-    const target = { provider: 'p', model: 'upstream', quirks: {}, abilities: {} }
-    const forwarded = messages.call.forward({ wire, request, label: { id: '', model: '', createdAt: 0 } }, target)
-    expect(JSON.parse(forwarded)).toEqual({ ...wire.body, model: 'upstream' })
-  })
+  test.each(good.filter(({ files }) => files.request !== undefined).map((entry) => [entry.id, entry] as const))(
+    'reads the request of %s',
+    (_id, { files }) => {
+      const text = file(files.request!)
+      const wire = wireOf(text)
+      const request = messages.serve.readRequest(wire)
+      expect(request.model).toBe(wire.body.model as string)
+      expect(request.maxOutputTokens).toBe(wire.body.max_tokens as number)
+      const target = { provider: 'p', model: 'upstream', quirks: {}, abilities: {} }
+      const forwarded = messages.call.forward({ wire, request, label: { id: '', model: '', createdAt: 0 } }, target)
+      expect(JSON.parse(forwarded)).toEqual({ ...wire.body, model: 'upstream' })
+    },
+  )
 
   test('never throws anything but a GatewayError on a request that somebody spoiled', () => {
-    const texts = good.filter(({ files }) => files.request !== undefined).map(({ files }) => file(files.request!)).filter((text) => text.length < 20_000)
+    const texts = good
+      .filter(({ files }) => files.request !== undefined)
+      .map(({ files }) => file(files.request!))
+      .filter((text) => text.length < 20_000)
     let refused = 0
-    fc.assert(fc.property(fc.constantFrom(...texts), fc.nat(), fc.jsonValue({ maxDepth: 3 }), (text, salt, value) => {
-      const body = JSON.parse(text) as Any
-      spoil(body, salt, value)
-      try {
-        messages.serve.readRequest(wireOf(JSON.stringify(body)))
-      } catch (error) {
-        refused++
-        expect(error).toBeInstanceOf(GatewayError)
-      }
-    }), { numRuns: 500 })
+    fc.assert(
+      fc.property(fc.constantFrom(...texts), fc.nat(), fc.jsonValue({ maxDepth: 3 }), (text, salt, value) => {
+        const body = JSON.parse(text) as Any
+        spoil(body, salt, value)
+        try {
+          messages.serve.readRequest(wireOf(JSON.stringify(body)))
+        } catch (error) {
+          refused++
+          expect(error).toBeInstanceOf(GatewayError)
+        }
+      }),
+      { numRuns: 500 },
+    )
     expect(refused).toBeGreaterThan(50)
   })
 
-  test.each(streams.flatMap((entry) => answersIn(framesOf(file(entry.files.response!))).map((frames, n) => [`${entry.id} ${n}`, frames] as const)))('reads the stream of %s', (_id, frames) => {
+  test.each(
+    streams.flatMap((entry) =>
+      answersIn(framesOf(file(entry.files.response!))).map((frames, n) => [`${entry.id} ${n}`, frames] as const),
+    ),
+  )('reads the stream of %s', (_id, frames) => {
     const events = eventsOf(frames)
     checkGrammar(events)
     expect(events.at(-1)!.type).toBe('finish')
     const datas = frames.map(({ data }) => JSON.parse(data) as Any)
-    const blocks = datas.flatMap((data) => data.type === 'message_start' ? data.message.content : data.type === 'content_block_start' ? [data.content_block] : []) as Any[]
+    const blocks = datas.flatMap((data) =>
+      data.type === 'message_start'
+        ? data.message.content
+        : data.type === 'content_block_start'
+          ? [data.content_block]
+          : [],
+    ) as Any[]
     const answer = fold(events)
-    const deltas = (kind: string, member: string): string => datas.filter((data) => data.delta?.type === kind).map((data) => data.delta[member]).join('')
-    const initial = (kind: string, member: string): string => blocks.filter(({ type }) => type === kind).map((block) => block[member] ?? '').join('')
-    expect(answer.parts.map((part) => part.type === 'text' ? part.text : '').join('')).toBe(initial('text', 'text') + deltas('text_delta', 'text'))
-    expect(answer.parts.map((part) => part.type === 'reasoning' ? part.text : '').join('')).toBe(initial('thinking', 'thinking') + deltas('thinking_delta', 'thinking'))
-    expect(answer.parts.filter(({ type }) => type === 'tool-call')).toHaveLength(blocks.filter(({ type }) => type === 'tool_use').length)
-    expect(answer.parts.filter(({ type }) => type === 'foreign')).toHaveLength(blocks.filter(({ type }) => !['text', 'thinking', 'redacted_thinking', 'tool_use'].includes(type)).length)
-    expectUsage(answer.usage, datas.map((data) => data.message?.usage ?? data.usage).filter((usage) => usage !== undefined))
-    expect(answer.finish.raw).toBe(datas.findLast((data) => data.delta?.stop_reason !== undefined)?.delta.stop_reason ?? datas[0]!.message.stop_reason ?? '')
+    const deltas = (kind: string, member: string): string =>
+      datas
+        .filter((data) => data.delta?.type === kind)
+        .map((data) => data.delta[member])
+        .join('')
+    const initial = (kind: string, member: string): string =>
+      blocks
+        .filter(({ type }) => type === kind)
+        .map((block) => block[member] ?? '')
+        .join('')
+    expect(answer.parts.map((part) => (part.type === 'text' ? part.text : '')).join('')).toBe(
+      initial('text', 'text') + deltas('text_delta', 'text'),
+    )
+    expect(answer.parts.map((part) => (part.type === 'reasoning' ? part.text : '')).join('')).toBe(
+      initial('thinking', 'thinking') + deltas('thinking_delta', 'thinking'),
+    )
+    expect(answer.parts.filter(({ type }) => type === 'tool-call')).toHaveLength(
+      blocks.filter(({ type }) => type === 'tool_use').length,
+    )
+    expect(answer.parts.filter(({ type }) => type === 'foreign')).toHaveLength(
+      blocks.filter(({ type }) => !['text', 'thinking', 'redacted_thinking', 'tool_use'].includes(type)).length,
+    )
+    expectUsage(
+      answer.usage,
+      datas.map((data) => data.message?.usage ?? data.usage).filter((usage) => usage !== undefined),
+    )
+    expect(answer.finish.raw).toBe(
+      datas.findLast((data) => data.delta?.stop_reason !== undefined)?.delta.stop_reason ??
+        datas[0]!.message.stop_reason ??
+        '',
+    )
     // Cut after any frame, what came is still a sentence, and its end says that the stream broke.
     for (let cut = 0; cut < frames.length - 1; cut++) {
       const partial = eventsOf(frames.slice(0, cut))
@@ -132,7 +195,7 @@ run('recorded messages', () => {
       return { ...rest, ...(citations == null || citations.length === 0 ? {} : { citations }) }
     }
     const kinds = (block: Any): boolean => !(block.type === 'text' && block.text === '')
-    const own = (block: Any): Any => block.type === 'tool_use' || block.type === 'text' ? essential(block) : block
+    const own = (block: Any): Any => (block.type === 'tool_use' || block.type === 'text' ? essential(block) : block)
     expect(written.content).toEqual(body.content.filter(kinds).map(own))
   })
 
@@ -141,23 +204,35 @@ run('recorded messages', () => {
     for (const frame of framesOf(file(files.response!))) {
       const out = relabeler.frame(frame)!
       const data = JSON.parse(frame.data) as Any
-      if (data.type !== 'message_start') expect(frame.event === undefined ? out.data : out).toBe(frame.event === undefined ? frame.data : frame)
-      else expect(JSON.parse(out.data)).toEqual({ ...data, message: { ...data.message, id: 'msg_ours', model: 'provider/model' } })
+      if (data.type !== 'message_start')
+        expect(frame.event === undefined ? out.data : out).toBe(frame.event === undefined ? frame.data : frame)
+      else
+        expect(JSON.parse(out.data)).toEqual({
+          ...data,
+          message: { ...data.message, id: 'msg_ours', model: 'provider/model' },
+        })
     }
   })
 
   test.each(wholes.map((entry) => [entry.id, entry] as const))('relabels the answer of %s', (_id, { files }) => {
     const text = file(files.response!)
-    expect(JSON.parse(messages.relabeler(exchange(undefined)).answer(text))).toEqual({ ...JSON.parse(text), id: 'msg_ours', model: 'provider/model' })
+    expect(JSON.parse(messages.relabeler(exchange(undefined)).answer(text))).toEqual({
+      ...JSON.parse(text),
+      id: 'msg_ours',
+      model: 'provider/model',
+    })
   })
 
-  test.each(entries.filter(({ status }) => status >= 400).map((entry) => [entry.id, entry] as const))('reads the error of %s', (_id, { status, files }) => {
-    const error = messages.call.readError(status, file(files.response!))
-    expect(error).toBeInstanceOf(GatewayError)
-    const expected = status === 401 || status === 500 ? 502 : status === 529 ? 503 : status
-    expect(error.status).toBe(expected)
-    expect(error.metadata?.status).toBe(status)
-  })
+  test.each(entries.filter(({ status }) => status >= 400).map((entry) => [entry.id, entry] as const))(
+    'reads the error of %s',
+    (_id, { status, files }) => {
+      const error = messages.call.readError(status, file(files.response!))
+      expect(error).toBeInstanceOf(GatewayError)
+      const expected = status === 401 || status === 500 ? 502 : status === 529 ? 503 : status
+      expect(error.status).toBe(expected)
+      expect(error.metadata?.status).toBe(status)
+    },
+  )
 })
 
 /** Puts a value in the place of one somewhere in the body. */
@@ -176,5 +251,10 @@ function spoil(body: Any, salt: number, value: unknown): void {
 
 function expectUsage(usage: Parameters<typeof promptTokens>[0], wire: Any[]): void {
   const expected = wireUsage(wire)
-  expect({ prompt: promptTokens(usage), completion: completionTokens(usage), thinking: usage.reasoningTokens, searches: usage.webSearches }).toEqual(expected)
+  expect({
+    prompt: promptTokens(usage),
+    completion: completionTokens(usage),
+    thinking: usage.reasoningTokens,
+    searches: usage.webSearches,
+  }).toEqual(expected)
 }

@@ -24,12 +24,28 @@ export type Recording = {
 }
 
 const PROTOCOLS: Record<string, ConversationName> = {
-  'openai-chat': 'chat.completions', 'openai-responses': 'responses', 'anthropic-messages': 'messages', 'google-generate-content': 'generateContent',
+  'openai-chat': 'chat.completions',
+  'openai-responses': 'responses',
+  'anthropic-messages': 'messages',
+  'google-generate-content': 'generateContent',
 }
 
-type Row = { id: string; protocol: string; stream: boolean; status: number; kinds: string[]; files: { request?: string; response: string }; responseHeaders: Record<string, string> }
+type Row = {
+  id: string
+  protocol: string
+  stream: boolean
+  status: number
+  kinds: string[]
+  files: { request?: string; response: string }
+  responseHeaders: Record<string, string>
+}
 
-const rows: Row[] = haveRecordings ? readFileSync(join(folder, 'INDEX.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Row) : []
+const rows: Row[] = haveRecordings
+  ? readFileSync(join(folder, 'INDEX.jsonl'), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Row)
+  : []
 
 /** How many exchanges there are of each protocol, conversation or not. */
 export const INDEXED: Record<string, number> = {}
@@ -40,24 +56,37 @@ export function recordings(): Recording[] {
     const protocol = PROTOCOLS[row.protocol]
     if (protocol === undefined) return []
     const isStream = row.files.response.endsWith('.sse')
-    return [{
-      id: row.id, protocol, status: row.status, kinds: row.kinds, headers: row.responseHeaders,
-      stream: isStream,
-      contentType: isStream ? 'text/event-stream' : 'application/json',
-      request: () => {
-        const file = row.files.request
-        if (file === undefined || !file.endsWith('.json')) return undefined
-        return JSON.parse(readFileSync(join(folder, file), 'utf8')) as Record<string, unknown>
+    return [
+      {
+        id: row.id,
+        protocol,
+        status: row.status,
+        kinds: row.kinds,
+        headers: row.responseHeaders,
+        stream: isStream,
+        contentType: isStream ? 'text/event-stream' : 'application/json',
+        request: () => {
+          const file = row.files.request
+          if (file === undefined || !file.endsWith('.json')) return undefined
+          return JSON.parse(readFileSync(join(folder, file), 'utf8')) as Record<string, unknown>
+        },
+        response: () => new Uint8Array(readFileSync(join(folder, row.files.response))),
       },
-      response: () => new Uint8Array(readFileSync(join(folder, row.files.response))),
-    }]
+    ]
   })
 }
 
 /** Frames by the book, apart from the project's own parser. */
-export const framesOf = (text: string): Frame[] => text.replaceAll('\r\n', '\n').split('\n\n').flatMap((chunk) => {
-  const lines = chunk.split('\n')
-  const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart())
-  const event = lines.find((line) => line.startsWith('event:'))?.slice(6).trim()
-  return data.length === 0 ? [] : [{ ...(event === undefined ? {} : { event }), data: data.join('\n') }]
-})
+export const framesOf = (text: string): Frame[] =>
+  text
+    .replaceAll('\r\n', '\n')
+    .split('\n\n')
+    .flatMap((chunk) => {
+      const lines = chunk.split('\n')
+      const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart())
+      const event = lines
+        .find((line) => line.startsWith('event:'))
+        ?.slice(6)
+        .trim()
+      return data.length === 0 ? [] : [{ ...(event === undefined ? {} : { event }), data: data.join('\n') }]
+    })

@@ -31,7 +31,12 @@ const saidOf = ({ protocol, stream, response }: Recording): Said => {
   return said(protocol, stream ? datasOf(text) : [JSON.parse(text)], stream)
 }
 
-const tokensOf = ({ usage }: GenerationRecord): Said['usage'] => ({ prompt: promptTokens(usage), completion: completionTokens(usage), cached: usage.cacheReadTokens, reasoning: usage.reasoningTokens })
+const tokensOf = ({ usage }: GenerationRecord): Said['usage'] => ({
+  prompt: promptTokens(usage),
+  completion: completionTokens(usage),
+  cached: usage.cacheReadTokens,
+  reasoning: usage.reasoningTokens,
+})
 
 for (const protocol of Object.keys(PREFIX) as ConversationName[]) {
   describe.skipIf(!haveRecordings)(`records of ${protocol}`, () => {
@@ -46,7 +51,8 @@ for (const protocol of Object.keys(PREFIX) as ConversationName[]) {
         expect([record.api, record.streamed]).toEqual([protocol, recording.stream])
         if (heard === undefined || heard.ending === 'failed') return expect(record.ending).toBe('failed')
         expect(record.ending).toBe('completed')
-        if (heard.usage === undefined) return expect([record.estimated, promptTokens(record.usage) > 0]).toEqual([true, true])
+        if (heard.usage === undefined)
+          return expect([record.estimated, promptTokens(record.usage) > 0]).toEqual([true, true])
         expect(tokensOf(record)).toEqual(heard.usage)
         expect(record.estimated).toBe(false)
       })

@@ -38,25 +38,39 @@ function compareStreams(recording: Recording, heard: unknown[], recorded: unknow
       return expect(JSON.stringify(heard.slice(whole.length))).toContain('error')
     }
     // The first answer counts; what a provider says after its terminal event is not passed on.
-    case 'several answers': return expect(heard).toEqual(recorded.slice(0, heard.length))
-    case 'ids rotate': return expect(withoutItemIds(heard)).toEqual(withoutItemIds(recorded))
-    default: expect(heard).toEqual(recorded)
+    case 'several answers':
+      return expect(heard).toEqual(recorded.slice(0, heard.length))
+    case 'ids rotate':
+      return expect(withoutItemIds(heard)).toEqual(withoutItemIds(recorded))
+    default:
+      expect(heard).toEqual(recorded)
   }
 }
 
-const withoutItemIds = (value: unknown): unknown => JSON.parse(JSON.stringify(value, (key, member: unknown) => (key === 'item_id' || key === 'id' ? undefined : member)))
+const withoutItemIds = (value: unknown): unknown =>
+  JSON.parse(JSON.stringify(value, (key, member: unknown) => (key === 'item_id' || key === 'id' ? undefined : member)))
 
 const hidden = (text: string): string => text.replaceAll(/AIz[\w-]{20,}/g, '[hidden]')
 
 /** Frames of a stream as JSON values, by rules of its own so that the project's splitter is not tested against itself. */
 function framesOf(text: string): unknown[] {
-  return text.replace(/^\uFEFF/, '').replaceAll('\r\n', '\n').split('\n\n').flatMap((block): unknown[] => {
-    const lines = block.split('\n')
-    const data = lines.filter((line) => line.startsWith('data:')).map((line) => line.slice(5).replace(/^ /, '')).join('\n')
-    const event = lines.find((line) => line.startsWith('event:'))?.slice(6).trim()
-    if (data === '') return block.trim().startsWith('{') ? [{ bare: parse(block) }] : []
-    return [{ ...(event === undefined ? {} : { event }), data: parse(data) }]
-  })
+  return text
+    .replace(/^\uFEFF/, '')
+    .replaceAll('\r\n', '\n')
+    .split('\n\n')
+    .flatMap((block): unknown[] => {
+      const lines = block.split('\n')
+      const data = lines
+        .filter((line) => line.startsWith('data:'))
+        .map((line) => line.slice(5).replace(/^ /, ''))
+        .join('\n')
+      const event = lines
+        .find((line) => line.startsWith('event:'))
+        ?.slice(6)
+        .trim()
+      if (data === '') return block.trim().startsWith('{') ? [{ bare: parse(block) }] : []
+      return [{ ...(event === undefined ? {} : { event }), data: parse(data) }]
+    })
 }
 
 const parse = (text: string): unknown => {
@@ -99,7 +113,8 @@ function withoutLabels(value: unknown, protocol: ConversationName, ours = OURS[p
 }
 
 /** A sentinel that says nothing: some providers leave it out, and Sluice puts it. */
-const spoken = (frames: unknown[]): unknown[] => frames.filter((frame) => String((frame as { data?: unknown }).data).trim() !== '[DONE]')
+const spoken = (frames: unknown[]): unknown[] =>
+  frames.filter((frame) => String((frame as { data?: unknown }).data).trim() !== '[DONE]')
 
 for (const protocol of Object.keys(OURS) as ConversationName[]) {
   describe.skipIf(!haveRecordings)(`replay of ${protocol}`, () => {
@@ -114,10 +129,16 @@ for (const protocol of Object.keys(OURS) as ConversationName[]) {
           const recorded = PECULIAR[recording.id] === 'holds a credential' ? hidden(bytes) : bytes
           expect(response.status, heard.slice(0, 500)).toBe(recording.status === 422 ? 400 : recording.status)
           const told = recording.status !== 200 || tellsUsage(recording, recorded)
-          const bare = (value: unknown): unknown => withoutLabels(value, protocol, told ? undefined : [...OURS[protocol], ...COUNTED])
-          if (!recording.stream || recording.status !== 200) return expect(bare(parse(heard))).toEqual(bare(parse(recorded)))
+          const bare = (value: unknown): unknown =>
+            withoutLabels(value, protocol, told ? undefined : [...OURS[protocol], ...COUNTED])
+          if (!recording.stream || recording.status !== 200)
+            return expect(bare(parse(heard))).toEqual(bare(parse(recorded)))
           const frames = spoken(framesOf(heard))
-          compareStreams(recording, bare(told ? frames : frames.filter((frame) => !isUsageChunk(frame))) as unknown[], bare(spoken(framesOf(recorded))) as unknown[])
+          compareStreams(
+            recording,
+            bare(told ? frames : frames.filter((frame) => !isUsageChunk(frame))) as unknown[],
+            bare(spoken(framesOf(recorded))) as unknown[],
+          )
         })
       }
     }

@@ -7,7 +7,12 @@ import type { Recording } from './recordings.ts'
 /** A provider that answers with recordings, and a gateway before it. The name of the model says which recording is meant. */
 export type Replay = { gateway: Gateway; ask(name: string): Promise<Response>; stop(): Promise<void> }
 
-export const PREFIX: Record<ConversationName, string> = { 'chat.completions': 'up-chat', responses: 'up-responses', messages: 'up-messages', generateContent: 'up-gemini' }
+export const PREFIX: Record<ConversationName, string> = {
+  'chat.completions': 'up-chat',
+  responses: 'up-responses',
+  messages: 'up-messages',
+  generateContent: 'up-gemini',
+}
 
 const MINIMAL: Record<ConversationName, Record<string, unknown>> = {
   'chat.completions': { messages: [{ role: 'user', content: 'Hello' }] },
@@ -19,7 +24,9 @@ const MINIMAL: Record<ConversationName, Record<string, unknown>> = {
 /** `piece`: into pieces of how many bytes a stream is cut; Infinity for one. */
 export async function startReplay(byName: ReadonlyMap<string, Recording>, piece: () => number): Promise<Replay> {
   const upstream = Bun.serve({
-    port: 0, hostname: '127.0.0.1', idleTimeout: 0,
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
     fetch: async (request) => {
       // A response in the background is asked after, and nothing more is recorded of it.
       if (request.method !== 'POST') return new Response(null, { status: 503 })
@@ -28,8 +35,13 @@ export async function startReplay(byName: ReadonlyMap<string, Recording>, piece:
       return replayed(byName.get(name)!, piece())
     },
   })
-  const providers = Object.entries(PREFIX).map(([protocol, id]) => `  ${id}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: none, unlisted: true, sharedIds: true, fetches: [image, file, audio, video] }\n`)
-  const gateway = await startGateway({ config: `limits: { requestsPerMinute: 1000000 }\nproviders:\n${providers.join('')}` })
+  const providers = Object.entries(PREFIX).map(
+    ([protocol, id]) =>
+      `  ${id}: { protocol: ${protocol}, baseUrl: "http://127.0.0.1:${upstream.port}/v1", apiKey: none, unlisted: true, sharedIds: true, fetches: [image, file, audio, video] }\n`,
+  )
+  const gateway = await startGateway({
+    config: `limits: { requestsPerMinute: 1000000 }\nproviders:\n${providers.join('')}`,
+  })
   return {
     gateway,
     ask: (name) => ask(gateway, name, byName.get(name)!),
@@ -61,16 +73,27 @@ function ask(gateway: Gateway, name: string, recording: Recording): Promise<Resp
   const model = `${PREFIX[protocol]}/${name}`
   const recorded = recording.status === 200 ? recording.request() : undefined
   const usable = recorded === undefined || isRefused(recorded, protocol) ? MINIMAL[protocol] : recorded
-  const body = { ...usable, ...(protocol === 'generateContent' ? {} : { model, stream }), ...(protocol === 'chat.completions' && stream ? { stream_options: { include_usage: true } } : {}) }
+  const body = {
+    ...usable,
+    ...(protocol === 'generateContent' ? {} : { model, stream }),
+    ...(protocol === 'chat.completions' && stream ? { stream_options: { include_usage: true } } : {}),
+  }
   const path = {
-    'chat.completions': '/v1/chat/completions', responses: '/v1/responses', messages: '/v1/messages',
+    'chat.completions': '/v1/chat/completions',
+    responses: '/v1/responses',
+    messages: '/v1/messages',
     generateContent: `/v1beta/models/${model}:${stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`,
   }[protocol]
-  return fetch(gateway.url + path, { method: 'POST', headers: { authorization: `Bearer ${gateway.key}` }, body: JSON.stringify(body) })
+  return fetch(gateway.url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${gateway.key}` },
+    body: JSON.stringify(body),
+  })
 }
 
 /** What the specification refuses: ids that only the recorded provider knew, several choices. */
-const isRefused = (body: Record<string, unknown>, protocol: ConversationName): boolean => body.previous_response_id != null || (typeof body.n === 'number' && body.n > 1) || namesFiles(body, protocol)
+const isRefused = (body: Record<string, unknown>, protocol: ConversationName): boolean =>
+  body.previous_response_id != null || (typeof body.n === 'number' && body.n > 1) || namesFiles(body, protocol)
 
 function namesFiles(body: Record<string, unknown>, protocol: ConversationName): boolean {
   try {

@@ -18,7 +18,9 @@ function leavesOf(value: unknown, path = '', holder: Record<string, unknown> = {
   if (Array.isArray(value)) return value.flatMap((element, index) => leavesOf(element, `${path}[${index}]`, holder))
   if (typeof value === 'object' && value !== null) {
     const nearest = isPart(value) ? value : holder
-    return Object.entries(value).flatMap(([name, inner]) => leavesOf(inner, path === '' ? name : `${path}.${name}`, nearest))
+    return Object.entries(value).flatMap(([name, inner]) =>
+      leavesOf(inner, path === '' ? name : `${path}.${name}`, nearest),
+    )
   }
   if (typeof value === 'string') {
     const inner = jsonIn(value)
@@ -30,11 +32,31 @@ function leavesOf(value: unknown, path = '', holder: Record<string, unknown> = {
   return typeof value === 'number' || typeof value === 'boolean' ? [{ path, value, holder }] : []
 }
 
-const isPart = (value: object): value is Record<string, unknown> => 'type' in value || 'parts' in value || 'text' in value || 'thought' in value
+const isPart = (value: object): value is Record<string, unknown> =>
+  'type' in value || 'parts' in value || 'text' in value || 'thought' in value
 
 /** Parts that no report may pass over in one word for all of them. */
-const PLAIN = new Set(['text', 'input_text', 'output_text', 'image', 'image_url', 'input_image', 'document', 'file', 'input_file', 'message', 'function', 'tool_use', 'tool_result', 'function_call', 'function_call_output', 'custom_tool_call', 'custom_tool_call_output'])
-const isPlain = ({ type, text, thought }: Record<string, unknown>): boolean => (typeof type === 'string' ? PLAIN.has(type) : typeof text === 'string' && thought !== true)
+const PLAIN = new Set([
+  'text',
+  'input_text',
+  'output_text',
+  'image',
+  'image_url',
+  'input_image',
+  'document',
+  'file',
+  'input_file',
+  'message',
+  'function',
+  'tool_use',
+  'tool_result',
+  'function_call',
+  'function_call_output',
+  'custom_tool_call',
+  'custom_tool_call_output',
+])
+const isPlain = ({ type, text, thought }: Record<string, unknown>): boolean =>
+  typeof type === 'string' ? PLAIN.has(type) : typeof text === 'string' && thought !== true
 
 const CONVERSATION = /^(messages|input|contents|system|instructions|systemInstruction|system_instruction)(\[\])?$/
 
@@ -48,40 +70,73 @@ function tellsOf({ field, what, why }: Told, { path, holder }: Leaf): boolean {
   if (!place.startsWith(`${within}.`) && !place.startsWith(`${within}[`)) return false
   if (what === 'approximated' && CONVERSATION.test(listed(field))) return false
   // What becomes of a schema is told with the words that it is about.
-  if (what === 'approximated' && /schema|parameters/i.test(field.slice(field.lastIndexOf('.') + 1))) return why.includes(nameOf(path))
+  if (what === 'approximated' && /schema|parameters/i.test(field.slice(field.lastIndexOf('.') + 1)))
+    return why.includes(nameOf(path))
   return !general || !/\]$/.test(field) || !isPlain(holder)
 }
 
 const listed = (path: string): string => path.replaceAll(/\[\d+\]/g, '[]')
-const nameOf = (path: string): string => path.replaceAll(/\[\d+\]/g, '').split('.').at(-1)!
+const nameOf = (path: string): string =>
+  path
+    .replaceAll(/\[\d+\]/g, '')
+    .split('.')
+    .at(-1)!
 
 /** Base64 in either alphabet, types in either case. */
-const folded = (text: string): string => squeezed(text).replaceAll('-', '+').replaceAll('_', '/').replace(/=+$/, '').toLowerCase()
+const folded = (text: string): string =>
+  squeezed(text).replaceAll('-', '+').replaceAll('_', '/').replace(/=+$/, '').toLowerCase()
 
 const SNAKE = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
 /** Names of one setting. */
-const SAME = [['max_tokens', 'max_completion_tokens', 'max_output_tokens'], ['stop', 'stop_sequences'], ['logprobs', 'top_logprobs', 'response_logprobs'], ['budget_tokens', 'thinking_budget', 'max_tokens']]
+const SAME = [
+  ['max_tokens', 'max_completion_tokens', 'max_output_tokens'],
+  ['stop', 'stop_sequences'],
+  ['logprobs', 'top_logprobs', 'response_logprobs'],
+  ['budget_tokens', 'thinking_budget', 'max_tokens'],
+]
 const namesOf = (path: string): string[] => {
   const name = SNAKE(nameOf(path))
   return [name, ...SAME.filter((names) => names.includes(name)).flat()]
 }
 
 /** What a request says that neither stands in what is sent nor is told nor `known`. Texts may stand in longer ones; words, numbers and switches stand by themselves, the last two under their name. */
-export function unsaid(body: unknown, sent: unknown, told: readonly Told[], known: (path: string, value: string) => boolean): string[] {
+export function unsaid(
+  body: unknown,
+  sent: unknown,
+  told: readonly Told[],
+  known: (path: string, value: string) => boolean,
+): string[] {
   const there = leavesOf(sent)
   const words = there.flatMap(({ value }) => (typeof value === 'string' ? [folded(value)] : []))
   // A document in words may be sent as a file.
-  const files = there.flatMap(({ value, holder }) => (typeof value === 'string' && /text\/plain/.test(JSON.stringify(holder).slice(0, 200)) ? [folded(Buffer.from(value, 'base64').toString())] : []))
-  const whole = new Set(words), all = [...words, ...files].join('\n')
-  const settings = new Set(there.flatMap(({ path, value }) => (typeof value === 'string' ? [] : namesOf(path).map((name) => `${name}=${value}`))))
+  const files = there.flatMap(({ value, holder }) =>
+    typeof value === 'string' && /text\/plain/.test(JSON.stringify(holder).slice(0, 200))
+      ? [folded(Buffer.from(value, 'base64').toString())]
+      : [],
+  )
+  const whole = new Set(words),
+    all = [...words, ...files].join('\n')
+  const settings = new Set(
+    there.flatMap(({ path, value }) =>
+      typeof value === 'string' ? [] : namesOf(path).map((name) => `${name}=${value}`),
+    ),
+  )
   const isSaid = ({ path, value }: Leaf): boolean => {
     if (typeof value !== 'string') return namesOf(path).some((name) => settings.has(`${name}=${value}`))
-    return whole.has(folded(value)) || (/[\s.]|.{16}/.test(value) && all.includes(folded(value))) || (/\.title$/.test(path) && all.includes(`${folded(value)}:`))
+    return (
+      whole.has(folded(value)) ||
+      (/[\s.]|.{16}/.test(value) && all.includes(folded(value))) ||
+      (/\.title$/.test(path) && all.includes(`${folded(value)}:`))
+    )
   }
   const left = leavesOf(body).filter((leaf) => !isSaid(leaf) && !known(listed(leaf.path), String(leaf.value)))
   const lost = new Set(left.filter((leaf) => told.some((loss) => tellsOf(loss, leaf))))
   // A client may say the same thought in two fields.
-  const texts = new Set([...lost].map(({ value }) => value).filter((value) => typeof value === 'string' && value.length > 40))
-  return left.filter((leaf) => !lost.has(leaf) && !texts.has(leaf.value)).map(({ path, value }) => `${listed(path)} = ${String(value).slice(0, 60)}`)
+  const texts = new Set(
+    [...lost].map(({ value }) => value).filter((value) => typeof value === 'string' && value.length > 40),
+  )
+  return left
+    .filter((leaf) => !lost.has(leaf) && !texts.has(leaf.value))
+    .map(({ path, value }) => `${listed(path)} = ${String(value).slice(0, 60)}`)
 }

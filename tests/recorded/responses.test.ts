@@ -17,7 +17,11 @@ const run = here ? describe : describe.skip
 type Any = Record<string, any>
 type Entry = { id: string; protocol: string; status: number; files: { request?: string; response?: string } }
 const entries: Entry[] = here
-  ? readFileSync(join(ROOT, 'INDEX.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as Entry).filter(({ protocol }) => protocol === 'openai-responses')
+  ? readFileSync(join(ROOT, 'INDEX.jsonl'), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Entry)
+      .filter(({ protocol }) => protocol === 'openai-responses')
   : []
 const file = (name: string): string => readFileSync(join(ROOT, name), 'utf8')
 const rows = (list: Entry[]) => list.map((entry) => [entry.id, entry] as const)
@@ -43,28 +47,49 @@ const consistent = (list: Entry[]): Entry[] => list.filter(({ id }) => id !== SE
 const good = entries.filter(({ status }) => status < 300)
 const streams = good.filter(({ files }) => files.response?.endsWith('.sse'))
 const wholes = good.filter(({ files }) => files.response?.endsWith('.json'))
-const parsed = (frames: Frame[]): Any[] => frames.filter(({ data }) => data.startsWith('{')).map(({ data }) => JSON.parse(data))
-const terminalOf = (frames: Frame[]): Any | undefined => parsed(frames).find(({ type }) => ['response.completed', 'response.incomplete', 'response.failed'].includes(type))
+const parsed = (frames: Frame[]): Any[] =>
+  frames.filter(({ data }) => data.startsWith('{')).map(({ data }) => JSON.parse(data))
+const terminalOf = (frames: Frame[]): Any | undefined =>
+  parsed(frames).find(({ type }) => ['response.completed', 'response.incomplete', 'response.failed'].includes(type))
 
 /** What the items on the wire say, read without the project's code. */
 const said = (items: Any[]) => {
   const of = (type: string): Any[] => items.filter((item) => item.type === type)
   const content = of('message').flatMap((item) => item.content ?? [])
   return {
-    text: content.filter((part) => typeof part.text === 'string').map((part) => part.text).join(''),
+    text: content
+      .filter((part) => typeof part.text === 'string')
+      .map((part) => part.text)
+      .join(''),
     citations: content.flatMap((part) => part.annotations ?? []).length,
-    calls: items.filter((item) => ['function_call', 'custom_tool_call'].includes(item.type)).map((item) => [item.call_id, item.name, item.arguments ?? item.input]),
-    seals: of('reasoning').map((item) => item.encrypted_content).filter((seal) => typeof seal === 'string' && seal !== ''),
-    thoughts: of('reasoning').flatMap((item) => [...(item.summary ?? []), ...(item.content ?? [])]).map((part) => part.text).filter((text) => text !== '').join('\n\n'),
+    calls: items
+      .filter((item) => ['function_call', 'custom_tool_call'].includes(item.type))
+      .map((item) => [item.call_id, item.name, item.arguments ?? item.input]),
+    seals: of('reasoning')
+      .map((item) => item.encrypted_content)
+      .filter((seal) => typeof seal === 'string' && seal !== ''),
+    thoughts: of('reasoning')
+      .flatMap((item) => [...(item.summary ?? []), ...(item.content ?? [])])
+      .map((part) => part.text)
+      .filter((text) => text !== '')
+      .join('\n\n'),
   }
 }
 
 const heard = ({ parts }: Answer) => ({
-  text: parts.filter((part) => part.type === 'text').map((part) => part.text).join(''),
-  citations: parts.flatMap((part) => part.type === 'text' ? part.citations ?? [] : []).length,
+  text: parts
+    .filter((part) => part.type === 'text')
+    .map((part) => part.text)
+    .join(''),
+  citations: parts.flatMap((part) => (part.type === 'text' ? (part.citations ?? []) : [])).length,
   calls: parts.filter((part) => part.type === 'tool-call').map((part) => [part.id, part.name, part.arguments]),
-  seals: parts.flatMap((part) => part.type === 'reasoning' && part.signature !== undefined ? [part.signature.data] : []),
-  thoughts: parts.filter((part) => part.type === 'reasoning' && part.text !== '').map((part) => (part as { text: string }).text).join('\n\n'),
+  seals: parts.flatMap((part) =>
+    part.type === 'reasoning' && part.signature !== undefined ? [part.signature.data] : [],
+  ),
+  thoughts: parts
+    .filter((part) => part.type === 'reasoning' && part.text !== '')
+    .map((part) => (part as { text: string }).text)
+    .join('\n\n'),
 })
 
 function checkUsage(answer: Answer, wire: Any | null | undefined): void {
@@ -82,28 +107,41 @@ run('recorded responses', () => {
     expect(wholes.length).toBeGreaterThan(50)
   })
 
-  test.each(rows(good.filter(({ files }) => files.request !== undefined)))('reads and forwards the request of %s', (_id, { files }) => {
-    const exchange = exchangeOf(file(files.request!))
-    const { body } = exchange.wire
-    expect(exchange.request.model).toBe(body.model as string)
-    const { previous_response_id: _gone, ...rest } = body
-    const { include, input, ...sent } = JSON.parse(responses.call.forward(exchange, target))
-    const { include: _include, input: asked, ...others } = rest
-    expect(sent).toEqual({ ...others, model: 'upstream', ...(body.background === true ? {} : { store: false }) })
-    // Only reasoning that the provider could not know again is left out.
-    const dropped = Array.isArray(asked) ? asked.filter((item: Any) => item.type === 'reasoning' && typeof item.encrypted_content !== 'string' && !(item.content?.length > 0)) : []
-    expect(input).toEqual(Array.isArray(asked) ? asked.filter((item) => !dropped.includes(item)) : asked)
-    for (const wish of (body.include as string[] | undefined) ?? []) expect(include).toContain(wish)
-  })
+  test.each(rows(good.filter(({ files }) => files.request !== undefined)))(
+    'reads and forwards the request of %s',
+    (_id, { files }) => {
+      const exchange = exchangeOf(file(files.request!))
+      const { body } = exchange.wire
+      expect(exchange.request.model).toBe(body.model as string)
+      const { previous_response_id: _gone, ...rest } = body
+      const { include, input, ...sent } = JSON.parse(responses.call.forward(exchange, target))
+      const { include: _include, input: asked, ...others } = rest
+      expect(sent).toEqual({ ...others, model: 'upstream', ...(body.background === true ? {} : { store: false }) })
+      // Only reasoning that the provider could not know again is left out.
+      const dropped = Array.isArray(asked)
+        ? asked.filter(
+            (item: Any) =>
+              item.type === 'reasoning' && typeof item.encrypted_content !== 'string' && !(item.content?.length > 0),
+          )
+        : []
+      expect(input).toEqual(Array.isArray(asked) ? asked.filter((item) => !dropped.includes(item)) : asked)
+      for (const wish of (body.include as string[] | undefined) ?? []) expect(include).toContain(wish)
+    },
+  )
 
   test.each(rows(consistent(streams)))('reads the stream of %s', (_id, { files }) => {
     const frames = framesOf(file(files.response!))
     const events = eventsOf(frames)
     checkGrammar(events)
     const terminal = terminalOf(frames)
-    if (terminal === undefined || terminal.type === 'response.failed') { expect(events.at(-1)!.type).toBe('error'); return }
+    if (terminal === undefined || terminal.type === 'response.failed') {
+      expect(events.at(-1)!.type).toBe('error')
+      return
+    }
     const answer = fold(events)
-    const done = parsed(frames).filter(({ type }) => type === 'response.output_item.done').map(({ item }) => item)
+    const done = parsed(frames)
+      .filter(({ type }) => type === 'response.output_item.done')
+      .map(({ item }) => item)
     // Providers seal a finished item anew for the last frame; the seal that came with the item itself is the one to replay.
     expect(heard(answer)).toEqual(said(done.length > 0 ? done : terminal.response.output))
     checkUsage(answer, terminal.response.usage)
@@ -120,14 +158,34 @@ run('recorded responses', () => {
     }
   })
 
-  test.each(rows(consistent(streams)))('reads the stream of %s without its deltas, and without its done frames, alike', (_id, { files }) => {
-    const frames = framesOf(file(files.response!))
-    if (terminalOf(frames)?.type === 'response.failed' || terminalOf(frames) === undefined) return
-    const whole = heard(fold(eventsOf(frames)))
-    const without = (pattern: RegExp) => frames.filter(({ data }) => !pattern.test(/"type":\s*"(response[^"]*|error)"/.exec(data.replace(/"(item|response|part)":\s*\{.*/s, ''))?.[1] ?? ''))
-    expect(heard(fold(eventsOf(without(/\.delta$/))))).toEqual(whole)
-    expect(heard(fold(eventsOf(frames.filter(({ event, data }) => !/(text|arguments|input|refusal)\.done$/.test(event ?? JSON.parse(data).type ?? '')))))).toEqual(whole)
-  })
+  test.each(rows(consistent(streams)))(
+    'reads the stream of %s without its deltas, and without its done frames, alike',
+    (_id, { files }) => {
+      const frames = framesOf(file(files.response!))
+      if (terminalOf(frames)?.type === 'response.failed' || terminalOf(frames) === undefined) return
+      const whole = heard(fold(eventsOf(frames)))
+      const without = (pattern: RegExp) =>
+        frames.filter(
+          ({ data }) =>
+            !pattern.test(
+              /"type":\s*"(response[^"]*|error)"/.exec(data.replace(/"(item|response|part)":\s*\{.*/s, ''))?.[1] ?? '',
+            ),
+        )
+      expect(heard(fold(eventsOf(without(/\.delta$/))))).toEqual(whole)
+      expect(
+        heard(
+          fold(
+            eventsOf(
+              frames.filter(
+                ({ event, data }) =>
+                  !/(text|arguments|input|refusal)\.done$/.test(event ?? JSON.parse(data).type ?? ''),
+              ),
+            ),
+          ),
+        ),
+      ).toEqual(whole)
+    },
+  )
 
   test.each(rows(wholes))('reads the answer of %s', (_id, { files }) => {
     const body = JSON.parse(file(files.response!))
@@ -139,45 +197,59 @@ run('recorded responses', () => {
     expect(answer.id).toBe(body.id)
   })
 
-  test.each(rows(streams.filter(({ id }) => id !== SEVERAL)))('relabels the stream of %s and changes nothing else', (_id, { files }) => {
-    const frames = framesOf(file(files.response!))
-    const kept: Any[] = []
-    const relabeler = responses.relabeler({ ...exchangeOf(), keep: (response) => kept.push(response) })
-    const rotates = files.response!.includes('id-rotation')
-    const ids = new Map<number, string>()
-    for (const frame of frames) {
-      const out = relabeler.frame(frame)
-      if (!frame.data.startsWith('{')) { expect(out).toBeUndefined(); continue }
-      const before = JSON.parse(frame.data), after = JSON.parse(out!.data)
-      expect(out!.event).toBe(frame.event)
-      if (before.response !== undefined) {
-        expect(after.response.id).toBe('resp_ours')
-        expect(after.response.model).toBe('provider/model')
-        const { id: _1, model: _2, store: _3, previous_response_id: _4, output: was, ...rest } = before.response
-        const { id: _5, model: _6, store, previous_response_id: _7, output: is, ...same } = after.response
-        expect(same).toEqual(rest)
-        if (before.response.store !== undefined) expect(store).toBe(true)
-        if (!rotates) expect(is).toEqual(was)
-        else for (const [index, item] of (is ?? []).entries()) expect(item.id).toBe(ids.get(index))
-      } else if (!rotates) {
-        expect(out === frame || JSON.stringify(after) === JSON.stringify(before)).toBe(true)
-      } else if (typeof after.output_index === 'number') {
-        const id = after.item_id ?? after.item.id
-        expect(ids.get(after.output_index) ?? id).toBe(id)
-        ids.set(after.output_index, id)
+  test.each(rows(streams.filter(({ id }) => id !== SEVERAL)))(
+    'relabels the stream of %s and changes nothing else',
+    (_id, { files }) => {
+      const frames = framesOf(file(files.response!))
+      const kept: Any[] = []
+      const relabeler = responses.relabeler({ ...exchangeOf(), keep: (response) => kept.push(response) })
+      const rotates = files.response!.includes('id-rotation')
+      const ids = new Map<number, string>()
+      for (const frame of frames) {
+        const out = relabeler.frame(frame)
+        if (!frame.data.startsWith('{')) {
+          expect(out).toBeUndefined()
+          continue
+        }
+        const before = JSON.parse(frame.data),
+          after = JSON.parse(out!.data)
+        expect(out!.event).toBe(frame.event)
+        if (before.response !== undefined) {
+          expect(after.response.id).toBe('resp_ours')
+          expect(after.response.model).toBe('provider/model')
+          const { id: _1, model: _2, store: _3, previous_response_id: _4, output: was, ...rest } = before.response
+          const { id: _5, model: _6, store, previous_response_id: _7, output: is, ...same } = after.response
+          expect(same).toEqual(rest)
+          if (before.response.store !== undefined) expect(store).toBe(true)
+          if (!rotates) expect(is).toEqual(was)
+          else for (const [index, item] of (is ?? []).entries()) expect(item.id).toBe(ids.get(index))
+        } else if (!rotates) {
+          expect(out === frame || JSON.stringify(after) === JSON.stringify(before)).toBe(true)
+        } else if (typeof after.output_index === 'number') {
+          const id = after.item_id ?? after.item.id
+          expect(ids.get(after.output_index) ?? id).toBe(id)
+          ids.set(after.output_index, id)
+        }
       }
-    }
-    const ending = terminalOf(frames)?.type
-    expect(kept.length).toBe(ending === 'response.completed' || ending === 'response.incomplete' ? 1 : 0)
-    if (kept.length === 0) return
-    const done = parsed(frames).filter(({ type }) => type === 'response.output_item.done')
-    expect(kept[0]!.output.length).toBeGreaterThanOrEqual(Math.min(1, done.length))
-  })
+      const ending = terminalOf(frames)?.type
+      expect(kept.length).toBe(ending === 'response.completed' || ending === 'response.incomplete' ? 1 : 0)
+      if (kept.length === 0) return
+      const done = parsed(frames).filter(({ type }) => type === 'response.output_item.done')
+      expect(kept[0]!.output.length).toBeGreaterThanOrEqual(Math.min(1, done.length))
+    },
+  )
 
   test.each(rows(wholes))('relabels the answer of %s and changes nothing else', (_id, { files }) => {
     const text = file(files.response!)
-    const before = JSON.parse(text), after = JSON.parse(responses.relabeler(exchangeOf()).answer(text))
-    expect(after).toEqual({ ...before, id: 'resp_ours', model: 'provider/model', ...('store' in before ? { store: true } : {}), ...('previous_response_id' in before ? { previous_response_id: null } : {}) })
+    const before = JSON.parse(text),
+      after = JSON.parse(responses.relabeler(exchangeOf()).answer(text))
+    expect(after).toEqual({
+      ...before,
+      id: 'resp_ours',
+      model: 'provider/model',
+      ...('store' in before ? { store: true } : {}),
+      ...('previous_response_id' in before ? { previous_response_id: null } : {}),
+    })
   })
 
   test.each(rows(entries.filter(({ status }) => status >= 400)))('reads the error of %s', (_id, { status, files }) => {

@@ -14,7 +14,16 @@ export type Said = {
   usage: { prompt: number; completion: number; cached: number; reasoning: number } | undefined
 }
 
-export type Ending = 'stop' | 'stop-sequence' | 'length' | 'tool-calls' | 'content-filter' | 'refusal' | 'pause' | 'other' | 'failed'
+export type Ending =
+  | 'stop'
+  | 'stop-sequence'
+  | 'length'
+  | 'tool-calls'
+  | 'content-filter'
+  | 'refusal'
+  | 'pause'
+  | 'other'
+  | 'failed'
 
 export const CUT = 'cut off'
 
@@ -22,10 +31,19 @@ export const CUT = 'cut off'
 export type Any = Record<string, any>
 
 /** Data of the frames of a stream as JSON, in order; what is no JSON is left as text. */
-export const datasOf = (text: string): unknown[] => text.replace(/^\uFEFF/, '').replaceAll('\r\n', '\n').split('\n\n').flatMap((block): unknown[] => {
-  const data = block.split('\n').filter((line) => line.startsWith('data:')).map((line) => line.slice(5).replace(/^ /, '')).join('\n')
-  return data !== '' ? [parse(data)] : block.trim().startsWith('{') ? [parse(block)] : []
-})
+export const datasOf = (text: string): unknown[] =>
+  text
+    .replace(/^\uFEFF/, '')
+    .replaceAll('\r\n', '\n')
+    .split('\n\n')
+    .flatMap((block): unknown[] => {
+      const data = block
+        .split('\n')
+        .filter((line) => line.startsWith('data:'))
+        .map((line) => line.slice(5).replace(/^ /, ''))
+        .join('\n')
+      return data !== '' ? [parse(data)] : block.trim().startsWith('{') ? [parse(block)] : []
+    })
 
 const parse = (text: string): unknown => {
   try {
@@ -37,7 +55,12 @@ const parse = (text: string): unknown => {
 
 /** `datas`: the frames of a stream; the one body (or Google's array of them) of an answer that was not streamed. */
 export function said(protocol: ConversationName, datas: unknown[], stream: boolean): Said {
-  return { 'chat.completions': chatSaid, responses: responsesSaid, messages: messagesSaid, generateContent: geminiSaid }[protocol](datas, stream)
+  return {
+    'chat.completions': chatSaid,
+    responses: responsesSaid,
+    messages: messagesSaid,
+    generateContent: geminiSaid,
+  }[protocol](datas, stream)
 }
 
 const inputOf = (text: string): unknown => {
@@ -56,7 +79,13 @@ const endingOf = (table: Record<string, Ending>, word: string, called: boolean):
   return ending === 'tool-calls' && !called ? 'stop' : ending
 }
 
-const CHAT: Record<string, Ending> = { stop: 'stop', length: 'length', tool_calls: 'tool-calls', function_call: 'tool-calls', content_filter: 'content-filter' }
+const CHAT: Record<string, Ending> = {
+  stop: 'stop',
+  length: 'length',
+  tool_calls: 'tool-calls',
+  function_call: 'tool-calls',
+  content_filter: 'content-filter',
+}
 
 function chatSaid(datas: unknown[], stream: boolean): Said {
   const chunks = datas.filter((data): data is Any => typeof data === 'object')
@@ -69,20 +98,34 @@ function chatSaid(datas: unknown[], stream: boolean): Said {
     const delta = (stream ? choice?.delta : choice?.message) ?? {}
     text += delta.content || (delta.audio?.transcript ?? '')
     refusal += delta.refusal ?? ''
-    const details = ((delta.reasoning_details ?? []) as Any[]).map((detail) => detail.text ?? detail.summary ?? '').join('')
+    const details = ((delta.reasoning_details ?? []) as Any[])
+      .map((detail) => detail.text ?? detail.summary ?? '')
+      .join('')
     reasoning += details || (delta.reasoning ?? delta.reasoning_content ?? '')
     for (const [place, call] of ((delta.tool_calls ?? []) as Any[]).entries()) {
       const known = calls.get(call.index ?? place) ?? { name: '', text: '', custom: false }
       const own = (call.type === 'custom' ? call.custom : call.function) ?? call.custom ?? {}
-      calls.set(call.index ?? place, { name: known.name || own.name, text: known.text + (own.arguments ?? own.input ?? ''), custom: known.custom || call.type === 'custom' })
+      calls.set(call.index ?? place, {
+        name: known.name || own.name,
+        text: known.text + (own.arguments ?? own.input ?? ''),
+        custom: known.custom || call.type === 'custom',
+      })
     }
     word = choice?.finish_reason ?? word
   }
-  const failed = chunks.some((chunk) => chunk.error != null) || (stream && word === undefined && !(usage !== undefined && datas.includes('[DONE]')))
+  const failed =
+    chunks.some((chunk) => chunk.error != null) ||
+    (stream && word === undefined && !(usage !== undefined && datas.includes('[DONE]')))
   return {
-    text: text + refusal, reasoning, refused: refusal !== '',
-    calls: [...calls.values()].map((call) => ({ name: call.name, input: call.custom ? { input: call.text } : inputOf(call.text) })),
-    word: word ?? '', ending: failed ? 'failed' : endingOf(CHAT, word ?? '', calls.size > 0),
+    text: text + refusal,
+    reasoning,
+    refused: refusal !== '',
+    calls: [...calls.values()].map((call) => ({
+      name: call.name,
+      input: call.custom ? { input: call.text } : inputOf(call.text),
+    })),
+    word: word ?? '',
+    ending: failed ? 'failed' : endingOf(CHAT, word ?? '', calls.size > 0),
     usage: usage && chatUsage(usage),
   }
 }
@@ -91,7 +134,9 @@ function chatUsage(usage: Any): Said['usage'] {
   const reasoning = usage.completion_tokens_details?.reasoning_tokens ?? usage.reasoning_tokens ?? 0
   const beside = reasoning > 0 && usage.total_tokens === usage.prompt_tokens + usage.completion_tokens + reasoning
   return {
-    prompt: usage.prompt_tokens, completion: usage.completion_tokens + (beside ? reasoning : 0), reasoning,
+    prompt: usage.prompt_tokens,
+    completion: usage.completion_tokens + (beside ? reasoning : 0),
+    reasoning,
     cached: usage.prompt_tokens_details?.cached_tokens ?? usage.prompt_cache_hit_tokens ?? 0,
   }
 }
@@ -102,27 +147,54 @@ function responsesSaid(datas: unknown[], stream: boolean): Said {
   const events = datas.filter((data): data is Any => typeof data === 'object')
   const terminal: Any | undefined = stream ? events.find((event) => TERMINAL.includes(event.type))?.response : events[0]
   const end = stream ? events.findIndex((event) => TERMINAL.includes(event.type)) : 0
-  const done = events.slice(0, end).filter((event) => event.type === 'response.output_item.done').map((event) => event.item as Any)
-  const items: Any[] = done.length > 0 ? done : terminal?.output ?? []
+  const done = events
+    .slice(0, end)
+    .filter((event) => event.type === 'response.output_item.done')
+    .map((event) => event.item as Any)
+  const items: Any[] = done.length > 0 ? done : (terminal?.output ?? [])
   const content = items.filter((item) => item.type === 'message').flatMap((item) => item.content ?? []) as Any[]
   const refused = content.some((part) => part.type === 'refusal')
   const calls = items.filter((item) => ['function_call', 'custom_tool_call'].includes(item.type))
   const word = terminal?.incomplete_details?.reason ?? terminal?.status ?? ''
   const usage: Any | undefined = terminal?.usage ?? undefined
   return {
-    text: content.map((part) => part.text ?? part.refusal ?? '').join(''), refused,
-    reasoning: items.filter((item) => item.type === 'reasoning').flatMap((item) => [...(item.summary ?? []), ...(item.content ?? [])] as Any[]).map((part) => part.text).join(''),
-    calls: calls.map((item) => ({ name: item.name, input: item.type === 'custom_tool_call' ? { input: item.input } : inputOf(item.arguments) })),
-    word, ending: terminal === undefined || terminal.status === 'failed' ? 'failed' : endingOf({ completed: 'stop', max_output_tokens: 'length', content_filter: 'content-filter' }, word, calls.length > 0),
+    text: content.map((part) => part.text ?? part.refusal ?? '').join(''),
+    refused,
+    reasoning: items
+      .filter((item) => item.type === 'reasoning')
+      .flatMap((item) => [...(item.summary ?? []), ...(item.content ?? [])] as Any[])
+      .map((part) => part.text)
+      .join(''),
+    calls: calls.map((item) => ({
+      name: item.name,
+      input: item.type === 'custom_tool_call' ? { input: item.input } : inputOf(item.arguments),
+    })),
+    word,
+    ending:
+      terminal === undefined || terminal.status === 'failed'
+        ? 'failed'
+        : endingOf(
+            { completed: 'stop', max_output_tokens: 'length', content_filter: 'content-filter' },
+            word,
+            calls.length > 0,
+          ),
     usage: usage && {
-      prompt: usage.input_tokens, completion: usage.output_tokens,
-      cached: usage.input_tokens_details?.cached_tokens ?? 0, reasoning: usage.output_tokens_details?.reasoning_tokens ?? 0,
+      prompt: usage.input_tokens,
+      completion: usage.output_tokens,
+      cached: usage.input_tokens_details?.cached_tokens ?? 0,
+      reasoning: usage.output_tokens_details?.reasoning_tokens ?? 0,
     },
   }
 }
 
 const MESSAGES: Record<string, Ending> = {
-  end_turn: 'stop', stop_sequence: 'stop-sequence', max_tokens: 'length', model_context_window_exceeded: 'length', tool_use: 'tool-calls', refusal: 'refusal', pause_turn: 'pause',
+  end_turn: 'stop',
+  stop_sequence: 'stop-sequence',
+  max_tokens: 'length',
+  model_context_window_exceeded: 'length',
+  tool_use: 'tool-calls',
+  refusal: 'refusal',
+  pause_turn: 'pause',
 }
 
 function messagesSaid(datas: unknown[], stream: boolean): Said {
@@ -130,14 +202,30 @@ function messagesSaid(datas: unknown[], stream: boolean): Said {
   const stop = all.findIndex((data) => data.type === 'message_stop')
   const events = stop === -1 ? all : all.slice(0, stop)
   const blocks: Any[] = stream ? messageBlocks(events) : events[0]!.content
-  const usages: Any[] = stream ? events.map((event) => event.message?.usage ?? event.usage).filter((usage) => usage != null) : [events[0]!.usage]
-  const word: string = (stream ? events.findLast((event) => event.delta?.stop_reason != null)?.delta.stop_reason ?? events[0]?.message?.stop_reason : events[0]!.stop_reason) ?? ''
-  const of = (type: string, member: string): string => blocks.filter((block) => block.type === type).map((block) => block[member] ?? '').join('')
+  const usages: Any[] = stream
+    ? events.map((event) => event.message?.usage ?? event.usage).filter((usage) => usage != null)
+    : [events[0]!.usage]
+  const word: string =
+    (stream
+      ? (events.findLast((event) => event.delta?.stop_reason != null)?.delta.stop_reason ??
+        events[0]?.message?.stop_reason)
+      : events[0]!.stop_reason) ?? ''
+  const of = (type: string, member: string): string =>
+    blocks
+      .filter((block) => block.type === type)
+      .map((block) => block[member] ?? '')
+      .join('')
   const calls = blocks.filter((block) => block.type === 'tool_use')
   return {
-    text: of('text', 'text'), reasoning: of('thinking', 'thinking'), refused: false,
-    calls: calls.map((block) => ({ name: block.name, input: block.json === '' || block.json === undefined ? block.input : inputOf(block.json) })),
-    word, ending: stream && stop === -1 ? 'failed' : endingOf(MESSAGES, word, calls.length > 0),
+    text: of('text', 'text'),
+    reasoning: of('thinking', 'thinking'),
+    refused: false,
+    calls: calls.map((block) => ({
+      name: block.name,
+      input: block.json === '' || block.json === undefined ? block.input : inputOf(block.json),
+    })),
+    word,
+    ending: stream && stop === -1 ? 'failed' : endingOf(MESSAGES, word, calls.length > 0),
     usage: messagesUsage(usages),
   }
 }
@@ -152,57 +240,140 @@ function messageBlocks(events: Any[]): Any[] {
     }
     const block = type === 'content_block_delta' ? open.get(index) : undefined
     if (block === undefined) continue
-    for (const [from, to] of [['text', 'text'], ['thinking', 'thinking'], ['partial_json', 'json']] as const) if (typeof delta[from] === 'string') block[to] = (block[to] ?? '') + delta[from]
+    for (const [from, to] of [
+      ['text', 'text'],
+      ['thinking', 'thinking'],
+      ['partial_json', 'json'],
+    ] as const)
+      if (typeof delta[from] === 'string') block[to] = (block[to] ?? '') + delta[from]
   }
   return blocks
 }
 
 /** The last word on each number; summaries of a long conversation are counted beside the rest. */
 function messagesUsage(usages: Any[]): Said['usage'] {
-  const last = (read: (usage: Any) => unknown): number => usages.map(read).filter((value): value is number => typeof value === 'number').at(-1) ?? 0
-  const compactions: Any[] = (usages.findLast((usage) => Array.isArray(usage.iterations))?.iterations ?? []).filter((iteration: Any) => iteration.type === 'compaction')
+  const last = (read: (usage: Any) => unknown): number =>
+    usages
+      .map(read)
+      .filter((value): value is number => typeof value === 'number')
+      .at(-1) ?? 0
+  const compactions: Any[] = (usages.findLast((usage) => Array.isArray(usage.iterations))?.iterations ?? []).filter(
+    (iteration: Any) => iteration.type === 'compaction',
+  )
   const sum = (name: string): number => compactions.reduce((total, iteration) => total + (iteration[name] ?? 0), 0)
   const cached = last((usage) => usage.cache_read_input_tokens)
   return {
-    prompt: last((usage) => usage.input_tokens) + cached + last((usage) => usage.cache_creation_input_tokens) + sum('input_tokens'),
+    prompt:
+      last((usage) => usage.input_tokens) +
+      cached +
+      last((usage) => usage.cache_creation_input_tokens) +
+      sum('input_tokens'),
     completion: last((usage) => usage.output_tokens) + sum('output_tokens'),
-    cached, reasoning: last((usage) => usage.output_tokens_details?.thinking_tokens),
+    cached,
+    reasoning: last((usage) => usage.output_tokens_details?.thinking_tokens),
   }
 }
 
 /** The sum that an answer tells, what it should be, the tokens written to caches, and those of them that stay for an hour. */
-export function sums(protocol: ConversationName, datas: unknown[]): { total: number | undefined; parts: number; written: number; hour?: number | undefined } {
+export function sums(
+  protocol: ConversationName,
+  datas: unknown[],
+): { total: number | undefined; parts: number; written: number; hour?: number | undefined } {
   const objects = datas.flat().filter((data): data is Any => typeof data === 'object' && data !== null)
-  const last = (read: (usage: Any) => unknown): number | undefined => objects.flatMap((data) => [data.message?.usage, data.response?.usage, data.usage, data.usageMetadata]).filter((usage) => usage != null).map(read).filter((value): value is number => typeof value === 'number').at(-1)
-  const sum = (...names: string[]): number => names.reduce((total, name) => total + (last((usage) => usage[name]) ?? 0), 0)
+  const last = (read: (usage: Any) => unknown): number | undefined =>
+    objects
+      .flatMap((data) => [data.message?.usage, data.response?.usage, data.usage, data.usageMetadata])
+      .filter((usage) => usage != null)
+      .map(read)
+      .filter((value): value is number => typeof value === 'number')
+      .at(-1)
+  const sum = (...names: string[]): number =>
+    names.reduce((total, name) => total + (last((usage) => usage[name]) ?? 0), 0)
   switch (protocol) {
-    case 'chat.completions': return { total: last((usage) => usage.total_tokens), parts: sum('prompt_tokens', 'completion_tokens'), written: last((usage) => usage.prompt_tokens_details?.cache_write_tokens) ?? 0 }
-    case 'responses': return { total: last((usage) => usage.total_tokens), parts: sum('input_tokens', 'output_tokens'), written: last((usage) => usage.input_tokens_details?.cache_write_tokens) ?? 0 }
-    case 'messages': return { total: undefined, parts: 0, written: sum('cache_creation_input_tokens'), hour: last((usage) => usage.cache_creation?.ephemeral_1h_input_tokens) }
-    case 'generateContent': return { total: last((usage) => usage.totalTokenCount), parts: sum('promptTokenCount', 'candidatesTokenCount', 'thoughtsTokenCount'), written: 0 }
+    case 'chat.completions':
+      return {
+        total: last((usage) => usage.total_tokens),
+        parts: sum('prompt_tokens', 'completion_tokens'),
+        written: last((usage) => usage.prompt_tokens_details?.cache_write_tokens) ?? 0,
+      }
+    case 'responses':
+      return {
+        total: last((usage) => usage.total_tokens),
+        parts: sum('input_tokens', 'output_tokens'),
+        written: last((usage) => usage.input_tokens_details?.cache_write_tokens) ?? 0,
+      }
+    case 'messages':
+      return {
+        total: undefined,
+        parts: 0,
+        written: sum('cache_creation_input_tokens'),
+        hour: last((usage) => usage.cache_creation?.ephemeral_1h_input_tokens),
+      }
+    case 'generateContent':
+      return {
+        total: last((usage) => usage.totalTokenCount),
+        parts: sum('promptTokenCount', 'candidatesTokenCount', 'thoughtsTokenCount'),
+        written: 0,
+      }
   }
 }
 
-const BLOCKED = ['SAFETY', 'RECITATION', 'BLOCKLIST', 'PROHIBITED_CONTENT', 'SPII', 'IMAGE_SAFETY', 'IMAGE_PROHIBITED_CONTENT', 'IMAGE_RECITATION', 'MODEL_ARMOR']
+const BLOCKED = [
+  'SAFETY',
+  'RECITATION',
+  'BLOCKLIST',
+  'PROHIBITED_CONTENT',
+  'SPII',
+  'IMAGE_SAFETY',
+  'IMAGE_PROHIBITED_CONTENT',
+  'IMAGE_RECITATION',
+  'MODEL_ARMOR',
+]
 // Recorders that went through protobuf say STOP as 1.
-const GEMINI: Record<string, Ending> = { STOP: 'stop', 1: 'stop', MAX_TOKENS: 'length', blocked: 'content-filter', ...Object.fromEntries(BLOCKED.map((word) => [word, 'content-filter'])) }
+const GEMINI: Record<string, Ending> = {
+  STOP: 'stop',
+  1: 'stop',
+  MAX_TOKENS: 'length',
+  blocked: 'content-filter',
+  ...Object.fromEntries(BLOCKED.map((word) => [word, 'content-filter'])),
+}
 
 function geminiSaid(datas: unknown[], stream: boolean): Said {
   const chunks = datas.flat().filter((data): data is Any => typeof data === 'object' && data !== null)
   const parts = chunks.flatMap((chunk) => chunk.candidates?.[0]?.content?.parts ?? []) as Any[]
-  const text = (thought: boolean): string => parts.filter((part) => typeof part.text === 'string' && (part.thought === true) === thought).map((part) => part.text).join('')
+  const text = (thought: boolean): string =>
+    parts
+      .filter((part) => typeof part.text === 'string' && (part.thought === true) === thought)
+      .map((part) => part.text)
+      .join('')
   const calls = geminiCalls(parts)
   const own = chunks.reduce<unknown>((last, chunk) => chunk.candidates?.[0]?.finishReason ?? last, undefined)
-  const word = own !== undefined ? String(own) : chunks.some((chunk) => chunk.promptFeedback !== undefined && !(chunk.candidates?.length > 0)) ? 'blocked' : ''
-  const failed = datas.some((data) => typeof data === 'string') || chunks.some((chunk) => chunk.error !== undefined) || (word === '' && (stream || !chunks.some((chunk) => chunk.candidates?.length > 0)))
+  const word =
+    own !== undefined
+      ? String(own)
+      : chunks.some((chunk) => chunk.promptFeedback !== undefined && !(chunk.candidates?.length > 0))
+        ? 'blocked'
+        : ''
+  const failed =
+    datas.some((data) => typeof data === 'string') ||
+    chunks.some((chunk) => chunk.error !== undefined) ||
+    (word === '' && (stream || !chunks.some((chunk) => chunk.candidates?.length > 0)))
   const total = (name: string): number => chunks.reduce((sum, chunk) => chunk.usageMetadata?.[name] ?? sum, 0)
   return {
-    text: text(false), reasoning: text(true), refused: false, calls,
-    word, ending: failed ? 'failed' : endingOf(GEMINI, word, calls.length > 0),
-    usage: chunks.some((chunk) => typeof chunk.usageMetadata?.promptTokenCount === 'number') ? {
-      prompt: total('promptTokenCount') + total('toolUsePromptTokenCount'), completion: total('candidatesTokenCount') + total('thoughtsTokenCount'),
-      cached: total('cachedContentTokenCount'), reasoning: total('thoughtsTokenCount'),
-    } : undefined,
+    text: text(false),
+    reasoning: text(true),
+    refused: false,
+    calls,
+    word,
+    ending: failed ? 'failed' : endingOf(GEMINI, word, calls.length > 0),
+    usage: chunks.some((chunk) => typeof chunk.usageMetadata?.promptTokenCount === 'number')
+      ? {
+          prompt: total('promptTokenCount') + total('toolUsePromptTokenCount'),
+          completion: total('candidatesTokenCount') + total('thoughtsTokenCount'),
+          cached: total('cachedContentTokenCount'),
+          reasoning: total('thoughtsTokenCount'),
+        }
+      : undefined,
   }
 }
 
@@ -218,7 +389,9 @@ function geminiCalls(parts: Any[]): Said['calls'] {
 }
 
 function place(input: Any, piece: Any): void {
-  const steps = [...(piece.jsonPath as string).matchAll(/\.([^.[\]]+)|\[(\d+)\]|\['([^']*)'\]/g)].map(([, name, index, quoted]) => name ?? quoted ?? Number(index))
+  const steps = [...(piece.jsonPath as string).matchAll(/\.([^.[\]]+)|\[(\d+)\]|\['([^']*)'\]/g)].map(
+    ([, name, index, quoted]) => name ?? quoted ?? Number(index),
+  )
   const last = steps.pop()!
   let here: Any = input
   for (const [at, step] of steps.entries()) here = here[step] ??= typeof (steps[at + 1] ?? last) === 'number' ? [] : {}

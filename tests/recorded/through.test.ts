@@ -29,14 +29,23 @@ beforeAll(async () => {
   if (!haveRecordings) return
   replay = await startReplay(byName, () => Infinity)
   proxy = Bun.serve({
-    port: 0, hostname: '127.0.0.1', idleTimeout: 0,
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
     async fetch(request) {
       const { pathname, search } = new URL(request.url)
       const headers = new Headers(request.headers)
       headers.set('x-sluice-report', 'body')
-      const answer = await fetch(replay.gateway.url + pathname + search, { method: request.method, headers, body: await request.text() })
+      const answer = await fetch(replay.gateway.url + pathname + search, {
+        method: request.method,
+        headers,
+        body: await request.text(),
+      })
       wire = { status: answer.status, text: await answer.text() }
-      return new Response(wire.text, { status: answer.status, headers: { 'content-type': answer.headers.get('content-type')! } })
+      return new Response(wire.text, {
+        status: answer.status,
+        headers: { 'content-type': answer.headers.get('content-type')! },
+      })
     },
   })
 })
@@ -45,59 +54,102 @@ afterAll(async () => {
   await replay?.stop()
 })
 
-test.skipIf(!haveRecordings)('every exchange is there, but for those with an images API, which no other protocol has', () => {
-  expect(INDEXED).toEqual({ 'openai-chat': 125, 'openai-responses': 145, 'anthropic-messages': 134, 'google-generate-content': 161, 'openai-images': 4 })
-  expect(byName.size).toBe(565)
-})
+test.skipIf(!haveRecordings)(
+  'every exchange is there, but for those with an images API, which no other protocol has',
+  () => {
+    expect(INDEXED).toEqual({
+      'openai-chat': 125,
+      'openai-responses': 145,
+      'anthropic-messages': 134,
+      'google-generate-content': 161,
+      'openai-images': 4,
+    })
+    expect(byName.size).toBe(565)
+  },
+)
 
 const dataOf = ({ stream }: Recording, text: string): unknown[] => (stream ? datasOf(text) : [JSON.parse(text)])
 
 /** What the SDK makes of the exchange: an answer, or its own error. */
-async function fetched(client: Client, name: string, recording: Recording): Promise<{ heard: Heard } | { failure: unknown }> {
-  const talk = client.open({ url: `http://127.0.0.1:${proxy.port}`, key: replay.gateway.key, model: `${PREFIX[recording.protocol]}/${name}` }, { stream: recording.stream })
+async function fetched(
+  client: Client,
+  name: string,
+  recording: Recording,
+): Promise<{ heard: Heard } | { failure: unknown }> {
+  const talk = client.open(
+    { url: `http://127.0.0.1:${proxy.port}`, key: replay.gateway.key, model: `${PREFIX[recording.protocol]}/${name}` },
+    { stream: recording.stream },
+  )
   wire = { status: 0, text: '' }
-  return talk.say('Hello').then((heard) => ({ heard }), (failure: unknown) => ({ failure }))
+  return talk.say('Hello').then(
+    (heard) => ({ heard }),
+    (failure: unknown) => ({ failure }),
+  )
 }
 
-for (const client of CLIENTS) describe.skipIf(!haveRecordings)(`${client.name} hears`, () => {
-  const verdict = judge(client.protocol)
-  for (const [name, recording] of byName) {
-    if (recording.protocol === client.protocol) continue
-    test(`${recording.protocol} ${recording.stream ? 'streamed' : 'whole'} ${recording.id}`, async () => {
-      const result = await fetched(client, name, recording)
-      const recorded = dataOf(recording, new TextDecoder().decode(recording.response()))
-      if (recording.status !== 200) return expectRefusal(client, recording.status, recorded, result)
-      const source = said(recording.protocol, recorded, recording.stream)
-      if (source.ending === 'failed') return expect(result).toHaveProperty('failure')
-      if ('failure' in result) throw result.failure
-      const datas = dataOf(recording, wire.text)
-      const what = recording.stream ? 'frame' : 'response'
-      if (!UNDOCUMENTED_FRAMES.includes(`${client.protocol} ${recording.id}`)) expect(datas.filter((data) => data !== '[DONE]').map((data) => verdict(what, withoutReport(data as Any))).filter((flaw) => flaw !== '')).toEqual([])
-      const heard = said(client.protocol, datas, recording.stream)
-      if (recording.id === CONTRADICTS) return expect(heard.word).toBe(wordFor(source, client.protocol))
-      const losses = lossesIn(datas)
-      expectSaid(heard, source, client.protocol)
-      expectHeard(result.heard, source, client)
-      expectCounted(client.protocol, datas, recording.protocol, recorded, losses)
-      expect(missing(recording.protocol, recorded, datas, recording.stream, losses)).toEqual([])
-    })
-  }
-})
+for (const client of CLIENTS)
+  describe.skipIf(!haveRecordings)(`${client.name} hears`, () => {
+    const verdict = judge(client.protocol)
+    for (const [name, recording] of byName) {
+      if (recording.protocol === client.protocol) continue
+      test(`${recording.protocol} ${recording.stream ? 'streamed' : 'whole'} ${recording.id}`, async () => {
+        const result = await fetched(client, name, recording)
+        const recorded = dataOf(recording, new TextDecoder().decode(recording.response()))
+        if (recording.status !== 200) return expectRefusal(client, recording.status, recorded, result)
+        const source = said(recording.protocol, recorded, recording.stream)
+        if (source.ending === 'failed') return expect(result).toHaveProperty('failure')
+        if ('failure' in result) throw result.failure
+        const datas = dataOf(recording, wire.text)
+        const what = recording.stream ? 'frame' : 'response'
+        if (!UNDOCUMENTED_FRAMES.includes(`${client.protocol} ${recording.id}`))
+          expect(
+            datas
+              .filter((data) => data !== '[DONE]')
+              .map((data) => verdict(what, withoutReport(data as Any)))
+              .filter((flaw) => flaw !== ''),
+          ).toEqual([])
+        const heard = said(client.protocol, datas, recording.stream)
+        if (recording.id === CONTRADICTS) return expect(heard.word).toBe(wordFor(source, client.protocol))
+        const losses = lossesIn(datas)
+        expectSaid(heard, source, client.protocol)
+        expectHeard(result.heard, source, client)
+        expectCounted(client.protocol, datas, recording.protocol, recorded, losses)
+        expect(missing(recording.protocol, recorded, datas, recording.stream, losses)).toEqual([])
+      })
+    }
+  })
 
 /** Which is Sluice's own, and in no document of a vendor's. */
 const withoutReport = ({ sluice: _, ...data }: Any): Any => data
 
-const lossesIn = (datas: unknown[]): string[] => (datas as Any[]).flatMap((data) => ((data.sluice ?? data.response?.sluice)?.translation ?? []) as Told[]).map(({ field }) => field)
+const lossesIn = (datas: unknown[]): string[] =>
+  (datas as Any[])
+    .flatMap((data) => ((data.sluice ?? data.response?.sluice)?.translation ?? []) as Told[])
+    .map(({ field }) => field)
 
 /** Status under which a client hears of a refusal: refused credentials and breakdowns are not its own. */
-const STATUSES: Record<number, number> = { 400: 400, 401: 502, 403: 502, 404: 404, 429: 429, 500: 502, 503: 503, 529: 503 }
+const STATUSES: Record<number, number> = {
+  400: 400,
+  401: 502,
+  403: 502,
+  404: 404,
+  429: 429,
+  500: 502,
+  503: 503,
+  529: 503,
+}
 
 /** What Anthropic and Google call them. */
 const KINDS: Record<number, [messages: string, generateContent: string]> = {
-  400: ['invalid_request_error', 'INVALID_ARGUMENT'], 404: ['not_found_error', 'NOT_FOUND'], 429: ['rate_limit_error', 'RESOURCE_EXHAUSTED'], 502: ['api_error', 'UNAVAILABLE'], 503: ['overloaded_error', 'UNAVAILABLE'],
+  400: ['invalid_request_error', 'INVALID_ARGUMENT'],
+  404: ['not_found_error', 'NOT_FOUND'],
+  429: ['rate_limit_error', 'RESOURCE_EXHAUSTED'],
+  502: ['api_error', 'UNAVAILABLE'],
+  503: ['overloaded_error', 'UNAVAILABLE'],
 }
 
-const messageIn = (body: Any): string => body.error?.message ?? (typeof body.error === 'string' ? body.error : body.detail)
+const messageIn = (body: Any): string =>
+  body.error?.message ?? (typeof body.error === 'string' ? body.error : body.detail)
 
 function expectRefusal(client: Client, status: number, [body]: unknown[], result: object): void {
   if (!('failure' in result)) throw new Error('the SDK took it for an answer')
@@ -119,7 +171,8 @@ const compact = (text: string): string => text.replaceAll(/\s+/g, '')
 /** Where an answer cannot carry a medium, a text says so. */
 const withoutNotes = (text: string): string => text.replaceAll(/\[(?:image|audio): [^\]]*\]/g, '')
 
-const told = (calls: Said['calls'], source: Said): string[] => calls.map(({ name, input }, index) => (source.calls[index]?.input === CUT ? name : JSON.stringify([name, input])))
+const told = (calls: Said['calls'], source: Said): string[] =>
+  calls.map(({ name, input }, index) => (source.calls[index]?.input === CUT ? name : JSON.stringify([name, input])))
 
 function expectSaid(heard: Said, source: Said, client: ConversationName): void {
   expect(client === 'messages' ? withoutNotes(heard.text) : heard.text).toBe(source.text)
@@ -137,11 +190,23 @@ function expectHeard(heard: Heard, source: Said, client: Client): void {
   expect(heard.finish).toBe(wordFor(source, client.protocol))
   const { prompt: input, completion: output, cached, reasoning } = source.usage ?? {}
   // The SDK for messages has no place for the tokens of thinking.
-  if (source.usage !== undefined) expect(heard.usage).toEqual({ input: input!, output: output!, cached: cached!, reasoning: client.protocol === 'messages' ? heard.usage.reasoning : reasoning! })
+  if (source.usage !== undefined)
+    expect(heard.usage).toEqual({
+      input: input!,
+      output: output!,
+      cached: cached!,
+      reasoning: client.protocol === 'messages' ? heard.usage.reasoning : reasoning!,
+    })
 }
 
 /** Sums fit their parts, and cache writes are there or named. */
-function expectCounted(client: ConversationName, datas: unknown[], provider: ConversationName, recorded: unknown[], losses: string[]): void {
+function expectCounted(
+  client: ConversationName,
+  datas: unknown[],
+  provider: ConversationName,
+  recorded: unknown[],
+  losses: string[],
+): void {
   const { total, parts, written } = sums(client, datas)
   if (total !== undefined) expect(total).toBe(parts)
   const source = sums(provider, recorded)

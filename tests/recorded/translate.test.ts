@@ -20,7 +20,11 @@ import { wordFor } from './wording.ts'
 const NAMES = Object.keys(protocols).filter((name): name is ConversationName => name !== 'images')
 
 const MINIMAL: Record<ConversationName, Any> = {
-  'chat.completions': { model: 'a/b', messages: [{ role: 'user', content: 'Hello' }], stream_options: { include_usage: true } },
+  'chat.completions': {
+    model: 'a/b',
+    messages: [{ role: 'user', content: 'Hello' }],
+    stream_options: { include_usage: true },
+  },
   responses: { model: 'a/b', input: 'Hello' },
   messages: { model: 'a/b', max_tokens: 100, messages: [{ role: 'user', content: 'Hello' }] },
   generateContent: { contents: [{ parts: [{ text: 'Hello' }] }] },
@@ -29,7 +33,11 @@ const MINIMAL: Record<ConversationName, Any> = {
 function exchangeOf(client: ConversationName, stream: boolean): Exchange {
   const body = { ...MINIMAL[client], ...(client === 'generateContent' ? {} : { stream }) }
   const wire = { body, text: JSON.stringify(body), model: 'a/b', stream, headers: new Headers() }
-  return { wire, request: protocols[client].serve.readRequest(wire), label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'p', model: 'm' } } }
+  return {
+    wire,
+    request: protocols[client].serve.readRequest(wire),
+    label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'p', model: 'm' } },
+  }
 }
 
 function eventsOf(recording: Recording, datas: unknown[]): GenerationEvent[] {
@@ -37,7 +45,10 @@ function eventsOf(recording: Recording, datas: unknown[]): GenerationEvent[] {
   if (!recording.stream) return call.readAnswer(datas[0], {})
   const splitter = new FrameSplitter()
   const reader = call.reader({})
-  return [...[...splitter.push(recording.response()), ...splitter.end()].flatMap((frame) => reader.read(frame)), ...reader.end()]
+  return [
+    ...[...splitter.push(recording.response()), ...splitter.end()].flatMap((frame) => reader.read(frame)),
+    ...reader.end(),
+  ]
 }
 
 /** How summaries of one answer are parted is no protocol's word. */
@@ -45,19 +56,26 @@ const compact = (text: string): string => text.replaceAll(/\s+/g, '')
 
 function expectSame(heard: Said, source: Said, client: ConversationName): void {
   // Where an answer cannot carry a medium, a text says so.
-  expect(client === 'messages' ? heard.text.replaceAll(/\[(?:image|audio): [^\]]*\]/g, '') : heard.text).toBe(source.text)
+  expect(client === 'messages' ? heard.text.replaceAll(/\[(?:image|audio): [^\]]*\]/g, '') : heard.text).toBe(
+    source.text,
+  )
   expect(compact(heard.reasoning)).toBe(compact(source.reasoning))
   expect(heard.calls.map(({ name }) => name)).toEqual(source.calls.map(({ name }) => name))
-  for (const [index, { input }] of source.calls.entries()) if (input !== CUT) expect(heard.calls[index]!.input).toEqual(input)
+  for (const [index, { input }] of source.calls.entries())
+    if (input !== CUT) expect(heard.calls[index]!.input).toEqual(input)
   expect(heard.word).toBe(wordFor(source, client))
   if (source.usage !== undefined) expect(heard.usage).toEqual(source.usage)
 }
 
 /** Where arguments were cut off, a stream shows the stump and an object cannot. */
-const uncut = (answer: Said): Said => answer.ending === 'length' ? { ...answer, calls: answer.calls.map(({ name }) => ({ name, input: CUT })) } : answer
+const uncut = (answer: Said): Said =>
+  answer.ending === 'length' ? { ...answer, calls: answer.calls.map(({ name }) => ({ name, input: CUT })) } : answer
 
 /** Audio in a message of a response: compatible servers take it, and OpenAI refuses it by itself. */
-const UNDOCUMENTED_REQUESTS = ['responses rig__gemini-transcription-transcription-smoke', 'responses logfire__openai-chat-completions-with-audio-input']
+const UNDOCUMENTED_REQUESTS = [
+  'responses rig__gemini-transcription-transcription-smoke',
+  'responses logfire__openai-chat-completions-with-audio-input',
+]
 
 /** What may be refused, as nothing in the other protocol would mean the same. */
 const REFUSALS: [param: string, message: RegExp, why: string][] = [
@@ -83,69 +101,90 @@ test.skipIf(!haveRecordings)('there are recordings to translate', () => {
   }
 })
 
-for (const client of NAMES) describe.skipIf(!haveRecordings)(`answers for clients of ${client}`, () => {
-  const { serve } = protocols[client]
-  const verdict = judge(client)
-  for (const recording of recordings().filter(({ protocol, status }) => protocol !== client && status < 300)) {
-    if (recording.id === CONTRADICTS) continue
-    const check: Judge = (what, value) => (what === 'frame' && UNDOCUMENTED_FRAMES.includes(`${client} ${recording.id}`) ? '' : verdict(what, value))
-    const datas = dataOf(recording)
-    const source = said(recording.protocol, datas, recording.stream)
-    const write = (): unknown[] => {
-      const events = eventsOf(recording, datas)
-      checkGrammar(events)
-      const writer = serve.writer(exchangeOf(client, true))
-      return datasOf(events.flatMap((event) => writer.write(event)).map(writeFrame).join(''))
+for (const client of NAMES)
+  describe.skipIf(!haveRecordings)(`answers for clients of ${client}`, () => {
+    const { serve } = protocols[client]
+    const verdict = judge(client)
+    for (const recording of recordings().filter(({ protocol, status }) => protocol !== client && status < 300)) {
+      if (recording.id === CONTRADICTS) continue
+      const check: Judge = (what, value) =>
+        what === 'frame' && UNDOCUMENTED_FRAMES.includes(`${client} ${recording.id}`) ? '' : verdict(what, value)
+      const datas = dataOf(recording)
+      const source = said(recording.protocol, datas, recording.stream)
+      const write = (): unknown[] => {
+        const events = eventsOf(recording, datas)
+        checkGrammar(events)
+        const writer = serve.writer(exchangeOf(client, true))
+        return datasOf(
+          events
+            .flatMap((event) => writer.write(event))
+            .map(writeFrame)
+            .join(''),
+        )
+      }
+      const whole = (): object => serve.writeAnswer(fold(eventsOf(recording, datas)), exchangeOf(client, false))
+
+      test(`streamed ${recording.protocol} ${recording.id}`, () => {
+        // Whole bodies that tell of an error are refused before a stream begins.
+        if (source.ending === 'failed' && !recording.stream) return expect(write).toThrow(GatewayError)
+        const written = write()
+        const heard = said(client, written, true)
+        if (source.ending === 'failed') return expect(heard.ending).toBe('failed')
+        for (const frame of written) if (frame !== '[DONE]') expect(check('frame', frame)).toBe('')
+        expectSame(heard, source, client)
+        expect(uncut(said(client, [whole()], false))).toEqual(uncut(heard))
+      })
+
+      test(`whole ${recording.protocol} ${recording.id}`, () => {
+        if (source.ending === 'failed') return expect(whole).toThrow(GatewayError)
+        const answer = whole()
+        expect(check('response', answer)).toBe('')
+        expectSame(said(client, [answer], false), source, client)
+      })
     }
-    const whole = (): object => serve.writeAnswer(fold(eventsOf(recording, datas)), exchangeOf(client, false))
-
-    test(`streamed ${recording.protocol} ${recording.id}`, () => {
-      // Whole bodies that tell of an error are refused before a stream begins.
-      if (source.ending === 'failed' && !recording.stream) return expect(write).toThrow(GatewayError)
-      const written = write()
-      const heard = said(client, written, true)
-      if (source.ending === 'failed') return expect(heard.ending).toBe('failed')
-      for (const frame of written) if (frame !== '[DONE]') expect(check('frame', frame)).toBe('')
-      expectSame(heard, source, client)
-      expect(uncut(said(client, [whole()], false))).toEqual(uncut(heard))
-    })
-
-    test(`whole ${recording.protocol} ${recording.id}`, () => {
-      if (source.ending === 'failed') return expect(whole).toThrow(GatewayError)
-      const answer = whole()
-      expect(check('response', answer)).toBe('')
-      expectSame(said(client, [answer], false), source, client)
-    })
-  }
-})
+  })
 
 const target = { provider: 'p', model: 'm', quirks: {}, abilities: {} }
 
-for (const provider of NAMES) describe.skipIf(!haveRecordings)(`requests for ${provider}`, () => {
-  const verdict = judge(provider)
-  for (const recording of recordings().filter(({ protocol, status }) => protocol !== provider && status < 300)) {
-    const recorded = recording.request()
-    if (recorded === undefined) continue
-    // One server takes the model from the path.
-    const body = { model: 'a/b', ...recorded }
-    test(`from ${recording.protocol} ${recording.id}`, () => {
-      const wire = { body, text: JSON.stringify(body), model: 'a/b', stream: recording.stream, headers: new Headers() }
-      let written
-      try {
-        written = protocols[provider].call.writeRequest(protocols[recording.protocol].serve.readRequest(wire), target)
-      } catch (error) {
-        expect(error).toBeInstanceOf(GatewayError)
-        const { param, message } = error as GatewayError
-        return expect(REFUSALS.filter(([name, words]) => param?.startsWith(name) && words.test(message)), message).toHaveLength(1)
-      }
-      const sent = JSON.parse(JSON.stringify(written.body)) as Any
-      const flaw = verdict('request', sent)
-      if (UNDOCUMENTED_REQUESTS.includes(`${provider} ${recording.id}`)) expect(flaw).not.toBe('')
-      else expect(flaw).toBe('')
-      expectKept(asked(provider, sent), asked(recording.protocol, body), written.losses.map(({ field }) => field))
-    })
-  }
-})
+for (const provider of NAMES)
+  describe.skipIf(!haveRecordings)(`requests for ${provider}`, () => {
+    const verdict = judge(provider)
+    for (const recording of recordings().filter(({ protocol, status }) => protocol !== provider && status < 300)) {
+      const recorded = recording.request()
+      if (recorded === undefined) continue
+      // One server takes the model from the path.
+      const body = { model: 'a/b', ...recorded }
+      test(`from ${recording.protocol} ${recording.id}`, () => {
+        const wire = {
+          body,
+          text: JSON.stringify(body),
+          model: 'a/b',
+          stream: recording.stream,
+          headers: new Headers(),
+        }
+        let written
+        try {
+          written = protocols[provider].call.writeRequest(protocols[recording.protocol].serve.readRequest(wire), target)
+        } catch (error) {
+          expect(error).toBeInstanceOf(GatewayError)
+          const { param, message } = error as GatewayError
+          return expect(
+            REFUSALS.filter(([name, words]) => param?.startsWith(name) && words.test(message)),
+            message,
+          ).toHaveLength(1)
+        }
+        const sent = JSON.parse(JSON.stringify(written.body)) as Any
+        const flaw = verdict('request', sent)
+        if (UNDOCUMENTED_REQUESTS.includes(`${provider} ${recording.id}`)) expect(flaw).not.toBe('')
+        else expect(flaw).toBe('')
+        expectKept(
+          asked(provider, sent),
+          asked(recording.protocol, body),
+          written.losses.map(({ field }) => field),
+        )
+      })
+    }
+  })
 
 function expectKept(sent: Asked, source: Asked, lost: string[]): void {
   const all = JSON.stringify([sent.texts, sent.results])

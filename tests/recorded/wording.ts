@@ -3,10 +3,46 @@ import type { Ending, Said } from './said.ts'
 
 /** What each protocol calls an ending (items 1, 2 and 32 of the translation rules; a refusal said in words is a part, not an ending). */
 const WORDS: Record<ConversationName, Record<Exclude<Ending, 'failed'>, string>> = {
-  'chat.completions': { stop: 'stop', 'stop-sequence': 'stop', length: 'length', 'tool-calls': 'tool_calls', 'content-filter': 'content_filter', refusal: 'content_filter', pause: 'stop', other: 'stop' },
-  responses: { stop: 'completed', 'stop-sequence': 'completed', length: 'max_output_tokens', 'tool-calls': 'completed', 'content-filter': 'content_filter', refusal: 'content_filter', pause: 'completed', other: 'completed' },
-  messages: { stop: 'end_turn', 'stop-sequence': 'stop_sequence', length: 'max_tokens', 'tool-calls': 'tool_use', 'content-filter': 'refusal', refusal: 'refusal', pause: 'pause_turn', other: 'end_turn' },
-  generateContent: { stop: 'STOP', 'stop-sequence': 'STOP', length: 'MAX_TOKENS', 'tool-calls': 'STOP', 'content-filter': 'SAFETY', refusal: 'SAFETY', pause: 'OTHER', other: 'OTHER' },
+  'chat.completions': {
+    stop: 'stop',
+    'stop-sequence': 'stop',
+    length: 'length',
+    'tool-calls': 'tool_calls',
+    'content-filter': 'content_filter',
+    refusal: 'content_filter',
+    pause: 'stop',
+    other: 'stop',
+  },
+  responses: {
+    stop: 'completed',
+    'stop-sequence': 'completed',
+    length: 'max_output_tokens',
+    'tool-calls': 'completed',
+    'content-filter': 'content_filter',
+    refusal: 'content_filter',
+    pause: 'completed',
+    other: 'completed',
+  },
+  messages: {
+    stop: 'end_turn',
+    'stop-sequence': 'stop_sequence',
+    length: 'max_tokens',
+    'tool-calls': 'tool_use',
+    'content-filter': 'refusal',
+    refusal: 'refusal',
+    pause: 'pause_turn',
+    other: 'end_turn',
+  },
+  generateContent: {
+    stop: 'STOP',
+    'stop-sequence': 'STOP',
+    length: 'MAX_TOKENS',
+    'tool-calls': 'STOP',
+    'content-filter': 'SAFETY',
+    refusal: 'SAFETY',
+    pause: 'OTHER',
+    other: 'OTHER',
+  },
 }
 
 /** The word under which a client hears how an answer ended. */

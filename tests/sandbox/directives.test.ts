@@ -19,27 +19,58 @@ describe('directives in a text', () => {
     ['[[call: f {"a":"]]"}]]', [{ name: 'call', argument: 'f {"a":"]]"}' }], ''],
     ['[[reply: [[1]]]]', [{ name: 'reply', argument: '[[1]]' }], ''],
     ['[[call: f {"a":]] cut', [{ name: 'call', argument: 'f {"a":' }], 'cut'],
-    ['[[call: f]][[call: g]]', [{ name: 'call', argument: 'f' }, { name: 'call', argument: 'g' }], ''],
+    [
+      '[[call: f]][[call: g]]',
+      [
+        { name: 'call', argument: 'f' },
+        { name: 'call', argument: 'g' },
+      ],
+      '',
+    ],
   ])('%j', (text, directives, rest) => {
     expect(read(text)).toEqual({ directives, rest })
   })
 
   test('any JSON survives as the arguments of a call', () => {
-    fc.assert(fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.constantFrom('', ' tail', ' [[empty]]'), (value, tail) => {
-      const json = JSON.stringify(value)
-      fc.pre(json.split(']]').length < 50)
-      expect(read(`[[call: f ${json}]]${tail}`).directives[0]).toEqual({ name: 'call', argument: `f ${json}` })
-    }))
+    fc.assert(
+      fc.property(
+        fc.dictionary(fc.string(), fc.jsonValue()),
+        fc.constantFrom('', ' tail', ' [[empty]]'),
+        (value, tail) => {
+          const json = JSON.stringify(value)
+          fc.pre(json.split(']]').length < 50)
+          expect(read(`[[call: f ${json}]]${tail}`).directives[0]).toEqual({ name: 'call', argument: `f ${json}` })
+        },
+      ),
+    )
   })
 
   test('no text whatever makes the reader fail, and what is no directive stays', () => {
-    const piece = fc.constantFrom('[[', ']]', '[', ']', 'reply', 'call', ':', ' ', '{', '}', '"', '\\', 'x', '\n', '[[call: f {')
-    fc.assert(fc.property(fc.array(piece, { maxLength: 60 }), (pieces) => {
-      const text = pieces.join('')
-      const found = read(text)
-      if (found.directives.length === 0) expect(found.rest).toBe(text.trim())
-      expect(found.rest.length).toBeLessThanOrEqual(text.length)
-    }))
+    const piece = fc.constantFrom(
+      '[[',
+      ']]',
+      '[',
+      ']',
+      'reply',
+      'call',
+      ':',
+      ' ',
+      '{',
+      '}',
+      '"',
+      '\\',
+      'x',
+      '\n',
+      '[[call: f {',
+    )
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 60 }), (pieces) => {
+        const text = pieces.join('')
+        const found = read(text)
+        if (found.directives.length === 0) expect(found.rest).toBe(text.trim())
+        expect(found.rest.length).toBeLessThanOrEqual(text.length)
+      }),
+    )
   })
 
   test('a megabyte of openings is read, and gives nothing', () => {
@@ -48,7 +79,13 @@ describe('directives in a text', () => {
 })
 
 test('times and options are read', () => {
-  expect([milliseconds('20ms'), milliseconds('1.5s'), milliseconds('20'), milliseconds('soon'), milliseconds('3000s')]).toEqual([20, 1500, 20, undefined, undefined])
+  expect([
+    milliseconds('20ms'),
+    milliseconds('1.5s'),
+    milliseconds('20'),
+    milliseconds('soon'),
+    milliseconds('3000s'),
+  ]).toEqual([20, 1500, 20, undefined, undefined])
   const { given, rest } = options('429 retry-after=2 a=b slow down', ['retry-after'])
   expect([Object.fromEntries(given), rest]).toEqual([{ 'retry-after': '2' }, '429 a=b slow down'])
 })
@@ -58,28 +95,73 @@ const script = (text: string) => scriptOf(readDirectives(text).directives)
 describe('scripts', () => {
   test('steps keep their order and acts are divided by then', () => {
     expect(script('[[think: hm]] [[reply: a]] [[call: f {"x":1}]] [[call: g]] [[then]] [[reply: b]]').acts).toEqual([
-      { steps: [{ kind: 'think', sealed: 'signed', text: 'hm' }, { kind: 'reply', text: 'a' }, { kind: 'call', name: 'f', input: '{"x":1}' }, { kind: 'call', name: 'g' }] },
+      {
+        steps: [
+          { kind: 'think', sealed: 'signed', text: 'hm' },
+          { kind: 'reply', text: 'a' },
+          { kind: 'call', name: 'f', input: '{"x":1}' },
+          { kind: 'call', name: 'g' },
+        ],
+      },
       { steps: [{ kind: 'reply', text: 'b' }] },
     ])
   })
 
   test('an error has a status, a code, a message and a time to wait', () => {
-    expect(script('[[error: 429 retry-after=2 slow down]]').acts[0]!.error).toMatchObject({ status: 429, code: 'rate_limit_exceeded', retryAfterSeconds: 2, message: 'slow down' })
-    expect(script('[[error: 400 code=context_length_exceeded too long]]').acts[0]!.error).toMatchObject({ status: 400, code: 'context_length_exceeded', message: 'too long' })
+    expect(script('[[error: 429 retry-after=2 slow down]]').acts[0]!.error).toMatchObject({
+      status: 429,
+      code: 'rate_limit_exceeded',
+      retryAfterSeconds: 2,
+      message: 'slow down',
+    })
+    expect(script('[[error: 400 code=context_length_exceeded too long]]').acts[0]!.error).toMatchObject({
+      status: 400,
+      code: 'context_length_exceeded',
+      message: 'too long',
+    })
     expect(script('[[error]]').acts[0]!.error).toMatchObject({ status: 500 })
-    expect(script('[[error-after: 3 529 busy]]').acts[0]!.break).toMatchObject({ how: 'error', deltas: 3, error: { status: 529, message: 'busy' } })
+    expect(script('[[error-after: 3 529 busy]]').acts[0]!.break).toMatchObject({
+      how: 'error',
+      deltas: 3,
+      error: { status: 529, message: 'busy' },
+    })
   })
 
   test('usage fills the buckets that are named', () => {
-    expect(script('[[usage: in=10 cached=5 reasoning=3]]').acts[0]!.usage).toEqual({ inputTokens: 10, cacheReadTokens: 5, reasoningTokens: 3 })
+    expect(script('[[usage: in=10 cached=5 reasoning=3]]').acts[0]!.usage).toEqual({
+      inputTokens: 10,
+      cacheReadTokens: 5,
+      reasoningTokens: 3,
+    })
   })
 
   test('what holds for every act stands beside the acts', () => {
-    expect(script('[[pace: 20ms]] [[chunk: 2]] [[strict-signatures]] [[no-usage]]')).toEqual({ acts: [{ steps: [] }], paceMs: 20, chunk: 2, strictSignatures: true, noUsage: true })
+    expect(script('[[pace: 20ms]] [[chunk: 2]] [[strict-signatures]] [[no-usage]]')).toEqual({
+      acts: [{ steps: [] }],
+      paceMs: 20,
+      chunk: 2,
+      strictSignatures: true,
+      noUsage: true,
+    })
   })
 
-  test.each(['[[delay: banana]]', '[[length: many]]', '[[call]]', '[[finish: soon]]', '[[usage: of=3]]', '[[usage]]', '[[error: 200]]', '[[cut-after]]', '[[chunk: 0]]', '[[cite]]', '[[echo: soul]]', '[[html: 42]]'])('%s is a 400 that names the directive', (text) => {
-    expect(() => script(text)).toThrow(expect.objectContaining({ status: 400, param: text.replace(/[\s:].*/, '').replace(/\]*$/, '') + ']]' }))
+  test.each([
+    '[[delay: banana]]',
+    '[[length: many]]',
+    '[[call]]',
+    '[[finish: soon]]',
+    '[[usage: of=3]]',
+    '[[usage]]',
+    '[[error: 200]]',
+    '[[cut-after]]',
+    '[[chunk: 0]]',
+    '[[cite]]',
+    '[[echo: soul]]',
+    '[[html: 42]]',
+  ])('%s is a 400 that names the directive', (text) => {
+    expect(() => script(text)).toThrow(
+      expect.objectContaining({ status: 400, param: text.replace(/[\s:].*/, '').replace(/\]*$/, '') + ']]' }),
+    )
   })
 })
 

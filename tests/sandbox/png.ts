@@ -1,7 +1,14 @@
 import { inflateSync } from 'node:zlib'
 
 /** A decoded picture: `rgba` has four bytes a pixel. */
-export type Decoded = { width: number; height: number; depth: number; colourType: number; chunks: string[]; rgba: Uint8Array }
+export type Decoded = {
+  width: number
+  height: number
+  depth: number
+  colourType: number
+  chunks: string[]
+  rgba: Uint8Array
+}
 
 /** Reads a PNG of a palette with 8 bits a pixel: all five filters, every checksum. Throws where the file is not what the standard says. */
 export function decodePng(file: Uint8Array): Decoded {
@@ -13,14 +20,17 @@ export function decodePng(file: Uint8Array): Decoded {
     const length = bytes.readUInt32BE(at)
     if (at + 12 + length > bytes.length) throw new Error('a chunk goes beyond the file')
     const body = bytes.subarray(at + 4, at + 8 + length)
-    if (crc(body) !== bytes.readUInt32BE(at + 8 + length)) throw new Error(`wrong checksum of ${body.toString('latin1', 0, 4)}`)
+    if (crc(body) !== bytes.readUInt32BE(at + 8 + length))
+      throw new Error(`wrong checksum of ${body.toString('latin1', 0, 4)}`)
     found.push({ type: body.toString('latin1', 0, 4), data: body.subarray(4) })
     at += 12 + length
   }
-  const data = (type: string): Buffer => Buffer.concat(found.filter((chunk) => chunk.type === type).map((chunk) => chunk.data))
+  const data = (type: string): Buffer =>
+    Buffer.concat(found.filter((chunk) => chunk.type === type).map((chunk) => chunk.data))
   const header = data('IHDR')
   const [width, height, depth, colourType] = [header.readUInt32BE(0), header.readUInt32BE(4), header[8]!, header[9]!]
-  if (depth !== 8 || colourType !== 3 || found[0]!.type !== 'IHDR' || found.at(-1)!.type !== 'IEND') throw new Error('not a PNG that is read here')
+  if (depth !== 8 || colourType !== 3 || found[0]!.type !== 'IHDR' || found.at(-1)!.type !== 'IEND')
+    throw new Error('not a PNG that is read here')
   const rows = unfiltered(inflateSync(data('IDAT')), width, height)
   const rgba = new Uint8Array(width * height * 4)
   const [palette, alpha] = [data('PLTE'), data('tRNS')]
@@ -43,7 +53,16 @@ function unfiltered(raw: Uint8Array, stride: number, height: number): Uint8Array
       const left = x === 0 ? 0 : rows[y * stride + x - 1]!
       const up = y === 0 ? 0 : rows[(y - 1) * stride + x]!
       const corner = x === 0 || y === 0 ? 0 : rows[(y - 1) * stride + x - 1]!
-      const guess = filter === 0 ? 0 : filter === 1 ? left : filter === 2 ? up : filter === 3 ? (left + up) >> 1 : paeth(left, up, corner)
+      const guess =
+        filter === 0
+          ? 0
+          : filter === 1
+            ? left
+            : filter === 2
+              ? up
+              : filter === 3
+                ? (left + up) >> 1
+                : paeth(left, up, corner)
       rows[y * stride + x] = raw[y * (stride + 1) + 1 + x]! + guess
     }
   }

@@ -10,7 +10,8 @@ type Json = Record<string, any>
 const BEGAN = Date.UTC(2026, 10, 21, 8)
 const begin = (input: object): string => idOf(readCreate({ input }, 'sandbox/prediction'), BEGAN)
 /** What is told so many milliseconds after the create. */
-const at = (id: string, after: number, canceledAfter?: number): Json => predictionAt(id, 'http://sandbox/v1', BEGAN + after, ...(canceledAfter === undefined ? [] : [BEGAN + canceledAfter]))
+const at = (id: string, after: number, canceledAfter?: number): Json =>
+  predictionAt(id, 'http://sandbox/v1', BEGAN + after, ...(canceledAfter === undefined ? [] : [BEGAN + canceledAfter]))
 const time = (after: number): string => new Date(BEGAN + after).toISOString()
 
 describe('over time', () => {
@@ -31,15 +32,26 @@ describe('over time', () => {
       [3000, 'succeeded', time(1000), time(3000), words, 4, { predict_time: 2 }],
       [1e9, 'succeeded', time(1000), time(3000), words, 4, { predict_time: 2 }],
     ])
-    expect(at(id, 3000).logs).toBe(' 25%|##        | 1/4\n 50%|#####     | 2/4\n 75%|#######   | 3/4\n100%|##########| 4/4\n')
+    expect(at(id, 3000).logs).toBe(
+      ' 25%|##        | 1/4\n 50%|#####     | 2/4\n 75%|#######   | 3/4\n100%|##########| 4/4\n',
+    )
   })
 
   test('it fails with the message it was given, short of the last step', () => {
     const id = begin({ fail: 'out of paint', duration: 1, logs: 4 })
     expect([at(id, 999).status, at(id, 999).error]).toEqual(['processing', null])
-    expect(at(id, 1000)).toMatchObject({ status: 'failed', error: 'out of paint', output: null, completed_at: time(1000), metrics: { predict_time: 1 } })
+    expect(at(id, 1000)).toMatchObject({
+      status: 'failed',
+      error: 'out of paint',
+      output: null,
+      completed_at: time(1000),
+      metrics: { predict_time: 1 },
+    })
     expect(at(id, 1000).logs).toEndWith(' 75%|#######   | 3/4\n')
-    expect(at(begin({ fail: true, duration: 0 }), 0)).toMatchObject({ status: 'failed', error: 'The sandbox was asked to fail.' })
+    expect(at(begin({ fail: true, duration: 0 }), 0)).toMatchObject({
+      status: 'failed',
+      error: 'The sandbox was asked to fail.',
+    })
     expect(at(begin({ fail: false, duration: 0 }), 0).status).toBe('succeeded')
     expect(at(begin({ duration: 0, logs: 2 }), 0).logs).toBe(' 50%|#####     | 1/2\n100%|##########| 2/2\n')
   })
@@ -47,13 +59,29 @@ describe('over time', () => {
   test('one that hangs never ends, unless it is cancelled', () => {
     const id = begin({ hang: true, duration: 1 })
     expect([at(id, 1e10).status, at(id, 1e10).completed_at]).toEqual(['processing', null])
-    expect(at(id, 1e10, 5000)).toMatchObject({ status: 'canceled', completed_at: time(5000), metrics: { predict_time: 5 } })
+    expect(at(id, 1e10, 5000)).toMatchObject({
+      status: 'canceled',
+      completed_at: time(5000),
+      metrics: { predict_time: 5 },
+    })
   })
 
   test('a cancelled one keeps what was told until then; after the end nothing can be cancelled', () => {
     const id = begin({ delay: 1, duration: 4, logs: 4 })
-    expect(at(id, 1e6, 500)).toMatchObject({ status: 'canceled', started_at: null, completed_at: time(500), logs: '', output: null, metrics: { predict_time: 0 } })
-    expect(at(id, 1e6, 3000)).toMatchObject({ status: 'canceled', started_at: time(1000), completed_at: time(3000), logs: at(id, 3000).logs })
+    expect(at(id, 1e6, 500)).toMatchObject({
+      status: 'canceled',
+      started_at: null,
+      completed_at: time(500),
+      logs: '',
+      output: null,
+      metrics: { predict_time: 0 },
+    })
+    expect(at(id, 1e6, 3000)).toMatchObject({
+      status: 'canceled',
+      started_at: time(1000),
+      completed_at: time(3000),
+      logs: at(id, 3000).logs,
+    })
     expect(at(id, 2999, 3000).status).toBe('processing')
     expect(at(id, 1e6, 5000).status).toBe('succeeded')
   })
@@ -62,7 +90,8 @@ describe('over time', () => {
     const output = (input: object): unknown => at(begin({ ...input, duration: 0 }), 0).output
     expect(output({ prompt: 'one  two [[delay: 0]]' })).toEqual(['one  ', 'two'])
     expect(output({})).toEqual(['You ', 'said ', 'nothing.'])
-    for (const value of [{ a: [1, null] }, 'text', 0, false, [], '']) expect(output({ prompt: 'x', output: value })).toEqual(value)
+    for (const value of [{ a: [1, null] }, 'text', 0, false, [], ''])
+      expect(output({ prompt: 'x', output: value })).toEqual(value)
     const [address] = output({ prompt: 'x', image: '64x32' }) as [string]
     const { width, height } = decodePng(Buffer.from(address.replace('data:image/png;base64,', ''), 'base64'))
     expect([width, height]).toEqual([64, 32])
@@ -70,18 +99,35 @@ describe('over time', () => {
 
   test('the states come in order, whatever steers it', () => {
     const ORDER = ['starting', 'processing', 'succeeded', 'failed', 'canceled']
-    const input = fc.record({ prompt: fc.string(), delay: fc.integer({ min: 0, max: 3 }), duration: fc.integer({ min: 0, max: 3 }), logs: fc.nat(20), fail: fc.boolean(), hang: fc.boolean() }, { requiredKeys: [] })
-    fc.assert(fc.property(input, fc.array(fc.integer({ min: 0, max: 8000 }), { minLength: 2, maxLength: 20 }), fc.option(fc.integer({ min: 0, max: 8000 }), { nil: undefined }), (given, instants, canceledAfter) => {
-      const id = begin(given)
-      const told = instants.toSorted((a, b) => a - b).map((after) => at(id, after, canceledAfter))
-      for (const [i, one] of told.entries()) {
-        const before = told[i - 1] ?? one
-        expect(ORDER.indexOf(one['status'])).toBeGreaterThanOrEqual(ORDER.indexOf(before['status']))
-        expect(one['logs']).toStartWith(before['logs'])
-        expect(one['completed_at'] === null).toBe(ORDER.indexOf(one['status']) < 2)
-        if (before['completed_at'] !== null) expect(one).toEqual(before)
-      }
-    }))
+    const input = fc.record(
+      {
+        prompt: fc.string(),
+        delay: fc.integer({ min: 0, max: 3 }),
+        duration: fc.integer({ min: 0, max: 3 }),
+        logs: fc.nat(20),
+        fail: fc.boolean(),
+        hang: fc.boolean(),
+      },
+      { requiredKeys: [] },
+    )
+    fc.assert(
+      fc.property(
+        input,
+        fc.array(fc.integer({ min: 0, max: 8000 }), { minLength: 2, maxLength: 20 }),
+        fc.option(fc.integer({ min: 0, max: 8000 }), { nil: undefined }),
+        (given, instants, canceledAfter) => {
+          const id = begin(given)
+          const told = instants.toSorted((a, b) => a - b).map((after) => at(id, after, canceledAfter))
+          for (const [i, one] of told.entries()) {
+            const before = told[i - 1] ?? one
+            expect(ORDER.indexOf(one['status'])).toBeGreaterThanOrEqual(ORDER.indexOf(before['status']))
+            expect(one['logs']).toStartWith(before['logs'])
+            expect(one['completed_at'] === null).toBe(ORDER.indexOf(one['status']) < 2)
+            if (before['completed_at'] !== null) expect(one).toEqual(before)
+          }
+        },
+      ),
+    )
   })
 })
 
@@ -91,7 +137,15 @@ describe('ids', () => {
     const ids = [begin(input), begin(input)]
     expect(ids[0]).not.toBe(ids[1]!)
     expect(ids[0]).toMatch(/^[\w-]{1,4000}$/)
-    expect(at(ids[0]!, 0)).toMatchObject({ id: ids[0]!, model: 'sandbox/prediction', input: { prompt: 'é🎉\0', duration: 1, logs: 2, output: { a: 1 } }, urls: { get: `http://sandbox/v1/predictions/${ids[0]}`, cancel: `http://sandbox/v1/predictions/${ids[0]}/cancel` } })
+    expect(at(ids[0]!, 0)).toMatchObject({
+      id: ids[0]!,
+      model: 'sandbox/prediction',
+      input: { prompt: 'é🎉\0', duration: 1, logs: 2, output: { a: 1 } },
+      urls: {
+        get: `http://sandbox/v1/predictions/${ids[0]}`,
+        cancel: `http://sandbox/v1/predictions/${ids[0]}/cancel`,
+      },
+    })
     expect(at(ids[0]!, 0).input).not.toHaveProperty('other')
   })
 
@@ -103,28 +157,48 @@ describe('ids', () => {
 
   test('anything else than an id is unknown', () => {
     const id = begin({ prompt: 'x' })
-    const altered = fc.tuple(fc.nat(id.length - 1), fc.constantFrom(...'Aa0_-.~=+/')).map(([i, letter]) => id.slice(0, i) + letter + id.slice(i + 1))
+    const altered = fc
+      .tuple(fc.nat(id.length - 1), fc.constantFrom(...'Aa0_-.~=+/'))
+      .map(([i, letter]) => id.slice(0, i) + letter + id.slice(i + 1))
     const cut = fc.tuple(fc.nat(id.length), fc.string()).map(([i, tail]) => id.slice(0, i) + tail)
-    for (const text of [`${id}=`, `${id}.`, ` ${id}`, '']) expect(() => at(text, 0)).toThrow('There is no such prediction.')
-    fc.assert(fc.property(fc.oneof(altered, cut, fc.string(), fc.string({ unit: 'binary' }), fc.base64String()), (text) => {
-      fc.pre(text !== id)
+    for (const text of [`${id}=`, `${id}.`, ` ${id}`, ''])
       expect(() => at(text, 0)).toThrow('There is no such prediction.')
-    }), { numRuns: 500 })
+    fc.assert(
+      fc.property(fc.oneof(altered, cut, fc.string(), fc.string({ unit: 'binary' }), fc.base64String()), (text) => {
+        fc.pre(text !== id)
+        expect(() => at(text, 0)).toThrow('There is no such prediction.')
+      }),
+      { numRuns: 500 },
+    )
   })
 })
 
 describe('over HTTP', () => {
   let server: ReturnType<typeof serveSandbox>
-  beforeAll(() => { server = serveSandbox({ host: '127.0.0.1', port: 0 }) })
+  beforeAll(() => {
+    server = serveSandbox({ host: '127.0.0.1', port: 0 })
+  })
   afterAll(() => server.stop())
 
-  const replicate = (auth = 'any'): Replicate => new Replicate({ baseUrl: `${server.url}/v1`, auth, useFileOutput: false })
+  const replicate = (auth = 'any'): Replicate =>
+    new Replicate({ baseUrl: `${server.url}/v1`, auth, useFileOutput: false })
   const ask = (path: string, method: string, body?: unknown): Promise<Response> =>
-    sandbox(new Request(`http://sandbox/v1${path}`, { method, ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }) }))
+    sandbox(
+      new Request(`http://sandbox/v1${path}`, {
+        method,
+        ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      }),
+    )
 
   test('the official client runs one to its end', async () => {
     const progress: string[] = []
-    const output = await replicate().run('sandbox/prediction', { input: { prompt: 'a red fox', duration: '30ms', logs: 2 }, wait: { mode: 'poll', interval: 10 } }, ({ status }) => { progress.push(status) })
+    const output = await replicate().run(
+      'sandbox/prediction',
+      { input: { prompt: 'a red fox', duration: '30ms', logs: 2 }, wait: { mode: 'poll', interval: 10 } },
+      ({ status }) => {
+        progress.push(status)
+      },
+    )
     expect([output, progress.at(-1)]).toEqual([['a ', 'red ', 'fox'], 'succeeded'])
   })
 
@@ -141,17 +215,40 @@ describe('over HTTP', () => {
   test('what ended cannot be cancelled', async () => {
     const created = (await (await ask('/predictions', 'POST', { version: 'x', input: { duration: 0 } })).json()) as Json
     expect(created['status']).toBe('succeeded')
-    expect(((await (await ask(`/predictions/${created['id']}/cancel`, 'POST')).json()) as Json)['status']).toBe('succeeded')
+    expect(((await (await ask(`/predictions/${created['id']}/cancel`, 'POST')).json()) as Json)['status']).toBe(
+      'succeeded',
+    )
   })
 
   test('bad input is a 422 that names the field', async () => {
     for (const [input, field] of [
-      [{ duration: -1 }, 'input.duration'], [{ duration: '2' }, 'input.duration'], [{ duration: 601 }, 'input.duration'], [{ duration: {} }, 'input.duration'], [{ delay: 'soon' }, 'input.delay'],
-      [{ logs: 1.5 }, 'input.logs'], [{ logs: 1001 }, 'input.logs'], [{ fail: 1 }, 'input.fail'], [{ hang: 'yes' }, 'input.hang'], [{ image: '0x1' }, 'input.image'], [{ image: 'large' }, 'input.image'],
-      [{ prompt: ['x'] }, 'input.prompt'], [{ prompt: '[[delay: never]]' }, '[[delay]]'], [{ output: 'x'.repeat(9999) }, 'input'], ['text', 'input'], [undefined, 'input'],
+      [{ duration: -1 }, 'input.duration'],
+      [{ duration: '2' }, 'input.duration'],
+      [{ duration: 601 }, 'input.duration'],
+      [{ duration: {} }, 'input.duration'],
+      [{ delay: 'soon' }, 'input.delay'],
+      [{ logs: 1.5 }, 'input.logs'],
+      [{ logs: 1001 }, 'input.logs'],
+      [{ fail: 1 }, 'input.fail'],
+      [{ hang: 'yes' }, 'input.hang'],
+      [{ image: '0x1' }, 'input.image'],
+      [{ image: 'large' }, 'input.image'],
+      [{ prompt: ['x'] }, 'input.prompt'],
+      [{ prompt: '[[delay: never]]' }, '[[delay]]'],
+      [{ output: 'x'.repeat(9999) }, 'input'],
+      ['text', 'input'],
+      [undefined, 'input'],
     ] as const) {
       const response = await ask('/models/sandbox/prediction/predictions', 'POST', { input })
-      expect([input, response.status, await response.json()]).toEqual([input, 422, expect.objectContaining({ title: 'Input validation failed', status: 422, invalid_fields: [expect.objectContaining({ field })] })])
+      expect([input, response.status, await response.json()]).toEqual([
+        input,
+        422,
+        expect.objectContaining({
+          title: 'Input validation failed',
+          status: 422,
+          invalid_fields: [expect.objectContaining({ field })],
+        }),
+      ])
     }
     expect((await ask('/predictions', 'POST', { input: {} })).status).toBe(422)
     for (const body of ['', '{', '[]', 'null']) expect((await ask('/predictions', 'POST', body)).status).toBe(422)
@@ -159,7 +256,10 @@ describe('over HTTP', () => {
 
   test('unknown ids, models, methods and keys', async () => {
     const missing = await ask('/predictions/nothing', 'GET')
-    expect([missing.status, await missing.json()]).toEqual([404, { title: 'Not Found', detail: 'There is no such prediction.', status: 404 }])
+    expect([missing.status, await missing.json()]).toEqual([
+      404,
+      { title: 'Not Found', detail: 'There is no such prediction.', status: 404 },
+    ])
     expect((await ask('/predictions/nothing/cancel', 'POST')).status).toBe(404)
     expect((await ask('/models/a/missing/predictions', 'POST', { input: {} })).status).toBe(404)
     expect((await ask('/predictions', 'GET')).status).toBe(405)
@@ -167,9 +267,14 @@ describe('over HTTP', () => {
   })
 
   test('directives in the prompt say how the create is answered', async () => {
-    const create = (prompt: string): Promise<Response> => ask('/predictions', 'POST', { version: 'x', input: { prompt } })
+    const create = (prompt: string): Promise<Response> =>
+      ask('/predictions', 'POST', { version: 'x', input: { prompt } })
     const slow = await create('[[error: 429 retry-after=2 slow down]]')
-    expect([slow.status, slow.headers.get('retry-after'), await slow.json()]).toEqual([429, '2', { title: 'Too Many Requests', detail: 'slow down', status: 429 }])
+    expect([slow.status, slow.headers.get('retry-after'), await slow.json()]).toEqual([
+      429,
+      '2',
+      { title: 'Too Many Requests', detail: 'slow down', status: 429 },
+    ])
     expect((await create('[[html: 502]]')).status).toBe(502)
     expect(await (await create('[[raw: {"id":1}]]')).text()).toBe('{"id":1}')
   })

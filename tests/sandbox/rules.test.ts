@@ -12,18 +12,37 @@ const call = (more: object = { thoughtSignature: 's' }) => ({ functionCall: { na
 const answer = { functionResponse: { name: 'f', response: {} } }
 
 describe('chat completions', () => {
-  const check = (messages: Json[], more: object = {}) => () => checkRules('chat.completions', { model: 'm', messages, ...more })
+  const check =
+    (messages: Json[], more: object = {}) =>
+    () =>
+      checkRules('chat.completions', { model: 'm', messages, ...more })
   test('a whole loop is taken', () => {
-    expect(check([user, { role: 'assistant', content: null, tool_calls: [chatCall('a'), chatCall('b')] }, { role: 'tool', tool_call_id: 'b', content: '' }, { role: 'tool', tool_call_id: 'a', content: '' }, user])).not.toThrow()
+    expect(
+      check([
+        user,
+        { role: 'assistant', content: null, tool_calls: [chatCall('a'), chatCall('b')] },
+        { role: 'tool', tool_call_id: 'b', content: '' },
+        { role: 'tool', tool_call_id: 'a', content: '' },
+        user,
+      ]),
+    ).not.toThrow()
   })
   test.each([
     ['a result without a call', [user, { role: 'tool', tool_call_id: 'a', content: '' }], 'messages[1].tool_call_id'],
     ['a call without a result', [user, { role: 'assistant', tool_calls: [chatCall('a')] }, user], 'messages[2]'],
     ['a call at the end', [user, { role: 'assistant', tool_calls: [chatCall('a')] }], 'messages'],
-    ['a long id', [user, { role: 'assistant', tool_calls: [chatCall('a'.repeat(65))] }], 'messages[1].tool_calls[0].id'],
+    [
+      'a long id',
+      [user, { role: 'assistant', tool_calls: [chatCall('a'.repeat(65))] }],
+      'messages[1].tool_calls[0].id',
+    ],
     ['an assistant that says nothing', [user, { role: 'assistant', content: '' }], 'messages[1].content'],
-  ])('%s is refused', (_name, messages, param) => { expect(check(messages)).toThrow(expect.objectContaining({ status: 400, param })) })
-  test('an unknown parameter is refused', () => { expect(check([user], { top_k: 3 })).toThrow(expect.objectContaining({ param: 'top_k' })) })
+  ])('%s is refused', (_name, messages, param) => {
+    expect(check(messages)).toThrow(expect.objectContaining({ status: 400, param }))
+  })
+  test('an unknown parameter is refused', () => {
+    expect(check([user], { top_k: 3 })).toThrow(expect.objectContaining({ param: 'top_k' }))
+  })
 })
 
 describe('responses', () => {
@@ -41,42 +60,95 @@ describe('responses', () => {
     ['an id of another kind', [user, { ...made, id: 'call_1' }, output], 'input[1].id'],
     ['reasoning that led to nothing', [thought, user], 'input[0]'],
     ['a long id', [{ ...made, call_id: 'a'.repeat(65) }], 'input[0].call_id'],
-  ])('%s is refused', (_name, input, param) => { expect(check(input)).toThrow(expect.objectContaining({ status: 400, param })) })
+  ])('%s is refused', (_name, input, param) => {
+    expect(check(input)).toThrow(expect.objectContaining({ status: 400, param }))
+  })
 })
 
 describe('messages', () => {
-  const check = (messages: Json[], more: object = {}) => () => checkRules('messages', { model: 'm', max_tokens: 5000, messages, ...more })
-  const loop = [user, { role: 'assistant', content: [text('x'), use('a'), use('b')] }, { role: 'user', content: [result('b'), result('a'), text('go on')] }]
+  const check =
+    (messages: Json[], more: object = {}) =>
+    () =>
+      checkRules('messages', { model: 'm', max_tokens: 5000, messages, ...more })
+  const loop = [
+    user,
+    { role: 'assistant', content: [text('x'), use('a'), use('b')] },
+    { role: 'user', content: [result('b'), result('a'), text('go on')] },
+  ]
   const thinking = { thinking: { type: 'enabled', budget_tokens: 2048 } }
-  test('a whole loop, with thinking, is taken', () => { expect(check(loop, { ...thinking, temperature: 1, tool_choice: { type: 'auto' } })).not.toThrow() })
+  test('a whole loop, with thinking, is taken', () => {
+    expect(check(loop, { ...thinking, temperature: 1, tool_choice: { type: 'auto' } })).not.toThrow()
+  })
   test.each([
     ['an assistant that begins', [{ role: 'assistant', content: 'x' }], {}, 'messages[0].role'],
     ['an empty text', [{ role: 'user', content: '' }], {}, 'messages[0].content'],
     ['a blank block', [{ role: 'user', content: [text(' ')] }], {}, 'messages[0].content[0]'],
     ['an odd id', [user, { role: 'assistant', content: [use('a.b')] }], {}, 'messages[1].content[0]'],
     ['a missing result', [user, loop[1]!, { role: 'user', content: [result('a')] }], {}, 'messages[2].content'],
-    ['a stray result', [user, { role: 'assistant', content: [text('x')] }, { role: 'user', content: [result('a')] }], {}, 'messages[2].content'],
-    ['text before the results', [user, { role: 'assistant', content: [use('a')] }, { role: 'user', content: [text('x'), result('a')] }], {}, 'messages[2].content'],
+    [
+      'a stray result',
+      [user, { role: 'assistant', content: [text('x')] }, { role: 'user', content: [result('a')] }],
+      {},
+      'messages[2].content',
+    ],
+    [
+      'text before the results',
+      [user, { role: 'assistant', content: [use('a')] }, { role: 'user', content: [text('x'), result('a')] }],
+      {},
+      'messages[2].content',
+    ],
     ['a call at the end', [user, { role: 'assistant', content: [use('a')] }], {}, 'messages'],
     ['heat', [user], { temperature: 1.5 }, 'temperature'],
     ['a small budget', [user], { thinking: { type: 'enabled', budget_tokens: 100 } }, 'thinking.budget_tokens'],
     ['a budget without room', [user], { thinking: { type: 'enabled', budget_tokens: 5000 } }, 'thinking.budget_tokens'],
     ['a forced tool while thinking', [user], { ...thinking, tool_choice: { type: 'any' } }, 'tool_choice'],
     ['a temperature while thinking', [user], { ...thinking, temperature: 0.5 }, 'temperature'],
-  ])('%s is refused', (_name, messages, more, param) => { expect(check(messages as Json[], more)).toThrow(expect.objectContaining({ status: 400, param })) })
+  ])('%s is refused', (_name, messages, more, param) => {
+    expect(check(messages as Json[], more)).toThrow(expect.objectContaining({ status: 400, param }))
+  })
 })
 
 describe('generateContent', () => {
-  const check = (contents: Json[], more: object = {}) => () => checkRules('generateContent', { contents, ...more })
+  const check =
+    (contents: Json[], more: object = {}) =>
+    () =>
+      checkRules('generateContent', { contents, ...more })
   const asked = { role: 'user', parts: [{ text: 'hi' }] }
   const tools = (parameters: object) => ({ tools: [{ functionDeclarations: [{ name: 'f', parameters }] }] })
-  test('a whole loop and Google\'s schemas are taken', () => {
-    expect(check([asked, { role: 'model', parts: [call(), call({})] }, { role: 'user', parts: [answer, answer] }], tools({ type: 'OBJECT', properties: { const: { type: 'STRING' } } }))).not.toThrow()
+  test("a whole loop and Google's schemas are taken", () => {
+    expect(
+      check(
+        [asked, { role: 'model', parts: [call(), call({})] }, { role: 'user', parts: [answer, answer] }],
+        tools({ type: 'OBJECT', properties: { const: { type: 'STRING' } } }),
+      ),
+    ).not.toThrow()
   })
   test.each([
-    ['a missing response', [asked, { role: 'model', parts: [call(), call({})] }, { role: 'user', parts: [answer] }], {}, 'contents[1]'],
-    ['a response to nothing', [asked, { role: 'model', parts: [{ text: 'x' }] }, { role: 'user', parts: [answer] }], {}, 'contents[1]'],
-    ['a first call that is not signed', [asked, { role: 'model', parts: [call({})] }, { role: 'user', parts: [answer] }], {}, 'contents[1].parts[0]'],
-    ['JSON Schema', [asked], tools({ type: 'OBJECT', properties: { a: { type: 'OBJECT', additionalProperties: false } } }), 'tools[0].functionDeclarations[0].parameters'],
-  ])('%s is refused', (_name, contents, more, param) => { expect(check(contents as Json[], more)).toThrow(expect.objectContaining({ status: 400, param })) })
+    [
+      'a missing response',
+      [asked, { role: 'model', parts: [call(), call({})] }, { role: 'user', parts: [answer] }],
+      {},
+      'contents[1]',
+    ],
+    [
+      'a response to nothing',
+      [asked, { role: 'model', parts: [{ text: 'x' }] }, { role: 'user', parts: [answer] }],
+      {},
+      'contents[1]',
+    ],
+    [
+      'a first call that is not signed',
+      [asked, { role: 'model', parts: [call({})] }, { role: 'user', parts: [answer] }],
+      {},
+      'contents[1].parts[0]',
+    ],
+    [
+      'JSON Schema',
+      [asked],
+      tools({ type: 'OBJECT', properties: { a: { type: 'OBJECT', additionalProperties: false } } }),
+      'tools[0].functionDeclarations[0].parameters',
+    ],
+  ])('%s is refused', (_name, contents, more, param) => {
+    expect(check(contents as Json[], more)).toThrow(expect.objectContaining({ status: 400, param }))
+  })
 })

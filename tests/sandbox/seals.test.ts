@@ -10,12 +10,14 @@ test('a signature is plain base64 and the same every time', () => {
 })
 
 test('it verifies with its subject, without one, and in the other base64 alphabet', () => {
-  fc.assert(fc.property(fc.string(), (text) => {
-    const signature = sign('reasoning', text, 'messages')
-    expect(verify(signature, 'reasoning', text, 'messages')).toBeUndefined()
-    expect(verify(signature, 'reasoning', undefined, 'messages')).toBeUndefined()
-    expect(verify(signature.replaceAll('+', '-').replaceAll('/', '_'), 'reasoning', text, 'messages')).toBeUndefined()
-  }))
+  fc.assert(
+    fc.property(fc.string(), (text) => {
+      const signature = sign('reasoning', text, 'messages')
+      expect(verify(signature, 'reasoning', text, 'messages')).toBeUndefined()
+      expect(verify(signature, 'reasoning', undefined, 'messages')).toBeUndefined()
+      expect(verify(signature.replaceAll('+', '-').replaceAll('/', '_'), 'reasoning', text, 'messages')).toBeUndefined()
+    }),
+  )
 })
 
 test('another text, kind, maker or any altered character is found', () => {

@@ -25,7 +25,8 @@ export const printStory = ({ intent, sections }: Story): string =>
 export function stable(text: string): string {
   const seen = new Map<string, string>()
   const numbered = (word: string, kind: string): string => {
-    if (!seen.has(word)) seen.set(word, `<${kind}${[...seen.values()].filter((value) => value.startsWith(`<${kind}`)).length + 1}>`)
+    if (!seen.has(word))
+      seen.set(word, `<${kind}${[...seen.values()].filter((value) => value.startsWith(`<${kind}`)).length + 1}>`)
     return seen.get(word)!
   }
   return text

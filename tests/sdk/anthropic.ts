@@ -15,10 +15,17 @@ export const anthropic: Client = {
     return session<Message>(
       messages,
       (content) => ({ role: 'user', content }),
-      (results) => [{ role: 'user', content: results.map(({ call, output }) => ({ type: 'tool_result', tool_use_id: call.id, content: output })) }],
+      (results) => [
+        {
+          role: 'user',
+          content: results.map(({ call, output }) => ({ type: 'tool_result', tool_use_id: call.id, content: output })),
+        },
+      ],
       async () => {
         const body = { model: at.model, messages, ...bodyOf(options) } as never
-        const message = options.stream ? await client.messages.stream(body).finalMessage() : await client.messages.create(body) as Anthropic.Message
+        const message = options.stream
+          ? await client.messages.stream(body).finalMessage()
+          : ((await client.messages.create(body)) as Anthropic.Message)
         messages.push({ role: 'assistant', content: message.content })
         return heard(message)
       },
@@ -29,8 +36,12 @@ export const anthropic: Client = {
 const bodyOf = ({ tools, force, schema, maxTokens, stop, system, reasoning }: Options): object => ({
   max_tokens: maxTokens ?? 4096,
   ...(system === undefined ? {} : { system }),
-  ...(tools === undefined ? {} : { tools: tools.map(({ name, description, schema: input_schema }) => ({ name, description, input_schema })) }),
-  ...(force === undefined ? {} : { tool_choice: force === 'required' ? { type: 'any' } : { type: 'tool', name: force } }),
+  ...(tools === undefined
+    ? {}
+    : { tools: tools.map(({ name, description, schema: input_schema }) => ({ name, description, input_schema })) }),
+  ...(force === undefined
+    ? {}
+    : { tool_choice: force === 'required' ? { type: 'any' } : { type: 'tool', name: force } }),
   ...(schema === undefined ? {} : { output_config: { format: { type: 'json_schema', schema } } }),
   ...(stop === undefined ? {} : { stop_sequences: stop }),
   ...(reasoning === true ? { thinking: { type: 'enabled', budget_tokens: 2048 } } : {}),
@@ -39,15 +50,20 @@ const bodyOf = ({ tools, force, schema, maxTokens, stop, system, reasoning }: Op
 function heard({ id, model, content, stop_reason, usage }: Anthropic.Message): Heard {
   const text = content.flatMap((block) => (block.type === 'text' ? [block.text] : [])).join('')
   return {
-    id, model,
+    id,
+    model,
     text: stop_reason === 'refusal' ? '' : text,
     refusal: stop_reason === 'refusal' ? text : '',
     reasoning: content.flatMap((block) => (block.type === 'thinking' ? [block.thinking] : [])).join(''),
-    calls: content.flatMap((block) => (block.type === 'tool_use' ? [{ id: block.id, name: block.name, input: block.input }] : [])),
+    calls: content.flatMap((block) =>
+      block.type === 'tool_use' ? [{ id: block.id, name: block.name, input: block.input }] : [],
+    ),
     finish: stop_reason ?? '',
     usage: {
-      input: usage.input_tokens + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0), output: usage.output_tokens,
-      cached: usage.cache_read_input_tokens ?? 0, reasoning: 0,
+      input: usage.input_tokens + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0),
+      output: usage.output_tokens,
+      cached: usage.cache_read_input_tokens ?? 0,
+      reasoning: 0,
     },
   }
 }

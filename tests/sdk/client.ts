@@ -54,9 +54,20 @@ export type Client = {
 }
 
 /** A session over a history: `turn` sends what is there and puts the answer behind it. */
-export const session = <Item>(history: Item[], spoken: (text: string) => Item, results: (results: { call: Call; output: string }[]) => Item[], turn: () => Promise<Heard>): Session => ({
-  say: (text) => { history.push(spoken(text)); return turn() },
-  answer: (given) => { history.push(...results(given)); return turn() },
+export const session = <Item>(
+  history: Item[],
+  spoken: (text: string) => Item,
+  results: (results: { call: Call; output: string }[]) => Item[],
+  turn: () => Promise<Heard>,
+): Session => ({
+  say: (text) => {
+    history.push(spoken(text))
+    return turn()
+  },
+  answer: (given) => {
+    history.push(...results(given))
+    return turn()
+  },
 })
 
 export const failureOf = (error: unknown): { status: number | undefined; message: string } => {

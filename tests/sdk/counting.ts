@@ -3,7 +3,7 @@ export function counting(): { fetch: typeof fetch; requests: { method: string; p
   const requests: { method: string; path: string; body: any }[] = []
   const counted = async (input: Request | URL | string, init?: RequestInit): Promise<Response> => {
     const url = new URL(input instanceof Request ? input.url : String(input))
-    const body = typeof init?.body === 'string' ? JSON.parse(init.body) as unknown : undefined
+    const body = typeof init?.body === 'string' ? (JSON.parse(init.body) as unknown) : undefined
     requests.push({ method: init?.method ?? 'GET', path: url.pathname + url.search, body })
     return fetch(input, init)
   }

@@ -8,11 +8,15 @@ const FORGET: Record<string, (body: Json) => void> = {
     for (const message of body.messages ?? []) {
       for (const name of ['reasoning', 'reasoning_content', 'reasoning_details']) delete message[name]
       for (const call of message.tool_calls ?? []) delete call.extra_content
-      if (Array.isArray(message.content)) message.content = message.content.filter(({ type }: Json) => type !== 'thinking' && type !== 'redacted_thinking')
+      if (Array.isArray(message.content))
+        message.content = message.content.filter(
+          ({ type }: Json) => type !== 'thinking' && type !== 'redacted_thinking',
+        )
     }
   },
   input: (body) => {
-    if (Array.isArray(body.input)) body.input = body.input.filter(({ type, id }: Json) => type !== 'reasoning' && !String(id).startsWith('rs_'))
+    if (Array.isArray(body.input))
+      body.input = body.input.filter(({ type, id }: Json) => type !== 'reasoning' && !String(id).startsWith('rs_'))
   },
   contents: (body) => {
     for (const content of body.contents ?? []) {
@@ -27,10 +31,12 @@ const FORGET: Record<string, (body: Json) => void> = {
 export function forgetful(target: string): { url: string; sent: string[]; stop(): void } {
   const sent: string[] = []
   const server = Bun.serve({
-    hostname: '127.0.0.1', port: 0, idleTimeout: 30,
+    hostname: '127.0.0.1',
+    port: 0,
+    idleTimeout: 30,
     async fetch(request) {
       const { pathname, search } = new URL(request.url)
-      const body = await request.json() as Json
+      const body = (await request.json()) as Json
       for (const forget of Object.values(FORGET)) forget(body)
       sent.push(JSON.stringify(body))
       const headers = new Headers(request.headers)

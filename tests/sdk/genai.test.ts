@@ -4,7 +4,9 @@ import { GENAI_WAYS } from './genai.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
 let gateway: Gateway
-beforeAll(async () => { gateway = await startGateway() })
+beforeAll(async () => {
+  gateway = await startGateway()
+})
 afterAll(() => gateway.stop())
 
 const MODELS = ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini']
@@ -16,20 +18,34 @@ describe.each(Object.entries(GENAI_WAYS))('%s', (way, options) => {
     const chat = client().chats.create({ model })
     expect((await chat.sendMessage({ message: '[[reply: one]]' })).text).toBe('one')
     let text = ''
-    for await (const chunk of await chat.sendMessageStream({ message: '[[reply: two, three and four]]' })) text += chunk.text ?? ''
+    for await (const chunk of await chat.sendMessageStream({ message: '[[reply: two, three and four]]' }))
+      text += chunk.text ?? ''
     expect(text).toBe('two, three and four')
     expect((await chat.sendMessage({ message: 'three' })).text).toBe('You said: "three".')
   })
 
   test.each(MODELS)('%s counts tokens', async (model) => {
-    expect((await client().models.countTokens({ model, contents: 'one two three' })).totalTokens).toBeGreaterThanOrEqual(3)
+    expect(
+      (await client().models.countTokens({ model, contents: 'one two three' })).totalTokens,
+    ).toBeGreaterThanOrEqual(3)
   })
 
-  test.each(MODELS)('%s reads tools and schemas in Google\'s own dialect', async (model) => {
+  test.each(MODELS)("%s reads tools and schemas in Google's own dialect", async (model) => {
     const parameters = { type: 'OBJECT', properties: { city: { type: 'STRING' } }, required: ['city'] } as never
-    const called = await client().models.generateContent({ model, contents: 'hi', config: { tools: [{ functionDeclarations: [{ name: 'get_weather', parameters }] }], toolConfig: { functionCallingConfig: { mode: 'ANY' as never } } } })
+    const called = await client().models.generateContent({
+      model,
+      contents: 'hi',
+      config: {
+        tools: [{ functionDeclarations: [{ name: 'get_weather', parameters }] }],
+        toolConfig: { functionCallingConfig: { mode: 'ANY' as never } },
+      },
+    })
     expect(called.functionCalls).toMatchObject([{ name: 'get_weather', args: { city: 'example city' } }])
-    const structured = await client().models.generateContent({ model, contents: 'hi', config: { responseMimeType: 'application/json', responseSchema: parameters } })
+    const structured = await client().models.generateContent({
+      model,
+      contents: 'hi',
+      config: { responseMimeType: 'application/json', responseSchema: parameters },
+    })
     expect(JSON.parse(structured.text!)).toEqual({ city: 'example city' })
   })
 })
@@ -37,17 +53,41 @@ describe.each(Object.entries(GENAI_WAYS))('%s', (way, options) => {
 test('usage adds up the way Google counts', async () => {
   const ai = new GoogleGenAI({ apiKey: gateway.key, httpOptions: { baseUrl: gateway.url } })
   for (const model of MODELS) {
-    const { usageMetadata: usage } = await ai.models.generateContent({ model, contents: '[[think: hm]] [[reply: x]] [[usage: in=10 out=20 cached=5 reasoning=3]]', config: { thinkingConfig: { includeThoughts: true } } })
+    const { usageMetadata: usage } = await ai.models.generateContent({
+      model,
+      contents: '[[think: hm]] [[reply: x]] [[usage: in=10 out=20 cached=5 reasoning=3]]',
+      config: { thinkingConfig: { includeThoughts: true } },
+    })
     // Anthropic counts thinking inside output and does not say how much it was.
-    expect(usage).toMatchObject(model === 'sandbox/messages' ? { promptTokenCount: 15, cachedContentTokenCount: 5, totalTokenCount: 38 } : { promptTokenCount: 15, candidatesTokenCount: 20, thoughtsTokenCount: 3, cachedContentTokenCount: 5, totalTokenCount: 38 })
+    expect(usage).toMatchObject(
+      model === 'sandbox/messages'
+        ? { promptTokenCount: 15, cachedContentTokenCount: 5, totalTokenCount: 38 }
+        : {
+            promptTokenCount: 15,
+            candidatesTokenCount: 20,
+            thoughtsTokenCount: 3,
+            cachedContentTokenCount: 5,
+            totalTokenCount: 38,
+          },
+    )
   }
 })
 
-test('an error carries Google\'s word and status', async () => {
+test("an error carries Google's word and status", async () => {
   const ai = new GoogleGenAI({ apiKey: gateway.key, httpOptions: { baseUrl: gateway.url } })
   for (const model of MODELS) {
-    const ask = (contents: string) => ai.models.generateContent({ model, contents }).then(() => undefined, (error: unknown) => error)
-    expect(await ask('[[error: 429 slow down]]')).toMatchObject({ status: 429, message: expect.stringContaining('RESOURCE_EXHAUSTED') })
-    expect(await ask('[[error: 400 odd]]')).toMatchObject({ status: 400, message: expect.stringContaining('INVALID_ARGUMENT') })
+    const ask = (contents: string) =>
+      ai.models.generateContent({ model, contents }).then(
+        () => undefined,
+        (error: unknown) => error,
+      )
+    expect(await ask('[[error: 429 slow down]]')).toMatchObject({
+      status: 429,
+      message: expect.stringContaining('RESOURCE_EXHAUSTED'),
+    })
+    expect(await ask('[[error: 400 odd]]')).toMatchObject({
+      status: 400,
+      message: expect.stringContaining('INVALID_ARGUMENT'),
+    })
   }
 })

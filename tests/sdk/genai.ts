@@ -17,15 +17,28 @@ const genaiIn = (mode: 'gemini' | 'vertex'): Client => ({
   failure: (error) => ({ status: (error as { status?: number }).status, message: String((error as Error).message) }),
   open(at, options) {
     const { url, key } = at
-    const ai = new GoogleGenAI({ apiKey: key, ...(mode === 'vertex' ? { vertexai: true } : {}), httpOptions: { baseUrl: url, apiVersion: mode === 'vertex' ? 'v1' : 'v1beta' } })
+    const ai = new GoogleGenAI({
+      apiKey: key,
+      ...(mode === 'vertex' ? { vertexai: true } : {}),
+      httpOptions: { baseUrl: url, apiVersion: mode === 'vertex' ? 'v1' : 'v1beta' },
+    })
     const contents: Content[] = []
     return session<Content>(
       contents,
       (text) => ({ role: 'user', parts: [{ text }] }),
-      (results) => [{ role: 'user', parts: results.map(({ call, output }) => ({ functionResponse: { ...(call.id === '' ? {} : { id: call.id }), name: call.name, response: { output } } })) }],
+      (results) => [
+        {
+          role: 'user',
+          parts: results.map(({ call, output }) => ({
+            functionResponse: { ...(call.id === '' ? {} : { id: call.id }), name: call.name, response: { output } },
+          })),
+        },
+      ],
       async () => {
         const request = { model: at.model, contents, config: configOf(options) }
-        const responses = options.stream ? await Array.fromAsync(await ai.models.generateContentStream(request)) : [await ai.models.generateContent(request)]
+        const responses = options.stream
+          ? await Array.fromAsync(await ai.models.generateContentStream(request))
+          : [await ai.models.generateContent(request)]
         const parts = responses.flatMap((response) => response.candidates?.[0]?.content?.parts ?? [])
         contents.push({ role: 'model', parts })
         return heard(responses, parts)
@@ -39,8 +52,26 @@ export const genaiVertex = genaiIn('vertex')
 
 const configOf = ({ tools, force, schema, maxTokens, stop, system, reasoning }: Options): object => ({
   ...(system === undefined ? {} : { systemInstruction: system }),
-  ...(tools === undefined ? {} : { tools: [{ functionDeclarations: tools.map(({ name, description, schema: parametersJsonSchema }) => ({ name, description, parametersJsonSchema })) }] }),
-  ...(force === undefined ? {} : { toolConfig: { functionCallingConfig: { mode: 'ANY', ...(force === 'required' ? {} : { allowedFunctionNames: [force] }) } } }),
+  ...(tools === undefined
+    ? {}
+    : {
+        tools: [
+          {
+            functionDeclarations: tools.map(({ name, description, schema: parametersJsonSchema }) => ({
+              name,
+              description,
+              parametersJsonSchema,
+            })),
+          },
+        ],
+      }),
+  ...(force === undefined
+    ? {}
+    : {
+        toolConfig: {
+          functionCallingConfig: { mode: 'ANY', ...(force === 'required' ? {} : { allowedFunctionNames: [force] }) },
+        },
+      }),
   ...(schema === undefined ? {} : { responseMimeType: 'application/json', responseJsonSchema: schema }),
   ...(maxTokens === undefined ? {} : { maxOutputTokens: maxTokens }),
   ...(stop === undefined ? {} : { stopSequences: stop }),
@@ -50,17 +81,23 @@ const configOf = ({ tools, force, schema, maxTokens, stop, system, reasoning }: 
 function heard(responses: GenerateContentResponse[], parts: Part[]): Heard {
   const last = responses.findLast((response) => response.usageMetadata !== undefined)
   const usage = last?.usageMetadata
-  const finish = responses.findLast((response) => response.candidates?.[0]?.finishReason !== undefined)?.candidates?.[0]?.finishReason
+  const finish = responses.findLast((response) => response.candidates?.[0]?.finishReason !== undefined)?.candidates?.[0]
+    ?.finishReason
   return {
-    id: responses[0]?.responseId ?? '', model: responses[0]?.modelVersion ?? '',
+    id: responses[0]?.responseId ?? '',
+    model: responses[0]?.modelVersion ?? '',
     text: parts.flatMap((part) => (part.thought === true ? [] : [part.text ?? ''])).join(''),
     reasoning: parts.flatMap((part) => (part.thought === true ? [part.text ?? ''] : [])).join(''),
     refusal: '',
-    calls: parts.flatMap(({ functionCall: call }) => (call === undefined ? [] : [{ id: call.id ?? '', name: call.name ?? '', input: call.args }])),
+    calls: parts.flatMap(({ functionCall: call }) =>
+      call === undefined ? [] : [{ id: call.id ?? '', name: call.name ?? '', input: call.args }],
+    ),
     finish: finish ?? responses.at(-1)?.promptFeedback?.blockReason ?? '',
     usage: {
-      input: usage?.promptTokenCount ?? 0, output: (usage?.candidatesTokenCount ?? 0) + (usage?.thoughtsTokenCount ?? 0),
-      cached: usage?.cachedContentTokenCount ?? 0, reasoning: usage?.thoughtsTokenCount ?? 0,
+      input: usage?.promptTokenCount ?? 0,
+      output: (usage?.candidatesTokenCount ?? 0) + (usage?.thoughtsTokenCount ?? 0),
+      cached: usage?.cachedContentTokenCount ?? 0,
+      reasoning: usage?.thoughtsTokenCount ?? 0,
     },
   }
 }

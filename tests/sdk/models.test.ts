@@ -9,13 +9,23 @@ const LIMITED = `sk-ai-v1-limited${'0123456789abcdef'.repeat(2)}`
 
 let gateway: Gateway
 const vllm = Bun.serve({
-  port: 0, hostname: '127.0.0.1',
-  fetch: () => Response.json({ object: 'list', data: [{ id: 'org/model', object: 'model', created: 1767225600, owned_by: 'vllm', max_model_len: 4096 }] }),
+  port: 0,
+  hostname: '127.0.0.1',
+  fetch: () =>
+    Response.json({
+      object: 'list',
+      data: [{ id: 'org/model', object: 'model', created: 1767225600, owned_by: 'vllm', max_model_len: 4096 }],
+    }),
 })
 beforeAll(async () => {
   gateway = await startGateway({
     // Nothing is sent to these providers: their models are only listed.
-    env: { VLLM_BASE_URL: `http://127.0.0.1:${vllm.port}/v1`, ANTHROPIC_API_KEY: 'k', ANTHROPIC_BASE_URL: 'http://127.0.0.1:9', REPLICATE_API_TOKEN: 'k' },
+    env: {
+      VLLM_BASE_URL: `http://127.0.0.1:${vllm.port}/v1`,
+      ANTHROPIC_API_KEY: 'k',
+      ANTHROPIC_BASE_URL: 'http://127.0.0.1:9',
+      REPLICATE_API_TOKEN: 'k',
+    },
     config: `
 keys: [{ key: ${LIMITED}, models: ['anthropic/claude-opus-*', mine] }]
 models:
@@ -34,11 +44,16 @@ afterAll(async () => {
 
 const openai = (): OpenAI => new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: gateway.key })
 const anthropic = (): Anthropic => new Anthropic({ baseURL: gateway.url, apiKey: gateway.key })
-const rejected = (promise: PromiseLike<unknown>): Promise<{ status?: number; message?: string }> => Promise.resolve(promise).then(() => ({}), (error: { status: number; message: string }) => error)
+const rejected = (promise: PromiseLike<unknown>): Promise<{ status?: number; message?: string }> =>
+  Promise.resolve(promise).then(
+    () => ({}),
+    (error: { status: number; message: string }) => error,
+  )
 
 const all = async (): Promise<string[]> => (await Array.fromAsync(await openai().models.list())).map(({ id }) => id)
 /** Without those that are asked by predictions. */
-const conversational = async (): Promise<string[]> => (await all()).filter((id) => id !== 'job' && id !== 'sandbox/prediction')
+const conversational = async (): Promise<string[]> =>
+  (await all()).filter((id) => id !== 'job' && id !== 'sandbox/prediction')
 
 describe('openai', () => {
   test('lists by itself, and gets each by its name, however many slashes it has', async () => {
@@ -46,33 +61,72 @@ describe('openai', () => {
     expect(ids).toContain('sandbox/chat')
     expect(ids).toContain('anthropic/claude-opus-5')
     expect(ids.length).toBeGreaterThan(25)
-    for (const id of ['sandbox/chat', 'mine', 'anthropic/claude-opus-5']) expect(await openai().models.retrieve(id)).toMatchObject({ id, object: 'model' })
+    for (const id of ['sandbox/chat', 'mine', 'anthropic/claude-opus-5'])
+      expect(await openai().models.retrieve(id)).toMatchObject({ id, object: 'model' })
     // Not listed, and yet it would be sent to the provider.
-    for (const id of ['anthropic/claude-opus-5-20260724', 'anthropic/a/b/c']) expect(await openai().models.retrieve(id)).toMatchObject({ id, object: 'model', owned_by: 'anthropic' })
+    for (const id of ['anthropic/claude-opus-5-20260724', 'anthropic/a/b/c'])
+      expect(await openai().models.retrieve(id)).toMatchObject({ id, object: 'model', owned_by: 'anthropic' })
     expect(await openai().models.retrieve('claude-opus-5')).toMatchObject({ id: 'anthropic/claude-opus-5' })
   })
 
   test('says what a model can do and what it costs', async () => {
     expect(await openai().models.retrieve('anthropic/claude-opus-5')).toMatchObject({
-      owned_by: 'anthropic', display_name: 'Claude Opus 5', created: Date.parse('2026-07-24') / 1000, context_length: 1_000_000, max_output_tokens: 128_000,
-      input_modalities: ['text', 'image', 'file'], output_modalities: ['text'], capabilities: { reasoning: true, tools: true, structured_output: true },
-      supported_parameters: ['max_tokens', 'stream', 'tools', 'tool_choice', 'response_format', 'reasoning', 'reasoning_effort'],
-      pricings: { prompt: [{ unit: 'perMTokens', currency: 'USD' }], completion: [{ unit: 'perMTokens' }], web_search: [{ unit: 'perCount' }] },
+      owned_by: 'anthropic',
+      display_name: 'Claude Opus 5',
+      created: Date.parse('2026-07-24') / 1000,
+      context_length: 1_000_000,
+      max_output_tokens: 128_000,
+      input_modalities: ['text', 'image', 'file'],
+      output_modalities: ['text'],
+      capabilities: { reasoning: true, tools: true, structured_output: true },
+      supported_parameters: [
+        'max_tokens',
+        'stream',
+        'tools',
+        'tool_choice',
+        'response_format',
+        'reasoning',
+        'reasoning_effort',
+      ],
+      pricings: {
+        prompt: [{ unit: 'perMTokens', currency: 'USD' }],
+        completion: [{ unit: 'perMTokens' }],
+        web_search: [{ unit: 'perCount' }],
+      },
       protocols: ['chat.completions', 'responses', 'messages', 'generateContent', 'predictions'],
     } as object)
-    expect(await openai().models.retrieve('painted')).toMatchObject({ output_modalities: ['image'], supported_parameters: null, protocols: ['chat.completions', 'responses', 'messages', 'generateContent', 'images', 'predictions'] } as object)
-    expect(await openai().models.retrieve('job')).toMatchObject({ protocols: ['predictions'], supported_parameters: null, context_length: null } as object)
+    expect(await openai().models.retrieve('painted')).toMatchObject({
+      output_modalities: ['image'],
+      supported_parameters: null,
+      protocols: ['chat.completions', 'responses', 'messages', 'generateContent', 'images', 'predictions'],
+    } as object)
+    expect(await openai().models.retrieve('job')).toMatchObject({
+      protocols: ['predictions'],
+      supported_parameters: null,
+      context_length: null,
+    } as object)
   })
 
   test('lists what a server on this machine says it has', async () => {
     // Nobody waits for that at the start.
     for (let looks = 0; looks < 40 && !(await all()).includes('vllm/org/model'); looks++) await Bun.sleep(50)
-    expect(await openai().models.retrieve('vllm/org/model')).toMatchObject({ context_length: 4096, created: 1767225600, pricings: { prompt: [{ value: 0 }] }, input_modalities: null } as object)
+    expect(await openai().models.retrieve('vllm/org/model')).toMatchObject({
+      context_length: 4096,
+      created: 1767225600,
+      pricings: { prompt: [{ value: 0 }] },
+      input_modalities: null,
+    } as object)
   })
 
   test('a name that nobody would answer is a 404 that helps', async () => {
-    expect(await rejected(openai().models.retrieve('sandbox/chta'))).toMatchObject({ status: 404, message: expect.stringContaining('sandbox/chat') })
-    expect(await rejected(openai().models.retrieve('xai/grok-4.7'))).toMatchObject({ status: 404, message: expect.stringContaining('XAI_API_KEY') })
+    expect(await rejected(openai().models.retrieve('sandbox/chta'))).toMatchObject({
+      status: 404,
+      message: expect.stringContaining('sandbox/chat'),
+    })
+    expect(await rejected(openai().models.retrieve('xai/grok-4.7'))).toMatchObject({
+      status: 404,
+      message: expect.stringContaining('XAI_API_KEY'),
+    })
   })
 
   test('a key sees what it may use, in the list and by name', async () => {
@@ -82,18 +136,20 @@ describe('openai', () => {
     expect(ids).toContain('mine')
     expect(ids.filter((id) => id !== 'mine' && !id.startsWith('anthropic/claude-opus-'))).toEqual([])
     expect(await client.models.retrieve('anthropic/claude-opus-77')).toMatchObject({ id: 'anthropic/claude-opus-77' })
-    for (const id of ['sandbox/chat', 'claude-opus-5', 'nothing']) expect((await rejected(client.models.retrieve(id))).status).toBe(404)
+    for (const id of ['sandbox/chat', 'claude-opus-5', 'nothing'])
+      expect((await rejected(client.models.retrieve(id))).status).toBe(404)
   })
 })
 
 describe('@anthropic-ai/sdk', () => {
-
   test('lists page by page, forward and back', async () => {
     const expected = await conversational()
-    for (const limit of [1, 7, 1000]) expect((await Array.fromAsync(anthropic().models.list({ limit }))).map(({ id }) => id)).toEqual(expected)
+    for (const limit of [1, 7, 1000])
+      expect((await Array.fromAsync(anthropic().models.list({ limit }))).map(({ id }) => id)).toEqual(expected)
     expect((await Array.fromAsync(anthropic().models.list())).map(({ id }) => id)).toEqual(expected)
     const back: string[] = []
-    for await (const page of (await anthropic().models.list({ limit: 7, before_id: expected.at(-1)! })).iterPages()) back.unshift(...page.data.map(({ id }) => id))
+    for await (const page of (await anthropic().models.list({ limit: 7, before_id: expected.at(-1)! })).iterPages())
+      back.unshift(...page.data.map(({ id }) => id))
     expect(back).toEqual(expected.slice(0, -1))
   })
 
@@ -101,21 +157,48 @@ describe('@anthropic-ai/sdk', () => {
     const expected = await conversational()
     const page = await anthropic().models.list({ limit: 3, after_id: expected[1]! })
     expect(page).toMatchObject({ has_more: true, first_id: expected[2]!, last_id: expected[4]! })
-    expect(await anthropic().models.list({ after_id: expected.at(-1)! })).toMatchObject({ data: [], has_more: false, first_id: null, last_id: null })
-    expect(await anthropic().models.list({ limit: 2, before_id: expected[2]! })).toMatchObject({ has_more: false, first_id: expected[0]!, last_id: expected[1]! })
+    expect(await anthropic().models.list({ after_id: expected.at(-1)! })).toMatchObject({
+      data: [],
+      has_more: false,
+      first_id: null,
+      last_id: null,
+    })
+    expect(await anthropic().models.list({ limit: 2, before_id: expected[2]! })).toMatchObject({
+      has_more: false,
+      first_id: expected[0]!,
+      last_id: expected[1]!,
+    })
   })
 
   test('gets one', async () => {
-    expect(await anthropic().models.retrieve('anthropic/claude-opus-5')).toEqual(expect.objectContaining({
-      type: 'model', id: 'anthropic/claude-opus-5', display_name: 'Claude Opus 5', created_at: '2026-07-24T00:00:00.000Z', max_input_tokens: 1_000_000, max_tokens: 128_000, capabilities: null, lifecycle: 'active',
-    }))
+    expect(await anthropic().models.retrieve('anthropic/claude-opus-5')).toEqual(
+      expect.objectContaining({
+        type: 'model',
+        id: 'anthropic/claude-opus-5',
+        display_name: 'Claude Opus 5',
+        created_at: '2026-07-24T00:00:00.000Z',
+        max_input_tokens: 1_000_000,
+        max_tokens: 128_000,
+        capabilities: null,
+        lifecycle: 'active',
+      }),
+    )
     expect(await anthropic().models.retrieve('claude-opus-5')).toMatchObject({ id: 'anthropic/claude-opus-5' })
     expect(await rejected(anthropic().models.retrieve('sandbox/none'))).toMatchObject({ status: 404 })
   })
 
   test('a page that cannot be is a 400 that says why', async () => {
-    for (const params of [{ limit: 0 }, { limit: -1 }, { limit: 1.5 }, { after_id: 'nothing' }, { before_id: 'nothing' }]) {
-      expect(await rejected(anthropic().models.list(params))).toMatchObject({ status: 400, message: expect.stringContaining(Object.keys(params)[0]!) })
+    for (const params of [
+      { limit: 0 },
+      { limit: -1 },
+      { limit: 1.5 },
+      { after_id: 'nothing' },
+      { before_id: 'nothing' },
+    ]) {
+      expect(await rejected(anthropic().models.list(params))).toMatchObject({
+        status: 400,
+        message: expect.stringContaining(Object.keys(params)[0]!),
+      })
     }
   })
 })
@@ -123,19 +206,32 @@ describe('@anthropic-ai/sdk', () => {
 describe('@google/genai', () => {
   describe.each(Object.entries(GENAI_WAYS))('%s', (way, options) => {
     const client = (): GoogleGenAI => new GoogleGenAI({ apiKey: gateway.key, ...options(gateway.url) })
-    const ours = ({ name = '' }: Model): string => name.replace(/^models\//, '').replace(/^publishers\/([^/]+)\/models\//, '$1/')
+    const ours = ({ name = '' }: Model): string =>
+      name.replace(/^models\//, '').replace(/^publishers\/([^/]+)\/models\//, '$1/')
 
     test('lists page by page', async () => {
       const expected = await conversational()
-      for (const config of [{}, { pageSize: 5 }, { pageSize: 100000 }]) expect((await Array.fromAsync(await client().models.list({ config }))).map(ours)).toEqual(expected)
+      for (const config of [{}, { pageSize: 5 }, { pageSize: 100000 }])
+        expect((await Array.fromAsync(await client().models.list({ config }))).map(ours)).toEqual(expected)
       const page = await client().models.list({ config: { pageSize: 5 } })
       expect([page.page.length, page.hasNextPage()]).toEqual([5, true])
     })
 
     test('gets one by the name of the list and by ours', async () => {
-      const listed = (await Array.fromAsync(await client().models.list())).find((model) => ours(model) === 'anthropic/claude-opus-5')!
-      for (const model of [listed.name!, 'anthropic/claude-opus-5']) expect(await client().models.get({ model })).toEqual(listed)
-      if (way.startsWith('gemini')) expect(listed).toMatchObject({ name: 'models/anthropic/claude-opus-5', displayName: 'Claude Opus 5', inputTokenLimit: 1_000_000, outputTokenLimit: 128_000, thinking: true, supportedActions: ['generateContent', 'streamGenerateContent', 'countTokens'] })
+      const listed = (await Array.fromAsync(await client().models.list())).find(
+        (model) => ours(model) === 'anthropic/claude-opus-5',
+      )!
+      for (const model of [listed.name!, 'anthropic/claude-opus-5'])
+        expect(await client().models.get({ model })).toEqual(listed)
+      if (way.startsWith('gemini'))
+        expect(listed).toMatchObject({
+          name: 'models/anthropic/claude-opus-5',
+          displayName: 'Claude Opus 5',
+          inputTokenLimit: 1_000_000,
+          outputTokenLimit: 128_000,
+          thinking: true,
+          supportedActions: ['generateContent', 'streamGenerateContent', 'countTokens'],
+        })
       expect(ours(await client().models.get({ model: 'models/mine' }))).toBe('mine')
       expect(await rejected(client().models.get({ model: 'sandbox/none' }))).toMatchObject({ status: 404 })
     })

@@ -19,7 +19,9 @@ export const openaiChat: Client = {
       (results) => results.map(({ call, output }) => ({ role: 'tool', tool_call_id: call.id, content: output })),
       async () => {
         const body = { model: at.model, messages, ...bodyOf(options) }
-        const completion = options.stream ? await streamed(client, body) : await client.chat.completions.create(body as never)
+        const completion = options.stream
+          ? await streamed(client, body)
+          : await client.chat.completions.create(body as never)
         const message = (completion as { choices: { message: Message }[] }).choices[0]!.message
         messages.push(message)
         return heard(completion as never)
@@ -29,9 +31,20 @@ export const openaiChat: Client = {
 }
 
 const bodyOf = ({ tools, force, schema, maxTokens, stop, reasoning }: Options): object => ({
-  ...(tools === undefined ? {} : { tools: tools.map(({ name, description, schema: parameters }) => ({ type: 'function', function: { name, description, parameters } })) }),
-  ...(force === undefined ? {} : { tool_choice: force === 'required' ? 'required' : { type: 'function', function: { name: force } } }),
-  ...(schema === undefined ? {} : { response_format: { type: 'json_schema', json_schema: { name: 'answer', strict: true, schema } } }),
+  ...(tools === undefined
+    ? {}
+    : {
+        tools: tools.map(({ name, description, schema: parameters }) => ({
+          type: 'function',
+          function: { name, description, parameters },
+        })),
+      }),
+  ...(force === undefined
+    ? {}
+    : { tool_choice: force === 'required' ? 'required' : { type: 'function', function: { name: force } } }),
+  ...(schema === undefined
+    ? {}
+    : { response_format: { type: 'json_schema', json_schema: { name: 'answer', strict: true, schema } } }),
   ...(maxTokens === undefined ? {} : { max_completion_tokens: maxTokens }),
   ...(stop === undefined ? {} : { stop }),
   ...(reasoning === true ? { reasoning_effort: 'low' } : {}),
@@ -56,9 +69,15 @@ async function streamed(client: OpenAI, body: object): Promise<unknown> {
 
 function join(details: Detail[], delta: Detail): void {
   const open = details.find((one) => one.index === delta.index && one.type === delta.type)
-  if (open === undefined) { details.push({ ...delta }); return }
+  if (open === undefined) {
+    details.push({ ...delta })
+    return
+  }
   for (const [key, value] of Object.entries(delta)) {
-    open[key] = ['text', 'summary', 'data', 'signature'].includes(key) && typeof value === 'string' ? `${(open[key] as string | undefined) ?? ''}${value}` : value ?? open[key]
+    open[key] =
+      ['text', 'summary', 'data', 'signature'].includes(key) && typeof value === 'string'
+        ? `${(open[key] as string | undefined) ?? ''}${value}`
+        : (value ?? open[key])
   }
 }
 
@@ -66,13 +85,22 @@ function heard(completion: OpenAI.ChatCompletion): Heard {
   const { message, finish_reason } = completion.choices[0]!
   const { usage } = completion
   return {
-    id: completion.id, model: completion.model,
-    text: message.content ?? '', refusal: message.refusal ?? '', reasoning: (message as { reasoning?: string }).reasoning ?? '',
-    calls: (message.tool_calls ?? []).map((call) => call.type === 'function' ? { id: call.id, name: call.function.name, input: inputOf(call.function.arguments) } : { id: call.id, name: call.custom.name, input: { input: call.custom.input } }),
+    id: completion.id,
+    model: completion.model,
+    text: message.content ?? '',
+    refusal: message.refusal ?? '',
+    reasoning: (message as { reasoning?: string }).reasoning ?? '',
+    calls: (message.tool_calls ?? []).map((call) =>
+      call.type === 'function'
+        ? { id: call.id, name: call.function.name, input: inputOf(call.function.arguments) }
+        : { id: call.id, name: call.custom.name, input: { input: call.custom.input } },
+    ),
     finish: finish_reason,
     usage: {
-      input: usage?.prompt_tokens ?? 0, output: usage?.completion_tokens ?? 0,
-      cached: usage?.prompt_tokens_details?.cached_tokens ?? 0, reasoning: usage?.completion_tokens_details?.reasoning_tokens ?? 0,
+      input: usage?.prompt_tokens ?? 0,
+      output: usage?.completion_tokens ?? 0,
+      cached: usage?.prompt_tokens_details?.cached_tokens ?? 0,
+      reasoning: usage?.completion_tokens_details?.reasoning_tokens ?? 0,
     },
   }
 }

@@ -12,7 +12,15 @@ beforeAll(async () => {
 afterAll(() => gateway.stop())
 
 /** An SDK's promise is lazy: `rejects` takes it for resolved. */
-const failure = (asked: PromiseLike<unknown>): Promise<unknown> => Promise.resolve(asked.then(() => { throw new Error('did not fail') }, (error: unknown) => error))
+const failure = (asked: PromiseLike<unknown>): Promise<unknown> =>
+  Promise.resolve(
+    asked.then(
+      () => {
+        throw new Error('did not fail')
+      },
+      (error: unknown) => error,
+    ),
+  )
 
 const MODELS = ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini']
 
@@ -27,9 +35,29 @@ test.each(MODELS)('runTools goes through a whole loop on %s, streamed and not', 
   for (const stream of [false, true]) {
     const asked: string[] = []
     const tools = ['get_weather', 'get_time'].map((name) => ({
-      type: 'function', function: { name, parameters: { type: 'object', properties: { of: { type: 'string' } } }, parse: JSON.parse, function: ({ of }: { of: string }) => { asked.push(`${name} ${of}`); return `${name} is fine` } },
+      type: 'function',
+      function: {
+        name,
+        parameters: { type: 'object', properties: { of: { type: 'string' } } },
+        parse: JSON.parse,
+        function: ({ of }: { of: string }) => {
+          asked.push(`${name} ${of}`)
+          return `${name} is fine`
+        },
+      },
     }))
-    const runner = client.chat.completions.runTools({ model, stream, tools, messages: [{ role: 'user', content: '[[call: get_weather {"of":"Paris"}]] [[call: get_time {"of":"Rome"}]] [[then]] [[call: get_time {"of":"Oslo"}]]' }] } as never)
+    const runner = client.chat.completions.runTools({
+      model,
+      stream,
+      tools,
+      messages: [
+        {
+          role: 'user',
+          content:
+            '[[call: get_weather {"of":"Paris"}]] [[call: get_time {"of":"Rome"}]] [[then]] [[call: get_time {"of":"Oslo"}]]',
+        },
+      ],
+    } as never)
     expect(await runner.finalContent()).toMatch(/get_time returned: .*get_time is fine/)
     expect(asked).toEqual(['get_weather Paris', 'get_time Rome', 'get_time Oslo'])
   }
@@ -37,15 +65,31 @@ test.each(MODELS)('runTools goes through a whole loop on %s, streamed and not', 
 
 describe.each(MODELS)('%s', (model) => {
   test('a structured answer is parsed', async () => {
-    const schema = { type: 'object', properties: { ok: { type: 'boolean' } }, required: ['ok'], additionalProperties: false }
-    const chat = await client.chat.completions.parse({ model, messages: [{ role: 'user', content: 'hi' }], response_format: { type: 'json_schema', json_schema: { name: 'a', strict: true, schema } } })
+    const schema = {
+      type: 'object',
+      properties: { ok: { type: 'boolean' } },
+      required: ['ok'],
+      additionalProperties: false,
+    }
+    const chat = await client.chat.completions.parse({
+      model,
+      messages: [{ role: 'user', content: 'hi' }],
+      response_format: { type: 'json_schema', json_schema: { name: 'a', strict: true, schema } },
+    })
     expect(chat.choices[0]!.message.parsed).toEqual({ ok: true } as never)
-    const response = await client.responses.parse({ model, input: 'hi', text: { format: { type: 'json_schema', name: 'a', strict: true, schema } } })
+    const response = await client.responses.parse({
+      model,
+      input: 'hi',
+      text: { format: { type: 'json_schema', name: 'a', strict: true, schema } },
+    })
     expect(response.output_parsed).toEqual({ ok: true } as never)
   })
 
   test('a refusal is told as one', async () => {
-    const chat = await client.chat.completions.create({ model, messages: [{ role: 'user', content: '[[refuse: I must not.]]' }] })
+    const chat = await client.chat.completions.create({
+      model,
+      messages: [{ role: 'user', content: '[[refuse: I must not.]]' }],
+    })
     const { message, finish_reason } = chat.choices[0]!
     // Google blocks without a word; its text, if any, is not a refusal in words.
     if (model === 'sandbox/gemini') expect(finish_reason).toBe('content_filter')
@@ -59,23 +103,38 @@ describe.each(MODELS)('%s', (model) => {
     expect((await client.responses.retrieve(first.id)).output_text).toBe('one')
     await client.responses.delete(first.id)
     expect(await failure(client.responses.retrieve(first.id))).toMatchObject({ status: 404 })
-    expect(await failure(client.responses.create({ model, input: 'x', previous_response_id: first.id }))).toMatchObject({ status: 404 })
+    expect(await failure(client.responses.create({ model, input: 'x', previous_response_id: first.id }))).toMatchObject(
+      { status: 404 },
+    )
   })
 
   test('a tool loop goes on by previous_response_id, its reasoning signed', async () => {
-    const tools = [{ type: 'function' as const, name: 'f', parameters: { type: 'object', properties: {} }, strict: false }]
+    const tools = [
+      { type: 'function' as const, name: 'f', parameters: { type: 'object', properties: {} }, strict: false },
+    ]
     for (const stream of [false, true]) {
-      const ask = async (body: object) => (stream ? await client.responses.stream({ model, tools, ...body } as never).finalResponse() : await client.responses.create({ model, tools, ...body } as never)) as OpenAI.Responses.Response
-      const first = await ask({ input: '[[strict-signatures]] [[think: hm]] [[call: f]] [[call: f]]', reasoning: { effort: 'low', summary: 'auto' } })
+      const ask = async (body: object) =>
+        (stream
+          ? await client.responses.stream({ model, tools, ...body } as never).finalResponse()
+          : await client.responses.create({ model, tools, ...body } as never)) as OpenAI.Responses.Response
+      const first = await ask({
+        input: '[[strict-signatures]] [[think: hm]] [[call: f]] [[call: f]]',
+        reasoning: { effort: 'low', summary: 'auto' },
+      })
       const calls = first.output.flatMap((item) => (item.type === 'function_call' ? [item.call_id] : []))
       expect(calls).toHaveLength(2)
-      const second = await ask({ input: calls.map((call_id) => ({ type: 'function_call_output', call_id, output: 'ok' })), previous_response_id: first.id })
+      const second = await ask({
+        input: calls.map((call_id) => ({ type: 'function_call_output', call_id, output: 'ok' })),
+        previous_response_id: first.id,
+      })
       expect(second.output_text).toMatch(/f returned: .*ok.* f returned: .*ok/)
     }
   })
 
   test('the ids in body and headers are the same', async () => {
-    const { data, response } = await client.chat.completions.create({ model, messages: [{ role: 'user', content: 'hi' }] }).withResponse()
+    const { data, response } = await client.chat.completions
+      .create({ model, messages: [{ role: 'user', content: 'hi' }] })
+      .withResponse()
     expect(response.headers.get('x-generation-id')).toBe(data.id)
     expect(data.id).toStartWith('chatcmpl-')
     expect((data as { _request_id?: string })._request_id).toBeTruthy()
@@ -83,9 +142,18 @@ describe.each(MODELS)('%s', (model) => {
   })
 })
 
-test.each([['[[error: 503 busy]]', 2], ['[[error: 429 retry-after=0 slow]]', 2], ['[[error: 400 odd]]', 1]])('%s is asked %d times with one retry allowed', async (content, times) => {
+test.each([
+  ['[[error: 503 busy]]', 2],
+  ['[[error: 429 retry-after=0 slow]]', 2],
+  ['[[error: 400 odd]]', 1],
+])('%s is asked %d times with one retry allowed', async (content, times) => {
   const counter = counting()
-  const retrying = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: gateway.key, maxRetries: 1, fetch: counter.fetch })
+  const retrying = new OpenAI({
+    baseURL: `${gateway.url}/v1`,
+    apiKey: gateway.key,
+    maxRetries: 1,
+    fetch: counter.fetch,
+  })
   await failure(retrying.chat.completions.create({ model: 'sandbox/chat', messages: [{ role: 'user', content }] }))
   expect(counter.requests).toHaveLength(times)
 })

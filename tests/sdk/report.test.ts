@@ -16,16 +16,24 @@ const reports: number[] = []
 beforeAll(async () => {
   gateway = await startGateway()
   proxy = Bun.serve({
-    port: 0, hostname: '127.0.0.1',
+    port: 0,
+    hostname: '127.0.0.1',
     async fetch(request) {
       const { pathname, search } = new URL(request.url)
       const headers = new Headers(request.headers)
       headers.set('x-sluice-report', 'body')
       headers.delete('accept-encoding')
-      const answer = await fetch(gateway.url + pathname + search, { method: request.method, headers, body: await request.text() })
+      const answer = await fetch(gateway.url + pathname + search, {
+        method: request.method,
+        headers,
+        body: await request.text(),
+      })
       const text = await answer.text()
       reports.push(text.split('"sluice":{"translation":[').length - 1)
-      return new Response(text, { status: answer.status, headers: { 'content-type': answer.headers.get('content-type')! } })
+      return new Response(text, {
+        status: answer.status,
+        headers: { 'content-type': answer.headers.get('content-type')! },
+      })
     },
   })
 })
@@ -34,23 +42,55 @@ afterAll(async () => {
   await gateway?.stop()
 })
 
-const CLIENTS: Client[] = [openaiChat, openaiResponses, anthropic, genaiGemini, genaiVertex, aiOpenai, aiOpenaiChat, aiAnthropic, aiGoogle]
-const MODELS = { chat: 'chat.completions', responses: 'responses', messages: 'messages', gemini: 'generateContent' } as const
-const TIME: ToolSpec = { name: 'get_time', description: 'Time in a zone', schema: { type: 'object', properties: { zone: { type: 'string' } }, required: ['zone'], additionalProperties: false } }
-
-for (const client of CLIENTS) for (const [model, protocol] of Object.entries(MODELS)) if (protocol !== client.protocol) {
-  describe(`${client.name} on sandbox/${model}`, () => {
-    test.each([false, true])('hears the same with the report as without it, streamed: %p', async (stream) => {
-      const hear = async (url: string): Promise<unknown[]> => {
-        const talk = client.open({ url, key: gateway.key, model: `sandbox/${model}` }, { stream, tools: [TIME], maxTokens: 200 })
-        const first = await talk.say('[[reply: Looking.]] [[call: get_time {"zone":"UTC"}]] [[usage: in=10 out=20 cached=5]]')
-        const last = await talk.answer([{ call: first.calls[0]!, output: 'noon' }])
-        return [first, last].map(({ text, finish, usage, calls, reasoning }) => ({ text, finish, usage, reasoning, calls: calls.map(({ name, input }) => ({ name, input })) }))
-      }
-      const usual = await hear(gateway.url)
-      reports.length = 0
-      expect(await hear(`http://127.0.0.1:${proxy.port}`)).toEqual(usual)
-      expect(reports).toEqual([1, 1])
-    })
-  })
+const CLIENTS: Client[] = [
+  openaiChat,
+  openaiResponses,
+  anthropic,
+  genaiGemini,
+  genaiVertex,
+  aiOpenai,
+  aiOpenaiChat,
+  aiAnthropic,
+  aiGoogle,
+]
+const MODELS = {
+  chat: 'chat.completions',
+  responses: 'responses',
+  messages: 'messages',
+  gemini: 'generateContent',
+} as const
+const TIME: ToolSpec = {
+  name: 'get_time',
+  description: 'Time in a zone',
+  schema: { type: 'object', properties: { zone: { type: 'string' } }, required: ['zone'], additionalProperties: false },
 }
+
+for (const client of CLIENTS)
+  for (const [model, protocol] of Object.entries(MODELS))
+    if (protocol !== client.protocol) {
+      describe(`${client.name} on sandbox/${model}`, () => {
+        test.each([false, true])('hears the same with the report as without it, streamed: %p', async (stream) => {
+          const hear = async (url: string): Promise<unknown[]> => {
+            const talk = client.open(
+              { url, key: gateway.key, model: `sandbox/${model}` },
+              { stream, tools: [TIME], maxTokens: 200 },
+            )
+            const first = await talk.say(
+              '[[reply: Looking.]] [[call: get_time {"zone":"UTC"}]] [[usage: in=10 out=20 cached=5]]',
+            )
+            const last = await talk.answer([{ call: first.calls[0]!, output: 'noon' }])
+            return [first, last].map(({ text, finish, usage, calls, reasoning }) => ({
+              text,
+              finish,
+              usage,
+              reasoning,
+              calls: calls.map(({ name, input }) => ({ name, input })),
+            }))
+          }
+          const usual = await hear(gateway.url)
+          reports.length = 0
+          expect(await hear(`http://127.0.0.1:${proxy.port}`)).toEqual(usual)
+          expect(reports).toEqual([1, 1])
+        })
+      })
+    }

@@ -3,11 +3,20 @@ import { FILES, many, no, ok, openAiRefusal, post, table, useGateway, without, t
 const gateway = useGateway()
 const USER = { role: 'user', content: 'Hello' }
 const PNG = 'data:image/png;base64,iVBORw0KGgo='
-const TOOL = { type: 'function', function: { name: 'get_weather', description: 'd', parameters: { type: 'object', properties: { city: { type: 'string' } } } } }
+const TOOL = {
+  type: 'function',
+  function: {
+    name: 'get_weather',
+    description: 'd',
+    parameters: { type: 'object', properties: { city: { type: 'string' } } },
+  },
+}
 const CUSTOM = { type: 'custom', custom: { name: 'run', description: 'd', format: { type: 'text' } } }
 
 const surface: Surface = {
-  gateway, native: 'sandbox/chat', refusal: openAiRefusal,
+  gateway,
+  native: 'sandbox/chat',
+  refusal: openAiRefusal,
   send: (model, patch) => post(gateway, '/v1/chat/completions', without({ model, messages: [USER], ...patch })),
 }
 
@@ -29,23 +38,36 @@ table('model and messages', surface, [
   no('messages holds objects', 'messages[0]', { messages: ['Hello'] }),
   no('messages holds no null', 'messages[1]', { messages: [USER, null] }),
   no('messages are not empty', 'messages', { messages: [] }),
-  ok('unknown fields anywhere', { new_field: { deep: [1] }, messages: [{ ...USER, odd: 1, content: [{ type: 'text', text: 'x', odd: 2 }] }] }),
+  ok('unknown fields anywhere', {
+    new_field: { deep: [1] },
+    messages: [{ ...USER, odd: 1, content: [{ type: 'text', text: 'x', odd: 2 }] }],
+  }),
 ])
 
-table('developer and system messages', surface, ['developer', 'system'].flatMap((role) => [
-  ok(`${role}: string`, { messages: [{ role, content: 'Be brief' }, USER] }),
-  ok(`${role}: text parts`, { messages: [{ role, content: [{ type: 'text', text: 'Be brief' }] }, USER] }),
-  ok(`${role}: name`, { messages: [{ role, content: 'Be brief', name: 'boss' }, USER] }),
-  ok(`${role}: in mid-conversation`, say({ role, content: 'Be brief' }, { role: 'assistant', content: 'Hi' })),
-  ok(`${role}: empty string`, { messages: [{ role, content: '' }, USER] }),
-  no(`${role}: content is required`, 'messages[0].content', { messages: [{ role }, USER] }),
-  no(`${role}: content null`, 'messages[0].content', { messages: [{ role, content: null }, USER] }),
-  no(`${role}: content is string or array`, 'messages[0].content', { messages: [{ role, content: 7 }, USER] }),
-  no(`${role}: only text parts`, 'messages[0].content[0].type', { messages: [{ role, content: [{ type: 'image_url', image_url: { url: PNG } }] }, USER] }),
-  no(`${role}: unknown part`, 'messages[0].content[0].type', { messages: [{ role, content: [{ type: 'odd' }] }, USER] }),
-  no(`${role}: part without text`, 'messages[0].content[0].text', { messages: [{ role, content: [{ type: 'text' }] }, USER] }),
-  no(`${role}: name is a string`, 'messages[0].name', { messages: [{ role, content: 'x', name: 5 }, USER] }),
-]))
+table(
+  'developer and system messages',
+  surface,
+  ['developer', 'system'].flatMap((role) => [
+    ok(`${role}: string`, { messages: [{ role, content: 'Be brief' }, USER] }),
+    ok(`${role}: text parts`, { messages: [{ role, content: [{ type: 'text', text: 'Be brief' }] }, USER] }),
+    ok(`${role}: name`, { messages: [{ role, content: 'Be brief', name: 'boss' }, USER] }),
+    ok(`${role}: in mid-conversation`, say({ role, content: 'Be brief' }, { role: 'assistant', content: 'Hi' })),
+    ok(`${role}: empty string`, { messages: [{ role, content: '' }, USER] }),
+    no(`${role}: content is required`, 'messages[0].content', { messages: [{ role }, USER] }),
+    no(`${role}: content null`, 'messages[0].content', { messages: [{ role, content: null }, USER] }),
+    no(`${role}: content is string or array`, 'messages[0].content', { messages: [{ role, content: 7 }, USER] }),
+    no(`${role}: only text parts`, 'messages[0].content[0].type', {
+      messages: [{ role, content: [{ type: 'image_url', image_url: { url: PNG } }] }, USER],
+    }),
+    no(`${role}: unknown part`, 'messages[0].content[0].type', {
+      messages: [{ role, content: [{ type: 'odd' }] }, USER],
+    }),
+    no(`${role}: part without text`, 'messages[0].content[0].text', {
+      messages: [{ role, content: [{ type: 'text' }] }, USER],
+    }),
+    no(`${role}: name is a string`, 'messages[0].name', { messages: [{ role, content: 'x', name: 5 }, USER] }),
+  ]),
+)
 
 table('roles', surface, [
   no('role is required', 'messages[0].role', { messages: [{ content: 'x' }] }),
@@ -68,44 +90,120 @@ table('user messages', surface, [
   no('part type is a string', 'messages[1].content[0].type', part({ type: 3, text: 'x' })),
   no('text is required', 'messages[1].content[0].text', part({ type: 'text' })),
   no('text is a string', 'messages[1].content[0].text', part({ type: 'text', text: 1 })),
-  no('refusal parts are the assistant\'s', 'messages[1].content[0].type', part({ type: 'refusal', refusal: 'no' })),
+  no("refusal parts are the assistant's", 'messages[1].content[0].type', part({ type: 'refusal', refusal: 'no' })),
   ok('image data URL', part({ type: 'image_url', image_url: { url: PNG } })),
   ok('image URL', part({ type: 'image_url', image_url: { url: 'https://example.com/a.png' } })),
-  ...['low', 'high', 'auto', null].map((detail) => ok(`image detail ${detail}`, part({ type: 'image_url', image_url: { url: PNG, detail } }))),
-  no('image detail is one of three', 'messages[1].content[0].image_url.detail', part({ type: 'image_url', image_url: { url: PNG, detail: 'huge' } })),
+  ...['low', 'high', 'auto', null].map((detail) =>
+    ok(`image detail ${detail}`, part({ type: 'image_url', image_url: { url: PNG, detail } })),
+  ),
+  no(
+    'image detail is one of three',
+    'messages[1].content[0].image_url.detail',
+    part({ type: 'image_url', image_url: { url: PNG, detail: 'huge' } }),
+  ),
   no('image_url is required', 'messages[1].content[0].image_url', part({ type: 'image_url' })),
   no('image_url is an object', 'messages[1].content[0].image_url', part({ type: 'image_url', image_url: PNG })),
   no('image url is required', 'messages[1].content[0].image_url.url', part({ type: 'image_url', image_url: {} })),
-  no('image url is a string', 'messages[1].content[0].image_url.url', part({ type: 'image_url', image_url: { url: 1 } })),
-  no('image url is a URL', 'messages[1].content[0].image_url.url', part({ type: 'image_url', image_url: { url: 'not a url' } })),
-  no('image data is base64', 'messages[1].content[0].image_url.url', part({ type: 'image_url', image_url: { url: 'data:image/png;base64,%%%' } })),
-  ok('audio wav', part({ type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'wav' } }), ['sandbox/chat', 'sandbox/gemini']),
-  ok('audio mp3', part({ type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'mp3' } }), ['sandbox/chat', 'sandbox/gemini']),
-  ok('audio formats are examples', part({ type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'flac' } }), ['sandbox/chat']),
+  no(
+    'image url is a string',
+    'messages[1].content[0].image_url.url',
+    part({ type: 'image_url', image_url: { url: 1 } }),
+  ),
+  no(
+    'image url is a URL',
+    'messages[1].content[0].image_url.url',
+    part({ type: 'image_url', image_url: { url: 'not a url' } }),
+  ),
+  no(
+    'image data is base64',
+    'messages[1].content[0].image_url.url',
+    part({ type: 'image_url', image_url: { url: 'data:image/png;base64,%%%' } }),
+  ),
+  ok('audio wav', part({ type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'wav' } }), [
+    'sandbox/chat',
+    'sandbox/gemini',
+  ]),
+  ok('audio mp3', part({ type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'mp3' } }), [
+    'sandbox/chat',
+    'sandbox/gemini',
+  ]),
+  ok('audio formats are examples', part({ type: 'input_audio', input_audio: { data: 'UklGRg==', format: 'flac' } }), [
+    'sandbox/chat',
+  ]),
   no('audio is required', 'messages[1].content[0].input_audio', part({ type: 'input_audio' })),
-  no('audio data is required', 'messages[1].content[0].input_audio.data', part({ type: 'input_audio', input_audio: { format: 'wav' } })),
-  no('audio data is base64', 'messages[1].content[0].input_audio.data', part({ type: 'input_audio', input_audio: { data: '***', format: 'wav' } })),
-  no('audio format is required', 'messages[1].content[0].input_audio.format', part({ type: 'input_audio', input_audio: { data: 'UklGRg==' } })),
+  no(
+    'audio data is required',
+    'messages[1].content[0].input_audio.data',
+    part({ type: 'input_audio', input_audio: { format: 'wav' } }),
+  ),
+  no(
+    'audio data is base64',
+    'messages[1].content[0].input_audio.data',
+    part({ type: 'input_audio', input_audio: { data: '***', format: 'wav' } }),
+  ),
+  no(
+    'audio format is required',
+    'messages[1].content[0].input_audio.format',
+    part({ type: 'input_audio', input_audio: { data: 'UklGRg==' } }),
+  ),
   ok('file data', part({ type: 'file', file: { file_data: 'JVBERi0x', filename: 'a.pdf' } })),
   ok('file data without a name', part({ type: 'file', file: { file_data: 'JVBERi0x' } })),
   ok('file id', part({ type: 'file', file: { file_id: FILES.pdf } })),
   no('file is required', 'messages[1].content[0].file', part({ type: 'file' })),
   no('file data is a string', 'messages[1].content[0].file.file_data', part({ type: 'file', file: { file_data: 1 } })),
-  no('file data is base64', 'messages[1].content[0].file.file_data', part({ type: 'file', file: { file_data: '***' } })),
+  no(
+    'file data is base64',
+    'messages[1].content[0].file.file_data',
+    part({ type: 'file', file: { file_data: '***' } }),
+  ),
   no('file id is a string', 'messages[1].content[0].file.file_id', part({ type: 'file', file: { file_id: 1 } })),
-  no('filename is a string', 'messages[1].content[0].file.filename', part({ type: 'file', file: { file_data: 'JVBERi0x', filename: 1 } })),
+  no(
+    'filename is a string',
+    'messages[1].content[0].file.filename',
+    part({ type: 'file', file: { file_data: 'JVBERi0x', filename: 1 } }),
+  ),
   no('a file of nothing', 'messages[1].content[0].file', part({ type: 'file', file: {} })),
 ])
 
 const assistant = (value: Json): Json => say({ role: 'assistant', ...value })
 table('assistant messages', surface, [
   ok('string', assistant({ content: 'Hi' })),
-  ok('text parts', assistant({ content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] })),
+  ok(
+    'text parts',
+    assistant({
+      content: [
+        { type: 'text', text: 'a' },
+        { type: 'text', text: 'b' },
+      ],
+    }),
+  ),
   ok('one refusal part', assistant({ content: [{ type: 'refusal', refusal: 'no' }] })),
-  no('two refusal parts', 'messages[1].content', assistant({ content: [{ type: 'refusal', refusal: 'a' }, { type: 'refusal', refusal: 'b' }] })),
-  no('a refusal beside a text', 'messages[1].content', assistant({ content: [{ type: 'text', text: 'a' }, { type: 'refusal', refusal: 'b' }] })),
+  no(
+    'two refusal parts',
+    'messages[1].content',
+    assistant({
+      content: [
+        { type: 'refusal', refusal: 'a' },
+        { type: 'refusal', refusal: 'b' },
+      ],
+    }),
+  ),
+  no(
+    'a refusal beside a text',
+    'messages[1].content',
+    assistant({
+      content: [
+        { type: 'text', text: 'a' },
+        { type: 'refusal', refusal: 'b' },
+      ],
+    }),
+  ),
   no('a refusal without its text', 'messages[1].content[0].refusal', assistant({ content: [{ type: 'refusal' }] })),
-  no('an image', 'messages[1].content[0].type', assistant({ content: [{ type: 'image_url', image_url: { url: PNG } }] })),
+  no(
+    'an image',
+    'messages[1].content[0].type',
+    assistant({ content: [{ type: 'image_url', image_url: { url: PNG } }] }),
+  ),
   no('content is required without calls', 'messages[1].content', assistant({})),
   no('content null without calls', 'messages[1].content', assistant({ content: null })),
   no('content null with no calls in the array', 'messages[1].content', assistant({ content: null, tool_calls: [] })),
@@ -122,36 +220,122 @@ table('assistant messages', surface, [
   ok('content absent with calls', say(RESULT, CALLED)),
   ok('content null with calls', say(RESULT, { ...CALLED, content: null })),
   ok('content empty with calls', say(RESULT, { ...CALLED, content: '' })),
-  ok('custom call', say({ ...RESULT, tool_call_id: 'c2' }, { role: 'assistant', tool_calls: [{ id: 'c2', type: 'custom', custom: { name: 'run', input: 'ls' } }] })),
-  ok('arguments that are no JSON', say(RESULT, { role: 'assistant', tool_calls: [{ ...CALL, function: { name: 'f', arguments: '{"a":' } }] })),
-  ok('arguments empty', say(RESULT, { role: 'assistant', tool_calls: [{ ...CALL, function: { name: 'f', arguments: '' } }] })),
+  ok(
+    'custom call',
+    say(
+      { ...RESULT, tool_call_id: 'c2' },
+      { role: 'assistant', tool_calls: [{ id: 'c2', type: 'custom', custom: { name: 'run', input: 'ls' } }] },
+    ),
+  ),
+  ok(
+    'arguments that are no JSON',
+    say(RESULT, { role: 'assistant', tool_calls: [{ ...CALL, function: { name: 'f', arguments: '{"a":' } }] }),
+  ),
+  ok(
+    'arguments empty',
+    say(RESULT, { role: 'assistant', tool_calls: [{ ...CALL, function: { name: 'f', arguments: '' } }] }),
+  ),
   ok('a call whose result is not there yet', say(CALLED)),
   no('tool_calls is an array', 'messages[1].tool_calls', assistant({ tool_calls: {} })),
   no('call id is required', 'messages[1].tool_calls[0].id', assistant({ tool_calls: [{ ...CALL, id: undefined }] })),
   no('call id is a string', 'messages[1].tool_calls[0].id', assistant({ tool_calls: [{ ...CALL, id: 1 }] })),
-  no('call type is function or custom', 'messages[1].tool_calls[0].type', assistant({ tool_calls: [{ ...CALL, type: 'odd' }] })),
-  no('function is required', 'messages[1].tool_calls[0].function', assistant({ tool_calls: [{ id: 'a', type: 'function' }] })),
-  no('function name is required', 'messages[1].tool_calls[0].function.name', assistant({ tool_calls: [{ ...CALL, function: { arguments: '{}' } }] })),
-  no('arguments are required', 'messages[1].tool_calls[0].function.arguments', assistant({ tool_calls: [{ ...CALL, function: { name: 'f' } }] })),
-  no('arguments are a string', 'messages[1].tool_calls[0].function.arguments', assistant({ tool_calls: [{ ...CALL, function: { name: 'f', arguments: {} } }] })),
-  no('custom is required', 'messages[1].tool_calls[0].custom', assistant({ tool_calls: [{ id: 'a', type: 'custom' }] })),
-  no('custom name is required', 'messages[1].tool_calls[0].custom.name', assistant({ tool_calls: [{ id: 'a', type: 'custom', custom: { input: '' } }] })),
-  no('custom input is required', 'messages[1].tool_calls[0].custom.input', assistant({ tool_calls: [{ id: 'a', type: 'custom', custom: { name: 'f' } }] })),
+  no(
+    'call type is function or custom',
+    'messages[1].tool_calls[0].type',
+    assistant({ tool_calls: [{ ...CALL, type: 'odd' }] }),
+  ),
+  no(
+    'function is required',
+    'messages[1].tool_calls[0].function',
+    assistant({ tool_calls: [{ id: 'a', type: 'function' }] }),
+  ),
+  no(
+    'function name is required',
+    'messages[1].tool_calls[0].function.name',
+    assistant({ tool_calls: [{ ...CALL, function: { arguments: '{}' } }] }),
+  ),
+  no(
+    'arguments are required',
+    'messages[1].tool_calls[0].function.arguments',
+    assistant({ tool_calls: [{ ...CALL, function: { name: 'f' } }] }),
+  ),
+  no(
+    'arguments are a string',
+    'messages[1].tool_calls[0].function.arguments',
+    assistant({ tool_calls: [{ ...CALL, function: { name: 'f', arguments: {} } }] }),
+  ),
+  no(
+    'custom is required',
+    'messages[1].tool_calls[0].custom',
+    assistant({ tool_calls: [{ id: 'a', type: 'custom' }] }),
+  ),
+  no(
+    'custom name is required',
+    'messages[1].tool_calls[0].custom.name',
+    assistant({ tool_calls: [{ id: 'a', type: 'custom', custom: { input: '' } }] }),
+  ),
+  no(
+    'custom input is required',
+    'messages[1].tool_calls[0].custom.input',
+    assistant({ tool_calls: [{ id: 'a', type: 'custom', custom: { name: 'f' } }] }),
+  ),
   ok('function_call in place of content', assistant({ function_call: { name: 'f', arguments: '{}' } })),
-  no('function_call name is required', 'messages[1].function_call.name', assistant({ function_call: { arguments: '{}' } })),
-  no('function_call arguments are required', 'messages[1].function_call.arguments', assistant({ function_call: { name: 'f' } })),
+  no(
+    'function_call name is required',
+    'messages[1].function_call.name',
+    assistant({ function_call: { arguments: '{}' } }),
+  ),
+  no(
+    'function_call arguments are required',
+    'messages[1].function_call.arguments',
+    assistant({ function_call: { name: 'f' } }),
+  ),
   ok('reasoning', assistant({ content: 'Hi', reasoning: 'hm' })),
   ok('reasoning null', assistant({ content: 'Hi', reasoning: null, reasoning_details: null })),
   no('reasoning is a string', 'messages[1].reasoning', assistant({ content: 'Hi', reasoning: {} })),
-  ok('reasoning_details unsigned, as unsigned providers are shown', assistant({ content: 'Hi', reasoning_details: [{ type: 'reasoning.text', text: 'hm' }] })),
+  ok(
+    'reasoning_details unsigned, as unsigned providers are shown',
+    assistant({ content: 'Hi', reasoning_details: [{ type: 'reasoning.text', text: 'hm' }] }),
+  ),
   ok('reasoning_details empty', assistant({ content: 'Hi', reasoning_details: [] })),
-  no('reasoning_details is an array', 'messages[1].reasoning_details', assistant({ content: 'Hi', reasoning_details: {} })),
-  no('a detail has a type', 'messages[1].reasoning_details[0].type', assistant({ content: 'Hi', reasoning_details: [{ text: 'hm', signature: 's' }] })),
-  no('a detail has a text', 'messages[1].reasoning_details[0].text', assistant({ content: 'Hi', reasoning_details: [{ type: 'reasoning.text' }] })),
-  no('a detail\'s text is a string', 'messages[1].reasoning_details[0].text', assistant({ content: 'Hi', reasoning_details: [{ type: 'reasoning.text', text: 1, signature: 's' }] })),
-  no('a detail\'s signature is a string', 'messages[1].reasoning_details[0].signature', assistant({ content: 'Hi', reasoning_details: [{ type: 'reasoning.text', text: 't', signature: 1 }] })),
-  no('a detail\'s index is a number', 'messages[1].reasoning_details[0].index', assistant({ content: 'Hi', reasoning_details: [{ type: 'reasoning.text', text: 't', signature: 's', index: '0' }] })),
-  no('a detail\'s format is a string', 'messages[1].reasoning_details[0].format', assistant({ content: 'Hi', reasoning_details: [{ type: 'reasoning.text', text: 't', signature: 's', format: 3 }] })),
+  no(
+    'reasoning_details is an array',
+    'messages[1].reasoning_details',
+    assistant({ content: 'Hi', reasoning_details: {} }),
+  ),
+  no(
+    'a detail has a type',
+    'messages[1].reasoning_details[0].type',
+    assistant({ content: 'Hi', reasoning_details: [{ text: 'hm', signature: 's' }] }),
+  ),
+  no(
+    'a detail has a text',
+    'messages[1].reasoning_details[0].text',
+    assistant({ content: 'Hi', reasoning_details: [{ type: 'reasoning.text' }] }),
+  ),
+  no(
+    "a detail's text is a string",
+    'messages[1].reasoning_details[0].text',
+    assistant({ content: 'Hi', reasoning_details: [{ type: 'reasoning.text', text: 1, signature: 's' }] }),
+  ),
+  no(
+    "a detail's signature is a string",
+    'messages[1].reasoning_details[0].signature',
+    assistant({ content: 'Hi', reasoning_details: [{ type: 'reasoning.text', text: 't', signature: 1 }] }),
+  ),
+  no(
+    "a detail's index is a number",
+    'messages[1].reasoning_details[0].index',
+    assistant({
+      content: 'Hi',
+      reasoning_details: [{ type: 'reasoning.text', text: 't', signature: 's', index: '0' }],
+    }),
+  ),
+  no(
+    "a detail's format is a string",
+    'messages[1].reasoning_details[0].format',
+    assistant({ content: 'Hi', reasoning_details: [{ type: 'reasoning.text', text: 't', signature: 's', format: 3 }] }),
+  ),
 ])
 
 table('tool messages', surface, [
@@ -160,7 +344,11 @@ table('tool messages', surface, [
   ok('name', say({ ...RESULT, name: 'get_weather' }, CALLED)),
   ok('empty content', say({ ...RESULT, content: '' }, CALLED)),
   no('content is required', 'messages[2].content', say({ role: 'tool', tool_call_id: 'call_1' }, CALLED)),
-  no('only text parts', 'messages[2].content[0].type', say({ ...RESULT, content: [{ type: 'image_url', image_url: { url: PNG } }] }, CALLED)),
+  no(
+    'only text parts',
+    'messages[2].content[0].type',
+    say({ ...RESULT, content: [{ type: 'image_url', image_url: { url: PNG } }] }, CALLED),
+  ),
   no('tool_call_id is required', 'messages[2].tool_call_id', say({ role: 'tool', content: 'x' }, CALLED)),
   no('tool_call_id is a string', 'messages[2].tool_call_id', say({ ...RESULT, tool_call_id: 1 }, CALLED)),
   no('tool_call_id matches a call', 'messages[2].tool_call_id', say({ ...RESULT, tool_call_id: 'call_2' }, CALLED)),
@@ -188,17 +376,40 @@ table('parameters', surface, [
   no('logit_bias string', 'logit_bias.1', { logit_bias: { 1: '5' } }),
   no('logit_bias keys are token ids', 'logit_bias', { logit_bias: { word: 5 } }),
   ...range('logprobs', [null, false, true], ['true', 1]),
-  ...['sandbox/chat'].flatMap(() => [0, 20].map((value) => ok(`top_logprobs ${value}`, { logprobs: true, top_logprobs: value }))),
+  ...['sandbox/chat'].flatMap(() =>
+    [0, 20].map((value) => ok(`top_logprobs ${value}`, { logprobs: true, top_logprobs: value })),
+  ),
   ...range('top_logprobs', [], [-1, 21, 1.5, '5']),
   ...range('parallel_tool_calls', [true, false], ['true', 0]),
   ...range('reasoning_effort', ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'ultra'], [5, true, {}]),
   ...range('verbosity', ['low', 'medium', 'high'], ['huge', 1]),
-  ...range('web_search_options', [{}, { search_context_size: 'low' }, { user_location: { type: 'approximate', approximate: { city: 'Paris' } } }], [true, 'x', []]),
-  ...range('metadata', [{}, { a: 'b' }, Object.fromEntries(many(16, (i) => [`k${i}`, 'v'])), { __proto__: null, constructor: 'x', toString: 'y' }], [5, 'x', [], Object.fromEntries(many(17, (i) => [`k${i}`, 'v']))]),
+  ...range(
+    'web_search_options',
+    [{}, { search_context_size: 'low' }, { user_location: { type: 'approximate', approximate: { city: 'Paris' } } }],
+    [true, 'x', []],
+  ),
+  ...range(
+    'metadata',
+    [
+      {},
+      { a: 'b' },
+      Object.fromEntries(many(16, (i) => [`k${i}`, 'v'])),
+      { __proto__: null, constructor: 'x', toString: 'y' },
+    ],
+    [5, 'x', [], Object.fromEntries(many(17, (i) => [`k${i}`, 'v']))],
+  ),
   ...range('stream', [null, false, true], ['true', 1, {}]),
   ...range('stream_options', [null, {}, { include_usage: true }], ['x', 5]),
-  ...range('response_format', [{ type: 'text' }, { type: 'json_object' }, { type: 'json_schema', json_schema: { name: 'a', schema: { type: 'object' } } }], ['json', 5]),
-  ok('response_format of a provider\'s own', { response_format: { type: 'grammar', grammar: 'x' } }),
+  ...range(
+    'response_format',
+    [
+      { type: 'text' },
+      { type: 'json_object' },
+      { type: 'json_schema', json_schema: { name: 'a', schema: { type: 'object' } } },
+    ],
+    ['json', 5],
+  ),
+  ok("response_format of a provider's own", { response_format: { type: 'grammar', grammar: 'x' } }),
   ...range('seed', [7, null], ['7', 1.5]),
   ...range('user', ['ada', null], [5]),
   ...range('models', [['sandbox/messages'], null], ['x', {}]),
@@ -216,24 +427,55 @@ table('tools', surface, [
   ok('none at all', { tools: [] }),
   ok('null', { tools: null }),
   ok('function without parameters', { tools: [{ type: 'function', function: { name: 'f' } }] }),
-  ok('function with a dialect named', { tools: [{ type: 'function', function: { name: 'f', parameters: { $schema: 'http://json-schema.org/draft-07/schema#', type: 'object', additionalProperties: false } } }] }),
+  ok('function with a dialect named', {
+    tools: [
+      {
+        type: 'function',
+        function: {
+          name: 'f',
+          parameters: {
+            $schema: 'http://json-schema.org/draft-07/schema#',
+            type: 'object',
+            additionalProperties: false,
+          },
+        },
+      },
+    ],
+  }),
   ok('strict null', { tools: [{ type: 'function', function: { name: 'f', strict: null } }] }),
   ok('custom', { tools: [CUSTOM] }),
-  ok('custom with a grammar', { tools: [{ type: 'custom', custom: { name: 'g', format: { type: 'grammar', grammar: { syntax: 'lark', definition: 'start: "a"' } } } }] }),
+  ok('custom with a grammar', {
+    tools: [
+      {
+        type: 'custom',
+        custom: { name: 'g', format: { type: 'grammar', grammar: { syntax: 'lark', definition: 'start: "a"' } } },
+      },
+    ],
+  }),
   no('tools is an array', 'tools', { tools: TOOL }),
   no('a tool is an object', 'tools[0]', { tools: ['f'] }),
   no('a tool has a type', 'tools[0].type', { tools: [{ function: { name: 'f' } }] }),
   no('a function tool has a function', 'tools[0].function', { tools: [{ type: 'function' }] }),
   no('a function has a name', 'tools[0].function.name', { tools: [{ type: 'function', function: {} }] }),
   no('a name is not empty', 'tools[0].function.name', { tools: [{ type: 'function', function: { name: '' } }] }),
-  no('parameters are an object', 'tools[0].function.parameters', { tools: [{ type: 'function', function: { name: 'f', parameters: 'x' } }] }),
-  no('strict is a boolean', 'tools[0].function.strict', { tools: [{ type: 'function', function: { name: 'f', strict: 'x' } }] }),
+  no('parameters are an object', 'tools[0].function.parameters', {
+    tools: [{ type: 'function', function: { name: 'f', parameters: 'x' } }],
+  }),
+  no('strict is a boolean', 'tools[0].function.strict', {
+    tools: [{ type: 'function', function: { name: 'f', strict: 'x' } }],
+  }),
   no('a custom tool has a custom', 'tools[0].custom', { tools: [{ type: 'custom' }] }),
   no('a custom tool has a name', 'tools[0].custom.name', { tools: [{ type: 'custom', custom: {} }] }),
   ...['none', 'auto', 'required', null].map((word) => ok(`choice ${word}`, choose(word))),
   ok('choice of one function', choose({ type: 'function', function: { name: 'get_weather' } })),
   ok('choice of one custom tool', choose({ type: 'custom', custom: { name: 'run' } }, [CUSTOM])),
-  ok('choice among allowed tools', choose({ type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'get_weather' } }] } })),
+  ok(
+    'choice among allowed tools',
+    choose({
+      type: 'allowed_tools',
+      allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'get_weather' } }] },
+    }),
+  ),
   no('choice of another word', 'tool_choice', choose('any')),
   no('choice number', 'tool_choice', choose(1)),
   no('choice without a type', 'tool_choice.type', choose({ function: { name: 'get_weather' } })),

@@ -11,32 +11,91 @@ const CONTENT = [...PLACE, 'content_index']
 const SUMMARY = [...PLACE, 'summary_index']
 /** Members besides `type` and `sequence_number`. */
 const EVENTS: Record<string, string[]> = {
-  'response.created': RESPONSE, 'response.queued': RESPONSE, 'response.in_progress': RESPONSE, 'response.completed': RESPONSE, 'response.failed': RESPONSE, 'response.incomplete': RESPONSE,
-  'response.output_item.added': ['item', 'output_index'], 'response.output_item.done': ['item', 'output_index'],
-  'response.content_part.added': [...CONTENT, 'part'], 'response.content_part.done': [...CONTENT, 'part'],
-  'response.output_text.delta': [...CONTENT, 'delta', 'logprobs'], 'response.output_text.done': [...CONTENT, 'text', 'logprobs'],
-  'response.refusal.delta': [...CONTENT, 'delta'], 'response.refusal.done': [...CONTENT, 'refusal'],
-  'response.function_call_arguments.delta': [...PLACE, 'delta'], 'response.function_call_arguments.done': [...PLACE, 'arguments', 'name'],
-  'response.reasoning_summary_part.added': [...SUMMARY, 'part'], 'response.reasoning_summary_part.done': [...SUMMARY, 'part'],
-  'response.reasoning_summary_text.delta': [...SUMMARY, 'delta'], 'response.reasoning_summary_text.done': [...SUMMARY, 'text'],
-  'response.reasoning_text.delta': [...CONTENT, 'delta'], 'response.reasoning_text.done': [...CONTENT, 'text'],
+  'response.created': RESPONSE,
+  'response.queued': RESPONSE,
+  'response.in_progress': RESPONSE,
+  'response.completed': RESPONSE,
+  'response.failed': RESPONSE,
+  'response.incomplete': RESPONSE,
+  'response.output_item.added': ['item', 'output_index'],
+  'response.output_item.done': ['item', 'output_index'],
+  'response.content_part.added': [...CONTENT, 'part'],
+  'response.content_part.done': [...CONTENT, 'part'],
+  'response.output_text.delta': [...CONTENT, 'delta', 'logprobs'],
+  'response.output_text.done': [...CONTENT, 'text', 'logprobs'],
+  'response.refusal.delta': [...CONTENT, 'delta'],
+  'response.refusal.done': [...CONTENT, 'refusal'],
+  'response.function_call_arguments.delta': [...PLACE, 'delta'],
+  'response.function_call_arguments.done': [...PLACE, 'arguments', 'name'],
+  'response.reasoning_summary_part.added': [...SUMMARY, 'part'],
+  'response.reasoning_summary_part.done': [...SUMMARY, 'part'],
+  'response.reasoning_summary_text.delta': [...SUMMARY, 'delta'],
+  'response.reasoning_summary_text.done': [...SUMMARY, 'text'],
+  'response.reasoning_text.delta': [...CONTENT, 'delta'],
+  'response.reasoning_text.done': [...CONTENT, 'text'],
   'response.output_text.annotation.added': [...CONTENT, 'annotation', 'annotation_index'],
-  'response.custom_tool_call_input.delta': [...PLACE, 'delta'], 'response.custom_tool_call_input.done': [...PLACE, 'input'],
+  'response.custom_tool_call_input.delta': [...PLACE, 'delta'],
+  'response.custom_tool_call_input.done': [...PLACE, 'input'],
   error: ['code', 'message', 'param'],
 }
 
 const TYPES: Record<string, string> = {
-  response: 'object', item: 'object', part: 'object', annotation: 'object', logprobs: 'array', item_id: 'string', delta: 'string', text: 'string', refusal: 'string', arguments: 'string', input: 'string', name: 'string',
-  code: 'string', message: 'string', output_index: 'integer', content_index: 'integer', summary_index: 'integer', annotation_index: 'integer', sequence_number: 'integer', type: 'string', param: 'string or null',
+  response: 'object',
+  item: 'object',
+  part: 'object',
+  annotation: 'object',
+  logprobs: 'array',
+  item_id: 'string',
+  delta: 'string',
+  text: 'string',
+  refusal: 'string',
+  arguments: 'string',
+  input: 'string',
+  name: 'string',
+  code: 'string',
+  message: 'string',
+  output_index: 'integer',
+  content_index: 'integer',
+  summary_index: 'integer',
+  annotation_index: 'integer',
+  sequence_number: 'integer',
+  type: 'string',
+  param: 'string or null',
 }
 
 /** The table of the response object. */
 const RESPONSE_FIELDS: Record<string, string> = {
-  id: 'string', object: 'string', created_at: 'integer', status: 'string', background: 'boolean', content_filters: 'array', error: 'object or null', incomplete_details: 'object or null',
-  instructions: 'string or null', max_output_tokens: 'integer or null', max_tool_calls: 'integer or null', model: 'string', output: 'array', parallel_tool_calls: 'boolean',
-  previous_response_id: 'string or null', prompt_cache_key: 'string or null', prompt_cache_retention: 'string or null', safety_identifier: 'string or null', user: 'string or null',
-  reasoning: 'object', service_tier: 'string', store: 'boolean', temperature: 'number', top_p: 'number', text: 'object', tool_choice: 'string', tools: 'array', top_logprobs: 'integer',
-  truncation: 'string', usage: 'object', metadata: 'object',
+  id: 'string',
+  object: 'string',
+  created_at: 'integer',
+  status: 'string',
+  background: 'boolean',
+  content_filters: 'array',
+  error: 'object or null',
+  incomplete_details: 'object or null',
+  instructions: 'string or null',
+  max_output_tokens: 'integer or null',
+  max_tool_calls: 'integer or null',
+  model: 'string',
+  output: 'array',
+  parallel_tool_calls: 'boolean',
+  previous_response_id: 'string or null',
+  prompt_cache_key: 'string or null',
+  prompt_cache_retention: 'string or null',
+  safety_identifier: 'string or null',
+  user: 'string or null',
+  reasoning: 'object',
+  service_tier: 'string',
+  store: 'boolean',
+  temperature: 'number',
+  top_p: 'number',
+  text: 'object',
+  tool_choice: 'string',
+  tools: 'array',
+  top_logprobs: 'integer',
+  truncation: 'string',
+  usage: 'object',
+  metadata: 'object',
 }
 
 function isA(value: unknown, kinds: string): boolean {
@@ -51,7 +110,8 @@ function isA(value: unknown, kinds: string): boolean {
 
 function checkMembers(value: Json, types: Record<string, string>, where: string): void {
   for (const [name, kinds] of Object.entries(types)) {
-    if (!isA(value[name], kinds)) throw new Error(`${where}.${name} must be ${kinds}, is ${JSON.stringify(value[name])}`)
+    if (!isA(value[name], kinds))
+      throw new Error(`${where}.${name} must be ${kinds}, is ${JSON.stringify(value[name])}`)
   }
 }
 
@@ -62,8 +122,22 @@ function checkResponse(response: Json): void {
   checkMembers(response.text as Json, { format: 'object', verbosity: 'string' }, 'text')
   checkMembers((response.text as { format: Json }).format, { type: 'string' }, 'text.format')
   const usage = response.usage as Json
-  checkMembers(usage, { input_tokens: 'integer', input_tokens_details: 'object', output_tokens: 'integer', output_tokens_details: 'object', total_tokens: 'integer' }, 'usage')
-  checkMembers(usage.input_tokens_details as Json, { cached_tokens: 'integer', web_search: 'integer' }, 'usage.input_tokens_details')
+  checkMembers(
+    usage,
+    {
+      input_tokens: 'integer',
+      input_tokens_details: 'object',
+      output_tokens: 'integer',
+      output_tokens_details: 'object',
+      total_tokens: 'integer',
+    },
+    'usage',
+  )
+  checkMembers(
+    usage.input_tokens_details as Json,
+    { cached_tokens: 'integer', web_search: 'integer' },
+    'usage.input_tokens_details',
+  )
   checkMembers(usage.output_tokens_details as Json, { reasoning_tokens: 'integer' }, 'usage.output_tokens_details')
   expect(usage.total_tokens).toBe((usage.input_tokens as number) + (usage.output_tokens as number))
 }
@@ -88,11 +162,14 @@ function checkEvents(seen: Event[]): void {
     const members = EVENTS[wire.type]
     if (members === undefined) throw new Error(`no event type ${wire.type}`)
     expect(Object.keys(wire).toSorted()).toEqual(['type', 'sequence_number', ...members].toSorted())
-    for (const name of Object.keys(wire)) if (!isA(wire[name], TYPES[name]!)) throw new Error(`${wire.type}: ${name} must be ${TYPES[name]}, is ${JSON.stringify(wire[name])}`)
+    for (const name of Object.keys(wire))
+      if (!isA(wire[name], TYPES[name]!))
+        throw new Error(`${wire.type}: ${name} must be ${TYPES[name]}, is ${JSON.stringify(wire[name])}`)
     expect(wire.sequence_number).toBe(index)
   }
   expect(seen.slice(0, 2).map(({ type }) => type)).toEqual(['response.created', 'response.in_progress'])
-  for (const { response } of seen.slice(0, 2) as unknown as { response: Json }[]) expect(response.status).toBe('in_progress')
+  for (const { response } of seen.slice(0, 2) as unknown as { response: Json }[])
+    expect(response.status).toBe('in_progress')
   checkItems(seen)
 }
 
@@ -124,10 +201,17 @@ function checkItems(seen: Event[]): void {
 }
 
 const stable = (value: unknown): unknown =>
-  JSON.parse(JSON.stringify(value, (name, member: unknown) => (['id', 'item_id', 'call_id', 'created_at', 'completed_at', 'encrypted_content'].includes(name) ? `<${typeof member}>` : member)))
+  JSON.parse(
+    JSON.stringify(value, (name, member: unknown) =>
+      ['id', 'item_id', 'call_id', 'created_at', 'completed_at', 'encrypted_content'].includes(name)
+        ? `<${typeof member}>`
+        : member,
+    ),
+  )
 
 const TOOLS = [
-  { type: 'function', name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } }, { type: 'function', name: 'get_time', parameters: { type: 'object', properties: {} } },
+  { type: 'function', name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } },
+  { type: 'function', name: 'get_time', parameters: { type: 'object', properties: {} } },
   { type: 'custom', name: 'run', description: 'Runs a command' },
 ]
 
@@ -143,38 +227,74 @@ async function both(body: Json): Promise<Event[]> {
   checkResponse(whole)
   checkResponse(terminal(seen))
   expect(stable(terminal(seen))).toEqual(stable(whole))
-  expect(seen.filter(({ type }) => type === 'response.output_item.done').map(({ item }) => item)).toEqual(terminal(seen).output as unknown[])
+  expect(seen.filter(({ type }) => type === 'response.output_item.done').map(({ item }) => item)).toEqual(
+    terminal(seen).output as unknown[],
+  )
   return seen
 }
 
 describe.each([...MODELS])('%s', (model) => {
   test('reasoning, text and calls: every event of the table', async () => {
-    const input = '[[think: First I look at the sky.]] [[reply: Let me see what the weather is.]] [[call: get_weather {"city":"Paris"}]] [[call: get_time {}]] '
+    const input =
+      '[[think: First I look at the sky.]] [[reply: Let me see what the weather is.]] [[call: get_weather {"city":"Paris"}]] [[call: get_time {}]] ' +
       // Where custom tools are unknown, they are functions of one text.
-      + (model === 'sandbox/chat' || model === 'sandbox/responses' ? '[[call: run ls -l]]' : '[[call: run {"input":"ls -l"}]]')
+      (model === 'sandbox/chat' || model === 'sandbox/responses'
+        ? '[[call: run ls -l]]'
+        : '[[call: run {"input":"ls -l"}]]')
     const seen = await both({ model, input, tools: TOOLS, reasoning: { summary: 'auto' } })
     const types = new Set(seen.map(({ type }) => type))
     const thoughts = types.has('response.reasoning_text.delta') ? 'reasoning_text' : 'reasoning_summary_text'
     for (const type of [
-      ...pair('response.output_item'), ...pair('response.content_part'), `response.${thoughts}.delta`, `response.${thoughts}.done`, 'response.output_text.delta', 'response.output_text.done',
-      'response.function_call_arguments.delta', 'response.function_call_arguments.done', 'response.custom_tool_call_input.delta', 'response.custom_tool_call_input.done',
-    ]) expect([...types]).toContain(type)
+      ...pair('response.output_item'),
+      ...pair('response.content_part'),
+      `response.${thoughts}.delta`,
+      `response.${thoughts}.done`,
+      'response.output_text.delta',
+      'response.output_text.done',
+      'response.function_call_arguments.delta',
+      'response.function_call_arguments.done',
+      'response.custom_tool_call_input.delta',
+      'response.custom_tool_call_input.done',
+    ])
+      expect([...types]).toContain(type)
     expect(count(seen, 'response.function_call_arguments.done')).toBe(2)
     expect(count(seen, 'response.custom_tool_call_input.done')).toBe(1)
     expect(seen.at(-1)!.type).toBe('response.completed')
     expect(terminal(seen).status).toBe('completed')
     const output = terminal(seen).output as Json[]
-    expect(output.map(({ type }) => type).filter((type, index) => type !== 'reasoning' || index === 0)).toEqual(['reasoning', 'message', 'function_call', 'function_call', 'custom_tool_call'])
+    expect(output.map(({ type }) => type).filter((type, index) => type !== 'reasoning' || index === 0)).toEqual([
+      'reasoning',
+      'message',
+      'function_call',
+      'function_call',
+      'custom_tool_call',
+    ])
     const message = output.find(({ type }) => type === 'message') as { content: Json[]; status: string; role: string }
-    expect(message).toMatchObject({ role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: 'Let me see what the weather is.', annotations: [], logprobs: [] }] })
-    expect(output.filter(({ type }) => type === 'function_call').map(({ name, status }) => [name, status])).toEqual([['get_weather', 'completed'], ['get_time', 'completed']])
+    expect(message).toMatchObject({
+      role: 'assistant',
+      status: 'completed',
+      content: [{ type: 'output_text', text: 'Let me see what the weather is.', annotations: [], logprobs: [] }],
+    })
+    expect(output.filter(({ type }) => type === 'function_call').map(({ name, status }) => [name, status])).toEqual([
+      ['get_weather', 'completed'],
+      ['get_time', 'completed'],
+    ])
     expect(output.find(({ type }) => type === 'custom_tool_call')).toMatchObject({ name: 'run', input: 'ls -l' })
   })
 
   test('a summary has its parts', async () => {
-    const seen = await both({ model, input: '[[think: First I look.]] [[reply: Done]]', reasoning: { effort: 'low', summary: 'auto' } })
+    const seen = await both({
+      model,
+      input: '[[think: First I look.]] [[reply: Done]]',
+      reasoning: { effort: 'low', summary: 'auto' },
+    })
     if (seen.some(({ type }) => type === 'response.reasoning_text.delta')) return
-    for (const type of [...pair('response.reasoning_summary_part'), 'response.reasoning_summary_text.delta', 'response.reasoning_summary_text.done']) expect(seen.map((event) => event.type)).toContain(type)
+    for (const type of [
+      ...pair('response.reasoning_summary_part'),
+      'response.reasoning_summary_text.delta',
+      'response.reasoning_summary_text.done',
+    ])
+      expect(seen.map((event) => event.type)).toContain(type)
   })
 
   test('a refusal', async () => {
@@ -183,7 +303,8 @@ describe.each([...MODELS])('%s', (model) => {
     const [item] = response.output as { content: Json[] }[]
     // Only two of the protocols can mark a refusal as such within an answer.
     if (model === 'sandbox/chat' || model === 'sandbox/responses') {
-      for (const type of ['response.refusal.delta', 'response.refusal.done']) expect(seen.map((event) => event.type)).toContain(type)
+      for (const type of ['response.refusal.delta', 'response.refusal.done'])
+        expect(seen.map((event) => event.type)).toContain(type)
       expect(item!.content[0]).toEqual({ type: 'refusal', refusal: 'I must not do this.' })
     } else expect(JSON.stringify(item ?? response.incomplete_details)).toMatch(/I must not do this|content_filter/)
   })
@@ -191,13 +312,19 @@ describe.each([...MODELS])('%s', (model) => {
   test('a citation', async () => {
     const seen = await both({ model, input: '[[reply: It is so.]] [[cite: https://example.com A title]]' })
     expect(seen.map(({ type }) => type)).toContain('response.output_text.annotation.added')
-    expect((terminal(seen).output as { content: { annotations: Json[] }[] }[])[0]!.content[0]!.annotations[0]).toMatchObject({ type: 'url_citation', url: 'https://example.com' })
+    expect(
+      (terminal(seen).output as { content: { annotations: Json[] }[] }[])[0]!.content[0]!.annotations[0],
+    ).toMatchObject({ type: 'url_citation', url: 'https://example.com' })
   })
 
   test('ended at a limit: incomplete, with the reason', async () => {
     const seen = await both({ model, input: '[[length: 200]]', max_output_tokens: 20 })
     expect(seen.at(-1)!.type).toBe('response.incomplete')
-    expect(terminal(seen)).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' }, error: null })
+    expect(terminal(seen)).toMatchObject({
+      status: 'incomplete',
+      incomplete_details: { reason: 'max_output_tokens' },
+      error: null,
+    })
   })
 
   test('failed in mid-stream: error, then failed with the error', async () => {
@@ -212,15 +339,38 @@ describe.each([...MODELS])('%s', (model) => {
 
   test('what was asked for is echoed', async () => {
     const asked = {
-      instructions: 'Be brief', max_output_tokens: 500, max_tool_calls: 3, parallel_tool_calls: false, prompt_cache_key: 'k', safety_identifier: 's', user: 'ada',
-      temperature: 0.5, top_p: 0.25, truncation: 'auto', metadata: { a: 'b' }, store: false, tool_choice: 'none', tools: TOOLS.slice(0, 1), text: { format: { type: 'text' }, verbosity: 'low' }, reasoning: { effort: 'low', summary: 'auto' },
+      instructions: 'Be brief',
+      max_output_tokens: 500,
+      max_tool_calls: 3,
+      parallel_tool_calls: false,
+      prompt_cache_key: 'k',
+      safety_identifier: 's',
+      user: 'ada',
+      temperature: 0.5,
+      top_p: 0.25,
+      truncation: 'auto',
+      metadata: { a: 'b' },
+      store: false,
+      tool_choice: 'none',
+      tools: TOOLS.slice(0, 1),
+      text: { format: { type: 'text' }, verbosity: 'low' },
+      reasoning: { effort: 'low', summary: 'auto' },
     }
-    expect(terminal(await both({ model, input: 'Hello', ...asked }))).toMatchObject({ model, ...asked, tools: [{ type: 'function', name: 'get_weather' }] })
+    expect(terminal(await both({ model, input: 'Hello', ...asked }))).toMatchObject({
+      model,
+      ...asked,
+      tools: [{ type: 'function', name: 'get_weather' }],
+    })
   })
 
   test('text of a model cannot break the framing', async () => {
     const evil = 'a\n\ndata: {"type":"error"}\n\nevent: response.failed\r\ndata: [DONE] \u2028 z'
-    const seen = await events({ model, input: `[[reply: ${evil}]]`, metadata: { a: '\n\ndata: x\n\n' }, user: 'a\r\nevent: error\r\n' })
+    const seen = await events({
+      model,
+      input: `[[reply: ${evil}]]`,
+      metadata: { a: '\n\ndata: x\n\n' },
+      user: 'a\r\nevent: error\r\n',
+    })
     checkEvents(seen)
     expect((terminal(seen).output as { content: { text: string }[] }[])[0]!.content[0]!.text).toBe(evil)
     expect(terminal(seen).metadata).toEqual({ a: '\n\ndata: x\n\n' })

@@ -12,13 +12,25 @@ const OWN = ['sandbox/gemini']
 const USER = { role: 'user', parts: [{ text: 'Hello' }] }
 
 const surface: Surface = {
-  gateway, native: 'sandbox/gemini',
-  send: (model, patch) => post(gateway, `/v1/publishers/sandbox/models/${model.split('/')[1]}:generateContent`, without({ contents: [USER], ...patch })),
+  gateway,
+  native: 'sandbox/gemini',
+  send: (model, patch) =>
+    post(
+      gateway,
+      `/v1/publishers/sandbox/models/${model.split('/')[1]}:generateContent`,
+      without({ contents: [USER], ...patch }),
+    ),
   refusal(body) {
-    const { code, message, status, details } = body.error as { code: number; message: string; status: string; details: Json[] }
+    const { code, message, status, details } = body.error as {
+      code: number
+      message: string
+      status: string
+      details: Json[]
+    }
     expect(code).toBe(400)
     expect(status).toBe('INVALID_ARGUMENT')
-    const violations = details.find((detail) => detail['@type'] === 'type.googleapis.com/google.rpc.BadRequest')!.fieldViolations as { field: string }[]
+    const violations = details.find((detail) => detail['@type'] === 'type.googleapis.com/google.rpc.BadRequest')!
+      .fieldViolations as { field: string }[]
     return { message, param: violations[0]!.field }
   },
 }
@@ -28,10 +40,30 @@ const PART = 'contents[0].parts[0]'
 const config = (generationConfig: unknown, more: Json = {}): Json => ({ generationConfig, ...more })
 const setting = (name: string, good: unknown[], bad: unknown[], more: Json = {}): Row[] => [
   ...good.map((value) => ok(`${name} ${JSON.stringify(value)}`, config({ ...more, [name]: value }))),
-  ...bad.map((value) => no(`${name} ${JSON.stringify(value)}`, `generationConfig.${name}`, config({ ...more, [name]: value }))),
+  ...bad.map((value) =>
+    no(`${name} ${JSON.stringify(value)}`, `generationConfig.${name}`, config({ ...more, [name]: value })),
+  ),
 ]
 
-const MEDIA = ['application/pdf', 'audio/mpeg', 'audio/mp3', 'audio/wav', 'image/png', 'image/jpeg', 'image/webp', 'text/plain', 'video/mov', 'video/mpeg', 'video/mp4', 'video/mpg', 'video/avi', 'video/wmv', 'video/mpegps', 'video/flv', 'video/x-ms-wmv']
+const MEDIA = [
+  'application/pdf',
+  'audio/mpeg',
+  'audio/mp3',
+  'audio/wav',
+  'image/png',
+  'image/jpeg',
+  'image/webp',
+  'text/plain',
+  'video/mov',
+  'video/mpeg',
+  'video/mp4',
+  'video/mpg',
+  'video/avi',
+  'video/wmv',
+  'video/mpegps',
+  'video/flv',
+  'video/x-ms-wmv',
+]
 
 table('contents', surface, [
   no('contents are required', 'contents', { contents: undefined }),
@@ -51,7 +83,10 @@ table('contents', surface, [
   no('a part is an object', PART, said('x')),
   ok('unknown fields', { odd: 1, contents: [{ ...USER, odd: 1, parts: [{ text: 'x', odd: { a: 1 } }] }] }),
   ok('snake_case', { system_instruction: { parts: [{ text: 'x' }] }, generation_config: { max_output_tokens: 50 } }),
-  no('both spellings at once', 'generation_config', { generationConfig: {}, generation_config: { stopSequences: many(6, String) } }),
+  no('both spellings at once', 'generation_config', {
+    generationConfig: {},
+    generation_config: { stopSequences: many(6, String) },
+  }),
 ])
 
 table('parts', surface, [
@@ -59,9 +94,17 @@ table('parts', surface, [
   ok('empty text', said({ text: '' }), ['sandbox/gemini', 'sandbox/chat', 'sandbox/responses']),
   no('text is a string', `${PART}.text`, said({ text: 5 })),
   no('a part of nothing', PART, said({})),
-  ...MEDIA.map((mimeType) => ok(`inline ${mimeType}`, said({ text: 'x' }, { inlineData: { mimeType, data: 'AAAA' } }), OWN)),
+  ...MEDIA.map((mimeType) =>
+    ok(`inline ${mimeType}`, said({ text: 'x' }, { inlineData: { mimeType, data: 'AAAA' } }), OWN),
+  ),
   ok('inline image', said({ text: 'x' }, { inlineData: { mimeType: 'image/png', data: 'iVBORw0KGgo=' } })),
-  ...['image/gif', 'text/html', 'application/octet-stream', 'png'].map((mimeType) => no(`inline ${mimeType} is not allowed`, `${PART}.inlineData.mimeType`, said({ inlineData: { mimeType, data: 'AAAA' } }))),
+  ...['image/gif', 'text/html', 'application/octet-stream', 'png'].map((mimeType) =>
+    no(
+      `inline ${mimeType} is not allowed`,
+      `${PART}.inlineData.mimeType`,
+      said({ inlineData: { mimeType, data: 'AAAA' } }),
+    ),
+  ),
   no('inline mimeType is required', `${PART}.inlineData.mimeType`, said({ inlineData: { data: 'AAAA' } })),
   no('inline data is required', `${PART}.inlineData.data`, said({ inlineData: { mimeType: 'image/png' } })),
   no('inline data is base64', `${PART}.inlineData.data`, said({ inlineData: { mimeType: 'image/png', data: '***' } })),
@@ -69,40 +112,102 @@ table('parts', surface, [
   ok('file', said({ text: 'x' }, { fileData: { mimeType: 'image/png', fileUri: 'https://example.com/a.png' } })),
   ok('file by its id', said({ text: 'x' }, { fileData: { mimeType: 'application/pdf', fileUri: FILES.pdf } })),
   no('fileUri is required', `${PART}.fileData.fileUri`, said({ fileData: { mimeType: 'image/png' } })),
-  no('file mimeType is a string', `${PART}.fileData.mimeType`, said({ fileData: { mimeType: 5, fileUri: 'gs://a/b' } })),
-  ok('call and response', { contents: [USER, { role: 'model', parts: [{ functionCall: { name: 'f', args: { a: 1 } } }] }, { role: 'user', parts: [{ functionResponse: { name: 'f', response: { output: 'x' } } }] }] }),
-  ok('a call under the user\'s role', said({ text: 'x' }, { functionCall: { name: 'f', args: {} } })),
+  no(
+    'file mimeType is a string',
+    `${PART}.fileData.mimeType`,
+    said({ fileData: { mimeType: 5, fileUri: 'gs://a/b' } }),
+  ),
+  ok('call and response', {
+    contents: [
+      USER,
+      { role: 'model', parts: [{ functionCall: { name: 'f', args: { a: 1 } } }] },
+      { role: 'user', parts: [{ functionResponse: { name: 'f', response: { output: 'x' } } }] },
+    ],
+  }),
+  ok("a call under the user's role", said({ text: 'x' }, { functionCall: { name: 'f', args: {} } })),
   ok('call without args', { contents: [USER, { role: 'model', parts: [{ functionCall: { name: 'f' } }] }] }),
   no('call name is required', 'contents[0].parts[0].functionCall.name', said({ functionCall: { args: {} } })),
   no('args are an object', 'contents[0].parts[0].functionCall.args', said({ functionCall: { name: 'f', args: '{}' } })),
-  no('response name is required', 'contents[0].parts[0].functionResponse.name', said({ functionResponse: { response: {} } })),
-  no('response is an object', 'contents[0].parts[0].functionResponse.response', said({ functionResponse: { name: 'f', response: 'x' } })),
-  ok('videoMetadata', said({ text: 'x' }, { inlineData: { mimeType: 'video/mp4', data: 'AAAA' }, videoMetadata: { startOffset: 0, endOffset: 5.5, fps: 1 } }), OWN),
-  no('fps is a number', 'contents[0].parts[0].videoMetadata.fps', said({ inlineData: { mimeType: 'video/mp4', data: 'AAAA' }, videoMetadata: { fps: 'x' } })),
-  no('startOffset is a number', 'contents[0].parts[0].videoMetadata.startOffset', said({ inlineData: { mimeType: 'video/mp4', data: 'AAAA' }, videoMetadata: { startOffset: 'x' } })),
-  ...['HIGH', 'MEDIUM', 'LOW'].map((mediaResolution) => ok(`mediaResolution ${mediaResolution}`, said({ text: 'x' }, { inlineData: { mimeType: 'image/png', data: 'iVBORw0KGgo=' }, mediaResolution }))),
+  no(
+    'response name is required',
+    'contents[0].parts[0].functionResponse.name',
+    said({ functionResponse: { response: {} } }),
+  ),
+  no(
+    'response is an object',
+    'contents[0].parts[0].functionResponse.response',
+    said({ functionResponse: { name: 'f', response: 'x' } }),
+  ),
+  ok(
+    'videoMetadata',
+    said(
+      { text: 'x' },
+      {
+        inlineData: { mimeType: 'video/mp4', data: 'AAAA' },
+        videoMetadata: { startOffset: 0, endOffset: 5.5, fps: 1 },
+      },
+    ),
+    OWN,
+  ),
+  no(
+    'fps is a number',
+    'contents[0].parts[0].videoMetadata.fps',
+    said({ inlineData: { mimeType: 'video/mp4', data: 'AAAA' }, videoMetadata: { fps: 'x' } }),
+  ),
+  no(
+    'startOffset is a number',
+    'contents[0].parts[0].videoMetadata.startOffset',
+    said({ inlineData: { mimeType: 'video/mp4', data: 'AAAA' }, videoMetadata: { startOffset: 'x' } }),
+  ),
+  ...['HIGH', 'MEDIUM', 'LOW'].map((mediaResolution) =>
+    ok(
+      `mediaResolution ${mediaResolution}`,
+      said({ text: 'x' }, { inlineData: { mimeType: 'image/png', data: 'iVBORw0KGgo=' }, mediaResolution }),
+    ),
+  ),
   no('mediaResolution is one of three', `${PART}.mediaResolution`, said({ text: 'x', mediaResolution: 'TINY' })),
 ])
 
-const safety = (value: Json): Json => ({ safetySettings: [{ category: 'HARM_CATEGORY_HARASSMENT', threshold: 'OFF', ...value }] })
+const safety = (value: Json): Json => ({
+  safetySettings: [{ category: 'HARM_CATEGORY_HARASSMENT', threshold: 'OFF', ...value }],
+})
 table('the rest of the body', surface, [
   ok('cachedContent', { cachedContent: 'cachedContents/1' }, OWN),
   no('cachedContent is a string', 'cachedContent', { cachedContent: 5 }),
-  ok('tools', { tools: [{ functionDeclarations: [{ name: 'f', parameters: { type: 'OBJECT', properties: { a: { type: 'STRING' } } } }] }] }),
+  ok('tools', {
+    tools: [
+      { functionDeclarations: [{ name: 'f', parameters: { type: 'OBJECT', properties: { a: { type: 'STRING' } } } }] },
+    ],
+  }),
   ok('no tools', { tools: [] }),
   no('tools are an array', 'tools', { tools: {} }),
   no('a declaration has a name', 'tools[0].functionDeclarations[0].name', { tools: [{ functionDeclarations: [{}] }] }),
   ok('toolConfig', { toolConfig: { functionCallingConfig: { mode: 'AUTO' } } }),
   no('toolConfig is an object', 'toolConfig', { toolConfig: 'x' }),
-  no('a mode is known', 'toolConfig.functionCallingConfig.mode', { toolConfig: { functionCallingConfig: { mode: 'SOME' } } }),
+  no('a mode is known', 'toolConfig.functionCallingConfig.mode', {
+    toolConfig: { functionCallingConfig: { mode: 'SOME' } },
+  }),
   ok('systemInstruction', { systemInstruction: { parts: [{ text: 'Be brief' }] } }),
   ok('no safetySettings', { safetySettings: [] }),
-  ...['UNSPECIFIED', 'HATE_SPEECH', 'HARASSMENT', 'SEXUALLY_EXPLICIT', 'DANGEROUS_CONTENT'].map((word) => ok(`category ${word}`, safety({ category: `HARM_CATEGORY_${word}` }))),
-  ...['OFF', 'BLOCK_NONE', 'BLOCK_ONLY_HIGH', 'BLOCK_MEDIUM_AND_ABOVE', 'BLOCK_LOW_AND_ABOVE', 'HARM_BLOCK_THRESHOLD_UNSPECIFIED'].map((threshold) => ok(`threshold ${threshold}`, safety({ threshold }))),
-  ...['HARM_BLOCK_METHOD_UNSPECIFIED', 'SEVERITY', 'PROBABILITY', null].map((method) => ok(`method ${method}`, safety({ method }))),
+  ...['UNSPECIFIED', 'HATE_SPEECH', 'HARASSMENT', 'SEXUALLY_EXPLICIT', 'DANGEROUS_CONTENT'].map((word) =>
+    ok(`category ${word}`, safety({ category: `HARM_CATEGORY_${word}` })),
+  ),
+  ...[
+    'OFF',
+    'BLOCK_NONE',
+    'BLOCK_ONLY_HIGH',
+    'BLOCK_MEDIUM_AND_ABOVE',
+    'BLOCK_LOW_AND_ABOVE',
+    'HARM_BLOCK_THRESHOLD_UNSPECIFIED',
+  ].map((threshold) => ok(`threshold ${threshold}`, safety({ threshold }))),
+  ...['HARM_BLOCK_METHOD_UNSPECIFIED', 'SEVERITY', 'PROBABILITY', null].map((method) =>
+    ok(`method ${method}`, safety({ method })),
+  ),
   no('safetySettings are an array', 'safetySettings', { safetySettings: {} }),
   no('category is required', 'safetySettings[0].category', { safetySettings: [{ threshold: 'OFF' }] }),
-  no('threshold is required', 'safetySettings[0].threshold', { safetySettings: [{ category: 'HARM_CATEGORY_HARASSMENT' }] }),
+  no('threshold is required', 'safetySettings[0].threshold', {
+    safetySettings: [{ category: 'HARM_CATEGORY_HARASSMENT' }],
+  }),
   no('category is known', 'safetySettings[0].category', safety({ category: 'HARM_CATEGORY_MANNERS' })),
   no('threshold is known', 'safetySettings[0].threshold', safety({ threshold: 'BLOCK_SOME' })),
   no('method is known', 'safetySettings[0].method', safety({ method: 'GUESS' })),
@@ -127,7 +232,11 @@ table('generationConfig', surface, [
   ...setting('responseLogprobs', [true, false], ['true']),
   ...setting('logprobs', [1, 20], [0, 21, 1.5, '5'], { responseLogprobs: true }),
   no('logprobs without responseLogprobs', 'generationConfig.logprobs', config({ logprobs: 5 })),
-  no('logprobs with responseLogprobs false', 'generationConfig.logprobs', config({ logprobs: 5, responseLogprobs: false })),
+  no(
+    'logprobs with responseLogprobs false',
+    'generationConfig.logprobs',
+    config({ logprobs: 5, responseLogprobs: false }),
+  ),
   ...setting('audioTimestamp', [true, false, null], ['x']),
   ok('TEXT', config({ responseModalities: ['TEXT'] })),
   ok('none named', config({ responseModalities: [] })),
@@ -135,32 +244,66 @@ table('generationConfig', surface, [
   ok('AUDIO', config({ responseModalities: ['AUDIO'] }), OWN),
   no('IMAGE alone', 'generationConfig.responseModalities', config({ responseModalities: ['IMAGE'] })),
   no('IMAGE and AUDIO', 'generationConfig.responseModalities', config({ responseModalities: ['IMAGE', 'AUDIO'] })),
-  no('an unknown modality', 'generationConfig.responseModalities[1]', config({ responseModalities: ['TEXT', 'SMELL'] })),
+  no(
+    'an unknown modality',
+    'generationConfig.responseModalities[1]',
+    config({ responseModalities: ['TEXT', 'SMELL'] }),
+  ),
   no('modalities are an array', 'generationConfig.responseModalities', config({ responseModalities: 'TEXT' })),
-  ...['HIGH', 'MEDIUM', 'LOW'].map((mediaResolution) => ok(`mediaResolution ${mediaResolution}`, config({ mediaResolution }))),
+  ...['HIGH', 'MEDIUM', 'LOW'].map((mediaResolution) =>
+    ok(`mediaResolution ${mediaResolution}`, config({ mediaResolution })),
+  ),
   no('mediaResolution is known', 'generationConfig.mediaResolution', config({ mediaResolution: 'TINY' })),
 ])
 
 const schema = (responseSchema: unknown): Json => config({ responseMimeType: 'application/json', responseSchema })
 const SCHEMA = 'generationConfig.responseSchema'
 const LEAVES: Record<string, { good: unknown; bad: unknown }> = {
-  format: { good: 'date', bad: 5 }, description: { good: 'x', bad: 5 }, pattern: { good: '^a', bad: 5 }, title: { good: 'x', bad: {} },
-  minimum: { good: 0.5, bad: 'x' }, maximum: { good: 5, bad: 'x' }, nullable: { good: true, bad: 'x' },
-  minItems: { good: 1, bad: 'x' }, maxItems: { good: 5, bad: 1.5 }, minLength: { good: 1, bad: 'x' }, maxLength: { good: 5, bad: true },
+  format: { good: 'date', bad: 5 },
+  description: { good: 'x', bad: 5 },
+  pattern: { good: '^a', bad: 5 },
+  title: { good: 'x', bad: {} },
+  minimum: { good: 0.5, bad: 'x' },
+  maximum: { good: 5, bad: 'x' },
+  nullable: { good: true, bad: 'x' },
+  minItems: { good: 1, bad: 'x' },
+  maxItems: { good: 5, bad: 1.5 },
+  minLength: { good: 1, bad: 'x' },
+  maxLength: { good: 5, bad: true },
 }
 const nested = (depth: number): Json => (depth === 0 ? { type: 'STRING' } : { type: 'ARRAY', items: nested(depth - 1) })
 
 table('schemas', surface, [
-  ...['STRING', 'INTEGER', 'NUMBER', 'BOOLEAN', 'ARRAY', 'OBJECT'].map((type) => ok(`type ${type}`, schema({ type: 'OBJECT', properties: { a: { type, ...(type === 'ARRAY' ? { items: { type: 'STRING' } } : {}) } } }))),
+  ...['STRING', 'INTEGER', 'NUMBER', 'BOOLEAN', 'ARRAY', 'OBJECT'].map((type) =>
+    ok(
+      `type ${type}`,
+      schema({
+        type: 'OBJECT',
+        properties: { a: { type, ...(type === 'ARRAY' ? { items: { type: 'STRING' } } : {}) } },
+      }),
+    ),
+  ),
   no('type is known', `${SCHEMA}.type`, schema({ type: 'DATE' })),
   no('type is required', `${SCHEMA}.type`, schema({ properties: {} })),
   no('type is a string', `${SCHEMA}.type`, schema({ type: {} })),
   no('a schema is an object', SCHEMA, schema('x')),
   ...Object.entries(LEAVES).flatMap(([name, { good, bad }]) => [
     ok(`${name}`, schema({ type: 'OBJECT', properties: { a: { type: 'STRING', [name]: good } } })),
-    no(`${name} of a wrong type`, `${SCHEMA}.properties.a.${name}`, schema({ type: 'OBJECT', properties: { a: { type: 'STRING', [name]: bad } } })),
+    no(
+      `${name} of a wrong type`,
+      `${SCHEMA}.properties.a.${name}`,
+      schema({ type: 'OBJECT', properties: { a: { type: 'STRING', [name]: bad } } }),
+    ),
   ]),
-  ok('enum, required, propertyOrdering', schema({ type: 'OBJECT', properties: { a: { type: 'STRING', enum: ['x', 'y'] } }, required: ['a'], propertyOrdering: ['a'] })),
+  ok(
+    'enum, required, propertyOrdering',
+    schema({
+      type: 'OBJECT',
+      properties: { a: { type: 'STRING', enum: ['x', 'y'] } },
+      required: ['a'],
+      propertyOrdering: ['a'],
+    }),
+  ),
   no('enum holds strings', `${SCHEMA}.enum[0]`, schema({ type: 'STRING', enum: [5] })),
   no('required holds strings', `${SCHEMA}.required[0]`, schema({ type: 'OBJECT', required: [5] })),
   no('propertyOrdering is an array', `${SCHEMA}.propertyOrdering`, schema({ type: 'OBJECT', propertyOrdering: 'a' })),
@@ -174,14 +317,52 @@ table('schemas', surface, [
   ok('depth of 20', schema(nested(20))),
   no('too deep', `${SCHEMA}${'.items'.repeat(32)}`, schema(nested(40))),
   no('responseSchema needs a media type', SCHEMA, config({ responseSchema: { type: 'STRING' } })),
-  no('responseSchema with text/plain', SCHEMA, config({ responseMimeType: 'text/plain', responseSchema: { type: 'STRING' } })),
-  ok('responseSchema with text/x.enum', config({ responseMimeType: 'text/x.enum', responseSchema: { type: 'STRING', enum: ['a', 'b'] } }), OWN),
-  ok('responseJsonSchema', config({ responseMimeType: 'application/json', responseJsonSchema: { type: 'object', properties: { a: { type: 'string' } } } })),
-  no('responseJsonSchema beside responseSchema', 'generationConfig.responseJsonSchema', config({ responseMimeType: 'application/json', responseSchema: { type: 'OBJECT' }, responseJsonSchema: { type: 'object' } })),
-  no('responseJsonSchema without a media type', 'generationConfig.responseJsonSchema', config({ responseJsonSchema: { type: 'object' } })),
-  no('responseJsonSchema with text/plain', 'generationConfig.responseJsonSchema', config({ responseMimeType: 'text/plain', responseJsonSchema: { type: 'object' } })),
-  no('responseJsonSchema with text/x.enum', 'generationConfig.responseJsonSchema', config({ responseMimeType: 'text/x.enum', responseJsonSchema: { type: 'object' } })),
-  no('responseJsonSchema is an object', 'generationConfig.responseJsonSchema', config({ responseMimeType: 'application/json', responseJsonSchema: 'x' })),
+  no(
+    'responseSchema with text/plain',
+    SCHEMA,
+    config({ responseMimeType: 'text/plain', responseSchema: { type: 'STRING' } }),
+  ),
+  ok(
+    'responseSchema with text/x.enum',
+    config({ responseMimeType: 'text/x.enum', responseSchema: { type: 'STRING', enum: ['a', 'b'] } }),
+    OWN,
+  ),
+  ok(
+    'responseJsonSchema',
+    config({
+      responseMimeType: 'application/json',
+      responseJsonSchema: { type: 'object', properties: { a: { type: 'string' } } },
+    }),
+  ),
+  no(
+    'responseJsonSchema beside responseSchema',
+    'generationConfig.responseJsonSchema',
+    config({
+      responseMimeType: 'application/json',
+      responseSchema: { type: 'OBJECT' },
+      responseJsonSchema: { type: 'object' },
+    }),
+  ),
+  no(
+    'responseJsonSchema without a media type',
+    'generationConfig.responseJsonSchema',
+    config({ responseJsonSchema: { type: 'object' } }),
+  ),
+  no(
+    'responseJsonSchema with text/plain',
+    'generationConfig.responseJsonSchema',
+    config({ responseMimeType: 'text/plain', responseJsonSchema: { type: 'object' } }),
+  ),
+  no(
+    'responseJsonSchema with text/x.enum',
+    'generationConfig.responseJsonSchema',
+    config({ responseMimeType: 'text/x.enum', responseJsonSchema: { type: 'object' } }),
+  ),
+  no(
+    'responseJsonSchema is an object',
+    'generationConfig.responseJsonSchema',
+    config({ responseMimeType: 'application/json', responseJsonSchema: 'x' }),
+  ),
 ])
 
 const think = (thinkingConfig: unknown): Json => config({ thinkingConfig })
@@ -189,25 +370,38 @@ const BUDGET = 'generationConfig.thinkingConfig.thinkingBudget'
 table('thinking', surface, [
   ok('nothing said', think({})),
   ...[-1, 0, 128, 512, 24576, 32768].map((thinkingBudget) => ok(`budget ${thinkingBudget}`, think({ thinkingBudget }))),
-  ...[-2, 32769, 1.5, '128', true].map((thinkingBudget) => no(`budget ${JSON.stringify(thinkingBudget)}`, BUDGET, think({ thinkingBudget }))),
-  ...['MINIMAL', 'LOW', 'MEDIUM', 'HIGH'].map((thinkingLevel) => ok(`level ${thinkingLevel}`, think({ thinkingLevel }))),
+  ...[-2, 32769, 1.5, '128', true].map((thinkingBudget) =>
+    no(`budget ${JSON.stringify(thinkingBudget)}`, BUDGET, think({ thinkingBudget })),
+  ),
+  ...['MINIMAL', 'LOW', 'MEDIUM', 'HIGH'].map((thinkingLevel) =>
+    ok(`level ${thinkingLevel}`, think({ thinkingLevel })),
+  ),
   no('level is known', 'generationConfig.thinkingConfig.thinkingLevel', think({ thinkingLevel: 'HUGE' })),
   no('level is a string', 'generationConfig.thinkingConfig.thinkingLevel', think({ thinkingLevel: 5 })),
   no('budget beside level', BUDGET, think({ thinkingBudget: 512, thinkingLevel: 'LOW' })),
   ok('includeThoughts', think({ includeThoughts: true })),
-  no('includeThoughts is a boolean', 'generationConfig.thinkingConfig.includeThoughts', think({ includeThoughts: 'x' })),
+  no(
+    'includeThoughts is a boolean',
+    'generationConfig.thinkingConfig.includeThoughts',
+    think({ includeThoughts: 'x' }),
+  ),
   no('thinkingConfig is an object', 'generationConfig.thinkingConfig', think('x')),
 ])
 
 test('a model that cannot think refuses to be asked to, and nothing else', async () => {
-  const ask = (model: string, thinkingConfig: Json): Promise<Response> => post(gateway, `/v1/publishers/plain/models/${model}:generateContent`, { contents: [USER], generationConfig: { thinkingConfig } })
+  const ask = (model: string, thinkingConfig: Json): Promise<Response> =>
+    post(gateway, `/v1/publishers/plain/models/${model}:generateContent`, {
+      contents: [USER],
+      generationConfig: { thinkingConfig },
+    })
   for (const model of ['gemini', 'messages']) {
     for (const wish of [{ thinkingBudget: 1024 }, { thinkingBudget: -1 }, { thinkingLevel: 'LOW' }]) {
       const response = await ask(model, wish)
       expect(response.status).toBe(400)
       expect(surface.refusal((await response.json()) as Json).param).toBe('generationConfig.thinkingConfig')
     }
-    for (const wish of [{}, { thinkingBudget: 0 }, { includeThoughts: true }]) expect((await ask(model, wish)).status).toBe(200)
+    for (const wish of [{}, { thinkingBudget: 0 }, { includeThoughts: true }])
+      expect((await ask(model, wish)).status).toBe(200)
   }
   expect((await ask('either', { thinkingBudget: 1024 })).status).toBe(200)
 })

@@ -6,9 +6,15 @@ import { startGateway, type Gateway } from '../server.ts'
 export const MODELS = ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini'] as const
 
 /** One running gateway for a test file. */
-export function useGateway(config?: string): { url(): string; key(): string; output(): { stdout: string; stderr: string } } {
+export function useGateway(config?: string): {
+  url(): string
+  key(): string
+  output(): { stdout: string; stderr: string }
+} {
   let gateway: Gateway | undefined
-  beforeAll(async () => { gateway = await startGateway({ config: config ?? 'limits: { requestsPerMinute: 1000000 }\n' }) })
+  beforeAll(async () => {
+    gateway = await startGateway({ config: config ?? 'limits: { requestsPerMinute: 1000000 }\n' })
+  })
   afterAll(() => gateway?.stop())
   return { url: () => gateway!.url, key: () => gateway!.key, output: () => gateway!.output() }
 }
@@ -18,8 +24,17 @@ export type Json = Record<string, unknown>
 /** `wrong`: the path that the refusal names. Absent: accepted. `only`: models on which it is accepted, where others cannot be asked for it. */
 export type Row = { rule: string; patch: Json; wrong?: string; only?: readonly string[]; says?: RegExp }
 
-export const ok = (rule: string, patch: Json, only?: readonly string[]): Row => ({ rule, patch, ...(only === undefined ? {} : { only }) })
-export const no = (rule: string, wrong: string, patch: Json, says?: RegExp): Row => ({ rule, patch, wrong, ...(says === undefined ? {} : { says }) })
+export const ok = (rule: string, patch: Json, only?: readonly string[]): Row => ({
+  rule,
+  patch,
+  ...(only === undefined ? {} : { only }),
+})
+export const no = (rule: string, wrong: string, patch: Json, says?: RegExp): Row => ({
+  rule,
+  patch,
+  wrong,
+  ...(says === undefined ? {} : { says }),
+})
 
 export type Surface = {
   gateway: { url(): string; key(): string }
@@ -30,7 +45,12 @@ export type Surface = {
   refusal(body: Json): { message: string; param: string | undefined }
 }
 
-export const post = (gateway: { url(): string; key(): string }, path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> =>
+export const post = (
+  gateway: { url(): string; key(): string },
+  path: string,
+  body: unknown,
+  headers: Record<string, string> = {},
+): Promise<Response> =>
   fetch(gateway.url() + path, {
     method: 'POST',
     headers: { authorization: `Bearer ${gateway.key()}`, 'content-type': 'application/json', ...headers },
@@ -42,7 +62,9 @@ export function table(name: string, surface: Surface, rows: Row[]): void {
   describe(name, () => {
     for (const row of rows) {
       if (row.wrong !== undefined) test(`refused: ${row.rule}`, () => refused(surface, row))
-      else for (const model of row.only ?? MODELS) test(`accepted: ${row.rule} (${model})`, () => accepted(surface, row, model))
+      else
+        for (const model of row.only ?? MODELS)
+          test(`accepted: ${row.rule} (${model})`, () => accepted(surface, row, model))
     }
   })
 }
@@ -60,7 +82,13 @@ async function refused({ send, native, refusal }: Surface, { patch, wrong, says 
 /** Stand in rows for the ids of files that are there. */
 export const FILES = { png: 'file-of-a-png', pdf: 'file-of-a-pdf' }
 
-const CONTENTS = { png: Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=', 'base64'), pdf: Buffer.from('%PDF-1.4\n%%EOF\n') }
+const CONTENTS = {
+  png: Buffer.from(
+    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=',
+    'base64',
+  ),
+  pdf: Buffer.from('%PDF-1.4\n%%EOF\n'),
+}
 
 /** The row with real ids in it. */
 async function withFiles(gateway: Surface['gateway'], patch: Json): Promise<Json> {
@@ -69,7 +97,11 @@ async function withFiles(gateway: Surface['gateway'], patch: Json): Promise<Json
     const form = new FormData()
     form.set('purpose', 'user_data')
     form.set('file', new File([CONTENTS[kind]], `a.${kind}`))
-    const uploaded = await fetch(`${gateway.url()}/v1/files`, { method: 'POST', headers: { authorization: `Bearer ${gateway.key()}` }, body: form })
+    const uploaded = await fetch(`${gateway.url()}/v1/files`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key()}` },
+      body: form,
+    })
     const { id } = (await uploaded.json()) as { id: string }
     patch = JSON.parse(JSON.stringify(patch).replaceAll(FILES[kind], id)) as Json
   }
@@ -91,7 +123,9 @@ export function openAiRefusal(body: Json): { message: string; param: string } {
   return { message: message!, param: param! }
 }
 
-export const without = (value: Json): Json => Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined))
+export const without = (value: Json): Json =>
+  Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined))
 
 /** `count` values made from their index. */
-export const many = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, index) => make(index))
+export const many = <T>(count: number, make: (index: number) => T): T[] =>
+  Array.from({ length: count }, (_, index) => make(index))

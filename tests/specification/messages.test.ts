@@ -6,16 +6,26 @@ const OWN = ['sandbox/messages']
 const USER = { role: 'user', content: 'Hello' }
 
 const refusal: Surface['refusal'] = (body) => {
-  const { type, error, request_id } = body as { type: string; error: { type: string; message: string }; request_id: string }
+  const { type, error, request_id } = body as {
+    type: string
+    error: { type: string; message: string }
+    request_id: string
+  }
   expect({ type, errorType: error.type }).toEqual({ type: 'error', errorType: 'invalid_request_error' })
   expect(request_id).toStartWith('req_')
   return { message: error.message, param: undefined }
 }
 const surface: Surface = {
-  gateway, native: 'sandbox/messages', refusal,
-  send: (model, patch) => post(gateway, '/v1/messages', without({ model, max_tokens: 256, messages: [USER], ...patch })),
+  gateway,
+  native: 'sandbox/messages',
+  refusal,
+  send: (model, patch) =>
+    post(gateway, '/v1/messages', without({ model, max_tokens: 256, messages: [USER], ...patch })),
 }
-const counting: Surface = { ...surface, send: (model, patch) => post(gateway, '/v1/messages/count_tokens', without({ model, messages: [USER], ...patch })) }
+const counting: Surface = {
+  ...surface,
+  send: (model, patch) => post(gateway, '/v1/messages/count_tokens', without({ model, messages: [USER], ...patch })),
+}
 
 const SHARED: Row[] = [
   no('model is required', 'model', { model: undefined }),
@@ -48,9 +58,11 @@ table('messages', surface, [
   ...SHARED,
   no('max_tokens is required', 'max_tokens', { max_tokens: undefined }),
   no('max_tokens null', 'max_tokens', { max_tokens: null }),
-  ...['5', 1.5, true, -1].map((max_tokens) => no(`max_tokens ${JSON.stringify(max_tokens)}`, 'max_tokens', { max_tokens })),
+  ...['5', 1.5, true, -1].map((max_tokens) =>
+    no(`max_tokens ${JSON.stringify(max_tokens)}`, 'max_tokens', { max_tokens }),
+  ),
   ...[1, 256, 2 ** 31, 2 ** 53].map((max_tokens) => ok(`max_tokens ${max_tokens}`, { max_tokens })),
-  ok('max_tokens 0, which only fills the provider\'s cache', { max_tokens: 0 }, OWN),
+  ok("max_tokens 0, which only fills the provider's cache", { max_tokens: 0 }, OWN),
   ...[true, false, null].map((stream) => ok(`stream ${stream}`, { stream })),
   no('stream is a boolean', 'stream', { stream: 'true' }),
 ])
@@ -67,17 +79,48 @@ table('content blocks', surface, [
   ok('image', block(IMAGE)),
   ok('image by URL', block({ type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } })),
   no('image source is required', `${AT}.source`, block({ type: 'image' })),
-  no('image data is required', `${AT}.source.data`, block({ type: 'image', source: { type: 'base64', media_type: 'image/png' } })),
-  no('image media_type is required', `${AT}.source.media_type`, block({ type: 'image', source: { type: 'base64', data: 'AAAA' } })),
-  ok('document', block({ type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'JVBERi0x' } })),
+  no(
+    'image data is required',
+    `${AT}.source.data`,
+    block({ type: 'image', source: { type: 'base64', media_type: 'image/png' } }),
+  ),
+  no(
+    'image media_type is required',
+    `${AT}.source.media_type`,
+    block({ type: 'image', source: { type: 'base64', data: 'AAAA' } }),
+  ),
+  ok(
+    'document',
+    block({ type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'JVBERi0x' } }),
+  ),
   ok('document of text', block({ type: 'document', source: { type: 'text', media_type: 'text/plain', data: 'x' } })),
-  ok('use and result', { messages: [USER, USED, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: 'x' }] }] }),
-  ok('result without content', { messages: [USER, USED, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1' }] }] }),
-  no('result has its id', 'messages[2].content[0].tool_use_id', { messages: [USER, USED, { role: 'user', content: [{ type: 'tool_result' }] }] }),
-  no('is_error is a boolean', 'messages[2].content[0].is_error', { messages: [USER, USED, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', is_error: 'x' }] }] }),
+  ok('use and result', {
+    messages: [USER, USED, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: 'x' }] }],
+  }),
+  ok('result without content', {
+    messages: [USER, USED, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1' }] }],
+  }),
+  no('result has its id', 'messages[2].content[0].tool_use_id', {
+    messages: [USER, USED, { role: 'user', content: [{ type: 'tool_result' }] }],
+  }),
+  no('is_error is a boolean', 'messages[2].content[0].is_error', {
+    messages: [USER, USED, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', is_error: 'x' }] }],
+  }),
   no('use has an id', `${AT}.id`, block({ type: 'tool_use', name: 'f', input: {} }, 'assistant')),
   no('use has a name', `${AT}.name`, block({ type: 'tool_use', id: 'toolu_1', input: {} }, 'assistant')),
-  ok('thinking without a signature', { messages: [USER, { role: 'assistant', content: [{ type: 'thinking', thinking: 'hm', signature: '' }, { type: 'text', text: 'x' }] }, USER] }),
+  ok('thinking without a signature', {
+    messages: [
+      USER,
+      {
+        role: 'assistant',
+        content: [
+          { type: 'thinking', thinking: 'hm', signature: '' },
+          { type: 'text', text: 'x' },
+        ],
+      },
+      USER,
+    ],
+  }),
   no('hidden thinking has data', `${AT}.data`, block({ type: 'redacted_thinking' }, 'assistant')),
 ])
 
@@ -97,19 +140,42 @@ table('what real clients send', surface, [
   no('thinking has a type', 'thinking.type', { thinking: {} }),
   ...field('output_config', [{ effort: 'low' }, { effort: 'new' }, {}], ['x']),
   ...field('context_management', [{ edits: [] }], []),
-  ...field('tools', [[], [{ name: 'f', input_schema: { type: 'object' } }], [{ name: 'f', input_schema: { type: 'object' }, defer_loading: true }]], ['x']),
+  ...field(
+    'tools',
+    [
+      [],
+      [{ name: 'f', input_schema: { type: 'object' } }],
+      [{ name: 'f', input_schema: { type: 'object' }, defer_loading: true }],
+    ],
+    ['x'],
+  ),
   no('a tool has a name', 'tools[0].name', { tools: [{ input_schema: { type: 'object' } }] }),
   ok('choice', { tools: [{ name: 'f', input_schema: { type: 'object' } }], tool_choice: { type: 'tool', name: 'f' } }),
   no('choice is known', 'tool_choice.type', { tool_choice: { type: 'some' } }),
   no('choice of one has a name', 'tool_choice.name', { tool_choice: { type: 'tool' } }),
 ])
 
-table('count_tokens', counting, [...SHARED, ok('max_tokens is not needed', {}), ok('max_tokens', { max_tokens: 5 }), no('max_tokens is typed', 'max_tokens', { max_tokens: 'x' })])
+table('count_tokens', counting, [
+  ...SHARED,
+  ok('max_tokens is not needed', {}),
+  ok('max_tokens', { max_tokens: 5 }),
+  no('max_tokens is typed', 'max_tokens', { max_tokens: 'x' }),
+])
 
 describe('headers', () => {
-  for (const headers of [{ 'compat-version': '2025-01-01' }, { 'anthropic-version': '2026-10-21' }, { 'anthropic-version': 'anything' }, { 'compat-version': 'x', 'anthropic-version': 'y', 'anthropic-beta': 'z-2026-01-01' }] as Record<string, string>[]) {
+  for (const headers of [
+    { 'compat-version': '2025-01-01' },
+    { 'anthropic-version': '2026-10-21' },
+    { 'anthropic-version': 'anything' },
+    { 'compat-version': 'x', 'anthropic-version': 'y', 'anthropic-beta': 'z-2026-01-01' },
+  ] as Record<string, string>[]) {
     test(`accepted: ${JSON.stringify(headers)}`, async () => {
-      const response = await post(gateway, '/v1/messages?beta=true', { model: 'sandbox/messages', max_tokens: 64, messages: [{ role: 'user', content: '[[echo: headers]]' }] }, headers)
+      const response = await post(
+        gateway,
+        '/v1/messages?beta=true',
+        { model: 'sandbox/messages', max_tokens: 64, messages: [{ role: 'user', content: '[[echo: headers]]' }] },
+        headers,
+      )
       expect(response.status).toBe(200)
       const seen = JSON.stringify(await response.json())
       for (const value of Object.values(headers)) expect(seen).toContain(value)
@@ -119,6 +185,8 @@ describe('headers', () => {
   test('a thread is refused in the words that the SDK falls back upon', async () => {
     const response = await surface.send(OWN[0]!, { thread: { type: 'create' } })
     expect(response.status).toBe(400)
-    expect((await response.json() as { error: { details: object } }).error.details).toMatchObject({ error_code: 'thread_unsupported_request' })
+    expect(((await response.json()) as { error: { details: object } }).error.details).toMatchObject({
+      error_code: 'thread_unsupported_request',
+    })
   })
 })

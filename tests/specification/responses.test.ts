@@ -1,5 +1,17 @@
 import { expect, test } from 'bun:test'
-import { FILES, no, ok, openAiRefusal, post, table, useGateway, without, type Json, type Row, type Surface } from './kit.ts'
+import {
+  FILES,
+  no,
+  ok,
+  openAiRefusal,
+  post,
+  table,
+  useGateway,
+  without,
+  type Json,
+  type Row,
+  type Surface,
+} from './kit.ts'
 
 const gateway = useGateway()
 const PNG = 'data:image/png;base64,iVBORw0KGgo='
@@ -8,7 +20,9 @@ const OWN = ['sandbox/responses']
 const TAKES_NOTHING = ['sandbox/responses', 'sandbox/gemini']
 
 const surface: Surface = {
-  gateway, native: 'sandbox/responses', refusal: openAiRefusal,
+  gateway,
+  native: 'sandbox/responses',
+  refusal: openAiRefusal,
   send: (model, patch) => post(gateway, '/v1/responses', without({ model, input: 'Hello', ...patch })),
 }
 
@@ -20,17 +34,32 @@ const part = (value: unknown): Json => items({ role: 'user', content: [value] })
 function required(item: Json, wrongs: Record<string, unknown>, before: unknown[] = []): Row[] {
   const at = `input[${1 + before.length}]`
   return Object.entries(wrongs).flatMap(([name, wrong]) => [
-    no(`${String(item.type)}: ${name} is required`, `${at}.${name}`, items(...before, without({ ...item, [name]: undefined }))),
+    no(
+      `${String(item.type)}: ${name} is required`,
+      `${at}.${name}`,
+      items(...before, without({ ...item, [name]: undefined })),
+    ),
     no(`${String(item.type)}: ${name} null is missing`, `${at}.${name}`, items(...before, { ...item, [name]: null })),
     no(`${String(item.type)}: ${name} of a wrong type`, `${at}.${name}`, items(...before, { ...item, [name]: wrong })),
   ])
 }
 
 /** Members that may be absent or null, and are typed where they are there. */
-function optional(item: Json, members: Record<string, { good: unknown[]; bad: unknown }>, only?: readonly string[], before: unknown[] = []): Row[] {
+function optional(
+  item: Json,
+  members: Record<string, { good: unknown[]; bad: unknown }>,
+  only?: readonly string[],
+  before: unknown[] = [],
+): Row[] {
   return Object.entries(members).flatMap(([name, { good, bad }]) => [
-    ...[...good, null].map((value) => ok(`${String(item.type)}: ${name} ${JSON.stringify(value)}`, items(...before, { ...item, [name]: value }), only)),
-    no(`${String(item.type)}: ${name} of a wrong type`, `input[${1 + before.length}].${name}`, items(...before, { ...item, [name]: bad })),
+    ...[...good, null].map((value) =>
+      ok(`${String(item.type)}: ${name} ${JSON.stringify(value)}`, items(...before, { ...item, [name]: value }), only),
+    ),
+    no(
+      `${String(item.type)}: ${name} of a wrong type`,
+      `input[${1 + before.length}].${name}`,
+      items(...before, { ...item, [name]: bad }),
+    ),
   ])
 }
 
@@ -42,14 +71,21 @@ table('request', surface, [
   no('model is a string', 'model', { model: 7 }),
   no('model is not empty', 'model', { model: '' }),
   ok('input string', {}),
-  ...([['absent', undefined], ['null', null], ['of no items', []], ['empty', '']] as const).map(([how, input]) => ok(`input ${how}`, { input }, TAKES_NOTHING)),
+  ...(
+    [
+      ['absent', undefined],
+      ['null', null],
+      ['of no items', []],
+      ['empty', ''],
+    ] as const
+  ).map(([how, input]) => ok(`input ${how}`, { input }, TAKES_NOTHING)),
   ok('input absent, instructions given', { input: undefined, instructions: 'Say hello' }),
   no('input is string or array', 'input', { input: 5 }),
   no('input is no object', 'input', { input: { role: 'user', content: 'x' } }),
   no('an item is an object', 'input[0]', { input: ['Hello'] }),
   no('an item is not null', 'input[1]', items(null)),
   no('an item says what it is', 'input[1].type', items({})),
-  no('an item\'s type is a string', 'input[1].type', items({ type: 5, role: 'user', content: 'x' })),
+  no("an item's type is a string", 'input[1].type', items({ type: 5, role: 'user', content: 'x' })),
   ok('stream false', { stream: false }),
   ok('stream true', { stream: true }),
   ok('stream null', { stream: null }),
@@ -58,7 +94,7 @@ table('request', surface, [
   ok('unknown item types', items({ type: 'new_call', id: 'x', odd: {} }), OWN),
 ])
 
-test('a conversation of nothing is refused in the client\'s own words where the provider needs a message', async () => {
+test("a conversation of nothing is refused in the client's own words where the provider needs a message", async () => {
   for (const model of ['sandbox/chat', 'sandbox/messages']) {
     const response = await surface.send(model, { input: [] })
     expect(response.status).toBe(400)
@@ -70,7 +106,10 @@ table('messages', surface, [
   ...['user', 'assistant', 'system', 'developer'].flatMap((role) => [
     ok(`role ${role}`, items({ type: 'message', role, content: 'x' })),
     ok(`role ${role}, no type`, items({ role, content: 'x' })),
-    ok(`role ${role}, parts`, items({ role, content: [{ type: role === 'assistant' ? 'output_text' : 'input_text', text: 'x' }] })),
+    ok(
+      `role ${role}, parts`,
+      items({ role, content: [{ type: role === 'assistant' ? 'output_text' : 'input_text', text: 'x' }] }),
+    ),
   ]),
   ...STATUS.good.map((status) => ok(`status ${status}`, items({ ...USER, status }))),
   no('status is one of three', 'input[1].status', items({ ...USER, status: 'failed' })),
@@ -87,23 +126,40 @@ table('messages', surface, [
   no('text is a string', 'input[1].content[0].text', part({ type: 'input_text', text: 5 })),
   ok('image by URL', part({ type: 'input_image', image_url: 'https://example.com/a.png', detail: 'auto' })),
   ok('image by data URL', part({ type: 'input_image', image_url: PNG })),
-  ...['high', 'low', 'auto', null].map((detail) => ok(`image detail ${detail}`, part({ type: 'input_image', image_url: PNG, detail }))),
+  ...['high', 'low', 'auto', null].map((detail) =>
+    ok(`image detail ${detail}`, part({ type: 'input_image', image_url: PNG, detail })),
+  ),
   no('image detail', 'input[1].content[0].detail', part({ type: 'input_image', image_url: PNG, detail: 'huge' })),
   no('image_url is a string', 'input[1].content[0].image_url', part({ type: 'input_image', image_url: { url: PNG } })),
   no('image_url is a URL', 'input[1].content[0].image_url', part({ type: 'input_image', image_url: 'nope' })),
-  no('image data is base64', 'input[1].content[0].image_url', part({ type: 'input_image', image_url: 'data:image/png;base64,%%%' })),
+  no(
+    'image data is base64',
+    'input[1].content[0].image_url',
+    part({ type: 'input_image', image_url: 'data:image/png;base64,%%%' }),
+  ),
   ok('image by file id', part({ type: 'input_image', file_id: FILES.png })),
   no('file id is a string', 'input[1].content[0].file_id', part({ type: 'input_image', file_id: 5 })),
   no('an image of nothing', 'input[1].content[0]', part({ type: 'input_image' })),
   ok('file data', part({ type: 'input_file', file_data: 'JVBERi0x', filename: 'a.pdf' })),
-  ok('file data URL', part({ type: 'input_file', file_data: 'data:application/pdf;base64,JVBERi0x', filename: 'a.pdf' })),
+  ok(
+    'file data URL',
+    part({ type: 'input_file', file_data: 'data:application/pdf;base64,JVBERi0x', filename: 'a.pdf' }),
+  ),
   ok('file data without a name', part({ type: 'input_file', file_data: 'JVBERi0x' })),
-  ok('file by URL', part({ type: 'input_file', file_url: 'https://example.com/a.pdf' }), ['sandbox/responses', 'sandbox/messages', 'sandbox/gemini']),
+  ok('file by URL', part({ type: 'input_file', file_url: 'https://example.com/a.pdf' }), [
+    'sandbox/responses',
+    'sandbox/messages',
+    'sandbox/gemini',
+  ]),
   ok('file by id', part({ type: 'input_file', file_id: FILES.pdf })),
   no('file data is a string', 'input[1].content[0].file_data', part({ type: 'input_file', file_data: 5 })),
   no('file data is base64', 'input[1].content[0].file_data', part({ type: 'input_file', file_data: '***' })),
   no('file url is a string', 'input[1].content[0].file_url', part({ type: 'input_file', file_url: 5 })),
-  no('filename is a string', 'input[1].content[0].filename', part({ type: 'input_file', file_data: 'JVBERi0x', filename: 5 })),
+  no(
+    'filename is a string',
+    'input[1].content[0].filename',
+    part({ type: 'input_file', file_data: 'JVBERi0x', filename: 5 }),
+  ),
   no('a file of nothing', 'input[1].content[0]', part({ type: 'input_file' })),
 ])
 
@@ -112,16 +168,35 @@ const said = (content: unknown, more: Json = {}): Json => items({ ...OUTPUT, con
 table('output messages fed back', surface, [
   ok('text', said([{ type: 'output_text', text: 'x', annotations: [], logprobs: [] }])),
   ok('refusal', said([{ type: 'refusal', refusal: 'no' }])),
-  ok('both', said([{ type: 'output_text', text: 'x', annotations: [] }, { type: 'refusal', refusal: 'no' }])),
+  ok(
+    'both',
+    said([
+      { type: 'output_text', text: 'x', annotations: [] },
+      { type: 'refusal', refusal: 'no' },
+    ]),
+  ),
   ...[
     { type: 'file_citation', index: 0, file_id: 'file-1', filename: 'a.txt' },
     { type: 'url_citation', url: 'https://example.com', title: 't', start_index: 0, end_index: 1 },
     { type: 'container_file_citation', container_id: 'c', file_id: 'f', filename: 'a', start_index: 0, end_index: 1 },
     { type: 'file_path', index: 0, file_id: 'f' },
-  ].map((annotation) => ok(`annotation ${annotation.type}`, said([{ type: 'output_text', text: 'x', annotations: [annotation], logprobs: [] }]))),
+  ].map((annotation) =>
+    ok(
+      `annotation ${annotation.type}`,
+      said([{ type: 'output_text', text: 'x', annotations: [annotation], logprobs: [] }]),
+    ),
+  ),
   no('text is required', 'input[1].content[0].text', said([{ type: 'output_text', annotations: [] }])),
-  no('annotations are an array', 'input[1].content[0].annotations', said([{ type: 'output_text', text: 'x', annotations: {} }])),
-  no('logprobs are an array', 'input[1].content[0].logprobs', said([{ type: 'output_text', text: 'x', annotations: [], logprobs: {} }])),
+  no(
+    'annotations are an array',
+    'input[1].content[0].annotations',
+    said([{ type: 'output_text', text: 'x', annotations: {} }]),
+  ),
+  no(
+    'logprobs are an array',
+    'input[1].content[0].logprobs',
+    said([{ type: 'output_text', text: 'x', annotations: [], logprobs: {} }]),
+  ),
   no('refusal is required', 'input[1].content[0].refusal', said([{ type: 'refusal' }])),
   no('refusal is a string', 'input[1].content[0].refusal', said([{ type: 'refusal', refusal: 5 }])),
   no('status is one of three', 'input[1].status', said('x', { status: 'done' })),
@@ -137,7 +212,16 @@ table('calls and their outputs', surface, [
   ok('a call alone', items(CALL)),
   ok('arguments that are no JSON', items({ ...CALL, arguments: '{"a":' }, RESULT)),
   ok('arguments empty', items({ ...CALL, arguments: '' }, RESULT)),
-  ok('output parts', items(CALL, { ...RESULT, output: [{ type: 'input_text', text: 'x' }, { type: 'input_image', image_url: PNG }] })),
+  ok(
+    'output parts',
+    items(CALL, {
+      ...RESULT,
+      output: [
+        { type: 'input_text', text: 'x' },
+        { type: 'input_image', image_url: PNG },
+      ],
+    }),
+  ),
   ok('output empty', items(CALL, { ...RESULT, output: '' })),
   ...required(CALL, { call_id: 5, name: 5, arguments: {} }),
   ...optional(CALL, { id: ID, status: STATUS }),
@@ -155,7 +239,10 @@ table('calls and their outputs', surface, [
 const SEARCH = { type: 'web_search_call', id: 'ws_1', status: 'completed', action: { type: 'search', query: 'x' } }
 const act = (action: unknown): Json => items({ ...SEARCH, action })
 table('web_search_call', surface, [
-  ok('search', act({ type: 'search', query: 'x', queries: ['x'], sources: [{ type: 'url', url: 'https://example.com' }] })),
+  ok(
+    'search',
+    act({ type: 'search', query: 'x', queries: ['x'], sources: [{ type: 'url', url: 'https://example.com' }] }),
+  ),
   ok('search by nothing but its type', act({ type: 'search' })),
   ok('open_page', act({ type: 'open_page', url: 'https://example.com' })),
   ok('find', act({ type: 'find', url: 'https://example.com', pattern: 'x' })),
@@ -172,7 +259,11 @@ table('web_search_call', surface, [
 
 const CLICK = { type: 'click', x: 1, y: 2, button: 'left' }
 const COMPUTER = { type: 'computer_call', call_id: 'call_3', action: CLICK }
-const SCREEN = { type: 'computer_call_output', call_id: 'call_3', output: { type: 'computer_screenshot', image_url: PNG } }
+const SCREEN = {
+  type: 'computer_call_output',
+  call_id: 'call_3',
+  output: { type: 'computer_screenshot', image_url: PNG },
+}
 const move = (action: unknown): Json => items({ ...COMPUTER, action }, SCREEN)
 const AT = 'input[1].action'
 table('computer calls', surface, [
@@ -180,7 +271,17 @@ table('computer calls', surface, [
   ok('double_click', move({ type: 'double_click', x: 1, y: 2 }), OWN),
   ok('move', move({ type: 'move', x: 1, y: 2 }), OWN),
   ok('screenshot', move({ type: 'screenshot' }), OWN),
-  ok('drag', move({ type: 'drag', path: [{ x: 1, y: 2 }, { x: 3, y: 4 }] }), OWN),
+  ok(
+    'drag',
+    move({
+      type: 'drag',
+      path: [
+        { x: 1, y: 2 },
+        { x: 3, y: 4 },
+      ],
+    }),
+    OWN,
+  ),
   ok('scroll', move({ type: 'scroll', x: 1, y: 2, scroll_x: 0, scroll_y: -5 }), OWN),
   ok('type', move({ type: 'type', text: 'x' }), OWN),
   ok('keypress', move({ type: 'keypress', keys: ['CTRL', 'c'] }), OWN),
@@ -199,21 +300,50 @@ table('computer calls', surface, [
   no('keys are strings', `${AT}.keys[0]`, move({ type: 'keypress', keys: [5] })),
   no('an action has a type', `${AT}.type`, move({ x: 1 })),
   ...required(COMPUTER, { call_id: 5, action: 'click' }),
-  ...optional(COMPUTER, { id: ID, status: STATUS, pending_safety_checks: { good: [[], [{ id: 'a', code: 'b', message: 'c' }]], bad: 'x' } }, OWN),
+  ...optional(
+    COMPUTER,
+    { id: ID, status: STATUS, pending_safety_checks: { good: [[], [{ id: 'a', code: 'b', message: 'c' }]], bad: 'x' } },
+    OWN,
+  ),
   ...required(SCREEN, { call_id: 5, output: 'x' }, [COMPUTER]),
-  ...optional(SCREEN, { id: ID, status: STATUS, acknowledged_safety_checks: { good: [[], [{ id: 'a' }]], bad: 'x' } }, OWN, [COMPUTER]),
-  ok('a screenshot by file id', items(COMPUTER, { ...SCREEN, output: { type: 'computer_screenshot', file_id: FILES.png } }), OWN),
+  ...optional(
+    SCREEN,
+    { id: ID, status: STATUS, acknowledged_safety_checks: { good: [[], [{ id: 'a' }]], bad: 'x' } },
+    OWN,
+    [COMPUTER],
+  ),
+  ok(
+    'a screenshot by file id',
+    items(COMPUTER, { ...SCREEN, output: { type: 'computer_screenshot', file_id: FILES.png } }),
+    OWN,
+  ),
   no('a screenshot has its type', 'input[2].output.type', items(COMPUTER, { ...SCREEN, output: { image_url: PNG } })),
-  no('a screenshot\'s type is the one', 'input[2].output.type', items(COMPUTER, { ...SCREEN, output: { type: 'picture' } })),
-  no('file_id is a string', 'input[2].output.file_id', items(COMPUTER, { ...SCREEN, output: { type: 'computer_screenshot', file_id: 5 } })),
-  no('image_url is a string', 'input[2].output.image_url', items(COMPUTER, { ...SCREEN, output: { type: 'computer_screenshot', image_url: 5 } })),
+  no(
+    "a screenshot's type is the one",
+    'input[2].output.type',
+    items(COMPUTER, { ...SCREEN, output: { type: 'picture' } }),
+  ),
+  no(
+    'file_id is a string',
+    'input[2].output.file_id',
+    items(COMPUTER, { ...SCREEN, output: { type: 'computer_screenshot', file_id: 5 } }),
+  ),
+  no(
+    'image_url is a string',
+    'input[2].output.image_url',
+    items(COMPUTER, { ...SCREEN, output: { type: 'computer_screenshot', image_url: 5 } }),
+  ),
 ])
 
 const EXEC = { type: 'exec', command: ['ls'], env: { A: 'b' } }
 const LOCAL = { type: 'local_shell_call', id: 'ls_1', call_id: 'call_4', status: 'completed', action: EXEC }
 const LOCAL_OUT = { type: 'local_shell_call_output', id: 'ls_1', output: '{"stdout":""}' }
 const SHELL = { type: 'shell_call', call_id: 'call_5', action: { commands: ['ls'] } }
-const SHELL_OUT = { type: 'shell_call_output', call_id: 'call_5', output: [{ stdout: 'a', stderr: '', outcome: { type: 'exit', exit_code: 0 } }] }
+const SHELL_OUT = {
+  type: 'shell_call_output',
+  call_id: 'call_5',
+  output: [{ stdout: 'a', stderr: '', outcome: { type: 'exit', exit_code: 0 } }],
+}
 const exec = (more: Json): Json => items({ ...LOCAL, action: without({ ...EXEC, ...more }) })
 const shell = (more: Json): Json => items({ ...SHELL, action: without({ commands: ['ls'], ...more }) })
 const out = (one: unknown): Json => items(SHELL, { ...SHELL_OUT, output: [one] })
@@ -250,8 +380,16 @@ table('shell calls', surface, [
   no('stderr is required', 'input[2].output[0].stderr', out({ stdout: '', outcome: { type: 'timeout' } })),
   no('outcome is required', 'input[2].output[0].outcome', out({ stdout: '', stderr: '' })),
   no('outcome has a type', 'input[2].output[0].outcome.type', out({ stdout: '', stderr: '', outcome: {} })),
-  no('exit has a code', 'input[2].output[0].outcome.exit_code', out({ stdout: '', stderr: '', outcome: { type: 'exit' } })),
-  no('exit_code is an integer', 'input[2].output[0].outcome.exit_code', out({ stdout: '', stderr: '', outcome: { type: 'exit', exit_code: 0.5 } })),
+  no(
+    'exit has a code',
+    'input[2].output[0].outcome.exit_code',
+    out({ stdout: '', stderr: '', outcome: { type: 'exit' } }),
+  ),
+  no(
+    'exit_code is an integer',
+    'input[2].output[0].outcome.exit_code',
+    out({ stdout: '', stderr: '', outcome: { type: 'exit', exit_code: 0.5 } }),
+  ),
 ])
 
 const field = (name: string, good: unknown[], bad: unknown[]): Row[] => [
@@ -273,13 +411,35 @@ table('other fields, as the response object has them', surface, [
   ...field('safety_identifier', ['ada', null], [5]),
   ...field('prompt_cache_key', ['k', null], [5]),
   ...field('service_tier', ['auto', 'default', null], [5]),
-  ...field('text', [{}, { format: { type: 'text' } }, { format: { type: 'json_object' } }, { format: { type: 'json_schema', name: 'a', schema: { type: 'object' } } }, { verbosity: 'low' }, null], ['x']),
-  ...field('reasoning', [{}, { effort: 'low', summary: 'auto' }, { effort: 'ultra' }, { effort: null, summary: null }, null], ['low']),
+  ...field(
+    'text',
+    [
+      {},
+      { format: { type: 'text' } },
+      { format: { type: 'json_object' } },
+      { format: { type: 'json_schema', name: 'a', schema: { type: 'object' } } },
+      { verbosity: 'low' },
+      null,
+    ],
+    ['x'],
+  ),
+  ...field(
+    'reasoning',
+    [{}, { effort: 'low', summary: 'auto' }, { effort: 'ultra' }, { effort: null, summary: null }, null],
+    ['low'],
+  ),
   ...field('include', [[], ['reasoning.encrypted_content'], null], ['x']),
-  ...field('tools', [[], null, [{ type: 'function', name: 'f', parameters: null, strict: null }], [{ type: 'custom', name: 'c' }]], ['x', {}]),
+  ...field(
+    'tools',
+    [[], null, [{ type: 'function', name: 'f', parameters: null, strict: null }], [{ type: 'custom', name: 'c' }]],
+    ['x', {}],
+  ),
   ...field('tool_choice', ['auto', 'none', null], [5, 'any']),
   ...field('previous_response_id', [null], [5]),
-  ok('choice of one function', { tools: [{ type: 'function', name: 'f' }], tool_choice: { type: 'function', name: 'f' } }),
+  ok('choice of one function', {
+    tools: [{ type: 'function', name: 'f' }],
+    tool_choice: { type: 'function', name: 'f' },
+  }),
   no('a tool has a type', 'tools[0].type', { tools: [{ name: 'f' }] }),
   no('a function has a name', 'tools[0].name', { tools: [{ type: 'function' }] }),
   no('parameters are an object', 'tools[0].parameters', { tools: [{ type: 'function', name: 'f', parameters: 5 }] }),

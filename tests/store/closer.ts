@@ -8,13 +8,17 @@ await store.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, di
 for (let number = Number(process.argv[3]); ; number += TOGETHER) {
   const numbers = Array.from({ length: TOGETHER }, (_, index) => number + index)
   await store.keepOpen(numbers.map((one) => ({ id: idOf(one), accountId: 'a', state: '{}' })))
-  const said = await Promise.all(numbers.map(async (one) => {
-    await store.closeGeneration(closing(one, BigInt(one + 1), {
-      spend: { keyId: 'k', since: 0, spent: BigInt(one + 1) },
-      windows: [{ accountId: 'a', window: '7_day', startedAt: 1, endsAt: 2, used: 3n }],
-      wasOpen: true,
-    }))
-    return `${one}\n`
-  }))
+  const said = await Promise.all(
+    numbers.map(async (one) => {
+      await store.closeGeneration(
+        closing(one, BigInt(one + 1), {
+          spend: { keyId: 'k', since: 0, spent: BigInt(one + 1) },
+          windows: [{ accountId: 'a', window: '7_day', startedAt: 1, endsAt: 2, used: 3n }],
+          wasOpen: true,
+        }),
+      )
+      return `${one}\n`
+    }),
+  )
   await Bun.write(Bun.stdout, said.join(''))
 }

@@ -16,10 +16,29 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const prediction = (id: string, over: Partial<StoredPrediction> = {}): StoredPrediction =>
-  ({ id, accountId: 'a', model: 'm', status: 'processing', createdAt: 1, startedAt: 2, completedAt: null, state: '{}', input: '{}', ...over })
+const prediction = (id: string, over: Partial<StoredPrediction> = {}): StoredPrediction => ({
+  id,
+  accountId: 'a',
+  model: 'm',
+  status: 'processing',
+  createdAt: 1,
+  startedAt: 2,
+  completedAt: null,
+  state: '{}',
+  input: '{}',
+  ...over,
+})
 
-const delivery = (id: string, over: Partial<WebhookDelivery> = {}): WebhookDelivery => ({ id, accountId: 'a', predictionId: id, url: 'https://h.example/', body: `{"id":"${id}"}`, attempts: 0, nextAt: 10, ...over })
+const delivery = (id: string, over: Partial<WebhookDelivery> = {}): WebhookDelivery => ({
+  id,
+  accountId: 'a',
+  predictionId: id,
+  url: 'https://h.example/',
+  body: `{"id":"${id}"}`,
+  attempts: 0,
+  nextAt: 10,
+  ...over,
+})
 
 /** Ends a prediction of its own, which owes these calls. */
 async function owe(...deliveries: WebhookDelivery[]): Promise<void> {
@@ -28,14 +47,21 @@ async function owe(...deliveries: WebhookDelivery[]): Promise<void> {
   expect(await store.changePrediction({ ...one, status: 'succeeded', completedAt: 3 }, deliveries)).toBe(true)
 }
 
-const due = async (now: number, limit = 100, except?: string[]): Promise<string[]> => (await store.dueDeliveries(now, limit, except)).map(({ id }) => id)
+const due = async (now: number, limit = 100, except?: string[]): Promise<string[]> =>
+  (await store.dueDeliveries(now, limit, except)).map(({ id }) => id)
 
 test('calls are owed with the end that owes them, and with no second end', async () => {
   const one = prediction('p')
   await store.addPrediction(one)
   expect(await due(Infinity)).toEqual([])
   const end = { ...one, status: 'succeeded', completedAt: 3 } as const
-  expect(await Promise.all([store.changePrediction(end, [delivery('first')]), store.changePrediction({ ...end, status: 'failed' }, [delivery('second')]), store.changePrediction({ ...end, accountId: 'b' }, [delivery('third')])])).toEqual([true, false, false])
+  expect(
+    await Promise.all([
+      store.changePrediction(end, [delivery('first')]),
+      store.changePrediction({ ...end, status: 'failed' }, [delivery('second')]),
+      store.changePrediction({ ...end, accountId: 'b' }, [delivery('third')]),
+    ]),
+  ).toEqual([true, false, false])
   expect(await store.dueDeliveries(Infinity, 100)).toEqual([delivery('first')])
   expect((await store.findPrediction('a', 'p'))?.status).toBe('succeeded')
 })
@@ -44,13 +70,21 @@ test('an end is not written without the calls that it owes', async () => {
   await owe(delivery('taken'))
   const one = prediction('p')
   await store.addPrediction(one)
-  await expect(store.changePrediction({ ...one, status: 'succeeded', completedAt: 3 }, [delivery('fresh'), delivery('taken')])).rejects.toThrow()
+  await expect(
+    store.changePrediction({ ...one, status: 'succeeded', completedAt: 3 }, [delivery('fresh'), delivery('taken')]),
+  ).rejects.toThrow()
   expect((await store.findPrediction('a', 'p'))?.status).toBe('processing')
   expect(await due(Infinity)).toEqual(['taken'])
 })
 
 test('calls are due at their time, the oldest first, but those of whom nothing is to be heard', async () => {
-  await owe(delivery('late', { nextAt: 30 }), delivery('b', { nextAt: 20 }), delivery('a', { nextAt: 20 }), delivery('first', { nextAt: 10 }), delivery('other', { nextAt: 15, accountId: 'b' }))
+  await owe(
+    delivery('late', { nextAt: 30 }),
+    delivery('b', { nextAt: 20 }),
+    delivery('a', { nextAt: 20 }),
+    delivery('first', { nextAt: 10 }),
+    delivery('other', { nextAt: 15, accountId: 'b' }),
+  )
   expect(await due(9)).toEqual([])
   expect(await due(20)).toEqual(['first', 'other', 'a', 'b'])
   expect(await due(30, 2)).toEqual(['first', 'other'])

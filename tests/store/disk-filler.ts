@@ -11,26 +11,45 @@ writeFileSync(ballast, new Uint8Array(1_500_000).fill(1))
 const store = new SqliteStore({ folder: join(disk, 'data'), exclusive: true })
 await store.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
 
-const big = (number: number) => closing(number, 3n, { record: record(number, { bill: 3n, attempts: 'x'.repeat(20_000) }), spend: { keyId: 'k', since: 0, spent: 3n } })
+const big = (number: number) =>
+  closing(number, 3n, {
+    record: record(number, { bill: 3n, attempts: 'x'.repeat(20_000) }),
+    spend: { keyId: 'k', since: 0, spent: 3n },
+  })
 const failed: number[] = []
 const errors = new Set<string>()
 let closed = 0
-const close = (number: number): Promise<void> => store.closeGeneration(big(number)).then(() => void closed++, (error: unknown) => {
-  failed.push(number)
-  errors.add(error instanceof GatewayError ? error.code : String(error))
-})
+const close = (number: number): Promise<void> =>
+  store.closeGeneration(big(number)).then(
+    () => void closed++,
+    (error: unknown) => {
+      failed.push(number)
+      errors.add(error instanceof GatewayError ? error.code : String(error))
+    },
+  )
 let number = 0
 while (failed.length < 20 && number < 2_000) {
   await Promise.all([close(number), close(number + 1), close(number + 2)])
   number += 3
 }
-const whenFull = { closed, failed: failed.length, errors: [...errors], kept: (await allGenerations(store)).length, revenue: String((await store.ledgerState()).spends[0]?.spent) }
+const whenFull = {
+  closed,
+  failed: failed.length,
+  errors: [...errors],
+  kept: (await allGenerations(store)).length,
+  revenue: String((await store.ledgerState()).spends[0]?.spent),
+}
 await expectBalanced(store)
 
 rmSync(ballast)
 await Promise.all(failed.splice(0).map(close))
 await expectBalanced(store)
-const whenRoom = { closed, failed: failed.length, kept: (await allGenerations(store)).length, revenue: String((await store.ledgerState()).spends[0]?.spent) }
+const whenRoom = {
+  closed,
+  failed: failed.length,
+  kept: (await allGenerations(store)).length,
+  revenue: String((await store.ledgerState()).spends[0]?.spent),
+}
 await store.close()
 
 const again = new SqliteStore({ folder: join(disk, 'data'), exclusive: true })

@@ -14,12 +14,27 @@ afterEach(async () => {
 
 type Opened = { files: Files; store: SqliteStore; folder: string; clock: { now: number } }
 
-async function open({ quotaBytes = 1000, mostFiles = 20_000, folder }: { quotaBytes?: number; mostFiles?: number; folder?: string } = {}): Promise<Opened> {
+async function open({
+  quotaBytes = 1000,
+  mostFiles = 20_000,
+  folder,
+}: {
+  quotaBytes?: number
+  mostFiles?: number
+  folder?: string
+} = {}): Promise<Opened> {
   const made = folder ?? mkdtempSync(join(tmpdir(), 'sluice-files-'))
   if (folder === undefined) cleanups.push(() => rmSync(made, { recursive: true, force: true }))
   const clock = { now: 1_700_000_000_000 }
   const store = new SqliteStore({ folder: made, exclusive: false })
-  const files = await Files.open({ store, folder: made, quotaBytes, mostFiles, outputKeepMs: 60_000, now: () => clock.now })
+  const files = await Files.open({
+    store,
+    folder: made,
+    quotaBytes,
+    mostFiles,
+    outputKeepMs: 60_000,
+    now: () => clock.now,
+  })
   cleanups.push(async () => {
     await files.stop()
     await store.close()
@@ -27,9 +42,21 @@ async function open({ quotaBytes = 1000, mostFiles = 20_000, folder }: { quotaBy
   return { files, store, folder: made, clock }
 }
 
-const facts = (over: Partial<FileFacts> = {}): FileFacts => ({ filename: 'a.txt', purpose: 'user_data', mediaType: 'text/plain', metadata: null, expiresAfterMs: undefined, ...over })
+const facts = (over: Partial<FileFacts> = {}): FileFacts => ({
+  filename: 'a.txt',
+  purpose: 'user_data',
+  mediaType: 'text/plain',
+  metadata: null,
+  expiresAfterMs: undefined,
+  ...over,
+})
 
-async function add({ files }: Opened, accountId: string, bytes: number, over: Partial<FileFacts> = {}): Promise<StoredFile> {
+async function add(
+  { files }: Opened,
+  accountId: string,
+  bytes: number,
+  over: Partial<FileFacts> = {},
+): Promise<StoredFile> {
   const upload = await files.upload(accountId)
   try {
     await upload.write(new Uint8Array(bytes).fill(7))
@@ -43,11 +70,17 @@ async function add({ files }: Opened, accountId: string, bytes: number, over: Pa
 function onDisk(folder: string): { blobs: string[]; uploads: string[] } {
   const root = join(folder, 'files')
   const folders = readdirSync(root).filter((name) => name !== 'uploads')
-  return { blobs: folders.flatMap((name) => readdirSync(join(root, name))).sort(), uploads: readdirSync(join(root, 'uploads')) }
+  return {
+    blobs: folders.flatMap((name) => readdirSync(join(root, name))).sort(),
+    uploads: readdirSync(join(root, 'uploads')),
+  }
 }
 
 const codeOf = async (failing: Promise<unknown>): Promise<string> => {
-  const error = await failing.then(() => undefined, (caught: unknown) => caught)
+  const error = await failing.then(
+    () => undefined,
+    (caught: unknown) => caught,
+  )
   return error instanceof GatewayError ? error.code : `${error}`
 }
 
@@ -62,15 +95,28 @@ describe('a file', () => {
     const file = await upload.keep(facts({ metadata: '{"a":1}' }))
     await upload.discard()
     expect(file).toEqual({
-      id: expect.stringMatching(/^file-[0-9a-f]{32}$/), accountId: 'a', blob: expect.stringMatching(/^[0-9a-f]{32}$/), filename: 'a.txt', purpose: 'user_data', bytes: 5, mediaType: 'text/plain',
-      sha256: '185f8db32271fe25f561a6fc938b2e264306ec304eda518007d1764826381969', metadata: '{"a":1}', createdAt: clock.now, expiresAt: null,
+      id: expect.stringMatching(/^file-[0-9a-f]{32}$/),
+      accountId: 'a',
+      blob: expect.stringMatching(/^[0-9a-f]{32}$/),
+      filename: 'a.txt',
+      purpose: 'user_data',
+      bytes: 5,
+      mediaType: 'text/plain',
+      sha256: '185f8db32271fe25f561a6fc938b2e264306ec304eda518007d1764826381969',
+      metadata: '{"a":1}',
+      createdAt: clock.now,
+      expiresAt: null,
     })
     expect(await files.find('a', file.id)).toEqual(file)
     expect(await files.find('b', file.id)).toBeUndefined()
     expect(new TextDecoder().decode(await files.bytes(file))).toBe('Hello')
     expect(onDisk(folder)).toEqual({ blobs: [file.blob], uploads: [] })
     const path = join(folder, 'files', file.blob.slice(0, 2), file.blob)
-    expect([statSync(path).mode & 0o777, statSync(join(path, '..')).mode & 0o777, statSync(join(folder, 'files')).mode & 0o777]).toEqual([0o600, 0o700, 0o700])
+    expect([
+      statSync(path).mode & 0o777,
+      statSync(join(path, '..')).mode & 0o777,
+      statSync(join(folder, 'files')).mode & 0o777,
+    ]).toEqual([0o600, 0o700, 0o700])
   })
 
   test('that is discarded leaves nothing and takes no room', async () => {
@@ -91,7 +137,11 @@ describe('a file', () => {
     expect(await codeOf(add(opened, 'a', 1))).toBe('quota_exceeded')
     expect(await opened.files.delete('a', file.id)).toEqual(file)
     expect(await opened.files.delete('a', file.id)).toBeUndefined()
-    expect([await opened.files.find('a', file.id), await codeOf(opened.files.bytes(file)), onDisk(opened.folder).blobs]).toEqual([undefined, 'not_found', []])
+    expect([
+      await opened.files.find('a', file.id),
+      await codeOf(opened.files.bytes(file)),
+      onDisk(opened.folder).blobs,
+    ]).toEqual([undefined, 'not_found', []])
     expect((await add(opened, 'a', 100)).bytes).toBe(100)
   })
 
@@ -145,7 +195,11 @@ describe('the quota', () => {
     const ends = await Promise.all(Array.from({ length: 20 }, one))
     const kept = ends.filter((end) => end === 'kept').length
     expect(new Set(ends)).toEqual(new Set(['kept', 'quota_exceeded']))
-    expect([await store.fileUse('a', clock.now), onDisk(folder).blobs.length, onDisk(folder).uploads]).toEqual([{ files: kept, bytes: kept * 190 }, kept, []])
+    expect([await store.fileUse('a', clock.now), onDisk(folder).blobs.length, onDisk(folder).uploads]).toEqual([
+      { files: kept, bytes: kept * 190 },
+      kept,
+      [],
+    ])
     expect(kept).toBeGreaterThan(0)
     expect(kept).toBeLessThanOrEqual(5)
     // What is left can be used, by this account and by others.
@@ -185,22 +239,35 @@ describe('the quota', () => {
     const upload = await files.upload('a')
     await upload.write(new Uint8Array(600))
     // Behind the back of the room in memory.
-    expect(await store.addFile({ ...(await add(opened, 'b', 1)), id: 'file-x', blob: 'x', accountId: 'a', bytes: 500 }, { files: 10, bytes: 1000 })).toBe(true)
+    expect(
+      await store.addFile(
+        { ...(await add(opened, 'b', 1)), id: 'file-x', blob: 'x', accountId: 'a', bytes: 500 },
+        { files: 10, bytes: 1000 },
+      ),
+    ).toBe(true)
     const error = await upload.keep(facts()).catch((caught: unknown) => caught as GatewayError)
     await upload.discard()
-    expect((error as GatewayError).message).toContain("the account's files use 500 of 1000 bytes, and uploads under way 600, and are 1 of 20000")
+    expect((error as GatewayError).message).toContain(
+      "the account's files use 500 of 1000 bytes, and uploads under way 600, and are 1 of 20000",
+    )
     expect(onDisk(folder).blobs.length).toBe(1)
   })
 
   test('has an end of files, too', async () => {
     const opened = await open({ mostFiles: 3 })
     const uploads = await Promise.all(Array.from({ length: 5 }, () => opened.files.upload('a')))
-    const ends = await Promise.all(uploads.map(async (upload) => {
-      await upload.write(new Uint8Array(1))
-      return codeOf(upload.keep(facts())).finally(() => upload.discard())
-    }))
+    const ends = await Promise.all(
+      uploads.map(async (upload) => {
+        await upload.write(new Uint8Array(1))
+        return codeOf(upload.keep(facts())).finally(() => upload.discard())
+      }),
+    )
     expect(ends.filter((end) => end === 'quota_exceeded').length).toBe(2)
-    expect([await codeOf(opened.files.upload('a')), (await add(opened, 'b', 1)).bytes, onDisk(opened.folder).blobs.length]).toEqual(['quota_exceeded', 1, 4])
+    expect([
+      await codeOf(opened.files.upload('a')),
+      (await add(opened, 'b', 1)).bytes,
+      onDisk(opened.folder).blobs.length,
+    ]).toEqual(['quota_exceeded', 1, 4])
   })
 
   test('refuses what its client says is too much before a byte has come', async () => {
@@ -221,7 +288,14 @@ describe('an output', () => {
     const token = await files.publish('a', { mediaType: 'image/png', data: Uint8Array.of(1, 2, 3) })
     expect(token).toMatch(/^[\w-]{43}$/)
     const output = (await files.findOutput(token))!
-    expect(output).toEqual({ token, accountId: 'a', blob: onDisk(folder).blobs[0]!, mediaType: 'image/png', bytes: 3, expiresAt: clock.now + 60_000 })
+    expect(output).toEqual({
+      token,
+      accountId: 'a',
+      blob: onDisk(folder).blobs[0]!,
+      mediaType: 'image/png',
+      bytes: 3,
+      expiresAt: clock.now + 60_000,
+    })
     expect([...(await files.bytes(output))]).toEqual([1, 2, 3])
     clock.now += 60_000
     expect(await files.findOutput(token)).toBeUndefined()
@@ -244,11 +318,14 @@ describe('a start', () => {
     const { files } = await open({ folder })
     expect(onDisk(folder).uploads).toEqual([])
     // Those that come meanwhile stay.
-    const published = await Promise.all(Array.from({ length: 50 }, () => files.publish('a', { mediaType: 'image/png', data: new Uint8Array(5) })))
+    const published = await Promise.all(
+      Array.from({ length: 50 }, () => files.publish('a', { mediaType: 'image/png', data: new Uint8Array(5) })),
+    )
     while (existsSync(join(root, 'ab', orphan))) await Bun.sleep(5)
     await files.stop()
     expect(onDisk(folder).blobs.length).toBe(50 + 3)
-    for (const output of await Promise.all([token, ...published].map((one) => files.findOutput(one)))) expect((await files.bytes(output!)).length).toBe(5)
+    for (const output of await Promise.all([token, ...published].map((one) => files.findOutput(one))))
+      expect((await files.bytes(output!)).length).toBe(5)
     expect((await files.bytes((await files.find('a', file.id))!)).length).toBe(5)
   })
 })
@@ -260,16 +337,18 @@ test('what is in place and not yet written down is left alone by a start', async
   const placed = Promise.withResolvers<void>()
   const slow = new Proxy(store, {
     get: (target, name) =>
-      name === 'knownBlobs' ? async (blobs: string[]) => {
-        await placed.promise
-        return target.knownBlobs(blobs)
-      }
-      : name === 'addOutput' ? async (output: StoredOutput) => {
-        placed.resolve()
-        while (onDisk(folder).blobs.length > 1) await Bun.sleep(5)
-        return target.addOutput(output)
-      }
-      : (Reflect.get(target, name, target) as () => unknown).bind(target),
+      name === 'knownBlobs'
+        ? async (blobs: string[]) => {
+            await placed.promise
+            return target.knownBlobs(blobs)
+          }
+        : name === 'addOutput'
+          ? async (output: StoredOutput) => {
+              placed.resolve()
+              while (onDisk(folder).blobs.length > 1) await Bun.sleep(5)
+              return target.addOutput(output)
+            }
+          : (Reflect.get(target, name, target) as () => unknown).bind(target),
   })
   const files = await Files.open({ store: slow, folder, quotaBytes: 1000, outputKeepMs: 60_000 })
   const token = await files.publish('a', { mediaType: 'image/png', data: Uint8Array.of(1) })
@@ -288,14 +367,23 @@ describe('a listing', () => {
       made.push(await add(opened, 'a', 1, { purpose: index % 2 === 0 ? 'vision' : 'batch' }))
       await add(opened, 'b', 1)
     }
-    for (const [order, limit, purpose] of [['asc', 5, undefined], ['desc', 1, undefined], ['desc', 12, undefined], ['asc', 2, 'vision'], ['desc', 4, 'batch']] as const) {
+    for (const [order, limit, purpose] of [
+      ['asc', 5, undefined],
+      ['desc', 1, undefined],
+      ['desc', 12, undefined],
+      ['asc', 2, 'vision'],
+      ['desc', 4, 'batch'],
+    ] as const) {
       const ids: string[] = []
       for (;;) {
         const page = (await files.list('a', { limit, order, purpose, after: ids.at(-1) }))!
         ids.push(...page.map(({ id }) => id))
         if (page.length < limit) break
       }
-      const expected = made.filter((file) => purpose === undefined || file.purpose === purpose).toSorted((x, y) => x.createdAt - y.createdAt || (x.id < y.id ? -1 : 1)).map(({ id }) => id)
+      const expected = made
+        .filter((file) => purpose === undefined || file.purpose === purpose)
+        .toSorted((x, y) => x.createdAt - y.createdAt || (x.id < y.id ? -1 : 1))
+        .map(({ id }) => id)
       expect([order, limit, ids]).toEqual([order, limit, order === 'asc' ? expected : expected.toReversed()])
     }
     expect(await files.list('a', { limit: 1, order: 'asc', after: 'file-none' })).toBeUndefined()

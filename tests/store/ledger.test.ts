@@ -33,12 +33,19 @@ test('a folder of version 2 keeps what is in it', async () => {
   for (const step of MIGRATIONS.slice(0, 2)) database.run(step)
   database.run('PRAGMA user_version = 2')
   database.run("INSERT INTO accounts (id, name, status, created_at) VALUES ('a', 'first', 'monitored', 7)")
-  database.run("INSERT INTO keys (id, account_id, kind, hash, prefix, last4, created_at) VALUES ('k', 'a', 'subscription', ?, 'sk', 'wxyz', 8)", [new Uint8Array(32)])
-  database.run("INSERT INTO responses (account_id, id, created_at, expires_at, response, input) VALUES ('a', 'r', 1, 9e15, '{}', '[]')")
+  database.run(
+    "INSERT INTO keys (id, account_id, kind, hash, prefix, last4, created_at) VALUES ('k', 'a', 'subscription', ?, 'sk', 'wxyz', 8)",
+    [new Uint8Array(32)],
+  )
+  database.run(
+    "INSERT INTO responses (account_id, id, created_at, expires_at, response, input) VALUES ('a', 'r', 1, 9e15, '{}', '[]')",
+  )
   database.close()
   const store = open(folder)
   expect(await store.accounts()).toEqual([{ id: 'a', name: 'first', status: 'monitored', createdAt: 7, discount: 0 }])
-  expect((await store.keys()).map(({ id, models, limit, limitPeriod }) => ({ id, models, limit, limitPeriod }))).toEqual([{ id: 'k', models: null, limit: null, limitPeriod: null }])
+  expect(
+    (await store.keys()).map(({ id, models, limit, limitPeriod }) => ({ id, models, limit, limitPeriod })),
+  ).toEqual([{ id: 'k', models: null, limit: null, limitPeriod: null }])
   expect((await store.findResponse('a', 'r'))?.response).toEqual({})
   await store.closeGeneration(closing(1, 5n))
   await store.close()
@@ -58,7 +65,11 @@ test('what grows with generations is searched, never scanned', async () => {
     await store.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
     await store.keepOpen([{ id: idOf(1), accountId: 'a', state: '' }])
     const price = { version: '1', model: 'm', rates: '' }
-    const full = closing(1, 5n, { spend: { keyId: 'k', since: 0, spent: 5n }, windows: [{ accountId: 'a', window: '7_day', startedAt: 1, endsAt: 2, used: 3n }], wasOpen: true })
+    const full = closing(1, 5n, {
+      spend: { keyId: 'k', since: 0, spent: 5n },
+      windows: [{ accountId: 'a', window: '7_day', startedAt: 1, endsAt: 2, used: 3n }],
+      wasOpen: true,
+    })
     await store.closeGeneration({ ...full, record: { ...full.record, price } })
     await store.post(topUp('one', 5n))
     await store.findGeneration('a', idOf(1))
@@ -68,12 +79,22 @@ test('what grows with generations is searched, never scanned', async () => {
     Database.prototype.prepare = prepare
   }
   const database = new Database(join(folder, 'sluice.sqlite'))
-  const plans = [...asked].filter((sql) => /^\s*(SELECT|INSERT|UPDATE|DELETE)/.test(sql)).flatMap((sql) => (database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { detail: string }[]).map(({ detail }) => detail))
+  const plans = [...asked]
+    .filter((sql) => /^\s*(SELECT|INSERT|UPDATE|DELETE)/.test(sql))
+    .flatMap((sql) =>
+      (database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { detail: string }[]).map(({ detail }) => detail),
+    )
   database.close()
   // Read whole at the start: balances, windows, plans, spends; their rows are as many as accounts and keys.
   const small = /^SCAN (book_accounts|quota_windows|subscriptions|key_spends)\b/
   expect(plans.filter((detail) => /SCAN|TEMP B-TREE/.test(detail) && !small.test(detail))).toEqual([])
-  for (const search of ['SEARCH g USING PRIMARY KEY (id=?)', 'SEARCH g USING PRIMARY KEY (id>?)', 'SEARCH transfers USING PRIMARY KEY (reference=?)', 'SEARCH open_generations USING PRIMARY KEY (id=?)']) expect(plans).toContain(search)
+  for (const search of [
+    'SEARCH g USING PRIMARY KEY (id=?)',
+    'SEARCH g USING PRIMARY KEY (id>?)',
+    'SEARCH transfers USING PRIMARY KEY (reference=?)',
+    'SEARCH open_generations USING PRIMARY KEY (id=?)',
+  ])
+    expect(plans).toContain(search)
 })
 
 const ROUNDS = 10
@@ -81,7 +102,10 @@ test(`killed in the middle of closings, ${ROUNDS} times: all that was told is th
   const folder = newFolder()
   let next = 0
   for (let round = 0; round < ROUNDS; round++) {
-    const child = Bun.spawn([process.execPath, join(import.meta.dir, 'closer.ts'), folder, String(next)], { stdout: 'pipe', stderr: 'inherit' })
+    const child = Bun.spawn([process.execPath, join(import.meta.dir, 'closer.ts'), folder, String(next)], {
+      stdout: 'pipe',
+      stderr: 'inherit',
+    })
     const enough = 20 + Math.random() * 300
     let said = ''
     for await (const chunk of child.stdout) {
@@ -98,7 +122,10 @@ test(`killed in the middle of closings, ${ROUNDS} times: all that was told is th
     const bills = generations.map(({ id, bill }) => `${id} ${bill}`)
     expect((await allTransfers(store, 1000)).map(({ reference, amount }) => `${reference} ${amount}`)).toEqual(bills)
     const { spends, windows } = await store.ledgerState()
-    expect([spends[0]?.spent, windows[0]?.used]).toEqual([generations.reduce((sum, { bill }) => sum + bill, 0n), 3n * BigInt(generations.length)])
+    expect([spends[0]?.spent, windows[0]?.used]).toEqual([
+      generations.reduce((sum, { bill }) => sum + bill, 0n),
+      3n * BigInt(generations.length),
+    ])
     const open_ = (await store.openGenerations()).map(({ id }) => id)
     expect(open_.filter((id) => ids.has(id))).toEqual([])
     await expectBalanced(store)
@@ -108,16 +135,36 @@ test(`killed in the middle of closings, ${ROUNDS} times: all that was told is th
 }, 60_000)
 
 /** A disk of a few megabytes, in a namespace of its own. */
-const onSmallDisk = (command: string): string[] => ['unshare', '--user', '--map-root-user', '--mount', 'sh', '-c', `mkdir -p "$0" && mount -t tmpfs -o size=6m none "$0" && ${command}`]
-const hasSmallDisks = process.platform === 'linux' && Bun.spawnSync([...onSmallDisk('rmdir "$0" 2>/dev/null; true'), newFolder()], { stderr: 'ignore' }).success
+const onSmallDisk = (command: string): string[] => [
+  'unshare',
+  '--user',
+  '--map-root-user',
+  '--mount',
+  'sh',
+  '-c',
+  `mkdir -p "$0" && mount -t tmpfs -o size=6m none "$0" && ${command}`,
+]
+const hasSmallDisks =
+  process.platform === 'linux' &&
+  Bun.spawnSync([...onSmallDisk('rmdir "$0" 2>/dev/null; true'), newFolder()], { stderr: 'ignore' }).success
 
-test.skipIf(!hasSmallDisks)('a full disk fails what cannot be written, loses nothing, and is well again when there is room', () => {
-  const { stdout, stderr, exitCode } = Bun.spawnSync([...onSmallDisk(`exec '${process.execPath}' '${join(import.meta.dir, 'disk-filler.ts')}' "$0"`), newFolder()])
-  expect([exitCode, stderr.toString()]).toEqual([0, ''])
-  const { number, whenFull, whenRoom, again } = JSON.parse(stdout.toString()) as Record<'whenFull' | 'whenRoom', Record<string, unknown>> & { number: number; again: number }
-  expect(whenFull.errors).toEqual(['store_unavailable'])
-  expect(whenFull.kept).toBe(whenFull.closed)
-  expect(whenFull.revenue).toBe(String(3 * Number(whenFull.closed)))
-  expect(whenRoom).toEqual({ closed: number, failed: 0, kept: number, revenue: String(3 * number) })
-  expect(again).toBe(number)
-}, 30_000)
+test.skipIf(!hasSmallDisks)(
+  'a full disk fails what cannot be written, loses nothing, and is well again when there is room',
+  () => {
+    const { stdout, stderr, exitCode } = Bun.spawnSync([
+      ...onSmallDisk(`exec '${process.execPath}' '${join(import.meta.dir, 'disk-filler.ts')}' "$0"`),
+      newFolder(),
+    ])
+    expect([exitCode, stderr.toString()]).toEqual([0, ''])
+    const { number, whenFull, whenRoom, again } = JSON.parse(stdout.toString()) as Record<
+      'whenFull' | 'whenRoom',
+      Record<string, unknown>
+    > & { number: number; again: number }
+    expect(whenFull.errors).toEqual(['store_unavailable'])
+    expect(whenFull.kept).toBe(whenFull.closed)
+    expect(whenFull.revenue).toBe(String(3 * Number(whenFull.closed)))
+    expect(whenRoom).toEqual({ closed: number, failed: 0, kept: number, revenue: String(3 * number) })
+    expect(again).toBe(number)
+  },
+  30_000,
+)

@@ -17,12 +17,31 @@ afterEach(async () => {
 })
 
 const idOf = (number: number): string => `019aa00000007000${number.toString(16).padStart(16, '0')}`
-const prediction = (number: number, over: Partial<StoredPrediction> = {}): StoredPrediction =>
-  ({ id: idOf(number), accountId: 'a', model: 'm', status: 'starting', createdAt: number, startedAt: null, completedAt: null, state: '{}', input: '{}', ...over })
-const ended = (number: number, completedAt: number, over: Partial<StoredPrediction> = {}): StoredPrediction => prediction(number, { status: 'succeeded', completedAt, ...over })
-const delivery = (id: string, nextAt = 5): WebhookDelivery => ({ id, accountId: 'a', predictionId: idOf(1), url: 'https://example.com', body: '{}', attempts: 0, nextAt })
+const prediction = (number: number, over: Partial<StoredPrediction> = {}): StoredPrediction => ({
+  id: idOf(number),
+  accountId: 'a',
+  model: 'm',
+  status: 'starting',
+  createdAt: number,
+  startedAt: null,
+  completedAt: null,
+  state: '{}',
+  input: '{}',
+  ...over,
+})
+const ended = (number: number, completedAt: number, over: Partial<StoredPrediction> = {}): StoredPrediction =>
+  prediction(number, { status: 'succeeded', completedAt, ...over })
+const delivery = (id: string, nextAt = 5): WebhookDelivery => ({
+  id,
+  accountId: 'a',
+  predictionId: idOf(1),
+  url: 'https://example.com',
+  body: '{}',
+  attempts: 0,
+  nextAt,
+})
 
-test('a prediction is its account\'s, and as it was written last', async () => {
+test("a prediction is its account's, and as it was written last", async () => {
   await store.addPrediction(prediction(1))
   expect(await store.findPrediction('a', idOf(1))).toEqual(prediction(1))
   expect(await store.findPrediction('b', idOf(1))).toBeUndefined()
@@ -35,7 +54,11 @@ test('a prediction is its account\'s, and as it was written last', async () => {
 test('it ends once, whoever ends it first, and only that end owes calls', async () => {
   await store.addPrediction(prediction(1))
   const ends = [ended(1, 10), ended(1, 11, { status: 'canceled' }), ended(1, 12, { status: 'failed' })]
-  expect(await Promise.all(ends.map((end, at) => store.changePrediction(end, [delivery(`msg_${at}`)])))).toEqual([true, false, false])
+  expect(await Promise.all(ends.map((end, at) => store.changePrediction(end, [delivery(`msg_${at}`)])))).toEqual([
+    true,
+    false,
+    false,
+  ])
   expect(await store.changePrediction(prediction(1, { status: 'processing' }))).toBe(false)
   expect(await store.findPrediction('a', idOf(1))).toEqual(ends[0])
   expect((await store.dueDeliveries(10, 10)).map(({ id }) => id)).toEqual(['msg_0'])
@@ -49,9 +72,13 @@ test('an end whose call cannot be written is not written either', async () => {
   expect(await store.dueDeliveries(10, 10)).toEqual([])
 })
 
-test('an account\'s are listed from the newest, from one to the next', async () => {
-  for (let number = 1; number <= 7; number++) await store.addPrediction(prediction(number, { accountId: number === 4 ? 'b' : 'a' }))
-  const numbers = async (limit: number, before?: number): Promise<number[]> => (await store.predictions('a', limit, before === undefined ? undefined : idOf(before))).map(({ createdAt }) => createdAt)
+test("an account's are listed from the newest, from one to the next", async () => {
+  for (let number = 1; number <= 7; number++)
+    await store.addPrediction(prediction(number, { accountId: number === 4 ? 'b' : 'a' }))
+  const numbers = async (limit: number, before?: number): Promise<number[]> =>
+    (await store.predictions('a', limit, before === undefined ? undefined : idOf(before))).map(
+      ({ createdAt }) => createdAt,
+    )
   expect(await numbers(3)).toEqual([7, 6, 5])
   expect(await numbers(3, 5)).toEqual([3, 2, 1])
   expect(await numbers(3, 1)).toEqual([])
@@ -59,13 +86,16 @@ test('an account\'s are listed from the newest, from one to the next', async () 
 
 test('large ones are read few at a time, and none is left out', async () => {
   const input = JSON.stringify({ image: 'x'.repeat(3 * 1024 * 1024) })
-  for (let number = 1; number <= 5; number++) await store.addPrediction(prediction(number, { input: number === 3 ? input.repeat(4) : input }))
+  for (let number = 1; number <= 5; number++)
+    await store.addPrediction(prediction(number, { input: number === 3 ? input.repeat(4) : input }))
   const pages: number[][] = []
-  for (let before: string | undefined; pages.at(-1)?.length !== 0; before = idOf(pages.at(-1)!.at(-1) ?? 0)) pages.push((await store.predictions('a', 100, before)).map(({ createdAt }) => createdAt))
+  for (let before: string | undefined; pages.at(-1)?.length !== 0; before = idOf(pages.at(-1)!.at(-1) ?? 0))
+    pages.push((await store.predictions('a', 100, before)).map(({ createdAt }) => createdAt))
   expect(pages).toEqual([[5, 4], [3], [2, 1], []])
   // What was asked is read when it runs.
   expect((await store.predictionsUnderWay()).map(({ createdAt }) => createdAt)).toEqual([1, 2, 3, 4, 5])
-  for (let number = 1; number <= 5; number++) await store.changePrediction(prediction(number, { state: 'x'.repeat(3 * 1024 * 1024) }))
+  for (let number = 1; number <= 5; number++)
+    await store.changePrediction(prediction(number, { state: 'x'.repeat(3 * 1024 * 1024) }))
   const first = await store.predictionsUnderWay()
   expect(first.map(({ createdAt }) => createdAt)).toEqual([1, 2])
   expect((await store.predictionsUnderWay(first.at(-1)!.id)).map(({ createdAt }) => createdAt)).toEqual([3, 4])

@@ -16,9 +16,18 @@ const DAY = 86_400_000
 const MAKER = { provider: 'p', model: 'm' }
 
 const cleanups: (() => unknown)[] = []
-afterEach(async () => { for (const cleanup of cleanups.splice(0).reverse()) await cleanup() })
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
 
-async function open(keepMs = DAY): Promise<{ reasoning: Reasoning; store: SqliteStore; clock: { now: number }; again(keepMs: number): Promise<Reasoning> }> {
+async function open(
+  keepMs = DAY,
+): Promise<{
+  reasoning: Reasoning
+  store: SqliteStore
+  clock: { now: number }
+  again(keepMs: number): Promise<Reasoning>
+}> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-reasoning-'))
   cleanups.push(() => rmSync(folder, { recursive: true, force: true }))
   const store = new SqliteStore({ folder, exclusive: true })
@@ -28,7 +37,17 @@ async function open(keepMs = DAY): Promise<{ reasoning: Reasoning; store: Sqlite
   return { reasoning: await again(keepMs), store, clock, again }
 }
 
-const request = (turns: Turn[]): GenerationRequest => ({ protocol: 'messages', model: 'x', stream: false, system: [], turns, tools: [{ type: 'function', name: 'look' }], sampling: {}, extras: {} }) as unknown as GenerationRequest
+const request = (turns: Turn[]): GenerationRequest =>
+  ({
+    protocol: 'messages',
+    model: 'x',
+    stream: false,
+    system: [],
+    turns,
+    tools: [{ type: 'function', name: 'look' }],
+    sampling: {},
+    extras: {},
+  }) as unknown as GenerationRequest
 const endpoint = (provider: string, model: string): Endpoint => ({ target: { provider, model } }) as unknown as Endpoint
 const HERE = [endpoint('p', 'm')]
 
@@ -41,7 +60,8 @@ function* eventsOf(parts: readonly Part[]): Generator<GenerationEvent> {
     const { text: _text, arguments: _arguments, ...head } = rest as unknown as Record<string, unknown>
     yield { type: 'part-start', part, head: head as never }
     const half = text.length >> 1
-    for (const piece of [text.slice(0, half), text.slice(half)]) if (piece !== '') yield { type: 'part-delta', part, text: piece }
+    for (const piece of [text.slice(0, half), text.slice(half)])
+      if (piece !== '') yield { type: 'part-delta', part, text: piece }
     yield { type: 'part-end', part, ...(signature === undefined ? {} : { signature: signature.data }) }
   }
 }
@@ -53,41 +73,86 @@ function heard(parts: readonly Part[], maker = MAKER, bare = false): Tracer {
 }
 
 /** What a client keeps that keeps texts and calls alone. */
-const forgotten = (parts: readonly Part[]): Part[] => parts.flatMap((part) => {
-  if (part.type === 'reasoning') return []
-  const { signature: _signature, ...rest } = part as Part & { type: 'text' }
-  return [rest]
+const forgotten = (parts: readonly Part[]): Part[] =>
+  parts.flatMap((part) => {
+    if (part.type === 'reasoning') return []
+    const { signature: _signature, ...rest } = part as Part & { type: 'text' }
+    return [rest]
+  })
+
+const call = (id: string, over: object = {}): Part => ({
+  type: 'tool-call',
+  id,
+  name: 'look',
+  arguments: '{"a":1}',
+  form: 'function',
+  ...over,
 })
+const thought = (text: string, data: string, over: object = {}): Part => ({
+  type: 'reasoning',
+  text,
+  signature: { data, maker: MAKER },
+  ...over,
+})
+const asked = (...answers: Part[][]): GenerationRequest =>
+  request([
+    { role: 'user', parts: [{ type: 'text', text: 'go' }] },
+    ...answers.map((parts): Turn => ({ role: 'assistant', parts })),
+  ])
 
-const call = (id: string, over: object = {}): Part => ({ type: 'tool-call', id, name: 'look', arguments: '{"a":1}', form: 'function', ...over })
-const thought = (text: string, data: string, over: object = {}): Part => ({ type: 'reasoning', text, signature: { data, maker: MAKER }, ...over })
-const asked = (...answers: Part[][]): GenerationRequest => request([{ role: 'user', parts: [{ type: 'text', text: 'go' }] }, ...answers.map((parts): Turn => ({ role: 'assistant', parts }))])
-
-const signature = fc.option(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).map((data) => ({ data, maker: MAKER })), { nil: undefined })
-const signed = <T extends object>(part: T, mark: object | undefined): T => (mark === undefined ? part : { ...part, signature: mark })
-const answer = fc.tuple(
-  fc.array(fc.oneof(
-    fc.tuple(fc.string({ unit: 'grapheme' }), fc.string({ minLength: 1 }), fc.constantFrom({}, { form: 'summary' }, { redacted: true }, { id: 'rs_1' })).map(([text, data, over]) => thought(text, data, over)),
-    fc.tuple(fc.string({ minLength: 1 }), signature).map(([text, mark]): Part => signed({ type: 'text', text } as Part, mark)),
-  ), { maxLength: 4 }),
-  fc.array(fc.tuple(fc.json(), signature), { minLength: 1, maxLength: 4 }),
-).map(([before, calls]): Part[] => [...before, ...calls.map(([args, mark], index) => signed(call(`c${index}`, { arguments: args }), mark))])
+const signature = fc.option(
+  fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).map((data) => ({ data, maker: MAKER })),
+  { nil: undefined },
+)
+const signed = <T extends object>(part: T, mark: object | undefined): T =>
+  mark === undefined ? part : { ...part, signature: mark }
+const answer = fc
+  .tuple(
+    fc.array(
+      fc.oneof(
+        fc
+          .tuple(
+            fc.string({ unit: 'grapheme' }),
+            fc.string({ minLength: 1 }),
+            fc.constantFrom({}, { form: 'summary' }, { redacted: true }, { id: 'rs_1' }),
+          )
+          .map(([text, data, over]) => thought(text, data, over)),
+        fc
+          .tuple(fc.string({ minLength: 1 }), signature)
+          .map(([text, mark]): Part => signed({ type: 'text', text } as Part, mark)),
+      ),
+      { maxLength: 4 },
+    ),
+    fc.array(fc.tuple(fc.json(), signature), { minLength: 1, maxLength: 4 }),
+  )
+  .map(([before, calls]): Part[] => [
+    ...before,
+    ...calls.map(([args, mark], index) => signed(call(`c${index}`, { arguments: args }), mark)),
+  ])
 
 test('what is put back is what came, to the byte and in its place', async () => {
   const { reasoning } = await open()
-  await fc.assert(fc.asyncProperty(answer, async (parts) => {
-    await reasoning.keep('a', heard(parts))
-    const isSigned = parts.some((part) => 'signature' in part && part.signature !== undefined)
-    const { request: back, traces, bytes } = await reasoning.recall('a', asked(forgotten(parts)), HERE)
-    expect(back.turns[1]!.parts).toEqual(isSigned ? parts : forgotten(parts))
-    expect([traces.length, bytes > 0]).toEqual(isSigned ? [1, true] : [0, false])
-  }), { numRuns: 300 })
+  await fc.assert(
+    fc.asyncProperty(answer, async (parts) => {
+      await reasoning.keep('a', heard(parts))
+      const isSigned = parts.some((part) => 'signature' in part && part.signature !== undefined)
+      const { request: back, traces, bytes } = await reasoning.recall('a', asked(forgotten(parts)), HERE)
+      expect(back.turns[1]!.parts).toEqual(isSigned ? parts : forgotten(parts))
+      expect([traces.length, bytes > 0]).toEqual(isSigned ? [1, true] : [0, false])
+    }),
+    { numRuns: 300 },
+  )
 })
 
 describe('nothing is put back', () => {
   const parts = [thought('hm', 's1'), call('c1'), call('c2')]
   const bare = forgotten(parts)
-  const unchanged = async (reasoning: Reasoning, account: string, given: GenerationRequest, endpoints = HERE): Promise<void> => {
+  const unchanged = async (
+    reasoning: Reasoning,
+    account: string,
+    given: GenerationRequest,
+    endpoints = HERE,
+  ): Promise<void> => {
     expect((await reasoning.recall(account, given, endpoints)).request).toEqual(given)
   }
   const kept = async () => {
@@ -114,7 +179,11 @@ describe('nothing is put back', () => {
     await unchanged(reasoning, 'a', asked(bare, bare))
     // Spelled otherwise they are the same, and bare reasoning is what the signed one says.
     const spelled = asked([{ type: 'reasoning', text: 'hm' }, call('c1', { arguments: '{ "a": 1.0 }' }), call('c2')])
-    expect((await reasoning.recall('a', spelled, HERE)).request.turns[1]!.parts).toEqual([parts[0]!, call('c1', { arguments: '{ "a": 1.0 }' }), call('c2')])
+    expect((await reasoning.recall('a', spelled, HERE)).request.turns[1]!.parts).toEqual([
+      parts[0]!,
+      call('c1', { arguments: '{ "a": 1.0 }' }),
+      call('c2'),
+    ])
   })
 
   test('after its time, which outlives a restart, and where nothing is to be kept', async () => {
@@ -131,7 +200,10 @@ describe('nothing is put back', () => {
     await unchanged(off, 'a', asked(bare))
     expect(await store.reasoningUse()).toEqual([])
     const target = { ...MAKER, quirks: {}, abilities: {} }
-    expect([off.tracer(asked(bare), target), later.tracer({ ...asked(bare), tools: [] }, target)]).toEqual([undefined, undefined])
+    expect([off.tracer(asked(bare), target), later.tracer({ ...asked(bare), tools: [] }, target)]).toEqual([
+      undefined,
+      undefined,
+    ])
     expect(later.tracer(asked(bare), target)).toBeInstanceOf(Tracer)
   })
 
@@ -146,7 +218,8 @@ describe('nothing is put back', () => {
 test('reasoning that nobody signs is put back where its provider wants it, unless the client sent some', async () => {
   const { reasoning } = await open()
   const parts: Part[] = [{ type: 'reasoning', text: 'hm' }, { type: 'text', text: 'so' }, call('c1')]
-  const back = async (given: Part[]): Promise<Part[]> => (await reasoning.recall('a', asked(given), HERE)).request.turns[1]!.parts
+  const back = async (given: Part[]): Promise<Part[]> =>
+    (await reasoning.recall('a', asked(given), HERE)).request.turns[1]!.parts
   await reasoning.keep('a', heard(parts))
   expect(await back(forgotten(parts))).toEqual(forgotten(parts))
   await reasoning.keep('a', heard(parts, MAKER, true))
@@ -165,7 +238,8 @@ test('an account has room for so much: what is oldest goes, and no other account
   }
   const uses = new Map((await store.reasoningUse()).map(({ accountId, bytes }) => [accountId, bytes]))
   expect(uses.get('a')!).toBeLessThanOrEqual(64 * 2 ** 20)
-  const known = async (account: string, id: string): Promise<number> => (await reasoning.recall(account, asked(forgotten(large(id))), HERE)).traces.length
+  const known = async (account: string, id: string): Promise<number> =>
+    (await reasoning.recall(account, asked(forgotten(large(id))), HERE)).traces.length
   expect([await known('a', 'c0'), await known('a', 'c79'), await known('b', 'c0')]).toEqual([0, 1, 1])
   // Of a conversation that is longer than that, the newest turns are made whole.
   const long = asked(...Array.from({ length: 20 }, (_, i) => forgotten(large(`c${60 + i}`))))

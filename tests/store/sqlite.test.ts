@@ -19,7 +19,11 @@ function newFolder(): string {
 }
 
 function open(options: { folder?: string; exclusive?: boolean; now?: () => number } = {}): SqliteStore {
-  const store = new SqliteStore({ folder: options.folder ?? newFolder(), exclusive: options.exclusive ?? false, ...(options.now === undefined ? {} : { now: options.now }) })
+  const store = new SqliteStore({
+    folder: options.folder ?? newFolder(),
+    exclusive: options.exclusive ?? false,
+    ...(options.now === undefined ? {} : { now: options.now }),
+  })
   cleanups.push(() => store.close().catch(() => {}))
   return store
 }
@@ -27,11 +31,28 @@ function open(options: { folder?: string; exclusive?: boolean; now?: () => numbe
 const account = (id: string): Account => ({ id, name: `name of ${id}`, status: 'healthy', createdAt: 1, discount: 0 })
 
 const key = (id: string, accountId: string, fill: number): StoredKey => ({
-  id, accountId, kind: 'management', hash: new Uint8Array(32).fill(fill), prefix: 'sk-mg-v1-abc', last4: 'wxyz', name: null,
-  createdAt: 5, expiresAt: null, revokedAt: null, requestsPerMinute: 7, models: null, limit: null, limitPeriod: null,
+  id,
+  accountId,
+  kind: 'management',
+  hash: new Uint8Array(32).fill(fill),
+  prefix: 'sk-mg-v1-abc',
+  last4: 'wxyz',
+  name: null,
+  createdAt: 5,
+  expiresAt: null,
+  revokedAt: null,
+  requestsPerMinute: 7,
+  models: null,
+  limit: null,
+  limitPeriod: null,
 })
 
-const answer = (id: string, ...output: object[]) => ({ id, response: { id, output }, inputItems: [], expiresAt: Date.now() + 60_000 })
+const answer = (id: string, ...output: object[]) => ({
+  id,
+  response: { id, output },
+  inputItems: [],
+  expiresAt: Date.now() + 60_000,
+})
 
 async function withAccounts(options: Parameters<typeof open>[0] = {}): Promise<SqliteStore> {
   const store = open(options)
@@ -73,7 +94,11 @@ describe('accounts and keys', () => {
 
   test('a write that fails does not fail those committed with it', async () => {
     const store = await withAccounts()
-    const written = await Promise.allSettled([store.addKey(key('k1', 'a', 1)), store.addKey(key('k2', 'a', 1)), store.addKey(key('k3', 'a', 3))])
+    const written = await Promise.allSettled([
+      store.addKey(key('k1', 'a', 1)),
+      store.addKey(key('k2', 'a', 1)),
+      store.addKey(key('k3', 'a', 3)),
+    ])
     expect(written.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
     expect((await store.keys()).map(({ id }) => id)).toEqual(['k1', 'k3'])
   })
@@ -87,7 +112,10 @@ describe('accounts and keys', () => {
     const database = new Database(join(folder, 'sluice.sqlite'))
     database.run('DROP TABLE settings')
     database.close()
-    for (const failure of [await store.setting('x').catch((error: unknown) => error), await store.settleSetting('x', 'y').catch((error: unknown) => error)]) {
+    for (const failure of [
+      await store.setting('x').catch((error: unknown) => error),
+      await store.settleSetting('x', 'y').catch((error: unknown) => error),
+    ]) {
       expect(failure).toBeInstanceOf(GatewayError)
       expect((failure as GatewayError).status).toBe(503)
       expect((failure as GatewayError).message).not.toContain('settings')
@@ -98,7 +126,11 @@ describe('accounts and keys', () => {
 describe('responses', () => {
   test('come back whole, strange texts included', async () => {
     const store = await withAccounts()
-    const response = { id: 'r', output: [{ id: 'm', type: 'message', text: 'a\u0000b\u2028 "quoted" \u{1F600}' }], __proto__kept: null }
+    const response = {
+      id: 'r',
+      output: [{ id: 'm', type: 'message', text: 'a\u0000b\u2028 "quoted" \u{1F600}' }],
+      __proto__kept: null,
+    }
     const inputItems = [{ type: 'message', content: "Robert'); DROP TABLE keys;--" }, 'bare']
     await store.saveResponse('a', { id: 'r', response, inputItems, expiresAt: Date.now() + 1000 })
     const found = await store.findResponse('a', 'r')
@@ -146,8 +178,14 @@ describe('responses', () => {
   test('what has expired is unknown at once, and purged in batches', async () => {
     let now = 1000
     const store = await withAccounts({ now: () => now })
-    const many = Array.from({ length: 450 }, (_, index) => ({ ...answer(`r${index}`, { id: `m${index}` }), expiresAt: 2000 }))
-    await Promise.all([...many.map((one) => store.saveResponse('a', one)), store.saveResponse('a', { ...answer('kept', { id: 'k' }), expiresAt: 9000 })])
+    const many = Array.from({ length: 450 }, (_, index) => ({
+      ...answer(`r${index}`, { id: `m${index}` }),
+      expiresAt: 2000,
+    }))
+    await Promise.all([
+      ...many.map((one) => store.saveResponse('a', one)),
+      store.saveResponse('a', { ...answer('kept', { id: 'k' }), expiresAt: 9000 }),
+    ])
     expect(await store.findResponse('a', 'r0')).toBeDefined()
     now = 2000
     expect(await store.findResponse('a', 'r0')).toBeUndefined()
@@ -164,7 +202,8 @@ describe('the data folder', () => {
     const folder = newFolder()
     await withAccounts({ folder, exclusive: true })
     expect(statSync(folder).mode & 0o777).toBe(0o700)
-    for (const file of ['sluice.sqlite', 'sluice.sqlite-wal', 'server.pid']) expect([file, statSync(join(folder, file)).mode & 0o077]).toEqual([file, 0])
+    for (const file of ['sluice.sqlite', 'sluice.sqlite-wal', 'server.pid'])
+      expect([file, statSync(join(folder, file)).mode & 0o077]).toEqual([file, 0])
   })
 
   test('keeps what was written', async () => {
@@ -196,7 +235,9 @@ describe('the data folder', () => {
   test('takes one server; a second is told which process has it; a closed one leaves it free', async () => {
     const folder = newFolder()
     const first = open({ folder, exclusive: true })
-    expect(() => open({ folder, exclusive: true })).toThrow(new RegExp(`in use by another Sluice \\(process ${process.pid}\\)`))
+    expect(() => open({ folder, exclusive: true })).toThrow(
+      new RegExp(`in use by another Sluice \\(process ${process.pid}\\)`),
+    )
     await open({ folder, exclusive: false }).addAccount(account('a'))
     expect(await first.accounts()).toEqual([account('a')])
     await first.close()
@@ -205,7 +246,10 @@ describe('the data folder', () => {
 
   test("a server's death by SIGKILL frees the folder and loses nothing it had said was saved", async () => {
     const folder = newFolder()
-    const child = Bun.spawn([process.execPath, join(import.meta.dir, 'writer.ts'), folder], { stdout: 'pipe', stderr: 'inherit' })
+    const child = Bun.spawn([process.execPath, join(import.meta.dir, 'writer.ts'), folder], {
+      stdout: 'pipe',
+      stderr: 'inherit',
+    })
     let saved = ''
     for await (const chunk of child.stdout) {
       saved += new TextDecoder().decode(chunk)

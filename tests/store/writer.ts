@@ -5,6 +5,11 @@ const store = new SqliteStore({ folder: process.argv[2] ?? '', exclusive: true }
 await store.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
 for (let number = 0; ; number++) {
   const id = `resp_${number}`
-  await store.saveResponse('a', { id, response: { id, output: [{ id: `msg_${number}`, text: 'x'.repeat(2000) }] }, inputItems: [], expiresAt: Date.now() + 3_600_000 })
+  await store.saveResponse('a', {
+    id,
+    response: { id, output: [{ id: `msg_${number}`, text: 'x'.repeat(2000) }] },
+    inputItems: [],
+    expiresAt: Date.now() + 3_600_000,
+  })
   await Bun.write(Bun.stdout, `${id}\n`)
 }

@@ -19,33 +19,67 @@ afterEach(() => {
 
 const patient = { connectMs: 5_000, firstByteMs: 20_000, idleMs: 20_000, totalMs: 30_000 }
 const post = (server: { url: string }, more: Partial<Outgoing> = {}): Promise<Incoming> =>
-  send({ url: server.url + '/v1/x?y=1', method: 'POST', headers: { 'x-a': 'b' }, body: '{"é":1}', timeouts: patient, signal: new AbortController().signal, ...more })
-const postText = async (server: { url: string }, more: Partial<Outgoing> = {}): Promise<string> => readAll((await post(server, more)).body, 1e9)
+  send({
+    url: server.url + '/v1/x?y=1',
+    method: 'POST',
+    headers: { 'x-a': 'b' },
+    body: '{"é":1}',
+    timeouts: patient,
+    signal: new AbortController().signal,
+    ...more,
+  })
+const postText = async (server: { url: string }, more: Partial<Outgoing> = {}): Promise<string> =>
+  readAll((await post(server, more)).body, 1e9)
 const failure = async (promise: Promise<unknown>): Promise<GatewayError> => {
-  const error = await promise.then(() => undefined, (thrown: unknown) => thrown)
+  const error = await promise.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
   if (!(error instanceof GatewayError)) throw new Error(`expected a GatewayError, got ${error}`)
   return error
 }
-const plain = (body: string, more = ''): string => `HTTP/1.1 200 OK\r\n${more}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
+const plain = (body: string, more = ''): string =>
+  `HTTP/1.1 200 OK\r\n${more}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
 
 describe('a request', () => {
   test('is written with its length in bytes, its path and query, and no compression', async () => {
-    const server = serve(socket => socket.write(plain('ok')))
-    expect(await postText(server, { headers: { 'x-a': 'b', 'accept-encoding': 'gzip', Connection: 'close' } })).toBe('ok')
+    const server = serve((socket) => socket.write(plain('ok')))
+    expect(await postText(server, { headers: { 'x-a': 'b', 'accept-encoding': 'gzip', Connection: 'close' } })).toBe(
+      'ok',
+    )
     const [head, body] = server.requests[0]!.split('\r\n\r\n')
-    expect(head!.split('\r\n')).toEqual(['POST /v1/x?y=1 HTTP/1.1', `host: 127.0.0.1:${server.port}`, 'accept-encoding: identity', 'x-a: b', 'content-length: 8'])
+    expect(head!.split('\r\n')).toEqual([
+      'POST /v1/x?y=1 HTTP/1.1',
+      `host: 127.0.0.1:${server.port}`,
+      'accept-encoding: identity',
+      'x-a: b',
+      'content-length: 8',
+    ])
     expect(Buffer.from(body!, 'latin1').toString()).toBe('{"é":1}')
   })
 
   test('cannot be split by a header', async () => {
-    const server = serve(socket => socket.write(plain('ok')))
-    for (const headers of <Record<string, string>[]>[{ 'x-a': 'b\r\nx-c: d' }, { 'x a': 'b' }, { 'x-a': 'é' }, { 'x-a': '\0' }]) expect((await failure(post(server, { headers }))).code).toBe('internal_error')
+    const server = serve((socket) => socket.write(plain('ok')))
+    for (const headers of <Record<string, string>[]>[
+      { 'x-a': 'b\r\nx-c: d' },
+      { 'x a': 'b' },
+      { 'x-a': 'é' },
+      { 'x-a': '\0' },
+    ])
+      expect((await failure(post(server, { headers }))).code).toBe('internal_error')
     expect(server.requests).toEqual([])
   })
 
   test('of 30 MB arrives whole', async () => {
     let length = 0
-    const server = Bun.serve({ hostname: '127.0.0.1', port: 0, async fetch(request) { length = (await request.text()).length; return new Response('ok') } })
+    const server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      async fetch(request) {
+        length = (await request.text()).length
+        return new Response('ok')
+      },
+    })
     expect(await postText({ url: `http://127.0.0.1:${server.port}` }, { body: 'x'.repeat(30_000_000) })).toBe('ok')
     expect(length).toBe(30_000_000)
     await server.stop(true)
@@ -60,17 +94,18 @@ describe('a request', () => {
 
   test('leaves in 400 calls at once', async () => {
     const waiting: RawSocket[] = []
-    const server = serve(socket => {
+    const server = serve((socket) => {
       waiting.push(socket)
       if (waiting.length === 400) for (const each of waiting) each.write(plain('ok'))
     })
     const answers = await Promise.all(Array.from({ length: 400 }, () => postText(server)))
-    expect(answers.every(answer => answer === 'ok')).toBe(true)
+    expect(answers.every((answer) => answer === 'ok')).toBe(true)
   })
 })
 
 describe('an answer', () => {
-  const chunked = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n1\r\n!\r\n0\r\nx-t: 1\r\n\r\n'
+  const chunked =
+    'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n1\r\n!\r\n0\r\nx-t: 1\r\n\r\n'
   const readable: [string, string, string][] = [
     ['of known length', plain('hello'), 'hello'],
     ['in chunks, with an extension and a trailer', chunked, 'abc0123456789!'],
@@ -81,7 +116,7 @@ describe('an answer', () => {
   for (const [title, wire, body] of readable) {
     test(`${title} is read at every cut`, async () => {
       for (let cut = 1; cut < wire.length; cut += 1) {
-        const server = serve(socket => {
+        const server = serve((socket) => {
           socket.write(wire.slice(0, cut))
           setImmediate(() => void socket.write(wire.slice(cut)))
         })
@@ -92,7 +127,10 @@ describe('an answer', () => {
   }
 
   test('ends with its connection when it says no length', async () => {
-    const server = serve(socket => { socket.write('HTTP/1.1 200 OK\r\n\r\nhel'); setTimeout(() => socket.end('lo'), 10) })
+    const server = serve((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\n\r\nhel')
+      setTimeout(() => socket.end('lo'), 10)
+    })
     expect(await postText(server)).toBe('hello')
   })
 
@@ -116,27 +154,38 @@ describe('an answer', () => {
   ]
   for (const [title, wire] of broken) {
     test(`${title} is an upstream error, never a short answer`, async () => {
-      const server = serve(socket => void socket.end(wire))
+      const server = serve((socket) => void socket.end(wire))
       expect((await failure(postText(server))).code).toBe('upstream_error')
     })
   }
 
   test('is not followed elsewhere', async () => {
-    const server = serve(socket => void socket.write('HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n'))
+    const server = serve(
+      (socket) =>
+        void socket.write(
+          'HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n',
+        ),
+    )
     const incoming = await post(server)
     expect([incoming.status, incoming.headers.get('location')]).toEqual([307, 'http://127.0.0.1:1/'])
     expect(server.requests.length).toBe(1)
   })
 
   test('over the limit is refused and its connection closed', async () => {
-    const server = serve(socket => { socket.write(plain('x'.repeat(3_000_000))) })
+    const server = serve((socket) => {
+      socket.write(plain('x'.repeat(3_000_000)))
+    })
     const incoming = await post(server)
     expect((await failure(readAll(incoming.body, 1_000_000))).message).toContain('1000000 bytes')
     await until(() => server.open === 0)
   })
 
   test('that ends its connection while the reader is slow is still read whole', async () => {
-    const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('x'.repeat(3_000_000), { headers: { connection: 'close' } }) })
+    const server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: () => new Response('x'.repeat(3_000_000), { headers: { connection: 'close' } }),
+    })
     const incoming = await post({ url: `http://127.0.0.1:${server.port}` })
     await Bun.sleep(100)
     expect((await readAll(incoming.body, 1e9)).length).toBe(3_000_000)
@@ -146,13 +195,17 @@ describe('an answer', () => {
 
 describe('a connection', () => {
   test('serves many calls, one after the other', async () => {
-    const server = serve(socket => { socket.write(plain('ok')) })
+    const server = serve((socket) => {
+      socket.write(plain('ok'))
+    })
     for (let i = 0; i < 20; i += 1) expect(await postText(server)).toBe('ok')
     expect(server.connections).toBe(1)
   })
 
   test('is closed when the answer says so', async () => {
-    const server = serve(socket => { socket.write(plain('ok', 'Connection: close\r\n')) })
+    const server = serve((socket) => {
+      socket.write(plain('ok', 'Connection: close\r\n'))
+    })
     await postText(server)
     await postText(server)
     expect(server.connections).toBe(2)
@@ -169,17 +222,23 @@ describe('a connection', () => {
   })
 
   test('that dies twice is an error: never a third try', async () => {
-    const server = serve((socket, _request, count) => { if (count === 1) socket.write(plain('ok')); else socket.terminate() })
+    const server = serve((socket, _request, count) => {
+      if (count === 1) socket.write(plain('ok'))
+      else socket.terminate()
+    })
     await postText(server)
     expect((await failure(post(server))).code).toBe('upstream_error')
     expect(server.requests.length).toBe(3)
   })
 
   test('that died fresh, or after a first byte, is not replaced', async () => {
-    const fresh = serve(socket => socket.terminate())
+    const fresh = serve((socket) => socket.terminate())
     expect((await failure(post(fresh))).code).toBe('upstream_error')
     expect(fresh.requests.length).toBe(1)
-    const begun = serve((socket, _request, count) => { if (count === 1) socket.write(plain('ok')); else socket.end('HTTP/1.1 2') })
+    const begun = serve((socket, _request, count) => {
+      if (count === 1) socket.write(plain('ok'))
+      else socket.end('HTTP/1.1 2')
+    })
     await postText(begun)
     expect((await failure(post(begun))).code).toBe('upstream_error')
     expect(begun.requests.length).toBe(2)
@@ -202,10 +261,18 @@ describe('a connection', () => {
 
   test('whose answer came before the request had left whole serves no other', async () => {
     let connections = 0
-    const server = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: {
-      open(socket) { connections += 1; socket.write(plain('too large')); socket.pause() },
-      data() {},
-    } })
+    const server = Bun.listen({
+      hostname: '127.0.0.1',
+      port: 0,
+      socket: {
+        open(socket) {
+          connections += 1
+          socket.write(plain('too large'))
+          socket.pause()
+        },
+        data() {},
+      },
+    })
     const url = `http://127.0.0.1:${server.port}`
     for (let i = 0; i < 2; i += 1) expect(await postText({ url }, { body: 'x'.repeat(30_000_000) })).toBe('too large')
     expect(connections).toBe(2)
@@ -223,7 +290,9 @@ describe('time', () => {
   ]
   for (const [phase, wire, timeouts] of stalls) {
     test(`a stall after ${JSON.stringify(wire)} ends by the ${phase} timeout and closes the connection`, async () => {
-      const server = serve(socket => { if (wire !== '') socket.write(wire) })
+      const server = serve((socket) => {
+        if (wire !== '') socket.write(wire)
+      })
       const error = await failure(postText(server, { timeouts: { ...patient, ...timeouts } }))
       expect([error.code, error.message.includes(phase)]).toEqual(['upstream_timeout', true])
       await until(() => server.open === 0)
@@ -231,31 +300,43 @@ describe('time', () => {
   }
 
   test('a drip keeps the idle timeout away, not the total one', async () => {
-    const server = serve(socket => {
+    const server = serve((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
-      const timer = setInterval(() => { if (socket.write('1\r\nx\r\n') <= 0) clearInterval(timer) }, 10)
+      const timer = setInterval(() => {
+        if (socket.write('1\r\nx\r\n') <= 0) clearInterval(timer)
+      }, 10)
     })
-    expect((await failure(postText(server, { timeouts: { ...patient, idleMs: 2_000, totalMs: 300 } }))).message).toContain('total')
+    expect(
+      (await failure(postText(server, { timeouts: { ...patient, idleMs: 2_000, totalMs: 300 } }))).message,
+    ).toContain('total')
   })
 
   test('an unread body does not count as a silent provider', async () => {
-    const server = serve(socket => { socket.write(plain('x'.repeat(2_000_000))) })
+    const server = serve((socket) => {
+      socket.write(plain('x'.repeat(2_000_000)))
+    })
     const incoming = await post(server, { timeouts: { ...patient, idleMs: 50 } })
     await incoming.body.read()
     await Bun.sleep(150)
     expect((await readAll(incoming.body, 1e9)).length).toBeGreaterThan(1_000_000)
   })
 
-  test('phases are the caller\'s own: five minutes are no limit', async () => {
-    const server = serve(socket => { setTimeout(() => void socket.write(plain('ok')), 20) })
-    expect(await postText(server, { timeouts: { connectMs: 6e5, firstByteMs: 3e6, idleMs: 3e6, totalMs: Infinity } })).toBe('ok')
+  test("phases are the caller's own: five minutes are no limit", async () => {
+    const server = serve((socket) => {
+      setTimeout(() => void socket.write(plain('ok')), 20)
+    })
+    expect(
+      await postText(server, { timeouts: { connectMs: 6e5, firstByteMs: 3e6, idleMs: 3e6, totalMs: Infinity } }),
+    ).toBe('ok')
   })
 })
 
 describe('leaving', () => {
   test('by the signal closes the connection in every phase', async () => {
     for (const wire of ['', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc']) {
-      const server = serve(socket => { if (wire !== '') socket.write(wire) })
+      const server = serve((socket) => {
+        if (wire !== '') socket.write(wire)
+      })
       const abort = new AbortController()
       const answer = failure(postText(server, { signal: abort.signal }))
       await until(() => server.requests.length === 1)
@@ -264,11 +345,15 @@ describe('leaving', () => {
       expect((await answer).code).toBe('upstream_error')
       expect(await until(() => server.open === 0)).toBeLessThan(250)
     }
-    expect((await failure(post({ url: 'http://127.0.0.1:9' }, { signal: AbortSignal.abort() }))).code).toBe('upstream_error')
+    expect((await failure(post({ url: 'http://127.0.0.1:9' }, { signal: AbortSignal.abort() }))).code).toBe(
+      'upstream_error',
+    )
   })
 
   test('by cancel closes the connection, and a pending read rejects', async () => {
-    const server = serve(socket => { socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc') })
+    const server = serve((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc')
+    })
     const incoming = await post(server)
     await incoming.body.read()
     const pending = failure(incoming.body.read())
@@ -280,7 +365,9 @@ describe('leaving', () => {
   })
 
   test('after the end changes nothing: the connection is kept', async () => {
-    const server = serve(socket => { socket.write(plain('ok')) })
+    const server = serve((socket) => {
+      socket.write(plain('ok'))
+    })
     const abort = new AbortController()
     const incoming = await post(server, { signal: abort.signal })
     expect(await readAll(incoming.body, 100)).toBe('ok')
@@ -320,10 +407,22 @@ test('an unread body holds a fast provider back, and memory stays small', async 
     }
   }
   let begun = false
-  const server = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: {
-    data(socket) { if (!begun) { begun = true; socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${size}\r\n\r\n`); pump(socket) } },
-    drain(socket) { if (begun) pump(socket) },
-  } })
+  const server = Bun.listen({
+    hostname: '127.0.0.1',
+    port: 0,
+    socket: {
+      data(socket) {
+        if (!begun) {
+          begun = true
+          socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${size}\r\n\r\n`)
+          pump(socket)
+        }
+      },
+      drain(socket) {
+        if (begun) pump(socket)
+      },
+    },
+  })
   const before = process.memoryUsage.rss()
   const incoming = await post({ url: `http://127.0.0.1:${server.port}` })
   await incoming.body.read()
@@ -332,7 +431,8 @@ test('an unread body holds a fast provider back, and memory stays small', async 
   expect(sent).toBeLessThan(20_000_000)
   expect(process.memoryUsage.rss() - before).toBeLessThan(40_000_000)
   let read = 0
-  for (let chunk = await incoming.body.read(); chunk !== undefined; chunk = await incoming.body.read()) read += chunk.length
+  for (let chunk = await incoming.body.read(); chunk !== undefined; chunk = await incoming.body.read())
+    read += chunk.length
   expect(read).toBeGreaterThan(size - 2_000_000)
   server.stop(true)
 }, 20_000)

@@ -15,18 +15,30 @@ export function canaries(): Canaries {
   const servers: Bun.TCPSocketListener[] = []
   const listen = (hostname: string, port: number): number => {
     const name = `${hostname} ${port === 0 ? 'any port' : port}`
-    const server = Bun.listen({ hostname, port, socket: { open(socket) { reached.push(name); socket.end() }, data() {}, error() {} } })
+    const server = Bun.listen({
+      hostname,
+      port,
+      socket: {
+        open(socket) {
+          reached.push(name)
+          socket.end()
+        },
+        data() {},
+        error() {},
+      },
+    })
     servers.push(server)
     listening.push(name)
     return server.port
   }
   const ports = { v4: listen('127.0.0.1', 0), v6: listen('::1', 0) }
-  for (const hostname of ['127.0.0.1', '::1']) for (const port of [80, 443]) {
-    try {
-      listen(hostname, port)
-    } catch {
-      console.warn(`port ${port} of ${hostname} is not free for a canary`)
+  for (const hostname of ['127.0.0.1', '::1'])
+    for (const port of [80, 443]) {
+      try {
+        listen(hostname, port)
+      } catch {
+        console.warn(`port ${port} of ${hostname} is not free for a canary`)
+      }
     }
-  }
   return { ports, listening, reached, stop: () => servers.forEach((server) => server.stop(true)) }
 }

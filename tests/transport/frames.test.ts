@@ -8,11 +8,11 @@ const encode = (text: string): Uint8Array => new TextEncoder().encode(text)
 
 const split = (pieces: Uint8Array[]): Frame[] => {
   const splitter = new FrameSplitter()
-  return [...pieces.flatMap(piece => splitter.push(piece)), ...splitter.end()]
+  return [...pieces.flatMap((piece) => splitter.push(piece)), ...splitter.end()]
 }
 
 const cutAt = (bytes: Uint8Array, cuts: number[]): Uint8Array[] => {
-  const at = [0, ...cuts.map(cut => cut % (bytes.length + 1)).sort((a, b) => a - b), bytes.length]
+  const at = [0, ...cuts.map((cut) => cut % (bytes.length + 1)).sort((a, b) => a - b), bytes.length]
   return at.slice(1).map((to, i) => bytes.slice(at[i]!, to))
 }
 
@@ -31,48 +31,106 @@ describe('a stream is read', () => {
     ['a byte order mark', '\ufeffdata: 1\n\n', [{ data: '1' }]],
     ['a last frame without its blank line', 'data: 1\n\ndata: 2\n', [{ data: '1' }, { data: '2' }]],
     ['a last line without its end', 'data: 1\n\ndata: 2', [{ data: '1' }, { data: '2' }]],
-    ['bare JSON over lines', 'data: 1\n\n{\n  "error": {\n    "code": 500\n  }\n}\n', [{ data: '1' }, { data: '{\n  "error": {\n    "code": 500\n  }\n}', bare: true }]],
-    ['a bare array, then a frame', '[{"error":1}]\n\ndata: 2\n\n', [{ data: '[{"error":1}]', bare: true }, { data: '2' }]],
-    ['bare JSON with no blank line before the next frame', '{"error":1}\ndata: 2\n\n', [{ data: '{"error":1}', bare: true }, { data: '2' }]],
+    [
+      'bare JSON over lines',
+      'data: 1\n\n{\n  "error": {\n    "code": 500\n  }\n}\n',
+      [{ data: '1' }, { data: '{\n  "error": {\n    "code": 500\n  }\n}', bare: true }],
+    ],
+    [
+      'a bare array, then a frame',
+      '[{"error":1}]\n\ndata: 2\n\n',
+      [{ data: '[{"error":1}]', bare: true }, { data: '2' }],
+    ],
+    [
+      'bare JSON with no blank line before the next frame',
+      '{"error":1}\ndata: 2\n\n',
+      [{ data: '{"error":1}', bare: true }, { data: '2' }],
+    ],
     ['a line that looks like JSON inside a frame is ignored', 'data: 1\n{"a":1}\n\n', [{ data: '1' }]],
   ]
   for (const [title, text, frames] of cases) {
     test(title, () => {
       expect(split([encode(text)])).toEqual(frames)
-      expect(split([...encode(text)].map(byte => Uint8Array.of(byte)))).toEqual(frames)
+      expect(split([...encode(text)].map((byte) => Uint8Array.of(byte)))).toEqual(frames)
     })
   }
 })
 
 const lineEnd = fc.constantFrom('\n', '\n', '\n', '\r\n', '\r')
-const word = fc.oneof(fc.constantFrom('data', 'event', 'id', 'retry', ':', ': ', '', ' ', '{', '[', 'é', '水', '🌊', '"a": 1', 'data:', 'data: ', 'event: ', 'x'), fc.string({ maxLength: 5 }))
-const stream = fc.array(fc.tuple(fc.array(word, { maxLength: 5 }).map(words => words.join('')), lineEnd), { maxLength: 25 }).map(lines => lines.flat().join(''))
+const word = fc.oneof(
+  fc.constantFrom(
+    'data',
+    'event',
+    'id',
+    'retry',
+    ':',
+    ': ',
+    '',
+    ' ',
+    '{',
+    '[',
+    'é',
+    '水',
+    '🌊',
+    '"a": 1',
+    'data:',
+    'data: ',
+    'event: ',
+    'x',
+  ),
+  fc.string({ maxLength: 5 }),
+)
+const stream = fc
+  .array(
+    fc.tuple(
+      fc.array(word, { maxLength: 5 }).map((words) => words.join('')),
+      lineEnd,
+    ),
+    { maxLength: 25 },
+  )
+  .map((lines) => lines.flat().join(''))
 
 test('any cut of the bytes gives the same frames', () => {
-  fc.assert(fc.property(stream, fc.array(fc.nat(), { maxLength: 12 }), (text, cuts) => {
-    const bytes = encode(text)
-    expect(split(cutAt(bytes, cuts))).toEqual(split([bytes]))
-  }), { numRuns: 500 })
+  fc.assert(
+    fc.property(stream, fc.array(fc.nat(), { maxLength: 12 }), (text, cuts) => {
+      const bytes = encode(text)
+      expect(split(cutAt(bytes, cuts))).toEqual(split([bytes]))
+    }),
+    { numRuns: 500 },
+  )
 })
 
 test('reads what another parser reads', () => {
   // Two blank lines end whatever is open; bare JSON and the empty event name are where the two parsers mean different things.
-  const common = stream.filter(text => !/(^|[\r\n])[{[]/.test(text) && !text.includes('\0')).map(text => text + '\n\n\n')
-  fc.assert(fc.property(common, text => {
-    const others: Frame[] = []
-    const parser = createParser({ onEvent: ({ event, data }) => { others.push(event === undefined ? { data } : { event, data }) } })
-    parser.feed(text)
-    expect(split([encode(text)])).toEqual(others)
-  }), { numRuns: 500 })
+  const common = stream
+    .filter((text) => !/(^|[\r\n])[{[]/.test(text) && !text.includes('\0'))
+    .map((text) => text + '\n\n\n')
+  fc.assert(
+    fc.property(common, (text) => {
+      const others: Frame[] = []
+      const parser = createParser({
+        onEvent: ({ event, data }) => {
+          others.push(event === undefined ? { data } : { event, data })
+        },
+      })
+      parser.feed(text)
+      expect(split([encode(text)])).toEqual(others)
+    }),
+    { numRuns: 500 },
+  )
 })
 
 test('a frame over the limit is refused, in one piece or many', () => {
   const long = encode('data: ' + 'x'.repeat(MAX_FRAME_LENGTH))
   expect(() => new FrameSplitter().push(long)).toThrow('16 MiB')
   const splitter = new FrameSplitter()
-  expect(() => { for (let at = 0; at < long.length; at += 1 << 20) splitter.push(long.subarray(at, at + (1 << 20))) }).toThrow('16 MiB')
+  expect(() => {
+    for (let at = 0; at < long.length; at += 1 << 20) splitter.push(long.subarray(at, at + (1 << 20)))
+  }).toThrow('16 MiB')
   const lines = new FrameSplitter()
-  expect(() => { for (let i = 0; i < 20; i += 1) lines.push(encode('data: ' + 'x'.repeat(1 << 20) + '\n')) }).toThrow('16 MiB')
+  expect(() => {
+    for (let i = 0; i < 20; i += 1) lines.push(encode('data: ' + 'x'.repeat(1 << 20) + '\n'))
+  }).toThrow('16 MiB')
 })
 
 test('a large frame in small pieces costs linear time', () => {
@@ -89,9 +147,20 @@ describe('a frame is written', () => {
 
   test('so that it reads as it was', () => {
     const event = fc.stringMatching(/^[a-z._]{1,12}$/)
-    const frame = fc.record({ event, data: fc.string({ unit: 'binary' }).filter(data => !/[\r]/.test(data)).map(data => data.toWellFormed()) }, { requiredKeys: ['data'] })
-    fc.assert(fc.property(fc.array(frame, { maxLength: 6 }), frames => {
-      expect(split([encode(frames.map(writeFrame).join(''))])).toEqual(frames)
-    }))
+    const frame = fc.record(
+      {
+        event,
+        data: fc
+          .string({ unit: 'binary' })
+          .filter((data) => !/[\r]/.test(data))
+          .map((data) => data.toWellFormed()),
+      },
+      { requiredKeys: ['data'] },
+    )
+    fc.assert(
+      fc.property(fc.array(frame, { maxLength: 6 }), (frames) => {
+        expect(split([encode(frames.map(writeFrame).join(''))])).toEqual(frames)
+      }),
+    )
   })
 })

@@ -48,48 +48,108 @@ function cut(text: string, at: readonly number[]): string[] {
 const BOUNDARY = 'abc--d'
 const write = (parts: readonly { head: string; content: string }[], boundary = BOUNDARY): string =>
   `${parts.map(({ head, content }) => `--${boundary}\r\n${head}\r\n\r\n${content}\r\n`).join('')}--${boundary}--\r\n`
-const field = (name: string, content: string): { head: string; content: string } => ({ head: `Content-Disposition: form-data; name="${name}"`, content })
+const field = (name: string, content: string): { head: string; content: string } => ({
+  head: `Content-Disposition: form-data; name="${name}"`,
+  content,
+})
 
 /** Contents that come close to holding a boundary, which none of them does. */
-const content = fc.array(fc.constantFrom('\r\n', '\r', '\n', '-', '--', `--${BOUNDARY.slice(0, 3)}`, `\r\n--${BOUNDARY.slice(0, -1)}`, 'x', '\0', '\xff', '\r\n--', '"', ';'), { maxLength: 30 })
-  .map((pieces) => pieces.join('')).filter((text) => !`\r\n${text}\r\n`.includes(`\r\n--${BOUNDARY}`))
+const content = fc
+  .array(
+    fc.constantFrom(
+      '\r\n',
+      '\r',
+      '\n',
+      '-',
+      '--',
+      `--${BOUNDARY.slice(0, 3)}`,
+      `\r\n--${BOUNDARY.slice(0, -1)}`,
+      'x',
+      '\0',
+      '\xff',
+      '\r\n--',
+      '"',
+      ';',
+    ),
+    { maxLength: 30 },
+  )
+  .map((pieces) => pieces.join(''))
+  .filter((text) => !`\r\n${text}\r\n`.includes(`\r\n--${BOUNDARY}`))
 
 describe('parts', () => {
   test('come out as they went in, however the body is cut', () => {
-    fc.assert(fc.property(fc.array(content, { maxLength: 6 }), fc.array(fc.nat(), { maxLength: 40 }), (contents, places) => {
-      const body = write(contents.map((text, index) => field(`f${index}`, text)))
-      expect(readAll(BOUNDARY, cut(body, places))).toEqual(contents.map((text, index) => ({ name: `f${index}`, filename: undefined, mediaType: undefined, content: text })))
-    }), { numRuns: 500 })
+    fc.assert(
+      fc.property(fc.array(content, { maxLength: 6 }), fc.array(fc.nat(), { maxLength: 40 }), (contents, places) => {
+        const body = write(contents.map((text, index) => field(`f${index}`, text)))
+        expect(readAll(BOUNDARY, cut(body, places))).toEqual(
+          contents.map((text, index) => ({
+            name: `f${index}`,
+            filename: undefined,
+            mediaType: undefined,
+            content: text,
+          })),
+        )
+      }),
+      { numRuns: 500 },
+    )
   })
 
   test('are those that the runtime reads', async () => {
-    await fc.assert(fc.asyncProperty(fc.array(content, { minLength: 1, maxLength: 4 }), async (contents) => {
-      const form = new FormData()
-      for (const [index, text] of contents.entries()) form.append(`f${index}`, new Blob([Buffer.from(text, 'latin1')], { type: 'text/x-a' }), `n"${index}.bin`)
-      const sent = new Response(form)
-      const boundary = boundaryOf(sent.headers.get('content-type'))
-      const body = Buffer.from(await sent.arrayBuffer()).toString('latin1')
-      expect(readAll(boundary, cut(body, [10, 50, 90, 200]))).toEqual(contents.map((text, index) => ({ name: `f${index}`, filename: `n"${index}.bin`, mediaType: 'text/x-a', content: text })))
-    }), { numRuns: 50 })
+    await fc.assert(
+      fc.asyncProperty(fc.array(content, { minLength: 1, maxLength: 4 }), async (contents) => {
+        const form = new FormData()
+        for (const [index, text] of contents.entries())
+          form.append(`f${index}`, new Blob([Buffer.from(text, 'latin1')], { type: 'text/x-a' }), `n"${index}.bin`)
+        const sent = new Response(form)
+        const boundary = boundaryOf(sent.headers.get('content-type'))
+        const body = Buffer.from(await sent.arrayBuffer()).toString('latin1')
+        expect(readAll(boundary, cut(body, [10, 50, 90, 200]))).toEqual(
+          contents.map((text, index) => ({
+            name: `f${index}`,
+            filename: `n"${index}.bin`,
+            mediaType: 'text/x-a',
+            content: text,
+          })),
+        )
+      }),
+      { numRuns: 50 },
+    )
   })
 
   test('of a body that is damaged are the same, however it is cut', () => {
-    const body = write([field('a', 'one'), { head: 'Content-Disposition: form-data; name="file"; filename="x.txt"\r\nContent-Type: text/plain', content: 'two\r\n--abc\r\n' }, field('b', '')])
+    const body = write([
+      field('a', 'one'),
+      {
+        head: 'Content-Disposition: form-data; name="file"; filename="x.txt"\r\nContent-Type: text/plain',
+        content: 'two\r\n--abc\r\n',
+      },
+      field('b', ''),
+    ])
     let refused = 0
-    fc.assert(fc.property(fc.nat(), fc.nat({ max: 12 }), fc.constantFrom('', '\r', '\n', '\r\n', '--', '\0', `\r\n--${BOUNDARY}`, '\r\n\r\n', ' ', 'x'), fc.array(fc.nat(), { maxLength: 30 }), (at, gone, put, places) => {
-      const from = at % body.length
-      const damaged = body.slice(0, from) + put + body.slice(from + gone)
-      const whole = readAll(BOUNDARY, [damaged])
-      if (typeof whole === 'string') refused += 1
-      expect(readAll(BOUNDARY, cut(damaged, places))).toEqual(whole)
-      expect(readAll(BOUNDARY, [...damaged])).toEqual(whole)
-    }), { numRuns: 500 })
+    fc.assert(
+      fc.property(
+        fc.nat(),
+        fc.nat({ max: 12 }),
+        fc.constantFrom('', '\r', '\n', '\r\n', '--', '\0', `\r\n--${BOUNDARY}`, '\r\n\r\n', ' ', 'x'),
+        fc.array(fc.nat(), { maxLength: 30 }),
+        (at, gone, put, places) => {
+          const from = at % body.length
+          const damaged = body.slice(0, from) + put + body.slice(from + gone)
+          const whole = readAll(BOUNDARY, [damaged])
+          if (typeof whole === 'string') refused += 1
+          expect(readAll(BOUNDARY, cut(damaged, places))).toEqual(whole)
+          expect(readAll(BOUNDARY, [...damaged])).toEqual(whole)
+        },
+      ),
+      { numRuns: 500 },
+    )
     expect(refused).toBeGreaterThan(50)
   })
 
   test('are not kept: what comes is handed on at once', () => {
     const reader = new MultipartReader(BOUNDARY)
-    const said = (text: string): number => [...reader.read(Buffer.from(text))].reduce((sum, event) => sum + ('bytes' in event ? event.bytes.length : 0), 0)
+    const said = (text: string): number =>
+      [...reader.read(Buffer.from(text))].reduce((sum, event) => sum + ('bytes' in event ? event.bytes.length : 0), 0)
     said(`--${BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\n`)
     expect(said('x'.repeat(100_000))).toBe(100_000)
     expect(said('\r\n--ab')).toBe(0)
@@ -98,28 +158,57 @@ describe('parts', () => {
 })
 
 describe('a head', () => {
-  const disposition = (value: string): Part[] | string => readAll(BOUNDARY, [write([{ head: `content-disposition: ${value}`, content: '' }])])
+  const disposition = (value: string): Part[] | string =>
+    readAll(BOUNDARY, [write([{ head: `content-disposition: ${value}`, content: '' }])])
   test.each([
-    ['form-data; name=plain', { name: 'plain' }], ['FORM-DATA;name="x";filename="a b.txt"', { filename: 'a b.txt' }], ['form-data; name="x"; filename="a\\"b.txt"', { filename: 'a"b.txt' }],
-    ['form-data; name="x"; filename="C:\\dir\\f.txt"', { filename: 'C:\\dir\\f.txt' }], ['form-data; name="x"; filename="a%22b"', { filename: 'a"b' }], ['form-data; name="x"; filename="a;b=c"', { filename: 'a;b=c' }],
-    ['form-data; name="x"; filename="old"; filename*=UTF-8\'\'na%C3%AFve.txt', { filename: 'naïve.txt' }], ['form-data; name="x"; filename=""', { filename: '' }], ['form-data; name="expires_after[anchor]"', { name: 'expires_after[anchor]' }],
-    ['form-data; name="x"; filename="../../etc/passwd"', { filename: '../../etc/passwd' }], ['form-data; other=1; name="x"', { name: 'x' }], ['form-data; name="x"; filename="na\xc3\xafve"', { filename: 'naïve' }],
+    ['form-data; name=plain', { name: 'plain' }],
+    ['FORM-DATA;name="x";filename="a b.txt"', { filename: 'a b.txt' }],
+    ['form-data; name="x"; filename="a\\"b.txt"', { filename: 'a"b.txt' }],
+    ['form-data; name="x"; filename="C:\\dir\\f.txt"', { filename: 'C:\\dir\\f.txt' }],
+    ['form-data; name="x"; filename="a%22b"', { filename: 'a"b' }],
+    ['form-data; name="x"; filename="a;b=c"', { filename: 'a;b=c' }],
+    ['form-data; name="x"; filename="old"; filename*=UTF-8\'\'na%C3%AFve.txt', { filename: 'naïve.txt' }],
+    ['form-data; name="x"; filename=""', { filename: '' }],
+    ['form-data; name="expires_after[anchor]"', { name: 'expires_after[anchor]' }],
+    ['form-data; name="x"; filename="../../etc/passwd"', { filename: '../../etc/passwd' }],
+    ['form-data; other=1; name="x"', { name: 'x' }],
+    ['form-data; name="x"; filename="na\xc3\xafve"', { filename: 'naïve' }],
   ])('%s is read', (value, expected) => {
     expect(disposition(value)).toEqual([expect.objectContaining(expected)])
   })
 
   test.each([
-    'attachment; name="x"', 'form-data', 'form-data; name=""', 'form-data; name="x"; name="y"', 'form-data; name="x', 'form-data; name="x" filename="y"', 'form-data; name="x";', 'form-datax; name="x"',
-    'form-data; name="x"; filename="a\\"', "form-data; name=\"x\"; filename*=latin1''a", "form-data; name=\"x\"; filename*=UTF-8''%FF", "form-data; name=\"x\"; filename*=UTF-8''%zz", 'form-data; name="a\0b"', 'form-data; name="\xff"',
+    'attachment; name="x"',
+    'form-data',
+    'form-data; name=""',
+    'form-data; name="x"; name="y"',
+    'form-data; name="x',
+    'form-data; name="x" filename="y"',
+    'form-data; name="x";',
+    'form-datax; name="x"',
+    'form-data; name="x"; filename="a\\"',
+    'form-data; name="x"; filename*=latin1\'\'a',
+    'form-data; name="x"; filename*=UTF-8\'\'%FF',
+    'form-data; name="x"; filename*=UTF-8\'\'%zz',
+    'form-data; name="a\0b"',
+    'form-data; name="\xff"',
   ])('%j is refused', (value) => {
     expect(disposition(value)).toStartWith('invalid_request: body: cannot be read as multipart/form-data: ')
   })
 
   test.each([
-    ['none at all', ''], ['no colon', 'content-disposition'], ['a space before the colon', 'content-disposition : form-data; name="x"'], ['a folded line', 'content-disposition: form-data;\r\n name="x"'],
-    ['a bare line feed', 'content-disposition: form-data; name="x"\nx-a: b'], ['a header twice', 'content-disposition: form-data; name="x"\r\ncontent-disposition: form-data; name="y"'],
-    ['encoded content', 'content-disposition: form-data; name="x"\r\ncontent-transfer-encoding: base64'], ['a multipart of its own', 'content-disposition: form-data; name="x"\r\ncontent-type: multipart/mixed; boundary=y'],
-    ['too many headers', `content-disposition: form-data; name="x"${'\r\nx-'.padEnd(8, 'a').concat(': 1')}${Array.from({ length: 20 }, (_, index) => `\r\nx-${index}: 1`).join('')}`],
+    ['none at all', ''],
+    ['no colon', 'content-disposition'],
+    ['a space before the colon', 'content-disposition : form-data; name="x"'],
+    ['a folded line', 'content-disposition: form-data;\r\n name="x"'],
+    ['a bare line feed', 'content-disposition: form-data; name="x"\nx-a: b'],
+    ['a header twice', 'content-disposition: form-data; name="x"\r\ncontent-disposition: form-data; name="y"'],
+    ['encoded content', 'content-disposition: form-data; name="x"\r\ncontent-transfer-encoding: base64'],
+    ['a multipart of its own', 'content-disposition: form-data; name="x"\r\ncontent-type: multipart/mixed; boundary=y'],
+    [
+      'too many headers',
+      `content-disposition: form-data; name="x"${'\r\nx-'.padEnd(8, 'a').concat(': 1')}${Array.from({ length: 20 }, (_, index) => `\r\nx-${index}: 1`).join('')}`,
+    ],
     ['too long a header', `content-disposition: form-data; name="x"\r\nx-a: ${'a'.repeat(20_000)}`],
   ])('with %s is refused', (_, head) => {
     const body = `--${BOUNDARY}\r\n${head}${head === '' ? '' : '\r\n'}\r\ncontent\r\n--${BOUNDARY}--\r\n`
@@ -130,31 +219,66 @@ describe('a head', () => {
 describe('a body', () => {
   const one = field('a', '1')
   test.each([
-    ['nothing', ''], ['no boundary', 'a=1&b=2'], ['another boundary', write([one], 'other')], ['no end', write([one]).slice(0, -8)], ['half an end', write([one]).slice(0, -3)],
-    ['line feeds for line breaks', write([one]).replaceAll('\r\n', '\n')], ['a boundary that goes on', write([one]).replace(`--${BOUNDARY}\r\n`, `--${BOUNDARY}x\r\n`)], ['a boundary in its content', write([field('a', `\r\n--${BOUNDARY}ef`)])],
-    ['a preamble without end', 'x'.repeat(10_000_000)], ['an epilogue without end', write([one]) + 'x'.repeat(100_000)], ['too many parts', write(Array.from({ length: 10_000 }, () => one))], ['a head without end', `--${BOUNDARY}\r\n${'x'.repeat(1_000_000)}`],
-    ['its end twice', `${write([field('a', `1\r\n--${BOUNDARY}--\r\n2`)])}`], ['an end that goes on', write([field('a', `1\r\n--${BOUNDARY}--x`)])],
+    ['nothing', ''],
+    ['no boundary', 'a=1&b=2'],
+    ['another boundary', write([one], 'other')],
+    ['no end', write([one]).slice(0, -8)],
+    ['half an end', write([one]).slice(0, -3)],
+    ['line feeds for line breaks', write([one]).replaceAll('\r\n', '\n')],
+    ['a boundary that goes on', write([one]).replace(`--${BOUNDARY}\r\n`, `--${BOUNDARY}x\r\n`)],
+    ['a boundary in its content', write([field('a', `\r\n--${BOUNDARY}ef`)])],
+    ['a preamble without end', 'x'.repeat(10_000_000)],
+    ['an epilogue without end', write([one]) + 'x'.repeat(100_000)],
+    ['too many parts', write(Array.from({ length: 10_000 }, () => one))],
+    ['a head without end', `--${BOUNDARY}\r\n${'x'.repeat(1_000_000)}`],
+    ['its end twice', `${write([field('a', `1\r\n--${BOUNDARY}--\r\n2`)])}`],
+    ['an end that goes on', write([field('a', `1\r\n--${BOUNDARY}--x`)])],
     ['padding without end', `--${BOUNDARY}${' '.repeat(100_000)}`],
   ])('with %s is refused', (_, body) => {
     expect(readAll(BOUNDARY, [body])).toStartWith('invalid_request: body: cannot be read as multipart/form-data: ')
-    const pieces = cut(body, Array.from({ length: 1000 }, (_, index) => index * 97))
+    const pieces = cut(
+      body,
+      Array.from({ length: 1000 }, (_, index) => index * 97),
+    )
     expect(readAll(BOUNDARY, pieces)).toBe(readAll(BOUNDARY, [body]))
   })
 
   test('may have a preamble, padding and an epilogue, and no part', () => {
-    expect(readAll(BOUNDARY, [`preamble\r\n${write([one]).replace(BOUNDARY, `${BOUNDARY} \t `)}epilogue\r\n--\r\n`])).toEqual([expect.objectContaining({ name: 'a', content: '1' })])
+    expect(
+      readAll(BOUNDARY, [`preamble\r\n${write([one]).replace(BOUNDARY, `${BOUNDARY} \t `)}epilogue\r\n--\r\n`]),
+    ).toEqual([expect.objectContaining({ name: 'a', content: '1' })])
     expect(readAll(BOUNDARY, [`--${BOUNDARY}--`])).toEqual([])
   })
 })
 
 describe('a boundary', () => {
-  test.each([['multipart/form-data; boundary=abc', 'abc'], ['Multipart/Form-Data;charset=utf-8;  Boundary="a b:c"', 'a b:c'], [`multipart/form-data; boundary=${'x'.repeat(70)}`, 'x'.repeat(70)], ['multipart/form-data; boundary=----WebKitFormBoundary7MA4', '----WebKitFormBoundary7MA4']])('is read from %s', (type, boundary) => {
+  test.each([
+    ['multipart/form-data; boundary=abc', 'abc'],
+    ['Multipart/Form-Data;charset=utf-8;  Boundary="a b:c"', 'a b:c'],
+    [`multipart/form-data; boundary=${'x'.repeat(70)}`, 'x'.repeat(70)],
+    ['multipart/form-data; boundary=----WebKitFormBoundary7MA4', '----WebKitFormBoundary7MA4'],
+  ])('is read from %s', (type, boundary) => {
     expect(boundaryOf(type)).toBe(boundary)
   })
 
   test.each([
-    ['unsupported_media_type', [null, '', 'application/json', 'multipart/mixed; boundary=a', 'multipart/form-datax; boundary=a']],
-    ['invalid_request', ['multipart/form-data', 'multipart/form-data; boundary=', 'multipart/form-data; boundary=""', `multipart/form-data; boundary=${'x'.repeat(71)}`, 'multipart/form-data; boundary="a "', 'multipart/form-data; boundary="a\r\nb"', 'multipart/form-data; boundary=a; boundary=b', 'multipart/form-data; boundary=\xe9']],
+    [
+      'unsupported_media_type',
+      [null, '', 'application/json', 'multipart/mixed; boundary=a', 'multipart/form-datax; boundary=a'],
+    ],
+    [
+      'invalid_request',
+      [
+        'multipart/form-data',
+        'multipart/form-data; boundary=',
+        'multipart/form-data; boundary=""',
+        `multipart/form-data; boundary=${'x'.repeat(71)}`,
+        'multipart/form-data; boundary="a "',
+        'multipart/form-data; boundary="a\r\nb"',
+        'multipart/form-data; boundary=a; boundary=b',
+        'multipart/form-data; boundary=\xe9',
+      ],
+    ],
   ])('is missed: %s', (code, types) => {
     for (const type of types) {
       let told: unknown

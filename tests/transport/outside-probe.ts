@@ -4,7 +4,12 @@ import { fetchOutside } from '../../src/http/outside.ts'
 
 for (const url of process.argv.slice(2)) {
   try {
-    const { bytes } = await fetchOutside(url, { private: [new URL(url).host], maxBytes: 100, totalMs: 5_000, resolve: async () => ['127.0.0.1'] })
+    const { bytes } = await fetchOutside(url, {
+      private: [new URL(url).host],
+      maxBytes: 100,
+      totalMs: 5_000,
+      resolve: async () => ['127.0.0.1'],
+    })
     console.log(`got ${Buffer.from(bytes).toString()}`)
   } catch (error) {
     const { message, cause } = asGatewayError(error)

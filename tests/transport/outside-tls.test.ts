@@ -21,13 +21,32 @@ const NEW_KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-
 const certify = (name: string, subject: string): { cert: Bun.BunFile; key: Bun.BunFile } => {
   writeFileSync(file(`${name}.ext`), `subjectAltName=${subject}`)
   run('req', ...NEW_KEY, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', '/CN=x')
-  run('x509', '-req', '-in', `${name}.csr`, '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '2', '-extfile', `${name}.ext`, '-out', `${name}.pem`)
+  run(
+    'x509',
+    '-req',
+    '-in',
+    `${name}.csr`,
+    '-CA',
+    'ca.pem',
+    '-CAkey',
+    'ca.key',
+    '-CAcreateserial',
+    '-days',
+    '2',
+    '-extfile',
+    `${name}.ext`,
+    '-out',
+    `${name}.pem`,
+  )
   return { cert: Bun.file(file(`${name}.pem`)), key: Bun.file(file(`${name}.key`)) }
 }
 
 /** In a process of its own, since authorities and proxies are read at its start. */
 const fetched = async (urls: string[], env: Record<string, string> = {}): Promise<string[]> => {
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, 'outside-probe.ts'), ...urls], { env: { ...process.env, ...env }, stdout: 'pipe' })
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, 'outside-probe.ts'), ...urls], {
+    env: { ...process.env, ...env },
+    stdout: 'pipe',
+  })
   return (await new Response(child.stdout).text()).trim().split('\n')
 }
 
@@ -38,19 +57,35 @@ describe.skipIf(openssl === null)('a fetch from outside over TLS', () => {
     run('req', '-x509', ...NEW_KEY, '-keyout', 'ca.key', '-out', 'ca.pem', '-days', '2', '-subj', '/CN=authority')
     const one = certify('one', 'DNS:one.example')
     const two = certify('two', 'DNS:two.example')
-    const tls = [{ ...one, serverName: 'one.example' }, { ...two, serverName: 'two.example' }]
-    server = Bun.serve({ hostname: '127.0.0.1', port: 0, tls, fetch: (request) => new Response(new URL(request.url).hostname) })
+    const tls = [
+      { ...one, serverName: 'one.example' },
+      { ...two, serverName: 'two.example' },
+    ]
+    server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      tls,
+      fetch: (request) => new Response(new URL(request.url).hostname),
+    })
   })
   afterAll(() => server.stop(true))
-  const unaccepted = (host: string): string => `must be a public http:// or https:// URL that can be read, but it could not be reached (could not connect to ${host}: its TLS certificate was not accepted)`
+  const unaccepted = (host: string): string =>
+    `must be a public http:// or https:// URL that can be read, but it could not be reached (could not connect to ${host}: its TLS certificate was not accepted)`
 
   test('connects to the address, and names the host to it and to its certificate', async () => {
-    expect(await fetched([`https://one.example:${server.port}/`, `https://two.example:${server.port}/`], trusted)).toEqual(['got one.example', 'got two.example'])
+    expect(
+      await fetched([`https://one.example:${server.port}/`, `https://two.example:${server.port}/`], trusted),
+    ).toEqual(['got one.example', 'got two.example'])
   })
 
   test('is refused where the certificate is for another name, or for none', async () => {
     const hosts = ['three.example', 'one.example.two.example', '127.0.0.1', 'localhost']
-    expect(await fetched(hosts.map((host) => `https://${host}:${server.port}/`), trusted)).toEqual(hosts.map(unaccepted))
+    expect(
+      await fetched(
+        hosts.map((host) => `https://${host}:${server.port}/`),
+        trusted,
+      ),
+    ).toEqual(hosts.map(unaccepted))
   })
 
   test('is refused where nobody we trust has signed', async () => {
@@ -58,7 +93,9 @@ describe.skipIf(openssl === null)('a fetch from outside over TLS', () => {
   })
 
   test('is refused where certificates are not to be checked at all: no variable turns that off', async () => {
-    expect(await fetched([`https://one.example:${server.port}/`], { NODE_TLS_REJECT_UNAUTHORIZED: '0' })).toEqual([unaccepted('one.example')])
+    expect(await fetched([`https://one.example:${server.port}/`], { NODE_TLS_REJECT_UNAUTHORIZED: '0' })).toEqual([
+      unaccepted('one.example'),
+    ])
   })
 })
 
@@ -67,7 +104,9 @@ test('no proxy of the environment is asked: it would connect to what was not che
   const site = rawServer((socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nsite'))
   const names = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY', 'all_proxy', 'ALL_PROXY']
   try {
-    expect(await fetched([`http://one.example:${site.port}/`], Object.fromEntries(names.map((name) => [name, proxy.url])))).toEqual(['got site'])
+    expect(
+      await fetched([`http://one.example:${site.port}/`], Object.fromEntries(names.map((name) => [name, proxy.url]))),
+    ).toEqual(['got site'])
     expect([proxy.connections, site.connections]).toEqual([0, 1])
   } finally {
     proxy.stop()

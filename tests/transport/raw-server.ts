@@ -1,7 +1,14 @@
 import type { Socket } from 'bun'
 
 /** A server that says on its sockets exactly what a test wants, and tells what it saw. */
-export type RawServer = { url: string; port: number; connections: number; open: number; requests: string[]; stop(): void }
+export type RawServer = {
+  url: string
+  port: number
+  connections: number
+  open: number
+  requests: string[]
+  stop(): void
+}
 
 export type RawSocket = Socket<{ number: number; text: string }>
 
@@ -29,11 +36,17 @@ export const rawServer = (answer: (socket: RawSocket, request: string, count: nu
           answer(socket, text.slice(0, length), seen.requests.length)
         }
       },
-      close() { seen.open -= 1 },
+      close() {
+        seen.open -= 1
+      },
       error() {},
     },
   })
-  return Object.assign(seen, { url: `http://127.0.0.1:${server.port}`, port: server.port, stop: () => server.stop(true) })
+  return Object.assign(seen, {
+    url: `http://127.0.0.1:${server.port}`,
+    port: server.port,
+    stop: () => server.stop(true),
+  })
 }
 
 /** Waits until `condition` holds, at most ten seconds; gives the milliseconds it took. */
@@ -47,7 +60,16 @@ export const until = async (condition: () => boolean): Promise<number> => {
 }
 
 /** A plain client on a raw socket. `writeAll` takes Latin-1 of any length, and ends when the connection does. */
-export type RawClient = { text(): string; bytes(): number; closed(): boolean; write(text: string): void; writeAll(text: string): Promise<void>; pause(): void; resume(): void; close(): void }
+export type RawClient = {
+  text(): string
+  bytes(): number
+  closed(): boolean
+  write(text: string): void
+  writeAll(text: string): Promise<void>
+  pause(): void
+  resume(): void
+  close(): void
+}
 
 export const rawClient = async (port: number): Promise<RawClient> => {
   let text = ''
@@ -62,12 +84,16 @@ export const rawClient = async (port: number): Promise<RawClient> => {
         bytes += piece.length
         if (text.length < 1_000_000) text += piece.toString('latin1')
       },
-      drain() { drained.resolve() },
+      drain() {
+        drained.resolve()
+      },
       close() {
         closed = true
         drained.resolve()
       },
-      error() { closed = true },
+      error() {
+        closed = true
+      },
     },
   })
   const writeAll = async (said: string): Promise<void> => {
@@ -78,5 +104,14 @@ export const rawClient = async (port: number): Promise<RawClient> => {
       await drained.promise
     }
   }
-  return { text: () => text, bytes: () => bytes, closed: () => closed, write: said => void socket.write(said), writeAll, pause: () => void socket.pause(), resume: () => void socket.resume(), close: () => void socket.terminate() }
+  return {
+    text: () => text,
+    bytes: () => bytes,
+    closed: () => closed,
+    write: (said) => void socket.write(said),
+    writeAll,
+    pause: () => void socket.pause(),
+    resume: () => void socket.resume(),
+    close: () => void socket.terminate(),
+  }
 }

@@ -7,34 +7,49 @@ import { streamBody } from '../../src/http/stream.ts'
 import { rawClient, until } from './raw-server.ts'
 
 const servers: Listening[] = []
-afterEach(async () => { for (const server of servers.splice(0)) await server.stop(0) })
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.stop(0)
+})
 
 const LIMIT = 100_000
 
-const start = (fetch: (request: Request, server: Server<undefined>) => Promise<Response> | Response, host = '127.0.0.1'): Listening => {
+const start = (
+  fetch: (request: Request, server: Server<undefined>) => Promise<Response> | Response,
+  host = '127.0.0.1',
+): Listening => {
   const server = listen({ host, port: 0, fetch })
   servers.push(server)
   return server
 }
 
 /** Answers with the body's length, or with the code of the failure to read it. */
-const measuring = (atMostMs?: number): Listening => start(async request => {
-  try {
-    return Response.json({ length: (await readText(request, LIMIT, atMostMs)).length })
-  } catch (error) {
-    const { status, code } = asGatewayError(error)
-    return Response.json({ code }, { status })
-  }
-})
+const measuring = (atMostMs?: number): Listening =>
+  start(async (request) => {
+    try {
+      return Response.json({ length: (await readText(request, LIMIT, atMostMs)).length })
+    } catch (error) {
+      const { status, code } = asGatewayError(error)
+      return Response.json({ code }, { status })
+    }
+  })
 
-const post = async (server: Listening, body: string | Uint8Array<ArrayBuffer> | ReadableStream, headers: Record<string, string> = {}): Promise<[number, unknown]> => {
+const post = async (
+  server: Listening,
+  body: string | Uint8Array<ArrayBuffer> | ReadableStream,
+  headers: Record<string, string> = {},
+): Promise<[number, unknown]> => {
   const response = await fetch(server.url, { method: 'POST', body, headers })
   return [response.status, await response.json()]
 }
 
 const pieces = (count: number, size: number): ReadableStream => {
   let left = count
-  return new ReadableStream({ pull(controller) { if ((left -= 1) < 0) controller.close(); else controller.enqueue(new Uint8Array(size).fill(120)) } })
+  return new ReadableStream({
+    pull(controller) {
+      if ((left -= 1) < 0) controller.close()
+      else controller.enqueue(new Uint8Array(size).fill(120))
+    },
+  })
 }
 
 describe('a body', () => {
@@ -57,7 +72,10 @@ describe('a body', () => {
   test('that is not UTF-8 is 400, compressed is 415', async () => {
     const server = measuring()
     expect(await post(server, Uint8Array.of(0x7b, 0xff, 0x7d))).toEqual([400, { code: 'invalid_request' }])
-    expect(await post(server, Bun.gzipSync('{}'), { 'content-encoding': 'gzip' })).toEqual([415, { code: 'unsupported_media_type' }])
+    expect(await post(server, Bun.gzipSync('{}'), { 'content-encoding': 'gzip' })).toEqual([
+      415,
+      { code: 'unsupported_media_type' },
+    ])
     expect(await post(server, '{}', { 'content-encoding': 'identity' })).toEqual([200, { length: 2 }])
   })
 
@@ -92,32 +110,42 @@ describe('a body', () => {
 
 describe('a body in pieces', () => {
   /** Tells how much came, or the code of the failure, of a body that its client may take so long for. */
-  const counting = (patience: { ms: number; bytesPerSecond: number }, work?: () => Promise<void>): Listening => start(async request => {
-    let length = 0
-    try {
-      for await (const piece of readPieces(request, LIMIT, patience)) {
-        length += piece.length
-        await work?.()
+  const counting = (patience: { ms: number; bytesPerSecond: number }, work?: () => Promise<void>): Listening =>
+    start(async (request) => {
+      let length = 0
+      try {
+        for await (const piece of readPieces(request, LIMIT, patience)) {
+          length += piece.length
+          await work?.()
+        }
+        return Response.json({ length })
+      } catch (error) {
+        const { status, code } = asGatewayError(error)
+        return Response.json({ code }, { status })
       }
-      return Response.json({ length })
-    } catch (error) {
-      const { status, code } = asGatewayError(error)
-      return Response.json({ code }, { status })
-    }
-  })
+    })
 
   test('comes whole, declared or chunked, up to the limit', async () => {
     const server = counting({ ms: 5_000, bytesPerSecond: 1 })
-    for (const [size, told] of [[LIMIT, [200, { length: LIMIT }]], [LIMIT + 10, [413, { code: 'request_too_large' }]]] as const) {
+    for (const [size, told] of [
+      [LIMIT, [200, { length: LIMIT }]],
+      [LIMIT + 10, [413, { code: 'request_too_large' }]],
+    ] as const) {
       expect(await post(server, 'x'.repeat(size))).toEqual(told as never)
       expect(await post(server, pieces(10, size / 10))).toEqual(told as never)
     }
     expect(await post(server, '')).toEqual([200, { length: 0 }])
-    expect(await post(server, Bun.gzipSync('x'), { 'content-encoding': 'gzip' })).toEqual([415, { code: 'unsupported_media_type' }])
+    expect(await post(server, Bun.gzipSync('x'), { 'content-encoding': 'gzip' })).toEqual([
+      415,
+      { code: 'unsupported_media_type' },
+    ])
   })
 
   test('that comes too slowly is 408, and one that brings enough is waited for', async () => {
-    for (const [bytesPerSecond, status] of [[100_000, 408], [50, 200]] as const) {
+    for (const [bytesPerSecond, status] of [
+      [100_000, 408],
+      [50, 200],
+    ] as const) {
       const server = counting({ ms: 200, bytesPerSecond })
       const client = await rawClient(server.port)
       client.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n')
@@ -132,7 +160,9 @@ describe('a body in pieces', () => {
 
   test('is not slow for what is done with it', async () => {
     const worked = Promise.withResolvers<void>()
-    const server = counting({ ms: 1_000, bytesPerSecond: 1_000_000 }, () => Bun.sleep(1_300).then(() => worked.resolve()))
+    const server = counting({ ms: 1_000, bytesPerSecond: 1_000_000 }, () =>
+      Bun.sleep(1_300).then(() => worked.resolve()),
+    )
     const client = await rawClient(server.port)
     client.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nhello')
     await worked.promise
@@ -154,7 +184,10 @@ describe('an early refusal of an unread body', () => {
 
   test('does not let the body be taken for the next request', async () => {
     let requests = 0
-    const server = start(() => { requests += 1; return new Response('no', { status: 401 }) })
+    const server = start(() => {
+      requests += 1
+      return new Response('no', { status: 401 })
+    })
     const client = await rawClient(server.port)
     const inner = 'GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n'
     client.write(`POST / HTTP/1.1\r\nhost: x\r\ncontent-length: ${inner.length}\r\n\r\n`)
@@ -177,7 +210,10 @@ describe('an early refusal of an unread body', () => {
 describe('the edge', () => {
   const refused: [string, string][] = [
     ['two lengths', 'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nabc'],
-    ['length and chunks at once', 'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n'],
+    [
+      'length and chunks at once',
+      'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+    ],
     ['a space before the colon', 'POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding : chunked\r\n\r\n0\r\n\r\n'],
     ['a bad chunk size', 'POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n'],
     ['headers over 16 KB', `GET / HTTP/1.1\r\nhost: x\r\nx-a: ${'x'.repeat(40_000)}\r\n\r\n`],
@@ -210,7 +246,9 @@ test('a silent request and a silent stream outlive the idle time of connections'
   const server = start(async (request, server) => {
     // Bun closes at the limit last set; 0 is none. The stand-in notes what is set, since waiting for it would take minutes.
     server.timeout = (_request, seconds) => void limits.push(seconds)
-    return new URL(request.url).pathname === '/stream' ? new Response(streamBody({ pull: async () => undefined, cancel() {} }, undefined, request.signal)) : new Response('x')
+    return new URL(request.url).pathname === '/stream'
+      ? new Response(streamBody({ pull: async () => undefined, cancel() {} }, undefined, request.signal))
+      : new Response('x')
   })
   await (await fetch(server.url + '/first')).text()
   limits.length = 0
@@ -223,7 +261,10 @@ test('a silent request and a silent stream outlive the idle time of connections'
 
 describe('stop', () => {
   test('waits for open requests', async () => {
-    const server = start(async () => { await Bun.sleep(100); return new Response('done') })
+    const server = start(async () => {
+      await Bun.sleep(100)
+      return new Response('done')
+    })
     const answer = fetch(server.url)
     await Bun.sleep(30)
     await server.stop(5_000)

@@ -7,18 +7,30 @@ import { rawClient, until } from './raw-server.ts'
 import type { RawClient } from './raw-server.ts'
 
 const servers: Listening[] = []
-afterEach(async () => { for (const server of servers.splice(0)) await server.stop(0) })
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.stop(0)
+})
 
 /** A server whose every answer streams from `source`, and a client that has asked for it. */
 const ask = async (source: TextSource, keepAlive?: KeepAlive, withSignal = true): Promise<RawClient> => {
-  const server = listen({ host: '127.0.0.1', port: 0, fetch: request => new Response(streamBody(source, keepAlive, withSignal ? request.signal : undefined)) })
+  const server = listen({
+    host: '127.0.0.1',
+    port: 0,
+    fetch: (request) => new Response(streamBody(source, keepAlive, withSignal ? request.signal : undefined)),
+  })
   servers.push(server)
   const client = await rawClient(server.port)
   client.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
   return client
 }
 
-const texts = (list: string[], cancelled: string[] = []): TextSource => ({ pull: async () => { await Bun.sleep(5); return list.shift() }, cancel: reason => void cancelled.push(reason) })
+const texts = (list: string[], cancelled: string[] = []): TextSource => ({
+  pull: async () => {
+    await Bun.sleep(5)
+    return list.shift()
+  },
+  cancel: (reason) => void cancelled.push(reason),
+})
 const bodyOf = (client: RawClient): string => client.text().slice(client.text().indexOf('\r\n\r\n') + 4)
 const never = <T>(): Promise<T> => new Promise(() => {})
 
@@ -27,14 +39,24 @@ describe('a streamed body', () => {
     const cancelled: string[] = []
     const client = await ask(texts(['one ', 'two é ', 'last'], cancelled))
     await until(() => bodyOf(client).endsWith('0\r\n\r\n'))
-    expect(Buffer.from(bodyOf(client), 'latin1').toString().replace(/[0-9a-f]+\r\n|\r\n/g, '')).toBe('one two é last')
+    expect(
+      Buffer.from(bodyOf(client), 'latin1')
+        .toString()
+        .replace(/[0-9a-f]+\r\n|\r\n/g, ''),
+    ).toBe('one two é last')
     client.close()
     await Bun.sleep(30)
     expect(cancelled).toEqual([])
   })
 
   test('gives each text at once, while the next is waited for', async () => {
-    const client = await ask({ pull: (first => () => first ? (first = false, Promise.resolve('hello')) : never<string>())(true), cancel() {} })
+    const client = await ask({
+      pull: (
+        (first) => () =>
+          first ? ((first = false), Promise.resolve('hello')) : never<string>()
+      )(true),
+      cancel() {},
+    })
     await until(() => bodyOf(client).includes('hello'))
   })
 
@@ -53,7 +75,7 @@ describe('a streamed body', () => {
       return 'data: 1\n\n'
     }
     const cancelled: string[] = []
-    const client = await ask({ pull, cancel: reason => void cancelled.push(reason) })
+    const client = await ask({ pull, cancel: (reason) => void cancelled.push(reason) })
     await until(() => client.closed())
     expect(bodyOf(client)).toContain('data: 1')
     expect(bodyOf(client)).not.toContain('0\r\n\r\n')
@@ -67,10 +89,22 @@ describe('a client that goes', () => {
       const cancelled: string[] = []
       let fail = (_error: Error): void => {}
       let count = 0
-      const client = await ask({
-        pull: () => (count += 1) === 1 ? Promise.resolve('hello') : new Promise((_, reject) => { fail = reject }),
-        cancel: reason => { cancelled.push(reason); fail(new Error('the pull was cut')) },
-      }, undefined, withSignal)
+      const client = await ask(
+        {
+          pull: () =>
+            (count += 1) === 1
+              ? Promise.resolve('hello')
+              : new Promise((_, reject) => {
+                  fail = reject
+                }),
+          cancel: (reason) => {
+            cancelled.push(reason)
+            fail(new Error('the pull was cut'))
+          },
+        },
+        undefined,
+        withSignal,
+      )
       await until(() => count === 2)
       client.close()
       expect(await until(() => cancelled.length > 0)).toBeLessThan(250)
@@ -82,7 +116,13 @@ describe('a client that goes', () => {
   test('is noticed while the socket is full, and nothing more is pulled', async () => {
     const cancelled: string[] = []
     let count = 0
-    const client = await ask({ pull: async () => { count += 1; return 'x'.repeat(100_000) }, cancel: reason => void cancelled.push(reason) })
+    const client = await ask({
+      pull: async () => {
+        count += 1
+        return 'x'.repeat(100_000)
+      },
+      cancel: (reason) => void cancelled.push(reason),
+    })
     client.pause()
     await until(() => count > 20)
     await Bun.sleep(200)
@@ -105,7 +145,10 @@ test('a slow client holds the source back, and memory stays small', async () => 
   let pulled = 0
   const text = 'x'.repeat(10_000)
   const before = process.memoryUsage.rss()
-  const client = await ask({ pull: async () => pulled < 200_000_000 ? (pulled += text.length, text) : undefined, cancel() {} })
+  const client = await ask({
+    pull: async () => (pulled < 200_000_000 ? ((pulled += text.length), text) : undefined),
+    cancel() {},
+  })
   client.pause()
   await until(() => pulled > 100_000)
   let last = -1
@@ -124,17 +167,32 @@ describe('keep-alive', () => {
 
   test('is sent in silence, whole and between frames', async () => {
     let count = 0
-    const client = await ask({ pull: async () => { await Bun.sleep(100); return (count += 1) < 4 ? `data: ${count}\n\n` : undefined }, cancel() {} }, comment)
+    const client = await ask(
+      {
+        pull: async () => {
+          await Bun.sleep(100)
+          return (count += 1) < 4 ? `data: ${count}\n\n` : undefined
+        },
+        cancel() {},
+      },
+      comment,
+    )
     await until(() => bodyOf(client).endsWith('0\r\n\r\n'))
-    const frames = bodyOf(client).replace(/[0-9a-f]+\r\n/g, '').replaceAll('\r\n', '').split('\n\n')
-    expect(frames.filter(frame => frame.startsWith('data'))).toEqual(['data: 1', 'data: 2', 'data: 3'])
-    expect(frames.filter(frame => frame === ': here').length).toBeGreaterThan(4)
-    expect(frames.filter(frame => frame !== '' && frame !== ': here' && !frame.startsWith('data'))).toEqual([])
+    const frames = bodyOf(client)
+      .replace(/[0-9a-f]+\r\n/g, '')
+      .replaceAll('\r\n', '')
+      .split('\n\n')
+    expect(frames.filter((frame) => frame.startsWith('data'))).toEqual(['data: 1', 'data: 2', 'data: 3'])
+    expect(frames.filter((frame) => frame === ': here').length).toBeGreaterThan(4)
+    expect(frames.filter((frame) => frame !== '' && frame !== ': here' && !frame.startsWith('data'))).toEqual([])
   })
 
   test('is not sent to a client that does not read', async () => {
     let count = 0
-    const client = await ask({ pull: () => (count += 1) === 1 ? Promise.resolve('x'.repeat(20_000_000)) : never<string>(), cancel() {} }, comment)
+    const client = await ask(
+      { pull: () => ((count += 1) === 1 ? Promise.resolve('x'.repeat(20_000_000)) : never<string>()), cancel() {} },
+      comment,
+    )
     client.pause()
     await Bun.sleep(200)
     client.resume()
@@ -144,7 +202,7 @@ describe('keep-alive', () => {
 
   test('stops when the client has gone', async () => {
     const cancelled: string[] = []
-    const client = await ask({ pull: () => never(), cancel: reason => void cancelled.push(reason) }, comment)
+    const client = await ask({ pull: () => never(), cancel: (reason) => void cancelled.push(reason) }, comment)
     await until(() => client.text().includes('here'))
     client.close()
     await until(() => cancelled.length === 1)

@@ -24,15 +24,39 @@ const serveAs = (name: string): string => {
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
   writeFileSync(file(`${name}.ext`), `subjectAltName=DNS:${name}`)
   run('req', ...key, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`)
-  run('x509', '-req', '-in', `${name}.csr`, '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '2', '-extfile', `${name}.ext`, '-out', `${name}.pem`)
-  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, tls: { cert: Bun.file(file(`${name}.pem`)), key: Bun.file(file(`${name}.key`)) }, fetch: () => new Response(name) })
+  run(
+    'x509',
+    '-req',
+    '-in',
+    `${name}.csr`,
+    '-CA',
+    'ca.pem',
+    '-CAkey',
+    'ca.key',
+    '-CAcreateserial',
+    '-days',
+    '2',
+    '-extfile',
+    `${name}.ext`,
+    '-out',
+    `${name}.pem`,
+  )
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    tls: { cert: Bun.file(file(`${name}.pem`)), key: Bun.file(file(`${name}.key`)) },
+    fetch: () => new Response(name),
+  })
   servers.push(server)
   return `https://localhost:${server.port}/`
 }
 
 /** In a process of its own, since the authorities one trusts are read at its start. */
 const calls = async (urls: string[], env: Record<string, string>): Promise<string[]> => {
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, 'tls-probe.ts'), ...urls], { env: { ...process.env, ...env }, stdout: 'pipe' })
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, 'tls-probe.ts'), ...urls], {
+    env: { ...process.env, ...env },
+    stdout: 'pipe',
+  })
   return (await new Response(child.stdout).text()).trim().split('\n')
 }
 
@@ -40,7 +64,23 @@ describe.skipIf(openssl === null)('a TLS connection', () => {
   let right = ''
   let wrong = ''
   beforeAll(() => {
-    run('req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', 'ca.key', '-out', 'ca.pem', '-days', '2', '-subj', '/CN=authority')
+    run(
+      'req',
+      '-x509',
+      '-newkey',
+      'ec',
+      '-pkeyopt',
+      'ec_paramgen_curve:prime256v1',
+      '-nodes',
+      '-keyout',
+      'ca.key',
+      '-out',
+      'ca.pem',
+      '-days',
+      '2',
+      '-subj',
+      '/CN=authority',
+    )
     right = serveAs('localhost')
     wrong = serveAs('elsewhere.example')
   })
@@ -48,11 +88,17 @@ describe.skipIf(openssl === null)('a TLS connection', () => {
   const refused = 'could not connect to localhost: its TLS certificate was not accepted'
 
   test('is made to the host that the certificate names, and used again', async () => {
-    expect(await calls([right, right, wrong], { NODE_EXTRA_CA_CERTS: file('ca.pem') })).toEqual(['200 localhost', '200 localhost', refused])
+    expect(await calls([right, right, wrong], { NODE_EXTRA_CA_CERTS: file('ca.pem') })).toEqual([
+      '200 localhost',
+      '200 localhost',
+      refused,
+    ])
   })
 
   test('is not made to an address that the certificate does not name', async () => {
-    expect(await calls([right.replace('localhost', '127.0.0.1')], { NODE_EXTRA_CA_CERTS: file('ca.pem') })).toEqual([refused.replace('localhost', '127.0.0.1')])
+    expect(await calls([right.replace('localhost', '127.0.0.1')], { NODE_EXTRA_CA_CERTS: file('ca.pem') })).toEqual([
+      refused.replace('localhost', '127.0.0.1'),
+    ])
   })
 
   test('is not made when nobody we trust has signed', async () => {
@@ -62,6 +108,8 @@ describe.skipIf(openssl === null)('a TLS connection', () => {
   test('is not made to a server that speaks no TLS', async () => {
     const plain = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('x') })
     servers.push(plain)
-    expect(await calls([`https://localhost:${plain.port}/`], {})).toEqual([expect.stringContaining('could not connect to localhost')])
+    expect(await calls([`https://localhost:${plain.port}/`], {})).toEqual([
+      expect.stringContaining('could not connect to localhost'),
+    ])
   })
 })

@@ -22,7 +22,12 @@ export async function createFile(spine: Spine, call: Call): Promise<Response> {
   }
 }
 
-async function receive(spine: Spine, { identity, request }: Call, boundary: string, declaredBytes: number): Promise<StoredFile> {
+async function receive(
+  spine: Spine,
+  { identity, request }: Call,
+  boundary: string,
+  declaredBytes: number,
+): Promise<StoredFile> {
   const { fileBytes } = spine.config.limits
   const upload = await spine.files.upload(identity.accountId, Math.max(0, declaredBytes - MULTIPART_OVERHEAD_BYTES))
   try {
@@ -47,11 +52,17 @@ export async function listFiles(spine: Spine, call: Call): Promise<Response> {
   const data = page.slice(0, limit)
   const ends = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: page.length > limit }
   const written = data.map((file) => write(spine, call, file))
-  if (isAnthropic(call)) return Response.json({ data: written, ...ends, next_page: ends.has_more ? ends.last_id : null })
+  if (isAnthropic(call))
+    return Response.json({ data: written, ...ends, next_page: ends.has_more ? ends.last_id : null })
   return Response.json({ object: 'list', data: written, ...ends })
 }
 
-type Asked = { after: { id: string; param: string } | undefined; limit: number; order: 'asc' | 'desc'; purpose?: string | undefined }
+type Asked = {
+  after: { id: string; param: string } | undefined
+  limit: number
+  order: 'asc' | 'desc'
+  purpose?: string | undefined
+}
 
 const PAGE_MAX = 10_000
 
@@ -59,7 +70,8 @@ function readQuery(query: URLSearchParams): Asked {
   const order = query.get('order') ?? 'desc'
   if (order !== 'asc' && order !== 'desc') throw invalid('order', "must be 'asc' or 'desc'")
   const purpose = query.get('purpose') ?? undefined
-  if (purpose !== undefined && !PURPOSES.includes(purpose)) throw invalid('purpose', `must be one of ${PURPOSES.join(', ')}`)
+  if (purpose !== undefined && !PURPOSES.includes(purpose))
+    throw invalid('purpose', `must be one of ${PURPOSES.join(', ')}`)
   return { after: readAfter(query, 'after'), limit: readLimit(query, PAGE_MAX, PAGE_MAX), order, purpose }
 }
 
@@ -68,9 +80,18 @@ const ANTHROPIC_PAGE_MAX = 1_000
 
 function readAnthropicQuery(query: URLSearchParams): Asked {
   for (const name of query.keys()) {
-    if (/^(?:before_id|scope_id|ids(?:\[.*\])?)$/.test(name)) throw new GatewayError('unsupported_parameter', `${name}: files are not listed by it here; there are limit, page and after_id`, { param: name })
+    if (/^(?:before_id|scope_id|ids(?:\[.*\])?)$/.test(name))
+      throw new GatewayError(
+        'unsupported_parameter',
+        `${name}: files are not listed by it here; there are limit, page and after_id`,
+        { param: name },
+      )
   }
-  return { after: readAfter(query, query.has('page') ? 'page' : 'after_id'), limit: readLimit(query, ANTHROPIC_PAGE, ANTHROPIC_PAGE_MAX), order: 'desc' }
+  return {
+    after: readAfter(query, query.has('page') ? 'page' : 'after_id'),
+    limit: readLimit(query, ANTHROPIC_PAGE, ANTHROPIC_PAGE_MAX),
+    order: 'desc',
+  }
 }
 
 function readAfter(query: URLSearchParams, param: string): Asked['after'] {
@@ -93,7 +114,9 @@ export async function getFile(spine: Spine, call: Call): Promise<Response> {
 /** `GET /v1/files/{id}/content`: from the disk to the network. */
 export async function getFileContent(spine: Spine, call: Call): Promise<Response> {
   const file = await found(spine, call)
-  return new Response(spine.files.content(file), { headers: { ...contentHeaders(file.mediaType, file.filename), 'cache-control': 'private, no-store' } })
+  return new Response(spine.files.content(file), {
+    headers: { ...contentHeaders(file.mediaType, file.filename), 'cache-control': 'private, no-store' },
+  })
 }
 
 /** `DELETE /v1/files/{id}`. */
@@ -113,19 +136,48 @@ async function found(spine: Spine, call: Call): Promise<StoredFile> {
 }
 
 /** What is unknown, deleted, expired or another account's is told in the same words. */
-const unknown = (): GatewayError => new GatewayError('not_found', 'No file of this account has this id; it may have been deleted, or have expired.', { param: 'file_id' })
+const unknown = (): GatewayError =>
+  new GatewayError('not_found', 'No file of this account has this id; it may have been deleted, or have expired.', {
+    param: 'file_id',
+  })
 
 const isAnthropic = ({ request }: Call): boolean => request.headers.has('anthropic-version')
 
-function write({ config }: Spine, call: Call, { id, filename, purpose, bytes, mediaType, sha256, metadata, createdAt, expiresAt }: StoredFile): object {
+function write(
+  { config }: Spine,
+  call: Call,
+  { id, filename, purpose, bytes, mediaType, sha256, metadata, createdAt, expiresAt }: StoredFile,
+): object {
   if (isAnthropic(call)) {
     const at = (instant: number): string => new Date(instant).toISOString()
-    return { type: 'file', id, filename, mime_type: mediaType, size_bytes: bytes, created_at: at(createdAt), expires_at: expiresAt === null ? null : at(expiresAt), downloadable: true }
+    return {
+      type: 'file',
+      id,
+      filename,
+      mime_type: mediaType,
+      size_bytes: bytes,
+      created_at: at(createdAt),
+      expires_at: expiresAt === null ? null : at(expiresAt),
+      downloadable: true,
+    }
   }
   const url = `${originOf(call.request, config.listen.publicUrl)}/v1/files/${id}`
   return {
-    id, object: 'file', bytes, created_at: Math.floor(createdAt / 1000), expires_at: expiresAt === null ? null : Math.floor(expiresAt / 1000), filename, purpose, status: 'processed', status_details: null,
+    id,
+    object: 'file',
+    bytes,
+    created_at: Math.floor(createdAt / 1000),
+    expires_at: expiresAt === null ? null : Math.floor(expiresAt / 1000),
+    filename,
+    purpose,
+    status: 'processed',
+    status_details: null,
     // What follows is for Replicate's clients.
-    name: filename, content_type: mediaType, size: bytes, checksums: { sha256 }, metadata: JSON.parse(metadata ?? '{}') as object, urls: { get: url },
+    name: filename,
+    content_type: mediaType,
+    size: bytes,
+    checksums: { sha256 },
+    metadata: JSON.parse(metadata ?? '{}') as object,
+    urls: { get: url },
   }
 }

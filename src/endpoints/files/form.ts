@@ -21,7 +21,10 @@ const HOUR = 3600
 const DAY = 24 * HOUR
 
 /** Seconds of a file's life that a field may say: OpenAI's, and Anthropic's. */
-const LIVES: Readonly<Record<string, { most: number }>> = { 'expires_after[seconds]': { most: 30 * DAY }, expires_in_seconds: { most: 90 * DAY } }
+const LIVES: Readonly<Record<string, { most: number }>> = {
+  'expires_after[seconds]': { most: 30 * DAY },
+  expires_in_seconds: { most: 90 * DAY },
+}
 
 /** What the text of a field must be, so that it is refused before the file behind it has come. */
 const FIELDS: Readonly<Record<string, (name: string, text: string) => void>> = {
@@ -42,7 +45,8 @@ const FIELDS: Readonly<Record<string, (name: string, text: string) => void>> = {
 
 function checkSeconds(name: string, text: string): void {
   const { most } = LIVES[name]!
-  if (!/^\d{1,9}$/.test(text) || Number(text) < HOUR || Number(text) > most) throw invalid(name, `must be a whole number from ${HOUR} to ${most}`)
+  if (!/^\d{1,9}$/.test(text) || Number(text) < HOUR || Number(text) > most)
+    throw invalid(name, `must be a whole number from ${HOUR} to ${most}`)
 }
 
 /** The form of an upload, as its parts come in any order: the file goes on to the disk, the fields are kept. */
@@ -76,25 +80,31 @@ export class UploadForm {
     const { name } = part
     if (FILE_FIELDS.includes(name)) {
       if (this.#file !== undefined) throw invalid(name, 'must be one file, not several')
-      if (part.filename === undefined) throw invalid(name, 'must be a file with a filename, not a text; with curl, -F file=@path')
+      if (part.filename === undefined)
+        throw invalid(name, 'must be a file with a filename, not a text; with curl, -F file=@path')
       this.#file = { ...part, filename: nameOf(part.filename) }
       this.#part = this.#file
     } else {
-      if (!Object.hasOwn(FIELDS, name)) throw invalid(name.slice(0, 100), `is no field of an upload; there are file, ${Object.keys(FIELDS).join(', ')}`)
+      if (!Object.hasOwn(FIELDS, name))
+        throw invalid(name.slice(0, 100), `is no field of an upload; there are file, ${Object.keys(FIELDS).join(', ')}`)
       if (this.#fields.has(name)) throw invalid(name, 'must be there once')
     }
   }
 
   async #write(bytes: Uint8Array): Promise<void> {
     const { bytes: before } = this.#upload
-    if (before + bytes.length > this.#mostBytes) throw new GatewayError('request_too_large', `${this.#file!.name}: must be at most ${this.#mostBytes} bytes`, { param: this.#file!.name })
+    if (before + bytes.length > this.#mostBytes)
+      throw new GatewayError('request_too_large', `${this.#file!.name}: must be at most ${this.#mostBytes} bytes`, {
+        param: this.#file!.name,
+      })
     if (before < SNIFFED_BYTES) this.#head.push(new Uint8Array(bytes.subarray(0, SNIFFED_BYTES - before)))
     await this.#upload.write(bytes)
   }
 
   #read(bytes: Uint8Array): void {
     this.#text.push(new Uint8Array(bytes))
-    if (this.#text.reduce((sum, { length }) => sum + length, 0) > MOST_FIELD_BYTES) throw invalid(this.#part!.name, `must be at most ${MOST_FIELD_BYTES} bytes`)
+    if (this.#text.reduce((sum, { length }) => sum + length, 0) > MOST_FIELD_BYTES)
+      throw invalid(this.#part!.name, `must be at most ${MOST_FIELD_BYTES} bytes`)
   }
 
   #end(): void {
@@ -113,11 +123,14 @@ export class UploadForm {
     if (this.#file === undefined) throw invalid('file', 'is missing: the form must have one file')
     if (this.#upload.bytes === 0) throw invalid(this.#file.name, 'must not be empty')
     const [anchor, seconds] = [field('expires_after[anchor]'), field('expires_after[seconds]')]
-    if ((anchor === undefined) !== (seconds === undefined)) throw invalid('expires_after', 'must have an anchor and seconds')
+    if ((anchor === undefined) !== (seconds === undefined))
+      throw invalid('expires_after', 'must have an anchor and seconds')
     const life = seconds ?? field('expires_in_seconds')
     const filename = nameOf(field('filename') ?? this.#file.filename!)
     return {
-      filename, purpose: field('purpose') ?? ANY_PURPOSE, mediaType: sniff(Buffer.concat(this.#head), field('type') ?? this.#file.mediaType, filename),
+      filename,
+      purpose: field('purpose') ?? ANY_PURPOSE,
+      mediaType: sniff(Buffer.concat(this.#head), field('type') ?? this.#file.mediaType, filename),
       // What Replicate's client is told apart by later.
       metadata: field('metadata') ?? (this.#file.name === 'content' ? '{}' : null),
       expiresAfterMs: life === undefined ? undefined : Number(life) * 1000,
@@ -128,6 +141,7 @@ export class UploadForm {
 /** A client's name for a file, without the folders that it may come with. It is shown and never opened. */
 function nameOf(filename: string): string {
   const name = filename.slice(Math.max(filename.lastIndexOf('/'), filename.lastIndexOf('\\')) + 1)
-  if (filename.length > MOST_NAME_CHARACTERS || /[\x00-\x1f\x7f]/.test(filename)) throw invalid('filename', `must be at most ${MOST_NAME_CHARACTERS} characters, without control characters`)
+  if (filename.length > MOST_NAME_CHARACTERS || /[\x00-\x1f\x7f]/.test(filename))
+    throw invalid('filename', `must be at most ${MOST_NAME_CHARACTERS} characters, without control characters`)
   return ['', '.', '..'].includes(name) ? 'unnamed' : name
 }

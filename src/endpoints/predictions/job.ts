@@ -24,7 +24,11 @@ export class Job {
   readonly #store: Store
   #writtenAt = performance.now()
 
-  constructor(store: Store, { id, accountId, unwanted }: Pick<Prediction, 'id' | 'accountId' | 'unwanted'>, open: OpenGeneration) {
+  constructor(
+    store: Store,
+    { id, accountId, unwanted }: Pick<Prediction, 'id' | 'accountId' | 'unwanted'>,
+    open: OpenGeneration,
+  ) {
     this.#store = store
     this.id = id
     this.accountId = accountId

@@ -14,7 +14,9 @@ type Named = Pick<Prediction, 'accountId' | 'input' | 'origin'>
 function mapTexts(value: unknown, text: (value: string) => unknown): unknown {
   if (typeof value === 'string') return text(value)
   if (Array.isArray(value)) return value.map((element) => mapTexts(element, text))
-  return isObject(value) && !isRawJson(value) ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, mapTexts(member, text)])) : value
+  return isObject(value) && !isRawJson(value)
+    ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, mapTexts(member, text)]))
+    : value
 }
 
 /** All texts in a JSON value. */
@@ -37,7 +39,12 @@ async function filesIn({ files }: Files, { accountId, input, origin }: Named): P
     const id = fileIdOf(text, origin)
     if (id === undefined || found.has(text)) continue
     const file = await files.find(accountId, id)
-    if (file === undefined) throw new GatewayError('not_found', `input: no file '${id.slice(0, 100)}' is stored; it may have expired or been deleted`, { param: 'input' })
+    if (file === undefined)
+      throw new GatewayError(
+        'not_found',
+        `input: no file '${id.slice(0, 100)}' is stored; it may have expired or been deleted`,
+        { param: 'input' },
+      )
     found.set(text, file)
   }
   return found
@@ -48,9 +55,15 @@ export async function withFiles(rooms: Files, prediction: Named, limitBytes: num
   const files = await filesIn(rooms, prediction)
   if (files.size === 0) return prediction.input
   const sum = [...files.values()].reduce((bytes, file) => bytes + file.bytes, 0)
-  if (sum > limitBytes) throw new GatewayError('request_too_large', `input: its files must be at most ${limitBytes} bytes together, not ${sum}`, { param: 'input' })
+  if (sum > limitBytes)
+    throw new GatewayError(
+      'request_too_large',
+      `input: its files must be at most ${limitBytes} bytes together, not ${sum}`,
+      { param: 'input' },
+    )
   const urls = new Map<string, string>()
-  for (const [url, file] of files) urls.set(url, `data:${file.mediaType};base64,${Buffer.from(await rooms.files.bytes(file)).toString('base64')}`)
+  for (const [url, file] of files)
+    urls.set(url, `data:${file.mediaType};base64,${Buffer.from(await rooms.files.bytes(file)).toString('base64')}`)
   return mapTexts(prediction.input, (text) => urls.get(text) ?? text) as Json
 }
 
@@ -60,17 +73,26 @@ const PUBLISHED_LENGTH = 16 * 1024
 const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,/
 
 /** The output with URLs in the place of large data. */
-export async function withUrls(rooms: Files, prediction: Pick<Prediction, 'accountId' | 'origin'>, output: unknown): Promise<unknown> {
+export async function withUrls(
+  rooms: Files,
+  prediction: Pick<Prediction, 'accountId' | 'origin'>,
+  output: unknown,
+): Promise<unknown> {
   const urls = new Map<string, string>()
   for (const text of textsIn(output)) {
-    const [head, mediaType] = text.length < PUBLISHED_LENGTH || urls.has(text) ? [] : DATA_URL.exec(text) ?? []
+    const [head, mediaType] = text.length < PUBLISHED_LENGTH || urls.has(text) ? [] : (DATA_URL.exec(text) ?? [])
     if (head !== undefined) urls.set(text, await publish(rooms, prediction, mediaType!, text.slice(head.length)))
   }
   return urls.size === 0 ? output : mapTexts(output, (text) => urls.get(text) ?? text)
 }
 
 /** Where what a model made is found. `data`: base64. */
-export async function publish({ files }: Files, { accountId, origin }: Pick<Prediction, 'accountId' | 'origin'>, mediaType: string, data: string): Promise<string> {
+export async function publish(
+  { files }: Files,
+  { accountId, origin }: Pick<Prediction, 'accountId' | 'origin'>,
+  mediaType: string,
+  data: string,
+): Promise<string> {
   return `${origin}/v1/outputs/${await files.publish(accountId, { mediaType, data: Buffer.from(data, 'base64') })}`
 }
 

@@ -44,27 +44,69 @@ const ENDED: ReadonlySet<PredictionStatus> = new Set(['succeeded', 'failed', 'ca
 
 export const hasEnded = ({ status }: Prediction): boolean => ENDED.has(status)
 
-export const readStored = ({ state, input, ...row }: StoredPrediction): Prediction => ({ ...row, input: parseExact(input) as Json, ...readState(state) })
+export const readStored = ({ state, input, ...row }: StoredPrediction): Prediction => ({
+  ...row,
+  input: parseExact(input) as Json,
+  ...readState(state),
+})
 
 export const readState = (state: string): State => JSON.parse(state) as State
 
-export const toStored = (prediction: Prediction): StoredPrediction => ({ ...toChange(prediction), input: JSON.stringify(prediction.input) })
+export const toStored = (prediction: Prediction): StoredPrediction => ({
+  ...toChange(prediction),
+  input: JSON.stringify(prediction.input),
+})
 
-export function toChange({ id, accountId, model, status, createdAt, startedAt, completedAt, input: _, ...state }: Prediction): PredictionChange {
+export function toChange({
+  id,
+  accountId,
+  model,
+  status,
+  createdAt,
+  startedAt,
+  completedAt,
+  input: _,
+  ...state
+}: Prediction): PredictionChange {
   return { id, accountId, model, status, createdAt, startedAt, completedAt, state: JSON.stringify(state) }
 }
 
 /** A prediction in the words of Replicate's API. `origin`: what its URLs begin with. */
 export function shown({ keys }: Pick<Spine, 'keys'>, prediction: Prediction, origin: string): Json {
-  const { id, model, version, input, output, logs, error, status, createdAt, startedAt, completedAt, webhook, predictSeconds } = prediction
+  const {
+    id,
+    model,
+    version,
+    input,
+    output,
+    logs,
+    error,
+    status,
+    createdAt,
+    startedAt,
+    completedAt,
+    webhook,
+    predictSeconds,
+  } = prediction
   const url = `${origin}/v1/predictions/${PREFIX}${id}`
-  const seconds = predictSeconds ?? (startedAt === null || completedAt === null ? undefined : (completedAt - startedAt) / 1000)
+  const seconds =
+    predictSeconds ?? (startedAt === null || completedAt === null ? undefined : (completedAt - startedAt) / 1000)
   return {
-    id: PREFIX + id, model, version, input, output, logs, error, status,
-    created_at: iso(createdAt), started_at: iso(startedAt), completed_at: iso(completedAt),
+    id: PREFIX + id,
+    model,
+    version,
+    input,
+    output,
+    logs,
+    error,
+    status,
+    created_at: iso(createdAt),
+    started_at: iso(startedAt),
+    completed_at: iso(completedAt),
     metrics: seconds === undefined ? {} : { predict_time: seconds },
     urls: { get: url, cancel: `${url}/cancel`, stream: `${origin}/v1/streams/${streamToken(keys, prediction)}` },
-    data_removed: false, source: 'api',
+    data_removed: false,
+    source: 'api',
     ...(webhook === undefined ? {} : { webhook: webhook.url, webhook_events_filter: webhook.events }),
   }
 }

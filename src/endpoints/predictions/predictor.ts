@@ -4,7 +4,16 @@ import { admit } from '../../ledger/admission.ts'
 import type { Ending } from '../../ledger/endings.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import { Job } from './job.ts'
-import { hasEnded, readState, readStored, toChange, toStored, type Listener, type Outcome, type Prediction } from './prediction.ts'
+import {
+  hasEnded,
+  readState,
+  readStored,
+  toChange,
+  toStored,
+  type Listener,
+  type Outcome,
+  type Prediction,
+} from './prediction.ts'
 import { Queue } from './queue.ts'
 import { canceled, LOST, run, type End, type Rooms } from './run.ts'
 import type { Webhooks } from './webhooks.ts'
@@ -33,14 +42,25 @@ export class Predictor {
   constructor(spine: Omit<Spine, 'predictor'>, webhooks: Webhooks, resolveMedia: ResolveMedia) {
     this.#spine = spine
     this.#webhooks = webhooks
-    this.#rooms = { catalogue: spine.catalogue, config: spine.config, files: spine.files, keys: spine.keys, open: spine.open, resolveMedia }
+    this.#rooms = {
+      catalogue: spine.catalogue,
+      config: spine.config,
+      files: spine.files,
+      keys: spine.keys,
+      open: spine.open,
+      resolveMedia,
+    }
   }
 
   /** Goes on with what the last process left: what had ended is settled, what runs at a provider is followed, what had not begun waits again. */
   async start(): Promise<void> {
     const { store, ledger } = this.#spine
     const opens = new Map(ledger.deferred.filter(({ ask }) => ask.api === API).map((open) => [open.ask.id, open]))
-    for (let page = await store.predictionsUnderWay(); page.length > 0; page = await store.predictionsUnderWay(page.at(-1)!.id)) {
+    for (
+      let page = await store.predictionsUnderWay();
+      page.length > 0;
+      page = await store.predictionsUnderWay(page.at(-1)!.id)
+    ) {
       for (const { id, accountId, state } of page) {
         const open = opens.get(id)
         opens.delete(id)
@@ -51,7 +71,10 @@ export class Predictor {
     for (const open of opens.values()) await this.#settle(open)
   }
 
-  #resume(prediction: Pick<Prediction, 'id' | 'accountId' | 'unwanted' | 'upstream' | 'sentAt'>, open: OpenGeneration): void {
+  #resume(
+    prediction: Pick<Prediction, 'id' | 'accountId' | 'unwanted' | 'upstream' | 'sentAt'>,
+    open: OpenGeneration,
+  ): void {
     const { upstream, sentAt } = prediction
     if (upstream !== undefined) open.meter.tries.push({ provider: upstream.provider, sent: true, milliseconds: 0 })
     const job = this.#job(prediction, open)
@@ -77,7 +100,8 @@ export class Predictor {
   async #settle(open: OpenGeneration): Promise<void> {
     const { id, accountId } = open.ask
     const stored = await this.#spine.store.findPrediction(accountId, id)
-    const { ending, usage, estimated, served }: Outcome = stored === undefined ? { ending: 'crashed' } : readStored(stored).outcome ?? { ending: 'crashed' }
+    const { ending, usage, estimated, served }: Outcome =
+      stored === undefined ? { ending: 'crashed' } : (readStored(stored).outcome ?? { ending: 'crashed' })
     if (served !== undefined) open.meter.served = served
     if (usage === undefined) open.meter.release()
     else {
@@ -92,7 +116,12 @@ export class Predictor {
     let queue = this.#queues.get(accountId)
     if (queue === undefined) {
       const { concurrency, waiting } = this.#spine.config.predictions
-      queue = new Queue({ concurrency, waiting, run: (job) => this.#run(job), empty: () => this.#queues.delete(accountId) })
+      queue = new Queue({
+        concurrency,
+        waiting,
+        run: (job) => this.#run(job),
+        empty: () => this.#queues.delete(accountId),
+      })
       this.#queues.set(accountId, queue)
     }
     return queue
@@ -101,7 +130,11 @@ export class Predictor {
   /** Holds the most that it may cost and queues it; resolves when it is committed. Throws what reading it, admitting it and writing it throw, and then nothing of it remains. */
   async create(call: Call, wanted: Wanted): Promise<Prediction> {
     const { store, ledger, conduct } = this.#spine
-    const { id, identity: { accountId }, receivedAt } = call
+    const {
+      id,
+      identity: { accountId },
+      receivedAt,
+    } = call
     const queue = this.#queue(accountId)
     const giveUp = queue.reserve()
     try {
@@ -109,8 +142,19 @@ export class Predictor {
       // It is no request under way: how many of an account run at a time is limited here.
       conduct.end(accountId)
       const prediction: Prediction = {
-        id, accountId, model: wanted.model, status: 'starting', createdAt: receivedAt, startedAt: null, completedAt: null,
-        version: wanted.version, input: wanted.input, output: null, error: null, logs: '', origin: wanted.origin,
+        id,
+        accountId,
+        model: wanted.model,
+        status: 'starting',
+        createdAt: receivedAt,
+        startedAt: null,
+        completedAt: null,
+        version: wanted.version,
+        input: wanted.input,
+        output: null,
+        error: null,
+        logs: '',
+        origin: wanted.origin,
         ...(wanted.webhook === undefined ? {} : { webhook: wanted.webhook }),
       }
       try {
@@ -118,7 +162,19 @@ export class Predictor {
         await Promise.all([ledger.defer(open), store.addPrediction(toStored(prediction))])
       } catch (error) {
         open.meter.release()
-        await Promise.all([ledger.close(open, 'failed').catch(() => {}), store.changePrediction(toChange({ ...prediction, status: 'failed', error: asGatewayError(error).message, completedAt: Date.now() })).catch(() => {})])
+        await Promise.all([
+          ledger.close(open, 'failed').catch(() => {}),
+          store
+            .changePrediction(
+              toChange({
+                ...prediction,
+                status: 'failed',
+                error: asGatewayError(error).message,
+                completedAt: Date.now(),
+              }),
+            )
+            .catch(() => {}),
+        ])
         throw error
       }
       const job = this.#job(prediction, open)
@@ -131,11 +187,18 @@ export class Predictor {
 
   /** By what is to be done, files included, of which nothing is held until it runs: what waits must not fill the memory. */
   async #admit(call: Call, { model, version, input, origin }: Wanted): Promise<OpenGeneration> {
-    const { id, identity: { accountId }, request } = call
+    const {
+      id,
+      identity: { accountId },
+      request,
+    } = call
     const work = await workOf(this.#rooms, { accountId, model, version, input, origin }, request.signal)
     try {
       return await admit(this.#spine, call, {
-        api: API, model, endpoints: work.endpoints, streamed: false,
+        api: API,
+        model,
+        endpoints: work.endpoints,
+        streamed: false,
         worst: (modelLimit) => worstOf(work, modelLimit),
         countInput: this.#counterOf(accountId, id),
       })
@@ -171,11 +234,18 @@ export class Predictor {
   async #end(job: Job, { ending, charged, ...change }: End): Promise<void> {
     if (job.ending) return job.over.promise
     job.ending = true
-    const { open, open: { meter } } = job
+    const {
+      open,
+      open: { meter },
+    } = job
     if (charged) await meter.count().catch((error: unknown) => console.error(error))
     else meter.release()
     const { usage, estimated, served } = meter
-    const outcome: Outcome = { ending, ...(charged ? { usage, estimated } : {}), ...(served === undefined ? {} : { served: { provider: served.provider, model: served.model } }) }
+    const outcome: Outcome = {
+      ending,
+      ...(charged ? { usage, estimated } : {}),
+      ...(served === undefined ? {} : { served: { provider: served.provider, model: served.model } }),
+    }
     const ended: Prediction = { ...job.running, ...change, completedAt: Date.now(), outcome }
     // Left as it is where the server stops before it could be written: the next start ends it.
     if ((await this.#insist(() => this.#writeEnd(ended))) === undefined) return
@@ -192,10 +262,11 @@ export class Predictor {
     const { accountId, id } = open.ask
     const failure = await ledger.close(open, ending).then(() => undefined, asGatewayError)
     if (failure === undefined) return true
-    if (failure.code === 'store_unavailable') return this.#insist(async (): Promise<true> => {
-      if ((await store.findGeneration(accountId, id)) === undefined) throw failure
-      return true
-    })
+    if (failure.code === 'store_unavailable')
+      return this.#insist(async (): Promise<true> => {
+        if ((await store.findGeneration(accountId, id)) === undefined) throw failure
+        return true
+      })
     console.error(failure.cause ?? failure)
     return true
   }
@@ -228,7 +299,9 @@ export class Predictor {
 
   /** The newest first: those before this id. */
   async list(accountId: string, limit: number, before: string | undefined): Promise<Prediction[]> {
-    return (await this.#spine.store.predictions(accountId, limit, before)).map((stored) => this.#current(readStored(stored)))
+    return (await this.#spine.store.predictions(accountId, limit, before)).map((stored) =>
+      this.#current(readStored(stored)),
+    )
   }
 
   /** What is under way is further than what is written of it, but for its end: that counts when what it costs is written too. */
@@ -264,7 +337,8 @@ export class Predictor {
       await this.#end(job, canceled(job))
     } else {
       // Kept for the next start, which would else follow it.
-      if (job.prediction?.upstream !== undefined && !job.ending) await job.write({ unwanted: true }).catch((error: unknown) => console.error(error))
+      if (job.prediction?.upstream !== undefined && !job.ending)
+        await job.write({ unwanted: true }).catch((error: unknown) => console.error(error))
       job.cut.abort()
       await this.ended(id, CANCEL_MS)
     }

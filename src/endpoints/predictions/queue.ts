@@ -25,7 +25,11 @@ export class Queue {
   reserve(): () => void {
     const { concurrency, waiting } = this.#options
     if (this.#runs.size + this.#waiting.length + this.#reserved >= concurrency + waiting) {
-      throw new GatewayError('quota_exceeded', `${concurrency} predictions of this account run and ${waiting} wait, which is the most: create it again when one of them has ended.`, { retryAfterSeconds: 5, shouldRetry: true })
+      throw new GatewayError(
+        'quota_exceeded',
+        `${concurrency} predictions of this account run and ${waiting} wait, which is the most: create it again when one of them has ended.`,
+        { retryAfterSeconds: 5, shouldRetry: true },
+      )
     }
     this.#reserved++
     return () => {

@@ -20,15 +20,20 @@ export async function createPrediction(spine: Spine, call: Call): Promise<Respon
   const prediction = await predictor.create(call, await readWanted(spine, call))
   const waitMs = waitOf(call.request.headers.get('prefer'))
   if (waitMs !== undefined) await predictor.ended(prediction.id, waitMs)
-  const now = waitMs === undefined ? prediction : await predictor.find(prediction.accountId, prediction.id) ?? prediction
+  const now =
+    waitMs === undefined ? prediction : ((await predictor.find(prediction.accountId, prediction.id)) ?? prediction)
   // Replicate's client takes anything else but `starting` for the end of what it waited for.
   const status = hasEnded(now) ? now.status : 'starting'
   const id = PREFIX + prediction.id
-  return Response.json(told(spine, call, { ...now, status }), { headers: { 'x-generation-id': id, 'x-request-id': call.requestId, 'request-id': call.requestId } })
+  return Response.json(told(spine, call, { ...now, status }), {
+    headers: { 'x-generation-id': id, 'x-request-id': call.requestId, 'request-id': call.requestId },
+  })
 }
 
 async function readWanted(spine: Spine, call: Call): Promise<Wanted> {
-  const { config: { limits, listen, fetch } } = spine
+  const {
+    config: { limits, listen, fetch },
+  } = spine
   const wire = await readWire(call.request, limits.bodyBytes)
   const body = new Fields(wire.body)
   const model = call.params[0] ?? body.string('model')
@@ -42,12 +47,14 @@ async function readWanted(spine: Spine, call: Call): Promise<Wanted> {
 
 /** How long a client would wait for the end (RFC 7240): what is no such wish is ignored, as is a time that is not granted. */
 function waitOf(prefer: string | null): number | undefined {
-  const [wish, seconds = WAIT_MAX_SECONDS] = /(?:^|[,;]\s*)wait(?:\s*=\s*"?(\d{1,4})"?)?\s*(?=[,;]|$)/i.exec(prefer ?? '') ?? []
+  const [wish, seconds = WAIT_MAX_SECONDS] =
+    /(?:^|[,;]\s*)wait(?:\s*=\s*"?(\d{1,4})"?)?\s*(?=[,;]|$)/i.exec(prefer ?? '') ?? []
   const asked = Number(seconds)
   return wish === undefined || asked < 1 || asked > WAIT_MAX_SECONDS ? undefined : asked * 1000
 }
 
-const told = (spine: Spine, { request }: Call, prediction: Prediction): Json => shown(spine, prediction, originOf(request, spine.config.listen.publicUrl))
+const told = (spine: Spine, { request }: Call, prediction: Prediction): Json =>
+  shown(spine, prediction, originOf(request, spine.config.listen.publicUrl))
 
 /** `GET /v1/predictions/{id}`. */
 export const getPrediction = async (spine: Spine, call: Call): Promise<Response> =>
@@ -61,13 +68,18 @@ export const cancelPrediction = async (spine: Spine, call: Call): Promise<Respon
 const idOf = ({ params }: Call): string => new RegExp(`^${PREFIX}([0-9a-f]{32})$`).exec(params[0]!)?.[1] ?? ''
 
 const known = ({ params }: Call, prediction: Prediction | undefined): Prediction => {
-  if (prediction === undefined) throw new GatewayError('not_found', `No prediction '${params[0]!}' is stored.`, { param: 'prediction_id' })
+  if (prediction === undefined)
+    throw new GatewayError('not_found', `No prediction '${params[0]!}' is stored.`, { param: 'prediction_id' })
   return prediction
 }
 
 /** `GET /v1/predictions`: the newest first. `next` leads to older ones; there is no way back. */
 export async function listPredictions(spine: Spine, call: Call): Promise<Response> {
-  const { identity: { accountId }, query, request } = call
+  const {
+    identity: { accountId },
+    query,
+    request,
+  } = call
   const cursor = query.get('cursor')
   if (cursor !== null && !/^[0-9a-f]{32}$/.test(cursor)) throw invalid('cursor', 'must be that of a URL in `next`')
   const page = await spine.predictor.list(accountId, PAGE, cursor ?? undefined)

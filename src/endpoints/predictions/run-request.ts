@@ -18,9 +18,26 @@ type Rooms = Pick<Spine, 'config' | 'files'>
  * A prediction by a model of ours that answers requests: sends one, lets the meter hear the answer, and tells its text as it grows. Gives the output, a text, or
  * for what holds images a list with their URLs. Throws a Refusal where no provider began to answer, and what it broke with later.
  */
-export async function runRequest(rooms: Rooms, prediction: Prediction, { endpoints, wire, request }: Asked, open: OpenGeneration, signal: CallSignal, grown: (output: string) => void): Promise<unknown> {
-  const label = { id: PREFIX + prediction.id, model: prediction.model, createdAt: Math.floor(prediction.createdAt / 1000) }
-  const upstream = await attempt(endpoints, new Drafts({ wire, request, label }), rooms.config.timeouts, signal, open.meter.tries)
+export async function runRequest(
+  rooms: Rooms,
+  prediction: Prediction,
+  { endpoints, wire, request }: Asked,
+  open: OpenGeneration,
+  signal: CallSignal,
+  grown: (output: string) => void,
+): Promise<unknown> {
+  const label = {
+    id: PREFIX + prediction.id,
+    model: prediction.model,
+    createdAt: Math.floor(prediction.createdAt / 1000),
+  }
+  const upstream = await attempt(
+    endpoints,
+    new Drafts({ wire, request, label }),
+    rooms.config.timeouts,
+    signal,
+    open.meter.tries,
+  )
   open.meter.served = upstream.endpoint.target
   open.meter.losses = upstream.losses
   const fold = new Fold()
@@ -37,21 +54,37 @@ export async function runRequest(rooms: Rooms, prediction: Prediction, { endpoin
     if (text !== before) grown(text)
   }
   await listen(rooms, upstream, signal, hear, () => fold.finished)
-  if (!fold.finished) throw new GatewayError('upstream_error', 'The provider answered 200 with something that is no answer.')
+  if (!fold.finished)
+    throw new GatewayError('upstream_error', 'The provider answered 200 with something that is no answer.')
   const urls: string[] = []
-  for (const part of fold.answer.parts) if (part.type === 'image' && part.source.type === 'data') urls.push(await publish(rooms, prediction, part.source.mediaType, part.source.data))
+  for (const part of fold.answer.parts)
+    if (part.type === 'image' && part.source.type === 'data')
+      urls.push(await publish(rooms, prediction, part.source.mediaType, part.source.data))
   if (request.protocol !== 'images') return urls.length === 0 ? text : [...(text === '' ? [] : [text]), ...urls]
   if (urls.length === 0) throw noImage(fold.answer)
   return urls
 }
 
 /** Reads an answer, streamed or whole, to its end. Throws the error that it ended with. */
-async function listen({ config }: Rooms, upstream: Upstream, signal: CallSignal, hear: (events: readonly GenerationEvent[]) => void, isOver: () => boolean): Promise<void> {
+async function listen(
+  { config }: Rooms,
+  upstream: Upstream,
+  signal: CallSignal,
+  hear: (events: readonly GenerationEvent[]) => void,
+  isOver: () => boolean,
+): Promise<void> {
   const { incoming, protocol, endpoint, exchange } = upstream
   if (!exchange.request.stream || (incoming.headers.get('content-type') ?? '').startsWith('application/json')) {
     const text = await readWhole(upstream)
-    const events = readAnswer(upstream, endpoint.protocol === 'images' ? await fetchImages(text, upstream, config, signal) : text)
-    return hear(exchange.request.protocol === 'images' && !upstream.sameProtocol ? await joinAnswers(config, upstream, signal, events) : events)
+    const events = readAnswer(
+      upstream,
+      endpoint.protocol === 'images' ? await fetchImages(text, upstream, config, signal) : text,
+    )
+    return hear(
+      exchange.request.protocol === 'images' && !upstream.sameProtocol
+        ? await joinAnswers(config, upstream, signal, events)
+        : events,
+    )
   }
   const reader = protocol.call.reader(endpoint.target.quirks, exchange.request)
   const splitter = new FrameSplitter()

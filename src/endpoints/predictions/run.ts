@@ -15,7 +15,8 @@ import { workOf, type Asked, type Forwarded, type ResolveMedia } from './work.ts
 export type Rooms = Pick<Spine, 'catalogue' | 'config' | 'files' | 'keys' | 'open'> & { resolveMedia: ResolveMedia }
 
 /** How a prediction ended. `charged`: for what was heard; one that failed is charged nothing. */
-export type End = { ending: Ending; charged: boolean } & Pick<Prediction, 'status'> & Partial<Pick<Prediction, 'output' | 'error' | 'logs' | 'startedAt' | 'predictSeconds'>>
+export type End = { ending: Ending; charged: boolean } & Pick<Prediction, 'status'> &
+  Partial<Pick<Prediction, 'output' | 'error' | 'logs' | 'startedAt' | 'predictSeconds'>>
 
 export function failed(thrown: unknown, ending?: Ending): End {
   const error = thrown instanceof Refusal ? thrown.error : thrown
@@ -25,7 +26,11 @@ export function failed(thrown: unknown, ending?: Ending): End {
 
 /** For what had gone out to a provider before its client did not want it any more. */
 export function canceled({ prediction, open: { meter } }: Job): End {
-  return { status: 'canceled', ending: 'client-left', charged: prediction?.sentAt !== undefined && meter.tries.some(({ sent }) => sent === true) }
+  return {
+    status: 'canceled',
+    ending: 'client-left',
+    charged: prediction?.sentAt !== undefined && meter.tries.some(({ sent }) => sent === true),
+  }
 }
 
 /** Runs a prediction to its end, or follows one that runs. Undefined: the server stops while it goes on at its provider, so that the next start follows it. */
@@ -55,7 +60,10 @@ export async function run(rooms: Rooms, job: Job, stopping: AbortSignal): Promis
   }
 }
 
-export const LOST = new GatewayError('upstream_error', 'Sluice was stopped while its provider was asked, and the answer is lost: it is not run again, as it may have run there, and not charged. Create it again if you still want it.')
+export const LOST = new GatewayError(
+  'upstream_error',
+  'Sluice was stopped while its provider was asked, and the answer is lost: it is not run again, as it may have run there, and not charged. Create it again if you still want it.',
+)
 
 const BARRED = new GatewayError('account_suspended', 'This account is suspended or banned: what waited was not run.')
 
@@ -70,7 +78,10 @@ const LATER = new Set(['upstream_rate_limited', 'overloaded'])
 /** How long to wait before it is offered again, at least as long as its provider says. Undefined where that would not help, or it may have been taken. */
 function waitAfter(error: unknown, tries: number): number | undefined {
   if (!(error instanceof Refusal) || !LATER.has(error.error.code)) return undefined
-  const wait = Math.max((error.error.retryAfterSeconds ?? 0) * 1000, Math.min(FIRST_OFFER_MS * 2 ** (tries - 1), LONGEST_OFFER_MS))
+  const wait = Math.max(
+    (error.error.retryAfterSeconds ?? 0) * 1000,
+    Math.min(FIRST_OFFER_MS * 2 ** (tries - 1), LONGEST_OFFER_MS),
+  )
   return wait * (1 + Math.random() / 4)
 }
 
@@ -82,7 +93,9 @@ async function answer(rooms: Rooms, job: Job, work: Asked): Promise<End> {
     const sentAt = Date.now()
     await job.write({ status: 'processing', startedAt: job.running.startedAt ?? sentAt, sentAt })
     if (!begun) job.tell('start')
-    const output = await runRequest(rooms, job.running, work, job.open, underway, (output) => job.change({ output }, 'output'))
+    const output = await runRequest(rooms, job.running, work, job.open, underway, (output) =>
+      job.change({ output }, 'output'),
+    )
     return { status: 'succeeded', output, ending: 'completed', charged: true }
   } catch (error) {
     if (underway.reason !== undefined && !job.unwanted) return failed(underway.reason, 'shutdown')
@@ -101,9 +114,11 @@ async function forward(rooms: Rooms, job: Job, work: Forwarded, stopping: AbortS
     await job.write({ sentAt: Date.now() })
     const { endpoint, said } = await create(rooms, work, job.open.meter, underway)
     // Where this cannot be written, a crash would lose sight of it; that is no reason to lose it now.
-    await job.write({ upstream: { provider: endpoint.provider.id, id: said.id }, unwanted: job.unwanted }).catch((error: unknown) => console.error(error))
+    await job
+      .write({ upstream: { provider: endpoint.provider.id, id: said.id }, unwanted: job.unwanted })
+      .catch((error: unknown) => console.error(error))
     underway.leave()
-    return await heard(rooms, job, said).catch(again) ?? await follow(rooms, job, endpoint, stopping)
+    return (await heard(rooms, job, said).catch(again)) ?? (await follow(rooms, job, endpoint, stopping))
   } catch (error) {
     if (underway.reason !== undefined) return failed(underway.reason, 'shutdown')
     // What was never created is not paid for.
@@ -136,7 +151,12 @@ const waitAt = (ageMs: number): number => Math.min(Math.max(ageMs * WAIT_SHARE, 
 const UNKNOWN_TIMES = 5
 
 /** Asks after a prediction, at intervals that grow with its age, until it has ended. A provider that does not say is asked again. */
-async function follow(rooms: Rooms, job: Job, endpoint: PredictionEndpoint | undefined, stopping: AbortSignal): Promise<End | undefined> {
+async function follow(
+  rooms: Rooms,
+  job: Job,
+  endpoint: PredictionEndpoint | undefined,
+  stopping: AbortSignal,
+): Promise<End | undefined> {
   const { id } = job.running.upstream!
   const sentAt = job.running.sentAt!
   const deadline = sentAt + rooms.config.timeouts.totalMs
@@ -175,25 +195,36 @@ const TOO_LONG = new GatewayError('upstream_timeout', 'The prediction did not en
 const FORGOTTEN = new GatewayError('upstream_error', 'The provider does not know the prediction any more.')
 
 /** Returns at once when the signal fires, or has. */
-const sleep = (ms: number, signal: AbortSignal): Promise<void> => new Promise((resolve) => {
-  const over = (): void => {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', over)
-    resolve()
-  }
-  const timer = setTimeout(over, signal.aborted ? 0 : ms)
-  signal.addEventListener('abort', over, { once: true })
-})
+const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    const over = (): void => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', over)
+      resolve()
+    }
+    const timer = setTimeout(over, signal.aborted ? 0 : ms)
+    signal.addEventListener('abort', over, { once: true })
+  })
 
 /** A provider that does not take a cancellation so often is left to itself. */
 const CANCEL_TRIES = 3
 const CANCEL_MS = 10_000
 
 /** Tells its provider to stop; gives its end where it had ended before. */
-async function stopped(rooms: Rooms, job: Job, endpoint: PredictionEndpoint | undefined, stopping: AbortSignal): Promise<End | undefined> {
+async function stopped(
+  rooms: Rooms,
+  job: Job,
+  endpoint: PredictionEndpoint | undefined,
+  stopping: AbortSignal,
+): Promise<End | undefined> {
   for (let tries = 0; endpoint !== undefined && tries < CANCEL_TRIES && !stopping.aborted; tries++) {
     try {
-      const said = await cancel(rooms, endpoint, job.running.upstream!.id, AbortSignal.any([stopping, AbortSignal.timeout(CANCEL_MS)]))
+      const said = await cancel(
+        rooms,
+        endpoint,
+        job.running.upstream!.id,
+        AbortSignal.any([stopping, AbortSignal.timeout(CANCEL_MS)]),
+      )
       return said === undefined ? undefined : await heard(rooms, job, said)
     } catch {
       await sleep(SHORTEST_WAIT_MS, stopping)
@@ -209,15 +240,36 @@ async function heard(rooms: Rooms, job: Job, said: UpstreamPrediction): Promise<
   const startedAt = before.startedAt ?? said.startedAt ?? (status === 'starting' ? null : Date.now())
   const told = { logs, startedAt, ...(predictSeconds === undefined ? {} : { predictSeconds }) }
   switch (status) {
-    case 'starting': return undefined
+    case 'starting':
+      return undefined
     case 'succeeded': {
       const output = await withUrls(rooms, before, said.output)
-      const pictures = Array.from({ length: picturesIn(said.output) }, (_, part): GenerationEvent => ({ type: 'part-start', part, head: { type: 'image', mediaType: '' } }))
-      job.open.meter.hear([{ type: 'start', id, model: before.model }, ...pictures, { type: 'finish', reason: 'stop', raw: status }])
+      const pictures = Array.from(
+        { length: picturesIn(said.output) },
+        (_, part): GenerationEvent => ({ type: 'part-start', part, head: { type: 'image', mediaType: '' } }),
+      )
+      job.open.meter.hear([
+        { type: 'start', id, model: before.model },
+        ...pictures,
+        { type: 'finish', reason: 'stop', raw: status },
+      ])
       return { ...told, status, output, ending: 'completed', charged: true }
     }
-    case 'failed': return { ...told, status, output: said.output, error: said.error ?? 'The provider failed without saying why.', ending: 'failed', charged: false }
-    case 'canceled': return { ...told, output: said.output, ...(job.unwanted ? canceled(job) : { status, ending: 'failed' as const, charged: false }) }
+    case 'failed':
+      return {
+        ...told,
+        status,
+        output: said.output,
+        error: said.error ?? 'The provider failed without saying why.',
+        ending: 'failed',
+        charged: false,
+      }
+    case 'canceled':
+      return {
+        ...told,
+        output: said.output,
+        ...(job.unwanted ? canceled(job) : { status, ending: 'failed' as const, charged: false }),
+      }
   }
   if (before.status === 'starting') {
     await job.write({ status, startedAt })

@@ -25,7 +25,13 @@ export async function streamPrediction(spine: Spine, { params, request }: Call):
   }
   source.hear(prediction)
   const body = streamBody(source, { text: ': keep-alive\n\n', afterMs: config.keepAliveMs }, request.signal)
-  return new Response(body, { headers: { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache', 'x-accel-buffering': 'no' } })
+  return new Response(body, {
+    headers: {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-cache',
+      'x-accel-buffering': 'no',
+    },
+  })
 }
 
 const notFound = (): GatewayError => new GatewayError('not_found', 'There is no prediction to stream at this address.')
@@ -71,13 +77,20 @@ class PredictionSource implements TextSource {
   #tell(prediction: Prediction): string {
     const { output, logs, error, status } = prediction
     const ended = hasEnded(prediction)
-    const pieces = this.#output.of(outputOf(output, ended)).map(({ data, position }) => `id: ${position}\n${writeFrame({ event: 'output', data })}`)
+    const pieces = this.#output
+      .of(outputOf(output, ended))
+      .map(({ data, position }) => `id: ${position}\n${writeFrame({ event: 'output', data })}`)
     pieces.push(...this.#logs.of(logs).map(({ data }) => writeFrame({ event: 'logs', data })))
     if (ended) {
       this.#isDone = true
       this.onLeave()
       if (status === 'failed') pieces.push(writeFrame({ event: 'error', data: JSON.stringify({ detail: error }) }))
-      pieces.push(writeFrame({ event: 'done', data: JSON.stringify(status === 'succeeded' ? {} : { reason: status === 'canceled' ? 'canceled' : 'error' }) }))
+      pieces.push(
+        writeFrame({
+          event: 'done',
+          data: JSON.stringify(status === 'succeeded' ? {} : { reason: status === 'canceled' ? 'canceled' : 'error' }),
+        }),
+      )
     }
     return pieces.join('')
   }

@@ -17,11 +17,15 @@ export function readWebhook(body: Fields, exempt: readonly string[]): Prediction
   const url = body.string('webhook')
   const events = body.strings('webhook_events_filter', { min: 1 })
   const wrong = events?.findIndex((event) => !(WEBHOOK_EVENTS as readonly string[]).includes(event)) ?? -1
-  if (wrong >= 0) throw invalid(`webhook_events_filter[${wrong}]`, `must be one of ${WEBHOOK_EVENTS.map((event) => `'${event}'`).join(', ')}`)
+  if (wrong >= 0)
+    throw invalid(
+      `webhook_events_filter[${wrong}]`,
+      `must be one of ${WEBHOOK_EVENTS.map((event) => `'${event}'`).join(', ')}`,
+    )
   if (url === undefined) return undefined
   const problem = wrongOutsideUrl(url, { private: exempt })
   if (problem !== undefined) throw invalid('webhook', problem)
-  return { url, events: [...new Set(events as WebhookEvent[] | undefined ?? DEFAULT_EVENTS)] }
+  return { url, events: [...new Set((events as WebhookEvent[] | undefined) ?? DEFAULT_EVENTS)] }
 }
 
 /** What an account's webhook calls are signed with. */
@@ -36,7 +40,9 @@ const TIMEOUT_MS = 10_000
 /** Bytes of a receiver's answer that are read: nothing in it is of interest. */
 const ANSWER_BYTES = 64 * 1024
 /** What is waited after the first, second, ... failure, give or take a fifth: about a day in all. */
-const RETRY_AFTER_MS: readonly number[] = [5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800].map((seconds) => seconds * 1_000)
+const RETRY_AFTER_MS: readonly number[] = [5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800].map(
+  (seconds) => seconds * 1_000,
+)
 /** Between two calls that tell of one prediction's output and logs. */
 const PAUSE_MS = 500
 
@@ -55,7 +61,13 @@ type Rooms = Pick<Spine, 'store' | 'keys' | 'config'>
 type Options = { retryAfterMs?: readonly number[]; timeoutMs?: number; pauseMs?: number }
 
 /** One prediction under way whose client hears of it: the latest state for each event, of which one is told at a time. */
-type Live = { accountId: string; waiting: Map<WebhookEvent, Prediction>; over: PromiseWithResolvers<void>; isOver: boolean; telling: Promise<void> }
+type Live = {
+  accountId: string
+  waiting: Map<WebhookEvent, Prediction>
+  over: PromiseWithResolvers<void>
+  isOver: boolean
+  telling: Promise<void>
+}
 
 /**
  * Ends are told at least once, however often it takes and over restarts; what happens before is told at best, in order, and not any more when it has ended.
@@ -76,7 +88,10 @@ export class Webhooks {
   #isLooking = false
   #lookAgain = false
 
-  constructor(rooms: Rooms, { retryAfterMs = RETRY_AFTER_MS, timeoutMs = TIMEOUT_MS, pauseMs = PAUSE_MS }: Options = {}) {
+  constructor(
+    rooms: Rooms,
+    { retryAfterMs = RETRY_AFTER_MS, timeoutMs = TIMEOUT_MS, pauseMs = PAUSE_MS }: Options = {},
+  ) {
     this.#rooms = rooms
     this.#retryAfterMs = retryAfterMs
     this.#timeoutMs = timeoutMs
@@ -88,7 +103,15 @@ export class Webhooks {
     const { id, accountId, webhook } = prediction
     if (webhook?.events.includes('completed') !== true) return undefined
     this.#withheld.add(callOf(id))
-    return { id: callOf(id), accountId, predictionId: id, url: webhook.url, body: bodyOf(this.#rooms, prediction), attempts: 0, nextAt: Date.now() }
+    return {
+      id: callOf(id),
+      accountId,
+      predictionId: id,
+      url: webhook.url,
+      body: bodyOf(this.#rooms, prediction),
+      attempts: 0,
+      nextAt: Date.now(),
+    }
   }
 
   notify(prediction: Prediction, event: WebhookEvent): void {
@@ -102,8 +125,15 @@ export class Webhooks {
     }
     if (!webhook.events.includes(event) || hasEnded(prediction) || this.#stopping.signal.aborted) return
     if (known !== undefined) return void known.waiting.set(event, prediction)
-    if ([...this.#live.values()].filter((live) => live.accountId === accountId).length >= MOST_LIVE_CALLS_PER_ACCOUNT) return
-    const live: Live = { accountId, waiting: new Map([[event, prediction]]), over: Promise.withResolvers(), isOver: false, telling: Promise.resolve() }
+    if ([...this.#live.values()].filter((live) => live.accountId === accountId).length >= MOST_LIVE_CALLS_PER_ACCOUNT)
+      return
+    const live: Live = {
+      accountId,
+      waiting: new Map([[event, prediction]]),
+      over: Promise.withResolvers(),
+      isOver: false,
+      telling: Promise.resolve(),
+    }
     this.#live.set(id, live)
     live.telling = this.#tell(id, live)
   }
@@ -111,11 +141,17 @@ export class Webhooks {
   async #tell(predictionId: string, live: Live): Promise<void> {
     for (;;) {
       const [next] = live.waiting
-      if (next === undefined || live.isOver || this.#stopping.signal.aborted) return void this.#live.delete(predictionId)
+      if (next === undefined || live.isOver || this.#stopping.signal.aborted)
+        return void this.#live.delete(predictionId)
       const [event, prediction] = next
       live.waiting.delete(event)
       const id = `msg_${Bun.randomUUIDv7().replaceAll('-', '')}`
-      await this.#post({ id, accountId: live.accountId, url: prediction.webhook!.url, body: bodyOf(this.#rooms, prediction) }).catch(() => {})
+      await this.#post({
+        id,
+        accountId: live.accountId,
+        url: prediction.webhook!.url,
+        body: bodyOf(this.#rooms, prediction),
+      }).catch(() => {})
       // Whatever comes meanwhile is told together.
       if (event !== 'start') await Promise.race([Bun.sleep(this.#pauseMs), live.over.promise])
     }
@@ -132,7 +168,11 @@ export class Webhooks {
     try {
       while (this.#lookAgain && this.#calls.size < MOST_CALLS && !this.#stopping.signal.aborted) {
         this.#lookAgain = false
-        const due = await this.#rooms.store.dueDeliveries(Date.now(), PAGE, [...this.#calls.keys(), ...this.#withheld, ...this.#busyAccounts()])
+        const due = await this.#rooms.store.dueDeliveries(Date.now(), PAGE, [
+          ...this.#calls.keys(),
+          ...this.#withheld,
+          ...this.#busyAccounts(),
+        ])
         for (const delivery of due) this.#begin(delivery)
       }
     } catch (error) {
@@ -144,7 +184,9 @@ export class Webhooks {
   }
 
   #busyAccounts(): string[] {
-    return [...Map.groupBy(this.#calls.values(), ({ accountId }) => accountId)].filter(([, calls]) => calls.length >= MOST_CALLS_PER_ACCOUNT).map(([accountId]) => accountId)
+    return [...Map.groupBy(this.#calls.values(), ({ accountId }) => accountId)]
+      .filter(([, calls]) => calls.length >= MOST_CALLS_PER_ACCOUNT)
+      .map(([accountId]) => accountId)
   }
 
   #begin(delivery: WebhookDelivery): void {
@@ -153,28 +195,53 @@ export class Webhooks {
     const done = this.#deliver(delivery)
       .finally(() => this.#calls.delete(delivery.id))
       // What the store did not take is due again: not at once, or its receiver would hear of it without end.
-      .then(() => this.round(), (error: unknown) => console.error(error))
+      .then(
+        () => this.round(),
+        (error: unknown) => console.error(error),
+      )
     this.#calls.set(delivery.id, { accountId: delivery.accountId, done })
   }
 
   async #deliver(delivery: WebhookDelivery): Promise<void> {
     // What was told of it before must not arrive after it.
     await this.#live.get(delivery.predictionId)?.telling
-    const delivered = await this.#post(delivery).then((status) => status >= 200 && status < 300, () => false)
+    const delivered = await this.#post(delivery).then(
+      (status) => status >= 200 && status < 300,
+      () => false,
+    )
     if (this.#stopping.signal.aborted && !delivered) return
     const { id, predictionId, url } = delivery
     const attempts = delivery.attempts + 1
     const wait = delivered ? undefined : this.#retryAfterMs[attempts - 1]
-    await this.#rooms.store.changeDelivery(id, attempts, wait === undefined ? undefined : Date.now() + Math.round(wait * (0.8 + 0.4 * Math.random())))
-    if (!delivered && wait === undefined) console.error(`webhook ${id} of ${PREFIX}${predictionId} to ${new URL(url).host} was given up after ${attempts} attempts`)
+    await this.#rooms.store.changeDelivery(
+      id,
+      attempts,
+      wait === undefined ? undefined : Date.now() + Math.round(wait * (0.8 + 0.4 * Math.random())),
+    )
+    if (!delivered && wait === undefined)
+      console.error(
+        `webhook ${id} of ${PREFIX}${predictionId} to ${new URL(url).host} was given up after ${attempts} attempts`,
+      )
   }
 
   #post({ id, accountId, url, body }: Pick<WebhookDelivery, 'id' | 'accountId' | 'url' | 'body'>): Promise<number> {
     const { keys, config } = this.#rooms
     const timestamp = Math.floor(Date.now() / 1000)
-    const signature = createHmac('sha256', secretOf(keys, accountId)).update(`${id}.${timestamp}.${body}`).digest('base64')
-    const headers = { 'content-type': 'application/json', 'webhook-id': id, 'webhook-timestamp': String(timestamp), 'webhook-signature': `v1,${signature}` }
-    return postOutside(url, body, headers, { private: config.fetch.private, maxBytes: ANSWER_BYTES, totalMs: this.#timeoutMs, signal: this.#stopping.signal })
+    const signature = createHmac('sha256', secretOf(keys, accountId))
+      .update(`${id}.${timestamp}.${body}`)
+      .digest('base64')
+    const headers = {
+      'content-type': 'application/json',
+      'webhook-id': id,
+      'webhook-timestamp': String(timestamp),
+      'webhook-signature': `v1,${signature}`,
+    }
+    return postOutside(url, body, headers, {
+      private: config.fetch.private,
+      maxBytes: ANSWER_BYTES,
+      totalMs: this.#timeoutMs,
+      signal: this.#stopping.signal,
+    })
   }
 
   /** Breaks off what is being told: the next start makes the calls that are owed. */
@@ -182,7 +249,10 @@ export class Webhooks {
     this.#stopping.abort()
     for (const live of this.#live.values()) end(live)
     await this.#looked
-    await Promise.all([...[...this.#calls.values()].map(({ done }) => done), ...[...this.#live.values()].map(({ telling }) => telling)])
+    await Promise.all([
+      ...[...this.#calls.values()].map(({ done }) => done),
+      ...[...this.#live.values()].map(({ telling }) => telling),
+    ])
   }
 }
 
@@ -196,5 +266,7 @@ function end(live: Live): void {
 /** The prediction as GET gives it. Receivers take small bodies: a large input, which its client has, is left out. */
 function bodyOf(rooms: Rooms, prediction: Prediction): string {
   const body = JSON.stringify(shown(rooms, prediction, prediction.origin))
-  return body.length <= BODY_LENGTH ? body : JSON.stringify(shown(rooms, { ...prediction, input: {} }, prediction.origin))
+  return body.length <= BODY_LENGTH
+    ? body
+    : JSON.stringify(shown(rooms, { ...prediction, input: {} }, prediction.origin))
 }

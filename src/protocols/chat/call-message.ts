@@ -13,7 +13,15 @@ import { joinedBase64, readAnnotation, readDataUrl, readLogprobs, words, type Js
 /** Free text does not say where it ends. */
 const OPEN_ENDED = { complete: false, add: (): void => {} }
 
-type Call = { index: number | undefined; id: string | undefined; name: string | undefined; custom: boolean; draft?: Draft; early: string; signature?: string }
+type Call = {
+  index: number | undefined
+  id: string | undefined
+  name: string | undefined
+  custom: boolean
+  draft?: Draft
+  early: string
+  signature?: string
+}
 
 /** What the model says, piece by piece or whole: deltas and messages -> parts. Lives as long as one answer. */
 export class MessageReader {
@@ -52,7 +60,8 @@ export class MessageReader {
     this.#onContent(said.content, readLogprobs(logprobs))
     if (Array.isArray(said.annotations)) for (const annotation of said.annotations) this.#annotations.push(annotation)
     // Log probabilities of what it thought (DeepSeek).
-    if (isObject(logprobs) && Array.isArray(logprobs.reasoning_content)) this.#unread.push(['logprobs', logprobs.reasoning_content])
+    if (isObject(logprobs) && Array.isArray(logprobs.reasoning_content))
+      this.#unread.push(['logprobs', logprobs.reasoning_content])
     const refusal = words(said.refusal)
     if (refusal !== undefined) {
       this.refused = true
@@ -60,28 +69,44 @@ export class MessageReader {
     }
     if (Array.isArray(said.images)) for (const image of said.images) this.#onImage(image)
     if (isObject(said.audio)) this.#onAudio(said.audio)
-    if (Array.isArray(said.tool_calls)) for (const [place, call] of said.tool_calls.entries()) if (isObject(call)) this.#onToolCall(call, whole ? place : undefined)
+    if (Array.isArray(said.tool_calls))
+      for (const [place, call] of said.tool_calls.entries())
+        if (isObject(call)) this.#onToolCall(call, whole ? place : undefined)
     this.#onFunctionCall(said.function_call)
   }
 
   /** Perplexity and xAI name their sources beside the choices, the whole list each time. Perplexity calls its `citations` outdated: what it found says more. */
   sources(chunk: Json): void {
-    const results = new Map((Array.isArray(chunk.search_results) ? chunk.search_results : []).filter(isObject).map((result) => [result.url, result]))
+    const results = new Map(
+      (Array.isArray(chunk.search_results) ? chunk.search_results : [])
+        .filter(isObject)
+        .map((result) => [result.url, result]),
+    )
     const urls: unknown[] = Array.isArray(chunk.citations) ? chunk.citations : [...results.keys()]
-    if (urls.length > 0) this.#listed = urls.filter((url) => typeof url === 'string').map((url) => {
-      const title = words(results.get(url)?.title), citedText = words(results.get(url)?.snippet)
-      return { url, ...(title === undefined ? {} : { title }), ...(citedText === undefined ? {} : { citedText }) }
-    })
+    if (urls.length > 0)
+      this.#listed = urls
+        .filter((url) => typeof url === 'string')
+        .map((url) => {
+          const title = words(results.get(url)?.title),
+            citedText = words(results.get(url)?.snippet)
+          return { url, ...(title === undefined ? {} : { title }), ...(citedText === undefined ? {} : { citedText }) }
+        })
   }
 
   close(): void {
-    for (const call of this.#calls) if (call.draft === undefined && (call.name !== undefined || call.early !== '')) this.#beginCall(call)
+    for (const call of this.#calls)
+      if (call.draft === undefined && (call.name !== undefined || call.early !== '')) this.#beginCall(call)
     this.#sequence.closeAll()
     this.#cite()
-    if (this.#hasText) for (const citation of this.#listed) if (!this.#cited.has(citation.url)) this.#sequence.whole({ type: 'citation', citation })
-    if (!this.#hasText && this.#annotations.length + this.#listed.length > 0) this.#unread.push(['annotations', this.#annotations])
-    if (this.#audio.length > 0) this.#sequence.whole({ type: 'audio', mediaType: 'audio/wav' }, joinedBase64(this.#audio))
-    for (const [kind, value] of this.#unread) this.#sequence.whole({ type: 'foreign', protocol: 'chat.completions', kind, value })
+    if (this.#hasText)
+      for (const citation of this.#listed)
+        if (!this.#cited.has(citation.url)) this.#sequence.whole({ type: 'citation', citation })
+    if (!this.#hasText && this.#annotations.length + this.#listed.length > 0)
+      this.#unread.push(['annotations', this.#annotations])
+    if (this.#audio.length > 0)
+      this.#sequence.whole({ type: 'audio', mediaType: 'audio/wav' }, joinedBase64(this.#audio))
+    for (const [kind, value] of this.#unread)
+      this.#sequence.whole({ type: 'foreign', protocol: 'chat.completions', kind, value })
   }
 
   /** What is cited in the text before the next part begins: behind that it would be too late. */
@@ -93,7 +118,10 @@ export class MessageReader {
     this.#annotations = []
     for (const annotation of annotations) {
       const citation = readAnnotation(annotation, this.#content, this.#textStart)
-      if (citation === undefined) { this.#unread.push(['annotations', annotation]); continue }
+      if (citation === undefined) {
+        this.#unread.push(['annotations', annotation])
+        continue
+      }
       this.#cited.add(citation.url)
       this.#sequence.whole({ type: 'citation', citation })
     }
@@ -138,7 +166,9 @@ export class MessageReader {
 
   /** Mistral's content chunk. */
   #onThinking(piece: Json): void {
-    const texts = Array.isArray(piece.thinking) ? piece.thinking.map((one) => (isObject(one) ? words(one.text) ?? '' : '')) : [words(piece.thinking) ?? '']
+    const texts = Array.isArray(piece.thinking)
+      ? piece.thinking.map((one) => (isObject(one) ? (words(one.text) ?? '') : ''))
+      : [words(piece.thinking) ?? '']
     const draft = this.#grow('reasoning', { type: 'reasoning' }, texts.join(''))
     if (words(piece.signature) !== undefined) draft.signature = piece.signature as string
   }
@@ -156,7 +186,11 @@ export class MessageReader {
     const id = words(detail.id)
     if (detail.type === 'reasoning.encrypted') {
       if (words(detail.data) === undefined) return
-      const draft = this.#begin({ key: '', head: { type: 'reasoning', redacted: true, ...(id === undefined ? {} : { id }) }, waiting: [] })
+      const draft = this.#begin({
+        key: '',
+        head: { type: 'reasoning', redacted: true, ...(id === undefined ? {} : { id }) },
+        waiting: [],
+      })
       draft.signature = withEntry(detail.data as string, detail)
       return
     }
@@ -165,9 +199,23 @@ export class MessageReader {
     const signature = words(detail.signature)
     if (text === '' && signature === undefined) return
     const open = this.#sequence.find('reasoning')
-    const key = open !== undefined && detail.index === undefined ? 'reasoning' : `reasoning ${String(detail.type)} ${String(detail.index ?? '')}`
+    const key =
+      open !== undefined && detail.index === undefined
+        ? 'reasoning'
+        : `reasoning ${String(detail.type)} ${String(detail.index ?? '')}`
     // A signature may come after text that was told in plain `reasoning`: it belongs to that part while it is open.
-    const draft = text === '' && open !== undefined ? open : this.#grow(key, { type: 'reasoning', ...(summary ? { form: 'summary' as const } : {}), ...(id === undefined ? {} : { id }) }, text)
+    const draft =
+      text === '' && open !== undefined
+        ? open
+        : this.#grow(
+            key,
+            {
+              type: 'reasoning',
+              ...(summary ? { form: 'summary' as const } : {}),
+              ...(id === undefined ? {} : { id }),
+            },
+            text,
+          )
     if (signature !== undefined) draft.signature = withEntry(signature, detail)
   }
 
@@ -176,7 +224,8 @@ export class MessageReader {
     if (typeof url !== 'string') return
     this.#cite()
     const data = readDataUrl(url)
-    if (data !== undefined && mediaKind(data.mediaType) === 'image') this.#sequence.whole({ type: 'image', mediaType: data.mediaType }, data.data)
+    if (data !== undefined && mediaKind(data.mediaType) === 'image')
+      this.#sequence.whole({ type: 'image', mediaType: data.mediaType }, data.data)
     else this.#sequence.whole({ type: 'foreign', protocol: 'chat.completions', kind: 'image_url', value: image })
   }
 
@@ -195,7 +244,15 @@ export class MessageReader {
   }
 
   #onToolCall(delta: Json, place: number | undefined): void {
-    const inner = isObject(delta.function) && (words(delta.function.name) !== undefined || words(delta.function.arguments) !== undefined || delta.type !== 'custom') ? delta.function : isObject(delta.custom) ? delta.custom : {}
+    const inner =
+      isObject(delta.function) &&
+      (words(delta.function.name) !== undefined ||
+        words(delta.function.arguments) !== undefined ||
+        delta.type !== 'custom')
+        ? delta.function
+        : isObject(delta.custom)
+          ? delta.custom
+          : {}
     const call = this.#callOf(delta, words(inner.name), place)
     call.custom ||= inner === delta.custom
     call.name ??= words(inner.name)
@@ -215,10 +272,16 @@ export class MessageReader {
   #callOf(delta: Json, name: string | undefined, place: number | undefined): Call {
     const index = typeof delta.index === 'number' ? delta.index : place
     const id = words(delta.id)
-    const known = index !== undefined ? this.#calls.findLast((call) => call.index === index)
-      : id !== undefined ? this.#calls.find((call) => call.id === id)
-        : name === undefined ? this.#calls.at(-1) : undefined
-    const another = known !== undefined && id !== undefined && name !== undefined && known.id !== undefined && known.id !== id
+    const known =
+      index !== undefined
+        ? this.#calls.findLast((call) => call.index === index)
+        : id !== undefined
+          ? this.#calls.find((call) => call.id === id)
+          : name === undefined
+            ? this.#calls.at(-1)
+            : undefined
+    const another =
+      known !== undefined && id !== undefined && name !== undefined && known.id !== undefined && known.id !== id
     if (known !== undefined && !another) {
       known.id ??= id
       return known
@@ -233,8 +296,19 @@ export class MessageReader {
     call.id ??= `call_${(this.#salt ??= crypto.randomUUID().replaceAll('-', '').slice(0, 20))}${this.#calls.indexOf(call)}`
     const tool = this.#names.read(call.name ?? '')
     const unwrap = tool.wrapped && !call.custom
-    const head: PartHead = { type: 'tool-call', id: call.id, name: tool.name, form: call.custom || unwrap ? 'custom' : 'function' }
-    const draft: Draft = { key: `call ${this.#calls.indexOf(call)}`, head, waiting: [], json: call.custom ? OPEN_ENDED : new JsonEnd(), ...(unwrap ? { rewrite: unwrapInput } : {}) }
+    const head: PartHead = {
+      type: 'tool-call',
+      id: call.id,
+      name: tool.name,
+      form: call.custom || unwrap ? 'custom' : 'function',
+    }
+    const draft: Draft = {
+      key: `call ${this.#calls.indexOf(call)}`,
+      head,
+      waiting: [],
+      json: call.custom ? OPEN_ENDED : new JsonEnd(),
+      ...(unwrap ? { rewrite: unwrapInput } : {}),
+    }
     if (call.signature !== undefined) draft.signature = call.signature
     call.draft = this.#begin(draft)
     if (call.early !== '') this.#sequence.grow(draft, call.early)
@@ -242,7 +316,10 @@ export class MessageReader {
 
   /** Google's compatible endpoint signs calls in `extra_content`. */
   #onSignature(call: Call, delta: Json): void {
-    const extra = isObject(delta.extra_content) && isObject(delta.extra_content.google) ? words(delta.extra_content.google.thought_signature) : undefined
+    const extra =
+      isObject(delta.extra_content) && isObject(delta.extra_content.google)
+        ? words(delta.extra_content.google.thought_signature)
+        : undefined
     if (extra === undefined) return
     call.signature = extra
     if (call.draft !== undefined) call.draft.signature = extra

@@ -8,8 +8,15 @@ const LONGEST = 64
 
 /** A call id that fits; the same on both sides of a pair. */
 export function fittingId(id: string, { callIds }: Quirks): string {
-  if (callIds !== 'alphanumeric-9') return id.length <= LONGEST ? id : `call_${createHash('sha256').update(id).digest('hex').slice(0, 32)}`
-  return /^[a-zA-Z0-9]{9}$/.test(id) ? id : createHash('sha256').update(id).digest('base64').replace(/[^a-zA-Z0-9]/g, '').slice(0, 9)
+  if (callIds !== 'alphanumeric-9')
+    return id.length <= LONGEST ? id : `call_${createHash('sha256').update(id).digest('hex').slice(0, 32)}`
+  return /^[a-zA-Z0-9]{9}$/.test(id)
+    ? id
+    : createHash('sha256')
+        .update(id)
+        .digest('base64')
+        .replace(/[^a-zA-Z0-9]/g, '')
+        .slice(0, 9)
 }
 
 /** The names of one request's tools as the provider has them, and back. */

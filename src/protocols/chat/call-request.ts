@@ -1,5 +1,12 @@
 import { GatewayError } from '../../error.ts'
-import { EFFORTS, type Effort, type GenerationRequest, type Reasoning, type Tool, type ToolChoice } from '../../generation/request.ts'
+import {
+  EFFORTS,
+  type Effort,
+  type GenerationRequest,
+  type Reasoning,
+  type Tool,
+  type ToolChoice,
+} from '../../generation/request.ts'
 import { limitMarks, loseMarks, markOf } from '../cache-marks.ts'
 import { nearestEffort, samples, withinLimit } from '../abilities.ts'
 import { refuseTool } from '../foreign.ts'
@@ -26,9 +33,21 @@ export function writeRequest(asked: GenerationRequest, target: Target): Written 
   const messages = new MessagesWriter(request, target, losses).write([...request.system, ...format.told], request.turns)
   if (messages.length === 0) throw nothingSaid(request)
   const { role, prefix } = messages.at(-1)!
-  if (role === 'assistant') losses.push({ field: 'conversation', what: 'approximated', why: prefix === true ? 'the provider repeats the answer that the client began' : 'the answer that the client began is sent as an earlier one: many providers begin anew' })
+  if (role === 'assistant')
+    losses.push({
+      field: 'conversation',
+      what: 'approximated',
+      why:
+        prefix === true
+          ? 'the provider repeats the answer that the client began'
+          : 'the answer that the client began is sent as an earlier one: many providers begin anew',
+    })
   const reasoning = writeReasoning(request, target, losses)
-  const reasons = !(isObject(reasoning.reasoning) ? reasoning.reasoning.effort === 'none' : isObject(reasoning.thinking) ? reasoning.thinking.type === 'disabled' : reasoning.reasoning_effort === 'none')
+  const reasons = !(isObject(reasoning.reasoning)
+    ? reasoning.reasoning.effort === 'none'
+    : isObject(reasoning.thinking)
+      ? reasoning.thinking.type === 'disabled'
+      : reasoning.reasoning_effort === 'none')
   const body: Json = {
     model: target.model,
     messages,
@@ -61,15 +80,23 @@ function takeRefused(body: Json, { refuses = [] }: Quirks, losses: Loss[]): void
 
 const STOP_MAX = 4
 
-function writeSampling({ sampling }: GenerationRequest, { quirks, abilities }: Target, reasons: boolean, losses: Loss[]): Json {
-  const { temperature, topP, topK, frequencyPenalty, presencePenalty, seed, stop, logitBias, logprobs, topLogprobs } = sampling
+function writeSampling(
+  { sampling }: GenerationRequest,
+  { quirks, abilities }: Target,
+  reasons: boolean,
+  losses: Loss[],
+): Json {
+  const { temperature, topP, topK, frequencyPenalty, presencePenalty, seed, stop, logitBias, logprobs, topLogprobs } =
+    sampling
   if (topK !== undefined) losses.push({ field: 'topK', what: 'left out', why: 'chat completions has no such field' })
   const chosen = { temperature, topP, frequencyPenalty, presencePenalty, logitBias, logprobs, topLogprobs }
   const written: Json = {}
   for (const field of Object.keys(chosen) as (keyof typeof chosen)[]) {
     if (chosen[field] === undefined) continue
-    if (!samples(abilities, reasons)) losses.push({ field, what: 'left out', why: 'the model refuses sampling parameters' })
-    else if (abilities.penalties === false && field.endsWith('Penalty')) losses.push({ field, what: 'left out', why: 'the model refuses penalties' })
+    if (!samples(abilities, reasons))
+      losses.push({ field, what: 'left out', why: 'the model refuses sampling parameters' })
+    else if (abilities.penalties === false && field.endsWith('Penalty'))
+      losses.push({ field, what: 'left out', why: 'the model refuses penalties' })
     else written[snakeOf(field)] = chosen[field]
   }
   // OpenAI counts alternatives only of log probabilities that were asked for.
@@ -77,31 +104,48 @@ function writeSampling({ sampling }: GenerationRequest, { quirks, abilities }: T
   if (seed !== undefined) written[quirks.seedField ?? 'seed'] = seed
   if (stop !== undefined && stop.length > 0) {
     const { stops = STOP_MAX } = abilities
-    if (stop.length > stops) losses.push(cutLoss(stops === 0 ? 'the model refuses stop sequences' : `the provider takes ${stops} stop sequences, and is sent the first`))
+    if (stop.length > stops)
+      losses.push(
+        cutLoss(
+          stops === 0
+            ? 'the model refuses stop sequences'
+            : `the provider takes ${stops} stop sequences, and is sent the first`,
+        ),
+      )
     if (stops > 0) written.stop = stop.slice(0, stops)
   }
   return written
 }
 
 function writeTools(request: GenerationRequest, target: Target, reasons: boolean, losses: Loss[]): Json {
-  const choice = request.toolChoice === undefined ? undefined : unforced(request.toolChoice, target.abilities, reasons, losses)
+  const choice =
+    request.toolChoice === undefined ? undefined : unforced(request.toolChoice, target.abilities, reasons, losses)
   const narrow = choice === undefined ? undefined : narrowed(choice, target)
-  if (narrow !== undefined) losses.push({ field: 'toolChoice', what: 'approximated', why: 'only the allowed tools are sent' })
-  const tools = request.tools.filter((tool) => tool.type === 'foreign' || narrow?.includes(tool.name) !== false).flatMap((tool) => writeTool(tool, target, losses))
+  if (narrow !== undefined)
+    losses.push({ field: 'toolChoice', what: 'approximated', why: 'only the allowed tools are sent' })
+  const tools = request.tools
+    .filter((tool) => tool.type === 'foreign' || narrow?.includes(tool.name) !== false)
+    .flatMap((tool) => writeTool(tool, target, losses))
   if (tools.length === 0) {
     losses.push(...lossesOfChoice(request))
     return {}
   }
   return {
     tools,
-    ...(choice === undefined ? {} : { tool_choice: narrow === undefined ? writeToolChoice(choice, request, target) : forces(choice) ? 'required' : 'auto' }),
+    ...(choice === undefined
+      ? {}
+      : {
+          tool_choice:
+            narrow === undefined ? writeToolChoice(choice, request, target) : forces(choice) ? 'required' : 'auto',
+        }),
     ...writeParallel(request, target, losses),
   }
 }
 
 function writeParallel({ parallelTools }: GenerationRequest, { abilities }: Target, losses: Loss[]): Json {
   if (abilities.parallelTools !== false) return present('parallel_tool_calls', parallelTools)
-  if (parallelTools === false) losses.push({ field: 'parallelTools', what: 'left out', why: 'the model decides how many tools it calls at once' })
+  if (parallelTools === false)
+    losses.push({ field: 'parallelTools', what: 'left out', why: 'the model decides how many tools it calls at once' })
   return {}
 }
 
@@ -120,10 +164,33 @@ function writeTool(tool: Tool, { quirks, abilities }: Target, losses: Loss[]): J
   }
   const name = wireName(tool.name)
   const mark = tool.type === 'function' && abilities.cacheMarks === 'cache_control' ? markOf(tool, 'cache_control') : {}
-  if (name !== tool.name) losses.push({ field: 'tool', of: tool.name, what: 'approximated', why: `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -` })
+  if (name !== tool.name)
+    losses.push({
+      field: 'tool',
+      of: tool.name,
+      what: 'approximated',
+      why: `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -`,
+    })
   const described = tool.description === undefined ? {} : { description: tool.description }
-  if (tool.type === 'function') return [{ type: 'function', function: { name, ...described, ...(tool.parameters === undefined ? present('strict', tool.strict) : functionSchema(tool, losses)) }, ...mark }]
-  if (quirks.customTools === true) return [{ type: 'custom', custom: { name, ...described, ...(tool.format === undefined ? {} : { format: writeGrammar(tool.format) }) } }]
+  if (tool.type === 'function')
+    return [
+      {
+        type: 'function',
+        function: {
+          name,
+          ...described,
+          ...(tool.parameters === undefined ? present('strict', tool.strict) : functionSchema(tool, losses)),
+        },
+        ...mark,
+      },
+    ]
+  if (quirks.customTools === true)
+    return [
+      {
+        type: 'custom',
+        custom: { name, ...described, ...(tool.format === undefined ? {} : { format: writeGrammar(tool.format) }) },
+      },
+    ]
   losses.push(...lossesOfFormat(tool))
   return [{ type: 'function', function: { name, ...described, parameters: inputSchema(tool) } }]
 }
@@ -137,49 +204,95 @@ function writeGrammar(format: unknown): unknown {
 
 function writeToolChoice(choice: ToolChoice, request: GenerationRequest, { quirks }: Target): unknown {
   const named = (name: string): Json => {
-    const custom = quirks.customTools === true && request.tools.some((tool) => tool.type === 'custom' && tool.name === name)
-    return custom ? { type: 'custom', custom: { name: wireName(name) } } : { type: 'function', function: { name: wireName(name) } }
+    const custom =
+      quirks.customTools === true && request.tools.some((tool) => tool.type === 'custom' && tool.name === name)
+    return custom
+      ? { type: 'custom', custom: { name: wireName(name) } }
+      : { type: 'function', function: { name: wireName(name) } }
   }
   if (choice.type === 'tool') return named(choice.name)
   if (choice.type !== 'allowed') return choice.type
   if (choice.required && choice.names.length === 1) return named(choice.names[0]!)
-  return { type: 'allowed_tools', allowed_tools: { mode: choice.required ? 'required' : 'auto', tools: choice.names.map(named) } }
+  return {
+    type: 'allowed_tools',
+    allowed_tools: { mode: choice.required ? 'required' : 'auto', tools: choice.names.map(named) },
+  }
 }
 
 /** Budgets as efforts, for providers that know only efforts: up to this many tokens is this effort. */
-const EFFORT_BY_BUDGET: [number, Effort][] = [[0, 'none'], [1_024, 'minimal'], [4_096, 'low'], [16_384, 'medium'], [32_768, 'high'], [Infinity, 'xhigh']]
+const EFFORT_BY_BUDGET: [number, Effort][] = [
+  [0, 'none'],
+  [1_024, 'minimal'],
+  [4_096, 'low'],
+  [16_384, 'medium'],
+  [32_768, 'high'],
+  [Infinity, 'xhigh'],
+]
 
 function writeReasoning({ reasoning, maxOutputTokens }: GenerationRequest, target: Target, losses: Loss[]): Json {
   const { quirks, abilities } = target
   if (reasoning === undefined) return {}
-  if (reasoning.summary !== undefined) losses.push({ field: 'reasoning.summary', what: 'left out', why: 'chat completions has no switch for summaries' })
+  if (reasoning.summary !== undefined)
+    losses.push({ field: 'reasoning.summary', what: 'left out', why: 'chat completions has no switch for summaries' })
   if (abilities.reasoning === 'none') {
-    if (reasoning.effort !== 'none' && reasoning.budgetTokens !== 0) losses.push({ field: 'reasoning', what: 'left out', why: 'the model does not reason' })
+    if (reasoning.effort !== 'none' && reasoning.budgetTokens !== 0)
+      losses.push({ field: 'reasoning', what: 'left out', why: 'the model does not reason' })
     return {}
   }
   const effort = depthOf(reasoning, target, losses)
   const { budgetTokens, visible } = reasoning
   const deep = reasoning.adaptive === true || budgetTokens === -1
   if (quirks.effortField === 'reasoning') {
-    const budget = takesBudgets(target) && budgetTokens !== undefined && budgetTokens > 0 ? budgetOf(budgetTokens, maxOutputTokens, abilities, losses) : undefined
-    const depth = budget !== undefined ? { max_tokens: budget } : effort !== undefined ? { effort } : deep ? { enabled: true } : {}
+    const budget =
+      takesBudgets(target) && budgetTokens !== undefined && budgetTokens > 0
+        ? budgetOf(budgetTokens, maxOutputTokens, abilities, losses)
+        : undefined
+    const depth =
+      budget !== undefined ? { max_tokens: budget } : effort !== undefined ? { effort } : deep ? { enabled: true } : {}
     const wish = { ...depth, ...(visible === undefined ? {} : { exclude: !visible }) }
     return Object.keys(wish).length > 0 ? { reasoning: wish } : {}
   }
-  if (quirks.effortField === 'thinking') return effort === 'none' ? { thinking: { type: 'disabled' } } : { ...(deep || effort !== undefined ? { thinking: { type: 'enabled' } } : {}), ...present('reasoning_effort', effort) }
-  if (reasoning.adaptive === true && effort === undefined) losses.push({ field: 'reasoning.adaptive', what: 'approximated', why: 'the model reasons as deep as it does by default' })
+  if (quirks.effortField === 'thinking')
+    return effort === 'none'
+      ? { thinking: { type: 'disabled' } }
+      : {
+          ...(deep || effort !== undefined ? { thinking: { type: 'enabled' } } : {}),
+          ...present('reasoning_effort', effort),
+        }
+  if (reasoning.adaptive === true && effort === undefined)
+    losses.push({
+      field: 'reasoning.adaptive',
+      what: 'approximated',
+      why: 'the model reasons as deep as it does by default',
+    })
   return present('reasoning_effort', effort)
 }
 
 /** Only OpenRouter's object has budgets. */
-const takesBudgets = ({ quirks, abilities: { reasoning = 'budget' } }: Target): boolean => quirks.effortField === 'reasoning' && reasoning === 'budget'
+const takesBudgets = ({ quirks, abilities: { reasoning = 'budget' } }: Target): boolean =>
+  quirks.effortField === 'reasoning' && reasoning === 'budget'
 
 /** A budget that the model takes and that leaves room for an answer, since the limit counts the thinking too; undefined where there is none. */
-function budgetOf(wanted: number, limit = Infinity, { budget: { min, max } = { min: 1, max: Infinity } }: Abilities, losses: Loss[]): number | undefined {
+function budgetOf(
+  wanted: number,
+  limit = Infinity,
+  { budget: { min, max } = { min: 1, max: Infinity } }: Abilities,
+  losses: Loss[],
+): number | undefined {
   const bounded = Math.min(Math.max(wanted, min), max)
   const budget = bounded < limit ? bounded : Math.floor(limit * 0.8)
-  if (budget < min) losses.push({ field: 'reasoning.budgetTokens', what: 'left out', why: `the limit of ${limit} output tokens leaves no room for the least budget of ${min}` })
-  else if (budget !== wanted) losses.push({ field: 'reasoning.budgetTokens', what: 'approximated', why: `the model and the output limit allow ${budget} tokens` })
+  if (budget < min)
+    losses.push({
+      field: 'reasoning.budgetTokens',
+      what: 'left out',
+      why: `the limit of ${limit} output tokens leaves no room for the least budget of ${min}`,
+    })
+  else if (budget !== wanted)
+    losses.push({
+      field: 'reasoning.budgetTokens',
+      what: 'approximated',
+      why: `the model and the output limit allow ${budget} tokens`,
+    })
   return budget < min ? undefined : budget
 }
 
@@ -188,27 +301,52 @@ const KNOWN = EFFORTS.filter((effort) => effort !== 'max')
 
 function depthOf({ effort, budgetTokens }: Reasoning, target: Target, losses: Loss[]): Effort | undefined {
   const { efforts = target.quirks.effortField === 'reasoning' ? EFFORTS : KNOWN } = target.abilities
-  const near = (wish: Effort, field: Loss['field']): Effort | undefined => nearestEffort(wish, { efforts: [...efforts] }, field, losses)
-  const budget = budgetTokens !== undefined && budgetTokens >= 0 && !takesBudgets(target) ? budgetTokens : budgetTokens === 0 ? 0 : undefined
+  const near = (wish: Effort, field: Loss['field']): Effort | undefined =>
+    nearestEffort(wish, { efforts: [...efforts] }, field, losses)
+  const budget =
+    budgetTokens !== undefined && budgetTokens >= 0 && !takesBudgets(target)
+      ? budgetTokens
+      : budgetTokens === 0
+        ? 0
+        : undefined
   if (effort !== undefined) {
-    if (budget !== undefined) losses.push({ field: 'reasoning.budgetTokens', what: 'left out', why: 'the provider takes efforts, not budgets' })
+    if (budget !== undefined)
+      losses.push({ field: 'reasoning.budgetTokens', what: 'left out', why: 'the provider takes efforts, not budgets' })
     return near(effort, 'reasoning.effort')
   }
   if (budget === undefined) return undefined
   const meant = EFFORT_BY_BUDGET.find(([tokens]) => budget <= tokens)![1]
   const depth = near(meant, 'reasoning.budgetTokens')
-  if (budget > 0 && depth === meant) losses.push({ field: 'reasoning.budgetTokens', what: 'approximated', why: `the provider takes efforts, not budgets: '${depth}'` })
+  if (budget > 0 && depth === meant)
+    losses.push({
+      field: 'reasoning.budgetTokens',
+      what: 'approximated',
+      why: `the provider takes efforts, not budgets: '${depth}'`,
+    })
   return depth
 }
 
 function writeModalities(request: GenerationRequest, { abilities: { output } }: Target, losses: Loss[]): Json {
   const { outputModalities: wanted = ['text'] } = request
-  if (wanted.includes('audio')) throw new GatewayError('unsupported_parameter', "the model's provider speaks chat completions, which needs a voice and a format for audio output", { param: 'outputModalities' })
+  if (wanted.includes('audio'))
+    throw new GatewayError(
+      'unsupported_parameter',
+      "the model's provider speaks chat completions, which needs a voice and a format for audio output",
+      { param: 'outputModalities' },
+    )
   const config = imageConfigOf(request, losses)
   return {
     // A model that makes images alone refuses to be asked for text.
-    ...(wanted.includes('image') ? { modalities: output === undefined ? wanted : wanted.filter((kind) => kind !== 'text' || output.includes(kind)) } : {}),
-    ...(config === undefined ? {} : { image_config: { ...present('aspect_ratio', config.aspectRatio), ...present('image_size', config.imageSize) } }),
+    ...(wanted.includes('image')
+      ? {
+          modalities: output === undefined ? wanted : wanted.filter((kind) => kind !== 'text' || output.includes(kind)),
+        }
+      : {}),
+    ...(config === undefined
+      ? {}
+      : {
+          image_config: { ...present('aspect_ratio', config.aspectRatio), ...present('image_size', config.imageSize) },
+        }),
   }
 }
 
@@ -216,7 +354,12 @@ function writeWebSearch({ webSearch, toolChoice }: GenerationRequest, losses: Lo
   if (webSearch === undefined || toolChoice?.type === 'none') return {}
   losses.push(...lossesOfSearch(webSearch, 'contextSize', 'userLocation'))
   const approximate = placeOf(webSearch)
-  return { web_search_options: { ...present('search_context_size', webSearch.contextSize), ...(approximate === undefined ? {} : { user_location: { type: 'approximate', approximate } }) } }
+  return {
+    web_search_options: {
+      ...present('search_context_size', webSearch.contextSize),
+      ...(approximate === undefined ? {} : { user_location: { type: 'approximate', approximate } }),
+    },
+  }
 }
 
 const TIERS = ['auto', 'default', 'flex', 'scale', 'priority']
@@ -226,11 +369,17 @@ function writeIdentity(request: GenerationRequest, losses: Loss[]): Json {
   if (request.cacheRetention !== undefined) written.prompt_cache_retention = request.cacheRetention
   if (request.serviceTier !== undefined) {
     if (TIERS.includes(request.serviceTier)) written.service_tier = request.serviceTier
-    else losses.push({ field: 'serviceTier', what: 'left out', why: `chat completions has no tier '${request.serviceTier}'` })
+    else
+      losses.push({
+        field: 'serviceTier',
+        what: 'left out',
+        why: `chat completions has no tier '${request.serviceTier}'`,
+      })
   }
   const pairs = Object.entries(request.metadata ?? {})
   const texts = pairs.filter(([, value]) => typeof value === 'string').slice(0, 16)
-  if (texts.length < pairs.length) losses.push({ field: 'metadata', what: 'approximated', why: 'only the first 16 pairs of text are carried' })
+  if (texts.length < pairs.length)
+    losses.push({ field: 'metadata', what: 'approximated', why: 'only the first 16 pairs of text are carried' })
   if (texts.length > 0) written.metadata = Object.fromEntries(texts)
   return written
 }

@@ -101,16 +101,24 @@ export class ChunkReader implements Reader {
     if (said !== undefined) this.#message.add(said, choice.logprobs, said !== choice.delta)
     const raw = words(choice.finish_reason)
     if (raw === undefined) return
-    if (raw === 'error' || raw === 'network_error') this.#fail(new GatewayError('upstream_error', 'The provider failed in the middle of its answer.'))
+    if (raw === 'error' || raw === 'network_error')
+      this.#fail(new GatewayError('upstream_error', 'The provider failed in the middle of its answer.'))
     // DeepSeek's word for an answer that it broke off for want of machines.
-    else if (raw === 'insufficient_system_resource') this.#fail(upstreamStreamError('The provider broke off its answer for lack of capacity.', { type: 'overloaded', code: raw }))
+    else if (raw === 'insufficient_system_resource')
+      this.#fail(
+        upstreamStreamError('The provider broke off its answer for lack of capacity.', {
+          type: 'overloaded',
+          code: raw,
+        }),
+      )
     else this.#raw = raw
   }
 
   #finish(raw: string): void {
     this.#message.close()
     this.#ended = true
-    const said = raw === '' ? (this.#message.called ? 'tool-calls' : 'stop') : readFinishReason(raw, this.#message.called)
+    const said =
+      raw === '' ? (this.#message.called ? 'tool-calls' : 'stop') : readFinishReason(raw, this.#message.called)
     this.#push({ type: 'finish', reason: said === 'stop' && this.#message.refused ? 'refusal' : said, raw })
   }
 
@@ -132,18 +140,26 @@ function parse(data: string): Json | undefined {
 /** Only the first answer is ours: n is 1. */
 function firstChoice(choices: unknown): Json | undefined {
   if (!Array.isArray(choices)) return undefined
-  return choices.find((choice): choice is Json => isObject(choice) && (choice.index === undefined || choice.index === null || choice.index === 0))
+  return choices.find(
+    (choice): choice is Json =>
+      isObject(choice) && (choice.index === undefined || choice.index === null || choice.index === 0),
+  )
 }
 
 const errorIn = (choices: unknown): unknown => firstChoice(choices)?.error
 
 /** An error object inside a stream or a 200 body, or a bare string. */
 export function readFailure(failure: unknown): GatewayError {
-  if (!isObject(failure)) return upstreamStreamError(typeof failure === 'string' ? failure : 'The provider failed without saying why.')
+  if (!isObject(failure))
+    return upstreamStreamError(typeof failure === 'string' ? failure : 'The provider failed without saying why.')
   const { message, type, code, param, status_code: status } = failure
   return upstreamStreamError(words(message) ?? '', {
     ...(words(type) === undefined ? {} : { type: type as string }),
-    ...(typeof code === 'string' || typeof code === 'number' ? { code } : typeof status === 'number' ? { code: status } : {}),
+    ...(typeof code === 'string' || typeof code === 'number'
+      ? { code }
+      : typeof status === 'number'
+        ? { code: status }
+        : {}),
     ...(words(param) === undefined ? {} : { param: param as string }),
   })
 }

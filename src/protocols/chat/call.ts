@@ -19,32 +19,71 @@ export function forward({ wire, recalled }: Exchange, target: Target): string {
     if ('models' in wire.body) changes.models = undefined
   }
   if (quirks.refuses?.includes('stream_options') === true) changes.stream_options = undefined
-  else if (wire.body.stream === true) changes.stream_options = isObject(wire.body.stream_options) ? splice(memberText(wire.text, 'stream_options'), { include_usage: 'true' }) : '{"include_usage":true}'
+  else if (wire.body.stream === true)
+    changes.stream_options = isObject(wire.body.stream_options)
+      ? splice(memberText(wire.text, 'stream_options'), { include_usage: 'true' })
+      : '{"include_usage":true}'
   Object.assign(changes, renamedLimit(wire.body, quirks))
   if (wire.text.includes(SEALED_PREFIX)) changes.messages = JSON.stringify(unsealed(wire.body.messages, target))
   const messages = wire.body.messages as Json[]
   const back = putBack(messages, madeBy(recalled, target), quirks.reasoningField ?? 'reasoning_content')
-  const places = owesReasoning(target, wire.body.tools) ? messages.flatMap(({ role, reasoning_content: text }, place) => (role === 'assistant' && typeof text !== 'string' && !back.some(({ path }) => path[1] === place) ? [place] : [])) : []
-  const empty = places.map((place) => ({ path: ['messages', place], value: (message: string): string => splice(message, { reasoning_content: '""' }) }))
+  const places = owesReasoning(target, wire.body.tools)
+    ? messages.flatMap(({ role, reasoning_content: text }, place) =>
+        role === 'assistant' && typeof text !== 'string' && !back.some(({ path }) => path[1] === place) ? [place] : [],
+      )
+    : []
+  const empty = places.map((place) => ({
+    path: ['messages', place],
+    value: (message: string): string => splice(message, { reasoning_content: '""' }),
+  }))
   const text = splice(wire.text, changes)
   return back.length + empty.length === 0 ? text : replaceAt(text, [...back, ...empty])
 }
 
 /** What the client left out of its messages, where the provider had put it: details of the reasoning, and the signatures of calls. */
-function putBack(messages: readonly Json[], traces: readonly Trace[], bareField: string): { path: (string | number)[]; value: (message: string) => string }[] {
+function putBack(
+  messages: readonly Json[],
+  traces: readonly Trace[],
+  bareField: string,
+): { path: (string | number)[]; value: (message: string) => string }[] {
   return traces.flatMap(({ call, parts }) => {
-    const place = messages.findIndex(({ tool_calls: calls }) => Array.isArray(calls) && calls.some((one: unknown) => isObject(one) && one.id === call.id))
+    const place = messages.findIndex(
+      ({ tool_calls: calls }) =>
+        Array.isArray(calls) && calls.some((one: unknown) => isObject(one) && one.id === call.id),
+    )
     if (place < 0) return []
     const calls = messages[place]!.tool_calls as Json[]
-    const signed = parts.flatMap((part) => part.type === 'tool-call' && part.signature !== undefined ? [{ place: calls.findIndex(({ id }) => id === part.id), signature: part.signature }] : [])
+    const signed = parts.flatMap((part) =>
+      part.type === 'tool-call' && part.signature !== undefined
+        ? [{ place: calls.findIndex(({ id }) => id === part.id), signature: part.signature }]
+        : [],
+    )
     const reasoning = parts.filter((part) => part.type === 'reasoning')
-    const details = entriesOf(reasoning.flatMap(({ signature, ...part }) => (signature === undefined ? [] : [{ ...part, signature: { data: signature } }])))
+    const details = entriesOf(
+      reasoning.flatMap(({ signature, ...part }) =>
+        signature === undefined ? [] : [{ ...part, signature: { data: signature } }],
+      ),
+    )
     const bare = reasoning.map(({ signature, text: words }) => (signature === undefined ? words : '')).join('')
-    const members = { ...(details.length === 0 ? {} : { reasoning_details: JSON.stringify(details) }), ...(bare === '' ? {} : { [bareField]: JSON.stringify(bare) }) }
-    return [{ path: ['messages', place], value: (message: string): string => {
-      const changes = signed.filter((one) => one.place >= 0).map((one) => ({ path: ['tool_calls', one.place], value: (call: string): string => splice(call, { extra_content: JSON.stringify(callSignature(one.signature)) }) }))
-      return splice(changes.length === 0 ? message : replaceAt(message, changes), members)
-    } }]
+    const members = {
+      ...(details.length === 0 ? {} : { reasoning_details: JSON.stringify(details) }),
+      ...(bare === '' ? {} : { [bareField]: JSON.stringify(bare) }),
+    }
+    return [
+      {
+        path: ['messages', place],
+        value: (message: string): string => {
+          const changes = signed
+            .filter((one) => one.place >= 0)
+            .map((one) => ({
+              path: ['tool_calls', one.place],
+              value: (call: string): string =>
+                splice(call, { extra_content: JSON.stringify(callSignature(one.signature)) }),
+            }))
+          return splice(changes.length === 0 ? message : replaceAt(message, changes), members)
+        },
+      },
+    ]
   })
 }
 
@@ -81,10 +120,12 @@ function unsealed(messages: unknown, target: Target): unknown {
 
 /** A `chat.completion` body -> the same events as a stream's. Throws a GatewayError on an error body or anything else. */
 export function readAnswer(body: unknown, quirks: Quirks, request?: GenerationRequest): GenerationEvent[] {
-  if (!isObject(body)) throw new GatewayError('upstream_error', 'The provider answered with something that is no chat completion.')
+  if (!isObject(body))
+    throw new GatewayError('upstream_error', 'The provider answered with something that is no chat completion.')
   const answered = Array.isArray(body.choices) && body.choices.length > 0
   const reader = new ChunkReader(quirks, request)
-  if (!answered && (body.error === undefined || body.error === null)) throw new GatewayError('upstream_error', 'The provider answered with a chat completion without choices.')
+  if (!answered && (body.error === undefined || body.error === null))
+    throw new GatewayError('upstream_error', 'The provider answered with a chat completion without choices.')
   reader.chunk(body)
   const events = reader.endOfBody()
   const failure = events.find((event) => event.type === 'error')

@@ -7,5 +7,7 @@ export const withEntry = (data: string, { format, id }: Json): string =>
 /** Undoes `withEntry`. */
 export function entryOf(signature: string): { data: string; format?: string; id?: string } {
   const [format, id, ...data] = signature.split('\0')
-  return data.length === 0 ? { data: signature } : { data: data.join('\0'), format: format!, ...(id === '' ? {} : { id: id! }) }
+  return data.length === 0
+    ? { data: signature }
+    : { data: data.join('\0'), format: format!, ...(id === '' ? {} : { id: id! }) }
 }

@@ -13,25 +13,29 @@ import { readRequest } from './serve-request.ts'
 import { ChunkWriter } from './serve-stream.ts'
 
 /** OpenAI's chat completions, and what compatible servers made of it. */
-export const chat: Protocol = asAsked({
-  name: 'chat.completions',
-  serve: {
-    readRequest,
-    references,
-    writer: (exchange) => new ChunkWriter(exchange),
-    writeAnswer,
-    writeError,
-    keepAlive: ': keep-alive\n\n',
-    idPrefix: 'chatcmpl-',
+export const chat: Protocol = asAsked(
+  {
+    name: 'chat.completions',
+    serve: {
+      readRequest,
+      references,
+      writer: (exchange) => new ChunkWriter(exchange),
+      writeAnswer,
+      writeError,
+      keepAlive: ': keep-alive\n\n',
+      idPrefix: 'chatcmpl-',
+    },
+    call: {
+      path: () => '/chat/completions',
+      headers: () => ({}),
+      writeRequest,
+      forward,
+      reader: (quirks, request) => new ChunkReader(quirks, request),
+      readAnswer,
+      readError,
+    },
+    relabeler: (exchange) => new ChunkRelabeler(exchange),
   },
-  call: {
-    path: () => '/chat/completions',
-    headers: () => ({}),
-    writeRequest,
-    forward,
-    reader: (quirks, request) => new ChunkReader(quirks, request),
-    readAnswer,
-    readError,
-  },
-  relabeler: (exchange) => new ChunkRelabeler(exchange),
-}, unwrapping, endingAtStops)
+  unwrapping,
+  endingAtStops,
+)

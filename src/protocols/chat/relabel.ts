@@ -29,7 +29,8 @@ export class ChunkRelabeler implements Relabeler {
     // The end of the stream is said by `end`, once the answer is known to be whole.
     if (data.trim() === '[DONE]') return undefined
     const suspect = this.#hidesUsage && USAGE.test(data)
-    if (!suspect && this.#from !== '' && data.startsWith(this.#from)) return { data: this.#to + data.slice(this.#from.length) }
+    if (!suspect && this.#from !== '' && data.startsWith(this.#from))
+      return { data: this.#to + data.slice(this.#from.length) }
     return this.#slow(frame, suspect)
   }
 
@@ -38,7 +39,12 @@ export class ChunkRelabeler implements Relabeler {
     const found = members(data)
     const choices = found.find((member) => member.key === 'choices')
     if (choices === undefined) return frame
-    if (suspect && /^\[\s*\]$/.test(data.slice(choices.start, choices.end)) && found.some((member) => member.key === 'usage' && data[member.start] === '{')) return undefined
+    if (
+      suspect &&
+      /^\[\s*\]$/.test(data.slice(choices.start, choices.end)) &&
+      found.some((member) => member.key === 'usage' && data[member.start] === '{')
+    )
+      return undefined
     const last = found.findLast((member) => member.key === 'id' || member.key === 'model')?.end ?? -1
     const named = found.filter((member) => member.key === 'id' || member.key === 'model').length
     const relabelled = splice(data, this.#changes)
@@ -54,10 +60,16 @@ export class ChunkRelabeler implements Relabeler {
   }
 
   end(counted?: Usage): Frame[] {
-    return [...(counted === undefined || this.#hidesUsage ? [] : [usageFrame(this.#label, counted)]), { data: '[DONE]' }]
+    return [
+      ...(counted === undefined || this.#hidesUsage ? [] : [usageFrame(this.#label, counted)]),
+      { data: '[DONE]' },
+    ]
   }
 
   answer(text: string, counted?: Usage): string {
-    return splice(text, counted === undefined ? this.#changes : { ...this.#changes, usage: JSON.stringify(writeUsage(counted)) })
+    return splice(
+      text,
+      counted === undefined ? this.#changes : { ...this.#changes, usage: JSON.stringify(writeUsage(counted)) },
+    )
   }
 }

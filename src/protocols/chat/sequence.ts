@@ -36,7 +36,10 @@ export class Sequence {
   }
 
   begin(draft: Draft): void {
-    if (this.#open !== undefined && this.#isBusy(this.#open)) { this.#queue.push(draft); return }
+    if (this.#open !== undefined && this.#isBusy(this.#open)) {
+      this.#queue.push(draft)
+      return
+    }
     this.#close()
     this.#start(draft)
   }
@@ -94,7 +97,11 @@ export class Sequence {
       const text = draft.rewrite(draft.waiting.map((piece) => piece.text).join(''))
       if (text !== '') this.#emit({ text })
     }
-    this.#out.push({ type: 'part-end', part: this.#parts - 1, ...(draft.signature === undefined ? {} : { signature: draft.signature }) })
+    this.#out.push({
+      type: 'part-end',
+      part: this.#parts - 1,
+      ...(draft.signature === undefined ? {} : { signature: draft.signature }),
+    })
   }
 }
 

@@ -17,7 +17,8 @@ export function readMessages(messages: Fields[], extras: Extras): { system: Part
   const turns: Turn[] = []
   const calls = new Map<string, ToolCallPart>()
   for (const message of messages) {
-    if (message.value.role === 'function') throw invalid(message.at('role'), "must not be 'function': answer tool calls with role 'tool' and a tool_call_id")
+    if (message.value.role === 'function')
+      throw invalid(message.at('role'), "must not be 'function': answer tool calls with role 'tool' and a tool_call_id")
     const role = message.require('role', message.oneOf('role', ROLES), `one of ${ROLES.join(', ')}`)
     if (role === 'tool') {
       const result = readToolResult(message, calls, extras)
@@ -38,10 +39,22 @@ function readInstructions(message: Fields, extras: Extras): Part[] {
   return message.require('content', readContent(message, ['text'], extras), 'a string or an array of text parts')
 }
 
-function readTurn(message: Fields, role: Exclude<Turn['role'], 'tool'>, calls: Map<string, ToolCallPart>, extras: Extras): Turn {
-  const parts = role === 'assistant' ? readAssistant(message, calls, extras)
-    : role === 'user' ? message.require('content', readContent(message, ['text', 'image_url', 'input_audio', 'video_url', 'file'], extras), 'a string or an array of parts')
-      : readInstructions(message, extras)
+function readTurn(
+  message: Fields,
+  role: Exclude<Turn['role'], 'tool'>,
+  calls: Map<string, ToolCallPart>,
+  extras: Extras,
+): Turn {
+  const parts =
+    role === 'assistant'
+      ? readAssistant(message, calls, extras)
+      : role === 'user'
+        ? message.require(
+            'content',
+            readContent(message, ['text', 'image_url', 'input_audio', 'video_url', 'file'], extras),
+            'a string or an array of parts',
+          )
+        : readInstructions(message, extras)
   const name = message.string('name')
   return { role, parts, ...(name === undefined ? {} : { name }) }
 }
@@ -51,8 +64,15 @@ function readAssistant(message: Fields, calls: Map<string, ToolCallPart>, extras
   const toolCalls = readToolCalls(message, extras)
   for (const call of toolCalls) calls.set(call.id, call)
   const images = (said ?? []).filter((part): part is MediaPart => part.type === 'image')
-  const reasoning = readReasoning(message, new Map<string, Signable>([...images.map((part, n) => [imageId(n), part] as const), ...toolCalls.map((call) => [call.id, call] as const)]))
-  if (said === undefined && toolCalls.length === 0 && reasoning.length === 0) throw invalid(message.at('content'), 'is required where there are no tool_calls')
+  const reasoning = readReasoning(
+    message,
+    new Map<string, Signable>([
+      ...images.map((part, n) => [imageId(n), part] as const),
+      ...toolCalls.map((call) => [call.id, call] as const),
+    ]),
+  )
+  if (said === undefined && toolCalls.length === 0 && reasoning.length === 0)
+    throw invalid(message.at('content'), 'is required where there are no tool_calls')
   return arranged(reasoning, said ?? [], toolCalls)
 }
 
@@ -80,8 +100,12 @@ function arranged(signed: Part[], said: Part[], calls: ToolCallPart[]): Part[] {
   for (const part of signed) {
     const { note, ...signature } = 'signature' in part && part.signature !== undefined ? part.signature : { data: '' }
     const place = placeOf(note)
-    for (const before of [...tell(place.text), ...waiting.splice(0, Math.max(0, place.calls - (calls.length - waiting.length)))]) parts.push(before)
-    if (part.type !== 'text') parts.push('signature' in part ? { ...part, signature } as Part : part)
+    for (const before of [
+      ...tell(place.text),
+      ...waiting.splice(0, Math.max(0, place.calls - (calls.length - waiting.length))),
+    ])
+      parts.push(before)
+    if (part.type !== 'text') parts.push('signature' in part ? ({ ...part, signature } as Part) : part)
     else {
       const pieces = tell(place.end)
       for (const piece of pieces.slice(0, -1)) parts.push(piece)
@@ -94,13 +118,19 @@ function arranged(signed: Part[], said: Part[], calls: ToolCallPart[]): Part[] {
 /** A text in two, neither of which ends within a character that has two units. What is said of all of it stays with the rest. */
 function cut(part: TextPart, length: number): [head: TextPart, rest?: TextPart] {
   const end = /^[\udc00-\udfff]/.test(part.text.slice(length)) ? length + 1 : length
-  return end >= part.text.length ? [part] : [{ type: 'text', text: part.text.slice(0, end) }, { ...part, text: part.text.slice(end) }]
+  return end >= part.text.length
+    ? [part]
+    : [
+        { type: 'text', text: part.text.slice(0, end) },
+        { ...part, text: part.text.slice(end) },
+      ]
 }
 
 /** Text, refusal, images and audio; undefined when none of them is there at all. */
 function readSaid(message: Fields, extras: Extras): Part[] | undefined {
   const content = readContent(message, ['text', 'refusal'], extras)
-  if (content !== undefined && content.some((part) => part.type === 'refusal') && content.length > 1) throw invalid(message.at('content'), 'must be text parts or exactly one refusal part')
+  if (content !== undefined && content.some((part) => part.type === 'refusal') && content.length > 1)
+    throw invalid(message.at('content'), 'must be text parts or exactly one refusal part')
   const refusal = message.string('refusal')
   const images = (message.objects('images') ?? []).map((image) => {
     image.take('type')
@@ -113,9 +143,18 @@ function readSaid(message: Fields, extras: Extras): Part[] | undefined {
   if (audio !== undefined) audio.require('id', audio.string('id'), 'the id of an earlier audio answer')
   const parts = (content ?? []).filter((part) => part.type !== 'text' || part.text !== '')
   readAnnotations(message, parts, extras)
-  if (refusal !== undefined && refusal !== '' && !parts.some((part) => part.type === 'refusal')) parts.push({ type: 'refusal', text: refusal })
+  if (refusal !== undefined && refusal !== '' && !parts.some((part) => part.type === 'refusal'))
+    parts.push({ type: 'refusal', text: refusal })
   for (const image of images) parts.push(image)
-  if (audio !== undefined) parts.push({ type: 'foreign', protocol: 'chat.completions', kind: 'audio', value: audio.value, path: audio.path, optional: true })
+  if (audio !== undefined)
+    parts.push({
+      type: 'foreign',
+      protocol: 'chat.completions',
+      kind: 'audio',
+      value: audio.value,
+      path: audio.path,
+      optional: true,
+    })
   return content === undefined && parts.length === 0 && (refusal === undefined || refusal === '') ? undefined : parts
 }
 
@@ -137,7 +176,10 @@ function readToolCalls(message: Fields, extras: Extras): ToolCallPart[] {
   if (legacy === undefined) return calls
   const name = legacy.require('name', legacy.string('name'), 'the name of the function')
   const args = legacy.require('arguments', legacy.string('arguments'), 'the arguments as a JSON string')
-  return [...calls, { type: 'tool-call', id: `call_${message.path.replace(/\D+/g, '')}`, name, arguments: args, form: 'function' }]
+  return [
+    ...calls,
+    { type: 'tool-call', id: `call_${message.path.replace(/\D+/g, '')}`, name, arguments: args, form: 'function' },
+  ]
 }
 
 function readToolCall(call: Fields, extras: Extras): ToolCallPart {
@@ -146,7 +188,11 @@ function readToolCall(call: Fields, extras: Extras): ToolCallPart {
   const inner = call.require(type, call.object(type), `the ${type} that was called`)
   const name = inner.require('name', inner.string('name'), 'the name of the tool')
   const field = type === 'function' ? 'arguments' : 'input'
-  const args = inner.require(field, inner.string(field), type === 'function' ? 'the arguments as a JSON string' : 'the input as a string')
+  const args = inner.require(
+    field,
+    inner.string(field),
+    type === 'function' ? 'the arguments as a JSON string' : 'the input as a string',
+  )
   call.take('index')
   const signature = readThoughtSignature(call)
   leaveExtras(inner, extras)
@@ -156,17 +202,27 @@ function readToolCall(call: Fields, extras: Extras): ToolCallPart {
 
 /** Google's compatible endpoint keeps a call's signature in `extra_content`. */
 function readThoughtSignature(call: Fields): ToolCallPart['signature'] {
-  const signature = (call.value as { extra_content?: { google?: { thought_signature?: unknown } } }).extra_content?.google?.thought_signature
+  const signature = (call.value as { extra_content?: { google?: { thought_signature?: unknown } } }).extra_content
+    ?.google?.thought_signature
   if (typeof signature !== 'string') return undefined
   call.take('extra_content')
   return unseal(signature)
 }
 
 function readToolResult(message: Fields, calls: Map<string, ToolCallPart>, extras: Extras): ToolResultPart {
-  const content = message.require('content', readContent(message, ['text'], extras), 'a string or an array of text parts') as TextPart[]
-  const callId = message.require('tool_call_id', message.string('tool_call_id'), 'the id of the tool call that this answers')
+  const content = message.require(
+    'content',
+    readContent(message, ['text'], extras),
+    'a string or an array of text parts',
+  ) as TextPart[]
+  const callId = message.require(
+    'tool_call_id',
+    message.string('tool_call_id'),
+    'the id of the tool call that this answers',
+  )
   const call = calls.get(callId)
-  if (call === undefined) throw invalid(message.at('tool_call_id'), 'must be the id of a tool call in an earlier assistant message')
+  if (call === undefined)
+    throw invalid(message.at('tool_call_id'), 'must be the id of a tool call in an earlier assistant message')
   const name = message.string('name')
   return { type: 'tool-result', callId, name: name ?? call.name, content, form: call.form }
 }

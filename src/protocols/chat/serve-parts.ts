@@ -18,7 +18,9 @@ export function readContent(message: Fields, allowed: readonly string[], extras:
   const mark = readCache(message)
   if (typeof content === 'string') return [{ type: 'text', text: content, ...mark }]
   if (!Array.isArray(content)) throw invalid(message.at('content'), 'must be a string or an array of parts')
-  const parts = content.map((element, index) => readPart(new Fields(element, `${message.at('content')}[${index}]`), allowed, extras))
+  const parts = content.map((element, index) =>
+    readPart(new Fields(element, `${message.at('content')}[${index}]`), allowed, extras),
+  )
   // LiteLLM's mark on a whole message covers it to its end.
   const last = parts.at(-1)
   if (last?.type === 'text' || last?.type === 'image' || last?.type === 'file') Object.assign(last, mark)
@@ -28,7 +30,11 @@ export function readContent(message: Fields, allowed: readonly string[], extras:
 function readPart(part: Fields, allowed: readonly string[], extras: Extras): Part {
   const type = part.require('type', part.string('type'), 'it says what kind of part this is')
   if (!allowed.includes(type)) {
-    if (KNOWN.includes(type) || allowed.length === 1) throw invalid(part.at('type'), `must be ${allowed.map((word) => `'${word}'`).join(' or ')} in this role, not '${type}'`)
+    if (KNOWN.includes(type) || allowed.length === 1)
+      throw invalid(
+        part.at('type'),
+        `must be ${allowed.map((word) => `'${word}'`).join(' or ')} in this role, not '${type}'`,
+      )
     return { type: 'foreign', protocol: 'chat.completions', kind: type, value: part.value, path: part.path }
   }
   const read = readKnownPart(part, type, extras)
@@ -39,12 +45,18 @@ function readPart(part: Fields, allowed: readonly string[], extras: Extras): Par
 
 function readKnownPart(part: Fields, type: string, extras: Extras): Part {
   switch (type) {
-    case 'text': return { type: 'text', text: part.require('text', part.string('text'), 'the text of the part') }
-    case 'refusal': return { type: 'refusal', text: part.require('refusal', part.string('refusal'), 'the text of the refusal') }
-    case 'image_url': return readImage(part, extras)
-    case 'input_audio': return readAudio(part, extras)
-    case 'video_url': return readVideo(part, extras)
-    default: return readFile(part, extras)
+    case 'text':
+      return { type: 'text', text: part.require('text', part.string('text'), 'the text of the part') }
+    case 'refusal':
+      return { type: 'refusal', text: part.require('refusal', part.string('refusal'), 'the text of the refusal') }
+    case 'image_url':
+      return readImage(part, extras)
+    case 'input_audio':
+      return readAudio(part, extras)
+    case 'video_url':
+      return readVideo(part, extras)
+    default:
+      return readFile(part, extras)
   }
 }
 
@@ -65,7 +77,11 @@ export function readImage(part: Fields, extras: Extras): MediaPart {
   const source = readUrl(image.require('url', image.string('url'), 'a URL or a base64 data URL'), image.at('url'))
   const detail = image.oneOf('detail', ['low', 'high', 'auto'])
   leaveExtras(image, extras)
-  return { type: source.type === 'data' ? mediaKind(source.mediaType) : 'image', source, ...(detail === undefined ? {} : { detail }) }
+  return {
+    type: source.type === 'data' ? mediaKind(source.mediaType) : 'image',
+    source,
+    ...(detail === undefined ? {} : { detail }),
+  }
 }
 
 function readUrl(url: string, path: string): MediaSource & { type: 'data' | 'url' } {
@@ -106,15 +122,32 @@ function readFile(part: Fields, extras: Extras): MediaPart {
 }
 
 const TYPE_BY_ENDING: Record<string, string> = {
-  pdf: 'application/pdf', txt: 'text/plain', md: 'text/markdown', csv: 'text/csv', json: 'application/json', html: 'text/html',
-  png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', webp: 'image/webp', gif: 'image/gif',
+  pdf: 'application/pdf',
+  txt: 'text/plain',
+  md: 'text/markdown',
+  csv: 'text/csv',
+  json: 'application/json',
+  html: 'text/html',
+  png: 'image/png',
+  jpg: 'image/jpeg',
+  jpeg: 'image/jpeg',
+  webp: 'image/webp',
+  gif: 'image/gif',
 }
 
 /** A data URL, a URL, or bare base64, whose type the name or the first bytes tell. */
-function readFileData(data: string, filename: string | undefined, path: string): MediaSource & { type: 'data' | 'url' } {
+function readFileData(
+  data: string,
+  filename: string | undefined,
+  path: string,
+): MediaSource & { type: 'data' | 'url' } {
   if (/^(data|https?):/i.test(data)) return readUrl(data, path)
   const ending = filename?.split('.').at(-1)?.toLowerCase() ?? ''
-  const mediaType = data.startsWith('JVBERi') ? 'application/pdf' : Object.hasOwn(TYPE_BY_ENDING, ending) ? TYPE_BY_ENDING[ending]! : 'application/octet-stream'
+  const mediaType = data.startsWith('JVBERi')
+    ? 'application/pdf'
+    : Object.hasOwn(TYPE_BY_ENDING, ending)
+      ? TYPE_BY_ENDING[ending]!
+      : 'application/octet-stream'
   return { type: 'data', mediaType, data: checkBase64(data, path) }
 }
 
@@ -129,7 +162,8 @@ export function readReasoning(message: Fields, signable: ReadonlyMap<string, Sig
   message.string('reasoning_content')
   const parts: ReasoningDraft[] = []
   for (const detail of message.objects('reasoning_details') ?? []) addDetail(detail, parts, signable)
-  if (plain !== undefined && plain !== '' && parts.every((part) => part.text === '')) parts.unshift({ type: 'reasoning', text: plain })
+  if (plain !== undefined && plain !== '' && parts.every((part) => part.text === ''))
+    parts.unshift({ type: 'reasoning', text: plain })
   return parts.map(({ index: _index, ...part }) => part)
 }
 
@@ -141,7 +175,8 @@ function addDetail(detail: Fields, parts: ReasoningDraft[], signable: ReadonlyMa
   const index = detail.number('index')
   detail.string('format')
   const id = detail.string('id')
-  const before = parts.at(-1), last = before?.type === 'reasoning' ? before : undefined
+  const before = parts.at(-1),
+    last = before?.type === 'reasoning' ? before : undefined
   const head = { ...(id === undefined ? {} : { id }), ...(index === undefined ? {} : { index }) }
   if (type === 'reasoning.encrypted') {
     const data = detail.require('data', detail.string('data'), 'the encrypted reasoning')
@@ -149,16 +184,29 @@ function addDetail(detail: Fields, parts: ReasoningDraft[], signable: ReadonlyMa
     const own = id === undefined ? undefined : signable.get(id)
     if (own !== undefined) own.signature = unseal(data)
     else if (id === TEXT_ID) parts.push({ type: 'text', text: '', signature: unseal(data) })
-    else if (last?.form === 'summary' && last.signature === undefined && (id === undefined || last.id === undefined || last.id === id)) Object.assign(last, { signature: unseal(data) }, id === undefined ? {} : { id })
+    else if (
+      last?.form === 'summary' &&
+      last.signature === undefined &&
+      (id === undefined || last.id === undefined || last.id === id)
+    )
+      Object.assign(last, { signature: unseal(data) }, id === undefined ? {} : { id })
     else parts.push({ type: 'reasoning', text: '', redacted: true, signature: unseal(data), ...head })
     return
   }
   const summary = type === 'reasoning.summary'
   const text = detail.string(summary ? 'summary' : 'text')
   const signature = detail.string('signature')
-  if (text === undefined && signature === undefined) throw invalid(detail.at(summary ? 'summary' : 'text'), 'is required')
+  if (text === undefined && signature === undefined)
+    throw invalid(detail.at(summary ? 'summary' : 'text'), 'is required')
   const proof = signature === undefined || signature === '' ? {} : { signature: unseal(signature) }
   const form = summary ? { form: 'summary' as const } : {}
-  if (last !== undefined && index !== undefined && last.index === index && last.form === form.form && last.redacted !== true) Object.assign(last, { text: last.text + (text ?? '') }, proof)
+  if (
+    last !== undefined &&
+    index !== undefined &&
+    last.index === index &&
+    last.form === form.form &&
+    last.redacted !== true
+  )
+    Object.assign(last, { text: last.text + (text ?? '') }, proof)
   else parts.push({ type: 'reasoning', text: text ?? '', ...form, ...proof, ...head })
 }

@@ -1,5 +1,15 @@
 import { invalid } from '../../error.ts'
-import { EFFORTS, type Effort, type GenerationRequest, type OutputFormat, type Reasoning, type Sampling, type Tool, type ToolChoice, type WebSearch } from '../../generation/request.ts'
+import {
+  EFFORTS,
+  type Effort,
+  type GenerationRequest,
+  type OutputFormat,
+  type Reasoning,
+  type Sampling,
+  type Tool,
+  type ToolChoice,
+  type WebSearch,
+} from '../../generation/request.ts'
 import { leaveExtras, type Extras } from '../extras.ts'
 import { Fields, isObject, present } from '../fields.ts'
 import type { Wire } from '../protocol.ts'
@@ -15,12 +25,18 @@ export function readRequest(wire: Wire): GenerationRequest {
   const extras: Extras = Object.create(null)
   const model = body.require('model', body.string('model'), 'the model as <provider>/<model_name>')
   if (model === '') throw invalid('model', 'must not be empty')
-  const messages = body.require('messages', body.objects('messages', { min: 1, of: 'messages' }), 'the conversation so far')
+  const messages = body.require(
+    'messages',
+    body.objects('messages', { min: 1, of: 'messages' }),
+    'the conversation so far',
+  )
   const { system, turns } = readMessages(messages, extras)
   body.integer('n', { min: 1, max: 1 })
   const tools = body.objects('tools') ?? []
   const request: GenerationRequest = {
-    model, system, turns,
+    model,
+    system,
+    turns,
     tools: [...tools.filter((tool) => !isSearch(tool)).map((tool) => readTool(tool, extras)), ...readFunctions(body)],
     toolChoice: readToolChoice(body),
     parallelTools: body.boolean('parallel_tool_calls'),
@@ -52,7 +68,7 @@ export function readRequest(wire: Wire): GenerationRequest {
 function readLimit(body: Fields): number | undefined {
   const older = body.integer('max_tokens', { min: 1 })
   const newer = body.integer('max_completion_tokens', { min: 1 })
-  return older === undefined || newer === undefined ? newer ?? older : Math.max(older, newer)
+  return older === undefined || newer === undefined ? (newer ?? older) : Math.max(older, newer)
 }
 
 function readSampling(body: Fields): Sampling {
@@ -94,19 +110,29 @@ function readLogitBias(body: Fields): Record<string, number> | undefined {
 /** What tools were called before they were `tools`: no other protocol knows them, and an answer that calls none of them would mislead. */
 function readFunctions(body: Fields): Tool[] {
   const value = body.array('functions') ?? []
-  return value.length === 0 ? [] : [{ type: 'foreign', protocol: 'chat.completions', kind: 'functions', value, path: 'functions' }]
+  return value.length === 0
+    ? []
+    : [{ type: 'foreign', protocol: 'chat.completions', kind: 'functions', value, path: 'functions' }]
 }
 
 function readTool(tool: Fields, extras: Extras): Tool {
   const type = tool.require('type', tool.string('type'), "'function' or 'custom'")
-  if (type !== 'function' && type !== 'custom') return { type: 'foreign', protocol: 'chat.completions', kind: type, value: tool.value, path: tool.path }
+  if (type !== 'function' && type !== 'custom')
+    return { type: 'foreign', protocol: 'chat.completions', kind: type, value: tool.value, path: tool.path }
   const inner = tool.require(type, tool.object(type), `the ${type} that can be called`)
   const name = inner.require('name', inner.string('name'), 'the name of the tool')
   if (name === '') throw invalid(inner.at('name'), 'must not be empty')
   const described = present('description', inner.string('description'))
-  const read: Tool = type === 'custom'
-    ? { type, name, ...described, ...present('format', inner.object('format')?.value) }
-    : { type, name, ...described, ...present('parameters', inner.object('parameters')?.value), ...present('strict', inner.boolean('strict')) }
+  const read: Tool =
+    type === 'custom'
+      ? { type, name, ...described, ...present('format', inner.object('format')?.value) }
+      : {
+          type,
+          name,
+          ...described,
+          ...present('parameters', inner.object('parameters')?.value),
+          ...present('strict', inner.boolean('strict')),
+        }
   // OpenRouter has the mark beside the function, LiteLLM in it, too.
   if (read.type === 'function') Object.assign(read, readCache(inner), readCache(tool))
   leaveExtras(inner, extras)
@@ -115,15 +141,26 @@ function readTool(tool: Fields, extras: Extras): Tool {
 }
 
 function readToolChoice(body: Fields): ToolChoice | undefined {
-  if (typeof body.value.tool_choice === 'string') return { type: body.oneOf('tool_choice', ['none', 'auto', 'required'])! }
+  if (typeof body.value.tool_choice === 'string')
+    return { type: body.oneOf('tool_choice', ['none', 'auto', 'required'])! }
   const choice = body.object('tool_choice')
   if (choice === undefined) return undefined
-  const type = choice.require('type', choice.oneOf('type', ['function', 'custom', 'allowed_tools'] as const), "'function', 'custom' or 'allowed_tools'")
+  const type = choice.require(
+    'type',
+    choice.oneOf('type', ['function', 'custom', 'allowed_tools'] as const),
+    "'function', 'custom' or 'allowed_tools'",
+  )
   if (type !== 'allowed_tools') return { type: 'tool', name: toolName(choice, type), form: type }
   const allowed = choice.require('allowed_tools', choice.object('allowed_tools'), 'an object with mode and tools')
   const mode = allowed.require('mode', allowed.oneOf('mode', ['auto', 'required']), "'auto' or 'required'")
-  const tools = allowed.require('tools', allowed.objects('tools', { min: 1, of: 'tools' }), 'the tools that may be called')
-  const names = tools.map((tool) => toolName(tool, tool.require('type', tool.oneOf('type', ['function', 'custom'] as const), "'function' or 'custom'")))
+  const tools = allowed.require(
+    'tools',
+    allowed.objects('tools', { min: 1, of: 'tools' }),
+    'the tools that may be called',
+  )
+  const names = tools.map((tool) =>
+    toolName(tool, tool.require('type', tool.oneOf('type', ['function', 'custom'] as const), "'function' or 'custom'")),
+  )
   return { type: 'allowed', names, required: mode === 'required' }
 }
 
@@ -173,8 +210,11 @@ function readFormat(body: Fields, extras: Extras): OutputFormat | undefined {
   }
   const schema = format.require('json_schema', format.object('json_schema'), 'an object with name and schema')
   const read: OutputFormat = {
-    type: 'schema', schema: schema.object('schema')?.value ?? {},
-    ...present('name', schema.string('name')), ...present('description', schema.string('description')), ...present('strict', schema.boolean('strict')),
+    type: 'schema',
+    schema: schema.object('schema')?.value ?? {},
+    ...present('name', schema.string('name')),
+    ...present('description', schema.string('description')),
+    ...present('strict', schema.boolean('strict')),
   }
   leaveExtras(schema, extras)
   return read
@@ -193,9 +233,16 @@ function readModalities(body: Fields, extras: Extras): GenerationRequest['output
 /** OpenRouter's wishes for an image; in another form they are their provider's business. */
 function readImageConfig(body: Fields, extras: Extras): GenerationRequest['imageOutput'] {
   const wire = body.value.image_config
-  if (!isObject(wire) || [wire.aspect_ratio, wire.image_size].some((value) => value !== undefined && typeof value !== 'string')) return undefined
+  if (
+    !isObject(wire) ||
+    [wire.aspect_ratio, wire.image_size].some((value) => value !== undefined && typeof value !== 'string')
+  )
+    return undefined
   const config = body.object('image_config')!
-  const read = { ...present('aspectRatio', config.string('aspect_ratio')), ...present('imageSize', config.string('image_size')) }
+  const read = {
+    ...present('aspectRatio', config.string('aspect_ratio')),
+    ...present('imageSize', config.string('image_size')),
+  }
   leaveExtras(config, extras)
   return read
 }
@@ -203,7 +250,10 @@ function readImageConfig(body: Fields, extras: Extras): GenerationRequest['image
 function readWebSearch(body: Fields, extras: Extras): WebSearch | undefined {
   const options = body.object('web_search_options')
   if (options === undefined) return undefined
-  const search = { ...present('contextSize', options.string('search_context_size')), ...present('userLocation', options.object('user_location')?.value) }
+  const search = {
+    ...present('contextSize', options.string('search_context_size')),
+    ...present('userLocation', options.object('user_location')?.value),
+  }
   leaveExtras(options, extras)
   return search
 }
@@ -215,7 +265,10 @@ function readSearchTool(tool: Fields | undefined, extras: Extras): WebSearch | u
   if (tool === undefined) return undefined
   tool.take('type')
   const parameters = tool.object('parameters')
-  const search = { ...present('contextSize', parameters?.string('search_context_size')), ...present('userLocation', parameters?.object('user_location')?.value) }
+  const search = {
+    ...present('contextSize', parameters?.string('search_context_size')),
+    ...present('userLocation', parameters?.object('user_location')?.value),
+  }
   if (parameters !== undefined) leaveExtras(parameters, extras)
   leaveExtras(tool, extras)
   return search
@@ -225,7 +278,10 @@ function readPlugins(body: Fields, extras: Extras): WebSearch | undefined {
   const plugins = body.value.plugins
   if (!Array.isArray(plugins) || !plugins.some((plugin) => isObject(plugin) && plugin.id === 'web')) return undefined
   for (const plugin of body.objects('plugins')!) {
-    if (plugin.value.id !== 'web') { extras[plugin.path] = plugin.value; continue }
+    if (plugin.value.id !== 'web') {
+      extras[plugin.path] = plugin.value
+      continue
+    }
     plugin.take('id')
     leaveExtras(plugin, extras)
   }
@@ -234,7 +290,8 @@ function readPlugins(body: Fields, extras: Extras): WebSearch | undefined {
 
 function readMetadata(body: Fields): Record<string, unknown> | undefined {
   const metadata = body.object('metadata')?.value
-  if (metadata !== undefined && Object.keys(metadata).length > 16) throw invalid('metadata', `must hold at most 16 pairs, not ${Object.keys(metadata).length}`)
+  if (metadata !== undefined && Object.keys(metadata).length > 16)
+    throw invalid('metadata', `must hold at most 16 pairs, not ${Object.keys(metadata).length}`)
   return metadata
 }
 

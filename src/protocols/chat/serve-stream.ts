@@ -6,9 +6,27 @@ import type { Frame } from '../../http/frames.ts'
 import { errorObject } from '../openai-error.ts'
 import { loseForeign, loseLifetimes, loseOfStop, reportOf } from '../losses.ts'
 import type { Exchange, Label, Writer } from '../protocol.ts'
-import { audioHead, detailOfPart, detailOfSignature, detailOfText, loseCitation, loseOfAudio, writeCall, writeImage } from './serve.ts'
+import {
+  audioHead,
+  detailOfPart,
+  detailOfSignature,
+  detailOfText,
+  loseCitation,
+  loseOfAudio,
+  writeCall,
+  writeImage,
+} from './serve.ts'
 import { Offsets } from '../offsets.ts'
-import { imageId, TEXT_ID, writeAnnotation, writeFinishReason, writeLogprobs, writeUsage, type Json, type Place } from './shapes.ts'
+import {
+  imageId,
+  TEXT_ID,
+  writeAnnotation,
+  writeFinishReason,
+  writeLogprobs,
+  writeUsage,
+  type Json,
+  type Place,
+} from './shapes.ts'
 
 /** Events -> `chat.completion.chunk` frames. Only a generated image waits for its end, because its URL stands in one piece. */
 export class ChunkWriter implements Writer {
@@ -44,16 +62,22 @@ export class ChunkWriter implements Writer {
   write(event: GenerationEvent): Frame[] {
     if (this.#ended) return []
     switch (event.type) {
-      case 'start': return [this.#delta({ role: 'assistant', content: '' })]
-      case 'part-start': return this.#begin(event.head)
-      case 'part-delta': return this.#grow(event.text, event.logprobs)
-      case 'part-end': return this.#close(event.signature)
+      case 'start':
+        return [this.#delta({ role: 'assistant', content: '' })]
+      case 'part-start':
+        return this.#begin(event.head)
+      case 'part-delta':
+        return this.#grow(event.text, event.logprobs)
+      case 'part-end':
+        return this.#close(event.signature)
       case 'usage':
         this.#metered = true
         Object.assign(this.#usage, event.usage)
         return []
-      case 'finish': return this.#finish(event)
-      case 'error': return this.#fail(event.error)
+      case 'finish':
+        return this.#finish(event)
+      case 'error':
+        return this.#fail(event.error)
     }
   }
 
@@ -61,16 +85,27 @@ export class ChunkWriter implements Writer {
     this.#open = head
     this.#grown = false
     switch (head.type) {
-      case 'text': this.#base = this.#length; return []
-      case 'refusal': this.#refused = true; return []
-      case 'tool-call': return [this.#callDelta({ ...this.#firstOfCall(head) })]
-      case 'image': this.#image = ''; return []
+      case 'text':
+        this.#base = this.#length
+        return []
+      case 'refusal':
+        this.#refused = true
+        return []
+      case 'tool-call':
+        return [this.#callDelta({ ...this.#firstOfCall(head) })]
+      case 'image':
+        this.#image = ''
+        return []
       case 'audio':
         loseOfAudio(this.#exchange, head.mediaType)
         return [this.#delta({ audio: audioHead(this.#label) })]
-      case 'citation': return this.#annotate(head)
-      case 'foreign': loseForeign(this.#exchange, head.kind); return []
-      default: return []
+      case 'citation':
+        return this.#annotate(head)
+      case 'foreign':
+        loseForeign(this.#exchange, head.kind)
+        return []
+      default:
+        return []
     }
   }
 
@@ -95,24 +130,54 @@ export class ChunkWriter implements Writer {
       case 'text':
         this.#length += text.length
         this.#unmeasured += text
-        return [this.#chunk({ choices: [{ index: 0, delta: { content: text }, ...(logprobs === undefined ? {} : { logprobs: writeLogprobs(logprobs) }), finish_reason: null }] })]
-      case 'reasoning': return this.#hidesReasoning ? [] : [this.#delta({ reasoning: text, reasoning_details: [detailOfText(head.form, text, this.#details)] })]
-      case 'refusal': return [this.#delta({ refusal: text })]
-      case 'tool-call': return [this.#callDelta(head.form === 'custom' ? { custom: { input: text } } : { function: { arguments: text } })]
-      case 'image': this.#image += text; return []
-      case 'audio': return [this.#delta({ audio: { data: text } })]
-      default: return []
+        return [
+          this.#chunk({
+            choices: [
+              {
+                index: 0,
+                delta: { content: text },
+                ...(logprobs === undefined ? {} : { logprobs: writeLogprobs(logprobs) }),
+                finish_reason: null,
+              },
+            ],
+          }),
+        ]
+      case 'reasoning':
+        return this.#hidesReasoning
+          ? []
+          : [this.#delta({ reasoning: text, reasoning_details: [detailOfText(head.form, text, this.#details)] })]
+      case 'refusal':
+        return [this.#delta({ refusal: text })]
+      case 'tool-call':
+        return [
+          this.#callDelta(head.form === 'custom' ? { custom: { input: text } } : { function: { arguments: text } }),
+        ]
+      case 'image':
+        this.#image += text
+        return []
+      case 'audio':
+        return [this.#delta({ audio: { data: text } })]
+      default:
+        return []
     }
   }
 
   #close(signature: string | undefined): Frame[] {
     const head = this.#open
     switch (head.type) {
-      case 'text': return this.#sign(TEXT_ID, signature, { text: this.#base, calls: this.#calls, end: this.#length })
-      case 'tool-call': return this.#closeCall(head, signature)
-      case 'reasoning': return this.#closeReasoning(head, signature)
-      case 'image': return [this.#delta({ images: [{ index: this.#images, ...writeImage(head.mediaType, this.#image) }] }), ...this.#sign(imageId(this.#images++), signature)]
-      default: return []
+      case 'text':
+        return this.#sign(TEXT_ID, signature, { text: this.#base, calls: this.#calls, end: this.#length })
+      case 'tool-call':
+        return this.#closeCall(head, signature)
+      case 'reasoning':
+        return this.#closeReasoning(head, signature)
+      case 'image':
+        return [
+          this.#delta({ images: [{ index: this.#images, ...writeImage(head.mediaType, this.#image) }] }),
+          ...this.#sign(imageId(this.#images++), signature),
+        ]
+      default:
+        return []
     }
   }
 
@@ -123,7 +188,9 @@ export class ChunkWriter implements Writer {
   }
 
   #sign(id: string, signature: string | undefined, place?: Place): Frame[] {
-    return signature === undefined ? [] : [this.#delta({ reasoning_details: [detailOfPart(id, signature, this.#label.maker, this.#details++, place)] })]
+    return signature === undefined
+      ? []
+      : [this.#delta({ reasoning_details: [detailOfPart(id, signature, this.#label.maker, this.#details++, place)] })]
   }
 
   #closeReasoning(head: PartHead & { type: 'reasoning' }, signature: string | undefined): Frame[] {
@@ -134,16 +201,28 @@ export class ChunkWriter implements Writer {
     // Encrypted data is an entry of its own: clients join entries of one index into one.
     if (this.#grown && (head.redacted === true || head.form === 'summary')) this.#details++
     const place = { text: this.#length, calls: this.#calls }
-    return [this.#delta({ reasoning_details: [detailOfSignature(head, signature, this.#label.maker, this.#details++, place)] })]
+    return [
+      this.#delta({
+        reasoning_details: [detailOfSignature(head, signature, this.#label.maker, this.#details++, place)],
+      }),
+    ]
   }
 
   #finish(event: GenerationEvent & { type: 'finish' }): Frame[] {
     this.#ended = true
-    const choice = { index: 0, delta: {}, finish_reason: writeFinishReason(event.reason, this.#refused), native_finish_reason: event.raw }
+    const choice = {
+      index: 0,
+      delta: {},
+      finish_reason: writeFinishReason(event.reason, this.#refused),
+      native_finish_reason: event.raw,
+    }
     loseOfStop(this.#exchange, event)
     loseLifetimes(this.#exchange, this.#usage)
     const report = reportOf(this.#exchange)
-    const last = this.#includeUsage && this.#metered ? [this.#chunk({ choices: [choice] }), usageFrame(this.#label, this.#usage, report)] : [this.#chunk({ choices: [choice], ...report })]
+    const last =
+      this.#includeUsage && this.#metered
+        ? [this.#chunk({ choices: [choice] }), usageFrame(this.#label, this.#usage, report)]
+        : [this.#chunk({ choices: [choice], ...report })]
     return [...last, { data: '[DONE]' }]
   }
 
@@ -162,20 +241,35 @@ export class ChunkWriter implements Writer {
   }
 
   #chunk(fields: Json): Frame {
-    return { data: JSON.stringify({ ...chunkHead(this.#label), ...(this.#includeUsage ? { usage: null } : {}), ...fields }) }
+    return {
+      data: JSON.stringify({ ...chunkHead(this.#label), ...(this.#includeUsage ? { usage: null } : {}), ...fields }),
+    }
   }
 }
 
 /** The chunk before the last one, for clients that ask for it. */
-export const usageFrame = (label: Label, usage: Usage, more: object = {}): Frame => ({ data: JSON.stringify({ ...chunkHead(label), choices: [], usage: writeUsage(usage), ...more }) })
+export const usageFrame = (label: Label, usage: Usage, more: object = {}): Frame => ({
+  data: JSON.stringify({ ...chunkHead(label), choices: [], usage: writeUsage(usage), ...more }),
+})
 
-const chunkHead = (label: Label): Json => ({ id: label.id, object: 'chat.completion.chunk', created: label.createdAt, model: label.model })
+const chunkHead = (label: Label): Json => ({
+  id: label.id,
+  object: 'chat.completion.chunk',
+  created: label.createdAt,
+  model: label.model,
+})
 
 /**
  * A failure in a stream already begun, twice: the chunk is for clients that read choices or a top-level `error`; the AI SDK (seen in 7.0) takes
  * anything with choices for an ordinary chunk and hears only an error that stands alone.
  */
 export const errorFrames = (label: Label, error: GatewayError): Frame[] => [
-  { data: JSON.stringify({ ...chunkHead(label), choices: [{ index: 0, delta: {}, finish_reason: 'error' }], error: errorObject(error) }) },
+  {
+    data: JSON.stringify({
+      ...chunkHead(label),
+      choices: [{ index: 0, delta: {}, finish_reason: 'error' }],
+      error: errorObject(error),
+    }),
+  },
   { data: JSON.stringify({ error: errorObject(error) }) },
 ]

@@ -10,13 +10,24 @@ import type { Offsets } from '../offsets.ts'
 export type Json = Record<string, unknown>
 
 /** The value when it is a non-empty string. */
-export const words = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)
+export const words = (value: unknown): string | undefined =>
+  typeof value === 'string' && value !== '' ? value : undefined
 
 const FINISH: ReadonlyMap<string, FinishReason> = new Map([
-  ['stop', 'stop'], ['eos', 'stop'], ['end_turn', 'stop'], ['stop_sequence', 'stop-sequence'], ['length', 'length'], ['max_tokens', 'length'], ['model_length', 'length'],
-  ['tool_calls', 'tool-calls'], ['function_call', 'tool-calls'], ['content_filter', 'content-filter'], ['refusal', 'refusal'],
+  ['stop', 'stop'],
+  ['eos', 'stop'],
+  ['end_turn', 'stop'],
+  ['stop_sequence', 'stop-sequence'],
+  ['length', 'length'],
+  ['max_tokens', 'length'],
+  ['model_length', 'length'],
+  ['tool_calls', 'tool-calls'],
+  ['function_call', 'tool-calls'],
+  ['content_filter', 'content-filter'],
+  ['refusal', 'refusal'],
   // Z.ai's.
-  ['sensitive', 'content-filter'], ['model_context_window_exceeded', 'length'],
+  ['sensitive', 'content-filter'],
+  ['model_context_window_exceeded', 'length'],
 ])
 
 /** `called`: whether the answer holds a client tool call. A named tool_choice ends `stop` although it does, and clients wait for `tool_calls` then. */
@@ -27,12 +38,19 @@ export function readFinishReason(raw: string, called: boolean): FinishReason {
 }
 
 const FINISH_WORDS: Record<FinishReason, string> = {
-  stop: 'stop', 'stop-sequence': 'stop', length: 'length', 'tool-calls': 'tool_calls', 'content-filter': 'content_filter',
-  refusal: 'content_filter', pause: 'stop', other: 'stop',
+  stop: 'stop',
+  'stop-sequence': 'stop',
+  length: 'length',
+  'tool-calls': 'tool_calls',
+  'content-filter': 'content_filter',
+  refusal: 'content_filter',
+  pause: 'stop',
+  other: 'stop',
 }
 
 /** `refused`: a refusal was written into the message, where OpenAI says `stop`. The provider's own word travels as `native_finish_reason`. */
-export const writeFinishReason = (reason: FinishReason, refused: boolean): string => (reason === 'refusal' && refused ? 'stop' : FINISH_WORDS[reason])
+export const writeFinishReason = (reason: FinishReason, refused: boolean): string =>
+  reason === 'refusal' && refused ? 'stop' : FINISH_WORDS[reason]
 
 /** A wire usage object in our buckets; undefined when it says nothing, without output when it does not say that. OpenAI counts cached tokens inside the prompt and reasoning inside the completion. */
 export function readUsage(usage: unknown): Partial<Usage> | undefined {
@@ -61,7 +79,13 @@ export function readUsage(usage: unknown): Partial<Usage> | undefined {
     reasoningTokens: beside ? reasoning : inside,
     outputAudioTokens: audioOut,
     outputImageTokens: imageOut,
-    webSearches: countSearches(first(detailsOf(usage.server_tool_use_details).web_search_requests, detailsOf(usage.server_tool_use).web_search_requests, usage.num_search_queries)),
+    webSearches: countSearches(
+      first(
+        detailsOf(usage.server_tool_use_details).web_search_requests,
+        detailsOf(usage.server_tool_use).web_search_requests,
+        usage.num_search_queries,
+      ),
+    ),
     images: 0,
   }
 }
@@ -95,7 +119,9 @@ const first = (...values: unknown[]): number => count(values.find((value) => typ
 /** `{content, refusal}` of a choice's logprobs. */
 export const writeLogprobs = (logprobs: TokenLogprob[]): Json => ({
   content: logprobs.map(({ token, logprob, bytes, top }) => ({
-    token, logprob, bytes: bytes ?? null,
+    token,
+    logprob,
+    bytes: bytes ?? null,
     top_logprobs: (top ?? []).map((one) => ({ token: one.token, logprob: one.logprob, bytes: one.bytes ?? null })),
   })),
   refusal: null,
@@ -106,7 +132,10 @@ export function readLogprobs(value: unknown): TokenLogprob[] | undefined {
   const read = value.content.flatMap((entry: unknown) => {
     const token = readToken(entry)
     if (token === undefined) return []
-    const top = isObject(entry) && Array.isArray(entry.top_logprobs) ? entry.top_logprobs.map(readToken).filter((one) => one !== undefined) : []
+    const top =
+      isObject(entry) && Array.isArray(entry.top_logprobs)
+        ? entry.top_logprobs.map(readToken).filter((one) => one !== undefined)
+        : []
     return [top.length > 0 ? { ...token, top } : token]
   })
   return read.length > 0 ? read : undefined
@@ -114,14 +143,26 @@ export function readLogprobs(value: unknown): TokenLogprob[] | undefined {
 
 function readToken(entry: unknown): TokenLogprob | undefined {
   if (!isObject(entry) || typeof entry.token !== 'string' || typeof entry.logprob !== 'number') return undefined
-  const bytes = Array.isArray(entry.bytes) && entry.bytes.every((byte) => typeof byte === 'number') ? { bytes: entry.bytes as number[] } : entry.bytes === null ? { bytes: null } : {}
+  const bytes =
+    Array.isArray(entry.bytes) && entry.bytes.every((byte) => typeof byte === 'number')
+      ? { bytes: entry.bytes as number[] }
+      : entry.bytes === null
+        ? { bytes: null }
+        : {}
   return { token: entry.token, logprob: entry.logprob, ...bytes }
 }
 
 /** A `url_citation` annotation of a text part, which begins in the content at `base`. Undefined when there is no URL to show. */
-export function writeAnnotation({ url, title, start, end }: Citation, content: Offsets, base: number): Json | undefined {
+export function writeAnnotation(
+  { url, title, start, end }: Citation,
+  content: Offsets,
+  base: number,
+): Json | undefined {
   if (url === undefined) return undefined
-  const range = start === undefined || end === undefined ? { start_index: 0, end_index: 0 } : { start_index: content.written(base + start), end_index: content.written(base + end) }
+  const range =
+    start === undefined || end === undefined
+      ? { start_index: 0, end_index: 0 }
+      : { start_index: content.written(base + start), end_index: content.written(base + end) }
   return { type: 'url_citation', url_citation: { url, title: title ?? '', ...range } }
 }
 
@@ -150,7 +191,9 @@ export function readDataUrl(url: string): { mediaType: string; data: string } | 
 
 /** A recording that comes in pieces: each padded by itself, or one text of base64 cut anywhere. */
 export const joinedBase64 = (pieces: readonly string[]): string =>
-  pieces.slice(0, -1).some((piece) => piece.endsWith('=')) ? Buffer.concat(pieces.map((piece) => Buffer.from(piece, 'base64'))).toString('base64') : pieces.join('')
+  pieces.slice(0, -1).some((piece) => piece.endsWith('='))
+    ? Buffer.concat(pieces.map((piece) => Buffer.from(piece, 'base64'))).toString('base64')
+    : pieces.join('')
 
 /** What `reasoning_details` call a signature of the text or of the n-th image: these parts have no id on the wire. */
 export const TEXT_ID = 'text'
@@ -160,7 +203,8 @@ export const imageId = (n: number): string => `image-${n}`
 export type Place = { text: number; calls: number; end?: number }
 
 /** A place for its part's sealed signature. */
-export const noteOf = ({ text, calls, end }: Place): string => (end === undefined && text === 0 && calls === 0 ? '' : [text, calls, ...(end === undefined ? [] : [end])].join(' '))
+export const noteOf = ({ text, calls, end }: Place): string =>
+  end === undefined && text === 0 && calls === 0 ? '' : [text, calls, ...(end === undefined ? [] : [end])].join(' ')
 
 /** What `noteOf` wrote. Of a text without a note: all of it. */
 export function placeOf(note: string | undefined): Required<Place> {

@@ -1,4 +1,12 @@
-import type { GenerationRequest, MediaPart, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
+import type {
+  GenerationRequest,
+  MediaPart,
+  Part,
+  ReasoningPart,
+  ToolCallPart,
+  ToolResultPart,
+  Turn,
+} from '../../generation/request.ts'
 import { belongsTo, type Signature } from '../../generation/signature.ts'
 import { Uncarried } from '../media.ts'
 import type { Word } from '../places.ts'
@@ -27,7 +35,8 @@ export class ContentWriter {
     const instruction = this.#instruct(this.#writeSystem(system))
     for (const turn of resultsBehindCalls(turns)) this.#writeTurn(turn)
     if (this.#contents.length > 0) return { system: instruction, contents: this.#contents }
-    if (instruction.length > 0) this.#lose('system', 'approximated', 'the provider needs a user turn: the instructions are sent as one')
+    if (instruction.length > 0)
+      this.#lose('system', 'approximated', 'the provider needs a user turn: the instructions are sent as one')
     return { system: [], contents: [{ role: 'user', parts: instruction.length === 0 ? [{ text: '' }] : instruction }] }
   }
 
@@ -51,14 +60,28 @@ export class ContentWriter {
     if (turn.name !== undefined) this.#lose('name', 'left out', 'the provider has no names of speakers')
     if (turn.role !== 'assistant') this.#answer(turn.parts.filter((part) => part.type === 'tool-result'))
     switch (turn.role) {
-      case 'user': return this.#add('user', turn.parts.flatMap((part) => this.#writePart(part)))
-      case 'assistant': return this.#writeAssistant(turn)
-      case 'tool': return
+      case 'user':
+        return this.#add(
+          'user',
+          turn.parts.flatMap((part) => this.#writePart(part)),
+        )
+      case 'assistant':
+        return this.#writeAssistant(turn)
+      case 'tool':
+        return
       case 'system':
       case 'developer': {
-        this.#lose('instruction', 'approximated', `the provider takes instructions only before the conversation: a later ${turn.role} message is sent as marked user text`, turn.role)
+        this.#lose(
+          'instruction',
+          'approximated',
+          `the provider takes instructions only before the conversation: a later ${turn.role} message is sent as marked user text`,
+          turn.role,
+        )
         const parts = turn.parts.flatMap((part) => this.#writePart(part))
-        return this.#add('user', parts.length === 0 ? [] : [{ text: `<${turn.role}>\n` }, ...parts, { text: `\n</${turn.role}>` }])
+        return this.#add(
+          'user',
+          parts.length === 0 ? [] : [{ text: `<${turn.role}>\n` }, ...parts, { text: `\n</${turn.role}>` }],
+        )
       }
     }
   }
@@ -66,7 +89,9 @@ export class ContentWriter {
   #writeAssistant(turn: Turn): void {
     const calls = turn.parts.filter((part): part is ToolCallPart => part.type === 'tool-call')
     const signed = calls.some((call) => this.#own(call.signature, call.id) !== undefined)
-    const mine = turn.parts.some((part) => 'signature' in part && part.signature !== undefined && belongsTo(part.signature, this.#target, false))
+    const mine = turn.parts.some(
+      (part) => 'signature' in part && part.signature !== undefined && belongsTo(part.signature, this.#target, false),
+    )
     let first = true
     const parts = turn.parts.flatMap((part): WirePart[] => {
       // Its own thoughts bear no signature: what follows them does.
@@ -79,7 +104,12 @@ export class ContentWriter {
       first = false
       const args = writeArguments(part.arguments, part.form)
       if (args === undefined) this.#lose('call.arguments', 'left out', 'they are not a JSON object', part.id)
-      return [{ functionCall: { id: part.id, name: wireName(part.name), args: args ?? {} }, ...(signature === undefined ? {} : { thoughtSignature: signature }) }]
+      return [
+        {
+          functionCall: { id: part.id, name: wireName(part.name), args: args ?? {} },
+          ...(signature === undefined ? {} : { thoughtSignature: signature }),
+        },
+      ]
     })
     this.#add('model', parts)
     for (const call of calls) this.#asked.push(call)
@@ -91,8 +121,19 @@ export class ContentWriter {
     const parts = this.#asked.splice(0).map((call) => {
       const result = waiting.get(call.id)?.shift()
       if (result !== undefined) return this.#writeResult(result, call, after)
-      this.#lose('call', 'approximated', `the call '${call.name}' has no result, which the provider requires: an error result is sent`, call.id)
-      return { functionResponse: { id: call.id, name: wireName(call.name), response: { error: 'No result was given for this call.' } } }
+      this.#lose(
+        'call',
+        'approximated',
+        `the call '${call.name}' has no result, which the provider requires: an error result is sent`,
+        call.id,
+      )
+      return {
+        functionResponse: {
+          id: call.id,
+          name: wireName(call.name),
+          response: { error: 'No result was given for this call.' },
+        },
+      }
     })
     this.#add('user', [...parts, ...after])
     for (const orphan of [...waiting.values()].flat()) this.#writeOrphan(orphan)
@@ -108,12 +149,29 @@ export class ContentWriter {
     }
     const inside = this.#target.abilities.reasoning === 'level'
     if (!inside && media.length > 0) {
-      this.#lose('result.content', 'approximated', 'the model takes text results only: the media follow the result', result.callId)
+      this.#lose(
+        'result.content',
+        'approximated',
+        'the model takes text results only: the media follow the result',
+        result.callId,
+      )
       for (const medium of media) after.push(medium)
     }
     const text = texts.join('\n')
-    const response = result.isError === true ? { error: text } : texts.length === 1 ? readObject(text) ?? { output: text } : { output: text }
-    return { functionResponse: { id: call.id, name: wireName(result.name ?? call.name), response, ...(inside && media.length > 0 ? { parts: media } : {}) } }
+    const response =
+      result.isError === true
+        ? { error: text }
+        : texts.length === 1
+          ? (readObject(text) ?? { output: text })
+          : { output: text }
+    return {
+      functionResponse: {
+        id: call.id,
+        name: wireName(result.name ?? call.name),
+        response,
+        ...(inside && media.length > 0 ? { parts: media } : {}),
+      },
+    }
   }
 
   /** A result whose call is not in the conversation: Google refuses it, so it goes as text. */
@@ -126,25 +184,35 @@ export class ContentWriter {
     switch (part.type) {
       case 'text': {
         const signature = this.#own(part.signature)
-        return part.text === '' && signature === undefined ? [] : [{ text: part.text, ...(signature === undefined ? {} : { thoughtSignature: signature }) }]
+        return part.text === '' && signature === undefined
+          ? []
+          : [{ text: part.text, ...(signature === undefined ? {} : { thoughtSignature: signature }) }]
       }
       case 'refusal':
         this.#lose('refusal', 'approximated', 'an earlier refusal is sent as text')
         return part.text === '' ? [] : [{ text: part.text }]
-      case 'reasoning': return this.#writeReasoning(part)
-      case 'image': case 'audio': case 'video': case 'file': return [this.#writeMedia(part)]
+      case 'reasoning':
+        return this.#writeReasoning(part)
+      case 'image':
+      case 'audio':
+      case 'video':
+      case 'file':
+        return [this.#writeMedia(part)]
       case 'foreign':
         if (part.protocol === 'generateContent') return [part.value as WirePart]
         this.#lose('part', 'left out', `only its own protocol knows ${part.kind}`, part.kind)
         return []
       // Calls and results have their own places.
-      case 'tool-call': case 'tool-result': return []
+      case 'tool-call':
+      case 'tool-result':
+        return []
     }
   }
 
   #writeReasoning(part: ReasoningPart): WirePart[] {
     const { signature } = part
-    if (signature !== undefined && belongsTo(signature, this.#target, false)) return [{ text: part.text, thought: true, thoughtSignature: signature.data }]
+    if (signature !== undefined && belongsTo(signature, this.#target, false))
+      return [{ text: part.text, thought: true, thoughtSignature: signature.data }]
     this.#lose('thoughts', 'left out', 'earlier reasoning can only be sent back to the model that made it')
     return []
   }
@@ -155,13 +223,16 @@ export class ContentWriter {
     if (part.filename !== undefined) this.#lose('filename', 'left out', 'the provider has no names of files')
     const { source } = part
     switch (source.type) {
-      case 'data': return { inlineData: { mimeType: source.mediaType, data: source.data }, ...extra }
-      case 'text': return { inlineData: { mimeType: 'text/plain', data: Buffer.from(source.text).toString('base64') }, ...extra }
+      case 'data':
+        return { inlineData: { mimeType: source.mediaType, data: source.data }, ...extra }
+      case 'text':
+        return { inlineData: { mimeType: 'text/plain', data: Buffer.from(source.text).toString('base64') }, ...extra }
       case 'url': {
         const mimeType = source.mediaType ?? typeByName(source.url)
         return { fileData: { ...(mimeType === undefined ? {} : { mimeType }), fileUri: source.url }, ...extra }
       }
-      case 'file': throw new Uncarried(part, 'a file that is stored elsewhere')
+      case 'file':
+        throw new Uncarried(part, 'a file that is stored elsewhere')
     }
   }
 
@@ -195,10 +266,25 @@ export class ContentWriter {
   }
 }
 
-const TYPE_BY_ENDING: ReadonlyMap<string, string> = new Map(Object.entries({
-  png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', webp: 'image/webp', gif: 'image/gif', heic: 'image/heic', pdf: 'application/pdf', txt: 'text/plain',
-  mp3: 'audio/mp3', wav: 'audio/wav', mp4: 'video/mp4', mov: 'video/mov', webm: 'video/webm', mpeg: 'video/mpeg',
-}))
+const TYPE_BY_ENDING: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    png: 'image/png',
+    jpg: 'image/jpeg',
+    jpeg: 'image/jpeg',
+    webp: 'image/webp',
+    gif: 'image/gif',
+    heic: 'image/heic',
+    pdf: 'application/pdf',
+    txt: 'text/plain',
+    mp3: 'audio/mp3',
+    wav: 'audio/wav',
+    mp4: 'video/mp4',
+    mov: 'video/mov',
+    webm: 'video/webm',
+    mpeg: 'video/mpeg',
+  }),
+)
 
 /** A file's media type by the ending of its URL's path; undefined leaves it to Google. */
-const typeByName = (url: string): string | undefined => TYPE_BY_ENDING.get(/\.([a-z0-9]+)(?:[?#]|$)/i.exec(url)?.[1]?.toLowerCase() ?? '')
+const typeByName = (url: string): string | undefined =>
+  TYPE_BY_ENDING.get(/\.([a-z0-9]+)(?:[?#]|$)/i.exec(url)?.[1]?.toLowerCase() ?? '')

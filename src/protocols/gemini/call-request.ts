@@ -28,11 +28,17 @@ export function writeRequest(asked: GenerationRequest, target: Target): Written 
   const toolConfig = declared ? writeToolChoice(request, losses) : undefined
   if (!declared) losses.push(...lossesOfChoice(request))
   const generationConfig = writeConfig(request, target, losses)
-  leaveOut(request, ['logitBias', 'user', 'metadata', 'reasoning.summary', 'verbosity'], 'the provider has no such field', losses)
+  leaveOut(
+    request,
+    ['logitBias', 'user', 'metadata', 'reasoning.summary', 'verbosity'],
+    'the provider has no such field',
+    losses,
+  )
   leaveOut(request, ['serviceTier'], 'the provider names its tiers in its own way', losses)
   leaveOut(request, ['cacheKey', 'cacheRetention'], 'the provider caches by itself', losses)
   loseMarks(request, undefined, losses)
-  if (request.parallelTools === false && request.toolChoice?.type !== 'none') losses.push({ field: 'parallelTools', what: 'left out', why: 'the provider may always call several tools at once' })
+  if (request.parallelTools === false && request.toolChoice?.type !== 'none')
+    losses.push({ field: 'parallelTools', what: 'left out', why: 'the provider may always call several tools at once' })
   return {
     body: {
       ...(system.length === 0 ? {} : { systemInstruction: { parts: system } }),
@@ -65,7 +71,12 @@ function writeForeign(tool: Extract<Tool, { type: 'foreign' }>, losses: Loss[]):
 }
 
 /** Newer models take the two together, but want each search back with the history, which no other protocol can carry. */
-function writeSearch({ toolChoice }: GenerationRequest, search: WebSearch, hasFunctions: boolean, losses: Loss[]): Record<string, unknown>[] {
+function writeSearch(
+  { toolChoice }: GenerationRequest,
+  search: WebSearch,
+  hasFunctions: boolean,
+  losses: Loss[],
+): Record<string, unknown>[] {
   if (toolChoice?.type === 'none') return []
   if (hasFunctions) {
     losses.push({ field: 'webSearch', what: 'left out', why: 'the provider refuses its search beside function tools' })
@@ -76,7 +87,10 @@ function writeSearch({ toolChoice }: GenerationRequest, search: WebSearch, hasFu
 }
 
 function writeDeclaration(tool: Exclude<Tool, { type: 'foreign' }>, losses: Loss[]): Record<string, unknown> {
-  const head = { name: wireName(tool.name), ...(tool.description === undefined ? {} : { description: tool.description }) }
+  const head = {
+    name: wireName(tool.name),
+    ...(tool.description === undefined ? {} : { description: tool.description }),
+  }
   if (tool.type === 'custom') {
     losses.push(...lossesOfFormat(tool))
     return { ...head, parametersJsonSchema: inputSchema(tool) }
@@ -85,15 +99,29 @@ function writeDeclaration(tool: Exclude<Tool, { type: 'foreign' }>, losses: Loss
 }
 
 /** Forced calls keep to their schemas; those that the model makes of its own accord do so where the mode is VALIDATED. */
-function writeToolChoice({ toolChoice, tools }: GenerationRequest, losses: Loss[]): Record<string, unknown> | undefined {
+function writeToolChoice(
+  { toolChoice, tools }: GenerationRequest,
+  losses: Loss[],
+): Record<string, unknown> | undefined {
   switch (toolChoice?.type) {
-    case undefined: return allStrict(tools, losses) ? { functionCallingConfig: { mode: 'VALIDATED' } } : undefined
-    case 'auto': return { functionCallingConfig: { mode: allStrict(tools, losses) ? 'VALIDATED' : 'AUTO' } }
-    case 'none': return { functionCallingConfig: { mode: 'NONE' } }
-    case 'required': return { functionCallingConfig: { mode: 'ANY' } }
-    case 'tool': return { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: [wireName(toolChoice.name)] } }
+    case undefined:
+      return allStrict(tools, losses) ? { functionCallingConfig: { mode: 'VALIDATED' } } : undefined
+    case 'auto':
+      return { functionCallingConfig: { mode: allStrict(tools, losses) ? 'VALIDATED' : 'AUTO' } }
+    case 'none':
+      return { functionCallingConfig: { mode: 'NONE' } }
+    case 'required':
+      return { functionCallingConfig: { mode: 'ANY' } }
+    case 'tool':
+      return { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: [wireName(toolChoice.name)] } }
     // AUTO takes no names; VALIDATED is AUTO with names.
-    case 'allowed': return { functionCallingConfig: { mode: toolChoice.required ? 'ANY' : 'VALIDATED', allowedFunctionNames: toolChoice.names.map(wireName) } }
+    case 'allowed':
+      return {
+        functionCallingConfig: {
+          mode: toolChoice.required ? 'ANY' : 'VALIDATED',
+          allowedFunctionNames: toolChoice.names.map(wireName),
+        },
+      }
   }
 }
 
@@ -102,7 +130,13 @@ function allStrict(tools: readonly Tool[], losses: Loss[]): boolean {
   const functions = tools.filter((tool) => tool.type === 'function')
   const strict = functions.filter((tool) => tool.strict === true)
   if (strict.length === functions.length) return strict.length > 0
-  for (const { name } of strict) losses.push({ field: 'tool.strict', of: name, what: 'left out', why: 'the provider holds all calls to their schemas or none, and not all tools are strict' })
+  for (const { name } of strict)
+    losses.push({
+      field: 'tool.strict',
+      of: name,
+      what: 'left out',
+      why: 'the provider holds all calls to their schemas or none, and not all tools are strict',
+    })
   return false
 }
 
@@ -135,7 +169,12 @@ function writeStop(stop: string[] | undefined, losses: Loss[]): string[] | undef
 }
 
 /** Google's penalties end just below 2. */
-function writePenalty(field: 'frequencyPenalty' | 'presencePenalty', penalty: number | undefined, { abilities }: Target, losses: Loss[]): number | undefined {
+function writePenalty(
+  field: 'frequencyPenalty' | 'presencePenalty',
+  penalty: number | undefined,
+  { abilities }: Target,
+  losses: Loss[],
+): number | undefined {
   if (abilities.penalties === false) {
     if ((penalty ?? 0) !== 0) losses.push({ field, what: 'left out', why: 'the model refuses penalties' })
     return undefined
@@ -153,10 +192,15 @@ function writeSeed(seed: number | undefined, losses: Loss[]): number | undefined
 
 function writeFormat({ outputFormat }: GenerationRequest, losses: Loss[]): Record<string, unknown> {
   switch (outputFormat?.type) {
-    case undefined: return {}
-    case 'text': return { responseMimeType: 'text/plain' }
-    case 'json': return { responseMimeType: 'application/json' }
-    case 'schema': return { responseMimeType: 'application/json', responseJsonSchema: answerSchema(outputFormat.schema, losses) }
-    case 'enum': return { responseMimeType: 'text/x.enum', responseSchema: writeEnumSchema(outputFormat.schema) }
+    case undefined:
+      return {}
+    case 'text':
+      return { responseMimeType: 'text/plain' }
+    case 'json':
+      return { responseMimeType: 'application/json' }
+    case 'schema':
+      return { responseMimeType: 'application/json', responseJsonSchema: answerSchema(outputFormat.schema, losses) }
+    case 'enum':
+      return { responseMimeType: 'text/x.enum', responseSchema: writeEnumSchema(outputFormat.schema) }
   }
 }

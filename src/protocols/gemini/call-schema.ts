@@ -5,13 +5,25 @@ import { areApart, intersect, literals } from '../schema/intersect.ts'
 import { inlined } from '../schema/references.ts'
 import { remembering } from '../schema/remember.ts'
 import { objectRoot } from '../schema/root.ts'
-import { blank, isNote, mapSchemas, names, refusingFor, type Schema, stepInto, typesOf, Unknowns } from '../schema/schema.ts'
+import {
+  blank,
+  isNote,
+  mapSchemas,
+  names,
+  refusingFor,
+  type Schema,
+  stepInto,
+  typesOf,
+  Unknowns,
+} from '../schema/schema.ts'
 
 /** `parametersJsonSchema`. Throws a SchemaRefusal where a reference leads nowhere, or round and round through what is required. */
 export const parametersSchema = remembering((tool, losses): Schema => {
   const unknowns = new Unknowns()
   const which = { field: 'tool.parameters', of: tool.name } as const
-  const schema = refusingFor(which, () => rewritten(inlined(objectRoot(plainSchema(tool.parameters ?? true, false), unknowns), 'escapable'), '', unknowns))
+  const schema = refusingFor(which, () =>
+    rewritten(inlined(objectRoot(plainSchema(tool.parameters ?? true, false), unknowns), 'escapable'), '', unknowns),
+  )
   unknowns.tell(losses, which)
   return schema
 })
@@ -21,13 +33,31 @@ export function answerSchema(schema: unknown, losses: Loss[]): Schema {
   const unknowns = new Unknowns()
   const which = { field: 'outputFormat.schema' } as const
   const plain = plainSchema(schema, false)
-  const written = isObject(plain) ? refusingFor(which, () => rewritten(inlined(plain, 'escapable'), '', unknowns)) : blank()
+  const written = isObject(plain)
+    ? refusingFor(which, () => rewritten(inlined(plain, 'escapable'), '', unknowns))
+    : blank()
   unknowns.tell(losses, which)
   return written
 }
 
 /** Words that Google's document says it heeds. Others are sent as they are: it takes them, and may come to know them. */
-const HEEDED = new Set(['$defs', '$ref', 'type', 'format', 'enum', 'items', 'prefixItems', 'minItems', 'maxItems', 'minimum', 'maximum', 'anyOf', 'properties', 'additionalProperties', 'required'])
+const HEEDED = new Set([
+  '$defs',
+  '$ref',
+  'type',
+  'format',
+  'enum',
+  'items',
+  'prefixItems',
+  'minItems',
+  'maxItems',
+  'minimum',
+  'maximum',
+  'anyOf',
+  'properties',
+  'additionalProperties',
+  'required',
+])
 
 /** Where the schemas of its words stand. */
 const SUBSCHEMAS = /^(items$|additionalProperties$|(anyOf|oneOf|allOf|prefixItems)\[|(properties|\$defs)\.)/
@@ -55,7 +85,16 @@ function rewritten(schema: Schema, place: string, unknowns: Unknowns): Schema {
 }
 
 function joined({ allOf, ...rest }: Schema): Schema {
-  const exact = (allOf as unknown[]).reduce<Schema | undefined>((whole, branch) => whole && (branch === true ? whole : isObject(branch) ? intersect(whole, Array.isArray(branch.allOf) ? joined(branch) : branch) : undefined), blank(rest))
+  const exact = (allOf as unknown[]).reduce<Schema | undefined>(
+    (whole, branch) =>
+      whole &&
+      (branch === true
+        ? whole
+        : isObject(branch)
+          ? intersect(whole, Array.isArray(branch.allOf) ? joined(branch) : branch)
+          : undefined),
+    blank(rest),
+  )
   return exact ?? blank(rest, { allOf })
 }
 
@@ -65,17 +104,28 @@ function declareRequired(schema: Schema, place: string, unknowns: Unknowns): voi
   const missing = names(schema.required).filter((name) => !isObject(properties) || !Object.hasOwn(properties, name))
   if (missing.length === 0) return
   if (others === false) unknowns.add('a required property that the object may not have', place)
-  schema.properties = blank(isObject(properties) ? properties : {}, Object.fromEntries(missing.map((name) => [name, isObject(others) ? others : blank()])))
+  schema.properties = blank(
+    isObject(properties) ? properties : {},
+    Object.fromEntries(missing.map((name) => [name, isObject(others) ? others : blank()])),
+  )
 }
 
 /** Of whole numbers, the one behind an exclusive bound is an inclusive one. */
 function wholeBounds(schema: Schema): void {
   if (schema.type !== 'integer') return
-  for (const [exclusive, inclusive, step] of [['exclusiveMinimum', 'minimum', 1], ['exclusiveMaximum', 'maximum', -1]] as const) {
+  for (const [exclusive, inclusive, step] of [
+    ['exclusiveMinimum', 'minimum', 1],
+    ['exclusiveMaximum', 'maximum', -1],
+  ] as const) {
     const bound = schema[exclusive]
     if (typeof bound !== 'number' || !Number.isSafeInteger(bound + step)) continue
     const other = schema[inclusive]
-    schema[inclusive] = typeof other !== 'number' ? bound + step : step === 1 ? Math.max(other, bound + step) : Math.min(other, bound + step)
+    schema[inclusive] =
+      typeof other !== 'number'
+        ? bound + step
+        : step === 1
+          ? Math.max(other, bound + step)
+          : Math.min(other, bound + step)
     delete schema[exclusive]
   }
 }
@@ -89,11 +139,15 @@ function withChoices(schema: Schema, place: string, unknowns: Unknowns): Schema 
   const plain = values.filter((value) => typeof value === 'string' || typeof value === 'number')
   const allows = (type: string): boolean => types === undefined || types.includes(type)
   const choices: Schema[] = []
-  const [strings, numbers] = [plain.filter((value) => typeof value === 'string'), plain.filter((value) => typeof value === 'number')]
+  const [strings, numbers] = [
+    plain.filter((value) => typeof value === 'string'),
+    plain.filter((value) => typeof value === 'number'),
+  ]
   if (strings.length > 0 && allows('string')) choices.push(blank({ type: 'string', enum: strings }))
   const integers = types !== undefined && types.includes('integer') && !types.includes('number')
   const fitting = integers ? numbers.filter((value) => Number.isInteger(value)) : numbers
-  if (fitting.length > 0 && (allows('number') || integers)) choices.push(blank({ type: integers ? 'integer' : 'number', enum: fitting }))
+  if (fitting.length > 0 && (allows('number') || integers))
+    choices.push(blank({ type: integers ? 'integer' : 'number', enum: fitting }))
   if (values.includes(null) && allows('null')) choices.push(blank({ type: 'null' }))
   const flags = values.filter((value) => typeof value === 'boolean')
   if (flags.length > 0 && allows('boolean')) {

@@ -17,7 +17,14 @@ import { finishWord, readFinishReason, readUsage } from './shapes.ts'
 const KNOWN = ['candidates', 'promptFeedback', 'usageMetadata', 'responseId', 'modelVersion']
 const FOREIGN = ['executableCode', 'codeExecutionResult', 'toolCall', 'toolResponse', 'audioTranscription']
 
-type Call = { id: string; name: string; form: 'function' | 'custom'; args: PartialArguments | undefined; text: string; signature: string | undefined }
+type Call = {
+  id: string
+  name: string
+  form: 'function' | 'custom'
+  args: PartialArguments | undefined
+  text: string
+  signature: string | undefined
+}
 
 /**
  * Chunks of `streamGenerateContent` -> events. The stream has no terminal frame and may say `finishReason` in several chunks
@@ -102,7 +109,11 @@ export class ChunkReader implements Reader {
     if (this.#started) return
     this.#started = true
     this.#id = typeof chunk['responseId'] === 'string' ? chunk['responseId'] : ''
-    this.#events.push({ type: 'start', id: this.#id, model: typeof chunk['modelVersion'] === 'string' ? chunk['modelVersion'] : '' })
+    this.#events.push({
+      type: 'start',
+      id: this.#id,
+      model: typeof chunk['modelVersion'] === 'string' ? chunk['modelVersion'] : '',
+    })
   }
 
   #readUsage(usage: unknown): void {
@@ -131,14 +142,19 @@ export class ChunkReader implements Reader {
     }
     this.#citations.hear(candidate)
     this.#raw = finishWord(candidate['finishReason']) ?? this.#raw
-    if (typeof candidate['finishMessage'] === 'string' && this.#raw !== 'STOP') this.#message = candidate['finishMessage']
+    if (typeof candidate['finishMessage'] === 'string' && this.#raw !== 'STOP')
+      this.#message = candidate['finishMessage']
   }
 
   #readPart(part: Record<string, unknown>, logprobs: TokenLogprob[] | undefined): void {
-    const signature = typeof part['thoughtSignature'] === 'string' && part['thoughtSignature'] !== '' ? part['thoughtSignature'] : undefined
+    const signature =
+      typeof part['thoughtSignature'] === 'string' && part['thoughtSignature'] !== ''
+        ? part['thoughtSignature']
+        : undefined
     const { functionCall, inlineData } = part
     if (isObject(functionCall)) return this.#readCall(functionCall, signature)
-    if (typeof part['text'] === 'string') return this.#readText(part['text'], part['thought'] === true, signature, logprobs)
+    if (typeof part['text'] === 'string')
+      return this.#readText(part['text'], part['thought'] === true, signature, logprobs)
     if (isObject(inlineData)) return this.#readMedia(inlineData, signature)
     const kind = FOREIGN.find((name) => part[name] !== undefined)
     if (kind !== undefined) this.#whole({ type: 'foreign', protocol: 'generateContent', kind, value: part }, '')
@@ -148,9 +164,13 @@ export class ChunkReader implements Reader {
   #readText(text: string, thought: boolean, signature: string | undefined, logprobs: TokenLogprob[] | undefined): void {
     const type = thought ? 'reasoning' : 'text'
     if (text === '' && signature === undefined && logprobs === undefined) return
-    if (this.#open?.type !== type) this.#begin(thought ? { type: 'reasoning', ...(text === '' ? { redacted: true } : { form: 'summary' }) } : { type: 'text' })
+    if (this.#open?.type !== type)
+      this.#begin(
+        thought ? { type: 'reasoning', ...(text === '' ? { redacted: true } : { form: 'summary' }) } : { type: 'text' },
+      )
     if (!thought) this.#text += text
-    if (text !== '' || logprobs !== undefined) this.#events.push({ type: 'part-delta', part: this.#part, text, ...(logprobs === undefined ? {} : { logprobs }) })
+    if (text !== '' || logprobs !== undefined)
+      this.#events.push({ type: 'part-delta', part: this.#part, text, ...(logprobs === undefined ? {} : { logprobs }) })
     if (signature !== undefined) this.#close(signature)
   }
 
@@ -165,7 +185,8 @@ export class ChunkReader implements Reader {
         id: typeof call['id'] === 'string' && call['id'] !== '' ? call['id'] : this.#nextCallId(),
         name: tool?.name ?? (call['name'] as string),
         form: tool?.form ?? 'function',
-        args: call['willContinue'] === true || call['partialArgs'] !== undefined ? new PartialArguments(args) : undefined,
+        args:
+          call['willContinue'] === true || call['partialArgs'] !== undefined ? new PartialArguments(args) : undefined,
         text: isObject(args) ? JSON.stringify(args) : '{}',
         signature,
       }
@@ -184,7 +205,11 @@ export class ChunkReader implements Reader {
     const told = call.args === undefined ? call.text : JSON.stringify(call.args)
     // A call that was cut must not look like a whole one.
     const text = cut ? told.slice(0, -1) : told
-    this.#whole({ type: 'tool-call', id: call.id, name: call.name, form: call.form }, call.form === 'custom' ? inputOf(text) : text, call.signature)
+    this.#whole(
+      { type: 'tool-call', id: call.id, name: call.name, form: call.form },
+      call.form === 'custom' ? inputOf(text) : text,
+      call.signature,
+    )
   }
 
   /** Unique beyond this answer: a client sends calls of many answers back in one conversation. */
@@ -197,11 +222,17 @@ export class ChunkReader implements Reader {
     const { mimeType, data } = blob
     if (typeof mimeType !== 'string' || typeof data !== 'string') return
     const type = mediaKind(mimeType)
-    if (type !== 'image' && type !== 'audio') return this.#whole({ type: 'foreign', protocol: 'generateContent', kind: 'inlineData', value: { inlineData: blob } }, '')
+    if (type !== 'image' && type !== 'audio')
+      return this.#whole(
+        { type: 'foreign', protocol: 'generateContent', kind: 'inlineData', value: { inlineData: blob } },
+        '',
+      )
     // Audio comes in pieces of one recording; base64 can be joined as long as no piece is padded.
-    if (this.#open?.type !== 'audio' || type !== 'audio' || this.#open.mediaType !== mimeType) this.#begin({ type, mediaType: mimeType })
+    if (this.#open?.type !== 'audio' || type !== 'audio' || this.#open.mediaType !== mimeType)
+      this.#begin({ type, mediaType: mimeType })
     this.#events.push({ type: 'part-delta', part: this.#part, text: data })
-    if (type === 'image' || data.endsWith('=') || data.length % 4 !== 0 || signature !== undefined) this.#close(signature)
+    if (type === 'image' || data.endsWith('=') || data.length % 4 !== 0 || signature !== undefined)
+      this.#close(signature)
   }
 
   #begin(head: PartHead): void {
@@ -222,7 +253,6 @@ export class ChunkReader implements Reader {
     this.#events.push({ type: 'part-end', part: this.#part, ...(signature === undefined ? {} : { signature }) })
   }
 
-
   #whole(head: PartHead, text: string, signature?: string): void {
     this.#begin(head)
     if (text !== '') this.#events.push({ type: 'part-delta', part: this.#part, text })
@@ -233,11 +263,18 @@ export class ChunkReader implements Reader {
     if (!this.finishing) return this.#fail(cutStream())
     this.#endCall(this.#raw !== 'STOP')
     this.#close()
-    if (this.#hasText) for (const citation of this.#citations.read(this.#text, this.#textBase, this.#wireParts)) this.#whole({ type: 'citation', citation }, '')
-    if (this.#translated) for (const [kind, value] of this.#citations.more(this.#hasText)) this.#whole({ type: 'foreign', protocol: 'generateContent', kind, value }, '')
+    if (this.#hasText)
+      for (const citation of this.#citations.read(this.#text, this.#textBase, this.#wireParts))
+        this.#whole({ type: 'citation', citation }, '')
+    if (this.#translated)
+      for (const [kind, value] of this.#citations.more(this.#hasText))
+        this.#whole({ type: 'foreign', protocol: 'generateContent', kind, value }, '')
     this.#readUsage({})
     this.#ended = true
-    const ending = this.#raw === undefined ? { reason: 'content-filter' as const, raw: this.#blocked! } : { reason: readFinishReason(this.#raw, this.#calls > 0), raw: this.#raw }
+    const ending =
+      this.#raw === undefined
+        ? { reason: 'content-filter' as const, raw: this.#blocked! }
+        : { reason: readFinishReason(this.#raw, this.#calls > 0), raw: this.#raw }
     this.#events.push({ type: 'finish', ...ending, ...(this.#message === undefined ? {} : { details: this.#message }) })
   }
 
@@ -283,10 +320,13 @@ function readLogprobs(result: unknown): TokenLogprob[] | undefined {
   const tops = Array.isArray(result['topCandidates']) ? result['topCandidates'] : []
   return result['chosenCandidates'].filter(isObject).map((chosen, index) => {
     const top: unknown = tops[index]
-    const candidates = isObject(top) && Array.isArray(top['candidates']) ? top['candidates'].filter(isObject).map(readToken) : undefined
+    const candidates =
+      isObject(top) && Array.isArray(top['candidates']) ? top['candidates'].filter(isObject).map(readToken) : undefined
     return { ...readToken(chosen), ...(candidates === undefined ? {} : { top: candidates }) }
   })
 }
 
-const readToken = (wire: Record<string, unknown>): { token: string; logprob: number } =>
-  ({ token: typeof wire['token'] === 'string' ? wire['token'] : '', logprob: typeof wire['logProbability'] === 'number' ? wire['logProbability'] : 0 })
+const readToken = (wire: Record<string, unknown>): { token: string; logprob: number } => ({
+  token: typeof wire['token'] === 'string' ? wire['token'] : '',
+  logprob: typeof wire['logProbability'] === 'number' ? wire['logProbability'] : 0,
+})

@@ -15,17 +15,28 @@ export const headers = (): Record<string, string> => ({})
 
 /** The client's body as it is, since the model stands in the path; a body that names a model too names the provider's. Only what was signed is looked at. */
 export function forward({ wire, recalled }: Exchange, target: Target, losses: Loss[] = []): string {
-  const text = Object.hasOwn(wire.body, 'model') ? splice(wire.text, { model: JSON.stringify(target.model) }) : wire.text
+  const text = Object.hasOwn(wire.body, 'model')
+    ? splice(wire.text, { model: JSON.stringify(target.model) })
+    : wire.text
   if (!MAY_CHANGE.test(text)) return text
   const contents = wire.body.contents as WireContent[]
   const changes = answersOf(contents).flatMap((parts) => changesOf(parts, madeBy(recalled, target), target, losses))
-  return changes.length === 0 ? text : replaceAt(text, [{ path: ['contents'], value: (all) => withChanges(all, contents, changes) }])
+  return changes.length === 0
+    ? text
+    : replaceAt(text, [{ path: ['contents'], value: (all) => withChanges(all, contents, changes) }])
 }
 
 const MAY_CHANGE = new RegExp(`"function_?[cC]all"|"${SEALED_PREFIX}`)
 
 /** A part of an earlier answer. `call`: the id, empty where there is none. */
-type Placed = { at: number; index: number; thought: boolean; call?: string; signature: Signature | undefined; member: string }
+type Placed = {
+  at: number
+  index: number
+  thought: boolean
+  call?: string
+  signature: Signature | undefined
+  member: string
+}
 
 /** The parts of each answer. What a stream told in pieces, SDKs keep as several contents side by side. */
 function answersOf(contents: readonly WireContent[]): Placed[][] {
@@ -38,9 +49,12 @@ function answersOf(contents: readonly WireContent[]): Placed[][] {
 }
 
 function placed(part: WirePart, at: number, index: number): Placed {
-  const call = either(part, 'functionCall'), signature = either(part, 'thoughtSignature')
+  const call = either(part, 'functionCall'),
+    signature = either(part, 'thoughtSignature')
   return {
-    at, index, thought: part.thought === true,
+    at,
+    index,
+    thought: part.thought === true,
     ...(isObject(call) ? { call: typeof call.id === 'string' ? call.id : '' } : {}),
     signature: typeof signature === 'string' && signature !== '' ? unseal(signature) : undefined,
     member: Object.hasOwn(part, 'thought_signature') ? 'thought_signature' : 'thoughtSignature',
@@ -55,11 +69,23 @@ type Change = Pick<Placed, 'at' | 'index' | 'member'> & { signature: string | un
  * Models that take levels refuse an answer's first call without a signature, and accept a word in its place.
  */
 function changesOf(parts: readonly Placed[], traces: readonly Trace[], target: Target, losses: Loss[]): Change[] {
-  const isOwn = ({ signature }: Placed): boolean => signature !== undefined && signature.data !== '' && belongsTo(signature, target, true)
+  const isOwn = ({ signature }: Placed): boolean =>
+    signature !== undefined && signature.data !== '' && belongsTo(signature, target, true)
   const calls = parts.filter(({ call }) => call !== undefined)
-  const kept = new Map(calls.some(isOwn) ? [] : traces.flatMap((trace) => trace.parts.flatMap((part) => (part.type === 'tool-call' && part.signature !== undefined ? [[part.id, part.signature]] : []))))
+  const kept = new Map(
+    calls.some(isOwn)
+      ? []
+      : traces.flatMap((trace) =>
+          trace.parts.flatMap((part) =>
+            part.type === 'tool-call' && part.signature !== undefined ? [[part.id, part.signature]] : [],
+          ),
+        ),
+  )
   const [first] = calls
-  const unsigned = first !== undefined && target.abilities.reasoning === 'level' && !calls.some((call) => isOwn(call) || kept.has(call.call!))
+  const unsigned =
+    first !== undefined &&
+    target.abilities.reasoning === 'level' &&
+    !calls.some((call) => isOwn(call) || kept.has(call.call!))
   if (unsigned) losses.push({ field: 'signature', of: first.call, what: 'approximated', why: UNSIGNED_WHY })
   return parts.flatMap((part): Change[] => {
     const put = unsigned && part === first ? UNSIGNED : part.call === undefined ? undefined : kept.get(part.call)
@@ -71,13 +97,27 @@ function changesOf(parts: readonly Placed[], traces: readonly Trace[], target: T
 
 /** Contents that are left without a part go, too: Google refuses empty ones. */
 function withChanges(text: string, contents: readonly WireContent[], changes: readonly Change[]): string {
-  const gone = (at: number): Set<number> => new Set(changes.filter((change) => change.at === at && change.signature === undefined).map(({ index }) => index))
+  const gone = (at: number): Set<number> =>
+    new Set(changes.filter((change) => change.at === at && change.signature === undefined).map(({ index }) => index))
   const empty = new Set(contents.flatMap(({ parts }, at) => (gone(at).size === parts.length ? [at] : [])))
-  const places = Map.groupBy(changes.filter(({ at }) => !empty.has(at)), ({ at }) => at)
-  const changed = replaceAt(text, [...places].map(([at, here]) => ({ path: [at, 'parts'], value: (parts) => {
-    const signed = here.flatMap(({ index, member, signature }) => (signature === undefined ? [] : [{ path: [index], value: (part: string) => splice(part, { [member]: JSON.stringify(signature) }) }]))
-    return insertAt(replaceAt(parts, signed), [], gone(at))
-  } })))
+  const places = Map.groupBy(
+    changes.filter(({ at }) => !empty.has(at)),
+    ({ at }) => at,
+  )
+  const changed = replaceAt(
+    text,
+    [...places].map(([at, here]) => ({
+      path: [at, 'parts'],
+      value: (parts) => {
+        const signed = here.flatMap(({ index, member, signature }) =>
+          signature === undefined
+            ? []
+            : [{ path: [index], value: (part: string) => splice(part, { [member]: JSON.stringify(signature) }) }],
+        )
+        return insertAt(replaceAt(parts, signed), [], gone(at))
+      },
+    })),
+  )
   return insertAt(changed, [], empty)
 }
 
@@ -90,7 +130,7 @@ export function readError(status: number, body: string): GatewayError {
 
 /** The error object in a stream's chunk, or its text. */
 export function readStreamError(found: Record<string, unknown> | string): GatewayError {
-  const error = typeof found === 'string' ? findError(`{"error":${found}}`) ?? {} : found
+  const error = typeof found === 'string' ? (findError(`{"error":${found}}`) ?? {}) : found
   const said = saidBy(error)
   // 499 says that somebody on Google's side hung up; the client's request was not at fault.
   return upstreamStreamError(messageOf(error), said.code === 499 ? { ...said, code: 502 } : said)
@@ -101,24 +141,39 @@ function findError(body: string): Record<string, unknown> | undefined {
     const value: unknown = JSON.parse(body)
     const first: unknown = Array.isArray(value) ? value[0] : value
     if (!isObject(first)) return typeof first === 'string' ? { message: first } : undefined
-    return isObject(first['error']) ? first['error'] : typeof first['error'] === 'string' ? { message: first['error'] } : typeof first['message'] === 'string' ? first : undefined
+    return isObject(first['error'])
+      ? first['error']
+      : typeof first['error'] === 'string'
+        ? { message: first['error'] }
+        : typeof first['message'] === 'string'
+          ? first
+          : undefined
   } catch (error) {
     if (error instanceof SyntaxError) return undefined
     throw error
   }
 }
 
-const messageOf = (error: Record<string, unknown>): string => typeof error['message'] === 'string' ? error['message'] : ''
+const messageOf = (error: Record<string, unknown>): string =>
+  typeof error['message'] === 'string' ? error['message'] : ''
 
 function saidBy(error: Record<string, unknown>): ProviderSaid {
   const details = Array.isArray(error['details']) ? error['details'].filter(isObject) : []
   const reason = details.map((detail) => detail['reason']).find((word) => typeof word === 'string')
-  const field = details.flatMap((detail) => Array.isArray(detail['fieldViolations']) ? detail['fieldViolations'] : []).filter(isObject).map((violation) => violation['field']).find((name) => typeof name === 'string')
+  const field = details
+    .flatMap((detail) => (Array.isArray(detail['fieldViolations']) ? detail['fieldViolations'] : []))
+    .filter(isObject)
+    .map((violation) => violation['field'])
+    .find((name) => typeof name === 'string')
   const delay = details.map((detail) => detail['retryDelay']).find((text) => typeof text === 'string')
   const seconds = delay === undefined ? NaN : Number.parseFloat(delay)
   return {
     ...(typeof error['status'] === 'string' ? { type: error['status'] } : {}),
-    ...(typeof error['code'] === 'number' ? { code: error['code'] } : typeof reason === 'string' ? { code: reason } : {}),
+    ...(typeof error['code'] === 'number'
+      ? { code: error['code'] }
+      : typeof reason === 'string'
+        ? { code: reason }
+        : {}),
     ...(field === undefined ? {} : { param: field }),
     ...(Number.isFinite(seconds) && seconds >= 0 ? { retryAfterSeconds: Math.ceil(seconds) } : {}),
   }

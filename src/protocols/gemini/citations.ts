@@ -17,8 +17,17 @@ export class CitationReader {
 
   /** What more is said of the searches; a client of Google's shows it, and nobody else has a place for it. `cited`: there is a text, for which the sources were read. */
   more(cited: boolean): [name: string, value: unknown][] {
-    const unread = { groundingChunks: this.#chunks.filter((chunk) => !cited || sourceOf(chunk) === undefined), citationMetadata: cited ? [] : [...this.#sources.values()] }
-    return Object.entries({ ...this.#grounding, ...unread }).filter(([, value]) => isObject(value) ? Object.keys(value).length > 0 : Array.isArray(value) ? value.length > 0 : typeof value === 'string')
+    const unread = {
+      groundingChunks: this.#chunks.filter((chunk) => !cited || sourceOf(chunk) === undefined),
+      citationMetadata: cited ? [] : [...this.#sources.values()],
+    }
+    return Object.entries({ ...this.#grounding, ...unread }).filter(([, value]) =>
+      isObject(value)
+        ? Object.keys(value).length > 0
+        : Array.isArray(value)
+          ? value.length > 0
+          : typeof value === 'string',
+    )
   }
 
   hear(candidate: Record<string, unknown>): void {
@@ -28,7 +37,8 @@ export class CitationReader {
     if (isObject(urlContextMetadata)) this.#grounding['urlContextMetadata'] = urlContextMetadata
     const citing = candidate['citationMetadata']
     if (!isObject(citing)) return
-    for (const source of [...list(citing['citations']), ...list(citing['citationSources'])]) if (isObject(source)) this.#sources.set(JSON.stringify(source), source)
+    for (const source of [...list(citing['citations']), ...list(citing['citationSources'])])
+      if (isObject(source)) this.#sources.set(JSON.stringify(source), source)
   }
 
   /** Empty metadata may follow or go before the ones that say something. */
@@ -38,7 +48,8 @@ export class CitationReader {
     // Google's document has a stream tell only sources that are new; a server that tells them all again tells the old ones first.
     const again = this.#chunks.every((known, index) => Bun.deepEquals(known, chunks[index]))
     this.#chunks = again ? chunks : [...this.#chunks, ...chunks]
-    for (const support of list(groundingSupports)) if (isObject(support)) this.#supports.set(JSON.stringify(support), support)
+    for (const support of list(groundingSupports))
+      if (isObject(support)) this.#supports.set(JSON.stringify(support), support)
     for (const query of list(more['webSearchQueries'])) if (typeof query === 'string') this.#queries.add(query)
   }
 
@@ -50,7 +61,10 @@ export class CitationReader {
       const range = find(segment, text, offsets, parts)
       return range === undefined || range.start < base ? {} : { start: range.start - base, end: range.end - base }
     }
-    const citations: Citation[] = [...this.#sources.values()].map((source) => ({ ...named(source['uri'], source['title']), ...placed({ startIndex: source['startIndex'], endIndex: source['endIndex'] }) }))
+    const citations: Citation[] = [...this.#sources.values()].map((source) => ({
+      ...named(source['uri'], source['title']),
+      ...placed({ startIndex: source['startIndex'], endIndex: source['endIndex'] }),
+    }))
     const chunks = this.#chunks.map(sourceOf)
     const used = new Set<number>()
     for (const { segment, groundingChunkIndices } of this.#supports.values()) {
@@ -71,26 +85,45 @@ export class CitationReader {
 const REACH = 20_000
 
 /** Where a passage stands. Google counts it in its part or in the whole text; its words of it win over its numbers, which are off where it has read addresses. */
-function find({ startIndex = 0, endIndex, partIndex = 0, text: words }: Record<string, unknown>, text: string, offsets: Offsets, parts: readonly number[]): { start: number; end: number } | undefined {
-  const before = offsets.written(typeof partIndex === 'number' ? parts[partIndex] ?? 0 : 0)
-  const inPart = typeof startIndex === 'number' && typeof endIndex === 'number' ? offsets.read(before + startIndex, before + endIndex) : undefined
+function find(
+  { startIndex = 0, endIndex, partIndex = 0, text: words }: Record<string, unknown>,
+  text: string,
+  offsets: Offsets,
+  parts: readonly number[],
+): { start: number; end: number } | undefined {
+  const before = offsets.written(typeof partIndex === 'number' ? (parts[partIndex] ?? 0) : 0)
+  const inPart =
+    typeof startIndex === 'number' && typeof endIndex === 'number'
+      ? offsets.read(before + startIndex, before + endIndex)
+      : undefined
   if (typeof words !== 'string' || words === '') return inPart
   const ranges = [inPart, offsets.read(startIndex, endIndex)].filter((range) => range !== undefined)
   const told = ranges.find(({ start, end }) => text.slice(start, end) === words)
   if (told !== undefined) return told
   const near = ranges[0]?.start ?? 0
-  const from = Math.max(near - REACH, 0), within = text.slice(from, near + words.length + REACH)
-  const found = [within.lastIndexOf(words, near - from), within.indexOf(words, near - from)].filter((start) => start >= 0).map((start) => from + start).toSorted((a, b) => Math.abs(a - near) - Math.abs(b - near))[0]
+  const from = Math.max(near - REACH, 0),
+    within = text.slice(from, near + words.length + REACH)
+  const found = [within.lastIndexOf(words, near - from), within.indexOf(words, near - from)]
+    .filter((start) => start >= 0)
+    .map((start) => from + start)
+    .toSorted((a, b) => Math.abs(a - near) - Math.abs(b - near))[0]
   return found === undefined ? undefined : { start: found, end: found + words.length }
 }
 
 function sourceOf(chunk: unknown): Citation | undefined {
   if (!isObject(chunk)) return undefined
   const source = [chunk['web'], chunk['retrievedContext'], chunk['maps'], chunk['image']].find(isObject)
-  return source === undefined ? undefined : { ...named(source['uri'] ?? source['sourceUri'], source['title']), ...(typeof source['text'] === 'string' ? { citedText: source['text'] } : {}) }
+  return source === undefined
+    ? undefined
+    : {
+        ...named(source['uri'] ?? source['sourceUri'], source['title']),
+        ...(typeof source['text'] === 'string' ? { citedText: source['text'] } : {}),
+      }
 }
 
-const named = (url: unknown, title: unknown): Citation =>
-  ({ ...(typeof url === 'string' && url !== '' ? { url } : {}), ...(typeof title === 'string' && title !== '' ? { title } : {}) })
+const named = (url: unknown, title: unknown): Citation => ({
+  ...(typeof url === 'string' && url !== '' ? { url } : {}),
+  ...(typeof title === 'string' && title !== '' ? { title } : {}),
+})
 
-const list = (value: unknown): unknown[] => Array.isArray(value) ? value : []
+const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])

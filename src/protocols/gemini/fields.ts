@@ -28,7 +28,8 @@ export class GoogleFields extends Fields {
     const snake = snakeOf(name)
     if (Object.hasOwn(this.value, name)) {
       // The provider might read the other one.
-      if (snake !== name && Object.hasOwn(this.value, snake)) throw invalid(super.at(snake), `must not stand together with ${name}, its other spelling`)
+      if (snake !== name && Object.hasOwn(this.value, snake))
+        throw invalid(super.at(snake), `must not stand together with ${name}, its other spelling`)
       return name
     }
     return Object.hasOwn(this.value, snake) ? snake : name

@@ -11,9 +11,29 @@ import { references } from './serve-references.ts'
 import { ChunkWriter } from './serve-stream.ts'
 
 /** Google's generateContent. No keep-alive: its Python client takes a comment line for JSON. */
-export const gemini: Protocol = asAsked({
-  name: 'generateContent',
-  serve: { readRequest, references, checkModel: checkThinking, writer: (exchange) => new ChunkWriter(exchange), writeAnswer, writeError, idPrefix: '' },
-  call: { path, headers, writeRequest, forward, reader: (_quirks, request) => new ChunkReader(request), readAnswer, argumentsIn: 'args', readError },
-  relabeler: (exchange) => new ChunkRelabeler(exchange),
-}, endingAtStops)
+export const gemini: Protocol = asAsked(
+  {
+    name: 'generateContent',
+    serve: {
+      readRequest,
+      references,
+      checkModel: checkThinking,
+      writer: (exchange) => new ChunkWriter(exchange),
+      writeAnswer,
+      writeError,
+      idPrefix: '',
+    },
+    call: {
+      path,
+      headers,
+      writeRequest,
+      forward,
+      reader: (_quirks, request) => new ChunkReader(request),
+      readAnswer,
+      argumentsIn: 'args',
+      readError,
+    },
+    relabeler: (exchange) => new ChunkRelabeler(exchange),
+  },
+  endingAtStops,
+)

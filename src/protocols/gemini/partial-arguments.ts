@@ -31,14 +31,20 @@ export class PartialArguments {
     let at: Container = this.#root
     for (const [index, key] of keys.slice(0, -1).entries()) {
       const inner: unknown = get(at, key)
-      const next: Container = Array.isArray(inner) || isObject(inner) ? inner : typeof keys[index + 1] === 'number' ? [] : Object.create(null) as Record<string, unknown>
+      const next: Container =
+        Array.isArray(inner) || isObject(inner)
+          ? inner
+          : typeof keys[index + 1] === 'number'
+            ? []
+            : (Object.create(null) as Record<string, unknown>)
       if (next !== inner) set(at, key, next)
       at = next
     }
     const last = keys.at(-1)!
     const value = valueOf(piece)
     const present = get(at, last)
-    if (value !== undefined) set(at, last, typeof value === 'string' && typeof present === 'string' ? present + value : value)
+    if (value !== undefined)
+      set(at, last, typeof value === 'string' && typeof present === 'string' ? present + value : value)
   }
 }
 
@@ -48,7 +54,13 @@ function valueOf(piece: Record<string, unknown>): unknown {
 }
 
 const get = (container: Container, key: string | number): unknown =>
-  Array.isArray(container) ? typeof key === 'number' ? container[key] : undefined : Object.hasOwn(container, key) ? container[key] : undefined
+  Array.isArray(container)
+    ? typeof key === 'number'
+      ? container[key]
+      : undefined
+    : Object.hasOwn(container, key)
+      ? container[key]
+      : undefined
 
 /** Elements come in order, so an index beyond the end is the next one: no path can make a huge array. */
 function set(container: Container, key: string | number, value: unknown): void {
@@ -59,4 +71,6 @@ function set(container: Container, key: string | number, value: unknown): void {
 
 /** `$.a.b[0]['c']` -> a, b, 0, c. */
 const keysOf = (path: string): (string | number)[] =>
-  [...path.matchAll(/\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]|([^.[\]$]+)/g)].map(([, index, single, double, bare]) => index === undefined ? single ?? double ?? bare ?? '' : Number(index))
+  [...path.matchAll(/\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]|([^.[\]$]+)/g)].map(([, index, single, double, bare]) =>
+    index === undefined ? (single ?? double ?? bare ?? '') : Number(index),
+  )

@@ -5,11 +5,22 @@ import { Fields, isObject, kindOf } from '../fields.ts'
 
 const DEPTH_MAX = 32
 const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'array', 'object', 'null'])
-const TYPE_NUMBERS: Record<number, string> = { 1: 'string', 2: 'number', 3: 'integer', 4: 'boolean', 5: 'array', 6: 'object' }
+const TYPE_NUMBERS: Record<number, string> = {
+  1: 'string',
+  2: 'number',
+  3: 'integer',
+  4: 'boolean',
+  5: 'array',
+  6: 'object',
+}
 const TEXTS = ['format', 'description', 'pattern', 'title'] as const
 const COUNTS = ['minItems', 'maxItems', 'minLength', 'maxLength', 'minProperties', 'maxProperties'] as const
 /** Google's spelling of the words that hold a schema's definitions, and JSON Schema's. */
-const RENAMED: ReadonlyMap<string, string> = new Map([['ref', '$ref'], ['defs', '$defs'], ['oneOf', 'anyOf']])
+const RENAMED: ReadonlyMap<string, string> = new Map([
+  ['ref', '$ref'],
+  ['defs', '$defs'],
+  ['oneOf', 'anyOf'],
+])
 
 /**
  * `Schema` object -> JSON Schema. Types come in either case and may be absent (SDKs send `anyOf` alone). Throws a 400 that names
@@ -30,11 +41,19 @@ export function readSchema(value: unknown, path: string, depth = 1): Record<stri
 function readMember(fields: Fields, name: string, member: unknown, depth: number): unknown {
   const path = fields.at(name)
   switch (name) {
-    case 'type': return readType(member, path)
-    case 'items': return readSchema(member, path, depth + 1)
-    case 'additionalProperties': return typeof member === 'boolean' ? member : readSchema(member, path, depth + 1)
-    case 'properties': case 'defs': case '$defs': return readMap(member, path, depth)
-    case 'anyOf': case 'oneOf': return fields.array(name)!.map((element, index) => readSchema(element, `${path}[${index}]`, depth + 1))
+    case 'type':
+      return readType(member, path)
+    case 'items':
+      return readSchema(member, path, depth + 1)
+    case 'additionalProperties':
+      return typeof member === 'boolean' ? member : readSchema(member, path, depth + 1)
+    case 'properties':
+    case 'defs':
+    case '$defs':
+      return readMap(member, path, depth)
+    case 'anyOf':
+    case 'oneOf':
+      return fields.array(name)!.map((element, index) => readSchema(element, `${path}[${index}]`, depth + 1))
   }
   // int64 members come as strings from clients that follow protobuf's JSON form.
   return (COUNTS as readonly string[]).includes(name) ? Number(member) : member
@@ -42,7 +61,8 @@ function readMember(fields: Fields, name: string, member: unknown, depth: number
 
 function readMap(member: unknown, path: string, depth: number): Record<string, unknown> {
   const map: Record<string, unknown> = Object.create(null)
-  for (const [name, element] of Object.entries(new Fields(member, path).value)) map[name] = readSchema(element, `${path}.${name}`, depth + 1)
+  for (const [name, element] of Object.entries(new Fields(member, path).value))
+    map[name] = readSchema(element, `${path}.${name}`, depth + 1)
   return map
 }
 
@@ -52,7 +72,8 @@ function readType(value: unknown, path: string): string | string[] {
   if (typeof value === 'number' && Object.hasOwn(TYPE_NUMBERS, value)) return TYPE_NUMBERS[value]!
   if (typeof value !== 'string') throw invalid(path, `must be a string, not ${kindOf(value)}`)
   const type = value.toLowerCase()
-  if (!TYPES.has(type)) throw invalid(path, `must be one of STRING, INTEGER, NUMBER, BOOLEAN, ARRAY, OBJECT, not '${value.slice(0, 64)}'`)
+  if (!TYPES.has(type))
+    throw invalid(path, `must be one of STRING, INTEGER, NUMBER, BOOLEAN, ARRAY, OBJECT, not '${value.slice(0, 64)}'`)
   return type
 }
 
@@ -69,5 +90,6 @@ function checkLeaves(fields: Fields): void {
 
 /** JSON Schema -> Google's `Schema`, for a choice of strings; everything else goes to Google as JSON Schema. */
 export const writeEnumSchema = (schema: unknown): Record<string, unknown> => ({
-  ...(isObject(schema) ? schema : {}), type: 'STRING',
+  ...(isObject(schema) ? schema : {}),
+  type: 'STRING',
 })

@@ -6,7 +6,10 @@ import type { Abilities } from '../protocol.ts'
 import { either, GoogleFields } from './fields.ts'
 import { readSchema } from './schema.ts'
 
-type Config = Pick<GenerationRequest, 'sampling' | 'maxOutputTokens' | 'reasoning' | 'outputFormat' | 'outputModalities' | 'imageOutput'>
+type Config = Pick<
+  GenerationRequest,
+  'sampling' | 'maxOutputTokens' | 'reasoning' | 'outputFormat' | 'outputModalities' | 'imageOutput'
+>
 
 const MIME_TYPES = ['text/plain', 'application/json', 'text/x.enum'] as const
 const MODALITIES = ['text', 'image', 'audio'] as const
@@ -23,8 +26,13 @@ export function readConfig(config: GoogleFields, extras: Record<string, unknown>
   const imageOutput = readImageConfig(config, extras)
   readResolution(config.take('mediaResolution'), config.at('mediaResolution'))
   const candidates = config.integer('candidateCount', { min: 1 })
-  const googles: [string, unknown][] = [['candidateCount', candidates], ['audioTimestamp', config.boolean('audioTimestamp')], ['mediaResolution', config.take('mediaResolution')]]
-  for (const [name, value] of googles) if (value !== undefined && !(name === 'candidateCount' && value === 1)) extras[config.at(name)] = value
+  const googles: [string, unknown][] = [
+    ['candidateCount', candidates],
+    ['audioTimestamp', config.boolean('audioTimestamp')],
+    ['mediaResolution', config.take('mediaResolution')],
+  ]
+  for (const [name, value] of googles)
+    if (value !== undefined && !(name === 'candidateCount' && value === 1)) extras[config.at(name)] = value
   leaveExtras(config, extras)
   return {
     sampling,
@@ -40,7 +48,8 @@ export function readConfig(config: GoogleFields, extras: Record<string, unknown>
 function readSampling(config: GoogleFields): Sampling {
   const logprobs = config.boolean('responseLogprobs')
   const topLogprobs = config.integer('logprobs', { min: 1, max: 20 })
-  if (topLogprobs !== undefined && logprobs !== true) throw invalid(config.at('logprobs'), 'needs responseLogprobs to be true')
+  if (topLogprobs !== undefined && logprobs !== true)
+    throw invalid(config.at('logprobs'), 'needs responseLogprobs to be true')
   const read = {
     temperature: config.number('temperature'),
     topP: config.number('topP', { min: 0, max: 1 }),
@@ -59,9 +68,11 @@ function readThinking(thinking: GoogleFields | undefined, extras: Record<string,
   if (thinking === undefined) return undefined
   const visible = thinking.boolean('includeThoughts')
   const budget = thinking.integer('thinkingBudget')
-  if (budget !== undefined && budget !== -1 && (budget < 0 || budget > 32768)) throw invalid(thinking.at('thinkingBudget'), `must be -1 (the model decides) or 0 to 32768, not ${budget}`)
+  if (budget !== undefined && budget !== -1 && (budget < 0 || budget > 32768))
+    throw invalid(thinking.at('thinkingBudget'), `must be -1 (the model decides) or 0 to 32768, not ${budget}`)
   const level = readLevel(thinking)
-  if (budget !== undefined && level !== undefined) throw invalid(thinking.at('thinkingBudget'), 'must not stand together with thinkingLevel')
+  if (budget !== undefined && level !== undefined)
+    throw invalid(thinking.at('thinkingBudget'), 'must not stand together with thinkingLevel')
   leaveExtras(thinking, extras)
   return {
     ...(level === undefined ? {} : { effort: level }),
@@ -73,17 +84,23 @@ function readThinking(thinking: GoogleFields | undefined, extras: Record<string,
 
 /** Asking a model to think that cannot is an error (specification, "Errors"). The wish to see thoughts, or to have none, asks for nothing. */
 export function checkThinking({ reasoning }: GenerationRequest, abilities: readonly Abilities[]): void {
-  const asked = reasoning?.budgetTokens !== undefined || (reasoning?.effort !== undefined && reasoning.effort !== 'none')
+  const asked =
+    reasoning?.budgetTokens !== undefined || (reasoning?.effort !== undefined && reasoning.effort !== 'none')
   if (!asked || abilities.some((model) => model.reasoning !== 'none')) return
   const param = 'generationConfig.thinkingConfig'
-  throw new GatewayError('unsupported_parameter', `${param}: is not supported by this model, which does not think; leave it out`, { param })
+  throw new GatewayError(
+    'unsupported_parameter',
+    `${param}: is not supported by this model, which does not think; leave it out`,
+    { param },
+  )
 }
 
 function readLevel(thinking: GoogleFields): (typeof LEVELS)[number] | undefined {
   const word = thinking.string('thinkingLevel')
   if (word === undefined || word === 'THINKING_LEVEL_UNSPECIFIED') return undefined
   const level = LEVELS.find((known) => known === word.toLowerCase())
-  if (level === undefined) throw invalid(thinking.at('thinkingLevel'), `must be one of MINIMAL, LOW, MEDIUM, HIGH, not '${word.slice(0, 64)}'`)
+  if (level === undefined)
+    throw invalid(thinking.at('thinkingLevel'), `must be one of MINIMAL, LOW, MEDIUM, HIGH, not '${word.slice(0, 64)}'`)
   return level
 }
 
@@ -95,18 +112,22 @@ function readFormat(config: GoogleFields): OutputFormat | undefined {
     const path = config.at('responseJsonSchema')
     if (schema !== undefined) throw invalid(path, 'must not stand together with responseSchema')
     if (mime !== 'application/json') throw invalid(path, "needs responseMimeType to be 'application/json'")
-    if (typeof jsonSchema !== 'object' || Array.isArray(jsonSchema)) throw invalid(path, `must be an object, not ${kindOf(jsonSchema)}`)
+    if (typeof jsonSchema !== 'object' || Array.isArray(jsonSchema))
+      throw invalid(path, `must be an object, not ${kindOf(jsonSchema)}`)
     return { type: 'schema', schema: jsonSchema }
   }
   if (schema !== undefined) {
     const path = config.at('responseSchema')
     const read = readSchema(schema, path)
     // Deeper down SDKs leave it out for "anything".
-    if (['type', 'anyOf', '$ref'].every((name) => read[name] === undefined)) throw invalid(`${path}.type`, 'is required: one of STRING, INTEGER, NUMBER, BOOLEAN, ARRAY, OBJECT')
-    if (mime === undefined || mime === 'text/plain') throw invalid(path, "needs a responseMimeType other than 'text/plain'")
+    if (['type', 'anyOf', '$ref'].every((name) => read[name] === undefined))
+      throw invalid(`${path}.type`, 'is required: one of STRING, INTEGER, NUMBER, BOOLEAN, ARRAY, OBJECT')
+    if (mime === undefined || mime === 'text/plain')
+      throw invalid(path, "needs a responseMimeType other than 'text/plain'")
     return { type: mime === 'text/x.enum' ? 'enum' : 'schema', schema: read }
   }
-  if (mime === 'text/x.enum') throw invalid(config.at('responseMimeType'), "'text/x.enum' needs a responseSchema that holds the choices")
+  if (mime === 'text/x.enum')
+    throw invalid(config.at('responseMimeType'), "'text/x.enum' needs a responseSchema that holds the choices")
   return mime === undefined ? undefined : { type: mime === 'text/plain' ? 'text' : 'json' }
 }
 
@@ -114,17 +135,25 @@ function readModalities(config: GoogleFields): GenerationRequest['outputModaliti
   const path = config.at('responseModalities')
   const read = config.strings('responseModalities')?.map((word, index) => {
     const modality = MODALITIES.find((known) => known === word.toLowerCase())
-    if (modality === undefined) throw invalid(`${path}[${index}]`, `must be one of TEXT, IMAGE, AUDIO, not '${word.slice(0, 64)}'`)
+    if (modality === undefined)
+      throw invalid(`${path}[${index}]`, `must be one of TEXT, IMAGE, AUDIO, not '${word.slice(0, 64)}'`)
     return modality
   })
-  if (read?.includes('image') === true && !read.includes('text')) throw invalid(path, 'IMAGE must be combined with TEXT')
+  if (read?.includes('image') === true && !read.includes('text'))
+    throw invalid(path, 'IMAGE must be combined with TEXT')
   return read === undefined || read.length === 0 ? undefined : read
 }
 
 /** A ratio and a size; what else `imageConfig` says, or says in another form, is Google's alone. */
 function readImageConfig(config: GoogleFields, extras: Record<string, unknown>): Config['imageOutput'] {
   const wire = either(config.value, 'imageConfig')
-  if (!isObject(wire) || [either(wire, 'aspectRatio'), either(wire, 'imageSize')].some((value) => value !== undefined && typeof value !== 'string')) return undefined
+  if (
+    !isObject(wire) ||
+    [either(wire, 'aspectRatio'), either(wire, 'imageSize')].some(
+      (value) => value !== undefined && typeof value !== 'string',
+    )
+  )
+    return undefined
   const image = config.object('imageConfig')!
   const [aspectRatio, imageSize] = [image.string('aspectRatio'), image.string('imageSize')]
   leaveExtras(image, extras)
@@ -140,7 +169,11 @@ export function readResolution(value: unknown, path: string): string | undefined
   }
   const word = typeof value === 'string' ? value.replace(/^MEDIA_RESOLUTION_/, '') : undefined
   if (word === 'UNSPECIFIED') return undefined
-  if (word === undefined || !RESOLUTIONS.has(word)) throw invalid(path, `must be HIGH, MEDIUM or LOW, not ${typeof value === 'string' ? `'${value.slice(0, 64)}'` : kindOf(value)}`)
+  if (word === undefined || !RESOLUTIONS.has(word))
+    throw invalid(
+      path,
+      `must be HIGH, MEDIUM or LOW, not ${typeof value === 'string' ? `'${value.slice(0, 64)}'` : kindOf(value)}`,
+    )
   return word.toLowerCase()
 }
 

@@ -1,6 +1,15 @@
 import { invalid } from '../../error.ts'
 import { parseExact } from '../../generation/json-text.ts'
-import type { MediaPart, MediaSource, Part, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
+import type {
+  MediaPart,
+  MediaSource,
+  Part,
+  ReasoningPart,
+  TextPart,
+  ToolCallPart,
+  ToolResultPart,
+  Turn,
+} from '../../generation/request.ts'
 import { unseal, type Signature } from '../../generation/signature.ts'
 import type { Wire } from '../protocol.ts'
 import { leaveExtras } from '../extras.ts'
@@ -45,7 +54,8 @@ export class ContentReader {
     const parts = (content.objects('parts') ?? []).flatMap((part) => this.#readPart(part, 'system', undefined))
     leaveExtras(content, this.#extras)
     return parts.map((part) => {
-      if (part.type === 'tool-result' || part.type === 'tool-call') throw invalid(content.at('parts'), 'must not hold function calls or responses')
+      if (part.type === 'tool-result' || part.type === 'tool-call')
+        throw invalid(content.at('parts'), 'must not hold function calls or responses')
       return part
     })
   }
@@ -61,7 +71,8 @@ export class ContentReader {
         if (read.type === 'tool-result') results.push(read)
         else {
           // A call or a thought is the model's, whatever its content says.
-          const speaker = role === 'model' || read.type === 'tool-call' || read.type === 'reasoning' ? 'assistant' : 'user'
+          const speaker =
+            role === 'model' || read.type === 'tool-call' || read.type === 'reasoning' ? 'assistant' : 'user'
           if (turns.at(-1)?.role !== speaker) turns.push({ role: speaker, parts: [] })
           merge(turns.at(-1)!.parts, read)
         }
@@ -71,7 +82,8 @@ export class ContentReader {
     if (results.length > 0) this.#addResults(results)
     // Google's SDK keeps every chunk of a stream as a content of its own.
     const before = this.turns.at(-1)
-    if (before?.role === 'assistant' && turns[0]?.role === 'assistant') for (const part of turns.shift()!.parts) if (!joined(before.parts.at(-1), part)) merge(before.parts, part)
+    if (before?.role === 'assistant' && turns[0]?.role === 'assistant')
+      for (const part of turns.shift()!.parts) if (!joined(before.parts.at(-1), part)) merge(before.parts, part)
     for (const turn of turns) this.turns.push(turn)
   }
 
@@ -99,12 +111,28 @@ export class ContentReader {
     if (file !== undefined) read.push(this.#readFile(file, detail))
     if (call !== undefined) read.push(this.#readCall(call, place))
     if (response !== undefined) read.push(this.#readResponse(response, place))
-    for (const kind of FOREIGN) if (part.object(kind) !== undefined) read.push({ type: 'foreign', protocol: 'generateContent', kind, value: part.value, path: part.at(kind), ...(OPTIONAL.has(kind) ? { optional: true } : {}) })
+    for (const kind of FOREIGN)
+      if (part.object(kind) !== undefined)
+        read.push({
+          type: 'foreign',
+          protocol: 'generateContent',
+          kind,
+          value: part.value,
+          path: part.at(kind),
+          ...(OPTIONAL.has(kind) ? { optional: true } : {}),
+        })
     // A signature may come with nothing but itself.
-    if (read.length === 0 && signature !== undefined) read.push(thought ? { type: 'reasoning', text: '' } : { type: 'text', text: '' })
-    if (read.length === 0) throw invalid(part.path, 'must have one of text, inlineData, fileData, functionCall, functionResponse')
+    if (read.length === 0 && signature !== undefined)
+      read.push(thought ? { type: 'reasoning', text: '' } : { type: 'text', text: '' })
+    if (read.length === 0)
+      throw invalid(part.path, 'must have one of text, inlineData, fileData, functionCall, functionResponse')
     leaveExtras(part, this.#extras)
-    const signed = signature === undefined ? undefined : read.find((one) => 'type' in one && one.type !== 'tool-result' && one.type !== 'foreign' && one.type !== 'refusal')
+    const signed =
+      signature === undefined
+        ? undefined
+        : read.find(
+            (one) => 'type' in one && one.type !== 'tool-result' && one.type !== 'foreign' && one.type !== 'refusal',
+          )
     if (signed !== undefined) Object.assign(signed, { signature })
     return read
   }
@@ -124,11 +152,20 @@ export class ContentReader {
   #readInline(blob: GoogleFields, role: 'user' | 'model' | 'system', detail: string | undefined): MediaPart {
     const mediaType = blob.require('mimeType', blob.string('mimeType'), 'the media type of the data')
     // A model's own media (audio with its sample rate, for one) comes back in the history as it went out.
-    if (role !== 'model' && !INLINE_TYPES.has(mediaType.toLowerCase())) throw invalid(blob.at('mimeType'), `must be one of ${[...INLINE_TYPES].join(', ')}, not '${mediaType.slice(0, 64)}'`)
+    if (role !== 'model' && !INLINE_TYPES.has(mediaType.toLowerCase()))
+      throw invalid(
+        blob.at('mimeType'),
+        `must be one of ${[...INLINE_TYPES].join(', ')}, not '${mediaType.slice(0, 64)}'`,
+      )
     const data = checkBase64(blob.require('data', blob.string('data'), 'the bytes in base64'), blob.at('data'))
     const filename = blob.string('displayName')
     leaveExtras(blob, this.#extras)
-    return media(mediaType, { type: 'data', mediaType, data: data.replaceAll('-', '+').replaceAll('_', '/') }, detail, filename)
+    return media(
+      mediaType,
+      { type: 'data', mediaType, data: data.replaceAll('-', '+').replaceAll('_', '/') },
+      detail,
+      filename,
+    )
   }
 
   #readFile(file: GoogleFields, detail: string | undefined): MediaPart {
@@ -137,7 +174,12 @@ export class ContentReader {
     const filename = file.string('displayName')
     leaveExtras(file, this.#extras)
     const typed = mediaType === undefined ? {} : { mediaType }
-    return media(mediaType ?? '', url.startsWith('file-') ? { type: 'file', id: url, ...typed } : { type: 'url', url, ...typed }, detail, filename)
+    return media(
+      mediaType ?? '',
+      url.startsWith('file-') ? { type: 'file', id: url, ...typed } : { type: 'url', url, ...typed },
+      detail,
+      filename,
+    )
   }
 
   #readCall(call: GoogleFields, place: Place | undefined): ToolCallPart {
@@ -147,7 +189,13 @@ export class ContentReader {
     leaveExtras(call, this.#extras)
     const known = id ?? idAt(place)
     this.#open.push({ id: known, name, given: id !== undefined })
-    return { type: 'tool-call', id: known, name, arguments: args === undefined ? '{}' : exactText(place, 'functionCall', 'args', args.value), form: 'function' }
+    return {
+      type: 'tool-call',
+      id: known,
+      name,
+      arguments: args === undefined ? '{}' : exactText(place, 'functionCall', 'args', args.value),
+      form: 'function',
+    }
   }
 
   #readResponse(response: GoogleFields, place: Place | undefined): ToolResultPart {
@@ -161,7 +209,14 @@ export class ContentReader {
     const media = response.objects('parts')?.map((part) => this.#readResultPart(part)) ?? []
     const isError = value !== undefined && only(value.value, 'error')
     leaveExtras(response, this.#extras)
-    return { type: 'tool-result', callId: call?.id ?? given ?? `${idAt(place)}_result`, name, content: [...content, ...media], form: 'function', ...(isError ? { isError } : {}) }
+    return {
+      type: 'tool-result',
+      callId: call?.id ?? given ?? `${idAt(place)}_result`,
+      name,
+      content: [...content, ...media],
+      form: 'function',
+      ...(isError ? { isError } : {}),
+    }
   }
 
   #readResultPart(part: GoogleFields): MediaPart {
@@ -177,7 +232,8 @@ export class ContentReader {
   /** The call that a result answers: by id, else the oldest open one of that name. Where the id is new, only calls that came without one. */
   #answered(id: string | undefined, name: string | undefined): { id: string; name: string } | undefined {
     const byId = id === undefined ? -1 : this.#open.findIndex((call) => call.id === id)
-    const index = byId >= 0 ? byId : this.#open.findIndex((call) => (id === undefined || !call.given) && call.name === name)
+    const index =
+      byId >= 0 ? byId : this.#open.findIndex((call) => (id === undefined || !call.given) && call.name === name)
     return index < 0 ? undefined : this.#open.splice(index, 1)[0]
   }
 }
@@ -187,12 +243,22 @@ type Place = { turn: number; number: number; exact: unknown }
 /** The same call gets the same id in every later request, since it stands in the same place: prefixes stay as they were. */
 const idAt = (place: Place | undefined): string => `call_${place?.turn ?? 0}_${place?.number ?? 0}`
 
-const media = (mediaType: string, source: MediaSource, detail: string | undefined, filename: string | undefined): MediaPart =>
-  ({ type: mediaKind(mediaType), source, ...(detail === undefined ? {} : { detail }), ...(filename === undefined ? {} : { filename }) })
+const media = (
+  mediaType: string,
+  source: MediaSource,
+  detail: string | undefined,
+  filename: string | undefined,
+): MediaPart => ({
+  type: mediaKind(mediaType),
+  source,
+  ...(detail === undefined ? {} : { detail }),
+  ...(filename === undefined ? {} : { filename }),
+})
 
 /** Whether a piece of text went to the text before it. */
 function joined(last: Part | undefined, read: Part): boolean {
-  if (last?.type !== 'text' || read.type !== 'text' || last.signature !== undefined || read.signature !== undefined) return false
+  if (last?.type !== 'text' || read.type !== 'text' || last.signature !== undefined || read.signature !== undefined)
+    return false
   last.text += read.text
   return true
 }
@@ -205,8 +271,12 @@ function merge(parts: Part[], read: Part): void {
     if (read.signature !== undefined) last.signature = read.signature
     return
   }
-  if (!isWritten(read) || read.text !== '' || read.signature === undefined) { parts.push(read); return }
-  if (last !== undefined && isWritten(last) && last.type === read.type && last.signature === undefined) last.signature = read.signature
+  if (!isWritten(read) || read.text !== '' || read.signature === undefined) {
+    parts.push(read)
+    return
+  }
+  if (last !== undefined && isWritten(last) && last.type === read.type && last.signature === undefined)
+    last.signature = read.signature
   else parts.push(read.type === 'reasoning' && isHidden(read.signature) ? { ...read, redacted: true } : read)
 }
 
@@ -223,10 +293,17 @@ function readResult(response: Record<string, unknown>, place: Place | undefined)
   return [{ type: 'text', text }]
 }
 
-const only = (value: Record<string, unknown>, name: string): boolean => Object.hasOwn(value, name) && Object.keys(value).length === 1
+const only = (value: Record<string, unknown>, name: string): boolean =>
+  Object.hasOwn(value, name) && Object.keys(value).length === 1
 
 /** JSON text of a member with its numbers as they were spelled, where the exact tree has it. */
-function exactText(place: Place | undefined, part: string, member: string, value: Record<string, unknown>, inside?: string): string {
+function exactText(
+  place: Place | undefined,
+  part: string,
+  member: string,
+  value: Record<string, unknown>,
+  inside?: string,
+): string {
   const exact = either(either(place?.exact, part), member)
   const found = isObject(exact) ? exact : value
   return JSON.stringify(inside === undefined ? found : found[inside])
@@ -241,5 +318,4 @@ function exactly(wire: Wire): unknown {
   }
 }
 
-const elementOf = (value: unknown, index: number): unknown => Array.isArray(value) ? value[index] : undefined
-
+const elementOf = (value: unknown, index: number): unknown => (Array.isArray(value) ? value[index] : undefined)

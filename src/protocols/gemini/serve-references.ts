@@ -22,9 +22,12 @@ export function references(body: Json): Found {
 
 function addStores(tool: Json, path: Path, found: Found): void {
   const search = named(tool, 'fileSearch', 'file_search')
-  if (search !== undefined) for (const name of ['fileSearchStoreNames', 'file_search_store_names']) found.push(...keptAt(search.value[name], [...path, search.name, name], 'a store'))
+  if (search !== undefined)
+    for (const name of ['fileSearchStoreNames', 'file_search_store_names'])
+      found.push(...keptAt(search.value[name], [...path, search.name, name], 'a store'))
   // Vertex names its data stores in several ways, all of them those of one project.
-  if (tool.retrieval !== undefined) found.push({ param: paramOf([...path, 'retrieval']), source: { type: 'provider', what: 'a store' } })
+  if (tool.retrieval !== undefined)
+    found.push({ param: paramOf([...path, 'retrieval']), source: { type: 'provider', what: 'a store' } })
 }
 
 function addParts(holder: Json, path: Path, found: Found): void {
@@ -32,7 +35,8 @@ function addParts(holder: Json, path: Path, found: Found): void {
     const at = [...path, 'parts', p]
     const response = named(part, 'functionResponse', 'function_response')
     const file = named(part, 'fileData', 'file_data')
-    if (response !== undefined && file !== undefined) throw invalid(paramOf(at), `must have only one of ${response.name} and ${file.name}`)
+    if (response !== undefined && file !== undefined)
+      throw invalid(paramOf(at), `must have only one of ${response.name} and ${file.name}`)
     if (response !== undefined) addParts(response.value, [...at, response.name], found)
     if (file !== undefined) addFile(part, file, at, found)
   }
@@ -41,11 +45,22 @@ function addParts(holder: Json, path: Path, found: Found): void {
 function addFile(part: Json, { name, value }: { name: string; value: Json }, path: Path, found: Found): void {
   const uri = either(value, 'fileUri')
   if (!isNamed(uri)) return
-  const mimeType = either(value, 'mimeType'), displayName = either(value, 'displayName')
+  const mimeType = either(value, 'mimeType'),
+    displayName = either(value, 'displayName')
   const param = paramOf([...path, name, Object.hasOwn(value, 'fileUri') ? 'fileUri' : 'file_uri'])
   found.push({
-    path, param, source: sourceOf(uri), ...(isNamed(mimeType) ? { kind: mediaKind(mimeType) } : {}),
-    inline: (medium) => ({ ...without(part, 'fileData', 'file_data'), inlineData: { mimeType: typeOf(medium, param), data: medium.data, ...(isNamed(displayName) ? { displayName } : {}) } }),
+    path,
+    param,
+    source: sourceOf(uri),
+    ...(isNamed(mimeType) ? { kind: mediaKind(mimeType) } : {}),
+    inline: (medium) => ({
+      ...without(part, 'fileData', 'file_data'),
+      inlineData: {
+        mimeType: typeOf(medium, param),
+        data: medium.data,
+        ...(isNamed(displayName) ? { displayName } : {}),
+      },
+    }),
   })
 }
 
@@ -55,7 +70,9 @@ function sourceOf(uri: string): MediaReference['source'] {
   const ours = /^(?:https?:\/\/[^?#]*\/v1(?:beta)?\/)?(?:files\/)?(file-[0-9a-f]+)$/i.exec(uri)?.[1]
   if (ours !== undefined) return { type: 'file', id: ours }
   // Google's own files are another's as likely as this client's.
-  return address && !/^https?:\/\/generativelanguage\.googleapis\.com\//i.test(uri) ? { type: 'url', url: uri } : { type: 'file', id: uri }
+  return address && !/^https?:\/\/generativelanguage\.googleapis\.com\//i.test(uri)
+    ? { type: 'url', url: uri }
+    : { type: 'file', id: uri }
 }
 
 function typeOf({ mediaType }: Medium, param: string): string {

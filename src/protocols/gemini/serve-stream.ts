@@ -5,7 +5,16 @@ import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Writer } from '../protocol.ts'
 import { loseForeign, reportOf } from '../losses.ts'
-import { argumentsOf, errorFrames, foreignCall, loseBytes, loseOfEnd, loseRefusal, writeEnd, writeLabel } from './serve.ts'
+import {
+  argumentsOf,
+  errorFrames,
+  foreignCall,
+  loseBytes,
+  loseOfEnd,
+  loseRefusal,
+  writeEnd,
+  writeLabel,
+} from './serve.ts'
 import { HIDDEN, writeGrounding, writeLogprobs, writeUsage, type Placed, type WirePart } from './shapes.ts'
 
 /**
@@ -34,16 +43,22 @@ export class ChunkWriter implements Writer {
 
   write(event: GenerationEvent): Frame[] {
     switch (event.type) {
-      case 'start': return []
-      case 'part-start': return this.#onPartStart(event.head)
-      case 'part-delta': return this.#onDelta(event.text, event.logprobs)
-      case 'part-end': return this.#onPartEnd(event.signature)
+      case 'start':
+        return []
+      case 'part-start':
+        return this.#onPartStart(event.head)
+      case 'part-delta':
+        return this.#onDelta(event.text, event.logprobs)
+      case 'part-end':
+        return this.#onPartEnd(event.signature)
       case 'usage':
         Object.assign(this.#usage, event.usage)
         this.#metered = true
         return []
-      case 'finish': return this.#onFinish(event)
-      case 'error': return [...this.#think(), ...errorFrames(event.error)]
+      case 'finish':
+        return this.#onFinish(event)
+      case 'error':
+        return [...this.#think(), ...errorFrames(event.error)]
     }
   }
 
@@ -65,7 +80,9 @@ export class ChunkWriter implements Writer {
       case 'refusal':
         this.#text += text
         if (logprobs !== undefined) loseBytes(this.#exchange, logprobs)
-        return text === '' && logprobs === undefined ? [] : this.#chunk({ text }, logprobs === undefined ? {} : { logprobsResult: writeLogprobs(logprobs) })
+        return text === '' && logprobs === undefined
+          ? []
+          : this.#chunk({ text }, logprobs === undefined ? {} : { logprobsResult: writeLogprobs(logprobs) })
       case 'reasoning': {
         if (text === '' || this.#exchange.request.reasoning?.visible === false) return []
         const frames = this.#think()
@@ -81,18 +98,34 @@ export class ChunkWriter implements Writer {
   #onPartEnd(signature: string | undefined): Frame[] {
     const head = this.#head
     this.#head = undefined
-    const signed = signature === undefined ? undefined : { thoughtSignature: seal(signature, this.#exchange.label.maker, head?.type === 'reasoning' && head.redacted === true ? HIDDEN : '') }
+    const signed =
+      signature === undefined
+        ? undefined
+        : {
+            thoughtSignature: seal(
+              signature,
+              this.#exchange.label.maker,
+              head?.type === 'reasoning' && head.redacted === true ? HIDDEN : '',
+            ),
+          }
     switch (head?.type) {
       case 'tool-call': {
         const mark = signed ?? (this.#called ? undefined : foreignCall(this.#exchange.label))
         this.#called = true
-        return this.#chunk({ functionCall: { id: head.id, name: head.name, args: argumentsOf(this.#exchange, this.#held, head.form) }, ...mark })
+        return this.#chunk({
+          functionCall: { id: head.id, name: head.name, args: argumentsOf(this.#exchange, this.#held, head.form) },
+          ...mark,
+        })
       }
       case 'image':
-      case 'audio': return this.#chunk({ inlineData: { mimeType: head.mediaType, data: this.#held }, ...signed })
-      case 'text': return signed === undefined ? [] : this.#chunk({ text: '', ...signed })
-      case 'reasoning': return this.#think(signed)
-      default: return []
+      case 'audio':
+        return this.#chunk({ inlineData: { mimeType: head.mediaType, data: this.#held }, ...signed })
+      case 'text':
+        return signed === undefined ? [] : this.#chunk({ text: '', ...signed })
+      case 'reasoning':
+        return this.#think(signed)
+      default:
+        return []
     }
   }
 
@@ -106,13 +139,25 @@ export class ChunkWriter implements Writer {
   #onFinish(finish: Extract<GenerationEvent, { type: 'finish' }>): Frame[] {
     for (const placed of this.#placed) placed.text = this.#text
     loseOfEnd(this.#exchange, finish, this.#usage, this.#placed)
-    return this.#chunk({ text: '' }, {
-      ...writeEnd(finish),
-      ...writeGrounding(this.#placed),
-    }, { ...(this.#metered ? { usageMetadata: writeUsage(this.#usage) } : {}), ...reportOf(this.#exchange) })
+    return this.#chunk(
+      { text: '' },
+      {
+        ...writeEnd(finish),
+        ...writeGrounding(this.#placed),
+      },
+      { ...(this.#metered ? { usageMetadata: writeUsage(this.#usage) } : {}), ...reportOf(this.#exchange) },
+    )
   }
 
   #chunk(part: WirePart, candidate: Record<string, unknown> = {}, response: Record<string, unknown> = {}): Frame[] {
-    return [{ data: JSON.stringify({ candidates: [{ content: { parts: [part], role: 'model' }, index: 0, ...candidate }], ...response, ...this.#label }) }]
+    return [
+      {
+        data: JSON.stringify({
+          candidates: [{ content: { parts: [part], role: 'model' }, index: 0, ...candidate }],
+          ...response,
+          ...this.#label,
+        }),
+      },
+    ]
   }
 }

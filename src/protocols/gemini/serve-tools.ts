@@ -5,8 +5,21 @@ import { kindOf, present } from '../fields.ts'
 import type { GoogleFields } from './fields.ts'
 import { readSchema } from './schema.ts'
 
-const CATEGORIES = ['HARM_CATEGORY_UNSPECIFIED', 'HARM_CATEGORY_HATE_SPEECH', 'HARM_CATEGORY_HARASSMENT', 'HARM_CATEGORY_SEXUALLY_EXPLICIT', 'HARM_CATEGORY_DANGEROUS_CONTENT'] as const
-const THRESHOLDS = ['OFF', 'BLOCK_NONE', 'BLOCK_ONLY_HIGH', 'BLOCK_MEDIUM_AND_ABOVE', 'BLOCK_LOW_AND_ABOVE', 'HARM_BLOCK_THRESHOLD_UNSPECIFIED'] as const
+const CATEGORIES = [
+  'HARM_CATEGORY_UNSPECIFIED',
+  'HARM_CATEGORY_HATE_SPEECH',
+  'HARM_CATEGORY_HARASSMENT',
+  'HARM_CATEGORY_SEXUALLY_EXPLICIT',
+  'HARM_CATEGORY_DANGEROUS_CONTENT',
+] as const
+const THRESHOLDS = [
+  'OFF',
+  'BLOCK_NONE',
+  'BLOCK_ONLY_HIGH',
+  'BLOCK_MEDIUM_AND_ABOVE',
+  'BLOCK_LOW_AND_ABOVE',
+  'HARM_BLOCK_THRESHOLD_UNSPECIFIED',
+] as const
 const METHODS = ['HARM_BLOCK_METHOD_UNSPECIFIED', 'SEVERITY', 'PROBABILITY'] as const
 const MODES = ['AUTO', 'ANY', 'NONE', 'VALIDATED', 'MODE_UNSPECIFIED'] as const
 
@@ -20,7 +33,8 @@ export function readTools(body: GoogleFields, extras: Record<string, unknown>): 
   const read: ReadTools = { tools: [] }
   const strict = body.object('toolConfig')?.object('functionCallingConfig')?.take('mode') === 'VALIDATED'
   for (const tool of body.objects('tools') ?? []) {
-    for (const declaration of tool.objects('functionDeclarations') ?? []) read.tools.push({ ...readDeclaration(declaration, extras), ...(strict ? { strict } : {}) })
+    for (const declaration of tool.objects('functionDeclarations') ?? [])
+      read.tools.push({ ...readDeclaration(declaration, extras), ...(strict ? { strict } : {}) })
     for (const name of ['googleSearch', 'googleSearchRetrieval']) {
       const search = tool.object(name)
       if (search === undefined) continue
@@ -29,7 +43,14 @@ export function readTools(body: GoogleFields, extras: Record<string, unknown>): 
     }
     for (const [name, value] of Object.entries(tool.rest())) {
       const kind = camelOf(name)
-      read.tools.push({ type: 'foreign', protocol: 'generateContent', kind, value: { [name]: value }, path: tool.at(name), ...(OPTIONAL.has(kind) ? { optional: true } : {}) })
+      read.tools.push({
+        type: 'foreign',
+        protocol: 'generateContent',
+        kind,
+        value: { [name]: value },
+        path: tool.at(name),
+        ...(OPTIONAL.has(kind) ? { optional: true } : {}),
+      })
     }
   }
   return read
@@ -42,14 +63,24 @@ function readDeclaration(declaration: GoogleFields, extras: Record<string, unkno
   const description = declaration.string('description')
   const schema = declaration.take('parameters')
   const jsonSchema = declaration.take('parametersJsonSchema')
-  if (schema !== undefined && jsonSchema !== undefined) throw invalid(declaration.at('parametersJsonSchema'), 'must not stand together with parameters')
-  const parameters = schema === undefined ? jsonSchema && readObjectSchema(jsonSchema, declaration.at('parametersJsonSchema')) : readSchema(schema, declaration.at('parameters'))
+  if (schema !== undefined && jsonSchema !== undefined)
+    throw invalid(declaration.at('parametersJsonSchema'), 'must not stand together with parameters')
+  const parameters =
+    schema === undefined
+      ? jsonSchema && readObjectSchema(jsonSchema, declaration.at('parametersJsonSchema'))
+      : readSchema(schema, declaration.at('parameters'))
   leaveExtras(declaration, extras)
-  return { type: 'function', name, ...(description === undefined ? {} : { description }), ...(parameters === undefined ? {} : { parameters }) }
+  return {
+    type: 'function',
+    name,
+    ...(description === undefined ? {} : { description }),
+    ...(parameters === undefined ? {} : { parameters }),
+  }
 }
 
 function readObjectSchema(schema: unknown, path: string): unknown {
-  if (typeof schema !== 'object' || Array.isArray(schema)) throw invalid(path, `must be an object, not ${kindOf(schema)}`)
+  if (typeof schema !== 'object' || Array.isArray(schema))
+    throw invalid(path, `must be an object, not ${kindOf(schema)}`)
   return schema
 }
 
@@ -61,10 +92,19 @@ export function readToolConfig(body: GoogleFields, extras: Record<string, unknow
   for (const fields of [config, calling]) if (fields !== undefined) leaveExtras(fields, extras)
   const only = names[0]
   switch (mode) {
-    case 'NONE': return { type: 'none' }
-    case 'ANY': return only === undefined ? { type: 'required' } : names.length === 1 ? { type: 'tool', name: only } : { type: 'allowed', names, required: true }
-    case 'AUTO': case 'VALIDATED': return only === undefined ? { type: 'auto' } : { type: 'allowed', names, required: false }
-    default: return only === undefined ? undefined : { type: 'allowed', names, required: false }
+    case 'NONE':
+      return { type: 'none' }
+    case 'ANY':
+      return only === undefined
+        ? { type: 'required' }
+        : names.length === 1
+          ? { type: 'tool', name: only }
+          : { type: 'allowed', names, required: true }
+    case 'AUTO':
+    case 'VALIDATED':
+      return only === undefined ? { type: 'auto' } : { type: 'allowed', names, required: false }
+    default:
+      return only === undefined ? undefined : { type: 'allowed', names, required: false }
   }
 }
 

@@ -12,7 +12,16 @@ import { readObject } from './arguments.ts'
 import { readConfig } from './serve-config.ts'
 import { ContentReader } from './serve-contents.ts'
 import { readSafety, readToolConfig, readTools } from './serve-tools.ts'
-import { HIDDEN, isSource, writeFinishReason, writeGrounding, writeLogprobs, writeUsage, type Placed, type WirePart } from './shapes.ts'
+import {
+  HIDDEN,
+  isSource,
+  writeFinishReason,
+  writeGrounding,
+  writeLogprobs,
+  writeUsage,
+  type Placed,
+  type WirePart,
+} from './shapes.ts'
 
 /** Body of `:generateContent` and `:streamGenerateContent` -> our words. Model and streaming come from the path. */
 export function readRequest(wire: Wire): GenerationRequest {
@@ -43,14 +52,18 @@ export function readRequest(wire: Wire): GenerationRequest {
 }
 
 /** Members that every chunk and every whole answer carries. */
-export const writeLabel = (label: Label): Record<string, unknown> =>
-  ({ modelVersion: label.model, createTime: new Date(label.createdAt * 1000).toISOString(), responseId: label.id })
+export const writeLabel = (label: Label): Record<string, unknown> => ({
+  modelVersion: label.model,
+  createTime: new Date(label.createdAt * 1000).toISOString(),
+  responseId: label.id,
+})
 
 /**
  * An empty signature with its maker's name, on the first call of an answer that another protocol's provider left unsigned: if the conversation
  * goes on with a model that refuses unsigned calls, `forward` knows by it that these were never its own.
  */
-export const foreignCall = ({ maker }: Label): { thoughtSignature: string } | undefined => maker === undefined ? undefined : { thoughtSignature: seal('', maker) }
+export const foreignCall = ({ maker }: Label): { thoughtSignature: string } | undefined =>
+  maker === undefined ? undefined : { thoughtSignature: seal('', maker) }
 
 /** The error in a stream already begun, twice: the AI SDK hears it only as a `data:` frame, Google's SDK before 3.0 and other clients only bare, as Google sends it. */
 export const errorFrames = (error: GatewayError): Frame[] => {
@@ -63,12 +76,22 @@ export function writeAnswer(answer: Answer, exchange: Exchange): object {
   const { label, request } = exchange
   const parts: WirePart[] = []
   const placed: Placed[] = []
-  const logprobs = answer.parts.flatMap((part) => part.type === 'text' ? part.logprobs ?? [] : [])
+  const logprobs = answer.parts.flatMap((part) => (part.type === 'text' ? (part.logprobs ?? []) : []))
   for (const part of answer.parts) {
-    const signature = 'signature' in part && part.signature !== undefined ? { thoughtSignature: seal(part.signature.data, label.maker, part.type === 'reasoning' && part.redacted === true ? HIDDEN : '') } : undefined
+    const signature =
+      'signature' in part && part.signature !== undefined
+        ? {
+            thoughtSignature: seal(
+              part.signature.data,
+              label.maker,
+              part.type === 'reasoning' && part.redacted === true ? HIDDEN : '',
+            ),
+          }
+        : undefined
     switch (part.type) {
       case 'text':
-        for (const citation of part.citations ?? []) placed.push({ citation, text: part.text, base: 0, partIndex: parts.length })
+        for (const citation of part.citations ?? [])
+          placed.push({ citation, text: part.text, base: 0, partIndex: parts.length })
         if (part.text !== '' || signature !== undefined) parts.push({ text: part.text, ...signature })
         break
       case 'refusal':
@@ -82,30 +105,40 @@ export function writeAnswer(answer: Answer, exchange: Exchange): object {
       }
       case 'tool-call': {
         const first = !parts.some((earlier) => 'functionCall' in earlier)
-        parts.push({ functionCall: { id: part.id, name: part.name, args: argumentsOf(exchange, part.arguments, part.form) }, ...(signature ?? (first ? foreignCall(label) : undefined)) })
+        parts.push({
+          functionCall: { id: part.id, name: part.name, args: argumentsOf(exchange, part.arguments, part.form) },
+          ...(signature ?? (first ? foreignCall(label) : undefined)),
+        })
         break
       }
-      case 'image': case 'audio': case 'video': case 'file':
-        if (part.source.type === 'data') parts.push({ inlineData: { mimeType: part.source.mediaType, data: part.source.data }, ...signature })
+      case 'image':
+      case 'audio':
+      case 'video':
+      case 'file':
+        if (part.source.type === 'data')
+          parts.push({ inlineData: { mimeType: part.source.mediaType, data: part.source.data }, ...signature })
         break
       case 'foreign':
         if (part.protocol === 'generateContent') parts.push(part.value as WirePart)
         else loseForeign(exchange, part.kind)
         break
-      case 'tool-result': break
+      case 'tool-result':
+        break
     }
   }
   if (parts.length === 0) parts.push({ text: '' })
   loseOfEnd(exchange, answer.finish, answer.usage, placed)
   loseBytes(exchange, logprobs)
   return {
-    candidates: [{
-      content: { parts, role: 'model' },
-      ...writeEnd(answer.finish),
-      index: 0,
-      ...writeGrounding(placed),
-      ...(logprobs.length === 0 ? {} : { logprobsResult: writeLogprobs(logprobs) }),
-    }],
+    candidates: [
+      {
+        content: { parts, role: 'model' },
+        ...writeEnd(answer.finish),
+        index: 0,
+        ...writeGrounding(placed),
+        ...(logprobs.length === 0 ? {} : { logprobsResult: writeLogprobs(logprobs) }),
+      },
+    ],
     ...(answer.metered ? { usageMetadata: writeUsage(answer.usage) } : {}),
     ...writeLabel(label),
   }
@@ -115,15 +148,18 @@ export function writeAnswer(answer: Answer, exchange: Exchange): object {
 export function argumentsOf(exchange: Exchange, text: string, form: 'function' | 'custom'): Record<string, unknown> {
   if (form === 'custom') return { input: text }
   const read = readObject(text)
-  if (read === undefined && text.trim() !== '') lose(exchange, 'answer.tool_calls.arguments', 'left out', 'they are not a whole JSON object')
+  if (read === undefined && text.trim() !== '')
+    lose(exchange, 'answer.tool_calls.arguments', 'left out', 'they are not a whole JSON object')
   return read ?? {}
 }
 
-export const loseRefusal = (exchange: Exchange): void => lose(exchange, 'answer.refusal', 'approximated', 'generateContent tells the words of a refusal as text')
+export const loseRefusal = (exchange: Exchange): void =>
+  lose(exchange, 'answer.refusal', 'approximated', 'generateContent tells the words of a refusal as text')
 
 /** What `loseOfEnd` does not see: Google's log probabilities name tokens by their text alone. */
 export function loseBytes(exchange: Exchange, logprobs: readonly TokenLogprob[]): void {
-  if (logprobs.some(({ bytes }) => Array.isArray(bytes))) lose(exchange, 'answer.logprobs', 'approximated', 'there is no place for the bytes of a token')
+  if (logprobs.some(({ bytes }) => Array.isArray(bytes)))
+    lose(exchange, 'answer.logprobs', 'approximated', 'there is no place for the bytes of a token')
 }
 
 /** A source without a range is said to be one of the whole answer, as it is; one without an address is told by its title and words. */
@@ -131,7 +167,14 @@ function loseOfSource(exchange: Exchange, citation: Citation): void {
   const { url, citedText, native } = citation
   if (!isSource(citation)) lose(exchange, 'answer.citations', 'left out', 'it names neither an address nor a title')
   else if (url === undefined ? native !== undefined : citedText !== undefined) {
-    lose(exchange, 'answer.citations', 'approximated', url === undefined ? 'there is no place for where in the source it stands' : 'there is no place for the words of the source')
+    lose(
+      exchange,
+      'answer.citations',
+      'approximated',
+      url === undefined
+        ? 'there is no place for where in the source it stands'
+        : 'there is no place for the words of the source',
+    )
   }
 }
 
@@ -140,8 +183,10 @@ export function loseOfEnd(exchange: Exchange, finish: Answer['finish'], usage: U
   for (const { citation } of placed) loseOfSource(exchange, citation)
   loseOfFinish(exchange, finish, ['content-filter', 'refusal'])
   loseOfStop(exchange, finish)
-  if (usage.cacheWrite5mTokens + usage.cacheWrite1hTokens > 0) lose(exchange, 'answer.usage', 'approximated', 'tokens written to caches are counted as read anew')
-  if (usage.webSearches > 0) lose(exchange, 'answer.usage', 'left out', 'there is no place for the number of web searches')
+  if (usage.cacheWrite5mTokens + usage.cacheWrite1hTokens > 0)
+    lose(exchange, 'answer.usage', 'approximated', 'tokens written to caches are counted as read anew')
+  if (usage.webSearches > 0)
+    lose(exchange, 'answer.usage', 'left out', 'there is no place for the number of web searches')
 }
 
 /** `finishReason`, and the provider's own word where Google's vocabulary has none. */
@@ -153,15 +198,28 @@ export const writeEnd = ({ reason, raw }: Answer['finish']): Record<string, stri
 /** `{error: {code, message, status, details}}`: google.rpc.Status in JSON. */
 export function writeError(error: GatewayError, requestId?: string): { error: Record<string, unknown> } {
   const details: Record<string, unknown>[] = []
-  if (error.param !== undefined) details.push({ '@type': 'type.googleapis.com/google.rpc.BadRequest', fieldViolations: [{ field: error.param, description: error.message }] })
-  if (error.retryAfterSeconds !== undefined) details.push({ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: `${error.retryAfterSeconds}s` })
-  details.push({ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason: error.code.toUpperCase(), domain: 'sluice', ...infoOf(error) })
+  if (error.param !== undefined)
+    details.push({
+      '@type': 'type.googleapis.com/google.rpc.BadRequest',
+      fieldViolations: [{ field: error.param, description: error.message }],
+    })
+  if (error.retryAfterSeconds !== undefined)
+    details.push({ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: `${error.retryAfterSeconds}s` })
+  details.push({
+    '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
+    reason: error.code.toUpperCase(),
+    domain: 'sluice',
+    ...infoOf(error),
+  })
   if (requestId !== undefined) details.push({ '@type': 'type.googleapis.com/google.rpc.RequestInfo', requestId })
   return { error: { code: error.status, message: error.message, status: error.googleStatus, details } }
 }
 
 /** `ErrorInfo.metadata` is a map of strings. */
 function infoOf({ metadata, details }: GatewayError): { metadata?: Record<string, string> } {
-  const entries = Object.entries({ ...metadata, ...details }).map(([name, value]): [string, string] => [name, typeof value === 'string' ? value : JSON.stringify(value)])
+  const entries = Object.entries({ ...metadata, ...details }).map(([name, value]): [string, string] => [
+    name,
+    typeof value === 'string' ? value : JSON.stringify(value),
+  ])
   return entries.length === 0 ? {} : { metadata: Object.fromEntries(entries) }
 }

@@ -11,20 +11,35 @@ export type WireContent = { role: 'user' | 'model'; parts: WirePart[] }
 
 /** What Gemini 3 accepts where history has no signature of its own (documented for histories of other models). */
 export const UNSIGNED = 'skip_thought_signature_validator'
-export const UNSIGNED_WHY = 'a call that came back without the signature of this model is sent as one that another model made'
+export const UNSIGNED_WHY =
+  'a call that came back without the signature of this model is sent as one that another model made'
 
 /** On the seal of thoughts whose maker hid them. */
 export const HIDDEN = 'hidden'
 
-const REASONS: Map<string, FinishReason> = new Map(Object.entries({
-  STOP: 'stop', MAX_TOKENS: 'length',
-  SAFETY: 'content-filter', RECITATION: 'content-filter', BLOCKLIST: 'content-filter', PROHIBITED_CONTENT: 'content-filter', SPII: 'content-filter', MODEL_ARMOR: 'content-filter',
-  IMAGE_SAFETY: 'content-filter', IMAGE_PROHIBITED_CONTENT: 'content-filter', IMAGE_RECITATION: 'content-filter',
-} as const))
+const REASONS: Map<string, FinishReason> = new Map(
+  Object.entries({
+    STOP: 'stop',
+    MAX_TOKENS: 'length',
+    SAFETY: 'content-filter',
+    RECITATION: 'content-filter',
+    BLOCKLIST: 'content-filter',
+    PROHIBITED_CONTENT: 'content-filter',
+    SPII: 'content-filter',
+    MODEL_ARMOR: 'content-filter',
+    IMAGE_SAFETY: 'content-filter',
+    IMAGE_PROHIBITED_CONTENT: 'content-filter',
+    IMAGE_RECITATION: 'content-filter',
+  } as const),
+)
 
 /** The word of a `finishReason`; gRPC gateways write protobuf's number, whose first five mean the same in both of Google's APIs. */
 export const finishWord = (wire: unknown): string | undefined =>
-  typeof wire === 'string' ? wire : typeof wire === 'number' && wire > 0 ? ['STOP', 'MAX_TOKENS', 'SAFETY', 'RECITATION'][wire - 1] ?? 'OTHER' : undefined
+  typeof wire === 'string'
+    ? wire
+    : typeof wire === 'number' && wire > 0
+      ? (['STOP', 'MAX_TOKENS', 'SAFETY', 'RECITATION'][wire - 1] ?? 'OTHER')
+      : undefined
 
 /** `finishReason` of a candidate. There is no word for a tool turn: `called` says whether a function was called, asked for (STOP) or not (UNEXPECTED_TOOL_CALL). */
 export const readFinishReason = (raw: string, called: boolean): FinishReason => {
@@ -35,11 +50,19 @@ export const readFinishReason = (raw: string, called: boolean): FinishReason => 
 /** A refusal that ended the answer is Google's SAFETY; refusing words that ended by themselves are text and STOP, as `finish` says it. */
 export function writeFinishReason(reason: FinishReason): string {
   switch (reason) {
-    case 'stop': case 'stop-sequence': case 'tool-calls': return 'STOP'
-    case 'length': return 'MAX_TOKENS'
-    case 'content-filter': case 'refusal': return 'SAFETY'
+    case 'stop':
+    case 'stop-sequence':
+    case 'tool-calls':
+      return 'STOP'
+    case 'length':
+      return 'MAX_TOKENS'
+    case 'content-filter':
+    case 'refusal':
+      return 'SAFETY'
     // A paused turn is not a whole answer, and Google has no word for it.
-    case 'pause': case 'other': return 'OTHER'
+    case 'pause':
+    case 'other':
+      return 'OTHER'
   }
 }
 
@@ -48,21 +71,43 @@ export function readUsage(wire: Record<string, unknown>, searches: number, ended
   if (!COUNTS.some((name) => isCount(wire[name]))) return undefined
   const prompt = count(wire['promptTokenCount']) + count(wire['toolUsePromptTokenCount'])
   const cached = Math.min(count(wire['cachedContentTokenCount']), prompt)
-  const audio = Math.min(Math.max(modality(wire['promptTokensDetails'], 'AUDIO') - modality(wire['cacheTokensDetails'], 'AUDIO'), 0), prompt - cached)
+  const audio = Math.min(
+    Math.max(modality(wire['promptTokensDetails'], 'AUDIO') - modality(wire['cacheTokensDetails'], 'AUDIO'), 0),
+    prompt - cached,
+  )
   const candidates = count(wire['candidatesTokenCount'])
   const audioOut = Math.min(modality(wire['candidatesTokensDetails'], 'AUDIO'), candidates)
   const imageOut = Math.min(modality(wire['candidatesTokensDetails'], 'IMAGE'), candidates - audioOut)
   return {
-    inputTokens: prompt - cached - audio, cacheReadTokens: cached, inputAudioTokens: audio,
-    ...(isCount(wire['candidatesTokenCount'] ?? (ended ? 0 : undefined)) ? { outputTokens: candidates - audioOut - imageOut } : {}), outputAudioTokens: audioOut, outputImageTokens: imageOut,
-    reasoningTokens: count(wire['thoughtsTokenCount']), ...(searches > 0 ? { webSearches: searches } : {}),
+    inputTokens: prompt - cached - audio,
+    cacheReadTokens: cached,
+    inputAudioTokens: audio,
+    ...(isCount(wire['candidatesTokenCount'] ?? (ended ? 0 : undefined))
+      ? { outputTokens: candidates - audioOut - imageOut }
+      : {}),
+    outputAudioTokens: audioOut,
+    outputImageTokens: imageOut,
+    reasoningTokens: count(wire['thoughtsTokenCount']),
+    ...(searches > 0 ? { webSearches: searches } : {}),
   }
 }
 
-const COUNTS = ['promptTokenCount', 'candidatesTokenCount', 'thoughtsTokenCount', 'totalTokenCount', 'toolUsePromptTokenCount']
+const COUNTS = [
+  'promptTokenCount',
+  'candidatesTokenCount',
+  'thoughtsTokenCount',
+  'totalTokenCount',
+  'toolUsePromptTokenCount',
+]
 
 const modality = (details: unknown, name: string): number =>
-  !Array.isArray(details) ? 0 : details.reduce((sum: number, entry: unknown) => sum + (isObject(entry) && entry['modality'] === name ? count(entry['tokenCount']) : 0), 0)
+  !Array.isArray(details)
+    ? 0
+    : details.reduce(
+        (sum: number, entry: unknown) =>
+          sum + (isObject(entry) && entry['modality'] === name ? count(entry['tokenCount']) : 0),
+        0,
+      )
 
 export const writeUsage = (usage: Usage): Record<string, unknown> => ({
   promptTokenCount: promptTokens(usage),
@@ -74,17 +119,38 @@ export const writeUsage = (usage: Usage): Record<string, unknown> => ({
 })
 
 const outputDetails = (usage: Usage): { modality: string; tokenCount: number }[] =>
-  [{ modality: 'TEXT', tokenCount: usage.outputTokens }, { modality: 'IMAGE', tokenCount: usage.outputImageTokens }, { modality: 'AUDIO', tokenCount: usage.outputAudioTokens }].filter(({ tokenCount }) => tokenCount > 0)
+  [
+    { modality: 'TEXT', tokenCount: usage.outputTokens },
+    { modality: 'IMAGE', tokenCount: usage.outputImageTokens },
+    { modality: 'AUDIO', tokenCount: usage.outputAudioTokens },
+  ].filter(({ tokenCount }) => tokenCount > 0)
 
 /** The inline media types that the specification allows in a request. */
 export const INLINE_TYPES: ReadonlySet<string> = new Set([
-  'application/pdf', 'audio/mpeg', 'audio/mp3', 'audio/wav', 'image/png', 'image/jpeg', 'image/webp', 'text/plain', 'video/mov', 'video/mpeg', 'video/mp4',
-  'video/mpg', 'video/avi', 'video/wmv', 'video/mpegps', 'video/flv', 'video/x-ms-wmv',
+  'application/pdf',
+  'audio/mpeg',
+  'audio/mp3',
+  'audio/wav',
+  'image/png',
+  'image/jpeg',
+  'image/webp',
+  'text/plain',
+  'video/mov',
+  'video/mpeg',
+  'video/mp4',
+  'video/mpg',
+  'video/avi',
+  'video/wmv',
+  'video/mpegps',
+  'video/flv',
+  'video/x-ms-wmv',
 ])
 
 export const writeLogprobs = (logprobs: TokenLogprob[]): Record<string, unknown> => ({
   chosenCandidates: logprobs.map(({ token, logprob }) => ({ token, logProbability: logprob })),
-  topCandidates: logprobs.map(({ top }) => ({ candidates: (top ?? []).map(({ token, logprob }) => ({ token, logProbability: logprob })) })),
+  topCandidates: logprobs.map(({ top }) => ({
+    candidates: (top ?? []).map(({ token, logprob }) => ({ token, logProbability: logprob })),
+  })),
 })
 
 /** A citation with its place in the text Google counts in: `base` UTF-16 units before the cited part, in `text`. */
@@ -113,12 +179,30 @@ export function writeGrounding(placed: readonly Placed[]): { groundingMetadata?:
     const offsets = measured.get(text) ?? new Offsets(text, 'bytes')
     measured.set(text, offsets)
     words += end - start
-    const segment = { ...(partIndex === undefined ? {} : { partIndex }), startIndex: offsets.written(start), endIndex: offsets.written(end), ...(words > WORDS_MAX ? {} : { text: text.slice(start, end) }) }
+    const segment = {
+      ...(partIndex === undefined ? {} : { partIndex }),
+      startIndex: offsets.written(start),
+      endIndex: offsets.written(end),
+      ...(words > WORDS_MAX ? {} : { text: text.slice(start, end) }),
+    }
     supports.push({ segment, groundingChunkIndices: [index] })
   }
-  return chunks.length === 0 ? {} : { groundingMetadata: { groundingChunks: chunks, ...(supports.length === 0 ? {} : { groundingSupports: supports }) } }
+  return chunks.length === 0
+    ? {}
+    : {
+        groundingMetadata: {
+          groundingChunks: chunks,
+          ...(supports.length === 0 ? {} : { groundingSupports: supports }),
+        },
+      }
 }
 
-const writeSource = ({ url, title, citedText }: Citation): Record<string, unknown> => url === undefined
-  ? { retrievedContext: { ...(title === undefined ? {} : { title }), ...(citedText === undefined ? {} : { text: citedText }) } }
-  : { web: { uri: url, ...(title === undefined ? {} : { title }) } }
+const writeSource = ({ url, title, citedText }: Citation): Record<string, unknown> =>
+  url === undefined
+    ? {
+        retrievedContext: {
+          ...(title === undefined ? {} : { title }),
+          ...(citedText === undefined ? {} : { text: citedText }),
+        },
+      }
+    : { web: { uri: url, ...(title === undefined ? {} : { title }) } }

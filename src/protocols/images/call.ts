@@ -13,7 +13,10 @@ import { dataOf, imageOf, mediaTypeOf, readUsage, type Json } from './shapes.ts'
 
 /** The client's own body with the provider's model name. The images themselves are asked for: addresses that the client gets are ours. */
 export const forward = ({ wire }: Exchange, target: Target): string =>
-  splice(wire.text, { model: JSON.stringify(target.model), response_format: target.abilities.base64Only === true ? undefined : '"b64_json"' })
+  splice(wire.text, {
+    model: JSON.stringify(target.model),
+    response_format: target.abilities.base64Only === true ? undefined : '"b64_json"',
+  })
 
 /** A conversation as a prompt: what its last user turn says. */
 export function writeRequest(request: GenerationRequest, target: Target): Written {
@@ -25,30 +28,55 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
   const { imageOutput: { count, size, quality, background, format, compression } = {} } = request
   return {
     body: {
-      model: target.model, prompt,
+      model: target.model,
+      prompt,
       ...(target.abilities.base64Only === true ? {} : { response_format: 'b64_json' }),
-      ...present('n', count), ...present('size', size && `${size.width}x${size.height}`), ...present('quality', quality), ...present('background', background),
-      ...present('output_format', format), ...present('output_compression', compression), ...present('user', request.user),
+      ...present('n', count),
+      ...present('size', size && `${size.width}x${size.height}`),
+      ...present('quality', quality),
+      ...present('background', background),
+      ...present('output_format', format),
+      ...present('output_compression', compression),
+      ...present('user', request.user),
       ...(request.stream ? { stream: true } : {}),
     },
     losses,
   }
 }
 
-const textOf = (parts: readonly Part[]): string => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n').trim()
+const textOf = (parts: readonly Part[]): string =>
+  parts
+    .flatMap((part) => (part.type === 'text' ? [part.text] : []))
+    .join('\n')
+    .trim()
 
 function reportUncarried(request: GenerationRequest, carried: readonly Part[], losses: Loss[]): void {
-  const leftOut = (field: Word, present: boolean, why: string): void => { if (present) losses.push({ field, what: 'left out', why }) }
+  const leftOut = (field: Word, present: boolean, why: string): void => {
+    if (present) losses.push({ field, what: 'left out', why })
+  }
   const none = 'an images API has no such field'
   leftOut('system', request.system.length > 0, 'an images API takes a prompt and no instructions')
   leftOut('conversation', request.turns.length > 1, 'an images API takes one prompt: the text of the last user turn')
-  leftOut('part', carried.some(({ type }) => type !== 'text'), 'an images API makes images of text')
-  leftOut('tool', request.tools.some((tool) => !isImageTool(tool)) || request.webSearch !== undefined, 'an images API has no other tools')
-  for (const field of Object.keys(request.sampling) as (keyof Sampling)[]) leftOut(field, request.sampling[field] !== undefined, none)
+  leftOut(
+    'part',
+    carried.some(({ type }) => type !== 'text'),
+    'an images API makes images of text',
+  )
+  leftOut(
+    'tool',
+    request.tools.some((tool) => !isImageTool(tool)) || request.webSearch !== undefined,
+    'an images API has no other tools',
+  )
+  for (const field of Object.keys(request.sampling) as (keyof Sampling)[])
+    leftOut(field, request.sampling[field] !== undefined, none)
   leftOut('maxOutputTokens', request.maxOutputTokens !== undefined, none)
   leftOut('reasoning', request.reasoning !== undefined, none)
   leftOut('outputFormat', request.outputFormat !== undefined && request.outputFormat.type !== 'text', none)
-  leftOut('imageOutput', request.imageOutput?.aspectRatio !== undefined || request.imageOutput?.imageSize !== undefined, 'an images API takes pixels')
+  leftOut(
+    'imageOutput',
+    request.imageOutput?.aspectRatio !== undefined || request.imageOutput?.imageSize !== undefined,
+    'an images API takes pixels',
+  )
   leftOut('metadata', request.metadata !== undefined, none)
 }
 
@@ -56,19 +84,30 @@ function reportUncarried(request: GenerationRequest, carried: readonly Part[], l
 export function readAnswer(body: unknown): GenerationEvent[] {
   if (isObject(body) && body.error !== undefined && body.error !== null) throw readFailure(body.error)
   const images = (dataOf(body) ?? []).flatMap((image) => imageOf(image) ?? [])
-  if (!isObject(body) || images.length === 0) throw new GatewayError('upstream_error', 'The provider answered without an image.')
+  if (!isObject(body) || images.length === 0)
+    throw new GatewayError('upstream_error', 'The provider answered without an image.')
   const usage = readUsage(body.usage)
-  return [{ type: 'start', id: '', model: '' }, ...images.flatMap(partOf), ...(usage === undefined ? [] : [{ type: 'usage' as const, usage }]), { type: 'finish', reason: 'stop', raw: 'stop' }]
+  return [
+    { type: 'start', id: '', model: '' },
+    ...images.flatMap(partOf),
+    ...(usage === undefined ? [] : [{ type: 'usage' as const, usage }]),
+    { type: 'finish', reason: 'stop', raw: 'stop' },
+  ]
 }
 
-const partOf = (data: string, part: number): GenerationEvent[] =>
-  [{ type: 'part-start', part, head: { type: 'image', mediaType: mediaTypeOf(data) ?? 'image/png' } }, { type: 'part-delta', part, text: data }, { type: 'part-end', part }]
+const partOf = (data: string, part: number): GenerationEvent[] => [
+  { type: 'part-start', part, head: { type: 'image', mediaType: mediaTypeOf(data) ?? 'image/png' } },
+  { type: 'part-delta', part, text: data },
+  { type: 'part-end', part },
+]
 
 function readFailure(error: unknown): GatewayError {
   if (!isObject(error)) return upstreamStreamError(typeof error === 'string' ? error : '')
   const { message, type, code, param } = error
   return upstreamStreamError(typeof message === 'string' ? message : '', {
-    ...(typeof type === 'string' ? { type } : {}), ...(typeof code === 'string' || typeof code === 'number' ? { code } : {}), ...(typeof param === 'string' ? { param } : {}),
+    ...(typeof type === 'string' ? { type } : {}),
+    ...(typeof code === 'string' || typeof code === 'number' ? { code } : {}),
+    ...(typeof param === 'string' ? { param } : {}),
   })
 }
 
@@ -93,7 +132,8 @@ export class ImageReader implements Reader {
   #hearUsage(told: unknown): GenerationEvent[] {
     const usage = readUsage(told)
     if (usage === undefined) return []
-    for (const bucket of ['inputTokens', 'outputTokens', 'outputImageTokens'] as const) this.#usage[bucket] += usage[bucket] ?? 0
+    for (const bucket of ['inputTokens', 'outputTokens', 'outputImageTokens'] as const)
+      this.#usage[bucket] += usage[bucket] ?? 0
     const { inputTokens, outputTokens, outputImageTokens } = this.#usage
     return [{ type: 'usage', usage: { inputTokens, outputTokens, outputImageTokens } }]
   }

@@ -23,7 +23,9 @@ export class ImageRelabeler implements Relabeler {
   }
 
   counted(frame: Frame, usage: Usage): Frame {
-    return frame.data.includes('"image_generation.completed"') ? { ...frame, data: splice(frame.data, { usage: JSON.stringify(writeUsage(usage)) }) } : frame
+    return frame.data.includes('"image_generation.completed"')
+      ? { ...frame, data: splice(frame.data, { usage: JSON.stringify(writeUsage(usage)) }) }
+      : frame
   }
 
   answer(text: string, counted?: Usage): string {
@@ -32,7 +34,8 @@ export class ImageRelabeler implements Relabeler {
     const created = found.find(({ key }) => key === 'created')
     const data = imageUrls === undefined ? undefined : found.find(({ key }) => key === 'data')
     return splice(text, {
-      id: JSON.stringify(label.id), model: JSON.stringify(label.model),
+      id: JSON.stringify(label.id),
+      model: JSON.stringify(label.model),
       ...(created !== undefined && /\d/.test(text[created.start]!) ? {} : { created: String(label.createdAt) }),
       ...(counted === undefined ? {} : { usage: JSON.stringify(writeUsage(counted)) }),
       ...(data === undefined ? {} : { data: addressed(text.slice(data.start, data.end), imageUrls!) }),
@@ -45,9 +48,11 @@ function addressed(json: string, urls: string[]): string {
   const images: unknown = JSON.parse(json)
   if (!Array.isArray(images)) return json
   let index = 0
-  return JSON.stringify(images.map((image: unknown) => {
-    if (imageOf(image) === undefined) return image
-    const { b64_json: _left, ...rest } = image as Json
-    return { ...rest, url: urls[index++] }
-  }))
+  return JSON.stringify(
+    images.map((image: unknown) => {
+      if (imageOf(image) === undefined) return image
+      const { b64_json: _left, ...rest } = image as Json
+      return { ...rest, url: urls[index++] }
+    }),
+  )
 }

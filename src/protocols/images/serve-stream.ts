@@ -27,15 +27,29 @@ export class ImageWriter implements Writer {
 
   #finish(): Frame[] {
     const { answer } = this.#fold
-    const { label, request: { imageOutput } } = this.#exchange
+    const {
+      label,
+      request: { imageOutput },
+    } = this.#exchange
     loseBeside(this.#exchange, answer, true)
-    const images = answer.parts.flatMap((part) => (part.type === 'image' && part.source.type === 'data' ? [part.source] : []))
+    const images = answer.parts.flatMap((part) =>
+      part.type === 'image' && part.source.type === 'data' ? [part.source] : [],
+    )
     if (images.length === 0) return [errorFrame(noImage(answer))]
     const defaults = { size: 'auto', quality: 'auto', background: 'auto' }
-    return images.map((image, index) => frameOf({
-      type: 'image_generation.completed', id: label.id, created_at: label.createdAt, b64_json: image.data, ...defaults, ...writeLook(imageOutput, image),
-      ...(index === images.length - 1 ? { ...(answer.metered ? { usage: writeUsage(answer.usage) } : {}), ...reportOf(this.#exchange) } : {}),
-    }))
+    return images.map((image, index) =>
+      frameOf({
+        type: 'image_generation.completed',
+        id: label.id,
+        created_at: label.createdAt,
+        b64_json: image.data,
+        ...defaults,
+        ...writeLook(imageOutput, image),
+        ...(index === images.length - 1
+          ? { ...(answer.metered ? { usage: writeUsage(answer.usage) } : {}), ...reportOf(this.#exchange) }
+          : {}),
+      }),
+    )
   }
 }
 

@@ -21,12 +21,22 @@ export function readRequest({ body: wire }: Wire): GenerationRequest {
   const imageOutput = readOutput(body)
   const form = body.oneOf('response_format', ['url', 'b64_json'])
   const stream = body.boolean('stream') ?? false
-  if (stream && form === 'url') throw invalid('response_format', "must be 'b64_json' or absent in a stream, which carries the images themselves")
+  if (stream && form === 'url')
+    throw invalid('response_format', "must be 'b64_json' or absent in a stream, which carries the images themselves")
   const user = body.string('user')
   checkOthers(new Fields(wire))
   return {
-    model, system: [], turns: [{ role: 'user', parts: [{ type: 'text', text: prompt }] }], tools: [], sampling: {},
-    outputModalities: ['text', 'image'], imageOutput, stream, protocol: 'images', ...present('user', user), extras: body.rest(),
+    model,
+    system: [],
+    turns: [{ role: 'user', parts: [{ type: 'text', text: prompt }] }],
+    tools: [],
+    sampling: {},
+    outputModalities: ['text', 'image'],
+    imageOutput,
+    stream,
+    protocol: 'images',
+    ...present('user', user),
+    extras: body.rest(),
   }
 }
 
@@ -46,7 +56,10 @@ function readSize(body: Fields): ImageOutput['size'] {
   if (size === undefined || size === 'auto') return undefined
   const read = parseSize(size)
   if (read === undefined || Math.max(read.width, read.height) > LONGEST_SIDE) {
-    throw invalid('size', `must be 'auto' or <width>x<height> in pixels, like 1024x1024, with no side above ${LONGEST_SIDE}: not '${size.slice(0, 64)}'`)
+    throw invalid(
+      'size',
+      `must be 'auto' or <width>x<height> in pixels, like 1024x1024, with no side above ${LONGEST_SIDE}: not '${size.slice(0, 64)}'`,
+    )
   }
   return read
 }
@@ -72,8 +85,12 @@ export function writeAnswer(answer: Answer, exchange: Exchange): object {
   const text = textOf(answer)
   loseBeside(exchange, answer, false)
   return {
-    created: label.createdAt, id: label.id, model: label.model,
-    data: images.map(({ data }, index): Json => (imageUrls === undefined ? { b64_json: data } : { url: imageUrls[index] })),
+    created: label.createdAt,
+    id: label.id,
+    model: label.model,
+    data: images.map(
+      ({ data }, index): Json => (imageUrls === undefined ? { b64_json: data } : { url: imageUrls[index] }),
+    ),
     ...writeLook(request.imageOutput, images[0]!),
     ...(text === '' ? {} : { text }),
     ...(answer.metered ? { usage: writeUsage(answer.usage) } : {}),
@@ -89,15 +106,24 @@ export function loseBeside(exchange: Exchange, { parts }: Answer, streamed: bool
 }
 
 /** What the image is like: its own size and format, and what else was asked for. */
-export const writeLook = (asked: ImageOutput | undefined, { mediaType, data }: { mediaType: string; data: string }): Json => ({
-  ...present('size', sizeOf(data)), output_format: mediaType.replace('image/', ''), ...present('quality', asked?.quality), ...present('background', asked?.background),
+export const writeLook = (
+  asked: ImageOutput | undefined,
+  { mediaType, data }: { mediaType: string; data: string },
+): Json => ({
+  ...present('size', sizeOf(data)),
+  output_format: mediaType.replace('image/', ''),
+  ...present('quality', asked?.quality),
+  ...present('background', asked?.background),
 })
 
 const imagesOf = ({ parts }: Answer): { mediaType: string; data: string }[] =>
   parts.flatMap((part) => (part.type === 'image' && part.source.type === 'data' ? [part.source] : []))
 
 /** Several answers may be joined in one, each with words of its own. */
-const textOf = ({ parts }: Answer): string => parts.flatMap((part) => ((part.type === 'text' || part.type === 'refusal') && part.text !== '' ? [part.text] : [])).join('\n')
+const textOf = ({ parts }: Answer): string =>
+  parts
+    .flatMap((part) => ((part.type === 'text' || part.type === 'refusal') && part.text !== '' ? [part.text] : []))
+    .join('\n')
 
 const QUOTED_LENGTH = 1_000
 
@@ -105,7 +131,17 @@ const QUOTED_LENGTH = 1_000
 export function noImage(answer: Answer): GatewayError {
   const { finish } = answer
   const text = textOf(answer).trim()
-  if (text !== '') return new GatewayError('invalid_request', `The model made no image of this prompt. It said: ${text.slice(0, QUOTED_LENGTH)}`, { param: 'prompt' })
-  if (finish.reason === 'content-filter' || finish.reason === 'refusal') return new GatewayError('invalid_request', `The provider refused to make an image of this prompt (${finish.raw}).`, { param: 'prompt' })
+  if (text !== '')
+    return new GatewayError(
+      'invalid_request',
+      `The model made no image of this prompt. It said: ${text.slice(0, QUOTED_LENGTH)}`,
+      { param: 'prompt' },
+    )
+  if (finish.reason === 'content-filter' || finish.reason === 'refusal')
+    return new GatewayError(
+      'invalid_request',
+      `The provider refused to make an image of this prompt (${finish.raw}).`,
+      { param: 'prompt' },
+    )
   return new GatewayError('upstream_error', `The provider answered without an image (${finish.raw}).`)
 }

@@ -16,7 +16,10 @@ export function readUsage(usage: unknown): Partial<Usage> | undefined {
   const details = isObject(usage.output_tokens_details) ? usage.output_tokens_details : {}
   const generated = count(usage.output_tokens)
   const text = Math.min(count(details.text_tokens), generated)
-  return { inputTokens: count(usage.input_tokens), ...(isCount(usage.output_tokens) ? { outputTokens: text, outputImageTokens: generated - text } : {}) }
+  return {
+    inputTokens: count(usage.input_tokens),
+    ...(isCount(usage.output_tokens) ? { outputTokens: text, outputImageTokens: generated - text } : {}),
+  }
 }
 
 /** Our buckets as the API's usage object. What a model thought or said beside its images counts as text. */
@@ -44,7 +47,8 @@ export function dataOf(answer: unknown): unknown[] | undefined {
 }
 
 /** The base64 of one image of an answer; undefined where there is none. */
-export const imageOf = (image: unknown): string | undefined => (isObject(image) && typeof image.b64_json === 'string' && image.b64_json !== '' ? image.b64_json : undefined)
+export const imageOf = (image: unknown): string | undefined =>
+  isObject(image) && typeof image.b64_json === 'string' && image.b64_json !== '' ? image.b64_json : undefined
 
 /** The type of an image in base64, by its bytes; undefined for what is none. */
 export function mediaTypeOf(data: string): string | undefined {
@@ -55,5 +59,7 @@ export function mediaTypeOf(data: string): string | undefined {
 /** `1024x768` of a PNG, whose header says it; undefined for anything else. */
 export function sizeOf(data: string): string | undefined {
   const header = Buffer.from(data.slice(0, 32), 'base64')
-  return header.length < 24 || header.toString('latin1', 12, 16) !== 'IHDR' ? undefined : `${header.readUInt32BE(16)}x${header.readUInt32BE(20)}`
+  return header.length < 24 || header.toString('latin1', 12, 16) !== 'IHDR'
+    ? undefined
+    : `${header.readUInt32BE(16)}x${header.readUInt32BE(20)}`
 }

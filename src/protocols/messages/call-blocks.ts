@@ -7,7 +7,10 @@ import { readInput } from './serve-answer.ts'
 import type { Json } from './shapes.ts'
 
 /** What a block gives: parts in our grammar, one after the other. */
-export type Piece = { type: 'head'; head: PartHead } | { type: 'text'; text: string } | { type: 'end'; signature?: string }
+export type Piece =
+  | { type: 'head'; head: PartHead }
+  | { type: 'text'; text: string }
+  | { type: 'end'; signature?: string }
 
 /** One content block as it grows. What it has to say waits in it until it is taken. */
 export class BlockReader {
@@ -41,16 +44,22 @@ export class BlockReader {
 
   delta(delta: Json): void {
     switch (delta.type) {
-      case 'text_delta': return this.#grow(delta.text)
-      case 'thinking_delta': return this.#grow(delta.thinking)
-      case 'signature_delta': if (typeof delta.signature === 'string') this.#signature = delta.signature; return
-      case 'citations_delta': return this.#cite(delta.citation)
+      case 'text_delta':
+        return this.#grow(delta.text)
+      case 'thinking_delta':
+        return this.#grow(delta.thinking)
+      case 'signature_delta':
+        if (typeof delta.signature === 'string') this.#signature = delta.signature
+        return
+      case 'citations_delta':
+        return this.#cite(delta.citation)
       case 'input_json_delta':
         if (typeof delta.partial_json !== 'string') return
         this.#json += delta.partial_json
         if (this.isCall) this.#grow(delta.partial_json)
         return
-      default: return this.#merge(delta)
+      default:
+        return this.#merge(delta)
     }
   }
 
@@ -75,28 +84,51 @@ export class BlockReader {
   /** Undefined while the block is one that is told only when it is whole. */
   #head(): PartHead | undefined {
     switch (this.#block.type) {
-      case 'text': return { type: 'text' }
-      case 'thinking': return { type: 'reasoning' }
-      case 'redacted_thinking': return { type: 'reasoning', redacted: true }
-      case 'tool_use': return { type: 'tool-call', id: this.#id(), ...this.#tool() }
-      default: return undefined
+      case 'text':
+        return { type: 'text' }
+      case 'thinking':
+        return { type: 'reasoning' }
+      case 'redacted_thinking':
+        return { type: 'reasoning', redacted: true }
+      case 'tool_use':
+        return { type: 'tool-call', id: this.#id(), ...this.#tool() }
+      default:
+        return undefined
     }
   }
 
   #end(): Piece[] {
     switch (this.#block.type) {
-      case 'text': return [{ type: 'end' }, ...this.#citations.flatMap((citation): Piece[] => [{ type: 'head', head: { type: 'citation', citation: { ...citation, start: 0, end: this.#length } } }, { type: 'end' }])]
+      case 'text':
+        return [
+          { type: 'end' },
+          ...this.#citations.flatMap((citation): Piece[] => [
+            { type: 'head', head: { type: 'citation', citation: { ...citation, start: 0, end: this.#length } } },
+            { type: 'end' },
+          ]),
+        ]
       case 'thinking':
-      case 'redacted_thinking': return [{ type: 'end', ...(this.#signature === undefined ? {} : { signature: this.#signature }) }]
-      case 'tool_use': return [...this.#arguments(), { type: 'end' }]
-      default: return [{ type: 'head', head: { type: 'foreign', protocol: 'messages', kind: this.#block.type, value: this.#whole() } }, { type: 'end' }]
+      case 'redacted_thinking':
+        return [{ type: 'end', ...(this.#signature === undefined ? {} : { signature: this.#signature }) }]
+      case 'tool_use':
+        return [...this.#arguments(), { type: 'end' }]
+      default:
+        return [
+          {
+            type: 'head',
+            head: { type: 'foreign', protocol: 'messages', kind: this.#block.type, value: this.#whole() },
+          },
+          { type: 'end' },
+        ]
     }
   }
 
   /** A call without argument deltas has its input in the block itself, or none. */
   #arguments(): Piece[] {
     if (this.#unwraps) return [{ type: 'text', text: this.#unwrapped() }]
-    return this.#json === '' ? [{ type: 'text', text: JSON.stringify(isObject(this.#block.input) ? this.#block.input : {}) }] : []
+    return this.#json === ''
+      ? [{ type: 'text', text: JSON.stringify(isObject(this.#block.input) ? this.#block.input : {}) }]
+      : []
   }
 
   /** A free-text tool was offered as a function with the one field `input`. */

@@ -18,16 +18,28 @@ export function errorOf(data: Json): GatewayError {
 }
 
 const STATUS_BY_TYPE: ReadonlyMap<string, number> = new Map([
-  ['invalid_request_error', 400], ['authentication_error', 401], ['billing_error', 402], ['permission_error', 403], ['not_found_error', 404],
-  ['request_too_large', 413], ['rate_limit_error', 429], ['api_error', 500], ['timeout_error', 504], ['overloaded_error', 529],
+  ['invalid_request_error', 400],
+  ['authentication_error', 401],
+  ['billing_error', 402],
+  ['permission_error', 403],
+  ['not_found_error', 404],
+  ['request_too_large', 413],
+  ['rate_limit_error', 429],
+  ['api_error', 500],
+  ['timeout_error', 504],
+  ['overloaded_error', 529],
 ])
 
 /** `{type: 'error', error: {type, message}}`, and the looser forms of compatible servers. */
 function spoken(data: unknown): { message: string; type?: string; code?: string | number } | undefined {
   const outer: unknown = Array.isArray(data) ? data[0] : data
-  const error = isObject(outer) ? outer.error ?? outer : outer
+  const error = isObject(outer) ? (outer.error ?? outer) : outer
   if (typeof error === 'string') return { message: error }
   if (!isObject(error) || typeof error.message !== 'string') return undefined
   const { message, type, code } = error
-  return { message, ...(typeof type === 'string' ? { type } : {}), ...(typeof code === 'string' || typeof code === 'number' ? { code } : {}) }
+  return {
+    message,
+    ...(typeof type === 'string' ? { type } : {}),
+    ...(typeof code === 'string' || typeof code === 'number' ? { code } : {}),
+  }
 }

@@ -6,7 +6,19 @@ import { areApart, intersect, literals } from '../schema/intersect.ts'
 import { inlined, tooLarge } from '../schema/references.ts'
 import { remembering } from '../schema/remember.ts'
 import { objectRoot } from '../schema/root.ts'
-import { affords, blank, isNote, names, refusingFor, type Schema, SchemaRefusal, stepInto, takesAnything, typesOf, Unknowns } from '../schema/schema.ts'
+import {
+  affords,
+  blank,
+  isNote,
+  names,
+  refusingFor,
+  type Schema,
+  SchemaRefusal,
+  stepInto,
+  takesAnything,
+  typesOf,
+  Unknowns,
+} from '../schema/schema.ts'
 
 /** A tool's `input_schema`: any JSON Schema with an object at its root. */
 export const inputSchema = remembering((tool, losses): Schema => {
@@ -19,7 +31,9 @@ export const inputSchema = remembering((tool, losses): Schema => {
 /** The schema that an answer is held to. Throws a SchemaRefusal for a recursive one. */
 export function outputSchema(schema: unknown, losses: Loss[]): Schema {
   const narrower = new Narrower()
-  const written = refusingFor({ field: 'outputFormat.schema' }, () => narrower.write(wholeSchema(plainSchema(schema, true)), ''))
+  const written = refusingFor({ field: 'outputFormat.schema' }, () =>
+    narrower.write(wholeSchema(plainSchema(schema, true)), ''),
+  )
   narrower.unknowns.tell(losses, { field: 'outputFormat.schema' })
   return written
 }
@@ -37,9 +51,26 @@ export function strictSchemas(tools: readonly Tool[], losses: Loss[]): Map<Tool,
     if (tool.type !== 'function' || tool.strict !== true) continue
     const { schema, unknowns, why } = strictly(tool)
     const cost = schema === undefined ? undefined : costOf(schema)
-    const beyond = cost === undefined ? undefined : left.tools === 0 ? `more than ${STRICT_MAX.tools} of them` : cost.optional > left.optional ? `more than ${STRICT_MAX.optional} optional properties in all of them` : cost.unions > left.unions ? `more than ${STRICT_MAX.unions} unions in all of them` : undefined
+    const beyond =
+      cost === undefined
+        ? undefined
+        : left.tools === 0
+          ? `more than ${STRICT_MAX.tools} of them`
+          : cost.optional > left.optional
+            ? `more than ${STRICT_MAX.optional} optional properties in all of them`
+            : cost.unions > left.unions
+              ? `more than ${STRICT_MAX.unions} unions in all of them`
+              : undefined
     if (schema === undefined || cost === undefined || beyond !== undefined) {
-      losses.push({ field: 'tool.strict', of: tool.name, what: 'left out', why: beyond === undefined ? `the provider cannot hold a call to its schema: ${why}` : `the provider takes no strict tools with ${beyond}` })
+      losses.push({
+        field: 'tool.strict',
+        of: tool.name,
+        what: 'left out',
+        why:
+          beyond === undefined
+            ? `the provider cannot hold a call to its schema: ${why}`
+            : `the provider takes no strict tools with ${beyond}`,
+      })
       continue
     }
     unknowns.tell(losses, { field: 'tool.parameters', of: tool.name })
@@ -56,7 +87,8 @@ function strictly({ parameters }: Tool & { type: 'function' }): { schema?: Schem
   try {
     const narrower = new Narrower()
     const schema = narrower.write(wholeSchema(objectRoot(plainSchema(parameters ?? true, true), unknowns)), '')
-    if (unknowns.some || narrower.narrows) return { unknowns, why: `it does not know ${unknowns.some ? unknowns : narrower.unknowns}` }
+    if (unknowns.some || narrower.narrows)
+      return { unknowns, why: `it does not know ${unknowns.some ? unknowns : narrower.unknowns}` }
     return { schema, unknowns: narrower.unknowns }
   } catch (error) {
     if (error instanceof SchemaRefusal) return { unknowns, why: error.message }
@@ -65,21 +97,51 @@ function strictly({ parameters }: Tool & { type: 'function' }): { schema?: Schem
 }
 
 function costOf(schema: unknown): { optional: number; unions: number } {
-  if (Array.isArray(schema)) return schema.map(costOf).reduce((sum, cost) => ({ optional: sum.optional + cost.optional, unions: sum.unions + cost.unions }), { optional: 0, unions: 0 })
+  if (Array.isArray(schema))
+    return schema
+      .map(costOf)
+      .reduce((sum, cost) => ({ optional: sum.optional + cost.optional, unions: sum.unions + cost.unions }), {
+        optional: 0,
+        unions: 0,
+      })
   if (!isObject(schema)) return { optional: 0, unions: 0 }
   const required = new Set(names(schema.required))
   const properties = isObject(schema.properties) ? schema.properties : {}
   const below = costOf([...Object.values(properties), schema.items, schema.anyOf])
   const optional = Object.keys(properties).filter((name) => !required.has(name)).length
-  return { optional: below.optional + optional, unions: below.unions + (schema.anyOf !== undefined || Array.isArray(schema.type) ? 1 : 0) }
+  return {
+    optional: below.optional + optional,
+    unions: below.unions + (schema.anyOf !== undefined || Array.isArray(schema.type) ? 1 : 0),
+  }
 }
 
 const FORMATS = new Set(['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'uri', 'ipv4', 'ipv6', 'uuid'])
 const KEPT_NOTES = new Set(['title', 'default', 'description'])
 /** Words that ask something only of values of a type. */
 const ASKS: Record<string, readonly string[]> = {
-  object: ['properties', 'required', 'additionalProperties', 'minProperties', 'maxProperties', 'patternProperties', 'propertyNames', 'dependentRequired', 'dependentSchemas', 'unevaluatedProperties'],
-  array: ['items', 'prefixItems', 'minItems', 'maxItems', 'uniqueItems', 'contains', 'minContains', 'maxContains', 'unevaluatedItems'],
+  object: [
+    'properties',
+    'required',
+    'additionalProperties',
+    'minProperties',
+    'maxProperties',
+    'patternProperties',
+    'propertyNames',
+    'dependentRequired',
+    'dependentSchemas',
+    'unevaluatedProperties',
+  ],
+  array: [
+    'items',
+    'prefixItems',
+    'minItems',
+    'maxItems',
+    'uniqueItems',
+    'contains',
+    'minContains',
+    'maxContains',
+    'unevaluatedItems',
+  ],
   string: ['minLength', 'maxLength', 'pattern', 'format', 'contentEncoding', 'contentMediaType', 'contentSchema'],
   number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
 }
@@ -100,12 +162,19 @@ class Narrower {
     const values = literals(all)
     if (values !== undefined) return this.#literals(all, values, place)
     const types = [...new Set(typesOf(all))]
-    if (all.type === undefined) types.push(...Object.keys(ASKS).filter((type) => ASKS[type]!.some((word) => all[word] !== undefined)).slice(0, 1))
+    if (all.type === undefined)
+      types.push(
+        ...Object.keys(ASKS)
+          .filter((type) => ASKS[type]!.some((word) => all[word] !== undefined))
+          .slice(0, 1),
+      )
     if (types.length === 0) return this.#anything(all, place)
     if (types.length > 1 && (types.includes('object') || types.includes('array'))) {
       const { type: _types, ...rest } = all
       this.#repeat(rest, types.length)
-      return blank(notesOf(rest), { anyOf: types.map((type) => this.write(blank({ type }, asksOf(rest, type)), place)) })
+      return blank(notesOf(rest), {
+        anyOf: types.map((type) => this.write(blank({ type }, asksOf(rest, type)), place)),
+      })
     }
     return this.#typed(all, types, place)
   }
@@ -134,7 +203,9 @@ class Narrower {
   }
 
   #union(schema: Schema, word: string, place: string): Schema {
-    const branches = (schema[word] as unknown[]).filter((branch) => branch !== false).map((branch) => (isObject(branch) ? branch : blank()))
+    const branches = (schema[word] as unknown[])
+      .filter((branch) => branch !== false)
+      .map((branch) => (isObject(branch) ? branch : blank()))
     const rest = Object.entries(schema).filter(([name]) => name !== word)
     const beside = blank(Object.fromEntries(rest.filter(([name]) => !isNote(name))))
     this.#repeat(beside, branches.length)
@@ -152,18 +223,26 @@ class Narrower {
     const types = typesOf(schema)
     const fitting = values.filter((value) => types === undefined || types.some((type) => isOfType(value, type)))
     if (fitting.length === 0) this.unknowns.add('a choice of nothing', place)
-    if (fitting.length === 0) return blank(notesOf(schema), { enum: values.filter((value) => !isObject(value) && !Array.isArray(value)) })
+    if (fitting.length === 0)
+      return blank(notesOf(schema), { enum: values.filter((value) => !isObject(value) && !Array.isArray(value)) })
     if (fitting.every((value) => !isObject(value) && !Array.isArray(value))) {
       const type = types?.length === 1 ? { type: types[0] } : {}
       const written = Object.hasOwn(schema, 'const') && fitting.length === 1 ? { const: fitting[0] } : { enum: fitting }
-      return this.#noted(schema, Object.keys(schema).filter((word) => !TYPED.has(word) && !['not', 'if', 'then', 'else'].includes(word)), { ...type, ...written }, place)
+      return this.#noted(
+        schema,
+        Object.keys(schema).filter((word) => !TYPED.has(word) && !['not', 'if', 'then', 'else'].includes(word)),
+        { ...type, ...written },
+        place,
+      )
     }
     return blank(notesOf(schema), { anyOf: fitting.map((value) => this.#exactly(value, place)) })
   }
 
   #exactly(value: unknown, place: string): Schema {
     if (isObject(value)) {
-      const properties = blank(Object.fromEntries(Object.entries(value).map(([name, member]) => [name, this.#exactly(member, place)])))
+      const properties = blank(
+        Object.fromEntries(Object.entries(value).map(([name, member]) => [name, this.#exactly(member, place)])),
+      )
       return blank({ type: 'object', properties, required: Object.keys(value), additionalProperties: false })
     }
     if (!Array.isArray(value)) return blank({ const: value })
@@ -175,7 +254,13 @@ class Narrower {
     const type = types.length === 1 ? types[0]! : types
     if (type === 'object') return this.#object(schema, place)
     if (type === 'array') return this.#array(schema, place)
-    const known = ['type', ...(types.includes('string') && FORMATS.has(String(schema.format)) ? ['format'] : []), ...(types.includes('string') && typeof schema.pattern === 'string' && !HARD_PATTERN.test(schema.pattern) ? ['pattern'] : [])]
+    const known = [
+      'type',
+      ...(types.includes('string') && FORMATS.has(String(schema.format)) ? ['format'] : []),
+      ...(types.includes('string') && typeof schema.pattern === 'string' && !HARD_PATTERN.test(schema.pattern)
+        ? ['pattern']
+        : []),
+    ]
     const kept = Object.fromEntries(known.slice(1).map((word) => [word, schema[word]]))
     // Formats of numbers only say how they are kept.
     const without = types.includes('string') ? [] : ['format']
@@ -183,48 +268,106 @@ class Narrower {
   }
 
   #object(schema: Schema, place: string): Schema {
-    const given = Object.entries(isObject(schema.properties) ? schema.properties : {}).filter(([, inner]) => inner !== false)
-    const properties = blank(Object.fromEntries(given.map(([name, inner]) => [name, this.write(isObject(inner) ? inner : true, stepInto(place, `properties.${name}`))])))
-    for (const name of names(schema.required)) properties[name] ??= this.#anything({}, stepInto(place, `properties.${name}`))
-    if (schema.additionalProperties === undefined ? given.length === 0 && schema.properties === undefined : schema.additionalProperties !== false || schema.patternProperties !== undefined) {
+    const given = Object.entries(isObject(schema.properties) ? schema.properties : {}).filter(
+      ([, inner]) => inner !== false,
+    )
+    const properties = blank(
+      Object.fromEntries(
+        given.map(([name, inner]) => [
+          name,
+          this.write(isObject(inner) ? inner : true, stepInto(place, `properties.${name}`)),
+        ]),
+      ),
+    )
+    for (const name of names(schema.required))
+      properties[name] ??= this.#anything({}, stepInto(place, `properties.${name}`))
+    if (
+      schema.additionalProperties === undefined
+        ? given.length === 0 && schema.properties === undefined
+        : schema.additionalProperties !== false || schema.patternProperties !== undefined
+    ) {
       this.narrows = true
       this.unknowns.add('additionalProperties', place)
     }
     const required = schema.required === undefined ? {} : { required: schema.required }
-    return this.#noted(schema, ['type', 'properties', 'required', 'additionalProperties'], { type: 'object', properties, ...required, additionalProperties: false }, place, ['object'])
+    return this.#noted(
+      schema,
+      ['type', 'properties', 'required', 'additionalProperties'],
+      { type: 'object', properties, ...required, additionalProperties: false },
+      place,
+      ['object'],
+    )
   }
 
   #array(schema: Schema, place: string): Schema {
     const tuple = Array.isArray(schema.prefixItems) ? schema.prefixItems : []
-    const kinds = [...tuple, ...(schema.items === undefined || schema.items === false ? [] : [schema.items])].map((inner) => (isObject(inner) ? inner : true))
-    const items = kinds.length === 1 ? kinds[0]! : kinds.length === 0 ? true : kinds.every(isObject) ? blank({ anyOf: kinds }) : true
+    const kinds = [...tuple, ...(schema.items === undefined || schema.items === false ? [] : [schema.items])].map(
+      (inner) => (isObject(inner) ? inner : true),
+    )
+    const items =
+      kinds.length === 1
+        ? kinds[0]!
+        : kinds.length === 0
+          ? true
+          : kinds.every(isObject)
+            ? blank({ anyOf: kinds })
+            : true
     const few = schema.minItems === 0 || schema.minItems === 1 ? { minItems: schema.minItems } : {}
-    return this.#noted(schema, ['type', 'items', ...Object.keys(few)], { type: 'array', items: this.write(items, stepInto(place, 'items')), ...few }, place, ['array'])
+    return this.#noted(
+      schema,
+      ['type', 'items', ...Object.keys(few)],
+      { type: 'array', items: this.write(items, stepInto(place, 'items')), ...few },
+      place,
+      ['array'],
+    )
   }
 
   /** `known`: words that `written` says. The others that ask something of values of these types, and notes that the provider does not know, go into the description. */
   #noted(schema: Schema, known: readonly string[], written: Schema, place: string, types?: readonly string[]): Schema {
-    const asks = (word: string): boolean => !TYPED.has(word) || types === undefined || types.some((type) => ASKS[type === 'integer' ? 'number' : type]?.includes(word) === true)
-    const left = Object.keys(schema).filter((word) => !known.includes(word) && !KEPT_NOTES.has(word) && !['type', 'const', 'enum', '$id', '$anchor', '$defs', 'definitions'].includes(word) && asks(word))
+    const asks = (word: string): boolean =>
+      !TYPED.has(word) ||
+      types === undefined ||
+      types.some((type) => ASKS[type === 'integer' ? 'number' : type]?.includes(word) === true)
+    const left = Object.keys(schema).filter(
+      (word) =>
+        !known.includes(word) &&
+        !KEPT_NOTES.has(word) &&
+        !['type', 'const', 'enum', '$id', '$anchor', '$defs', 'definitions'].includes(word) &&
+        asks(word),
+    )
     for (const word of left) if (!isNote(word)) this.unknowns.add(word, place)
-    const told = left.length === 0 ? '' : `{${left.map((word) => `${word}: ${JSON.stringify(schema[word])}`).join(', ')}}`
-    const description = [schema.description, told].filter((text) => typeof text === 'string' && text !== '').join('\n\n')
+    const told =
+      left.length === 0 ? '' : `{${left.map((word) => `${word}: ${JSON.stringify(schema[word])}`).join(', ')}}`
+    const description = [schema.description, told]
+      .filter((text) => typeof text === 'string' && text !== '')
+      .join('\n\n')
     return blank(written, notesOf(schema), description === '' ? {} : { description })
   }
 }
 
-const notesOf = (schema: Schema): Schema => blank(Object.fromEntries(Object.entries(schema).filter(([word]) => KEPT_NOTES.has(word))))
+const notesOf = (schema: Schema): Schema =>
+  blank(Object.fromEntries(Object.entries(schema).filter(([word]) => KEPT_NOTES.has(word))))
 
 /** The words that ask something of values of this type. */
 const asksOf = (schema: Schema, type: string): Schema =>
-  Object.fromEntries(Object.entries(schema).filter(([word]) => !isNote(word) && (!TYPED.has(word) || ASKS[type === 'integer' ? 'number' : type]?.includes(word) === true)))
+  Object.fromEntries(
+    Object.entries(schema).filter(
+      ([word]) =>
+        !isNote(word) && (!TYPED.has(word) || ASKS[type === 'integer' ? 'number' : type]?.includes(word) === true),
+    ),
+  )
 
 const isOfType = (value: unknown, type: string): boolean => {
   switch (type) {
-    case 'null': return value === null
-    case 'array': return Array.isArray(value)
-    case 'object': return isObject(value)
-    case 'integer': return Number.isInteger(value)
-    default: return typeof value === type
+    case 'null':
+      return value === null
+    case 'array':
+      return Array.isArray(value)
+    case 'object':
+      return isObject(value)
+    case 'integer':
+      return Number.isInteger(value)
+    default:
+      return typeof value === type
   }
 }

@@ -55,14 +55,22 @@ class MessagesReader implements Reader {
   /** One event object. `frame`: the text it came in, for numbers that a double cannot hold. */
   event(data: Json, frame: Frame): GenerationEvent[] {
     switch (data.type ?? frame.event) {
-      case 'message_start': return this.#messageStart(isObject(data.message) ? data.message : {})
-      case 'content_block_start': return [...this.#begin(), ...this.blockStart(data.index, exactBlock(data.content_block, frame))]
-      case 'content_block_delta': return isObject(data.delta) ? [...this.#begin(), ...this.#blockDelta(data.index, data.delta)] : []
-      case 'content_block_stop': return this.blockStop(data.index)
-      case 'message_delta': return this.#messageDelta(data)
-      case 'message_stop': return this.finish()
-      case 'error': return this.#fail(errorOf(data))
-      default: return isObject(data.error) || typeof data.error === 'string' ? this.#fail(errorOf(data)) : []
+      case 'message_start':
+        return this.#messageStart(isObject(data.message) ? data.message : {})
+      case 'content_block_start':
+        return [...this.#begin(), ...this.blockStart(data.index, exactBlock(data.content_block, frame))]
+      case 'content_block_delta':
+        return isObject(data.delta) ? [...this.#begin(), ...this.#blockDelta(data.index, data.delta)] : []
+      case 'content_block_stop':
+        return this.blockStop(data.index)
+      case 'message_delta':
+        return this.#messageDelta(data)
+      case 'message_stop':
+        return this.finish()
+      case 'error':
+        return this.#fail(errorOf(data))
+      default:
+        return isObject(data.error) || typeof data.error === 'string' ? this.#fail(errorOf(data)) : []
     }
   }
 
@@ -100,7 +108,16 @@ class MessagesReader implements Reader {
     const reason = this.#called && (said === 'stop' || said === 'other') ? 'tool-calls' : said
     this.#ended = true
     const { sequence, details } = this.#stop ?? {}
-    return [...events, { type: 'finish', reason, raw, ...(sequence === undefined ? {} : { stopSequence: sequence }), ...(details === undefined ? {} : { details }) }]
+    return [
+      ...events,
+      {
+        type: 'finish',
+        reason,
+        raw,
+        ...(sequence === undefined ? {} : { stopSequence: sequence }),
+        ...(details === undefined ? {} : { details }),
+      },
+    ]
   }
 
   #messageStart(message: Json, whole = typeof message.stop_reason === 'string'): GenerationEvent[] {
@@ -108,7 +125,8 @@ class MessagesReader implements Reader {
     const usage = whole || !isObject(message.usage) ? message.usage : { ...message.usage, output_tokens: undefined }
     const events = [...(this.#started ? this.#flush() : this.#begin(message)), ...this.#hear(usage)]
     // A call made by the provider's own code execution comes whole in this frame, and its stop reason with it (seen 2025-12).
-    for (const [index, block] of (Array.isArray(message.content) ? message.content : []).entries()) for (const event of [...this.blockStart(index, block), ...this.blockStop(index)]) events.push(event)
+    for (const [index, block] of (Array.isArray(message.content) ? message.content : []).entries())
+      for (const event of [...this.blockStart(index, block), ...this.blockStop(index)]) events.push(event)
     this.#heed(message)
     return events
   }
@@ -117,7 +135,13 @@ class MessagesReader implements Reader {
   #begin(message: Json = {}): GenerationEvent[] {
     if (this.#started) return []
     this.#started = true
-    return [{ type: 'start', id: typeof message.id === 'string' ? message.id : '', model: typeof message.model === 'string' ? message.model : '' }]
+    return [
+      {
+        type: 'start',
+        id: typeof message.id === 'string' ? message.id : '',
+        model: typeof message.model === 'string' ? message.model : '',
+      },
+    ]
   }
 
   #hear(usage: unknown): GenerationEvent[] {
@@ -150,7 +174,11 @@ class MessagesReader implements Reader {
   /** Notes the stop reason, if there is one. */
   #heed({ stop_reason: raw, stop_sequence: sequence, stop_details: details }: Json): boolean {
     if (typeof raw !== 'string') return false
-    this.#stop = { raw, ...(typeof sequence === 'string' ? { sequence } : {}), ...(isObject(details) ? { details } : {}) }
+    this.#stop = {
+      raw,
+      ...(typeof sequence === 'string' ? { sequence } : {}),
+      ...(isObject(details) ? { details } : {}),
+    }
     return true
   }
 
@@ -165,7 +193,12 @@ class MessagesReader implements Reader {
       for (const piece of block.take()) {
         if (piece.type === 'head') events.push(this.#open(piece.head))
         else if (piece.type === 'text') events.push({ type: 'part-delta', part: this.#part - 1, text: piece.text })
-        else events.push({ type: 'part-end', part: this.#part - 1, ...(piece.signature === undefined ? {} : { signature: piece.signature }) })
+        else
+          events.push({
+            type: 'part-end',
+            part: this.#part - 1,
+            ...(piece.signature === undefined ? {} : { signature: piece.signature }),
+          })
       }
       if (!block.done) return events
       this.#blocks.shift()

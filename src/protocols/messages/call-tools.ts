@@ -39,8 +39,11 @@ export const shortHash = (text: string): string => createHash('sha256').update(t
 
 export function writeTools(request: GenerationRequest, names: ToolNames, losses: Loss[]): Json[] {
   const allowed = request.toolChoice?.type === 'allowed' ? new Set(request.toolChoice.names) : undefined
-  if (allowed !== undefined) losses.push({ field: 'toolChoice', what: 'approximated', why: 'only the allowed tools are sent' })
-  const wanted = request.tools.filter((tool) => allowed === undefined || tool.type === 'foreign' || allowed.has(tool.name))
+  if (allowed !== undefined)
+    losses.push({ field: 'toolChoice', what: 'approximated', why: 'only the allowed tools are sent' })
+  const wanted = request.tools.filter(
+    (tool) => allowed === undefined || tool.type === 'foreign' || allowed.has(tool.name),
+  )
   const strict = strictSchemas(wanted, losses)
   const tools = wanted.map((tool) => writeTool(tool, names, strict, losses)).filter((tool) => tool !== undefined)
   if (request.webSearch !== undefined) tools.push(writeWebSearch(request.webSearch, losses))
@@ -49,12 +52,15 @@ export function writeTools(request: GenerationRequest, names: ToolNames, losses:
 
 function writeTool(tool: Tool, names: ToolNames, strict: ReadonlyMap<Tool, Json>, losses: Loss[]): Json | undefined {
   switch (tool.type) {
-    case 'function': return {
-      name: names.wire(tool.name),
-      ...(tool.description === undefined ? {} : { description: tool.description }),
-      ...(strict.has(tool) ? { input_schema: strict.get(tool), strict: true } : { input_schema: inputSchema(tool, losses) }),
-      ...(tool.cache === undefined ? {} : { cache_control: { type: 'ephemeral', ...tool.cache } }),
-    }
+    case 'function':
+      return {
+        name: names.wire(tool.name),
+        ...(tool.description === undefined ? {} : { description: tool.description }),
+        ...(strict.has(tool)
+          ? { input_schema: strict.get(tool), strict: true }
+          : { input_schema: inputSchema(tool, losses) }),
+        ...(tool.cache === undefined ? {} : { cache_control: { type: 'ephemeral', ...tool.cache } }),
+      }
     case 'custom':
       losses.push(...lossesOfFormat(tool))
       return {
@@ -75,16 +81,30 @@ function writeWebSearch(search: WebSearch, losses: Loss[]): Json {
   losses.push(...lossesOfSearch(search, 'userLocation', 'allowedDomains', 'blockedDomains', 'maxUses'))
   const place = placeOf(search)
   return {
-    type: 'web_search_20250305', name: 'web_search', ...present('max_uses', maxUses), ...present('allowed_domains', allowedDomains), ...present('blocked_domains', blockedDomains),
+    type: 'web_search_20250305',
+    name: 'web_search',
+    ...present('max_uses', maxUses),
+    ...present('allowed_domains', allowedDomains),
+    ...present('blocked_domains', blockedDomains),
     ...(place === undefined ? {} : { user_location: { ...place, type: 'approximate' } }),
   }
 }
 
-export function writeToolChoice({ toolChoice, parallelTools }: GenerationRequest, { abilities: { forcedTools = 'idle' } }: Target, names: ToolNames, thinks: boolean, losses: Loss[]): Json | undefined {
+export function writeToolChoice(
+  { toolChoice, parallelTools }: GenerationRequest,
+  { abilities: { forcedTools = 'idle' } }: Target,
+  names: ToolNames,
+  thinks: boolean,
+  losses: Loss[],
+): Json | undefined {
   const choice = toolChoice === undefined ? undefined : unforced(toolChoice, { forcedTools }, thinks, losses)
   const single = parallelTools === false
   if (choice === undefined && !single) return undefined
   if (choice?.type === 'none') return { type: 'none' }
-  const written = !forces(choice) ? { type: 'auto' } : choice?.type === 'tool' ? { type: 'tool', name: names.wire(choice.name) } : { type: 'any' }
+  const written = !forces(choice)
+    ? { type: 'auto' }
+    : choice?.type === 'tool'
+      ? { type: 'tool', name: names.wire(choice.name) }
+      : { type: 'any' }
   return single ? { ...written, disable_parallel_tool_use: true } : written
 }

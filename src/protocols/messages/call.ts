@@ -38,7 +38,10 @@ const UNKNOWN = 'the provider has no such parameter'
 export function writeRequest(request: GenerationRequest, target: Target): Written {
   const losses: Loss[] = []
   const modality = request.outputModalities?.find((wanted) => wanted !== 'text')
-  if (modality !== undefined) throw new GatewayError('unsupported_parameter', `the model answers in text only, not with ${modality}`, { param: 'outputModalities' })
+  if (modality !== undefined)
+    throw new GatewayError('unsupported_parameter', `the model answers in text only, not with ${modality}`, {
+      param: 'outputModalities',
+    })
   const names = toolNames(request)
   const { system, messages } = writeConversation(request, target, names, losses)
   const tools = writeTools(request, names, losses)
@@ -48,7 +51,23 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
   if (tools.length === 0) losses.push(...lossesOfChoice(request))
   limitMarks([...tools, ...system, ...messages.flatMap(({ content }) => content)], request, losses)
   const { logprobs, topLogprobs = 0 } = request.sampling
-  leaveOut(request, ['frequencyPenalty', 'presencePenalty', 'seed', 'logitBias', 'verbosity', 'imageOutput', 'metadata', 'cacheKey', 'cacheRetention', 'reasoning.summary'], UNKNOWN, losses)
+  leaveOut(
+    request,
+    [
+      'frequencyPenalty',
+      'presencePenalty',
+      'seed',
+      'logitBias',
+      'verbosity',
+      'imageOutput',
+      'metadata',
+      'cacheKey',
+      'cacheRetention',
+      'reasoning.summary',
+    ],
+    UNKNOWN,
+    losses,
+  )
   if (logprobs === true || topLogprobs > 0) losses.push({ field: 'logprobs', what: 'left out', why: UNKNOWN })
   const body: Json = {
     model: target.model,
@@ -69,9 +88,11 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
 }
 
 function writeOutputConfig(format: OutputFormat | undefined, { effort }: Depth, losses: Loss[]): Json {
-  const wanted = format?.type === 'schema' ? { format: { type: 'json_schema', schema: outputSchema(format.schema, losses) } } : {}
+  const wanted =
+    format?.type === 'schema' ? { format: { type: 'json_schema', schema: outputSchema(format.schema, losses) } } : {}
   // A schema that allows any object does not exist here (objects are closed), and we do not write prompts for the client.
-  if (format?.type === 'json') losses.push({ field: 'outputFormat', what: 'left out', why: 'the provider knows JSON only with a schema' })
+  if (format?.type === 'json')
+    losses.push({ field: 'outputFormat', what: 'left out', why: 'the provider knows JSON only with a schema' })
   if (format?.type === 'enum') throw noBareChoice()
   const config = { ...(effort === undefined ? {} : { effort }), ...wanted }
   return Object.keys(config).length === 0 ? {} : { output_config: config }
@@ -79,17 +100,21 @@ function writeOutputConfig(format: OutputFormat | undefined, { effort }: Depth, 
 
 function writeSampling({ sampling }: GenerationRequest, { abilities }: Target, thinks: boolean, losses: Loss[]): Json {
   const stop = (sampling.stop ?? []).filter((text) => text.trim() !== '')
-  if (stop.length < (sampling.stop?.length ?? 0)) losses.push(cutLoss('the provider refuses stop sequences of nothing but space'))
+  if (stop.length < (sampling.stop?.length ?? 0))
+    losses.push(cutLoss('the provider refuses stop sequences of nothing but space'))
   const stops = stop.length === 0 ? {} : { stop_sequences: stop }
   const { temperature, topP, topK } = sampling
   if (!samples(abilities, thinks)) {
-    for (const field of ['temperature', 'topP', 'topK'] as const) if (sampling[field] !== undefined) losses.push({ field, what: 'left out', why: 'the model takes no sampling parameters' })
+    for (const field of ['temperature', 'topP', 'topK'] as const)
+      if (sampling[field] !== undefined)
+        losses.push({ field, what: 'left out', why: 'the model takes no sampling parameters' })
     return stops
   }
   if (!thinks) {
     const both = abilities.sampling === 'either' && temperature !== undefined && topP !== undefined && topP !== 1
     if (both) losses.push({ field: 'topP', what: 'left out', why: 'the model takes a temperature or top_p, not both' })
-    if (temperature !== undefined && temperature > 1) losses.push({ field: 'temperature', what: 'approximated', why: "the provider's highest temperature is 1" })
+    if (temperature !== undefined && temperature > 1)
+      losses.push({ field: 'temperature', what: 'approximated', why: "the provider's highest temperature is 1" })
     return {
       ...(temperature === undefined ? {} : { temperature: Math.min(temperature, 1) }),
       ...(both ? {} : writeTopP(topP, 0)),
@@ -97,14 +122,18 @@ function writeSampling({ sampling }: GenerationRequest, { abilities }: Target, t
       ...stops,
     }
   }
-  if (temperature !== undefined && temperature !== 1) losses.push({ field: 'temperature', what: 'left out', why: 'the model thinks at temperature 1 only' })
-  if (topK !== undefined) losses.push({ field: 'topK', what: 'left out', why: 'the model takes no top_k while it thinks' })
-  if (topP !== undefined && topP < 0.95) losses.push({ field: 'topP', what: 'left out', why: 'the model takes no top_p below 0.95 while it thinks' })
+  if (temperature !== undefined && temperature !== 1)
+    losses.push({ field: 'temperature', what: 'left out', why: 'the model thinks at temperature 1 only' })
+  if (topK !== undefined)
+    losses.push({ field: 'topK', what: 'left out', why: 'the model takes no top_k while it thinks' })
+  if (topP !== undefined && topP < 0.95)
+    losses.push({ field: 'topP', what: 'left out', why: 'the model takes no top_p below 0.95 while it thinks' })
   return { ...writeTopP(topP, 0.95), ...stops }
 }
 
 /** 1 means nothing and is not sent: newer models refuse it beside a temperature. */
-const writeTopP = (topP: number | undefined, least: number): Json => topP === undefined || topP === 1 || topP < least ? {} : { top_p: topP }
+const writeTopP = (topP: number | undefined, least: number): Json =>
+  topP === undefined || topP === 1 || topP < least ? {} : { top_p: topP }
 
 function writeServiceTier(tier: string | undefined, losses: Loss[]): Json {
   if (tier === undefined) return {}

@@ -1,11 +1,18 @@
 import type { Citation } from '../../generation/request.ts'
 import type { Json } from './shapes.ts'
 
-const KINDS: readonly unknown[] = ['char_location', 'page_location', 'content_block_location', 'web_search_result_location', 'search_result_location']
+const KINDS: readonly unknown[] = [
+  'char_location',
+  'page_location',
+  'content_block_location',
+  'web_search_result_location',
+  'search_result_location',
+]
 
 /** A citation of a text block. It covers the block's whole text, whose length the reader knows once the block is complete. */
 export function readCitation(native: Json, length?: number): Citation {
-  const text = (...names: string[]): string | undefined => names.map((name) => native[name]).find((value) => typeof value === 'string')
+  const text = (...names: string[]): string | undefined =>
+    names.map((name) => native[name]).find((value) => typeof value === 'string')
   const url = text('url', 'source')
   const title = text('title', 'document_title')
   const citedText = text('cited_text')
@@ -24,9 +31,16 @@ export function readCitation(native: Json, length?: number): Citation {
  */
 export function writeCitation(citation: Citation): Json | undefined {
   const { native } = citation
-  if (typeof native === 'object' && native !== null && 'type' in native && KINDS.includes(native.type)) return native as Json
+  if (typeof native === 'object' && native !== null && 'type' in native && KINDS.includes(native.type))
+    return native as Json
   if (citation.url === undefined) return undefined
-  return { type: 'web_search_result_location', url: citation.url, title: citation.title ?? null, cited_text: citation.citedText ?? '', encrypted_index: '' }
+  return {
+    type: 'web_search_result_location',
+    url: citation.url,
+    title: citation.title ?? null,
+    cited_text: citation.citedText ?? '',
+    encrypted_index: '',
+  }
 }
 
 /** A piece of a text with its citations. `whole`: they stand at more than they cite. */
@@ -47,18 +61,24 @@ export function piecesOf(text: string, citations: readonly Citation[]): Piece[] 
   tell(text.length)
   const unplaced = citations.filter((citation) => citation.start === undefined)
   const last = pieces.at(-1)
-  if (last !== undefined && unplaced.length > 0) Object.assign(last, { citations: [...last.citations, ...unplaced], whole: true })
+  if (last !== undefined && unplaced.length > 0)
+    Object.assign(last, { citations: [...last.citations, ...unplaced], whole: true })
   return pieces
 }
 
 /** What is cited, in order. */
-function rangesOf(citations: readonly Citation[]): { start: number; end: number; citations: Citation[]; whole: boolean }[] {
+function rangesOf(
+  citations: readonly Citation[],
+): { start: number; end: number; citations: Citation[]; whole: boolean }[] {
   const ranges: ReturnType<typeof rangesOf> = []
   for (const citation of citations.toSorted((a, b) => (a.start ?? 0) - (b.start ?? 0))) {
     const { start, end } = citation
     if (start === undefined || end === undefined) continue
     const last = ranges.at(-1)
-    if (last === undefined || start >= last.end) { ranges.push({ start, end, citations: [citation], whole: false }); continue }
+    if (last === undefined || start >= last.end) {
+      ranges.push({ start, end, citations: [citation], whole: false })
+      continue
+    }
     last.whole ||= start !== last.start || end !== last.end
     last.end = Math.max(last.end, end)
     last.citations.push(citation)

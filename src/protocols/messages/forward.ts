@@ -27,19 +27,43 @@ type Change = { path: (string | number)[]; value: (content: string) => string }
 /** The thinking that their client left out of the messages, where the provider had put it. */
 function thoughtsFor(messages: readonly Json[], traces: readonly Trace[], target: Target): Change[] {
   const back = traces.flatMap((trace) => {
-    const place = messages.findIndex(({ content }) => Array.isArray(content) && content.some((block: unknown) => isObject(block) && block.type === 'tool_use' && block.id === trace.call.id))
+    const place = messages.findIndex(
+      ({ content }) =>
+        Array.isArray(content) &&
+        content.some((block: unknown) => isObject(block) && block.type === 'tool_use' && block.id === trace.call.id),
+    )
     if (place < 0) return []
-    const blocks = (messages[place]!.content as Json[]).map(({ type, id }) => (type === 'tool_use' ? { type: 'tool-call', id: String(id) } : { type: String(type) }))
+    const blocks = (messages[place]!.content as Json[]).map(({ type, id }) =>
+      type === 'tool_use' ? { type: 'tool-call', id: String(id) } : { type: String(type) },
+    )
     const bare = new Set(blocks.flatMap(({ type }, index) => (type === 'thinking' ? [index] : [])))
-    const added = placesOf(trace, blocks).reasoning.flatMap(({ part: { signature, ...part }, before }) => (signature === undefined && !takesBare(target) ? [] : [{ before, value: JSON.stringify(thinkingBlock({ ...part, signature: signature ?? '' })) }]))
-    return [{ path: ['messages', place, 'content'], value: (content: string): string => insertAt(content, added, bare) }]
+    const added = placesOf(trace, blocks).reasoning.flatMap(({ part: { signature, ...part }, before }) =>
+      signature === undefined && !takesBare(target)
+        ? []
+        : [{ before, value: JSON.stringify(thinkingBlock({ ...part, signature: signature ?? '' })) }],
+    )
+    return [
+      { path: ['messages', place, 'content'], value: (content: string): string => insertAt(content, added, bare) },
+    ]
   })
-  const owed = takesBare(target) ? messages.flatMap(({ content }, place) => (owesThoughts(content) && !back.some(({ path }) => path[1] === place) ? [place] : [])) : []
-  return [...back, ...owed.map((place) => ({ path: ['messages', place, 'content'], value: (content: string): string => insertAt(content, [{ before: 0, value: JSON.stringify(NO_THOUGHTS) }]) }))]
+  const owed = takesBare(target)
+    ? messages.flatMap(({ content }, place) =>
+        owesThoughts(content) && !back.some(({ path }) => path[1] === place) ? [place] : [],
+      )
+    : []
+  return [
+    ...back,
+    ...owed.map((place) => ({
+      path: ['messages', place, 'content'],
+      value: (content: string): string => insertAt(content, [{ before: 0, value: JSON.stringify(NO_THOUGHTS) }]),
+    })),
+  ]
 }
 
 const owesThoughts = (content: unknown): boolean =>
-  Array.isArray(content) && content.some((block: unknown) => isObject(block) && block.type === 'tool_use') && !content.some((block: unknown) => isObject(block) && block.type === 'thinking')
+  Array.isArray(content) &&
+  content.some((block: unknown) => isObject(block) && block.type === 'tool_use') &&
+  !content.some((block: unknown) => isObject(block) && block.type === 'thinking')
 
 /** Marks that only an answer translated by us leaves: a sealed signature, an empty one, an empty search index. */
 const MAY_BE_OURS = new RegExp(`"${SEALED_PREFIX}|"(?:signature|encrypted_index)"\\s*:\\s*""`)
@@ -50,7 +74,7 @@ function withoutForeign(text: string, target: Target): string {
   if (!isObject(body) || !Array.isArray(body.messages)) return text
   body.messages = body.messages.flatMap((message: unknown) => {
     if (!isObject(message) || !Array.isArray(message.content)) return [message]
-    const content = message.content.flatMap((block: unknown) => isObject(block) ? ownBlock(block, target) : [block])
+    const content = message.content.flatMap((block: unknown) => (isObject(block) ? ownBlock(block, target) : [block]))
     return content.length === 0 && message.content.length > 0 ? [] : [{ ...message, content }]
   })
   return JSON.stringify(body)
@@ -64,7 +88,8 @@ function ownBlock(block: Json, target: Target): Json[] {
   if (typeof value !== 'string') return [block]
   const signature = unseal(value)
   if (unmarkOfPart(signature.data) !== undefined) return []
-  if (value === '' ? !takesBare(target) : !belongsTo(signature, target, true)) return takesBare(target) ? [NO_THOUGHTS] : []
+  if (value === '' ? !takesBare(target) : !belongsTo(signature, target, true))
+    return takesBare(target) ? [NO_THOUGHTS] : []
   return [{ ...block, [name]: signature.data }]
 }
 

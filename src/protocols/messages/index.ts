@@ -14,9 +14,30 @@ import { writer } from './serve-stream.ts'
 export { readCountRequest } from './serve.ts'
 
 /** Anthropic's Messages API. */
-export const messages: Protocol = asAsked({
-  name: 'messages',
-  serve: { readRequest, references, writer, writeAnswer, writeError, statusOf, keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n', idPrefix: 'msg_' },
-  call: { path, headers, writeRequest, forward, reader: (_quirks, request) => reader(request), readAnswer: (body, _quirks, request) => readAnswer(body, request), argumentsIn: 'input', readError },
-  relabeler,
-}, endingAtStops)
+export const messages: Protocol = asAsked(
+  {
+    name: 'messages',
+    serve: {
+      readRequest,
+      references,
+      writer,
+      writeAnswer,
+      writeError,
+      statusOf,
+      keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n',
+      idPrefix: 'msg_',
+    },
+    call: {
+      path,
+      headers,
+      writeRequest,
+      forward,
+      reader: (_quirks, request) => reader(request),
+      readAnswer: (body, _quirks, request) => readAnswer(body, request),
+      argumentsIn: 'input',
+      readError,
+    },
+    relabeler,
+  },
+  endingAtStops,
+)

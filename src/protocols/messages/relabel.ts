@@ -45,9 +45,14 @@ class MessagesRelabeler implements Relabeler {
   #start(frame: Frame): Frame {
     const message = members(frame.data).find(({ key }) => key === 'message')
     if (message === undefined) return frame
-    const metered = members(frame.data, message.start).some(({ key, start }) => key === 'usage' && frame.data[start] === '{')
+    const metered = members(frame.data, message.start).some(
+      ({ key, start }) => key === 'usage' && frame.data[start] === '{',
+    )
     // Anthropic's SDKs read it there, and fail on a message without it.
-    return { ...frame, data: splice(frame.data, metered ? this.#names : { ...this.#names, ...usageMember(noUsage()) }, message.start) }
+    return {
+      ...frame,
+      data: splice(frame.data, metered ? this.#names : { ...this.#names, ...usageMember(noUsage()) }, message.start),
+    }
   }
 }
 

@@ -1,6 +1,16 @@
 import { invalid } from '../../error.ts'
 import { parseExact } from '../../generation/json-text.ts'
-import type { Citation, ForeignPart, MediaPart, MediaSource, Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
+import type {
+  Citation,
+  ForeignPart,
+  MediaPart,
+  MediaSource,
+  Part,
+  TextPart,
+  ToolCallPart,
+  ToolResultPart,
+  Turn,
+} from '../../generation/request.ts'
 import { unseal } from '../../generation/signature.ts'
 import { leaveExtras, type Extras } from '../extras.ts'
 import { Fields, isObject, kindOf } from '../fields.ts'
@@ -13,7 +23,11 @@ import { unmarkOfPart } from './shapes.ts'
 export function readConversation(fields: Fields, text: string, extras: Extras): { system: Part[]; turns: Turn[] } {
   const conversation = new Conversation(text, extras)
   const system = conversation.contents(fields, 'system', false)
-  const messages = fields.require('messages', fields.objects('messages', { min: 1, of: 'messages' }), 'the conversation, an array of messages')
+  const messages = fields.require(
+    'messages',
+    fields.objects('messages', { min: 1, of: 'messages' }),
+    'the conversation, an array of messages',
+  )
   for (const message of messages) conversation.message(message, system)
   return { system, turns: conversation.turns }
 }
@@ -33,7 +47,11 @@ class Conversation {
   }
 
   message(message: Fields, system: Part[]): void {
-    const role = message.require('role', message.oneOf<Role>('role', ['user', 'assistant', 'system']), "one of 'user', 'assistant', 'system'")
+    const role = message.require(
+      'role',
+      message.oneOf<Role>('role', ['user', 'assistant', 'system']),
+      "one of 'user', 'assistant', 'system'",
+    )
     const parts = this.contents(message, 'content', true, role)
     leaveExtras(message, this.#extras)
     if (role === 'system' && this.turns.length === 0) {
@@ -60,7 +78,8 @@ class Conversation {
     const value = holder.take(name)
     if (typeof value === 'string') return value === '' && !required ? [] : [{ type: 'text', text: value }]
     if (value === undefined && !required) return []
-    if (!Array.isArray(value)) throw invalid(holder.at(name), `must be a string or an array of content blocks, not ${kindOf(value)}`)
+    if (!Array.isArray(value))
+      throw invalid(holder.at(name), `must be a string or an array of content blocks, not ${kindOf(value)}`)
     const parts: Part[] = []
     for (const [index, element] of value.entries()) {
       const part = this.#block(new Fields(element, `${holder.at(name)}[${index}]`), role, parts)
@@ -72,19 +91,27 @@ class Conversation {
   #block(block: Fields, role: Role, before: Part[]): Part | undefined {
     const type = block.require('type', block.string('type'), 'the kind of the content block')
     switch (type) {
-      case 'text': return this.#textBlock(block)
-      case 'image': return this.#media(block, 'image') ?? foreign(type, block)
-      case 'document': return this.#media(block, 'file') ?? foreign(type, block)
-      case 'search_result': return this.#searchResult(block, role) ?? foreign(type, block)
+      case 'text':
+        return this.#textBlock(block)
+      case 'image':
+        return this.#media(block, 'image') ?? foreign(type, block)
+      case 'document':
+        return this.#media(block, 'file') ?? foreign(type, block)
+      case 'search_result':
+        return this.#searchResult(block, role) ?? foreign(type, block)
       case 'tool_result':
         if (role !== 'user') throw invalid(block.path, 'tool_result blocks belong in messages with the role user')
         return this.#toolResult(block)
       case 'tool_use':
-        if (role !== 'assistant') throw invalid(block.path, 'tool_use blocks belong in messages with the role assistant')
+        if (role !== 'assistant')
+          throw invalid(block.path, 'tool_use blocks belong in messages with the role assistant')
         return this.#toolUse(block)
-      case 'thinking': return this.#thinking(block)
-      case 'redacted_thinking': return this.#redacted(block, before)
-      default: return foreign(type, block)
+      case 'thinking':
+        return this.#thinking(block)
+      case 'redacted_thinking':
+        return this.#redacted(block, before)
+      default:
+        return foreign(type, block)
     }
   }
 
@@ -100,7 +127,11 @@ class Conversation {
     const text = block.string('thinking') ?? ''
     const signature = block.string('signature')
     leaveExtras(block, this.#extras)
-    return { type: 'reasoning', text, ...(signature === undefined || signature === '' ? {} : { signature: unseal(signature) }) }
+    return {
+      type: 'reasoning',
+      text,
+      ...(signature === undefined || signature === '' ? {} : { signature: unseal(signature) }),
+    }
   }
 
   /** Either reasoning whose text is hidden, or a signature that we put behind the part it belongs to. */
@@ -125,7 +156,8 @@ class Conversation {
     const cache = readCache(block)
     // `direct` is what every ordinary call carries: it says nothing.
     const caller = block.take('caller')
-    if (caller !== undefined && !(isObject(caller) && caller.type === 'direct')) this.#extras[block.at('caller')] = caller
+    if (caller !== undefined && !(isObject(caller) && caller.type === 'direct'))
+      this.#extras[block.at('caller')] = caller
     leaveExtras(block, this.#extras)
     this.#names.set(id, name)
     return { type: 'tool-call', id, name, arguments: this.#argumentsText(input, block), form: 'function', ...cache }
@@ -134,11 +166,21 @@ class Conversation {
   #toolResult(block: Fields): ToolResultPart {
     const callId = block.require('tool_use_id', block.string('tool_use_id'), 'the id of the call that it answers')
     const isError = block.boolean('is_error')
-    const content = this.contents(block, 'content', false).map((part, index) => this.#resultPart(part, `${block.at('content')}[${index}]`))
+    const content = this.contents(block, 'content', false).map((part, index) =>
+      this.#resultPart(part, `${block.at('content')}[${index}]`),
+    )
     const cache = readCache(block)
     const name = this.#names.get(callId)
     leaveExtras(block, this.#extras)
-    return { type: 'tool-result', callId, ...(name === undefined ? {} : { name }), content, ...(isError === undefined ? {} : { isError }), form: 'function', ...cache }
+    return {
+      type: 'tool-result',
+      callId,
+      ...(name === undefined ? {} : { name }),
+      content,
+      ...(isError === undefined ? {} : { isError }),
+      form: 'function',
+      ...cache,
+    }
   }
 
   #resultPart(part: Part, path: string): TextPart | MediaPart | ForeignPart {
@@ -158,10 +200,12 @@ class Conversation {
 
   /** What the client itself found, for the model to cite: a document of its text; what a tool found is text of its result. */
   #searchResult(block: Fields, role: Role): MediaPart | TextPart | undefined {
-    const title = block.string('title'), source = block.string('source')
+    const title = block.string('title'),
+      source = block.string('source')
     const found = readContentSource(block)
     if (found?.type !== 'text') return undefined
-    const text = source === undefined ? found.text : `${source}\n${found.text}`, cache = readCache(block)
+    const text = source === undefined ? found.text : `${source}\n${found.text}`,
+      cache = readCache(block)
     leaveExtras(block, this.#extras)
     if (role !== 'user') return { type: 'text', text: title === undefined ? text : `${title}\n${text}`, ...cache }
     return { type: 'file', source: { ...found, text }, ...(title === undefined ? {} : { filename: title }), ...cache }
@@ -180,7 +224,8 @@ class Conversation {
   #exactly(path: string): unknown {
     this.#exact ??= parseExact(this.#text)
     let value: unknown = this.#exact
-    for (const step of path.split(/[.[\]]+/).filter((part) => part !== '')) value = isObject(value) || Array.isArray(value) ? (value as Record<string, unknown>)[step] : undefined
+    for (const step of path.split(/[.[\]]+/).filter((part) => part !== ''))
+      value = isObject(value) || Array.isArray(value) ? (value as Record<string, unknown>)[step] : undefined
     return value
   }
 }
@@ -190,8 +235,16 @@ const SEARCHES = /^(web_search|web_fetch|tool_search)/
 
 const foreign = (kind: string, block: Fields): ForeignPart => {
   const { name } = block.value
-  const optional = kind === 'tool_reference' || SEARCHES.test(kind === 'server_tool_use' && typeof name === 'string' ? name : kind)
-  return { type: 'foreign', protocol: 'messages', kind, value: block.value, path: block.path, ...(optional ? { optional } : {}) }
+  const optional =
+    kind === 'tool_reference' || SEARCHES.test(kind === 'server_tool_use' && typeof name === 'string' ? name : kind)
+  return {
+    type: 'foreign',
+    protocol: 'messages',
+    kind,
+    value: block.value,
+    path: block.path,
+    ...(optional ? { optional } : {}),
+  }
 }
 
 /** A source of media; undefined for a kind that only Anthropic knows. */
@@ -200,14 +253,26 @@ function readSource(source: Fields, type: 'image' | 'file'): MediaSource | undef
   const mediaType = source.string('media_type')
   switch (kind) {
     case 'base64':
-      return { type: 'data', mediaType: source.require('media_type', mediaType, 'the media type of the data'), data: checkBase64(source.require('data', source.string('data'), 'the content as base64'), source.at('data')) }
-    case 'url': return { type: 'url', url: source.require('url', source.string('url'), 'the address of the content') }
-    case 'file': return { type: 'file', id: source.require('file_id', source.string('file_id'), 'the id of the file') }
+      return {
+        type: 'data',
+        mediaType: source.require('media_type', mediaType, 'the media type of the data'),
+        data: checkBase64(source.require('data', source.string('data'), 'the content as base64'), source.at('data')),
+      }
+    case 'url':
+      return { type: 'url', url: source.require('url', source.string('url'), 'the address of the content') }
+    case 'file':
+      return { type: 'file', id: source.require('file_id', source.string('file_id'), 'the id of the file') }
     case 'text':
       if (type !== 'file') return undefined
-      return { type: 'text', text: source.require('data', source.string('data'), 'the text'), mediaType: mediaType ?? 'text/plain' }
-    case 'content': return type === 'file' ? readContentSource(source) : undefined
-    default: return undefined
+      return {
+        type: 'text',
+        text: source.require('data', source.string('data'), 'the text'),
+        mediaType: mediaType ?? 'text/plain',
+      }
+    case 'content':
+      return type === 'file' ? readContentSource(source) : undefined
+    default:
+      return undefined
   }
 }
 
@@ -215,7 +280,10 @@ function readSource(source: Fields, type: 'image' | 'file'): MediaSource | undef
 function readContentSource(source: Fields): MediaSource | undefined {
   const content = source.take('content')
   if (typeof content === 'string') return { type: 'text', text: content, mediaType: 'text/plain' }
-  if (!Array.isArray(content)) throw invalid(source.at('content'), `must be a string or an array of content blocks, not ${kindOf(content)}`)
-  const texts = content.map((block: unknown) => isObject(block) && block.type === 'text' && typeof block.text === 'string' ? block.text : undefined)
+  if (!Array.isArray(content))
+    throw invalid(source.at('content'), `must be a string or an array of content blocks, not ${kindOf(content)}`)
+  const texts = content.map((block: unknown) =>
+    isObject(block) && block.type === 'text' && typeof block.text === 'string' ? block.text : undefined,
+  )
   return texts.includes(undefined) ? undefined : { type: 'text', text: texts.join('\n'), mediaType: 'text/plain' }
 }

@@ -5,7 +5,16 @@ import type { Frame } from '../../http/frames.ts'
 import type { Exchange, Label, Writer } from '../protocol.ts'
 import { isObject } from '../fields.ts'
 import { loseForeign, reportOf } from '../losses.ts'
-import { citationOf, loseLastSignature, loseLogprobs, loseOfEnding, reasoningBlock, signatureBlock, uncarried, writeError } from './serve-answer.ts'
+import {
+  citationOf,
+  loseLastSignature,
+  loseLogprobs,
+  loseOfEnding,
+  reasoningBlock,
+  signatureBlock,
+  uncarried,
+  writeError,
+} from './serve-answer.ts'
 import { type Block, type Json, markOfPart, writeStopReason, writeUsage } from './shapes.ts'
 
 /** Each frame has its event line: Anthropic's SDKs skip data without one. */
@@ -40,14 +49,20 @@ class MessagesWriter implements Writer {
   write(event: GenerationEvent): Frame[] {
     if (this.#ended) return []
     switch (event.type) {
-      case 'start': return [this.#start()]
-      case 'part-start': return this.#partStart(event.head)
+      case 'start':
+        return [this.#start()]
+      case 'part-start':
+        return this.#partStart(event.head)
       case 'part-delta':
         if (event.logprobs !== undefined) loseLogprobs(this.#exchange)
         return event.text === '' ? [] : this.#partDelta(event.text)
-      case 'part-end': return this.#partEnd(event.signature)
-      case 'usage': Object.assign(this.#usage, event.usage); return []
-      case 'finish': return this.#finish(event)
+      case 'part-end':
+        return this.#partEnd(event.signature)
+      case 'usage':
+        Object.assign(this.#usage, event.usage)
+        return []
+      case 'finish':
+        return this.#finish(event)
       case 'error':
         this.#ended = true
         return [frameOf(writeError(event.error) as { type: string } & Json)]
@@ -59,7 +74,16 @@ class MessagesWriter implements Writer {
     const { id, model } = this.#label
     return frameOf({
       type: 'message_start',
-      message: { id, type: 'message', role: 'assistant', model, content: [], stop_reason: null, stop_sequence: null, usage: { ...writeUsage(this.#usage), output_tokens: 0 } },
+      message: {
+        id,
+        type: 'message',
+        role: 'assistant',
+        model,
+        content: [],
+        stop_reason: null,
+        stop_sequence: null,
+        usage: { ...writeUsage(this.#usage), output_tokens: 0 },
+      },
     })
   }
 
@@ -69,13 +93,22 @@ class MessagesWriter implements Writer {
     this.#length = 0
     const frames = this.#close()
     switch (head.type) {
-      case 'refusal': this.#refused = true; return frames
-      case 'tool-call': return [...frames, ...this.#begin({ type: 'tool_use', id: head.id, name: head.name, input: {} }), ...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '{"input":"' })] : [])]
+      case 'refusal':
+        this.#refused = true
+        return frames
+      case 'tool-call':
+        return [
+          ...frames,
+          ...this.#begin({ type: 'tool_use', id: head.id, name: head.name, input: {} }),
+          ...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '{"input":"' })] : []),
+        ]
       case 'foreign':
-        if (head.protocol === 'messages' && isObject(head.value)) return [...frames, ...this.#whole(head.value as Block)]
+        if (head.protocol === 'messages' && isObject(head.value))
+          return [...frames, ...this.#whole(head.value as Block)]
         loseForeign(this.#exchange, head.kind)
         return frames
-      default: return frames
+      default:
+        return frames
     }
   }
 
@@ -84,10 +117,25 @@ class MessagesWriter implements Writer {
     this.#length += text.length
     switch (this.#head?.type) {
       case 'text':
-      case 'refusal': return [...(this.#open ? [] : this.#begin({ type: 'text', text: '' })), this.#delta({ type: 'text_delta', text })]
-      case 'reasoning': return [...(this.#open ? [] : this.#begin({ type: 'thinking', thinking: '', signature: '' })), this.#delta({ type: 'thinking_delta', thinking: text })]
-      case 'tool-call': return [this.#delta({ type: 'input_json_delta', partial_json: this.#head.form === 'custom' ? JSON.stringify(text).slice(1, -1) : text })]
-      default: return []
+      case 'refusal':
+        return [
+          ...(this.#open ? [] : this.#begin({ type: 'text', text: '' })),
+          this.#delta({ type: 'text_delta', text }),
+        ]
+      case 'reasoning':
+        return [
+          ...(this.#open ? [] : this.#begin({ type: 'thinking', thinking: '', signature: '' })),
+          this.#delta({ type: 'thinking_delta', thinking: text }),
+        ]
+      case 'tool-call':
+        return [
+          this.#delta({
+            type: 'input_json_delta',
+            partial_json: this.#head.form === 'custom' ? JSON.stringify(text).slice(1, -1) : text,
+          }),
+        ]
+      default:
+        return []
     }
   }
 
@@ -99,22 +147,45 @@ class MessagesWriter implements Writer {
         this.#lingering = this.#open
         this.#marked = signature === undefined ? undefined : markOfPart(signature, !this.#open)
         return []
-      case 'reasoning': return this.#endReasoning(head.redacted ?? false, signature)
+      case 'reasoning':
+        return this.#endReasoning(head.redacted ?? false, signature)
       case 'tool-call':
         this.#marked = signature === undefined ? undefined : markOfPart(signature)
-        return [...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '"}' })] : []), ...this.#close()]
-      case 'refusal': return this.#close()
+        return [
+          ...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '"}' })] : []),
+          ...this.#close(),
+        ]
+      case 'refusal':
+        return this.#close()
       case 'image':
-      case 'audio': return [...this.#begin({ type: 'text', text: '' }), this.#delta({ type: 'text_delta', text: uncarried(this.#exchange, head.type, head.mediaType) }), ...this.#close()]
-      default: return []
+      case 'audio':
+        return [
+          ...this.#begin({ type: 'text', text: '' }),
+          this.#delta({ type: 'text_delta', text: uncarried(this.#exchange, head.type, head.mediaType) }),
+          ...this.#close(),
+        ]
+      default:
+        return []
     }
   }
 
   #endReasoning(redacted: boolean, signature: string | undefined): Frame[] {
-    if (this.#open) return [...(signature === undefined ? [] : [this.#delta({ type: 'signature_delta', signature: seal(signature, this.#maker) })]), ...this.#close()]
-    return reasoningBlock('', redacted, signature, this.#maker).flatMap((block) => block.type === 'thinking'
-      ? [...this.#begin({ type: 'thinking', thinking: '', signature: '' }), this.#delta({ type: 'signature_delta', signature: block.signature }), ...this.#close()]
-      : this.#whole(block))
+    if (this.#open)
+      return [
+        ...(signature === undefined
+          ? []
+          : [this.#delta({ type: 'signature_delta', signature: seal(signature, this.#maker) })]),
+        ...this.#close(),
+      ]
+    return reasoningBlock('', redacted, signature, this.#maker).flatMap((block) =>
+      block.type === 'thinking'
+        ? [
+            ...this.#begin({ type: 'thinking', thinking: '', signature: '' }),
+            this.#delta({ type: 'signature_delta', signature: block.signature }),
+            ...this.#close(),
+          ]
+        : this.#whole(block),
+    )
   }
 
   /** A citation of a text that left no block has nothing to stand on. */
@@ -132,7 +203,11 @@ class MessagesWriter implements Writer {
     this.#ended = true
     loseOfEnding(this.#exchange, event)
     const delta = { stop_reason: writeStopReason(event, this.#refused), stop_sequence: event.stopSequence ?? null }
-    return [...frames, frameOf({ type: 'message_delta', delta, usage: writeUsage(this.#usage), ...reportOf(this.#exchange) }), frameOf({ type: 'message_stop' })]
+    return [
+      ...frames,
+      frameOf({ type: 'message_delta', delta, usage: writeUsage(this.#usage), ...reportOf(this.#exchange) }),
+      frameOf({ type: 'message_stop' }),
+    ]
   }
 
   /** Ends the open block, and lets the signature of its part follow. */

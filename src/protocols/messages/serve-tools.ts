@@ -11,12 +11,20 @@ export function readTools(fields: Fields, extras: Extras): Pick<GenerationReques
   const calls = given.some((tool) => isFunction(tool.string('type')))
   const search = calls ? undefined : given.find((tool) => tool.string('type')?.startsWith('web_search_'))
   const servers = fields.array('mcp_servers') ?? []
-  const tools = given.filter((tool) => tool !== search).map((tool) => {
-    const type = tool.string('type')
-    return isFunction(type) ? readFunction(tool, extras) : foreignTool(type!, tool)
-  })
+  const tools = given
+    .filter((tool) => tool !== search)
+    .map((tool) => {
+      const type = tool.string('type')
+      return isFunction(type) ? readFunction(tool, extras) : foreignTool(type!, tool)
+    })
   return {
-    tools: servers.length === 0 ? tools : [...tools, { type: 'foreign', protocol: 'messages', kind: 'mcp_servers', value: servers, path: 'mcp_servers' }],
+    tools:
+      servers.length === 0
+        ? tools
+        : [
+            ...tools,
+            { type: 'foreign', protocol: 'messages', kind: 'mcp_servers', value: servers, path: 'mcp_servers' },
+          ],
     ...(search === undefined ? {} : { webSearch: readSearch(search, extras) }),
   }
 }
@@ -26,7 +34,12 @@ const isFunction = (type: string | undefined): boolean => type === undefined || 
 /** Search is what is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol, which agents offer whatever the task. */
 function readSearch(tool: Fields, extras: Extras): WebSearch {
   const userLocation = tool.take('user_location')
-  const read = { ...present('userLocation', userLocation), ...present('allowedDomains', tool.strings('allowed_domains')), ...present('blockedDomains', tool.strings('blocked_domains')), ...present('maxUses', tool.integer('max_uses', { min: 1 })) }
+  const read = {
+    ...present('userLocation', userLocation),
+    ...present('allowedDomains', tool.strings('allowed_domains')),
+    ...present('blockedDomains', tool.strings('blocked_domains')),
+    ...present('maxUses', tool.integer('max_uses', { min: 1 })),
+  }
   tool.take('name')
   leaveExtras(tool, extras)
   return read
@@ -40,7 +53,8 @@ function readFunction(tool: Fields, extras: Extras): Tool {
   const cache = readCache(tool)
   leaveExtras(tool, extras)
   return {
-    type: 'function', name,
+    type: 'function',
+    name,
     ...(description === undefined ? {} : { description }),
     ...(parameters === undefined ? {} : { parameters: parameters.value }),
     ...(strict === undefined ? {} : { strict }),
@@ -48,8 +62,14 @@ function readFunction(tool: Fields, extras: Extras): Tool {
   }
 }
 
-const foreignTool = (kind: string, tool: Fields): Tool =>
-  ({ type: 'foreign', protocol: 'messages', kind, value: tool.value, path: tool.path, ...(OPTIONAL.test(kind) ? { optional: true } : {}) })
+const foreignTool = (kind: string, tool: Fields): Tool => ({
+  type: 'foreign',
+  protocol: 'messages',
+  kind,
+  value: tool.value,
+  path: tool.path,
+  ...(OPTIONAL.test(kind) ? { optional: true } : {}),
+})
 
 /** `cache_control` of a block or a tool. */
 export function readCache(fields: Fields): { cache?: { ttl?: '5m' | '1h' } } {

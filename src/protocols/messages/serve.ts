@@ -9,7 +9,11 @@ import { readCache, readTools } from './serve-tools.ts'
 /** The body of `POST /v1/messages`. Throws a GatewayError that names the path; ranges that the provider decides are left to it. */
 export const readRequest = (wire: Wire): GenerationRequest => {
   const fields = start(wire)
-  const maxOutputTokens = fields.require('max_tokens', fields.integer('max_tokens', { min: 0 }), 'the most tokens to generate, a whole number; 0 only fills the cache')
+  const maxOutputTokens = fields.require(
+    'max_tokens',
+    fields.integer('max_tokens', { min: 0 }),
+    'the most tokens to generate, a whole number; 0 only fills the cache',
+  )
   return { ...read(fields, wire), maxOutputTokens }
 }
 
@@ -24,10 +28,14 @@ export const readCountRequest = (wire: Wire): GenerationRequest => {
 function start(wire: Wire): Fields {
   const fields = new Fields(wire.body)
   if (fields.has('thread')) {
-    throw new GatewayError('invalid_request', 'thread: message threads are not supported; send the whole conversation in messages', {
-      param: 'thread',
-      details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
-    })
+    throw new GatewayError(
+      'invalid_request',
+      'thread: message threads are not supported; send the whole conversation in messages',
+      {
+        param: 'thread',
+        details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
+      },
+    )
   }
   return fields
 }
@@ -45,14 +53,20 @@ function read(fields: Fields, wire: Wire): GenerationRequest {
   const user = metadata?.string('user_id')
   const serviceTier = fields.string('service_tier')
   const request: GenerationRequest = {
-    model, system, turns, ...tools, ...choice,
+    model,
+    system,
+    turns,
+    ...tools,
+    ...choice,
     sampling: readSampling(fields),
     ...(reasoning === undefined ? {} : { reasoning }),
     ...(output.format === undefined ? {} : { outputFormat: output.format }),
     ...(user === undefined ? {} : { user }),
     ...(serviceTier === undefined ? {} : { serviceTier }),
     ...readCache(fields),
-    stream, protocol: 'messages', extras,
+    stream,
+    protocol: 'messages',
+    extras,
   }
   if (metadata !== undefined) leaveExtras(metadata, extras)
   // Read by the two callers, one of which requires it.
@@ -74,10 +88,18 @@ function readSampling(fields: Fields): GenerationRequest['sampling'] {
   }
 }
 
-function readToolChoice(fields: Fields, { tools, webSearch }: Pick<GenerationRequest, 'tools' | 'webSearch'>, extras: Extras): { toolChoice?: ToolChoice; parallelTools?: boolean } {
+function readToolChoice(
+  fields: Fields,
+  { tools, webSearch }: Pick<GenerationRequest, 'tools' | 'webSearch'>,
+  extras: Extras,
+): { toolChoice?: ToolChoice; parallelTools?: boolean } {
   const choice = fields.object('tool_choice')
   if (choice === undefined) return {}
-  const type = choice.require('type', choice.oneOf<'auto' | 'any' | 'tool' | 'none'>('type', ['auto', 'any', 'tool', 'none']), "one of 'auto', 'any', 'tool', 'none'")
+  const type = choice.require(
+    'type',
+    choice.oneOf<'auto' | 'any' | 'tool' | 'none'>('type', ['auto', 'any', 'tool', 'none']),
+    "one of 'auto', 'any', 'tool', 'none'",
+  )
   const single = choice.boolean('disable_parallel_tool_use')
   const parallel = single === undefined ? {} : { parallelTools: !single }
   if (type === 'tool') {
@@ -125,8 +147,10 @@ function readThinking(fields: Fields, effort: Effort | undefined, extras: Extras
   const visible = display === undefined ? {} : { visible: display !== 'omitted' }
   leaveExtras(thinking, extras)
   switch (type) {
-    case 'enabled': return { ...wish, ...(budgetTokens === undefined ? { adaptive: true } : { budgetTokens }), ...visible }
-    case 'adaptive': return { ...wish, adaptive: true, ...visible }
+    case 'enabled':
+      return { ...wish, ...(budgetTokens === undefined ? { adaptive: true } : { budgetTokens }), ...visible }
+    case 'adaptive':
+      return { ...wish, adaptive: true, ...visible }
     case 'disabled':
       // How much effort goes into the answer itself has no word elsewhere once thinking is off.
       if (effort !== undefined) extras['output_config.effort'] = effort

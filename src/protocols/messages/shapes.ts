@@ -1,5 +1,13 @@
 import type { FinishReason } from '../../generation/event.ts'
-import { completionTokens, count, countSearches, isCount, noUsage, promptTokens, type Usage } from '../../generation/usage.ts'
+import {
+  completionTokens,
+  count,
+  countSearches,
+  isCount,
+  noUsage,
+  promptTokens,
+  type Usage,
+} from '../../generation/usage.ts'
 import { isObject } from '../fields.ts'
 
 /** Words of Anthropic's Messages API that both sides of it need. */
@@ -11,15 +19,26 @@ export type Json = Record<string, unknown>
 export type Block = { type: string } & Json
 
 const FINISH: ReadonlyMap<string, FinishReason> = new Map([
-  ['end_turn', 'stop'], ['max_tokens', 'length'], ['model_context_window_exceeded', 'length'], ['stop_sequence', 'stop-sequence'],
-  ['tool_use', 'tool-calls'], ['pause_turn', 'pause'], ['refusal', 'refusal'],
+  ['end_turn', 'stop'],
+  ['max_tokens', 'length'],
+  ['model_context_window_exceeded', 'length'],
+  ['stop_sequence', 'stop-sequence'],
+  ['tool_use', 'tool-calls'],
+  ['pause_turn', 'pause'],
+  ['refusal', 'refusal'],
 ])
 
 export const readStopReason = (raw: string): FinishReason => FINISH.get(raw) ?? 'other'
 
 const STOP_REASONS: Record<FinishReason, string> = {
-  stop: 'end_turn', 'stop-sequence': 'stop_sequence', length: 'max_tokens', 'tool-calls': 'tool_use',
-  'content-filter': 'refusal', refusal: 'refusal', pause: 'pause_turn', other: 'end_turn',
+  stop: 'end_turn',
+  'stop-sequence': 'stop_sequence',
+  length: 'max_tokens',
+  'tool-calls': 'tool_use',
+  'content-filter': 'refusal',
+  refusal: 'refusal',
+  pause: 'pause_turn',
+  other: 'end_turn',
 }
 
 /** `raw` decides where it is one of this protocol's own words; `refused`: a refusal part was written, of which OpenAI says `stop`. */
@@ -42,7 +61,8 @@ export class WireUsage {
     const prompt = ['input_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens']
     // No prompt has zero tokens: a server that sends noughts in its last usage object has nothing to say there.
     const silent = prompt.every((name) => count(usage[name]) === 0)
-    for (const name of [...prompt, 'output_tokens']) if (!silent || name === 'output_tokens') this.#set(name, usage[name])
+    for (const name of [...prompt, 'output_tokens'])
+      if (!silent || name === 'output_tokens') this.#set(name, usage[name])
     if (isObject(usage.cache_creation)) this.#split(usage.cache_creation, usage.cache_creation_input_tokens)
     if (isObject(usage.output_tokens_details)) this.#set('thinking', usage.output_tokens_details.thinking_tokens)
     if (isObject(usage.server_tool_use)) this.#set('searches', usage.server_tool_use.web_search_requests)
@@ -67,7 +87,9 @@ export class WireUsage {
       cacheWrite5mTokens: written - hour + get('compaction.cache_creation_input_tokens'),
       cacheWrite1hTokens: hour,
       inputAudioTokens: 0,
-      ...(this.#values.has('output_tokens') ? { outputTokens: get('output_tokens') - reasoning + get('compaction.output_tokens') } : {}),
+      ...(this.#values.has('output_tokens')
+        ? { outputTokens: get('output_tokens') - reasoning + get('compaction.output_tokens') }
+        : {}),
       reasoningTokens: reasoning,
       outputAudioTokens: 0,
       outputImageTokens: 0,
@@ -78,7 +100,11 @@ export class WireUsage {
 
   #split(lifetimes: Json, total: unknown): void {
     this.#set('1h', lifetimes.ephemeral_1h_input_tokens)
-    if (typeof total !== 'number') this.#set('cache_creation_input_tokens', count(lifetimes.ephemeral_5m_input_tokens) + count(lifetimes.ephemeral_1h_input_tokens))
+    if (typeof total !== 'number')
+      this.#set(
+        'cache_creation_input_tokens',
+        count(lifetimes.ephemeral_5m_input_tokens) + count(lifetimes.ephemeral_1h_input_tokens),
+      )
   }
 
   #set(name: string, value: unknown): void {
@@ -101,10 +127,19 @@ export function writeUsage(usage: Usage): Json {
     input_tokens: usage.inputTokens + usage.inputAudioTokens,
     cache_creation_input_tokens: written,
     cache_read_input_tokens: usage.cacheReadTokens,
-    ...(written > 0 ? { cache_creation: { ephemeral_5m_input_tokens: usage.cacheWrite5mTokens, ephemeral_1h_input_tokens: usage.cacheWrite1hTokens } } : {}),
+    ...(written > 0
+      ? {
+          cache_creation: {
+            ephemeral_5m_input_tokens: usage.cacheWrite5mTokens,
+            ephemeral_1h_input_tokens: usage.cacheWrite1hTokens,
+          },
+        }
+      : {}),
     output_tokens: completionTokens(usage),
     ...(usage.reasoningTokens > 0 ? { output_tokens_details: { thinking_tokens: usage.reasoningTokens } } : {}),
-    ...(usage.webSearches > 0 ? { server_tool_use: { web_search_requests: usage.webSearches, web_fetch_requests: 0 } } : {}),
+    ...(usage.webSearches > 0
+      ? { server_tool_use: { web_search_requests: usage.webSearches, web_fetch_requests: 0 } }
+      : {}),
   }
 }
 

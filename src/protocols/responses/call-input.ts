@@ -47,7 +47,12 @@ export class InputWriter {
   /** The provider refuses a call without an output. */
   end(): void {
     for (const call of this.#calls.values()) {
-      this.#lose('call', 'approximated', 'a call had no result, which the provider refuses; it is told that none was recorded', call.id)
+      this.#lose(
+        'call',
+        'approximated',
+        'a call had no result, which the provider refuses; it is told that none was recorded',
+        call.id,
+      )
       this.#answer(call, `${FAILED.text} No result of this call was recorded.`)
     }
   }
@@ -57,7 +62,12 @@ export class InputWriter {
     const unheard = (role === 'system' || role === 'developer') && this.#target.abilities.system === false
     let content: Json[] = []
     const flush = (): void => {
-      if (content.length > 0) this.items.push(unheard ? { type: 'message', role: 'user', content: this.#marked(content) } : { type: 'message', role, content })
+      if (content.length > 0)
+        this.items.push(
+          unheard
+            ? { type: 'message', role: 'user', content: this.#marked(content) }
+            : { type: 'message', role, content },
+        )
       content = []
     }
     for (const part of parts) {
@@ -83,17 +93,21 @@ export class InputWriter {
 
   #inputPart(part: Part): Json | undefined {
     const written = this.#bare(part)
-    return written !== undefined && 'cache' in part ? { ...written, ...markOf(part, breakpoints(this.#target)) } : written
+    return written !== undefined && 'cache' in part
+      ? { ...written, ...markOf(part, breakpoints(this.#target)) }
+      : written
   }
 
   #bare(part: Part): Json | undefined {
     switch (part.type) {
       case 'text':
-      case 'refusal': return { type: 'input_text', text: part.text }
+      case 'refusal':
+        return { type: 'input_text', text: part.text }
       case 'image':
       case 'file':
       case 'audio':
-      case 'video': return writeMedia(part, this.#losses)
+      case 'video':
+        return writeMedia(part, this.#losses)
       default:
         this.#lose('part', 'left out', `${part.type} stands in a turn where the provider does not take it`, part.type)
         return undefined
@@ -112,13 +126,22 @@ export class InputWriter {
     const flush = (): void => {
       const [only] = content
       // As a plain string an earlier answer needs no id and no status.
-      if (only !== undefined) push({ type: 'message', role: 'assistant', content: content.length === 1 && only.type === 'output_text' ? only.text : content })
+      if (only !== undefined)
+        push({
+          type: 'message',
+          role: 'assistant',
+          content: content.length === 1 && only.type === 'output_text' ? only.text : content,
+        })
       content = []
     }
     for (const part of parts) {
       if (part.type === 'text' || part.type === 'refusal') {
-        if (part.type === 'text' && (part.signature?.data ?? '') !== '') this.#lose('signature', 'left out', 'another model made it')
-        if (part.text !== '') content.push(part.type === 'text' ? { type: 'output_text', text: part.text } : { type: 'refusal', refusal: part.text })
+        if (part.type === 'text' && (part.signature?.data ?? '') !== '')
+          this.#lose('signature', 'left out', 'another model made it')
+        if (part.text !== '')
+          content.push(
+            part.type === 'text' ? { type: 'output_text', text: part.text } : { type: 'refusal', refusal: part.text },
+          )
         continue
       }
       flush()
@@ -129,7 +152,8 @@ export class InputWriter {
       else this.#shown(part)
     }
     flush()
-    if (thoughts.length > 0) this.#lose('thoughts', 'left out', 'nothing follows it, and the provider refuses reasoning by itself')
+    if (thoughts.length > 0)
+      this.#lose('thoughts', 'left out', 'nothing follows it, and the provider refuses reasoning by itself')
   }
 
   #thought(part: ReasoningPart): Json[] {
@@ -147,12 +171,21 @@ export class InputWriter {
     const call_id = callId(part.id)
     return part.form === 'custom'
       ? { type: 'custom_tool_call', call_id, name: wireName(part.name), input: part.arguments }
-      : { type: 'function_call', call_id, name: wireName(part.name), arguments: part.arguments.trim() === '' ? '{}' : part.arguments }
+      : {
+          type: 'function_call',
+          call_id,
+          name: wireName(part.name),
+          arguments: part.arguments.trim() === '' ? '{}' : part.arguments,
+        }
   }
 
   #answer(call: ToolCallPart, output: string | Json[]): void {
     this.#calls.delete(call.id)
-    this.items.push({ type: call.form === 'custom' ? 'custom_tool_call_output' : 'function_call_output', call_id: callId(call.id), output })
+    this.items.push({
+      type: call.form === 'custom' ? 'custom_tool_call_output' : 'function_call_output',
+      call_id: callId(call.id),
+      output,
+    })
   }
 
   /** An image that the model made: the provider takes images from a user only. */
@@ -164,10 +197,24 @@ export class InputWriter {
   #result(part: Part): void {
     if (part.type !== 'tool-result') return this.#message('user', [part])
     const call = this.#calls.get(part.callId)
-    if (part.isError === true) this.#lose('result.isError', 'approximated', 'the provider has no mark for a failed tool: its result begins with a word', part.callId)
+    if (part.isError === true)
+      this.#lose(
+        'result.isError',
+        'approximated',
+        'the provider has no mark for a failed tool: its result begins with a word',
+        part.callId,
+      )
     if (call === undefined) {
-      this.#lose('result', 'approximated', 'shown as a message of the user: the call it answers is not right before it', part.callId)
-      const head = { type: 'text' as const, text: `Result of the tool call ${part.callId}${part.name === undefined ? '' : ` (${part.name})`}:` }
+      this.#lose(
+        'result',
+        'approximated',
+        'shown as a message of the user: the call it answers is not right before it',
+        part.callId,
+      )
+      const head = {
+        type: 'text' as const,
+        text: `Result of the tool call ${part.callId}${part.name === undefined ? '' : ` (${part.name})`}:`,
+      }
       return this.#message('user', [head, ...(part.isError === true ? [FAILED] : []), ...part.content])
     }
     this.#answer(call, this.#output(part))
@@ -175,10 +222,16 @@ export class InputWriter {
 
   /** One string; pieces where each may bear a cache mark, whether it does or not, so that a mark that moves changes nothing else. */
   #output({ content: given, isError, cache }: Pick<ToolResultPart, 'content' | 'isError' | 'cache'>): string | Json[] {
-    const content = cache === undefined ? given : given.map((part, index) => index === given.length - 1 && part.type !== 'foreign' ? { ...part, cache } : part)
+    const content =
+      cache === undefined
+        ? given
+        : given.map((part, index) =>
+            index === given.length - 1 && part.type !== 'foreign' ? { ...part, cache } : part,
+          )
     const [only] = content
     if (only === undefined) return isError === true ? FAILED.text : ''
-    if (content.length === 1 && only.type === 'text' && breakpoints(this.#target) === undefined) return isError === true ? `${FAILED.text} ${only.text}` : only.text
+    if (content.length === 1 && only.type === 'text' && breakpoints(this.#target) === undefined)
+      return isError === true ? `${FAILED.text} ${only.text}` : only.text
     if (isError === true) return this.#output({ content: [FAILED, ...content] })
     return content.flatMap((part): Json[] => {
       if (part.type !== 'foreign') return [this.#inputPart(part)].filter((written) => written !== undefined)
@@ -199,10 +252,15 @@ export class InputWriter {
 }
 
 /** How prefixes are marked, where this protocol knows how. */
-export const breakpoints = ({ abilities: { cacheMarks } }: Target): 'prompt_cache_breakpoint' | undefined => (cacheMarks === 'cache_control' ? undefined : cacheMarks)
+export const breakpoints = ({ abilities: { cacheMarks } }: Target): 'prompt_cache_breakpoint' | undefined =>
+  cacheMarks === 'cache_control' ? undefined : cacheMarks
 
 /** Signed reasoning as an item of the input, without an id: a provider that stored nothing looks it up in vain. */
-export function reasoningItem({ form, text, signature }: Pick<ReasoningPart, 'form' | 'text'> & { signature: Signature }): Json {
+export function reasoningItem({
+  form,
+  text,
+  signature,
+}: Pick<ReasoningPart, 'form' | 'text'> & { signature: Signature }): Json {
   const raw = form === 'raw'
   return {
     type: 'reasoning',
@@ -218,10 +276,14 @@ function writeMedia(part: MediaPart, losses: Loss[]): Json {
     losses.push({ field: 'part', what: 'approximated', why: 'a plain-text document travels as a text part' })
     return { type: 'input_text', text: part.filename === undefined ? source.text : `${part.filename}:\n${source.text}` }
   }
-  if (part.type !== 'file' && part.filename !== undefined) losses.push({ field: 'filename', what: 'left out', why: 'the provider has names of files only' })
-  if (part.type === 'audio' && source.type === 'data') return { type: 'input_audio', input_audio: { data: source.data, format: audioFormat(source.mediaType) } }
+  if (part.type !== 'file' && part.filename !== undefined)
+    losses.push({ field: 'filename', what: 'left out', why: 'the provider has names of files only' })
+  if (part.type === 'audio' && source.type === 'data')
+    return { type: 'input_audio', input_audio: { data: source.data, format: audioFormat(source.mediaType) } }
   if (part.type === 'audio' || part.type === 'video') throw new Uncarried(part)
-  return part.type === 'image' ? { type: 'input_image', ...writeDetail(part.detail, losses), ...imageSource(source) } : { type: 'input_file', ...fileSource(part, source) }
+  return part.type === 'image'
+    ? { type: 'input_image', ...writeDetail(part.detail, losses), ...imageSource(source) }
+    : { type: 'input_file', ...fileSource(part, source) }
 }
 
 const DETAILS = new Set(['low', 'high', 'auto', 'original'])
@@ -242,6 +304,7 @@ function fileSource(part: MediaPart, source: Source): Json {
   if (source.type === 'file') return { file_id: source.id }
   if (source.type === 'url') return { file_url: source.url }
   // The provider refuses file data without a name, and reads the kind of file off it.
-  const filename = part.filename ?? `file.${source.mediaType === 'text/plain' ? 'txt' : source.mediaType.split(/[/.+]/).at(-1)}`
+  const filename =
+    part.filename ?? `file.${source.mediaType === 'text/plain' ? 'txt' : source.mediaType.split(/[/.+]/).at(-1)}`
   return { filename, file_data: dataUrl(source) }
 }

@@ -41,7 +41,7 @@ export class MessageItem implements OutputItem {
     if (type === 'refusal') this.refused = true
     // The parts of a message come one after the other.
     if (this.#latest !== undefined) this.#latest.closed = true
-    const content = { slot: this.#latest = this.#line.join(new Slot({ type })), scored: false }
+    const content = { slot: (this.#latest = this.#line.join(new Slot({ type }))), scored: false }
     this.#contents.set(index, content)
     return content
   }
@@ -64,7 +64,8 @@ export class MessageItem implements OutputItem {
 
   /** A finished content part, or what a `.done` frame says of one. */
   complete(index: number, part: Json): void {
-    const type = part.type === 'refusal' || typeof part.refusal === 'string' && part.refusal !== '' ? 'refusal' : 'text'
+    const type =
+      part.type === 'refusal' || (typeof part.refusal === 'string' && part.refusal !== '') ? 'refusal' : 'text'
     const { slot, scored } = this.#content(index, type)
     if (slot.closed) return
     complete(slot, textOf(type === 'refusal' ? part.refusal : part.text))
@@ -78,7 +79,8 @@ export class MessageItem implements OutputItem {
     for (const [place, part] of arrayOf(wire.content).entries()) {
       if (!isObject(part)) continue
       const index = known[place] ?? (known.at(-1) ?? -1) + 1 + place
-      if (part.type === 'output_text' || part.type === 'refusal' || typeof part.text === 'string') this.complete(index, part)
+      if (part.type === 'output_text' || part.type === 'refusal' || typeof part.text === 'string')
+        this.complete(index, part)
       else if (!this.#contents.has(index)) this.#foreign(index, part)
     }
     for (const { slot } of this.#contents.values()) slot.closed = true
@@ -86,7 +88,9 @@ export class MessageItem implements OutputItem {
   }
 
   #foreign(index: number, part: Json): void {
-    const slot = this.#line.join(new Slot({ type: 'foreign', protocol: 'responses', kind: textOf(part.type), value: part }))
+    const slot = this.#line.join(
+      new Slot({ type: 'foreign', protocol: 'responses', kind: textOf(part.type), value: part }),
+    )
     this.#contents.set(index, { slot, scored: false })
   }
 }
@@ -135,12 +139,20 @@ export class ReasoningItem implements OutputItem {
   }
 
   done(wire: Json): void {
-    for (const [form, name] of [['summary', 'summary'], ['raw', 'content']] as const) {
-      const whole = objectsOf(wire[name]).map((part) => textOf(part.text)).filter((text) => text !== '').join('\n\n')
+    for (const [form, name] of [
+      ['summary', 'summary'],
+      ['raw', 'content'],
+    ] as const) {
+      const whole = objectsOf(wire[name])
+        .map((part) => textOf(part.text))
+        .filter((text) => text !== '')
+        .join('\n\n')
       if (whole !== '') complete(this.#slot(form), whole)
     }
-    const signature = typeof wire.encrypted_content === 'string' && wire.encrypted_content !== '' ? wire.encrypted_content : undefined
-    if (this.#slots.size === 0 && signature !== undefined) this.#first.head = { type: 'reasoning', redacted: true, ...this.#named() }
+    const signature =
+      typeof wire.encrypted_content === 'string' && wire.encrypted_content !== '' ? wire.encrypted_content : undefined
+    if (this.#slots.size === 0 && signature !== undefined)
+      this.#first.head = { type: 'reasoning', redacted: true, ...this.#named() }
     const last = [...this.#slots.values()].at(-1) ?? this.#first
     if (!last.closed) last.signature = signature
     for (const slot of [this.#first, ...this.#slots.values()]) slot.closed = true
@@ -162,7 +174,8 @@ export class CallItem implements OutputItem {
 
   #name(wire: Json): void {
     const id = textOf(wire.call_id) === '' ? textOf(wire.id) : textOf(wire.call_id)
-    if (this.#slot.head === undefined && id !== '' && textOf(wire.name) !== '') this.#slot.head = { type: 'tool-call', id, name: textOf(wire.name), form: this.#form }
+    if (this.#slot.head === undefined && id !== '' && textOf(wire.name) !== '')
+      this.#slot.head = { type: 'tool-call', id, name: textOf(wire.name), form: this.#form }
   }
 
   grow(delta: string): void {
@@ -176,7 +189,11 @@ export class CallItem implements OutputItem {
 
   done(wire: Json): void {
     if (this.#slot.closed) return
-    this.#name({ name: 'unnamed', ...wire, ...(textOf(wire.call_id) + textOf(wire.id) === '' ? { call_id: 'call_unnamed' } : {}) })
+    this.#name({
+      name: 'unnamed',
+      ...wire,
+      ...(textOf(wire.call_id) + textOf(wire.id) === '' ? { call_id: 'call_unnamed' } : {}),
+    })
     this.complete(this.#form === 'custom' ? wire.input : wire.arguments)
     this.#slot.closed = true
   }
@@ -198,7 +215,10 @@ class WholeItem implements OutputItem {
     if (this.#slot.closed) return
     this.#slot.closed = true
     if (this.type === 'image_generation_call' && typeof wire.result === 'string') {
-      this.#slot.head = { type: 'image', mediaType: `image/${textOf(wire.output_format) === '' ? 'png' : textOf(wire.output_format)}` }
+      this.#slot.head = {
+        type: 'image',
+        mediaType: `image/${textOf(wire.output_format) === '' ? 'png' : textOf(wire.output_format)}`,
+      }
       this.#slot.grow(wire.result)
       const prompt = wire.revised_prompt ?? wire.prompt
       if (typeof prompt === 'string' && prompt !== '') tellOwn(this.#line, 'revised_prompt', prompt)
@@ -208,10 +228,14 @@ class WholeItem implements OutputItem {
 
 export function newItem(line: PartLine, wire: Json): OutputItem {
   switch (wire.type) {
-    case 'message': return new MessageItem(line)
-    case 'reasoning': return new ReasoningItem(line, wire)
+    case 'message':
+      return new MessageItem(line)
+    case 'reasoning':
+      return new ReasoningItem(line, wire)
     case 'function_call':
-    case 'custom_tool_call': return new CallItem(line, wire)
-    default: return new WholeItem(line, wire)
+    case 'custom_tool_call':
+      return new CallItem(line, wire)
+    default:
+      return new WholeItem(line, wire)
   }
 }

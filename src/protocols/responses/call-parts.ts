@@ -97,7 +97,8 @@ export class PartLine {
     if (slot.number !== undefined || slot.base === 0 || told > slot.sent) this.#tellUpTo(told, slot, head, events)
     if (!slot.closed) return
     if (slot.number !== undefined) this.#end(slot, events)
-    for (const annotation of [...slot.late, ...slot.annotations]) this.#cite(readAnnotation(annotation, slot.offsets), slot.base, events)
+    for (const annotation of [...slot.late, ...slot.annotations])
+      this.#cite(readAnnotation(annotation, slot.offsets), slot.base, events)
   }
 
   /** Passages in what waits to be told, up to `limit`, whose citations are here. Sources of one passage follow each other. */
@@ -127,20 +128,35 @@ export class PartLine {
     }
     if (end <= slot.sent && slot.logprobs.length === 0) return
     const length = end - slot.sent
-    events.push({ type: 'part-delta', part: slot.number, text: slot.untold.slice(0, length), ...(slot.logprobs.length > 0 ? { logprobs: slot.logprobs } : {}) })
+    events.push({
+      type: 'part-delta',
+      part: slot.number,
+      text: slot.untold.slice(0, length),
+      ...(slot.logprobs.length > 0 ? { logprobs: slot.logprobs } : {}),
+    })
     slot.untold = slot.untold.slice(length)
     slot.logprobs = []
   }
 
   #end(slot: Slot, events: GenerationEvent[]): void {
-    events.push({ type: 'part-end', part: slot.number!, ...(slot.signature === undefined ? {} : { signature: slot.signature }) })
+    events.push({
+      type: 'part-end',
+      part: slot.number!,
+      ...(slot.signature === undefined ? {} : { signature: slot.signature }),
+    })
     slot.number = undefined
   }
 
   /** `base`: where the part that it belongs to begins in the text that it counts in. */
   #cite({ start, end, ...source }: Citation, base: number, events: GenerationEvent[]): void {
-    const citation = start === undefined || end === undefined || start < base ? source : { ...source, start: start - base, end: end - base }
-    events.push({ type: 'part-start', part: this.#next, head: { type: 'citation', citation } }, { type: 'part-end', part: this.#next })
+    const citation =
+      start === undefined || end === undefined || start < base
+        ? source
+        : { ...source, start: start - base, end: end - base }
+    events.push(
+      { type: 'part-start', part: this.#next, head: { type: 'citation', citation } },
+      { type: 'part-end', part: this.#next },
+    )
     this.#next++
   }
 }

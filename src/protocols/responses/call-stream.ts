@@ -42,7 +42,10 @@ class ResponseReader implements Reader {
   take(event: Json, name?: string): GenerationEvent[] {
     if (this.#ended) return []
     this.#events = []
-    this.#hear(typeof event.type === 'string' ? event.type : name ?? (failureIn(event) === undefined ? '' : 'error'), event)
+    this.#hear(
+      typeof event.type === 'string' ? event.type : (name ?? (failureIn(event) === undefined ? '' : 'error')),
+      event,
+    )
     if (!this.#ended && this.#started) this.#advance()
     return this.#events
   }
@@ -64,11 +67,19 @@ class ResponseReader implements Reader {
       case 'response.completed':
       case 'response.incomplete':
       case 'response.failed':
-      case 'response.cancelled': return this.#finish(type, objectOf(event.response))
-      case 'error': this.#error ??= readFailure(failureIn(event) ?? event); return
-      case 'response.output_item.added': if (isObject(event.item)) void this.#item(event, event.item); return
-      case 'response.output_item.done': if (isObject(event.item)) this.#itemDone(this.#indexOf(event, event.item), event.item); return
-      default: return this.#grow(type, event)
+      case 'response.cancelled':
+        return this.#finish(type, objectOf(event.response))
+      case 'error':
+        this.#error ??= readFailure(failureIn(event) ?? event)
+        return
+      case 'response.output_item.added':
+        if (isObject(event.item)) void this.#item(event, event.item)
+        return
+      case 'response.output_item.done':
+        if (isObject(event.item)) this.#itemDone(this.#indexOf(event, event.item), event.item)
+        return
+      default:
+        return this.#grow(type, event)
     }
   }
 
@@ -111,34 +122,57 @@ class ResponseReader implements Reader {
   #grow(type: string, event: Json): void {
     const content = typeof event.content_index === 'number' ? event.content_index : 0
     const summary = typeof event.summary_index === 'number' ? event.summary_index : 0
-    const delta = textOf(event.delta), part = objectOf(event.part)
+    const delta = textOf(event.delta),
+      part = objectOf(event.part)
     const message = (): MessageItem | undefined => this.#as(MessageItem, event, { type: 'message', id: event.item_id })
-    const reasoning = (): ReasoningItem | undefined => this.#as(ReasoningItem, event, { type: 'reasoning', id: event.item_id })
+    const reasoning = (): ReasoningItem | undefined =>
+      this.#as(ReasoningItem, event, { type: 'reasoning', id: event.item_id })
     switch (type) {
-      case 'response.output_text.delta': return message()?.grow(content, 'text', delta, event.logprobs)
-      case 'response.output_text.done': return message()?.complete(content, { text: event.text, logprobs: event.logprobs })
-      case 'response.refusal.delta': return message()?.grow(content, 'refusal', delta, undefined)
-      case 'response.refusal.done': return message()?.complete(content, { type: 'refusal', refusal: event.refusal })
-      case 'response.output_text.annotation.added': if (isObject(event.annotation)) message()?.cite(content, event.annotation); return
-      case 'response.content_part.done': if (part.type === 'output_text' || part.type === 'refusal') message()?.complete(content, part); return
-      case 'response.reasoning_summary_text.delta': return reasoning()?.grow('summary', summary, delta)
-      case 'response.reasoning_summary_text.done': return reasoning()?.complete('summary', summary, textOf(event.text))
+      case 'response.output_text.delta':
+        return message()?.grow(content, 'text', delta, event.logprobs)
+      case 'response.output_text.done':
+        return message()?.complete(content, { text: event.text, logprobs: event.logprobs })
+      case 'response.refusal.delta':
+        return message()?.grow(content, 'refusal', delta, undefined)
+      case 'response.refusal.done':
+        return message()?.complete(content, { type: 'refusal', refusal: event.refusal })
+      case 'response.output_text.annotation.added':
+        if (isObject(event.annotation)) message()?.cite(content, event.annotation)
+        return
+      case 'response.content_part.done':
+        if (part.type === 'output_text' || part.type === 'refusal') message()?.complete(content, part)
+        return
+      case 'response.reasoning_summary_text.delta':
+        return reasoning()?.grow('summary', summary, delta)
+      case 'response.reasoning_summary_text.done':
+        return reasoning()?.complete('summary', summary, textOf(event.text))
       // The vendor-neutral document calls raw reasoning `response.reasoning`.
       case 'response.reasoning.delta':
-      case 'response.reasoning_text.delta': return reasoning()?.grow('raw', content, delta)
+      case 'response.reasoning_text.delta':
+        return reasoning()?.grow('raw', content, delta)
       case 'response.reasoning.done':
-      case 'response.reasoning_text.done': return reasoning()?.complete('raw', content, textOf(event.text))
+      case 'response.reasoning_text.done':
+        return reasoning()?.complete('raw', content, textOf(event.text))
       case 'response.function_call_arguments.delta':
-      case 'response.custom_tool_call_input.delta': return this.#as(CallItem, event)?.grow(delta)
-      case 'response.function_call_arguments.done': return this.#as(CallItem, event)?.complete(event.arguments)
-      case 'response.custom_tool_call_input.done': return this.#as(CallItem, event)?.complete(event.input)
+      case 'response.custom_tool_call_input.delta':
+        return this.#as(CallItem, event)?.grow(delta)
+      case 'response.function_call_arguments.done':
+        return this.#as(CallItem, event)?.complete(event.arguments)
+      case 'response.custom_tool_call_input.done':
+        return this.#as(CallItem, event)?.complete(event.input)
     }
   }
 
   /** The item of an event if it is of that kind. One that was never announced begins here, where enough is known to begin it. */
-  #as<T extends OutputItem>(kind: abstract new (...given: never[]) => T, event: Json, unannounced?: Json): T | undefined {
+  #as<T extends OutputItem>(
+    kind: abstract new (...given: never[]) => T,
+    event: Json,
+    unannounced?: Json,
+  ): T | undefined {
     const index = this.#indexOf(event)
-    const item = this.#items.get(index) ?? (unannounced === undefined ? undefined : this.#item({ output_index: index }, unannounced))
+    const item =
+      this.#items.get(index) ??
+      (unannounced === undefined ? undefined : this.#item({ output_index: index }, unannounced))
     return item instanceof kind && !this.#done.has(index) ? item : undefined
   }
 
@@ -146,10 +180,21 @@ class ResponseReader implements Reader {
     this.#start(response)
     if (type === 'response.failed' || type === 'response.cancelled') {
       this.#tellUsage(response)
-      return this.#fail(isObject(response.error) ? readFailure(response.error) : this.#error ?? readFailure({ message: type === 'response.failed' ? 'The provider failed without saying why.' : 'The provider cancelled the response.' }))
+      return this.#fail(
+        isObject(response.error)
+          ? readFailure(response.error)
+          : (this.#error ??
+              readFailure({
+                message:
+                  type === 'response.failed'
+                    ? 'The provider failed without saying why.'
+                    : 'The provider cancelled the response.',
+              })),
+      )
     }
     const streamed = new Set(this.#items.keys())
-    for (const [index, item] of objectsOf(response.output).entries()) this.#itemDone(this.#finalIndex(index, item, streamed), item)
+    for (const [index, item] of objectsOf(response.output).entries())
+      this.#itemDone(this.#finalIndex(index, item, streamed), item)
     this.#line.closeAll()
     this.#advance()
     this.#tellUsage(response)
@@ -173,7 +218,10 @@ class ResponseReader implements Reader {
     if (status === 'queued' || status === 'in_progress') return { reason: 'other', raw: status }
     const items = [...this.#items.values()]
     if (items.some((item) => item instanceof CallItem)) return { reason: 'tool-calls', raw: status }
-    return { reason: items.some((item) => item instanceof MessageItem && item.refused) ? 'refusal' : 'stop', raw: status }
+    return {
+      reason: items.some((item) => item instanceof MessageItem && item.refused) ? 'refusal' : 'stop',
+      raw: status,
+    }
   }
 
   #tellUsage(response: Json): void {
@@ -197,7 +245,8 @@ class ResponseReader implements Reader {
 }
 
 /** What `error` says, which some servers write as a bare text. */
-const failureIn = ({ error }: Json): Json | undefined => isObject(error) ? error : typeof error === 'string' && error !== '' ? { message: error } : undefined
+const failureIn = ({ error }: Json): Json | undefined =>
+  isObject(error) ? error : typeof error === 'string' && error !== '' ? { message: error } : undefined
 
 /** The error object of an `error` event (flat or nested) or of a failed response. */
 function readFailure(wire: Json): GatewayError {
@@ -210,16 +259,23 @@ function readFailure(wire: Json): GatewayError {
 
 export function reader(request: GenerationRequest | undefined): Reader {
   // Blocks of messages cannot be cut once they are told. What looks for stop sequences sees no text that two parts share.
-  return new ResponseReader(request?.protocol === 'messages' && request.webSearch !== undefined && (request.sampling.stop ?? []).length === 0)
+  return new ResponseReader(
+    request?.protocol === 'messages' && request.webSearch !== undefined && (request.sampling.stop ?? []).length === 0,
+  )
 }
 
 /** A whole response -> the same events as its stream. */
 export function readAnswer(body: unknown): GenerationEvent[] {
-  if (!isObject(body)) throw new GatewayError('upstream_error', 'The provider answered with something that is no response.')
+  if (!isObject(body))
+    throw new GatewayError('upstream_error', 'The provider answered with something that is no response.')
   const failed = body.status === 'failed' || body.status === 'cancelled'
   const failure = failureIn(body)
   if (failure !== undefined && (failed || !Array.isArray(body.output))) throw readFailure(failure)
   if (failed) throw readFailure({ message: `The provider's response is ${body.status}.` })
-  if (!Array.isArray(body.output)) throw new GatewayError('upstream_error', 'The provider answered with a response that has no output.')
-  return new ResponseReader().take({ type: body.status === 'incomplete' ? 'response.incomplete' : 'response.completed', response: body })
+  if (!Array.isArray(body.output))
+    throw new GatewayError('upstream_error', 'The provider answered with a response that has no output.')
+  return new ResponseReader().take({
+    type: body.status === 'incomplete' ? 'response.incomplete' : 'response.completed',
+    response: body,
+  })
 }

@@ -30,15 +30,29 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
   const losses: Loss[] = lossesOfCitations(request)
   const input = new InputWriter(target, losses)
   const unspoken = request.outputFormat?.type === 'json' && !speaksOfJson(request)
-  if (unspoken) losses.push({ field: 'outputFormat', what: 'approximated', why: 'the model is told in words, too: providers refuse such a request in which JSON is not spoken of' })
+  if (unspoken)
+    losses.push({
+      field: 'outputFormat',
+      what: 'approximated',
+      why: 'the model is told in words, too: providers refuse such a request in which JSON is not spoken of',
+    })
   const system = [...request.system, ...(unspoken ? [jsonInWords()] : [])]
   const [first] = system
-  const simple = target.abilities.system !== false && system.length === 1 && first?.type === 'text' && (first.cache === undefined || breakpoints(target) === undefined)
+  const simple =
+    target.abilities.system !== false &&
+    system.length === 1 &&
+    first?.type === 'text' &&
+    (first.cache === undefined || breakpoints(target) === undefined)
   const plain = simple ? first.text : undefined
   if (plain === undefined) input.system(system)
   for (const turn of resultsBehindCalls(request.turns)) input.turn(turn)
   input.end()
-  if (input.items.at(-1)?.role === 'assistant') losses.push({ field: 'conversation', what: 'approximated', why: 'the answer that the client began is sent as an earlier one: the provider begins anew' })
+  if (input.items.at(-1)?.role === 'assistant')
+    losses.push({
+      field: 'conversation',
+      what: 'approximated',
+      why: 'the answer that the client began is sent as an earlier one: the provider begins anew',
+    })
   const reasoning = writeReasoning(request.reasoning, target.abilities, losses)
   const reasons = reasoning?.effort !== 'none'
   const body: Json = {
@@ -72,7 +86,9 @@ function writeTools(request: GenerationRequest, abilities: Abilities, reasons: b
     tools,
     // It counts searches with the other calls of the provider's own tools, of which there are none.
     ...present('max_tool_calls', webSearch?.maxUses),
-    ...(request.toolChoice === undefined ? {} : { tool_choice: writeToolChoice(unforced(request.toolChoice, abilities, reasons, losses), request.tools) }),
+    ...(request.toolChoice === undefined
+      ? {}
+      : { tool_choice: writeToolChoice(unforced(request.toolChoice, abilities, reasons, losses), request.tools) }),
     ...(request.parallelTools === undefined ? {} : { parallel_tool_calls: request.parallelTools }),
   }
 }
@@ -81,24 +97,43 @@ function writeWebSearch(search: WebSearch, losses: Loss[]): Json {
   losses.push(...lossesOfSearch(search, 'contextSize', 'userLocation', 'allowedDomains', 'maxUses'))
   const place = placeOf(search)
   return {
-    type: 'web_search', ...present('search_context_size', search.contextSize), ...(place === undefined ? {} : { user_location: { type: 'approximate', ...place } }),
+    type: 'web_search',
+    ...present('search_context_size', search.contextSize),
+    ...(place === undefined ? {} : { user_location: { type: 'approximate', ...place } }),
     ...(search.allowedDomains === undefined ? {} : { filters: { allowed_domains: search.allowedDomains } }),
   }
 }
 
 function writeTool(tool: Tool, losses: Loss[]): Json[] {
   const name = tool.type === 'foreign' ? '' : wireName(tool.name)
-  if (tool.type !== 'foreign' && name !== tool.name) losses.push({ field: 'tool', of: tool.name, what: 'approximated', why: `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -` })
+  if (tool.type !== 'foreign' && name !== tool.name)
+    losses.push({
+      field: 'tool',
+      of: tool.name,
+      what: 'approximated',
+      why: `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -`,
+    })
   switch (tool.type) {
     // Without `strict: false` the provider takes a schema as strict and refuses most that were not made for it.
-    case 'function': return [{
-      type: 'function', name, ...(tool.description === undefined ? {} : { description: tool.description }),
-      strict: false, ...functionSchema(tool, losses),
-    }]
-    case 'custom': return [{
-      type: 'custom', name, ...(tool.description === undefined ? {} : { description: tool.description }),
-      ...(tool.format === undefined ? {} : { format: writeGrammar(tool.format) }),
-    }]
+    case 'function':
+      return [
+        {
+          type: 'function',
+          name,
+          ...(tool.description === undefined ? {} : { description: tool.description }),
+          strict: false,
+          ...functionSchema(tool, losses),
+        },
+      ]
+    case 'custom':
+      return [
+        {
+          type: 'custom',
+          name,
+          ...(tool.description === undefined ? {} : { description: tool.description }),
+          ...(tool.format === undefined ? {} : { format: writeGrammar(tool.format) }),
+        },
+      ]
     case 'foreign':
       // Its tools are written flat.
       if (tool.protocol === 'responses' && tool.kind !== 'namespace') return [objectOf(tool.value)]
@@ -109,31 +144,51 @@ function writeTool(tool: Tool, losses: Loss[]): Json[] {
 }
 
 /** Chat completions nests the grammar, this protocol does not. */
-const writeGrammar = (format: unknown): unknown => isObject(format) && isObject(format.grammar) ? { type: format.type, ...format.grammar } : format
+const writeGrammar = (format: unknown): unknown =>
+  isObject(format) && isObject(format.grammar) ? { type: format.type, ...format.grammar } : format
 
 function writeToolChoice(choice: ToolChoice, tools: Tool[]): unknown {
-  const formOf = (name: string): string => tools.find((tool) => tool.type !== 'foreign' && tool.name === name)?.type ?? 'function'
+  const formOf = (name: string): string =>
+    tools.find((tool) => tool.type !== 'foreign' && tool.name === name)?.type ?? 'function'
   switch (choice.type) {
-    case 'tool': return { type: choice.form ?? formOf(choice.name), name: wireName(choice.name) }
-    case 'allowed': return { type: 'allowed_tools', mode: choice.required ? 'required' : 'auto', tools: choice.names.map((name) => ({ type: formOf(name), name: wireName(name) })) }
-    default: return choice.type
+    case 'tool':
+      return { type: choice.form ?? formOf(choice.name), name: wireName(choice.name) }
+    case 'allowed':
+      return {
+        type: 'allowed_tools',
+        mode: choice.required ? 'required' : 'auto',
+        tools: choice.names.map((name) => ({ type: formOf(name), name: wireName(name) })),
+      }
+    default:
+      return choice.type
   }
 }
 
 const OUTPUT_TOKENS_MIN = 16
 
 function writeLimit({ maxOutputTokens: limit }: GenerationRequest, abilities: Abilities, losses: Loss[]): Json {
-  if (limit === undefined || limit >= OUTPUT_TOKENS_MIN) return present('max_output_tokens', withinLimit(limit, abilities, losses))
-  losses.push({ field: 'maxOutputTokens', what: 'approximated', why: `raised to ${OUTPUT_TOKENS_MIN}, the least the provider takes` })
+  if (limit === undefined || limit >= OUTPUT_TOKENS_MIN)
+    return present('max_output_tokens', withinLimit(limit, abilities, losses))
+  losses.push({
+    field: 'maxOutputTokens',
+    what: 'approximated',
+    why: `raised to ${OUTPUT_TOKENS_MIN}, the least the provider takes`,
+  })
   return { max_output_tokens: OUTPUT_TOKENS_MIN }
 }
 
 function writeSampling(request: GenerationRequest, abilities: Abilities, reasons: boolean, losses: Loss[]): Json {
   const { sampling } = request
-  leaveOut(request, ['topK', 'frequencyPenalty', 'presencePenalty', 'seed', 'logitBias'], "the provider's protocol has no such field", losses)
+  leaveOut(
+    request,
+    ['topK', 'frequencyPenalty', 'presencePenalty', 'seed', 'logitBias'],
+    "the provider's protocol has no such field",
+    losses,
+  )
   if ((sampling.stop ?? []).length > 0) losses.push(cutLoss('the provider knows no stop sequences'))
   if (!samples(abilities, reasons)) {
-    for (const name of ['temperature', 'topP', 'logprobs', 'topLogprobs'] as const) if (sampling[name] !== undefined) losses.push({ field: name, what: 'left out', why: 'the model refuses it' })
+    for (const name of ['temperature', 'topP', 'logprobs', 'topLogprobs'] as const)
+      if (sampling[name] !== undefined) losses.push({ field: name, what: 'left out', why: 'the model refuses it' })
     return {}
   }
   const { temperature, topP, topLogprobs } = sampling
@@ -145,20 +200,39 @@ function writeSampling(request: GenerationRequest, abilities: Abilities, reasons
  * above high. A budget of -1 leaves the depth to the model.
  */
 const effortOf = (budgetTokens: number): Effort | undefined =>
-  budgetTokens < 0 ? undefined : budgetTokens === 0 ? 'none' : budgetTokens <= 2_048 ? 'low' : budgetTokens <= 8_192 ? 'medium' : 'high'
+  budgetTokens < 0
+    ? undefined
+    : budgetTokens === 0
+      ? 'none'
+      : budgetTokens <= 2_048
+        ? 'low'
+        : budgetTokens <= 8_192
+          ? 'medium'
+          : 'high'
 
 function writeReasoning(reasoning: Reasoning | undefined, abilities: Abilities, losses: Loss[]): Json | undefined {
   if (reasoning === undefined) return undefined
   if (abilities.reasoning === 'none') {
-    if (reasoning.effort !== 'none' && reasoning.budgetTokens !== 0) losses.push({ field: 'reasoning', what: 'left out', why: 'the model does not reason' })
+    if (reasoning.effort !== 'none' && reasoning.budgetTokens !== 0)
+      losses.push({ field: 'reasoning', what: 'left out', why: 'the model does not reason' })
     return undefined
   }
   const { budgetTokens, visible, summary = visible === true ? 'auto' : undefined } = reasoning
   const field = reasoning.effort === undefined ? 'reasoning.budgetTokens' : 'reasoning.effort'
   const meant = reasoning.effort ?? (budgetTokens === undefined ? undefined : effortOf(budgetTokens))
   const effort = meant === undefined ? undefined : nearestEffort(meant, abilities, field, losses)
-  if (budgetTokens !== undefined && budgetTokens > 0 && effort === meant) losses.push({ field: 'reasoning.budgetTokens', what: 'approximated', why: `as effort '${effort}': the provider has no budgets` })
-  if (reasoning.adaptive === true && meant === undefined) losses.push({ field: 'reasoning.adaptive', what: 'approximated', why: 'the model reasons as deep as it does by default' })
+  if (budgetTokens !== undefined && budgetTokens > 0 && effort === meant)
+    losses.push({
+      field: 'reasoning.budgetTokens',
+      what: 'approximated',
+      why: `as effort '${effort}': the provider has no budgets`,
+    })
+  if (reasoning.adaptive === true && meant === undefined)
+    losses.push({
+      field: 'reasoning.adaptive',
+      what: 'approximated',
+      why: 'the model reasons as deep as it does by default',
+    })
   const wire = { ...present('effort', effort), ...(summary === undefined || summary === 'none' ? {} : { summary }) }
   return Object.keys(wire).length === 0 ? undefined : wire
 }
@@ -169,13 +243,20 @@ export const mayReason = (asked: boolean, effort: unknown, abilities: Abilities)
 
 function writeInclude({ reasoning, sampling }: GenerationRequest, abilities: Abilities, reasons: boolean): string[] {
   const seals = abilities.reasoning !== 'none' && reasons && mayReason(reasoning !== undefined, undefined, abilities)
-  return [...(seals ? ['reasoning.encrypted_content'] : []), ...(samples(abilities, reasons) && (sampling.logprobs === true || sampling.topLogprobs !== undefined) ? ['message.output_text.logprobs'] : [])]
+  return [
+    ...(seals ? ['reasoning.encrypted_content'] : []),
+    ...(samples(abilities, reasons) && (sampling.logprobs === true || sampling.topLogprobs !== undefined)
+      ? ['message.output_text.logprobs']
+      : []),
+  ]
 }
 
 function writeText(request: GenerationRequest, losses: Loss[]): Json {
   const { verbosity, outputModalities, imageOutput } = request
-  if (imageOutput !== undefined) losses.push({ field: 'imageOutput', what: 'left out', why: 'the provider answers in text' })
-  if (outputModalities?.some((kind) => kind !== 'text')) losses.push({ field: 'outputModalities', what: 'left out', why: 'the provider answers in text' })
+  if (imageOutput !== undefined)
+    losses.push({ field: 'imageOutput', what: 'left out', why: 'the provider answers in text' })
+  if (outputModalities?.some((kind) => kind !== 'text'))
+    losses.push({ field: 'outputModalities', what: 'left out', why: 'the provider answers in text' })
   const format = writeFormat(request, losses)
   const text = { ...(format === undefined ? {} : { format }), ...(verbosity === undefined ? {} : { verbosity }) }
   return Object.keys(text).length === 0 ? {} : { text }
@@ -184,15 +265,22 @@ function writeText(request: GenerationRequest, losses: Loss[]): Json {
 function writeFormat(request: GenerationRequest, losses: Loss[]): Json | undefined {
   const { outputFormat: format } = request
   switch (format?.type) {
-    case undefined: return undefined
-    case 'enum': throw noBareChoice()
-    case 'text': return { type: 'text' }
-    case 'json': return { type: 'json_object' }
-    case 'schema': return {
-      // The provider asks for a name, which shows nowhere.
-      type: 'json_schema', name: wireName(format.name ?? 'answer'), ...(format.description === undefined ? {} : { description: format.description }),
-      ...answerSchema(format, request, losses),
-    }
+    case undefined:
+      return undefined
+    case 'enum':
+      throw noBareChoice()
+    case 'text':
+      return { type: 'text' }
+    case 'json':
+      return { type: 'json_object' }
+    case 'schema':
+      return {
+        // The provider asks for a name, which shows nowhere.
+        type: 'json_schema',
+        name: wireName(format.name ?? 'answer'),
+        ...(format.description === undefined ? {} : { description: format.description }),
+        ...answerSchema(format, request, losses),
+      }
   }
 }
 
@@ -203,8 +291,11 @@ function writeIdentity(request: GenerationRequest, losses: Loss[]): Json {
   const body: Json = writeLabels(request, losses)
   if (cacheRetention !== undefined) body.prompt_cache_retention = cacheRetention
   if (serviceTier !== undefined && TIERS.has(serviceTier)) body.service_tier = serviceTier
-  else if (serviceTier !== undefined) losses.push({ field: 'serviceTier', what: 'left out', why: `the provider has no tier '${serviceTier}'` })
-  if (metadata !== undefined && Object.values(metadata).every((value) => typeof value === 'string')) body.metadata = metadata
-  else if (metadata !== undefined) losses.push({ field: 'metadata', what: 'left out', why: 'the provider takes only texts as values' })
+  else if (serviceTier !== undefined)
+    losses.push({ field: 'serviceTier', what: 'left out', why: `the provider has no tier '${serviceTier}'` })
+  if (metadata !== undefined && Object.values(metadata).every((value) => typeof value === 'string'))
+    body.metadata = metadata
+  else if (metadata !== undefined)
+    losses.push({ field: 'metadata', what: 'left out', why: 'the provider takes only texts as values' })
   return body
 }

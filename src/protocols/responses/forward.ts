@@ -15,7 +15,19 @@ import { arrayOf, readMark, type Json } from './shapes.ts'
 export function forward({ wire, recalled }: Exchange, target: Target): string {
   const { body } = wire
   const added = Array.isArray(body.input) ? missingItems(body.input, madeBy(recalled, target)) : []
-  const text = added.length === 0 ? wire.text : replaceAt(wire.text, [{ path: ['input'], value: (input) => insertAt(input, added.map(({ before, item }) => ({ before, value: JSON.stringify(item) }))) }])
+  const text =
+    added.length === 0
+      ? wire.text
+      : replaceAt(wire.text, [
+          {
+            path: ['input'],
+            value: (input) =>
+              insertAt(
+                input,
+                added.map(({ before, item }) => ({ before, value: JSON.stringify(item) })),
+              ),
+          },
+        ])
   const changes: Record<string, string | undefined> = { model: JSON.stringify(target.model) }
   if (Object.hasOwn(body, 'previous_response_id')) changes.previous_response_id = undefined
   if (body.background !== true) changes.store = 'false'
@@ -38,20 +50,35 @@ function missingItems(input: readonly unknown[], traces: readonly Trace[]): Adde
     let end = call + 1
     while (end < input.length && isAnswered(input[end])) end++
     const elements = input.slice(start, end).map((item) => elementOf(item as Json))
-    return placesOf(trace, elements).reasoning.flatMap(({ part: { signature, ...part }, before }) => (signature !== undefined && before < elements.length ? [{ before: start + before, item: reasoningItem({ ...part, signature: { data: signature } }) }] : []))
+    return placesOf(trace, elements).reasoning.flatMap(({ part: { signature, ...part }, before }) =>
+      signature !== undefined && before < elements.length
+        ? [{ before: start + before, item: reasoningItem({ ...part, signature: { data: signature } }) }]
+        : [],
+    )
   })
 }
 
 /** Whether an item is of an answer: what stands side by side is one. */
 const isAnswered = (item: unknown): boolean =>
-  isObject(item) && (item.type === 'function_call' || item.type === 'custom_tool_call' || item.type === 'reasoning' || item.role === 'assistant')
+  isObject(item) &&
+  (item.type === 'function_call' ||
+    item.type === 'custom_tool_call' ||
+    item.type === 'reasoning' ||
+    item.role === 'assistant')
 
 const elementOf = (item: Json): { type: string; id?: string } =>
-  item.role === 'assistant' ? { type: 'text' } : typeof item.call_id === 'string' ? { type: 'tool-call', id: item.call_id } : { type: 'nothing' }
+  item.role === 'assistant'
+    ? { type: 'text' }
+    : typeof item.call_id === 'string'
+      ? { type: 'tool-call', id: item.call_id }
+      : { type: 'nothing' }
 
 function withItems(input: unknown, added: readonly Added[]): unknown {
   if (added.length === 0 || !Array.isArray(input)) return input
-  return input.flatMap((item: unknown, index) => [...added.filter(({ before }) => before === index).map((one): unknown => one.item), item])
+  return input.flatMap((item: unknown, index) => [
+    ...added.filter(({ before }) => before === index).map((one): unknown => one.item),
+    item,
+  ])
 }
 
 const SEALS = 'reasoning.encrypted_content'
@@ -59,7 +86,12 @@ const SEALS = 'reasoning.encrypted_content'
 function withSeals(body: Json, { abilities }: Target): unknown[] | undefined {
   const include = arrayOf(body.include)
   const reasoning = isObject(body.reasoning) ? body.reasoning : undefined
-  if (body.store === false || include.includes(SEALS) || !mayReason(reasoning !== undefined, reasoning?.effort, abilities)) return undefined
+  if (
+    body.store === false ||
+    include.includes(SEALS) ||
+    !mayReason(reasoning !== undefined, reasoning?.effort, abilities)
+  )
+    return undefined
   return [...include, SEALS]
 }
 
@@ -85,5 +117,7 @@ function replayable(item: unknown, target: Target): unknown {
   if (typeof sealed !== 'string') return arrayOf(item.content).length > 0 ? item : undefined
   const signature = unseal(sealed)
   if (signature.maker === undefined) return readMark(signature.data) === undefined ? item : undefined
-  return belongsTo(signature, target, true) && readMark(signature.data) === undefined ? { ...item, encrypted_content: signature.data } : undefined
+  return belongsTo(signature, target, true) && readMark(signature.data) === undefined
+    ? { ...item, encrypted_content: signature.data }
+    : undefined
 }

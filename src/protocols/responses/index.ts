@@ -13,17 +13,30 @@ import { ResponseWriter } from './serve-stream.ts'
 import { readRequest, writeAnswer } from './serve.ts'
 
 /** OpenAI's responses protocol (specification: "Responses" and "Events"). */
-export const responses: Protocol = asAsked({
-  name: 'responses',
-  serve: {
-    readRequest,
-    references,
-    writer: (exchange) => new ResponseWriter(exchange),
-    writeAnswer,
-    writeError,
-    keepAlive: ': keep-alive\n\n',
-    idPrefix: 'resp_',
+export const responses: Protocol = asAsked(
+  {
+    name: 'responses',
+    serve: {
+      readRequest,
+      references,
+      writer: (exchange) => new ResponseWriter(exchange),
+      writeAnswer,
+      writeError,
+      keepAlive: ': keep-alive\n\n',
+      idPrefix: 'resp_',
+    },
+    call: {
+      path,
+      headers,
+      writeRequest,
+      forward,
+      reader: (_quirks, request) => reader(request),
+      readAnswer,
+      readError,
+    },
+    relabeler: (exchange) => new ResponseRelabeler(exchange),
   },
-  call: { path, headers, writeRequest, forward, reader: (_quirks, request) => reader(request), readAnswer, readError },
-  relabeler: (exchange) => new ResponseRelabeler(exchange),
-}, unwrapping, renaming, endingAtStops)
+  unwrapping,
+  renaming,
+  endingAtStops,
+)

@@ -34,9 +34,15 @@ export class ResponseRelabeler implements Relabeler {
     if (frame.data === '[DONE]') return undefined
     this.#last = frame
     // Most frames are deltas of the item spoken of last: nothing in them is ours to change.
-    if (this.#lastId !== undefined && frame.event !== undefined && isDelta(frame.event) && frame.data.includes(this.#lastId)) return frame
+    if (
+      this.#lastId !== undefined &&
+      frame.event !== undefined &&
+      isDelta(frame.event) &&
+      frame.data.includes(this.#lastId)
+    )
+      return frame
     const at = places(frame.data)
-    const type = at.get('type') === undefined ? frame.event ?? '' : textOf(valueAt(frame.data, at.get('type')))
+    const type = at.get('type') === undefined ? (frame.event ?? '') : textOf(valueAt(frame.data, at.get('type')))
     if (type === 'error') {
       this.#erred = true
       return { ...frame, data: withoutSecrets(frame.data) }
@@ -63,11 +69,18 @@ export class ResponseRelabeler implements Relabeler {
   }
 
   #labelled(response: string): string {
-    const { label, wire: { body } } = this.#exchange
-    const changes: Record<string, string | undefined> = { id: JSON.stringify(label.id), model: JSON.stringify(label.model) }
+    const {
+      label,
+      wire: { body },
+    } = this.#exchange
+    const changes: Record<string, string | undefined> = {
+      id: JSON.stringify(label.id),
+      model: JSON.stringify(label.model),
+    }
     const present = places(response)
     if (present.has('store')) changes.store = JSON.stringify(body.store ?? true)
-    if (present.has('previous_response_id') || typeof body.previous_response_id === 'string') changes.previous_response_id = JSON.stringify(body.previous_response_id ?? null)
+    if (present.has('previous_response_id') || typeof body.previous_response_id === 'string')
+      changes.previous_response_id = JSON.stringify(body.previous_response_id ?? null)
     return splice(response, changes)
   }
 
@@ -79,7 +92,8 @@ export class ResponseRelabeler implements Relabeler {
     let text = response.slice(...output)
     for (const [index, item] of arrayOf(parsed(text)).entries()) {
       const known = this.#itemIds.get(index)
-      if (isObject(item) && typeof item.id === 'string' && known !== undefined && known !== item.id) text = text.replace(JSON.stringify(item.id), () => JSON.stringify(known))
+      if (isObject(item) && typeof item.id === 'string' && known !== undefined && known !== item.id)
+        text = text.replace(JSON.stringify(item.id), () => JSON.stringify(known))
     }
     return response.slice(0, output[0]) + text + response.slice(output[1])
   }
@@ -87,7 +101,8 @@ export class ResponseRelabeler implements Relabeler {
   #itemFrame(frame: Frame, type: string, at: Places): Frame {
     const index = valueAt(frame.data, at.get('output_index'))
     if (typeof index !== 'number') return frame
-    const item = at.get('item'), named = at.get('item_id')
+    const item = at.get('item'),
+      named = at.get('item_id')
     let data = frame.data
     if (item !== undefined) {
       const text = data.slice(...item)
@@ -122,7 +137,10 @@ export class ResponseRelabeler implements Relabeler {
   }
 
   #finished(): unknown[] {
-    return [...this.#done].sort(([a], [b]) => a - b).map(([, text]) => parsed(text)).filter(isObject)
+    return [...this.#done]
+      .sort(([a], [b]) => a - b)
+      .map(([, text]) => parsed(text))
+      .filter(isObject)
   }
 
   fail(error: GatewayError): Frame[] {
@@ -130,13 +148,18 @@ export class ResponseRelabeler implements Relabeler {
     this.#ended = true
     const frames: Frame[] = []
     let sequence = this.#nextSequence()
-    const emit = (type: string, fields: Json): void => void frames.push({ event: type, data: JSON.stringify({ type, sequence_number: sequence++, ...fields }) })
+    const emit = (type: string, fields: Json): void =>
+      void frames.push({ event: type, data: JSON.stringify({ type, sequence_number: sequence++, ...fields }) })
     const seen = parsed(this.#response ?? '')
     const response: Json = isObject(seen) ? seen : responseObject(this.#exchange)
-    if (this.#response === undefined) for (const type of ['response.created', 'response.in_progress']) emit(type, { response })
-    const code = failureCode(error), message = failureMessage(error)
+    if (this.#response === undefined)
+      for (const type of ['response.created', 'response.in_progress']) emit(type, { response })
+    const code = failureCode(error),
+      message = failureMessage(error)
     if (!this.#erred) emit('error', { code, message, param: error.param ?? null })
-    emit('response.failed', { response: { ...response, status: 'failed', error: { code, message }, output: this.#finished() } })
+    emit('response.failed', {
+      response: { ...response, status: 'failed', error: { code, message }, output: this.#finished() },
+    })
     return frames
   }
 
@@ -149,7 +172,12 @@ export class ResponseRelabeler implements Relabeler {
   /** The response in the terminal event says the usage. */
   counted(frame: Frame, usage: Usage): Frame {
     const at = places(frame.data).get('response')
-    return at === undefined ? frame : { ...frame, data: frame.data.slice(0, at[0]) + withUsage(frame.data.slice(...at), usage) + frame.data.slice(at[1]) }
+    return at === undefined
+      ? frame
+      : {
+          ...frame,
+          data: frame.data.slice(0, at[0]) + withUsage(frame.data.slice(...at), usage) + frame.data.slice(at[1]),
+        }
   }
 
   answer(text: string, counted?: Usage): string {
@@ -164,7 +192,8 @@ export class ResponseRelabeler implements Relabeler {
   }
 }
 
-const withUsage = (response: string, usage: Usage): string => splice(response, { usage: JSON.stringify(writeUsage(usage)) })
+const withUsage = (response: string, usage: Usage): string =>
+  splice(response, { usage: JSON.stringify(writeUsage(usage)) })
 
 const isDelta = (event: string): boolean => event.endsWith('.delta')
 
@@ -177,10 +206,12 @@ const places = (text: string): Places => new Map(members(text).map(({ key, start
 /** A failure in the provider's words, flat or in `error`; credentials in its message are Sluice's own. */
 function withoutSecrets(text: string): string {
   const at = places(text)
-  const message = valueAt(text, at.get('message')), error = valueAt(text, at.get('error'))
+  const message = valueAt(text, at.get('message')),
+    error = valueAt(text, at.get('error'))
   const changes: Record<string, string> = {}
   if (typeof message === 'string') changes.message = JSON.stringify(scrub(message))
-  if (isObject(error) && typeof error.message === 'string') changes.error = JSON.stringify({ ...error, message: scrub(error.message) })
+  if (isObject(error) && typeof error.message === 'string')
+    changes.error = JSON.stringify({ ...error, message: scrub(error.message) })
   return Object.keys(changes).length === 0 ? text : splice(text, changes)
 }
 

@@ -37,7 +37,10 @@ export class InputReader {
   read(body: Fields, name: string): void {
     const value = body.take(name)
     if (value === undefined) return
-    if (typeof value === 'string') { this.turns.push({ role: 'user', parts: [{ type: 'text', text: value }] }); return }
+    if (typeof value === 'string') {
+      this.turns.push({ role: 'user', parts: [{ type: 'text', text: value }] })
+      return
+    }
     if (!Array.isArray(value)) throw invalid(body.at(name), 'must be a string or an array of items')
     for (const [index, item] of value.entries()) this.#item(new Fields(item, `${body.at(name)}[${index}]`))
   }
@@ -45,18 +48,29 @@ export class InputReader {
   #item(item: Fields): void {
     const type = item.string('type') ?? (item.has('role') ? 'message' : item.has('id') ? 'item_reference' : undefined)
     switch (item.require('type', type, 'the kind of item')) {
-      case 'message': return this.#message(item)
-      case 'agent_message': return this.#agentMessage(item)
-      case 'reasoning': return this.#reasoning(item)
-      case 'function_call': return this.#call(item, 'function', 'arguments')
-      case 'custom_tool_call': return this.#call(item, 'custom', 'input')
-      case 'function_call_output': return this.#result(item, 'function')
-      case 'custom_tool_call_output': return this.#result(item, 'custom')
-      case 'image_generation_call': return this.#image(item)
-      case 'item_reference': throw this.#unresolved(item)
+      case 'message':
+        return this.#message(item)
+      case 'agent_message':
+        return this.#agentMessage(item)
+      case 'reasoning':
+        return this.#reasoning(item)
+      case 'function_call':
+        return this.#call(item, 'function', 'arguments')
+      case 'custom_tool_call':
+        return this.#call(item, 'custom', 'input')
+      case 'function_call_output':
+        return this.#result(item, 'function')
+      case 'custom_tool_call_output':
+        return this.#result(item, 'custom')
+      case 'image_generation_call':
+        return this.#image(item)
+      case 'item_reference':
+        throw this.#unresolved(item)
       // Its tools are read with the others.
-      case 'additional_tools': return
-      default: return this.#foreign(item, type!)
+      case 'additional_tools':
+        return
+      default:
+        return this.#foreign(item, type!)
     }
   }
 
@@ -90,19 +104,29 @@ export class InputReader {
   }
 
   #reasoning(item: Fields): void {
-    const id = item.string('id'), sealed = item.string('encrypted_content')
-    const read = (name: string): string => (item.objects(name) ?? []).map((part) => part.require('text', part.string('text'), 'a string')).filter((text) => text !== '').join('\n\n')
-    const summary = read('summary'), raw = read('content')
+    const id = item.string('id'),
+      sealed = item.string('encrypted_content')
+    const read = (name: string): string =>
+      (item.objects(name) ?? [])
+        .map((part) => part.require('text', part.string('text'), 'a string'))
+        .filter((text) => text !== '')
+        .join('\n\n')
+    const summary = read('summary'),
+      raw = read('content')
     const signature = sealed === undefined ? undefined : unseal(sealed)
     const mark = signature === undefined ? undefined : readMark(signature.data)
-    if (mark !== undefined && mark.of !== REDACTED && mark.of !== PLAIN) return this.#sign(mark.of, { ...signature!, data: mark.data })
+    if (mark !== undefined && mark.of !== REDACTED && mark.of !== PLAIN)
+      return this.#sign(mark.of, { ...signature!, data: mark.data })
     // The id of an item that came from another protocol is ours, and means nothing to its maker.
     const base = { type: 'reasoning' as const, ...(id === undefined || signature?.maker !== undefined ? {} : { id }) }
     const parts: ReasoningPart[] = []
-    if (summary !== '') parts.push({ ...base, text: summary, ...(mark === undefined ? { form: 'summary' as const } : {}) })
+    if (summary !== '')
+      parts.push({ ...base, text: summary, ...(mark === undefined ? { form: 'summary' as const } : {}) })
     if (raw !== '') parts.push({ ...base, text: raw, form: 'raw' })
-    if (parts.length === 0 && signature !== undefined) parts.push({ ...base, text: '', ...(mark?.of === REDACTED ? { redacted: true } : {}) })
-    if (signature !== undefined) parts.at(-1)!.signature = mark === undefined ? signature : { ...signature, data: mark.data }
+    if (parts.length === 0 && signature !== undefined)
+      parts.push({ ...base, text: '', ...(mark?.of === REDACTED ? { redacted: true } : {}) })
+    if (signature !== undefined)
+      parts.at(-1)!.signature = mark === undefined ? signature : { ...signature, data: mark.data }
     if (parts.length > 0) this.#say('assistant', parts)
   }
 
@@ -118,7 +142,8 @@ export class InputReader {
     item.string('id')
     item.oneOf('status', STATUSES)
     const id = item.require('call_id', item.string('call_id'), 'the id that the output refers to')
-    const bare = item.require('name', item.string('name'), 'the name of the called tool'), namespace = item.string('namespace')
+    const bare = item.require('name', item.string('name'), 'the name of the called tool'),
+      namespace = item.string('namespace')
     const name = namespace === undefined ? bare : this.#names.flat(namespace, bare)
     const text = item.require(content, item.string(content), form === 'function' ? 'a JSON string' : 'a string')
     leaveExtras(item, this.#extras)
@@ -133,11 +158,20 @@ export class InputReader {
     const content = asResult(readContent(item, 'output', this.#extras))
     leaveExtras(item, this.#extras)
     const call = this.#calls.get(callId)
-    this.#say('tool', [{ type: 'tool-result', callId, ...(call === undefined ? {} : { name: call.name }), content, form: call?.form ?? form }])
+    this.#say('tool', [
+      {
+        type: 'tool-result',
+        callId,
+        ...(call === undefined ? {} : { name: call.name }),
+        content,
+        form: call?.form ?? form,
+      },
+    ])
   }
 
   #image(item: Fields): void {
-    const data = item.string('result'), format = item.string('output_format') ?? 'png'
+    const data = item.string('result'),
+      format = item.string('output_format') ?? 'png'
     item.string('id')
     if (data === undefined) return this.#foreign(item, 'image_generation_call')
     this.#say('assistant', [{ type: 'image', source: { type: 'data', mediaType: `image/${format}`, data } }])
@@ -145,6 +179,15 @@ export class InputReader {
 
   #foreign(item: Fields, kind: string): void {
     checkItem(item, kind)
-    this.#say(ANSWERS.test(kind) ? 'user' : 'assistant', [{ type: 'foreign', protocol: 'responses', kind, value: item.value, path: item.path, ...(OPTIONAL.has(kind) ? { optional: true } : {}) }])
+    this.#say(ANSWERS.test(kind) ? 'user' : 'assistant', [
+      {
+        type: 'foreign',
+        protocol: 'responses',
+        kind,
+        value: item.value,
+        path: item.path,
+        ...(OPTIONAL.has(kind) ? { optional: true } : {}),
+      },
+    ])
   }
 }

@@ -11,7 +11,8 @@ const PLACES = 'input_file and input_image parts'
 /** Files and addresses in the items of a body, in its prompt's variables and in the mask of its image tool; prompts, stores and containers that a provider keeps. */
 export function references(body: Json): Found {
   const found: Found = []
-  for (const name of ['instructions', 'input']) for (const [i, item] of objectsIn(body[name])) addItem(item, [name, i], found)
+  for (const name of ['instructions', 'input'])
+    for (const [i, item] of objectsIn(body[name])) addItem(item, [name, i], found)
   if (isObject(body.prompt)) addPrompt(body.prompt, found)
   addTools(body, [], found)
   return found
@@ -19,11 +20,14 @@ export function references(body: Json): Found {
 
 function addPrompt({ id, variables }: Json, found: Found): void {
   found.push(...keptAt(id, ['prompt', 'id'], 'a prompt'))
-  if (isObject(variables)) for (const [name, value] of Object.entries(variables)) if (isObject(value)) addPart(value, ['prompt', 'variables', name], found)
+  if (isObject(variables))
+    for (const [name, value] of Object.entries(variables))
+      if (isObject(value)) addPart(value, ['prompt', 'variables', name], found)
 }
 
 function addItem(item: Json, path: Path, found: Found): void {
-  for (const name of ['content', 'output']) for (const [p, part] of objectsIn(item[name])) addPart(part, [...path, name, p], found)
+  for (const name of ['content', 'output'])
+    for (const [p, part] of objectsIn(item[name])) addPart(part, [...path, name, p], found)
   if (item.type === 'computer_call_output' && isObject(item.output)) addImage(item.output, [...path, 'output'], found)
   if (item.type === 'additional_tools') addTools(item, path, found)
   noFileId(item, path, PLACES)
@@ -38,17 +42,36 @@ function addPart(part: Json, path: Path, found: Found): void {
 function addImage(image: Json, path: Path, found: Found): void {
   onlyOne(image, path, 'file_id', 'image_url')
   const { file_id: id, image_url: url } = image
-  if (isNamed(id)) found.push({ path, param: paramOf([...path, 'file_id']), source: { type: 'file', id }, kind: 'image', inline: (medium) => ({ ...without(image, 'file_id', 'image_url'), image_url: dataUrl(medium) }) })
-  else if (isAddress(url)) found.push({ path: [...path, 'image_url'], param: paramOf([...path, 'image_url']), source: { type: 'url', url }, kind: 'image', inline: dataUrl })
+  if (isNamed(id))
+    found.push({
+      path,
+      param: paramOf([...path, 'file_id']),
+      source: { type: 'file', id },
+      kind: 'image',
+      inline: (medium) => ({ ...without(image, 'file_id', 'image_url'), image_url: dataUrl(medium) }),
+    })
+  else if (isAddress(url))
+    found.push({
+      path: [...path, 'image_url'],
+      param: paramOf([...path, 'image_url']),
+      source: { type: 'url', url },
+      kind: 'image',
+      inline: dataUrl,
+    })
 }
 
 function addFile(file: Json, path: Path, found: Found): void {
   onlyOne(file, path, 'file_id', 'file_url', 'file_data')
   const { file_id: id, file_url: url, filename } = file
-  const inline = (medium: Medium): Json =>
-    ({ ...without(file, 'file_id', 'file_url', 'file_data'), filename: isNamed(filename) ? filename : medium.filename, file_data: dataUrl(medium) })
-  if (isNamed(id)) found.push({ path, param: paramOf([...path, 'file_id']), source: { type: 'file', id }, kind: 'file', inline })
-  else if (isAddress(url)) found.push({ path, param: paramOf([...path, 'file_url']), source: { type: 'url', url }, kind: 'file', inline })
+  const inline = (medium: Medium): Json => ({
+    ...without(file, 'file_id', 'file_url', 'file_data'),
+    filename: isNamed(filename) ? filename : medium.filename,
+    file_data: dataUrl(medium),
+  })
+  if (isNamed(id))
+    found.push({ path, param: paramOf([...path, 'file_id']), source: { type: 'file', id }, kind: 'file', inline })
+  else if (isAddress(url))
+    found.push({ path, param: paramOf([...path, 'file_url']), source: { type: 'url', url }, kind: 'file', inline })
 }
 
 function addTools(holder: Json, path: Path, found: Found): void {
@@ -63,6 +86,10 @@ function addTools(holder: Json, path: Path, found: Found): void {
 /** A container that exists already, or files and skills that a provider keeps for one. */
 function addContainer(container: unknown, path: Path, found: Found): void {
   if (!isObject(container)) return void found.push(...keptAt(container, path, 'a container'))
-  found.push(...keptAt(container.container_id, [...path, 'container_id'], 'a container'), ...keptAt(container.file_ids, [...path, 'file_ids'], 'a file'))
-  for (const [s, skill] of objectsIn(container.skills)) found.push(...keptAt(skill.skill_id, [...path, 'skills', s, 'skill_id'], 'a skill'))
+  found.push(
+    ...keptAt(container.container_id, [...path, 'container_id'], 'a container'),
+    ...keptAt(container.file_ids, [...path, 'file_ids'], 'a file'),
+  )
+  for (const [s, skill] of objectsIn(container.skills))
+    found.push(...keptAt(skill.skill_id, [...path, 'skills', s, 'skill_id'], 'a skill'))
 }

@@ -7,7 +7,8 @@ import { objectOf, type Json } from './shapes.ts'
  * the document's defaults where it said nothing.
  */
 export function responseObject({ wire: { body }, label }: Exchange): Json {
-  const reasoning = objectOf(body.reasoning), text = objectOf(body.text)
+  const reasoning = objectOf(body.reasoning),
+    text = objectOf(body.text)
   return {
     id: label.id,
     object: 'response',

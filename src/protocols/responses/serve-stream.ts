@@ -9,13 +9,36 @@ import type { Exchange, Writer } from '../protocol.ts'
 import { Offsets } from '../offsets.ts'
 import { flatNames, type FlatNames } from './namespaces.ts'
 import { responseObject } from './serve-response.ts'
-import { EMPTY, failureCode, failureMessage, INCOMPLETE, markSignature, newId, objectOf, PLAIN, REDACTED, textOf, writeAnnotation, writeLogprobs, writeUsage, type Json } from './shapes.ts'
+import {
+  EMPTY,
+  failureCode,
+  failureMessage,
+  INCOMPLETE,
+  markSignature,
+  newId,
+  objectOf,
+  PLAIN,
+  REDACTED,
+  textOf,
+  writeAnnotation,
+  writeLogprobs,
+  writeUsage,
+  type Json,
+} from './shapes.ts'
 
 /** An item that is being written, and its place in the output. */
 type Item = { wire: Json; index: number }
 
 /** The content part that is being written into the open message. */
-type Content = { type: 'output_text' | 'refusal'; index: number; text: string; offsets?: Offsets; annotations: Json[]; logprobs: Json[]; signature?: string }
+type Content = {
+  type: 'output_text' | 'refusal'
+  index: number
+  text: string
+  offsets?: Offsets
+  annotations: Json[]
+  logprobs: Json[]
+  signature?: string
+}
 
 type ReasoningHead = PartHead & { type: 'reasoning' }
 
@@ -61,13 +84,27 @@ export class ResponseWriter implements Writer {
     this.#frames = []
     if (event.type !== 'usage') this.#begin()
     switch (event.type) {
-      case 'start': break
-      case 'part-start': this.#open(event.head); break
-      case 'part-delta': this.#grow(event.text, event.logprobs); break
-      case 'part-end': this.#close(event.signature); break
-      case 'usage': Object.assign(this.#usage, event.usage); this.#metered = true; break
-      case 'finish': this.#finish(event); break
-      case 'error': this.#fail(event.error); break
+      case 'start':
+        break
+      case 'part-start':
+        this.#open(event.head)
+        break
+      case 'part-delta':
+        this.#grow(event.text, event.logprobs)
+        break
+      case 'part-end':
+        this.#close(event.signature)
+        break
+      case 'usage':
+        Object.assign(this.#usage, event.usage)
+        this.#metered = true
+        break
+      case 'finish':
+        this.#finish(event)
+        break
+      case 'error':
+        this.#fail(event.error)
+        break
     }
     return this.#frames
   }
@@ -82,18 +119,34 @@ export class ResponseWriter implements Writer {
     // The echo of the request can be long (an agent's tools), so the two first frames share its text.
     const response = JSON.stringify(this.response)
     for (const type of ['response.created', 'response.in_progress'])
-      this.#frames.push({ event: type, data: `{"type":"${type}","sequence_number":${this.#sequence++},"response":${response}}` })
+      this.#frames.push({
+        event: type,
+        data: `{"type":"${type}","sequence_number":${this.#sequence++},"response":${response}}`,
+      })
   }
 
   #open(head: PartHead): void {
     switch (head.type) {
       // Opened with its first delta: an empty text before a tool call is no message.
-      case 'text': this.#live = { kind: 'text' }; return
-      case 'refusal': this.#live = { kind: 'refusal' }; this.#refused = true; return
-      case 'citation': this.#cite(head.citation); return
-      case 'reasoning': this.#openReasoning(head); return
-      case 'tool-call': this.#openCall(head); return
-      case 'image': this.#openImage(head.mediaType); return
+      case 'text':
+        this.#live = { kind: 'text' }
+        return
+      case 'refusal':
+        this.#live = { kind: 'refusal' }
+        this.#refused = true
+        return
+      case 'citation':
+        this.#cite(head.citation)
+        return
+      case 'reasoning':
+        this.#openReasoning(head)
+        return
+      case 'tool-call':
+        this.#openCall(head)
+        return
+      case 'image':
+        this.#openImage(head.mediaType)
+        return
       // The protocol has neither an output item for audio nor a way to ask for it.
       case 'audio':
         lose(this.#exchange, 'answer.audio', 'left out', 'the responses API has no audio in its answers')
@@ -111,12 +164,19 @@ export class ResponseWriter implements Writer {
     const live = this.#live
     switch (live.kind) {
       case 'text':
-      case 'refusal': return this.#growContent(live, text, logprobs)
-      case 'reasoning': return this.#growReasoning(live, text)
+      case 'refusal':
+        return this.#growContent(live, text, logprobs)
+      case 'reasoning':
+        return this.#growReasoning(live, text)
       case 'call':
         live.text += text
-        return this.#emit(live.custom ? 'response.custom_tool_call_input.delta' : 'response.function_call_arguments.delta', { ...place(live.item), delta: text })
-      case 'image': live.text += text; return
+        return this.#emit(
+          live.custom ? 'response.custom_tool_call_input.delta' : 'response.function_call_arguments.delta',
+          { ...place(live.item), delta: text },
+        )
+      case 'image':
+        live.text += text
+        return
       case 'nothing':
     }
   }
@@ -129,9 +189,12 @@ export class ResponseWriter implements Writer {
         if (live.content !== undefined) live.content.signature = signature
         else if (signature !== undefined) this.#writeMark(EMPTY, signature)
         return
-      case 'reasoning': return this.#closeReasoning(live, signature)
-      case 'call': return this.#closeCall(live, signature)
-      case 'image': return this.#closeImage(live, signature)
+      case 'reasoning':
+        return this.#closeReasoning(live, signature)
+      case 'call':
+        return this.#closeCall(live, signature)
+      case 'image':
+        return this.#closeImage(live, signature)
       case 'refusal':
       case 'nothing':
     }
@@ -151,7 +214,7 @@ export class ResponseWriter implements Writer {
   // Messages: text, refusals and citations that stand together are one item.
 
   #growContent(live: Live & { kind: 'text' | 'refusal' }, delta: string, logprobs: TokenLogprob[] | undefined): void {
-    const content = live.content ??= this.#openContent(live.kind === 'text' ? 'output_text' : 'refusal')
+    const content = (live.content ??= this.#openContent(live.kind === 'text' ? 'output_text' : 'refusal'))
     content.text += delta
     const at = { ...place(this.#message!), content_index: content.index, delta }
     if (content.type === 'refusal') return this.#emit('response.refusal.delta', at)
@@ -163,26 +226,50 @@ export class ResponseWriter implements Writer {
   #openContent(type: Content['type']): Content {
     this.#settleCall('completed')
     this.#settleContent()
-    this.#message ??= this.#addItem({ id: newId('msg'), type: 'message', status: 'in_progress', role: 'assistant', content: [] })
-    const content: Content = { type, index: (this.#message.wire.content as Json[]).length, text: '', annotations: [], logprobs: [] }
+    this.#message ??= this.#addItem({
+      id: newId('msg'),
+      type: 'message',
+      status: 'in_progress',
+      role: 'assistant',
+      content: [],
+    })
+    const content: Content = {
+      type,
+      index: (this.#message.wire.content as Json[]).length,
+      text: '',
+      annotations: [],
+      logprobs: [],
+    }
     this.#content = content
-    this.#emit('response.content_part.added', { ...place(this.#message), content_index: content.index, part: writeContent(content) })
+    this.#emit('response.content_part.added', {
+      ...place(this.#message),
+      content_index: content.index,
+      part: writeContent(content),
+    })
     return content
   }
 
   #cite(citation: Citation): void {
     this.#live = { kind: 'nothing' }
     const content = this.#content
-    if (content?.type !== 'output_text') return lose(this.#exchange, 'answer.citations', 'left out', 'there is no text to which it belongs')
-    const annotation = writeAnnotation(citation, content.offsets ??= new Offsets(content.text, 'code points'))
-    if (annotation !== citation.native && annotation.type === 'file_citation') lose(this.#exchange, 'answer.citations', 'approximated', 'as a file without its id, since it names no address')
+    if (content?.type !== 'output_text')
+      return lose(this.#exchange, 'answer.citations', 'left out', 'there is no text to which it belongs')
+    const annotation = writeAnnotation(citation, (content.offsets ??= new Offsets(content.text, 'code points')))
+    if (annotation !== citation.native && annotation.type === 'file_citation')
+      lose(this.#exchange, 'answer.citations', 'approximated', 'as a file without its id, since it names no address')
     else if (annotation !== citation.native) loseOfCitation(this.#exchange, citation)
-    this.#emit('response.output_text.annotation.added', { ...place(this.#message!), content_index: content.index, annotation_index: content.annotations.length, annotation })
+    this.#emit('response.output_text.annotation.added', {
+      ...place(this.#message!),
+      content_index: content.index,
+      annotation_index: content.annotations.length,
+      annotation,
+    })
     content.annotations.push(annotation)
   }
 
   #settleContent(): void {
-    const content = this.#content, message = this.#message
+    const content = this.#content,
+      message = this.#message
     if (content === undefined || message === undefined) return
     this.#content = undefined
     const at = { ...place(message), content_index: content.index }
@@ -222,7 +309,10 @@ export class ResponseWriter implements Writer {
   #growReasoning(live: Live & { kind: 'reasoning' }, delta: string): void {
     const at = { ...place(live.item), ...(live.raw ? { content_index: 0 } : { summary_index: 0 }) }
     if (live.text === '')
-      this.#emit(live.raw ? 'response.content_part.added' : 'response.reasoning_summary_part.added', { ...at, part: { type: live.raw ? 'reasoning_text' : 'summary_text', text: '' } })
+      this.#emit(live.raw ? 'response.content_part.added' : 'response.reasoning_summary_part.added', {
+        ...at,
+        part: { type: live.raw ? 'reasoning_text' : 'summary_text', text: '' },
+      })
     live.text += delta
     this.#emit(live.raw ? 'response.reasoning_text.delta' : 'response.reasoning_summary_text.delta', { ...at, delta })
   }
@@ -237,8 +327,14 @@ export class ResponseWriter implements Writer {
     const parts = text === '' ? {} : raw ? { content: [part] } : { summary: [part] }
     // Hidden thoughts and thoughts without a text look alike here, and summaries like plain thoughts, but not to their maker.
     const mark = head.redacted === true ? REDACTED : head.form === undefined && text !== '' ? PLAIN : undefined
-    const proof = mark !== undefined && signature !== undefined && this.#exchange.label.maker !== undefined ? markSignature(mark, signature) : signature
-    this.#endItem({ ...item, wire: { ...item.wire, ...parts, ...(proof === undefined ? {} : { encrypted_content: this.#seal(proof) }) } })
+    const proof =
+      mark !== undefined && signature !== undefined && this.#exchange.label.maker !== undefined
+        ? markSignature(mark, signature)
+        : signature
+    this.#endItem({
+      ...item,
+      wire: { ...item.wire, ...parts, ...(proof === undefined ? {} : { encrypted_content: this.#seal(proof) }) },
+    })
   }
 
   #seal(signature: string): string {
@@ -257,15 +353,24 @@ export class ResponseWriter implements Writer {
     this.#settle('completed')
     const custom = head.form === 'custom'
     const wire = {
-      id: newId(custom ? 'ctc' : 'fc'), type: custom ? 'custom_tool_call' : 'function_call', status: 'in_progress',
-      call_id: head.id, name: head.name, ...this.#names.spaced(head.name), ...(custom ? { input: '' } : { arguments: '' }),
+      id: newId(custom ? 'ctc' : 'fc'),
+      type: custom ? 'custom_tool_call' : 'function_call',
+      status: 'in_progress',
+      call_id: head.id,
+      name: head.name,
+      ...this.#names.spaced(head.name),
+      ...(custom ? { input: '' } : { arguments: '' }),
     }
     this.#live = { kind: 'call', item: this.#addItem(wire), text: '', custom }
   }
 
   #closeCall(live: Live & { kind: 'call' }, signature: string | undefined): void {
     // A tool without parameters: its arguments are still a JSON object.
-    if (!live.custom && live.text === '') { this.#live = live; this.#grow('{}', undefined); this.#live = { kind: 'nothing' } }
+    if (!live.custom && live.text === '') {
+      this.#live = live
+      this.#grow('{}', undefined)
+      this.#live = { kind: 'nothing' }
+    }
     const { item, custom, text } = live
     if (custom) this.#emit('response.custom_tool_call_input.done', { ...place(item), input: text })
     else this.#emit('response.function_call_arguments.done', { ...place(item), name: item.wire.name, arguments: text })
@@ -292,17 +397,25 @@ export class ResponseWriter implements Writer {
 
   #closeImage({ item, text, mediaType }: Live & { kind: 'image' }, signature: string | undefined): void {
     this.#emit('response.image_generation_call.completed', place(item))
-    this.#endItem({ ...item, wire: { ...item.wire, status: 'completed', result: text, output_format: mediaType.replace('image/', '') } })
+    this.#endItem({
+      ...item,
+      wire: { ...item.wire, status: 'completed', result: text, output_format: mediaType.replace('image/', '') },
+    })
     if (signature !== undefined) this.#writeMark('image', signature)
   }
 
   #writeForeign(kind: string, value: Json): void {
     this.#settle('completed')
-    const wire: Json = { ...value, type: kind, id: typeof value.id === 'string' && value.id !== '' ? value.id : newId('item') }
+    const wire: Json = {
+      ...value,
+      type: kind,
+      id: typeof value.id === 'string' && value.id !== '' ? value.id : newId('item'),
+    }
     const status = wire.status === undefined ? {} : { status: 'in_progress' }
     const item = this.#addItem({ ...wire, ...status })
     if (kind === 'web_search_call')
-      for (const step of ['in_progress', 'searching', 'completed']) this.#emit(`response.web_search_call.${step}`, place(item))
+      for (const step of ['in_progress', 'searching', 'completed'])
+        this.#emit(`response.web_search_call.${step}`, place(item))
     this.#endItem({ ...item, wire })
   }
 
@@ -316,7 +429,8 @@ export class ResponseWriter implements Writer {
     loseOfStop(this.#exchange, finish)
     loseLifetimes(this.#exchange, this.#usage)
     this.#settle(incomplete === undefined ? 'completed' : 'incomplete')
-    if (incomplete === undefined) this.response.completed_at = Math.max(this.#exchange.label.createdAt, Math.floor(Date.now() / 1000))
+    if (incomplete === undefined)
+      this.response.completed_at = Math.max(this.#exchange.label.createdAt, Math.floor(Date.now() / 1000))
     else this.response.incomplete_details = { reason: incomplete }
     this.#end(incomplete === undefined ? 'completed' : 'incomplete')
     this.#exchange.keep?.(this.response)
@@ -324,7 +438,8 @@ export class ResponseWriter implements Writer {
 
   /** What was still open is not ended: a client that runs a call as soon as it is done must not run half of one. */
   #fail(error: GatewayError): void {
-    const code = failureCode(error), message = failureMessage(error)
+    const code = failureCode(error),
+      message = failureMessage(error)
     this.#emit('error', { code, message, param: error.param ?? null })
     this.response.error = { code, message }
     this.#end('failed')
@@ -341,6 +456,7 @@ export class ResponseWriter implements Writer {
 
 const place = (item: Item): Json => ({ item_id: item.wire.id, output_index: item.index })
 
-const writeContent = (content: Content): Json => content.type === 'refusal'
-  ? { type: 'refusal', refusal: content.text }
-  : { type: 'output_text', text: content.text, annotations: content.annotations, logprobs: content.logprobs }
+const writeContent = (content: Content): Json =>
+  content.type === 'refusal'
+    ? { type: 'refusal', refusal: content.text }
+    : { type: 'output_text', text: content.text, annotations: content.annotations, logprobs: content.logprobs }

@@ -39,8 +39,10 @@ function asSearch(body: Fields, tools: Tool[], extras: Extras): ReadTools {
   wire.take('type')
   const filters = wire.object('filters')
   const webSearch = {
-    ...present('contextSize', wire.string('search_context_size')), ...present('userLocation', wire.take('user_location')),
-    ...present('allowedDomains', filters?.strings('allowed_domains')), ...present('blockedDomains', filters?.strings('blocked_domains')),
+    ...present('contextSize', wire.string('search_context_size')),
+    ...present('userLocation', wire.take('user_location')),
+    ...present('allowedDomains', filters?.strings('allowed_domains')),
+    ...present('blockedDomains', filters?.strings('blocked_domains')),
     // It counts all calls of the provider's own tools: of those there are no others.
     ...(tools.length === 1 ? present('maxUses', body.integer('max_tool_calls')) : {}),
   }
@@ -58,17 +60,31 @@ function readImageOutput(tools: Tool[]): ImageOutput | undefined {
   const { size, quality, background } = tool.value
   return {
     ...present('size', typeof size === 'string' ? parseSize(size) : undefined),
-    ...present('quality', typeof quality === 'string' ? quality : undefined), ...present('background', typeof background === 'string' ? background : undefined),
+    ...present('quality', typeof quality === 'string' ? quality : undefined),
+    ...present('background', typeof background === 'string' ? background : undefined),
   }
 }
 
 function readTool(tool: Fields, names: FlatNames, extras: Extras, namespace?: string): Tool[] {
   const type = tool.require('type', tool.string('type'), 'the kind of tool')
   switch (type) {
-    case 'function': return [readFunction(tool, names, extras, namespace)]
-    case 'custom': return [readCustom(tool, names, extras, namespace)]
-    case 'namespace': return readNamespace(tool, names, extras)
-    default: return [{ type: 'foreign', protocol: 'responses', kind: type, value: tool.value, path: tool.path, ...(OPTIONAL.test(type) ? { optional: true } : {}) }]
+    case 'function':
+      return [readFunction(tool, names, extras, namespace)]
+    case 'custom':
+      return [readCustom(tool, names, extras, namespace)]
+    case 'namespace':
+      return readNamespace(tool, names, extras)
+    default:
+      return [
+        {
+          type: 'foreign',
+          protocol: 'responses',
+          kind: type,
+          value: tool.value,
+          path: tool.path,
+          ...(OPTIONAL.test(type) ? { optional: true } : {}),
+        },
+      ]
   }
 }
 
@@ -80,48 +96,73 @@ function readName(tool: Fields, names: FlatNames, namespace: string | undefined)
 
 function readFunction(tool: Fields, names: FlatNames, extras: Extras, namespace: string | undefined): Tool {
   const name = readName(tool, names, namespace)
-  const description = tool.string('description'), parameters = tool.object('parameters'), strict = tool.boolean('strict')
+  const description = tool.string('description'),
+    parameters = tool.object('parameters'),
+    strict = tool.boolean('strict')
   leaveExtras(tool, extras)
   return {
-    type: 'function', name, ...(description === undefined ? {} : { description }),
-    ...(parameters === undefined ? {} : { parameters: parameters.value }), ...(strict === undefined ? {} : { strict }),
+    type: 'function',
+    name,
+    ...(description === undefined ? {} : { description }),
+    ...(parameters === undefined ? {} : { parameters: parameters.value }),
+    ...(strict === undefined ? {} : { strict }),
   }
 }
 
 function readCustom(tool: Fields, names: FlatNames, extras: Extras, namespace: string | undefined): Tool {
   const name = readName(tool, names, namespace)
-  const description = tool.string('description'), format = tool.object('format')
+  const description = tool.string('description'),
+    format = tool.object('format')
   leaveExtras(tool, extras)
-  return { type: 'custom', name, ...(description === undefined ? {} : { description }), ...(format === undefined ? {} : { format: format.value }) }
+  return {
+    type: 'custom',
+    name,
+    ...(description === undefined ? {} : { description }),
+    ...(format === undefined ? {} : { format: format.value }),
+  }
 }
 
 /** A namespace's tools are ordinary tools elsewhere; the wrapper adds nothing a model needs. */
 function readNamespace(tool: Fields, names: FlatNames, extras: Extras): Tool[] {
   const name = tool.require('name', tool.string('name'), 'the name of the namespace')
   const inner = tool.require('tools', tool.objects('tools'), 'the tools of the namespace')
-  const flat = inner.flatMap((one) => one.value.type === 'namespace' ? [] : readTool(one, names, extras, name))
-  return [...flat, { type: 'foreign', protocol: 'responses', kind: 'namespace', value: tool.value, path: tool.path, optional: true }]
+  const flat = inner.flatMap((one) => (one.value.type === 'namespace' ? [] : readTool(one, names, extras, name)))
+  return [
+    ...flat,
+    { type: 'foreign', protocol: 'responses', kind: 'namespace', value: tool.value, path: tool.path, optional: true },
+  ]
 }
 
 const MODES = ['none', 'auto', 'required'] as const
 
 /** `tool_choice`: a word, one tool, or a list of allowed ones. Of tools that the provider runs, only a search that stands alone can be demanded elsewhere. */
-export function readToolChoice(body: Fields, names: FlatNames, { webSearch }: ReadTools, extras: Extras): Pick<GenerationRequest, 'toolChoice'> {
+export function readToolChoice(
+  body: Fields,
+  names: FlatNames,
+  { webSearch }: ReadTools,
+  extras: Extras,
+): Pick<GenerationRequest, 'toolChoice'> {
   const value = body.take('tool_choice')
   if (value === undefined) return {}
   if (typeof value === 'string') return { toolChoice: { type: body.oneOf('tool_choice', MODES)! } }
   const choice = new Fields(value, 'tool_choice')
-  const type = choice.require('type', choice.string('type'), 'function, custom, allowed_tools or the type of a hosted tool')
+  const type = choice.require(
+    'type',
+    choice.string('type'),
+    'function, custom, allowed_tools or the type of a hosted tool',
+  )
   const allowed = type === 'allowed_tools' ? readAllowed(choice, names) : undefined
   if (allowed !== undefined) return { toolChoice: allowed }
-  if (type === 'function' || type === 'custom') return { toolChoice: { type: 'tool', name: readChosen(choice, names), form: type } }
+  if (type === 'function' || type === 'custom')
+    return { toolChoice: { type: 'tool', name: readChosen(choice, names), form: type } }
   if (webSearch !== undefined && type.startsWith('web_search')) return { toolChoice: { type: 'required' } }
   extras.tool_choice = value
   return {}
 }
 
 function readChosen(tool: Fields, names: FlatNames): string {
-  const name = tool.require('name', tool.string('name'), 'the name of the tool'), namespace = tool.string('namespace')
+  const name = tool.require('name', tool.string('name'), 'the name of the tool'),
+    namespace = tool.string('namespace')
   return namespace === undefined ? name : names.flat(namespace, name)
 }
 
@@ -129,6 +170,10 @@ function readChosen(tool: Fields, names: FlatNames): string {
 function readAllowed(choice: Fields, names: FlatNames): ToolChoice | undefined {
   const mode = choice.oneOf('mode', ['auto', 'required'])
   const tools = choice.require('tools', choice.objects('tools'), 'the tools that may be called')
-  const callable = tools.filter((tool) => ['function', 'custom'].includes(tool.require('type', tool.string('type'), 'the kind of tool')))
-  return callable.length === 0 ? undefined : { type: 'allowed', names: callable.map((tool) => readChosen(tool, names)), required: mode === 'required' }
+  const callable = tools.filter((tool) =>
+    ['function', 'custom'].includes(tool.require('type', tool.string('type'), 'the kind of tool')),
+  )
+  return callable.length === 0
+    ? undefined
+    : { type: 'allowed', names: callable.map((tool) => readChosen(tool, names)), required: mode === 'required' }
 }

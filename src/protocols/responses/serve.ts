@@ -9,7 +9,6 @@ import { InputReader } from './serve-input.ts'
 import { ResponseWriter } from './serve-stream.ts'
 import { readTools, readToolChoice } from './serve-tools.ts'
 
-
 /** Wire -> our words (specification: "Responses"). What the document restricts is checked, all else is taken along. */
 export function readRequest({ body: wire }: Wire): GenerationRequest {
   const body = new Fields(wire)
@@ -23,12 +22,20 @@ export function readRequest({ body: wire }: Wire): GenerationRequest {
   input.read(body, 'input')
   const tools = readTools(body, names, extras)
   const request: GenerationRequest = {
-    model, system: input.system, turns: input.turns,
-    ...tools, ...readToolChoice(body, names, tools, extras), ...readReasoning(body, extras), ...readText(body, extras), ...readLabels(body, extras),
+    model,
+    system: input.system,
+    turns: input.turns,
+    ...tools,
+    ...readToolChoice(body, names, tools, extras),
+    ...readReasoning(body, extras),
+    ...readText(body, extras),
+    ...readLabels(body, extras),
     sampling: readSampling(body, extras),
     ...present('parallelTools', body.boolean('parallel_tool_calls')),
     ...present('maxOutputTokens', body.integer('max_output_tokens', { min: 1 })),
-    stream, protocol: 'responses', extras,
+    stream,
+    protocol: 'responses',
+    extras,
   }
   readState(body, tools, extras)
   leaveExtras(body, extras)
@@ -39,7 +46,8 @@ export function readRequest({ body: wire }: Wire): GenerationRequest {
 function readInstructions(body: Fields, input: InputReader): void {
   const value = body.take('instructions')
   if (typeof value === 'string') input.system.push({ type: 'text', text: value })
-  else if (value !== undefined && !Array.isArray(value)) throw invalid('instructions', 'must be a string or an array of items')
+  else if (value !== undefined && !Array.isArray(value))
+    throw invalid('instructions', 'must be a string or an array of items')
   else input.read(body, 'instructions')
 }
 
@@ -50,9 +58,13 @@ function readReasoning(body: Fields, extras: Extras): Pick<GenerationRequest, 'r
   const effort = EFFORTS.find((known) => known === wish)
   // Which words a model knows is its own affair.
   if (wish !== undefined && effort === undefined) extras[wire.at('effort')] = wish
-  const older = wire.string('generate_summary'), summary = wire.string('summary') ?? older
+  const older = wire.string('generate_summary'),
+    summary = wire.string('summary') ?? older
   leaveExtras(wire, extras)
-  const reasoning: Reasoning = { ...present('effort', effort), ...(summary === undefined ? {} : { summary, visible: summary !== 'none' }) }
+  const reasoning: Reasoning = {
+    ...present('effort', effort),
+    ...(summary === undefined ? {} : { summary, visible: summary !== 'none' }),
+  }
   return Object.keys(reasoning).length === 0 ? {} : { reasoning }
 }
 
@@ -62,21 +74,35 @@ function readText(body: Fields, extras: Extras): Pick<GenerationRequest, 'output
   const verbosity = text.oneOf('verbosity', ['low', 'medium', 'high'])
   const format = text.object('format')
   leaveExtras(text, extras)
-  return { ...(format === undefined ? {} : present('outputFormat', readFormat(format, extras))), ...present('verbosity', verbosity) }
+  return {
+    ...(format === undefined ? {} : present('outputFormat', readFormat(format, extras))),
+    ...present('verbosity', verbosity),
+  }
 }
 
 function readFormat(format: Fields, extras: Extras): OutputFormat | undefined {
   const type = format.require('type', format.string('type'), 'text, json_object or json_schema')
   switch (type) {
-    case 'text': return { type: 'text' }
-    case 'json_object': return { type: 'json' }
+    case 'text':
+      return { type: 'text' }
+    case 'json_object':
+      return { type: 'json' }
     case 'json_schema': {
       const name = format.require('name', format.string('name'), 'a name for the schema')
       const schema = format.require('schema', format.object('schema'), 'a JSON Schema')
-      const strict = format.boolean('strict'), description = format.string('description')
-      return { type: 'schema', schema: schema.value, name, ...present('strict', strict), ...present('description', description) }
+      const strict = format.boolean('strict'),
+        description = format.string('description')
+      return {
+        type: 'schema',
+        schema: schema.value,
+        name,
+        ...present('strict', strict),
+        ...present('description', description),
+      }
     }
-    default: extras[format.path] = format.value; return undefined
+    default:
+      extras[format.path] = format.value
+      return undefined
   }
 }
 
@@ -84,7 +110,8 @@ function readSampling(body: Fields, extras: Extras): GenerationRequest['sampling
   const include = body.strings('include') ?? []
   const topLogprobs = body.integer('top_logprobs', { min: 0 })
   for (const [index, wish] of include.entries())
-    if (wish !== 'reasoning.encrypted_content' && wish !== 'message.output_text.logprobs') extras[`include[${index}]`] = wish
+    if (wish !== 'reasoning.encrypted_content' && wish !== 'message.output_text.logprobs')
+      extras[`include[${index}]`] = wish
   return {
     ...present('temperature', body.number('temperature')),
     ...present('topP', body.number('top_p')),
@@ -96,7 +123,8 @@ function readSampling(body: Fields, extras: Extras): GenerationRequest['sampling
 type Labels = Pick<GenerationRequest, 'user' | 'metadata' | 'serviceTier' | 'cacheKey' | 'cacheRetention'>
 
 function readLabels(body: Fields, extras: Extras): Labels {
-  const user = body.string('user'), safety = body.string('safety_identifier')
+  const user = body.string('user'),
+    safety = body.string('safety_identifier')
   if (user !== undefined && safety !== undefined && user !== safety) extras.safety_identifier = safety
   return {
     ...present('user', user ?? safety),
@@ -112,7 +140,8 @@ function readState(body: Fields, { webSearch }: Pick<GenerationRequest, 'webSear
   const store = body.boolean('store')
   body.string('previous_response_id')
   if (body.boolean('background') === true) {
-    if (store === false) throw invalid('background', 'must be false with store: false, as only a stored response can be asked for later')
+    if (store === false)
+      throw invalid('background', 'must be false with store: false, as only a stored response can be asked for later')
     extras.background = true
   }
   const truncation = body.string('truncation')

@@ -8,13 +8,14 @@ import type { Offsets } from '../offsets.ts'
 
 /** An object of the wire whose members nobody has checked yet. */
 export type Json = Record<string, unknown>
-export const objectOf = (value: unknown): Json => isObject(value) ? value : {}
-export const arrayOf = (value: unknown): unknown[] => Array.isArray(value) ? value : []
+export const objectOf = (value: unknown): Json => (isObject(value) ? value : {})
+export const arrayOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])
 export const objectsOf = (value: unknown): Json[] => arrayOf(value).filter(isObject)
-export const textOf = (value: unknown): string => typeof value === 'string' ? value : ''
+export const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 
 /** An item id with the prefix that replaying clients and providers expect: 128 random bits, so that ids are unique across answers. */
-export const newId = (prefix: 'msg' | 'rs' | 'fc' | 'ctc' | 'ig' | 'item'): string => `${prefix}_${randomBytes(16).toString('hex')}`
+export const newId = (prefix: 'msg' | 'rs' | 'fc' | 'ctc' | 'ig' | 'item'): string =>
+  `${prefix}_${randomBytes(16).toString('hex')}`
 
 /** Why a response is `incomplete`; every other reason is `completed`, tool calls included. */
 export const INCOMPLETE: Partial<Record<FinishReason, 'max_output_tokens' | 'content_filter'>> = {
@@ -25,7 +26,11 @@ export const INCOMPLETE: Partial<Record<FinishReason, 'max_output_tokens' | 'con
 
 /** `incomplete_details.reason` in our words. */
 export const readIncomplete = (reason: string): FinishReason =>
-  reason === 'max_output_tokens' || reason === 'max_tokens' ? 'length' : reason === 'content_filter' ? 'content-filter' : 'other'
+  reason === 'max_output_tokens' || reason === 'max_tokens'
+    ? 'length'
+    : reason === 'content_filter'
+      ? 'content-filter'
+      : 'other'
 
 /**
  * `usage` of a response -> our buckets; undefined where there is none, without output where it does not say that. `searches`: web searches seen among the items, used where
@@ -34,13 +39,24 @@ export const readIncomplete = (reason: string): FinishReason =>
 export function readUsage(response: Json, searches: number): Partial<Usage> | undefined {
   const wire = response.usage
   if (!isObject(wire) || (!isCount(wire.input_tokens) && !isCount(wire.output_tokens))) return undefined
-  const into = objectOf(wire.input_tokens_details), out = objectOf(wire.output_tokens_details)
+  const into = objectOf(wire.input_tokens_details),
+    out = objectOf(wire.output_tokens_details)
   const [input, output, total] = [count(wire.input_tokens), count(wire.output_tokens), count(wire.total_tokens)]
-  const [cached, written, reasoning] = [count(into.cached_tokens), count(into.cache_write_tokens), count(out.reasoning_tokens)]
+  const [cached, written, reasoning] = [
+    count(into.cached_tokens),
+    count(into.cache_write_tokens),
+    count(out.reasoning_tokens),
+  ]
   // The document counts details inside their sums; a compatible server that counts them beside is known by its total or by details above the sum.
-  const inputBeside = cached + written > 0 && (cached + written > input || (total !== input + output && total === input + cached + written + output))
-  const outputBeside = reasoning > output || (reasoning > 0 && total !== input + output && total === input + output + reasoning)
-  const [uncached, visible] = [inputBeside ? input : input - cached - written, outputBeside ? output : output - reasoning]
+  const inputBeside =
+    cached + written > 0 &&
+    (cached + written > input || (total !== input + output && total === input + cached + written + output))
+  const outputBeside =
+    reasoning > output || (reasoning > 0 && total !== input + output && total === input + output + reasoning)
+  const [uncached, visible] = [
+    inputBeside ? input : input - cached - written,
+    outputBeside ? output : output - reasoning,
+  ]
   const [audio, spoken] = [Math.min(count(into.audio_tokens), uncached), Math.min(count(out.audio_tokens), visible)]
   return {
     inputTokens: uncached - audio,
@@ -55,8 +71,10 @@ export function readUsage(response: Json, searches: number): Partial<Usage> | un
 }
 
 function reportedSearches(response: Json, usage: Json, into: Json): number | undefined {
-  const said = objectOf(objectOf(response.tool_usage).web_search).num_requests
-    ?? objectOf(usage.server_side_tool_usage_details).web_search_calls ?? into.web_search
+  const said =
+    objectOf(objectOf(response.tool_usage).web_search).num_requests ??
+    objectOf(usage.server_side_tool_usage_details).web_search_calls ??
+    into.web_search
   return said === undefined || said === null ? undefined : countSearches(said)
 }
 
@@ -108,9 +126,19 @@ export function readAnnotation(wire: Json, text: Offsets): Citation {
 /** A citation of a text -> an annotation of one of the document's types. One without a URL points into a file of the request. */
 export function writeAnnotation({ native, url, title = '', start = 0, end }: Citation, text: Offsets): Json {
   const own = objectOf(native)
-  if (typeof own.type === 'string' && (typeof own.file_id === 'string' || typeof own.url === 'string' && typeof own.end_index === 'number')) return own
+  if (
+    typeof own.type === 'string' &&
+    (typeof own.file_id === 'string' || (typeof own.url === 'string' && typeof own.end_index === 'number'))
+  )
+    return own
   if (url === undefined) return { type: 'file_citation', file_id: '', filename: title, index: 0 }
-  return { type: 'url_citation', url, title, start_index: text.written(start), end_index: end === undefined ? text.length : text.written(end) }
+  return {
+    type: 'url_citation',
+    url,
+    title,
+    start_index: text.written(start),
+    end_index: end === undefined ? text.length : text.written(end),
+  }
 }
 
 export function readLogprobs(wire: unknown): TokenLogprob[] | undefined {
@@ -124,31 +152,44 @@ export function readLogprobs(wire: unknown): TokenLogprob[] | undefined {
 const readToken = (wire: Json): { token: string; logprob: number; bytes?: number[] | null } => ({
   token: textOf(wire.token),
   logprob: typeof wire.logprob === 'number' ? wire.logprob : 0,
-  ...(Array.isArray(wire.bytes) ? { bytes: wire.bytes.filter((byte): byte is number => typeof byte === 'number') } : {}),
+  ...(Array.isArray(wire.bytes)
+    ? { bytes: wire.bytes.filter((byte): byte is number => typeof byte === 'number') }
+    : {}),
 })
 
 export const writeLogprobs = (logprobs: TokenLogprob[] | undefined): Json[] =>
   (logprobs ?? []).map((entry) => ({ ...writeToken(entry), top_logprobs: (entry.top ?? []).map(writeToken) }))
 
-const writeToken = (entry: { token: string; logprob: number; bytes?: number[] | null }): Json =>
-  ({ token: entry.token, logprob: entry.logprob, bytes: entry.bytes ?? [...Buffer.from(entry.token)] })
+const writeToken = (entry: { token: string; logprob: number; bytes?: number[] | null }): Json => ({
+  token: entry.token,
+  logprob: entry.logprob,
+  bytes: entry.bytes ?? [...Buffer.from(entry.token)],
+})
 
 /** Codes that clients of this protocol act upon: they wait, retry or give up by these words. */
 export function failureCode(error: GatewayError): string {
   switch (error.code) {
     case 'rate_limit_exceeded':
-    case 'upstream_rate_limited': return 'rate_limit_exceeded'
+    case 'upstream_rate_limited':
+      return 'rate_limit_exceeded'
     case 'quota_exceeded':
-    case 'insufficient_credit': return 'insufficient_quota'
-    case 'context_length_exceeded': return 'context_length_exceeded'
+    case 'insufficient_credit':
+      return 'insufficient_quota'
+    case 'context_length_exceeded':
+      return 'context_length_exceeded'
     case 'overloaded':
-    case 'store_unavailable': return 'server_is_overloaded'
+    case 'store_unavailable':
+      return 'server_is_overloaded'
     case 'invalid_request':
-    case 'unsupported_parameter': return 'invalid_prompt'
-    default: return 'server_error'
+    case 'unsupported_parameter':
+      return 'invalid_prompt'
+    default:
+      return 'server_error'
   }
 }
 
 /** The message of a failed response. A known wait is said in the words that clients look for. */
 export const failureMessage = (error: GatewayError): string =>
-  error.retryAfterSeconds === undefined || error.message.includes('try again in') ? error.message : `${error.message} Please try again in ${error.retryAfterSeconds}s.`
+  error.retryAfterSeconds === undefined || error.message.includes('try again in')
+    ? error.message
+    : `${error.message} Please try again in ${error.retryAfterSeconds}s.`

@@ -12,7 +12,8 @@ export function plainSchema(schema: unknown, ordered: boolean): Schema | boolean
   const plain = mapSchemas(schema, (inner) => plainSchema(inner, ordered))
   delete plain.$schema
   if (typeof plain.type === 'string') plain.type = lower(plain.type)
-  else if (Array.isArray(plain.type)) plain.type = plain.type.map((type: unknown) => (typeof type === 'string' ? lower(type) : type))
+  else if (Array.isArray(plain.type))
+    plain.type = plain.type.map((type: unknown) => (typeof type === 'string' ? lower(type) : type))
   if (ordered) order(plain)
   bounds(plain)
   tuples(plain)
@@ -36,13 +37,18 @@ function order(schema: Schema): void {
   const { propertyOrdering, properties } = schema
   delete schema.propertyOrdering
   if (!Array.isArray(propertyOrdering) || !isObject(properties)) return
-  const first = propertyOrdering.filter((name): name is string => typeof name === 'string' && Object.hasOwn(properties, name))
+  const first = propertyOrdering.filter(
+    (name): name is string => typeof name === 'string' && Object.hasOwn(properties, name),
+  )
   schema.properties = blank(Object.fromEntries(first.map((name) => [name, properties[name]])), properties)
 }
 
 /** Draft 4 said with `true` that the bound beside it is exclusive. */
 function bounds(schema: Schema): void {
-  for (const [exclusive, inclusive] of [['exclusiveMinimum', 'minimum'], ['exclusiveMaximum', 'maximum']] as const) {
+  for (const [exclusive, inclusive] of [
+    ['exclusiveMinimum', 'minimum'],
+    ['exclusiveMaximum', 'maximum'],
+  ] as const) {
     if (typeof schema[exclusive] !== 'boolean') continue
     if (schema[exclusive] && typeof schema[inclusive] === 'number') {
       schema[exclusive] = schema[inclusive]
@@ -64,8 +70,19 @@ function tuples(schema: Schema): void {
 function dependencies(schema: Schema): void {
   if (!isObject(schema.dependencies)) return
   const all = Object.entries(schema.dependencies)
-  const [required, schemas] = [all.filter(([, value]) => Array.isArray(value)), all.filter(([, value]) => !Array.isArray(value))]
+  const [required, schemas] = [
+    all.filter(([, value]) => Array.isArray(value)),
+    all.filter(([, value]) => !Array.isArray(value)),
+  ]
   delete schema.dependencies
-  if (required.length > 0) schema.dependentRequired = blank(isObject(schema.dependentRequired) ? schema.dependentRequired : {}, Object.fromEntries(required))
-  if (schemas.length > 0) schema.dependentSchemas = blank(isObject(schema.dependentSchemas) ? schema.dependentSchemas : {}, Object.fromEntries(schemas))
+  if (required.length > 0)
+    schema.dependentRequired = blank(
+      isObject(schema.dependentRequired) ? schema.dependentRequired : {},
+      Object.fromEntries(required),
+    )
+  if (schemas.length > 0)
+    schema.dependentSchemas = blank(
+      isObject(schema.dependentSchemas) ? schema.dependentSchemas : {},
+      Object.fromEntries(schemas),
+    )
 }

@@ -4,7 +4,20 @@ import { affords, blank, isNote, names, typesOf, type Schema } from './schema.ts
 const LOWER: ReadonlySet<string> = new Set(['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties'])
 const UPPER: ReadonlySet<string> = new Set(['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties'])
 /** What these ask depends on words beside them. */
-const WITH_NEIGHBOURS: ReadonlySet<string> = new Set(['additionalProperties', 'patternProperties', 'unevaluatedProperties', 'unevaluatedItems', 'items', 'prefixItems', 'if', 'then', 'else', 'minContains', 'maxContains', 'contains'])
+const WITH_NEIGHBOURS: ReadonlySet<string> = new Set([
+  'additionalProperties',
+  'patternProperties',
+  'unevaluatedProperties',
+  'unevaluatedItems',
+  'items',
+  'prefixItems',
+  'if',
+  'then',
+  'else',
+  'minContains',
+  'maxContains',
+  'contains',
+])
 
 /** One schema for the values that both take; undefined where its words cannot say that. The notes of `first` count. */
 export function intersect(first: Schema, second: Schema): Schema | undefined {
@@ -28,18 +41,34 @@ export function intersect(first: Schema, second: Schema): Schema | undefined {
 }
 
 /** Words and properties, which are looked at and copied where two schemas are joined. */
-const sizeOf = (schema: Schema): number => Object.keys(schema).length + (isObject(schema.properties) ? Object.keys(schema.properties).length : 0)
+const sizeOf = (schema: Schema): number =>
+  Object.keys(schema).length + (isObject(schema.properties) ? Object.keys(schema.properties).length : 0)
 
-const same = (a: unknown, b: unknown): boolean => a === b || (typeof a === 'object' && typeof b === 'object' && JSON.stringify(a) === JSON.stringify(b))
+const same = (a: unknown, b: unknown): boolean =>
+  a === b || (typeof a === 'object' && typeof b === 'object' && JSON.stringify(a) === JSON.stringify(b))
 
 /** Whether a word that looks at its neighbours sees the same ones in the joined schema. */
 function isApart(word: string, first: Schema, second: Schema): boolean {
-  const words = word === 'items' || word === 'prefixItems' ? ['items', 'prefixItems'] : word.includes('roperties') ? ['additionalProperties', 'patternProperties', 'unevaluatedProperties', 'properties'] : [...WITH_NEIGHBOURS].filter((one) => !one.includes('roperties'))
-  const told = (schema: Schema): string => JSON.stringify(words.map((one) => (one === 'properties' && isObject(schema[one]) ? Object.keys(schema[one]).sort() : schema[one])))
+  const words =
+    word === 'items' || word === 'prefixItems'
+      ? ['items', 'prefixItems']
+      : word.includes('roperties')
+        ? ['additionalProperties', 'patternProperties', 'unevaluatedProperties', 'properties']
+        : [...WITH_NEIGHBOURS].filter((one) => !one.includes('roperties'))
+  const told = (schema: Schema): string =>
+    JSON.stringify(
+      words.map((one) =>
+        one === 'properties' && isObject(schema[one]) ? Object.keys(schema[one]).sort() : schema[one],
+      ),
+    )
   const silent = (schema: Schema): boolean => words.every((one) => schema[one] === undefined)
   if (silent(first) || silent(second) || told(first) === told(second)) return true
   // `true` asks nothing.
-  const open = (schema: Schema): boolean => words.every((one) => one === 'properties' || schema[one] === undefined || (one === 'additionalProperties' && schema[one] === true))
+  const open = (schema: Schema): boolean =>
+    words.every(
+      (one) =>
+        one === 'properties' || schema[one] === undefined || (one === 'additionalProperties' && schema[one] === true),
+    )
   return word === 'additionalProperties' && open(first) && open(second)
 }
 
@@ -47,24 +76,35 @@ function joinWord(word: string, first: unknown, second: unknown): unknown {
   if (LOWER.has(word) && typeof first === 'number' && typeof second === 'number') return Math.max(first, second)
   if (UPPER.has(word) && typeof first === 'number' && typeof second === 'number') return Math.min(first, second)
   switch (word) {
-    case 'required': return [...new Set([...names(first), ...names(second)])]
-    case 'type': return joinTypes(typesOf({ type: first }), typesOf({ type: second }))
-    case 'additionalProperties': return first === true ? second : second === true ? first : undefined
+    case 'required':
+      return [...new Set([...names(first), ...names(second)])]
+    case 'type':
+      return joinTypes(typesOf({ type: first }), typesOf({ type: second }))
+    case 'additionalProperties':
+      return first === true ? second : second === true ? first : undefined
     case 'enum': {
       const others = new Set(Array.isArray(second) ? second.map(keyOf) : [])
       const shared = Array.isArray(first) ? first.filter((one) => others.has(keyOf(one))) : []
       return shared.length === 0 ? undefined : shared
     }
-    case 'properties': return isObject(first) && isObject(second) ? joinProperties(first, second) : undefined
-    default: return undefined
+    case 'properties':
+      return isObject(first) && isObject(second) ? joinProperties(first, second) : undefined
+    default:
+      return undefined
   }
 }
 
 function joinTypes(first: string[] | undefined, second: string[] | undefined): string | string[] | undefined {
   if (first === undefined || second === undefined) return undefined
-  const within = (types: string[], type: string): boolean => types.includes(type) || (type === 'integer' && types.includes('number'))
-  const shared = [...new Set([...first.filter((type) => within(second, type)), ...second.filter((type) => within(first, type))])]
-  const least = shared.filter((type) => type !== 'number' || !shared.includes('integer') || (first.includes('number') && second.includes('number')))
+  const within = (types: string[], type: string): boolean =>
+    types.includes(type) || (type === 'integer' && types.includes('number'))
+  const shared = [
+    ...new Set([...first.filter((type) => within(second, type)), ...second.filter((type) => within(first, type))]),
+  ]
+  const least = shared.filter(
+    (type) =>
+      type !== 'number' || !shared.includes('integer') || (first.includes('number') && second.includes('number')),
+  )
   return least.length === 0 ? undefined : least.length === 1 ? least[0] : least
 }
 
@@ -93,7 +133,12 @@ export function areApart(schemas: readonly unknown[]): boolean {
     const keys = values.map((some) => new Set(some.map(keyOf)))
     return new Set(keys.flatMap((some) => [...some])).size === keys.reduce((sum, some) => sum + some.size, 0)
   }
-  return affords('steps', (schemas.length ** 2) * STEPS_OF_PAIR) && schemas.every((one, index) => schemas.slice(index + 1).every((other) => isObject(one) && isObject(other) && haveNothingInCommon(one, other)))
+  return (
+    affords('steps', schemas.length ** 2 * STEPS_OF_PAIR) &&
+    schemas.every((one, index) =>
+      schemas.slice(index + 1).every((other) => isObject(one) && isObject(other) && haveNothingInCommon(one, other)),
+    )
+  )
 }
 
 const STEPS_OF_PAIR = 5
@@ -107,8 +152,15 @@ function haveNothingInCommon(first: Schema, second: Schema): boolean {
     const keys = new Set(others.map(keyOf))
     return !values.some((value) => keys.has(keyOf(value)))
   }
-  if (first.type !== 'object' || second.type !== 'object' || !isObject(first.properties) || !isObject(second.properties)) return false
-  const { properties: own } = first, { properties: their } = second
+  if (
+    first.type !== 'object' ||
+    second.type !== 'object' ||
+    !isObject(first.properties) ||
+    !isObject(second.properties)
+  )
+    return false
+  const { properties: own } = first,
+    { properties: their } = second
   if (!affords('steps', names(first.required).length + names(second.required).length)) return false
   const required = new Set(names(second.required))
   return names(first.required).some((name) => {
@@ -118,4 +170,5 @@ function haveNothingInCommon(first: Schema, second: Schema): boolean {
 }
 
 /** The values that a schema leaves to choose from; undefined where it names none. */
-export const literals = (schema: Schema): unknown[] | undefined => (Object.hasOwn(schema, 'const') ? [schema.const] : Array.isArray(schema.enum) ? schema.enum : undefined)
+export const literals = (schema: Schema): unknown[] | undefined =>
+  Object.hasOwn(schema, 'const') ? [schema.const] : Array.isArray(schema.enum) ? schema.enum : undefined

@@ -24,7 +24,11 @@ export const functionSchema = remembering((tool, losses): { parameters: Schema; 
 })
 
 /** The same of an answer. */
-export function answerSchema(format: OutputFormat & { type: 'schema' }, { protocol }: Pick<GenerationRequest, 'protocol'>, losses: Loss[]): { schema: Schema; strict?: boolean } {
+export function answerSchema(
+  format: OutputFormat & { type: 'schema' },
+  { protocol }: Pick<GenerationRequest, 'protocol'>,
+  losses: Loss[],
+): { schema: Schema; strict?: boolean } {
   const written = withItems(objectAnswer(format).schema)
   // Chat completions and responses say whether a schema binds; in the other protocols it always does.
   const binds = format.strict ?? (protocol === 'messages' || protocol === 'generateContent' ? true : undefined)
@@ -33,7 +37,8 @@ export function answerSchema(format: OutputFormat & { type: 'schema' }, { protoc
   return { schema: written, ...(binds === undefined || loose !== undefined ? {} : { strict: binds }) }
 }
 
-const whyLoose = (loose: string): string => `the provider can be held only to closed objects that require all their properties, and here ${loose}`
+const whyLoose = (loose: string): string =>
+  `the provider can be held only to closed objects that require all their properties, and here ${loose}`
 
 /** OpenAI refuses an array that does not say what it holds: anything. */
 function withItems(schema: Schema): Schema {
@@ -44,8 +49,33 @@ function withItems(schema: Schema): Schema {
 
 /** Words that OpenAI refuses in a strict schema (as its SDK knows them, 2026-11). */
 const LOOSE = new Set([
-  '$anchor', '$dynamicAnchor', '$dynamicRef', '$recursiveAnchor', '$recursiveRef', 'allOf', 'contains', 'contentEncoding', 'contentMediaType', 'contentSchema', 'dependentRequired', 'dependentSchemas',
-  'else', 'if', 'maxContains', 'maxProperties', 'minContains', 'minProperties', 'not', 'oneOf', 'patternProperties', 'prefixItems', 'propertyNames', 'then', 'unevaluatedItems', 'unevaluatedProperties', 'uniqueItems',
+  '$anchor',
+  '$dynamicAnchor',
+  '$dynamicRef',
+  '$recursiveAnchor',
+  '$recursiveRef',
+  'allOf',
+  'contains',
+  'contentEncoding',
+  'contentMediaType',
+  'contentSchema',
+  'dependentRequired',
+  'dependentSchemas',
+  'else',
+  'if',
+  'maxContains',
+  'maxProperties',
+  'minContains',
+  'minProperties',
+  'not',
+  'oneOf',
+  'patternProperties',
+  'prefixItems',
+  'propertyNames',
+  'then',
+  'unevaluatedItems',
+  'unevaluatedProperties',
+  'uniqueItems',
 ])
 
 /** Why OpenAI would refuse a schema as a strict one; undefined where it takes it. */
@@ -59,7 +89,8 @@ function looseIn(schema: Schema, place: string): string | undefined {
   const word = Object.keys(schema).find((name) => LOOSE.has(name))
   if (word !== undefined) return `${at} has ${word}`
   const types = typesOf(schema)
-  if (types === undefined && ['$ref', 'anyOf', 'enum', 'const'].every((name) => schema[name] === undefined)) return `${at} has no type`
+  if (types === undefined && ['$ref', 'anyOf', 'enum', 'const'].every((name) => schema[name] === undefined))
+    return `${at} has no type`
   if (typeof schema.$ref === 'string' && !schema.$ref.startsWith('#')) return `${at} refers to another schema`
   if (types?.includes('object') === true) {
     const properties = isObject(schema.properties) ? Object.keys(schema.properties) : []
@@ -67,12 +98,17 @@ function looseIn(schema: Schema, place: string): string | undefined {
     const declared = new Set(properties)
     if (schema.additionalProperties !== false) return `${at} takes additional properties`
     const optional = properties.find((name) => !required.has(name)) ?? [...required].find((name) => !declared.has(name))
-    if (optional !== undefined) return declared.has(optional) ? `${stepInto(place, `properties.${optional}`)} is not required` : `${at} requires '${optional}', which it does not have`
+    if (optional !== undefined)
+      return declared.has(optional)
+        ? `${stepInto(place, `properties.${optional}`)} is not required`
+        : `${at} requires '${optional}', which it does not have`
   }
   let loose: string | undefined
   mapSchemas(schema, (inner, steps) => {
     if (steps === 'additionalProperties') return
-    loose ??= isObject(inner) ? looseIn(inner, stepInto(place, steps)) : `${stepInto(place, steps)} is no schema but true or false`
+    loose ??= isObject(inner)
+      ? looseIn(inner, stepInto(place, steps))
+      : `${stepInto(place, steps)} is no schema but true or false`
   })
   return loose
 }

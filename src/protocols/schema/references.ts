@@ -1,12 +1,26 @@
 import { isObject } from '../fields.ts'
 import { intersect } from './intersect.ts'
-import { affords, blank, isNote, mapSchemas, names, stepInto, SchemaRefusal, takesAnything, type Schema } from './schema.ts'
+import {
+  affords,
+  blank,
+  isNote,
+  mapSchemas,
+  names,
+  stepInto,
+  SchemaRefusal,
+  takesAnything,
+  type Schema,
+} from './schema.ts'
 
 /** References that grow a schema beyond this are a bomb, not a tool. */
 const SCHEMAS_MAX = 10_000
 const DEPTH_MAX = 200
 
-export const tooLarge = (): SchemaRefusal => new SchemaRefusal('', `must not grow beyond ${SCHEMAS_MAX} schemas in ${DEPTH_MAX} levels, nor all schemas of a request by more than a million characters, when references are followed and alternatives joined`)
+export const tooLarge = (): SchemaRefusal =>
+  new SchemaRefusal(
+    '',
+    `must not grow beyond ${SCHEMAS_MAX} schemas in ${DEPTH_MAX} levels, nor all schemas of a request by more than a million characters, when references are followed and alternatives joined`,
+  )
 
 type Target = { schema: Schema | boolean; place: string }
 
@@ -36,7 +50,10 @@ class Pointers {
     if (!pointer.startsWith('/')) return this.#anchored().get(pointer)
     let value: unknown = this.#root
     let place = ''
-    for (const step of pointer.slice(1).split('/').map((one) => one.replaceAll('~1', '/').replaceAll('~0', '~'))) {
+    for (const step of pointer
+      .slice(1)
+      .split('/')
+      .map((one) => one.replaceAll('~1', '/').replaceAll('~0', '~'))) {
       if ((!isObject(value) && !Array.isArray(value)) || !Object.hasOwn(value, step)) return undefined
       place = Array.isArray(value) ? `${place}[${step}]` : stepInto(place, step)
       value = (value as Record<string, unknown>)[step]
@@ -49,7 +66,9 @@ class Pointers {
     const anchors = (this.#anchors = new Map<string, Target>())
     const walk = (schema: Schema, place: string): void => {
       if (typeof schema.$anchor === 'string') anchors.set(schema.$anchor, { schema, place })
-      mapSchemas(schema, (inner, steps) => { if (isObject(inner)) walk(inner, stepInto(place, steps)) })
+      mapSchemas(schema, (inner, steps) => {
+        if (isObject(inner)) walk(inner, stepInto(place, steps))
+      })
     }
     walk(this.#root, '')
     return anchors
@@ -68,15 +87,22 @@ type Child = { schema: Schema; steps: string }
 
 function children(schema: Schema): Child[] {
   const found: Child[] = []
-  mapSchemas(schema, (one, steps) => { if (isObject(one)) found.push({ schema: one, steps }) })
+  mapSchemas(schema, (one, steps) => {
+    if (isObject(one)) found.push({ schema: one, steps })
+  })
   return found
 }
 
 /** Without those that only wait to be referred to. */
-const parts = (schema: Schema): Child[] => children(schema).filter(({ steps }) => !/^(\$defs|definitions)\./.test(steps))
+const parts = (schema: Schema): Child[] =>
+  children(schema).filter(({ steps }) => !/^(\$defs|definitions)\./.test(steps))
 
 /** The schemas that lead back to themselves along such edges, of all to which these lead. */
-function loops(from: Iterable<Schema>, pointers: Pointers, edgesOf: (schema: Schema) => (steps: string) => boolean): { looping: Set<Schema>; reached: Set<Schema> } {
+function loops(
+  from: Iterable<Schema>,
+  pointers: Pointers,
+  edgesOf: (schema: Schema) => (steps: string) => boolean,
+): { looping: Set<Schema>; reached: Set<Schema> } {
   const looping = new Set<Schema>()
   const done = new Set<Schema>()
   const path: Schema[] = []
@@ -98,7 +124,9 @@ function loops(from: Iterable<Schema>, pointers: Pointers, edgesOf: (schema: Sch
 /** Whether every value must have what stands there, so that a loop through it never ends. */
 function needs(schema: Schema): (steps: string) => boolean {
   const required = new Set(names(schema.required))
-  const ends = [schema.anyOf, schema.oneOf].flat().some((one) => isObject(one) && (one.type === 'null' || takesAnything(one)))
+  const ends = [schema.anyOf, schema.oneOf]
+    .flat()
+    .some((one) => isObject(one) && (one.type === 'null' || takesAnything(one)))
   return (steps) => {
     const [word = '', name = ''] = steps.split(/\.(.*)/s)
     if (word === 'properties') return required.has(name)
@@ -150,7 +178,8 @@ class Inliner {
     this.#recursion = recursion
     const { looping, reached } = loops([root], this.#pointers, () => () => true)
     this.#looping = looping
-    if (recursion === 'escapable' && looping.size > 0) for (const schema of loops([...reached].reverse(), this.#pointers, needs).looping) this.#refuse(schema)
+    if (recursion === 'escapable' && looping.size > 0)
+      for (const schema of loops([...reached].reverse(), this.#pointers, needs).looping) this.#refuse(schema)
   }
 
   result(): Schema {
@@ -161,17 +190,28 @@ class Inliner {
 
   #refuse(schema: Schema): never {
     let place = ''
-    const walk = (one: Schema, at: string): boolean => one === schema ? (place = at, true) : children(one).some(({ schema: below, steps }) => walk(below, stepInto(at, steps)))
+    const walk = (one: Schema, at: string): boolean =>
+      one === schema
+        ? ((place = at), true)
+        : children(one).some(({ schema: below, steps }) => walk(below, stepInto(at, steps)))
     walk(this.#root, '')
-    throw new SchemaRefusal(place, this.#recursion === 'none'
-      ? 'must not refer to itself, since the provider of this model takes no recursive schemas; spell out as many levels as are needed'
-      : 'must not refer to itself through what is required, since no value could ever end; make a property on the way optional')
+    throw new SchemaRefusal(
+      place,
+      this.#recursion === 'none'
+        ? 'must not refer to itself, since the provider of this model takes no recursive schemas; spell out as many levels as are needed'
+        : 'must not refer to itself through what is required, since no value could ever end; make a property on the way optional',
+    )
   }
 
   #write(schema: Schema | boolean, place: string, depth: number): Schema | boolean {
     if (++this.#schemas > SCHEMAS_MAX || depth > DEPTH_MAX) throw tooLarge()
     if (!isObject(schema)) return schema
-    for (const word of ['$dynamicRef', '$recursiveRef']) if (typeof schema[word] === 'string') throw new SchemaRefusal(stepInto(place, word), 'must be a $ref to a place within the schema, since the provider of this model knows no other references')
+    for (const word of ['$dynamicRef', '$recursiveRef'])
+      if (typeof schema[word] === 'string')
+        throw new SchemaRefusal(
+          stepInto(place, word),
+          'must be a $ref to a place within the schema, since the provider of this model knows no other references',
+        )
     const { $ref, $defs: _defs, definitions: _definitions, $anchor: _anchor, $id: _id, ...rest } = schema
     const written = mapSchemas(blank(rest), (one, steps) => this.#write(one, stepInto(place, steps), depth + 1))
     return typeof $ref === 'string' ? this.#follow($ref, written, place, depth) : written
@@ -179,13 +219,22 @@ class Inliner {
 
   #follow(ref: string, siblings: Schema, place: string, depth: number): Schema | boolean {
     const target = this.#pointers.find(ref)
-    if (target === undefined) throw new SchemaRefusal(stepInto(place, '$ref'), `must name a place within the schema (#/$defs/...), not '${ref.slice(0, 64)}'`)
+    if (target === undefined)
+      throw new SchemaRefusal(
+        stepInto(place, '$ref'),
+        `must name a place within the schema (#/$defs/...), not '${ref.slice(0, 64)}'`,
+      )
     if (!affords('characters', JSON.stringify(target.schema).length)) throw tooLarge()
     const loops = isObject(target.schema) && this.#looping.has(target.schema)
-    const found = loops ? blank({ $ref: this.#keep(target as { schema: Schema; place: string }, ref, depth) }) : this.#write(target.schema, target.place, depth + 1)
+    const found = loops
+      ? blank({ $ref: this.#keep(target as { schema: Schema; place: string }, ref, depth) })
+      : this.#write(target.schema, target.place, depth + 1)
     if (Object.keys(siblings).length === 0) return found
     // A provider that keeps the reference knows nothing beside it.
-    if (loops) return Object.keys(siblings).every(isNote) ? blank(siblings, { anyOf: [found] }) : blank({ allOf: [found, siblings] })
+    if (loops)
+      return Object.keys(siblings).every(isNote)
+        ? blank(siblings, { anyOf: [found] })
+        : blank({ allOf: [found, siblings] })
     if (!isObject(found)) return found === true ? siblings : false
     return intersect(siblings, found) ?? blank({ allOf: [found, siblings] })
   }

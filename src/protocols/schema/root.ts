@@ -13,18 +13,23 @@ const REFUSED = ['enum', 'const', 'not'] as const
  */
 export function objectRoot(plain: Schema | boolean, unknowns: Unknowns): Schema {
   if (!isObject(plain)) return blank({ type: 'object', properties: {} })
-  const schema = typeof plain.$ref === 'string' || unionOf(plain) !== undefined ? withoutUnions(dereferenced(plain), unknowns) : blank(plain)
+  const schema =
+    typeof plain.$ref === 'string' || unionOf(plain) !== undefined
+      ? withoutUnions(dereferenced(plain), unknowns)
+      : blank(plain)
   for (const word of REFUSED) {
     if (schema[word] === undefined) continue
     unknowns.add(word, '')
     delete schema[word]
   }
   const types = typesOf(schema)
-  if (types !== undefined && !types.includes('object')) unknowns.add(`arguments that are no object but ${types.join(' or ')}`, '')
+  if (types !== undefined && !types.includes('object'))
+    unknowns.add(`arguments that are no object but ${types.join(' or ')}`, '')
   return schema.type === 'object' ? schema : blank({ type: 'object' }, without(schema, 'type'))
 }
 
-const without = (schema: Schema, ...words: string[]): Schema => blank(Object.fromEntries(Object.entries(schema).filter(([word]) => !words.includes(word))))
+const without = (schema: Schema, ...words: string[]): Schema =>
+  blank(Object.fromEntries(Object.entries(schema).filter(([word]) => !words.includes(word))))
 
 /** Where the root itself moves, references into it would lead astray: all are followed, but to what refers to itself. */
 export function dereferenced(plain: Schema): Schema {
@@ -40,14 +45,20 @@ function definitionOf($ref: unknown, $defs: unknown): Schema | undefined {
   return isObject(target) ? target : undefined
 }
 
-const unionOf = (schema: Schema): (typeof UNIONS)[number] | undefined => UNIONS.find((word) => Array.isArray(schema[word]))
+const unionOf = (schema: Schema): (typeof UNIONS)[number] | undefined =>
+  UNIONS.find((word) => Array.isArray(schema[word]))
 
 function withoutUnions(schema: Schema, unknowns: Unknowns): Schema {
   let root = schema
   for (let word = unionOf(root); word !== undefined; word = unionOf(root)) {
-    const branches = (root[word] as unknown[]).flatMap((branch) => (isObject(branch) ? [resolved(branch, schema)] : branch === false ? [] : [blank()]))
+    const branches = (root[word] as unknown[]).flatMap((branch) =>
+      isObject(branch) ? [resolved(branch, schema)] : branch === false ? [] : [blank()],
+    )
     const rest = without(root, word)
-    const exact = word === 'allOf' || branches.length === 1 ? branches.reduce<Schema | undefined>((joined, branch) => joined && intersect(joined, branch), rest) : undefined
+    const exact =
+      word === 'allOf' || branches.length === 1
+        ? branches.reduce<Schema | undefined>((joined, branch) => joined && intersect(joined, branch), rest)
+        : undefined
     if (exact === undefined) unknowns.add(`${word} at the root, which becomes one object`, '')
     root = exact ?? merged(rest, branches, word === 'allOf')
   }
@@ -70,19 +81,36 @@ function merged(root: Schema, branches: Schema[], all: boolean): Schema {
       choices.set(name, known.set(JSON.stringify(schema), schema))
     }
   }
-  const properties = blank(Object.fromEntries([...choices].map(([name, schemas]) => [name, schemas.size === 1 ? [...schemas.values()][0] : either([...schemas.values()])])))
+  const properties = blank(
+    Object.fromEntries(
+      [...choices].map(([name, schemas]) => [
+        name,
+        schemas.size === 1 ? [...schemas.values()][0] : either([...schemas.values()]),
+      ]),
+    ),
+  )
   const needed = branches.map((branch) => new Set(names(branch.required)))
-  const common = all ? needed.flatMap((one) => [...one]) : [...needed.reduce((shared, one) => shared.intersection(one), needed[0] ?? new Set<string>())]
+  const common = all
+    ? needed.flatMap((one) => [...one])
+    : [...needed.reduce((shared, one) => shared.intersection(one), needed[0] ?? new Set<string>())]
   const required = [...new Set([...names(root.required), ...common])]
   const closed = branches.length > 0 && branches.every((branch) => branch.additionalProperties === false)
-  return blank(without(root, 'required'), { properties }, required.length === 0 ? {} : { required }, closed ? { additionalProperties: false } : {})
+  return blank(
+    without(root, 'required'),
+    { properties },
+    required.length === 0 ? {} : { required },
+    closed ? { additionalProperties: false } : {},
+  )
 }
 
 /** Constants of the alternatives are the values of one choice. */
 function either(schemas: unknown[]): Schema {
-  const values = schemas.map((schema) => (isObject(schema) ? (schema.const === undefined ? schema.enum : [schema.const]) : undefined))
+  const values = schemas.map((schema) =>
+    isObject(schema) ? (schema.const === undefined ? schema.enum : [schema.const]) : undefined,
+  )
   const types = new Set(schemas.map((schema) => (isObject(schema) ? schema.type : undefined)))
   const [type] = types
-  if (values.every(Array.isArray) && types.size === 1) return blank(type === undefined ? {} : { type }, { enum: [...new Set(values.flat())] })
+  if (values.every(Array.isArray) && types.size === 1)
+    return blank(type === undefined ? {} : { type }, { enum: [...new Set(values.flat())] })
   return blank({ anyOf: schemas })
 }

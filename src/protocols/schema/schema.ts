@@ -5,21 +5,59 @@ import type { Loss } from '../protocol.ts'
 /** JSON Schema (2020-12) of tools and answers: where schemas stand inside one, and what is told of what a provider does not know. */
 export type Schema = Record<string, unknown>
 
-const ONE: ReadonlySet<string> = new Set(['items', 'additionalProperties', 'not', 'if', 'then', 'else', 'contains', 'propertyNames', 'unevaluatedItems', 'unevaluatedProperties', 'additionalItems', 'contentSchema'])
+const ONE: ReadonlySet<string> = new Set([
+  'items',
+  'additionalProperties',
+  'not',
+  'if',
+  'then',
+  'else',
+  'contains',
+  'propertyNames',
+  'unevaluatedItems',
+  'unevaluatedProperties',
+  'additionalItems',
+  'contentSchema',
+])
 const LISTS: ReadonlySet<string> = new Set(['anyOf', 'oneOf', 'allOf', 'prefixItems'])
 /** Members whose keys are names that the author of the schema chose. */
-const NAMED: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions', 'patternProperties', 'dependentSchemas', 'dependencies'])
+const NAMED: ReadonlySet<string> = new Set([
+  'properties',
+  '$defs',
+  'definitions',
+  'patternProperties',
+  'dependentSchemas',
+  'dependencies',
+])
 
 /** Words that say something about a value without asking anything of it. */
-const NOTES: ReadonlySet<string> = new Set(['description', 'title', 'default', 'example', 'examples', 'deprecated', 'readOnly', 'writeOnly', '$comment', '$schema', '$id', '$anchor', '$defs', 'definitions', 'propertyOrdering'])
+const NOTES: ReadonlySet<string> = new Set([
+  'description',
+  'title',
+  'default',
+  'example',
+  'examples',
+  'deprecated',
+  'readOnly',
+  'writeOnly',
+  '$comment',
+  '$schema',
+  '$id',
+  '$anchor',
+  '$defs',
+  'definitions',
+  'propertyOrdering',
+])
 export const isNote = (word: string): boolean => NOTES.has(word) || word.startsWith('x-')
 
 /** What a value may be without any word that asks something of it. */
-export const takesAnything = (schema: unknown): boolean => schema === true || (isObject(schema) && Object.keys(schema).every(isNote))
+export const takesAnything = (schema: unknown): boolean =>
+  schema === true || (isObject(schema) && Object.keys(schema).every(isNote))
 
 /** A member that is one whatever its name: a property may be called `__proto__`. */
 function put(schema: Schema, name: string, value: unknown): void {
-  if (name === '__proto__') Object.defineProperty(schema, name, { value, enumerable: true, configurable: true, writable: true })
+  if (name === '__proto__')
+    Object.defineProperty(schema, name, { value, enumerable: true, configurable: true, writable: true })
   else schema[name] = value
 }
 
@@ -33,11 +71,13 @@ export function blank(...parts: object[]): Schema {
 /** The schema with each schema right below it changed; `undefined` takes it out. What stands where a schema may stand and is none stays as it is. */
 export function mapSchemas(schema: Schema, change: (inner: Schema | boolean, steps: string) => unknown): Schema {
   const out: Schema = {}
-  const changed = (inner: unknown, steps: string): unknown => (isObject(inner) || typeof inner === 'boolean' ? change(inner, steps) : inner)
+  const changed = (inner: unknown, steps: string): unknown =>
+    isObject(inner) || typeof inner === 'boolean' ? change(inner, steps) : inner
   for (const word of Object.keys(schema)) {
     const value = schema[word]
     if (typeof value !== 'object' && typeof value !== 'boolean') out[word] = value
-    else if (Array.isArray(value) && (LISTS.has(word) || word === 'items')) out[word] = value.flatMap((inner, index) => changed(inner, `${word}[${index}]`) ?? [])
+    else if (Array.isArray(value) && (LISTS.has(word) || word === 'items'))
+      out[word] = value.flatMap((inner, index) => changed(inner, `${word}[${index}]`) ?? [])
     else if (ONE.has(word)) {
       const inner = changed(value, word)
       if (inner !== undefined) out[word] = inner
@@ -75,9 +115,14 @@ export const stepInto = (place: string, steps: string): string => (place === '' 
 
 /** The words of `type`; undefined where it is absent or none. */
 export const typesOf = ({ type }: Schema): string[] | undefined =>
-  typeof type === 'string' ? [type] : Array.isArray(type) && type.every((one) => typeof one === 'string') ? type : undefined
+  typeof type === 'string'
+    ? [type]
+    : Array.isArray(type) && type.every((one) => typeof one === 'string')
+      ? type
+      : undefined
 
-export const names = (value: unknown): string[] => (Array.isArray(value) ? value.filter((name) => typeof name === 'string') : [])
+export const names = (value: unknown): string[] =>
+  Array.isArray(value) ? value.filter((name) => typeof name === 'string') : []
 
 const PLACES_TOLD = 3
 
@@ -97,7 +142,12 @@ export class Unknowns {
   }
 
   toString(): string {
-    return [...this.#places].map(([what, places]) => `${what} (${places.slice(0, PLACES_TOLD).join(', ')}${places.length > PLACES_TOLD ? ` and ${places.length - PLACES_TOLD} more` : ''})`).join(', ')
+    return [...this.#places]
+      .map(
+        ([what, places]) =>
+          `${what} (${places.slice(0, PLACES_TOLD).join(', ')}${places.length > PLACES_TOLD ? ` and ${places.length - PLACES_TOLD} more` : ''})`,
+      )
+      .join(', ')
   }
 
   /** One loss for the whole schema. */

@@ -15,26 +15,35 @@ const MEMBER = 'answer'
 export function objectAnswer(format: OutputFormat & { type: 'schema' }): { schema: Schema; wrapped: boolean } {
   const plain = plainSchema(format.schema, true)
   if (!isObject(plain)) return { schema: blank(plain ? {} : { not: {} }), wrapped: false }
-  const schema = typeof plain.$ref === 'string' ? refusingFor({ field: 'outputFormat.schema' }, () => dereferenced(plain)) : plain
+  const schema =
+    typeof plain.$ref === 'string' ? refusingFor({ field: 'outputFormat.schema' }, () => dereferenced(plain)) : plain
   const unions = ['anyOf', 'oneOf', 'allOf', '$ref', 'enum', 'const', 'not'].some((word) => schema[word] !== undefined)
-  if (!unions && schema.type === undefined && isObject(schema.properties)) return { schema: blank({ type: 'object' }, schema), wrapped: false }
+  if (!unions && schema.type === undefined && isObject(schema.properties))
+    return { schema: blank({ type: 'object' }, schema), wrapped: false }
   if (takesAnything(schema) || (!unions && schema.type === 'object')) return { schema, wrapped: false }
   // Below the new root references to it, or through it, would lead astray.
   const { $defs, ...rest } = refusingFor({ field: 'outputFormat.schema' }, () => dereferenced(plain))
-  return { schema: blank({ type: 'object', properties: { [MEMBER]: rest }, required: [MEMBER], additionalProperties: false }, $defs === undefined ? {} : { $defs }), wrapped: true }
+  return {
+    schema: blank(
+      { type: 'object', properties: { [MEMBER]: rest }, required: [MEMBER], additionalProperties: false },
+      $defs === undefined ? {} : { $defs },
+    ),
+    wrapped: true,
+  }
 }
 
 /** What was asked for in an object is told without it. */
 export const unwrapping: Mend = ({ outputFormat: format }) => {
   if (format?.type !== 'schema' || !objectAnswer(format).wrapped) return undefined
   let text: Unwrapped | undefined
-  return (events) => events.flatMap((event): GenerationEvent[] => {
-    if (event.type === 'part-start') text = event.head.type === 'text' ? new Unwrapped() : undefined
-    if (text === undefined || (event.type !== 'part-delta' && event.type !== 'part-end')) return [event]
-    const told = event.type === 'part-delta' ? text.add(event.text) : text.rest()
-    if (event.type === 'part-delta') return told === '' ? [] : [{ ...event, text: told }]
-    return told === '' ? [event] : [{ type: 'part-delta', part: event.part, text: told }, event]
-  })
+  return (events) =>
+    events.flatMap((event): GenerationEvent[] => {
+      if (event.type === 'part-start') text = event.head.type === 'text' ? new Unwrapped() : undefined
+      if (text === undefined || (event.type !== 'part-delta' && event.type !== 'part-end')) return [event]
+      const told = event.type === 'part-delta' ? text.add(event.text) : text.rest()
+      if (event.type === 'part-delta') return told === '' ? [] : [{ ...event, text: told }]
+      return told === '' ? [event] : [{ type: 'part-delta', part: event.part, text: told }, event]
+    })
 }
 
 const HEAD = new RegExp(`^\\s*\\{\\s*"${MEMBER}"\\s*:\\s*`)

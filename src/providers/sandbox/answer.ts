@@ -7,13 +7,25 @@ import type { Act, Break } from './script.ts'
 /** How a stream is put on the wire: as server-sent events, or as one JSON array sent piece by piece. */
 export type Form = 'events' | 'array'
 
-export type Telling = { protocol: Protocol; exchange: Exchange; events: Iterable<GenerationEvent>; act: Act; paceMs?: number; signal: AbortSignal }
+export type Telling = {
+  protocol: Protocol
+  exchange: Exchange
+  events: Iterable<GenerationEvent>
+  act: Act
+  paceMs?: number
+  signal: AbortSignal
+}
 
 /** What comes before any answer: the delay, then the error, which is thrown, or the page that comes instead of one. */
-export async function insteadOf({ hang, delayMs, error, page }: Act, signal: AbortSignal): Promise<Response | undefined> {
+export async function insteadOf(
+  { hang, delayMs, error, page }: Act,
+  signal: AbortSignal,
+): Promise<Response | undefined> {
   if (hang === true || delayMs !== undefined) await rest(hang === true ? Infinity : delayMs!, signal)
   if (error !== undefined) throw error
-  return page === undefined ? undefined : new Response(page.text, { status: page.status, headers: { 'content-type': 'text/html' } })
+  return page === undefined
+    ? undefined
+    : new Response(page.text, { status: page.status, headers: { 'content-type': 'text/html' } })
 }
 
 /** A whole answer. What was asked to break breaks in the middle of the text. */
@@ -21,7 +33,9 @@ export function wholeAnswer({ protocol, exchange, events, act, signal }: Telling
   if (act.break?.how === 'error') throw act.break.error
   const text = JSON.stringify(protocol.serve.writeAnswer(fold(events), exchange))
   if (act.break === undefined) return new Response(text, { headers: JSON_HEADERS })
-  return new Response(bodyOf(pieces([text.slice(0, text.length / 2)], act.break, signal), signal), { headers: JSON_HEADERS })
+  return new Response(bodyOf(pieces([text.slice(0, text.length / 2)], act.break, signal), signal), {
+    headers: JSON_HEADERS,
+  })
 }
 
 async function* pieces(texts: string[], how: Break, signal: AbortSignal): AsyncGenerator<string> {
@@ -32,14 +46,19 @@ async function* pieces(texts: string[], how: Break, signal: AbortSignal): AsyncG
 /** A streamed answer, one piece of text an event. */
 export function streamedAnswer(telling: Telling, form: Form): Response {
   const texts = told(telling, telling.protocol.serve.writer(telling.exchange))
-  return new Response(bodyOf(form === 'events' ? joined(texts) : inArray(texts), telling.signal), { headers: form === 'events' ? EVENT_HEADERS : JSON_HEADERS })
+  return new Response(bodyOf(form === 'events' ? joined(texts) : inArray(texts), telling.signal), {
+    headers: form === 'events' ? EVENT_HEADERS : JSON_HEADERS,
+  })
 }
 
 async function* told({ events, act, paceMs = 0, signal }: Telling, writer: Writer): AsyncGenerator<Frame[]> {
   let deltas = 0
   for (const event of events) {
     // An answer shorter than asked for breaks at its end: a test that wants a failure gets one.
-    if (act.break !== undefined && (event.type === 'finish' || (event.type === 'part-delta' && deltas >= act.break.deltas))) {
+    if (
+      act.break !== undefined &&
+      (event.type === 'finish' || (event.type === 'part-delta' && deltas >= act.break.deltas))
+    ) {
       const error = await broken(act.break, signal)
       if (error === undefined) return
       const frames = writer.write({ type: 'error', error })
@@ -82,29 +101,34 @@ async function* inArray(frames: AsyncIterable<Frame[]>): AsyncGenerator<string> 
  */
 function bodyOf(texts: AsyncGenerator<string>, signal: AbortSignal): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
-  const stop = () => { void texts.return(undefined).catch(() => undefined) }
+  const stop = () => {
+    void texts.return(undefined).catch(() => undefined)
+  }
   let fail: () => void
-  return new ReadableStream<Uint8Array>({
-    start(controller) {
-      fail = () => {
+  return new ReadableStream<Uint8Array>(
+    {
+      start(controller) {
+        fail = () => {
+          stop()
+          controller.error(signal.reason)
+        }
+        if (signal.aborted) return fail()
+        signal.addEventListener('abort', fail, { once: true })
+      },
+      async pull(controller) {
+        const next = await texts.next()
+        if (signal.aborted) return
+        if (next.done !== true) return controller.enqueue(encoder.encode(next.value))
+        signal.removeEventListener('abort', fail)
+        controller.close()
+      },
+      cancel() {
+        signal.removeEventListener('abort', fail)
         stop()
-        controller.error(signal.reason)
-      }
-      if (signal.aborted) return fail()
-      signal.addEventListener('abort', fail, { once: true })
+      },
     },
-    async pull(controller) {
-      const next = await texts.next()
-      if (signal.aborted) return
-      if (next.done !== true) return controller.enqueue(encoder.encode(next.value))
-      signal.removeEventListener('abort', fail)
-      controller.close()
-    },
-    cancel() {
-      signal.removeEventListener('abort', fail)
-      stop()
-    },
-  }, { highWaterMark: 0 })
+    { highWaterMark: 0 },
+  )
 }
 
 /** Waits, for ever if asked; rejects with the signal's reason as soon as the client has gone. */
@@ -114,10 +138,13 @@ function rest(ms: number, signal: AbortSignal): Promise<void> {
       clearTimeout(timer)
       reject(signal.reason)
     }
-    const timer = ms === Infinity ? undefined : setTimeout(() => {
-      signal.removeEventListener('abort', leave)
-      resolve()
-    }, ms)
+    const timer =
+      ms === Infinity
+        ? undefined
+        : setTimeout(() => {
+            signal.removeEventListener('abort', leave)
+            resolve()
+          }, ms)
     if (signal.aborted) return leave()
     signal.addEventListener('abort', leave, { once: true })
   })

@@ -1,6 +1,13 @@
 import { invalid } from '../../error.ts'
 import { canonical } from '../../generation/json-text.ts'
-import type { GenerationRequest, MediaPart, Part, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
+import type {
+  GenerationRequest,
+  MediaPart,
+  Part,
+  ToolCallPart,
+  ToolResultPart,
+  Turn,
+} from '../../generation/request.ts'
 import { checkRules } from './rules.ts'
 import { readDirectives, scriptOf, type Act, type Script } from './script.ts'
 import { verify, type SealKind } from './seals.ts'
@@ -22,9 +29,12 @@ export type Conversation = {
 export function readConversation(request: GenerationRequest, body: Record<string, unknown>): Conversation {
   const loop = currentLoop(request.turns)
   const own = loop.user === undefined ? undefined : readDirectives(textOf(loop.user.parts))
-  const system = readDirectives([request.system, ...request.turns.filter(isInstruction).map((turn) => turn.parts)].map(textOf).join('\n'))
+  const system = readDirectives(
+    [request.system, ...request.turns.filter(isInstruction).map((turn) => turn.parts)].map(textOf).join('\n'),
+  )
   const general = scriptOf(system.directives)
-  const script = own === undefined || own.directives.length === 0 ? general : { ...general, ...scriptOf(own.directives) }
+  const script =
+    own === undefined || own.directives.length === 0 ? general : { ...general, ...scriptOf(own.directives) }
   verifySignatures(request, body)
   const insists = insistences(request)
   if (insists.has('strict') && request.protocol !== 'images') checkRules(request.protocol, body)
@@ -77,7 +87,10 @@ function verifySignatures(request: GenerationRequest, body: unknown): void {
       if (!('signature' in part) || part.signature === undefined || part.signature.data === GOOGLES_WAIVER) continue
       const sealed = subjectOf(part)
       if (sealed === undefined) continue
-      const wrong = part.signature.maker === undefined ? verify(part.signature.data, sealed.kind, sealed.subject, request.protocol) : 'is wrapped: a provider gets its own signature as it gave it'
+      const wrong =
+        part.signature.maker === undefined
+          ? verify(part.signature.data, sealed.kind, sealed.subject, request.protocol)
+          : 'is wrapped: a provider gets its own signature as it gave it'
       if (wrong !== undefined) throw invalid(pathOf(body, part.signature.data) ?? 'signature', `the signature ${wrong}`)
     }
   }
@@ -88,10 +101,14 @@ const GOOGLES_WAIVER = 'skip_thought_signature_validator'
 
 function subjectOf(part: Part): { kind: SealKind; subject: string | undefined } | undefined {
   switch (part.type) {
-    case 'reasoning': return { kind: 'reasoning', subject: part.text === '' ? undefined : part.text }
-    case 'tool-call': return { kind: 'call', subject: callSubject(part.name, part.arguments) }
-    case 'text': return { kind: 'text', subject: undefined }
-    default: return undefined
+    case 'reasoning':
+      return { kind: 'reasoning', subject: part.text === '' ? undefined : part.text }
+    case 'tool-call':
+      return { kind: 'call', subject: callSubject(part.name, part.arguments) }
+    case 'text':
+      return { kind: 'text', subject: undefined }
+    default:
+      return undefined
   }
 }
 
@@ -100,15 +117,29 @@ export const callSubject = (name: string, input: string): string => `${name}\n${
 
 /** What is insisted on holds from wherever in the conversation it was said. */
 const insistences = (request: GenerationRequest): ReadonlySet<string> =>
-  new Set([request.system, ...request.turns.map((turn) => turn.parts)].flatMap((parts) => readDirectives(textOf(parts)).directives.map(({ name }) => name)))
+  new Set(
+    [request.system, ...request.turns.map((turn) => turn.parts)].flatMap((parts) =>
+      readDirectives(textOf(parts)).directives.map(({ name }) => name),
+    ),
+  )
 
 /** Each round of the running loop that reasoned with a signature must have come back with it. */
 function requireSignatures(rounds: readonly Part[][], script: Script, request: GenerationRequest, body: unknown): void {
   for (const [index, round] of rounds.entries()) {
-    const signed = script.acts[index]?.steps.some((step) => step.kind === 'think' && step.sealed !== 'unsigned') === true
-    if (!signed || round.some((part) => 'signature' in part && part.signature !== undefined && part.signature.data !== GOOGLES_WAIVER)) continue
+    const signed =
+      script.acts[index]?.steps.some((step) => step.kind === 'think' && step.sealed !== 'unsigned') === true
+    if (
+      !signed ||
+      round.some(
+        (part) => 'signature' in part && part.signature !== undefined && part.signature.data !== GOOGLES_WAIVER,
+      )
+    )
+      continue
     const call = round.find(isCall)
-    throw invalid(pathOf(body, call?.id) ?? (request.protocol === 'generateContent' ? 'contents' : 'messages'), `the tool call ${call?.name ?? ''} came back without the signature of the reasoning before it`)
+    throw invalid(
+      pathOf(body, call?.id) ?? (request.protocol === 'generateContent' ? 'contents' : 'messages'),
+      `the tool call ${call?.name ?? ''} came back without the signature of the reasoning before it`,
+    )
   }
 }
 
@@ -125,9 +156,11 @@ function pathOf(body: unknown, text: string | undefined, path = ''): string | un
 }
 
 /** The texts of parts, one a line. */
-export const textOf = (parts: readonly Part[]): string => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n')
+export const textOf = (parts: readonly Part[]): string =>
+  parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n')
 
 const isCall = (part: Part): part is ToolCallPart => part.type === 'tool-call'
 const isResult = (part: Part): part is ToolResultPart => part.type === 'tool-result'
-const isMedia = (part: Part): part is MediaPart => part.type === 'image' || part.type === 'audio' || part.type === 'video' || part.type === 'file'
+const isMedia = (part: Part): part is MediaPart =>
+  part.type === 'image' || part.type === 'audio' || part.type === 'video' || part.type === 'file'
 const isInstruction = (turn: Turn): boolean => turn.role === 'system' || turn.role === 'developer'

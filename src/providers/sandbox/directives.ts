@@ -11,12 +11,19 @@ const MAX_ENDS_TRIED = 64
  * Finds the directives whose names are known; everything else, other `[[...]]` included, is `rest`. The colon may be left out.
  * A directive ends at the first `]]`, or, where its argument is (or ends in) JSON, at the first `]]` that completes that JSON.
  */
-export function directivesIn(text: string, known: (name: string) => boolean): { directives: Directive[]; rest: string } {
+export function directivesIn(
+  text: string,
+  known: (name: string) => boolean,
+): { directives: Directive[]; rest: string } {
   const directives: Directive[] = []
   let rest = ''
   let from = 0
   const opening = new RegExp(OPENING)
-  for (let match = opening.exec(text); match !== null && directives.length < MAX_DIRECTIVES; match = opening.exec(text)) {
+  for (
+    let match = opening.exec(text);
+    match !== null && directives.length < MAX_DIRECTIVES;
+    match = opening.exec(text)
+  ) {
     const name = match[1]!.toLowerCase()
     if (!known(name)) continue
     const end = endOf(text, opening.lastIndex)

@@ -9,7 +9,13 @@ const CHARACTERS_PER_DELTA = 12
 const IMAGE_CHARACTERS_PER_DELTA = 16_384
 
 /** The plan as events. `usage` is told twice, as providers do: the prompt's side at the start, all of it at the end. */
-export function* eventsOf(plan: Plan, id: string, model: string, usage: Partial<Usage> | undefined, chunk = WORDS_PER_DELTA): Generator<GenerationEvent> {
+export function* eventsOf(
+  plan: Plan,
+  id: string,
+  model: string,
+  usage: Partial<Usage> | undefined,
+  chunk = WORDS_PER_DELTA,
+): Generator<GenerationEvent> {
   yield { type: 'start', id, model }
   if (usage !== undefined) {
     const { outputTokens: _, reasoningTokens: __, outputImageTokens: ___, ...prompt } = usage
@@ -26,7 +32,8 @@ export function* eventsOf(plan: Plan, id: string, model: string, usage: Partial<
 }
 
 function deltas(head: PlannedPart['head'], text: string, chunk: number): string[] {
-  if (head.type === 'tool-call' && head.form === 'function') return text.match(new RegExp(`[\\s\\S]{1,${CHARACTERS_PER_DELTA}}`, 'gu')) ?? []
+  if (head.type === 'tool-call' && head.form === 'function')
+    return text.match(new RegExp(`[\\s\\S]{1,${CHARACTERS_PER_DELTA}}`, 'gu')) ?? []
   if (head.type === 'image') return text.match(new RegExp(`.{1,${IMAGE_CHARACTERS_PER_DELTA}}`, 'g')) ?? []
   const words = text.match(/^\s+|\S+\s*/g) ?? []
   const joined: string[] = []

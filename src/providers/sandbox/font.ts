@@ -9,10 +9,13 @@ const GLYPHS = (
   'uhhuggg ehhhlid uhhukih fgge11u v444444 hhhhhhe hhhhha4 hhhllla hha4ahh hhha444 v1248gv e88888e 0g84210 e22222e 4ah0000 000000v ' +
   '8420000 00e1fhf ggmphhu 00egghe 11djhhf 00ehvge 698s888 0fhhf1e ggmphhh 40c444e 20622ic ggikoki c44444e 00qllhh 00mphhh 00ehhhe ' +
   '00uhugg 00djf11 00mpggg 00ege1u 88s8896 00hhhjd 00hhha4 00hhlla 00ha4ah 00hhf1e 00v248v 2448442 4444444 8442448 008l200'
-).split(' ').map((rows) => [...rows].map((row) => Number.parseInt(row, 32)))
+)
+  .split(' ')
+  .map((rows) => [...rows].map((row) => Number.parseInt(row, 32)))
 
 /** What stands for a letter that the font does not have: an empty box. */
 const BOX = [...'vhhhhhv'].map((row) => Number.parseInt(row, 32))
 
 /** The rows of a letter, five bits each, the highest on the left. */
-export const glyphOf = (letter: string): readonly number[] => (letter.length === 1 ? GLYPHS[letter.charCodeAt(0) - 32] : undefined) ?? BOX
+export const glyphOf = (letter: string): readonly number[] =>
+  (letter.length === 1 ? GLYPHS[letter.charCodeAt(0) - 32] : undefined) ?? BOX

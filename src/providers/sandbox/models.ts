@@ -12,17 +12,31 @@ export function listModels(name: string | undefined, url: URL, headers: Headers)
   const names = one === openais ? NAMES : CONVERSATIONS
   if (name !== undefined) {
     const found = names.find((known) => known === name.replace(/^sandbox\//, ''))
-    if (found === undefined) throw new GatewayError('model_not_found', `The model '${name}' does not exist: the sandbox has ${names.join(', ')}.`)
+    if (found === undefined)
+      throw new GatewayError(
+        'model_not_found',
+        `The model '${name}' does not exist: the sandbox has ${names.join(', ')}.`,
+      )
     return one(found)
   }
   const all = names.map(one)
   if (one === googles) return { models: all }
-  return one === openais ? { object: 'list', data: all } : { data: all, has_more: false, first_id: names[0], last_id: names.at(-1) }
+  return one === openais
+    ? { object: 'list', data: all }
+    : { data: all, has_more: false, first_id: names[0], last_id: names.at(-1) }
 }
 
 const openais = (id: string): object => ({ id, object: 'model', created: CREATED, owned_by: 'sandbox' })
-const anthropics = (id: string): object => ({ type: 'model', id, display_name: `Sandbox ${id}`, created_at: new Date(CREATED * 1000).toISOString() })
+const anthropics = (id: string): object => ({
+  type: 'model',
+  id,
+  display_name: `Sandbox ${id}`,
+  created_at: new Date(CREATED * 1000).toISOString(),
+})
 const googles = (id: string): object => ({
-  name: `models/${id}`, displayName: `Sandbox ${id}`, inputTokenLimit: 1_000_000, outputTokenLimit: 1_000_000,
+  name: `models/${id}`,
+  displayName: `Sandbox ${id}`,
+  inputTokenLimit: 1_000_000,
+  outputTokenLimit: 1_000_000,
   supportedGenerationMethods: ['generateContent', 'streamGenerateContent', 'countTokens'],
 })

@@ -11,7 +11,8 @@ const LONGEST_SIDE = 4096
 
 export const SIDE_LIMITS = `1 to ${LONGEST_SIDE} pixels a side`
 
-export const isDrawable = ({ width, height }: Size): boolean => Math.min(width, height) >= 1 && Math.max(width, height) <= LONGEST_SIDE
+export const isDrawable = ({ width, height }: Size): boolean =>
+  Math.min(width, height) >= 1 && Math.max(width, height) <= LONGEST_SIDE
 
 /** What a picture counts: a token for each 32 x 32 pixels. */
 export const pictureTokens = ({ width, height }: Size): number => Math.ceil(width / 32) * Math.ceil(height / 32)
@@ -46,7 +47,12 @@ export function drawPicture({ width, height, prompt, index, transparent = false 
   const block = Math.max(1, Math.floor(Math.min(width, height) / BLOCKS))
   const scene = new Scene(Math.ceil(width / block), Math.ceil(height / block), prompt, index)
   scene.draw(caption(prompt, `${width}x${height} #${index + 1}`, scene.columns, scene.rows))
-  return encodePng({ width, height, palette: paletteOf(prompt, transparent), pixels: enlarged(scene, block, { width, height }) })
+  return encodePng({
+    width,
+    height,
+    palette: paletteOf(prompt, transparent),
+    pixels: enlarged(scene, block, { width, height }),
+  })
 }
 
 /** Each block as so many pixels each way; what stands over at the right and at the bottom is left out. */
@@ -55,7 +61,12 @@ function enlarged({ blocks, columns }: Scene, block: number, { width, height }: 
   const pixels = new Uint8Array(width * height)
   for (let top = 0; top < height; top += block) {
     const from = top * width
-    for (let column = 0; column < columns; column++) pixels.fill(blocks[(top / block) * columns + column]!, from + column * block, from + Math.min((column + 1) * block, width))
+    for (let column = 0; column < columns; column++)
+      pixels.fill(
+        blocks[(top / block) * columns + column]!,
+        from + column * block,
+        from + Math.min((column + 1) * block, width),
+      )
     for (let y = top + 1; y < Math.min(top + block, height); y++) pixels.copyWithin(y * width, from, from + width)
   }
   return pixels
@@ -92,18 +103,21 @@ class Scene {
     for (let y = 0; y < this.rows; y++) {
       const level = Math.min(1, y / horizon) * (SKY - 1)
       const row = this.blocks.subarray(y * this.columns, (y + 1) * this.columns)
-      for (let x = 0; x < Math.min(4, this.columns); x++) row[x] = Math.min(SKY - 1, Math.floor(level + DITHER[(y % 4) * 4 + x]! / 16))
+      for (let x = 0; x < Math.min(4, this.columns); x++)
+        row[x] = Math.min(SKY - 1, Math.floor(level + DITHER[(y % 4) * 4 + x]! / 16))
       for (let done = 4; done < this.columns; done *= 2) row.copyWithin(done, 0, done)
     }
     const stars = Math.round(Math.sqrt(this.columns * this.rows) / 6)
-    for (let star = 0; star < stars; star++) this.#set(Math.floor(this.#random() * this.columns), Math.floor(this.#random() ** 2 * this.rows * 0.4), SUN)
+    for (let star = 0; star < stars; star++)
+      this.#set(Math.floor(this.#random() * this.columns), Math.floor(this.#random() ** 2 * this.rows * 0.4), SUN)
   }
 
   #drawSun(): void {
     const radius = Math.min(this.columns, this.rows) * (0.1 + this.#random() * 0.08)
     const [left, top] = [this.columns * (0.15 + this.#random() * 0.7), this.rows * (0.2 + this.#random() * 0.25)]
     for (let y = Math.floor(top - radius); y <= top + radius; y++) {
-      for (let x = Math.floor(left - radius); x <= left + radius; x++) if ((x - left) ** 2 + (y - top) ** 2 < radius ** 2) this.#set(x, y, SUN)
+      for (let x = Math.floor(left - radius); x <= left + radius; x++)
+        if ((x - left) ** 2 + (y - top) ** 2 < radius ** 2) this.#set(x, y, SUN)
     }
   }
 
@@ -112,13 +126,34 @@ class Scene {
     const nearest = hill === HILLS - 1
     const swing = this.rows * (nearest ? 0.02 : 0.1 - hill * 0.02)
     const middle = nearest ? this.rows - Math.max(ground + swing, this.rows * 0.14) : this.rows * (0.5 + hill * 0.12)
-    const waves = [1, 2.3, 5.1].map((frequency) => ({ frequency: frequency * (0.6 + this.#random() * 0.8), phase: this.#random() * 2 * Math.PI }))
-    const topAt = (x: number): number => Math.round(middle + swing * waves.reduce((sum, { frequency, phase }, i) => sum + Math.sin((x / this.columns) * 2 * Math.PI * frequency + phase) / (i + 1), 0) / 1.5)
+    const waves = [1, 2.3, 5.1].map((frequency) => ({
+      frequency: frequency * (0.6 + this.#random() * 0.8),
+      phase: this.#random() * 2 * Math.PI,
+    }))
+    const topAt = (x: number): number =>
+      Math.round(
+        middle +
+          (swing *
+            waves.reduce(
+              (sum, { frequency, phase }, i) =>
+                sum + Math.sin((x / this.columns) * 2 * Math.PI * frequency + phase) / (i + 1),
+              0,
+            )) /
+            1.5,
+      )
     const tops = Int32Array.from({ length: this.columns }, (_, x) => topAt(x))
-    for (let y = Math.max(0, tops.reduce((a, b) => Math.min(a, b))); y < this.rows; y++) {
+    for (
+      let y = Math.max(
+        0,
+        tops.reduce((a, b) => Math.min(a, b)),
+      );
+      y < this.rows;
+      y++
+    ) {
       fillBelow(this.blocks.subarray(y * this.columns, (y + 1) * this.columns), y, tops, HILL + hill)
     }
-    if (hill === HILLS - 2) for (let trees = 3 + Math.floor(this.#random() * 6); trees > 0; trees--) this.#drawTree(topAt)
+    if (hill === HILLS - 2)
+      for (let trees = 3 + Math.floor(this.#random() * 6); trees > 0; trees--) this.#drawTree(topAt)
   }
 
   #drawTree(topAt: (x: number) => number): void {
@@ -135,7 +170,8 @@ class Scene {
     const left = Math.floor((this.columns - text.length * LETTER.advance + 1) / 2)
     for (let at = 0; at < text.length; at++) {
       glyphOf(text[at]!).forEach((bits, y) => {
-        for (let x = 0; x < LETTER.width; x++) if ((bits >> (LETTER.width - 1 - x)) % 2 === 1) this.#set(left + at * LETTER.advance + x, top + y, ink)
+        for (let x = 0; x < LETTER.width; x++)
+          if ((bits >> (LETTER.width - 1 - x)) % 2 === 1) this.#set(left + at * LETTER.advance + x, top + y, ink)
       })
     }
   }
@@ -162,7 +198,8 @@ function caption(prompt: string, numbers: string, columns: number, rows: number)
 function wrapped(text: string, letters: number, most: number): string[] {
   const lines: string[] = []
   for (let rest = text; rest !== ''; ) {
-    if (lines.length === most) return [...lines.slice(0, -1), ...lines.slice(-1).map((last) => `${last.slice(0, letters - 2)}..`)]
+    if (lines.length === most)
+      return [...lines.slice(0, -1), ...lines.slice(-1).map((last) => `${last.slice(0, letters - 2)}..`)]
     const space = rest.length <= letters ? rest.length : rest.lastIndexOf(' ', letters)
     const end = space > 0 ? space : letters
     lines.push(rest.slice(0, end))
@@ -173,7 +210,13 @@ function wrapped(text: string, letters: number, most: number): string[] {
 
 /** In the letters of the font: accents fall away, what it does not have becomes a sign for which it draws a box. */
 const printable = (prompt: string): string =>
-  prompt.slice(0, 400).normalize('NFKD').replace(/\p{M}|\p{Cf}/gu, '').replace(/[\s\p{Cc}]+/gu, ' ').replace(/[^ -~]/gu, '\x7f').trim()
+  prompt
+    .slice(0, 400)
+    .normalize('NFKD')
+    .replace(/\p{M}|\p{Cf}/gu, '')
+    .replace(/[\s\p{Cc}]+/gu, ' ')
+    .replace(/[^ -~]/gu, '\x7f')
+    .trim()
 
 /** Colours that belong together: a sky from deep to bright, hills from hazy to dark. */
 function paletteOf(prompt: string, transparent: boolean): Colour[] {
@@ -184,11 +227,24 @@ function paletteOf(prompt: string, transparent: boolean): Colour[] {
   const land = random() * 360
   const ramp = (from: number, to: number, part: number): number => from + (to - from) * part
   const sky = Array.from({ length: SKY }, (_, i): Colour => {
-    const [red, green, blue] = colour(ramp(hue, glow, i / (SKY - 1)), ramp(0.6, 0.75, i / (SKY - 1)), ramp(0.28, 0.78, i / (SKY - 1)))
+    const [red, green, blue] = colour(
+      ramp(hue, glow, i / (SKY - 1)),
+      ramp(0.6, 0.75, i / (SKY - 1)),
+      ramp(0.28, 0.78, i / (SKY - 1)),
+    )
     return [red, green, blue, transparent ? 0 : 255]
   })
-  const hills = Array.from({ length: HILLS }, (_, i) => colour(land, ramp(0.3, 0.45, i / (HILLS - 1)), ramp(0.55, 0.13, i / (HILLS - 1))))
-  return [...sky, colour(glow, 0.9, 0.93), ...hills, colour(land, 0.5, 0.2), colour(glow, 0.6, 0.95), colour(glow, 0.35, 0.68)]
+  const hills = Array.from({ length: HILLS }, (_, i) =>
+    colour(land, ramp(0.3, 0.45, i / (HILLS - 1)), ramp(0.55, 0.13, i / (HILLS - 1))),
+  )
+  return [
+    ...sky,
+    colour(glow, 0.9, 0.93),
+    ...hills,
+    colour(land, 0.5, 0.2),
+    colour(glow, 0.6, 0.95),
+    colour(glow, 0.35, 0.68),
+  ]
 }
 
 /** `hue` in degrees, saturation and lightness from 0 to 1. */

@@ -19,7 +19,16 @@ type Asked = { model: string; version: string; input: Record<string, unknown> }
 type Begun = Asked & { at: number }
 
 /** What a prediction is to do. Times in milliseconds. */
-type Job = { prompt: string; delay: number; duration: number; lines: number; hangs: boolean; failure?: string; output?: unknown; size?: Size }
+type Job = {
+  prompt: string
+  delay: number
+  duration: number
+  lines: number
+  hangs: boolean
+  failure?: string
+  output?: unknown
+  size?: Size
+}
 
 const STEERING = ['prompt', 'delay', 'duration', 'logs', 'fail', 'hang', 'output', 'image'] as const
 /** Of a prompt, what an id has room for. */
@@ -35,9 +44,12 @@ export function readCreate(json: Record<string, unknown>, model: string | undefi
   const version = body.string('version')
   const named = model ?? body.string('model') ?? version?.split(':', 1)[0]
   if (named === undefined) throw invalid('version', 'is required where the path names no model')
-  if (named.includes('missing')) throw new GatewayError('model_not_found', `The model '${named}' does not exist.`, { param: 'model' })
+  if (named.includes('missing'))
+    throw new GatewayError('model_not_found', `The model '${named}' does not exist.`, { param: 'model' })
   const { value: given } = body.require('input', body.object('input'), 'an object')
-  const input = Object.fromEntries(STEERING.flatMap((name) => (given[name] === undefined || given[name] === null ? [] : [[name, given[name]]])))
+  const input = Object.fromEntries(
+    STEERING.flatMap((name) => (given[name] === undefined || given[name] === null ? [] : [[name, given[name]]])),
+  )
   jobOf(input)
   return { model: named, version: version ?? 'sandbox', input }
 }
@@ -47,7 +59,11 @@ export function idOf({ model, version, input }: Asked, at: number): string {
   const { prompt } = input
   const kept = typeof prompt === 'string' ? { ...input, prompt: prompt.slice(0, PROMPT_LENGTH) } : input
   const id = toToken(JSON.stringify([at, randomBytes(4).toString('hex'), model, version, kept]), 'prediction')
-  if (id.length > ID_LENGTH) throw invalid('input', `is too long: the id of a prediction holds all of it but the end of a long prompt, in ${ID_LENGTH} characters`)
+  if (id.length > ID_LENGTH)
+    throw invalid(
+      'input',
+      `is too long: the id of a prediction holds all of it but the end of a long prompt, in ${ID_LENGTH} characters`,
+    )
   return id
 }
 
@@ -61,7 +77,8 @@ function begunOf(id: string): Begun {
 function jobOf(given: Record<string, unknown>): Job {
   const input = new Fields(given, 'input')
   const fail = input.take('fail')
-  if (fail !== undefined && typeof fail !== 'boolean' && typeof fail !== 'string') throw invalid('input.fail', 'must be true or the message to fail with')
+  if (fail !== undefined && typeof fail !== 'boolean' && typeof fail !== 'string')
+    throw invalid('input.fail', 'must be true or the message to fail with')
   return {
     prompt: readDirectives(input.string('prompt') ?? '').rest,
     delay: readTime(input, 'delay') ?? 0,
@@ -80,7 +97,8 @@ function readTime(input: Fields, name: string): number | undefined {
   if (value === undefined) return undefined
   const text = typeof value === 'number' ? `${value}s` : typeof value === 'string' && value.endsWith('s') ? value : ''
   const time = milliseconds(text)
-  if (time === undefined) throw invalid(input.at(name), "must be a number of seconds, or a text like '2s' or '500ms', of at most ten minutes")
+  if (time === undefined)
+    throw invalid(input.at(name), "must be a number of seconds, or a text like '2s' or '500ms', of at most ten minutes")
   return time
 }
 
@@ -100,13 +118,28 @@ export function predictionAt(id: string, base: string, now: number, canceledAt =
   const ends = job.hangs ? Infinity : begins + job.duration
   const over = Math.min(ends, canceledAt)
   const upTo = Math.min(now, over)
-  const status = now < over ? (now < begins ? 'starting' : 'processing') : canceledAt < ends ? 'canceled' : job.failure === undefined ? 'succeeded' : 'failed'
+  const status =
+    now < over
+      ? now < begins
+        ? 'starting'
+        : 'processing'
+      : canceledAt < ends
+        ? 'canceled'
+        : job.failure === undefined
+          ? 'succeeded'
+          : 'failed'
   return {
-    id, model, version, input, status,
+    id,
+    model,
+    version,
+    input,
+    status,
     output: status === 'succeeded' ? outputOf(job) : null,
     error: status === 'failed' ? job.failure : null,
     logs: logsOf(job, upTo - begins, status === 'succeeded'),
-    created_at: timeOf(at), started_at: upTo < begins ? null : timeOf(begins), completed_at: now < over ? null : timeOf(over),
+    created_at: timeOf(at),
+    started_at: upTo < begins ? null : timeOf(begins),
+    completed_at: now < over ? null : timeOf(over),
     metrics: now < over ? {} : { predict_time: Math.max(0, over - begins) / 1000 },
     urls: { get: `${base}/predictions/${id}`, cancel: `${base}/predictions/${id}/cancel` },
   }
@@ -134,6 +167,15 @@ const progress = (step: number, steps: number): string =>
 /** An error in the API's shape. A 400 of ours is a 422 there. */
 export function writePredictionError(error: GatewayError): { status: number; body: object } {
   const status = error.status === 400 ? 422 : error.status
-  const fields = error.param === undefined ? {} : { invalid_fields: [{ field: error.param, description: error.message }] }
-  return { status, body: { title: status === 422 ? 'Input validation failed' : STATUS_CODES[status] ?? 'Error', detail: error.message, status, ...(status === 422 ? fields : {}) } }
+  const fields =
+    error.param === undefined ? {} : { invalid_fields: [{ field: error.param, description: error.message }] }
+  return {
+    status,
+    body: {
+      title: status === 422 ? 'Input validation failed' : (STATUS_CODES[status] ?? 'Error'),
+      detail: error.message,
+      status,
+      ...(status === 422 ? fields : {}),
+    },
+  }
 }

@@ -15,7 +15,8 @@ export function routeOf(method: string, url: URL): Route {
   const google = /(?:.*\/models|^\/v\d\w*)\/([^:]+):(generateContent|streamGenerateContent|countTokens)$/.exec(path)
   const route = google === null ? named(path) : googles(google[1]!, google[2]!, url)
   if (route === undefined) throw new GatewayError('not_found', `The sandbox has nothing at ${path}.`)
-  const expected = route.kind === 'models' || (route.kind === 'prediction' && route.id !== undefined && !route.cancel) ? 'GET' : 'POST'
+  const expected =
+    route.kind === 'models' || (route.kind === 'prediction' && route.id !== undefined && !route.cancel) ? 'GET' : 'POST'
   if (method !== expected) throw new GatewayError('method_not_allowed', `${path} takes ${expected}.`)
   return route
 }
@@ -41,11 +42,23 @@ function named(path: string): Route | undefined {
 }
 
 function predictions([, base, model, id, cancel]: RegExpExecArray): Route {
-  return { kind: 'prediction', base: base!, cancel: cancel !== undefined, ...(model === undefined ? {} : { model }), ...(id === undefined ? {} : { id }) }
+  return {
+    kind: 'prediction',
+    base: base!,
+    cancel: cancel !== undefined,
+    ...(model === undefined ? {} : { model }),
+    ...(id === undefined ? {} : { id }),
+  }
 }
 
 function googles(model: string, method: string, url: URL): Route {
   if (method === 'countTokens') return { kind: 'count', protocol: 'generateContent', model }
   const stream = method === 'streamGenerateContent'
-  return { kind: 'generate', protocol: 'generateContent', model, stream, array: stream && url.searchParams.get('alt') !== 'sse' }
+  return {
+    kind: 'generate',
+    protocol: 'generateContent',
+    model,
+    stream,
+    array: stream && url.searchParams.get('alt') !== 'sse',
+  }
 }

@@ -17,17 +17,31 @@ function valueOf(given: unknown, root: unknown, name: string, depth: number): un
   if ('default' in schema) return schema['default']
   for (const key of ['anyOf', 'oneOf']) {
     const branches = schema[key]
-    if (Array.isArray(branches) && branches.length > 0) return valueOf(beside(schema, key, resolve(simplest(branches, root, depth), root)), root, name, depth + 1)
+    if (Array.isArray(branches) && branches.length > 0)
+      return valueOf(beside(schema, key, resolve(simplest(branches, root, depth), root)), root, name, depth + 1)
   }
-  if (Array.isArray(schema['allOf'])) return valueOf(schema['allOf'].reduce((all: Schema, one) => beside(all, 'allOf', resolve(one, root)), schema), root, name, depth + 1)
+  if (Array.isArray(schema['allOf']))
+    return valueOf(
+      schema['allOf'].reduce((all: Schema, one) => beside(all, 'allOf', resolve(one, root)), schema),
+      root,
+      name,
+      depth + 1,
+    )
   switch (typeOf(schema)) {
-    case 'object': return objectOf(schema, root, depth)
-    case 'array': return arrayOf(schema, root, name, depth)
-    case 'integer': return numberOf(schema, 1)
-    case 'number': return numberOf(schema, 0.5)
-    case 'boolean': return true
-    case 'null': return null
-    default: return textOf(schema, name)
+    case 'object':
+      return objectOf(schema, root, depth)
+    case 'array':
+      return arrayOf(schema, root, name, depth)
+    case 'integer':
+      return numberOf(schema, 1)
+    case 'number':
+      return numberOf(schema, 0.5)
+    case 'boolean':
+      return true
+    case 'null':
+      return null
+    default:
+      return textOf(schema, name)
   }
 }
 
@@ -36,15 +50,22 @@ function beside(schema: Schema, keyword: string, other: Schema | undefined): Sch
   const { [keyword]: _, ...rest } = schema
   if (other === undefined) return rest
   return {
-    ...rest, ...other,
-    ...(isObject(rest['properties']) && isObject(other['properties']) ? { properties: { ...rest['properties'], ...other['properties'] } } : {}),
-    ...(Array.isArray(rest['required']) && Array.isArray(other['required']) ? { required: [...rest['required'], ...other['required']] } : {}),
+    ...rest,
+    ...other,
+    ...(isObject(rest['properties']) && isObject(other['properties'])
+      ? { properties: { ...rest['properties'], ...other['properties'] } }
+      : {}),
+    ...(Array.isArray(rest['required']) && Array.isArray(other['required'])
+      ? { required: [...rest['required'], ...other['required']] }
+      : {}),
   }
 }
 
 /** The first branch, unless we are deep and another one ends sooner. */
 const simplest = (branches: unknown[], root: unknown, depth: number): unknown =>
-  depth < MAX_DEPTH ? branches[0] : branches.find((branch) => !['object', 'array'].includes(typeOf(resolve(branch, root) ?? {}))) ?? branches[0]
+  depth < MAX_DEPTH
+    ? branches[0]
+    : (branches.find((branch) => !['object', 'array'].includes(typeOf(resolve(branch, root) ?? {}))) ?? branches[0])
 
 function resolve(given: unknown, root: unknown): Schema | undefined {
   let schema = given
@@ -67,7 +88,7 @@ function memberAt(root: unknown, path: string[]): unknown {
 }
 
 function typeOf(schema: Schema): string {
-  const type = Array.isArray(schema['type']) ? schema['type'].find((one) => one !== 'null') ?? 'null' : schema['type']
+  const type = Array.isArray(schema['type']) ? (schema['type'].find((one) => one !== 'null') ?? 'null') : schema['type']
   if (typeof type === 'string') return type.toLowerCase()
   if (isObject(schema['properties'])) return 'object'
   return schema['items'] === undefined ? 'string' : 'array'
@@ -77,22 +98,35 @@ function objectOf(schema: Schema, root: unknown, depth: number): unknown {
   const required = Array.isArray(schema['required']) ? schema['required'] : []
   const properties = isObject(schema['properties']) ? Object.entries(schema['properties']) : []
   const kept = depth < MAX_DEPTH ? properties : properties.filter(([name]) => required.includes(name))
-  const value: Record<string, unknown> = Object.fromEntries(kept.map(([name, member]) => [name, valueOf(member, root, name, depth + 1)]))
+  const value: Record<string, unknown> = Object.fromEntries(
+    kept.map(([name, member]) => [name, valueOf(member, root, name, depth + 1)]),
+  )
   for (const name of required) if (typeof name === 'string' && !Object.hasOwn(value, name)) value[name] = name
   return value
 }
 
 function arrayOf(schema: Schema, root: unknown, name: string, depth: number): unknown[] {
-  const first = Array.isArray(schema['prefixItems']) ? schema['prefixItems'].map((one, index) => valueOf(one, root, `${name} ${index + 1}`, depth + 1)) : []
+  const first = Array.isArray(schema['prefixItems'])
+    ? schema['prefixItems'].map((one, index) => valueOf(one, root, `${name} ${index + 1}`, depth + 1))
+    : []
   const min = countOf(schema['minItems']) ?? (depth < MAX_DEPTH ? 1 : 0)
   const length = Math.min(min, countOf(schema['maxItems']) ?? min, 1000)
-  while (first.length < length) first.push(schema['uniqueItems'] === true ? `${name} ${first.length + 1}` : valueOf(schema['items'] ?? {}, root, name, depth + 1))
+  while (first.length < length)
+    first.push(
+      schema['uniqueItems'] === true
+        ? `${name} ${first.length + 1}`
+        : valueOf(schema['items'] ?? {}, root, name, depth + 1),
+    )
   return first
 }
 
 function numberOf(schema: Schema, step: number): number {
-  const low = numeric(schema['minimum']) ?? (numeric(schema['exclusiveMinimum']) === undefined ? undefined : (schema['exclusiveMinimum'] as number) + step)
-  const high = numeric(schema['maximum']) ?? (numeric(schema['exclusiveMaximum']) === undefined ? undefined : (schema['exclusiveMaximum'] as number) - step)
+  const low =
+    numeric(schema['minimum']) ??
+    (numeric(schema['exclusiveMinimum']) === undefined ? undefined : (schema['exclusiveMinimum'] as number) + step)
+  const high =
+    numeric(schema['maximum']) ??
+    (numeric(schema['exclusiveMaximum']) === undefined ? undefined : (schema['exclusiveMaximum'] as number) - step)
   let value = Math.max(low ?? -Infinity, Math.min(1, high ?? 1))
   const unit = numeric(schema['multipleOf'])
   if (unit !== undefined && unit > 0) value = Math.ceil(value / unit) * unit
@@ -100,13 +134,41 @@ function numberOf(schema: Schema, step: number): number {
 }
 
 const FORMATS: ReadonlyMap<string, string> = new Map([
-  ['date-time', '2026-01-01T00:00:00Z'], ['date', '2026-01-01'], ['time', '00:00:00Z'], ['duration', 'P1D'], ['email', 'sandbox@example.com'],
-  ['uri', 'https://example.com/'], ['url', 'https://example.com/'], ['hostname', 'example.com'], ['ipv4', '192.0.2.1'], ['ipv6', '2001:db8::1'],
+  ['date-time', '2026-01-01T00:00:00Z'],
+  ['date', '2026-01-01'],
+  ['time', '00:00:00Z'],
+  ['duration', 'P1D'],
+  ['email', 'sandbox@example.com'],
+  ['uri', 'https://example.com/'],
+  ['url', 'https://example.com/'],
+  ['hostname', 'example.com'],
+  ['ipv4', '192.0.2.1'],
+  ['ipv6', '2001:db8::1'],
   ['uuid', '00000000-0000-4000-8000-000000000000'],
 ])
 
 /** Short ones only: a stranger's pattern may take exponential time on a long text. */
-const PATTERN_TRIES = ['a', 'A', '1', 'abc', 'ABC', '123', 'Abc', 'a-b', 'a_b', 'ABC-123', 'abc123', '2026-01-01', '12:00', '+15550100', '#ffffff', 'a@b.co', '1.0.0', 'US', '12345']
+const PATTERN_TRIES = [
+  'a',
+  'A',
+  '1',
+  'abc',
+  'ABC',
+  '123',
+  'Abc',
+  'a-b',
+  'a_b',
+  'ABC-123',
+  'abc123',
+  '2026-01-01',
+  '12:00',
+  '+15550100',
+  '#ffffff',
+  'a@b.co',
+  '1.0.0',
+  'US',
+  '12345',
+]
 const MAX_PATTERN_LENGTH = 100
 
 function textOf(schema: Schema, name: string): string {
@@ -128,7 +190,10 @@ function regExp(pattern: string): RegExp | undefined {
   }
 }
 
-const isObject = (value: unknown): value is Schema => typeof value === 'object' && value !== null && !Array.isArray(value)
-const numeric = (value: unknown): number | undefined => (typeof value === 'number' && Number.isFinite(value) ? value : undefined)
+const isObject = (value: unknown): value is Schema =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const numeric = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isFinite(value) ? value : undefined
 /** Google writes 64-bit counts as strings. */
-const countOf = (value: unknown): number | undefined => numeric(typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value)
+const countOf = (value: unknown): number | undefined =>
+  numeric(typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value)

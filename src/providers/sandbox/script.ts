@@ -36,45 +36,222 @@ export type Act = {
 }
 
 /** All that a prompt says. The members besides `acts` hold for every act. */
-export type Script = { acts: Act[]; paceMs?: number; chunk?: number; strict?: boolean; strictSignatures?: boolean; noUsage?: boolean }
+export type Script = {
+  acts: Act[]
+  paceMs?: number
+  chunk?: number
+  strict?: boolean
+  strictSignatures?: boolean
+  noUsage?: boolean
+}
 
 type Apply = (act: Act, argument: string, script: Script) => void
 
-const FINISH_REASONS: readonly FinishReason[] = ['stop', 'stop-sequence', 'length', 'tool-calls', 'content-filter', 'refusal', 'pause', 'other']
+const FINISH_REASONS: readonly FinishReason[] = [
+  'stop',
+  'stop-sequence',
+  'length',
+  'tool-calls',
+  'content-filter',
+  'refusal',
+  'pause',
+  'other',
+]
 
 /** Every directive. docs/sandbox.md shows each with an example. */
 const DIRECTIVES: ReadonlyMap<string, Apply> = new Map<string, Apply>([
-  ['reply', (act, text) => { act.steps.push({ kind: 'reply', text }) }],
-  ['length', (act, argument) => { act.steps.push({ kind: 'length', words: whole('length', argument, 200_000) }) }],
-  ['think', (act, text) => { act.steps.push({ kind: 'think', sealed: 'signed', ...(text === '' ? {} : { text }) }) }],
-  ['think-unsigned', (act, text) => { act.steps.push({ kind: 'think', sealed: 'unsigned', ...(text === '' ? {} : { text }) }) }],
-  ['think-redacted', (act) => { act.steps.push({ kind: 'think', sealed: 'redacted' }) }],
-  ['call', (act, argument) => { act.steps.push(call(argument)) }],
-  ['refuse', (act, text) => { act.steps.push({ kind: 'refuse', text: text === '' ? 'I cannot help with that.' : text }) }],
-  ['json', (act, text) => { act.steps.push(text === '' ? { kind: 'json' } : { kind: 'reply', text }) }],
-  ['cite', (act, argument) => { act.steps.push(cite(argument)) }],
-  ['image', (act, argument) => { act.steps.push(image(argument)) }],
-  ['echo', (act, what) => { act.steps.push({ kind: 'echo', what: oneOf('echo', what === '' ? 'summary' : what, ['summary', 'body', 'headers']) }) }],
-  ['empty', (act) => { act.empty = true }],
-  ['finish', (act, reason) => { act.finish = oneOf('finish', reason, FINISH_REASONS) }],
-  ['stop', (act, sequence) => { act.stopSequence = sequence === '' ? true : sequence }],
-  ['error', (act, argument) => { act.error = failure('error', argument) }],
-  ['html', (act, argument) => { act.page = { status: argument === '' ? 200 : whole('html', argument, 599, 200), text: '<html><body><h1>Sandbox page</h1><p>This is no answer in any protocol.</p></body></html>' } }],
-  ['raw', (act, text) => { act.page = { status: 200, text } }],
-  ['error-after', (act, argument) => { act.break = { how: 'error', ...after('error-after', argument) } }],
-  ['cut-after', (act, argument) => { act.break = { how: 'cut', ...after('cut-after', argument) } }],
-  ['end-after', (act, argument) => { act.break = { how: 'end', ...after('end-after', argument) } }],
-  ['hang-after', (act, argument) => { act.break = { how: 'hang', ...after('hang-after', argument) } }],
-  ['hang', (act) => { act.hang = true }],
-  ['delay', (act, argument) => { act.delayMs = duration('delay', argument) }],
-  ['usage', (act, argument) => { act.usage = usage(argument) }],
-  ['other-form', (act) => { act.otherForm = true }],
-  ['pace', (_act, argument, script) => { script.paceMs = duration('pace', argument) }],
-  ['chunk', (_act, argument, script) => { script.chunk = whole('chunk', argument, 10_000, 1) }],
-  ['no-usage', (_act, _argument, script) => { script.noUsage = true }],
-  ['strict', (_act, _argument, script) => { script.strict = true }],
-  ['strict-signatures', (_act, _argument, script) => { script.strictSignatures = true }],
-  ['then', (_act, _argument, script) => { script.acts.push({ steps: [] }) }],
+  [
+    'reply',
+    (act, text) => {
+      act.steps.push({ kind: 'reply', text })
+    },
+  ],
+  [
+    'length',
+    (act, argument) => {
+      act.steps.push({ kind: 'length', words: whole('length', argument, 200_000) })
+    },
+  ],
+  [
+    'think',
+    (act, text) => {
+      act.steps.push({ kind: 'think', sealed: 'signed', ...(text === '' ? {} : { text }) })
+    },
+  ],
+  [
+    'think-unsigned',
+    (act, text) => {
+      act.steps.push({ kind: 'think', sealed: 'unsigned', ...(text === '' ? {} : { text }) })
+    },
+  ],
+  [
+    'think-redacted',
+    (act) => {
+      act.steps.push({ kind: 'think', sealed: 'redacted' })
+    },
+  ],
+  [
+    'call',
+    (act, argument) => {
+      act.steps.push(call(argument))
+    },
+  ],
+  [
+    'refuse',
+    (act, text) => {
+      act.steps.push({ kind: 'refuse', text: text === '' ? 'I cannot help with that.' : text })
+    },
+  ],
+  [
+    'json',
+    (act, text) => {
+      act.steps.push(text === '' ? { kind: 'json' } : { kind: 'reply', text })
+    },
+  ],
+  [
+    'cite',
+    (act, argument) => {
+      act.steps.push(cite(argument))
+    },
+  ],
+  [
+    'image',
+    (act, argument) => {
+      act.steps.push(image(argument))
+    },
+  ],
+  [
+    'echo',
+    (act, what) => {
+      act.steps.push({
+        kind: 'echo',
+        what: oneOf('echo', what === '' ? 'summary' : what, ['summary', 'body', 'headers']),
+      })
+    },
+  ],
+  [
+    'empty',
+    (act) => {
+      act.empty = true
+    },
+  ],
+  [
+    'finish',
+    (act, reason) => {
+      act.finish = oneOf('finish', reason, FINISH_REASONS)
+    },
+  ],
+  [
+    'stop',
+    (act, sequence) => {
+      act.stopSequence = sequence === '' ? true : sequence
+    },
+  ],
+  [
+    'error',
+    (act, argument) => {
+      act.error = failure('error', argument)
+    },
+  ],
+  [
+    'html',
+    (act, argument) => {
+      act.page = {
+        status: argument === '' ? 200 : whole('html', argument, 599, 200),
+        text: '<html><body><h1>Sandbox page</h1><p>This is no answer in any protocol.</p></body></html>',
+      }
+    },
+  ],
+  [
+    'raw',
+    (act, text) => {
+      act.page = { status: 200, text }
+    },
+  ],
+  [
+    'error-after',
+    (act, argument) => {
+      act.break = { how: 'error', ...after('error-after', argument) }
+    },
+  ],
+  [
+    'cut-after',
+    (act, argument) => {
+      act.break = { how: 'cut', ...after('cut-after', argument) }
+    },
+  ],
+  [
+    'end-after',
+    (act, argument) => {
+      act.break = { how: 'end', ...after('end-after', argument) }
+    },
+  ],
+  [
+    'hang-after',
+    (act, argument) => {
+      act.break = { how: 'hang', ...after('hang-after', argument) }
+    },
+  ],
+  [
+    'hang',
+    (act) => {
+      act.hang = true
+    },
+  ],
+  [
+    'delay',
+    (act, argument) => {
+      act.delayMs = duration('delay', argument)
+    },
+  ],
+  [
+    'usage',
+    (act, argument) => {
+      act.usage = usage(argument)
+    },
+  ],
+  [
+    'other-form',
+    (act) => {
+      act.otherForm = true
+    },
+  ],
+  [
+    'pace',
+    (_act, argument, script) => {
+      script.paceMs = duration('pace', argument)
+    },
+  ],
+  [
+    'chunk',
+    (_act, argument, script) => {
+      script.chunk = whole('chunk', argument, 10_000, 1)
+    },
+  ],
+  [
+    'no-usage',
+    (_act, _argument, script) => {
+      script.noUsage = true
+    },
+  ],
+  [
+    'strict',
+    (_act, _argument, script) => {
+      script.strict = true
+    },
+  ],
+  [
+    'strict-signatures',
+    (_act, _argument, script) => {
+      script.strictSignatures = true
+    },
+  ],
+  [
+    'then',
+    (_act, _argument, script) => {
+      script.acts.push({ steps: [] })
+    },
+  ],
 ])
 
 export const DIRECTIVE_NAMES: readonly string[] = [...DIRECTIVES.keys()]
@@ -118,7 +295,8 @@ function call(argument: string): Step {
 
 function cite(argument: string): Step {
   const [, url, title] = /^(\S+)\s*([\s\S]*)$/.exec(argument) ?? []
-  if (url === undefined) throw wrong('cite', 'must hold an address and may hold a title: [[cite: https://example.com A title]]')
+  if (url === undefined)
+    throw wrong('cite', 'must hold an address and may hold a title: [[cite: https://example.com A title]]')
   return { kind: 'cite', url, ...(title === '' || title === undefined ? {} : { title }) }
 }
 
@@ -133,16 +311,45 @@ function image(argument: string): Step {
 function after(name: string, argument: string): { deltas: number; error?: GatewayError } {
   const [, deltas, rest] = /^(\d+)\s*([\s\S]*)$/.exec(argument) ?? []
   if (deltas === undefined) throw wrong(name, `must be a number of deltas: [[${name}: 3]]`)
-  return { deltas: Number(deltas), ...(name === 'error-after' ? { error: failure(name, rest === '' || rest === undefined ? '500' : rest) } : {}) }
+  return {
+    deltas: Number(deltas),
+    ...(name === 'error-after' ? { error: failure(name, rest === '' || rest === undefined ? '500' : rest) } : {}),
+  }
 }
 
 const CODE_BY_STATUS: Readonly<Record<number, ErrorCode>> = {
-  400: 'invalid_request', 401: 'invalid_api_key', 402: 'insufficient_credit', 403: 'permission_denied', 404: 'model_not_found', 408: 'upstream_timeout',
-  413: 'request_too_large', 422: 'invalid_request', 429: 'rate_limit_exceeded', 500: 'internal_error', 503: 'overloaded', 504: 'upstream_timeout', 529: 'overloaded',
+  400: 'invalid_request',
+  401: 'invalid_api_key',
+  402: 'insufficient_credit',
+  403: 'permission_denied',
+  404: 'model_not_found',
+  408: 'upstream_timeout',
+  413: 'request_too_large',
+  422: 'invalid_request',
+  429: 'rate_limit_exceeded',
+  500: 'internal_error',
+  503: 'overloaded',
+  504: 'upstream_timeout',
+  529: 'overloaded',
 }
 
-const CODES_TO_CHOOSE = ['invalid_request', 'unsupported_parameter', 'context_length_exceeded', 'invalid_api_key', 'insufficient_credit', 'permission_denied', 'not_found',
-  'model_not_found', 'request_too_large', 'rate_limit_exceeded', 'quota_exceeded', 'internal_error', 'upstream_error', 'overloaded', 'upstream_timeout'] as const
+const CODES_TO_CHOOSE = [
+  'invalid_request',
+  'unsupported_parameter',
+  'context_length_exceeded',
+  'invalid_api_key',
+  'insufficient_credit',
+  'permission_denied',
+  'not_found',
+  'model_not_found',
+  'request_too_large',
+  'rate_limit_exceeded',
+  'quota_exceeded',
+  'internal_error',
+  'upstream_error',
+  'overloaded',
+  'upstream_timeout',
+] as const
 
 /** `429 retry-after=2 code=quota_exceeded message` -> the error a provider would send. */
 function failure(name: string, argument: string): GatewayError {
@@ -151,9 +358,12 @@ function failure(name: string, argument: string): GatewayError {
   const status = digits === undefined ? 500 : whole(name, digits, 599, 400)
   const code = given.get('code')
   const retryAfter = given.get('retry-after')
-  if (retryAfter !== undefined && !/^\d+(\.\d+)?$/.test(retryAfter)) throw wrong(name, 'retry-after must be a number of seconds')
+  if (retryAfter !== undefined && !/^\d+(\.\d+)?$/.test(retryAfter))
+    throw wrong(name, 'retry-after must be a number of seconds')
   return new GatewayError(
-    code === undefined ? CODE_BY_STATUS[status] ?? (status < 500 ? 'invalid_request' : 'upstream_error') : oneOf(name, code, CODES_TO_CHOOSE),
+    code === undefined
+      ? (CODE_BY_STATUS[status] ?? (status < 500 ? 'invalid_request' : 'upstream_error'))
+      : oneOf(name, code, CODES_TO_CHOOSE),
     message === '' || message === undefined ? `The sandbox was asked for a ${status}.` : message,
     { status, ...(retryAfter === undefined ? {} : { retryAfterSeconds: Number(retryAfter) }) },
   )
@@ -164,9 +374,17 @@ const USAGE_KEYS = ['in', 'out', 'cached', 'reasoning', 'written', 'image'] as c
 /** `in=10 out=20 cached=5 reasoning=3`: each bucket by itself, so that 10 in and 5 cached are 15 prompt tokens. */
 function usage(argument: string): Partial<Usage> {
   const { given, rest } = options(argument, USAGE_KEYS)
-  if (rest !== '' || given.size === 0) throw wrong('usage', `must be made of ${USAGE_KEYS.map((key) => `${key}=N`).join(' ')}`)
+  if (rest !== '' || given.size === 0)
+    throw wrong('usage', `must be made of ${USAGE_KEYS.map((key) => `${key}=N`).join(' ')}`)
   const counts: Partial<Usage> = {}
-  const buckets = { in: 'inputTokens', out: 'outputTokens', cached: 'cacheReadTokens', reasoning: 'reasoningTokens', written: 'cacheWrite5mTokens', image: 'outputImageTokens' } as const
+  const buckets = {
+    in: 'inputTokens',
+    out: 'outputTokens',
+    cached: 'cacheReadTokens',
+    reasoning: 'reasoningTokens',
+    written: 'cacheWrite5mTokens',
+    image: 'outputImageTokens',
+  } as const
   for (const key of USAGE_KEYS) {
     const text = given.get(key)
     if (text !== undefined) counts[buckets[key]] = whole('usage', text, 1_000_000_000)

@@ -26,7 +26,8 @@ export async function sandbox(request: Request): Promise<Response> {
     route = routeOf(request.method, url)
     checkKey(request.headers, url)
     if (route.kind === 'models') return Response.json(listModels(route.model, url, request.headers))
-    if (route.kind === 'prediction' && route.id !== undefined) return Response.json(foundPrediction(route.id, url.origin + route.base, route.cancel))
+    if (route.kind === 'prediction' && route.id !== undefined)
+      return Response.json(foundPrediction(route.id, url.origin + route.base, route.cancel))
     const text = await readText(request, MAX_BODY_BYTES)
     if (route.kind === 'prediction') return await createPrediction(text, route, url.origin + route.base, request.signal)
     const wire = wireOf(text, route, request.headers)
@@ -46,13 +47,21 @@ export function serveSandbox(options: { host: string; port: number }): { url: st
 
 /** Any key will do, and none: but one that says it is wrong is refused, so that this can be tested too. */
 function checkKey(headers: Headers, url: URL): void {
-  const keys = [headers.get('authorization'), headers.get('x-api-key'), headers.get('x-goog-api-key'), url.searchParams.get('key')]
-  if (keys.some((key) => key?.toLowerCase().includes('wrong') === true)) throw new GatewayError('invalid_api_key', 'The API key is wrong: the sandbox refuses any key that says so.')
+  const keys = [
+    headers.get('authorization'),
+    headers.get('x-api-key'),
+    headers.get('x-goog-api-key'),
+    url.searchParams.get('key'),
+  ]
+  if (keys.some((key) => key?.toLowerCase().includes('wrong') === true))
+    throw new GatewayError('invalid_api_key', 'The API key is wrong: the sandbox refuses any key that says so.')
 }
 
 function wireOf(text: string, route: Route & { kind: 'generate' | 'count' }, headers: Headers): Wire {
   return {
-    body: jsonOf(text), text, headers,
+    body: jsonOf(text),
+    text,
+    headers,
     ...(route.model === undefined ? {} : { model: route.model }),
     ...(route.kind === 'generate' && route.stream !== undefined ? { stream: route.stream } : {}),
   }
@@ -69,11 +78,17 @@ function jsonOf(text: string): Record<string, unknown> {
   return body as Record<string, unknown>
 }
 
-async function generate(wire: Wire, route: Route & { kind: 'generate' }, path: string, signal: AbortSignal): Promise<Response> {
+async function generate(
+  wire: Wire,
+  route: Route & { kind: 'generate' },
+  path: string,
+  signal: AbortSignal,
+): Promise<Response> {
   const protocol = protocols[route.protocol]
   const request = protocol.serve.readRequest(wire)
   checkModel(request)
-  if (request.protocol === 'images' && wire.body['response_format'] === 'url') throw invalid('response_format', "must be 'b64_json': the sandbox keeps no pictures that an address could lead to")
+  if (request.protocol === 'images' && wire.body['response_format'] === 'url')
+    throw invalid('response_format', "must be 'b64_json': the sandbox keeps no pictures that an address could lead to")
   const conversation = readConversation(request, wire.body)
   const { act, script } = conversation
   const instead = await insteadOf(act, signal)
@@ -82,12 +97,17 @@ async function generate(wire: Wire, route: Route & { kind: 'generate' }, path: s
   const id = protocol.serve.idPrefix + digest(path + wire.text, 24)
   const usage = script.noUsage === true ? undefined : usageOf(request, plan, act.usage)
   const telling: Telling = {
-    protocol, act, signal,
+    protocol,
+    act,
+    signal,
     exchange: { wire, request, label: { id, model: request.model, createdAt: Math.floor(Date.now() / 1000) } },
     events: eventsOf(plan, id, request.model, usage, script.chunk),
     ...(script.paceMs === undefined ? {} : { paceMs: script.paceMs }),
   }
-  const response = request.stream === (act.otherForm === true) ? wholeAnswer(telling) : streamedAnswer(telling, route.array === true ? 'array' : 'events')
+  const response =
+    request.stream === (act.otherForm === true)
+      ? wholeAnswer(telling)
+      : streamedAnswer(telling, route.array === true ? 'array' : 'events')
   response.headers.set('x-request-id', `req_${id}`)
   response.headers.set('request-id', `req_${id}`)
   return response
@@ -95,14 +115,23 @@ async function generate(wire: Wire, route: Route & { kind: 'generate' }, path: s
 
 /** Every model name is served, so that an application can keep its own; a name with `missing` in it is one that does not exist. */
 function checkModel({ model }: GenerationRequest): void {
-  if (model.includes('missing')) throw new GatewayError('model_not_found', `The model '${model}' does not exist.`, { param: 'model' })
+  if (model.includes('missing'))
+    throw new GatewayError('model_not_found', `The model '${model}' does not exist.`, { param: 'model' })
 }
 
 /** Directives in the prompt say how the create itself is answered. */
-async function createPrediction(text: string, { model }: Route & { kind: 'prediction' }, base: string, signal: AbortSignal): Promise<Response> {
+async function createPrediction(
+  text: string,
+  { model }: Route & { kind: 'prediction' },
+  base: string,
+  signal: AbortSignal,
+): Promise<Response> {
   const asked = readCreate(jsonOf(text), model)
   const { prompt } = asked.input
-  const instead = typeof prompt === 'string' ? await insteadOf(scriptOf(readDirectives(prompt).directives).acts[0]!, signal) : undefined
+  const instead =
+    typeof prompt === 'string'
+      ? await insteadOf(scriptOf(readDirectives(prompt).directives).acts[0]!, signal)
+      : undefined
   if (instead !== undefined) return instead
   const now = Date.now()
   return Response.json(predictionAt(idOf(asked, now), base, now), { status: 201 })
@@ -124,21 +153,33 @@ function foundPrediction(id: string, base: string, cancel: boolean): object {
 function countedTokens(wire: Wire, route: Route & { kind: 'count' }): object {
   if (route.protocol === 'messages') {
     const body = { max_tokens: 1, ...wire.body }
-    return { input_tokens: promptTokens(protocols.messages.serve.readRequest({ ...wire, body, text: JSON.stringify(body) })) }
+    return {
+      input_tokens: promptTokens(protocols.messages.serve.readRequest({ ...wire, body, text: JSON.stringify(body) })),
+    }
   }
   const inner = wire.body['generateContentRequest']
   const body = typeof inner === 'object' && inner !== null ? (inner as Record<string, unknown>) : wire.body
-  return { totalTokens: promptTokens(protocols.generateContent.serve.readRequest({ ...wire, body, text: JSON.stringify(body) })) }
+  return {
+    totalTokens: promptTokens(
+      protocols.generateContent.serve.readRequest({ ...wire, body, text: JSON.stringify(body) }),
+    ),
+  }
 }
 
 function refusal(error: GatewayError, route: Route | undefined): Response {
   const requestId = `req_${digest(error.message, 24)}`
-  const name: ProtocolName = route === undefined || route.kind === 'models' || route.kind === 'prediction' ? 'chat.completions' : route.protocol
-  const { status, body } = route?.kind === 'prediction' ? writePredictionError(error) : { status: error.status, body: protocols[name].serve.writeError(error, requestId) }
+  const name: ProtocolName =
+    route === undefined || route.kind === 'models' || route.kind === 'prediction' ? 'chat.completions' : route.protocol
+  const { status, body } =
+    route?.kind === 'prediction'
+      ? writePredictionError(error)
+      : { status: error.status, body: protocols[name].serve.writeError(error, requestId) }
   return new Response(JSON.stringify(body), {
     status,
     headers: {
-      ...JSON_HEADERS, 'x-request-id': requestId, 'request-id': requestId,
+      ...JSON_HEADERS,
+      'x-request-id': requestId,
+      'request-id': requestId,
       ...(error.retryAfterSeconds === undefined ? {} : { 'retry-after': String(error.retryAfterSeconds) }),
     },
   })

@@ -23,7 +23,9 @@ export function cutTokens(text: string, limit: number): string {
 
 /** Everything the model has to read. */
 export const promptTokens = ({ system, turns, tools }: GenerationRequest): number =>
-  partsTokens(system) + turns.reduce((sum, turn) => sum + partsTokens(turn.parts), 0) + (tools.length === 0 ? 0 : countTokens(JSON.stringify(tools)))
+  partsTokens(system) +
+  turns.reduce((sum, turn) => sum + partsTokens(turn.parts), 0) +
+  (tools.length === 0 ? 0 : countTokens(JSON.stringify(tools)))
 
 const partsTokens = (parts: readonly Part[]): number => parts.reduce((sum, part) => sum + partTokens(part), 0)
 
@@ -31,17 +33,33 @@ function partTokens(part: Part): number {
   switch (part.type) {
     case 'text':
     case 'reasoning':
-    case 'refusal': return countTokens(part.text)
-    case 'tool-call': return countTokens(part.name) + countTokens(part.arguments)
-    case 'tool-result': return partsTokens(part.content)
-    case 'foreign': return countTokens(JSON.stringify(part.value) ?? '')
-    default: return MEDIA_TOKENS
+    case 'refusal':
+      return countTokens(part.text)
+    case 'tool-call':
+      return countTokens(part.name) + countTokens(part.arguments)
+    case 'tool-result':
+      return partsTokens(part.content)
+    case 'foreign':
+      return countTokens(JSON.stringify(part.value) ?? '')
+    default:
+      return MEDIA_TOKENS
   }
 }
 
 /** Usage by counting, unless the prompt says what it is to be. */
 export function usageOf(request: GenerationRequest, plan: Plan, said: Partial<Usage> = {}): Partial<Usage> {
   const counted = { text: 0, reasoning: 0, image: 0 }
-  for (const { head: { type }, text, tokens } of plan.parts) counted[type === 'reasoning' || type === 'image' ? type : 'text'] += tokens ?? countTokens(text)
-  return { inputTokens: promptTokens(request), outputTokens: counted.text, reasoningTokens: counted.reasoning, outputImageTokens: counted.image, ...said }
+  for (const {
+    head: { type },
+    text,
+    tokens,
+  } of plan.parts)
+    counted[type === 'reasoning' || type === 'image' ? type : 'text'] += tokens ?? countTokens(text)
+  return {
+    inputTokens: promptTokens(request),
+    outputTokens: counted.text,
+    reasoningTokens: counted.reasoning,
+    outputImageTokens: counted.image,
+    ...said,
+  }
 }

@@ -17,7 +17,16 @@ import { checkGrammar, sentences } from '../../grammar.ts'
 const exchangeOf = (fields: Record<string, unknown> = {}, maker?: { provider: string; model: string }): Exchange => {
   const body = { model: 'maker/model', messages: [{ role: 'user', content: 'hi' }], stream: true, ...fields }
   const wire = { body, text: JSON.stringify(body), headers: new Headers() }
-  return { wire, request: chat.serve.readRequest(wire), label: { id: 'chatcmpl-ours', model: 'maker/model', createdAt: 1_700_000_000, ...(maker === undefined ? {} : { maker }) } }
+  return {
+    wire,
+    request: chat.serve.readRequest(wire),
+    label: {
+      id: 'chatcmpl-ours',
+      model: 'maker/model',
+      createdAt: 1_700_000_000,
+      ...(maker === undefined ? {} : { maker }),
+    },
+  }
 }
 const asking = { stream_options: { include_usage: true } }
 const write = (events: GenerationEvent[], exchange = exchangeOf(asking)): Frame[] => {
@@ -29,31 +38,62 @@ const read = (frames: Frame[]): GenerationEvent[] => {
   return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
 type Json = Record<string, any>
-const parsed = (frames: Frame[]): Json[] => frames.filter((frame) => frame.data !== '[DONE]').map((frame) => JSON.parse(frame.data) as Json)
+const parsed = (frames: Frame[]): Json[] =>
+  frames.filter((frame) => frame.data !== '[DONE]').map((frame) => JSON.parse(frame.data) as Json)
 const start: GenerationEvent = { type: 'start', id: 'up', model: 'm' }
 
 test('sound in several pieces is one recording', () => {
-  const parts = ['AA==', 'AQI='].map((data): Answer['parts'][number] => ({ type: 'audio', source: { type: 'data', mediaType: 'audio/L16', data } }))
-  const { choices } = chat.serve.writeAnswer({ id: 'u', model: 'm', parts, usage: noUsage(), metered: false, finish: { reason: 'stop', raw: 'STOP' } }, exchangeOf()) as Json
+  const parts = ['AA==', 'AQI='].map((data): Answer['parts'][number] => ({
+    type: 'audio',
+    source: { type: 'data', mediaType: 'audio/L16', data },
+  }))
+  const { choices } = chat.serve.writeAnswer(
+    { id: 'u', model: 'm', parts, usage: noUsage(), metered: false, finish: { reason: 'stop', raw: 'STOP' } },
+    exchangeOf(),
+  ) as Json
   expect(choices[0].message.audio.data).toBe('AAEC')
 })
 
 test('a stream, frame by frame', () => {
-  const frames = write([
-    start,
-    { type: 'part-start', part: 0, head: { type: 'reasoning' } }, { type: 'part-delta', part: 0, text: 'Hm' }, { type: 'part-end', part: 0, signature: 'sig' },
-    { type: 'part-start', part: 1, head: { type: 'text' } }, { type: 'part-delta', part: 1, text: 'Hi' }, { type: 'part-end', part: 1 },
-    { type: 'part-start', part: 2, head: { type: 'citation', citation: { url: 'https://a.b', title: 'A', start: 0, end: 2 } } }, { type: 'part-end', part: 2 },
-    { type: 'part-start', part: 3, head: { type: 'tool-call', id: 'c1', name: 'f', form: 'function' } }, { type: 'part-delta', part: 3, text: '{"a":' }, { type: 'part-delta', part: 3, text: '1}' }, { type: 'part-end', part: 3, signature: 'own' },
-    { type: 'part-start', part: 4, head: { type: 'tool-call', id: 'c2', name: 'g', form: 'function' } }, { type: 'part-end', part: 4 },
-    { type: 'part-start', part: 5, head: { type: 'image', mediaType: 'image/png' } }, { type: 'part-delta', part: 5, text: 'AA' }, { type: 'part-delta', part: 5, text: 'BB' }, { type: 'part-end', part: 5 },
-    { type: 'usage', usage: { inputTokens: 5, cacheReadTokens: 3, outputTokens: 2, reasoningTokens: 1 } },
-    { type: 'finish', reason: 'tool-calls', raw: 'tool_use' },
-  ], exchangeOf(asking, { provider: 'p', model: 'm' }))
+  const frames = write(
+    [
+      start,
+      { type: 'part-start', part: 0, head: { type: 'reasoning' } },
+      { type: 'part-delta', part: 0, text: 'Hm' },
+      { type: 'part-end', part: 0, signature: 'sig' },
+      { type: 'part-start', part: 1, head: { type: 'text' } },
+      { type: 'part-delta', part: 1, text: 'Hi' },
+      { type: 'part-end', part: 1 },
+      {
+        type: 'part-start',
+        part: 2,
+        head: { type: 'citation', citation: { url: 'https://a.b', title: 'A', start: 0, end: 2 } },
+      },
+      { type: 'part-end', part: 2 },
+      { type: 'part-start', part: 3, head: { type: 'tool-call', id: 'c1', name: 'f', form: 'function' } },
+      { type: 'part-delta', part: 3, text: '{"a":' },
+      { type: 'part-delta', part: 3, text: '1}' },
+      { type: 'part-end', part: 3, signature: 'own' },
+      { type: 'part-start', part: 4, head: { type: 'tool-call', id: 'c2', name: 'g', form: 'function' } },
+      { type: 'part-end', part: 4 },
+      { type: 'part-start', part: 5, head: { type: 'image', mediaType: 'image/png' } },
+      { type: 'part-delta', part: 5, text: 'AA' },
+      { type: 'part-delta', part: 5, text: 'BB' },
+      { type: 'part-end', part: 5 },
+      { type: 'usage', usage: { inputTokens: 5, cacheReadTokens: 3, outputTokens: 2, reasoningTokens: 1 } },
+      { type: 'finish', reason: 'tool-calls', raw: 'tool_use' },
+    ],
+    exchangeOf(asking, { provider: 'p', model: 'm' }),
+  )
   const chunks = parsed(frames)
   expect(frames.at(-1)).toEqual({ data: '[DONE]' })
   for (const chunk of chunks) {
-    expect(chunk).toMatchObject({ id: 'chatcmpl-ours', object: 'chat.completion.chunk', created: 1_700_000_000, model: 'maker/model' })
+    expect(chunk).toMatchObject({
+      id: 'chatcmpl-ours',
+      object: 'chat.completion.chunk',
+      created: 1_700_000_000,
+      model: 'maker/model',
+    })
     expect(Array.isArray(chunk.choices)).toBe(true)
     expect('usage' in chunk).toBe(true)
   }
@@ -64,11 +104,19 @@ test('a stream, frame by frame', () => {
     { reasoning: 'Hm', reasoning_details: [{ type: 'reasoning.text', text: 'Hm', format: 'unknown', index: 0 }] },
     { reasoning_details: [{ type: 'reasoning.text', text: '', signature: sealed, format: 'unknown', index: 0 }] },
     { content: 'Hi' },
-    { annotations: [{ type: 'url_citation', url_citation: { url: 'https://a.b', title: 'A', start_index: 0, end_index: 2 } }] },
+    {
+      annotations: [
+        { type: 'url_citation', url_citation: { url: 'https://a.b', title: 'A', start_index: 0, end_index: 2 } },
+      ],
+    },
     { tool_calls: [{ index: 0, id: 'c1', type: 'function', function: { name: 'f', arguments: '' } }] },
     { tool_calls: [{ index: 0, function: { arguments: '{"a":' } }] },
     { tool_calls: [{ index: 0, function: { arguments: '1}' } }] },
-    { reasoning_details: [{ type: 'reasoning.encrypted', data: expect.any(String), format: 'unknown', index: 1, id: 'c1' }] },
+    {
+      reasoning_details: [
+        { type: 'reasoning.encrypted', data: expect.any(String), format: 'unknown', index: 1, id: 'c1' },
+      ],
+    },
     { tool_calls: [{ index: 1, id: 'c2', type: 'function', function: { name: 'g', arguments: '' } }] },
     { tool_calls: [{ index: 1, function: { arguments: '{}' } }] },
     { images: [{ index: 0, type: 'image_url', image_url: { url: 'data:image/png;base64,AABB' } }] },
@@ -76,11 +124,24 @@ test('a stream, frame by frame', () => {
     undefined,
   ])
   expect(chunks.at(-2)!.choices[0]).toMatchObject({ finish_reason: 'tool_calls', native_finish_reason: 'tool_use' })
-  expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 8, completion_tokens: 3, total_tokens: 11, prompt_tokens_details: { cached_tokens: 3 }, completion_tokens_details: { reasoning_tokens: 1 } } })
+  expect(chunks.at(-1)).toMatchObject({
+    choices: [],
+    usage: {
+      prompt_tokens: 8,
+      completion_tokens: 3,
+      total_tokens: 11,
+      prompt_tokens_details: { cached_tokens: 3 },
+      completion_tokens_details: { reasoning_tokens: 1 },
+    },
+  })
 })
 
 test('usage is for those who ask', () => {
-  const events: GenerationEvent[] = [start, { type: 'usage', usage: { inputTokens: 1 } }, { type: 'finish', reason: 'stop', raw: 'stop' }]
+  const events: GenerationEvent[] = [
+    start,
+    { type: 'usage', usage: { inputTokens: 1 } },
+    { type: 'finish', reason: 'stop', raw: 'stop' },
+  ]
   expect(parsed(write(events, exchangeOf())).some((chunk) => 'usage' in chunk)).toBe(false)
   expect(parsed(write(events)).map((chunk) => chunk.usage === null)).toEqual([true, true, false])
 })
@@ -97,7 +158,13 @@ test('a failure is a chunk with an error, then the error alone, and nothing afte
 })
 
 test('reasoning that the client does not want to see is not shown', () => {
-  const events: GenerationEvent[] = [start, { type: 'part-start', part: 0, head: { type: 'reasoning' } }, { type: 'part-delta', part: 0, text: 'secret' }, { type: 'part-end', part: 0, signature: 's' }, { type: 'finish', reason: 'stop', raw: 'stop' }]
+  const events: GenerationEvent[] = [
+    start,
+    { type: 'part-start', part: 0, head: { type: 'reasoning' } },
+    { type: 'part-delta', part: 0, text: 'secret' },
+    { type: 'part-end', part: 0, signature: 's' },
+    { type: 'finish', reason: 'stop', raw: 'stop' },
+  ]
   const exchange = exchangeOf({ reasoning: { exclude: true } })
   expect(JSON.stringify(write(events, exchange))).not.toContain('secret')
   expect(JSON.stringify(chat.serve.writeAnswer(fold(events), exchange))).not.toContain('secret')
@@ -105,48 +172,86 @@ test('reasoning that the client does not want to see is not shown', () => {
 
 /** What survives a trip over this wire: neighbours of one kind are one part, unsigned empty parts vanish, media come where they come. */
 const essence = (answer: Answer): Json => {
-  const text = (type: string): string => answer.parts.map((part) => (part.type === type && 'text' in part ? part.text as string : '')).join('')
+  const text = (type: string): string =>
+    answer.parts.map((part) => (part.type === type && 'text' in part ? (part.text as string) : '')).join('')
   return {
-    text: text('text'), refusal: text('refusal'), reasoning: text('reasoning'),
-    signatures: answer.parts.flatMap((part) => (part.type === 'reasoning' && part.signature !== undefined ? [part.signature.data] : [])),
-    calls: answer.parts.flatMap((part) => (part.type === 'tool-call' ? [[part.id, part.name, part.arguments === '' ? '{}' : part.arguments]] : [])),
-    images: answer.parts.flatMap((part) => (part.type === 'image' && part.source.type === 'data' ? [part.source.data] : [])),
+    text: text('text'),
+    refusal: text('refusal'),
+    reasoning: text('reasoning'),
+    signatures: answer.parts.flatMap((part) =>
+      part.type === 'reasoning' && part.signature !== undefined ? [part.signature.data] : [],
+    ),
+    calls: answer.parts.flatMap((part) =>
+      part.type === 'tool-call' ? [[part.id, part.name, part.arguments === '' ? '{}' : part.arguments]] : [],
+    ),
+    images: answer.parts.flatMap((part) =>
+      part.type === 'image' && part.source.type === 'data' ? [part.source.data] : [],
+    ),
     usage: answer.metered ? answer.usage : undefined,
   }
 }
-const plainly = (events: GenerationEvent[]): GenerationEvent[] => events.map((event) => (event.type === 'part-end' && heads(events)[event.part] !== 'reasoning' ? { type: 'part-end', part: event.part } : event))
-const heads = (events: GenerationEvent[]): string[] => events.flatMap((event) => (event.type === 'part-start' ? [event.head.type] : []))
+const plainly = (events: GenerationEvent[]): GenerationEvent[] =>
+  events.map((event) =>
+    event.type === 'part-end' && heads(events)[event.part] !== 'reasoning'
+      ? { type: 'part-end', part: event.part }
+      : event,
+  )
+const heads = (events: GenerationEvent[]): string[] =>
+  events.flatMap((event) => (event.type === 'part-start' ? [event.head.type] : []))
 /** Two calls of one id cannot be told apart on any wire, so ids are made unique. */
-const distinct = (events: GenerationEvent[]): GenerationEvent[] => events.map((event) => (event.type === 'part-start' && event.head.type === 'tool-call' ? { ...event, head: { ...event.head, id: `${event.head.id}_${event.part}` } } : event))
+const distinct = (events: GenerationEvent[]): GenerationEvent[] =>
+  events.map((event) =>
+    event.type === 'part-start' && event.head.type === 'tool-call'
+      ? { ...event, head: { ...event.head, id: `${event.head.id}_${event.part}` } }
+      : event,
+  )
 
 describe('round trips', () => {
   test('any sentence over the stream', () => {
-    fc.assert(fc.property(sentences({ errors: false, kinds: ['text', 'reasoning', 'refusal', 'tool-call', 'image', 'citation'] }), (made) => {
-      const sentence = plainly(distinct(made))
-      const events = read(write(sentence))
-      checkGrammar(events)
-      expect(essence(fold(events))).toEqual(essence(fold(sentence)))
-      expect(events.at(-1)!.type).toBe('finish')
-    }), { numRuns: 300 })
+    fc.assert(
+      fc.property(
+        sentences({ errors: false, kinds: ['text', 'reasoning', 'refusal', 'tool-call', 'image', 'citation'] }),
+        (made) => {
+          const sentence = plainly(distinct(made))
+          const events = read(write(sentence))
+          checkGrammar(events)
+          expect(essence(fold(events))).toEqual(essence(fold(sentence)))
+          expect(events.at(-1)!.type).toBe('finish')
+        },
+      ),
+      { numRuns: 300 },
+    )
   })
 
   test('any answer in one piece', () => {
-    fc.assert(fc.property(sentences({ errors: false, kinds: ['text', 'reasoning', 'refusal', 'tool-call', 'image', 'citation'] }), (made) => {
-      const answer = fold(plainly(distinct(made)))
-      const events = chat.call.readAnswer(JSON.parse(JSON.stringify(chat.serve.writeAnswer(answer, exchangeOf()))), {})
-      checkGrammar(events)
-      expect(essence(fold(events))).toEqual(essence(answer))
-    }), { numRuns: 300 })
+    fc.assert(
+      fc.property(
+        sentences({ errors: false, kinds: ['text', 'reasoning', 'refusal', 'tool-call', 'image', 'citation'] }),
+        (made) => {
+          const answer = fold(plainly(distinct(made)))
+          const events = chat.call.readAnswer(
+            JSON.parse(JSON.stringify(chat.serve.writeAnswer(answer, exchangeOf()))),
+            {},
+          )
+          checkGrammar(events)
+          expect(essence(fold(events))).toEqual(essence(answer))
+        },
+      ),
+      { numRuns: 300 },
+    )
   })
 
   test('a sentence that ends in an error ends in an error of the same kind', () => {
-    fc.assert(fc.property(sentences(), (sentence) => {
-      const events = read(write(sentence))
-      checkGrammar(events)
-      const [said, heard] = [sentence.at(-1)!, events.at(-1)!]
-      expect(heard.type).toBe(said.type)
-      if (said.type === 'error' && heard.type === 'error') expect(heard.error.message).toContain(said.error.message)
-    }), { numRuns: 200 })
+    fc.assert(
+      fc.property(sentences(), (sentence) => {
+        const events = read(write(sentence))
+        checkGrammar(events)
+        const [said, heard] = [sentence.at(-1)!, events.at(-1)!]
+        expect(heard.type).toBe(said.type)
+        if (said.type === 'error' && heard.type === 'error') expect(heard.error.message).toContain(said.error.message)
+      }),
+      { numRuns: 200 },
+    )
   })
 })
 
@@ -161,82 +266,186 @@ const replayed = (answer: Answer) => {
 
 describe('an answer that the client sends back', () => {
   test('keeps its reasoning, its signatures with their maker, and its calls', () => {
-    fc.assert(fc.property(sentences({ errors: false, kinds: ['text', 'reasoning', 'refusal', 'tool-call', 'image'] }), (made) => {
-      const answer = fold(distinct(made))
-      const parts = replayed(answer)
-      expect(essence({ ...answer, parts, metered: false })).toEqual(essence({ ...answer, metered: false }))
-      const signed = (all: Answer['parts']): unknown[] => all.flatMap((part) => (part.type !== 'image' && 'signature' in part && part.signature !== undefined ? [[part.type, 'text' in part ? part.text : undefined, part.signature.data]] : []))
-      expect(signed(parts)).toEqual(signed(answer.parts))
-      for (const part of parts) if ('signature' in part && part.signature !== undefined) expect(part.signature.maker).toEqual(maker)
-    }), { numRuns: 200 })
+    fc.assert(
+      fc.property(
+        sentences({ errors: false, kinds: ['text', 'reasoning', 'refusal', 'tool-call', 'image'] }),
+        (made) => {
+          const answer = fold(distinct(made))
+          const parts = replayed(answer)
+          expect(essence({ ...answer, parts, metered: false })).toEqual(essence({ ...answer, metered: false }))
+          const signed = (all: Answer['parts']): unknown[] =>
+            all.flatMap((part) =>
+              part.type !== 'image' && 'signature' in part && part.signature !== undefined
+                ? [[part.type, 'text' in part ? part.text : undefined, part.signature.data]]
+                : [],
+            )
+          expect(signed(parts)).toEqual(signed(answer.parts))
+          for (const part of parts)
+            if ('signature' in part && part.signature !== undefined) expect(part.signature.maker).toEqual(maker)
+        },
+      ),
+      { numRuns: 200 },
+    )
   })
 
   test('a signature of a call, a text or an image does not stick to the thoughts before it', () => {
-    const image = { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'AAAA' }, signature: { data: 'I', maker } } as const
-    const parts: Answer['parts'] = [{ type: 'reasoning', form: 'summary', text: 'S' }, { type: 'text', text: 'x', signature: { data: 'T', maker } }, image, { type: 'tool-call', id: 'c', name: 'f', form: 'function', arguments: '{}', signature: { data: 'C', maker } }]
+    const image = {
+      type: 'image',
+      source: { type: 'data', mediaType: 'image/png', data: 'AAAA' },
+      signature: { data: 'I', maker },
+    } as const
+    const parts: Answer['parts'] = [
+      { type: 'reasoning', form: 'summary', text: 'S' },
+      { type: 'text', text: 'x', signature: { data: 'T', maker } },
+      image,
+      { type: 'tool-call', id: 'c', name: 'f', form: 'function', arguments: '{}', signature: { data: 'C', maker } },
+    ]
     const answer: Answer = { ...fold([start, { type: 'finish', reason: 'stop', raw: 'stop' }]), parts }
     expect(replayed(answer)).toEqual(parts)
   })
 
   test('a summary stays one part with its encrypted item', () => {
-    const parts: Answer['parts'] = [{ type: 'reasoning', form: 'summary', id: 'rs_1', text: 'S', signature: { data: 'D' } }, { type: 'reasoning', redacted: true, text: '', signature: { data: 'R' } }, { type: 'text', text: 'x' }]
-    const answer: Answer = { ...fold([{ type: 'start', id: 'up', model: 'm' }, { type: 'finish', reason: 'stop', raw: 'stop' }]), parts }
-    expect(replayed(answer)).toEqual([{ type: 'reasoning', form: 'summary', id: 'rs_1', text: 'S', signature: { data: 'D', maker } }, { type: 'reasoning', redacted: true, text: '', signature: { data: 'R', maker } }, { type: 'text', text: 'x' }])
+    const parts: Answer['parts'] = [
+      { type: 'reasoning', form: 'summary', id: 'rs_1', text: 'S', signature: { data: 'D' } },
+      { type: 'reasoning', redacted: true, text: '', signature: { data: 'R' } },
+      { type: 'text', text: 'x' },
+    ]
+    const answer: Answer = {
+      ...fold([
+        { type: 'start', id: 'up', model: 'm' },
+        { type: 'finish', reason: 'stop', raw: 'stop' },
+      ]),
+      parts,
+    }
+    expect(replayed(answer)).toEqual([
+      { type: 'reasoning', form: 'summary', id: 'rs_1', text: 'S', signature: { data: 'D', maker } },
+      { type: 'reasoning', redacted: true, text: '', signature: { data: 'R', maker } },
+      { type: 'text', text: 'x' },
+    ])
   })
 })
 
 test('an answer in one piece, member by member', () => {
-  const answer: Answer = { ...fold([start, { type: 'usage', usage: { inputTokens: 2, outputTokens: 1 } }, { type: 'finish', reason: 'tool-calls', raw: 'tool_use' }]), parts: [{ type: 'reasoning', text: 'Hm' }, { type: 'tool-call', id: 'c', name: 'f', form: 'function', arguments: '' }, { type: 'tool-call', id: 'd', name: 'g', form: 'custom', arguments: '' }] }
+  const answer: Answer = {
+    ...fold([
+      start,
+      { type: 'usage', usage: { inputTokens: 2, outputTokens: 1 } },
+      { type: 'finish', reason: 'tool-calls', raw: 'tool_use' },
+    ]),
+    parts: [
+      { type: 'reasoning', text: 'Hm' },
+      { type: 'tool-call', id: 'c', name: 'f', form: 'function', arguments: '' },
+      { type: 'tool-call', id: 'd', name: 'g', form: 'custom', arguments: '' },
+    ],
+  }
   expect(chat.serve.writeAnswer(answer, exchangeOf())).toEqual({
-    id: 'chatcmpl-ours', object: 'chat.completion', created: 1_700_000_000, model: 'maker/model',
-    choices: [{ index: 0, logprobs: null, finish_reason: 'tool_calls', native_finish_reason: 'tool_use', message: {
-      role: 'assistant', content: null, refusal: null, reasoning: 'Hm', reasoning_details: [{ type: 'reasoning.text', text: 'Hm', format: 'unknown', index: 0 }],
-      tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }, { id: 'd', type: 'custom', custom: { name: 'g', input: '' } }],
-    } }],
-    usage: { prompt_tokens: 2, completion_tokens: 1, total_tokens: 3, prompt_tokens_details: { cached_tokens: 0 }, completion_tokens_details: { reasoning_tokens: 0 } },
+    id: 'chatcmpl-ours',
+    object: 'chat.completion',
+    created: 1_700_000_000,
+    model: 'maker/model',
+    choices: [
+      {
+        index: 0,
+        logprobs: null,
+        finish_reason: 'tool_calls',
+        native_finish_reason: 'tool_use',
+        message: {
+          role: 'assistant',
+          content: null,
+          refusal: null,
+          reasoning: 'Hm',
+          reasoning_details: [{ type: 'reasoning.text', text: 'Hm', format: 'unknown', index: 0 }],
+          tool_calls: [
+            { id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } },
+            { id: 'd', type: 'custom', custom: { name: 'g', input: '' } },
+          ],
+        },
+      },
+    ],
+    usage: {
+      prompt_tokens: 2,
+      completion_tokens: 1,
+      total_tokens: 3,
+      prompt_tokens_details: { cached_tokens: 0 },
+      completion_tokens_details: { reasoning_tokens: 0 },
+    },
   })
   expect('usage' in chat.serve.writeAnswer({ ...answer, metered: false }, exchangeOf())).toBe(false)
 })
 
 describe('the official SDK takes it', () => {
   let serve: (request: { stream?: boolean }) => Response = () => new Response()
-  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: async (request) => serve(await request.json() as { stream?: boolean }) })
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: async (request) => serve((await request.json()) as { stream?: boolean }),
+  })
   afterAll(() => server.stop(true))
   const client = new OpenAI({ apiKey: 'sk-test', baseURL: `http://127.0.0.1:${server.port}/v1`, maxRetries: 0 })
   const ask = { model: 'maker/model', messages: [{ role: 'user' as const, content: 'hi' }] }
-  const sse = (frames: Frame[]): Response => new Response(frames.map((frame) => `data: ${frame.data}\n\n`).join(''), { headers: { 'content-type': 'text/event-stream' } })
+  const sse = (frames: Frame[]): Response =>
+    new Response(frames.map((frame) => `data: ${frame.data}\n\n`).join(''), {
+      headers: { 'content-type': 'text/event-stream' },
+    })
 
   test('any sentence, through the stream helper', async () => {
-    await fc.assert(fc.asyncProperty(sentences(), async (made) => {
-      const sentence = distinct(made)
-      serve = () => sse(write(sentence))
-      const whole = client.chat.completions.stream({ ...ask, stream_options: { include_usage: true } }).finalChatCompletion()
-      const last = sentence.at(-1)!
-      if (last.type === 'error') {
-        expect(String(await whole.catch((error: unknown) => error))).toContain(last.error.message)
-        return
-      }
-      const sum = new Fold()
-      for (const event of sentence) sum.add(event)
-      // The helper throws on these two by design; the raw stream below has them.
-      const said = await whole.catch((error: Error) => error)
-      if (said instanceof Error) { expect(['LengthFinishReasonError', 'ContentFilterFinishReasonError']).toContain(said.constructor.name); return }
-      const { message } = said.choices[0]!
-      expect(message.content ?? '').toBe(sum.answer.parts.map((part) => (part.type === 'text' ? part.text : '')).join(''))
-      expect((message.tool_calls ?? []).map((call) => [call.id, call.type === 'function' ? call.function.arguments : ''])).toEqual(sum.answer.parts.flatMap((part) => (part.type === 'tool-call' ? [[part.id, part.arguments]] : [])))
-      expect(said.usage !== undefined && said.usage !== null).toBe(sum.answer.metered)
-    }), { numRuns: 120 })
+    await fc.assert(
+      fc.asyncProperty(sentences(), async (made) => {
+        const sentence = distinct(made)
+        serve = () => sse(write(sentence))
+        const whole = client.chat.completions
+          .stream({ ...ask, stream_options: { include_usage: true } })
+          .finalChatCompletion()
+        const last = sentence.at(-1)!
+        if (last.type === 'error') {
+          expect(String(await whole.catch((error: unknown) => error))).toContain(last.error.message)
+          return
+        }
+        const sum = new Fold()
+        for (const event of sentence) sum.add(event)
+        // The helper throws on these two by design; the raw stream below has them.
+        const said = await whole.catch((error: Error) => error)
+        if (said instanceof Error) {
+          expect(['LengthFinishReasonError', 'ContentFilterFinishReasonError']).toContain(said.constructor.name)
+          return
+        }
+        const { message } = said.choices[0]!
+        expect(message.content ?? '').toBe(
+          sum.answer.parts.map((part) => (part.type === 'text' ? part.text : '')).join(''),
+        )
+        expect(
+          (message.tool_calls ?? []).map((call) => [call.id, call.type === 'function' ? call.function.arguments : '']),
+        ).toEqual(sum.answer.parts.flatMap((part) => (part.type === 'tool-call' ? [[part.id, part.arguments]] : [])))
+        expect(said.usage !== undefined && said.usage !== null).toBe(sum.answer.metered)
+      }),
+      { numRuns: 120 },
+    )
   })
 
   test('an answer in one piece', async () => {
-    const answer = fold([start, { type: 'part-start', part: 0, head: { type: 'text' } }, { type: 'part-delta', part: 0, text: 'Hi' }, { type: 'part-end', part: 0 }, { type: 'finish', reason: 'stop', raw: 'stop' }])
+    const answer = fold([
+      start,
+      { type: 'part-start', part: 0, head: { type: 'text' } },
+      { type: 'part-delta', part: 0, text: 'Hi' },
+      { type: 'part-end', part: 0 },
+      { type: 'finish', reason: 'stop', raw: 'stop' },
+    ])
     serve = () => Response.json(chat.serve.writeAnswer(answer, exchangeOf()))
     expect((await client.chat.completions.create(ask)).choices[0]!.message.content).toBe('Hi')
   })
 
   test('an error body', async () => {
-    serve = () => Response.json(chat.serve.writeError(new GatewayError('model_not_found', 'No such model.', { param: 'model' }), 'req'), { status: 404 })
-    expect(await client.chat.completions.create(ask).catch((error: unknown) => error)).toMatchObject({ status: 404, code: 'model_not_found', param: 'model', type: 'invalid_request_error' })
+    serve = () =>
+      Response.json(
+        chat.serve.writeError(new GatewayError('model_not_found', 'No such model.', { param: 'model' }), 'req'),
+        { status: 404 },
+      )
+    expect(await client.chat.completions.create(ask).catch((error: unknown) => error)).toMatchObject({
+      status: 404,
+      code: 'model_not_found',
+      param: 'model',
+      type: 'invalid_request_error',
+    })
   })
 })
 
@@ -249,10 +458,14 @@ describe.skipIf(!existsSync(SCHEMA))("OpenAI's schema takes it", () => {
   test('answers and chunks', () => {
     const whole = validator('CreateChatCompletionResponse')!
     const chunk = validator('CreateChatCompletionStreamResponse')!
-    fc.assert(fc.property(sentences({ errors: false }), (sentence) => {
-      const answer = chat.serve.writeAnswer(fold(sentence), exchangeOf())
-      if (!whole(JSON.parse(JSON.stringify(answer)))) throw new Error(JSON.stringify(whole.errors))
-      for (const one of parsed(write(sentence))) if (!chunk(one)) throw new Error(JSON.stringify(chunk.errors) + JSON.stringify(one))
-    }), { numRuns: 150 })
+    fc.assert(
+      fc.property(sentences({ errors: false }), (sentence) => {
+        const answer = chat.serve.writeAnswer(fold(sentence), exchangeOf())
+        if (!whole(JSON.parse(JSON.stringify(answer)))) throw new Error(JSON.stringify(whole.errors))
+        for (const one of parsed(write(sentence)))
+          if (!chunk(one)) throw new Error(JSON.stringify(chunk.errors) + JSON.stringify(one))
+      }),
+      { numRuns: 150 },
+    )
   })
 })

@@ -11,23 +11,46 @@ export const wireOf = (body: unknown, stream = false): Wire => {
 export const read = (body: unknown): GenerationRequest => gemini.serve.readRequest(wireOf(body))
 
 /** The smallest request, with more members. */
-export const hello = (more: Record<string, unknown> = {}): Record<string, unknown> => ({ contents: [{ role: 'user', parts: [{ text: 'Hello' }] }], ...more })
+export const hello = (more: Record<string, unknown> = {}): Record<string, unknown> => ({
+  contents: [{ role: 'user', parts: [{ text: 'Hello' }] }],
+  ...more,
+})
 
 export const exchangeOf = (body: unknown = hello(), label: Partial<Label> = {}): Exchange => {
   const wire = wireOf(body, true)
-  return { wire, request: gemini.serve.readRequest(wire), label: { id: 'gen-1', model: 'acme/model', createdAt: 1_700_000_000, ...label } }
+  return {
+    wire,
+    request: gemini.serve.readRequest(wire),
+    label: { id: 'gen-1', model: 'acme/model', createdAt: 1_700_000_000, ...label },
+  }
 }
 
-export const targetOf = (abilities: Target['abilities'] = {}): Target => ({ provider: 'p', model: 'm', quirks: {}, abilities })
+export const targetOf = (abilities: Target['abilities'] = {}): Target => ({
+  provider: 'p',
+  model: 'm',
+  quirks: {},
+  abilities,
+})
 
 /** A request in our words, as another protocol would read it. */
 export const asked = (more: Partial<GenerationRequest> = {}): GenerationRequest => ({
-  model: 'acme/model', system: [], turns: [{ role: 'user', parts: [{ type: 'text', text: 'Hello' }] }], tools: [], sampling: {}, stream: false, protocol: 'chat.completions', extras: {}, ...more,
+  model: 'acme/model',
+  system: [],
+  turns: [{ role: 'user', parts: [{ type: 'text', text: 'Hello' }] }],
+  tools: [],
+  sampling: {},
+  stream: false,
+  protocol: 'chat.completions',
+  extras: {},
+  ...more,
 })
 
 export const eventsOf = (chunks: unknown[], request?: GenerationRequest): GenerationEvent[] => {
   const reader = gemini.call.reader({}, request)
-  return [...chunks.flatMap((chunk) => reader.read({ data: typeof chunk === 'string' ? chunk : JSON.stringify(chunk) })), ...reader.end()]
+  return [
+    ...chunks.flatMap((chunk) => reader.read({ data: typeof chunk === 'string' ? chunk : JSON.stringify(chunk) })),
+    ...reader.end(),
+  ]
 }
 
 export const chunksOf = (events: GenerationEvent[], exchange = exchangeOf()): Record<string, any>[] => {
@@ -36,5 +59,8 @@ export const chunksOf = (events: GenerationEvent[], exchange = exchangeOf()): Re
 }
 
 /** One chunk with these parts. */
-export const chunk = (parts: unknown[], more: Record<string, unknown> = {}): Record<string, unknown> =>
-  ({ candidates: [{ content: { role: 'model', parts }, ...more }], responseId: 'up-1', modelVersion: 'up-model' })
+export const chunk = (parts: unknown[], more: Record<string, unknown> = {}): Record<string, unknown> => ({
+  candidates: [{ content: { role: 'model', parts }, ...more }],
+  responseId: 'up-1',
+  modelVersion: 'up-model',
+})

@@ -17,7 +17,14 @@ const calls = whole({
     { type: 'reasoning', text: '', signature: { data: 'bare' } },
     { type: 'reasoning', text: 'hm', signature: { data: 'thought' } },
     { type: 'text', text: 'I look.', citations: [{ url: 'https://example.com' }] },
-    { type: 'tool-call', id: 'call_1', name: 'look', arguments: '{"at":"sky"}', form: 'function', signature: { data: 'call' } },
+    {
+      type: 'tool-call',
+      id: 'call_1',
+      name: 'look',
+      arguments: '{"at":"sky"}',
+      form: 'function',
+      signature: { data: 'call' },
+    },
     { type: 'tool-call', id: 'call_2', name: 'look', arguments: '{"at":"sea"}', form: 'function' },
   ],
   finish: { reason: 'tool-calls', raw: 'STOP' },
@@ -27,45 +34,75 @@ const done = whole({ parts: [{ type: 'text', text: 'Blue.', signature: { data: '
 let asked: GenerationRequest[] = []
 let refusals: number[] = []
 
-const server = Bun.serve({ port: 0, hostname: '127.0.0.1', async fetch(incoming) {
-  try {
-    const request = messages.serve.readRequest(wireOf(await incoming.text()))
-    asked.push(request)
-    const answer = request.turns.some(({ role }) => role === 'tool') ? done : calls
-    if (!request.stream) return Response.json(messages.serve.writeAnswer(answer, exchange(maker)))
-    const text = frames([...unfold(answer)], maker).map(({ event, data }) => `event: ${event}\ndata: ${data}\n\n`).join('')
-    return new Response(text, { headers: { 'content-type': 'text/event-stream' } })
-  } catch (thrown) {
-    const error = asGatewayError(thrown)
-    refusals.push(error.status)
-    return Response.json(messages.serve.writeError(error, 'req_1'), { status: messages.serve.statusOf!(error) })
-  }
-} })
+const server = Bun.serve({
+  port: 0,
+  hostname: '127.0.0.1',
+  async fetch(incoming) {
+    try {
+      const request = messages.serve.readRequest(wireOf(await incoming.text()))
+      asked.push(request)
+      const answer = request.turns.some(({ role }) => role === 'tool') ? done : calls
+      if (!request.stream) return Response.json(messages.serve.writeAnswer(answer, exchange(maker)))
+      const text = frames([...unfold(answer)], maker)
+        .map(({ event, data }) => `event: ${event}\ndata: ${data}\n\n`)
+        .join('')
+      return new Response(text, { headers: { 'content-type': 'text/event-stream' } })
+    } catch (thrown) {
+      const error = asGatewayError(thrown)
+      refusals.push(error.status)
+      return Response.json(messages.serve.writeError(error, 'req_1'), { status: messages.serve.statusOf!(error) })
+    }
+  },
+})
 afterAll(() => server.stop(true))
-beforeEach(() => { asked = []; refusals = [] })
+beforeEach(() => {
+  asked = []
+  refusals = []
+})
 
 /** What the second request says of the first answer: everything, signed as it was, by its maker. */
 function expectReplay(): void {
   expect(asked).toHaveLength(2)
   const [, assistant, results] = asked[1]!.turns
   expect(assistant!.parts.map((part) => [part.type, 'signature' in part ? part.signature : undefined])).toEqual([
-    ['reasoning', { data: 'bare', maker }], ['reasoning', { data: 'thought', maker }], ['text', undefined], ['tool-call', { data: 'call', maker }], ['tool-call', undefined],
+    ['reasoning', { data: 'bare', maker }],
+    ['reasoning', { data: 'thought', maker }],
+    ['text', undefined],
+    ['tool-call', { data: 'call', maker }],
+    ['tool-call', undefined],
   ])
-  expect(results!.parts.map((part) => part.type === 'tool-result' ? [part.callId, part.name] : part.type)).toEqual([['call_1', 'look'], ['call_2', 'look']])
+  expect(results!.parts.map((part) => (part.type === 'tool-result' ? [part.callId, part.name] : part.type))).toEqual([
+    ['call_1', 'look'],
+    ['call_2', 'look'],
+  ])
 }
 
 describe('a tool loop of', () => {
   test("Anthropic's runner goes on without a thread, with every signature", async () => {
     const client = new Anthropic({ apiKey: 'key', baseURL: `http://127.0.0.1:${server.port}`, maxRetries: 0 })
-    const look = betaTool({ name: 'look', description: 'Looks.', inputSchema: { type: 'object', properties: { at: { type: 'string' } } } as const, run: () => 'blue' })
-    const message = await client.beta.messages.toolRunner({ model: 'p/m', max_tokens: 100, messages: [{ role: 'user', content: 'What colour?' }], tools: [look] })
+    const look = betaTool({
+      name: 'look',
+      description: 'Looks.',
+      inputSchema: { type: 'object', properties: { at: { type: 'string' } } } as const,
+      run: () => 'blue',
+    })
+    const message = await client.beta.messages.toolRunner({
+      model: 'p/m',
+      max_tokens: 100,
+      messages: [{ role: 'user', content: 'What colour?' }],
+      tools: [look],
+    })
     expect(message.content[0]).toMatchObject({ type: 'text', text: 'Blue.' })
     expect(refusals).toEqual([400])
     expectReplay()
   })
 
   const model = createAnthropic({ apiKey: 'key', baseURL: `http://127.0.0.1:${server.port}/v1` })('p/m')
-  const look = tool({ description: 'Looks.', inputSchema: z.object({ at: z.string() }), execute: () => Promise.resolve('blue') })
+  const look = tool({
+    description: 'Looks.',
+    inputSchema: z.object({ at: z.string() }),
+    execute: () => Promise.resolve('blue'),
+  })
   const options = { model, prompt: 'What colour?', maxOutputTokens: 100, tools: { look }, stopWhen: stepCountIs(3) }
 
   test("Vercel's AI SDK sends back every signature", async () => {

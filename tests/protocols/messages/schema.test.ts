@@ -14,12 +14,31 @@ import { datas, exchange, frames, type Any } from './kit.ts'
 const SCHEMA = join(import.meta.dir, '../../../../shared/specs/schemas/anthropic-messages.schema.json')
 
 /** Members that the current document requires and that real answers were recorded without. */
-const YOUNG = ['container', 'stop_details', 'inference_geo', 'service_tier', 'server_tool_use', 'cache_creation', 'output_tokens_details', 'caller', 'citations', 'document_title', 'context_management']
+const YOUNG = [
+  'container',
+  'stop_details',
+  'inference_geo',
+  'service_tier',
+  'server_tool_use',
+  'cache_creation',
+  'output_tokens_details',
+  'caller',
+  'citations',
+  'document_title',
+  'context_management',
+]
 
 const lenient = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(lenient)
   if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, key === 'required' && Array.isArray(inner) ? inner.filter((name) => !YOUNG.includes(name as string)) : lenient(inner)]))
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [
+      key,
+      key === 'required' && Array.isArray(inner)
+        ? inner.filter((name) => !YOUNG.includes(name as string))
+        : lenient(inner),
+    ]),
+  )
 }
 
 describe.skipIf(!existsSync(SCHEMA))('the published schema', () => {
@@ -35,13 +54,23 @@ describe.skipIf(!existsSync(SCHEMA))('the published schema', () => {
 
   test('takes every whole answer', () => {
     const valid = check('Message')
-    fc.assert(fc.property(sentences({ errors: false }), (sentence) => valid(JSON.parse(JSON.stringify(messages.serve.writeAnswer(fold(sentence), exchange()))))), { numRuns: 150 })
+    fc.assert(
+      fc.property(sentences({ errors: false }), (sentence) =>
+        valid(JSON.parse(JSON.stringify(messages.serve.writeAnswer(fold(sentence), exchange())))),
+      ),
+      { numRuns: 150 },
+    )
     expect(() => valid({ type: 'message' })).toThrow()
   })
 
   test('takes every frame of a stream', () => {
     const valid = check('AnyStreamEvent')
-    fc.assert(fc.property(sentences({ errors: false }), (sentence) => datas(frames(sentence)).forEach(valid)), { numRuns: 150 })
-    expect(() => valid({ type: 'content_block_start', index: 0, content_block: { type: 'text' } } satisfies Any)).toThrow()
+    fc.assert(
+      fc.property(sentences({ errors: false }), (sentence) => datas(frames(sentence)).forEach(valid)),
+      { numRuns: 150 },
+    )
+    expect(() =>
+      valid({ type: 'content_block_start', index: 0, content_block: { type: 'text' } } satisfies Any),
+    ).toThrow()
   })
 })

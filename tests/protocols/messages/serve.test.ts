@@ -20,8 +20,15 @@ const refusal = (body: Any): GatewayError => {
 describe('a request', () => {
   test('of a string is one turn of the user', () => {
     expect(read({})).toEqual({
-      model: 'p/m', maxOutputTokens: 100, system: [], turns: [{ role: 'user', parts: [{ type: 'text', text: 'Hi' }] }],
-      tools: [], sampling: {}, stream: false, protocol: 'messages', extras: Object.create(null),
+      model: 'p/m',
+      maxOutputTokens: 100,
+      system: [],
+      turns: [{ role: 'user', parts: [{ type: 'text', text: 'Hi' }] }],
+      tools: [],
+      sampling: {},
+      stream: false,
+      protocol: 'messages',
+      extras: Object.create(null),
     })
   })
 
@@ -42,8 +49,16 @@ describe('a request', () => {
     ['messages[0].content', { messages: [{ role: 'user', content: 7 }] }],
     ['messages[0].content[1].type', { messages: [{ role: 'user', content: [{ type: 'text', text: 'a' }, {}] }] }],
     ['messages[0].content[0].text', { messages: [{ role: 'user', content: [{ type: 'text', text: 7 }] }] }],
-    ['messages[0].content[0].source.data', { messages: [{ role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png' } }] }] }],
-    ['messages[0].content[0].source.url', { messages: [{ role: 'user', content: [{ type: 'image', source: { type: 'url' } }] }] }],
+    [
+      'messages[0].content[0].source.data',
+      {
+        messages: [{ role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png' } }] }],
+      },
+    ],
+    [
+      'messages[0].content[0].source.url',
+      { messages: [{ role: 'user', content: [{ type: 'image', source: { type: 'url' } }] }] },
+    ],
     ['messages[0].content[0].tool_use_id', { messages: [{ role: 'user', content: [{ type: 'tool_result' }] }] }],
     ['messages[0].content[0].name', { messages: [{ role: 'assistant', content: [{ type: 'tool_use', id: 'a' }] }] }],
     ['stream', { stream: 'yes' }],
@@ -64,7 +79,12 @@ describe('a request', () => {
     const error = refusal({ thread: { type: 'create' } })
     expect(error.status).toBe(400)
     expect(messages.serve.writeError(error, 'req_1')).toMatchObject({
-      type: 'error', error: { type: 'invalid_request_error', details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] } }, request_id: 'req_1',
+      type: 'error',
+      error: {
+        type: 'invalid_request_error',
+        details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
+      },
+      request_id: 'req_1',
     })
   })
 
@@ -77,78 +97,173 @@ describe('a request', () => {
   test('leads with system text, and keeps system turns in the middle and at the end', () => {
     const { system, turns } = read({
       system: [{ type: 'text', text: 'A', cache_control: { type: 'ephemeral', ttl: '1h' } }],
-      messages: [{ role: 'system', content: 'B' }, { role: 'user', content: 'Hi' }, { role: 'system', content: [{ type: 'text', text: 'C' }] }],
+      messages: [
+        { role: 'system', content: 'B' },
+        { role: 'user', content: 'Hi' },
+        { role: 'system', content: [{ type: 'text', text: 'C' }] },
+      ],
     })
-    expect(system).toEqual([{ type: 'text', text: 'A', cache: { ttl: '1h' } }, { type: 'text', text: 'B' }])
+    expect(system).toEqual([
+      { type: 'text', text: 'A', cache: { ttl: '1h' } },
+      { type: 'text', text: 'B' },
+    ])
     expect(turns.map(({ role }) => role)).toEqual(['user', 'system'])
   })
 
   test('gathers tool results in one turn and finds the names of their calls', () => {
-    const call = (id: string): Any => ({ type: 'tool_use', id, name: `name_${id}`, input: { b: 1, a: [2] }, caller: { type: 'direct' } })
+    const call = (id: string): Any => ({
+      type: 'tool_use',
+      id,
+      name: `name_${id}`,
+      input: { b: 1, a: [2] },
+      caller: { type: 'direct' },
+    })
     const { turns, extras } = read({
       messages: [
         { role: 'user', content: 'Hi' },
         { role: 'assistant', content: [call('x'), call('y')] },
-        { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'x', content: 'one', cache_control: { type: 'ephemeral' } }] },
-        { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'y', is_error: true, content: [{ type: 'image', source: { type: 'url', url: 'u' } }, { type: 'tool_reference', tool_name: 't' }] }, { type: 'text', text: 'go on' }] },
+        {
+          role: 'user',
+          content: [{ type: 'tool_result', tool_use_id: 'x', content: 'one', cache_control: { type: 'ephemeral' } }],
+        },
+        {
+          role: 'user',
+          content: [
+            {
+              type: 'tool_result',
+              tool_use_id: 'y',
+              is_error: true,
+              content: [
+                { type: 'image', source: { type: 'url', url: 'u' } },
+                { type: 'tool_reference', tool_name: 't' },
+              ],
+            },
+            { type: 'text', text: 'go on' },
+          ],
+        },
       ],
     })
     expect(turns.slice(1)).toEqual([
-      { role: 'assistant', parts: [
-        { type: 'tool-call', id: 'x', name: 'name_x', arguments: '{"b":1,"a":[2]}', form: 'function' },
-        { type: 'tool-call', id: 'y', name: 'name_y', arguments: '{"b":1,"a":[2]}', form: 'function' },
-      ] },
-      { role: 'tool', parts: [
-        { type: 'tool-result', callId: 'x', name: 'name_x', content: [{ type: 'text', text: 'one' }], form: 'function', cache: {} },
-        { type: 'tool-result', callId: 'y', name: 'name_y', isError: true, form: 'function', content: [
-          { type: 'image', source: { type: 'url', url: 'u' } },
-          { type: 'foreign', protocol: 'messages', kind: 'tool_reference', value: { type: 'tool_reference', tool_name: 't' }, path: 'messages[3].content[0].content[1]', optional: true },
-        ] },
-      ] },
+      {
+        role: 'assistant',
+        parts: [
+          { type: 'tool-call', id: 'x', name: 'name_x', arguments: '{"b":1,"a":[2]}', form: 'function' },
+          { type: 'tool-call', id: 'y', name: 'name_y', arguments: '{"b":1,"a":[2]}', form: 'function' },
+        ],
+      },
+      {
+        role: 'tool',
+        parts: [
+          {
+            type: 'tool-result',
+            callId: 'x',
+            name: 'name_x',
+            content: [{ type: 'text', text: 'one' }],
+            form: 'function',
+            cache: {},
+          },
+          {
+            type: 'tool-result',
+            callId: 'y',
+            name: 'name_y',
+            isError: true,
+            form: 'function',
+            content: [
+              { type: 'image', source: { type: 'url', url: 'u' } },
+              {
+                type: 'foreign',
+                protocol: 'messages',
+                kind: 'tool_reference',
+                value: { type: 'tool_reference', tool_name: 't' },
+                path: 'messages[3].content[0].content[1]',
+                optional: true,
+              },
+            ],
+          },
+        ],
+      },
       { role: 'user', parts: [{ type: 'text', text: 'go on' }] },
     ])
     expect(extras).toEqual(Object.create(null))
   })
 
-  test.each(['{"id":12345678901234567890,"z":1}', '{"z":1.0,"a":[-0,1e2]}'])('keeps numbers in arguments as they were spelled (%s)', (args) => {
-    const wire = wireOf(`{"model":"p/m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":${args}}]}]}`)
-    expect(messages.serve.readRequest(wire).turns[0]!.parts[0]).toMatchObject({ arguments: args })
-  })
+  test.each(['{"id":12345678901234567890,"z":1}', '{"z":1.0,"a":[-0,1e2]}'])(
+    'keeps numbers in arguments as they were spelled (%s)',
+    (args) => {
+      const wire = wireOf(
+        `{"model":"p/m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":${args}}]}]}`,
+      )
+      expect(messages.serve.readRequest(wire).turns[0]!.parts[0]).toMatchObject({ arguments: args })
+    },
+  )
 
   test('reads every kind of source', () => {
     const document = (source: Any): Any => ({ type: 'document', title: 'T', source })
-    const { turns } = read({ messages: [{ role: 'user', content: [
-      { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AA==' } },
-      { type: 'image', source: { type: 'file', file_id: 'file-1' } },
-      document({ type: 'base64', media_type: 'application/pdf', data: 'AA==' }),
-      document({ type: 'url', url: 'https://x' }),
-      document({ type: 'text', media_type: 'text/plain', data: 'plain' }),
-      document({ type: 'content', content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] }),
-      document({ type: 'content', content: [{ type: 'image', source: {} }] }),
-    ] }] })
-    expect(turns[0]!.parts.map((part) => 'source' in part ? part.source : part.type)).toEqual([
-      { type: 'data', mediaType: 'image/png', data: 'AA==' }, { type: 'file', id: 'file-1' }, { type: 'data', mediaType: 'application/pdf', data: 'AA==' },
-      { type: 'url', url: 'https://x' }, { type: 'text', text: 'plain', mediaType: 'text/plain' }, { type: 'text', text: 'a\nb', mediaType: 'text/plain' }, 'foreign',
+    const { turns } = read({
+      messages: [
+        {
+          role: 'user',
+          content: [
+            { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AA==' } },
+            { type: 'image', source: { type: 'file', file_id: 'file-1' } },
+            document({ type: 'base64', media_type: 'application/pdf', data: 'AA==' }),
+            document({ type: 'url', url: 'https://x' }),
+            document({ type: 'text', media_type: 'text/plain', data: 'plain' }),
+            document({
+              type: 'content',
+              content: [
+                { type: 'text', text: 'a' },
+                { type: 'text', text: 'b' },
+              ],
+            }),
+            document({ type: 'content', content: [{ type: 'image', source: {} }] }),
+          ],
+        },
+      ],
+    })
+    expect(turns[0]!.parts.map((part) => ('source' in part ? part.source : part.type))).toEqual([
+      { type: 'data', mediaType: 'image/png', data: 'AA==' },
+      { type: 'file', id: 'file-1' },
+      { type: 'data', mediaType: 'application/pdf', data: 'AA==' },
+      { type: 'url', url: 'https://x' },
+      { type: 'text', text: 'plain', mediaType: 'text/plain' },
+      { type: 'text', text: 'a\nb', mediaType: 'text/plain' },
+      'foreign',
     ])
   })
 
   test('reads thinking with plain and sealed signatures, and a signature that belongs to the part before', () => {
     const maker = { provider: 'g', model: 'm' }
-    const { turns } = read({ messages: [{ role: 'user', content: 'Hi' }, { role: 'assistant', content: [
-      { type: 'thinking', thinking: 'hm', signature: 'plain' },
-      { type: 'thinking', thinking: '', signature: seal('secret', maker) },
-      { type: 'thinking', thinking: 'unsigned', signature: '' },
-      { type: 'redacted_thinking', data: 'hidden' },
-      { type: 'tool_use', id: 'a', name: 'f', input: {} },
-      { type: 'redacted_thinking', data: seal('of-part:call-signature', maker) },
-      { type: 'redacted_thinking', data: seal('of-text:alone', maker) },
-    ] }] })
+    const { turns } = read({
+      messages: [
+        { role: 'user', content: 'Hi' },
+        {
+          role: 'assistant',
+          content: [
+            { type: 'thinking', thinking: 'hm', signature: 'plain' },
+            { type: 'thinking', thinking: '', signature: seal('secret', maker) },
+            { type: 'thinking', thinking: 'unsigned', signature: '' },
+            { type: 'redacted_thinking', data: 'hidden' },
+            { type: 'tool_use', id: 'a', name: 'f', input: {} },
+            { type: 'redacted_thinking', data: seal('of-part:call-signature', maker) },
+            { type: 'redacted_thinking', data: seal('of-text:alone', maker) },
+          ],
+        },
+      ],
+    })
     expect(turns[1]!.parts).toEqual([
       { type: 'reasoning', text: 'hm', signature: { data: 'plain' } },
       { type: 'reasoning', text: '', signature: { data: 'secret', maker } },
       { type: 'reasoning', text: 'unsigned' },
       { type: 'reasoning', text: '', redacted: true, signature: { data: 'hidden' } },
-      { type: 'tool-call', id: 'a', name: 'f', arguments: '{}', form: 'function', signature: { data: 'call-signature', maker } },
+      {
+        type: 'tool-call',
+        id: 'a',
+        name: 'f',
+        arguments: '{}',
+        form: 'function',
+        signature: { data: 'call-signature', maker },
+      },
       { type: 'text', text: '', signature: { data: 'alone', maker } },
     ])
   })
@@ -156,7 +271,14 @@ describe('a request', () => {
   test("takes an agent's whole body: deferred tools, adaptive thinking, effort, context management", () => {
     const result = read({
       tools: [
-        { name: 'a', description: 'd', input_schema: { type: 'object' }, defer_loading: true, strict: true, cache_control: { type: 'ephemeral', ttl: '5m' } },
+        {
+          name: 'a',
+          description: 'd',
+          input_schema: { type: 'object' },
+          defer_loading: true,
+          strict: true,
+          cache_control: { type: 'ephemeral', ttl: '5m' },
+        },
         { type: 'web_search_20250305', name: 'web_search', max_uses: 3 },
         { type: 'computer_20250124', name: 'computer' },
       ],
@@ -165,26 +287,52 @@ describe('a request', () => {
       output_config: { effort: 'xhigh', format: { type: 'json_schema', schema: { type: 'object' } }, task_budget: 3 },
       context_management: { edits: [] },
       metadata: { user_id: '{"device":1}' },
-      service_tier: 'auto', top_k: 5, top_p: 0.5, temperature: 0, stop_sequences: ['a', 'b', 'c', 'd', 'e'],
+      service_tier: 'auto',
+      top_k: 5,
+      top_p: 0.5,
+      temperature: 0,
+      stop_sequences: ['a', 'b', 'c', 'd', 'e'],
     })
     expect(result).toMatchObject({
       tools: [
-        { type: 'function', name: 'a', description: 'd', parameters: { type: 'object' }, strict: true, cache: { ttl: '5m' } },
+        {
+          type: 'function',
+          name: 'a',
+          description: 'd',
+          parameters: { type: 'object' },
+          strict: true,
+          cache: { ttl: '5m' },
+        },
         { type: 'foreign', protocol: 'messages', kind: 'web_search_20250305', optional: true },
         { type: 'foreign', protocol: 'messages', kind: 'computer_20250124' },
       ],
-      toolChoice: { type: 'required' }, parallelTools: false,
+      toolChoice: { type: 'required' },
+      parallelTools: false,
       reasoning: { adaptive: true, visible: false, effort: 'xhigh' },
       outputFormat: { type: 'schema', schema: { type: 'object' } },
-      user: '{"device":1}', serviceTier: 'auto',
+      user: '{"device":1}',
+      serviceTier: 'auto',
       sampling: { temperature: 0, topP: 0.5, topK: 5, stop: ['a', 'b', 'c', 'd', 'e'] },
     })
     expect('optional' in result.tools[2]!).toBe(false)
-    expect(Object.keys(result.extras).sort()).toEqual(['context_management', 'output_config.task_budget', 'tools[0].defer_loading'])
+    expect(Object.keys(result.extras).sort()).toEqual([
+      'context_management',
+      'output_config.task_budget',
+      'tools[0].defer_loading',
+    ])
   })
 
   test('for a web search alone asks for it in the way every protocol has', () => {
-    const { tools, webSearch, extras } = read({ tools: [{ type: 'web_search_20250305', name: 'web_search', max_uses: 3, user_location: { type: 'approximate', city: 'Bern' } }] })
+    const { tools, webSearch, extras } = read({
+      tools: [
+        {
+          type: 'web_search_20250305',
+          name: 'web_search',
+          max_uses: 3,
+          user_location: { type: 'approximate', city: 'Bern' },
+        },
+      ],
+    })
     expect(tools).toEqual([])
     expect(webSearch).toEqual({ userLocation: { type: 'approximate', city: 'Bern' }, maxUses: 3 })
     expect({ ...extras }).toEqual({})
@@ -199,24 +347,55 @@ describe('a request', () => {
   })
 
   test('keeps what it does not know by path, and the older output_format', () => {
-    const { extras, outputFormat } = read({ metadata: { tag: 1 }, output_format: { type: 'json_schema', schema: {} }, messages: [{ role: 'user', content: [{ type: 'document', source: { type: 'url', url: 'u' }, citations: { enabled: true } }] }] })
+    const { extras, outputFormat } = read({
+      metadata: { tag: 1 },
+      output_format: { type: 'json_schema', schema: {} },
+      messages: [
+        {
+          role: 'user',
+          content: [{ type: 'document', source: { type: 'url', url: 'u' }, citations: { enabled: true } }],
+        },
+      ],
+    })
     expect({ ...extras }).toEqual({ 'metadata.tag': 1, 'messages[0].content[0].citations': { enabled: true } })
     expect(outputFormat).toEqual({ type: 'schema', schema: {} })
   })
 
   test('never throws anything but a GatewayError, whatever JSON comes', () => {
     const seed = {
-      model: 'p/m', max_tokens: 5, system: [{ type: 'text', text: 's' }], tools: [{ name: 'a', input_schema: {} }], tool_choice: { type: 'auto' }, thinking: { type: 'adaptive' }, output_config: { format: { type: 'json_schema', schema: {} } },
+      model: 'p/m',
+      max_tokens: 5,
+      system: [{ type: 'text', text: 's' }],
+      tools: [{ name: 'a', input_schema: {} }],
+      tool_choice: { type: 'auto' },
+      thinking: { type: 'adaptive' },
+      output_config: { format: { type: 'json_schema', schema: {} } },
       messages: [
-        { role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'a', data: 'b' } }, { type: 'document', source: { type: 'content', content: [{ type: 'text', text: 'x' }] } }] },
-        { role: 'assistant', content: [{ type: 'thinking', thinking: 't', signature: 's' }, { type: 'text', text: 't', citations: [{ type: 'char_location' }] }, { type: 'tool_use', id: 'i', name: 'n', input: {} }, { type: 'redacted_thinking', data: 'd' }] },
+        {
+          role: 'user',
+          content: [
+            { type: 'image', source: { type: 'base64', media_type: 'a', data: 'b' } },
+            { type: 'document', source: { type: 'content', content: [{ type: 'text', text: 'x' }] } },
+          ],
+        },
+        {
+          role: 'assistant',
+          content: [
+            { type: 'thinking', thinking: 't', signature: 's' },
+            { type: 'text', text: 't', citations: [{ type: 'char_location' }] },
+            { type: 'tool_use', id: 'i', name: 'n', input: {} },
+            { type: 'redacted_thinking', data: 'd' },
+          ],
+        },
         { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'i', content: [{ type: 'text', text: 'x' }] }] },
       ],
     }
     const paths: (string | number)[][] = []
     const walk = (value: unknown, path: (string | number)[]): void => {
       if (path.length > 0) paths.push(path)
-      if (typeof value === 'object' && value !== null) for (const [key, inner] of Object.entries(value)) walk(inner, [...path, Array.isArray(value) ? Number(key) : key])
+      if (typeof value === 'object' && value !== null)
+        for (const [key, inner] of Object.entries(value))
+          walk(inner, [...path, Array.isArray(value) ? Number(key) : key])
     }
     walk(seed, [])
     const mutated = fc.tuple(fc.constantFrom(...paths), fc.jsonValue({ maxDepth: 4 })).map(([path, value]) => {
@@ -226,14 +405,23 @@ describe('a request', () => {
       return body
     })
     let refused = 0
-    fc.assert(fc.property(fc.oneof(mutated, fc.dictionary(fc.constantFrom('model', 'messages', 'max_tokens', 'tools', '__proto__'), fc.jsonValue())), (body) => {
-      try {
-        read(JSON.parse(JSON.stringify(body)))
-      } catch (error) {
-        refused++
-        expect(error).toBeInstanceOf(GatewayError)
-      }
-    }), { numRuns: 600 })
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          mutated,
+          fc.dictionary(fc.constantFrom('model', 'messages', 'max_tokens', 'tools', '__proto__'), fc.jsonValue()),
+        ),
+        (body) => {
+          try {
+            read(JSON.parse(JSON.stringify(body)))
+          } catch (error) {
+            refused++
+            expect(error).toBeInstanceOf(GatewayError)
+          }
+        },
+      ),
+      { numRuns: 600 },
+    )
     expect(refused).toBeGreaterThan(50)
   })
 })
@@ -241,8 +429,16 @@ describe('a request', () => {
 describe('an error', () => {
   test('has the type that goes with its status, and overload is 529', () => {
     const body = (error: GatewayError): Any => messages.serve.writeError(error, 'req_9') as Any
-    expect(body(new GatewayError('rate_limit_exceeded', 'slow'))).toEqual({ type: 'error', error: { type: 'rate_limit_error', message: 'slow' }, request_id: 'req_9' })
-    expect(body(new GatewayError('upstream_error', 'broke', { metadata: { status: 500 } })).error).toEqual({ type: 'api_error', message: 'broke', metadata: { status: 500 } })
+    expect(body(new GatewayError('rate_limit_exceeded', 'slow'))).toEqual({
+      type: 'error',
+      error: { type: 'rate_limit_error', message: 'slow' },
+      request_id: 'req_9',
+    })
+    expect(body(new GatewayError('upstream_error', 'broke', { metadata: { status: 500 } })).error).toEqual({
+      type: 'api_error',
+      message: 'broke',
+      metadata: { status: 500 },
+    })
     expect(messages.serve.statusOf!(new GatewayError('overloaded', 'full'))).toBe(529)
     expect(messages.serve.statusOf!(new GatewayError('invalid_request', 'bad'))).toBe(400)
   })

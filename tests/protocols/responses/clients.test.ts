@@ -17,38 +17,66 @@ import { exchangeOf, framesOf, parsed, sentence, stop, text, type Any } from './
 let frames: Frame[] = []
 let server: ReturnType<typeof Bun.serve>
 beforeAll(() => {
-  server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response(responses.serve.keepAlive + frames.map(({ event, data }) => `event: ${event}\ndata: ${data}\n\n`).join(''), { headers: { 'content-type': 'text/event-stream' } }) })
+  server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: () =>
+      new Response(
+        responses.serve.keepAlive + frames.map(({ event, data }) => `event: ${event}\ndata: ${data}\n\n`).join(''),
+        { headers: { 'content-type': 'text/event-stream' } },
+      ),
+  })
 })
 afterAll(() => server.stop(true))
 
 const client = () => new OpenAI({ apiKey: 'x', baseURL: `http://127.0.0.1:${server.port}/v1`, maxRetries: 0 })
 const sdk = async () => client().responses.stream({ model: 'a/b', input: 'hi' }).finalResponse()
-const textOf = (events: GenerationEvent[]): string => fold(events).parts.map((part) => part.type === 'text' ? part.text : '').join('')
+const textOf = (events: GenerationEvent[]): string =>
+  fold(events)
+    .parts.map((part) => (part.type === 'text' ? part.text : ''))
+    .join('')
 
 describe('the official SDK', () => {
   test('accepts any answer and hears all of it', async () => {
-    await fc.assert(fc.asyncProperty(sentences({ errors: false }), async (events) => {
-      frames = framesOf(events)
-      const heard = await sdk()
-      expect(heard.output_text).toBe(textOf(events))
-      const calls = heard.output.flatMap((item) => item.type === 'function_call' ? [[item.call_id, item.name, item.arguments]] : [])
-      expect(calls).toEqual(fold(events).parts.flatMap((part) => part.type === 'tool-call' ? [[part.id, part.name, part.arguments]] : []))
-      expect(heard.id).toBe('resp_1')
-    }), { numRuns: 60 })
+    await fc.assert(
+      fc.asyncProperty(sentences({ errors: false }), async (events) => {
+        frames = framesOf(events)
+        const heard = await sdk()
+        expect(heard.output_text).toBe(textOf(events))
+        const calls = heard.output.flatMap((item) =>
+          item.type === 'function_call' ? [[item.call_id, item.name, item.arguments]] : [],
+        )
+        expect(calls).toEqual(
+          fold(events).parts.flatMap((part) =>
+            part.type === 'tool-call' ? [[part.id, part.name, part.arguments]] : [],
+          ),
+        )
+        expect(heard.id).toBe('resp_1')
+      }),
+      { numRuns: 60 },
+    )
   }, 60_000)
 
   test('hears any failure', async () => {
-    await fc.assert(fc.asyncProperty(sentences(), async (events) => {
-      const end = events.at(-1)!
-      fc.pre(end.type === 'error')
-      frames = framesOf(events)
-      await expect(sdk()).rejects.toThrow(end.type === 'error' ? end.error.message : '')
-    }), { numRuns: 20 })
+    await fc.assert(
+      fc.asyncProperty(sentences(), async (events) => {
+        const end = events.at(-1)!
+        fc.pre(end.type === 'error')
+        frames = framesOf(events)
+        await expect(sdk()).rejects.toThrow(end.type === 'error' ? end.error.message : '')
+      }),
+      { numRuns: 20 },
+    )
   }, 60_000)
 })
 
 test('the AI SDK hears text and usage', async () => {
-  frames = framesOf([...sentence([{ type: 'reasoning', form: 'summary' }, ['hm'], 'sig'], [text, ['Hel', 'lo']], { usage: { inputTokens: 7, outputTokens: 2 } }), stop])
+  frames = framesOf([
+    ...sentence([{ type: 'reasoning', form: 'summary' }, ['hm'], 'sig'], [text, ['Hel', 'lo']], {
+      usage: { inputTokens: 7, outputTokens: 2 },
+    }),
+    stop,
+  ])
   const model = createOpenAI({ apiKey: 'x', baseURL: `http://127.0.0.1:${server.port}/v1` })('a/b')
   const result = streamText({ model, prompt: 'hi' })
   expect(await result.text).toBe('Hello')
@@ -59,7 +87,13 @@ test('the AI SDK hears text and usage', async () => {
 test('the AI SDK survives an answer without usage', async () => {
   frames = framesOf([...sentence([text, ['x']]), stop])
   const model = createOpenAI({ apiKey: 'x', baseURL: `http://127.0.0.1:${server.port}/v1` })('a/b')
-  const result = streamText({ model, prompt: 'hi', onError: ({ error }) => { throw error } })
+  const result = streamText({
+    model,
+    prompt: 'hi',
+    onError: ({ error }) => {
+      throw error
+    },
+  })
   expect(await result.text).toBe('x')
   expect(await result.finishReason).toBe('stop')
 })
@@ -69,25 +103,44 @@ const here = existsSync(SCHEMAS)
 const schemaOf = (name: string, definition: string) => {
   const ajv = new Ajv2020({ strict: false, allErrors: false, validateFormats: false })
   ajv.addSchema(JSON.parse(readFileSync(join(SCHEMAS, name), 'utf8')), 'schema')
-  return (value: unknown): string => ajv.validate({ $ref: `schema#/$defs/${definition}` }, value) ? '' : ajv.errorsText()
+  return (value: unknown): string =>
+    ajv.validate({ $ref: `schema#/$defs/${definition}` }, value) ? '' : ajv.errorsText()
 }
 
 describe.skipIf(!here)('the published schemas', () => {
-  const asked = { tools: [{ type: 'function', name: 'f', parameters: {}, strict: false, description: null }], instructions: 'be', reasoning: { effort: 'low' } }
+  const asked = {
+    tools: [{ type: 'function', name: 'f', parameters: {}, strict: false, description: null }],
+    instructions: 'be',
+    reasoning: { effort: 'low' },
+  }
 
   test('accept every event', () => {
     const check = schemaOf('openai-responses.schema.json', 'ResponseStreamEvent')
-    fc.assert(fc.property(sentences({ kinds: ['text', 'reasoning', 'refusal', 'tool-call', 'image', 'citation'], errors: false }), (events) => {
-      for (const frame of parsed(framesOf(events, exchangeOf(asked)))) if (!frame.type.startsWith('response.image')) expect(check(frame)).toBe('')
-    }), { numRuns: 15 })
+    fc.assert(
+      fc.property(
+        sentences({ kinds: ['text', 'reasoning', 'refusal', 'tool-call', 'image', 'citation'], errors: false }),
+        (events) => {
+          for (const frame of parsed(framesOf(events, exchangeOf(asked))))
+            if (!frame.type.startsWith('response.image')) expect(check(frame)).toBe('')
+        },
+      ),
+      { numRuns: 15 },
+    )
   }, 60_000)
 
   test('accept the whole response, the vendor-neutral one too', () => {
-    const openai = schemaOf('openai-responses.schema.json', 'Response'), neutral = schemaOf('openresponses.schema.json', 'ResponseResource')
-    fc.assert(fc.property(sentences({ kinds: ['text', 'reasoning', 'refusal', 'tool-call'], errors: false }), (events) => {
-      const response = responses.serve.writeAnswer(fold([events[0]!, { type: 'usage', usage: { inputTokens: 1 } }, ...events.slice(1)]), exchangeOf(asked)) as Any
-      expect(openai(response)).toBe('')
-      expect(neutral(response)).toBe('')
-    }), { numRuns: 25 })
+    const openai = schemaOf('openai-responses.schema.json', 'Response'),
+      neutral = schemaOf('openresponses.schema.json', 'ResponseResource')
+    fc.assert(
+      fc.property(sentences({ kinds: ['text', 'reasoning', 'refusal', 'tool-call'], errors: false }), (events) => {
+        const response = responses.serve.writeAnswer(
+          fold([events[0]!, { type: 'usage', usage: { inputTokens: 1 } }, ...events.slice(1)]),
+          exchangeOf(asked),
+        ) as Any
+        expect(openai(response)).toBe('')
+        expect(neutral(response)).toBe('')
+      }),
+      { numRuns: 25 },
+    )
   }, 60_000)
 })

@@ -10,47 +10,116 @@ test('files and addresses are found wherever a body may hold them', () => {
   const said = {
     instructions: [{ role: 'system', content: [{ type: 'input_file', file_url: 'https://a/b.pdf' }] }],
     input: [
-      { role: 'user', content: [{ type: 'input_text', text: 'file-0' }, { type: 'input_image', file_id: 'file-1' }, { type: 'input_image', image_url: 'gs://a/b' }, { type: 'input_file', file_id: 'file-2' }, { type: 'input_image', image_url: 'data:image/png;base64,AAAA', file_id: null }] },
+      {
+        role: 'user',
+        content: [
+          { type: 'input_text', text: 'file-0' },
+          { type: 'input_image', file_id: 'file-1' },
+          { type: 'input_image', image_url: 'gs://a/b' },
+          { type: 'input_file', file_id: 'file-2' },
+          { type: 'input_image', image_url: 'data:image/png;base64,AAAA', file_id: null },
+        ],
+      },
       { type: 'function_call_output', call_id: 'c', output: [{ type: 'input_image', file_id: 'file-3' }] },
       { type: 'custom_tool_call_output', call_id: 'c', output: [{ type: 'input_file', file_url: 'http://a' }] },
       { type: 'computer_call_output', call_id: 'c', output: { type: 'computer_screenshot', file_id: 'file-4' } },
       { type: 'computer_call_output', call_id: 'c', output: { type: 'computer_screenshot', image_url: 'https://a/c' } },
-      'x', null,
+      'x',
+      null,
     ],
     prompt: { id: 'pmpt', variables: { a: 'text', b: { type: 'input_image', file_id: 'file-5' } } },
-    tools: [{ type: 'image_generation', input_image_mask: { file_id: 'file-6' } }, { type: 'code_interpreter', container: { type: 'auto' } }, { type: 'file_search', vector_store_ids: ['vs'] }],
+    tools: [
+      { type: 'image_generation', input_image_mask: { file_id: 'file-6' } },
+      { type: 'code_interpreter', container: { type: 'auto' } },
+      { type: 'file_search', vector_store_ids: ['vs'] },
+    ],
   }
   expect(found(references(said))).toEqual([
-    'instructions[0].content[0].file_url <- https://a/b.pdf (file)', 'input[0].content[1].file_id <- file-1 (image)', 'input[0].content[2].image_url <- gs://a/b (image)', 'input[0].content[3].file_id <- file-2 (file)',
-    'input[1].output[0].file_id <- file-3 (image)', 'input[2].output[0].file_url <- http://a (file)', 'input[3].output.file_id <- file-4 (image)', 'input[4].output.image_url <- https://a/c (image)',
-    'prompt.id <- a prompt of a provider', 'prompt.variables.b.file_id <- file-5 (image)', 'tools[0].input_image_mask.file_id <- file-6 (image)', 'tools[2].vector_store_ids <- a vector store of a provider',
+    'instructions[0].content[0].file_url <- https://a/b.pdf (file)',
+    'input[0].content[1].file_id <- file-1 (image)',
+    'input[0].content[2].image_url <- gs://a/b (image)',
+    'input[0].content[3].file_id <- file-2 (file)',
+    'input[1].output[0].file_id <- file-3 (image)',
+    'input[2].output[0].file_url <- http://a (file)',
+    'input[3].output.file_id <- file-4 (image)',
+    'input[4].output.image_url <- https://a/c (image)',
+    'prompt.id <- a prompt of a provider',
+    'prompt.variables.b.file_id <- file-5 (image)',
+    'tools[0].input_image_mask.file_id <- file-6 (image)',
+    'tools[2].vector_store_ids <- a vector store of a provider',
   ])
-  for (const nothing of [{}, { input: 'https://a' }, { input: [{ content: 'x', output: {} }], tools: {} }]) expect(references(nothing)).toEqual([])
+  for (const nothing of [{}, { input: 'https://a' }, { input: [{ content: 'x', output: {} }], tools: {} }])
+    expect(references(nothing)).toEqual([])
 })
 
 test('what names becomes what carries, beside its neighbours', () => {
   const at = ['input', 0, 'content', 0]
-  expect(inlined(references, body({ type: 'input_image', file_id: 'file-1', detail: 'high' }), PNG, at)).toEqual({ type: 'input_image', detail: 'high', image_url: 'data:image/png;base64,iVBORw==' })
-  expect(inlined(references, body({ type: 'input_image', image_url: 'https://a', detail: 'high' }), PNG, at)).toEqual({ type: 'input_image', image_url: 'data:image/png;base64,iVBORw==', detail: 'high' })
-  expect(inlined(references, body({ type: 'input_file', file_id: 'file-1', detail: 'low' }), PDF, at)).toEqual({ type: 'input_file', detail: 'low', filename: 'a.pdf', file_data: 'data:application/pdf;base64,JVBERi0=' })
-  expect(inlined(references, body({ type: 'input_file', file_url: 'https://a', filename: 'b.pdf' }), PDF, at)).toEqual({ type: 'input_file', filename: 'b.pdf', file_data: 'data:application/pdf;base64,JVBERi0=' })
+  expect(inlined(references, body({ type: 'input_image', file_id: 'file-1', detail: 'high' }), PNG, at)).toEqual({
+    type: 'input_image',
+    detail: 'high',
+    image_url: 'data:image/png;base64,iVBORw==',
+  })
+  expect(inlined(references, body({ type: 'input_image', image_url: 'https://a', detail: 'high' }), PNG, at)).toEqual({
+    type: 'input_image',
+    image_url: 'data:image/png;base64,iVBORw==',
+    detail: 'high',
+  })
+  expect(inlined(references, body({ type: 'input_file', file_id: 'file-1', detail: 'low' }), PDF, at)).toEqual({
+    type: 'input_file',
+    detail: 'low',
+    filename: 'a.pdf',
+    file_data: 'data:application/pdf;base64,JVBERi0=',
+  })
+  expect(inlined(references, body({ type: 'input_file', file_url: 'https://a', filename: 'b.pdf' }), PDF, at)).toEqual({
+    type: 'input_file',
+    filename: 'b.pdf',
+    file_data: 'data:application/pdf;base64,JVBERi0=',
+  })
 })
 
 test('what a provider keeps is found where it is named', () => {
   const tools = [
-    { type: 'code_interpreter', container: 'cntr_1' }, { type: 'code_interpreter', container: { type: 'auto', file_ids: ['file-1'] } }, { type: 'shell', environment: { type: 'container_reference', container_id: 'cntr_1' } },
-    { type: 'shell', environment: { type: 'container_auto', skills: [{ type: 'skill_reference', skill_id: 'skill_1' }, { type: 'inline', name: 'a' }] } }, { type: 'file_search', vector_store_ids: [] }, { type: 'code_interpreter', container: { type: 'auto' } },
+    { type: 'code_interpreter', container: 'cntr_1' },
+    { type: 'code_interpreter', container: { type: 'auto', file_ids: ['file-1'] } },
+    { type: 'shell', environment: { type: 'container_reference', container_id: 'cntr_1' } },
+    {
+      type: 'shell',
+      environment: {
+        type: 'container_auto',
+        skills: [
+          { type: 'skill_reference', skill_id: 'skill_1' },
+          { type: 'inline', name: 'a' },
+        ],
+      },
+    },
+    { type: 'file_search', vector_store_ids: [] },
+    { type: 'code_interpreter', container: { type: 'auto' } },
   ]
-  const kept = ['container <- a container', 'container.file_ids <- a file', 'environment.container_id <- a container', 'environment.skills[0].skill_id <- a skill']
+  const kept = [
+    'container <- a container',
+    'container.file_ids <- a file',
+    'environment.container_id <- a container',
+    'environment.skills[0].skill_id <- a skill',
+  ]
   expect(found(references({ tools }))).toEqual(kept.map((name, t) => `tools[${t}].${name} of a provider`))
-  expect(found(references({ input: [{ type: 'additional_tools', tools: tools.slice(0, 1) }] }))).toEqual(['input[0].tools[0].container <- a container of a provider'])
+  expect(found(references({ input: [{ type: 'additional_tools', tools: tools.slice(0, 1) }] }))).toEqual([
+    'input[0].tools[0].container <- a container of a provider',
+  ])
 })
 
 test('a file is refused where none may stand', () => {
-  expect(problemOf(() => references(body({ type: 'output_thing', file_id: 'file-1' })))).toEqual([404, 'input[0].content[0].file_id'])
+  expect(problemOf(() => references(body({ type: 'output_thing', file_id: 'file-1' })))).toEqual([
+    404,
+    'input[0].content[0].file_id',
+  ])
 })
 
 test('a part that says two things is refused', () => {
-  expect(problemOf(() => references(body({ type: 'input_file', file_id: 'file-1', file_data: 'AAAA' })))).toEqual([400, 'input[0].content[0]'])
-  expect(problemOf(() => references(body({ type: 'input_image', file_id: 'file-1', image_url: 'https://a' })))).toEqual([400, 'input[0].content[0]'])
+  expect(problemOf(() => references(body({ type: 'input_file', file_id: 'file-1', file_data: 'AAAA' })))).toEqual([
+    400,
+    'input[0].content[0]',
+  ])
+  expect(problemOf(() => references(body({ type: 'input_image', file_id: 'file-1', image_url: 'https://a' })))).toEqual(
+    [400, 'input[0].content[0]'],
+  )
 })

@@ -6,15 +6,35 @@ import { exchangeOf, parsed, type Any } from './wires.ts'
 /** A provider's own responses, under our names. */
 
 const frame = (type: string, fields: object) => ({ event: type, data: JSON.stringify({ type, ...fields }) })
-const created = frame('response.created', { sequence_number: 0, response: { id: 'up', model: 'um', status: 'in_progress', store: false, previous_response_id: null, output: [], tools: [{ id: 'up' }] } })
-const delta = (item_id: string, n = 2) => frame('response.output_text.delta', { sequence_number: n, item_id, output_index: 0, content_index: 0, delta: 'up' })
+const created = frame('response.created', {
+  sequence_number: 0,
+  response: {
+    id: 'up',
+    model: 'um',
+    status: 'in_progress',
+    store: false,
+    previous_response_id: null,
+    output: [],
+    tools: [{ id: 'up' }],
+  },
+})
+const delta = (item_id: string, n = 2) =>
+  frame('response.output_text.delta', { sequence_number: n, item_id, output_index: 0, content_index: 0, delta: 'up' })
 const item = { id: 'm1', type: 'message', content: [{ type: 'output_text', text: 'up', annotations: [] }] }
 const broke = new GatewayError('upstream_error', 'broke')
 
 test('the response shows what the client asked for', () => {
   const relabeler = responses.relabeler(exchangeOf({ previous_response_id: 'resp_0' }))
   const { response } = JSON.parse(relabeler.frame(created)!.data)
-  expect(response).toEqual({ id: 'resp_1', model: 'a/b', status: 'in_progress', store: true, previous_response_id: 'resp_0', output: [], tools: [{ id: 'up' }] })
+  expect(response).toEqual({
+    id: 'resp_1',
+    model: 'a/b',
+    status: 'in_progress',
+    store: true,
+    previous_response_id: 'resp_0',
+    output: [],
+    tools: [{ id: 'up' }],
+  })
 })
 
 test('a delta passes as the same object, also before its item was announced', () => {
@@ -27,13 +47,28 @@ test('a delta passes as the same object, also before its item was announced', ()
 
 test('an item keeps its first id', () => {
   const relabeler = responses.relabeler(exchangeOf())
-  const out = [created, frame('response.output_item.added', { output_index: 0, item: { ...item, id: 'i1' } }), delta('i2'), frame('response.output_item.done', { output_index: 0, item: { ...item, id: 'i3' } }), frame('response.completed', { response: { id: 'x', status: 'completed', output: [{ ...item, id: 'i4' }] } })].map((one) => JSON.parse(relabeler.frame(one)!.data))
-  expect([out[1].item.id, out[2].item_id, out[3].item.id, out[4].response.output[0].id]).toEqual(['i1', 'i1', 'i1', 'i1'])
+  const out = [
+    created,
+    frame('response.output_item.added', { output_index: 0, item: { ...item, id: 'i1' } }),
+    delta('i2'),
+    frame('response.output_item.done', { output_index: 0, item: { ...item, id: 'i3' } }),
+    frame('response.completed', { response: { id: 'x', status: 'completed', output: [{ ...item, id: 'i4' }] } }),
+  ].map((one) => JSON.parse(relabeler.frame(one)!.data))
+  expect([out[1].item.id, out[2].item_id, out[3].item.id, out[4].response.output[0].id]).toEqual([
+    'i1',
+    'i1',
+    'i1',
+    'i1',
+  ])
 })
 
 test('a provider that quotes our credentials is not quoted', () => {
   const message = 'bad key sk-abcdefghijklmnop'
-  for (const failed of [frame('error', { message }), frame('error', { error: { message } }), frame('response.failed', { response: { id: 'up', status: 'failed', error: { code: 'x', message } } })]) {
+  for (const failed of [
+    frame('error', { message }),
+    frame('error', { error: { message } }),
+    frame('response.failed', { response: { id: 'up', status: 'failed', error: { code: 'x', message } } }),
+  ]) {
     const out = responses.relabeler(exchangeOf()).frame(failed)!.data
     expect(out).not.toContain('sk-abc')
     expect(out).toContain('bad key')
@@ -47,39 +82,70 @@ describe('what is kept', () => {
     for (const one of frames) relabeler.frame(one)
     return kept
   }
-  const end = (status: string, output: object[] = [item]) => frame(`response.${status}`, { response: { id: 'up', model: 'um', status, output, store: false } })
+  const end = (status: string, output: object[] = [item]) =>
+    frame(`response.${status}`, { response: { id: 'up', model: 'um', status, output, store: false } })
 
   test('is the final response, once, under our names', () => {
-    expect(keep([created, end('completed'), end('completed')])).toEqual([{ id: 'resp_1', model: 'a/b', status: 'completed', output: [item], store: true }])
+    expect(keep([created, end('completed'), end('completed')])).toEqual([
+      { id: 'resp_1', model: 'a/b', status: 'completed', output: [item], store: true },
+    ])
     expect(keep([created, end('incomplete')]).length).toBe(1)
     expect(keep([created, end('failed')])).toEqual([])
   })
 
   test('has its output though the last frame leaves it out', () => {
-    expect(keep([created, frame('response.output_item.done', { output_index: 0, item }), end('completed', [])])[0]!.output).toEqual([item])
+    expect(
+      keep([created, frame('response.output_item.done', { output_index: 0, item }), end('completed', [])])[0]!.output,
+    ).toEqual([item])
   })
 
   test('a whole answer is kept, too', () => {
     const kept: Any[] = []
-    const text = '{"id":"up","object":"response", "big":12345678901234567890,"model":"um","status":"completed","output":[]}'
-    expect(responses.relabeler(exchangeOf({}, { keep: (response) => kept.push(response) })).answer(text)).toBe('{"id":"resp_1","object":"response", "big":12345678901234567890,"model":"a/b","status":"completed","output":[]}')
+    const text =
+      '{"id":"up","object":"response", "big":12345678901234567890,"model":"um","status":"completed","output":[]}'
+    expect(responses.relabeler(exchangeOf({}, { keep: (response) => kept.push(response) })).answer(text)).toBe(
+      '{"id":"resp_1","object":"response", "big":12345678901234567890,"model":"a/b","status":"completed","output":[]}',
+    )
     expect(kept).toMatchObject([{ id: 'resp_1', model: 'a/b' }])
   })
 })
 
 describe('a stream that breaks', () => {
-  test('goes on with the provider\'s numbers and what was seen', () => {
+  test("goes on with the provider's numbers and what was seen", () => {
     const relabeler = responses.relabeler(exchangeOf())
-    for (const one of [created, frame('response.output_item.done', { sequence_number: 1, output_index: 0, item }), delta('m2', 7)]) relabeler.frame(one)
+    for (const one of [
+      created,
+      frame('response.output_item.done', { sequence_number: 1, output_index: 0, item }),
+      delta('m2', 7),
+    ])
+      relabeler.frame(one)
     expect(parsed(relabeler.fail(broke))).toMatchObject([
       { type: 'error', sequence_number: 8, code: 'server_error', message: 'broke', param: null },
-      { type: 'response.failed', sequence_number: 9, response: { id: 'resp_1', model: 'a/b', status: 'failed', error: { code: 'server_error', message: 'broke' }, output: [item], tools: [{ id: 'up' }] } },
+      {
+        type: 'response.failed',
+        sequence_number: 9,
+        response: {
+          id: 'resp_1',
+          model: 'a/b',
+          status: 'failed',
+          error: { code: 'server_error', message: 'broke' },
+          output: [item],
+          tools: [{ id: 'up' }],
+        },
+      },
     ])
     expect(relabeler.fail(broke)).toEqual([])
   })
 
   test('before anything was said is a whole stream', () => {
-    expect(parsed(responses.relabeler(exchangeOf()).fail(broke)).map(({ type, sequence_number }) => [type, sequence_number])).toEqual([['response.created', 0], ['response.in_progress', 1], ['error', 2], ['response.failed', 3]])
+    expect(
+      parsed(responses.relabeler(exchangeOf()).fail(broke)).map(({ type, sequence_number }) => [type, sequence_number]),
+    ).toEqual([
+      ['response.created', 0],
+      ['response.in_progress', 1],
+      ['error', 2],
+      ['response.failed', 3],
+    ])
   })
 
   test('behind a frame that was cut is told all the same', () => {
@@ -90,7 +156,7 @@ describe('a stream that breaks', () => {
     expect((parsed(frames) as Any[])[1]!.response).toMatchObject({ id: 'resp_1', status: 'failed' })
   })
 
-  test('after the provider\'s own error says only what is missing', () => {
+  test("after the provider's own error says only what is missing", () => {
     const relabeler = responses.relabeler(exchangeOf())
     relabeler.frame(created)
     relabeler.frame(frame('error', { sequence_number: 1, error: { message: 'theirs' } }))

@@ -27,65 +27,161 @@ describe('input', () => {
   })
 
   test('leading instructions are system text, later ones stay where they are', () => {
-    const request = read({ instructions: 'A', input: [{ role: 'system', content: 'B' }, { type: 'message', role: 'developer', id: 'm', content: [{ type: 'input_text', text: 'C' }] }, { role: 'user', content: 'hi' }, { role: 'developer', content: 'D' }] })
+    const request = read({
+      instructions: 'A',
+      input: [
+        { role: 'system', content: 'B' },
+        { type: 'message', role: 'developer', id: 'm', content: [{ type: 'input_text', text: 'C' }] },
+        { role: 'user', content: 'hi' },
+        { role: 'developer', content: 'D' },
+      ],
+    })
     expect(request.system.map((part) => (part as Any).text)).toEqual(['A', 'B', 'C'])
-    expect(request.turns).toEqual([{ role: 'user', parts: [{ type: 'text', text: 'hi' }] }, { role: 'developer', parts: [{ type: 'text', text: 'D' }] }])
+    expect(request.turns).toEqual([
+      { role: 'user', parts: [{ type: 'text', text: 'hi' }] },
+      { role: 'developer', parts: [{ type: 'text', text: 'D' }] },
+    ])
   })
 
   test('instructions can be items', () => {
-    expect(read({ instructions: [{ role: 'developer', content: 'A' }], input: 'hi' })).toMatchObject({ system: [{ text: 'A' }], turns: [{ role: 'user' }] })
+    expect(read({ instructions: [{ role: 'developer', content: 'A' }], input: 'hi' })).toMatchObject({
+      system: [{ text: 'A' }],
+      turns: [{ role: 'user' }],
+    })
   })
 
-  test('the assistant\'s neighbouring items are one turn, results are another', () => {
-    const request = read({ input: [
-      { role: 'user', content: 'go' },
-      { type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text: 'a' }, { type: 'summary_text', text: 'b' }], encrypted_content: 'sig' },
-      { type: 'message', id: 'msg_1', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: 'ok', annotations: [], logprobs: [] }, { type: 'refusal', refusal: 'no' }] },
-      { type: 'function_call', call_id: 'c1', name: 'f', arguments: '{"big":12345678901234567890}', id: 'fc_1', status: 'completed' },
-      { type: 'custom_tool_call', call_id: 'c2', name: 'g', input: 'free' },
-      { type: 'function_call_output', call_id: 'c1', output: [{ type: 'input_text', text: 'r' }, { type: 'input_image', image_url: 'https://x.y/z.png' }] },
-      { type: 'custom_tool_call_output', call_id: 'c2', output: 'done' },
-    ] })
+  test("the assistant's neighbouring items are one turn, results are another", () => {
+    const request = read({
+      input: [
+        { role: 'user', content: 'go' },
+        {
+          type: 'reasoning',
+          id: 'rs_1',
+          summary: [
+            { type: 'summary_text', text: 'a' },
+            { type: 'summary_text', text: 'b' },
+          ],
+          encrypted_content: 'sig',
+        },
+        {
+          type: 'message',
+          id: 'msg_1',
+          role: 'assistant',
+          status: 'completed',
+          content: [
+            { type: 'output_text', text: 'ok', annotations: [], logprobs: [] },
+            { type: 'refusal', refusal: 'no' },
+          ],
+        },
+        {
+          type: 'function_call',
+          call_id: 'c1',
+          name: 'f',
+          arguments: '{"big":12345678901234567890}',
+          id: 'fc_1',
+          status: 'completed',
+        },
+        { type: 'custom_tool_call', call_id: 'c2', name: 'g', input: 'free' },
+        {
+          type: 'function_call_output',
+          call_id: 'c1',
+          output: [
+            { type: 'input_text', text: 'r' },
+            { type: 'input_image', image_url: 'https://x.y/z.png' },
+          ],
+        },
+        { type: 'custom_tool_call_output', call_id: 'c2', output: 'done' },
+      ],
+    })
     expect(request.turns.slice(1)).toEqual([
-      { role: 'assistant', parts: [
-        { type: 'reasoning', text: 'a\n\nb', form: 'summary', id: 'rs_1', signature: { data: 'sig' } },
-        { type: 'text', text: 'ok' }, { type: 'refusal', text: 'no' },
-        { type: 'tool-call', id: 'c1', name: 'f', arguments: '{"big":12345678901234567890}', form: 'function' },
-        { type: 'tool-call', id: 'c2', name: 'g', arguments: 'free', form: 'custom' },
-      ] },
-      { role: 'tool', parts: [
-        { type: 'tool-result', callId: 'c1', name: 'f', form: 'function', content: [{ type: 'text', text: 'r' }, { type: 'image', source: { type: 'url', url: 'https://x.y/z.png' } }] },
-        { type: 'tool-result', callId: 'c2', name: 'g', form: 'custom', content: [{ type: 'text', text: 'done' }] },
-      ] },
+      {
+        role: 'assistant',
+        parts: [
+          { type: 'reasoning', text: 'a\n\nb', form: 'summary', id: 'rs_1', signature: { data: 'sig' } },
+          { type: 'text', text: 'ok' },
+          { type: 'refusal', text: 'no' },
+          { type: 'tool-call', id: 'c1', name: 'f', arguments: '{"big":12345678901234567890}', form: 'function' },
+          { type: 'tool-call', id: 'c2', name: 'g', arguments: 'free', form: 'custom' },
+        ],
+      },
+      {
+        role: 'tool',
+        parts: [
+          {
+            type: 'tool-result',
+            callId: 'c1',
+            name: 'f',
+            form: 'function',
+            content: [
+              { type: 'text', text: 'r' },
+              { type: 'image', source: { type: 'url', url: 'https://x.y/z.png' } },
+            ],
+          },
+          { type: 'tool-result', callId: 'c2', name: 'g', form: 'custom', content: [{ type: 'text', text: 'done' }] },
+        ],
+      },
     ])
   })
 
   test('reasoning: raw, hidden, sealed by another maker, empty', () => {
     const maker = { provider: 'p', model: 'm' }
-    expect(one({ type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'raw' }] })).toEqual([{ type: 'reasoning', text: 'raw', form: 'raw' }])
-    expect(one({ type: 'reasoning', summary: [], encrypted_content: seal('s', maker) })).toEqual([{ type: 'reasoning', text: '', signature: { data: 's', maker } }])
+    expect(one({ type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'raw' }] })).toEqual([
+      { type: 'reasoning', text: 'raw', form: 'raw' },
+    ])
+    expect(one({ type: 'reasoning', summary: [], encrypted_content: seal('s', maker) })).toEqual([
+      { type: 'reasoning', text: '', signature: { data: 's', maker } },
+    ])
     expect(one({ type: 'reasoning', id: 'rs_1', summary: [] })).toEqual([])
   })
 
   test('what only this protocol knows keeps its place', () => {
-    const search = { type: 'web_search_call', id: 'ws_1', status: 'completed', action: { type: 'search', query: 'q', sources: [{ type: 'url', url: 'u' }] } }
-    const shown = { type: 'computer_call_output', call_id: 'c', output: { type: 'computer_screenshot', image_url: 'data:image/png;base64,AA==' } }
-    const { turns } = read({ input: [{ role: 'user', content: 'x' }, search, { role: 'assistant', content: 'y' }, shown, { type: 'mcp_list_tools', id: 'm' }] })
-    expect(turns.map(({ role, parts }) => [role, parts.map((part) => part.type === 'foreign' ? part.kind : part.type)])).toEqual([
-      ['user', ['text']], ['assistant', ['web_search_call', 'text']], ['user', ['computer_call_output']], ['assistant', ['mcp_list_tools']],
+    const search = {
+      type: 'web_search_call',
+      id: 'ws_1',
+      status: 'completed',
+      action: { type: 'search', query: 'q', sources: [{ type: 'url', url: 'u' }] },
+    }
+    const shown = {
+      type: 'computer_call_output',
+      call_id: 'c',
+      output: { type: 'computer_screenshot', image_url: 'data:image/png;base64,AA==' },
+    }
+    const { turns } = read({
+      input: [
+        { role: 'user', content: 'x' },
+        search,
+        { role: 'assistant', content: 'y' },
+        shown,
+        { type: 'mcp_list_tools', id: 'm' },
+      ],
+    })
+    expect(
+      turns.map(({ role, parts }) => [role, parts.map((part) => (part.type === 'foreign' ? part.kind : part.type))]),
+    ).toEqual([
+      ['user', ['text']],
+      ['assistant', ['web_search_call', 'text']],
+      ['user', ['computer_call_output']],
+      ['assistant', ['mcp_list_tools']],
     ])
   })
 
   test('media', () => {
     const content = [
-      { type: 'input_image', detail: 'high', image_url: 'data:image/png;base64,aGk=' }, { type: 'input_image', file_id: 'file-1' },
-      { type: 'input_file', filename: 'a.pdf', file_data: 'data:application/pdf;base64,aGk=' }, { type: 'input_file', filename: 'b.csv', file_data: 'aGk=' },
-      { type: 'input_file', file_url: 'https://x.y/d.pdf' }, { type: 'input_audio', input_audio: { data: 'aGk=', format: 'mp3' } }, { type: 'input_video', video_url: 'x' },
+      { type: 'input_image', detail: 'high', image_url: 'data:image/png;base64,aGk=' },
+      { type: 'input_image', file_id: 'file-1' },
+      { type: 'input_file', filename: 'a.pdf', file_data: 'data:application/pdf;base64,aGk=' },
+      { type: 'input_file', filename: 'b.csv', file_data: 'aGk=' },
+      { type: 'input_file', file_url: 'https://x.y/d.pdf' },
+      { type: 'input_audio', input_audio: { data: 'aGk=', format: 'mp3' } },
+      { type: 'input_video', video_url: 'x' },
     ]
     expect(one({ role: 'user', content })).toEqual([
-      { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'aGk=' }, detail: 'high' }, { type: 'image', source: { type: 'file', id: 'file-1' } },
-      { type: 'file', filename: 'a.pdf', source: { type: 'data', mediaType: 'application/pdf', data: 'aGk=' } }, { type: 'file', filename: 'b.csv', source: { type: 'data', mediaType: 'text/csv', data: 'aGk=' } },
-      { type: 'file', source: { type: 'url', url: 'https://x.y/d.pdf' } }, { type: 'audio', source: { type: 'data', mediaType: 'audio/mpeg', data: 'aGk=' } },
+      { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'aGk=' }, detail: 'high' },
+      { type: 'image', source: { type: 'file', id: 'file-1' } },
+      { type: 'file', filename: 'a.pdf', source: { type: 'data', mediaType: 'application/pdf', data: 'aGk=' } },
+      { type: 'file', filename: 'b.csv', source: { type: 'data', mediaType: 'text/csv', data: 'aGk=' } },
+      { type: 'file', source: { type: 'url', url: 'https://x.y/d.pdf' } },
+      { type: 'audio', source: { type: 'data', mediaType: 'audio/mpeg', data: 'aGk=' } },
       { type: 'foreign', protocol: 'responses', kind: 'input_video', value: content[6], path: 'input[0].content[6]' },
     ])
   })
@@ -97,26 +193,83 @@ describe('input', () => {
 
   const call = { call_id: 'c', id: 'i', status: 'completed' }
   test.each([
-    ['model', { model: null }], ['model', { model: 3 }], ['model', { model: '' }], ['stream', { stream: 'yes' }], ['input', { input: 5 }], ['input[0]', { input: ['x'] }], ['input[0].type', { input: [{}] }],
-    ['input[0].role', { input: [{ type: 'message', content: 'x' }] }], ['input[0].role', { input: [{ role: 'tool', content: 'x' }] }], ['input[0].content', { input: [{ role: 'user' }] }],
+    ['model', { model: null }],
+    ['model', { model: 3 }],
+    ['model', { model: '' }],
+    ['stream', { stream: 'yes' }],
+    ['input', { input: 5 }],
+    ['input[0]', { input: ['x'] }],
+    ['input[0].type', { input: [{}] }],
+    ['input[0].role', { input: [{ type: 'message', content: 'x' }] }],
+    ['input[0].role', { input: [{ role: 'tool', content: 'x' }] }],
+    ['input[0].content', { input: [{ role: 'user' }] }],
     ['input[0].status', { input: [{ role: 'user', content: 'x', status: 'done' }] }],
-    ['input[0].content[1].text', { input: [{ role: 'user', content: [{ type: 'input_text', text: '' }, { type: 'input_text' }] }] }], ['input[0].content[0].type', { input: [{ role: 'user', content: [{}] }] }],
-    ['input[0].content[0].detail', { input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'https://x.y', detail: 'huge' }] }] }],
-    ['input[0].content[0].image_url', { input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'ftp://x' }] }] }], ['input[0].content[0]', { input: [{ role: 'user', content: [{ type: 'input_file' }] }] }],
-    ['input[0].content[0].file_data', { input: [{ role: 'user', content: [{ type: 'input_file', file_data: '<>' }] }] }],
-    ['input[0].call_id', { input: [{ type: 'function_call', name: 'f', arguments: '' }] }], ['input[0].name', { input: [{ type: 'function_call', call_id: 'c', arguments: '' }] }],
-    ['input[0].arguments', { input: [{ type: 'function_call', call_id: 'c', name: 'f', arguments: {} }] }], ['input[0].output', { input: [{ type: 'function_call_output', call_id: 'c' }] }],
-    ['input[0].input', { input: [{ type: 'custom_tool_call', call_id: 'c', name: 'f' }] }], ['input[0].call_id', { input: [{ type: 'custom_tool_call_output', output: '' }] }],
-    ['input[0].action', { input: [{ type: 'web_search_call', ...call }] }], ['input[0].action.pattern', { input: [{ type: 'web_search_call', ...call, action: { type: 'find', url: 'u' } }] }],
-    ['input[0].action.x', { input: [{ type: 'computer_call', ...call, action: { type: 'click', y: 1, button: 'left' } }] }], ['input[0].action.path[0].y', { input: [{ type: 'computer_call', ...call, action: { type: 'drag', path: [{ x: 1 }] } }] }],
-    ['input[0].action.keys', { input: [{ type: 'computer_call', ...call, action: { type: 'keypress' } }] }], ['input[0].output.type', { input: [{ type: 'computer_call_output', ...call, output: { type: 'x' } }] }],
-    ['input[0].action.env', { input: [{ type: 'local_shell_call', ...call, action: { type: 'exec', command: [] } }] }], ['input[0].action.command[0]', { input: [{ type: 'local_shell_call', ...call, action: { type: 'exec', command: [1], env: {} } }] }],
-    ['input[0].id', { input: [{ type: 'local_shell_call_output', output: '{}' }] }], ['input[0].action.commands', { input: [{ type: 'shell_call', ...call, action: {} }] }],
-    ['input[0].output[0].outcome.exit_code', { input: [{ type: 'shell_call_output', ...call, output: [{ stdout: '', stderr: '', outcome: { type: 'exit' } }] }] }],
-    ['tools', { tools: {} }], ['tools[0].type', { tools: [{}] }], ['tools[0].name', { tools: [{ type: 'function' }] }], ['tools[0].parameters', { tools: [{ type: 'function', name: 'f', parameters: 'x' }] }],
-    ['tools[0].tools[0].name', { tools: [{ type: 'namespace', name: 'n', tools: [{ type: 'function' }] }] }], ['tool_choice', { tool_choice: 'any' }], ['tool_choice.name', { tool_choice: { type: 'function' } }],
-    ['text.format.schema', { text: { format: { type: 'json_schema', name: 'n' } } }], ['text.verbosity', { text: { verbosity: 'x' } }], ['reasoning.effort', { reasoning: { effort: 5 } }],
-    ['max_output_tokens', { max_output_tokens: 0 }], ['temperature', { temperature: '1' }], ['include[0]', { include: [1] }], ['metadata', { metadata: [] }], ['store', { store: 'no' }],
+    [
+      'input[0].content[1].text',
+      { input: [{ role: 'user', content: [{ type: 'input_text', text: '' }, { type: 'input_text' }] }] },
+    ],
+    ['input[0].content[0].type', { input: [{ role: 'user', content: [{}] }] }],
+    [
+      'input[0].content[0].detail',
+      { input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'https://x.y', detail: 'huge' }] }] },
+    ],
+    [
+      'input[0].content[0].image_url',
+      { input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'ftp://x' }] }] },
+    ],
+    ['input[0].content[0]', { input: [{ role: 'user', content: [{ type: 'input_file' }] }] }],
+    [
+      'input[0].content[0].file_data',
+      { input: [{ role: 'user', content: [{ type: 'input_file', file_data: '<>' }] }] },
+    ],
+    ['input[0].call_id', { input: [{ type: 'function_call', name: 'f', arguments: '' }] }],
+    ['input[0].name', { input: [{ type: 'function_call', call_id: 'c', arguments: '' }] }],
+    ['input[0].arguments', { input: [{ type: 'function_call', call_id: 'c', name: 'f', arguments: {} }] }],
+    ['input[0].output', { input: [{ type: 'function_call_output', call_id: 'c' }] }],
+    ['input[0].input', { input: [{ type: 'custom_tool_call', call_id: 'c', name: 'f' }] }],
+    ['input[0].call_id', { input: [{ type: 'custom_tool_call_output', output: '' }] }],
+    ['input[0].action', { input: [{ type: 'web_search_call', ...call }] }],
+    ['input[0].action.pattern', { input: [{ type: 'web_search_call', ...call, action: { type: 'find', url: 'u' } }] }],
+    [
+      'input[0].action.x',
+      { input: [{ type: 'computer_call', ...call, action: { type: 'click', y: 1, button: 'left' } }] },
+    ],
+    [
+      'input[0].action.path[0].y',
+      { input: [{ type: 'computer_call', ...call, action: { type: 'drag', path: [{ x: 1 }] } }] },
+    ],
+    ['input[0].action.keys', { input: [{ type: 'computer_call', ...call, action: { type: 'keypress' } }] }],
+    ['input[0].output.type', { input: [{ type: 'computer_call_output', ...call, output: { type: 'x' } }] }],
+    ['input[0].action.env', { input: [{ type: 'local_shell_call', ...call, action: { type: 'exec', command: [] } }] }],
+    [
+      'input[0].action.command[0]',
+      { input: [{ type: 'local_shell_call', ...call, action: { type: 'exec', command: [1], env: {} } }] },
+    ],
+    ['input[0].id', { input: [{ type: 'local_shell_call_output', output: '{}' }] }],
+    ['input[0].action.commands', { input: [{ type: 'shell_call', ...call, action: {} }] }],
+    [
+      'input[0].output[0].outcome.exit_code',
+      {
+        input: [
+          { type: 'shell_call_output', ...call, output: [{ stdout: '', stderr: '', outcome: { type: 'exit' } }] },
+        ],
+      },
+    ],
+    ['tools', { tools: {} }],
+    ['tools[0].type', { tools: [{}] }],
+    ['tools[0].name', { tools: [{ type: 'function' }] }],
+    ['tools[0].parameters', { tools: [{ type: 'function', name: 'f', parameters: 'x' }] }],
+    ['tools[0].tools[0].name', { tools: [{ type: 'namespace', name: 'n', tools: [{ type: 'function' }] }] }],
+    ['tool_choice', { tool_choice: 'any' }],
+    ['tool_choice.name', { tool_choice: { type: 'function' } }],
+    ['text.format.schema', { text: { format: { type: 'json_schema', name: 'n' } } }],
+    ['text.verbosity', { text: { verbosity: 'x' } }],
+    ['reasoning.effort', { reasoning: { effort: 5 } }],
+    ['max_output_tokens', { max_output_tokens: 0 }],
+    ['temperature', { temperature: '1' }],
+    ['include[0]', { include: [1] }],
+    ['metadata', { metadata: [] }],
+    ['store', { store: 'no' }],
   ])('%s is refused by its path', (param, body) => {
     expect(refusal(body)).toEqual({ param, code: 'invalid_request' })
   })
@@ -124,53 +277,168 @@ describe('input', () => {
 
 describe('the rest of the request', () => {
   test('fields with a meaning elsewhere', () => {
-    expect(read({
-      temperature: 0, top_p: 0.5, top_logprobs: 3, max_output_tokens: 5, parallel_tool_calls: false, stream: true, user: 'u', metadata: { a: 'b' }, service_tier: 'flex', prompt_cache_key: 'k',
-      reasoning: { effort: 'high', summary: 'auto' }, include: ['reasoning.encrypted_content', 'message.output_text.logprobs'],
-      text: { verbosity: 'low', format: { type: 'json_schema', name: 'n', schema: { type: 'object' }, strict: true } },
-    })).toMatchObject({
-      sampling: { temperature: 0, topP: 0.5, topLogprobs: 3, logprobs: true }, maxOutputTokens: 5, parallelTools: false, stream: true, user: 'u', metadata: { a: 'b' }, serviceTier: 'flex', cacheKey: 'k',
-      reasoning: { effort: 'high', summary: 'auto', visible: true }, verbosity: 'low', outputFormat: { type: 'schema', name: 'n', schema: { type: 'object' }, strict: true }, extras: {},
+    expect(
+      read({
+        temperature: 0,
+        top_p: 0.5,
+        top_logprobs: 3,
+        max_output_tokens: 5,
+        parallel_tool_calls: false,
+        stream: true,
+        user: 'u',
+        metadata: { a: 'b' },
+        service_tier: 'flex',
+        prompt_cache_key: 'k',
+        reasoning: { effort: 'high', summary: 'auto' },
+        include: ['reasoning.encrypted_content', 'message.output_text.logprobs'],
+        text: {
+          verbosity: 'low',
+          format: { type: 'json_schema', name: 'n', schema: { type: 'object' }, strict: true },
+        },
+      }),
+    ).toMatchObject({
+      sampling: { temperature: 0, topP: 0.5, topLogprobs: 3, logprobs: true },
+      maxOutputTokens: 5,
+      parallelTools: false,
+      stream: true,
+      user: 'u',
+      metadata: { a: 'b' },
+      serviceTier: 'flex',
+      cacheKey: 'k',
+      reasoning: { effort: 'high', summary: 'auto', visible: true },
+      verbosity: 'low',
+      outputFormat: { type: 'schema', name: 'n', schema: { type: 'object' }, strict: true },
+      extras: {},
     })
   })
 
   test('what other protocols do not know goes along by path; defaults and state do not', () => {
-    const request = read({ truncation: 'auto', background: true, max_tool_calls: 2, prompt: { id: 'p' }, new_thing: 1, include: ['file_search_call.results'], reasoning: { context: 'all' }, tools: [{ type: 'function', name: 'f', defer_loading: true }], store: true, previous_response_id: 'r' })
-    expect({ ...request.extras }).toEqual({ truncation: 'auto', background: true, max_tool_calls: 2, prompt: { id: 'p' }, new_thing: 1, 'include[0]': 'file_search_call.results', 'reasoning.context': 'all', 'tools[0].defer_loading': true })
+    const request = read({
+      truncation: 'auto',
+      background: true,
+      max_tool_calls: 2,
+      prompt: { id: 'p' },
+      new_thing: 1,
+      include: ['file_search_call.results'],
+      reasoning: { context: 'all' },
+      tools: [{ type: 'function', name: 'f', defer_loading: true }],
+      store: true,
+      previous_response_id: 'r',
+    })
+    expect({ ...request.extras }).toEqual({
+      truncation: 'auto',
+      background: true,
+      max_tool_calls: 2,
+      prompt: { id: 'p' },
+      new_thing: 1,
+      'include[0]': 'file_search_call.results',
+      'reasoning.context': 'all',
+      'tools[0].defer_loading': true,
+    })
     expect({ ...read({ truncation: 'disabled', background: false, text: {}, store: false }).extras }).toEqual({})
   })
 
   test('nulls are absent', () => {
-    expect(read({ instructions: null, tools: null, tool_choice: null, reasoning: null, text: { format: null }, temperature: null, stream: null, metadata: null, user: null })).toEqual(read({}))
+    expect(
+      read({
+        instructions: null,
+        tools: null,
+        tool_choice: null,
+        reasoning: null,
+        text: { format: null },
+        temperature: null,
+        stream: null,
+        metadata: null,
+        user: null,
+      }),
+    ).toEqual(read({}))
   })
 
-  test('an agent\'s tools are usable by any model', () => {
-    const { tools, webSearch } = read({ tools: [
-      { type: 'function', name: 'f', description: 'd', parameters: { type: 'object' }, strict: null }, { type: 'custom', name: 'patch', format: { type: 'grammar', syntax: 'lark', definition: 'x' } },
-      { type: 'namespace', name: 'mcp', description: 'd', tools: [{ type: 'function', name: 'look' }, { type: 'function', name: 'f' }] }, { type: 'web_search', external_web_access: true }, { type: 'code_interpreter', container: { type: 'auto' } },
-    ] })
-    expect(tools.map((tool) => tool.type === 'foreign' ? [tool.kind, tool.optional] : [tool.type, tool.name])).toEqual([
-      ['function', 'f'], ['custom', 'patch'], ['function', 'look'], ['function', 'mcp__f'], ['namespace', true], ['web_search', true], ['code_interpreter', undefined],
+  test("an agent's tools are usable by any model", () => {
+    const { tools, webSearch } = read({
+      tools: [
+        { type: 'function', name: 'f', description: 'd', parameters: { type: 'object' }, strict: null },
+        { type: 'custom', name: 'patch', format: { type: 'grammar', syntax: 'lark', definition: 'x' } },
+        {
+          type: 'namespace',
+          name: 'mcp',
+          description: 'd',
+          tools: [
+            { type: 'function', name: 'look' },
+            { type: 'function', name: 'f' },
+          ],
+        },
+        { type: 'web_search', external_web_access: true },
+        { type: 'code_interpreter', container: { type: 'auto' } },
+      ],
+    })
+    expect(
+      tools.map((tool) => (tool.type === 'foreign' ? [tool.kind, tool.optional] : [tool.type, tool.name])),
+    ).toEqual([
+      ['function', 'f'],
+      ['custom', 'patch'],
+      ['function', 'look'],
+      ['function', 'mcp__f'],
+      ['namespace', true],
+      ['web_search', true],
+      ['code_interpreter', undefined],
     ])
     expect(webSearch).toBeUndefined()
   })
 
   test('a call in a namespace is known by its flat name', () => {
-    const request = read({ tools: [{ type: 'namespace', name: 'mcp', tools: [{ type: 'function', name: 'f' }] }, { type: 'function', name: 'f' }], input: [{ type: 'function_call', namespace: 'mcp', name: 'f', call_id: 'c', arguments: '{}' }] })
+    const request = read({
+      tools: [
+        { type: 'namespace', name: 'mcp', tools: [{ type: 'function', name: 'f' }] },
+        { type: 'function', name: 'f' },
+      ],
+      input: [{ type: 'function_call', namespace: 'mcp', name: 'f', call_id: 'c', arguments: '{}' }],
+    })
     expect(request.turns[0]!.parts[0]).toMatchObject({ name: 'mcp__f' })
   })
 
   test('search alone is a search in every protocol', () => {
-    expect(read({ tools: [{ type: 'web_search_preview', search_context_size: 'low' }] })).toMatchObject({ tools: [], webSearch: { contextSize: 'low' } })
+    expect(read({ tools: [{ type: 'web_search_preview', search_context_size: 'low' }] })).toMatchObject({
+      tools: [],
+      webSearch: { contextSize: 'low' },
+    })
   })
 
   test('tools that items bring along are tools', () => {
-    expect(read({ tools: [{ type: 'function', name: 'f' }], input: [{ type: 'additional_tools', role: 'developer', tools: [{ type: 'function', name: 'g' }, { type: 'function', name: 'f' }] }] }).tools.map((tool) => (tool as Any).name)).toEqual(['f', 'g'])
+    expect(
+      read({
+        tools: [{ type: 'function', name: 'f' }],
+        input: [
+          {
+            type: 'additional_tools',
+            role: 'developer',
+            tools: [
+              { type: 'function', name: 'g' },
+              { type: 'function', name: 'f' },
+            ],
+          },
+        ],
+      }).tools.map((tool) => (tool as Any).name),
+    ).toEqual(['f', 'g'])
   })
 
   test.each([
-    ['auto', { type: 'auto' }], ['required', { type: 'required' }], ['none', { type: 'none' }], [{ type: 'function', name: 'f' }, { type: 'tool', name: 'f', form: 'function' }], [{ type: 'custom', name: 'g' }, { type: 'tool', name: 'g', form: 'custom' }],
-    [{ type: 'allowed_tools', mode: 'required', tools: [{ type: 'function', name: 'f' }, { type: 'web_search' }] }, { type: 'allowed', names: ['f'], required: true }], [{ type: 'web_search_preview' }, undefined],
+    ['auto', { type: 'auto' }],
+    ['required', { type: 'required' }],
+    ['none', { type: 'none' }],
+    [
+      { type: 'function', name: 'f' },
+      { type: 'tool', name: 'f', form: 'function' },
+    ],
+    [
+      { type: 'custom', name: 'g' },
+      { type: 'tool', name: 'g', form: 'custom' },
+    ],
+    [
+      { type: 'allowed_tools', mode: 'required', tools: [{ type: 'function', name: 'f' }, { type: 'web_search' }] },
+      { type: 'allowed', names: ['f'], required: true },
+    ],
+    [{ type: 'web_search_preview' }, undefined],
   ])('tool_choice %p', (wire, ours) => {
     expect(read({ tool_choice: wire }).toolChoice).toEqual(ours as never)
   })
@@ -186,27 +454,73 @@ describe('hostile input', () => {
   }
 
   test('any JSON is read or refused', () => {
-    const words = ['model', 'input', 'type', 'message', 'role', 'user', 'content', 'tools', 'function', 'name', 'reasoning', 'summary', 'function_call', '__proto__', 'constructor', 'namespace', 'additional_tools', 'text', 'format']
+    const words = [
+      'model',
+      'input',
+      'type',
+      'message',
+      'role',
+      'user',
+      'content',
+      'tools',
+      'function',
+      'name',
+      'reasoning',
+      'summary',
+      'function_call',
+      '__proto__',
+      'constructor',
+      'namespace',
+      'additional_tools',
+      'text',
+      'format',
+    ]
     const key = fc.oneof(fc.constantFrom(...words), fc.string())
     const { tree } = fc.letrec((tie) => ({
-      tree: fc.oneof({ maxDepth: 5 }, fc.constantFrom(null, true, 0, -1, 1e308, ''), fc.constantFrom(...words), fc.array(tie('tree'), { maxLength: 4 }), fc.dictionary(key, tie('tree'), { maxKeys: 5 })),
+      tree: fc.oneof(
+        { maxDepth: 5 },
+        fc.constantFrom(null, true, 0, -1, 1e308, ''),
+        fc.constantFrom(...words),
+        fc.array(tie('tree'), { maxLength: 4 }),
+        fc.dictionary(key, tie('tree'), { maxKeys: 5 }),
+      ),
     }))
-    fc.assert(fc.property(fc.dictionary(key, tree, { maxKeys: 8 }), (body) => accepts({ model: 'm', ...body })), { numRuns: 500 })
+    fc.assert(
+      fc.property(fc.dictionary(key, tree, { maxKeys: 8 }), (body) => accepts({ model: 'm', ...body })),
+      { numRuns: 500 },
+    )
   })
 
   const folder = join(import.meta.dir, '../../../../shared/recordings/openai-responses')
-  test.skipIf(!existsSync(folder))('a recorded request with anything put anywhere is read or refused', () => {
-    const bodies = readdirSync(folder).filter((name) => name.endsWith('.request.json')).map((name) => readFileSync(join(folder, name), 'utf8')).filter((text) => text.length < 20_000)
-    const pathsOf = (value: unknown, path: (string | number)[] = []): (string | number)[][] =>
-      typeof value !== 'object' || value === null ? [path] : [path, ...Object.entries(value).flatMap(([name, inner]) => pathsOf(inner, [...path, name]))]
-    fc.assert(fc.property(fc.constantFrom(...bodies), fc.nat(), fc.anything({ maxDepth: 2, withBigInt: false }), (text, at, junk) => {
-      const body = JSON.parse(text)
-      const paths = pathsOf(body).slice(1)
-      const path = paths[at % paths.length]!
-      let inside = body
-      for (const name of path.slice(0, -1)) inside = inside[name]
-      inside[path.at(-1)!] = junk
-      accepts(body)
-    }), { numRuns: 400 })
-  }, 60_000)
+  test.skipIf(!existsSync(folder))(
+    'a recorded request with anything put anywhere is read or refused',
+    () => {
+      const bodies = readdirSync(folder)
+        .filter((name) => name.endsWith('.request.json'))
+        .map((name) => readFileSync(join(folder, name), 'utf8'))
+        .filter((text) => text.length < 20_000)
+      const pathsOf = (value: unknown, path: (string | number)[] = []): (string | number)[][] =>
+        typeof value !== 'object' || value === null
+          ? [path]
+          : [path, ...Object.entries(value).flatMap(([name, inner]) => pathsOf(inner, [...path, name]))]
+      fc.assert(
+        fc.property(
+          fc.constantFrom(...bodies),
+          fc.nat(),
+          fc.anything({ maxDepth: 2, withBigInt: false }),
+          (text, at, junk) => {
+            const body = JSON.parse(text)
+            const paths = pathsOf(body).slice(1)
+            const path = paths[at % paths.length]!
+            let inside = body
+            for (const name of path.slice(0, -1)) inside = inside[name]
+            inside[path.at(-1)!] = junk
+            accepts(body)
+          },
+        ),
+        { numRuns: 400 },
+      )
+    },
+    60_000,
+  )
 })

@@ -9,19 +9,41 @@ import { checkGrammar } from '../../grammar.ts'
 
 const { responses } = protocols
 
-const asking = (...stop: string[]): GenerationRequest => ({ model: 'a/b', system: [], turns: [], tools: [], sampling: { stop }, stream: true, protocol: 'messages', extras: {} })
+const asking = (...stop: string[]): GenerationRequest => ({
+  model: 'a/b',
+  system: [],
+  turns: [],
+  tools: [],
+  sampling: { stop },
+  stream: true,
+  protocol: 'messages',
+  extras: {},
+})
 
-const message = (text: string, more: object = {}) => ({ type: 'message', id: 'm', role: 'assistant', content: [{ type: 'output_text', text, annotations: [], ...more }] })
-const completed = (...output: object[]) => ({ id: 'up', model: 'um', status: 'completed', output, usage: { input_tokens: 5, output_tokens: 9, total_tokens: 14 } })
+const message = (text: string, more: object = {}) => ({
+  type: 'message',
+  id: 'm',
+  role: 'assistant',
+  content: [{ type: 'output_text', text, annotations: [], ...more }],
+})
+const completed = (...output: object[]) => ({
+  id: 'up',
+  model: 'um',
+  status: 'completed',
+  output,
+  usage: { input_tokens: 5, output_tokens: 9, total_tokens: 14 },
+})
 const call = { type: 'function_call', id: 'fc', call_id: 'c1', name: 'f', arguments: '{}' }
 
 function streamed(pieces: readonly string[], request: GenerationRequest, ...behind: object[]): GenerationEvent[] {
   const reader = responses.call.reader({}, request)
   const text = pieces.join('')
   const frames = [
-    { type: 'response.created', response: { id: 'up', model: 'um' } }, { type: 'response.output_item.added', output_index: 0, item: { type: 'message', id: 'm', content: [] } },
+    { type: 'response.created', response: { id: 'up', model: 'um' } },
+    { type: 'response.output_item.added', output_index: 0, item: { type: 'message', id: 'm', content: [] } },
     ...pieces.map((delta) => ({ type: 'response.output_text.delta', output_index: 0, content_index: 0, delta })),
-    { type: 'response.output_item.done', output_index: 0, item: message(text) }, { type: 'response.completed', response: completed(message(text), ...behind) },
+    { type: 'response.output_item.done', output_index: 0, item: message(text) },
+    { type: 'response.completed', response: completed(message(text), ...behind) },
   ]
   const events = [...frames.flatMap((frame) => reader.read({ data: JSON.stringify(frame) })), ...reader.end()]
   checkGrammar(events)
@@ -36,30 +58,73 @@ const whole = (text: string, request: GenerationRequest, ...behind: object[]) =>
 
 describe('an answer ends at a stop sequence', () => {
   test('which is named; what follows is not told, and is paid for', () => {
-    for (const answer of [whole('one END two', asking('END'), call), fold(streamed(['one E', 'ND two'], asking('END'), call))]) {
-      expect(answer).toMatchObject({ parts: [{ type: 'text', text: 'one ' }], finish: { reason: 'stop-sequence', stopSequence: 'END' }, usage: { outputTokens: 9 } })
+    for (const answer of [
+      whole('one END two', asking('END'), call),
+      fold(streamed(['one E', 'ND two'], asking('END'), call)),
+    ]) {
+      expect(answer).toMatchObject({
+        parts: [{ type: 'text', text: 'one ' }],
+        finish: { reason: 'stop-sequence', stopSequence: 'END' },
+        usage: { outputTokens: 9 },
+      })
       expect(answer.parts).toHaveLength(1)
     }
   })
 
   test('what only looks like its beginning is told', () => {
-    expect(fold(streamed(['one EN', 'OUGH E'], asking('END')))).toMatchObject({ parts: [{ text: 'one ENOUGH E' }], finish: { reason: 'stop' } })
-    expect(whole('one two', asking('END'), call)).toMatchObject({ parts: [{ text: 'one two' }, { type: 'tool-call' }], finish: { reason: 'tool-calls' } })
+    expect(fold(streamed(['one EN', 'OUGH E'], asking('END')))).toMatchObject({
+      parts: [{ text: 'one ENOUGH E' }],
+      finish: { reason: 'stop' },
+    })
+    expect(whole('one two', asking('END'), call)).toMatchObject({
+      parts: [{ text: 'one two' }, { type: 'tool-call' }],
+      finish: { reason: 'tool-calls' },
+    })
   })
 
   test('a citation before it stays', () => {
-    const cited = (start_index: number, end_index: number) => ({ type: 'url_citation', url: 'https://e.com', title: 't', start_index, end_index })
-    expect(fold(responses.call.readAnswer(completed(message('one END two', { annotations: [cited(0, 3), cited(8, 11)] })), {}, asking('END'))).parts).toMatchObject([{ text: 'one ', citations: [{ start: 0, end: 3 }] }])
+    const cited = (start_index: number, end_index: number) => ({
+      type: 'url_citation',
+      url: 'https://e.com',
+      title: 't',
+      start_index,
+      end_index,
+    })
+    expect(
+      fold(
+        responses.call.readAnswer(
+          completed(message('one END two', { annotations: [cited(0, 3), cited(8, 11)] })),
+          {},
+          asking('END'),
+        ),
+      ).parts,
+    ).toMatchObject([{ text: 'one ', citations: [{ start: 0, end: 3 }] }])
   })
 
   test('wherever the pieces are cut', () => {
     const letters = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), maxLength: 12 })
-    fc.assert(fc.property(fc.array(letters, { maxLength: 8 }), fc.array(fc.string({ unit: fc.constantFrom('a', 'b', 'c'), minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 3 }), (pieces, stop) => {
-      const request = asking(...stop)
-      const text = pieces.join('')
-      const ends = stop.flatMap((sequence) => text.includes(sequence) ? [{ at: text.indexOf(sequence), end: text.indexOf(sequence) + sequence.length }] : []).sort((a, b) => a.end - b.end || a.at - b.at)
-      const expected = ends.length === 0 ? text : text.slice(0, ends[0]!.at)
-      for (const answer of [fold(streamed(pieces, request)), whole(text, request)]) expect(answer.parts.map((part) => (part.type === 'text' ? part.text : '')).join('')).toBe(expected)
-    }))
+    fc.assert(
+      fc.property(
+        fc.array(letters, { maxLength: 8 }),
+        fc.array(fc.string({ unit: fc.constantFrom('a', 'b', 'c'), minLength: 1, maxLength: 4 }), {
+          minLength: 1,
+          maxLength: 3,
+        }),
+        (pieces, stop) => {
+          const request = asking(...stop)
+          const text = pieces.join('')
+          const ends = stop
+            .flatMap((sequence) =>
+              text.includes(sequence)
+                ? [{ at: text.indexOf(sequence), end: text.indexOf(sequence) + sequence.length }]
+                : [],
+            )
+            .sort((a, b) => a.end - b.end || a.at - b.at)
+          const expected = ends.length === 0 ? text : text.slice(0, ends[0]!.at)
+          for (const answer of [fold(streamed(pieces, request)), whole(text, request)])
+            expect(answer.parts.map((part) => (part.type === 'text' ? part.text : '')).join('')).toBe(expected)
+        },
+      ),
+    )
   })
 })

@@ -16,7 +16,12 @@ export const read = (body: object) => responses.serve.readRequest(wireOf({ model
 
 export const exchangeOf = (body: object = {}, more: Partial<Exchange> = {}): Exchange => {
   const wire = wireOf({ model: 'a/b', input: 'hi', ...body })
-  return { wire, request: responses.serve.readRequest(wire), label: { id: 'resp_1', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'maker', model: 'm1' } }, ...more }
+  return {
+    wire,
+    request: responses.serve.readRequest(wire),
+    label: { id: 'resp_1', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'maker', model: 'm1' } },
+    ...more,
+  }
 }
 
 export const target = { provider: 'p', model: 'upstream', quirks: {}, abilities: {} }
@@ -34,19 +39,33 @@ export const eventsOf = (frames: readonly Frame[]): GenerationEvent[] => {
 }
 
 /** Parts written short: `['text', 'Hel', 'lo']`. */
-export const sentence = (...pieces: (readonly [object, string[], string?] | Partial<{ usage: object }>)[]): GenerationEvent[] => {
+export const sentence = (
+  ...pieces: (readonly [object, string[], string?] | Partial<{ usage: object }>)[]
+): GenerationEvent[] => {
   const events: GenerationEvent[] = [{ type: 'start', id: 'up', model: 'um' }]
   let part = 0
   for (const piece of pieces) {
-    if (!Array.isArray(piece)) { events.push({ type: 'usage', ...piece } as GenerationEvent); continue }
+    if (!Array.isArray(piece)) {
+      events.push({ type: 'usage', ...piece } as GenerationEvent)
+      continue
+    }
     const [head, deltas, signature] = piece as readonly [object, string[], string?]
-    events.push({ type: 'part-start', part, head } as GenerationEvent, ...deltas.map((text): GenerationEvent => ({ type: 'part-delta', part, text })), { type: 'part-end', part, ...(signature === undefined ? {} : { signature }) })
+    events.push(
+      { type: 'part-start', part, head } as GenerationEvent,
+      ...deltas.map((text): GenerationEvent => ({ type: 'part-delta', part, text })),
+      { type: 'part-end', part, ...(signature === undefined ? {} : { signature }) },
+    )
     part++
   }
   return events
 }
 
 export const text = { type: 'text' }
-export const call = (id: string, name = 'f', form: 'function' | 'custom' = 'function') => ({ type: 'tool-call', id, name, form })
+export const call = (id: string, name = 'f', form: 'function' | 'custom' = 'function') => ({
+  type: 'tool-call',
+  id,
+  name,
+  form,
+})
 export const stop: GenerationEvent = { type: 'finish', reason: 'stop', raw: 'stop' }
 export const length: GenerationEvent = { type: 'finish', reason: 'length', raw: 'max' }

@@ -14,38 +14,114 @@ const types = (frames: Any[]): string[] => frames.map(({ type }) => type.replace
 const last = (frames: Any[]): Any => frames.at(-1)!.response
 
 describe('a text answer', () => {
-  const frames = parsed(framesOf([...sentence([text, ['Hel', 'lo']], { usage: { inputTokens: 7, cacheReadTokens: 3, outputTokens: 2, reasoningTokens: 1, webSearches: 2 } }), stop]))
+  const frames = parsed(
+    framesOf([
+      ...sentence([text, ['Hel', 'lo']], {
+        usage: { inputTokens: 7, cacheReadTokens: 3, outputTokens: 2, reasoningTokens: 1, webSearches: 2 },
+      }),
+      stop,
+    ]),
+  )
 
   test('has the official events in order', () => {
-    expect(types(frames)).toEqual(['created', 'in_progress', 'output_item.added', 'content_part.added', 'output_text.delta', 'output_text.delta', 'output_text.done', 'content_part.done', 'output_item.done', 'completed'])
+    expect(types(frames)).toEqual([
+      'created',
+      'in_progress',
+      'output_item.added',
+      'content_part.added',
+      'output_text.delta',
+      'output_text.delta',
+      'output_text.done',
+      'content_part.done',
+      'output_item.done',
+      'completed',
+    ])
   })
 
   test('is numbered from 0 without gaps and named on each frame', () => {
     expect(frames.map(({ sequence_number }) => sequence_number)).toEqual(frames.map((_, index) => index))
-    for (const frame of framesOf([...sentence([text, ['x']]), stop])) expect(frame.event).toBe(JSON.parse(frame.data).type)
+    for (const frame of framesOf([...sentence([text, ['x']]), stop]))
+      expect(frame.event).toBe(JSON.parse(frame.data).type)
   })
 
   test('keeps one item id and begins it empty', () => {
     const [added] = frames.filter(({ type }) => type === 'response.output_item.added')
-    expect(added!.item).toEqual({ id: added!.item.id, type: 'message', status: 'in_progress', role: 'assistant', content: [] })
+    expect(added!.item).toEqual({
+      id: added!.item.id,
+      type: 'message',
+      status: 'in_progress',
+      role: 'assistant',
+      content: [],
+    })
     expect(added!.item.id).toMatch(/^msg_[0-9a-f]{32}$/)
     expect(new Set(frames.map(({ item_id }) => item_id).filter(Boolean))).toEqual(new Set([added!.item.id]))
-    expect(last(frames).output).toEqual([{ ...added!.item, status: 'completed', content: [{ type: 'output_text', text: 'Hello', annotations: [], logprobs: [] }] }])
+    expect(last(frames).output).toEqual([
+      {
+        ...added!.item,
+        status: 'completed',
+        content: [{ type: 'output_text', text: 'Hello', annotations: [], logprobs: [] }],
+      },
+    ])
   })
 
   test('ends with the whole response', () => {
     expect(last(frames)).toMatchObject({
-      id: 'resp_1', object: 'response', created_at: 1_700_000_000, status: 'completed', background: false, content_filters: [], error: null, incomplete_details: null,
-      instructions: null, max_output_tokens: null, max_tool_calls: null, model: 'a/b', parallel_tool_calls: true, previous_response_id: null, prompt_cache_key: null,
-      prompt_cache_retention: null, safety_identifier: null, user: null, reasoning: { effort: 'medium', summary: null }, service_tier: 'default', store: true, temperature: 1, top_p: 1,
-      text: { format: { type: 'text' }, verbosity: 'medium' }, tool_choice: 'auto', tools: [], top_logprobs: 0, truncation: 'disabled', metadata: {},
-      usage: { input_tokens: 10, input_tokens_details: { cached_tokens: 3, cache_write_tokens: 0, web_search: 2 }, output_tokens: 3, output_tokens_details: { reasoning_tokens: 1 }, total_tokens: 13 },
+      id: 'resp_1',
+      object: 'response',
+      created_at: 1_700_000_000,
+      status: 'completed',
+      background: false,
+      content_filters: [],
+      error: null,
+      incomplete_details: null,
+      instructions: null,
+      max_output_tokens: null,
+      max_tool_calls: null,
+      model: 'a/b',
+      parallel_tool_calls: true,
+      previous_response_id: null,
+      prompt_cache_key: null,
+      prompt_cache_retention: null,
+      safety_identifier: null,
+      user: null,
+      reasoning: { effort: 'medium', summary: null },
+      service_tier: 'default',
+      store: true,
+      temperature: 1,
+      top_p: 1,
+      text: { format: { type: 'text' }, verbosity: 'medium' },
+      tool_choice: 'auto',
+      tools: [],
+      top_logprobs: 0,
+      truncation: 'disabled',
+      metadata: {},
+      usage: {
+        input_tokens: 10,
+        input_tokens_details: { cached_tokens: 3, cache_write_tokens: 0, web_search: 2 },
+        output_tokens: 3,
+        output_tokens_details: { reasoning_tokens: 1 },
+        total_tokens: 13,
+      },
     })
   })
 
   test('echoes what was asked', () => {
-    const asked = { instructions: 'be', tools: [{ type: 'function', name: 'f', strict: null }], tool_choice: { type: 'function', name: 'f' }, temperature: 0, top_p: 0, store: false, metadata: { a: 'b' }, reasoning: { effort: 'low' }, previous_response_id: 'resp_0', parallel_tool_calls: false }
-    expect(last(parsed(framesOf([...sentence(), stop], exchangeOf(asked))))).toMatchObject({ ...asked, reasoning: { effort: 'low', summary: null } })
+    const asked = {
+      instructions: 'be',
+      tools: [{ type: 'function', name: 'f', strict: null }],
+      tool_choice: { type: 'function', name: 'f' },
+      temperature: 0,
+      top_p: 0,
+      store: false,
+      metadata: { a: 'b' },
+      reasoning: { effort: 'low' },
+      previous_response_id: 'resp_0',
+      parallel_tool_calls: false,
+    }
+    expect(last(parsed(framesOf([...sentence(), stop], exchangeOf(asked))))).toMatchObject({
+      ...asked,
+      reasoning: { effort: 'low', summary: null },
+    })
   })
 })
 
@@ -55,29 +131,88 @@ test('without usage there are no details to be incomplete', () => {
 
 test('a provider that refused without words leaves the response incomplete; refusing words are a whole answer', () => {
   const refused = { type: 'finish' as const, reason: 'refusal' as const, raw: 'refusal' }
-  expect(last(parsed(framesOf([...sentence([text, ['Well']]), refused])))).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'content_filter' } })
-  expect(last(parsed(framesOf([...sentence([{ type: 'refusal' }, ['no']]), refused])))).toMatchObject({ status: 'completed', incomplete_details: null })
+  expect(last(parsed(framesOf([...sentence([text, ['Well']]), refused])))).toMatchObject({
+    status: 'incomplete',
+    incomplete_details: { reason: 'content_filter' },
+  })
+  expect(last(parsed(framesOf([...sentence([{ type: 'refusal' }, ['no']]), refused])))).toMatchObject({
+    status: 'completed',
+    incomplete_details: null,
+  })
 })
 
 test('a refusal and text that stand together are one message; citations come before the text is done', () => {
-  const frames = parsed(framesOf([...sentence([text, ['see']], [{ type: 'citation', citation: { url: 'https://x.y', title: 'X' } }, []], [{ type: 'refusal' }, ['no']]), stop]))
-  expect(types(frames).slice(2, -1)).toEqual(['output_item.added', 'content_part.added', 'output_text.delta', 'output_text.annotation.added', 'output_text.done', 'content_part.done', 'content_part.added', 'refusal.delta', 'refusal.done', 'content_part.done', 'output_item.done'])
+  const frames = parsed(
+    framesOf([
+      ...sentence(
+        [text, ['see']],
+        [{ type: 'citation', citation: { url: 'https://x.y', title: 'X' } }, []],
+        [{ type: 'refusal' }, ['no']],
+      ),
+      stop,
+    ]),
+  )
+  expect(types(frames).slice(2, -1)).toEqual([
+    'output_item.added',
+    'content_part.added',
+    'output_text.delta',
+    'output_text.annotation.added',
+    'output_text.done',
+    'content_part.done',
+    'content_part.added',
+    'refusal.delta',
+    'refusal.done',
+    'content_part.done',
+    'output_item.done',
+  ])
   const annotation = { type: 'url_citation', url: 'https://x.y', title: 'X', start_index: 0, end_index: 3 }
-  expect(last(frames).output[0].content).toEqual([{ type: 'output_text', text: 'see', annotations: [annotation], logprobs: [] }, { type: 'refusal', refusal: 'no' }])
+  expect(last(frames).output[0].content).toEqual([
+    { type: 'output_text', text: 'see', annotations: [annotation], logprobs: [] },
+    { type: 'refusal', refusal: 'no' },
+  ])
 })
 
 test('an empty text before a call is no message', () => {
-  expect(last(parsed(framesOf([...sentence([text, []], [call('c1'), ['{}']]), stop]))).output.map((item: Any) => item.type)).toEqual(['function_call'])
+  expect(
+    last(parsed(framesOf([...sentence([text, []], [call('c1'), ['{}']]), stop]))).output.map((item: Any) => item.type),
+  ).toEqual(['function_call'])
 })
 
 test('a summary and raw thoughts have their own events and the seal on the finished item', () => {
-  const frames = parsed(framesOf([...sentence([{ type: 'reasoning', form: 'summary' }, ['a', 'b'], 'sig'], [{ type: 'reasoning', form: 'raw' }, ['c']], [{ type: 'reasoning', redacted: true }, [], 'hidden']), stop]))
+  const frames = parsed(
+    framesOf([
+      ...sentence(
+        [{ type: 'reasoning', form: 'summary' }, ['a', 'b'], 'sig'],
+        [{ type: 'reasoning', form: 'raw' }, ['c']],
+        [{ type: 'reasoning', redacted: true }, [], 'hidden'],
+      ),
+      stop,
+    ]),
+  )
   expect(types(frames).slice(2, -1)).toEqual([
-    'output_item.added', 'reasoning_summary_part.added', 'reasoning_summary_text.delta', 'reasoning_summary_text.delta', 'reasoning_summary_text.done', 'reasoning_summary_part.done', 'output_item.done',
-    'output_item.added', 'content_part.added', 'reasoning_text.delta', 'reasoning_text.done', 'content_part.done', 'output_item.done', 'output_item.added', 'output_item.done',
+    'output_item.added',
+    'reasoning_summary_part.added',
+    'reasoning_summary_text.delta',
+    'reasoning_summary_text.delta',
+    'reasoning_summary_text.done',
+    'reasoning_summary_part.done',
+    'output_item.done',
+    'output_item.added',
+    'content_part.added',
+    'reasoning_text.delta',
+    'reasoning_text.done',
+    'content_part.done',
+    'output_item.done',
+    'output_item.added',
+    'output_item.done',
   ])
   const [summary, raw, hidden] = last(frames).output
-  expect(summary).toEqual({ id: summary.id, type: 'reasoning', summary: [{ type: 'summary_text', text: 'ab' }], encrypted_content: seal('sig', maker) })
+  expect(summary).toEqual({
+    id: summary.id,
+    type: 'reasoning',
+    summary: [{ type: 'summary_text', text: 'ab' }],
+    encrypted_content: seal('sig', maker),
+  })
   expect(raw).toEqual({ id: raw.id, type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'c' }] })
   expect(hidden).toEqual({ id: hidden.id, type: 'reasoning', summary: [], encrypted_content: expect.any(String) })
   for (const item of [summary, raw, hidden]) expect(item.id).toMatch(/^rs_[0-9a-f]{32}$/)
@@ -85,10 +220,32 @@ test('a summary and raw thoughts have their own events and the seal on the finis
 
 describe('calls', () => {
   test('function and custom calls have their own events', () => {
-    const frames = parsed(framesOf([...sentence([call('c1', 'f'), ['{"a"', ':1}']], [call('c2', 'g', 'custom'), ['free']]), { type: 'finish', reason: 'tool-calls', raw: 'x' }]))
-    expect(types(frames).slice(2)).toEqual(['output_item.added', 'function_call_arguments.delta', 'function_call_arguments.delta', 'function_call_arguments.done', 'output_item.done', 'output_item.added', 'custom_tool_call_input.delta', 'custom_tool_call_input.done', 'output_item.done', 'completed'])
-    expect(frames.find(({ type }) => type.endsWith('arguments.done'))).toMatchObject({ name: 'f', arguments: '{"a":1}' })
-    expect(last(frames).output).toMatchObject([{ type: 'function_call', call_id: 'c1', name: 'f', arguments: '{"a":1}', status: 'completed' }, { type: 'custom_tool_call', call_id: 'c2', name: 'g', input: 'free', status: 'completed' }])
+    const frames = parsed(
+      framesOf([
+        ...sentence([call('c1', 'f'), ['{"a"', ':1}']], [call('c2', 'g', 'custom'), ['free']]),
+        { type: 'finish', reason: 'tool-calls', raw: 'x' },
+      ]),
+    )
+    expect(types(frames).slice(2)).toEqual([
+      'output_item.added',
+      'function_call_arguments.delta',
+      'function_call_arguments.delta',
+      'function_call_arguments.done',
+      'output_item.done',
+      'output_item.added',
+      'custom_tool_call_input.delta',
+      'custom_tool_call_input.done',
+      'output_item.done',
+      'completed',
+    ])
+    expect(frames.find(({ type }) => type.endsWith('arguments.done'))).toMatchObject({
+      name: 'f',
+      arguments: '{"a":1}',
+    })
+    expect(last(frames).output).toMatchObject([
+      { type: 'function_call', call_id: 'c1', name: 'f', arguments: '{"a":1}', status: 'completed' },
+      { type: 'custom_tool_call', call_id: 'c2', name: 'g', input: 'free', status: 'completed' },
+    ])
     expect(last(frames).output.map(({ id }: Any) => id.split('_')[0])).toEqual(['fc', 'ctc'])
   })
 
@@ -99,72 +256,133 @@ describe('calls', () => {
   })
 
   test('only what was cut is incomplete', () => {
-    const frames = parsed(framesOf([...sentence([text, ['hm']], [call('c1'), ['{}']], [call('c2'), ['{"a":']]), length]))
+    const frames = parsed(
+      framesOf([...sentence([text, ['hm']], [call('c1'), ['{}']], [call('c2'), ['{"a":']]), length]),
+    )
     expect(frames.at(-1)!.type).toBe('response.incomplete')
-    expect(last(frames)).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' }, completed_at: null })
+    expect(last(frames)).toMatchObject({
+      status: 'incomplete',
+      incomplete_details: { reason: 'max_output_tokens' },
+      completed_at: null,
+    })
     expect(last(frames).output.map(({ status }: Any) => status)).toEqual(['completed', 'completed', 'incomplete'])
   })
 
   test('a tool of a namespace is called in it', () => {
     const tools = [{ type: 'namespace', name: 'ns', description: '', tools: [{ type: 'function', name: 'inner' }] }]
-    expect(last(parsed(framesOf([...sentence([call('c1', 'inner'), ['{}']]), stop], exchangeOf({ tools })))).output[0]).toMatchObject({ name: 'inner', namespace: 'ns' })
+    expect(
+      last(parsed(framesOf([...sentence([call('c1', 'inner'), ['{}']]), stop], exchangeOf({ tools })))).output[0],
+    ).toMatchObject({ name: 'inner', namespace: 'ns' })
   })
 })
 
 test('a signed call, text and image give their seal back on the next turn', () => {
   const exchange = exchangeOf()
-  const events = [...sentence([text, ['t'], 'sig-t'], [call('c1'), ['{}'], 'sig-c'], [{ type: 'image', mediaType: 'image/png' }, ['aWlpaQ=='], 'sig-i']), stop]
+  const events = [
+    ...sentence(
+      [text, ['t'], 'sig-t'],
+      [call('c1'), ['{}'], 'sig-c'],
+      [{ type: 'image', mediaType: 'image/png' }, ['aWlpaQ=='], 'sig-i'],
+    ),
+    stop,
+  ]
   const { output } = last(parsed(framesOf(events, exchange)))
   const parts = read({ input: output }).turns[0]!.parts
   expect(parts).toEqual([
     { type: 'text', text: 't', signature: { data: 'sig-t', maker } },
     { type: 'tool-call', id: 'c1', name: 'f', arguments: '{}', form: 'function', signature: { data: 'sig-c', maker } },
-    { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'aWlpaQ==' }, signature: { data: 'sig-i', maker } },
+    {
+      type: 'image',
+      source: { type: 'data', mediaType: 'image/png', data: 'aWlpaQ==' },
+      signature: { data: 'sig-i', maker },
+    },
   ])
 })
 
 test('hidden thoughts and thoughts without a text go back to their maker as what they were', () => {
-  const { output } = last(parsed(framesOf([...sentence([{ type: 'reasoning', redacted: true }, [], 'a'], [{ type: 'reasoning' }, [], 'b'], [text, ['x']]), stop])))
-  expect(read({ input: output }).turns[0]!.parts).toMatchObject([{ type: 'reasoning', redacted: true, text: '', signature: { data: 'a', maker } }, { type: 'reasoning', text: '', signature: { data: 'b', maker } }, { type: 'text' }])
+  const { output } = last(
+    parsed(
+      framesOf([
+        ...sentence([{ type: 'reasoning', redacted: true }, [], 'a'], [{ type: 'reasoning' }, [], 'b'], [text, ['x']]),
+        stop,
+      ]),
+    ),
+  )
+  expect(read({ input: output }).turns[0]!.parts).toMatchObject([
+    { type: 'reasoning', redacted: true, text: '', signature: { data: 'a', maker } },
+    { type: 'reasoning', text: '', signature: { data: 'b', maker } },
+    { type: 'text' },
+  ])
   expect((read({ input: output }).turns[0]!.parts[1] as Any).redacted).toBeUndefined()
 })
 
 test('a web search of the provider is told with its events', () => {
   const value = { id: 'ws_1', type: 'web_search_call', status: 'completed', action: { type: 'search', query: 'q' } }
-  const frames = parsed(framesOf([...sentence([{ type: 'foreign', protocol: 'responses', kind: 'web_search_call', value }, []]), stop]))
-  expect(types(frames).slice(2, -1)).toEqual(['output_item.added', 'web_search_call.in_progress', 'web_search_call.searching', 'web_search_call.completed', 'output_item.done'])
+  const frames = parsed(
+    framesOf([...sentence([{ type: 'foreign', protocol: 'responses', kind: 'web_search_call', value }, []]), stop]),
+  )
+  expect(types(frames).slice(2, -1)).toEqual([
+    'output_item.added',
+    'web_search_call.in_progress',
+    'web_search_call.searching',
+    'web_search_call.completed',
+    'output_item.done',
+  ])
   expect(last(frames).output).toEqual([value])
 })
 
 describe('failures', () => {
-  const failure = (error: GatewayError, before = sentence([text, ['par']])) => parsed(framesOf([...before, { type: 'error', error }]))
+  const failure = (error: GatewayError, before = sentence([text, ['par']])) =>
+    parsed(framesOf([...before, { type: 'error', error }]))
 
   test('an error is said twice, so that every client hears it', () => {
     const frames = failure(new GatewayError('upstream_error', 'broke'))
     expect(types(frames).slice(-2)).toEqual(['error', 'failed'])
-    expect(frames.at(-2)).toEqual({ type: 'error', sequence_number: 5, code: 'server_error', message: 'broke', param: null })
+    expect(frames.at(-2)).toEqual({
+      type: 'error',
+      sequence_number: 5,
+      code: 'server_error',
+      message: 'broke',
+      param: null,
+    })
     expect(last(frames)).toMatchObject({ status: 'failed', error: { code: 'server_error', message: 'broke' } })
   })
 
   test('it stands alone, too', () => {
-    expect(types(failure(new GatewayError('upstream_error', 'broke'), []))).toEqual(['created', 'in_progress', 'error', 'failed'])
+    expect(types(failure(new GatewayError('upstream_error', 'broke'), []))).toEqual([
+      'created',
+      'in_progress',
+      'error',
+      'failed',
+    ])
   })
 
   test('half a call is never told as done', () => {
-    const frames = parsed(framesOf([...sentence([call('c1'), ['{"rm":1}']]), { type: 'error', error: new GatewayError('upstream_error', 'broke') }]))
+    const frames = parsed(
+      framesOf([
+        ...sentence([call('c1'), ['{"rm":1}']]),
+        { type: 'error', error: new GatewayError('upstream_error', 'broke') },
+      ]),
+    )
     expect(types(frames)).not.toContain('output_item.done')
     expect(last(frames).output).toEqual([])
   })
 
   test.each([
-    ['upstream_rate_limited', 'rate_limit_exceeded'], ['overloaded', 'server_is_overloaded'], ['context_length_exceeded', 'context_length_exceeded'],
-    ['insufficient_credit', 'insufficient_quota'], ['invalid_request', 'invalid_prompt'], ['upstream_timeout', 'server_error'],
+    ['upstream_rate_limited', 'rate_limit_exceeded'],
+    ['overloaded', 'server_is_overloaded'],
+    ['context_length_exceeded', 'context_length_exceeded'],
+    ['insufficient_credit', 'insufficient_quota'],
+    ['invalid_request', 'invalid_prompt'],
+    ['upstream_timeout', 'server_error'],
   ] as const)('%s is %s', (ours, theirs) => {
     expect(last(failure(new GatewayError(ours, 'm'))).error.code).toBe(theirs)
   })
 
   test('a known wait is said in the words that clients look for', () => {
-    expect(last(failure(new GatewayError('upstream_rate_limited', 'Slow down.', { retryAfterSeconds: 2 }))).error.message).toBe('Slow down. Please try again in 2s.')
+    expect(
+      last(failure(new GatewayError('upstream_rate_limited', 'Slow down.', { retryAfterSeconds: 2 }))).error.message,
+    ).toBe('Slow down. Please try again in 2s.')
   })
 })
 
@@ -172,35 +390,67 @@ test('nothing follows the end, and the response is kept once', () => {
   const kept: Any[] = []
   const writer = responses.serve.writer(exchangeOf({}, { keep: (response) => kept.push(structuredClone(response)) }))
   for (const event of [...sentence([text, ['x']]), stop]) writer.write(event)
-  expect([...writer.write(stop), ...writer.write({ type: 'error', error: new GatewayError('upstream_error', 'late') })]).toEqual([])
+  expect([
+    ...writer.write(stop),
+    ...writer.write({ type: 'error', error: new GatewayError('upstream_error', 'late') }),
+  ]).toEqual([])
   expect(kept.length).toBe(1)
   expect(kept[0]).toMatchObject({ status: 'completed', output: [{ type: 'message' }] })
 })
 
 /** A citation that comes after other items can be put back to its text in a whole answer, in a stream it cannot. */
 const late = (events: GenerationEvent[]): boolean => {
-  const kinds = events.flatMap((event) => event.type === 'part-start' ? [event.head.type] : [])
+  const kinds = events.flatMap((event) => (event.type === 'part-start' ? [event.head.type] : []))
   return kinds.some((kind, index) => kind === 'citation' && !['text', 'citation'].includes(kinds[index - 1] ?? ''))
 }
 
 test('a whole answer is what its stream ends with', () => {
-  fc.assert(fc.property(sentences({ errors: false }).filter((events) => !late(events)), (events) => {
-    const answer = responses.serve.writeAnswer(fold(events), exchangeOf()) as Any
-    const streamed = last(parsed(framesOf(events)))
-    const plain = (response: Any) => JSON.parse(JSON.stringify(response, (key, value) => key === 'completed_at' || (key === 'id' && /_[0-9a-f]{32}$/.test(value)) ? undefined : value))
-    expect(plain(answer)).toEqual(plain(streamed))
-  }), { numRuns: 200 })
+  fc.assert(
+    fc.property(
+      sentences({ errors: false }).filter((events) => !late(events)),
+      (events) => {
+        const answer = responses.serve.writeAnswer(fold(events), exchangeOf()) as Any
+        const streamed = last(parsed(framesOf(events)))
+        const plain = (response: Any) =>
+          JSON.parse(
+            JSON.stringify(response, (key, value) =>
+              key === 'completed_at' || (key === 'id' && /_[0-9a-f]{32}$/.test(value)) ? undefined : value,
+            ),
+          )
+        expect(plain(answer)).toEqual(plain(streamed))
+      },
+    ),
+    { numRuns: 200 },
+  )
 }, 60_000)
 
 test('what is written is read again', () => {
   const exchange = exchangeOf({}, { label: { id: 'resp_1', model: 'a/b', createdAt: 1 } })
   const kinds = ['text', 'reasoning', 'refusal', 'tool-call', 'image'] as const
-  fc.assert(fc.property(sentences({ kinds: [...kinds], errors: false }), (events) => {
-    const before = fold(events), after = fold(eventsOf(framesOf(events, exchange)))
-    const plain = (parts: Any[]) => parts.flatMap((part): unknown[] =>
-      part.type === 'reasoning' ? (part.signature?.data.startsWith('part\0') || (part.text === '' && part.signature === undefined) ? [] : [{ text: part.text, signature: part.signature }])
-        : part.type === 'image' ? [part.source] : part.type === 'tool-call' ? [[part.id, part.name, part.arguments]] : part.text === '' ? [] : [part.text])
-    expect(plain(after.parts)).toEqual(plain(before.parts))
-    if (before.metered) expect(after.usage.inputTokens + after.usage.cacheReadTokens).toBe(before.usage.inputTokens + before.usage.cacheReadTokens)
-  }), { numRuns: 300 })
+  fc.assert(
+    fc.property(sentences({ kinds: [...kinds], errors: false }), (events) => {
+      const before = fold(events),
+        after = fold(eventsOf(framesOf(events, exchange)))
+      const plain = (parts: Any[]) =>
+        parts.flatMap((part): unknown[] =>
+          part.type === 'reasoning'
+            ? part.signature?.data.startsWith('part\0') || (part.text === '' && part.signature === undefined)
+              ? []
+              : [{ text: part.text, signature: part.signature }]
+            : part.type === 'image'
+              ? [part.source]
+              : part.type === 'tool-call'
+                ? [[part.id, part.name, part.arguments]]
+                : part.text === ''
+                  ? []
+                  : [part.text],
+        )
+      expect(plain(after.parts)).toEqual(plain(before.parts))
+      if (before.metered)
+        expect(after.usage.inputTokens + after.usage.cacheReadTokens).toBe(
+          before.usage.inputTokens + before.usage.cacheReadTokens,
+        )
+    }),
+    { numRuns: 300 },
+  )
 }, 60_000)
