@@ -1,5 +1,6 @@
 /**
- * What a coding agent sends in the middle of its work, about 60 KB: instructions of 8 KB, 25 tools with schemas as agents and MCP servers have them,
+ * What a coding agent sends in the middle of its work, about 60 KB: instructions of 8 KB, 25 tools with schemas as
+ * agents and MCP servers have them,
  * and 60 messages with 25 calls and their results. The same conversation in two protocols.
  */
 const SENTENCES = [

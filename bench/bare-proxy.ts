@@ -1,4 +1,6 @@
-/** The least that a Bun proxy can be: fetch in, fetch out, body handed through unread. `bare-proxy.ts UPSTREAM_PORT`. */
+/**
+ * The least that a Bun proxy can be: fetch in, fetch out, body handed through unread. `bare-proxy.ts UPSTREAM_PORT`.
+ */
 const upstream = `http://127.0.0.1:${process.argv[2]}`
 
 const server = Bun.serve({

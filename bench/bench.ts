@@ -1,6 +1,8 @@
 /**
- * Sluice side by side with nginx and a bare Bun proxy, on loopback: `npm run bench [-- --quick]`. CPU time is what the kernel charged to
- * the process, so the load generator and a busy machine change little; contenders take turns in short slices, and each number stands
+ * Sluice side by side with nginx and a bare Bun proxy, on loopback: `npm run bench [-- --quick]`. CPU time is what the
+ * kernel charged to
+ * the process, so the load generator and a busy machine change little; contenders take turns in short slices, and each
+ * number stands
  * beside its ratio to nginx in the same run.
  */
 import { readFileSync } from 'node:fs'

@@ -12,7 +12,10 @@ export type Running = {
   stop(): Promise<void>
 }
 
-/** Something that stands between the load and the upstream. `translates`: it can answer the messages protocol from a chat upstream. */
+/**
+ * Something that stands between the load and the upstream. `translates`: it can answer the messages protocol from a
+ * chat upstream.
+ */
 export type Contender = { name: string; translates: boolean; start(upstreamPort: number): Promise<Running> }
 
 const HERE = import.meta.dir
@@ -163,7 +166,10 @@ export const startSluice = async (directory: string, upstreamPort: number): Prom
   return { pid: child.pid, port, startMs, headers: { authorization: `Bearer ${KEY}` }, stop: () => stopChild(child) }
 }
 
-/** Metered and billed like any other: a price, a hold, a record for each request. One provider of the chat protocol under the model name of the load, so that a messages client is translated and a chat client passed through. */
+/**
+ * Metered and billed like any other: a price, a hold, a record for each request. One provider of the chat protocol
+ * under the model name of the load, so that a messages client is translated and a chat client passed through.
+ */
 const sluiceConfig = (upstreamPort: number): string => `
 limits: { requestsPerMinute: 1000000 }
 billing: { startingCredit: 1000000, delay: 0s }

@@ -1,6 +1,8 @@
 /**
- * The load generator, a process of its own: `load.ts SPEC`, SPEC = JSON of `Load`. Keep-alive connections over raw sockets, one request at a
- * time on each. Prints one line of JSON, `LoadResult`. With `hold` it opens every stream, prints `open`, and stays until its input ends.
+ * The load generator, a process of its own: `load.ts SPEC`, SPEC = JSON of `Load`. Keep-alive connections over raw
+ * sockets, one request at a
+ * time on each. Prints one line of JSON, `LoadResult`. With `hold` it opens every stream, prints `open`, and stays
+ * until its input ends.
  */
 export type Load = {
   port: number

@@ -1,4 +1,7 @@
-/** A proxy made of nothing but the HTTP room: what frames, send, serve and streamBody cost before any gateway is built on them. `pieces-proxy.ts UPSTREAM_PORT`. */
+/**
+ * A proxy made of nothing but the HTTP room: what frames, send, serve and streamBody cost before any gateway is built
+ * on them. `pieces-proxy.ts UPSTREAM_PORT`.
+ */
 import { readAll, send } from '../src/http/call.ts'
 import { FrameSplitter, writeFrame } from '../src/http/frames.ts'
 import { listen, readText } from '../src/http/serve.ts'

@@ -6,12 +6,16 @@ import { fileURLToPath } from 'node:url'
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)))
 
-/** Installs what is missing or out of date, telling on stderr; `tests` asks for what only tests need as well. Ends the process when it cannot. */
+/**
+ * Installs what is missing or out of date, telling on stderr; `tests` asks for what only tests need as well. Ends the
+ * process when it cannot.
+ */
 export function installMissing({ tests = false } = {}) {
   const reason = missing(tests)
   if (reason === undefined) return
   console.error(`sluice: installing (${reason})`)
-  // Said in full because a user's npm settings may say otherwise, and Bun comes as an optional package. Warnings about the engines of test tools help nobody.
+  // Said in full because a user's npm settings may say otherwise, and Bun comes as an optional package. Warnings about
+  // the engines of test tools help nobody.
   const args = [
     'ci',
     '--ignore-scripts',
@@ -27,7 +31,10 @@ export function installMissing({ tests = false } = {}) {
   if (status !== 0) fail(`npm ${args.join(' ')} failed in ${root}; what npm said is above`)
 }
 
-/** Bun's own executable in its platform package: node_modules/.bin/bun works only where install scripts were allowed to run. */
+/**
+ * Bun's own executable in its platform package: node_modules/.bin/bun works only where install scripts were allowed to
+ * run.
+ */
 export function findBun() {
   const found = platformPackages()
     .map(executable)
@@ -70,7 +77,10 @@ const versionOf = (name) => JSON.parse(readFileSync(join(root, 'node_modules', n
 
 const executable = (name) => join(root, 'node_modules', name, 'bin', process.platform === 'win32' ? 'bun.exe' : 'bun')
 
-/** The packages that may fit this machine, best first. This version of Bun needs no separate build for processors without AVX2. */
+/**
+ * The packages that may fit this machine, best first. This version of Bun needs no separate build for processors
+ * without AVX2.
+ */
 function platformPackages() {
   const system = process.platform === 'win32' ? 'windows' : process.platform === 'android' ? 'linux' : process.platform
   const name = `@oven/bun-${system}-${{ x64: 'x64', arm64: 'aarch64' }[process.arch] ?? process.arch}`

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Starts Sluice under its own Bun, after installing what is missing. `run FILE` runs another script of the project the same way.
+// Starts Sluice under its own Bun, after installing what is missing. `run FILE` runs another script of the project the
+// same way.
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -38,7 +39,8 @@ child.on('exit', (code, signal) => {
   process.kill(process.pid, signal)
 })
 
-// npm hands SIGTERM to a shell between us that dies of it without a word to us, and npm itself may be killed: then the server has
+// npm hands SIGTERM to a shell between us that dies of it without a word to us, and npm itself may be killed: then the
+// server has
 // lost whoever could stop it. Told once: a second signal means "at once".
 if (process.env.npm_lifecycle_event !== undefined) {
   const parents = parentsNow()

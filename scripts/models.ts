@@ -1,6 +1,7 @@
 /**
  * Brings the imported models of catalog/models.json up to date from @pydantic/genai-prices: `npm run models`, or
- * `npm run models -- --force` to accept that many vanished or that contexts moved far. What is refused leaves the file as it is;
+ * `npm run models -- --force` to accept that many vanished or that contexts moved far. What is refused leaves the file
+ * as it is;
  * what stands in the file by hand is never touched.
  */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -12,9 +13,13 @@ import { Prices } from '../src/ledger/prices.ts'
 import { lineOf } from './prices.ts'
 import { globs, type ImportedModels, type ImportedRow } from '../src/providers/rows.ts'
 
-/** Our providers -> the source's, and which of its names they answer to. Azure is left out: its names are the operator's own. */
+/**
+ * Our providers -> the source's, and which of its names they answer to. Azure is left out: its names are the operator's
+ * own.
+ */
 const PROVIDERS: Record<string, { source: string; only?: string[]; not?: string[] }> = {
-  // Colons and images are other sellers' variants; instruct, ada and the like are asked by an API that is older than chat.
+  // Colons and images are other sellers' variants; instruct, ada and the like are asked by an API that is older than
+  // chat.
   openai: {
     source: 'openai',
     not: [
@@ -44,7 +49,10 @@ const PROVIDERS: Record<string, { source: string; only?: string[]; not?: string[
   fireworks: { source: 'fireworks' },
 }
 
-/** Names of what answers no conversation: embeddings, moderation, batches, speech, music, pages, and pictures from an API of their own. */
+/**
+ * Names of what answers no conversation: embeddings, moderation, batches, speech, music, pages, and pictures from an
+ * API of their own.
+ */
 const NO_CONVERSATION = globs([
   '*embed*',
   '*moderation*',
@@ -78,7 +86,10 @@ export class Refused extends Error {}
 type Import = { imported: ImportedModels; changed: string[]; differing: string[] }
 type File = { models: { id: string; contextLength?: number }[]; imported: ImportedModels }
 
-/** The source's models, and what changed. `priced`: whether a provider's model has a price. `today`: YYYY-MM-DD. Throws Refused with every reason. */
+/**
+ * The source's models, and what changed. `priced`: whether a provider's model has a price. `today`: YYYY-MM-DD. Throws
+ * Refused with every reason.
+ */
 export function importModels(
   sources: Record<string, Provider>,
   file: File,
@@ -138,7 +149,10 @@ function rowsOf(
   return [...rows.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
 }
 
-/** Tokens cost something on their way out, or nothing costs anything; what is paid by the hour or the page is no conversation, nor is video. */
+/**
+ * Tokens cost something on their way out, or nothing costs anything; what is paid by the hour or the page is no
+ * conversation, nor is video.
+ */
 function converses({ prices }: ModelInfo): boolean {
   const units = Object.keys(Array.isArray(prices) ? prices[0]!.prices : prices)
   return (

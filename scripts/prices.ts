@@ -1,5 +1,6 @@
 /**
- * Brings catalog/prices.json up to date from @pydantic/genai-prices: `npm run prices`, or `npm run prices -- --force` to accept
+ * Brings catalog/prices.json up to date from @pydantic/genai-prices: `npm run prices`, or `npm run prices -- --force`
+ * to accept
  * models that vanished and prices that moved far. What is refused leaves the file as it is.
  */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'

@@ -24,7 +24,10 @@ import type { Call, Spine } from './spine.ts'
 import { Files } from './store/files.ts'
 import { SqliteStore } from './store/sqlite.ts'
 
-/** Request -> response; never throws. This is the whole gateway without its socket. `address`: tells where the client is. */
+/**
+ * Request -> response; never throws. This is the whole gateway without its socket. `address`: tells where the client
+ * is.
+ */
 export async function answer(spine: Spine, request: Request, address?: Call['address']): Promise<Response> {
   const id = Bun.randomUUIDv7().replaceAll('-', '')
   const call: Call = {
@@ -115,7 +118,10 @@ const stopping = (): GatewayError =>
     shouldRetry: true,
   })
 
-/** A GatewayError in the words of the route's protocol. What we did not foresee is told to the operator, not to the client. */
+/**
+ * A GatewayError in the words of the route's protocol. What we did not foresee is told to the operator, not to the
+ * client.
+ */
 function failure(error: GatewayError, shape: ProtocolName, call: Call): Response {
   if (error.code === 'internal_error')
     console.error(`${call.requestId} ${call.request.method} ${call.path}`, error.cause ?? error.message)
@@ -252,7 +258,10 @@ async function stop(
   }
 }
 
-/** What those that were cut get to be counted and recorded: the tokeniser may have to be loaded first, on a machine that is busy. */
+/**
+ * What those that were cut get to be counted and recorded: the tokeniser may have to be loaded first, on a machine that
+ * is busy.
+ */
 const SETTLE_MS = 10_000
 /** What the last frames get to reach their clients after that. */
 const CLOSE_MS = 1_000

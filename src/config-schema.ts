@@ -50,14 +50,20 @@ export const isCounted = (item: FeeItem): boolean => (COUNT_ITEMS as readonly Fe
 /** Highest rates in USD. With the most that usage can say, no bill passes the 64-bit integers of the database. */
 export const MOST_USD = { perMillionTokens: 1_000, perOne: 100 }
 
-/** USD per million tokens or per one: a number, or a base and what holds for the whole request when its prompt has more tokens than `over`. */
+/**
+ * USD per million tokens or per one: a number, or a base and what holds for the whole request when its prompt has more
+ * tokens than `over`.
+ */
 export type RateText = number | [number, ...{ over: number; rate: number }[]]
 export type PriceText = Partial<Record<FeeItem, RateText>>
 
 export const PROVIDER_ID = /^[a-z0-9][a-z0-9._-]*$/
 const MODEL_TEXT = /^[A-Za-z0-9._:@/+-]{1,256}$/
 
-/** What is wrong with a model name, or undefined. Segments that a URL would resolve are refused because the name becomes part of a path. */
+/**
+ * What is wrong with a model name, or undefined. Segments that a URL would resolve are refused because the name becomes
+ * part of a path.
+ */
 export const wrongModelText = (text: string): string | undefined =>
   !MODEL_TEXT.test(text)
     ? 'must be 1 to 256 characters of A-Z a-z 0-9 . _ : @ / + -'
@@ -314,7 +320,10 @@ const requestsPerMinute = number({
 const threshold = (description: string): Shape<number> =>
   number({ min: 1, max: 1_000_000_000, whole: true, description })
 
-/** Above which counts of an hour an account changes its status. Generous: a team behind one account must never be taken for abuse. */
+/**
+ * Above which counts of an hour an account changes its status. Generous: a team behind one account must never be taken
+ * for abuse.
+ */
 export const STATUS_RULES = {
   refusals: { monitored: 1_000, abusive: 10_000 },
   addresses: { monitored: 200, abusive: 2_000 },

@@ -1,7 +1,9 @@
 import { isAlias, isMap, isScalar, isSeq, visit, type Document, type LineCounter, type Node } from 'yaml'
 import { nearest } from './nearest.ts'
 
-/** What may stand at one place of the file: reads it, and says so as JSON Schema. Read problems are noted, never thrown. */
+/**
+ * What may stand at one place of the file: reads it, and says so as JSON Schema. Read problems are noted, never thrown.
+ */
 export type Shape<T> = { read(place: Place): T | undefined; schema: Record<string, unknown> }
 
 export type Problem = { line: number; column: number; path: string; message: string }
@@ -60,7 +62,10 @@ export class Source {
       : new Place(this, meant, path, at)
   }
 
-  /** The last node of this anchor before an offset. The YAML library's own search goes through the whole document for each alias. */
+  /**
+   * The last node of this anchor before an offset. The YAML library's own search goes through the whole document for
+   * each alias.
+   */
   #anchored(name: string, before: number): Node | undefined {
     if (this.#anchors === undefined) {
       const anchors = (this.#anchors = new Map<string, Node[]>())
@@ -184,7 +189,10 @@ function keyText(key: unknown): string | undefined {
   return key.value === null ? undefined : key.source
 }
 
-/** `${` in a string that must become a number: the schema lets it through, since the value is known only when the file is read. */
+/**
+ * `${` in a string that must become a number: the schema lets it through, since the value is known only when the file
+ * is read.
+ */
 const VARIABLE = { type: 'string', pattern: '\\$\\{[A-Za-z_]' }
 
 export type StringRule = {
@@ -316,7 +324,10 @@ export const size = (min: string, max: string, description: string): Shape<numbe
 type Members = Record<string, Shape<unknown>>
 type ReadMembers<M extends Members> = { [Name in keyof M]?: M[Name] extends Shape<infer T> ? T : never }
 
-/** A mapping with known keys. `required` ones missing are a problem; unknown ones are, with the nearest known key. An empty mapping may be left unwritten. */
+/**
+ * A mapping with known keys. `required` ones missing are a problem; unknown ones are, with the nearest known key. An
+ * empty mapping may be left unwritten.
+ */
 export const object = <M extends Members>(
   members: M,
   options: { required?: (keyof M & string)[]; description?: string } = {},

@@ -117,7 +117,9 @@ export type Options = { file?: string; data?: string; host?: string; port?: stri
 const DEFAULT_FILE = 'sluice.yaml'
 const MOST_FILE_BYTES = 1024 * 1024
 
-/** Command-line option, then SLUICE_* variable, then file, then default. Throws ConfigError with every problem found. */
+/**
+ * Command-line option, then SLUICE_* variable, then file, then default. Throws ConfigError with every problem found.
+ */
 export function loadConfig(options: Options, env: Environment): Config {
   const named = options.file ?? given(env, 'SLUICE_CONFIG')
   const file = named ?? (exists(DEFAULT_FILE) ? DEFAULT_FILE : undefined)
@@ -170,7 +172,10 @@ function readText(file: string): string {
   }
 }
 
-/** The text of sluice.yaml -> Config with defaults. `file` is the name that errors begin with. Throws ConfigError, and nothing else. */
+/**
+ * The text of sluice.yaml -> Config with defaults. `file` is the name that errors begin with. Throws ConfigError, and
+ * nothing else.
+ */
 export function readConfig(text: string, file: string, env: Environment): Config {
   const lines = new LineCounter()
   const refuse = (problems: Problem[]): ConfigError => new ConfigError(located(problems, file))

@@ -1,6 +1,12 @@
-/** Every way in which a request can fail, said once. Protocols dress these in their own shapes; nothing else invents a status. */
+/**
+ * Every way in which a request can fail, said once. Protocols dress these in their own shapes; nothing else invents a
+ * status.
+ */
 
-/** One row per code: HTTP status, the `type` of Anthropic's error object, Google's status word. Source: the error table in docs/errors.md. */
+/**
+ * One row per code: HTTP status, the `type` of Anthropic's error object, Google's status word. Source: the error table
+ * in docs/errors.md.
+ */
 const CODES = {
   invalid_request: { status: 400, messagesType: 'invalid_request_error', googleStatus: 'INVALID_ARGUMENT' },
   unsupported_parameter: { status: 400, messagesType: 'invalid_request_error', googleStatus: 'INVALID_ARGUMENT' },
@@ -43,7 +49,10 @@ export type ErrorDetails = {
   cause?: unknown
 }
 
-/** The one error class. `message` is shown to clients: it says what was wrong and what would be right, and never holds a secret. */
+/**
+ * The one error class. `message` is shown to clients: it says what was wrong and what would be right, and never holds a
+ * secret.
+ */
 export class GatewayError extends Error {
   readonly code: ErrorCode
   readonly status: number

@@ -118,7 +118,10 @@ function labelled(call: Call, wire: Wire, request: GenerationRequest, keeper: Ke
   return { wire, request, label, keep: wire.body.store === false ? undefined : keeper?.keep }
 }
 
-/** The one place through which every generation ends: record, settlement and what has to be kept are committed before the last byte leaves. */
+/**
+ * The one place through which every generation ends: record, settlement and what has to be kept are committed before
+ * the last byte leaves.
+ */
 async function close(generation: Generation, ending: Ending): Promise<void> {
   const { spine, open, keeper } = generation
   leave(generation)
@@ -128,7 +131,10 @@ async function close(generation: Generation, ending: Ending): Promise<void> {
   await Promise.all([spine.ledger.close(open, cause), keeper?.saved, remember(generation)])
 }
 
-/** Keeps what the provider wants back beside its calls, for clients that do not send it back. An answer is none the worse for not being remembered. */
+/**
+ * Keeps what the provider wants back beside its calls, for clients that do not send it back. An answer is none the
+ * worse for not being remembered.
+ */
 const remember = async ({ spine, open: { ask }, tracer }: Generation): Promise<void> => {
   if (tracer !== undefined) await spine.reasoning.keep(ask.accountId, tracer).catch(() => {})
 }
@@ -145,7 +151,10 @@ function hearWork(
   keeper.pending = ours
 }
 
-/** Leaves a response to its provider, which works on it in the background: it is kept as it is, and its generation stays open until its end is heard of. */
+/**
+ * Leaves a response to its provider, which works on it in the background: it is kept as it is, and its generation stays
+ * open until its end is heard of.
+ */
 async function goOn({ spine, open, keeper }: Generation, cause: Ending): Promise<void> {
   const work = open.background!
   try {
@@ -161,7 +170,10 @@ async function goOn({ spine, open, keeper }: Generation, cause: Ending): Promise
   }
 }
 
-/** A client that leaves and a server that stops break off the call to the provider, which then looks like the provider's failure. */
+/**
+ * A client that leaves and a server that stops break off the call to the provider, which then looks like the provider's
+ * failure.
+ */
 const firstCause = ({ call, underway }: Generation, ending: Ending): Ending =>
   ending === 'completed'
     ? ending
@@ -225,14 +237,20 @@ async function readText({ spine, underway }: Generation, upstream: Upstream): Pr
   return upstream.endpoint.protocol === 'images' ? fetchImages(text, upstream, spine.config, underway) : text
 }
 
-/** Lets the meter hear a whole answer. Gives what it had to count because the provider did not: that has to be told, too. */
+/**
+ * Lets the meter hear a whole answer. Gives what it had to count because the provider did not: that has to be told,
+ * too.
+ */
 async function heard({ open: { meter }, tracer }: Generation, events: GenerationEvent[]): Promise<Usage | undefined> {
   meter.hear(events)
   tracer?.hear(events)
   return meter.lacksUsage ? meter.count() : undefined
 }
 
-/** The first answer to a request in the background, on which its provider still works; undefined for one that is complete. */
+/**
+ * The first answer to a request in the background, on which its provider still works; undefined for one that is
+ * complete.
+ */
 async function beginning(generation: Generation, upstream: Upstream, text: string): Promise<Response | undefined> {
   if (!isPending(parseAnswer(text))) return undefined
   const ours = upstream.protocol.relabeler(upstream.exchange).answer(text)
@@ -262,7 +280,8 @@ async function stream(generation: Generation, upstream: Upstream): Promise<Respo
   underway.onCut = (error) => relay.cut(error)
   const { keepAliveMs } = spine.config
   await relay.begin(keepAliveMs)
-  // A provider of the client's own protocol is quoted; a translated failure before the first word is better told by its status.
+  // A provider of the client's own protocol is quoted; a translated failure before the first word is better told by its
+  // status.
   if (!sameProtocol && lane.failedAtOnce !== undefined) throw lane.failedAtOnce
   const keepAlive = served.keepAlive === undefined ? undefined : { text: served.keepAlive, afterMs: keepAliveMs }
   const source = outlivesClient(exchange.request.protocol, endpoint.protocol)
@@ -310,7 +329,10 @@ function headersOf(call: Call, upstream: Upstream, contentType: string): Record<
   return headers
 }
 
-/** A failure before the first byte. A provider of the client's own protocol is quoted whole; anything else is thrown for the route to say. */
+/**
+ * A failure before the first byte. A provider of the client's own protocol is quoted whole; anything else is thrown for
+ * the route to say.
+ */
 function refused({ call, underway }: Generation, error: unknown): Response {
   if (underway.reason !== undefined) throw underway.reason
   if (!(error instanceof Refusal)) throw error

@@ -10,7 +10,10 @@ import type { Upstream } from './providers/attempt.ts'
 import { joinAnswers } from './providers/join-answers.ts'
 import type { Relay } from './relay.ts'
 
-/** An answer to the images API before it is told: with the further answers that the number of images asks for, and with addresses where the client wants some. */
+/**
+ * An answer to the images API before it is told: with the further answers that the number of images asks for, and with
+ * addresses where the client wants some.
+ */
 export async function completeImages(
   spine: Spine,
   call: Call,
@@ -50,7 +53,10 @@ async function publish(
   return urls
 }
 
-/** Whether a request is carried out though its client goes: a provider that was asked for an image makes it all the same, and wants to be paid. */
+/**
+ * Whether a request is carried out though its client goes: a provider that was asked for an image makes it all the
+ * same, and wants to be paid.
+ */
 export const outlivesClient = (client: ProtocolName, provider: ProtocolName): boolean =>
   client === 'images' || provider === 'images'
 

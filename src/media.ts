@@ -13,7 +13,10 @@ import { globs } from './providers/rows.ts'
 /** Media that one request may have loaded for it. */
 const MOST_LOADED = 100
 
-/** Base64 put into requests under way, all together. What becomes of it on its way takes about eight times as much memory. */
+/**
+ * Base64 put into requests under way, all together. What becomes of it on its way takes about eight times as much
+ * memory.
+ */
 const ROOM_BYTES = 256 * 2 ** 20
 
 const FETCHES_AT_ONCE = 8
@@ -37,8 +40,10 @@ type Loaded = {
 }
 
 /**
- * Puts the files and addresses that a request names into its body and text, as data, where its providers do not fetch them themselves.
- * Undefined where it names none. Throws not_found for a file that is not this account's and for what only a provider could know, invalid_request for a medium that none of the model's
+ * Puts the files and addresses that a request names into its body and text, as data, where its providers do not fetch
+ * them themselves.
+ * Undefined where it names none. Throws not_found for a file that is not this account's and for what only a provider
+ * could know, invalid_request for a medium that none of the model's
  * providers takes in this way, overloaded where the requests under way hold too much; each names the parameter.
  */
 export async function resolveMedia(
@@ -49,7 +54,8 @@ export async function resolveMedia(
 ): Promise<HeldMedia | undefined> {
   const named = protocols[name].serve.references?.(wire.body) ?? []
   const model = wire.model ?? wire.body.model
-  // What is wrong with its model is told by those who read the request and admit it: before that no file is opened for it.
+  // What is wrong with its model is told by those who read the request and admit it: before that no file is opened for
+  // it.
   if (named.length === 0 || typeof model !== 'string' || !identity.allows(model)) return undefined
   const held = new Held()
   try {
@@ -170,7 +176,10 @@ const notShared = ({ param, source: { what } }: KeptReference, all: readonly End
     { param },
   )
 
-/** The endpoints that can do with the addresses of a request, and those addresses that are fetched for them. All others are passed on. */
+/**
+ * The endpoints that can do with the addresses of a request, and those addresses that are fetched for them. All others
+ * are passed on.
+ */
 function divide(
   { config }: Spine,
   all: readonly Endpoint[],
@@ -226,7 +235,10 @@ function divide(
 /** Cloud Storage and YouTube, which Google opens by itself and nobody else. */
 const isGoogles = (url: string): boolean => /^gs:\/\/|^https?:\/\/((www\.|m\.)?youtube\.com|youtu\.be)\//i.test(url)
 
-/** Whether a provider opens such addresses itself; undefined where nobody said. A place that takes anything may hold anything: what is no image there is a file to most. */
+/**
+ * Whether a provider opens such addresses itself; undefined where nobody said. A place that takes anything may hold
+ * anything: what is no image there is a file to most.
+ */
 const fetches = ({ provider, protocol }: Endpoint, { kind }: MediaReference): boolean | undefined =>
   provider.media === undefined ? undefined : provider.media[protocol]?.fetches?.includes(kind ?? 'file') === true
 
@@ -243,7 +255,10 @@ function left(
   return able
 }
 
-/** Fetches what is not passed on, some at a time; the first that fails ends the others. `most`: bytes of base64 that any endpoint would take. */
+/**
+ * Fetches what is not passed on, some at a time; the first that fails ends the others. `most`: bytes of base64 that any
+ * endpoint would take.
+ */
 async function fetchAll(
   { config: { fetch } }: Spine,
   accountId: string,

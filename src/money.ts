@@ -3,12 +3,16 @@ export type Nano = bigint
 
 const DECIMALS = 9
 const NANO_PER_USD = 10n ** BigInt(DECIMALS)
-/** No amount and no rate is larger in size than this exponent says: a text of few characters must not make a number of millions of digits. */
+/**
+ * No amount and no rate is larger in size than this exponent says: a text of few characters must not make a number of
+ * millions of digits.
+ */
 const MOST_EXPONENT = 30
 
 /**
  * USD as nano-USD, exactly: a number is taken by its shortest decimal text, exponents included.
- * Throws an Error for what is no finite decimal, and for one with more than nine decimals, trailing zeros aside: rounding is for amounts that are computed, never for one that somebody wrote.
+ * Throws an Error for what is no finite decimal, and for one with more than nine decimals, trailing zeros aside:
+ * rounding is for amounts that are computed, never for one that somebody wrote.
  */
 export function nanoOf(usd: string | number): Nano {
   const [, sign, whole, fraction = '', exponentText = '0'] =
@@ -39,7 +43,10 @@ export function usdText(nano: Nano): string {
   return `${nano < 0n ? '-' : ''}${size / NANO_PER_USD}${fraction === '' ? '' : `.${fraction}`}`
 }
 
-/** A quotient rounded to the nearest integer, halves to the even one, so that many roundings do not drift; the denominator is positive. */
+/**
+ * A quotient rounded to the nearest integer, halves to the even one, so that many roundings do not drift; the
+ * denominator is positive.
+ */
 export function divideHalfEven(numerator: bigint, denominator: bigint): bigint {
   if (numerator < 0n) return -divideHalfEven(-numerator, denominator)
   const quotient = numerator / denominator

@@ -1,4 +1,6 @@
-/** The known names closest to a mistyped one, best first, at most `most`; none when nothing is close enough to be meant. */
+/**
+ * The known names closest to a mistyped one, best first, at most `most`; none when nothing is close enough to be meant.
+ */
 export function nearest(name: string, known: Iterable<string>, most = 3): string[] {
   const wanted = name.toLowerCase()
   const allowed = Math.min(4, Math.max(2, Math.floor(wanted.length / 3)))
@@ -22,7 +24,8 @@ export function nearest(name: string, known: Iterable<string>, most = 3): string
 const FAR = 1 << 20
 
 /**
- * Insertions, deletions, exchanges and swaps of neighbours that make one text of the other; Infinity when they are more than allowed.
+ * Insertions, deletions, exchanges and swaps of neighbours that make one text of the other; Infinity when they are more
+ * than allowed.
  * Only the band that can stay within it is computed: names come from clients, lists may be long.
  */
 function editDistance(a: string, b: string, allowed: number): number {

@@ -1,7 +1,10 @@
 import type { GatewayError } from './error.ts'
 import type { CallSignal } from './http/connection.ts'
 
-/** One generation under way: what can end it from outside. To outgoing calls it is their signal, which fires when the client goes or the server stops. */
+/**
+ * One generation under way: what can end it from outside. To outgoing calls it is their signal, which fires when the
+ * client goes or the server stops.
+ */
 export class Underway implements CallSignal {
   aborted = false
   /** Why the server ended it. */

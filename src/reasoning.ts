@@ -16,14 +16,18 @@ const REQUEST_BYTES = 8 * 2 ** 20
 export type Recalled = { request: GenerationRequest; traces: Trace[]; bytes: number }
 
 /**
- * Remembers for a time what providers want back beside tool calls, for clients that send back nothing but the calls: under account and call id, as the
+ * Remembers for a time what providers want back beside tool calls, for clients that send back nothing but the calls:
+ * under account and call id, as the
  * client knows it. What is kept is sealed with that id, which is not kept itself.
  */
 export class Reasoning {
   readonly #store: Store
   readonly #keepMs: number
   readonly #now: () => number
-  /** Whose signatures are kept for whom: nobody else's are looked for. Where some were removed, more than there is until the next purge. */
+  /**
+   * Whose signatures are kept for whom: nobody else's are looked for. Where some were removed, more than there is until
+   * the next purge.
+   */
   #uses = new Map<string, { bytes: number; makers: Set<string> }>()
 
   private constructor(store: Store, keepMs: number, now: () => number) {
@@ -46,13 +50,19 @@ export class Reasoning {
     this.#uses.set(accountId, use)
   }
 
-  /** Hears the answer to a request that may call tools; undefined for any other. Where a provider is known to read earlier reasoning as bare text, it wants that back. */
+  /**
+   * Hears the answer to a request that may call tools; undefined for any other. Where a provider is known to read
+   * earlier reasoning as bare text, it wants that back.
+   */
   tracer({ tools }: GenerationRequest, { provider, model, quirks: { reasoningField } }: Target): Tracer | undefined {
     const bare = reasoningField === 'reasoning_content' || reasoningField === 'reasoning'
     return this.#keepMs > 0 && tools.length > 0 ? new Tracer({ provider, model }, bare) : undefined
   }
 
-  /** Keeps what was heard, if its provider will want it back: committed with what else is handed to the store in this turn of the event loop. */
+  /**
+   * Keeps what was heard, if its provider will want it back: committed with what else is handed to the store in this
+   * turn of the event loop.
+   */
   async keep(accountId: string, { trace }: Tracer): Promise<void> {
     if (trace === undefined) return
     const { maker } = trace
@@ -112,7 +122,9 @@ export class Reasoning {
 
 const nameOf = ({ provider, model }: Maker): string => `${provider}\n${model}`
 
-/** Under which key a call's trace is kept, and the secret it is sealed with: neither tells the other, nor the call's id. */
+/**
+ * Under which key a call's trace is kept, and the secret it is sealed with: neither tells the other, nor the call's id.
+ */
 function namesOf(accountId: string, callId: string): { key: string; secret: Buffer } {
   const digest = createHash('sha512').update(`${accountId}\n${callId}`).digest()
   return { key: digest.subarray(0, 32).toString('base64url'), secret: digest.subarray(32) }

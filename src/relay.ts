@@ -33,7 +33,9 @@ export class Lane {
     this.#tracer = tracer
   }
 
-  /** Frames of one network chunk -> the client's frames. What comes after the terminal event is not an answer any more. */
+  /**
+   * Frames of one network chunk -> the client's frames. What comes after the terminal event is not an answer any more.
+   */
   take(frames: readonly Frame[]): Frame[] {
     const out: Frame[] = []
     for (const frame of frames) {
@@ -133,16 +135,27 @@ const isWhole = ({ data }: Frame): boolean => {
   }
 }
 
-/** How long the bytes after a terminal event are waited for, so that the connection to the provider can be used again. */
+/**
+ * How long the bytes after a terminal event are waited for, so that the connection to the provider can be used again.
+ */
 const TAIL_MS = 1_000
 
-/** Google's SDK hears an error in a stream only when a network chunk holds nothing else (seen in 3.1.0): a busy client must have read what came before. */
+/**
+ * Google's SDK hears an error in a stream only when a network chunk holds nothing else (seen in 3.1.0): a busy client
+ * must have read what came before.
+ */
 const APART_MS = 100
 
-/** Told how it ended, awaited before the last frames leave. Gives what is said in the end: these frames, unless they would not be true. Never rejects. */
+/**
+ * Told how it ended, awaited before the last frames leave. Gives what is said in the end: these frames, unless they
+ * would not be true. Never rejects.
+ */
 export type Close = (ending: Ending, last: Frame[]) => Promise<Frame[]>
 
-/** The one loop through which every streamed answer passes. Awaits once per network chunk; a chunk leaves in the turn in which it came. */
+/**
+ * The one loop through which every streamed answer passes. Awaits once per network chunk; a chunk leaves in the turn in
+ * which it came.
+ */
 export class Relay {
   readonly #source: ByteSource
   readonly #lane: Lane
@@ -173,7 +186,10 @@ export class Relay {
     clearTimeout(timer)
   }
 
-  /** Next text for the client; undefined when all is said. Rejects for a mistake of ours only, with the generation closed: else its hold would stay for ever. */
+  /**
+   * Next text for the client; undefined when all is said. Rejects for a mistake of ours only, with the generation
+   * closed: else its hold would stay for ever.
+   */
   async pull(): Promise<string | undefined> {
     const early = this.#early
     if (early !== undefined) {

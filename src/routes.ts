@@ -38,7 +38,10 @@ export type Route = {
 const USERS: readonly KeyKind[] = ['pay-as-you-go', 'subscription']
 const ALL: readonly KeyKind[] = [...USERS, 'management']
 
-/** Every form in which Google's clients name a model's method: Gemini API, Vertex AI with and without project, and without `models/`. */
+/**
+ * Every form in which Google's clients name a model's method: Gemini API, Vertex AI with and without project, and
+ * without `models/`.
+ */
 const googleMethod = (method: string): RegExp =>
   new RegExp(
     `^/v1(?:beta1?|alpha)?/(?:projects/[^/]+/locations/[^/]+/)?(?:publishers/([^/]+)/models/|models/)?([^:]+(?::[^:/]+)*):${method}$`,

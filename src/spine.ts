@@ -40,7 +40,10 @@ export type Call = {
   /** What the route's expression found in the path. */
   params: (string | undefined)[]
   identity: Identity
-  /** Tells where the client is, as long as it is connected: asked for only when that matters, because it costs a system call. */
+  /**
+   * Tells where the client is, as long as it is connected: asked for only when that matters, because it costs a system
+   * call.
+   */
   address: (() => string | undefined) | undefined
   /** 128 random bits; with the protocol's prefix it is the generation's id. */
   id: string

@@ -5,7 +5,10 @@ import { hasReferences } from './protocols/schema/references.ts'
 import type { Drafts } from './providers/attempt.ts'
 import type { Endpoint } from './providers/catalogue.ts'
 
-/** What a client says of losses: `strict`, that there must be none on the way to the provider; `report`, that it wants to read of them in the body. */
+/**
+ * What a client says of losses: `strict`, that there must be none on the way to the provider; `report`, that it wants
+ * to read of them in the body.
+ */
 export function wishesOf(headers: Headers, config: Pick<Config, 'strict'>): { strict: boolean; report: boolean } {
   const strict = headers.get('x-sluice-strict')
   if (strict !== null && strict !== 'true' && strict !== 'false')
@@ -15,7 +18,10 @@ export function wishesOf(headers: Headers, config: Pick<Config, 'strict'>): { st
   return { strict: strict === null ? config.strict : strict === 'true', report: report !== null }
 }
 
-/** The endpoints to which a request gets whole. Throws unsupported_parameter, with all that would be lost, where there is none. */
+/**
+ * The endpoints to which a request gets whole. Throws unsupported_parameter, with all that would be lost, where there
+ * is none.
+ */
 export function carriedWhole(drafts: Drafts, endpoints: readonly Endpoint[]): readonly Endpoint[] {
   const refusals: GatewayError[] = []
   const lost = endpoints.flatMap((endpoint) => {
@@ -32,7 +38,10 @@ export function carriedWhole(drafts: Drafts, endpoints: readonly Endpoint[]): re
   throw lost.length > 0 ? refusal(lost) : refusals[0]!
 }
 
-/** Bytes by which a request grows for the endpoint where it grows most, as references in its schemas are followed: what they lead to is paid for, too. */
+/**
+ * Bytes by which a request grows for the endpoint where it grows most, as references in its schemas are followed: what
+ * they lead to is paid for, too.
+ */
 export function growthOf(drafts: Drafts, endpoints: readonly Endpoint[]): number {
   const {
     request: { protocol, tools, outputFormat },

@@ -7,7 +7,10 @@ import { SqliteStore } from '../src/store/sqlite.ts'
 /** What a flow stands for where the configuration does not say, in nano-USD. */
 export const USD_PER_FLOW = 32_830_000n
 
-/** What a gateway left behind must add up: names the first row that does not. `overdraft`: the gateway's own, in nano-USD. */
+/**
+ * What a gateway left behind must add up: names the first row that does not. `overdraft`: the gateway's own, in
+ * nano-USD.
+ */
 export async function expectBookRight(folder: string, overdraft = 0n): Promise<void> {
   if (!existsSync(join(folder, 'sluice.sqlite'))) return
   const store = new SqliteStore({ folder, exclusive: false })

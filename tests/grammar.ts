@@ -6,7 +6,8 @@ import { noUsage, type Usage } from '../src/generation/usage.ts'
 const BUCKETS = new Set(Object.keys(noUsage()))
 
 /**
- * Throws unless the events are one sentence of `start (part-start part-delta* part-end | usage)* (finish | error)`, with usage also
+ * Throws unless the events are one sentence of `start (part-start part-delta* part-end | usage)* (finish | error)`,
+ * with usage also
  * allowed inside a part, parts numbered from 0 without gaps, and `error` allowed as the very first event.
  */
 export function checkGrammar(events: readonly GenerationEvent[]): void {

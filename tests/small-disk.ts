@@ -4,7 +4,10 @@ import { join } from 'node:path'
 
 type Holder = Bun.Subprocess<'pipe', 'pipe', 'ignore'>
 
-/** A disk of a few megabytes that a test fills and clears. It is there only for what is started on it, in a namespace of its own. */
+/**
+ * A disk of a few megabytes that a test fills and clears. It is there only for what is started on it, in a namespace of
+ * its own.
+ */
 export class SmallDisk {
   /** Beside the disk, and seen from everywhere. */
   readonly folder: string

@@ -66,7 +66,10 @@ describe('rooms', () => {
       .filter(({ to }) => to.startsWith('src/')),
   )
 
-  /** Types that name a contract may be taken from above: the configuration is written in the rooms' words, an endpoint is given the spine. */
+  /**
+   * Types that name a contract may be taken from above: the configuration is written in the rooms' words, an endpoint
+   * is given the spine.
+   */
   const isContract = ({ from, to, typeOnly }: (typeof imports)[number]): boolean =>
     typeOnly && (roomOf(from) === 'config' || (roomOf(from) === 'endpoints' && to === 'src/spine.ts'))
 

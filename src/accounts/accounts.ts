@@ -28,7 +28,10 @@ export class Accounts {
     return this.#store.accounts()
   }
 
-  /** The account with this name or id; the first one is made when it is not there. Fails with a plain Error that says what to do. */
+  /**
+   * The account with this name or id; the first one is made when it is not there. Fails with a plain Error that says
+   * what to do.
+   */
   async named(nameOrId: string = FIRST_ACCOUNT): Promise<Account> {
     const accounts = await this.#store.accounts()
     const known = accounts.find(({ id, name }) => id === nameOrId || name === nameOrId)
@@ -65,7 +68,10 @@ export class Accounts {
     return (await this.#add(name, opening)) ?? this.named(name)
   }
 
-  /** Account, plan and credit in one transaction, so that there is never one without the others; undefined when the name is taken. */
+  /**
+   * Account, plan and credit in one transaction, so that there is never one without the others; undefined when the name
+   * is taken.
+   */
   async #add(name: string, { tier = FREE_TIER, discount = 0, credits }: Opening): Promise<Account | undefined> {
     const account: Account = { id: newId('acct'), name, status: 'healthy', createdAt: this.#now(), discount }
     const added = await this.#store.addAccount(

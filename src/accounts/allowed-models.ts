@@ -11,7 +11,10 @@ export function checkAllowed({ allows }: { allows: AllowedModels }, model: strin
 
 export const anyModel: AllowedModels = () => true
 
-/** Patterns in which `*` stands for any text, slashes too, compiled once. Looking takes time linear in the name, whatever the pattern. */
+/**
+ * Patterns in which `*` stands for any text, slashes too, compiled once. Looking takes time linear in the name,
+ * whatever the pattern.
+ */
 export function allowedModels(patterns: readonly string[]): AllowedModels {
   const allowed = patterns.map(allowing)
   return (model) => allowed.some((allows) => allows(model))

@@ -14,7 +14,10 @@ export type BudgetHold = { keyId: string; since: number; amount: bigint }
 
 type Spend = { since: number; spent: bigint; held: bigint }
 
-/** What keys have spent of their limits, in memory. A period that has begun is never left for an earlier one, whatever the clock says. */
+/**
+ * What keys have spent of their limits, in memory. A period that has begun is never left for an earlier one, whatever
+ * the clock says.
+ */
 export class Budgets {
   readonly #spends: Map<string, Spend>
   readonly #open = new Set<BudgetHold>()
@@ -50,7 +53,10 @@ export class Budgets {
     return hold
   }
 
-  /** Ends a hold, once: a second time is refused with an Error. What was spent, which may be more than was held, counts in the hold's own period. Gives what to add to the store. */
+  /**
+   * Ends a hold, once: a second time is refused with an Error. What was spent, which may be more than was held, counts
+   * in the hold's own period. Gives what to add to the store.
+   */
   settle(hold: BudgetHold, used: bigint): KeySpend {
     if (!this.#open.delete(hold)) throw new Error('This hold of a spending limit has ended before, or was never taken.')
     const { keyId, since, amount } = hold

@@ -7,7 +7,10 @@ const MINUTE_MS = 60_000
 const HOUR = 60
 /** The present minute and the sixty before it: never less than an hour, and less than a minute more. */
 const BUCKETS = HOUR + 1
-/** An account's clients are looked at no more often, 200 times a second: looking costs a system call, and an address that matters to an hour comes again. */
+/**
+ * An account's clients are looked at no more often, 200 times a second: looking costs a system call, and an address
+ * that matters to an hour comes again.
+ */
 const LOOK_EVERY_MS = 5
 
 /** An account whose status must change. */
@@ -18,8 +21,10 @@ export const penaltyOf = (status: AccountStatus, { penalty }: Rules): number =>
   status === 'monitored' ? penalty.monitored : status === 'abusive' ? penalty.abusive : 1
 
 /**
- * How accounts behaved over the last hour, and which of them change their status for it. Hearing costs the same for every request;
- * memory is bounded: counters of an hour's minutes, and as many addresses as the rules can tell apart. Idle accounts are dropped.
+ * How accounts behaved over the last hour, and which of them change their status for it. Hearing costs the same for
+ * every request;
+ * memory is bounded: counters of an hour's minutes, and as many addresses as the rules can tell apart. Idle accounts
+ * are dropped.
  */
 export class Conduct {
   readonly #rules: Rules
@@ -32,7 +37,10 @@ export class Conduct {
     this.#now = now
   }
 
-  /** A request begins. `address` tells where its client is, where that is known; of requests that come within milliseconds only the first is asked. */
+  /**
+   * A request begins. `address` tells where its client is, where that is known; of requests that come within
+   * milliseconds only the first is asked.
+   */
   begin(accountId: string, address: (() => string | undefined) | undefined): void {
     const now = this.#now()
     const watch = this.#watch(accountId, now)
@@ -51,8 +59,10 @@ export class Conduct {
   }
 
   /**
-   * Called once a minute with all accounts as they are stored now: gives those whose status must change, with the one that they had `before`. A status is kept until a whole hour
-   * has passed in which no rule of it was broken; one that was set by somebody else, or before the start, begins such an hour anew,
+   * Called once a minute with all accounts as they are stored now: gives those whose status must change, with the one
+   * that they had `before`. A status is kept until a whole hour
+   * has passed in which no rule of it was broken; one that was set by somebody else, or before the start, begins such
+   * an hour anew,
    * and what was counted before it is forgotten. Suspended and banned accounts are left alone.
    */
   judge(accounts: readonly Pick<Account, 'id' | 'status'>[]): Change[] {
@@ -134,7 +144,10 @@ class Watch {
     return true
   }
 
-  /** Of more than `most` addresses the ones seen last are kept, so that whether more than that were seen in an hour is still known. */
+  /**
+   * Of more than `most` addresses the ones seen last are kept, so that whether more than that were seen in an hour is
+   * still known.
+   */
   see(address: string | undefined, most: number): void {
     if (address === undefined || this.#addresses.get(address) === this.#minute) return
     this.#addresses.delete(address)

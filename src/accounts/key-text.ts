@@ -12,7 +12,8 @@ const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 export const KEY_KINDS = Object.keys(PREFIXES) as readonly KeyKind[]
 
 /**
- * A new key: prefix, 256 random bits as 43 base62 digits, and 6 digits of CRC-32 over all before them, by which secret scanners
+ * A new key: prefix, 256 random bits as 43 base62 digits, and 6 digits of CRC-32 over all before them, by which secret
+ * scanners
  * recognise a leaked key without asking us.
  */
 export function newKeyText(kind: KeyKind): string {

@@ -34,7 +34,10 @@ type KeyOptions = {
   requestsPerMinute?: number
 }
 
-/** A key written in the config file. Its kind is the one its text announces, else pay-as-you-go. It is never stored; its account is made when there is none. */
+/**
+ * A key written in the config file. Its kind is the one its text announces, else pay-as-you-go. It is never stored; its
+ * account is made when there is none.
+ */
 export type ConfiguredKey = KeyOptions & { key: string; kind?: KeyKind; account?: string }
 
 export type NewKey = KeyOptions & {
@@ -76,7 +79,10 @@ const PLACES: readonly Omit<Place, 'recent'>[] = [
   { header: 'x-goog-api-key', keyOf: (value) => value },
 ]
 
-/** All keys, in memory: identifying a client asks no database. Another process's changes arrive through the store's watch. */
+/**
+ * All keys, in memory: identifying a client asks no database. Another process's changes arrive through the store's
+ * watch.
+ */
 export class Keys {
   readonly #store: Store
   readonly #accounts: Accounts
@@ -119,7 +125,8 @@ export class Keys {
 
   /**
    * Makes one key of each kind when no key was ever stored, and gives those texts: they are shown once, now.
-   * `given` (SLUICE_KEY) becomes the pay-as-you-go key instead of a random one; later it is added when it is not known yet.
+   * `given` (SLUICE_KEY) becomes the pay-as-you-go key instead of a random one; later it is added when it is not known
+   * yet.
    */
   async start(given?: string): Promise<{ kind: KeyKind; text: string }[]> {
     // Compose files pass an unset variable on as an empty one.
@@ -186,7 +193,10 @@ export class Keys {
     }))
   }
 
-  /** `which` is an id, a whole key, or the beginning that `list` shows when only one key begins so. Revoking twice is no error. */
+  /**
+   * `which` is an id, a whole key, or the beginning that `list` shows when only one key begins so. Revoking twice is no
+   * error.
+   */
   async revoke(which: string): Promise<{ id: string }> {
     const { id } = await this.#find(which)
     await this.#store.revokeKey(id, this.#now())
@@ -195,7 +205,8 @@ export class Keys {
   }
 
   /**
-   * A new text for a key: makes a key with the options of the old one, which is revoked at once or works for `graceMs` more.
+   * A new text for a key: makes a key with the options of the old one, which is revoked at once or works for `graceMs`
+   * more.
    * Its spending limit begins anew. Fails with a plain Error when the old key does not work any more.
    */
   async rotate(
@@ -241,7 +252,8 @@ export class Keys {
   }
 
   /**
-   * Who asks. The first place that holds a working key decides, because clients send a key left over in another variable beside
+   * Who asks. The first place that holds a working key decides, because clients send a key left over in another
+   * variable beside
    * the one meant for us. The query is never read: it ends up in logs.
    */
   identify(headers: Headers): Identity {
@@ -273,7 +285,10 @@ export class Keys {
     return known
   }
 
-  /** Reads all keys and accounts again. Needed after this process changed an account's row; other processes' changes are watched. */
+  /**
+   * Reads all keys and accounts again. Needed after this process changed an account's row; other processes' changes are
+   * watched.
+   */
   async reload(): Promise<void> {
     const [accounts, rows] = [await this.#store.accounts(), await this.#store.keys()]
     const known = new Map<string, Known>()
@@ -313,7 +328,9 @@ export class Keys {
     })
   }
 
-  /** 32 bytes that nobody else can know, the same after every restart: another secret for each subject of each purpose. */
+  /**
+   * 32 bytes that nobody else can know, the same after every restart: another secret for each subject of each purpose.
+   */
   derive(purpose: string, subject: string): Buffer {
     // In two steps, so that no text of a key has the same hash.
     return new Bun.CryptoHasher('sha256', this.#hash(purpose)).update(subject).digest()

@@ -3,13 +3,16 @@ import { GatewayError } from '../error.ts'
 const WINDOW_MS = 60_000
 
 /**
- * Requests per minute, counted by key and endpoint, each pair by itself. The window slides: no 60 seconds, wherever they begin, hold
- * more admitted requests than the limit, and the wait that a refusal names is exact. A fixed window would let twice the limit
+ * Requests per minute, counted by key and endpoint, each pair by itself. The window slides: no 60 seconds, wherever
+ * they begin, hold
+ * more admitted requests than the limit, and the wait that a refusal names is exact. A fixed window would let twice the
+ * limit
  * through around its border. Costs 8 bytes per request admitted in the last minute; idle counters are dropped.
  */
 export class Limits {
   readonly #now: () => number
-  // Two generations by key: what was not asked for during a whole window stays behind in the older one and goes with it.
+  // Two generations by key: what was not asked for during a whole window stays behind in the older one and goes with
+  // it.
   #recent = new Map<string, Map<string, Counter>>()
   #older = new Map<string, Map<string, Counter>>()
   #rotatedAt: number
@@ -21,8 +24,10 @@ export class Limits {
   }
 
   /**
-   * Counts this request or refuses it with 422, which is not counted: a client that retries too early does not lock itself out.
-   * `endpoint` is a name from the route table, never the client's text. `limit` is a positive integer, or undefined for none.
+   * Counts this request or refuses it with 422, which is not counted: a client that retries too early does not lock
+   * itself out.
+   * `endpoint` is a name from the route table, never the client's text. `limit` is a positive integer, or undefined for
+   * none.
    */
   admit(keyId: string, endpoint: string, limit: number | undefined): void {
     if (limit === undefined) return
@@ -64,7 +69,10 @@ export class Limits {
   }
 }
 
-/** The instants of the last minute's admitted requests, oldest first, in a ring that grows as far as the limit needs it to. */
+/**
+ * The instants of the last minute's admitted requests, oldest first, in a ring that grows as far as the limit needs it
+ * to.
+ */
 class Counter {
   #ring = new Float64Array(4)
   #first = 0

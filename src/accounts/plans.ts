@@ -12,7 +12,9 @@ const NANO = 1_000_000_000n
 /** `flows`: most micro-flows in each window. `discount`: basis points off pay-as-you-go bills. */
 export type Plan = { tier: string; usdPerMonth: number; flows: Record<QuotaWindowName, bigint>; discount: number }
 
-/** What plans there are, and what a flow is worth: `catalog/plans.json` with `plans` of the configuration put over it. */
+/**
+ * What plans there are, and what a flow is worth: `catalog/plans.json` with `plans` of the configuration put over it.
+ */
 export class Plans {
   /** Nano-USD at list prices. */
   readonly usdPerFlow: bigint
@@ -37,7 +39,9 @@ export class Plans {
     )
   }
 
-  /** The plan of this name. A tier that has left the configuration means the free plan until it comes back: see `gone`. */
+  /**
+   * The plan of this name. A tier that has left the configuration means the free plan until it comes back: see `gone`.
+   */
   of(tier: string): Plan {
     return this.#plans.get(tier) ?? this.#plans.get(FREE_TIER)!
   }
@@ -46,7 +50,10 @@ export class Plans {
     return [...this.#plans.values()]
   }
 
-  /** A line for the operator on every account whose tier is no longer configured; told at the start, since each of them has only the free plan's flows. */
+  /**
+   * A line for the operator on every account whose tier is no longer configured; told at the start, since each of them
+   * has only the free plan's flows.
+   */
   gone(subscriptions: Iterable<Subscription>): string[] {
     return [...subscriptions]
       .filter(({ tier }) => !this.#plans.has(tier))

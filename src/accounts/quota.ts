@@ -13,7 +13,10 @@ const WORDS: Record<QuotaWindowName, string> = { '5_hour': '5-hour', '7_day': '7
 /** Micro-flows kept free for one request, and the windows in which they are. */
 export type QuotaHold = { flows: bigint; windows: { window: QuotaWindowName; startedAt: number; endsAt: number }[] }
 
-/** Flows and USD with at most four decimals. What is only held does not count as used, and use above the maximum is shown as the maximum. */
+/**
+ * Flows and USD with at most four decimals. What is only held does not count as used, and use above the maximum is
+ * shown as the maximum.
+ */
 export type RollingQuota = {
   usage_percentage: number
   /** ISO 8601; null where the window has not begun or is over. */
@@ -41,9 +44,11 @@ export type SubscriptionDetail = {
 type Window = { startedAt: number; endsAt: number; used: bigint; held: bigint }
 
 /**
- * One account's subscription and its quota windows, in memory. The 5-hour and the 7-day window begin with the first hold after the one before is over;
+ * One account's subscription and its quota windows, in memory. The 5-hour and the 7-day window begin with the first
+ * hold after the one before is over;
  * the monthly one is the subscription's period. A window is over at `endsAt`, to the millisecond.
- * Instants are Unix milliseconds; one that lies before the last one seen counts as that one, so that a clock that goes back starts nothing anew.
+ * Instants are Unix milliseconds; one that lies before the last one seen counts as that one, so that a clock that goes
+ * back starts nothing anew.
  */
 export class Quota {
   readonly #plans: Plans
@@ -65,7 +70,10 @@ export class Quota {
     return this.#subscription
   }
 
-  /** Moves the period on where it is over. True when the subscription changed and must be written; until then everything here counts with the new period already. */
+  /**
+   * Moves the period on where it is over. True when the subscription changed and must be written; until then everything
+   * here counts with the new period already.
+   */
   renew(now: number): boolean {
     const before = this.#subscription
     this.#subscription = renewed(before, this.#clock(now))
@@ -73,7 +81,8 @@ export class Quota {
   }
 
   /**
-   * Throws GatewayError quota_exceeded where one of the windows has no room for so many micro-flows; counts nothing. Without retryAfterSeconds, where no wait would help.
+   * Throws GatewayError quota_exceeded where one of the windows has no room for so many micro-flows; counts nothing.
+   * Without retryAfterSeconds, where no wait would help.
    * `penalty` is the one that the flows were computed with: it says how many USD at list prices would fit.
    */
   check(flows: bigint, now: number, penalty = 1): void {
@@ -92,7 +101,8 @@ export class Quota {
     })
     const full = rooms.filter(({ left }) => flows > left)
     if (full.length === 0) return
-    // Waiting must be long enough for every window that is full, so the one named is the last to reset; and no wait helps where the maximum is too small.
+    // Waiting must be long enough for every window that is full, so the one named is the last to reset; and no wait
+    // helps where the maximum is too small.
     const never = full.filter(({ max }) => flows > max).toSorted((a, b) => Number(a.max - b.max))[0]
     const named = never ?? full.reduce((last, room) => (room.endsAt > last.endsAt ? room : last))
     const fits = rooms.map(({ left }) => left).reduce((least, left) => (left < least ? left : least))
@@ -103,7 +113,10 @@ export class Quota {
     })
   }
 
-  /** Holds micro-flows in all three windows, after `check` in the same turn; windows that have not begun or are over begin now. */
+  /**
+   * Holds micro-flows in all three windows, after `check` in the same turn; windows that have not begun or are over
+   * begin now.
+   */
   take(flows: bigint, now: number): QuotaHold {
     const at = this.#clock(now)
     const { periodStart, periodEnd } = renewed(this.#subscription, at)
@@ -122,8 +135,10 @@ export class Quota {
   }
 
   /**
-   * Ends a hold, once: a second time is refused with an Error. What was used, which may be more than was held, counts in the windows in which it was held.
-   * Gives the rows to add to the store: also with nothing used, because the windows have begun, and of windows that others follow here, because the store may not have heard of those.
+   * Ends a hold, once: a second time is refused with an Error. What was used, which may be more than was held, counts
+   * in the windows in which it was held.
+   * Gives the rows to add to the store: also with nothing used, because the windows have begun, and of windows that
+   * others follow here, because the store may not have heard of those.
    */
   settle(hold: QuotaHold, used: bigint): QuotaWindow[] {
     if (!this.#open.delete(hold)) throw new Error('This hold of flows has ended before, or was never taken.')
@@ -148,7 +163,10 @@ export class Quota {
     }
   }
 
-  /** Puts back a hold that a crash left open, so that it can be settled; its windows are back with it where nothing later was stored. */
+  /**
+   * Puts back a hold that a crash left open, so that it can be settled; its windows are back with it where nothing
+   * later was stored.
+   */
   restore(hold: QuotaHold): void {
     this.#open.add(hold)
     for (const { window, startedAt, endsAt } of hold.windows) {
@@ -187,7 +205,9 @@ export class Quota {
     }
   }
 
-  /** Everything is computed from the flows as they are shown, in ten-thousandths, so that what a client adds up agrees. */
+  /**
+   * Everything is computed from the flows as they are shown, in ten-thousandths, so that what a client adds up agrees.
+   */
   #shown(window: QuotaWindowName, plan: Plan, at: number): RollingQuota {
     const current = this.#current(window, at)
     const max = plan.flows[window] / 100n
@@ -246,7 +266,10 @@ export const newSubscription = (accountId: string, tier: string, now: number): S
   nextTier: null,
 })
 
-/** A plan that costs as much or more counts at once, a cheaper one from the next period on unless `now` is asked for; period and use stay. The subscription renews again. Throws an Error for a tier that is not configured. */
+/**
+ * A plan that costs as much or more counts at once, a cheaper one from the next period on unless `now` is asked for;
+ * period and use stay. The subscription renews again. Throws an Error for a tier that is not configured.
+ */
 export function changePlan(
   subscription: Subscription,
   tier: string,
@@ -263,7 +286,10 @@ export function changePlan(
   return { ...subscription, renews: true, ...(atOnce ? { tier, nextTier: null } : { nextTier: tier }) }
 }
 
-/** The subscription as it is at an instant: in the period that holds it, with the plan that was to follow. The same object where its period is not over. */
+/**
+ * The subscription as it is at an instant: in the period that holds it, with the plan that was to follow. The same
+ * object where its period is not over.
+ */
 export function renewed(subscription: Subscription, at: number): Subscription {
   if (at < subscription.periodEnd) return subscription
   const { anchor, renews, nextTier, tier } = subscription
@@ -282,7 +308,10 @@ export function renewed(subscription: Subscription, at: number): Subscription {
 /** Calendar months in UTC. */
 const monthOf = (at: number): number => new Date(at).getUTCFullYear() * 12 + new Date(at).getUTCMonth()
 
-/** The same day and time of day some months later, or the last day of a shorter month. Always counted from the anchor, so that a short month does not shorten those after it. */
+/**
+ * The same day and time of day some months later, or the last day of a shorter month. Always counted from the anchor,
+ * so that a short month does not shorten those after it.
+ */
 function monthsAfter(anchor: number, months: number): number {
   const from = new Date(anchor)
   const first = Date.UTC(from.getUTCFullYear(), from.getUTCMonth() + months, 1)

@@ -56,7 +56,10 @@ export const configOf = (given: Given): Config => {
   return loadConfig(Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)), process.env)
 }
 
-/** Hears signals from the first moment: one may come as soon as "listening" is printed. Fails when the server does not start. */
+/**
+ * Hears signals from the first moment: one may come as soon as "listening" is printed. Fails when the server does not
+ * start.
+ */
 async function untilSignal(starting: Promise<{ stop(): unknown }>): Promise<void> {
   let first: number | undefined
   const stop = async (): Promise<void> => {

@@ -14,7 +14,10 @@ import { readWire } from '../protocols/wire.ts'
 
 const ANSWER_BYTES = 1024 * 1024
 
-/** Puts what a request names in its place, in its body and text. Gives the endpoints that take it, or undefined where it names nothing. */
+/**
+ * Puts what a request names in its place, in its body and text. Gives the endpoints that take it, or undefined where it
+ * names nothing.
+ */
 type ResolveMedia = (
   spine: Spine,
   call: Call,
@@ -60,7 +63,10 @@ const numberIn = (answer: unknown, field: string): number | undefined => {
   return typeof value === 'number' ? value : undefined
 }
 
-/** `POST /v1/messages/count_tokens`: the provider's own count where it speaks messages, an estimate (`x-sluice-estimated: true`) elsewhere. */
+/**
+ * `POST /v1/messages/count_tokens`: the provider's own count where it speaks messages, an estimate
+ * (`x-sluice-estimated: true`) elsewhere.
+ */
 export async function countMessagesTokens(spine: Spine, call: Call, resolveMedia: ResolveMedia): Promise<Response> {
   const wire = await readWire(call.request, spine.config.limits.bodyBytes, call.fromPath)
   const media = await resolveMedia(spine, call, 'messages', wire)

@@ -33,7 +33,10 @@ export async function getGenerationAtOldPath(spine: Spine, call: Call): Promise<
   return Response.json(record, { headers: headers(`?id=${record.generationId}`) })
 }
 
-/** What is unknown, malformed or another account's is told in the same words, so that none of them can be told from the others. */
+/**
+ * What is unknown, malformed or another account's is told in the same words, so that none of them can be told from the
+ * others.
+ */
 async function found(spine: Spine, call: Call): Promise<WrittenRecord> {
   const [, id] = ID.exec(askedId(call.query)) ?? []
   const record = id === undefined ? undefined : await spine.store.findGeneration(call.identity.accountId, id)
@@ -142,7 +145,9 @@ const writeItem = ({ item, quantity, rate, origin, discount, bill }: RatedItem):
   billAmount: usdOf(bill),
 })
 
-/** `GET /v1/management/payg/balance`: what may be spent, in USD; what is held by requests under way is still part of it. */
+/**
+ * `GET /v1/management/payg/balance`: what may be spent, in USD; what is held by requests under way is still part of it.
+ */
 export function getBalance(spine: Spine, call: Call): Response {
   const { credit, bonus } = spine.ledger.balance(call.identity.accountId)
   return Response.json({

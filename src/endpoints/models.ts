@@ -8,7 +8,10 @@ import { protocols } from '../protocols/index.ts'
 import type { Abilities } from '../protocols/protocol.ts'
 import type { Model } from '../providers/catalogue.ts'
 
-/** OpenAI's dialect, with what is known beside it: null, or left out of `capabilities` and `pricings`, is what is not known. */
+/**
+ * OpenAI's dialect, with what is known beside it: null, or left out of `capabilities` and `pricings`, is what is not
+ * known.
+ */
 export const describe = (
   { catalogue, prices }: Pick<Spine, 'catalogue' | 'prices'>,
   { id, createdAt, ownedBy, name, abilities, contextLength }: Model,
@@ -49,7 +52,10 @@ function parametersOf({ api, reasoning, tools, structuredOutput, sampling }: Abi
 
 const CONVERSATIONS = Object.keys(protocols).filter((name) => name !== 'images')
 
-/** Whatever a provider speaks, its models are asked in any protocol; only those that make images over the images API, and jobs only as predictions. */
+/**
+ * Whatever a provider speaks, its models are asked in any protocol; only those that make images over the images API,
+ * and jobs only as predictions.
+ */
 function spokenTo({ api, output }: Abilities): string[] {
   if (api === 'predictions') return ['predictions']
   return [...CONVERSATIONS, ...(output?.includes('image') === true ? ['images'] : []), 'predictions']
@@ -184,7 +190,10 @@ function listAnthropic(spine: Spine, { query, ...call }: Call): Response {
 export const listGoogleModels = (spine: Spine, call: Call): Response =>
   listGoogle(call, 'models', conversational(spine, call), google)
 
-/** `GET /v1/publishers/{publisher}/models`: that of Vertex AI. Its clients can ask for one publisher only, so that every list holds all models. */
+/**
+ * `GET /v1/publishers/{publisher}/models`: that of Vertex AI. Its clients can ask for one publisher only, so that every
+ * list holds all models.
+ */
 export const listPublisherModels = (spine: Spine, call: Call): Response =>
   listGoogle(call, 'publisherModels', conversational(spine, call), publisher)
 

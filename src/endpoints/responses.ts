@@ -11,7 +11,10 @@ import { failureCode, failureMessage } from '../protocols/responses/shapes.ts'
 import { parseAnswer, transport } from '../providers/attempt.ts'
 import type { BackgroundWork, Store, StoredResponse } from '../store/store.ts'
 
-/** Stored responses (OpenAI's Responses API: `store`, `previous_response_id`, `item_reference`), kept by Sluice for every provider. */
+/**
+ * Stored responses (OpenAI's Responses API: `store`, `previous_response_id`, `item_reference`), kept by Sluice for
+ * every provider.
+ */
 
 type Item = Record<string, unknown>
 
@@ -22,8 +25,10 @@ const PAGE_DEFAULT = 20
 const PAGE_MAX = 100
 
 /**
- * Puts what the request refers to in its place: the turns behind `previous_response_id` and each `item_reference`. Changes
- * `wire` only where there is something to expand. Returns the items that the client itself sent, to be kept with the response.
+ * Puts what the request refers to in its place: the turns behind `previous_response_id` and each `item_reference`.
+ * Changes
+ * `wire` only where there is something to expand. Returns the items that the client itself sent, to be kept with the
+ * response.
  * GatewayError request_too_large where more than `limitBytes` would be put in.
  */
 export async function expand(wire: Wire, store: Store, accountId: string, limitBytes: number): Promise<Item[]> {
@@ -48,7 +53,10 @@ export async function expand(wire: Wire, store: Store, accountId: string, limitB
   return own.items
 }
 
-/** What a request may still put in: a few bytes may refer to an item a thousand times, and each time it is read and sent whole. */
+/**
+ * What a request may still put in: a few bytes may refer to an item a thousand times, and each time it is read and sent
+ * whole.
+ */
 class Room {
   readonly #limitBytes: number
   #left: number
@@ -194,7 +202,10 @@ const found = async (spine: Spine, call: Call): Promise<StoredResponse> => {
   return kept
 }
 
-/** `GET /v1/responses/{id}`: as it was kept, or, while a provider works on it in the background, as that provider says now. */
+/**
+ * `GET /v1/responses/{id}`: as it was kept, or, while a provider works on it in the background, as that provider says
+ * now.
+ */
 export const getResponse = async (spine: Spine, call: Call): Promise<Response> =>
   Response.json(await current(spine, call, await found(spine, call), false))
 
@@ -208,7 +219,10 @@ export async function cancelResponse(spine: Spine, call: Call): Promise<Response
   return Response.json(await current(spine, call, kept, true))
 }
 
-/** `DELETE /v1/responses/{id}`: a provider that works on it is told to stop, now or as soon as it can be asked; until then its work is followed, and paid. */
+/**
+ * `DELETE /v1/responses/{id}`: a provider that works on it is told to stop, now or as soon as it can be asked; until
+ * then its work is followed, and paid.
+ */
 export async function deleteResponse(spine: Spine, call: Call): Promise<Response> {
   const { id } = await found(spine, call)
   const { accountId } = call.identity
@@ -321,7 +335,8 @@ async function settle(ledger: Spine['ledger'], open: OpenGeneration, { response,
   const { status, usage } = response
   const broken = status === 'cancelled' || status === 'failed'
   try {
-    // To its reader what broke off is an error, and tells nothing: what was used until then is told as that of an answer that is not complete.
+    // To its reader what broke off is an error, and tells nothing: what was used until then is told as that of an
+    // answer that is not complete.
     const answer = broken
       ? { ...response, status: 'incomplete', incomplete_details: { reason: status }, error: null }
       : response
@@ -338,7 +353,10 @@ async function settle(ledger: Spine['ledger'], open: OpenGeneration, { response,
 /** What nobody hears of for so long is over. */
 const FOLLOWED_MS = 86_400_000
 
-/** Asks how one response in the background is getting on, whether or not it is stored here: what it costs is settled when it has ended. */
+/**
+ * Asks how one response in the background is getting on, whether or not it is stored here: what it costs is settled
+ * when it has ended.
+ */
 async function follow(spine: Spine, open: OpenGeneration, signal: CallSignal): Promise<void> {
   const {
     ask: { id, accountId, createdAt, model },
@@ -350,7 +368,10 @@ async function follow(spine: Spine, open: OpenGeneration, signal: CallSignal): P
   await end(spine, accountId, await spine.store.findResponse(accountId, PREFIX + id), open, said)
 }
 
-/** Follows each response in the background by itself: a provider that does not answer delays nobody else, and is asked once at a time. */
+/**
+ * Follows each response in the background by itself: a provider that does not answer delays nobody else, and is asked
+ * once at a time.
+ */
 export class Follower {
   readonly #spine: Spine
   readonly #polls = new Map<OpenGeneration, Promise<void>>()

@@ -3,7 +3,8 @@ import type { Citation, Part, TokenLogprob, ProtocolName, TextPart } from './req
 import { noUsage, type Usage } from './usage.ts'
 
 /**
- * An answer as it happens. Grammar: `start (part-start part-delta* part-end | usage)* (finish | error)`; `usage` may also
+ * An answer as it happens. Grammar: `start (part-start part-delta* part-end | usage)* (finish | error)`; `usage` may
+ * also
  * stand inside a part. Parts never overlap and are numbered from 0 without gaps, so no writer ever guesses a boundary.
  */
 export type GenerationEvent =
@@ -15,7 +16,10 @@ export type GenerationEvent =
   | { type: 'part-end'; part: number; signature?: string }
   /** Running totals, never increments: a named bucket replaces what was heard before, an absent one leaves it. */
   | { type: 'usage'; usage: Partial<Usage> }
-  /** `raw`: the provider's own word. `stopSequence`: the one that was hit, `details`: what more is said of the ending, where the provider says it. */
+  /**
+   * `raw`: the provider's own word. `stopSequence`: the one that was hit, `details`: what more is said of the ending,
+   * where the provider says it.
+   */
   | { type: 'finish'; reason: FinishReason; raw: string; stopSequence?: string; details?: unknown }
   | { type: 'error'; error: GatewayError }
 
@@ -61,7 +65,9 @@ export type Answer = {
   finish: { reason: FinishReason; raw: string; stopSequence?: string; details?: unknown }
 }
 
-/** Adds events up to an answer. Throws the error of an error event; an answer without a finish is the caller's to judge. */
+/**
+ * Adds events up to an answer. Throws the error of an error event; an answer without a finish is the caller's to judge.
+ */
 export class Fold {
   readonly answer: Answer = {
     id: '',
@@ -154,7 +160,10 @@ export const fold = (events: Iterable<GenerationEvent>): Answer => {
   return sum.answer
 }
 
-/** The other way round: a whole answer as events, so that metering, translation and errors have one form. Signatures become plain values again. */
+/**
+ * The other way round: a whole answer as events, so that metering, translation and errors have one form. Signatures
+ * become plain values again.
+ */
 export function* unfold(answer: Answer): Generator<GenerationEvent> {
   yield { type: 'start', id: answer.id, model: answer.model }
   let number = 0

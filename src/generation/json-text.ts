@@ -1,5 +1,6 @@
 /**
- * JSON as text: finds members without parsing, so that a body can be passed on byte for byte with a few values exchanged
+ * JSON as text: finds members without parsing, so that a body can be passed on byte for byte with a few values
+ * exchanged
  * (key order, number spelling and big integers stay as the client or the provider wrote them).
  */
 
@@ -60,7 +61,10 @@ export function members(text: string, at = 0): Member[] {
   return found
 }
 
-/** Where the elements of the array that starts at `at` stand (end exclusive); undefined for what is no array. The text must be valid JSON. */
+/**
+ * Where the elements of the array that starts at `at` stand (end exclusive); undefined for what is no array. The text
+ * must be valid JSON.
+ */
 export function elements(text: string, at = 0): [start: number, end: number][] | undefined {
   let i = skipSpace(text, at)
   if (text.charCodeAt(i) !== OPEN_BRACKET) return undefined
@@ -75,7 +79,9 @@ export function elements(text: string, at = 0): [start: number, end: number][] |
   return found
 }
 
-/** The text of an object with top-level values exchanged or added; `undefined` removes a member. Values are JSON texts. */
+/**
+ * The text of an object with top-level values exchanged or added; `undefined` removes a member. Values are JSON texts.
+ */
 export function splice(text: string, changes: Record<string, string | undefined>, at = 0): string {
   const names = Object.keys(changes)
   for (const name of names) if (changes[name] === undefined) return rebuilt(text, changes, at)
@@ -130,8 +136,10 @@ type Replacement = string | ((text: string) => string)
 type Tree = { value?: Replacement; below: Map<string | number, Tree> }
 
 /**
- * The text with the values at these paths exchanged for other JSON texts; every other byte stays as it was. Of a name given twice the last counts,
- * as for JSON.parse. No path may lead through another. Throws an Error for one that leads nowhere. The text must be valid JSON.
+ * The text with the values at these paths exchanged for other JSON texts; every other byte stays as it was. Of a name
+ * given twice the last counts,
+ * as for JSON.parse. No path may lead through another. Throws an Error for one that leads nowhere. The text must be
+ * valid JSON.
  */
 export function replaceAt(text: string, changes: readonly { path: JsonPath; value: Replacement }[]): string {
   const root: Tree = { below: new Map() }
@@ -173,7 +181,10 @@ function locate(text: string, start: number, end: number, tree: Tree, spans: [nu
   }
 }
 
-/** The text of an array with these JSON texts put before the elements at their indexes (its length: at the end), and without some elements; every other byte stays. The text must be valid JSON. */
+/**
+ * The text of an array with these JSON texts put before the elements at their indexes (its length: at the end), and
+ * without some elements; every other byte stays. The text must be valid JSON.
+ */
 export function insertAt(
   text: string,
   added: readonly { before: number; value: string }[],
@@ -208,11 +219,16 @@ const MEMBERS_MAX = 10_000
 const FEW = 16
 
 /**
- * What is wrong with a body before anything walks it: nesting that would exhaust the stack of whatever does, or a name given
- * twice in one object, of which a provider might read the one that was not looked at. Undefined for a text that is fine or is no JSON at all.
+ * What is wrong with a body before anything walks it: nesting that would exhaust the stack of whatever does, or a name
+ * given
+ * twice in one object, of which a provider might read the one that was not looked at. Undefined for a text that is fine
+ * or is no JSON at all.
  */
 export function checkJson(text: string): string | undefined {
-  /** The names of each open object, undefined for an array. Most objects have few, for which a set takes longer than looking through them. */
+  /**
+   * The names of each open object, undefined for an array. Most objects have few, for which a set takes longer than
+   * looking through them.
+   */
   const open: (string[] | Set<string> | undefined)[] = []
   /** Whether the next string is a name: then of the innermost object. */
   let named = false
@@ -265,7 +281,8 @@ export function parsed(text: string): unknown {
 }
 
 /**
- * JSON.parse whose result stringifies to the numbers as they were spelled: big integers and `1.0` become raw leaves (not numbers).
+ * JSON.parse whose result stringifies to the numbers as they were spelled: big integers and `1.0` become raw leaves
+ * (not numbers).
  * For values that are only passed on. Throws a SyntaxError like JSON.parse.
  */
 export function parseExact(text: string): unknown {
@@ -294,7 +311,10 @@ export const isRawJson = (value: unknown): boolean => isRawJSON(value)
 const DIGITS = /\d{16}/
 const BIG_NUMBER = /[:,[]\s*-?\d{16}/
 
-/** JSON.stringify with the integers that doubles round as `source` spells them, from which the value was made. Two that round to the same stay rounded. */
+/**
+ * JSON.stringify with the integers that doubles round as `source` spells them, from which the value was made. Two that
+ * round to the same stay rounded.
+ */
 export function stringifyAs(source: string, value: unknown): string {
   if (!DIGITS.test(source) || !BIG_NUMBER.test(source)) return JSON.stringify(value)
   const spelled = new Map<unknown, string>()

@@ -43,7 +43,10 @@ export type GenerationRequest = {
   includeUsage?: boolean
   /** The protocol the request was read from. */
   protocol: ProtocolName
-  /** Fields that only the client's own protocol knows, by path: they travel to a provider that speaks it and are reported as lost elsewhere. */
+  /**
+   * Fields that only the client's own protocol knows, by path: they travel to a provider that speaks it and are
+   * reported as lost elsewhere.
+   */
   extras: Record<string, unknown>
 }
 
@@ -78,7 +81,9 @@ export type TextPart = Cacheable & {
 export type ReasoningPart = {
   type: 'reasoning'
   text: string
-  /** `summary`: a digest made by the provider; `raw`: the model's own thoughts. Absent where the provider does not say. */
+  /**
+   * `summary`: a digest made by the provider; `raw`: the model's own thoughts. Absent where the provider does not say.
+   */
   form?: 'raw' | 'summary'
   signature?: Signature
   /** Reasoning whose text the provider hides: only `signature` carries it. */
@@ -91,7 +96,10 @@ export type ToolCallPart = Cacheable & {
   type: 'tool-call'
   id: string
   name: string
-  /** JSON text exactly as it came (key order, big integers); free text when `form` is `custom`. May be cut when the answer was truncated. */
+  /**
+   * JSON text exactly as it came (key order, big integers); free text when `form` is `custom`. May be cut when the
+   * answer was truncated.
+   */
   arguments: string
   form: 'function' | 'custom'
   signature?: Signature
@@ -124,7 +132,10 @@ export type MediaSource =
   /** Plain text given as a document (Anthropic's `text` source). */
   | { type: 'text'; text: string; mediaType: string }
 
-/** Something only its own protocol understands: it travels whole there, and elsewhere is refused or, where it is `optional`, left out with a loss. `path`: where the client says it; absent in answers. */
+/**
+ * Something only its own protocol understands: it travels whole there, and elsewhere is refused or, where it is
+ * `optional`, left out with a loss. `path`: where the client says it; absent in answers.
+ */
 export type ForeignPart = {
   type: 'foreign'
   protocol: ProtocolName
@@ -164,7 +175,10 @@ export type Tool =
     }
   /** A tool whose input is free text (chat and responses `custom`); `format` is the protocol's own grammar object. */
   | { type: 'custom'; name: string; description?: string; format?: unknown }
-  /** A tool the provider runs itself, or any other kind its protocol knows. `optional`: it may be left out, with a loss, where the provider has no such tool. `path`: where the client says it. */
+  /**
+   * A tool the provider runs itself, or any other kind its protocol knows. `optional`: it may be left out, with a loss,
+   * where the provider has no such tool. `path`: where the client says it.
+   */
   | { type: 'foreign'; protocol: ProtocolName; kind: string; value: unknown; path?: string; optional?: boolean }
 
 export type ToolChoice =
@@ -211,7 +225,10 @@ export type OutputFormat =
   /** One of the values of the schema's `enum`, as bare text (Google's `text/x.enum`). */
   | { type: 'enum'; schema: unknown }
 
-/** What images that are asked for should be like, in the words of the images API and, where a client speaks in ratios, of Google. */
+/**
+ * What images that are asked for should be like, in the words of the images API and, where a client speaks in ratios,
+ * of Google.
+ */
 export type ImageOutput = {
   /** Images wanted. */
   count?: number

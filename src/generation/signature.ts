@@ -6,7 +6,10 @@ import { createHash } from 'node:crypto'
  */
 export type Signature = {
   data: string
-  /** Who made it, where known: it came to the client sealed through another protocol. Absent: the client's own protocol's plain value. */
+  /**
+   * Who made it, where known: it came to the client sealed through another protocol. Absent: the client's own
+   * protocol's plain value.
+   */
   maker?: Maker
   /** What the protocol it came through has no other place for. */
   note?: string
@@ -23,14 +26,20 @@ export const SEALED_PREFIX = Buffer.from(MAGIC + '\0')
 /** What was changed on its way: it belongs to nobody. */
 const NOBODY: Maker = { provider: '', model: '' }
 
-/** Wraps a signature for a client that speaks another protocol than its maker. Plain base64, because Google's field is bytes. `note`: for `unseal`. */
+/**
+ * Wraps a signature for a client that speaks another protocol than its maker. Plain base64, because Google's field is
+ * bytes. `note`: for `unseal`.
+ */
 export const seal = (data: string, maker: Maker | undefined, note = ''): string => {
   if (maker === undefined) return data
   const body = `${maker.provider}\0${maker.model}\0${note}\0${data}`
   return Buffer.from(`${MAGIC}${digestOf(body)}\0${body}`).toString('base64')
 }
 
-/** Undoes `seal`; a plain value comes back as itself without a maker. Base64 of either alphabet is read, since SDKs re-encode bytes. */
+/**
+ * Undoes `seal`; a plain value comes back as itself without a maker. Base64 of either alphabet is read, since SDKs
+ * re-encode bytes.
+ */
 export const unseal = (text: string): Signature => {
   if (!text.startsWith(SEALED_PREFIX)) return { data: text }
   const [magic, digest, ...rest] = Buffer.from(text.replaceAll('-', '+').replaceAll('_', '/'), 'base64')
@@ -43,10 +52,16 @@ export const unseal = (text: string): Signature => {
   return { data: data.join('\0'), maker: { provider, model }, ...(note === '' ? {} : { note }) }
 }
 
-/** A provider refuses all of a request for a signature that was cut short or altered. Who forges one has forged what its maker checks anyway. */
+/**
+ * A provider refuses all of a request for a signature that was cut short or altered. Who forges one has forged what its
+ * maker checks anyway.
+ */
 const digestOf = (body: string): string => createHash('sha256').update(body).digest('base64url').slice(0, 12)
 
-/** Whether a signature may be sent to this target: it made it, or the client speaks the target's protocol and replays a plain one. */
+/**
+ * Whether a signature may be sent to this target: it made it, or the client speaks the target's protocol and replays a
+ * plain one.
+ */
 export const belongsTo = (signature: Signature, target: Maker, sameProtocol: boolean): boolean =>
   signature.maker === undefined
     ? sameProtocol

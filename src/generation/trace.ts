@@ -4,10 +4,16 @@ import { canonical } from './json-text.ts'
 import type { Part, ReasoningPart, ToolCallPart, Turn } from './request.ts'
 import type { Maker } from './signature.ts'
 
-/** What a provider wants back of an answer that called tools: the reasoning, signed where its provider signs, and which of its parts bore a signature. */
+/**
+ * What a provider wants back of an answer that called tools: the reasoning, signed where its provider signs, and which
+ * of its parts bore a signature.
+ */
 export type Trace = {
   maker: Maker
-  /** The first call, by whose id the answer is known again, and a digest of its name and arguments: some providers give every answer the same ids. */
+  /**
+   * The first call, by whose id the answer is known again, and a digest of its name and arguments: some providers give
+   * every answer the same ids.
+   */
   call: { id: string; digest: string }
   /** In their order. */
   parts: TracePart[]
@@ -97,7 +103,10 @@ const digestOf = ({ name, arguments: text }: Pick<ToolCallPart, 'name' | 'argume
     .update(`${name}\n${canonical(text)}`)
     .digest('base64url')
 
-/** Turns that came back without what their provider signed, by their places, each with the first of its calls. An id that stands in two turns tells neither. */
+/**
+ * Turns that came back without what their provider signed, by their places, each with the first of its calls. An id
+ * that stands in two turns tells neither.
+ */
 export function unsigned(turns: readonly Turn[]): { place: number; call: ToolCallPart }[] {
   const uses = new Map<string, number>()
   const found: { place: number; call: ToolCallPart }[] = []
@@ -110,7 +119,10 @@ export function unsigned(turns: readonly Turn[]): { place: number; call: ToolCal
   return found.filter(({ call }) => uses.get(call.id) === 1)
 }
 
-/** Whether a turn lacks what the trace has: it begins with the same call, and what its client sent of reasoning is not all that its provider wants. */
+/**
+ * Whether a turn lacks what the trace has: it begins with the same call, and what its client sent of reasoning is not
+ * all that its provider wants.
+ */
 export function isMissing({ call, parts }: Trace, turn: Turn, first: ToolCallPart): boolean {
   const bare = parts.every(({ signature }) => signature === undefined)
   return (
@@ -127,7 +139,10 @@ export const madeBy = (traces: readonly Trace[] | undefined, { provider, model }
 /** An element of a turn as a client sent it. */
 export type Element = { type: string; id?: string }
 
-/** Where a trace's reasoning and signatures belong among the elements of its turn: `before` is an index, or their number for the end. */
+/**
+ * Where a trace's reasoning and signatures belong among the elements of its turn: `before` is an index, or their number
+ * for the end.
+ */
 export function placesOf(
   { parts }: Trace,
   elements: readonly Element[],
@@ -153,7 +168,10 @@ export function placesOf(
   return { reasoning, signatures }
 }
 
-/** A turn with what its provider wants back, in its place. Reasoning that came back bare is what the signed one says already. */
+/**
+ * A turn with what its provider wants back, in its place. Reasoning that came back bare is what the signed one says
+ * already.
+ */
 export function restored(turn: Turn, trace: Trace): Turn {
   const { maker } = trace
   const sent = turn.parts.filter((part) => part.type !== 'reasoning')

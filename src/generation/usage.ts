@@ -4,7 +4,10 @@
  * Google counts thinking beside output, the others inside it).
  */
 export type Usage = {
-  /** Prompt tokens read at the full price: text, images and files, without what came from or went to a cache, without audio. */
+  /**
+   * Prompt tokens read at the full price: text, images and files, without what came from or went to a cache, without
+   * audio.
+   */
   inputTokens: number
   cacheReadTokens: number
   /** Written to a cache that lives 5 minutes (also: lifetime not said). */
@@ -44,10 +47,16 @@ export const promptTokens = (u: Usage): number =>
 export const completionTokens = (u: Usage): number =>
   u.outputTokens + u.reasoningTokens + u.outputAudioTokens + u.outputImageTokens
 
-/** No request has a billion tokens. With no rate above 1000 USD per million tokens every amount is then far within the 64-bit integers of the database. */
+/**
+ * No request has a billion tokens. With no rate above 1000 USD per million tokens every amount is then far within the
+ * 64-bit integers of the database.
+ */
 export const MOST_TOKENS = 1e9
 
-/** Whether a wire value says how many: a negative, endless or absurdly large number says nothing, and is counted here instead. */
+/**
+ * Whether a wire value says how many: a negative, endless or absurdly large number says nothing, and is counted here
+ * instead.
+ */
 export const isCount = (value: unknown): value is number =>
   typeof value === 'number' && value >= 0 && value <= MOST_TOKENS
 

@@ -34,7 +34,10 @@ const lies = (address: number[], { bytes, bits }: Block): boolean =>
     return (byte ^ address[index]!) >> (8 - shared) === 0
   })
 
-/** Not globally routable, by the IANA registries of special-purpose addresses; the last one is where Azure's machines ask for their secrets. */
+/**
+ * Not globally routable, by the IANA registries of special-purpose addresses; the last one is where Azure's machines
+ * ask for their secrets.
+ */
 const RESERVED_V4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -53,13 +56,18 @@ const RESERVED_V4 = [
   '168.63.129.16/32',
 ].map(block)
 
-/** All of IPv6 that is given out. What lies elsewhere is loopback, local, multicast, or an IPv4 address in other clothes (mapped, compatible, NAT64). */
+/**
+ * All of IPv6 that is given out. What lies elsewhere is loopback, local, multicast, or an IPv4 address in other clothes
+ * (mapped, compatible, NAT64).
+ */
 const GLOBAL_V6 = block('2000::/3')
 
 /** Inside it: protocol assignments with Teredo, documentation, 6to4. */
 const RESERVED_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'].map(block)
 
-/** Whether this is the text of an address that anybody on the internet reaches as we do. False for what is no address. */
+/**
+ * Whether this is the text of an address that anybody on the internet reaches as we do. False for what is no address.
+ */
 export const isPublicAddress = (text: string): boolean => {
   const bytes = bytesOf(text)
   if (bytes === undefined) return false

@@ -13,7 +13,8 @@ export type AnswerHead = { status: number; headers: Headers; keepAlive: boolean 
 type State = 'head' | 'length' | 'until-close' | 'chunk-size' | 'chunk-data' | 'chunk-end' | 'trailers' | 'complete'
 
 /**
- * One HTTP/1.1 answer (RFC 9112), byte by byte as the socket gives it. Strict where leniency lets two parties disagree on where
+ * One HTTP/1.1 answer (RFC 9112), byte by byte as the socket gives it. Strict where leniency lets two parties disagree
+ * on where
  * an answer ends: sizes are plain digits, lines end with CRLF. Throws GatewayError upstream_error on anything else.
  */
 export class AnswerParser {

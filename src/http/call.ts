@@ -3,13 +3,20 @@ import { AnswerParser } from './answer-parser.ts'
 import { Connection, takeIdle } from './connection.ts'
 import type { CallSignal, ConnectionUser, Origin } from './connection.ts'
 
-/** Milliseconds of each phase of one outgoing call: TCP and TLS; until the head of the answer; between two chunks; all together. */
+/**
+ * Milliseconds of each phase of one outgoing call: TCP and TLS; until the head of the answer; between two chunks; all
+ * together.
+ */
 export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number }
 
-/** Bytes of one answer, pulled: nothing is read from the provider's socket beyond a bounded buffer until `read` is called. */
+/**
+ * Bytes of one answer, pulled: nothing is read from the provider's socket beyond a bounded buffer until `read` is
+ * called.
+ */
 export interface ByteSource {
   /**
-   * The next chunk, or undefined at the clean end. One call at a time. Throws GatewayError upstream_error for a cut or malformed
+   * The next chunk, or undefined at the clean end. One call at a time. Throws GatewayError upstream_error for a cut or
+   * malformed
    * answer or after `cancel`, upstream_timeout with the phase (idle, total) in the message.
    */
   read(): Promise<Uint8Array | undefined>
@@ -40,9 +47,12 @@ export type Outgoing = {
 const MAX_QUEUED_BYTES = 64 * 1024
 
 /**
- * Sends one request and resolves at the head of the answer. Throws GatewayError upstream_error (could not connect, broken
- * connection, cancelled) or upstream_timeout (connect, first byte, total). Redirects are never followed: the provider's key must
- * not travel to another host. Repeated once, on a fresh connection, only when a kept connection died before any byte of an answer.
+ * Sends one request and resolves at the head of the answer. Throws GatewayError upstream_error (could not connect,
+ * broken
+ * connection, cancelled) or upstream_timeout (connect, first byte, total). Redirects are never followed: the provider's
+ * key must
+ * not travel to another host. Repeated once, on a fresh connection, only when a kept connection died before any byte of
+ * an answer.
  */
 export const send = async (out: Outgoing): Promise<Incoming> => {
   if (out.signal.aborted) throw cancelled()
@@ -162,7 +172,10 @@ class Exchange implements ByteSource, ConnectionUser {
     this.#waitsSince = performance.now()
   }
 
-  /** Resolves at the head; with undefined when a kept connection turned out to be dead, so that the request may be sent again. */
+  /**
+   * Resolves at the head; with undefined when a kept connection turned out to be dead, so that the request may be sent
+   * again.
+   */
   start(request: Request): Promise<Incoming | undefined> {
     this.#signal.addEventListener('abort', this.#onAbort, { once: true })
     this.#arm()

@@ -2,12 +2,16 @@ import type { Socket, TCPSocketConnectOptions } from 'bun'
 import { GatewayError } from '../error.ts'
 
 /**
- * Where a connection leads. `name` is host:port as shown in messages. `address`: connected to in place of what the host's name would be resolved to;
+ * Where a connection leads. `name` is host:port as shown in messages. `address`: connected to in place of what the
+ * host's name would be resolved to;
  * the certificate is still the host's.
  */
 export type Origin = { host: string; port: number; secure: boolean; name: string; address?: string }
 
-/** Tells an outgoing call that nobody waits for it any more. An AbortSignal is one; making a real one for each call would cost more than the rest of its bookkeeping. */
+/**
+ * Tells an outgoing call that nobody waits for it any more. An AbortSignal is one; making a real one for each call
+ * would cost more than the rest of its bookkeeping.
+ */
 export interface CallSignal {
   readonly aborted: boolean
   addEventListener(type: 'abort', listener: () => void, options?: { once: boolean }): void
@@ -42,7 +46,10 @@ export class Connection {
     this.origin = origin
   }
 
-  /** Resolves when bytes can be sent, TLS checked. Rejects with GatewayError upstream_error or, after `connectMs`, upstream_timeout. */
+  /**
+   * Resolves when bytes can be sent, TLS checked. Rejects with GatewayError upstream_error or, after `connectMs`,
+   * upstream_timeout.
+   */
   open(connectMs: number, signal: CallSignal): Promise<Connection> {
     const opened = (this.#opened = Promise.withResolvers<Connection>())
     const { host, port, secure, name, address } = this.origin

@@ -1,12 +1,16 @@
 import { GatewayError } from '../error.ts'
 
 /**
- * One frame of an event stream. `bare`: JSON that stands in the stream without a `data:` field, as Google's servers append
+ * One frame of an event stream. `bare`: JSON that stands in the stream without a `data:` field, as Google's servers
+ * append
  * an error after a stream has begun.
  */
 export type Frame = { event?: string; data: string; bare?: boolean }
 
-/** Longest frame we hold in memory, in UTF-16 units. An image in one frame is a few of these millions; nothing honest is more. */
+/**
+ * Longest frame we hold in memory, in UTF-16 units. An image in one frame is a few of these millions; nothing honest is
+ * more.
+ */
 export const MAX_FRAME_LENGTH = 16 * 1024 * 1024
 
 const NEWLINE = 10
@@ -15,7 +19,8 @@ const COLON = 58
 const SPACE = 32
 
 /**
- * Event-stream bytes -> frames, by the parsing rules of the HTML standard (server-sent events), with three liberties that real
+ * Event-stream bytes -> frames, by the parsing rules of the HTML standard (server-sent events), with three liberties
+ * that real
  * providers need: a last frame without its blank line counts, bare JSON is a frame, and `id` and `retry` are not kept.
  * Any cut of the bytes gives the same frames. A frame over 16 Mi characters throws GatewayError upstream_error.
  */

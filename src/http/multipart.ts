@@ -1,7 +1,10 @@
 import { isUtf8 } from 'node:buffer'
 import { GatewayError, invalid } from '../error.ts'
 
-/** What stands above the content of a part. `filename`: as it was sent, which may be any text without control characters. */
+/**
+ * What stands above the content of a part. `filename`: as it was sent, which may be any text without control
+ * characters.
+ */
 export type PartHead = { name: string; filename: string | undefined; mediaType: string | undefined }
 
 /** A part begins, goes on, ends. */
@@ -18,7 +21,10 @@ const MOST_PADDING_BYTES = 64
 /** A body has so many bytes more than its file at most, with all its other parts and boundaries. */
 export const MULTIPART_OVERHEAD_BYTES = 1024 * 1024
 
-/** The boundary that a Content-Type names (RFC 2046, 5.1.1). GatewayError unsupported_media_type, or invalid_request where it names none that can be one. */
+/**
+ * The boundary that a Content-Type names (RFC 2046, 5.1.1). GatewayError unsupported_media_type, or invalid_request
+ * where it names none that can be one.
+ */
 export function boundaryOf(contentType: string | null): string {
   if (contentType === null || !/^multipart\/form-data[ \t]*(?:;|$)/i.test(contentType))
     throw new GatewayError('unsupported_media_type', 'Content-Type must be multipart/form-data.')
@@ -32,7 +38,8 @@ export function boundaryOf(contentType: string | null): string {
 }
 
 /**
- * Reads a multipart/form-data body (RFC 7578) as it comes, holding no more of it than a part's head or the beginning of a boundary.
+ * Reads a multipart/form-data body (RFC 7578) as it comes, holding no more of it than a part's head or the beginning of
+ * a boundary.
  * What could be read in two ways is refused. Every method throws GatewayError invalid_request.
  */
 export class MultipartReader {

@@ -1,5 +1,6 @@
 /**
- * The only way to an address that somebody else named: a URL in a request, a webhook, a URL in a provider's answer. Such a call
+ * The only way to an address that somebody else named: a URL in a request, a webhook, a URL in a provider's answer.
+ * Such a call
  * must not reach what only this machine or its network can reach (server-side request forgery).
  */
 import { lookup } from 'node:dns/promises'
@@ -11,7 +12,10 @@ import type { Incoming, Outgoing } from './call.ts'
 import type { CallSignal } from './connection.ts'
 
 export type Outside = {
-  /** `host` or `host:port` in lower case, as URLs write it: may be reached although it is not public. A host alone stands for all its ports. */
+  /**
+   * `host` or `host:port` in lower case, as URLs write it: may be reached although it is not public. A host alone
+   * stands for all its ports.
+   */
   private: readonly string[]
   /** Longest body of an answer. */
   maxBytes: number
@@ -24,14 +28,20 @@ export type Outside = {
 
 const MAX_URL_CHARACTERS = 4096
 const MAX_REDIRECTS = 3
-/** Addresses of one host that are tried in each family, since a machine may have a way out for one only; and how long each may take to accept a connection. */
+/**
+ * Addresses of one host that are tried in each family, since a machine may have a way out for one only; and how long
+ * each may take to accept a connection.
+ */
 const MAX_ADDRESSES = 2
 const CONNECT_MS = 3_000
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
 const NOT_PUBLIC = 'must be a public http:// or https:// URL'
 
-/** Names that mean this machine or its network wherever they are asked for, and those under which clouds tell a machine its secrets. */
+/**
+ * Names that mean this machine or its network wherever they are asked for, and those under which clouds tell a machine
+ * its secrets.
+ */
 const LOCAL_NAME =
   /^(?:[^.]*|.*\.(?:localhost|localdomain|local|internal|home\.arpa)|metadata\.(?:goog|tencentyun\.com|packet\.net|platformequinix\.com))$/
 
@@ -39,8 +49,10 @@ const LOCAL_NAME =
 const UNCLEAR = /[\s\\\p{Cc}]/u
 
 /**
- * GET, following at most three redirects. `url`: where the bytes came from in the end. `mediaType`: what the server called them, without parameters;
- * not to be believed. Throws GatewayError invalid_request whose message says what the URL must be, without the parameter's name and without any
+ * GET, following at most three redirects. `url`: where the bytes came from in the end. `mediaType`: what the server
+ * called them, without parameters;
+ * not to be believed. Throws GatewayError invalid_request whose message says what the URL must be, without the
+ * parameter's name and without any
  * address that was found; upstream_error where `signal` fired.
  */
 export const fetchOutside = (
@@ -64,7 +76,8 @@ export const fetchOutside = (
   })
 
 /**
- * POST, for webhooks. Resolves with the status, 3xx included: redirects are not followed. The answer's body is read up to `maxBytes` and thrown away.
+ * POST, for webhooks. Resolves with the status, 3xx included: redirects are not followed. The answer's body is read up
+ * to `maxBytes` and thrown away.
  * Throws as `fetchOutside` does.
  */
 export const postOutside = (
@@ -80,7 +93,10 @@ export const postOutside = (
     return incoming.status
   })
 
-/** What is wrong with a URL as far as its text tells, or undefined. That it is right does not make its host public: only a call finds that out. */
+/**
+ * What is wrong with a URL as far as its text tells, or undefined. That it is right does not make its host public: only
+ * a call finds that out.
+ */
 export function wrongOutsideUrl(url: string, options: Pick<Outside, 'private'>): string | undefined {
   if (url.length > MAX_URL_CHARACTERS) return `must be a URL of at most ${MAX_URL_CHARACTERS} characters`
   const parsed = URL.parse(url)
@@ -141,7 +157,10 @@ async function call(
   throw failure
 }
 
-/** Where a URL leads: never empty. Says the same of a host that is unknown and of one that is not public, since which of both it is tells of our network. */
+/**
+ * Where a URL leads: never empty. Says the same of a host that is unknown and of one that is not public, since which of
+ * both it is tells of our network.
+ */
 async function addressesOf(url: string, options: Outside, signal: CallSignal): Promise<string[]> {
   const wrong = wrongOutsideUrl(url, options)
   if (wrong !== undefined) throw new GatewayError('invalid_request', wrong)
@@ -187,7 +206,10 @@ const refused = (incoming: Incoming, why: string): GatewayError => {
   return unusable(why)
 }
 
-/** Ends `work` after `totalMs` or when the caller's signal fires, and puts whatever went wrong into words for who named the URL. */
+/**
+ * Ends `work` after `totalMs` or when the caller's signal fires, and puts whatever went wrong into words for who named
+ * the URL.
+ */
 async function inTime<T>({ totalMs, signal }: Outside, work: (signal: CallSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController()
   const leave = () => controller.abort()

@@ -18,13 +18,20 @@ export type Listening = {
   stop(drainMs: number): Promise<void>
 }
 
-/** Seconds after which a connection that waits for nothing is closed; longer than the load balancers in front of us keep theirs. */
+/**
+ * Seconds after which a connection that waits for nothing is closed; longer than the load balancers in front of us keep
+ * theirs.
+ */
 const IDLE_SECONDS = 75
 
-/** Opens the server; a request has no time limit here, only idle connections do. Throws Bun's own error when the address is taken or not ours. */
+/**
+ * Opens the server; a request has no time limit here, only idle connections do. Throws Bun's own error when the address
+ * is taken or not ours.
+ */
 export const listen = (options: ListenOptions): Listening => {
   const server = Bun.serve({
-    // Else the runtime prints the error of every stream that is cut on purpose, and answers failures with a page of its own.
+    // Else the runtime prints the error of every stream that is cut on purpose, and answers failures with a page of its
+    // own.
     development: false,
     // In that mode two servers would share a port without a word.
     reusePort: false,
@@ -54,12 +61,17 @@ export const listen = (options: ListenOptions): Listening => {
   }
 }
 
-/** Time for a whole body. The idle time does not serve here: Bun counts it from the head, however much of the body comes. */
+/**
+ * Time for a whole body. The idle time does not serve here: Bun counts it from the head, however much of the body
+ * comes.
+ */
 const BODY_MS = 300_000
 
 /**
- * The request's body as text. GatewayError request_too_large (413) over `limitBytes`, declared or chunked; invalid_request for
- * bytes that are not UTF-8, and as 408 for a body that is not there within `atMostMs`; unsupported_media_type (415) for a compressed body.
+ * The request's body as text. GatewayError request_too_large (413) over `limitBytes`, declared or chunked;
+ * invalid_request for
+ * bytes that are not UTF-8, and as 408 for a body that is not there within `atMostMs`; unsupported_media_type (415) for
+ * a compressed body.
  */
 export const readText = async (request: Request, limitBytes: number, atMostMs = BODY_MS): Promise<string> => {
   const length = declaredLength(request, limitBytes)
@@ -71,7 +83,10 @@ export const readText = async (request: Request, limitBytes: number, atMostMs = 
   return text.toString('utf8', hasMark(text) ? 3 : 0)
 }
 
-/** What the request says that its body has, undefined where it does not. GatewayError for what need not be read to be refused. */
+/**
+ * What the request says that its body has, undefined where it does not. GatewayError for what need not be read to be
+ * refused.
+ */
 export const declaredLength = ({ headers }: Request, limitBytes: number): number | undefined => {
   const encoding = headers.get('content-encoding')
   if (encoding !== null && encoding !== 'identity')
@@ -84,14 +99,19 @@ export const declaredLength = ({ headers }: Request, limitBytes: number): number
   return length === null ? undefined : Number(length)
 }
 
-/** A body may be waited for so long in all, and longer by what it brought: `bytesPerSecond` are the fewest that keep it going. */
+/**
+ * A body may be waited for so long in all, and longer by what it brought: `bytesPerSecond` are the fewest that keep it
+ * going.
+ */
 export type Patience = { ms: number; bytesPerSecond: number }
 
 const PATIENCE: Patience = { ms: 30_000, bytesPerSecond: 16 * 1024 }
 
 /**
- * The request's body as it comes, piece by piece: the client waits while a piece is worked on, and each is gone when the next is asked for.
- * Fails as `readText` does; only waiting for the client counts as its slowness. Whoever stops early lets go of the rest.
+ * The request's body as it comes, piece by piece: the client waits while a piece is worked on, and each is gone when
+ * the next is asked for.
+ * Fails as `readText` does; only waiting for the client counts as its slowness. Whoever stops early lets go of the
+ * rest.
  */
 export async function* readPieces(
   request: Request,

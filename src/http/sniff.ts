@@ -87,8 +87,10 @@ const BY_EXTENSION: Readonly<Record<string, string>> = {
 }
 
 /**
- * The media type of a file by its first SNIFFED_BYTES bytes. What its client says, by `declared` or by the name's ending, only adds what the bytes
- * leave open, as that a text is Markdown; it never speaks against them. `application/octet-stream` where they say nothing.
+ * The media type of a file by its first SNIFFED_BYTES bytes. What its client says, by `declared` or by the name's
+ * ending, only adds what the bytes
+ * leave open, as that a text is Markdown; it never speaks against them. `application/octet-stream` where they say
+ * nothing.
  */
 export function sniff(head: Uint8Array, declared?: string, filename = ''): string {
   const seen = seenIn(head.subarray(0, SNIFFED_BYTES))

@@ -1,15 +1,24 @@
 /** Where the text of a streamed answer comes from. */
 export type TextSource = {
-  /** The next text, or undefined at the end. Called only when the client has taken what was written before. A rejection cuts the connection, so that no client takes the answer for a whole one. */
+  /**
+   * The next text, or undefined at the end. Called only when the client has taken what was written before. A rejection
+   * cuts the connection, so that no client takes the answer for a whole one.
+   */
   pull(): Promise<string | undefined>
   /** The client went, or the server stops. Called at most once, and never after `pull` gave undefined or rejected. */
   cancel(reason: 'client-left' | 'shutdown'): void
 }
 
-/** Text sent after a silence, so that proxies between us and the client keep the connection. Must be a whole frame or comment. */
+/**
+ * Text sent after a silence, so that proxies between us and the client keep the connection. Must be a whole frame or
+ * comment.
+ */
 export type KeepAlive = { text: string; afterMs: number }
 
-/** Bun's own controller of a direct stream: `write` gives a promise when the socket is full, which resolves when it has drained or died. */
+/**
+ * Bun's own controller of a direct stream: `write` gives a promise when the socket is full, which resolves when it has
+ * drained or died.
+ */
 type DirectController = { write(text: string): number | Promise<number>; close(): void }
 
 const streamed = new WeakSet<AbortSignal>()
@@ -18,8 +27,10 @@ const streamed = new WeakSet<AbortSignal>()
 export const isStreamed = (signal: AbortSignal): boolean => streamed.has(signal)
 
 /**
- * The body of a streamed Response. Each pulled text leaves in one write, in the same turn of the loop. `signal`: the request's,
- * which fires when the client goes while nothing is being written; abort it with the reason 'shutdown' to end for that reason.
+ * The body of a streamed Response. Each pulled text leaves in one write, in the same turn of the loop. `signal`: the
+ * request's,
+ * which fires when the client goes while nothing is being written; abort it with the reason 'shutdown' to end for that
+ * reason.
  */
 export const streamBody = (
   source: TextSource,

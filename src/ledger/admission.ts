@@ -13,7 +13,10 @@ type Rooms = { ledger: Ledger; prices: Prices; conduct: Conduct; config: Config 
 /** Who asks: `id` becomes the generation's. */
 type Caller = { id: string; identity: Identity; receivedAt: number; address: (() => string | undefined) | undefined }
 
-/** What is asked for. `worst`: the most that it may use, by the largest output limit of its endpoints. `countInput`: its input tokens, where nobody reports them. */
+/**
+ * What is asked for. `worst`: the most that it may use, by the largest output limit of its endpoints. `countInput`: its
+ * input tokens, where nobody reports them.
+ */
 type Asked = {
   api: string
   model: string
@@ -23,7 +26,10 @@ type Asked = {
   countInput: () => Promise<number>
 }
 
-/** Sets aside the most that this may cost, where key, account and price allow it at all. Throws permission_denied, invalid_request for a model without a price, and what `Ledger.admit` throws. */
+/**
+ * Sets aside the most that this may cost, where key, account and price allow it at all. Throws permission_denied,
+ * invalid_request for a model without a price, and what `Ledger.admit` throws.
+ */
 export async function admit(
   { ledger, prices, conduct, config }: Rooms,
   { id, identity, receivedAt, address }: Caller,

@@ -8,8 +8,10 @@ export type Fault = { expected: string; found: string }
 type Sum = { least: bigint; most: bigint }
 
 /**
- * What quota windows and spending limits must have counted, added up from the generations: a sum for each stored window and each key with a limit, however many
- * generations there are. A generation counts in the window of the latest instant that its server had seen, which a clock that went back leaves after the
+ * What quota windows and spending limits must have counted, added up from the generations: a sum for each stored window
+ * and each key with a limit, however many
+ * generations there are. A generation counts in the window of the latest instant that its server had seen, which a
+ * clock that went back leaves after the
  * generation's own: so what is from within the window has counted there, and what is from before it may have.
  */
 export class LimitSums {
@@ -50,7 +52,10 @@ export class LimitSums {
     yield* outside(spent, this.#keys.get(keyId)!, 'nano-USD', 'spending')
   }
 
-  /** Rows that must be there, by table and id: three windows for each subscription that was used, as late as its last generation, and one for each key that spent of its limit. */
+  /**
+   * Rows that must be there, by table and id: three windows for each subscription that was used, as late as its last
+   * generation, and one for each key that spent of its limit.
+   */
   *missing(): Generator<Fault & { table: 'windows' | 'spends'; id: string }> {
     for (const [accountId, latest] of this.#latest)
       for (const name of WINDOW_NAMES) {

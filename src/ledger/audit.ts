@@ -29,7 +29,10 @@ export type Audit = {
   first: Finding | undefined
 }
 
-/** What is compared with the configuration of now. `overdraft`: how far credit may be below zero; `usdPerFlow`: what a flow stands for. Nano-USD. */
+/**
+ * What is compared with the configuration of now. `overdraft`: how far credit may be below zero; `usdPerFlow`: what a
+ * flow stands for. Nano-USD.
+ */
 export type Terms = { overdraft: Nano; usdPerFlow: Nano }
 
 const PAGE = 1_000
@@ -38,8 +41,10 @@ const PAGE = 1_000
 const LEAST_LIST_PRICE = 1_000n
 
 /**
- * Computes the book again from its rows, in one state of the store and in memory that does not grow with generations: every bill
- * from its usage and price, every payment from its bill, every balance from its transfers, what windows and key limits counted from the generations.
+ * Computes the book again from its rows, in one state of the store and in memory that does not grow with generations:
+ * every bill
+ * from its usage and price, every payment from its bill, every balance from its transfers, what windows and key limits
+ * counted from the generations.
  */
 export const audit = (store: Store, terms: Terms): Promise<Audit> =>
   store.snapshot(() => new Auditor(store, terms).run())
@@ -57,7 +62,10 @@ class Auditor {
     first: undefined,
   }
   readonly #tally = new Map<string, Nano>()
-  /** Taken back from each balance, which its server may spend in the moment before it hears of that; and what generations were paid from it. */
+  /**
+   * Taken back from each balance, which its server may spend in the moment before it hears of that; and what
+   * generations were paid from it.
+   */
   readonly #withdrawn = new Map<string, Nano>()
   readonly #paid = new Map<string, Nano>()
   #accounts: ReadonlySet<string> = new Set()
@@ -172,7 +180,10 @@ class Auditor {
     Object.assign(this.#audit, { windows: windows.length, spends: spends.length })
   }
 
-  /** What nobody can spend below: no more is taken back than there is, so that only what generations were paid goes below 0. */
+  /**
+   * What nobody can spend below: no more is taken back than there is, so that only what generations were paid goes
+   * below 0.
+   */
   #leastOf(balance: Balance): Nano | undefined {
     if (balance.kind !== 'credit' && balance.kind !== 'bonus') return undefined
     const [withdrawn, paid] = [this.#withdrawn, this.#paid].map((sums) => sums.get(nameOf(balance)) ?? 0n) as [

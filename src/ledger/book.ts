@@ -2,9 +2,12 @@ import type { BookAccount, Operation, Transfer } from '../store/store.ts'
 import type { Nano } from '../money.ts'
 
 /**
- * The chart of accounts. A customer's `credit` and `bonus` are what Sluice owes in service; `outside` is the money that came in,
- * `promotion` what was given away, `revenue` what was earned, `write-off` what was earned and will not be paid, `cost` what
- * providers charge at list price and `payable` what they are owed for it. Every movement debits one and credits another.
+ * The chart of accounts. A customer's `credit` and `bonus` are what Sluice owes in service; `outside` is the money that
+ * came in,
+ * `promotion` what was given away, `revenue` what was earned, `write-off` what was earned and will not be paid, `cost`
+ * what
+ * providers charge at list price and `payable` what they are owed for it. Every movement debits one and credits
+ * another.
  */
 const one = (kind: BookAccount['kind']): BookAccount => ({ kind, owner: '' })
 const REVENUE = one('revenue')
@@ -14,7 +17,10 @@ const bonusOf = (accountId: string): BookAccount => ({ kind: 'bonus', owner: acc
 /** What a bill is paid from; all three add up to it. What nobody has is written off. */
 export type Payment = { bonus: Nano; credit: Nano; writtenOff: Nano }
 
-/** The postings of one generation: its bill where it is paid as you go, and what its provider charges where that is known. */
+/**
+ * The postings of one generation: its bill where it is paid as you go, and what its provider charges where that is
+ * known.
+ */
 export function chargesOf(
   accountId: string,
   payment: Payment | undefined,
@@ -37,7 +43,10 @@ export function chargesOf(
 /** What a generation's postings have as their reference, which no operation may have. */
 export const GENERATION_ID = /^[0-9a-f]{32}$/
 
-/** Credit bought or bonus granted; a negative amount takes it back. The reference makes it happen once; one that could be a generation's id is refused with an Error. */
+/**
+ * Credit bought or bonus granted; a negative amount takes it back. The reference makes it happen once; one that could
+ * be a generation's id is refused with an Error.
+ */
 export function topUp(options: {
   reference: string
   at: number

@@ -1,17 +1,26 @@
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 
-/** A thread of its own for `countTokens` of estimate.ts: the tokeniser takes half a second to load and milliseconds for a long text, in which the server must go on. */
+/**
+ * A thread of its own for `countTokens` of estimate.ts: the tokeniser takes half a second to load and milliseconds for
+ * a long text, in which the server must go on.
+ */
 
 export type CountRequest = { id: number; texts: readonly string[] }
 export type CountAnswer = { id: number; tokens: number }
 
-/** Of more text than this the rest is taken to have as many tokens a character as the beginning: random letters cost 4 µs each. */
+/**
+ * Of more text than this the rest is taken to have as many tokens a character as the beginning: random letters cost 4
+ * µs each.
+ */
 const COUNTED_CHARACTERS = 64_000
 
 /** What is counted in one piece. */
 const CHUNK = 4_096
 
-/** The tokeniser's time grows with the square of a run of letters or spaces, so that 200,000 of one letter would take it two minutes: runs are cut into such pieces. */
+/**
+ * The tokeniser's time grows with the square of a run of letters or spaces, so that 200,000 of one letter would take it
+ * two minutes: runs are cut into such pieces.
+ */
 const LONG_RUN = /(\S{128}|\s{128})/
 
 const OPTIONS = { disallowedSpecial: new Set<string>() }

@@ -3,12 +3,17 @@ import { asGatewayError } from '../error.ts'
 /** How a generation ended: one of these, once. */
 export type Ending = 'completed' | 'client-left' | 'failed' | 'timed-out' | 'shutdown' | 'crashed'
 
-/** What is charged: `reported` usage (counted where the provider reported none), what was `heard` until then, its `input` alone where its provider was reached, or nothing. */
+/**
+ * What is charged: `reported` usage (counted where the provider reported none), what was `heard` until then, its
+ * `input` alone where its provider was reached, or nothing.
+ */
 export type Charge = 'reported' | 'heard' | 'input' | 'nothing'
 
 /**
- * The ending policy, by whether the provider's answer had begun. A client that leaves pays for what its request had already set in
- * motion, else leaving early would be a way to ask for nothing; what broke without its doing is not charged before it heard a word.
+ * The ending policy, by whether the provider's answer had begun. A client that leaves pays for what its request had
+ * already set in
+ * motion, else leaving early would be a way to ask for nothing; what broke without its doing is not charged before it
+ * heard a word.
  */
 export const ENDINGS: Record<Ending, { before: Charge; after: Charge }> = {
   completed: { before: 'reported', after: 'reported' },

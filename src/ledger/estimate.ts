@@ -18,7 +18,10 @@ const waiting = new Map<number, { length: number; resolve: (tokens: number) => v
 let counts = 0
 let counter: Worker | undefined
 
-/** Texts -> their tokens together, counted beside the event loop by a tokeniser that is loaded at the first use, as it is large. */
+/**
+ * Texts -> their tokens together, counted beside the event loop by a tokeniser that is loaded at the first use, as it
+ * is large.
+ */
 export function countTokens(texts: readonly string[]): Promise<number> {
   if (texts.every((text) => text === '')) return Promise.resolve(0)
   counter ??= startCounter()
@@ -77,7 +80,10 @@ export async function estimateInputTokens(request: GenerationRequest): Promise<n
   return (await countTokens(texts)) + media * MEDIA_TOKENS + request.turns.length * TURN_TOKENS
 }
 
-/** Bytes a token is taken to have at the least: of text, English has about 4.5, Chinese 3, digits and base64 2; of media, what dense ones have. */
+/**
+ * Bytes a token is taken to have at the least: of text, English has about 4.5, Chinese 3, digits and base64 2; of
+ * media, what dense ones have.
+ */
 const FEWEST_BYTES_PER_TOKEN = { text: 2, file: 8, video: 50, audio: 100, image: Infinity }
 
 /** A medium on top of its bytes: four times what one usually takes. */
@@ -89,13 +95,18 @@ const ASSUMED_OUTPUT_TOKENS = 32_768
 /** Searches of a request that lets its provider search. */
 const ASSUMED_SEARCHES = 10
 
-/** What an image that is made takes at the most, in tokens: those of GPT Image at its best are 1 for every 250 pixels, of others fewer. */
+/**
+ * What an image that is made takes at the most, in tokens: those of GPT Image at its best are 1 for every 250 pixels,
+ * of others fewer.
+ */
 const PIXELS_PER_TOKEN = 200
 const USUAL_PIXELS = 1_536 * 1_024
 
 /**
- * The most that a request may use, for its hold, in a time that does not grow with its text: `bodyBytes` without its media, what the media may have by
- * their size, and the output limit of the request, else the model's. `abilities`: of those who may be asked. Providers add prompts of their own and count media in their own way,
+ * The most that a request may use, for its hold, in a time that does not grow with its text: `bodyBytes` without its
+ * media, what the media may have by
+ * their size, and the output limit of the request, else the model's. `abilities`: of those who may be asked. Providers
+ * add prompts of their own and count media in their own way,
  * so a bill may still pass it; what is then missing is paid from what the account has, or written off.
  */
 export function worstCase(
@@ -142,7 +153,10 @@ export function worstCase(
   return usage
 }
 
-/** Models that draw do so unasked, unless they are told to write only; an images API makes nothing else, and others draw with a tool. */
+/**
+ * Models that draw do so unasked, unless they are told to write only; an images API makes nothing else, and others draw
+ * with a tool.
+ */
 const mayDraw = ({ outputModalities, tools }: GenerationRequest, abilities: readonly Abilities[]): boolean =>
   tools.some(isImageTool) ||
   abilities.some(({ api }) => api === 'images') ||

@@ -47,7 +47,9 @@ export type OpenGeneration = {
   writtenAtMs?: number
 }
 
-/** Younger ones are not written: most are over before, and a crash in this time costs nobody anything but the answer. */
+/**
+ * Younger ones are not written: most are over before, and a crash in this time costs nobody anything but the answer.
+ */
 const WRITE_AFTER_MS = 100
 /** How often what was heard since is written again. */
 const REWRITE_EVERY_MS = 5_000
@@ -143,8 +145,10 @@ export class Ledger {
   }
 
   /**
-   * Sets aside the most that this may cost, in the balance or in all three windows, and in the key's limit: in one turn, all or nothing.
-   * Throws insufficient_credit (402), quota_exceeded (429), or store_unavailable (503) while what ended cannot be written.
+   * Sets aside the most that this may cost, in the balance or in all three windows, and in the key's limit: in one
+   * turn, all or nothing.
+   * Throws insufficient_credit (402), quota_exceeded (429), or store_unavailable (503) while what ended cannot be
+   * written.
    */
   admit(ask: Ask, countInput: () => Promise<number>): OpenGeneration {
     if (this.#unwritten.length > 0)
@@ -196,7 +200,10 @@ export class Ledger {
     return [...this.#open].filter(({ deferred }) => deferred === true)
   }
 
-  /** Ends a generation, once: counts what the provider did not, settles the hold, and resolves when record and postings are committed. */
+  /**
+   * Ends a generation, once: counts what the provider did not, settles the hold, and resolves when record and postings
+   * are committed.
+   */
   async close(open: OpenGeneration, ending: Ending): Promise<void> {
     const { meter } = open
     if (!meter.close(ending)) return
@@ -240,7 +247,10 @@ export class Ledger {
     })
   }
 
-  /** Where an answer could not be recorded and so did not reach its client either, it is not charged: it is recorded as failed as soon as that can be. */
+  /**
+   * Where an answer could not be recorded and so did not reach its client either, it is not charged: it is recorded as
+   * failed as soon as that can be.
+   */
   forgive(open: OpenGeneration): void {
     const { takeBack, meter } = open
     if (takeBack === undefined) return
@@ -329,7 +339,10 @@ export class Ledger {
     while (this.#open.size > this.deferred.length && performance.now() < deadline) await Bun.sleep(5)
   }
 
-  /** Writes what remains. Whoever is still under way was told so and closed before. Fails where the store does not take it. */
+  /**
+   * Writes what remains. Whoever is still under way was told so and closed before. Fails where the store does not take
+   * it.
+   */
   async stop(): Promise<void> {
     clearInterval(this.#sweeper)
     await this.#writeAgain()

@@ -134,7 +134,10 @@ export class Meter {
     return performance.now() - this.#startedAt
   }
 
-  /** What Sluice has to count: a side of which the provider said nothing in an answer that ended, and the output of one that broke off. */
+  /**
+   * What Sluice has to count: a side of which the provider said nothing in an answer that ended, and the output of one
+   * that broke off.
+   */
   get #uncounted(): { input: boolean; output: boolean } | undefined {
     if (this.estimated || (this.ending !== undefined && this.charge === 'nothing')) return undefined
     const final = this.finish !== undefined || (this.ending !== undefined && this.charge === 'reported')
@@ -150,7 +153,8 @@ export class Meter {
   }
 
   /**
-   * Counts what the provider did not, for the answer that is ending or has ended; gives the usage then, and undefined where its own word is enough.
+   * Counts what the provider did not, for the answer that is ending or has ended; gives the usage then, and undefined
+   * where its own word is enough.
    * Whoever asks while it counts waits for it too: a client that leaves meanwhile has had its answer.
    */
   count(): Promise<Usage | undefined> {
@@ -180,7 +184,10 @@ export class Meter {
     return charge === 'input' && !this.tries.some(({ sent }) => sent === true) ? 'nothing' : charge
   }
 
-  /** What a crash would leave behind: lengths, because counting the tokens of every open answer again and again would cost more than it is worth. */
+  /**
+   * What a crash would leave behind: lengths, because counting the tokens of every open answer again and again would
+   * cost more than it is worth.
+   */
   get heard(): Heard {
     return {
       begun: this.#firstEventAt !== undefined,
@@ -190,7 +197,9 @@ export class Meter {
   }
 }
 
-/** `inputTokens`: what the input amounts to where the provider does not say it, as the request is not there any more. */
+/**
+ * `inputTokens`: what the input amounts to where the provider does not say it, as the request is not there any more.
+ */
 type Written = {
   usage: Usage
   served?: Meter['served']

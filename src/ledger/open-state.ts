@@ -6,7 +6,9 @@ import type { Ask, Hold, OpenGeneration } from './ledger.ts'
 import { Meter, type Heard } from './meter.ts'
 import { decodeRates, storedPrice } from './prices.ts'
 
-/** What is known of a generation under way: the JSON from which it is closed when the process does not live to do it. */
+/**
+ * What is known of a generation under way: the JSON from which it is closed when the process does not live to do it.
+ */
 export function writeOpen({ ask, hold, meter, deferred, background }: OpenGeneration): string {
   const price = ask.price === undefined ? undefined : storedPrice(ask.price)
   const { usage, heard, times, served, tries, losses } = meter
@@ -40,7 +42,10 @@ type State = {
   losses?: Meter['losses']
 }
 
-/** The generation as it was when it was last written: closed as crashed, with the usage that it is charged for, unless its provider goes on in the background. */
+/**
+ * The generation as it was when it was last written: closed as crashed, with the usage that it is charged for, unless
+ * its provider goes on in the background.
+ */
 export function readOpen(state: string, now: number): { open: OpenGeneration; usage: Usage; estimated: boolean } {
   const read = JSON.parse(state, (_, value: unknown) => (isBig(value) ? BigInt(value.nano) : value)) as State
   const { price } = read.ask

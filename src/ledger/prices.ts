@@ -9,17 +9,24 @@ import type { StoredPrice } from '../store/store.ts'
 
 export { FEE_ITEMS, type FeeItem } from '../config-schema.ts'
 
-/** Nano-USD per million tokens, or per one for web_search, image and request. A tier's rate holds for the whole request when its prompt tokens are more than `over`; tiers ascend. */
+/**
+ * Nano-USD per million tokens, or per one for web_search, image and request. A tier's rate holds for the whole request
+ * when its prompt tokens are more than `over`; tiers ascend.
+ */
 export type Rate = { base: Nano; tiers: { over: number; rate: Nano }[] }
 
 /** `version` changes when a rate does. */
 export type Price = { version: string; model: string; rates: Partial<Record<FeeItem, Rate>> }
 
-/** Another price of the same model, from a day on (`2027-01-01`, UTC) or in some hours of every day (`01:00-04:00`, UTC). */
+/**
+ * Another price of the same model, from a day on (`2027-01-01`, UTC) or in some hours of every day (`01:00-04:00`,
+ * UTC).
+ */
 export type Turn = { from?: string; hours?: string; prices: PriceText }
 
 /**
- * One line of catalog/prices.json. `match`: the provider's names of the model, with `*` for any text and `#` for a digit; a pattern behind `!` takes names out again.
+ * One line of catalog/prices.json. `match`: the provider's names of the model, with `*` for any text and `#` for a
+ * digit; a pattern behind `!` takes names out again.
  * `version`: the day on which the line's prices last changed. Of `turns` the last that holds replaces `prices`.
  */
 export type PriceRow = {
@@ -31,7 +38,10 @@ export type PriceRow = {
   why?: string
 }
 
-/** catalog/prices.json. `own`: kept by hand, and asked first; `else`: providers whose lines are asked for names that a provider's own lines do not know. */
+/**
+ * catalog/prices.json. `own`: kept by hand, and asked first; `else`: providers whose lines are asked for names that a
+ * provider's own lines do not know.
+ */
 export type PriceFile = {
   source: string
   imported: string
@@ -66,7 +76,10 @@ export class Prices {
     this.#now = now
   }
 
-  /** What a client pays for a model as asked: the configuration's price of that model, else the catalogue's for the first endpoint that has one. undefined: nobody said. */
+  /**
+   * What a client pays for a model as asked: the configuration's price of that model, else the catalogue's for the
+   * first endpoint that has one. undefined: nobody said.
+   */
   of(modelId: string, endpoints: readonly Pick<Endpoint, 'target' | 'listed'>[]): Price | undefined {
     return this.#holding(this.timed(modelId, endpoints))
   }
@@ -186,7 +199,9 @@ function rateOf(text: RateText): Rate {
 
 const STORED = new WeakMap<Price, StoredPrice>()
 
-/** A price as it is kept with a record: the same object for the same price, as every request of its model asks for it. */
+/**
+ * A price as it is kept with a record: the same object for the same price, as every request of its model asks for it.
+ */
 export function storedPrice(price: Price): StoredPrice {
   let stored = STORED.get(price)
   if (stored === undefined)

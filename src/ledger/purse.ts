@@ -2,7 +2,10 @@ import { GatewayError } from '../error.ts'
 import { usdText, type Nano } from '../money.ts'
 import type { Payment } from './book.ts'
 
-/** What one account has, in memory: the truth of this server until it is written. Holds are checked and taken in one turn of the event loop. */
+/**
+ * What one account has, in memory: the truth of this server until it is written. Holds are checked and taken in one
+ * turn of the event loop.
+ */
 export class Purse {
   readonly #overdraft: Nano
   #credit = 0n
@@ -31,7 +34,10 @@ export class Purse {
     this.#stored = { credit, bonus }
   }
 
-  /** Throws insufficient_credit (402) where the hold does not fit. `wouldFit`: what to ask for instead, given what is left. */
+  /**
+   * Throws insufficient_credit (402) where the hold does not fit. `wouldFit`: what to ask for instead, given what is
+   * left.
+   */
   check(amount: Nano, wouldFit: (left: Nano) => string): void {
     const left = this.#free
     if (amount <= 0n || amount <= left) return

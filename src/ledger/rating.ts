@@ -6,7 +6,10 @@ import type { FeeItem, Price, Rate } from './prices.ts'
 /** One line of a bill. `quantity`: tokens, or a count; `rate`: nano-USD per million tokens, or per one. */
 export type RatedItem = { item: FeeItem; quantity: number; rate: Nano; origin: Nano; discount: Nano; bill: Nano }
 
-/** What a generation costs: `origin` at the list price, `bill = origin - discount`, every sum exact. `version`: the price's. */
+/**
+ * What a generation costs: `origin` at the list price, `bill = origin - discount`, every sum exact. `version`: the
+ * price's.
+ */
 export type Rating = { version: string; items: RatedItem[]; origin: Nano; discount: Nano; bill: Nano }
 
 /** What each bucket of usage is billed as, and as what where the price has no rate for that. */
@@ -44,8 +47,10 @@ type Line = { item: FeeItem; buckets: readonly (keyof Usage)[]; rate: Rate | und
 const LINES = new WeakMap<Price, readonly Line[]>()
 
 /**
- * What a generation's usage costs at a price. A line for each fee item that was used: tokens whose item the price does not know are part of the line
- * whose rate they pay, and what has no rate at all is listed at 0. The fee per request is always part of it: do not rate what is not charged.
+ * What a generation's usage costs at a price. A line for each fee item that was used: tokens whose item the price does
+ * not know are part of the line
+ * whose rate they pay, and what has no rate at all is listed at 0. The fee per request is always part of it: do not
+ * rate what is not charged.
  * `discountBasisPoints`: 0 to 10000. Both amounts of a line are rounded once, half to even, from the exact product.
  */
 export function rate(usage: Usage, price: Price, discountBasisPoints: number): Rating {

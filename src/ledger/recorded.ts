@@ -9,7 +9,8 @@ import { rate, type Rating } from './rating.ts'
 const UNPRICED = 'unpriced'
 
 /**
- * What a stored generation was charged for, line by line, at the price that is stored with it. Its bill is the record's; for a
+ * What a stored generation was charged for, line by line, at the price that is stored with it. Its bill is the
+ * record's; for a
  * subscription its origin is. Throws where the stored rates cannot be read.
  */
 export function ratingOf(record: GenerationRecord): Rating {
@@ -26,7 +27,8 @@ const wasReleased = ({ usage, bill, ending }: GenerationRecord): boolean =>
   Object.keys(noUsage()).every((bucket) => usage[bucket as keyof typeof usage] === 0)
 
 /**
- * What must have been held for a generation at the least: every request has a token of text, which is billed as read or as written to a cache, at the lowest rate
+ * What must have been held for a generation at the least: every request has a token of text, which is billed as read or
+ * as written to a cache, at the lowest rate
  * that a prompt of any size has. 0 where that is worth nothing. Throws where the stored rates cannot be read.
  */
 export function leastHold({ price, discount, kind }: GenerationRecord): Nano {

@@ -1,7 +1,10 @@
 import { EFFORTS, type Effort } from '../generation/request.ts'
 import type { Abilities, Loss } from './protocol.ts'
 
-/** The depth to ask a model for: the nearest that it takes, of two the lesser; undefined where it takes none. Whoever wants some reasoning never gets `none`. */
+/**
+ * The depth to ask a model for: the nearest that it takes, of two the lesser; undefined where it takes none. Whoever
+ * wants some reasoning never gets `none`.
+ */
 export function nearestEffort(
   wish: Effort,
   { efforts }: Abilities,
@@ -29,7 +32,10 @@ export function nearestEffort(
 export const samples = ({ sampling }: Abilities, reasons: boolean): boolean =>
   sampling !== false && !(sampling === 'idle' && reasons)
 
-/** The limit of output tokens, within the model's own: providers refuse more, and asking for more than there is means all of it. */
+/**
+ * The limit of output tokens, within the model's own: providers refuse more, and asking for more than there is means
+ * all of it.
+ */
 export function withinLimit(
   limit: number | undefined,
   { maxOutputTokens: most = Infinity }: Abilities,

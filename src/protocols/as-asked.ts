@@ -5,7 +5,9 @@ import type { Protocol } from './protocol.ts'
 /** What becomes of one answer's events on their way from the provider. */
 type Pass = (events: readonly GenerationEvent[]) => GenerationEvent[]
 
-/** What a provider could not be asked for is done to its answer; undefined where nothing is to be done for this request. */
+/**
+ * What a provider could not be asked for is done to its answer; undefined where nothing is to be done for this request.
+ */
 export type Mend = (request: GenerationRequest) => Pass | undefined
 
 /** A protocol whose answers are what a client of another protocol asked for. */

@@ -15,7 +15,10 @@ export function markOf({ cache }: Marked, marks: Abilities['cacheMarks']): Recor
     : { prompt_cache_breakpoint: { mode: 'explicit' } }
 }
 
-/** `elements`: of a body, in the order in which they are read. The last marks are kept, as each covers what stands before it; one on the whole request is one of them. */
+/**
+ * `elements`: of a body, in the order in which they are read. The last marks are kept, as each covers what stands
+ * before it; one on the whole request is one of them.
+ */
 export function limitMarks(elements: readonly Record<string, unknown>[], { cache }: Marked, losses: Loss[]): void {
   const most = cache === undefined ? MARKS_MAX : MARKS_MAX - 1
   const marked = elements

@@ -2,7 +2,8 @@ import { mayRespell, parseExact } from '../generation/json-text.ts'
 import { isObject } from './fields.ts'
 
 /**
- * JSON.parse, but values of members with this name stringify to the numbers as they were spelled: a call's arguments are only passed on, and
+ * JSON.parse, but values of members with this name stringify to the numbers as they were spelled: a call's arguments
+ * are only passed on, and
  * what a double cannot hold would arrive as another number. Throws a SyntaxError like JSON.parse.
  */
 export function parseWithExact(text: string, name: string): unknown {

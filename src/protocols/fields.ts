@@ -2,7 +2,8 @@ import { GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
 
 /**
- * Reading is validating: a protocol's `readRequest` takes each field off the wire through one of these, so a wrong type or
+ * Reading is validating: a protocol's `readRequest` takes each field off the wire through one of these, so a wrong type
+ * or
  * range is a 400 that names the path, and what nobody took is what we do not know (`rest`).
  */
 export class Fields {
@@ -141,14 +142,19 @@ const CONVERSATIONS: Record<ProtocolName, string> = {
   images: 'prompt',
 }
 
-/** The 400 of a conversation without anything in it, for a provider that needs something: the path is the client's own. */
+/**
+ * The 400 of a conversation without anything in it, for a provider that needs something: the path is the client's own.
+ */
 export const nothingSaid = ({ protocol }: { protocol: ProtocolName }): GatewayError =>
   invalid(
     CONVERSATIONS[protocol],
     'must hold at least one message with content, since the provider of this model needs one',
   )
 
-/** The 400 of an answer that is to be one of a list's words and nothing else: in any other form the client could not compare it. */
+/**
+ * The 400 of an answer that is to be one of a list's words and nothing else: in any other form the client could not
+ * compare it.
+ */
 export const noBareChoice = (): GatewayError =>
   new GatewayError(
     'unsupported_parameter',

@@ -3,7 +3,10 @@ import type { ForeignPart, GenerationRequest, Tool } from '../generation/request
 
 type Foreign = ForeignPart | (Tool & { type: 'foreign' })
 
-/** What only the client's protocol has is refused by name for a provider of another, but for what a model can do without; so are more stop sequences than Sluice looks for. */
+/**
+ * What only the client's protocol has is refused by name for a provider of another, but for what a model can do
+ * without; so are more stop sequences than Sluice looks for.
+ */
 export function refuseForeign(request: GenerationRequest): void {
   refuseStops(request)
   for (const parts of [request.system, ...request.turns.map((turn) => turn.parts)]) {

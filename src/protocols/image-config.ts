@@ -3,7 +3,10 @@ import type { GenerationRequest, ImageOutput, Tool } from '../generation/request
 import { present } from './fields.ts'
 import type { Loss, Target } from './protocol.ts'
 
-/** What providers that draw within a conversation are told of an image: a ratio, and a size where it is larger than usual. */
+/**
+ * What providers that draw within a conversation are told of an image: a ratio, and a size where it is larger than
+ * usual.
+ */
 export type ImageConfig = Pick<ImageOutput, 'aspectRatio' | 'imageSize'>
 
 const RATIOS = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9']
@@ -29,7 +32,10 @@ export const drawing = (request: GenerationRequest, { abilities: { output } }: T
     ? { ...request, tools: request.tools.filter((tool) => !isImageTool(tool)), outputModalities: ['text', 'image'] }
     : request
 
-/** The wish for images in these words, with its losses. Throws unsupported_parameter for several images in a stream, as each is an answer of its own. */
+/**
+ * The wish for images in these words, with its losses. Throws unsupported_parameter for several images in a stream, as
+ * each is an answer of its own.
+ */
 export function imageConfigOf(
   { imageOutput, outputModalities, stream }: GenerationRequest,
   losses: Loss[],

@@ -1,6 +1,8 @@
 import type { GenerationRequest, Part, TextPart } from '../generation/request.ts'
 
-/** A wish for JSON, said to the model itself. `schema`: what the answer has to fit, where the provider cannot be told. */
+/**
+ * A wish for JSON, said to the model itself. `schema`: what the answer has to fit, where the provider cannot be told.
+ */
 export const jsonInWords = (schema?: unknown): TextPart => ({
   type: 'text',
   text:

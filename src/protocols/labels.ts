@@ -7,7 +7,10 @@ const LONGEST = 64
 
 const NAMES = { user: 'user', cacheKey: 'prompt_cache_key' } as const
 
-/** The user and the cache's key as OpenAI's protocols take them: a longer one becomes a hash of itself, the same in every request. Claude Code names its user in 150 characters. */
+/**
+ * The user and the cache's key as OpenAI's protocols take them: a longer one becomes a hash of itself, the same in
+ * every request. Claude Code names its user in 150 characters.
+ */
 export function writeLabels(request: GenerationRequest, losses: Loss[]): Record<string, string> {
   const written: Record<string, string> = {}
   for (const field of ['user', 'cacheKey'] as const) {

@@ -5,7 +5,10 @@ import type { Loss } from './protocol.ts'
 
 type Field = Word & (Exclude<keyof GenerationRequest, 'cache'> | keyof Sampling | 'reasoning.summary')
 
-/** Tells of fields for which the provider has no place. What changes nothing is no loss: `false`, a penalty of 0, a bias of nothing, a summary as the model likes it. */
+/**
+ * Tells of fields for which the provider has no place. What changes nothing is no loss: `false`, a penalty of 0, a bias
+ * of nothing, a summary as the model likes it.
+ */
 export function leaveOut(request: GenerationRequest, fields: readonly Field[], why: string, losses: Loss[]): void {
   const wishes: { [Name in Field]?: unknown } = {
     ...request,

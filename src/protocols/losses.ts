@@ -29,7 +29,10 @@ export function loseOfCitation(exchange: Exchange, { citedText, start }: Citatio
 
 const RAW_LENGTH = 100
 
-/** Of an ending. `inexact`: reasons for which the protocol has a word that means less, and no place for the provider's own. */
+/**
+ * Of an ending. `inexact`: reasons for which the protocol has a word that means less, and no place for the provider's
+ * own.
+ */
 export function loseOfFinish(
   exchange: Exchange,
   { reason, raw }: Answer['finish'],
@@ -60,7 +63,10 @@ export function loseLifetimes(exchange: Exchange, usage: Usage): void {
 export const reportOf = ({ report, losses }: Exchange): { sluice?: { translation: readonly Told[] } } =>
   report === true && losses !== undefined ? { sluice: { translation: losses } } : {}
 
-/** Clients and proxies refuse an answer whose headers are longer than 8 to 16 KiB, and a client's own field names stand in this text. */
+/**
+ * Clients and proxies refuse an answer whose headers are longer than 8 to 16 KiB, and a client's own field names stand
+ * in this text.
+ */
 const TOLD_LENGTH = 4_000
 const FIELD_LENGTH = 200
 

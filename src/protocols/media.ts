@@ -7,7 +7,10 @@ import type { KeptReference, Medium } from './protocol.ts'
 
 const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/
 
-/** `data:image/png;base64,...` in its pieces, the media type in lower case. Throws an invalid_request that names the path. */
+/**
+ * `data:image/png;base64,...` in its pieces, the media type in lower case. Throws an invalid_request that names the
+ * path.
+ */
 export function readDataUrl(url: string, path: string): { mediaType: string; data: string } {
   const comma = url.indexOf(',')
   const [mediaType = '', ...parameters] = url.slice(5, Math.max(comma, 5)).split(';')
@@ -22,7 +25,10 @@ export function readDataUrl(url: string, path: string): { mediaType: string; dat
   return { mediaType: mediaType.toLowerCase(), data: checkBase64(url.slice(comma + 1), path) }
 }
 
-/** Base64 in either alphabet, with or without padding, also over several lines, as it came. Each test goes through it once, however it ends. */
+/**
+ * Base64 in either alphabet, with or without padding, also over several lines, as it came. Each test goes through it
+ * once, however it ends.
+ */
 export function checkBase64(data: string, path: string): string {
   if (data === '') throw invalid(path, 'must hold data in base64, and is empty')
   const padding = data.indexOf('=')

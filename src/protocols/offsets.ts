@@ -1,5 +1,6 @@
 /**
- * Offsets in one text. Ours are UTF-16 units, as strings of this language count; OpenAI's protocols count code points, Google's bytes of UTF-8.
+ * Offsets in one text. Ours are UTF-16 units, as strings of this language count; OpenAI's protocols count code points,
+ * Google's bytes of UTF-8.
  * A range ends before its second offset.
  */
 export class Offsets {

@@ -28,7 +28,10 @@ export const writeError = (error: GatewayError): object => ({ error: errorObject
 /** The value when it is a non-empty string. */
 const words = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined)
 
-/** `{error: {...}}`, `{error: "..."}`, `{code, error}`, `{message}`, `{detail}`, which may be a list, `{message: {detail}}`, an array of one of these, a bare string, or a page. */
+/**
+ * `{error: {...}}`, `{error: "..."}`, `{code, error}`, `{message}`, `{detail}`, which may be a list, `{message:
+ * {detail}}`, an array of one of these, a bare string, or a page.
+ */
 export function readError(status: number, body: string): GatewayError {
   const value = parsed(body)
   const outer = Array.isArray(value) ? value[0] : value

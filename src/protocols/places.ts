@@ -5,7 +5,8 @@ import type { Exchange, Loss, Told } from './protocol.ts'
 import { type SchemaRefusal, stepInto } from './schema/schema.ts'
 
 /**
- * Where something stands in a request, as its client writes it: a path, several, or null where the protocol does not have it. `[]`: some element of the list;
+ * Where something stands in a request, as its client writes it: a path, several, or null where the protocol does not
+ * have it. `[]`: some element of the list;
  * `?name`: of the kind that has this member.
  */
 type Place = string | readonly string[] | null
@@ -258,10 +259,14 @@ const PLACES = {
 
 export type Word = keyof typeof PLACES
 
-/** Elements of lists that are looked at for one request: a long conversation can lose something in each of its turns. */
+/**
+ * Elements of lists that are looked at for one request: a long conversation can lose something in each of its turns.
+ */
 const LOOKS_MAX = 20_000
 
-/** Losses in the client's words, each once. `extras`: paths of fields that only its protocol has, which are lost, too. */
+/**
+ * Losses in the client's words, each once. `extras`: paths of fields that only its protocol has, which are lost, too.
+ */
 export function tell(exchange: Exchange, losses: readonly Loss[], extras: readonly string[]): Told[] {
   if (losses.length + extras.length === 0) return []
   const groups = Map.groupBy(losses, ({ field, what, why }) => `${field}\n${what}\n${why}`)
@@ -289,7 +294,9 @@ export function refusalOfWord(exchange: Exchange, error: GatewayError): GatewayE
   return new GatewayError(error.code, `${param}: ${error.message}`, { param })
 }
 
-/** The place itself, where it is the only one; else that of the list, or of each list in which one of several stands. */
+/**
+ * The place itself, where it is the only one; else that of the list, or of each list in which one of several stands.
+ */
 function pathsOf(
   { wire: { body }, request: { protocol } }: Exchange,
   search: Search,

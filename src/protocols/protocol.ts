@@ -16,9 +16,15 @@ export type Protocol = {
   serve: {
     /** Wire -> our words. Validates every field the specification names; throws a GatewayError that names the path. */
     readRequest(wire: Wire): GenerationRequest
-    /** What the protocol refuses of the model that is asked, where it says so itself. `abilities`: of each endpoint that may be tried. */
+    /**
+     * What the protocol refuses of the model that is asked, where it says so itself. `abilities`: of each endpoint that
+     * may be tried.
+     */
     checkModel?(request: GenerationRequest, abilities: readonly Abilities[]): void
-    /** What the body names instead of carrying it: files of the client's account, URLs, and what only a provider keeps. Absent: the protocol has none. */
+    /**
+     * What the body names instead of carrying it: files of the client's account, URLs, and what only a provider keeps.
+     * Absent: the protocol has none.
+     */
     references?(body: Record<string, unknown>): (MediaReference | KeptReference)[]
     /** Our events -> the frames of a stream. */
     writer(exchange: Exchange): Writer
@@ -26,9 +32,15 @@ export type Protocol = {
     writeAnswer(answer: Answer, exchange: Exchange): object
     /** An error before the first byte -> the body; the status is `error.status`. */
     writeError(error: GatewayError, requestId: string): object
-    /** The HTTP status under which this protocol's clients know an error, where it is not `error.status` (Anthropic's SDKs know overload as 529). */
+    /**
+     * The HTTP status under which this protocol's clients know an error, where it is not `error.status` (Anthropic's
+     * SDKs know overload as 529).
+     */
     statusOf?(error: GatewayError): number
-    /** What is written after a silence so that proxies and clients keep the connection; absent where clients break on it. */
+    /**
+     * What is written after a silence so that proxies and clients keep the connection; absent where clients break on
+     * it.
+     */
     keepAlive?: string
     /** Prefix of the ids this protocol's clients expect (`chatcmpl-`). */
     idPrefix: string
@@ -36,19 +48,37 @@ export type Protocol = {
   call: {
     /** Path after the provider's base URL, query included. */
     path(target: Target, stream: boolean): string
-    /** Headers of this protocol other than credentials. `wire` is given when the client speaks it too: what it said of versions and betas is passed on. */
+    /**
+     * Headers of this protocol other than credentials. `wire` is given when the client speaks it too: what it said of
+     * versions and betas is passed on.
+     */
     headers(wire: Wire | undefined): Record<string, string>
     /** Our words -> the provider's body, with what could not be carried. */
     writeRequest(request: GenerationRequest, target: Target): Written
-    /** Same protocol on both sides: the client's own body text with the provider's model name, and usage asked for. What had to be made up is added to `losses`. */
+    /**
+     * Same protocol on both sides: the client's own body text with the provider's model name, and usage asked for. What
+     * had to be made up is added to `losses`.
+     */
     forward(exchange: Exchange, target: Target, losses?: Loss[]): string
-    /** `request`: what was asked, where tool names or kinds had to be rewritten and the answer has to say the client's own again. */
+    /**
+     * `request`: what was asked, where tool names or kinds had to be rewritten and the answer has to say the client's
+     * own again.
+     */
     reader(quirks: Quirks, request?: GenerationRequest): Reader
-    /** The JSON of a non-streaming response -> the same events as a stream's. Throws a GatewayError on a body that is no answer. */
+    /**
+     * The JSON of a non-streaming response -> the same events as a stream's. Throws a GatewayError on a body that is no
+     * answer.
+     */
     readAnswer(body: unknown, quirks: Quirks, request?: GenerationRequest): GenerationEvent[]
-    /** The member that holds a call's arguments as an object, where the protocol does not write them as text: their numbers are read as they were spelled. */
+    /**
+     * The member that holds a call's arguments as an object, where the protocol does not write them as text: their
+     * numbers are read as they were spelled.
+     */
     argumentsIn?: string
-    /** A provider's error answer. 4xx about the request keep status and meaning; what is the provider's or our own fault is 502, 503, 504 or 429. */
+    /**
+     * A provider's error answer. 4xx about the request keep status and meaning; what is the provider's or our own fault
+     * is 502, 503, 504 or 429.
+     */
     readError(status: number, body: string): GatewayError
   }
   relabeler(exchange: Exchange): Relabeler
@@ -77,11 +107,17 @@ export type MediaReference = {
   source: { type: 'file'; id: string } | { type: 'url'; url: string }
   /** What the protocol takes in this place; absent: media of every kind. */
   kind?: MediaPart['type']
-  /** The value that carries the medium itself, in the protocol's own words. Throws an invalid_request where it has none for this type. */
+  /**
+   * The value that carries the medium itself, in the protocol's own words. Throws an invalid_request where it has none
+   * for this type.
+   */
   inline(medium: Medium): unknown
 }
 
-/** What a provider keeps under its credentials, which many accounts share: whose it is cannot be told. `what`: for error texts, `a vector store`. */
+/**
+ * What a provider keeps under its credentials, which many accounts share: whose it is cannot be told. `what`: for error
+ * texts, `a vector store`.
+ */
 export type KeptReference = { param: string; source: { type: 'provider'; what: string } }
 
 /** `data`: standard base64. */
@@ -104,17 +140,26 @@ export type Exchange = {
   wire: Wire
   request: GenerationRequest
   label: Label
-  /** What the client left out of earlier turns and its maker wants back: it stands in the turns of `request`, but not in `wire`. */
+  /**
+   * What the client left out of earlier turns and its maker wants back: it stands in the turns of `request`, but not in
+   * `wire`.
+   */
   recalled?: readonly Trace[]
   /** Where the images of the answer are to be found, in their order; absent: they are told in base64. */
   imageUrls?: string[]
-  /** What was lost on the way there, to which the writer of the answer adds (`lose` in losses.ts); absent where nothing is translated. */
+  /**
+   * What was lost on the way there, to which the writer of the answer adds (`lose` in losses.ts); absent where nothing
+   * is translated.
+   */
   losses?: Told[]
   /** The client wants them in the body, too. */
   report?: boolean
   /** Responses only: called once with the full final response object, before its last frame is returned. */
   keep?: ((response: Record<string, unknown>) => void) | undefined
-  /** Responses in the background only: called with each state of the response, as its provider says it and as its client knows it. */
+  /**
+   * Responses in the background only: called with each state of the response, as its provider says it and as its client
+   * knows it.
+   */
   follow?: (theirs: Record<string, unknown>, ours: Record<string, unknown>) => void
 }
 
@@ -130,22 +175,36 @@ export type Target = {
 /** The provider's JSON body, and what it could not carry. */
 export type Written = { body: Record<string, unknown>; losses: Loss[] }
 
-/** What a writer could not carry, in our words. `of`: name, id or kind of the one that it is about, as the client wrote it. */
+/**
+ * What a writer could not carry, in our words. `of`: name, id or kind of the one that it is about, as the client wrote
+ * it.
+ */
 export type Loss = { field: Word; of?: string | undefined; what: 'left out' | 'approximated'; why: string }
 
-/** What was lost, as a client is told. `field`: the path in its own request, or `answer.` and our word for what an answer held. */
+/**
+ * What was lost, as a client is told. `field`: the path in its own request, or `answer.` and our word for what an
+ * answer held.
+ */
 export type Told = { field: string; what: Loss['what']; why: string }
 
 /** Provider's frames -> events. Lives as long as one answer. */
 export interface Reader {
   read(frame: Frame): GenerationEvent[]
-  /** The bytes ended: a stream without its terminal event yields an `error` event (upstream_error, "ended before..."). */
+  /**
+   * The bytes ended: a stream without its terminal event yields an `error` event (upstream_error, "ended before...").
+   */
   end(): GenerationEvent[]
-  /** The frame just read may be the last that says anything: only what follows tells. Also of one in which usage is missing, which then waits for the end to be told. */
+  /**
+   * The frame just read may be the last that says anything: only what follows tells. Also of one in which usage is
+   * missing, which then waits for the end to be told.
+   */
   readonly finishing?: boolean
 }
 
-/** Events -> client's frames. Lives as long as one answer. `error` events become the protocol's own mid-stream error, whatever came before. */
+/**
+ * Events -> client's frames. Lives as long as one answer. `error` events become the protocol's own mid-stream error,
+ * whatever came before.
+ */
 export interface Writer {
   write(event: GenerationEvent): Frame[]
 }
@@ -156,9 +215,15 @@ export interface Relabeler {
   frame(frame: Frame): Frame | undefined
   /** The stream broke: the frames with which this protocol says so, fitting what was already sent. */
   fail(error: GatewayError): Frame[]
-  /** One of the frames that end the answer, as it came or as it leaves: with counted usage in the place where this protocol says it. */
+  /**
+   * One of the frames that end the answer, as it came or as it leaves: with counted usage in the place where this
+   * protocol says it.
+   */
   counted?(frame: Frame, usage: Usage): Frame
-  /** What closes a stream after its terminal event (`[DONE]`); the provider's own closing frame is then not passed on by `frame`. `counted`: usage that the provider did not tell. */
+  /**
+   * What closes a stream after its terminal event (`[DONE]`); the provider's own closing frame is then not passed on by
+   * `frame`. `counted`: usage that the provider did not tell.
+   */
   end?(counted?: Usage): Frame[]
   /** The JSON text of a non-streaming response. `counted`: usage that the provider did not tell. */
   answer(text: string, counted?: Usage): string
@@ -166,22 +231,35 @@ export interface Relabeler {
 
 /** How a provider differs from its protocol's document. Data in `catalog/providers.json`, one flag a difference. */
 export type Quirks = {
-  /** chat: the field for the output limit. OpenAI's reasoning models refuse `max_tokens`; most compatible servers know nothing else. Default `max_tokens`. */
+  /**
+   * chat: the field for the output limit. OpenAI's reasoning models refuse `max_tokens`; most compatible servers know
+   * nothing else. Default `max_tokens`.
+   */
   maxTokensField?: 'max_tokens' | 'max_completion_tokens'
-  /** chat: fields that are a 4xx there. They are left out of translated requests and told, but for `stream_options`, which Sluice itself adds: usage then comes unasked or never. */
+  /**
+   * chat: fields that are a 4xx there. They are left out of translated requests and told, but for `stream_options`,
+   * which Sluice itself adds: usage then comes unasked or never.
+   */
   refuses?: Refusable[]
   /** chat: the field of the seed. Default `seed`. */
   seedField?: 'seed' | 'random_seed'
   /** chat: which ids calls may have: up to 64 characters (default), or exactly nine letters and digits. */
   callIds?: 'any' | 'alphanumeric-9'
-  /** chat: which choices of tools are known: `none`, `auto` and `required` alone, a named function too (default), or OpenAI's `allowed_tools` too. Elsewhere only the chosen tools are sent. */
+  /**
+   * chat: which choices of tools are known: `none`, `auto` and `required` alone, a named function too (default), or
+   * OpenAI's `allowed_tools` too. Elsewhere only the chosen tools are sent.
+   */
   toolChoices?: 'words' | 'named' | 'allowed'
   /**
-   * chat: roles follow one another as Mistral's models were trained: after results the assistant speaks before anyone else does, instructions do not follow the assistant's
+   * chat: roles follow one another as Mistral's models were trained: after results the assistant speaks before anyone
+   * else does, instructions do not follow the assistant's
    * words or results, and an answer that was begun is marked with `prefix: true`, or refused.
    */
   strictRoles?: boolean
-  /** chat: how files and sound are written: as OpenAI's objects (default), or in one string each, `document_url` and `input_audio` (Mistral). */
+  /**
+   * chat: how files and sound are written: as OpenAI's objects (default), or in one string each, `document_url` and
+   * `input_audio` (Mistral).
+   */
   mediaParts?: 'objects' | 'strings'
   /** chat: a format of the answer is refused beside tools and in streams. */
   formatAlone?: boolean
@@ -189,7 +267,10 @@ export type Quirks = {
   systemRole?: 'system' | 'developer'
   /** chat: the field in which earlier reasoning is sent back. Default `reasoning_content`. */
   reasoningField?: 'reasoning_content' | 'reasoning' | 'reasoning_details' | 'none'
-  /** chat: how an effort is said: by OpenAI's field (default), OpenRouter's object, or OpenAI's field with Anthropic's switch beside it (`thinking: {type: disabled}`). */
+  /**
+   * chat: how an effort is said: by OpenAI's field (default), OpenRouter's object, or OpenAI's field with Anthropic's
+   * switch beside it (`thinking: {type: disabled}`).
+   */
   effortField?: 'reasoning_effort' | 'reasoning' | 'thinking'
   /** chat: `provider` and `models` are this provider's own routing fields and are passed on. */
   routesItself?: boolean
@@ -227,7 +308,10 @@ export type Refusable = keyof typeof REFUSABLE
 /** A flag is one of its values, `refuses` a list of them. */
 type ValueOf<T> = T extends readonly (infer One)[] ? One : T
 
-/** Every quirk with the values it takes: what the catalogue and the configuration file are checked against. A flag missing here does not compile. */
+/**
+ * Every quirk with the values it takes: what the catalogue and the configuration file are checked against. A flag
+ * missing here does not compile.
+ */
 export const QUIRK_VALUES: { readonly [Name in keyof Quirks]-?: readonly ValueOf<NonNullable<Quirks[Name]>>[] } = {
   maxTokensField: ['max_tokens', 'max_completion_tokens'],
   refuses: Object.keys(REFUSABLE) as Refusable[],
@@ -258,11 +342,20 @@ export type Abilities = {
   base64Only?: boolean
   /** How depth of reasoning is asked for; `none`: the model does not reason. */
   reasoning?: 'effort' | 'budget' | 'adaptive' | 'level' | 'none'
-  /** Depths that can be asked for, where it is not by a budget, from shallow to deep; `none` among them: reasoning can be switched off. Empty: the model decides. */
+  /**
+   * Depths that can be asked for, where it is not by a budget, from shallow to deep; `none` among them: reasoning can
+   * be switched off. Empty: the model decides.
+   */
   efforts?: Effort[]
-  /** Smallest and largest budget, tokens, where `reasoning` is `budget`; `off`: 0 switches reasoning off, though it lies below `min`. */
+  /**
+   * Smallest and largest budget, tokens, where `reasoning` is `budget`; `off`: 0 switches reasoning off, though it lies
+   * below `min`.
+   */
   budget?: { min: number; max: number; off?: boolean }
-  /** Whether temperature, top_p and the like are taken; `idle`: only while the model does not reason; `either`: a temperature or top_p, not both. */
+  /**
+   * Whether temperature, top_p and the like are taken; `idle`: only while the model does not reason; `either`: a
+   * temperature or top_p, not both.
+   */
   sampling?: boolean | 'idle' | 'either'
   /** false: presence and frequency penalties are refused. */
   penalties?: boolean

@@ -2,9 +2,12 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Part, Turn } from '../generation/request.ts'
 
 /**
- * The turns with tool results right behind the calls that they answer, as providers demand it: else a call looks unanswered whose result stands behind
- * a word of the user. A result that came only after the model had gone on stays where it is, as does one without a call. What says the same a second time
- * is left out: clients that take up a session again do that, and providers refuse it. Two assistant turns without results between them, of which the first
+ * The turns with tool results right behind the calls that they answer, as providers demand it: else a call looks
+ * unanswered whose result stands behind
+ * a word of the user. A result that came only after the model had gone on stays where it is, as does one without a
+ * call. What says the same a second time
+ * is left out: clients that take up a session again do that, and providers refuse it. Two assistant turns without
+ * results between them, of which the first
  * calls, are one: their calls are answered together.
  */
 export function resultsBehindCalls(turns: readonly Turn[]): Turn[] {

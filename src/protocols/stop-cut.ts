@@ -2,7 +2,10 @@ import type { GenerationEvent } from '../generation/event.ts'
 import type { Mend } from './as-asked.ts'
 import type { Loss } from './protocol.ts'
 
-/** An answer ends at all stop sequences of its client, also at those that the provider could not be sent; the others never come back. */
+/**
+ * An answer ends at all stop sequences of its client, also at those that the provider could not be sent; the others
+ * never come back.
+ */
 export const endingAtStops: Mend = ({ sampling: { stop = [] } }) => {
   if (stop.length === 0) return undefined
   const cut = new StopCut(stop)
@@ -16,7 +19,10 @@ export const cutLoss = (why: string): Loss => ({
   why: `${why}: the answer is cut where one stands, and what the model writes after it is paid for`,
 })
 
-/** Events up to the first stop sequence of a provider that writes on. The sequence is left out as other providers do; of what follows only the usage and the end are told. */
+/**
+ * Events up to the first stop sequence of a provider that writes on. The sequence is left out as other providers do; of
+ * what follows only the usage and the end are told.
+ */
 class StopCut {
   readonly #sequences: readonly string[]
   /** Text of the open part that may be the beginning of a sequence. */

@@ -4,7 +4,10 @@ import type { Mend } from './as-asked.ts'
 /** OpenAI takes no longer names of tools. */
 const LONGEST = 64
 
-/** A tool name in letters, digits, `_` and `-` that OpenAI's protocols take; another is cut and marked by a hash of itself, the same in every request. */
+/**
+ * A tool name in letters, digits, `_` and `-` that OpenAI's protocols take; another is cut and marked by a hash of
+ * itself, the same in every request.
+ */
 export const wireName = (name: string): string => {
   if (/^[\w-]{1,64}$/.test(name)) return name
   return `${name.replace(/[^\w-]/g, '_').slice(0, LONGEST - 9)}_${createHash('sha256').update(name).digest('hex').slice(0, 8)}`

@@ -10,8 +10,10 @@ export type ProviderSaid = {
 }
 
 /**
- * A provider's failure -> our error. 4xx about the request keep status and message; refused credentials, rate limits, time-outs and
- * breakdowns become ours (502, 429, 504, 503). `metadata` carries the provider's status, message, type and code, secrets scrubbed.
+ * A provider's failure -> our error. 4xx about the request keep status and message; refused credentials, rate limits,
+ * time-outs and
+ * breakdowns become ours (502, 429, 504, 503). `metadata` carries the provider's status, message, type and code,
+ * secrets scrubbed.
  */
 export function upstreamError(status: number, message: string, said: ProviderSaid = {}): GatewayError {
   const words = `${said.type ?? ''} ${said.code ?? ''} ${message}`
@@ -36,7 +38,10 @@ export function upstreamError(status: number, message: string, said: ProviderSai
   )
 }
 
-/** A failure told inside a stream, where there is no HTTP status: its words (or a number in them) say which status it would have been. */
+/**
+ * A failure told inside a stream, where there is no HTTP status: its words (or a number in them) say which status it
+ * would have been.
+ */
 export const upstreamStreamError = (message: string, said: ProviderSaid = {}): GatewayError =>
   upstreamError(statusOf(message, said), message, said)
 

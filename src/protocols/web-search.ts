@@ -22,7 +22,10 @@ export const lossesOfCitations = ({ turns }: GenerationRequest): Loss[] =>
     ? [{ field: 'citations', what: 'left out', why: 'the provider takes back only its own citations' }]
     : []
 
-/** City, region, country and time zone. Chat completions keeps them in an object of their own, the other protocols beside their type. */
+/**
+ * City, region, country and time zone. Chat completions keeps them in an object of their own, the other protocols
+ * beside their type.
+ */
 export function placeOf({ userLocation: location }: WebSearch): Record<string, unknown> | undefined {
   if (!isObject(location)) return undefined
   const { type: _, ...place } = isObject(location.approximate) ? location.approximate : location

@@ -58,7 +58,10 @@ const ERROR_BODY_BYTES = 1024 * 1024
 /** Statuses after which another endpoint may do better: the fault is the provider's, not the request's. */
 const MAY_GO_BETTER_ELSEWHERE = new Set(['upstream_error', 'upstream_rate_limited', 'upstream_timeout', 'overloaded'])
 
-/** Tries the endpoints in order until one begins to answer. Only a failure before the first byte comes here. Throws the last Refusal. Each try is added to `tries`. */
+/**
+ * Tries the endpoints in order until one begins to answer. Only a failure before the first byte comes here. Throws the
+ * last Refusal. Each try is added to `tries`.
+ */
 export async function attempt(
   endpoints: readonly Endpoint[],
   drafts: Drafts,
@@ -190,7 +193,8 @@ async function refusalOf(
 ): Promise<Refusal> {
   const body = await readAll(incoming.body, ERROR_BODY_BYTES)
   const error = withRetryAfter(protocol.call.readError(incoming.status, body), incoming.headers)
-  // Quoted whole to a client of its protocol, a refusal of our key included (docs/decisions/0002); but only a limit of ours is a 422.
+  // Quoted whole to a client of its protocol, a refusal of our key included (docs/decisions/0002); but only a limit of
+  // ours is a 422.
   const native =
     sameProtocol && isObject(body)
       ? { status: incoming.status === 422 ? 400 : incoming.status, body: scrub(body) }
@@ -209,7 +213,10 @@ const ANSWER_BYTES = 64 * 1024 * 1024
 /** The text of an answer that is not streamed. */
 export const readWhole = ({ incoming }: Upstream): Promise<string> => readAll(incoming.body, ANSWER_BYTES)
 
-/** A whole answer as events. What we cannot read is none, for a client of the provider's own protocol, to whom it still travels, unless it says that it is an error. */
+/**
+ * A whole answer as events. What we cannot read is none, for a client of the provider's own protocol, to whom it still
+ * travels, unless it says that it is an error.
+ */
 export function readAnswer({ protocol, endpoint, exchange, sameProtocol }: Upstream, text: string): GenerationEvent[] {
   const body = parseAnswer(text, protocol)
   try {
@@ -220,7 +227,10 @@ export function readAnswer({ protocol, endpoint, exchange, sameProtocol }: Upstr
   }
 }
 
-/** The body of a 200, with the numbers in arguments of calls as `protocol` spelled them. Throws upstream_error for what is no JSON. */
+/**
+ * The body of a 200, with the numbers in arguments of calls as `protocol` spelled them. Throws upstream_error for what
+ * is no JSON.
+ */
 export function parseAnswer(text: string, protocol?: Protocol): unknown {
   const name = protocol?.call.argumentsIn
   try {

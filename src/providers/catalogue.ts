@@ -97,8 +97,10 @@ export class Catalogue {
   }
 
   /**
-   * Endpoints to try, in order, for a model as the client named it; where a provider speaks several protocols the client's own is preferred.
-   * Throws invalid_request for a name that cannot be one, model_not_found with the nearest names or with what would switch its provider on.
+   * Endpoints to try, in order, for a model as the client named it; where a provider speaks several protocols the
+   * client's own is preferred.
+   * Throws invalid_request for a name that cannot be one, model_not_found with the nearest names or with what would
+   * switch its provider on.
    */
   endpoints(model: string, clientProtocol: ProtocolName): readonly Endpoint[] {
     const key = `${clientProtocol} ${model}`
@@ -119,8 +121,10 @@ export class Catalogue {
   }
 
   /**
-   * Endpoints to try, in order, at which predictions of a model are made; empty for one that answers requests. Throws like `endpoints`, but for a name
-   * that is known to nobody here, as Replicate's client sends it: the first provider that predictions alone are asked of is asked for it.
+   * Endpoints to try, in order, at which predictions of a model are made; empty for one that answers requests. Throws
+   * like `endpoints`, but for a name
+   * that is known to nobody here, as Replicate's client sends it: the first provider that predictions alone are asked
+   * of is asked for it.
    */
   predictionEndpoints(model: string): readonly PredictionEndpoint[] {
     return this.#places(model, 'predictions').filter(
@@ -137,7 +141,10 @@ export class Catalogue {
     return places
   }
 
-  /** Models that can be reached now, with what is known of their first endpoint that is on. The same objects until something is added or taken off. */
+  /**
+   * Models that can be reached now, with what is known of their first endpoint that is on. The same objects until
+   * something is added or taken off.
+   */
   list(): readonly Model[] {
     this.#listed ??= this.#reachable().map((model) => {
       const [place] = model.endpoints.flatMap((endpoint) => this.#place(endpoint, model, 'chat.completions'))
@@ -146,7 +153,10 @@ export class Catalogue {
     return this.#listed
   }
 
-  /** What a name stands for: a listed model, or what is known of an unlisted one, under the name as asked. Throws like `endpoints`. */
+  /**
+   * What a name stands for: a listed model, or what is known of an unlisted one, under the name as asked. Throws like
+   * `endpoints`.
+   */
   model(name: string): Model {
     const place = this.#places(name, 'predictions')[0]!
     const {
@@ -176,7 +186,9 @@ export class Catalogue {
     )
   }
 
-  /** Whether the file says where this provider is, or switches it off: then nothing found at run time takes its place. */
+  /**
+   * Whether the file says where this provider is, or switches it off: then nothing found at run time takes its place.
+   */
   setUp(provider: string): boolean {
     const own = this.#config.providers.get(provider)
     return own !== undefined && (!own.enabled || own.baseUrl !== undefined)
@@ -187,7 +199,10 @@ export class Catalogue {
     return [...this.#providers.values()]
   }
 
-  /** A provider found at run time with the models it has now; a second call replaces the models of the first. Models that the file defines stay. */
+  /**
+   * A provider found at run time with the models it has now; a second call replaces the models of the first. Models
+   * that the file defines stay.
+   */
   add(provider: Provider, models: Model[]): void {
     this.remove(provider.id)
     this.#providers.set(provider.id, provider)
@@ -231,7 +246,10 @@ export class Catalogue {
       : undefined
   }
 
-  /** A name without a prefix: by the providers' own name patterns, then as the second half of exactly one reachable model. */
+  /**
+   * A name without a prefix: by the providers' own name patterns, then as the second half of exactly one reachable
+   * model.
+   */
   #bare(model: string): Found | undefined {
     for (const { provider, pattern } of BARE_NAMES) {
       if (!this.#providers.has(provider) || !pattern.test(model)) continue
@@ -245,7 +263,10 @@ export class Catalogue {
     return ids.length === 1 ? this.#models.get(ids[0]!) : undefined
   }
 
-  /** `owner/name`, with a version or without, or a version alone. An owner who is a provider, on or off, is meant as that. */
+  /**
+   * `owner/name`, with a version or without, or a version alone. An owner who is a provider, on or off, is meant as
+   * that.
+   */
   #predicted(model: string): Found | undefined {
     const owner = /^([^/:]+)\/[^/:]+(?::[^/:]+)?$/.exec(model)?.[1]
     if (
@@ -328,7 +349,10 @@ const BY_API: Partial<Record<Speech, Abilities>> = {
   predictions: { api: 'predictions' },
 }
 
-/** How a provider is spoken to about a model: as the model asks for, else as the client speaks, else as the provider likes best. */
+/**
+ * How a provider is spoken to about a model: as the model asks for, else as the client speaks, else as the provider
+ * likes best.
+ */
 function speechOf(
   { speaks }: Provider,
   asked: Speech | undefined,

@@ -12,7 +12,8 @@ const IMAGES_BYTES = 48 * 1024 * 1024
 const FETCH_MS = 60_000
 
 /**
- * An answer of the images API with the images themselves in the place of their provider's addresses, which clients never see.
+ * An answer of the images API with the images themselves in the place of their provider's addresses, which clients
+ * never see.
  * Throws upstream_error for an address under which there is no image.
  */
 export async function fetchImages(

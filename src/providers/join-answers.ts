@@ -5,7 +5,10 @@ import { noUsage, type Usage } from '../generation/usage.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { attempt, Drafts, readAnswer, readWhole, Refusal, type Upstream } from './attempt.ts'
 
-/** A provider that draws within a conversation makes one image at a time: it is asked again for each of the others, at once. */
+/**
+ * A provider that draws within a conversation makes one image at a time: it is asked again for each of the others, at
+ * once.
+ */
 export async function joinAnswers(
   { timeouts }: Pick<Config, 'timeouts'>,
   upstream: Upstream,

@@ -5,7 +5,9 @@ export type Listed = { name: string; createdAt: number; stamp?: string; contextL
 
 type Json = Record<string, unknown>
 
-/** A server's answer -> its models; undefined for what is no such list. Models that answer no conversation are left out. */
+/**
+ * A server's answer -> its models; undefined for what is no such list. Models that answer no conversation are left out.
+ */
 export type Listing = (answer: unknown) => Listed[] | undefined
 
 /** Ollama's `GET /api/tags`: `{models: [{name, modified_at, digest}]}`; the rest is said by `readShow`. */
@@ -57,7 +59,9 @@ export const readModels: Listing = (answer) =>
       : []
   })
 
-/** LM Studio's `GET /api/v0/models`: `{data: [{id, type, max_context_length, loaded_context_length, capabilities}]}`. */
+/**
+ * LM Studio's `GET /api/v0/models`: `{data: [{id, type, max_context_length, loaded_context_length, capabilities}]}`.
+ */
 export const readTyped: Listing = (answer) =>
   rowsIn(answer, 'data')?.flatMap(
     ({ id, type, loaded_context_length: loaded, max_context_length: longest, capabilities }) => {

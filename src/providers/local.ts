@@ -27,7 +27,10 @@ const SHOWN_AT_ONCE = 4
 /** A server that is started anew is away for a round. */
 const ROUNDS_MISSED = 2
 
-/** Keeps the models of servers that list their own: those that are switched on, and those that are looked for on this machine. */
+/**
+ * Keeps the models of servers that list their own: those that are switched on, and those that are looked for on this
+ * machine.
+ */
 export class LocalModels {
   readonly #catalogue: Catalogue
   readonly #env: Environment
@@ -41,7 +44,10 @@ export class LocalModels {
     this.#env = env
   }
 
-  /** Asks every server once, each for half a second at most, and brings the catalogue up to date. Gives the ids of the models listed. Never throws for a server that is absent or odd. */
+  /**
+   * Asks every server once, each for half a second at most, and brings the catalogue up to date. Gives the ids of the
+   * models listed. Never throws for a server that is absent or odd.
+   */
   async round(signal: AbortSignal): Promise<string[]> {
     const shown: Shown = new Map()
     const found = await Promise.all(
@@ -73,7 +79,10 @@ export class LocalModels {
     return models.map(({ id }) => id)
   }
 
-  /** Who is asked: the provider that is on, unless only the file says what it has, or the one that would be where it is looked for. */
+  /**
+   * Who is asked: the provider that is on, unless only the file says what it has, or the one that would be where it is
+   * looked for.
+   */
   #provider(row: ProviderRow, { search }: Local): Provider | undefined {
     const on = this.#catalogue.providers().find(({ id }) => id === row.id)
     if (on !== undefined && on.foundBy !== FOUND) return on.unlisted ? on : undefined
@@ -161,7 +170,10 @@ const FOUND = 'local'
 
 const keyOf = (address: string, { name, stamp }: Listed): string => `${address} ${name} ${stamp}`
 
-/** A host variable as the server itself reads it: scheme and port may be missing, and 0.0.0.0 is where it listens, not where it is. Undefined for what is no address. */
+/**
+ * A host variable as the server itself reads it: scheme and port may be missing, and 0.0.0.0 is where it listens, not
+ * where it is. Undefined for what is no address.
+ */
 export function localAddress(host: string | undefined, port: number): string | undefined {
   const text = host?.trim() ?? ''
   if (text === '') return `http://127.0.0.1:${port}`

@@ -16,12 +16,18 @@ export type ProviderRow = {
   auth: Auth
   /** The first of these that is set holds the key and switches the provider on. */
   keyVariables: string[]
-  /** Replaces the base URL; `append` is added unless the value ends with it, since SDKs read some of these without the version. */
+  /**
+   * Replaces the base URL; `append` is added unless the value ends with it, since SDKs read some of these without the
+   * version.
+   */
   baseUrlVariable?: { name: string; append?: string }
   inProcess?: 'sandbox'
   /** false: only listed models. */
   unlisted?: boolean
-  /** Lists its own models at this path of its host. Looked for on this machine where there is a port: there, or where the variable says. */
+  /**
+   * Lists its own models at this path of its host. Looked for on this machine where there is a port: there, or where
+   * the variable says.
+   */
   local?: { modelsPath: '/api/tags' | '/v1/models' | '/api/v0/models'; search?: { hostVariable: string; port: number } }
   /** What switches it on, where it is not a variable. */
   hint?: string
@@ -33,13 +39,19 @@ export type ProviderRow = {
   media?: MediaFacts & { sources: string[]; seen: string }
 }
 
-/** What a provider takes of media, by the protocol it is spoken to in. Absent: any type inline, as far as is known, and no address. */
+/**
+ * What a provider takes of media, by the protocol it is spoken to in. Absent: any type inline, as far as is known, and
+ * no address.
+ */
 export type MediaFacts = { [Name in ProtocolName]?: MediaTaken } & {
   /** Most bytes of one request, media in base64 included. */
   requestBytes?: number
 }
 
-/** `inline`: globs of media types, of which `text/*` stands for all that is written in text; `fetches`: kinds of media whose addresses it opens itself. */
+/**
+ * `inline`: globs of media types, of which `text/*` stands for all that is written in text; `fetches`: kinds of media
+ * whose addresses it opens itself.
+ */
 type MediaTaken = { inline?: string[]; fetches?: MediaPart['type'][] }
 
 /** One model of catalog/models.json that `npm run models` keeps. */
@@ -80,7 +92,10 @@ function joined(byHand: ModelRow[], imported: ImportedRow[]): ModelRow[] {
   return [...ours, ...[...theirs.values()].map((row) => ({ ...row, onlyImported: true as const }))]
 }
 
-/** One expression for several patterns: `*` stands for any text, slashes included, `#` for a digit; everything else for itself, upper or lower case. */
+/**
+ * One expression for several patterns: `*` stands for any text, slashes included, `#` for a digit; everything else for
+ * itself, upper or lower case.
+ */
 export function globs(patterns: string[]): RegExp {
   const escaped = patterns.map((pattern) =>
     pattern

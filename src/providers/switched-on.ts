@@ -48,7 +48,10 @@ function mediaOf(row: ProviderRow | undefined, own: ProviderConfig | undefined):
   }
 }
 
-/** A provider of the catalogue, with what the file says of it; undefined while it is off. Throws ConfigError for an address that cannot be used. */
+/**
+ * A provider of the catalogue, with what the file says of it; undefined while it is off. Throws ConfigError for an
+ * address that cannot be used.
+ */
 export function builtInProvider(row: ProviderRow, config: Config): Provider | undefined {
   const own = config.providers.get(row.id)
   const foundBy = whatFound(row, own, config)
@@ -102,7 +105,10 @@ function baseUrlOf(row: ProviderRow, own: ProviderConfig | undefined, config: Co
   return url.endsWith(append) ? url : url + append
 }
 
-/** The variables that point clients at Sluice are the ones that point Sluice at its providers: a shell that exports them would make it call itself. */
+/**
+ * The variables that point clients at Sluice are the ones that point Sluice at its providers: a shell that exports them
+ * would make it call itself.
+ */
 const isOurs = (url: URL, { listen }: Config): boolean =>
   listen.port !== 0 &&
   Number(url.port) === listen.port &&

@@ -3,7 +3,10 @@ import { mkdir, open, readdir, rename, rm, type FileHandle } from 'node:fs/promi
 import { join } from 'node:path'
 import { GatewayError } from '../error.ts'
 
-/** Bytes in the data folder, under random names that say nothing of what they are: `<2 hex>/<32 hex>`, and `uploads/<32 hex>` while they are written. */
+/**
+ * Bytes in the data folder, under random names that say nothing of what they are: `<2 hex>/<32 hex>`, and `uploads/<32
+ * hex>` while they are written.
+ */
 export class Blobs {
   readonly #folder: string
   readonly #uploads: string

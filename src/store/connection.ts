@@ -10,7 +10,10 @@ const BUSY_TIMEOUT_MS = 5000
 
 export type Binding = string | number | bigint | null | Uint8Array
 
-/** A transaction and its flush cost as much as ten generations that are written in it: after one that was shared, the next one lets so much time pass for more to come. */
+/**
+ * A transaction and its flush cost as much as ten generations that are written in it: after one that was shared, the
+ * next one lets so much time pass for more to come.
+ */
 const SHARING_MS = 1
 
 /** Who gathers over one transaction: what is left to write at its end, and what to forget when none of it happened. */
@@ -49,7 +52,8 @@ export class Connection {
   }
 
   /**
-   * Group commit: what is written in one turn of the event loop is one transaction. It resolves when the disk has it, which is waited for beside the
+   * Group commit: what is written in one turn of the event loop is one transaction. It resolves when the disk has it,
+   * which is waited for beside the
    * event loop; what comes meanwhile is the next transaction. A write that is alone is committed at once.
    * `committed` is called as soon as readers see it.
    */
@@ -180,7 +184,8 @@ function openDatabase(file: string): Database {
     assertVersion(database)
     database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`)
     database.run('PRAGMA journal_mode = WAL')
-    // A commit is written here and flushed by `#flush`: without the flush a power cut could bring back a revoked key or spent money.
+    // A commit is written here and flushed by `#flush`: without the flush a power cut could bring back a revoked key or
+    // spent money.
     database.run('PRAGMA synchronous = NORMAL')
     database.run('PRAGMA foreign_keys = ON')
     migrate(database, file)

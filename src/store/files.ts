@@ -132,7 +132,10 @@ export class Files {
     return this.#store.findOutput(token, this.#now())
   }
 
-  /** To be answered in this same turn of the event loop: what is open then is read to its end, whoever deletes it. GatewayError not_found where it was deleted since it was found. */
+  /**
+   * To be answered in this same turn of the event loop: what is open then is read to its end, whoever deletes it.
+   * GatewayError not_found where it was deleted since it was found.
+   */
   content({ blob, mediaType }: Pick<StoredFile, 'blob' | 'mediaType'>): BunFile {
     const path = this.#blobs.path(blob)
     if (!existsSync(path)) throw deleted()
@@ -258,13 +261,19 @@ export class Upload {
   }
 }
 
-/** Bytes of one account: those of its files when the first of its uploads began, changed since by what was kept and deleted, and those under way. */
+/**
+ * Bytes of one account: those of its files when the first of its uploads began, changed since by what was kept and
+ * deleted, and those under way.
+ */
 type Use = { kept: number; underWay: number; uploads: number }
 
 /** The part of an upload in its account's room. */
 type Place = { take(bytes: number): Promise<void>; leave(kept: boolean): void }
 
-/** What uploads under way take together with the files that are there, so that they cannot fill the disk before the store refuses them. */
+/**
+ * What uploads under way take together with the files that are there, so that they cannot fill the disk before the
+ * store refuses them.
+ */
 class Room {
   readonly most: FileUse
   readonly #kept: (accountId: string) => Promise<FileUse>

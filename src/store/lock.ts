@@ -6,13 +6,15 @@ import { join } from 'node:path'
 const WAIT_MS = 3000
 
 /**
- * One server per data folder. The lock is an open exclusive transaction on a file of its own: the operating system lets go of it
+ * One server per data folder. The lock is an open exclusive transaction on a file of its own: the operating system lets
+ * go of it
  * when the process ends, however it ends, so that a `kill -9` leaves nothing to clean up.
  * Fails with a message that names the process which has it.
  */
 export function lockFolder(folder: string): { release(): void } {
   const lock = new Database(join(folder, 'lock.sqlite'))
-  // The pid stands in another file: opening and closing the locked file anywhere in this process would drop a POSIX lock.
+  // The pid stands in another file: opening and closing the locked file anywhere in this process would drop a POSIX
+  // lock.
   const pidFile = join(folder, 'server.pid')
   try {
     lock.run(`PRAGMA busy_timeout = ${WAIT_MS}`)

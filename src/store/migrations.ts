@@ -1,4 +1,7 @@
-/** The tables, as steps that are only ever appended: step N takes a data folder from version N-1 to N (`PRAGMA user_version`). */
+/**
+ * The tables, as steps that are only ever appended: step N takes a data folder from version N-1 to N (`PRAGMA
+ * user_version`).
+ */
 export const MIGRATIONS: readonly string[] = [
   `
   CREATE TABLE settings (
@@ -52,7 +55,8 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX response_items_by_id ON response_items (account_id, id, position);
   CREATE INDEX response_items_by_response ON response_items (account_id, response_id);
   `,
-  // Where a provider still works on a response in the background: JSON of its provider id and of the provider's own response id.
+  // Where a provider still works on a response in the background: JSON of its provider id and of the provider's own
+  // response id.
   'ALTER TABLE responses ADD COLUMN upstream TEXT',
   // Money in nano-USD, flows in micro-flows, discounts in basis points.
   `

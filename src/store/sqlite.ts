@@ -455,7 +455,9 @@ export class SqliteStore implements Store {
     this.#watching.unref()
   }
 
-  /** Tells every listener of what other processes changed; all of them again in the next round when one of them fails. */
+  /**
+   * Tells every listener of what other processes changed; all of them again in the next round when one of them fails.
+   */
   async #tell(): Promise<void> {
     const version = this.#connection.dataVersion()
     if (version === this.#heard) return

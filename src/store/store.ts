@@ -33,7 +33,10 @@ export type LimitPeriod = 'day' | 'week' | 'month'
 
 export type Json = Record<string, unknown>
 
-/** An answer kept for `previous_response_id`. `inputItems` are whole items: references are resolved before they come here. */
+/**
+ * An answer kept for `previous_response_id`. `inputItems` are whole items: references are resolved before they come
+ * here.
+ */
 export type ResponseToSave = {
   id: string
   response: Json
@@ -50,7 +53,10 @@ export type StoredResponse = {
   upstream?: BackgroundWork
 }
 
-/** Where a provider works on a response in the background: its id in the catalogue, and its own id of the response. `unwanted`: its client deleted it, so that its provider is to stop. */
+/**
+ * Where a provider works on a response in the background: its id in the catalogue, and its own id of the response.
+ * `unwanted`: its client deleted it, so that its provider is to stop.
+ */
 export type BackgroundWork = { provider: string; id: string; unwanted?: boolean }
 
 /** An uploaded file; its bytes are in the data folder under `blob`. `metadata`: JSON of the client's own. */
@@ -71,7 +77,9 @@ export type StoredFile = {
 /** How many files, and their bytes together. */
 export type FileUse = { files: number; bytes: number }
 
-/** A page of an account's files in the order of their time: those after the place of `after`, which need not be there. */
+/**
+ * A page of an account's files in the order of their time: those after the place of `after`, which need not be there.
+ */
 export type FileQuery = {
   purpose?: string | undefined
   after?: Pick<StoredFile, 'id' | 'createdAt'> | undefined
@@ -90,7 +98,9 @@ export type StoredOutput = {
   expiresAt: number
 }
 
-/** What a provider wants back of one answer that called tools, under a digest of its account and of the first call's id. */
+/**
+ * What a provider wants back of one answer that called tools, under a digest of its account and of the first call's id.
+ */
 export type StoredReasoning = {
   accountId: string
   key: string
@@ -137,10 +147,15 @@ export type BookAccount = {
   owner: string
 }
 
-/** Money moved, in nano-USD above 0. What is debited goes down, what is credited goes up: a balance is credits less debits, and all balances add up to 0. */
+/**
+ * Money moved, in nano-USD above 0. What is debited goes down, what is credited goes up: a balance is credits less
+ * debits, and all balances add up to 0.
+ */
 export type Transfer = { kind: string; debit: BookAccount; credit: BookAccount; amount: bigint }
 
-/** A top-up, a grant or a correction. The reference makes it happen once. `covered`: what it debits must have as much. */
+/**
+ * A top-up, a grant or a correction. The reference makes it happen once. `covered`: what it debits must have as much.
+ */
 export type Operation = {
   reference: string
   at: number
@@ -149,7 +164,10 @@ export type Operation = {
   covered?: boolean
 }
 
-/** A `covered` operation would have taken more than there is; nothing was changed. `balance`: what there is, in nano-USD. */
+/**
+ * A `covered` operation would have taken more than there is; nothing was changed. `balance`: what there is, in
+ * nano-USD.
+ */
 export class NotCovered extends Error {
   readonly balance: bigint
 
@@ -173,7 +191,9 @@ export type QuotaWindow = {
   used: bigint
 }
 
-/** An account's plan. Periods are months counted from `anchor`; the present one is from `periodStart` to `periodEnd`. */
+/**
+ * An account's plan. Periods are months counted from `anchor`; the present one is from `periodStart` to `periodEnd`.
+ */
 export type Subscription = {
   accountId: string
   tier: string
@@ -215,7 +235,9 @@ export type GenerationRecord = {
   retries: number
   /** What became of every try, where there was more than one or it failed: JSON. */
   attempts: string | null
-  /** What was lost between the protocols of client and provider, where anything was: JSON of at most 4,000 characters. */
+  /**
+   * What was lost between the protocols of client and provider, where anything was: JSON of at most 4,000 characters.
+   */
   translation: string | null
   /** Usage was counted or bounded by Sluice, not reported by the provider to its end. */
   estimated: boolean
@@ -232,11 +254,17 @@ export type GenerationRecord = {
   flows: bigint
 }
 
-/** All that one ended generation changes; committed together, with all others that end in the same turn of the event loop or while the disk flushes what ended before. */
+/**
+ * All that one ended generation changes; committed together, with all others that end in the same turn of the event
+ * loop or while the disk flushes what ended before.
+ */
 export type Closing = {
   record: GenerationRecord
   transfers: readonly Transfer[]
-  /** Added to the window that began at `startedAt`; one that began later than the stored one takes its place, and one that began earlier is over and changes nothing. */
+  /**
+   * Added to the window that began at `startedAt`; one that began later than the stored one takes its place, and one
+   * that began earlier is over and changes nothing.
+   */
   windows: readonly QuotaWindow[]
   /** Added where `since` is the stored one's; a later one takes its place. */
   spend: KeySpend | undefined
@@ -257,21 +285,29 @@ export type LedgerState = {
 
 /**
  * Every method that names a tenant takes the account first, and another account's id answers exactly as an unknown one.
- * A store that does not answer fails with GatewayError `store_unavailable` (503), never as "unknown": nothing is written, and trying again helps
+ * A store that does not answer fails with GatewayError `store_unavailable` (503), never as "unknown": nothing is
+ * written, and trying again helps
  * once it answers. What it refuses for what is in it fails with another Error: trying that again would not help.
- * Writes are committed in the order in which they were handed over; what one turn of the event loop hands over is committed together, with what came while the disk flushed the commit before.
+ * Writes are committed in the order in which they were handed over; what one turn of the event loop hands over is
+ * committed together, with what came while the disk flushed the commit before.
  */
 export interface Store {
   accounts(): Promise<Account[]>
   keys(): Promise<StoredKey[]>
-  /** An account, and what it begins with: its plan and its first money. False, and nothing written, when the name is taken. */
+  /**
+   * An account, and what it begins with: its plan and its first money. False, and nothing written, when the name is
+   * taken.
+   */
   addAccount(account: Account, subscription?: Subscription, operations?: readonly Operation[]): Promise<boolean>
   addKey(key: StoredKey): Promise<void>
   /** A key revoked earlier keeps its first instant. */
   revokeKey(id: string, at: number): Promise<void>
   /** A key that expires earlier keeps its own instant. */
   expireKey(id: string, at: number): Promise<void>
-  /** False, and nothing changed, where there is no such account, or its status is not `before` any more, if that is given. */
+  /**
+   * False, and nothing changed, where there is no such account, or its status is not `before` any more, if that is
+   * given.
+   */
   setAccountStatus(id: string, status: AccountStatus, before?: AccountStatus): Promise<boolean>
   setAccountDiscount(id: string, discount: number): Promise<void>
   setting(name: string): Promise<string | undefined>
@@ -280,7 +316,10 @@ export interface Store {
 
   /** Resolves when it is committed. The same id again replaces what was kept. */
   saveResponse(accountId: string, response: ResponseToSave): Promise<void>
-  /** Puts what became of work in the background in its place, without `upstream`; nothing where that was done before, or the response deleted. */
+  /**
+   * Puts what became of work in the background in its place, without `upstream`; nothing where that was done before, or
+   * the response deleted.
+   */
   endResponse(accountId: string, id: string, response: Json): Promise<void>
   findResponse(accountId: string, id: string): Promise<StoredResponse | undefined>
   /** The newest input or output item with this id. */
@@ -289,9 +328,15 @@ export interface Store {
   /** Removes what has expired by `now`; gives the number of responses removed. */
   purgeExpired(now: number): Promise<number>
 
-  /** What was kept under the same key is replaced. `toFree`: as many bytes at least of the account's are removed before, what expires first. */
+  /**
+   * What was kept under the same key is replaced. `toFree`: as many bytes at least of the account's are removed before,
+   * what expires first.
+   */
   keepReasoning(reasoning: StoredReasoning, toFree: number): Promise<void>
-  /** What is kept under these keys and has not expired by `now`, in their order, until it would be more than this many bytes. */
+  /**
+   * What is kept under these keys and has not expired by `now`, in their order, until it would be more than this many
+   * bytes.
+   */
   findReasoning(
     accountId: string,
     keys: readonly string[],
@@ -321,9 +366,15 @@ export interface Store {
   findPrediction(accountId: string, id: string): Promise<StoredPrediction | undefined>
   /** The newest first, fewer than `limit` where they are large; `before`: only older ones than this id. */
   predictions(accountId: string, limit: number, before?: string): Promise<StoredPrediction[]>
-  /** Predictions that have not ended, the oldest first, as many as may be read at once; `after`: only younger ones than this id. */
+  /**
+   * Predictions that have not ended, the oldest first, as many as may be read at once; `after`: only younger ones than
+   * this id.
+   */
   predictionsUnderWay(after?: string): Promise<PredictionChange[]>
-  /** Writes how far it is, or its end together with the webhook calls it owes. False, and nothing changed, where it has ended before. */
+  /**
+   * Writes how far it is, or its end together with the webhook calls it owes. False, and nothing changed, where it has
+   * ended before.
+   */
   changePrediction(change: PredictionChange, deliveries?: readonly WebhookDelivery[]): Promise<boolean>
   /** Removes predictions that ended before this; gives their number. */
   purgePredictions(endedBefore: number): Promise<number>
@@ -333,7 +384,10 @@ export interface Store {
   /** When the next attempt is to be made; absent: none any more. */
   changeDelivery(id: string, attempts: number, nextAt: number | undefined): Promise<void>
 
-  /** As it is between two commits: whoever waited for an earlier one has heard of it, and nothing that is still waiting is in it. */
+  /**
+   * As it is between two commits: whoever waited for an earlier one has heard of it, and nothing that is still waiting
+   * is in it.
+   */
   ledgerState(): Promise<LedgerState>
   /**
    * Resolves when it is committed and the disk has it; `committed` is called before, as soon as `ledgerState` sees it.
@@ -348,14 +402,23 @@ export interface Store {
   post(operation: Operation): Promise<boolean>
   /** Where there is one already that is not `before`, it stays, if `before` is given. */
   setSubscription(subscription: Subscription, before?: Subscription): Promise<void>
-  /** Gives `read` one state of everything, whatever other processes write meanwhile. Nothing may be written through this store until it has resolved. */
+  /**
+   * Gives `read` one state of everything, whatever other processes write meanwhile. Nothing may be written through this
+   * store until it has resolved.
+   */
   snapshot<T>(read: () => Promise<T>): Promise<T>
   /** For an audit, in the order of their ids, a page at a time: `after` is the last id of the page before. */
   generations(after: string | undefined, limit: number): Promise<GenerationRecord[]>
-  /** In an order of its own that does not change. The reference of what a generation cost is the generation's id, and these come in the order of ids. */
+  /**
+   * In an order of its own that does not change. The reference of what a generation cost is the generation's id, and
+   * these come in the order of ids.
+   */
   transfers(after: { reference: string; kind: string } | undefined, limit: number): Promise<PostedTransfer[]>
 
-  /** Calls back within two seconds of another process's change; again and again until the call succeeds. Every listener hears of every change. */
+  /**
+   * Calls back within two seconds of another process's change; again and again until the call succeeds. Every listener
+   * hears of every change.
+   */
   watch(listener: () => Promise<void>): void
   close(): Promise<void>
 }

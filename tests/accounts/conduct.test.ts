@@ -73,7 +73,8 @@ describe('the rules', () => {
 
   test('as published leave a team behind one account alone', () => {
     const { conduct, judge, at } = watched(published)
-    // Two hundred people, each with one address and two requests at a time, for three hours; some run into a limit now and then.
+    // Two hundred people, each with one address and two requests at a time, for three hours; some run into a limit now
+    // and then.
     for (let minute = 0; minute < 180; minute++) {
       at(minute)
       times(200, (person) => times(2, () => conduct.begin('a', () => `10.0.0.${person}`)))

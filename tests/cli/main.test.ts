@@ -39,7 +39,10 @@ const statusOf = async (url: string, key: string): Promise<number> => {
   return response.status
 }
 
-/** The status that a key gets as soon as it is this one, or after the two seconds that a change may take. Looks are counted, not time, so that a busy machine has more of it. */
+/**
+ * The status that a key gets as soon as it is this one, or after the two seconds that a change may take. Looks are
+ * counted, not time, so that a busy machine has more of it.
+ */
 async function until(url: string, key: string, status: number): Promise<number> {
   let seen = await statusOf(url, key)
   for (let looks = 0; seen !== status && looks < 40; looks++) {

@@ -177,7 +177,8 @@ describe('gemini-cli', () => {
       model,
       geminiCli.first(model, '[[think: Hm.]] [[reply: One.]] [[call: run_shell_command {"command":"x"}]]'),
     )
-    // Every line is a `data: {json}` line or empty: no event lines, no comments, no [DONE], a space behind the colon, a blank line at the end.
+    // Every line is a `data: {json}` line or empty: no event lines, no comments, no [DONE], a space behind the colon, a
+    // blank line at the end.
     expect(stream).toMatch(/^(data: \{.*\}\r?\n\r?\n)+$/)
     const frames = stream
       .trim()

@@ -1,5 +1,6 @@
 /**
- * The coding agents as a gateway meets them: bodies of the shape that each sends, answers read the way each reads them, and history
+ * The coding agents as a gateway meets them: bodies of the shape that each sends, answers read the way each reads them,
+ * and history
  * sent back as each keeps it. The words are ours.
  */
 
@@ -185,7 +186,10 @@ export const agentMessage = (author: string, recipient: string, about: string, p
 
 const GRAMMAR = 'start: pragma? SOURCE\npragma: /[ \\t]*\\/\\/ @exec:[^\\r\\n]*/ /\\r?\\n/\nSOURCE: /[\\s\\S]+/\n'
 
-/** On a model that it knows: its tools stand in an input item, each in a namespace, and what runs commands and patches is one tool of free text. */
+/**
+ * On a model that it knows: its tools stand in an input item, each in a namespace, and what runs commands and patches
+ * is one tool of free text.
+ */
 export const codexLite: Agent = {
   ...codex,
   name: 'codex with free text',
@@ -361,7 +365,10 @@ export const claudeCode: Agent = {
   }),
 }
 
-/** The history before the newest message: what it says as the system has become a string, and the mark for the cache has moved on. */
+/**
+ * The history before the newest message: what it says as the system has become a string, and the mark for the cache has
+ * moved on.
+ */
 const older = ({ messages: [user, system, ...rest] }: Json): Json[] => [
   user,
   { ...system, content: 'ENVIRONMENT: /tmp' },

@@ -1,7 +1,10 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import type { Json } from './agents.ts'
 
-/** What the real services refuse in a request, written down by itself: none of the project's own readers or writers is asked. */
+/**
+ * What the real services refuse in a request, written down by itself: none of the project's own readers or writers is
+ * asked.
+ */
 
 const words = (text: string): ReadonlySet<string> => new Set(text.split(' '))
 const listOf = (value: unknown): Json[] => (Array.isArray(value) ? (value as Json[]) : [])

@@ -5,7 +5,8 @@ import type { Json } from './agents.ts'
 import { checkBody, Refused } from './strict-rules.ts'
 
 /**
- * A provider for agents that speaks all four protocols, says what a play tells it to, refuses what the real services refuse, and knows each signature
+ * A provider for agents that speaks all four protocols, says what a play tells it to, refuses what the real services
+ * refuse, and knows each signature
  * that it has given: what it said in a tool loop has to come back with its proof, byte for byte.
  */
 
@@ -31,7 +32,10 @@ export type Seen = {
   results: string[]
 }
 
-/** So many frames come; then the stream ends as if that were all, goes on for ever without a word, or says that it failed. */
+/**
+ * So many frames come; then the stream ends as if that were all, goes on for ever without a word, or says that it
+ * failed.
+ */
 export type Said = Reply & { breaksAfter?: number; hangsAfter?: number; failsAfter?: number }
 export type Refusal = { status: number; message: string }
 export type Play = (seen: Seen) => Said | Refusal

@@ -6,8 +6,10 @@ import { agentMessage, agents, codexLite, geminiCli, post, type Agent, type Json
 import { StrictProvider, type Said, type Seen } from './strict.ts'
 
 /**
- * Whole tasks as agents live them, each agent on a provider of each protocol that refuses what its service refuses and wants its own signatures
- * back: parallel calls, a failed one and an image, counting, refusals and broken streams tried again, an abort, helpers beside it, compaction.
+ * Whole tasks as agents live them, each agent on a provider of each protocol that refuses what its service refuses and
+ * wants its own signatures
+ * back: parallel calls, a failed one and an image, counting, refusals and broken streams tried again, an abort, helpers
+ * beside it, compaction.
  */
 
 const PROVIDERS: Record<ConversationName, string> = {
@@ -144,7 +146,10 @@ const record = async (id: string): Promise<Json> => {
   return (await response.json()) as Json
 }
 
-/** Sends until there is an answer, as each agent does after a refusal or a broken stream. Gives what became of each attempt. */
+/**
+ * Sends until there is an answer, as each agent does after a refusal or a broken stream. Gives what became of each
+ * attempt.
+ */
 async function insist(
   agent: Agent,
   model: string,

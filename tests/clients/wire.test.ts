@@ -572,7 +572,10 @@ describe('paths and headers', () => {
 describe.each(MODELS)('thoughts of %s in many pieces', (model) => {
   const PROMPT =
     '[[strict-signatures]] [[think: One two three four five six seven eight.]] [[call: look {"at":"a"}]] [[then]] [[reply: The end.]]'
-  /** Consecutive pieces of text are one, with the last signature heard, as the AI SDK keeps them: pieces without text are passed over. */
+  /**
+   * Consecutive pieces of text are one, with the last signature heard, as the AI SDK keeps them: pieces without text
+   * are passed over.
+   */
   const joined = (parts: Json[]): Json[] => {
     const kept: Json[] = []
     for (const part of parts.filter(({ text }) => text !== '')) {

@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startGateway, type Gateway } from '../server.ts'
 
-/** A response in the background ends long after its request was answered: it is held, metered and billed all the same. */
+/**
+ * A response in the background ends long after its request was answered: it is held, metered and billed all the same.
+ */
 
 const MESSAGE = {
   type: 'message',

@@ -11,7 +11,10 @@ import { ask, ENDED, PROTOCOLS } from './asking.ts'
 import { gatedConfig } from './gated.ts'
 import { COUNTED, framed, protocolOf, TALKS } from './scripted.ts'
 
-/** Answers in which one value is of another kind than it should be: whatever that breaks, the request ends, once, and nothing of it stays held. */
+/**
+ * Answers in which one value is of another kind than it should be: whatever that breaks, the request ends, once, and
+ * nothing of it stays held.
+ */
 
 type Path = (string | number)[]
 

@@ -237,7 +237,8 @@ describe.skipIf(disk === undefined)('a full disk', () => {
       await resumed(gateway)
       const after = await recordsOn(small)
       const id = bare(kept.headers.get('x-generation-id')!)
-      // Of the one that could be written before the disk was full, what was heard until then is charged; the other has never been.
+      // Of the one that could be written before the disk was full, what was heard until then is charged; the other has
+      // never been.
       expect(after.records.filter(({ ending }) => ending === 'crashed')).toEqual([
         expect.objectContaining({ id, estimated: true }),
       ])

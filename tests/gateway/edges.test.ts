@@ -2,7 +2,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { startGateway, type Gateway } from '../server.ts'
 
-/** What a client meets before any provider is asked: keys, limits, paths, bodies; each answer in the words of its protocol. */
+/**
+ * What a client meets before any provider is asked: keys, limits, paths, bodies; each answer in the words of its
+ * protocol.
+ */
 
 let gateway: Gateway
 beforeAll(async () => {

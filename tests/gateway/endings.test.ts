@@ -12,7 +12,10 @@ import { startGateway, type Gateway } from '../server.ts'
 import { until, type RawServer } from '../transport/raw-server.ts'
 import { COUNTED, scriptedProvider, TALKS, TEXT, type Script } from './scripted.ts'
 
-/** Each way in which a generation may end, in all four protocols, passed on and translated, streamed and whole: what is recorded of it and what it costs. */
+/**
+ * Each way in which a generation may end, in all four protocols, passed on and translated, streamed and whole: what is
+ * recorded of it and what it costs.
+ */
 
 const PROTOCOLS = Object.keys(TALKS) as ConversationName[]
 const PROVIDER: Record<ConversationName, string> = {
@@ -425,7 +428,9 @@ async function readUntil(response: Response, seen: string): Promise<void> {
   }
 }
 
-/** All ways at once, each stopped where its provider falls silent: what is recorded when `stop` has ended the gateway. */
+/**
+ * All ways at once, each stopped where its provider falls silent: what is recorded when `stop` has ended the gateway.
+ */
 async function stopped(
   stop: (gateway: Gateway) => Promise<Gateway | void>,
 ): Promise<{ record: GenerationRecord; way: Way; midway: boolean }[]> {
@@ -478,7 +483,8 @@ describe('the server ends', () => {
 
   test('crashed: found open at the next start', async () => {
     const ended = await stopped(async (gateway) => {
-      // Until all of them are written as open, and written again with what a busy machine let them hear only after that.
+      // Until all of them are written as open, and written again with what a busy machine let them hear only after
+      // that.
       await Bun.sleep(5_600)
       gateway.kill('SIGKILL')
       await gateway.exited

@@ -20,7 +20,10 @@ export type Failing = Record<string, (...args: never[]) => Promise<unknown>>
 
 type InProcess = { sqlite: SqliteStore; rooms: Omit<Spine, 'predictor'>; headers: Record<string, string> }
 
-/** The rooms of a gateway in this process, whose store fails where `failing` says so at that moment. `text`: its sluice.yaml; `headers`: those of its first key. */
+/**
+ * The rooms of a gateway in this process, whose store fails where `failing` says so at that moment. `text`: its
+ * sluice.yaml; `headers`: those of its first key.
+ */
 export async function roomsIn(
   folder: string,
   text: string,

@@ -14,8 +14,10 @@ const KINDS: KeyKind[] = ['pay-as-you-go', 'subscription', 'management']
 const USERS: KeyKind[] = ['pay-as-you-go', 'subscription']
 
 /**
- * What a route takes. `ids`: the requests in which it is given an id that belongs to an account, with the name under which that
- * answer says it; none where it takes no such id. `answers`: what a public route answers to anybody, where that is not 200.
+ * What a route takes. `ids`: the requests in which it is given an id that belongs to an account, with the name under
+ * which that
+ * answer says it; none where it takes no such id. `answers`: what a public route answers to anybody, where that is not
+ * 200.
  */
 type Row = {
   path: string

@@ -6,7 +6,10 @@ import { protocols } from '../../src/protocols/index.ts'
 import type { Exchange } from '../../src/protocols/protocol.ts'
 import { Lane, Relay } from '../../src/relay.ts'
 
-/** What a client takes for the end of its answer must not leave before the generation is closed, or an answer was given that nobody has kept. */
+/**
+ * What a client takes for the end of its answer must not leave before the generation is closed, or an answer was given
+ * that nobody has kept.
+ */
 
 type Talk = { frames: object[]; last: RegExp; failing: object[]; failed: RegExp }
 
@@ -188,7 +191,8 @@ describe('the last frame leaves when the generation is closed', () => {
 describe('nothing else is held back', () => {
   test.each(names)('%s passes each frame in its turn', async (name) => {
     const { before } = await heard(name, name, TALKS[name].frames)
-    // The last frame waits for the close, and the last but one of a stream that says only by its end that it has ended leaves with the end.
+    // The last frame waits for the close, and the last but one of a stream that says only by its end that it has ended
+    // leaves with the end.
     expect(before.length).toBe(name === 'generateContent' ? 2 : TALKS[name].frames.length - 1)
   })
 

@@ -1,7 +1,10 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { startGateway, type Gateway } from '../server.ts'
 
-/** What happens around an answer: clients that go, servers that stop, providers that fail before and after their first byte. */
+/**
+ * What happens around an answer: clients that go, servers that stop, providers that fail before and after their first
+ * byte.
+ */
 
 const cleanUp: (() => Promise<unknown>)[] = []
 afterEach(async () => {

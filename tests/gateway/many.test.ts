@@ -5,7 +5,10 @@ import { ask, PROTOCOLS } from './asking.ts'
 import { gatedConfig } from './gated.ts'
 import { ANSWERS, answerOf, bodyOf, REQUESTS } from './many.ts'
 
-/** A million of the smallest things that a body or an answer may have: more than a call of the runtime takes as its arguments. */
+/**
+ * A million of the smallest things that a body or an answer may have: more than a call of the runtime takes as its
+ * arguments.
+ */
 
 const IS_LONG = process.env.SLUICE_LONG_TESTS !== undefined
 const SANDBOX: Record<ConversationName, string> = {

@@ -159,7 +159,10 @@ const received = (): { text: string; body: unknown } => {
   return { text, body: JSON.parse(text) as unknown }
 }
 
-/** Media anywhere in a body, as `type bytes`, in the words of whatever protocol; text that is not the question, as `text: ...`. */
+/**
+ * Media anywhere in a body, as `type bytes`, in the words of whatever protocol; text that is not the question, as
+ * `text: ...`.
+ */
 function mediaIn(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(mediaIn)
   if (typeof value === 'string') return /^data:/.test(value) ? [value.replace(/^data:([^;]+);base64,/, '$1 ')] : []

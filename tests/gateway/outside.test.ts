@@ -5,7 +5,10 @@ import { LOCAL_HOSTS, LOCAL_URLS } from '../transport/outside-hosts.ts'
 import { rawServer, type RawServer } from '../transport/raw-server.ts'
 import { gatedConfig, gatedProvider, type Gated } from './gated.ts'
 
-/** No URL that a client or a provider names makes the server reach what only it can reach: every field that takes one, against a list of hosts, with listeners that nobody may reach. */
+/**
+ * No URL that a client or a provider names makes the server reach what only it can reach: every field that takes one,
+ * against a list of hosts, with listeners that nobody may reach.
+ */
 
 const KEY = 'sk-ai-v1-outsideoutsideoutside1'
 const PNG = Buffer.from(
@@ -18,7 +21,10 @@ const PDF = Buffer.from(
 
 let canary: Canaries
 let provider: Gated
-/** Stands for a site on the internet: exempt by host and port, serves a picture and a paper, and redirects to the rest of its path. */
+/**
+ * Stands for a site on the internet: exempt by host and port, serves a picture and a paper, and redirects to the rest
+ * of its path.
+ */
 let site: RawServer
 /** Answers requests for images with an address of the test's choice. */
 let painter: ReturnType<typeof Bun.serve>

@@ -222,7 +222,9 @@ async function expectAllOver({ gateway, asked, hooks, shown, data, creates }: Af
   }
 }
 
-/** Each client hears of the end at least once, always by the same id and with the same words, and of nothing after it. */
+/**
+ * Each client hears of the end at least once, always by the same id and with the same words, and of nothing after it.
+ */
 async function expectTold(
   { url, key }: Gateway,
   known: readonly Asked[],

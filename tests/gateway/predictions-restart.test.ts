@@ -198,7 +198,10 @@ test('a client that waits when the server stops is told how it is then', async (
 }, 20_000)
 
 describe('killed between two writes', () => {
-  /** A prediction that runs at its provider when the server is killed, and what another process would have written of it. */
+  /**
+   * A prediction that runs at its provider when the server is killed, and what another process would have written of
+   * it.
+   */
   async function interrupted(
     prompt: string,
     write: (store: SqliteStore, stored: PredictionChange) => Promise<void>,

@@ -8,7 +8,10 @@ import { startGateway, type Gateway } from '../server.ts'
 import { PROTOCOLS } from './asking.ts'
 import { protocolOf } from './scripted.ts'
 
-/** Agents that go on and on, over each pair of protocols: what the provider got of their conversation stays as it got it first. */
+/**
+ * Agents that go on and on, over each pair of protocols: what the provider got of their conversation stays as it got it
+ * first.
+ */
 
 type Json = Record<string, any>
 type Call = { id: string; args: Json }
@@ -148,7 +151,9 @@ function provider(): { url: string; bodies: Json[]; stop(): void } {
   return { url: `http://127.0.0.1:${server.port}`, bodies, stop: () => void server.stop(true) }
 }
 
-/** How a client of each protocol begins, and goes on with what it heard: all of it, or nothing but the words and calls. */
+/**
+ * How a client of each protocol begins, and goes on with what it heard: all of it, or nothing but the words and calls.
+ */
 type Agent = {
   path: (model: string) => string
   begin: (model: string) => Json

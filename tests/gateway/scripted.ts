@@ -1,7 +1,10 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import { rawServer, type RawServer, type RawSocket } from '../transport/raw-server.ts'
 
-/** A provider on a raw socket that speaks all four protocols and does what the name of the model says: to the end, to the middle, or not at all. */
+/**
+ * A provider on a raw socket that speaks all four protocols and does what the name of the model says: to the end, to
+ * the middle, or not at all.
+ */
 
 export const TEXT = 'one two three'
 

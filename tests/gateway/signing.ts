@@ -1,7 +1,10 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocolOf } from './scripted.ts'
 
-/** A provider that answers every request with one call of a tool, signed as each protocol does, and keeps the bodies it got. */
+/**
+ * A provider that answers every request with one call of a tool, signed as each protocol does, and keeps the bodies it
+ * got.
+ */
 
 /** Without a signature a model of chat completions shows its thought in `reasoning_content`. */
 export type Answer = {
@@ -135,7 +138,10 @@ export function signingProvider(): { url: string; next: Answer; bodies: string[]
   return Object.assign(said, { url: `http://127.0.0.1:${server.port}`, bodies, stop: () => void server.stop(true) })
 }
 
-/** Turn 1 and turn 2 of a client of each protocol that keeps of an answer nothing but the call. Texts, because each byte counts. */
+/**
+ * Turn 1 and turn 2 of a client of each protocol that keeps of an answer nothing but the call. Texts, because each byte
+ * counts.
+ */
 export const FORGETFUL: Record<
   ConversationName,
   {

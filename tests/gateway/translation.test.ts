@@ -4,7 +4,10 @@ import { startGateway, type Gateway } from '../server.ts'
 import { PROTOCOLS } from './asking.ts'
 import { COUNTED, framed, protocolOf, TALKS } from './scripted.ts'
 
-/** What is lost on the way is told in header, record and body, on every route; and is refused where the client wants none of it. */
+/**
+ * What is lost on the way is told in header, record and body, on every route; and is refused where the client wants
+ * none of it.
+ */
 
 let gateway: Gateway, strict: Gateway
 let upstream: ReturnType<typeof Bun.serve>
@@ -82,7 +85,9 @@ async function recordOf(response: Response, at = gateway): Promise<Record<string
 
 const told = (response: Response): unknown => JSON.parse(response.headers.get('x-sluice-translation') ?? '[]')
 
-/** Every `sluice` member of an answer, in the whole body or in the frames of a stream, at their top or one step down. */
+/**
+ * Every `sluice` member of an answer, in the whole body or in the frames of a stream, at their top or one step down.
+ */
 function reportsIn(text: string): unknown[] {
   const frames = text.startsWith('{') ? [text] : [...text.matchAll(/^data: (\{.*)$/gm)].map(([, data]) => data!)
   return frames.flatMap((frame) => {

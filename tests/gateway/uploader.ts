@@ -1,4 +1,7 @@
-/** A client in a process of its own: `uploader.ts HOST PORT KEY MEBIBYTES (length|chunked)` uploads a file of so many and prints the answer. */
+/**
+ * A client in a process of its own: `uploader.ts HOST PORT KEY MEBIBYTES (length|chunked)` uploads a file of so many
+ * and prints the answer.
+ */
 const [host = '', port = '', key = '', mebibytes = '', framing = ''] = process.argv.slice(2)
 
 const head =

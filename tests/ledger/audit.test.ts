@@ -102,7 +102,11 @@ const key = (id: string, number: number): StoredKey => ({
   limitPeriod: 'day',
 })
 
-/** 1: paid by bonus and credit, with a key of the file that got its limit later; 2: by credit, with a cost and that key; 3: by subscription, with a stored key that has a limit; 4: written off in part; 5: failed and released; 6: without a price. */
+/**
+ * 1: paid by bonus and credit, with a key of the file that got its limit later; 2: by credit, with a cost and that key;
+ * 3: by subscription, with a stored key that has a limit; 4: written off in part; 5: failed and released; 6: without a
+ * price.
+ */
 async function rightBook(): Promise<string> {
   const folder = join(scratch, `data-${folders++}`)
   const store = new SqliteStore({ folder, exclusive: false })

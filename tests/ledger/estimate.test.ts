@@ -80,7 +80,8 @@ test('of the worst case are no more than an answer can have, whatever limit a cl
     worstCase({ system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest, 100, undefined)
       .outputTokens
   expect(asked({ maxOutputTokens: 500, candidates: 2 })).toBe(1_000)
-  // Where two doubles are further apart than two tokens, a search for what would fit has no end; Infinity is no amount at all.
+  // Where two doubles are further apart than two tokens, a search for what would fit has no end; Infinity is no amount
+  // at all.
   expect(asked({ maxOutputTokens: 1e19 })).toBe(1e9)
   expect(asked({ maxOutputTokens: 1e300, candidates: 1e300 })).toBe(1e9)
 })

@@ -36,7 +36,10 @@ class Unexpected extends Error {}
 const below = (most: number): number => Math.floor(Math.random() * most)
 const oneOf = <T>(choices: readonly T[]): T => choices[below(choices.length)]!
 
-/** A server that is killed again and again under load, always on the same data folder; and what must be true whenever it is back. */
+/**
+ * A server that is killed again and again under load, always on the same data folder; and what must be true whenever it
+ * is back.
+ */
 export class KillHarness {
   readonly #data = mkdtempSync(join(tmpdir(), 'sluice-kill-'))
   readonly #seen = new Map<string, Seen>()

@@ -457,7 +457,10 @@ class Pair {
     await this.#wait(0)
   }
 
-  /** What a client reads of its quota: used and remaining are the maximum, the share is right, and it resets when its window ends. */
+  /**
+   * What a client reads of its quota: used and remaining are the maximum, the share is right, and it resets when its
+   * window ends.
+   */
   #look(): void {
     for (const account of ['a', 'b']) {
       const { now, ledger } = this.#rig
@@ -497,7 +500,10 @@ class Pair {
     expect([...this.#open.keys()].toSorted()).toEqual(this.#running.map(({ id }) => id))
   }
 
-  /** Memory and book are what the model says, everything adds up, and every record is there once, with what it says paid. */
+  /**
+   * Memory and book are what the model says, everything adds up, and every record is there once, with what it says
+   * paid.
+   */
   async check(): Promise<void> {
     const { other, ledger } = this.#rig
     const [{ balances, spends }, records, transfers, open] = [

@@ -1,6 +1,8 @@
 /**
- * What the ledger ought to do, in the plainest terms: a log of all that was admitted, from which every sum is added up anew each time it is asked for.
- * Nothing of it is shared with the code that it judges. Amounts are nano-USD, flows micro-flows, instants Unix milliseconds.
+ * What the ledger ought to do, in the plainest terms: a log of all that was admitted, from which every sum is added up
+ * anew each time it is asked for.
+ * Nothing of it is shared with the code that it judges. Amounts are nano-USD, flows micro-flows, instants Unix
+ * milliseconds.
  */
 export type Usage = Record<
   | 'inputTokens'
@@ -384,7 +386,10 @@ export class Model {
     }
   }
 
-  /** What only memory had is gone; what was kept as open is closed from what was kept, or stays open where it was deferred. */
+  /**
+   * What only memory had is gone; what was kept as open is closed from what was kept, or stays open where it was
+   * deferred.
+   */
   crash(now: number): void {
     this.log = this.log.filter((entry) => entry.durable || entry.kept !== undefined)
     for (const { credit, bonus } of this.posted.values()) credit.unseen = bonus.unseen = 0n

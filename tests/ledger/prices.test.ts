@@ -136,7 +136,10 @@ const counted = (prices: ModelPrice): boolean =>
     ),
   )
 
-/** Our bill beside the source's own calculation: within one nano-USD for each of our lines. Returns whether the source has a price. */
+/**
+ * Our bill beside the source's own calculation: within one nano-USD for each of our lines. Returns whether the source
+ * has a price.
+ */
 function compare(prices: Prices, provider: string, model: string, at: number): boolean {
   const price = prices.cost(provider, model)
   // Prices of images are kept by hand where the source has none.

@@ -196,7 +196,10 @@ const usages = fc.record({
 })
 const discounts = fc.oneof(fc.constant(0), fc.constant(10_000), fc.nat(10_000))
 
-/** An exact number with its rounding, without anything of the code under test: digits of the quotient in base ten, compared with a half as text. */
+/**
+ * An exact number with its rounding, without anything of the code under test: digits of the quotient in base ten,
+ * compared with a half as text.
+ */
 function rounded(numerator: bigint, zeros: number): bigint {
   const text = String(numerator).padStart(zeros + 1, '0')
   const [whole, rest] = [BigInt(text.slice(0, text.length - zeros)), text.slice(text.length - zeros)]

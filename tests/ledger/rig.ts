@@ -9,7 +9,9 @@ import type { Price, Prices } from '../../src/ledger/prices.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import type { Store, Subscription } from '../../src/store/store.ts'
 
-/** How a store's process dies: before what is being closed is committed, or after it, and before anybody hears of that. */
+/**
+ * How a store's process dies: before what is being closed is committed, or after it, and before anybody hears of that.
+ */
 export type Death = 'before' | 'after'
 
 /** Real time as the code sees it: how old things are, and what a timer would do. */
@@ -41,7 +43,10 @@ class Time {
   }
 }
 
-/** A ledger over a real file of SQLite, with another connection beside it as the command line has one; its process can die and its disk be full. */
+/**
+ * A ledger over a real file of SQLite, with another connection beside it as the command line has one; its process can
+ * die and its disk be full.
+ */
 export class Rig {
   readonly folder = mkdtempSync(join(tmpdir(), 'sluice-ledger-'))
   readonly time = new Time()
@@ -136,7 +141,9 @@ export class Rig {
     return write.finally(() => this.#writes--)
   }
 
-  /** The process dies while `during` goes on: its memory is gone, and what the disk has stays. `open` starts it again. */
+  /**
+   * The process dies while `during` goes on: its memory is gone, and what the disk has stays. `open` starts it again.
+   */
   async die(death: Death, during: () => void): Promise<void> {
     this.#death = death
     during()

@@ -7,7 +7,10 @@ export type Cite = { passage: string; url: string; title: string }
 export type ReplyPart =
   | { type: 'text'; text: string; cite?: Cite }
   | { type: 'reasoning'; text: string; signature: string }
-  /** `args`: JSON text, or the beginning of it where the answer was cut; of a tool of free text, that text. `name`: the test's tool where it is absent. */
+  /**
+   * `args`: JSON text, or the beginning of it where the answer was cut; of a tool of free text, that text. `name`: the
+   * test's tool where it is absent.
+   */
   | { type: 'call'; id: string; args: string; name?: string; namespace?: string; free?: true }
   | { type: 'refusal'; text: string }
 

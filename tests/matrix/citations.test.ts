@@ -12,7 +12,10 @@ import { wireOf, type Reply, type ReplyPart } from './answering.ts'
 import { bodyOf } from './asking.ts'
 import { heard, type Citation } from './reading.ts'
 
-/** Passages that an answer cites, in the units of four protocols: UTF-16 within, code points at OpenAI's, bytes at Google's, blocks at Anthropic's. */
+/**
+ * Passages that an answer cites, in the units of four protocols: UTF-16 within, code points at OpenAI's, bytes at
+ * Google's, blocks at Anthropic's.
+ */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 

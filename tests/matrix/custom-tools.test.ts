@@ -7,7 +7,10 @@ import type { Exchange, Quirks } from '../../src/protocols/protocol.ts'
 import type { Any } from '../recorded/said.ts'
 import { wireOf } from './answering.ts'
 
-/** Tools of free text, which chat completions and responses know, with providers that know only functions, and the way back. */
+/**
+ * Tools of free text, which chat completions and responses know, with providers that know only functions, and the way
+ * back.
+ */
 
 const PROVIDERS: [ConversationName, Quirks][] = [
   ['chat.completions', {}],

@@ -8,7 +8,10 @@ import { framed } from '../gateway/scripted.ts'
 import type { Any } from '../recorded/said.ts'
 import { bodyOf } from './asking.ts'
 
-/** Every word with which a provider ends, streamed and whole, behind text or behind a call: what its reader makes of it, and that both tell clients the same. */
+/**
+ * Every word with which a provider ends, streamed and whole, behind text or behind a call: what its reader makes of it,
+ * and that both tell clients the same.
+ */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
@@ -79,7 +82,10 @@ const TALKS: Record<ConversationName, Talk> = {
   },
 }
 
-/** The reason behind a text, and behind a whole call where that differs: a turn with a call is a tool turn, unless it was cut or refused. */
+/**
+ * The reason behind a text, and behind a whole call where that differs: a turn with a call is a tool turn, unless it
+ * was cut or refused.
+ */
 const WORDS: [ConversationName, words: string[], reason: string, called?: string][] = [
   ['chat.completions', ['stop', 'eos', 'end_turn', 'tool_calls', 'function_call'], 'stop', 'tool-calls'],
   ['chat.completions', ['length', 'max_tokens', 'model_length'], 'length'],

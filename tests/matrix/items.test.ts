@@ -3,7 +3,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SCENARIOS } from './scenarios.ts'
 
-/** The forty ways in which the four protocols differ, and the tests that hold what is done about each: a scenario of the matrix, or a file with names of its tests. */
+/**
+ * The forty ways in which the four protocols differ, and the tests that hold what is done about each: a scenario of the
+ * matrix, or a file with names of its tests.
+ */
 
 type Held = { scenario: string } | { file: string; tests: string[] }
 

@@ -8,7 +8,10 @@ import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Any } from '../recorded/said.ts'
 import { bodyOf } from './asking.ts'
 
-/** Log probabilities, which three of the four protocols know: asked for, told with each token, and named where they stay behind. */
+/**
+ * Log probabilities, which three of the four protocols know: asked for, told with each token, and named where they stay
+ * behind.
+ */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 

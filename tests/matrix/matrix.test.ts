@@ -14,8 +14,10 @@ import { BIG, FAILURE, REFUSAL, SCENARIOS, SMALL, WAIT_SECONDS, type Scenario } 
 import { printTable, worst, type Cell, type Route, type Verdict } from './table.ts'
 
 /**
- * Every scenario on every route, streamed and not, through a running gateway to a provider that answers as real ones do. What the provider
- * said and what the client heard are read from the wire by the same plain reader, and so is what was asked at both ends. UPDATE=1 writes the table.
+ * Every scenario on every route, streamed and not, through a running gateway to a provider that answers as real ones
+ * do. What the provider
+ * said and what the client heard are read from the wire by the same plain reader, and so is what was asked at both
+ * ends. UPDATE=1 writes the table.
  */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']

@@ -9,7 +9,10 @@ import { asked } from '../recorded/asked.ts'
 import { judge } from '../recorded/judge.ts'
 import type { Any } from '../recorded/said.ts'
 
-/** Images, sound, films and files of each client on their way to each provider: carried as they are, told, or refused with the path of what cannot go. */
+/**
+ * Images, sound, films and files of each client on their way to each provider: carried as they are, told, or refused
+ * with the path of what cannot go.
+ */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 const judges = new Map(NAMES.map((name) => [name, judge(name)]))
@@ -34,7 +37,10 @@ const base64 = (media_type: string, data = DATA) => ({ type: 'base64', media_typ
 const inline = (mimeType: string, more: object = {}, data = DATA) => ({ inlineData: { mimeType, data, ...more } })
 
 type Parts = (object | undefined)[]
-/** What becomes of it at each provider in the order of NAMES, where that is not simply to be carried: a refused path, or words of losses. */
+/**
+ * What becomes of it at each provider in the order of NAMES, where that is not simply to be carried: a refused path, or
+ * words of losses.
+ */
 type Fates = (RegExp | undefined)[]
 
 const MEDIA: [what: string, parts: Parts, fates: Fates][] = [

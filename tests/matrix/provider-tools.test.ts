@@ -10,7 +10,10 @@ import { prepare } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Any } from '../recorded/said.ts'
 
-/** Tools that a provider runs, and what stands of them in a conversation: every kind of the vendors' documents, asked of providers of the other protocols. */
+/**
+ * Tools that a provider runs, and what stands of them in a conversation: every kind of the vendors' documents, asked of
+ * providers of the other protocols.
+ */
 
 const SPECS = join(import.meta.dir, '../../../shared/specs')
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']

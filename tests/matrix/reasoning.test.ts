@@ -6,7 +6,10 @@ import { protocols } from '../../src/protocols/index.ts'
 import type { Abilities, Quirks } from '../../src/protocols/protocol.ts'
 import type { Any } from '../recorded/said.ts'
 
-/** Earlier turns in which several models thought, and what each provider gets back of them: what its model signed, byte for byte, and nothing else. */
+/**
+ * Earlier turns in which several models thought, and what each provider gets back of them: what its model signed, byte
+ * for byte, and nothing else.
+ */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 const OURS = { provider: 'p', model: 'm' }

@@ -553,7 +553,10 @@ describe('names', () => {
   )
 })
 
-/** JSON with numbers that a double cannot hold or would spell in another way. Keys that look like indexes are left out: objects of JavaScript put them first. */
+/**
+ * JSON with numbers that a double cannot hold or would spell in another way. Keys that look like indexes are left out:
+ * objects of JavaScript put them first.
+ */
 const number = fc.constantFrom(
   '0',
   '-1',

@@ -5,7 +5,10 @@ import { protocols } from '../../src/protocols/index.ts'
 import type { Exchange } from '../../src/protocols/protocol.ts'
 import { bodyOf } from './asking.ts'
 
-/** What an answer says in a member that only its own protocol has is named in the report of every other, streamed and whole. */
+/**
+ * What an answer says in a member that only its own protocol has is named in the report of every other, streamed and
+ * whole.
+ */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 

@@ -1,4 +1,7 @@
-/** A provider that makes predictions, as Replicate's API has them, and does what the input of each says. It lives in the test: a gateway that is killed does not take it along. */
+/**
+ * A provider that makes predictions, as Replicate's API has them, and does what the input of each says. It lives in the
+ * test: a gateway that is killed does not take it along.
+ */
 
 /** What the input steers. `key`: what the test calls it by. */
 type Input = { key: string; ms?: number; fail?: string; output?: unknown; steps?: number }

@@ -5,8 +5,10 @@ import { FOREIGN, present } from './answers.ts'
 import { LABEL, type Way } from './wires.ts'
 
 /**
- * What each protocol makes of an answer: nothing but these changes, in this order. `told`: the field under which the report names it
- * whenever it changes anything; absent: the same is said in another form, or the provider's own bookkeeping is left behind.
+ * What each protocol makes of an answer: nothing but these changes, in this order. `told`: the field under which the
+ * report names it
+ * whenever it changes anything; absent: the same is said in another form, or the provider's own bookkeeping is left
+ * behind.
  */
 export type Change = { name: string; told?: string; make(answer: Answer): Answer }
 
@@ -38,7 +40,10 @@ const isRefused = ({ parts: all }: Answer): boolean => all.some(({ type }) => ty
 /** Names by which a provider knows its answers are not told: the client knows ours. */
 const labelled: Change = { name: 'labelled', make: (answer) => ({ ...answer, id: LABEL.id, model: LABEL.model }) }
 
-/** What is compared: without the ids of thoughts, a protocol's own form of a citation and its words for an ending, which are its bookkeeping. */
+/**
+ * What is compared: without the ids of thoughts, a protocol's own form of a citation and its words for an ending, which
+ * are its bookkeeping.
+ */
 export const comparable = (answer: Answer): Answer => ({
   ...citations(({ native: _, ...rest }) => [rest])(
     parts((part) => {
@@ -150,7 +155,10 @@ const inPlaces = (...order: Part['type'][]): Change => ({
   }),
 })
 
-/** Google's citations follow the whole answer: those of an earlier text are known by what they rest on, and not by their place. */
+/**
+ * Google's citations follow the whole answer: those of an earlier text are known by what they rest on, and not by their
+ * place.
+ */
 const citedAtTheEnd: Change = {
   name: 'cited at the end',
   make: (answer) => {
@@ -354,7 +362,10 @@ const RESPONSES: Change[] = [
   toldByContent({ 'stop-sequence': 'stop' }),
 ]
 
-/** A whole text is cut where what is cited begins and ends; what overlaps stays together, what has no place is of the end. */
+/**
+ * A whole text is cut where what is cited begins and ends; what overlaps stays together, what has no place is of the
+ * end.
+ */
 const inBlocks: Change = {
   name: 'in blocks',
   make: texts((part) => {

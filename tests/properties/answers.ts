@@ -36,7 +36,10 @@ const base64 = fc.uint8Array({ minLength: 1, maxLength: 9 }).map((bytes) => Buff
 /** What makers sign with: opaque, often base64. */
 export const signature = fc.oneof(base64, fc.constantFrom('a+b/c==', 'sig-1', 'Ä'))
 
-/** JSON objects as models write them: numbers that no double holds, spaces, names that JavaScript would reorder or take for its own. */
+/**
+ * JSON objects as models write them: numbers that no double holds, spaces, names that JavaScript would reorder or take
+ * for its own.
+ */
 export const argumentsText = fc.oneof(
   fc
     .dictionary(
@@ -190,14 +193,12 @@ const REASONS: FinishReason[] = [
 ]
 
 const tokens = fc.oneof(fc.constant(0), fc.nat(100_000))
-const usage: fc.Arbitrary<Usage> = fc
-  .tuple(...Object.keys(noUsage()).map(() => tokens))
-  .map((counts) => ({
-    ...(Object.fromEntries(Object.keys(noUsage()).map((bucket, index) => [bucket, counts[index]])) as Usage),
-    inputTokens: counts[0]! + 1,
-    webSearches: counts[9]! % 5,
-    images: 0,
-  }))
+const usage: fc.Arbitrary<Usage> = fc.tuple(...Object.keys(noUsage()).map(() => tokens)).map((counts) => ({
+  ...(Object.fromEntries(Object.keys(noUsage()).map((bucket, index) => [bucket, counts[index]])) as Usage),
+  inputTokens: counts[0]! + 1,
+  webSearches: counts[9]! % 5,
+  images: 0,
+}))
 
 /** Any answer. An id names one call, a sound is one part, and what an answer ends with fits what is in it. */
 export const answers: fc.Arbitrary<Answer> = fc
@@ -237,7 +238,10 @@ export const answers: fc.Arbitrary<Answer> = fc
 export type Pace = { cuts: number[]; early: number }
 export const paces: fc.Arbitrary<Pace> = fc.record({ cuts: fc.array(fc.nat(30), { maxLength: 6 }), early: fc.nat(12) })
 
-/** The answer as a stream tells it: deltas cut anywhere (media at whole bytes, scored text by its tokens), usage before its final word. */
+/**
+ * The answer as a stream tells it: deltas cut anywhere (media at whole bytes, scored text by its tokens), usage before
+ * its final word.
+ */
 export function sentenceOf(answer: Answer, { cuts, early }: Pace): GenerationEvent[] {
   let media = false
   let cut = 0

@@ -8,7 +8,10 @@ import { requests, scopeOf, TARGETS } from './requests.ts'
 import { holds, PATIENCE } from './runs.ts'
 import { exchangeOf, NAMES, wireOf } from './wires.ts'
 
-/** Whatever a client sends is a request for every provider, or a refusal that names what is wrong; never a mistake of ours. */
+/**
+ * Whatever a client sends is a request for every provider, or a refusal that names what is wrong; never a mistake of
+ * ours.
+ */
 
 function checkRefusal(error: unknown): void {
   if (!(error instanceof GatewayError)) throw new Error(`no refusal: ${String(error)}`, { cause: error })

@@ -111,7 +111,8 @@ describe.each(NAMES)('a stream of %s', (provider) => {
           fc.option(fc.nat(5000), { nil: undefined }),
           ({ events }, places, end, broken) => {
             const whole = bytesOf(framesOf(provider, events, exchangeOf(provider)))
-            // A connection may break anywhere, between two lines for one: where a line is broken is the same for all line ends.
+            // A connection may break anywhere, between two lines for one: where a line is broken is the same for all
+            // line ends.
             const bytes =
               broken === undefined
                 ? whole

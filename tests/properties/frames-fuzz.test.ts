@@ -11,7 +11,10 @@ import { change, mutated, type Change } from './mutations.ts'
 import { holds, PATIENCE } from './runs.ts'
 import { bytesOf, exchangeOf, framesOf, MAKER, NAMES, readStream, readWhole } from './wires.ts'
 
-/** Whatever a provider sends, its reader gives a sentence of events, which may end in an error of the provider's, and does bounded work for it. */
+/**
+ * Whatever a provider sends, its reader gives a sentence of events, which may end in an error of the provider's, and
+ * does bounded work for it.
+ */
 
 /** Numbers that an index must not be taken for, names that no object should lose or win, and nests. */
 const DEEP = ['[', '{"a":'].map((open) => open.repeat(100_000))

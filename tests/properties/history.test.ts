@@ -7,7 +7,10 @@ import { answers, paces, sentenceOf } from './answers.ts'
 import { holds, PATIENCE, same } from './runs.ts'
 import { exchangeOf, framesOf, MAKER, NAMES, wireOf } from './wires.ts'
 
-/** What a client sends back of an answer, as it got it, is what the answer was: with its signatures, known by their maker. */
+/**
+ * What a client sends back of an answer, as it got it, is what the answer was: with its signatures, known by their
+ * maker.
+ */
 
 type Json = Record<string, any>
 

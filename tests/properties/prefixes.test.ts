@@ -8,7 +8,9 @@ import { PAIRS, requests, scopeOf, TARGETS } from './requests.ts'
 import { holds, PATIENCE } from './runs.ts'
 import { NAMES, wireOf } from './wires.ts'
 
-/** As a conversation grows, what a provider got of it before is a beginning of what it gets: providers cache by that. */
+/**
+ * As a conversation grows, what a provider got of it before is a beginning of what it gets: providers cache by that.
+ */
 
 /** The conversation at each of its requests: whenever it was the model's turn to speak. */
 const moments = (request: GenerationRequest): GenerationRequest[] =>

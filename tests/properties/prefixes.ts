@@ -1,6 +1,8 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 
-/** What a provider caches of a body, piece by piece and in its order: the tools, the instructions, then what was said. */
+/**
+ * What a provider caches of a body, piece by piece and in its order: the tools, the instructions, then what was said.
+ */
 
 type Json = Record<string, any>
 

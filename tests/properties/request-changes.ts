@@ -8,7 +8,10 @@ import type {
 } from '../../src/generation/request.ts'
 import type { Word } from '../../src/protocols/places.ts'
 
-/** What may differ between a request and what is read of it again: what the losses name, and what a protocol says in another form. */
+/**
+ * What may differ between a request and what is read of it again: what the losses name, and what a protocol says in
+ * another form.
+ */
 
 type Request = GenerationRequest
 type Edit = (request: Request) => Request
@@ -206,7 +209,10 @@ const untypedAddresses = everyPart((part) =>
   'source' in part && part.source.type === 'url' ? [{ ...part, source: without(part.source, 'mediaType') }] : [part],
 )
 
-/** Text is what is answered where nothing is said of it, and tools are called as the model likes; where none can be, it does not matter how many at once. */
+/**
+ * Text is what is answered where nothing is said of it, and tools are called as the model likes; where none can be, it
+ * does not matter how many at once.
+ */
 const defaults: Edit = (request) => {
   const idleTools = request.tools.length === 0 || request.toolChoice?.type === 'none'
   return without(
@@ -223,7 +229,10 @@ const namelessSchema: Edit = (request) =>
     ? { ...request, outputFormat: { type: 'schema', schema: request.outputFormat.schema } }
     : request
 
-/** Google says in one mode what may be called and whether that is held to its schema: calls that are forced, or made of allowed tools, are held to it in any case, and where none is allowed there is none to hold. */
+/**
+ * Google says in one mode what may be called and whether that is held to its schema: calls that are forced, or made of
+ * allowed tools, are held to it in any case, and where none is allowed there is none to hold.
+ */
 const heldInAnyCase: Edit = (request) =>
   request.toolChoice === undefined || request.toolChoice.type === 'auto' ? request : leaveOfTools('strict')(request)
 

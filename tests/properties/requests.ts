@@ -16,7 +16,10 @@ import { LABEL, MAKER, NAMES } from './wires.ts'
 
 /** Whole requests of every kind that a client may send, in our words. */
 
-/** What a conversation may hold besides what every protocol has. What a protocol says in other words, and tells so, is left out where the words are what is compared. */
+/**
+ * What a conversation may hold besides what every protocol has. What a protocol says in other words, and tells so, is
+ * left out where the words are what is compared.
+ */
 export type Scope = {
   midway: boolean
   resultMedia: boolean

@@ -45,7 +45,10 @@ const WISHES: Record<ConversationName, Wish[]> = {
 const SCHEMA = { type: 'object', properties: { at: { type: 'string' } } }
 const STOPS = ['a', 'b', 'c', 'd', 'e', 'f']
 
-/** A request that has everything: sampling of each kind, stop sequences, a forced tool, instructions at the top and midway, the beginning of an answer. */
+/**
+ * A request that has everything: sampling of each kind, stop sequences, a forced tool, instructions at the top and
+ * midway, the beginning of an answer.
+ */
 const BODIES: { [Name in ConversationName]: (wish: Wish) => Json } = {
   'chat.completions': ({ effort, limit }) => ({
     model: 'x',

@@ -76,7 +76,9 @@ test('a data URL has a type and base64', () => {
   }
 })
 
-/** One body for each place in which a client puts an image of its own; `bare`: the place takes base64 without `data:`. */
+/**
+ * One body for each place in which a client puts an image of its own; `bare`: the place takes base64 without `data:`.
+ */
 const PLACES: { protocol: ProtocolName; path: string; bare?: true; body: (data: string) => Record<string, unknown> }[] =
   [
     {

@@ -9,7 +9,10 @@ import { nanoOf } from '../../src/money.ts'
 import { rate } from '../../src/ledger/rating.ts'
 import { protocols } from '../../src/protocols/index.ts'
 
-/** What providers say of usage, in our buckets: what is honest adds up to the provider's own sums, and what is not costs nobody more than it could have been. */
+/**
+ * What providers say of usage, in our buckets: what is honest adds up to the provider's own sums, and what is not costs
+ * nobody more than it could have been.
+ */
 
 type Json = Record<string, unknown>
 

@@ -502,7 +502,8 @@ describe('resolution', () => {
     ],
     ['sandbox/chat', 'messages', ['sandbox:chat over chat.completions']],
     ['sandbox/gemini', 'messages', ['sandbox:gemini over generateContent']],
-    // A model of the images API is asked over it, whatever the client speaks; no other is, unless its provider speaks nothing else.
+    // A model of the images API is asked over it, whatever the client speaks; no other is, unless its provider speaks
+    // nothing else.
     ['sandbox/image', 'images', ['sandbox:image over images']],
     ['openai/gpt-image-1', 'images', ['openai:gpt-image-1 over images']],
     ['gpt-image-9-preview', 'chat.completions', ['openai:gpt-image-9-preview over images']],

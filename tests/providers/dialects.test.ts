@@ -5,7 +5,9 @@ import { protocols } from '../../src/protocols/index.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
-/** Providers that refuse what their documents refuse, and requests of the other protocols with all that these can say. */
+/**
+ * Providers that refuse what their documents refuse, and requests of the other protocols with all that these can say.
+ */
 
 type Any = Record<string, any>
 /** Why the provider refuses a body; undefined: it answers. */

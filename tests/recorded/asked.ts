@@ -8,7 +8,10 @@ export type Asked = {
   calls: { name: string; input: unknown }[]
   /** The texts of each tool result. */
   results: string[]
-  /** The tools that the client runs with the names of their parameters, each once; some are declared again in the middle of a conversation. */
+  /**
+   * The tools that the client runs with the names of their parameters, each once; some are declared again in the middle
+   * of a conversation.
+   */
   tools: string[]
   /** Images and files, a count. */
   media: number

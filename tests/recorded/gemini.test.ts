@@ -268,7 +268,10 @@ function validator(root: 'request' | 'response'): (value: unknown) => string {
   return (value) => (validate(value) ? '' : ajv.errorsText(validate.errors))
 }
 
-/** These use what only the other of Google's two APIs names: time ranges of searches, and its own tools' calls in history. They travel as they are. */
+/**
+ * These use what only the other of Google's two APIs names: time ranges of searches, and its own tools' calls in
+ * history. They travel as they are.
+ */
 const OTHER_API =
   /^lingua__webSearchToolAdvancedParam-|^pydantic-ai__structured-output-function-tools-with-builtin-tools.t2$/
 

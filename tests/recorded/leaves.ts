@@ -1,7 +1,10 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import type { Any } from './said.ts'
 
-/** Every word and number of an answer with the members that lead to it, so that nothing can be missing that nobody thought of. */
+/**
+ * Every word and number of an answer with the members that lead to it, so that nothing can be missing that nobody
+ * thought of.
+ */
 export type Leaf = { path: string; value: string | number }
 
 /** `[kind]` stands where an object says its type. */
@@ -15,7 +18,10 @@ function leavesOf(value: unknown, path = ''): Leaf[] {
   return (typeof value === 'string' && value.trim() !== '') || typeof value === 'number' ? [{ path, value }] : []
 }
 
-/** What a provider says besides its answer, in the words of docs/translation.md: how it knows the answer, what it thinks of it, what it cost to make. */
+/**
+ * What a provider says besides its answer, in the words of docs/translation.md: how it knows the answer, what it thinks
+ * of it, what it cost to make.
+ */
 const BOOKKEEPING = [
   // By which the answer and its pieces are known. A call's own id is carried.
   /(?<!tool_calls(\[\w+\])?|\[tool_use\]|functionCall)\.(id|item_id)$/,
@@ -101,7 +107,10 @@ function heap(datas: unknown[]): { text: string; numbers: Set<number> } {
 /** A finished item rounds what its deltas said. */
 const isSame = (a: number, b: number): boolean => a === b || (!Number.isInteger(b) && Math.abs(a - b) < 1e-6)
 
-/** What a recorded answer says that neither stands in the client's answer nor is named in `told`, the fields of its losses. */
+/**
+ * What a recorded answer says that neither stands in the client's answer nor is named in `told`, the fields of its
+ * losses.
+ */
 export function missing(
   protocol: ConversationName,
   recorded: unknown[],

@@ -49,7 +49,10 @@ const exchange = (request: string | undefined): Exchange => {
   }
 }
 
-/** Put together from several answers: it ends `end_turn` although it holds calls. A call says more than a word, so we write `tool_use`. */
+/**
+ * Put together from several answers: it ends `end_turn` although it holds calls. A call says more than a word, so we
+ * write `tool_use`.
+ */
 const STITCHED = new Set(['vercel-ai__anthropic-anthropic-programmatic-tool-calling.1~2'])
 
 type Any = Record<string, any>

@@ -3,7 +3,10 @@ import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
 import type { Frame } from '../../src/http/frames.ts'
 
-/** Real providers' exchanges. They are licensed by their sources and live beside the project, not in it: tests skip where they are absent. */
+/**
+ * Real providers' exchanges. They are licensed by their sources and live beside the project, not in it: tests skip
+ * where they are absent.
+ */
 const folder = join(import.meta.dir, '../../../shared/recordings')
 
 export const haveRecordings = existsSync(join(folder, 'INDEX.jsonl'))

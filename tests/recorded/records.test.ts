@@ -8,7 +8,8 @@ import { PREFIX, startReplay, type Replay } from './replaying.ts'
 import { datasOf, said, type Said } from './said.ts'
 
 /**
- * Every recorded exchange, replayed through a running Sluice in its own protocol, leaves a record with the usage that was recorded,
+ * Every recorded exchange, replayed through a running Sluice in its own protocol, leaves a record with the usage that
+ * was recorded,
  * as `said` adds it up from the wire by the rules of the vendors' documents.
  */
 

@@ -4,7 +4,10 @@ import { haveRecordings, recordings, type Recording } from './recordings.ts'
 import { startReplay, type Replay } from './replaying.ts'
 import { datasOf, said } from './said.ts'
 
-/** Every recorded exchange, served by a replay upstream and fetched through a running Sluice in its own protocol, comes back whole. */
+/**
+ * Every recorded exchange, served by a replay upstream and fetched through a running Sluice in its own protocol, comes
+ * back whole.
+ */
 
 const all = recordings()
 const byName = new Map(all.map((recording, index) => [`r${index}`, recording]))
@@ -52,7 +55,9 @@ const withoutItemIds = (value: unknown): unknown =>
 
 const hidden = (text: string): string => text.replaceAll(/AIz[\w-]{20,}/g, '[hidden]')
 
-/** Frames of a stream as JSON values, by rules of its own so that the project's splitter is not tested against itself. */
+/**
+ * Frames of a stream as JSON values, by rules of its own so that the project's splitter is not tested against itself.
+ */
 function framesOf(text: string): unknown[] {
   return text
     .replace(/^\uFEFF/, '')

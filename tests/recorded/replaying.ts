@@ -4,7 +4,10 @@ import { protocols } from '../../src/protocols/index.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import type { Recording } from './recordings.ts'
 
-/** A provider that answers with recordings, and a gateway before it. The name of the model says which recording is meant. */
+/**
+ * A provider that answers with recordings, and a gateway before it. The name of the model says which recording is
+ * meant.
+ */
 export type Replay = { gateway: Gateway; ask(name: string): Promise<Response>; stop(): Promise<void> }
 
 export const PREFIX: Record<ConversationName, string> = {

@@ -1,7 +1,10 @@
 import type { Told } from '../../src/protocols/protocol.ts'
 import { squeezed } from './leaves.ts'
 
-/** What a recorded request says in one place, and where. `holder`: the nearest object on the way there that says its kind. */
+/**
+ * What a recorded request says in one place, and where. `holder`: the nearest object on the way there that says its
+ * kind.
+ */
 type Leaf = { path: string; value: string | number | boolean; holder: Record<string, unknown> }
 
 const jsonIn = (text: string): unknown => {
@@ -60,7 +63,10 @@ const isPlain = ({ type, text, thought }: Record<string, unknown>): boolean =>
 
 const CONVERSATION = /^(messages|input|contents|system|instructions|systemInstruction|system_instruction)(\[\])?$/
 
-/** Whether a loss tells of a leaf. One index or none: what is told of a list speaks of what its plain parts lost only under their own member. */
+/**
+ * Whether a loss tells of a leaf. One index or none: what is told of a list speaks of what its plain parts lost only
+ * under their own member.
+ */
 function tellsOf({ field, what, why }: Told, { path, holder }: Leaf): boolean {
   if (why === 'only the allowed tools are sent' && path.startsWith('tools[')) return true
   if (!/\[/.test(field) && !/\[/.test(path) && namesOf(field).includes(SNAKE(nameOf(path)))) return true
@@ -100,7 +106,10 @@ const namesOf = (path: string): string[] => {
   return [name, ...SAME.filter((names) => names.includes(name)).flat()]
 }
 
-/** What a request says that neither stands in what is sent nor is told nor `known`. Texts may stand in longer ones; words, numbers and switches stand by themselves, the last two under their name. */
+/**
+ * What a request says that neither stands in what is sent nor is told nor `known`. Texts may stand in longer ones;
+ * words, numbers and switches stand by themselves, the last two under their name.
+ */
 export function unsaid(
   body: unknown,
   sent: unknown,

@@ -11,11 +11,17 @@ import { startGateway, type Gateway } from '../server.ts'
 import { haveRecordings, recordings, type Recording } from './recordings.ts'
 import { unsaid } from './request-leaves.ts'
 
-/** Every recorded request, sent to a provider of each other protocol: each leaf of it goes out, or is told, or the request is refused by the path. */
+/**
+ * Every recorded request, sent to a provider of each other protocol: each leaf of it goes out, or is told, or the
+ * request is refused by the path.
+ */
 
 const NAMES = Object.keys(protocols).filter((name): name is ConversationName => name !== 'images')
 
-/** What asks for nothing: what a provider is told in any case, what is its default, and how pieces are told apart. Who said what in which kind of piece is held in translate.test.ts. */
+/**
+ * What asks for nothing: what a provider is told in any case, what is its default, and how pieces are told apart. Who
+ * said what in which kind of piece is held in translate.test.ts.
+ */
 const BOOKKEEPING: [path: RegExp, value: RegExp, why: string][] = [
   [
     /^(messages|input|contents|system|systemInstruction|system_instruction)\b.*\.(type|role)$/,

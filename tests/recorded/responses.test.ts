@@ -142,7 +142,8 @@ run('recorded responses', () => {
     const done = parsed(frames)
       .filter(({ type }) => type === 'response.output_item.done')
       .map(({ item }) => item)
-    // Providers seal a finished item anew for the last frame; the seal that came with the item itself is the one to replay.
+    // Providers seal a finished item anew for the last frame; the seal that came with the item itself is the one to
+    // replay.
     expect(heard(answer)).toEqual(said(done.length > 0 ? done : terminal.response.output))
     checkUsage(answer, terminal.response.usage)
     expect(answer.finish.reason === 'length').toBe(terminal.response.incomplete_details?.reason === 'max_output_tokens')

@@ -274,7 +274,10 @@ function messagesUsage(usages: Any[]): Said['usage'] {
   }
 }
 
-/** The sum that an answer tells, what it should be, the tokens written to caches, and those of them that stay for an hour. */
+/**
+ * The sum that an answer tells, what it should be, the tokens written to caches, and those of them that stay for an
+ * hour.
+ */
 export function sums(
   protocol: ConversationName,
   datas: unknown[],

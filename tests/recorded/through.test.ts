@@ -14,8 +14,10 @@ import { CUT, datasOf, said, sums, type Any, type Said } from './said.ts'
 import { wordFor } from './wording.ts'
 
 /**
- * Every recorded exchange, served by a replay upstream and fetched through a running Sluice by the official SDKs of the three other protocols. A proxy
- * between SDK and Sluice asks for the report and keeps the bytes, so that what goes over the wire is judged beside what the SDK makes of it.
+ * Every recorded exchange, served by a replay upstream and fetched through a running Sluice by the official SDKs of the
+ * three other protocols. A proxy
+ * between SDK and Sluice asks for the report and keeps the bytes, so that what goes over the wire is judged beside what
+ * the SDK makes of it.
  */
 
 const byName = new Map(recordings().map((recording, index) => [`r${index}`, recording]))

@@ -1,7 +1,10 @@
 import type { ConversationName } from '../../src/generation/request.ts'
 import type { Ending, Said } from './said.ts'
 
-/** What each protocol calls an ending (items 1, 2 and 32 of the translation rules; a refusal said in words is a part, not an ending). */
+/**
+ * What each protocol calls an ending (items 1, 2 and 32 of the translation rules; a refusal said in words is a part,
+ * not an ending).
+ */
 const WORDS: Record<ConversationName, Record<Exclude<Ending, 'failed'>, string>> = {
   'chat.completions': {
     stop: 'stop',

@@ -158,7 +158,10 @@ const LETTERS = new Map(
   Array.from({ length: 96 }, (_, i) => String.fromCharCode(32 + i)).map((letter) => [glyphOf(letter).join(), letter]),
 )
 
-/** The lines of text in a picture whose blocks are single pixels: found by looking for letters in the colours of the ink. */
+/**
+ * The lines of text in a picture whose blocks are single pixels: found by looking for letters in the colours of the
+ * ink.
+ */
 function readable(picture: Decoded): string[] {
   const lines: string[] = []
   for (let top = Math.ceil(picture.height * 0.6); top + 7 <= picture.height; top++) {

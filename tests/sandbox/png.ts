@@ -10,7 +10,10 @@ export type Decoded = {
   rgba: Uint8Array
 }
 
-/** Reads a PNG of a palette with 8 bits a pixel: all five filters, every checksum. Throws where the file is not what the standard says. */
+/**
+ * Reads a PNG of a palette with 8 bits a pixel: all five filters, every checksum. Throws where the file is not what the
+ * standard says.
+ */
 export function decodePng(file: Uint8Array): Decoded {
   const bytes = Buffer.from(file)
   if (bytes.toString('latin1', 0, 8) !== '\x89PNG\r\n\x1a\n') throw new Error('no PNG signature')

@@ -31,14 +31,12 @@ const { schema } = fc.letrec<{ schema: object }>((tie) => ({
   schema: fc.oneof(
     { depthSize: 'small', withCrossShrink: true },
     leaf,
-    fc
-      .tuple(fc.dictionary(fc.string(), tie('schema'), { maxKeys: 4 }), fc.boolean())
-      .map(([properties, closed]) => ({
-        type: 'object',
-        properties,
-        required: Object.keys(properties).slice(0, 2),
-        ...(closed ? { additionalProperties: false } : {}),
-      })),
+    fc.tuple(fc.dictionary(fc.string(), tie('schema'), { maxKeys: 4 }), fc.boolean()).map(([properties, closed]) => ({
+      type: 'object',
+      properties,
+      required: Object.keys(properties).slice(0, 2),
+      ...(closed ? { additionalProperties: false } : {}),
+    })),
     fc.record(
       { type: fc.constant('array'), items: tie('schema'), minItems: fc.nat(3) },
       { requiredKeys: ['type', 'items'] },

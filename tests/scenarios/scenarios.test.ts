@@ -4,7 +4,10 @@ import { join } from 'node:path'
 import { startGateway, type Gateway } from '../server.ts'
 import { parseStory, printStory, stable, type Section, type Story } from './story.ts'
 
-/** Every `*.story` beside this file, played against a running server and a real upstream. UPDATE=1 writes what was heard into the files. */
+/**
+ * Every `*.story` beside this file, played against a running server and a real upstream. UPDATE=1 writes what was heard
+ * into the files.
+ */
 
 const folder = import.meta.dir
 const files = readdirSync(folder).filter((file) => file.endsWith('.story'))

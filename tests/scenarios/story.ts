@@ -1,7 +1,10 @@
 /**
- * A story is a text file: a sentence of intent, then sections that begin with `-- name: detail`. Known sections, in order:
- * `client asks: METHOD PATH` (JSON body; headers as name=value behind the path), `provider PROTOCOL is asked: PATH` (expected JSON body), `provider answers: STATUS TYPE` (body as sent),
- * `client hears: STATUS` (expected body; ids and times as <id>, <time>), `headers` (expected response headers, one a line).
+ * A story is a text file: a sentence of intent, then sections that begin with `-- name: detail`. Known sections, in
+ * order:
+ * `client asks: METHOD PATH` (JSON body; headers as name=value behind the path), `provider PROTOCOL is asked: PATH`
+ * (expected JSON body), `provider answers: STATUS TYPE` (body as sent),
+ * `client hears: STATUS` (expected body; ids and times as <id>, <time>), `headers` (expected response headers, one a
+ * line).
  */
 export type Story = { intent: string; sections: Section[] }
 export type Section = { name: string; detail: string; body: string }

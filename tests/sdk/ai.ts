@@ -129,7 +129,10 @@ const heardFrom = (
   },
 })
 
-/** Its OpenAI provider speaks responses by default, and replays what it got by `item_reference`. The reasoning options make it treat any model name as a reasoning model. */
+/**
+ * Its OpenAI provider speaks responses by default, and replays what it got by `item_reference`. The reasoning options
+ * make it treat any model name as a reasoning model.
+ */
 export const aiOpenai = aiOver(
   'ai openai',
   'responses',

@@ -45,7 +45,10 @@ export interface Session {
   answer(results: { call: Call; output: string }[]): Promise<Heard>
 }
 
-/** An official SDK pointed at a server. `url` is without version; `model` may be changed between two turns; `failure` reads the SDK's own error. */
+/**
+ * An official SDK pointed at a server. `url` is without version; `model` may be changed between two turns; `failure`
+ * reads the SDK's own error.
+ */
 export type Client = {
   name: string
   protocol: 'chat.completions' | 'responses' | 'messages' | 'generateContent'

@@ -1,4 +1,7 @@
-/** A stand-in for clients that send back nothing of an answer but its texts and calls: a proxy that takes all else out of the requests of an SDK. */
+/**
+ * A stand-in for clients that send back nothing of an answer but its texts and calls: a proxy that takes all else out
+ * of the requests of an SDK.
+ */
 
 type Json = Record<string, any>
 

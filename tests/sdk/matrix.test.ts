@@ -203,7 +203,8 @@ for (const client of CLIENTS)
         })
 
         test('an error in mid-stream is heard', async () => {
-          // A provider's own frame is passed on as it is, and of those two the AI SDK hears only that the answer did not end well.
+          // A provider's own frame is passed on as it is, and of those two the AI SDK hears only that the answer did
+          // not end well.
           if (['ai openai chat chat', 'ai google gemini'].includes(`${client.name} ${model}`) && stream) {
             return expect(
               (

@@ -50,7 +50,10 @@ const bodyOf = ({ tools, force, schema, maxTokens, stop, reasoning }: Options): 
   ...(reasoning === true ? { reasoning_effort: 'low' } : {}),
 })
 
-/** The helper keeps only the last delta of fields it does not know, so the reasoning is joined here as OpenRouter's clients do. */
+/**
+ * The helper keeps only the last delta of fields it does not know, so the reasoning is joined here as OpenRouter's
+ * clients do.
+ */
 async function streamed(client: OpenAI, body: object): Promise<unknown> {
   const stream = client.chat.completions.stream({ ...body, stream_options: { include_usage: true } } as never)
   const details: Detail[] = []

@@ -8,7 +8,10 @@ import { genaiGemini } from './genai.ts'
 import { openaiChat } from './openai-chat.ts'
 import { openaiResponses } from './openai-responses.ts'
 
-/** Tool loops with models that insist on what they signed, and check each byte of it: with clients that send it back, and with such that do not. */
+/**
+ * Tool loops with models that insist on what they signed, and check each byte of it: with clients that send it back,
+ * and with such that do not.
+ */
 
 let remembering: Gateway
 /** One that remembers nothing: what comes back has been to the client. */
@@ -69,7 +72,8 @@ for (const model of MODELS)
     describe(`sandbox/${model} > ${stream ? 'streamed' : 'whole'}`, () => {
       const at = (url: string) => ({ url, key: plain.key, model: `sandbox/${model}` })
 
-      // The AI SDK drops thoughts without text that Google did not stream: there what was hidden comes back only where it is remembered.
+      // The AI SDK drops thoughts without text that Google did not stream: there what was hidden comes back only where
+      // it is remembered.
       test.each(
         KEEPING.filter((client) => client !== aiGoogle || stream || model === 'gemini').map(
           (client) => [client.name, client] as const,

@@ -3,7 +3,10 @@ import fc from 'fast-check'
 import { change, mutated, TEXTS } from '../properties/mutations.ts'
 import { many, MODELS, post, useGateway, type Json } from './kit.ts'
 
-/** Whatever a client sends, it is an answer or a refusal of that very request: never a failure of ours or of a provider's. */
+/**
+ * Whatever a client sends, it is an answer or a refusal of that very request: never a failure of ours or of a
+ * provider's.
+ */
 
 const gateway = useGateway()
 

@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startGateway, type Gateway } from '../server.ts'
 
-/** Tables of statements of the specification, each tried over HTTP: what it restricts is refused by its path, all else is accepted. */
+/**
+ * Tables of statements of the specification, each tried over HTTP: what it restricts is refused by its path, all else
+ * is accepted.
+ */
 
 export const MODELS = ['sandbox/chat', 'sandbox/responses', 'sandbox/messages', 'sandbox/gemini'] as const
 
@@ -21,7 +24,10 @@ export function useGateway(config?: string): {
 
 export type Json = Record<string, unknown>
 
-/** `wrong`: the path that the refusal names. Absent: accepted. `only`: models on which it is accepted, where others cannot be asked for it. */
+/**
+ * `wrong`: the path that the refusal names. Absent: accepted. `only`: models on which it is accepted, where others
+ * cannot be asked for it.
+ */
 export type Row = { rule: string; patch: Json; wrong?: string; only?: readonly string[]; says?: RegExp }
 
 export const ok = (rule: string, patch: Json, only?: readonly string[]): Row => ({

@@ -401,7 +401,10 @@ describe('models', () => {
   })
 })
 
-/** A request in these very bytes. Gives status and body of the first answer; status 0 where the connection was just closed. */
+/**
+ * A request in these very bytes. Gives status and body of the first answer; status 0 where the connection was just
+ * closed.
+ */
 const raw = (head: string): Promise<{ status: number; text: string }> =>
   new Promise((resolve) => {
     const { port, hostname } = new URL(gateway.url())

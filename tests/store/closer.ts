@@ -1,7 +1,10 @@
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import { closing, idOf } from './contract.ts'
 
-/** Closes generations, a few in every turn, until it is killed, and says each number once it is committed. Arguments: folder, first number. */
+/**
+ * Closes generations, a few in every turn, until it is killed, and says each number once it is committed. Arguments:
+ * folder, first number.
+ */
 const TOGETHER = 7
 const store = new SqliteStore({ folder: process.argv[2] ?? '', exclusive: true })
 await store.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })

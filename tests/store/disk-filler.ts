@@ -4,7 +4,10 @@ import { GatewayError } from '../../src/error.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import { allGenerations, closing, expectBalanced, record } from './contract.ts'
 
-/** Closes generations on a small disk until it is full, makes room, closes those again that failed, and prints what it saw. Argument: a folder on that disk. */
+/**
+ * Closes generations on a small disk until it is full, makes room, closes those again that failed, and prints what it
+ * saw. Argument: a folder on that disk.
+ */
 const disk = process.argv[2] ?? ''
 const ballast = join(disk, 'ballast')
 writeFileSync(ballast, new Uint8Array(1_500_000).fill(1))

@@ -20,9 +20,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
 })
 
-async function open(
-  keepMs = DAY,
-): Promise<{
+async function open(keepMs = DAY): Promise<{
   reasoning: Reasoning
   store: SqliteStore
   clock: { now: number }

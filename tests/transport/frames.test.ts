@@ -101,7 +101,8 @@ test('any cut of the bytes gives the same frames', () => {
 })
 
 test('reads what another parser reads', () => {
-  // Two blank lines end whatever is open; bare JSON and the empty event name are where the two parsers mean different things.
+  // Two blank lines end whatever is open; bare JSON and the empty event name are where the two parsers mean different
+  // things.
   const common = stream
     .filter((text) => !/(^|[\r\n])[{[]/.test(text) && !text.includes('\0'))
     .map((text) => text + '\n\n\n')

@@ -1,6 +1,12 @@
-/** Names of what must not be reached from outside, in the spellings that have got past guards before. Nothing here has to be looked up to be refused, except the names that a test's resolver leads to this machine. */
+/**
+ * Names of what must not be reached from outside, in the spellings that have got past guards before. Nothing here has
+ * to be looked up to be refused, except the names that a test's resolver leads to this machine.
+ */
 
-/** Hosts as they stand between `http://` and the port: this machine, its network, and where clouds keep a machine's secrets. */
+/**
+ * Hosts as they stand between `http://` and the port: this machine, its network, and where clouds keep a machine's
+ * secrets.
+ */
 export const LOCAL_HOSTS: readonly string[] = [
   // This machine: decimal, octal, hexadecimal, short and mixed forms, every dot there is.
   '127.0.0.1',

@@ -1,4 +1,7 @@
-/** Started by outside-tls.test.ts with the authorities it trusts, and proxies, in its environment: fetches the URLs of its arguments, all of whose hosts lead to this machine and are exempt; prints a line for each. */
+/**
+ * Started by outside-tls.test.ts with the authorities it trusts, and proxies, in its environment: fetches the URLs of
+ * its arguments, all of whose hosts lead to this machine and are exempt; prints a line for each.
+ */
 import { asGatewayError } from '../../src/error.ts'
 import { fetchOutside } from '../../src/http/outside.ts'
 

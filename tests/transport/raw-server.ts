@@ -12,7 +12,10 @@ export type RawServer = {
 
 export type RawSocket = Socket<{ number: number; text: string }>
 
-/** `answer` is called once per whole request (head and content-length body) with the socket, the request's number and its text. */
+/**
+ * `answer` is called once per whole request (head and content-length body) with the socket, the request's number and
+ * its text.
+ */
 export const rawServer = (answer: (socket: RawSocket, request: string, count: number) => void): RawServer => {
   const seen = { connections: 0, open: 0, requests: [] as string[] }
   const server = Bun.listen<{ number: number; text: string }>({

@@ -244,7 +244,8 @@ describe('the edge', () => {
 test('a silent request and a silent stream outlive the idle time of connections', async () => {
   const limits: number[] = []
   const server = start(async (request, server) => {
-    // Bun closes at the limit last set; 0 is none. The stand-in notes what is set, since waiting for it would take minutes.
+    // Bun closes at the limit last set; 0 is none. The stand-in notes what is set, since waiting for it would take
+    // minutes.
     server.timeout = (_request, seconds) => void limits.push(seconds)
     return new URL(request.url).pathname === '/stream'
       ? new Response(streamBody({ pull: async () => undefined, cancel() {} }, undefined, request.signal))

@@ -1,4 +1,7 @@
-/** Started by tls.test.ts with the authorities it trusts in its environment: calls the URLs of its arguments, prints a line for each. */
+/**
+ * Started by tls.test.ts with the authorities it trusts in its environment: calls the URLs of its arguments, prints a
+ * line for each.
+ */
 import { asGatewayError } from '../../src/error.ts'
 import { readAll, send } from '../../src/http/call.ts'
 

@@ -6,7 +6,10 @@ import type { Call, Spine } from '../../spine.ts'
 import type { StoredFile } from '../../store/store.ts'
 import { PURPOSES, UploadForm } from './form.ts'
 
-/** Files of an account, in the words of OpenAI's clients, with what Replicate's need beside them, or in those of Anthropic's. */
+/**
+ * Files of an account, in the words of OpenAI's clients, with what Replicate's need beside them, or in those of
+ * Anthropic's.
+ */
 
 /** `POST /v1/files`: from the network to the disk, piece by piece. */
 export async function createFile(spine: Spine, call: Call): Promise<Response> {

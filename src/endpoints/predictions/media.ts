@@ -5,7 +5,10 @@ import { isObject } from '../../protocols/fields.ts'
 import type { Json, StoredFile } from '../../store/store.ts'
 import type { Prediction } from './prediction.ts'
 
-/** Files in an input, where Replicate's clients put the URLs of what they uploaded; and what a model made, where it comes as data. */
+/**
+ * Files in an input, where Replicate's clients put the URLs of what they uploaded; and what a model made, where it
+ * comes as data.
+ */
 
 type Files = Pick<Spine, 'files'>
 type Named = Pick<Prediction, 'accountId' | 'input' | 'origin'>
@@ -32,7 +35,9 @@ function fileIdOf(text: string, origin: string): string | undefined {
   return text.startsWith(start) ? /^([^/?#]+)(?:\/content)?$/.exec(text.slice(start.length))?.[1] : undefined
 }
 
-/** Files of the account that its input names, by their URLs. Throws not_found for one that the account does not have. */
+/**
+ * Files of the account that its input names, by their URLs. Throws not_found for one that the account does not have.
+ */
 async function filesIn({ files }: Files, { accountId, input, origin }: Named): Promise<Map<string, StoredFile>> {
   const found = new Map<string, StoredFile>()
   for (const text of textsIn(input)) {
@@ -50,7 +55,10 @@ async function filesIn({ files }: Files, { accountId, input, origin }: Named): P
   return found
 }
 
-/** The input with data URLs in the place of its files: no provider can fetch those. Throws like `filesIn`, and request_too_large for more than `limitBytes` together. */
+/**
+ * The input with data URLs in the place of its files: no provider can fetch those. Throws like `filesIn`, and
+ * request_too_large for more than `limitBytes` together.
+ */
 export async function withFiles(rooms: Files, prediction: Named, limitBytes: number): Promise<Json> {
   const files = await filesIn(rooms, prediction)
   if (files.size === 0) return prediction.input

@@ -10,7 +10,10 @@ export const PREFIX = 'pred_'
 export const WEBHOOK_EVENTS = ['start', 'output', 'logs', 'completed'] as const
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
 
-/** A prediction as it is at one time: each change makes another one. Instants in Unix milliseconds. `input`: numbers that would lose something are raw JSON (parseExact). */
+/**
+ * A prediction as it is at one time: each change makes another one. Instants in Unix milliseconds. `input`: numbers
+ * that would lose something are raw JSON (parseExact).
+ */
 export type Prediction = Omit<StoredPrediction, 'state' | 'input'> & State & { input: Json }
 
 /** What is kept of it as JSON. */
@@ -113,5 +116,8 @@ export function shown({ keys }: Pick<Spine, 'keys'>, prediction: Prediction, ori
 
 const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
 
-/** What the rest hears of a prediction under way: as it is after the change. Called after what it tells is committed, where it is its end. */
+/**
+ * What the rest hears of a prediction under way: as it is after the change. Called after what it tells is committed,
+ * where it is its end.
+ */
 export type Listener = (prediction: Prediction, event: WebhookEvent) => void

@@ -30,7 +30,10 @@ const CANCEL_MS = 5_000
 /** What a client asks for, read. */
 export type Wanted = Pick<Prediction, 'model' | 'version' | 'input' | 'origin'> & Partial<Pick<Prediction, 'webhook'>>
 
-/** All predictions under way: admits, queues, runs and ends them, over restarts too. docs/decisions/0011 says in which order things are written, and why. */
+/**
+ * All predictions under way: admits, queues, runs and ends them, over restarts too. docs/decisions/0011 says in which
+ * order things are written, and why.
+ */
 export class Predictor {
   readonly #spine: Omit<Spine, 'predictor'>
   readonly #webhooks: Webhooks
@@ -52,7 +55,10 @@ export class Predictor {
     }
   }
 
-  /** Goes on with what the last process left: what had ended is settled, what runs at a provider is followed, what had not begun waits again. */
+  /**
+   * Goes on with what the last process left: what had ended is settled, what runs at a provider is followed, what had
+   * not begun waits again.
+   */
   async start(): Promise<void> {
     const { store, ledger } = this.#spine
     const opens = new Map(ledger.deferred.filter(({ ask }) => ask.api === API).map((open) => [open.ask.id, open]))
@@ -127,7 +133,10 @@ export class Predictor {
     return queue
   }
 
-  /** Holds the most that it may cost and queues it; resolves when it is committed. Throws what reading it, admitting it and writing it throw, and then nothing of it remains. */
+  /**
+   * Holds the most that it may cost and queues it; resolves when it is committed. Throws what reading it, admitting it
+   * and writing it throw, and then nothing of it remains.
+   */
   async create(call: Call, wanted: Wanted): Promise<Prediction> {
     const { store, ledger, conduct } = this.#spine
     const {
@@ -158,7 +167,8 @@ export class Predictor {
         ...(wanted.webhook === undefined ? {} : { webhook: wanted.webhook }),
       }
       try {
-        // Handed over in one turn they are committed together; a generation without a prediction is closed by the next start.
+        // Handed over in one turn they are committed together; a generation without a prediction is closed by the next
+        // start.
         await Promise.all([ledger.defer(open), store.addPrediction(toStored(prediction))])
       } catch (error) {
         open.meter.release()
@@ -185,7 +195,9 @@ export class Predictor {
     }
   }
 
-  /** By what is to be done, files included, of which nothing is held until it runs: what waits must not fill the memory. */
+  /**
+   * By what is to be done, files included, of which nothing is held until it runs: what waits must not fill the memory.
+   */
   async #admit(call: Call, { model, version, input, origin }: Wanted): Promise<OpenGeneration> {
     const {
       id,
@@ -207,7 +219,10 @@ export class Predictor {
     }
   }
 
-  /** Made here, where nothing else is in reach: it lives as long as the prediction, and what it were made beside would too. */
+  /**
+   * Made here, where nothing else is in reach: it lives as long as the prediction, and what it were made beside would
+   * too.
+   */
   #counterOf(accountId: string, id: string): () => Promise<number> {
     return async () => {
       const stored = await this.#spine.store.findPrediction(accountId, id)
@@ -256,7 +271,10 @@ export class Predictor {
     job.tell('completed')
   }
 
-  /** Resolves when its record can be looked up; undefined where the server stops before that. What the store does not take at once the ledger writes as soon as it can be. */
+  /**
+   * Resolves when its record can be looked up; undefined where the server stops before that. What the store does not
+   * take at once the ledger writes as soon as it can be.
+   */
   async #recorded(open: OpenGeneration, ending: Ending): Promise<true | undefined> {
     const { store, ledger } = this.#spine
     const { accountId, id } = open.ask
@@ -304,7 +322,10 @@ export class Predictor {
     )
   }
 
-  /** What is under way is further than what is written of it, but for its end: that counts when what it costs is written too. */
+  /**
+   * What is under way is further than what is written of it, but for its end: that counts when what it costs is written
+   * too.
+   */
   #current(stored: Prediction): Prediction {
     return this.#jobs.get(stored.id)?.prediction ?? stored
   }
@@ -326,7 +347,10 @@ export class Predictor {
     return () => void job?.listeners.delete(listener)
   }
 
-  /** Ends what waits, and tells what runs that nobody wants it: it may end otherwise, if that comes first. Gives it as it is then. */
+  /**
+   * Ends what waits, and tells what runs that nobody wants it: it may end otherwise, if that comes first. Gives it as
+   * it is then.
+   */
   async cancel(accountId: string, id: string): Promise<Prediction | undefined> {
     const found = await this.find(accountId, id)
     const job = this.#jobs.get(id)
@@ -345,7 +369,10 @@ export class Predictor {
     return this.find(accountId, id)
   }
 
-  /** Begins nothing more. What runs at a provider is left there; what else runs is waited for: it ends with its answer, or with the drain. */
+  /**
+   * Begins nothing more. What runs at a provider is left there; what else runs is waited for: it ends with its answer,
+   * or with the drain.
+   */
   async stop(): Promise<void> {
     this.#stopping.abort()
     for (const job of this.#jobs.values()) {

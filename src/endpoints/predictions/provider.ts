@@ -26,7 +26,10 @@ const ANSWER_BYTES = 64 * 1024 * 1024
 const ASKED_MS = 30_000
 const TOLD_MS = 120_000
 
-/** With these a provider did not take the prediction, and another one may: any other failure leaves it open whether it runs. */
+/**
+ * With these a provider did not take the prediction, and another one may: any other failure leaves it open whether it
+ * runs.
+ */
 const NOT_TAKEN = new Set([401, 402, 403, 429, 503, 529])
 
 /** A provider answered with an error status. */
@@ -41,7 +44,10 @@ class SaidNo extends Error {
   }
 }
 
-/** Creates a prediction at the first provider that takes it. Throws what the last one said, as a Refusal where that is that it has not taken it; one of which it is not known whether it took it is the last one. */
+/**
+ * Creates a prediction at the first provider that takes it. Throws what the last one said, as a Refusal where that is
+ * that it has not taken it; one of which it is not known whether it took it is the last one.
+ */
 export async function create(
   rooms: Rooms,
   { endpoints, version, input }: Forwarded,

@@ -21,7 +21,10 @@ export class Queue {
     this.#options = options
   }
 
-  /** Keeps a place for one that is still to be admitted; gives what gives it up. Throws quota_exceeded where there is none. */
+  /**
+   * Keeps a place for one that is still to be admitted; gives what gives it up. Throws quota_exceeded where there is
+   * none.
+   */
   reserve(): () => void {
     const { concurrency, waiting } = this.#options
     if (this.#runs.size + this.#waiting.length + this.#reserved >= concurrency + waiting) {

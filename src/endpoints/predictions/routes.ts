@@ -14,7 +14,10 @@ const WAIT_MAX_SECONDS = 60
 
 const PAGE = 100
 
-/** `POST /v1/predictions`, and `POST /v1/models/{owner}/{name}/predictions`, which is how Replicate's client names a model. */
+/**
+ * `POST /v1/predictions`, and `POST /v1/models/{owner}/{name}/predictions`, which is how Replicate's client names a
+ * model.
+ */
 export async function createPrediction(spine: Spine, call: Call): Promise<Response> {
   const { predictor } = spine
   const prediction = await predictor.create(call, await readWanted(spine, call))
@@ -45,7 +48,10 @@ async function readWanted(spine: Spine, call: Call): Promise<Wanted> {
   return { ...named, input, origin: originOf(call.request, listen.publicUrl), ...present('webhook', webhook) }
 }
 
-/** How long a client would wait for the end (RFC 7240): what is no such wish is ignored, as is a time that is not granted. */
+/**
+ * How long a client would wait for the end (RFC 7240): what is no such wish is ignored, as is a time that is not
+ * granted.
+ */
 function waitOf(prefer: string | null): number | undefined {
   const [wish, seconds = WAIT_MAX_SECONDS] =
     /(?:^|[,;]\s*)wait(?:\s*=\s*"?(\d{1,4})"?)?\s*(?=[,;]|$)/i.exec(prefer ?? '') ?? []

@@ -15,8 +15,10 @@ import type { Asked } from './work.ts'
 type Rooms = Pick<Spine, 'config' | 'files'>
 
 /**
- * A prediction by a model of ours that answers requests: sends one, lets the meter hear the answer, and tells its text as it grows. Gives the output, a text, or
- * for what holds images a list with their URLs. Throws a Refusal where no provider began to answer, and what it broke with later.
+ * A prediction by a model of ours that answers requests: sends one, lets the meter hear the answer, and tells its text
+ * as it grows. Gives the output, a text, or
+ * for what holds images a list with their URLs. Throws a Refusal where no provider began to answer, and what it broke
+ * with later.
  */
 export async function runRequest(
   rooms: Rooms,

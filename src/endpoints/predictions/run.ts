@@ -33,7 +33,10 @@ export function canceled({ prediction, open: { meter } }: Job): End {
   }
 }
 
-/** Runs a prediction to its end, or follows one that runs. Undefined: the server stops while it goes on at its provider, so that the next start follows it. */
+/**
+ * Runs a prediction to its end, or follows one that runs. Undefined: the server stops while it goes on at its provider,
+ * so that the next start follows it.
+ */
 export async function run(rooms: Rooms, job: Job, stopping: AbortSignal): Promise<End | undefined> {
   const offeredUntil = performance.now() + Math.min(OFFERED_MS, rooms.config.timeouts.totalMs)
   try {
@@ -75,7 +78,10 @@ const LONGEST_OFFER_MS = 60_000
 /** With these codes a provider has no room now: nothing has begun there. */
 const LATER = new Set(['upstream_rate_limited', 'overloaded'])
 
-/** How long to wait before it is offered again, at least as long as its provider says. Undefined where that would not help, or it may have been taken. */
+/**
+ * How long to wait before it is offered again, at least as long as its provider says. Undefined where that would not
+ * help, or it may have been taken.
+ */
 function waitAfter(error: unknown, tries: number): number | undefined {
   if (!(error instanceof Refusal) || !LATER.has(error.error.code)) return undefined
   const wait = Math.max(
@@ -142,7 +148,9 @@ function endpointOf({ catalogue }: Rooms, { model, upstream }: Prediction): Pred
 
 const SHORTEST_WAIT_MS = 250
 const LONGEST_WAIT_MS = 5_000
-/** Of its age a prediction is asked after again: its end is heard of later by no larger part of the time that it took. */
+/**
+ * Of its age a prediction is asked after again: its end is heard of later by no larger part of the time that it took.
+ */
 const WAIT_SHARE = 1 / 8
 
 const waitAt = (ageMs: number): number => Math.min(Math.max(ageMs * WAIT_SHARE, SHORTEST_WAIT_MS), LONGEST_WAIT_MS)
@@ -150,7 +158,10 @@ const waitAt = (ageMs: number): number => Math.min(Math.max(ageMs * WAIT_SHARE, 
 /** So often in a row a provider must not know a prediction that it made before that is believed. */
 const UNKNOWN_TIMES = 5
 
-/** Asks after a prediction, at intervals that grow with its age, until it has ended. A provider that does not say is asked again. */
+/**
+ * Asks after a prediction, at intervals that grow with its age, until it has ended. A provider that does not say is
+ * asked again.
+ */
 async function follow(
   rooms: Rooms,
   job: Job,
@@ -186,7 +197,10 @@ async function follow(
   }
 }
 
-/** A prediction goes on at its provider, whatever is wrong with the way to it, or with the disk that its output has to be written to. */
+/**
+ * A prediction goes on at its provider, whatever is wrong with the way to it, or with the disk that its output has to
+ * be written to.
+ */
 function again(error: unknown): undefined {
   if (!(error instanceof GatewayError)) console.error(error)
 }

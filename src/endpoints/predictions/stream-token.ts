@@ -8,7 +8,10 @@ type Owned = { accountId: string; id: string }
 
 const sealOf = (keys: Keys, text: string): Buffer => keys.derive('prediction stream', text)
 
-/** The last segment of a prediction's `urls.stream`, which is asked for without a key: whoever has it may follow this prediction, and nobody can guess it. */
+/**
+ * The last segment of a prediction's `urls.stream`, which is asked for without a key: whoever has it may follow this
+ * prediction, and nobody can guess it.
+ */
 export function streamToken(keys: Keys, { accountId, id }: Owned): string {
   const text = `${id} ${accountId}`
   return Buffer.concat([sealOf(keys, text), Buffer.from(text)]).toString('base64url')

@@ -7,7 +7,10 @@ import { readStreamToken } from './stream-token.ts'
 
 /** What a prediction puts out, as server-sent events. */
 
-/** `GET /v1/streams/{token}`: `output` and `logs` as they come, `error` where it failed, and `done`. A client that comes back says in `Last-Event-ID` what it has. */
+/**
+ * `GET /v1/streams/{token}`: `output` and `logs` as they come, `error` where it failed, and `done`. A client that comes
+ * back says in `Last-Event-ID` what it has.
+ */
 export async function streamPrediction(spine: Spine, { params, request }: Call): Promise<Response> {
   const { keys, predictor, config } = spine
   const owned = readStreamToken(keys, params[0]!)
@@ -38,7 +41,10 @@ const notFound = (): GatewayError => new GatewayError('not_found', 'There is no 
 
 const positionOf = (header: string | null): number => (header !== null && /^\d{1,9}$/.test(header) ? Number(header) : 0)
 
-/** Tells what each state of a prediction has more than the one told before. Only the newest state waits for a slow client. */
+/**
+ * Tells what each state of a prediction has more than the one told before. Only the newest state waits for a slow
+ * client.
+ */
 class PredictionSource implements TextSource {
   onLeave = (): void => {}
   #newest: Prediction | undefined

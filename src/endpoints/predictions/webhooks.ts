@@ -7,12 +7,17 @@ import type { Call, Spine } from '../../spine.ts'
 import type { WebhookDelivery } from '../../store/store.ts'
 import { hasEnded, PREFIX, shown, WEBHOOK_EVENTS, type Prediction, type WebhookEvent } from './prediction.ts'
 
-/** Calls to the address that a prediction's client named, when something happens to it. Signed as Standard Webhooks are. */
+/**
+ * Calls to the address that a prediction's client named, when something happens to it. Signed as Standard Webhooks are.
+ */
 
 /** Replicate's, where the client does not choose. */
 const DEFAULT_EVENTS: readonly WebhookEvent[] = ['output', 'completed']
 
-/** `webhook` and `webhook_events_filter` of a request to create a prediction. Throws invalid_request for an address that can be refused by its text alone. */
+/**
+ * `webhook` and `webhook_events_filter` of a request to create a prediction. Throws invalid_request for an address that
+ * can be refused by its text alone.
+ */
 export function readWebhook(body: Fields, exempt: readonly string[]): Prediction['webhook'] {
   const url = body.string('webhook')
   const events = body.strings('webhook_events_filter', { min: 1 })
@@ -60,7 +65,9 @@ type Rooms = Pick<Spine, 'store' | 'keys' | 'config'>
 /** For tests: real time is too long for them. */
 type Options = { retryAfterMs?: readonly number[]; timeoutMs?: number; pauseMs?: number }
 
-/** One prediction under way whose client hears of it: the latest state for each event, of which one is told at a time. */
+/**
+ * One prediction under way whose client hears of it: the latest state for each event, of which one is told at a time.
+ */
 type Live = {
   accountId: string
   waiting: Map<WebhookEvent, Prediction>
@@ -70,7 +77,8 @@ type Live = {
 }
 
 /**
- * Ends are told at least once, however often it takes and over restarts; what happens before is told at best, in order, and not any more when it has ended.
+ * Ends are told at least once, however often it takes and over restarts; what happens before is told at best, in order,
+ * and not any more when it has ended.
  * Slow receivers hold back nothing but what is due to their own account.
  */
 export class Webhooks {
@@ -98,7 +106,9 @@ export class Webhooks {
     this.#pauseMs = pauseMs
   }
 
-  /** The call that the end of this prediction owes, to be committed with it; `notify` then has it made, and not before. */
+  /**
+   * The call that the end of this prediction owes, to be committed with it; `notify` then has it made, and not before.
+   */
   owed(prediction: Prediction): WebhookDelivery | undefined {
     const { id, accountId, webhook } = prediction
     if (webhook?.events.includes('completed') !== true) return undefined

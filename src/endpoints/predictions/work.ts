@@ -12,7 +12,10 @@ import type { Json } from '../../store/store.ts'
 import { textsIn, withFiles } from './media.ts'
 import type { Prediction } from './prediction.ts'
 
-/** What a prediction is to the model that makes it: a prediction of a provider that makes some, or a request to a model of ours. */
+/**
+ * What a prediction is to the model that makes it: a prediction of a provider that makes some, or a request to a model
+ * of ours.
+ */
 export type Work = Forwarded | Asked
 export type Forwarded = {
   kind: 'prediction'
@@ -40,7 +43,10 @@ type Rooms = Pick<Spine, 'catalogue' | 'config' | 'files'> & { resolveMedia: Res
 
 export type Named = Pick<Prediction, 'accountId' | 'model' | 'version' | 'input' | 'origin'>
 
-/** Model and input -> what is to be done, with all files in it. Throws model_not_found, not_found for a file, and invalid_request for an input that the model cannot be asked with. */
+/**
+ * Model and input -> what is to be done, with all files in it. Throws model_not_found, not_found for a file, and
+ * invalid_request for an input that the model cannot be asked with.
+ */
 export async function workOf(rooms: Rooms, named: Named, signal: AbortSignal): Promise<Work> {
   const { catalogue, config } = rooms
   const places = catalogue.predictionEndpoints(named.model)
@@ -84,7 +90,9 @@ function asRequest(
   }
 }
 
-/** An address of the provider's own API would be opened with our credentials: what is there was given to it for others. */
+/**
+ * An address of the provider's own API would be opened with our credentials: what is there was given to it for others.
+ */
 function refuseTheirs(endpoints: readonly PredictionEndpoint[], input: Json): void {
   const theirs = new Set(endpoints.map(({ baseUrl }) => new URL(baseUrl).origin))
   if (textsIn(input).some((text) => theirs.has(URL.parse(text.trim())?.origin ?? '')))
@@ -95,7 +103,9 @@ function refuseTheirs(endpoints: readonly PredictionEndpoint[], input: Json): vo
     )
 }
 
-/** What a client names: a model, a version of a model as Replicate's clients write it, or both. Throws model_not_found. */
+/**
+ * What a client names: a model, a version of a model as Replicate's clients write it, or both. Throws model_not_found.
+ */
 export function modelNamed(
   { catalogue }: Pick<Spine, 'catalogue'>,
   model: string | undefined,
@@ -125,7 +135,10 @@ export function modelNamed(
 const isDrawn = ({ api, output }: Abilities): boolean =>
   api === 'images' || (output?.includes('image') === true && !output.includes('text'))
 
-/** The input of a text model as Replicate's models take it, `prompt` and `system_prompt`, or `messages`; all else is of chat completions. */
+/**
+ * The input of a text model as Replicate's models take it, `prompt` and `system_prompt`, or `messages`; all else is of
+ * chat completions.
+ */
 function chatBody(model: string, { prompt, system_prompt: system, messages, ...rest }: Json): Json {
   if (messages === undefined && prompt === undefined)
     throw invalid('input.prompt', 'is required: a text, unless messages are given')

@@ -38,7 +38,10 @@ export class MessageReader {
   readonly #cited = new Set<string | undefined>()
   /** What only chat completions has a place for. */
   readonly #unread: [kind: string, value: unknown][] = []
-  /** The whole content, in which citations count, and where the last text part of it began. It is measured when something is cited. */
+  /**
+   * The whole content, in which citations count, and where the last text part of it began. It is measured when
+   * something is cited.
+   */
   #length = 0
   #textStart = 0
   #unmeasured = ''
@@ -75,7 +78,10 @@ export class MessageReader {
     this.#onFunctionCall(said.function_call)
   }
 
-  /** Perplexity and xAI name their sources beside the choices, the whole list each time. Perplexity calls its `citations` outdated: what it found says more. */
+  /**
+   * Perplexity and xAI name their sources beside the choices, the whole list each time. Perplexity calls its
+   * `citations` outdated: what it found says more.
+   */
   sources(chunk: Json): void {
     const results = new Map(
       (Array.isArray(chunk.search_results) ? chunk.search_results : [])
@@ -266,7 +272,8 @@ export class MessageReader {
   }
 
   /**
-   * Which call a delta belongs to: by index; a second id with a name under one index is another call (some servers number all calls 0);
+   * Which call a delta belongs to: by index; a second id with a name under one index is another call (some servers
+   * number all calls 0);
    * without an index by id; without either it is the last one's.
    */
   #callOf(delta: Json, name: string | undefined, place: number | undefined): Call {

@@ -149,7 +149,10 @@ function writeParallel({ parallelTools }: GenerationRequest, { abilities }: Targ
   return {}
 }
 
-/** The tools that may be called, where the provider has no words for the choice: it is sent these alone, which comes to the same. */
+/**
+ * The tools that may be called, where the provider has no words for the choice: it is sent these alone, which comes to
+ * the same.
+ */
 function narrowed(choice: ToolChoice, { quirks: { toolChoices = 'named' } }: Target): string[] | undefined {
   const chosen = choice.type === 'tool' ? [choice.name] : choice.type === 'allowed' ? choice.names : undefined
   if (chosen === undefined || toolChoices === 'allowed') return undefined
@@ -272,7 +275,10 @@ function writeReasoning({ reasoning, maxOutputTokens }: GenerationRequest, targe
 const takesBudgets = ({ quirks, abilities: { reasoning = 'budget' } }: Target): boolean =>
   quirks.effortField === 'reasoning' && reasoning === 'budget'
 
-/** A budget that the model takes and that leaves room for an answer, since the limit counts the thinking too; undefined where there is none. */
+/**
+ * A budget that the model takes and that leaves room for an answer, since the limit counts the thinking too; undefined
+ * where there is none.
+ */
 function budgetOf(
   wanted: number,
   limit = Infinity,

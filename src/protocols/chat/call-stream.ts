@@ -9,14 +9,19 @@ import { isObject } from '../fields.ts'
 import { MessageReader } from './call-message.ts'
 import { readFinishReason, readUsage, words, type Json } from './shapes.ts'
 
-/** `chat.completion.chunk` frames -> events. Takes whatever compatible servers send; what it does not know it passes over. */
+/**
+ * `chat.completion.chunk` frames -> events. Takes whatever compatible servers send; what it does not know it passes
+ * over.
+ */
 export class ChunkReader implements Reader {
   readonly #out: GenerationEvent[] = []
   readonly #message: MessageReader
   #id = ''
   #model = ''
   #started = false
-  /** The provider's word for why it stopped; the finish waits for the usage, which comes in a chunk of its own after it. */
+  /**
+   * The provider's word for why it stopped; the finish waits for the usage, which comes in a chunk of its own after it.
+   */
   #raw: string | undefined
   #metered = false
   #done = false
@@ -69,7 +74,8 @@ export class ChunkReader implements Reader {
   }
 
   /**
-   * `[DONE]` without a finish_reason: one recorded server (Snowflake's) ends whole answers so, after a usage chunk, which only a server that
+   * `[DONE]` without a finish_reason: one recorded server (Snowflake's) ends whole answers so, after a usage chunk,
+   * which only a server that
    * counted the whole answer sends. Without usage the answer is cut; `end` says so.
    */
   #onDone(): void {

@@ -117,7 +117,8 @@ export class MessagesWriter {
   }
 
   /**
-   * Text only; what is no text is lost and said so. One string, since few servers take arrays outside user messages; pieces where each may bear a
+   * Text only; what is no text is lost and said so. One string, since few servers take arrays outside user messages;
+   * pieces where each may bear a
    * cache mark, whether it does or not, so that a mark that moves changes nothing else.
    */
   #texts(parts: Part[], where: string, separator: string): string | Json[] {
@@ -421,7 +422,10 @@ export class MessagesWriter {
 /** What a part is, for those who hear that it is lost. */
 const nameOf = (part: Part): string => (part.type === 'foreign' ? part.kind : part.type)
 
-/** Whether the provider wants its field in every message of a tool loop, also where nothing was thought (DeepSeek refuses the request without it, and takes an empty one). */
+/**
+ * Whether the provider wants its field in every message of a tool loop, also where nothing was thought (DeepSeek
+ * refuses the request without it, and takes an empty one).
+ */
 export const owesReasoning = ({ quirks }: Target, tools: unknown): boolean =>
   quirks.reasoningField === 'reasoning_content' && Array.isArray(tools) && tools.length > 0
 

@@ -10,7 +10,10 @@ import { ChunkReader } from './call-stream.ts'
 import { callSignature, entriesOf, owesReasoning } from './call-turns.ts'
 import { words, type Json } from './shapes.ts'
 
-/** The client's own body with the provider's model name. Usage is always asked for, because it is billed; the client sees it only if it asked. */
+/**
+ * The client's own body with the provider's model name. Usage is always asked for, because it is billed; the client
+ * sees it only if it asked.
+ */
 export function forward({ wire, recalled }: Exchange, target: Target): string {
   const { quirks } = target
   const changes: Record<string, string | undefined> = { model: JSON.stringify(target.model) }
@@ -40,7 +43,10 @@ export function forward({ wire, recalled }: Exchange, target: Target): string {
   return back.length + empty.length === 0 ? text : replaceAt(text, [...back, ...empty])
 }
 
-/** What the client left out of its messages, where the provider had put it: details of the reasoning, and the signatures of calls. */
+/**
+ * What the client left out of its messages, where the provider had put it: details of the reasoning, and the signatures
+ * of calls.
+ */
 function putBack(
   messages: readonly Json[],
   traces: readonly Trace[],
@@ -101,7 +107,10 @@ function renamedLimit(body: Json, quirks: Quirks): Record<string, string | undef
   return other in body ? { [field]: JSON.stringify(limit), [other]: undefined } : {}
 }
 
-/** Signatures that came to this client through another protocol: opened for their maker, left out for anyone else, who would refuse them. */
+/**
+ * Signatures that came to this client through another protocol: opened for their maker, left out for anyone else, who
+ * would refuse them.
+ */
 function unsealed(messages: unknown, target: Target): unknown {
   if (!Array.isArray(messages)) return messages
   return messages.map((message: unknown) => {
@@ -118,7 +127,9 @@ function unsealed(messages: unknown, target: Target): unknown {
   })
 }
 
-/** A `chat.completion` body -> the same events as a stream's. Throws a GatewayError on an error body or anything else. */
+/**
+ * A `chat.completion` body -> the same events as a stream's. Throws a GatewayError on an error body or anything else.
+ */
 export function readAnswer(body: unknown, quirks: Quirks, request?: GenerationRequest): GenerationEvent[] {
   if (!isObject(body))
     throw new GatewayError('upstream_error', 'The provider answered with something that is no chat completion.')

@@ -14,7 +14,10 @@ export class ChunkRelabeler implements Relabeler {
   readonly #label: Label
   readonly #changes: Record<string, string>
   readonly #hidesUsage: boolean
-  /** How the last chunk began, to the end of its id and model, and what that became: most chunks of an answer begin alike. */
+  /**
+   * How the last chunk began, to the end of its id and model, and what that became: most chunks of an answer begin
+   * alike.
+   */
   #from = ''
   #to = ''
 

@@ -15,7 +15,8 @@ export type Draft = {
 }
 
 /**
- * Chat streams may mix text, reasoning and several tool calls; our parts never overlap. One part is open; another one waits in
+ * Chat streams may mix text, reasoning and several tool calls; our parts never overlap. One part is open; another one
+ * waits in
  * memory while the open one is a call whose JSON is not complete, and otherwise closes it.
  */
 export class Sequence {

@@ -11,7 +11,9 @@ import { imageId, placeOf, readAnnotation } from './shapes.ts'
 
 const ROLES = ['developer', 'system', 'user', 'assistant', 'tool'] as const
 
-/** Leading system and developer messages lead; later ones stay where they are. Consecutive tool messages are one turn. */
+/**
+ * Leading system and developer messages lead; later ones stay where they are. Consecutive tool messages are one turn.
+ */
 export function readMessages(messages: Fields[], extras: Extras): { system: Part[]; turns: Turn[] } {
   const system: Part[] = []
   const turns: Turn[] = []
@@ -77,7 +79,8 @@ function readAssistant(message: Fields, calls: Map<string, ToolCallPart>, extras
 }
 
 /**
- * In the order in which it was generated, as far as the signatures tell: reasoning, text or refusal, media, calls. A signed text is the piece that bore the
+ * In the order in which it was generated, as far as the signatures tell: reasoning, text or refusal, media, calls. A
+ * signed text is the piece that bore the
  * signature, which may be empty (Google ends answers so).
  */
 function arranged(signed: Part[], said: Part[], calls: ToolCallPart[]): Part[] {
@@ -115,7 +118,10 @@ function arranged(signed: Part[], said: Part[], calls: ToolCallPart[]): Part[] {
   return [...parts, ...tell(Infinity), ...said.filter((part) => part.type !== 'text'), ...waiting]
 }
 
-/** A text in two, neither of which ends within a character that has two units. What is said of all of it stays with the rest. */
+/**
+ * A text in two, neither of which ends within a character that has two units. What is said of all of it stays with the
+ * rest.
+ */
 function cut(part: TextPart, length: number): [head: TextPart, rest?: TextPart] {
   const end = /^[\udc00-\udfff]/.test(part.text.slice(length)) ? length + 1 : length
   return end >= part.text.length

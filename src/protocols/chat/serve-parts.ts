@@ -11,7 +11,10 @@ import { TEXT_ID } from './shapes.ts'
 /** Fields nobody reads, by the client's path. */
 const KNOWN = ['text', 'image_url', 'input_audio', 'video_url', 'file', 'refusal']
 
-/** `content` as parts: a string is one text part. Parts of unknown types travel as foreign; known types that the role may not hold are refused. */
+/**
+ * `content` as parts: a string is one text part. Parts of unknown types travel as foreign; known types that the role
+ * may not hold are refused.
+ */
 export function readContent(message: Fields, allowed: readonly string[], extras: Extras): Part[] | undefined {
   const content = message.take('content')
   if (content === undefined) return undefined
@@ -152,9 +155,12 @@ function readFileData(
 }
 
 /**
- * Earlier reasoning of an assistant message. `reasoning_details` say the most; the same text in `reasoning` or `reasoning_content` is not read again.
- * A summary and the encrypted item that follows it are one part, and entries cut up by a stream (same index) are joined.
- * `signable`: the message's calls and images by their ids; an encrypted entry with such an id is that part's own signature. One of a text is
+ * Earlier reasoning of an assistant message. `reasoning_details` say the most; the same text in `reasoning` or
+ * `reasoning_content` is not read again.
+ * A summary and the encrypted item that follows it are one part, and entries cut up by a stream (same index) are
+ * joined.
+ * `signable`: the message's calls and images by their ids; an encrypted entry with such an id is that part's own
+ * signature. One of a text is
  * an empty text here, which `arranged` gives its words.
  */
 export function readReasoning(message: Fields, signable: ReadonlyMap<string, Signable>): Part[] {

@@ -69,7 +69,10 @@ function addPart(part: Json, path: Path, found: Found): void {
   }
 }
 
-/** There is one part that names files of any kind, and one each that carries them: what is written in text travels as text. */
+/**
+ * There is one part that names files of any kind, and one each that carries them: what is written in text travels as
+ * text.
+ */
 function inlineFile(medium: Medium, part: Json, file: Json): Json {
   const rest = without(part, 'type', 'file')
   const filename = isNamed(file.filename) ? file.filename : medium.filename

@@ -17,7 +17,8 @@ import { readMessages } from './serve-messages.ts'
 import { readCache } from './serve-parts.ts'
 
 /**
- * The body of `POST /v1/chat/completions` -> our request. Every restriction of the specification's table is checked, nothing else is;
+ * The body of `POST /v1/chat/completions` -> our request. Every restriction of the specification's table is checked,
+ * nothing else is;
  * fields unknown here go to `extras`. Throws a GatewayError that names the path.
  */
 export function readRequest(wire: Wire): GenerationRequest {
@@ -64,7 +65,10 @@ export function readRequest(wire: Wire): GenerationRequest {
   return request
 }
 
-/** Two names of one limit. A provider of this protocol gets both and may heed either: the larger is what an answer can cost. */
+/**
+ * Two names of one limit. A provider of this protocol gets both and may heed either: the larger is what an answer can
+ * cost.
+ */
 function readLimit(body: Fields): number | undefined {
   const older = body.integer('max_tokens', { min: 1 })
   const newer = body.integer('max_completion_tokens', { min: 1 })
@@ -107,7 +111,10 @@ function readLogitBias(body: Fields): Record<string, number> | undefined {
   return read
 }
 
-/** What tools were called before they were `tools`: no other protocol knows them, and an answer that calls none of them would mislead. */
+/**
+ * What tools were called before they were `tools`: no other protocol knows them, and an answer that calls none of them
+ * would mislead.
+ */
 function readFunctions(body: Fields): Tool[] {
   const value = body.array('functions') ?? []
   return value.length === 0
@@ -169,7 +176,10 @@ function toolName(holder: Fields, type: 'function' | 'custom'): string {
   return inner.require('name', inner.string('name'), 'the name of the tool')
 }
 
-/** `reasoning_effort`, and OpenRouter's `reasoning` object, which says more. Efforts that only the provider knows stay in `extras`. */
+/**
+ * `reasoning_effort`, and OpenRouter's `reasoning` object, which says more. Efforts that only the provider knows stay
+ * in `extras`.
+ */
 function readReasoningWish(body: Fields, extras: Extras): Reasoning | undefined {
   const wish = body.object('reasoning')
   const wished: Reasoning = { ...readEffort(body, 'reasoning_effort', extras) }

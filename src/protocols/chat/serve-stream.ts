@@ -28,7 +28,10 @@ import {
   type Place,
 } from './shapes.ts'
 
-/** Events -> `chat.completion.chunk` frames. Only a generated image waits for its end, because its URL stands in one piece. */
+/**
+ * Events -> `chat.completion.chunk` frames. Only a generated image waits for its end, because its URL stands in one
+ * piece.
+ */
 export class ChunkWriter implements Writer {
   readonly #exchange: Exchange
   readonly #label: Label
@@ -43,7 +46,10 @@ export class ChunkWriter implements Writer {
   #images = 0
   #calls = 0
   #details = 0
-  /** The content, in which citations count, and where the last text part of it begins. It is measured when something cites it. */
+  /**
+   * The content, in which citations count, and where the last text part of it begins. It is measured when something
+   * cites it.
+   */
   #length = 0
   #base = 0
   #unmeasured = ''
@@ -260,7 +266,8 @@ const chunkHead = (label: Label): Json => ({
 })
 
 /**
- * A failure in a stream already begun, twice: the chunk is for clients that read choices or a top-level `error`; the AI SDK (seen in 7.0) takes
+ * A failure in a stream already begun, twice: the chunk is for clients that read choices or a top-level `error`; the AI
+ * SDK (seen in 7.0) takes
  * anything with choices for an ordinary chunk and hears only an error that stands alone.
  */
 export const errorFrames = (label: Label, error: GatewayError): Frame[] => [

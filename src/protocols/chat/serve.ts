@@ -128,7 +128,10 @@ export const detailOfText = (form: ReasoningPart['form'], text: string, index: n
     ? { type: 'reasoning.summary', summary: text, format: FORMAT, index }
     : { type: 'reasoning.text', text, format: FORMAT, index }
 
-/** Entries that carry a reasoning part's signature: in the text's own entry, or encrypted in one of its own where there is no signed text. `place`: where the part stands. */
+/**
+ * Entries that carry a reasoning part's signature: in the text's own entry, or encrypted in one of its own where there
+ * is no signed text. `place`: where the part stands.
+ */
 export function detailOfSignature(
   head: { form?: ReasoningPart['form']; redacted?: boolean; id?: string },
   signature: string,
@@ -143,7 +146,10 @@ export function detailOfSignature(
     : { type: 'reasoning.text', text: '', signature: data, format: FORMAT, index, ...id }
 }
 
-/** A signature of a part that is no reasoning: a call's under the call's id, as OpenRouter does; a text's and an image's under ids of ours. */
+/**
+ * A signature of a part that is no reasoning: a call's under the call's id, as OpenRouter does; a text's and an image's
+ * under ids of ours.
+ */
 export const detailOfPart = (
   id: string,
   signature: string,

@@ -4,7 +4,10 @@ import { completionTokens, count, countSearches, isCount, promptTokens, type Usa
 import { isObject } from '../fields.ts'
 import type { Offsets } from '../offsets.ts'
 
-/** Words of the chat completions protocol that both sides of it need. Source: OpenAI's API reference, and OpenRouter's for reasoning and images. */
+/**
+ * Words of the chat completions protocol that both sides of it need. Source: OpenAI's API reference, and OpenRouter's
+ * for reasoning and images.
+ */
 
 /** Any JSON object of the wire. */
 export type Json = Record<string, unknown>
@@ -30,7 +33,10 @@ const FINISH: ReadonlyMap<string, FinishReason> = new Map([
   ['model_context_window_exceeded', 'length'],
 ])
 
-/** `called`: whether the answer holds a client tool call. A named tool_choice ends `stop` although it does, and clients wait for `tool_calls` then. */
+/**
+ * `called`: whether the answer holds a client tool call. A named tool_choice ends `stop` although it does, and clients
+ * wait for `tool_calls` then.
+ */
 export function readFinishReason(raw: string, called: boolean): FinishReason {
   const reason = FINISH.get(raw) ?? 'other'
   if (called && (reason === 'stop' || reason === 'other')) return 'tool-calls'
@@ -48,11 +54,17 @@ const FINISH_WORDS: Record<FinishReason, string> = {
   other: 'stop',
 }
 
-/** `refused`: a refusal was written into the message, where OpenAI says `stop`. The provider's own word travels as `native_finish_reason`. */
+/**
+ * `refused`: a refusal was written into the message, where OpenAI says `stop`. The provider's own word travels as
+ * `native_finish_reason`.
+ */
 export const writeFinishReason = (reason: FinishReason, refused: boolean): string =>
   reason === 'refusal' && refused ? 'stop' : FINISH_WORDS[reason]
 
-/** A wire usage object in our buckets; undefined when it says nothing, without output when it does not say that. OpenAI counts cached tokens inside the prompt and reasoning inside the completion. */
+/**
+ * A wire usage object in our buckets; undefined when it says nothing, without output when it does not say that. OpenAI
+ * counts cached tokens inside the prompt and reasoning inside the completion.
+ */
 export function readUsage(usage: unknown): Partial<Usage> | undefined {
   if (!isObject(usage) || (!isCount(usage.prompt_tokens) && !isCount(usage.completion_tokens))) return undefined
   const prompt = detailsOf(usage.prompt_tokens_details)
@@ -152,7 +164,10 @@ function readToken(entry: unknown): TokenLogprob | undefined {
   return { token: entry.token, logprob: entry.logprob, ...bytes }
 }
 
-/** A `url_citation` annotation of a text part, which begins in the content at `base`. Undefined when there is no URL to show. */
+/**
+ * A `url_citation` annotation of a text part, which begins in the content at `base`. Undefined when there is no URL to
+ * show.
+ */
 export function writeAnnotation(
   { url, title, start, end }: Citation,
   content: Offsets,
@@ -166,7 +181,10 @@ export function writeAnnotation(
   return { type: 'url_citation', url_citation: { url, title: title ?? '', ...range } }
 }
 
-/** An annotation as a citation of the content's last text part, which begins at `base`. An empty range is a server's way of not saying where. */
+/**
+ * An annotation as a citation of the content's last text part, which begins at `base`. An empty range is a server's way
+ * of not saying where.
+ */
 export function readAnnotation(annotation: unknown, content: Offsets, base: number): Citation | undefined {
   const cited = isObject(annotation) && isObject(annotation.url_citation) ? annotation.url_citation : undefined
   if (cited === undefined || typeof cited.url !== 'string') return undefined
@@ -199,7 +217,10 @@ export const joinedBase64 = (pieces: readonly string[]): string =>
 export const TEXT_ID = 'text'
 export const imageId = (n: number): string => `image-${n}`
 
-/** Where a part stands in its answer: behind how much text (UTF-16 units; `end`: where a text ends) and how many calls. Messages tell nothing of that. */
+/**
+ * Where a part stands in its answer: behind how much text (UTF-16 units; `end`: where a text ends) and how many calls.
+ * Messages tell nothing of that.
+ */
 export type Place = { text: number; calls: number; end?: number }
 
 /** A place for its part's sealed signature. */
@@ -212,5 +233,8 @@ export function placeOf(note: string | undefined): Required<Place> {
   return { text, calls, end }
 }
 
-/** What `reasoning_details` say of entries in none of OpenRouter's formats. Clients drop those without a format, and read nothing into this one. */
+/**
+ * What `reasoning_details` say of entries in none of OpenRouter's formats. Clients drop those without a format, and
+ * read nothing into this one.
+ */
 export const FORMAT = 'unknown'

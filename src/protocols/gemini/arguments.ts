@@ -1,7 +1,10 @@
 import { isRawJson, parseExact } from '../../generation/json-text.ts'
 import { isObject } from '../fields.ts'
 
-/** Argument text -> the `args` object, key order and number spelling kept; undefined for text that is no object (cut, or invalid). */
+/**
+ * Argument text -> the `args` object, key order and number spelling kept; undefined for text that is no object (cut, or
+ * invalid).
+ */
 export function writeArguments(text: string, form: 'function' | 'custom'): Record<string, unknown> | undefined {
   if (form === 'custom') return { input: text }
   return text.trim() === '' ? {} : readObject(text)

@@ -98,7 +98,8 @@ export class ContentWriter {
       if (part.type === 'reasoning' && part.signature === undefined && mine) return [{ text: part.text, thought: true }]
       if (part.type !== 'tool-call') return this.#writePart(part)
       const own = this.#own(part.signature, part.id)
-      // Models that take levels refuse a first call without a signature, and accept this word for calls that others made.
+      // Models that take levels refuse a first call without a signature, and accept this word for calls that others
+      // made.
       const signature = own ?? (first && !signed && this.#target.abilities.reasoning === 'level' ? UNSIGNED : undefined)
       if (signature === UNSIGNED) this.#lose('signature', 'approximated', UNSIGNED_WHY, part.id)
       first = false
@@ -246,7 +247,10 @@ export class ContentWriter {
     return {}
   }
 
-  /** The signature where this model made it. Another's is told as lost, but for an empty one, which only marks a call as another's. */
+  /**
+   * The signature where this model made it. Another's is told as lost, but for an empty one, which only marks a call as
+   * another's.
+   */
   #own(signature: Signature | undefined, of?: string): string | undefined {
     if (signature === undefined) return undefined
     if (belongsTo(signature, this.#target, false)) return signature.data

@@ -70,7 +70,9 @@ function writeForeign(tool: Extract<Tool, { type: 'foreign' }>, losses: Loss[]):
   return []
 }
 
-/** Newer models take the two together, but want each search back with the history, which no other protocol can carry. */
+/**
+ * Newer models take the two together, but want each search back with the history, which no other protocol can carry.
+ */
 function writeSearch(
   { toolChoice }: GenerationRequest,
   search: WebSearch,
@@ -98,7 +100,9 @@ function writeDeclaration(tool: Exclude<Tool, { type: 'foreign' }>, losses: Loss
   return { ...head, ...(tool.parameters === undefined ? {} : { parametersJsonSchema: parametersSchema(tool, losses) }) }
 }
 
-/** Forced calls keep to their schemas; those that the model makes of its own accord do so where the mode is VALIDATED. */
+/**
+ * Forced calls keep to their schemas; those that the model makes of its own accord do so where the mode is VALIDATED.
+ */
 function writeToolChoice(
   { toolChoice, tools }: GenerationRequest,
   losses: Loss[],
@@ -125,7 +129,10 @@ function writeToolChoice(
   }
 }
 
-/** Whether all functions are to be held to their schemas: the mode is that of all calls. One of free text is held to its one string alike. */
+/**
+ * Whether all functions are to be held to their schemas: the mode is that of all calls. One of free text is held to its
+ * one string alike.
+ */
 function allStrict(tools: readonly Tool[], losses: Loss[]): boolean {
   const functions = tools.filter((tool) => tool.type === 'function')
   const strict = functions.filter((tool) => tool.strict === true)

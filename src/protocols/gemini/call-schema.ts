@@ -17,7 +17,10 @@ import {
   Unknowns,
 } from '../schema/schema.ts'
 
-/** `parametersJsonSchema`. Throws a SchemaRefusal where a reference leads nowhere, or round and round through what is required. */
+/**
+ * `parametersJsonSchema`. Throws a SchemaRefusal where a reference leads nowhere, or round and round through what is
+ * required.
+ */
 export const parametersSchema = remembering((tool, losses): Schema => {
   const unknowns = new Unknowns()
   const which = { field: 'tool.parameters', of: tool.name } as const
@@ -40,7 +43,9 @@ export function answerSchema(schema: unknown, losses: Loss[]): Schema {
   return written
 }
 
-/** Words that Google's document says it heeds. Others are sent as they are: it takes them, and may come to know them. */
+/**
+ * Words that Google's document says it heeds. Others are sent as they are: it takes them, and may come to know them.
+ */
 const HEEDED = new Set([
   '$defs',
   '$ref',

@@ -27,7 +27,8 @@ type Call = {
 }
 
 /**
- * Chunks of `streamGenerateContent` -> events. The stream has no terminal frame and may say `finishReason` in several chunks
+ * Chunks of `streamGenerateContent` -> events. The stream has no terminal frame and may say `finishReason` in several
+ * chunks
  * before the last, so the finish waits for the end of the bytes; everything else goes out as it comes.
  */
 export class ChunkReader implements Reader {

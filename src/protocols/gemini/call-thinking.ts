@@ -2,7 +2,9 @@ import type { Effort, Reasoning } from '../../generation/request.ts'
 import { nearestEffort } from '../abilities.ts'
 import type { Abilities, Loss } from '../protocol.ts'
 
-/** Tokens per effort, as Google documents them for OpenAI's words; the last two are the largest budgets of its models. */
+/**
+ * Tokens per effort, as Google documents them for OpenAI's words; the last two are the largest budgets of its models.
+ */
 const BUDGETS: Record<Exclude<Effort, 'none'>, number> = {
   minimal: 1024,
   low: 1024,

@@ -13,7 +13,10 @@ export const path = ({ model }: Target, stream: boolean): string =>
 
 export const headers = (): Record<string, string> => ({})
 
-/** The client's body as it is, since the model stands in the path; a body that names a model too names the provider's. Only what was signed is looked at. */
+/**
+ * The client's body as it is, since the model stands in the path; a body that names a model too names the provider's.
+ * Only what was signed is looked at.
+ */
 export function forward({ wire, recalled }: Exchange, target: Target, losses: Loss[] = []): string {
   const text = Object.hasOwn(wire.body, 'model')
     ? splice(wire.text, { model: JSON.stringify(target.model) })
@@ -65,7 +68,8 @@ function placed(part: WirePart, at: number, index: number): Placed {
 type Change = Pick<Placed, 'at' | 'index' | 'member'> & { signature: string | undefined }
 
 /**
- * What this model signed comes back as it was, also what its client left out; of what others signed, their words and calls are sent, and their thoughts are not.
+ * What this model signed comes back as it was, also what its client left out; of what others signed, their words and
+ * calls are sent, and their thoughts are not.
  * Models that take levels refuse an answer's first call without a signature, and accept a word in its place.
  */
 function changesOf(parts: readonly Placed[], traces: readonly Trace[], target: Target, losses: Loss[]): Change[] {

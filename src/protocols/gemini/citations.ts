@@ -2,7 +2,10 @@ import type { Citation } from '../../generation/request.ts'
 import { isObject } from '../fields.ts'
 import { Offsets } from '../offsets.ts'
 
-/** What Google says of sources, as it comes in over a stream; read when the text is complete. Lives as long as one answer. */
+/**
+ * What Google says of sources, as it comes in over a stream; read when the text is complete. Lives as long as one
+ * answer.
+ */
 export class CitationReader {
   #grounding: Record<string, unknown> = {}
   #chunks: unknown[] = []
@@ -15,7 +18,10 @@ export class CitationReader {
     return this.#queries.size
   }
 
-  /** What more is said of the searches; a client of Google's shows it, and nobody else has a place for it. `cited`: there is a text, for which the sources were read. */
+  /**
+   * What more is said of the searches; a client of Google's shows it, and nobody else has a place for it. `cited`:
+   * there is a text, for which the sources were read.
+   */
   more(cited: boolean): [name: string, value: unknown][] {
     const unread = {
       groundingChunks: this.#chunks.filter((chunk) => !cited || sourceOf(chunk) === undefined),
@@ -45,7 +51,8 @@ export class CitationReader {
   #hearGrounding({ groundingChunks, groundingSupports, ...more }: Record<string, unknown>): void {
     Object.assign(this.#grounding, more)
     const chunks = list(groundingChunks)
-    // Google's document has a stream tell only sources that are new; a server that tells them all again tells the old ones first.
+    // Google's document has a stream tell only sources that are new; a server that tells them all again tells the old
+    // ones first.
     const again = this.#chunks.every((known, index) => Bun.deepEquals(known, chunks[index]))
     this.#chunks = again ? chunks : [...this.#chunks, ...chunks]
     for (const support of list(groundingSupports))
@@ -53,7 +60,10 @@ export class CitationReader {
     for (const query of list(more['webSearchQueries'])) if (typeof query === 'string') this.#queries.add(query)
   }
 
-  /** Citations in the text from `base` on, which is the last text part's; those of earlier parts lose their place. `parts`: where in the text each part of the wire begins. */
+  /**
+   * Citations in the text from `base` on, which is the last text part's; those of earlier parts lose their place.
+   * `parts`: where in the text each part of the wire begins.
+   */
   read(text: string, base: number, parts: readonly number[]): Citation[] {
     if (this.#chunks.length + this.#sources.size === 0) return []
     const offsets = new Offsets(text, 'bytes')
@@ -84,7 +94,10 @@ export class CitationReader {
 /** How far from its numbers a passage is looked for. */
 const REACH = 20_000
 
-/** Where a passage stands. Google counts it in its part or in the whole text; its words of it win over its numbers, which are off where it has read addresses. */
+/**
+ * Where a passage stands. Google counts it in its part or in the whole text; its words of it win over its numbers,
+ * which are off where it has read addresses.
+ */
 function find(
   { startIndex = 0, endIndex, partIndex = 0, text: words }: Record<string, unknown>,
   text: string,

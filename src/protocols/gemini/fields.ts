@@ -1,7 +1,10 @@
 import { invalid } from '../../error.ts'
 import { Fields, isObject, snakeOf } from '../fields.ts'
 
-/** Google's servers read `generationConfig` and `generation_config` alike: a member is found under either name, and errors say the one that was written. */
+/**
+ * Google's servers read `generationConfig` and `generation_config` alike: a member is found under either name, and
+ * errors say the one that was written.
+ */
 export class GoogleFields extends Fields {
   override take(name: string): unknown {
     return super.take(this.#spelling(name))

@@ -4,7 +4,9 @@ import type { GenerationRequest } from '../../generation/request.ts'
 /** Google's grammar for function names: a letter or underscore first, 64 characters at most. */
 const NAME = /^[A-Za-z_][A-Za-z0-9_.:-]{0,63}$/
 
-/** A function name as Google takes it; a foreign one is cut and marked by a hash of itself, the same in every request. */
+/**
+ * A function name as Google takes it; a foreign one is cut and marked by a hash of itself, the same in every request.
+ */
 export const wireName = (name: string): string =>
   NAME.test(name)
     ? name

@@ -7,7 +7,9 @@ import { scrub } from '../upstream-error.ts'
 import { errorFrames } from './serve.ts'
 import { writeUsage } from './shapes.ts'
 
-/** A Google provider's chunks with our id and model name put on them; everything else stays as the provider wrote it. */
+/**
+ * A Google provider's chunks with our id and model name put on them; everything else stays as the provider wrote it.
+ */
 export class ChunkRelabeler implements Relabeler {
   readonly #label: Record<string, string>
 

@@ -1,7 +1,10 @@
 import { invalid } from '../../error.ts'
 import { Fields, isObject, kindOf } from '../fields.ts'
 
-/** Google's `Schema` (an OpenAPI subset). Its types and names are read here; what is left of the dialect, its writers know (`../schema/dialect.ts`). */
+/**
+ * Google's `Schema` (an OpenAPI subset). Its types and names are read here; what is left of the dialect, its writers
+ * know (`../schema/dialect.ts`).
+ */
 
 const DEPTH_MAX = 32
 const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'array', 'object', 'null'])
@@ -23,7 +26,8 @@ const RENAMED: ReadonlyMap<string, string> = new Map([
 ])
 
 /**
- * `Schema` object -> JSON Schema. Types come in either case and may be absent (SDKs send `anyOf` alone). Throws a 400 that names
+ * `Schema` object -> JSON Schema. Types come in either case and may be absent (SDKs send `anyOf` alone). Throws a 400
+ * that names
  * the path on a wrong type, and on more than 32 levels.
  */
 export function readSchema(value: unknown, path: string, depth = 1): Record<string, unknown> {

@@ -82,7 +82,10 @@ function readThinking(thinking: GoogleFields | undefined, extras: Record<string,
   }
 }
 
-/** Asking a model to think that cannot is an error (specification, "Errors"). The wish to see thoughts, or to have none, asks for nothing. */
+/**
+ * Asking a model to think that cannot is an error (specification, "Errors"). The wish to see thoughts, or to have none,
+ * asks for nothing.
+ */
 export function checkThinking({ reasoning }: GenerationRequest, abilities: readonly Abilities[]): void {
   const asked =
     reasoning?.budgetTokens !== undefined || (reasoning?.effort !== undefined && reasoning.effort !== 'none')

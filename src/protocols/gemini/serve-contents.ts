@@ -229,7 +229,10 @@ export class ContentReader {
     throw invalid(part.path, 'must have inlineData or fileData')
   }
 
-  /** The call that a result answers: by id, else the oldest open one of that name. Where the id is new, only calls that came without one. */
+  /**
+   * The call that a result answers: by id, else the oldest open one of that name. Where the id is new, only calls that
+   * came without one.
+   */
   #answered(id: string | undefined, name: string | undefined): { id: string; name: string } | undefined {
     const byId = id === undefined ? -1 : this.#open.findIndex((call) => call.id === id)
     const index =
@@ -240,7 +243,9 @@ export class ContentReader {
 
 type Place = { turn: number; number: number; exact: unknown }
 
-/** The same call gets the same id in every later request, since it stands in the same place: prefixes stay as they were. */
+/**
+ * The same call gets the same id in every later request, since it stands in the same place: prefixes stay as they were.
+ */
 const idAt = (place: Place | undefined): string => `call_${place?.turn ?? 0}_${place?.number ?? 0}`
 
 const media = (
@@ -280,7 +285,10 @@ function merge(parts: Part[], read: Part): void {
   else parts.push(read.type === 'reasoning' && isHidden(read.signature) ? { ...read, redacted: true } : read)
 }
 
-/** Google's own thoughts without a text are hidden ones; what its protocol cannot tell apart of others' stands in their seal. */
+/**
+ * Google's own thoughts without a text are hidden ones; what its protocol cannot tell apart of others' stands in their
+ * seal.
+ */
 const isHidden = ({ maker, note }: Signature): boolean => maker === undefined || note === HIDDEN
 
 const isWritten = (part: Part): part is TextPart | ReasoningPart => part.type === 'text' || part.type === 'reasoning'

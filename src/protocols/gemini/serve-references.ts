@@ -9,7 +9,10 @@ type Json = Record<string, unknown>
 type Path = (string | number)[]
 type Found = (MediaReference | KeptReference)[]
 
-/** Files and addresses in a body's contents, in its system instruction and in the results of functions; contents and stores that a provider keeps. */
+/**
+ * Files and addresses in a body's contents, in its system instruction and in the results of functions; contents and
+ * stores that a provider keeps.
+ */
 export function references(body: Json): Found {
   const found: Found = []
   for (const name of ['cachedContent', 'cached_content']) found.push(...keptAt(body[name], [name], 'a cached content'))

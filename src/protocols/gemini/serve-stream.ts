@@ -18,7 +18,8 @@ import {
 import { HIDDEN, writeGrounding, writeLogprobs, writeUsage, type Placed, type WirePart } from './shapes.ts'
 
 /**
- * Events -> chunks of `streamGenerateContent`: text as it comes, a call or an image whole when its part ends (Google has no pieces
+ * Events -> chunks of `streamGenerateContent`: text as it comes, a call or an image whole when its part ends (Google
+ * has no pieces
  * of them), sources and usage with the finish in the last chunk. Every chunk is a whole `GenerateContentResponse`.
  */
 export class ChunkWriter implements Writer {
@@ -30,7 +31,10 @@ export class ChunkWriter implements Writer {
   #called = false
   #head: PartHead | undefined
   #held = ''
-  /** The last piece of reasoning waits for the signature: clients (seen in the AI SDK) pass over one that comes without text. */
+  /**
+   * The last piece of reasoning waits for the signature: clients (seen in the AI SDK) pass over one that comes without
+   * text.
+   */
   #thought = ''
   /** All visible text so far, which Google's offsets count in, and where the last text part of it begins. */
   #text = ''

@@ -28,7 +28,10 @@ const OPTIONAL: ReadonlySet<string> = new Set(['urlContext', 'googleMaps', 'ente
 
 type ReadTools = Pick<GenerationRequest, 'tools' | 'webSearch'>
 
-/** `tools[]`: each element may hold declarations and any of Google's own tools side by side. VALIDATED holds calls to their schemas. */
+/**
+ * `tools[]`: each element may hold declarations and any of Google's own tools side by side. VALIDATED holds calls to
+ * their schemas.
+ */
 export function readTools(body: GoogleFields, extras: Record<string, unknown>): ReadTools {
   const read: ReadTools = { tools: [] }
   const strict = body.object('toolConfig')?.object('functionCallingConfig')?.take('mode') === 'VALIDATED'

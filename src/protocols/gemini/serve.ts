@@ -59,13 +59,17 @@ export const writeLabel = (label: Label): Record<string, unknown> => ({
 })
 
 /**
- * An empty signature with its maker's name, on the first call of an answer that another protocol's provider left unsigned: if the conversation
+ * An empty signature with its maker's name, on the first call of an answer that another protocol's provider left
+ * unsigned: if the conversation
  * goes on with a model that refuses unsigned calls, `forward` knows by it that these were never its own.
  */
 export const foreignCall = ({ maker }: Label): { thoughtSignature: string } | undefined =>
   maker === undefined ? undefined : { thoughtSignature: seal('', maker) }
 
-/** The error in a stream already begun, twice: the AI SDK hears it only as a `data:` frame, Google's SDK before 3.0 and other clients only bare, as Google sends it. */
+/**
+ * The error in a stream already begun, twice: the AI SDK hears it only as a `data:` frame, Google's SDK before 3.0 and
+ * other clients only bare, as Google sends it.
+ */
 export const errorFrames = (error: GatewayError): Frame[] => {
   const data = JSON.stringify(writeError(error))
   return [{ data }, { bare: true, data }]
@@ -144,7 +148,9 @@ export function writeAnswer(answer: Answer, exchange: Exchange): object {
   }
 }
 
-/** A call's arguments as an object. Text that is none (cut, or invalid) gives `{}`: Google has no other way to say it. */
+/**
+ * A call's arguments as an object. Text that is none (cut, or invalid) gives `{}`: Google has no other way to say it.
+ */
 export function argumentsOf(exchange: Exchange, text: string, form: 'function' | 'custom'): Record<string, unknown> {
   if (form === 'custom') return { input: text }
   const read = readObject(text)
@@ -162,7 +168,10 @@ export function loseBytes(exchange: Exchange, logprobs: readonly TokenLogprob[])
     lose(exchange, 'answer.logprobs', 'approximated', 'there is no place for the bytes of a token')
 }
 
-/** A source without a range is said to be one of the whole answer, as it is; one without an address is told by its title and words. */
+/**
+ * A source without a range is said to be one of the whole answer, as it is; one without an address is told by its title
+ * and words.
+ */
 function loseOfSource(exchange: Exchange, citation: Citation): void {
   const { url, citedText, native } = citation
   if (!isSource(citation)) lose(exchange, 'answer.citations', 'left out', 'it names neither an address nor a title')

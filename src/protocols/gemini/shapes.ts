@@ -33,7 +33,10 @@ const REASONS: Map<string, FinishReason> = new Map(
   } as const),
 )
 
-/** The word of a `finishReason`; gRPC gateways write protobuf's number, whose first five mean the same in both of Google's APIs. */
+/**
+ * The word of a `finishReason`; gRPC gateways write protobuf's number, whose first five mean the same in both of
+ * Google's APIs.
+ */
 export const finishWord = (wire: unknown): string | undefined =>
   typeof wire === 'string'
     ? wire
@@ -41,13 +44,19 @@ export const finishWord = (wire: unknown): string | undefined =>
       ? (['STOP', 'MAX_TOKENS', 'SAFETY', 'RECITATION'][wire - 1] ?? 'OTHER')
       : undefined
 
-/** `finishReason` of a candidate. There is no word for a tool turn: `called` says whether a function was called, asked for (STOP) or not (UNEXPECTED_TOOL_CALL). */
+/**
+ * `finishReason` of a candidate. There is no word for a tool turn: `called` says whether a function was called, asked
+ * for (STOP) or not (UNEXPECTED_TOOL_CALL).
+ */
 export const readFinishReason = (raw: string, called: boolean): FinishReason => {
   const reason = REASONS.get(raw) ?? 'other'
   return called && (reason === 'stop' || reason === 'other') ? 'tool-calls' : reason
 }
 
-/** A refusal that ended the answer is Google's SAFETY; refusing words that ended by themselves are text and STOP, as `finish` says it. */
+/**
+ * A refusal that ended the answer is Google's SAFETY; refusing words that ended by themselves are text and STOP, as
+ * `finish` says it.
+ */
 export function writeFinishReason(reason: FinishReason): string {
   switch (reason) {
     case 'stop':
@@ -66,7 +75,11 @@ export function writeFinishReason(reason: FinishReason): string {
   }
 }
 
-/** `usageMetadata` -> buckets; undefined where no count is in it. Google's JSON leaves a 0 out: of an answer that goes on, output left out is not yet told. Google counts cached and audio tokens inside the prompt, thoughts beside the candidates. */
+/**
+ * `usageMetadata` -> buckets; undefined where no count is in it. Google's JSON leaves a 0 out: of an answer that goes
+ * on, output left out is not yet told. Google counts cached and audio tokens inside the prompt, thoughts beside the
+ * candidates.
+ */
 export function readUsage(wire: Record<string, unknown>, searches: number, ended: boolean): Partial<Usage> | undefined {
   if (!COUNTS.some((name) => isCount(wire[name]))) return undefined
   const prompt = count(wire['promptTokenCount']) + count(wire['toolUsePromptTokenCount'])
@@ -162,7 +175,10 @@ const WORDS_MAX = 1_000_000
 /** Whether there is anything by which a client could know the source. */
 export const isSource = ({ url, title, citedText }: Citation): boolean => (url ?? title ?? citedText) !== undefined
 
-/** Citations -> `groundingMetadata`, where there are any: sources once, and the passages that rest on them in UTF-8 bytes. */
+/**
+ * Citations -> `groundingMetadata`, where there are any: sources once, and the passages that rest on them in UTF-8
+ * bytes.
+ */
 export function writeGrounding(placed: readonly Placed[]): { groundingMetadata?: object } {
   const chunks: Record<string, unknown>[] = []
   const indexes = new Map<string, number>()

@@ -11,7 +11,10 @@ import type { Exchange, Loss, Reader, Target, Written } from '../protocol.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
 import { dataOf, imageOf, mediaTypeOf, readUsage, type Json } from './shapes.ts'
 
-/** The client's own body with the provider's model name. The images themselves are asked for: addresses that the client gets are ours. */
+/**
+ * The client's own body with the provider's model name. The images themselves are asked for: addresses that the client
+ * gets are ours.
+ */
 export const forward = ({ wire }: Exchange, target: Target): string =>
   splice(wire.text, {
     model: JSON.stringify(target.model),
@@ -111,7 +114,10 @@ function readFailure(error: unknown): GatewayError {
   })
 }
 
-/** Events of the images API -> ours: only whole images count. The stream has no terminal frame, so the finish waits for the end of the bytes. */
+/**
+ * Events of the images API -> ours: only whole images count. The stream has no terminal frame, so the finish waits for
+ * the end of the bytes.
+ */
 export class ImageReader implements Reader {
   readonly #usage: Usage = noUsage()
   #parts = 0

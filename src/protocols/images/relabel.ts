@@ -6,7 +6,9 @@ import type { Exchange, Relabeler } from '../protocol.ts'
 import { errorFrame } from './serve-stream.ts'
 import { imageOf, writeUsage, type Json } from './shapes.ts'
 
-/** The provider's own answer with our id and model name on it, and our addresses in it where the client wants addresses. */
+/**
+ * The provider's own answer with our id and model name on it, and our addresses in it where the client wants addresses.
+ */
 export class ImageRelabeler implements Relabeler {
   readonly #exchange: Exchange
 

@@ -127,7 +127,9 @@ const textOf = ({ parts }: Answer): string =>
 
 const QUOTED_LENGTH = 1_000
 
-/** Why there is no image: what the model said instead, or why it stopped. A 400, as asking again would only cost again. */
+/**
+ * Why there is no image: what the model said instead, or why it stopped. A 400, as asking again would only cost again.
+ */
 export function noImage(answer: Answer): GatewayError {
   const { finish } = answer
   const text = textOf(answer).trim()

@@ -10,7 +10,10 @@ export type Json = Record<string, unknown>
 
 export const OUTPUT_FORMATS = ['png', 'jpeg', 'webp'] as const
 
-/** A wire usage object in our buckets; undefined when it says nothing. What is put out is image tokens, but for what the details call text. */
+/**
+ * A wire usage object in our buckets; undefined when it says nothing. What is put out is image tokens, but for what the
+ * details call text.
+ */
 export function readUsage(usage: unknown): Partial<Usage> | undefined {
   if (!isObject(usage) || (!isCount(usage.input_tokens) && !isCount(usage.output_tokens))) return undefined
   const details = isObject(usage.output_tokens_details) ? usage.output_tokens_details : {}
@@ -38,7 +41,10 @@ export function writeUsage(usage: Usage): Json {
 /** Images of one answer: some models make a series for each that is asked for. */
 const MOST_TOLD = 100
 
-/** The images of an answer as they stand in it; undefined where it has none. Throws upstream_error for more than anybody asks for, which nobody is to pay or to fetch. */
+/**
+ * The images of an answer as they stand in it; undefined where it has none. Throws upstream_error for more than anybody
+ * asks for, which nobody is to pay or to fetch.
+ */
 export function dataOf(answer: unknown): unknown[] | undefined {
   if (!isObject(answer) || !Array.isArray(answer.data)) return undefined
   const { length } = answer.data

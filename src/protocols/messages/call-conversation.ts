@@ -12,7 +12,8 @@ export type Message = { role: 'user' | 'assistant' | 'system'; content: Block[] 
 type Side = { role: Message['role']; items: Item[] }
 
 /**
- * The conversation as Anthropic takes it: the user speaks first, roles alternate, each call is answered at the start of the message
+ * The conversation as Anthropic takes it: the user speaks first, roles alternate, each call is answered at the start of
+ * the message
  * behind it, ids keep to its grammar, and nothing is empty.
  */
 export function writeConversation(
@@ -96,7 +97,10 @@ function join(sides: Side[], { role, items }: Side): Side[] {
   return sides
 }
 
-/** Instructions in the middle stay where they are: moved to the top they would mean something else and spoil the cached prefix. */
+/**
+ * Instructions in the middle stay where they are: moved to the top they would mean something else and spoil the cached
+ * prefix.
+ */
 function marker(item: Item, role: string, losses: Loss[]): Item {
   if (item.block.type !== 'text') return item
   losses.push({
@@ -155,7 +159,10 @@ class Pairing {
     return [...items.slice(0, first), ...late, ...items.slice(first).filter((item) => !late.has(item))].map(renamed)
   }
 
-  /** All results first, in the order of the calls; a call without one gets an error, a result without a call becomes text. */
+  /**
+   * All results first, in the order of the calls; a call without one gets an error, a result without a call becomes
+   * text.
+   */
   #answered(items: Item[], calls: { id: string; wire: string }[]): Block[] {
     const waiting = Map.groupBy(
       items.filter((item) => item.answers !== undefined),
@@ -215,7 +222,10 @@ class Pairing {
 
 const numbered = (id: string, use: number): string => (use === 1 ? id : `${id}_${use}`)
 
-/** The beginning of an answer that the model is to continue: Anthropic refuses space at its end, and newer models refuse it altogether. */
+/**
+ * The beginning of an answer that the model is to continue: Anthropic refuses space at its end, and newer models refuse
+ * it altogether.
+ */
 function writePrefill(messages: Message[], { abilities }: Target, losses: Loss[]): void {
   const message = messages.at(-1)!
   if (message.role !== 'assistant') return
@@ -240,7 +250,9 @@ function writePrefill(messages: Message[], { abilities }: Target, losses: Loss[]
   message.content[message.content.length - 1] = { ...last, text: text.trimEnd() }
 }
 
-/** Whether a model with a thinking budget takes the conversation: the turn it continues has to begin with its thinking. */
+/**
+ * Whether a model with a thinking budget takes the conversation: the turn it continues has to begin with its thinking.
+ */
 export function mayThink(messages: Message[]): boolean {
   const last = messages.at(-1)
   if (last?.role === 'assistant') return false

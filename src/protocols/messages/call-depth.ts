@@ -6,7 +6,10 @@ import type { Json } from './shapes.ts'
 /** How long and how deep: `max_tokens`, `thinking` and `output_config.effort`, which depend on each other. */
 export type Depth = { maxTokens: number; thinking?: Json; effort?: string }
 
-/** Thinking tokens for an effort, where the model wants a budget. There are no agreed numbers; these leave room for an answer within common limits. */
+/**
+ * Thinking tokens for an effort, where the model wants a budget. There are no agreed numbers; these leave room for an
+ * answer within common limits.
+ */
 const BUDGETS: Record<Exclude<Effort, 'none'>, number> = {
   minimal: 1024,
   low: 2048,
@@ -22,7 +25,10 @@ const BUDGET_MIN = 1024
 // Room for an answer where nobody said how long it may be. Known peers take the same number.
 const ANSWER_TOKENS = 4096
 
-/** `mayThink`: the conversation is one that a model can think about with a budget (a tool turn has to begin with its own earlier thinking). */
+/**
+ * `mayThink`: the conversation is one that a model can think about with a budget (a tool turn has to begin with its own
+ * earlier thinking).
+ */
 export function writeDepth(request: GenerationRequest, target: Target, mayThink: boolean, losses: Loss[]): Depth {
   const limit = writeLimit(request, target, losses)
   const wish = request.reasoning

@@ -86,7 +86,8 @@ export class PartWriter {
   }
 
   #result(part: ToolResultPart): Block {
-    // A mark within a result covers no more than one on the result itself, which is where every server of this protocol looks for it.
+    // A mark within a result covers no more than one on the result itself, which is where every server of this protocol
+    // looks for it.
     const cache =
       part.cache ?? part.content.flatMap((inner) => (inner.type === 'foreign' ? [] : (inner.cache ?? []))).at(-1)
     const content = part.content.flatMap(

@@ -40,7 +40,10 @@ export function outputSchema(schema: unknown, losses: Loss[]): Schema {
 
 const wholeSchema = (plain: Schema | boolean): Schema | boolean => (isObject(plain) ? inlined(plain, 'none') : plain)
 
-/** What Anthropic takes of strict tools in one request: documented, and refused beyond (seen 2026-11). A single schema with 24 optional properties was refused as too complex. */
+/**
+ * What Anthropic takes of strict tools in one request: documented, and refused beyond (seen 2026-11). A single schema
+ * with 24 optional properties was refused as too complex.
+ */
 const STRICT_MAX = { tools: 20, optional: 23, unions: 16 }
 
 /** The schemas of strict tools: those that the provider can hold a call to. Why another is not strict is told. */
@@ -149,7 +152,10 @@ const TYPED = new Set(Object.values(ASKS).flat())
 /** Regular expressions that its grammar does not know: looking around, back references, word boundaries. */
 const HARD_PATTERN = /\(\?[=!<]|\\[1-9bB]/
 
-/** Writes a schema in the words of Anthropic's constrained decoding; what these cannot say stands in the description, where the model reads it. */
+/**
+ * Writes a schema in the words of Anthropic's constrained decoding; what these cannot say stands in the description,
+ * where the model reads it.
+ */
 class Narrower {
   readonly unknowns = new Unknowns()
   /** Values that the client would take cannot be written. */
@@ -322,7 +328,10 @@ class Narrower {
     )
   }
 
-  /** `known`: words that `written` says. The others that ask something of values of these types, and notes that the provider does not know, go into the description. */
+  /**
+   * `known`: words that `written` says. The others that ask something of values of these types, and notes that the
+   * provider does not know, go into the description.
+   */
   #noted(schema: Schema, known: readonly string[], written: Schema, place: string, types?: readonly string[]): Schema {
     const asks = (word: string): boolean =>
       !TYPED.has(word) ||

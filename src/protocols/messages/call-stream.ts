@@ -13,7 +13,10 @@ import { type Json, readStopReason, WireUsage } from './shapes.ts'
 
 export const reader = (request: GenerationRequest | undefined): MessagesReader => new MessagesReader(request)
 
-/** An answer's frames -> events. Blocks may overlap, stay open or come whole: our parts never overlap, so what cannot go out yet waits. */
+/**
+ * An answer's frames -> events. Blocks may overlap, stay open or come whole: our parts never overlap, so what cannot go
+ * out yet waits.
+ */
 class MessagesReader implements Reader {
   readonly #usage = new WireUsage()
   readonly #names: ReturnType<typeof toolNames>
@@ -124,7 +127,8 @@ class MessagesReader implements Reader {
     // The output of an answer that has only begun is not its output: `message_delta` says that.
     const usage = whole || !isObject(message.usage) ? message.usage : { ...message.usage, output_tokens: undefined }
     const events = [...(this.#started ? this.#flush() : this.#begin(message)), ...this.#hear(usage)]
-    // A call made by the provider's own code execution comes whole in this frame, and its stop reason with it (seen 2025-12).
+    // A call made by the provider's own code execution comes whole in this frame, and its stop reason with it (seen
+    // 2025-12).
     for (const [index, block] of (Array.isArray(message.content) ? message.content : []).entries())
       for (const event of [...this.blockStart(index, block), ...this.blockStop(index)]) events.push(event)
     this.#heed(message)

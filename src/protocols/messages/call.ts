@@ -18,7 +18,9 @@ import type { Json } from './shapes.ts'
 
 export const path = (): string => '/messages'
 
-/** The version that the client speaks (`compat-version` is another name of it) and the betas it asks for are passed on. */
+/**
+ * The version that the client speaks (`compat-version` is another name of it) and the betas it asks for are passed on.
+ */
 export function headers(wire: Wire | undefined): Record<string, string> {
   const beta = given(wire, 'anthropic-beta')
   return {
@@ -90,7 +92,8 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
 function writeOutputConfig(format: OutputFormat | undefined, { effort }: Depth, losses: Loss[]): Json {
   const wanted =
     format?.type === 'schema' ? { format: { type: 'json_schema', schema: outputSchema(format.schema, losses) } } : {}
-  // A schema that allows any object does not exist here (objects are closed), and we do not write prompts for the client.
+  // A schema that allows any object does not exist here (objects are closed), and we do not write prompts for the
+  // client.
   if (format?.type === 'json')
     losses.push({ field: 'outputFormat', what: 'left out', why: 'the provider knows JSON only with a schema' })
   if (format?.type === 'enum') throw noBareChoice()

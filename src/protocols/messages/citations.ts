@@ -9,7 +9,10 @@ const KINDS: readonly unknown[] = [
   'search_result_location',
 ]
 
-/** A citation of a text block. It covers the block's whole text, whose length the reader knows once the block is complete. */
+/**
+ * A citation of a text block. It covers the block's whole text, whose length the reader knows once the block is
+ * complete.
+ */
 export function readCitation(native: Json, length?: number): Citation {
   const text = (...names: string[]): string | undefined =>
     names.map((name) => native[name]).find((value) => typeof value === 'string')
@@ -26,7 +29,8 @@ export function readCitation(native: Json, length?: number): Citation {
 }
 
 /**
- * The wire's citation; undefined where this protocol has no form for it (no address). One of another protocol becomes a web search
+ * The wire's citation; undefined where this protocol has no form for it (no address). One of another protocol becomes a
+ * web search
  * result without the index that Anthropic's own search would give (`encrypted_index` empty).
  */
 export function writeCitation(citation: Citation): Json | undefined {
@@ -46,7 +50,10 @@ export function writeCitation(citation: Citation): Json | undefined {
 /** A piece of a text with its citations. `whole`: they stand at more than they cite. */
 export type Piece = { text: string; citations: Citation[]; whole: boolean }
 
-/** Cuts a text where what is cited begins and ends. Ranges that overlap without being the same are one piece; what names no place stands at the last. */
+/**
+ * Cuts a text where what is cited begins and ends. Ranges that overlap without being the same are one piece; what names
+ * no place stands at the last.
+ */
 export function piecesOf(text: string, citations: readonly Citation[]): Piece[] {
   const pieces: Piece[] = []
   let told = 0

@@ -6,11 +6,15 @@ import { isObject } from '../fields.ts'
 import { thinkingBlock } from './call-parts.ts'
 import { type Json, unmarkOfPart } from './shapes.ts'
 
-/** The client's own body with the provider's model name. Only a conversation that other providers took part in is touched further. */
+/**
+ * The client's own body with the provider's model name. Only a conversation that other providers took part in is
+ * touched further.
+ */
 export function forward({ wire, recalled }: Exchange, target: Target): string {
   const named = splice(wire.text, { model: JSON.stringify(target.model) })
   const { thinking, messages } = wire.body
-  // Without thinking nobody asks for what was thought before. Who wants thoughts back that it did not sign thinks unless it is told not to.
+  // Without thinking nobody asks for what was thought before. Who wants thoughts back that it did not sign thinks
+  // unless it is told not to.
   const thinks = isObject(thinking) ? thinking.type !== 'disabled' : takesBare(target)
   const changes = thinks ? thoughtsFor(messages as Json[], madeBy(recalled, target), target) : []
   const text = changes.length === 0 ? named : replaceAt(named, changes)
@@ -68,7 +72,10 @@ const owesThoughts = (content: unknown): boolean =>
 /** Marks that only an answer translated by us leaves: a sealed signature, an empty one, an empty search index. */
 const MAY_BE_OURS = new RegExp(`"${SEALED_PREFIX}|"(?:signature|encrypted_index)"\\s*:\\s*""`)
 
-/** Anthropic refuses a whole request for one signature that is not its own, so what other models signed is taken out here. */
+/**
+ * Anthropic refuses a whole request for one signature that is not its own, so what other models signed is taken out
+ * here.
+ */
 function withoutForeign(text: string, target: Target): string {
   const body = parseExact(text)
   if (!isObject(body) || !Array.isArray(body.messages)) return text

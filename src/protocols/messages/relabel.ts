@@ -35,7 +35,10 @@ class MessagesRelabeler implements Relabeler {
     return splice(text, counted === undefined ? this.#names : { ...this.#names, ...usageMember(counted) })
   }
 
-  /** Some compatible servers send no event lines, without which Anthropic's SDKs see nothing, and OpenAI's `[DONE]` at the end. */
+  /**
+   * Some compatible servers send no event lines, without which Anthropic's SDKs see nothing, and OpenAI's `[DONE]` at
+   * the end.
+   */
   #name(frame: Frame): Frame | undefined {
     const type = members(frame.data).find(({ key }) => key === 'type')
     const event = type === undefined ? undefined : frame.data.slice(type.start + 1, type.end - 1)

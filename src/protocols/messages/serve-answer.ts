@@ -72,8 +72,10 @@ function textBlocks({ text, citations = [] }: TextPart, exchange: Exchange): Blo
 }
 
 /**
- * The blocks of one part. Images and audio have no block in this protocol's answers: a text says that they were there. The signature
- * of a text that ends the answer has no block either: agents take the last block for the result, and no provider insists on that signature.
+ * The blocks of one part. Images and audio have no block in this protocol's answers: a text says that they were there.
+ * The signature
+ * of a text that ends the answer has no block either: agents take the last block for the result, and no provider
+ * insists on that signature.
  */
 function blocksOf(part: Part, exchange: Exchange, last: boolean): Block[] {
   const { maker } = exchange.label

@@ -60,7 +60,9 @@ class Conversation {
     else this.turns.push({ role, parts })
   }
 
-  /** Tool results that follow each other are one turn, also across messages; what stands between them keeps its place. */
+  /**
+   * Tool results that follow each other are one turn, also across messages; what stands between them keeps its place.
+   */
   #userTurns(parts: Part[]): void {
     if (parts.length === 0) this.turns.push({ role: 'user', parts: [] })
     let fresh = true
@@ -198,7 +200,10 @@ class Conversation {
     return part
   }
 
-  /** What the client itself found, for the model to cite: a document of its text; what a tool found is text of its result. */
+  /**
+   * What the client itself found, for the model to cite: a document of its text; what a tool found is text of its
+   * result.
+   */
   #searchResult(block: Fields, role: Role): MediaPart | TextPart | undefined {
     const title = block.string('title'),
       source = block.string('source')
@@ -211,7 +216,10 @@ class Conversation {
     return { type: 'file', source: { ...found, text }, ...(title === undefined ? {} : { filename: title }), ...cache }
   }
 
-  /** Arguments as JSON text. Numbers are taken from the body's own text: a double says neither all of them nor how they were spelled. */
+  /**
+   * Arguments as JSON text. Numbers are taken from the body's own text: a double says neither all of them nor how they
+   * were spelled.
+   */
   #argumentsText(input: unknown, block: Fields): string {
     try {
       const text = JSON.stringify(input)

@@ -6,7 +6,9 @@ type Json = Record<string, unknown>
 type Path = (string | number)[]
 type Found = (MediaReference | KeptReference)[]
 
-/** Files and addresses in a body's content blocks, however deep they stand; containers and skills that a provider keeps. */
+/**
+ * Files and addresses in a body's content blocks, however deep they stand; containers and skills that a provider keeps.
+ */
 export function references(body: Json): Found {
   const found: Found = []
   addContainer(body.container, found)

@@ -22,7 +22,9 @@ export const frameOf = (data: { type: string } & Json): Frame => ({ event: data.
 
 export const writer = (exchange: Exchange): Writer => new MessagesWriter(exchange)
 
-/** Events -> `message_start (content_block_start content_block_delta* content_block_stop)* message_delta message_stop`. */
+/**
+ * Events -> `message_start (content_block_start content_block_delta* content_block_stop)* message_delta message_stop`.
+ */
 class MessagesWriter implements Writer {
   readonly #exchange: Exchange
   readonly #label: Label
@@ -32,7 +34,10 @@ class MessagesWriter implements Writer {
   /** Index of the next block; the open one is the one before. */
   #next = 0
   #open = false
-  /** A text block stays open behind its part, since its citations come after it. The marked signature of that part waits with it. */
+  /**
+   * A text block stays open behind its part, since its citations come after it. The marked signature of that part waits
+   * with it.
+   */
   #lingering = false
   #marked: string | undefined
   /** Of the last part's text. */
@@ -69,7 +74,10 @@ class MessagesWriter implements Writer {
     }
   }
 
-  /** Prompt tokens are 0 where nobody has said them yet: `message_delta` corrects them. Output is 0, since some clients add the two. */
+  /**
+   * Prompt tokens are 0 where nobody has said them yet: `message_delta` corrects them. Output is 0, since some clients
+   * add the two.
+   */
   #start(): Frame {
     const { id, model } = this.#label
     return frameOf({
@@ -112,7 +120,9 @@ class MessagesWriter implements Writer {
     }
   }
 
-  /** Text and reasoning begin with their first piece, so that nothing empty is left behind for the client to send back. */
+  /**
+   * Text and reasoning begin with their first piece, so that nothing empty is left behind for the client to send back.
+   */
   #partDelta(text: string): Frame[] {
     this.#length += text.length
     switch (this.#head?.type) {
@@ -196,7 +206,8 @@ class MessagesWriter implements Writer {
   }
 
   #finish(event: GenerationEvent & { type: 'finish' }): Frame[] {
-    // What waits is the signature of a text that ends the answer: agents take the last block for the result, see `blocksOf`.
+    // What waits is the signature of a text that ends the answer: agents take the last block for the result, see
+    // `blocksOf`.
     if (this.#marked !== undefined) loseLastSignature(this.#exchange)
     this.#marked = undefined
     const frames = this.#close()

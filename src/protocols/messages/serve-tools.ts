@@ -5,7 +5,10 @@ import { present, type Fields } from '../fields.ts'
 /** Tools the provider runs for the model's convenience: an answer without them is still an answer to the question. */
 const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/
 
-/** `tools` and servers of tools: those without a type (or `custom`) are the client's own functions, a versioned type names a tool of Anthropic's. */
+/**
+ * `tools` and servers of tools: those without a type (or `custom`) are the client's own functions, a versioned type
+ * names a tool of Anthropic's.
+ */
 export function readTools(fields: Fields, extras: Extras): Pick<GenerationRequest, 'tools' | 'webSearch'> {
   const given = fields.objects('tools') ?? []
   const calls = given.some((tool) => isFunction(tool.string('type')))
@@ -31,7 +34,10 @@ export function readTools(fields: Fields, extras: Extras): Pick<GenerationReques
 
 const isFunction = (type: string | undefined): boolean => type === undefined || type === 'custom'
 
-/** Search is what is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol, which agents offer whatever the task. */
+/**
+ * Search is what is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol,
+ * which agents offer whatever the task.
+ */
 function readSearch(tool: Fields, extras: Extras): WebSearch {
   const userLocation = tool.take('user_location')
   const read = {

@@ -6,7 +6,10 @@ import type { Wire } from '../protocol.ts'
 import { readConversation } from './serve-conversation.ts'
 import { readCache, readTools } from './serve-tools.ts'
 
-/** The body of `POST /v1/messages`. Throws a GatewayError that names the path; ranges that the provider decides are left to it. */
+/**
+ * The body of `POST /v1/messages`. Throws a GatewayError that names the path; ranges that the provider decides are left
+ * to it.
+ */
 export const readRequest = (wire: Wire): GenerationRequest => {
   const fields = start(wire)
   const maxOutputTokens = fields.require(
@@ -24,7 +27,10 @@ export const readCountRequest = (wire: Wire): GenerationRequest => {
   return { ...read(fields, wire), ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }) }
 }
 
-/** A thread keeps the conversation on the server: told this exact code, Anthropic's SDK sends whole conversations instead. */
+/**
+ * A thread keeps the conversation on the server: told this exact code, Anthropic's SDK sends whole conversations
+ * instead.
+ */
 function start(wire: Wire): Fields {
   const fields = new Fields(wire.body)
   if (fields.has('thread')) {

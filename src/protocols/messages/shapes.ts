@@ -41,14 +41,18 @@ const STOP_REASONS: Record<FinishReason, string> = {
   other: 'end_turn',
 }
 
-/** `raw` decides where it is one of this protocol's own words; `refused`: a refusal part was written, of which OpenAI says `stop`. */
+/**
+ * `raw` decides where it is one of this protocol's own words; `refused`: a refusal part was written, of which OpenAI
+ * says `stop`.
+ */
 export function writeStopReason(finish: { reason: FinishReason; raw: string }, refused: boolean): string {
   if (readStopReason(finish.raw) === finish.reason && FINISH.has(finish.raw)) return finish.raw
   return refused && finish.reason === 'stop' ? 'refusal' : STOP_REASONS[finish.reason]
 }
 
 /**
- * Usage as it was heard so far on the wire: `message_start` brings it and `message_delta` corrects it. The last word wins,
+ * Usage as it was heard so far on the wire: `message_start` brings it and `message_delta` corrects it. The last word
+ * wins,
  * and what a later object leaves out (or gives as null) stays.
  */
 export class WireUsage {
@@ -75,7 +79,10 @@ export class WireUsage {
     return promptTokens({ ...noUsage(), ...usage }) > 0 && usage.outputTokens !== undefined
   }
 
-  /** The totals in our buckets, without output that was not told. Anthropic counts cached tokens beside the input, and thinking inside the output. */
+  /**
+   * The totals in our buckets, without output that was not told. Anthropic counts cached tokens beside the input, and
+   * thinking inside the output.
+   */
   read(): Partial<Usage> {
     const get = (name: string): number => this.#values.get(name) ?? 0
     const written = get('cache_creation_input_tokens')
@@ -120,7 +127,10 @@ export class WireUsage {
   }
 }
 
-/** Our buckets -> the wire's `usage`: prompt tokens without cached ones, output with reasoning; details only where there are any. */
+/**
+ * Our buckets -> the wire's `usage`: prompt tokens without cached ones, output with reasoning; details only where there
+ * are any.
+ */
 export function writeUsage(usage: Usage): Json {
   const written = usage.cacheWrite5mTokens + usage.cacheWrite1hTokens
   return {
@@ -144,8 +154,10 @@ export function writeUsage(usage: Usage): Json {
 }
 
 /**
- * Signatures of other protocols may stand on a tool call or a text, where this protocol has no place for one. Clients send
- * whole turns back unchanged, so such a signature travels in a `redacted_thinking` block right behind the part it belongs to.
+ * Signatures of other protocols may stand on a tool call or a text, where this protocol has no place for one. Clients
+ * send
+ * whole turns back unchanged, so such a signature travels in a `redacted_thinking` block right behind the part it
+ * belongs to.
  */
 const OF_PART = 'of-part:'
 const OF_NOTHING = 'of-text:'

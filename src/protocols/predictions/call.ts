@@ -5,7 +5,10 @@ import { isObject, kindOf, present } from '../fields.ts'
 import type { Target } from '../protocol.ts'
 import { plainText, scrub, upstreamError, type ProviderSaid } from '../upstream-error.ts'
 
-/** Replicate's HTTP API, as we speak it to a provider: a prediction is created, asked after until it has ended, and may be cancelled. */
+/**
+ * Replicate's HTTP API, as we speak it to a provider: a prediction is created, asked after until it has ended, and may
+ * be cancelled.
+ */
 
 /** A prediction as its provider tells it. Instants in Unix milliseconds; what the provider says wrongly is absent. */
 export type UpstreamPrediction = {
@@ -26,8 +29,10 @@ export type CreateRequest = { path: string; body: Record<string, unknown> }
 const VERSION = /^[\w.-]{1,255}$/
 
 /**
- * How a prediction is asked for: `owner/name` by its model, `owner/name:version`, and a name without an owner, by the version. `version`: the one that the client chose,
- * sent with the model that it pays for, since by itself it may be that of any other. Throws model_not_found for a name that is none of these, and invalid_request
+ * How a prediction is asked for: `owner/name` by its model, `owner/name:version`, and a name without an owner, by the
+ * version. `version`: the one that the client chose,
+ * sent with the model that it pays for, since by itself it may be that of any other. Throws model_not_found for a name
+ * that is none of these, and invalid_request
  * for a version that is not the one in the name.
  */
 export function createRequest(

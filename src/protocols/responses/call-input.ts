@@ -220,7 +220,10 @@ export class InputWriter {
     this.#answer(call, this.#output(part))
   }
 
-  /** One string; pieces where each may bear a cache mark, whether it does or not, so that a mark that moves changes nothing else. */
+  /**
+   * One string; pieces where each may bear a cache mark, whether it does or not, so that a mark that moves changes
+   * nothing else.
+   */
   #output({ content: given, isError, cache }: Pick<ToolResultPart, 'content' | 'isError' | 'cache'>): string | Json[] {
     const content =
       cache === undefined

@@ -3,7 +3,8 @@ import { PartLine, Slot } from './call-parts.ts'
 import { arrayOf, objectsOf, readLogprobs, textOf, type Json } from './shapes.ts'
 
 /**
- * One output item of a provider while it is streamed. Deltas, `.done` frames and the finished item say the same thing up to three
+ * One output item of a provider while it is streamed. Deltas, `.done` frames and the finished item say the same thing
+ * up to three
  * times, and each dialect leaves some of them out: every telling adds only what was not heard before.
  */
 export interface OutputItem {
@@ -95,7 +96,9 @@ export class MessageItem implements OutputItem {
   }
 }
 
-/** A reasoning item: one part; two in the rare case that a provider shows both a summary and the thoughts themselves. */
+/**
+ * A reasoning item: one part; two in the rare case that a provider shows both a summary and the thoughts themselves.
+ */
 export class ReasoningItem implements OutputItem {
   readonly type = 'reasoning'
   readonly #line: PartLine

@@ -6,7 +6,10 @@ import { readAnnotation, type Json } from './shapes.ts'
 /** A part in the making. Without a head it keeps its place until somebody knows what it is. */
 export class Slot {
   head: PartHead | undefined
-  /** All text heard so far, and what of it was not told or not measured yet: the middle of a text that grows is dear to come by. */
+  /**
+   * All text heard so far, and what of it was not told or not measured yet: the middle of a text that grows is dear to
+   * come by.
+   */
   text = ''
   untold = ''
   #unmeasured = ''
@@ -58,13 +61,19 @@ export class Slot {
   }
 }
 
-/** Parts in the order in which they began. The first one goes out as it grows; what grows behind it waits, because parts never overlap. */
+/**
+ * Parts in the order in which they began. The first one goes out as it grows; what grows behind it waits, because parts
+ * never overlap.
+ */
 export class PartLine {
   readonly #passages: boolean
   #line: Slot[] = []
   #next = 0
 
-  /** `passages`: each passage that is cited right behind it is a part of its own. So the last piece of a text waits for the next event. */
+  /**
+   * `passages`: each passage that is cited right behind it is a part of its own. So the last piece of a text waits for
+   * the next event.
+   */
   constructor(passages = false) {
     this.#passages = passages
   }
@@ -101,7 +110,10 @@ export class PartLine {
       this.#cite(readAnnotation(annotation, slot.offsets), slot.base, events)
   }
 
-  /** Passages in what waits to be told, up to `limit`, whose citations are here. Sources of one passage follow each other. */
+  /**
+   * Passages in what waits to be told, up to `limit`, whose citations are here. Sources of one passage follow each
+   * other.
+   */
   #tellPassages(limit: number, slot: Slot, head: PartHead, events: GenerationEvent[]): void {
     let passage = -1
     for (const annotation of slot.annotations.splice(0)) {

@@ -9,7 +9,10 @@ import { CallItem, MessageItem, newItem, ReasoningItem, type OutputItem } from '
 import { PartLine } from './call-parts.ts'
 import { objectOf, objectsOf, readIncomplete, readUsage, textOf, type Json } from './shapes.ts'
 
-/** A provider's streaming events -> ours. Items are known by their `output_index`, because some servers give an item a new id in every frame. */
+/**
+ * A provider's streaming events -> ours. Items are known by their `output_index`, because some servers give an item a
+ * new id in every frame.
+ */
 class ResponseReader implements Reader {
   readonly #line: PartLine
   readonly #items = new Map<number, OutputItem>()
@@ -163,7 +166,10 @@ class ResponseReader implements Reader {
     }
   }
 
-  /** The item of an event if it is of that kind. One that was never announced begins here, where enough is known to begin it. */
+  /**
+   * The item of an event if it is of that kind. One that was never announced begins here, where enough is known to
+   * begin it.
+   */
   #as<T extends OutputItem>(
     kind: abstract new (...given: never[]) => T,
     event: Json,
@@ -258,7 +264,8 @@ function readFailure(wire: Json): GatewayError {
 }
 
 export function reader(request: GenerationRequest | undefined): Reader {
-  // Blocks of messages cannot be cut once they are told. What looks for stop sequences sees no text that two parts share.
+  // Blocks of messages cannot be cut once they are told. What looks for stop sequences sees no text that two parts
+  // share.
   return new ResponseReader(
     request?.protocol === 'messages' && request.webSearch !== undefined && (request.sampling.stop ?? []).length === 0,
   )

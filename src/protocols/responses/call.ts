@@ -196,7 +196,8 @@ function writeSampling(request: GenerationRequest, abilities: Abilities, reasons
 }
 
 /**
- * A budget of thinking tokens as an effort, since this protocol has no budgets: 0 none, up to 2,048 low, up to 8,192 medium,
+ * A budget of thinking tokens as an effort, since this protocol has no budgets: 0 none, up to 2,048 low, up to 8,192
+ * medium,
  * above high. A budget of -1 leaves the depth to the model.
  */
 const effortOf = (budgetTokens: number): Effort | undefined =>

@@ -8,9 +8,12 @@ import { reasoningItem } from './call-input.ts'
 import { arrayOf, readMark, type Json } from './shapes.ts'
 
 /**
- * The client's own body for a provider that speaks this protocol. Sluice keeps the state itself, so that it is the same on every
- * provider and no tenant reads another's under the shared credential: earlier turns stand in `input` already, the provider stores
- * nothing (unless it has to, to work in the background), and its reasoning comes back sealed so that a later turn can replay it.
+ * The client's own body for a provider that speaks this protocol. Sluice keeps the state itself, so that it is the same
+ * on every
+ * provider and no tenant reads another's under the shared credential: earlier turns stand in `input` already, the
+ * provider stores
+ * nothing (unless it has to, to work in the background), and its reasoning comes back sealed so that a later turn can
+ * replay it.
  */
 export function forward({ wire, recalled }: Exchange, target: Target): string {
   const { body } = wire
@@ -40,7 +43,10 @@ export function forward({ wire, recalled }: Exchange, target: Target): string {
 
 type Added = { before: number; item: Json }
 
-/** The reasoning that the client left out, and before which items of its input it belongs: one that nothing follows is refused. */
+/**
+ * The reasoning that the client left out, and before which items of its input it belongs: one that nothing follows is
+ * refused.
+ */
 function missingItems(input: readonly unknown[], traces: readonly Trace[]): Added[] {
   return traces.flatMap((trace) => {
     const call = input.findIndex((item) => isObject(item) && item.call_id === trace.call.id && isAnswered(item))
@@ -95,7 +101,10 @@ function withSeals(body: Json, { abilities }: Target): unknown[] | undefined {
   return [...include, SEALS]
 }
 
-/** Input without the reasoning that this provider would refuse; undefined where there is none such, so that the text stays as it is. */
+/**
+ * Input without the reasoning that this provider would refuse; undefined where there is none such, so that the text
+ * stays as it is.
+ */
 function withoutStrangers(input: unknown, target: Target): unknown[] | undefined {
   if (!Array.isArray(input)) return undefined
   let changed = false
@@ -108,7 +117,8 @@ function withoutStrangers(input: unknown, target: Target): unknown[] | undefined
 }
 
 /**
- * A reasoning item as its maker takes it back: the seal of another model is refused, and so is an item that is known by its id alone,
+ * A reasoning item as its maker takes it back: the seal of another model is refused, and so is an item that is known by
+ * its id alone,
  * because nothing was stored. Raw thoughts need no seal where a provider shows them.
  */
 function replayable(item: unknown, target: Target): unknown {

@@ -12,8 +12,10 @@ const LIFECYCLE = /^response\.(created|queued|in_progress|completed|incomplete|f
 const KEPT = /^(completed|incomplete)$/
 
 /**
- * The provider's own frames with our id and model on the response inside them. Works on the text: nothing but the exchanged values
- * changes. Items keep one id for their whole life, since some servers give them a new one in every frame and SDKs refuse that.
+ * The provider's own frames with our id and model on the response inside them. Works on the text: nothing but the
+ * exchanged values
+ * changes. Items keep one id for their whole life, since some servers give them a new one in every frame and SDKs
+ * refuse that.
  */
 export class ResponseRelabeler implements Relabeler {
   readonly #exchange: Exchange

@@ -153,7 +153,10 @@ const MEDIA_TYPES = new Map(
   }),
 )
 
-/** `file_data`: a data URL as providers want it, or bare base64 as the document allows; then the file's name says what it is. */
+/**
+ * `file_data`: a data URL as providers want it, or bare base64 as the document allows; then the file's name says what
+ * it is.
+ */
 function dataSource(data: string, path: string, filename: string | undefined): MediaSource {
   if (/^data:/i.test(data)) return { type: 'data', ...readDataUrl(data, path) }
   const extension = filename?.split('.').at(-1)?.toLowerCase()

@@ -11,14 +11,17 @@ import { EMPTY, PLAIN, readMark, REDACTED } from './shapes.ts'
 const ROLES = ['user', 'assistant', 'system', 'developer'] as const
 const STATUSES = ['in_progress', 'completed', 'incomplete'] as const
 
-/** Searches that the provider ran, without their findings, and tools that were found, which are read with the others. */
+/**
+ * Searches that the provider ran, without their findings, and tools that were found, which are read with the others.
+ */
 const OPTIONAL: ReadonlySet<string> = new Set(['web_search_call', 'tool_search_call', 'tool_search_output'])
 
 /** Items that answer something the model asked of its surroundings: they stand where a user would. */
 const ANSWERS = /_(output|response)$/
 
 /**
- * `input` items -> turns. Neighbouring items of the assistant (reasoning, text, calls) are one turn, neighbouring tool results are
+ * `input` items -> turns. Neighbouring items of the assistant (reasoning, text, calls) are one turn, neighbouring tool
+ * results are
  * another; system and developer messages that lead the conversation are its system text.
  */
 export class InputReader {

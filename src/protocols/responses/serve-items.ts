@@ -1,6 +1,9 @@
 import { Fields } from '../fields.ts'
 
-/** Required members and their types of the input items that only this protocol knows: computer, shell, search. Members not named are not checked. */
+/**
+ * Required members and their types of the input items that only this protocol knows: computer, shell, search. Members
+ * not named are not checked.
+ */
 
 type Rule = (fields: Fields, name: string) => void
 type Shape = Record<string, Rule>

@@ -8,7 +8,10 @@ type Found = (MediaReference | KeptReference)[]
 
 const PLACES = 'input_file and input_image parts'
 
-/** Files and addresses in the items of a body, in its prompt's variables and in the mask of its image tool; prompts, stores and containers that a provider keeps. */
+/**
+ * Files and addresses in the items of a body, in its prompt's variables and in the mask of its image tool; prompts,
+ * stores and containers that a provider keeps.
+ */
 export function references(body: Json): Found {
   const found: Found = []
   for (const name of ['instructions', 'input'])

@@ -51,8 +51,10 @@ type Live =
   | { kind: 'nothing' }
 
 /**
- * Our events -> the streaming events of the responses protocol, in the official order and with no types beyond the official ones, on which SDKs throw.
- * A message or a call stays open after its part has ended until the next one starts, since only then is it known that no citation follows and that it was not cut.
+ * Our events -> the streaming events of the responses protocol, in the official order and with no types beyond the
+ * official ones, on which SDKs throw.
+ * A message or a call stays open after its part has ended until the next one starts, since only then is it known that
+ * no citation follows and that it was not cut.
  */
 export class ResponseWriter implements Writer {
   /** The response as the last lifecycle event told it. */
@@ -325,7 +327,8 @@ export class ResponseWriter implements Writer {
       this.#emit(raw ? 'response.content_part.done' : 'response.reasoning_summary_part.done', { ...at, part })
     }
     const parts = text === '' ? {} : raw ? { content: [part] } : { summary: [part] }
-    // Hidden thoughts and thoughts without a text look alike here, and summaries like plain thoughts, but not to their maker.
+    // Hidden thoughts and thoughts without a text look alike here, and summaries like plain thoughts, but not to their
+    // maker.
     const mark = head.redacted === true ? REDACTED : head.form === undefined && text !== '' ? PLAIN : undefined
     const proof =
       mark !== undefined && signature !== undefined && this.#exchange.label.maker !== undefined

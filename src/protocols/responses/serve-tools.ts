@@ -5,7 +5,10 @@ import { Fields, isObject, present } from '../fields.ts'
 import { isImageTool, parseSize } from '../image-config.ts'
 import { toolLists, type FlatNames } from './namespaces.ts'
 
-/** Tools that agents offer whatever the task: a model works without them. All others that a provider runs are what the client came for. */
+/**
+ * Tools that agents offer whatever the task: a model works without them. All others that a provider runs are what the
+ * client came for.
+ */
 const OPTIONAL = /^(web_search|namespace|tool_search|programmatic_tool_calling)(_preview)?(_\d{4}_\d{2}_\d{2})?$/
 
 export type ReadTools = { tools: Tool[]; webSearch?: WebSearch; imageOutput?: ImageOutput }
@@ -31,7 +34,10 @@ export function readTools(body: Fields, names: FlatNames, extras: Extras): ReadT
   return { ...asSearch(body, tools, extras), ...present('imageOutput', readImageOutput(tools)) }
 }
 
-/** Search is what is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol, which agents offer whatever the task. */
+/**
+ * Search is what is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol,
+ * which agents offer whatever the task.
+ */
 function asSearch(body: Fields, tools: Tool[], extras: Extras): ReadTools {
   const search = tools.find((tool) => tool.type === 'foreign' && tool.kind.startsWith('web_search'))
   if (search?.type !== 'foreign' || tools.some((tool) => tool.type !== 'foreign')) return { tools }
@@ -135,7 +141,10 @@ function readNamespace(tool: Fields, names: FlatNames, extras: Extras): Tool[] {
 
 const MODES = ['none', 'auto', 'required'] as const
 
-/** `tool_choice`: a word, one tool, or a list of allowed ones. Of tools that the provider runs, only a search that stands alone can be demanded elsewhere. */
+/**
+ * `tool_choice`: a word, one tool, or a list of allowed ones. Of tools that the provider runs, only a search that
+ * stands alone can be demanded elsewhere.
+ */
 export function readToolChoice(
   body: Fields,
   names: FlatNames,

@@ -13,7 +13,10 @@ export const arrayOf = (value: unknown): unknown[] => (Array.isArray(value) ? va
 export const objectsOf = (value: unknown): Json[] => arrayOf(value).filter(isObject)
 export const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 
-/** An item id with the prefix that replaying clients and providers expect: 128 random bits, so that ids are unique across answers. */
+/**
+ * An item id with the prefix that replaying clients and providers expect: 128 random bits, so that ids are unique
+ * across answers.
+ */
 export const newId = (prefix: 'msg' | 'rs' | 'fc' | 'ctc' | 'ig' | 'item'): string =>
   `${prefix}_${randomBytes(16).toString('hex')}`
 
@@ -33,7 +36,8 @@ export const readIncomplete = (reason: string): FinishReason =>
       : 'other'
 
 /**
- * `usage` of a response -> our buckets; undefined where there is none, without output where it does not say that. `searches`: web searches seen among the items, used where
+ * `usage` of a response -> our buckets; undefined where there is none, without output where it does not say that.
+ * `searches`: web searches seen among the items, used where
  * the provider gives no number of its own.
  */
 export function readUsage(response: Json, searches: number): Partial<Usage> | undefined {
@@ -47,7 +51,8 @@ export function readUsage(response: Json, searches: number): Partial<Usage> | un
     count(into.cache_write_tokens),
     count(out.reasoning_tokens),
   ]
-  // The document counts details inside their sums; a compatible server that counts them beside is known by its total or by details above the sum.
+  // The document counts details inside their sums; a compatible server that counts them beside is known by its total or
+  // by details above the sum.
   const inputBeside =
     cached + written > 0 &&
     (cached + written > input || (total !== input + output && total === input + cached + written + output))
@@ -98,9 +103,12 @@ export const EMPTY = 'empty'
 const MARK = 'part\0'
 
 /**
- * A proof over a part for which this protocol has no place (a signed tool call, a signed text) travels as `encrypted_content` of a
- * reasoning item right after the part, because every client replays those. `of`: the call id, or the type of the part; REDACTED for
- * the reasoning item itself, where its maker hid the text; PLAIN where its maker did not call the text a summary, as this protocol does;
+ * A proof over a part for which this protocol has no place (a signed tool call, a signed text) travels as
+ * `encrypted_content` of a
+ * reasoning item right after the part, because every client replays those. `of`: the call id, or the type of the part;
+ * REDACTED for
+ * the reasoning item itself, where its maker hid the text; PLAIN where its maker did not call the text a summary, as
+ * this protocol does;
  * EMPTY for a text without a character, which no item stands for.
  */
 export const markSignature = (of: string, data: string): string => `${MARK}${of}\0${data}`
@@ -123,7 +131,10 @@ export function readAnnotation(wire: Json, text: Offsets): Citation {
   }
 }
 
-/** A citation of a text -> an annotation of one of the document's types. One without a URL points into a file of the request. */
+/**
+ * A citation of a text -> an annotation of one of the document's types. One without a URL points into a file of the
+ * request.
+ */
 export function writeAnnotation({ native, url, title = '', start = 0, end }: Citation, text: Offsets): Json {
   const own = objectOf(native)
   if (

@@ -4,8 +4,10 @@ import { blank, mapSchemas, type Schema } from './schema.ts'
 const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'array', 'object', 'null'])
 
 /**
- * A schema in Google's or OpenAPI's dialect, or of an older draft, in the words of 2020-12; anything else stays as it is, and where the dialect is no
- * other nothing changes. `ordered`: properties come in the order of `propertyOrdering`, for providers that have no such word.
+ * A schema in Google's or OpenAPI's dialect, or of an older draft, in the words of 2020-12; anything else stays as it
+ * is, and where the dialect is no
+ * other nothing changes. `ordered`: properties come in the order of `propertyOrdering`, for providers that have no such
+ * word.
  */
 export function plainSchema(schema: unknown, ordered: boolean): Schema | boolean {
   if (!isObject(schema)) return schema !== false

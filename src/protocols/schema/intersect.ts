@@ -126,7 +126,10 @@ function joinProperties(first: Schema, second: Schema): Schema | undefined {
 /** Equal for values that are, whatever they are. */
 const keyOf = (value: unknown): string => JSON.stringify(value)
 
-/** Whether no value is taken by two of these, so that "exactly one of them" says no more than "any of them". Of too many to be compared, nobody knows. */
+/**
+ * Whether no value is taken by two of these, so that "exactly one of them" says no more than "any of them". Of too many
+ * to be compared, nobody knows.
+ */
 export function areApart(schemas: readonly unknown[]): boolean {
   const values = schemas.map((schema) => (isObject(schema) ? literals(schema) : undefined))
   if (values.every((some) => some !== undefined)) {

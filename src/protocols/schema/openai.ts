@@ -8,7 +8,8 @@ import { objectAnswer } from './wrapping.ts'
 import { mapSchemas, names, refusingFor, type Schema, stepInto, typesOf, Unknowns } from './schema.ts'
 
 /**
- * The schema of a function's arguments as OpenAI's protocols take it, and whether a call is to be held to it. References, also recursive ones, are
+ * The schema of a function's arguments as OpenAI's protocols take it, and whether a call is to be held to it.
+ * References, also recursive ones, are
  * carried. Throws a SchemaRefusal where the root cannot be made an object without following one that leads nowhere.
  */
 export const functionSchema = remembering((tool, losses): { parameters: Schema; strict?: boolean } => {

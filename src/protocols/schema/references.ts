@@ -144,7 +144,8 @@ export type Recursion =
   | 'any'
 
 /**
- * The schema with what its references lead to in their place. Throws a SchemaRefusal for one that leads nowhere or out of the schema, for recursion
+ * The schema with what its references lead to in their place. Throws a SchemaRefusal for one that leads nowhere or out
+ * of the schema, for recursion
  * that `recursion` does not allow, and for a schema that would grow without measure.
  */
 export function inlined(root: Schema, recursion: Recursion): Schema {

@@ -5,11 +5,17 @@ import { affords } from './schema.ts'
 type FunctionTool = Tool & { type: 'function' }
 type Writer<T> = (tool: FunctionTool, losses: Loss[]) => T
 
-/** Characters of the schemas that one writer remembers, as they came and as they are written, and of the largest: in memory they take a few times as much. */
+/**
+ * Characters of the schemas that one writer remembers, as they came and as they are written, and of the largest: in
+ * memory they take a few times as much.
+ */
 const ALL_CHARACTERS = 4 * 1024 * 1024
 const ONE_CHARACTERS = 128 * 1024
 
-/** A writer of tools' schemas that remembers what it wrote last: agents send the same tools with each of their requests. What it gives is shared, and not to be changed. */
+/**
+ * A writer of tools' schemas that remembers what it wrote last: agents send the same tools with each of their requests.
+ * What it gives is shared, and not to be changed.
+ */
 export function remembering<T>(write: Writer<T>): Writer<T> {
   const known = new Map<string, { written: T; losses: readonly Loss[]; size: number }>()
   let characters = 0

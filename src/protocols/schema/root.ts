@@ -8,7 +8,8 @@ const UNIONS = ['allOf', 'anyOf', 'oneOf'] as const
 const REFUSED = ['enum', 'const', 'not'] as const
 
 /**
- * The schema of a tool's arguments with an object at its root, without alternatives or a reference there, which is what every provider wants. Where the
+ * The schema of a tool's arguments with an object at its root, without alternatives or a reference there, which is what
+ * every provider wants. Where the
  * alternatives cannot be joined exactly, the object takes what any of them takes.
  */
 export function objectRoot(plain: Schema | boolean, unknowns: Unknowns): Schema {
@@ -31,7 +32,9 @@ export function objectRoot(plain: Schema | boolean, unknowns: Unknowns): Schema 
 const without = (schema: Schema, ...words: string[]): Schema =>
   blank(Object.fromEntries(Object.entries(schema).filter(([word]) => !words.includes(word))))
 
-/** Where the root itself moves, references into it would lead astray: all are followed, but to what refers to itself. */
+/**
+ * Where the root itself moves, references into it would lead astray: all are followed, but to what refers to itself.
+ */
 export function dereferenced(plain: Schema): Schema {
   const schema = hasReferences(plain) ? inlined(plain, 'any') : plain
   const { $ref, $defs, ...rest } = schema

@@ -2,7 +2,10 @@ import { GatewayError } from '../../error.ts'
 import { isObject } from '../fields.ts'
 import type { Loss } from '../protocol.ts'
 
-/** JSON Schema (2020-12) of tools and answers: where schemas stand inside one, and what is told of what a provider does not know. */
+/**
+ * JSON Schema (2020-12) of tools and answers: where schemas stand inside one, and what is told of what a provider does
+ * not know.
+ */
 export type Schema = Record<string, unknown>
 
 const ONE: ReadonlySet<string> = new Set([
@@ -61,14 +64,20 @@ function put(schema: Schema, name: string, value: unknown): void {
   else schema[name] = value
 }
 
-/** A new object of the members of these, of a name given twice the last; one in which names can be looked up, whatever they are. */
+/**
+ * A new object of the members of these, of a name given twice the last; one in which names can be looked up, whatever
+ * they are.
+ */
 export function blank(...parts: object[]): Schema {
   const schema: Schema = Object.create(null)
   for (const part of parts) for (const name of Object.keys(part)) schema[name] = (part as Schema)[name]
   return schema
 }
 
-/** The schema with each schema right below it changed; `undefined` takes it out. What stands where a schema may stand and is none stays as it is. */
+/**
+ * The schema with each schema right below it changed; `undefined` takes it out. What stands where a schema may stand
+ * and is none stays as it is.
+ */
 export function mapSchemas(schema: Schema, change: (inner: Schema | boolean, steps: string) => unknown): Schema {
   const out: Schema = {}
   const changed = (inner: unknown, steps: string): unknown =>
@@ -93,7 +102,10 @@ export function mapSchemas(schema: Schema, change: (inner: Schema | boolean, ste
   return out
 }
 
-/** What the schemas of one request may cost those who wait for theirs: steps of comparing and joining them, and characters that are copied where a schema grows. */
+/**
+ * What the schemas of one request may cost those who wait for theirs: steps of comparing and joining them, and
+ * characters that are copied where a schema grows.
+ */
 const MOST = { steps: 200_000, characters: 1024 * 1024 }
 const UNBOUNDED = { steps: Infinity, characters: Infinity }
 let left = UNBOUNDED

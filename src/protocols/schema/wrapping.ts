@@ -7,7 +7,8 @@ import { dereferenced } from './root.ts'
 import { blank, refusingFor, type Schema, takesAnything } from './schema.ts'
 
 /**
- * OpenAI answers with objects alone. A schema of anything else (a list, one of several) becomes that of an object with one member, and what the provider
+ * OpenAI answers with objects alone. A schema of anything else (a list, one of several) becomes that of an object with
+ * one member, and what the provider
  * writes is unwrapped again, so that the client reads what it asked for.
  */
 const MEMBER = 'answer'

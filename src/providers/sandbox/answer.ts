@@ -72,7 +72,10 @@ async function* told({ events, act, paceMs = 0, signal }: Telling, writer: Write
   }
 }
 
-/** Does what was asked for: gives the error to send, throws to cut the connection, returns to end it, or waits for the client to go. */
+/**
+ * Does what was asked for: gives the error to send, throws to cut the connection, returns to end it, or waits for the
+ * client to go.
+ */
 async function broken({ how, error }: Break, signal: AbortSignal): Promise<GatewayError | undefined> {
   if (how === 'error') return error
   if (how === 'cut') throw new Error('The sandbox was asked to break the connection.')
@@ -96,7 +99,8 @@ async function* inArray(frames: AsyncIterable<Frame[]>): AsyncGenerator<string> 
 }
 
 /**
- * A body that is read as a network's is, in process or on a socket: it fails at once when the request is aborted, and stops its
+ * A body that is read as a network's is, in process or on a socket: it fails at once when the request is aborted, and
+ * stops its
  * source when the reader goes.
  */
 function bodyOf(texts: AsyncGenerator<string>, signal: AbortSignal): ReadableStream<Uint8Array> {

@@ -50,11 +50,15 @@ export function readConversation(request: GenerationRequest, body: Record<string
   }
 }
 
-/** A tool loop as it stands: the user turn that began it, the assistant's rounds of calls since, the results of the last round. */
+/**
+ * A tool loop as it stands: the user turn that began it, the assistant's rounds of calls since, the results of the last
+ * round.
+ */
 type Loop = { user: Turn | undefined; rounds: Part[][]; results: ToolResultPart[] }
 
 /**
- * Walks back from the end to the user turn whose directives hold now: past tool results, past rounds of calls, past user turns
+ * Walks back from the end to the user turn whose directives hold now: past tool results, past rounds of calls, past
+ * user turns
  * without directives, and no further than an answer that called nothing, since that ended what came before it.
  */
 function currentLoop(turns: readonly Turn[]): Loop {

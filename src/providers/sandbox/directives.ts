@@ -8,8 +8,10 @@ const MAX_DIRECTIVES = 1000
 const MAX_ENDS_TRIED = 64
 
 /**
- * Finds the directives whose names are known; everything else, other `[[...]]` included, is `rest`. The colon may be left out.
- * A directive ends at the first `]]`, or, where its argument is (or ends in) JSON, at the first `]]` that completes that JSON.
+ * Finds the directives whose names are known; everything else, other `[[...]]` included, is `rest`. The colon may be
+ * left out.
+ * A directive ends at the first `]]`, or, where its argument is (or ends in) JSON, at the first `]]` that completes
+ * that JSON.
  */
 export function directivesIn(
   text: string,
@@ -49,7 +51,10 @@ function endOf(text: string, from: number): number {
   return first
 }
 
-/** `20ms`, `1.5s` or a bare number of milliseconds -> milliseconds; undefined for anything else or more than ten minutes. */
+/**
+ * `20ms`, `1.5s` or a bare number of milliseconds -> milliseconds; undefined for anything else or more than ten
+ * minutes.
+ */
 export function milliseconds(text: string): number | undefined {
   const match = /^(\d+(?:\.\d+)?)\s*(ms|s)?$/i.exec(text)
   if (match === null) return undefined
@@ -57,7 +62,10 @@ export function milliseconds(text: string): number | undefined {
   return value <= 600_000 ? value : undefined
 }
 
-/** Takes the `key=value` words with the given keys off a text: `429 retry-after=2 slow down` -> the pairs, and what remains. */
+/**
+ * Takes the `key=value` words with the given keys off a text: `429 retry-after=2 slow down` -> the pairs, and what
+ * remains.
+ */
 export function options(text: string, keys: readonly string[]): { given: Map<string, string>; rest: string } {
   const given = new Map<string, string>()
   const rest = text.replace(/(^|\s)([a-z][a-z-]*)=(\S+)/gi, (whole, space: string, key: string, value: string) => {

@@ -1,7 +1,10 @@
 /** Width and height of a letter, and how far it is from one to the next and from line to line. */
 export const LETTER = { width: 5, height: 7, advance: 6, line: 10 } as const
 
-/** A letter is its seven rows from the top, each five bits in base 32: `ehhvhhh` is the A. From the space on in the order of ASCII. */
+/**
+ * A letter is its seven rows from the top, each five bits in base 32: `ehhvhhh` is the A. From the space on in the
+ * order of ASCII.
+ */
 const GLYPHS = (
   '0000000 4444404 aaa0000 aavavaa 4fke5u4 op248j3 cik8lid 4480000 2488842 8422248 04lel40 044v440 0000c48 000v000 00000cc 01248g0 ' +
   'ehjlphe 4c4444e eh1248v v2421he 26aiv22 vgu11he 68guhhe v124888 ehhehhe ehhf12c 0cc0cc0 0cc0c48 248g842 00v0v00 8421248 eh12404 ' +

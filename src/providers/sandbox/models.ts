@@ -6,7 +6,10 @@ const NAMES = [...CONVERSATIONS, 'image', 'prediction'] as const
 /** 2026-01-01, in seconds. */
 const CREATED = 1767225600
 
-/** The models, or one of them, in the dialect of who asks: Google's under /v1beta, Anthropic's with its version header, else OpenAI's. */
+/**
+ * The models, or one of them, in the dialect of who asks: Google's under /v1beta, Anthropic's with its version header,
+ * else OpenAI's.
+ */
 export function listModels(name: string | undefined, url: URL, headers: Headers): object {
   const one = url.pathname.includes('/v1beta') ? googles : headers.has('anthropic-version') ? anthropics : openais
   const names = one === openais ? NAMES : CONVERSATIONS

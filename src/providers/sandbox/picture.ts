@@ -24,7 +24,10 @@ export const MOST_TOKENS = pictureTokens({ width: LONGEST_SIDE, height: LONGEST_
 /** `index`: which of several pictures of one prompt, from 0. `transparent`: without its sky. */
 export type Picture = Size & { prompt: string; index: number; transparent?: boolean }
 
-/** Blocks that the shorter side of a picture is made of, where it has as many pixels: a size at which letters can be read. */
+/**
+ * Blocks that the shorter side of a picture is made of, where it has as many pixels: a size at which letters can be
+ * read.
+ */
 const BLOCKS = 150
 
 const SKY = 5
@@ -40,7 +43,8 @@ const FAINT_INK = INK + 1
 const DITHER = [0, 8, 2, 10, 12, 4, 14, 6, 3, 11, 1, 9, 15, 7, 13, 5]
 
 /**
- * A landscape of square blocks, as a PNG file: its colours follow from the prompt, its shapes from prompt and index. Its caption says what was asked,
+ * A landscape of square blocks, as a PNG file: its colours follow from the prompt, its shapes from prompt and index.
+ * Its caption says what was asked,
  * and that the sandbox drew it. The same picture gets the same bytes.
  */
 export function drawPicture({ width, height, prompt, index, transparent = false }: Picture): Buffer {
@@ -184,7 +188,10 @@ function fillBelow(row: Uint8Array, y: number, tops: Int32Array, colour: number)
 
 type Line = { text: string; ink: number }
 
-/** The first words of the prompt on two lines, and what the picture is: as much of that as there is room for, the last first. */
+/**
+ * The first words of the prompt on two lines, and what the picture is: as much of that as there is room for, the last
+ * first.
+ */
 function caption(prompt: string, numbers: string, columns: number, rows: number): Line[] {
   const letters = Math.floor((columns - 4) / LETTER.advance)
   const room = Math.floor((rows * 0.4) / LETTER.line)

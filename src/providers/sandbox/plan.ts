@@ -285,7 +285,10 @@ const SECRET_HEADERS: ReadonlySet<string> = new Set([
   'cookie',
 ])
 
-/** Puts the signatures where each protocol has them: on the reasoning, or, as Google does, on the first call (always), else on the text after thoughts. */
+/**
+ * Puts the signatures where each protocol has them: on the reasoning, or, as Google does, on the first call (always),
+ * else on the text after thoughts.
+ */
 function signed(parts: PlannedPart[], steps: readonly Step[], { protocol }: GenerationRequest): PlannedPart[] {
   if (protocol !== 'generateContent') {
     const thoughts = steps.filter((step) => step.kind === 'think')
@@ -314,7 +317,10 @@ function signed(parts: PlannedPart[], steps: readonly Step[], { protocol }: Gene
   )
 }
 
-/** Cuts at a stop sequence and at the token limit, which leaves out a picture that goes beyond it, and says how it ended. */
+/**
+ * Cuts at a stop sequence and at the token limit, which leaves out a picture that goes beyond it, and says how it
+ * ended.
+ */
 function ended(parts: PlannedPart[], request: GenerationRequest, { act }: Conversation): Plan {
   const kept: PlannedPart[] = []
   let left = request.maxOutputTokens ?? Infinity

@@ -14,7 +14,8 @@ export function encodePng({ width, height, palette, pixels }: Bitmap): Buffer {
   header.writeUInt32BE(width, 0)
   header.writeUInt32BE(height, 4)
   header.set([8, 3, 0, 0, 0], 8)
-  // Each row begins with the number of its filter: 0, none; 2, what differs from the row above, which of a repeated row is nothing, and quick to compress.
+  // Each row begins with the number of its filter: 0, none; 2, what differs from the row above, which of a repeated row
+  // is nothing, and quick to compress.
   const rows = new Uint8Array((width + 1) * height)
   let above: Uint8Array | undefined
   for (let y = 0; y < height; y++) {

@@ -8,7 +8,8 @@ import { readDirectives } from './script.ts'
 import { fromToken, toToken } from './seals.ts'
 
 /**
- * Predictions as Replicate's API has them. Nothing of one is kept: its id holds when it was created and what it is to do, so that any process
+ * Predictions as Replicate's API has them. Nothing of one is kept: its id holds when it was created and what it is to
+ * do, so that any process
  * can tell at any time how far it is. Only what was cancelled is remembered, in this process.
  */
 
@@ -110,7 +111,10 @@ function readSize(input: Fields): Size | undefined {
   return { width, height }
 }
 
-/** How far a prediction is at an instant, as the API tells it. `base`: the address before `/predictions`. Throws the 404 of an id that was not made here. */
+/**
+ * How far a prediction is at an instant, as the API tells it. `base`: the address before `/predictions`. Throws the 404
+ * of an id that was not made here.
+ */
 export function predictionAt(id: string, base: string, now: number, canceledAt = Infinity): Record<string, unknown> {
   const { at, model, version, input } = begunOf(id)
   const job = jobOf(input)
@@ -154,7 +158,10 @@ function outputOf({ output, size, prompt }: Job): unknown {
   return [`data:image/png;base64,${drawPicture({ ...size, prompt, index: 0 }).toString('base64')}`]
 }
 
-/** Progress as `tqdm` writes it, a line whenever its share of the duration has passed; only a success gets to the last one. */
+/**
+ * Progress as `tqdm` writes it, a line whenever its share of the duration has passed; only a success gets to the last
+ * one.
+ */
 function logsOf({ lines, duration }: Job, elapsed: number, succeeded: boolean): string {
   const passed = duration === 0 ? lines : Math.floor((Math.max(0, elapsed) / duration) * lines)
   const told = Math.max(0, Math.min(passed, succeeded ? lines : lines - 1))

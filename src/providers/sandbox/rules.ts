@@ -4,8 +4,10 @@ import type { ConversationName } from '../../generation/request.ts'
 type Json = Record<string, any>
 
 /**
- * What the real services refuse beyond the shapes, as seen in their answers: asked for by `[[strict]]`, so that an application
- * (or a translator) can prove that its history would be taken. Throws the 400 that names the path. `body` has passed the reader.
+ * What the real services refuse beyond the shapes, as seen in their answers: asked for by `[[strict]]`, so that an
+ * application
+ * (or a translator) can prove that its history would be taken. Throws the 400 that names the path. `body` has passed
+ * the reader.
  */
 export function checkRules(protocol: ConversationName, body: Json): void {
   const unknown = Object.keys(body).find((name) => !FIELDS[protocol].has(name))
@@ -66,7 +68,10 @@ function chatRules({ messages }: Json): void {
   if (open.size > 0) throw invalid('messages', `must end with the results of ${[...open].join(', ')}`)
 }
 
-/** Every call has its output and every output its call; ids have their item's prefix; reasoning stands before what it led to. */
+/**
+ * Every call has its output and every output its call; ids have their item's prefix; reasoning stands before what it
+ * led to.
+ */
 function responsesRules({ input }: Json): void {
   if (!Array.isArray(input)) return
   const calls = new Map<string, number>()
@@ -98,7 +103,10 @@ const PREFIXES: ReadonlyMap<unknown, string> = new Map([
   ['function_call', 'fc_'],
 ])
 
-/** Calls are answered in the next message, first in it and all of them; no empty text; thinking leaves room and forbids forcing. */
+/**
+ * Calls are answered in the next message, first in it and all of them; no empty text; thinking leaves room and forbids
+ * forcing.
+ */
 function messagesRules(body: Json): void {
   const messages = body['messages'] as Json[]
   if (messages[0]?.['role'] !== 'user') throw invalid('messages[0].role', "must be 'user'")
@@ -144,7 +152,10 @@ function answersAll(blocks: Json[], before: Json[], path: string): void {
 
 const blocksOf = ({ content }: Json): Json[] => (Array.isArray(content) ? (content as Json[]) : [])
 
-/** As many responses as calls in the content after them; the first call of a round is signed; schemas are of Google's dialect. */
+/**
+ * As many responses as calls in the content after them; the first call of a round is signed; schemas are of Google's
+ * dialect.
+ */
 function geminiRules({ contents, tools }: Json): void {
   for (const [index, content] of (contents as Json[]).entries()) {
     const path = `contents[${index}]`

@@ -4,7 +4,8 @@ const MAX_DEPTH = 6
 type Schema = Record<string, unknown>
 
 /**
- * A value that fits a JSON Schema (or Google's upper-case dialect of it), the same one every time. `pattern` is met only by
+ * A value that fits a JSON Schema (or Google's upper-case dialect of it), the same one every time. `pattern` is met
+ * only by
  * common patterns; a schema that nothing can meet gives the nearest value.
  */
 export const sample = (schema: unknown): unknown => valueOf(schema, schema, 'value', 0)

@@ -1,15 +1,20 @@
 import { createHash, createHmac } from 'node:crypto'
 
 /**
- * The sandbox's signatures: deterministic, and able to prove on their return that they, and what they stand beside, were not
- * altered. 27 bytes in base64, because Google's field is bytes: magic, kind, digest of the subject, digest over all of it.
+ * The sandbox's signatures: deterministic, and able to prove on their return that they, and what they stand beside,
+ * were not
+ * altered. 27 bytes in base64, because Google's field is bytes: magic, kind, digest of the subject, digest over all of
+ * it.
  */
 const MAGIC = 'sbx'
 const SECRET = 'a sandbox keeps no secrets'
 const SUBJECT_BYTES = 11
 const MAC_BYTES = 12
 
-/** What a signature stands beside: reasoning (bound to its text), a call (bound to name and arguments) or a text (bound to nothing, since clients join texts). */
+/**
+ * What a signature stands beside: reasoning (bound to its text), a call (bound to name and arguments) or a text (bound
+ * to nothing, since clients join texts).
+ */
 export type SealKind = 'reasoning' | 'call' | 'text'
 
 /** `maker`: the protocol the model was asked in. Another one's signature is not accepted, as between real models. */
@@ -21,7 +26,9 @@ export function sign(kind: SealKind, subject: string, maker: string): string {
   return Buffer.concat([head, mac(head, maker)]).toString('base64')
 }
 
-/** What is wrong with a signature that came back, or undefined. An absent subject (hidden reasoning) is not compared. */
+/**
+ * What is wrong with a signature that came back, or undefined. An absent subject (hidden reasoning) is not compared.
+ */
 export function verify(
   signature: string,
   kind: SealKind,

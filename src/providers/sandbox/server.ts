@@ -16,7 +16,8 @@ import { promptTokens, usageOf } from './tokens.ts'
 const MAX_BODY_BYTES = 64 * 1024 * 1024
 
 /**
- * A provider that is none: answers in every protocol, deterministically, as the prompt's directives ask (docs/sandbox.md).
+ * A provider that is none: answers in every protocol, deterministically, as the prompt's directives ask
+ * (docs/sandbox.md).
  * Takes a request as a provider gets it and never rejects but with the signal's reason when the request is aborted.
  */
 export async function sandbox(request: Request): Promise<Response> {
@@ -113,7 +114,10 @@ async function generate(
   return response
 }
 
-/** Every model name is served, so that an application can keep its own; a name with `missing` in it is one that does not exist. */
+/**
+ * Every model name is served, so that an application can keep its own; a name with `missing` in it is one that does not
+ * exist.
+ */
 function checkModel({ model }: GenerationRequest): void {
   if (model.includes('missing'))
     throw new GatewayError('model_not_found', `The model '${model}' does not exist.`, { param: 'model' })

@@ -466,7 +466,8 @@ describe.skipIf(!existsSync(INDEX))('recorded requests, read and written again',
     let checked = 0
     for (const row of rows) {
       const source = JSON.parse(readFileSync(`${SHARED}recordings/${row.files.request}`, 'utf8')) as Json
-      // The specification takes n = 1 only; a tool that the provider runs itself is refused across protocols. Which schemas can be strict is tried with schemas.
+      // The specification takes n = 1 only; a tool that the provider runs itself is refused across protocols. Which
+      // schemas can be strict is tried with schemas.
       if (source.n > 1 || source.tools?.some((tool: Json) => tool.type !== 'function')) continue
       const request = chat.serve.readRequest({ body: { model: 'm', ...source }, text: '', headers: new Headers() })
       const { body } = chat.call.writeRequest(

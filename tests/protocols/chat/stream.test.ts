@@ -170,7 +170,10 @@ test('reasoning that the client does not want to see is not shown', () => {
   expect(JSON.stringify(chat.serve.writeAnswer(fold(events), exchange))).not.toContain('secret')
 })
 
-/** What survives a trip over this wire: neighbours of one kind are one part, unsigned empty parts vanish, media come where they come. */
+/**
+ * What survives a trip over this wire: neighbours of one kind are one part, unsigned empty parts vanish, media come
+ * where they come.
+ */
 const essence = (answer: Answer): Json => {
   const text = (type: string): string =>
     answer.parts.map((part) => (part.type === type && 'text' in part ? (part.text as string) : '')).join('')

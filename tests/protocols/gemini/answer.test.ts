@@ -238,7 +238,9 @@ describe('error body', () => {
   })
 })
 
-/** What can be told from an answer after a trip through the wire: Google joins texts and has fewer words for endings. */
+/**
+ * What can be told from an answer after a trip through the wire: Google joins texts and has fewer words for endings.
+ */
 const essence = (events: GenerationEvent[]) => {
   const { parts, usage: counted, metered } = fold(events)
   const joined: unknown[] = []

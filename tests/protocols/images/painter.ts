@@ -1,6 +1,9 @@
 import { deflateSync, crc32 } from 'node:zlib'
 
-/** A provider of images on a socket of its own, in the three ways in which providers make them: it does what the name of the model says. */
+/**
+ * A provider of images on a socket of its own, in the three ways in which providers make them: it does what the name of
+ * the model says.
+ */
 
 const chunk = (type: string, data: Buffer): Buffer => {
   const body = Buffer.concat([Buffer.from(type, 'latin1'), data])

@@ -469,7 +469,10 @@ describe('the reader', () => {
   })
 })
 
-/** Without citations that come after a call has begun: the block they belong to is closed on this protocol's wire by then. */
+/**
+ * Without citations that come after a call has begun: the block they belong to is closed on this protocol's wire by
+ * then.
+ */
 const timely = (sentence: GenerationEvent[]): GenerationEvent[] => {
   const late = new Set<number>()
   let citable = false
