@@ -63,7 +63,7 @@ const SCHEMAS = [
   },
   {
     $defs: {
-      Label: {
+      ResponseIdentity: {
         type: 'object',
         properties: {
           name: { type: 'string' },

@@ -7,11 +7,11 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { findProvider, type MatchLogic, type ModelInfo, type Provider } from '@pydantic/genai-prices'
-import { wrongModelText } from '../src/config-schema.ts'
-import { readConfig } from '../src/config.ts'
+import { wrongModelText } from '../src/config/schema.ts'
+import { readConfig } from '../src/config/load.ts'
 import { Prices } from '../src/ledger/prices.ts'
 import { lineOf } from './prices.ts'
-import { globs, type ImportedModels, type ImportedRow } from '../src/providers/rows.ts'
+import { globs, type ImportedModels, type ImportedRow } from '../src/providers/catalog-rows.ts'
 
 /**
  * Our providers -> the source's, and which of its names they answer to. Azure is left out: its names are the operator's

@@ -13,9 +13,16 @@ import {
   type ModelPrice,
   type Provider,
 } from '@pydantic/genai-prices'
-import { MOST_USD, type FeeItem, type PriceText, type RateText } from '../src/config-schema.ts'
+import { MOST_USD, type FeeItem, type PriceText, type RateText } from '../src/config/schema.ts'
 import { divideHalfEven, nanoOf, usdOf, type Nano } from '../src/money.ts'
-import { encodeRates, ratesOf, type PriceFile, type PriceRow, type Rate, type Turn } from '../src/ledger/prices.ts'
+import {
+  encodeRates,
+  ratesOf,
+  type PriceFile,
+  type PriceRow,
+  type Rate,
+  type PriceChange,
+} from '../src/ledger/prices.ts'
 
 /** Our providers -> the source's, and ours whose lines are asked next for a name that they do not know. */
 const PROVIDERS: Record<string, { source?: string; else: string[] }> = {
@@ -135,7 +142,7 @@ function begun(prices: ConditionalPrice[], today: string): ConditionalPrice[] {
   return last <= 0 ? prices : [{ prices: prices[last]!.prices }, ...prices.slice(last + 1)]
 }
 
-function whenOf(constraint: ConditionalPrice['constraint']): Omit<Turn, 'prices'> {
+function whenOf(constraint: ConditionalPrice['constraint']): Omit<PriceChange, 'prices'> {
   if (constraint === undefined) return {}
   if (constraint.type === 'start_date') return { from: constraint.start_date }
   const [start, end] = [constraint.start_time, constraint.end_time].map((time) => /^(\d\d:\d\d):00Z$/.exec(time)?.[1])

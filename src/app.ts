@@ -1,8 +1,8 @@
-import { Conduct } from './accounts/conduct.ts'
+import { AbuseDetection } from './accounts/abuse-detection.ts'
 import { Keys } from './accounts/keys.ts'
 import { Limits } from './accounts/limits.ts'
 import { Plans } from './accounts/plans.ts'
-import type { Config } from './config.ts'
+import type { Config } from './config/load.ts'
 import { Predictor } from './endpoints/predictions/predictor.ts'
 import { Webhooks } from './endpoints/predictions/webhooks.ts'
 import type { ResolveMedia } from './endpoints/predictions/work.ts'
@@ -12,25 +12,29 @@ import type { ProtocolName } from './generation/request.ts'
 import { Ledger } from './ledger/ledger.ts'
 import { Prices } from './ledger/prices.ts'
 import { listen } from './http/serve.ts'
-import { resolveMedia } from './media.ts'
-import { Open } from './open.ts'
+import { resolveMedia } from './pipeline/media.ts'
+import { InFlightRequests } from './pipeline/in-flight.ts'
 import { accountsOf } from './opening.ts'
 import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { LocalModels } from './providers/local.ts'
-import { Reasoning } from './reasoning.ts'
+import { ReasoningReplay } from './pipeline/reasoning-replay.ts'
 import { match, shapeOf, type Route } from './routes.ts'
-import type { Call, Spine } from './spine.ts'
-import { Files } from './store/files.ts'
+import type { InboundRequest, AppContext } from './context.ts'
+import { Files } from './files/files.ts'
 import { SqliteStore } from './store/sqlite.ts'
 
 /**
  * Request -> response; never throws. This is the whole gateway without its socket. `address`: tells where the client
  * is.
  */
-export async function answer(spine: Spine, request: Request, address?: Call['address']): Promise<Response> {
+export async function answer(
+  app: AppContext,
+  request: Request,
+  address?: InboundRequest['address'],
+): Promise<Response> {
   const id = Bun.randomUUIDv7().replaceAll('-', '')
-  const call: Call = {
+  const call: InboundRequest = {
     request,
     receivedAt: Date.now(),
     path: '',
@@ -50,10 +54,10 @@ export async function answer(spine: Spine, request: Request, address?: Call['add
     const { route, params } = match(request.method, call.path)
     shape = route.shape
     call.params = params
-    if (route.keys !== 'public') admit(spine, call, route)
-    return await route.answer(spine, call)
+    if (route.keys !== 'public') authorize(app, call, route)
+    return await route.answer(app, call)
   } catch (error) {
-    noteRefusal(spine, call, error)
+    noteRefusal(app, call, error)
     return failure(asGatewayError(error), shape ?? shapeOf(call.path), call)
   }
 }
@@ -66,15 +70,15 @@ const HELPED_BY_CLIENT = new Set<ErrorCode>([
   'quota_exceeded',
 ])
 
-const noteRefusal = ({ conduct }: Spine, { identity }: Call, error: unknown): void => {
+const noteRefusal = ({ abuseDetection }: AppContext, { identity }: InboundRequest, error: unknown): void => {
   if (identity !== NOBODY && error instanceof GatewayError && HELPED_BY_CLIENT.has(error.code))
-    conduct.refused(identity.accountId)
+    abuseDetection.refused(identity.accountId)
 }
 
 /** A host that is no host would move the border between host and path of the URL that the runtime builds from it. */
 const HOST = /^[A-Za-z0-9._~-]+(?::\d{1,5})?$|^\[[0-9A-Fa-f:.]+\](?::\d{1,5})?$/
 
-function readPath(call: Call): void {
+function readPath(call: InboundRequest): void {
   const host = call.request.headers.get('host')
   if (host === null || !HOST.test(host))
     throw new GatewayError('invalid_request', 'The Host header must be a host name, with a port or without.')
@@ -87,7 +91,7 @@ function readPath(call: Call): void {
 
 const NO_QUERY = new URLSearchParams()
 /** Until a key is read. */
-const NOBODY: Call['identity'] = {
+const NOBODY: InboundRequest['identity'] = {
   keyId: '',
   accountId: '',
   accountStatus: 'healthy',
@@ -97,9 +101,9 @@ const NOBODY: Call['identity'] = {
 }
 
 /** Who asks, and whether they may: key, its kind, the account's status, the endpoint's limit. */
-function admit(spine: Spine, call: Call, route: Route): void {
-  if (spine.draining) throw stopping()
-  call.identity = spine.keys.identify(call.request.headers)
+function authorize(app: AppContext, call: InboundRequest, route: Route): void {
+  if (app.draining) throw stopping()
+  call.identity = app.keys.identify(call.request.headers)
   const { kind, accountStatus, keyId, requestsPerMinute } = call.identity
   if (route.keys !== 'public' && !route.keys.includes(kind)) {
     throw new GatewayError(
@@ -109,7 +113,7 @@ function admit(spine: Spine, call: Call, route: Route): void {
   }
   if (accountStatus === 'suspended' || accountStatus === 'banned')
     throw new GatewayError('account_suspended', `This account is ${accountStatus}.`)
-  spine.limits.admit(keyId, route.name, requestsPerMinute ?? spine.config.limits.requestsPerMinute)
+  app.limits.checkRateLimit(keyId, route.name, requestsPerMinute ?? app.config.limits.requestsPerMinute)
 }
 
 const stopping = (): GatewayError =>
@@ -122,7 +126,7 @@ const stopping = (): GatewayError =>
  * A GatewayError in the words of the route's protocol. What we did not foresee is told to the operator, not to the
  * client.
  */
-function failure(error: GatewayError, shape: ProtocolName, call: Call): Response {
+function failure(error: GatewayError, shape: ProtocolName, call: InboundRequest): Response {
   if (error.code === 'internal_error')
     console.error(`${call.requestId} ${call.request.method} ${call.path}`, error.cause ?? error.message)
   const { serve } = protocols[shape]
@@ -172,7 +176,7 @@ export async function start(config: Config): Promise<Running> {
   for (const { kind, text } of first) console.log(`key ${kind} ${text}`)
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: config.billing.overdraft })
-  const reasoning = await Reasoning.open(store, config.reasoning.keepMs)
+  const reasoningReplay = await ReasoningReplay.open(store, config.reasoning.keepMs)
   const files = await Files.open({
     store,
     folder: config.data,
@@ -185,33 +189,33 @@ export async function start(config: Config): Promise<Running> {
     files,
     keys,
     limits: new Limits(),
-    conduct: new Conduct(config.accountStatus),
+    abuseDetection: new AbuseDetection(config.accountStatus),
     catalogue,
     prices,
     ledger,
-    reasoning,
-    open: new Open(),
+    reasoningReplay,
+    inFlight: new InFlightRequests(),
     draining: false,
   }
   const webhooks = new Webhooks(rooms)
   // Admitted with their models, predictions are not asked again what their keys allow.
-  const media: ResolveMedia = ({ accountId, signal }, name, wire) =>
-    resolveMedia(spine, { identity: { accountId, allows: () => true }, request: { signal } }, name, wire)
-  const spine: Spine = Object.assign(rooms, { predictor: new Predictor(rooms, webhooks, media) })
-  await spine.predictor.start()
+  const media: ResolveMedia = ({ accountId, signal }, name, rawRequest) =>
+    resolveMedia(app, { identity: { accountId, allows: () => true }, request: { signal } }, name, rawRequest)
+  const app: AppContext = Object.assign(rooms, { predictor: new Predictor(rooms, webhooks, media) })
+  await app.predictor.start()
   const server = listen({
     ...config.listen,
-    fetch: (request, server) => answer(spine, request, () => server.requestIP(request)?.address),
+    fetch: (request, server) => answer(app, request, () => server.requestIP(request)?.address),
   })
-  announce(spine, server.url, first)
+  announce(app, server.url, first)
   const stopping = new AbortController()
-  const local = new LocalModels(spine.catalogue, config.env)
+  const local = new LocalModels(app.catalogue, config.env)
   const lookAround = (): void => void local.round(stopping.signal).catch(() => {})
-  const follower = new Follower(spine)
+  const follower = new Follower(app)
   const timers = [
     setInterval(lookAround, LOCAL_EVERY_MS),
     setInterval(() => void store.purgeExpired(Date.now()).catch(() => {}), PURGE_EVERY_MS),
-    setInterval(() => void reasoning.purge().catch(() => {}), PURGE_EVERY_MS),
+    setInterval(() => void reasoningReplay.purge().catch(() => {}), PURGE_EVERY_MS),
     setInterval(() => void files.purge().catch(() => {}), PURGE_FILES_EVERY_MS),
     setInterval(() => follower.round(), FOLLOW_EVERY_MS),
     setInterval(() => webhooks.round(), WEBHOOKS_EVERY_MS),
@@ -219,15 +223,15 @@ export async function start(config: Config): Promise<Running> {
       () => void store.purgePredictions(Date.now() - config.predictions.keepDays * 86_400_000).catch(() => {}),
       PURGE_EVERY_MS,
     ),
-    setInterval(() => void judge(spine).catch(() => {}), JUDGE_EVERY_MS),
+    setInterval(() => void judge(app).catch(() => {}), JUDGE_EVERY_MS),
   ]
   lookAround()
-  return { url: server.url, stop: () => stop(spine, server, timers, { looking: stopping, follower, webhooks }) }
+  return { url: server.url, stop: () => stop(app, server, timers, { looking: stopping, follower, webhooks }) }
 }
 
 /** Accounts whose conduct asks for it change their status. */
-async function judge({ conduct, store, keys }: Spine): Promise<void> {
-  for (const { accountId, before, status } of conduct.judge(await store.accounts())) {
+async function judge({ abuseDetection, store, keys }: AppContext): Promise<void> {
+  for (const { accountId, before, status } of abuseDetection.judge(await store.accounts())) {
     // What an administrator set meanwhile stays.
     if (await store.setAccountStatus(accountId, status, before)) console.error(`account ${accountId} is ${status} now`)
   }
@@ -235,26 +239,26 @@ async function judge({ conduct, store, keys }: Spine): Promise<void> {
 }
 
 async function stop(
-  spine: Spine,
+  app: AppContext,
   server: { stop(drainMs: number): Promise<void> },
   timers: Timer[],
   { looking, follower, webhooks }: { looking: AbortController; follower: Follower; webhooks: Webhooks },
 ): Promise<void> {
-  spine.draining = true
+  app.draining = true
   for (const timer of timers) clearInterval(timer)
   looking.abort()
   await follower.stop()
-  const predicted = spine.predictor.stop()
-  await spine.open.drain(spine.config.timeouts.drainMs, stopping())
+  const predicted = app.predictor.stop()
+  await app.inFlight.drain(app.config.timeouts.drainMs, stopping())
   await predicted
   await webhooks.stop()
-  await spine.ledger.settled(SETTLE_MS)
+  await app.ledger.settled(SETTLE_MS)
   await server.stop(CLOSE_MS)
   try {
-    await spine.ledger.stop()
+    await app.ledger.stop()
   } finally {
-    await spine.files.stop()
-    await spine.store.close()
+    await app.files.stop()
+    await app.store.close()
   }
 }
 
@@ -266,9 +270,9 @@ const SETTLE_MS = 10_000
 /** What the last frames get to reach their clients after that. */
 const CLOSE_MS = 1_000
 
-function announce(spine: Spine, url: string, first: { kind: string; text: string }[]): void {
+function announce(app: AppContext, url: string, first: { kind: string; text: string }[]): void {
   console.log(`listening on ${url}`)
-  const providers = spine.catalogue.providers().map((provider) => `${provider.id} (${provider.foundBy})`)
+  const providers = app.catalogue.providers().map((provider) => `${provider.id} (${provider.foundBy})`)
   const key = first.find(({ kind }) => kind === 'pay-as-you-go')?.text ?? '$SLUICE_KEY'
   console.error(
     `providers: ${providers.join(', ')}\ntry: curl ${url}/v1/chat/completions -H 'authorization: Bearer ${key}' -H 'content-type: application/json' -d '{"model":"sandbox/chat","messages":[{"role":"user","content":"Hello"}]}'`,

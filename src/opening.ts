@@ -1,5 +1,5 @@
 import { Accounts } from './accounts/accounts.ts'
-import type { Config } from './config.ts'
+import type { Config } from './config/load.ts'
 import { topUp } from './ledger/book.ts'
 import type { Store } from './store/store.ts'
 

@@ -1,4 +1,4 @@
-import type { Call, Spine } from './spine.ts'
+import type { InboundRequest, AppContext } from './context.ts'
 import { countGeminiTokens, countMessagesTokens } from './endpoints/count-tokens.ts'
 import { getBalance, getGeneration, getGenerationAtOldPath, getSubscription } from './endpoints/management.ts'
 import {
@@ -16,9 +16,9 @@ import { streamPrediction } from './endpoints/predictions/stream.ts'
 import { getWebhookSecret } from './endpoints/predictions/webhooks.ts'
 import { cancelResponse, deleteResponse, getResponse, listInputItems, refuseUpgrade } from './endpoints/responses.ts'
 import { GatewayError } from './error.ts'
-import { generate } from './generate.ts'
+import { generate } from './pipeline/generate.ts'
 import type { ProtocolName } from './generation/request.ts'
-import { resolveMedia } from './media.ts'
+import { resolveMedia } from './pipeline/media.ts'
 import type { KeyKind } from './store/store.ts'
 
 /** One row of the table: who may ask for what, who answers, and in whose words a failure is told. */
@@ -32,7 +32,7 @@ export type Route = {
   shape: ProtocolName
   /** Kinds of key allowed; `public` asks for none. */
   keys: readonly KeyKind[] | 'public'
-  answer(spine: Spine, call: Call): Promise<Response> | Response
+  answer(app: AppContext, call: InboundRequest): Promise<Response> | Response
 }
 
 const USERS: readonly KeyKind[] = ['pay-as-you-go', 'subscription']
@@ -61,7 +61,7 @@ const generation = (name: string, path: string, shape: ProtocolName): Route[] =>
     path: prefix + path,
     shape,
     keys: USERS,
-    answer: (spine, call) => generate(spine, call, shape),
+    answer: (app, call) => generate(app, call, shape),
   }))
 
 const gemini = (name: string, stream: boolean): Route => ({
@@ -70,13 +70,13 @@ const gemini = (name: string, stream: boolean): Route => ({
   path: googleMethod(name),
   shape: 'generateContent',
   keys: USERS,
-  answer: (spine, call) => {
+  answer: (app, call) => {
     readGooglePath(call, stream)
-    return generate(spine, call, 'generateContent')
+    return generate(app, call, 'generateContent')
   },
 })
 
-function readGooglePath(call: Call, stream: boolean): void {
+function readGooglePath(call: InboundRequest, stream: boolean): void {
   const [publisher, model] = call.params
   call.fromPath = { model: publisher === undefined ? model! : `${publisher}/${model}`, stream }
   call.jsonArray = stream && call.query.get('alt') !== 'sse'
@@ -96,7 +96,7 @@ export const routes: readonly Route[] = [
       path: `${prefix}/v1/messages/count_tokens`,
       shape: 'messages',
       keys: USERS,
-      answer: (spine, call) => countMessagesTokens(spine, call, resolveMedia),
+      answer: (app, call) => countMessagesTokens(app, call, resolveMedia),
     }),
   ),
   {
@@ -105,9 +105,9 @@ export const routes: readonly Route[] = [
     path: googleMethod('countTokens'),
     shape: 'generateContent',
     keys: USERS,
-    answer: (spine, call) => {
+    answer: (app, call) => {
       readGooglePath(call, false)
-      return countGeminiTokens(spine, call, resolveMedia)
+      return countGeminiTokens(app, call, resolveMedia)
     },
   },
   {
@@ -343,7 +343,7 @@ export const routes: readonly Route[] = [
     path: '/readyz',
     shape: 'chat.completions',
     keys: 'public',
-    answer: (spine) => (spine.draining ? new Response('draining\n', { status: 503 }) : new Response('ok\n')),
+    answer: (app) => (app.draining ? new Response('draining\n', { status: 503 }) : new Response('ok\n')),
   },
 ]
 

@@ -38,7 +38,7 @@ export function checkGrammar(events: readonly GenerationEvent[]): void {
       case 'part-delta':
         if (open === undefined || event.part !== next - 1) fail(index, 'no such part is open')
         if (typeof event.text !== 'string') fail(index, 'text must be a string')
-        if (open?.type === 'citation' || open?.type === 'foreign') fail(index, `${open.type} has no deltas`)
+        if (open?.type === 'citation' || open?.type === 'native') fail(index, `${open.type} has no deltas`)
         break
       case 'part-end':
         if (open === undefined || event.part !== next - 1) fail(index, 'no such part is open')
@@ -144,8 +144,8 @@ function partOf(kind: PartHead['type'], deltas: string[], signature: string | un
         head: { type: 'citation', citation: { url: `https://example.com/${salt}`, title: `Title ${salt}` } },
         deltas: [],
       }
-    case 'foreign':
-      return { head: { type: 'foreign', protocol: 'messages', kind: 'container_upload', value: { salt } }, deltas: [] }
+    case 'native':
+      return { head: { type: 'native', protocol: 'messages', kind: 'container_upload', value: { salt } }, deltas: [] }
   }
 }
 

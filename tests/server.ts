@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { loadConfig } from '../src/config.ts'
+import { loadConfig } from '../src/config/load.ts'
 import { expectBookRight } from './audit.ts'
 import type { SmallDisk } from './small-disk.ts'
 

@@ -54,10 +54,10 @@ export class SmallDisk {
 
   /** To the last byte. */
   fill(): void {
-    for (let size = 1 << 20; size > 0; size >>= 1) while (this.#grow(size)) continue
+    for (let size = 1 << 20; size > 0; size >>= 1) while (this.#append(size)) continue
   }
 
-  #grow(size: number): boolean {
+  #append(size: number): boolean {
     try {
       appendFileSync(this.#ballast, new Uint8Array(size))
       return true

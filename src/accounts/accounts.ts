@@ -1,4 +1,4 @@
-import { wrongAccountName } from '../config-schema.ts'
+import { wrongAccountName } from '../config/schema.ts'
 import { nearest } from '../nearest.ts'
 import type { Account, Operation, Store } from '../store/store.ts'
 import { newId } from './key-text.ts'

@@ -29,7 +29,7 @@ export class Limits {
    * `endpoint` is a name from the route table, never the client's text. `limit` is a positive integer, or undefined for
    * none.
    */
-  admit(keyId: string, endpoint: string, limit: number | undefined): void {
+  checkRateLimit(keyId: string, endpoint: string, limit: number | undefined): void {
     if (limit === undefined) return
     const now = this.#now()
     const waitMs = this.#counter(keyId, endpoint, now).admit(now, limit)
@@ -83,7 +83,7 @@ class Counter {
     while (this.#length > 0 && this.#at(0) <= now - WINDOW_MS) this.#dropOldest()
     // The limit may have been lowered since: then room is made only when enough of the older ones have left the window.
     if (this.#length >= limit) return this.#at(this.#length - limit) + WINDOW_MS - now
-    if (this.#length === this.#ring.length) this.#grow()
+    if (this.#length === this.#ring.length) this.#append()
     this.#ring[(this.#first + this.#length++) % this.#ring.length] = now
     return 0
   }
@@ -97,7 +97,7 @@ class Counter {
     this.#length -= 1
   }
 
-  #grow(): void {
+  #append(): void {
     const ring = new Float64Array(this.#ring.length * 2)
     for (let index = 0; index < this.#length; index++) ring[index] = this.#at(index)
     this.#ring = ring

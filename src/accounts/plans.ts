@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts'
+import type { Config } from '../config/load.ts'
 import { divideHalfEven, nanoOf } from '../money.ts'
 import type { QuotaWindowName, Subscription } from '../store/store.ts'
 

@@ -1,4 +1,4 @@
-import { WINDOW_NAMES } from '../config-schema.ts'
+import { WINDOW_NAMES } from '../config/schema.ts'
 import { GatewayError } from '../error.ts'
 import { divideHalfEven, nanoOf, usdOf, usdText } from '../money.ts'
 import { nearest } from '../nearest.ts'

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import type { Accounts } from '../accounts/accounts.ts'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/load.ts'
 import { accountsOf } from '../opening.ts'
 import { SqliteStore } from '../store/sqlite.ts'
 import type { Store } from '../store/store.ts'

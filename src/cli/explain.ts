@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { GatewayError } from '../error.ts'
-import { parseExact, splice } from '../generation/json-text.ts'
+import { parseExact, splice } from '../json/text.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { protocols } from '../protocols/index.ts'
-import type { Exchange, Told, Wire } from '../protocols/protocol.ts'
-import { parseWire } from '../protocols/wire.ts'
+import type { TranslationContext, ReportedLoss, RawRequest } from '../protocols/protocol.ts'
+import { parseRawRequest } from '../protocols/raw-request.ts'
 import { prepare } from '../providers/attempt.ts'
 import type { Catalogue, Endpoint } from '../providers/catalogue.ts'
-import { whatSwitchesOn } from '../providers/switched-on.ts'
+import { whatSwitchesOn } from '../providers/configured.ts'
 import { columns, meant, UsageError, type Given } from './command.ts'
 import { lookedAround } from './models.ts'
 import { configOf } from './serve.ts'
@@ -27,25 +27,25 @@ type Explained = {
   url?: string
   headers?: Record<string, string>
   body?: unknown
-  translation?: readonly Told[]
+  translation?: readonly ReportedLoss[]
   refused?: string
 }
 
 export async function explain(given: Given, file: string): Promise<void> {
-  const { wire, protocol, model } = readRequest(given, file)
+  const { rawRequest, protocol, model } = readRequest(given, file)
   const config = configOf(given)
   const catalogue = await lookedAround(config)
-  const request = protocols[protocol].serve.readRequest(wire)
+  const request = protocols[protocol].serve.readRequest(rawRequest)
   const endpoints = catalogue.endpoints(model, protocol)
-  const exchange: Exchange = { wire, request, label: { id: '', model, createdAt: 0 } }
-  const explained = endpoints.map((endpoint) => explainOne(endpoint, exchange, config.strict))
+  const context: TranslationContext = { rawRequest, request, responseIdentity: { id: '', model, createdAt: 0 } }
+  const explained = endpoints.map((endpoint) => explainOne(endpoint, context, config.strict))
   const off = switchedOff(catalogue, endpoints).map((provider) => ({
     provider,
     remedy: whatSwitchesOn(provider, config) ?? 'it is not known here',
   }))
   const asNamed = [
-    ...(protocols[protocol].serve.references?.(wire.body) ?? []).map(({ param }) => param),
-    ...('previous_response_id' in wire.body ? ['previous_response_id'] : []),
+    ...(protocols[protocol].serve.references?.(rawRequest.body) ?? []).map(({ param }) => param),
+    ...('previous_response_id' in rawRequest.body ? ['previous_response_id'] : []),
   ]
   // What a server puts in may be all that is missing.
   if (asNamed.length === 0 && explained.every(({ refused }) => refused !== undefined)) process.exitCode = 1
@@ -63,7 +63,7 @@ export async function explain(given: Given, file: string): Promise<void> {
   )
 }
 
-function readRequest(given: Given, file: string): { wire: Wire; protocol: ProtocolName; model: string } {
+function readRequest(given: Given, file: string): { rawRequest: RawRequest; protocol: ProtocolName; model: string } {
   const text = readText(file)
   const { body } = parsed(text, file)
   const protocol = protocolOf(given.text('protocol'), body)
@@ -71,14 +71,14 @@ function readRequest(given: Given, file: string): { wire: Wire; protocol: Protoc
   if (model === undefined) throw new UsageError(`${file} names no model: sluice explain ${file} --model NAME`)
   // Google's path names the model, and says whether the answer is streamed.
   if (protocol === 'generateContent')
-    return { wire: parseWire(text, new Headers(), { model, stream: given.on('stream') }), protocol, model }
+    return { rawRequest: parseRawRequest(text, new Headers(), { model, stream: given.on('stream') }), protocol, model }
   const changes = { model: JSON.stringify(model), ...(given.on('stream') ? { stream: 'true' } : {}) }
-  return { wire: parseWire(splice(text, changes), new Headers()), protocol, model }
+  return { rawRequest: parseRawRequest(splice(text, changes), new Headers()), protocol, model }
 }
 
-function parsed(text: string, file: string): Wire {
+function parsed(text: string, file: string): RawRequest {
   try {
-    return parseWire(text, new Headers())
+    return parseRawRequest(text, new Headers())
   } catch (error) {
     throw new Error(`${file}: ${(error as Error).message.replace(/^body: /, '')}`)
   }
@@ -118,11 +118,11 @@ function guess(body: Record<string, unknown>): ProtocolName {
   return 'responses'
 }
 
-function explainOne(endpoint: Endpoint, exchange: Exchange, strict: boolean): Explained {
+function explainOne(endpoint: Endpoint, context: TranslationContext, strict: boolean): Explained {
   const { protocol, provider, credentials } = endpoint
   const place = { provider: provider.id, protocol }
   try {
-    const { url, headers, body, losses } = prepare(endpoint, exchange)
+    const { url, headers, body, losses } = prepare(endpoint, context)
     const hidden = Object.fromEntries(
       [...Object.keys(provider.headers), ...Object.keys(credentials)].map((name) => [name, '(hidden)']),
     )

@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts'
+import type { Config } from '../config/load.ts'
 import { describe } from '../endpoints/models.ts'
 import { closeIdle } from '../http/connection.ts'
 import { Prices, type Rate } from '../ledger/prices.ts'

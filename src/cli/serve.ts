@@ -1,4 +1,4 @@
-import { loadConfig, type Config } from '../config.ts'
+import { loadConfig, type Config } from '../config/load.ts'
 import { UsageError, type Given } from './command.ts'
 
 const SANDBOX = { host: '127.0.0.1', port: 4311 }

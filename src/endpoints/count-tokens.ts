@@ -1,16 +1,16 @@
-import type { Call, Spine } from '../spine.ts'
+import type { InboundRequest, AppContext } from '../context.ts'
 import { checkAllowed } from '../accounts/allowed-models.ts'
 import { GatewayError } from '../error.ts'
-import { members, splice } from '../generation/json-text.ts'
+import { members, splice } from '../json/text.ts'
 import { readAll } from '../http/call.ts'
 import { estimateInputTokens } from '../ledger/estimate.ts'
 import { protocols } from '../protocols/index.ts'
-import { readCountRequest } from '../protocols/messages/serve.ts'
+import { readCountRequest } from '../protocols/messages/read-request.ts'
 import { transport } from '../providers/attempt.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import type { ProtocolName } from '../generation/request.ts'
-import type { Wire } from '../protocols/protocol.ts'
-import { readWire } from '../protocols/wire.ts'
+import type { RawRequest } from '../protocols/protocol.ts'
+import { readRawRequest } from '../protocols/raw-request.ts'
 
 const ANSWER_BYTES = 1024 * 1024
 
@@ -19,16 +19,16 @@ const ANSWER_BYTES = 1024 * 1024
  * names nothing.
  */
 type ResolveMedia = (
-  spine: Spine,
-  call: Call,
+  app: AppContext,
+  call: InboundRequest,
   name: ProtocolName,
-  wire: Wire,
+  rawRequest: RawRequest,
 ) => Promise<{ endpoints: readonly Endpoint[]; release(): void } | undefined>
 
 /** Asks a provider that counts by itself; undefined when it does not, so that an estimate serves. */
 async function ask(
-  spine: Spine,
-  call: Call,
+  app: AppContext,
+  call: InboundRequest,
   endpoint: Endpoint,
   path: string,
   body: string,
@@ -40,7 +40,7 @@ async function ask(
       url,
       method: 'POST',
       body,
-      timeouts: spine.config.timeouts,
+      timeouts: app.config.timeouts,
       signal: call.request.signal,
       headers: {
         'content-type': 'application/json',
@@ -67,22 +67,26 @@ const numberIn = (answer: unknown, field: string): number | undefined => {
  * `POST /v1/messages/count_tokens`: the provider's own count where it speaks messages, an estimate
  * (`x-sluice-estimated: true`) elsewhere.
  */
-export async function countMessagesTokens(spine: Spine, call: Call, resolveMedia: ResolveMedia): Promise<Response> {
-  const wire = await readWire(call.request, spine.config.limits.bodyBytes, call.fromPath)
-  const media = await resolveMedia(spine, call, 'messages', wire)
+export async function countMessagesTokens(
+  app: AppContext,
+  call: InboundRequest,
+  resolveMedia: ResolveMedia,
+): Promise<Response> {
+  const rawRequest = await readRawRequest(call.request, app.config.limits.bodyBytes, call.fromPath)
+  const media = await resolveMedia(app, call, 'messages', rawRequest)
   try {
-    const request = readCountRequest(wire)
+    const request = readCountRequest(rawRequest)
     checkAllowed(call.identity, request.model)
-    const endpoint = (media?.endpoints ?? spine.catalogue.endpoints(request.model, 'messages'))[0]!
+    const endpoint = (media?.endpoints ?? app.catalogue.endpoints(request.model, 'messages'))[0]!
     const answer =
       endpoint.protocol === 'messages'
         ? await ask(
-            spine,
+            app,
             call,
             endpoint,
             '/messages/count_tokens',
-            splice(wire.text, { model: JSON.stringify(endpoint.target.model) }),
-            protocols.messages.call.headers(wire),
+            splice(rawRequest.text, { model: JSON.stringify(endpoint.target.model) }),
+            protocols.messages.call.headers(rawRequest),
           )
         : undefined
     const counted = numberIn(answer, 'input_tokens')
@@ -97,26 +101,30 @@ export async function countMessagesTokens(spine: Spine, call: Call, resolveMedia
 }
 
 /** `POST .../models/{model}:countTokens`, Google's form of the same. `generateContentRequest` may wrap the contents. */
-export async function countGeminiTokens(spine: Spine, call: Call, resolveMedia: ResolveMedia): Promise<Response> {
-  const wire = await readWire(call.request, spine.config.limits.bodyBytes, call.fromPath)
-  const wrapped = members(wire.text).find(({ key, start }) => key === WRAPPER && wire.text[start] === '{')
+export async function countGeminiTokens(
+  app: AppContext,
+  call: InboundRequest,
+  resolveMedia: ResolveMedia,
+): Promise<Response> {
+  const rawRequest = await readRawRequest(call.request, app.config.limits.bodyBytes, call.fromPath)
+  const wrapped = members(rawRequest.text).find(({ key, start }) => key === WRAPPER && rawRequest.text[start] === '{')
   const asked =
     wrapped === undefined
-      ? wire
+      ? rawRequest
       : {
-          ...wire,
-          body: wire.body[WRAPPER] as Record<string, unknown>,
-          text: wire.text.slice(wrapped.start, wrapped.end),
+          ...rawRequest,
+          body: rawRequest.body[WRAPPER] as Record<string, unknown>,
+          text: rawRequest.text.slice(wrapped.start, wrapped.end),
         }
-  const media = await resolveMedia(spine, call, 'generateContent', asked)
+  const media = await resolveMedia(app, call, 'generateContent', asked)
   try {
     const request = protocols.generateContent.serve.readRequest(asked)
     checkAllowed(call.identity, request.model)
-    const endpoint = (media?.endpoints ?? spine.catalogue.endpoints(request.model, 'generateContent'))[0]!
-    const text = wrapped === undefined ? asked.text : splice(wire.text, { [WRAPPER]: asked.text })
+    const endpoint = (media?.endpoints ?? app.catalogue.endpoints(request.model, 'generateContent'))[0]!
+    const text = wrapped === undefined ? asked.text : splice(rawRequest.text, { [WRAPPER]: asked.text })
     const answer =
       endpoint.protocol === 'generateContent'
-        ? await ask(spine, call, endpoint, `/models/${endpoint.target.model}:countTokens`, text, {})
+        ? await ask(app, call, endpoint, `/models/${endpoint.target.model}:countTokens`, text, {})
         : undefined
     const counted = numberIn(answer, 'totalTokens')
     if (counted !== undefined) return Response.json(answer)

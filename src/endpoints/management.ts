@@ -1,35 +1,35 @@
-import { penaltyOf } from '../accounts/conduct.ts'
+import { penaltyOf } from '../accounts/abuse-detection.ts'
 import { GatewayError, invalid } from '../error.ts'
 import type { FinishReason } from '../generation/event.ts'
 import type { ProtocolName } from '../generation/request.ts'
-import type { Ending } from '../ledger/endings.ts'
+import type { Outcome } from '../ledger/outcomes.ts'
 import type { RatedItem } from '../ledger/rating.ts'
 import { ratingOf } from '../ledger/recorded.ts'
 import { usdOf } from '../money.ts'
 import { writeFinishReason, writeUsage } from '../protocols/chat/shapes.ts'
 import { protocols } from '../protocols/index.ts'
-import type { Call, Spine } from '../spine.ts'
+import type { InboundRequest, AppContext } from '../context.ts'
 import type { GenerationRecord } from '../store/store.ts'
 
 /** An id as an answer carried it, whatever its protocol calls it, or without its prefix. */
 const ID = /^(?:chatcmpl-|resp_|msg_|img_|pred_)?([0-9a-f]{32})$/
 
 /** `GET /v1/management/generation?id=`: one generation of the asking key's account. */
-export async function getGeneration(spine: Spine, call: Call): Promise<Response> {
-  return Response.json(await found(spine, call))
+export async function getGeneration(app: AppContext, call: InboundRequest): Promise<Response> {
+  return Response.json(await found(app, call))
 }
 
 /** The day from which `GET /v1/generation` is deprecated, in Unix seconds: 2026-11-21. */
 const DEPRECATED = '@1795219200'
 
 /** `GET /v1/generation`: the same, and where it is found from now on (RFC 9745, RFC 5829). */
-export async function getGenerationAtOldPath(spine: Spine, call: Call): Promise<Response> {
+export async function getGenerationAtOldPath(app: AppContext, call: InboundRequest): Promise<Response> {
   const headers = (query: string): Record<string, string> => ({
     deprecation: DEPRECATED,
     link: `</v1/management/generation${query}>; rel="successor-version"`,
   })
   call.errorHeaders = headers('')
-  const record = await found(spine, call)
+  const record = await found(app, call)
   return Response.json(record, { headers: headers(`?id=${record.generationId}`) })
 }
 
@@ -37,12 +37,12 @@ export async function getGenerationAtOldPath(spine: Spine, call: Call): Promise<
  * What is unknown, malformed or another account's is told in the same words, so that none of them can be told from the
  * others.
  */
-async function found(spine: Spine, call: Call): Promise<WrittenRecord> {
+async function found(app: AppContext, call: InboundRequest): Promise<WrittenRecord> {
   const [, id] = ID.exec(askedId(call.query)) ?? []
-  const record = id === undefined ? undefined : await spine.store.findGeneration(call.identity.accountId, id)
+  const record = id === undefined ? undefined : await app.store.findGeneration(call.identity.accountId, id)
   if (record === undefined)
     throw new GatewayError('not_found', 'No generation of this account has this id.', { param: 'id' })
-  return write(record, showsCosts(record, call, spine.config.billing.delayMs))
+  return write(record, showsCosts(record, call, app.config.billing.delayMs))
 }
 
 function askedId(query: URLSearchParams): string {
@@ -55,7 +55,7 @@ function askedId(query: URLSearchParams): string {
 /** Costs belong to pay-as-you-go on both sides, and are shown when nothing can change them any more. */
 function showsCosts(
   { kind, createdAt, latency, duration }: GenerationRecord,
-  { identity }: Call,
+  { identity }: InboundRequest,
   delayMs: number,
 ): boolean {
   return (
@@ -119,7 +119,7 @@ const UNHEARD: Record<string, string | undefined> = {
   'timed-out': 'error',
   shutdown: 'error',
   crashed: 'error',
-} satisfies Record<Ending, string>
+} satisfies Record<Outcome, string>
 
 function writeCosts(record: GenerationRecord): object {
   const { version, items, origin, discount, bill } = ratingOf(record)
@@ -148,8 +148,8 @@ const writeItem = ({ item, quantity, rate, origin, discount, bill }: RatedItem):
 /**
  * `GET /v1/management/payg/balance`: what may be spent, in USD; what is held by requests under way is still part of it.
  */
-export function getBalance(spine: Spine, call: Call): Response {
-  const { credit, bonus } = spine.ledger.balance(call.identity.accountId)
+export function getBalance(app: AppContext, call: InboundRequest): Response {
+  const { credit, bonus } = app.ledger.balance(call.identity.accountId)
   return Response.json({
     success: true,
     data: {
@@ -162,12 +162,12 @@ export function getBalance(spine: Spine, call: Call): Response {
 }
 
 /** `GET /v1/management/subscription/detail`: plan, quota windows and status. */
-export function getSubscription(spine: Spine, call: Call): Response {
+export function getSubscription(app: AppContext, call: InboundRequest): Response {
   const { accountId, accountStatus } = call.identity
   return Response.json({
     success: true,
-    data: spine.ledger
+    data: app.ledger
       .quota(accountId)
-      .detail(Date.now(), accountStatus, penaltyOf(accountStatus, spine.config.accountStatus)),
+      .detail(Date.now(), accountStatus, penaltyOf(accountStatus, app.config.accountStatus)),
   })
 }

@@ -1,11 +1,11 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Call, Spine } from '../spine.ts'
-import { isCounted } from '../config-schema.ts'
+import type { InboundRequest, AppContext } from '../context.ts'
+import { isCounted } from '../config/schema.ts'
 import { GatewayError, invalid } from '../error.ts'
 import type { FeeItem, Rate, TimedPrice } from '../ledger/prices.ts'
 import { usdOf } from '../money.ts'
 import { protocols } from '../protocols/index.ts'
-import type { Abilities } from '../protocols/protocol.ts'
+import type { Capabilities } from '../protocols/protocol.ts'
 import type { Model } from '../providers/catalogue.ts'
 
 /**
@@ -13,32 +13,32 @@ import type { Model } from '../providers/catalogue.ts'
  * known.
  */
 export const describe = (
-  { catalogue, prices }: Pick<Spine, 'catalogue' | 'prices'>,
-  { id, createdAt, ownedBy, name, abilities, contextLength }: Model,
+  { catalogue, prices }: Pick<AppContext, 'catalogue' | 'prices'>,
+  { id, createdAt, ownedBy, name, capabilities, contextLength }: Model,
 ): object => ({
   id,
   object: 'model',
   created: createdAt,
   owned_by: ownedBy,
   display_name: name,
-  input_modalities: abilities.input ?? null,
-  output_modalities: abilities.output ?? null,
-  capabilities: capabilitiesOf(abilities),
+  input_modalities: capabilities.input ?? null,
+  output_modalities: capabilities.output ?? null,
+  capabilities: capabilitiesOf(capabilities),
   context_length: contextLength ?? null,
-  max_output_tokens: abilities.maxOutputTokens ?? null,
-  supported_parameters: parametersOf(abilities),
+  max_output_tokens: capabilities.maxOutputTokens ?? null,
+  supported_parameters: parametersOf(capabilities),
   pricings: pricingsOf(prices.timed(id, catalogue.places(id))),
-  protocols: spokenTo(abilities),
+  protocols: spokenTo(capabilities),
 })
 
-const capabilitiesOf = ({ reasoning, tools, structuredOutput }: Abilities): object => ({
+const capabilitiesOf = ({ reasoning, tools, structuredOutput }: Capabilities): object => ({
   ...(reasoning === undefined ? {} : { reasoning: reasoning !== 'none' }),
   ...(tools === undefined ? {} : { tools }),
   ...(structuredOutput === undefined ? {} : { structured_output: structuredOutput }),
 })
 
 /** What the model is known to take, by the names of chat completions; null where too little is known to say. */
-function parametersOf({ api, reasoning, tools, structuredOutput, sampling }: Abilities): string[] | null {
+function parametersOf({ api, reasoning, tools, structuredOutput, sampling }: Capabilities): string[] | null {
   if (api !== undefined || [reasoning, tools, structuredOutput, sampling].every((one) => one === undefined)) return null
   return [
     'max_tokens',
@@ -56,7 +56,7 @@ const CONVERSATIONS = Object.keys(protocols).filter((name) => name !== 'images')
  * Whatever a provider speaks, its models are asked in any protocol; only those that make images over the images API,
  * and jobs only as predictions.
  */
-function spokenTo({ api, output }: Abilities): string[] {
+function spokenTo({ api, output }: Capabilities): string[] {
   if (api === 'predictions') return ['predictions']
   return [...CONVERSATIONS, ...(output?.includes('image') === true ? ['images'] : []), 'predictions']
 }
@@ -101,13 +101,13 @@ function timesOf({ from, hours }: TimedPrice, later: readonly TimedPrice[]): Con
 }
 
 /** Anthropic's dialect. What a model can do is null, since its object must say all of that or nothing. */
-const anthropic = ({ id, name, createdAt, contextLength, abilities }: Model): object => ({
+const anthropic = ({ id, name, createdAt, contextLength, capabilities }: Model): object => ({
   type: 'model',
   id,
   display_name: name,
   created_at: new Date(createdAt * 1000).toISOString(),
   max_input_tokens: contextLength ?? null,
-  max_tokens: abilities.maxOutputTokens ?? null,
+  max_tokens: capabilities.maxOutputTokens ?? null,
   capabilities: null,
   lifecycle: 'active',
   deprecated_at: null,
@@ -115,7 +115,7 @@ const anthropic = ({ id, name, createdAt, contextLength, abilities }: Model): ob
   line: null,
 })
 
-const google = ({ id, name, contextLength, abilities: { maxOutputTokens, reasoning } }: Model): object => ({
+const google = ({ id, name, contextLength, capabilities: { maxOutputTokens, reasoning } }: Model): object => ({
   name: `models/${id}`,
   displayName: name,
   supportedGenerationMethods: ['generateContent', 'streamGenerateContent', 'countTokens'],
@@ -133,29 +133,29 @@ function publisher({ id, name }: Model): object {
   }
 }
 
-const isAnthropic = ({ request: { headers } }: Call): boolean => headers.has('anthropic-version')
+const isAnthropic = ({ request: { headers } }: InboundRequest): boolean => headers.has('anthropic-version')
 /** Google's own clients ask at `/v1/models`, too. */
-const isGoogle = ({ request: { headers } }: Call): boolean =>
+const isGoogle = ({ request: { headers } }: InboundRequest): boolean =>
   headers.has('x-goog-api-client') || headers.has('x-goog-api-key')
 
 /** `describe` as text, made once for each model as the catalogue lists it. */
 const TEXTS = new WeakMap<Model, string>()
 
-function textOf(spine: Spine, model: Model): string {
+function textOf(app: AppContext, model: Model): string {
   let text = TEXTS.get(model)
-  if (text === undefined) TEXTS.set(model, (text = JSON.stringify(describe(spine, model))))
+  if (text === undefined) TEXTS.set(model, (text = JSON.stringify(describe(app, model))))
   return text
 }
 
 /** Texts that are made at once: nobody's stream is to stand still while hundreds are. */
 const TEXTS_AT_ONCE = 20
 
-async function textsOf(spine: Spine, models: readonly Model[]): Promise<string[]> {
+async function textsOf(app: AppContext, models: readonly Model[]): Promise<string[]> {
   let made = 0
   const texts: string[] = []
   for (const model of models) {
     if (!TEXTS.has(model) && ++made % TEXTS_AT_ONCE === 0) await setImmediate()
-    texts.push(textOf(spine, model))
+    texts.push(textOf(app, model))
   }
   return texts
 }
@@ -163,17 +163,17 @@ async function textsOf(spine: Spine, models: readonly Model[]): Promise<string[]
 const JSON_HEADERS = { headers: { 'content-type': 'application/json' } }
 
 /** `GET /v1/models`, in the dialect of who asks. */
-export const listModels = async (spine: Spine, call: Call): Promise<Response> => {
-  if (isAnthropic(call)) return listAnthropic(spine, call)
-  if (isGoogle(call)) return listGoogleModels(spine, call)
+export const listModels = async (app: AppContext, call: InboundRequest): Promise<Response> => {
+  if (isAnthropic(call)) return listAnthropic(app, call)
+  if (isGoogle(call)) return listGoogleModels(app, call)
   return new Response(
-    `{"object":"list","data":[${(await textsOf(spine, allowed(spine, call))).join(',')}],"has_more":false}`,
+    `{"object":"list","data":[${(await textsOf(app, allowed(app, call))).join(',')}],"has_more":false}`,
     JSON_HEADERS,
   )
 }
 
-function listAnthropic(spine: Spine, { query, ...call }: Call): Response {
-  const all = conversational(spine, call)
+function listAnthropic(app: AppContext, { query, ...call }: InboundRequest): Response {
+  const all = conversational(app, call)
   const limit = readCount(query, 'limit', all.length)
   const [after, before] = ['after_id', 'before_id'].map((name) => placeOf(all, query, name))
   const rest = all.slice(after === undefined ? 0 : after + 1, before)
@@ -187,17 +187,17 @@ function listAnthropic(spine: Spine, { query, ...call }: Call): Response {
 }
 
 /** `GET /v1beta/models`: Google's dialect. */
-export const listGoogleModels = (spine: Spine, call: Call): Response =>
-  listGoogle(call, 'models', conversational(spine, call), google)
+export const listGoogleModels = (app: AppContext, call: InboundRequest): Response =>
+  listGoogle(call, 'models', conversational(app, call), google)
 
 /**
  * `GET /v1/publishers/{publisher}/models`: that of Vertex AI. Its clients can ask for one publisher only, so that every
  * list holds all models.
  */
-export const listPublisherModels = (spine: Spine, call: Call): Response =>
-  listGoogle(call, 'publisherModels', conversational(spine, call), publisher)
+export const listPublisherModels = (app: AppContext, call: InboundRequest): Response =>
+  listGoogle(call, 'publisherModels', conversational(app, call), publisher)
 
-function listGoogle({ query }: Call, member: string, all: Model[], say: (model: Model) => object): Response {
+function listGoogle({ query }: InboundRequest, member: string, all: Model[], say: (model: Model) => object): Response {
   const size = readCount(query, 'pageSize', all.length)
   const rest = all.slice((placeOf(all, query, 'pageToken') ?? -1) + 1)
   const page = rest.slice(0, size)
@@ -224,31 +224,31 @@ function placeOf(all: Model[], query: URLSearchParams, name: string): number | u
 }
 
 /** Models that the asking key may use. */
-const allowed = ({ catalogue }: Spine, { identity }: Pick<Call, 'identity'>): Model[] =>
+const allowed = ({ catalogue }: AppContext, { identity }: Pick<InboundRequest, 'identity'>): Model[] =>
   catalogue.list().filter(({ id }) => identity.allows(id))
 
 /** Those of them that answer in the protocol of the dialect: predictions are no part of it. */
-const conversational = (spine: Spine, call: Pick<Call, 'identity'>): Model[] =>
-  allowed(spine, call).filter(({ abilities }) => abilities.api !== 'predictions')
+const conversational = (app: AppContext, call: Pick<InboundRequest, 'identity'>): Model[] =>
+  allowed(app, call).filter(({ capabilities }) => capabilities.api !== 'predictions')
 
 /** `GET /v1/models/{id}`: the slash of the id raw or as `%2F`. */
-export const getModel = (spine: Spine, call: Call): Response => {
-  const model = find(spine, call, call.params[0]!)
+export const getModel = (app: AppContext, call: InboundRequest): Response => {
+  const model = find(app, call, call.params[0]!)
   return isGoogle(call)
     ? Response.json(google(model))
     : isAnthropic(call)
       ? Response.json(anthropic(model))
-      : new Response(textOf(spine, model), JSON_HEADERS)
+      : new Response(textOf(app, model), JSON_HEADERS)
 }
 
-export const getGoogleModel = (spine: Spine, call: Call): Response =>
-  Response.json(google(find(spine, call, call.params[0]!)))
+export const getGoogleModel = (app: AppContext, call: InboundRequest): Response =>
+  Response.json(google(find(app, call, call.params[0]!)))
 
-export const getPublisherModel = (spine: Spine, call: Call): Response =>
-  Response.json(publisher(find(spine, call, `${call.params[0]}/${call.params[1]}`)))
+export const getPublisherModel = (app: AppContext, call: InboundRequest): Response =>
+  Response.json(publisher(find(app, call, `${call.params[0]}/${call.params[1]}`)))
 
 /** What a request for this name would reach. A key hears nothing of models that it may not use. */
-function find({ catalogue }: Spine, { identity }: Call, name: string): Model {
+function find({ catalogue }: AppContext, { identity }: InboundRequest, name: string): Model {
   if (!identity.allows(name))
     throw new GatewayError(
       'model_not_found',

@@ -1,9 +1,9 @@
 import { GatewayError } from '../error.ts'
 import { contentHeaders } from '../http/content.ts'
-import type { Call, Spine } from '../spine.ts'
+import type { InboundRequest, AppContext } from '../context.ts'
 
 /** `GET /v1/outputs/{token}`: what a model made, for whoever knows the token. */
-export async function getOutput({ files }: Spine, { params, receivedAt }: Call): Promise<Response> {
+export async function getOutput({ files }: AppContext, { params, receivedAt }: InboundRequest): Promise<Response> {
   const output = await files.findOutput(params[0]!)
   if (output === undefined)
     throw new GatewayError('not_found', 'There is nothing here: the address is wrong, or what was here has expired.')

@@ -1,4 +1,4 @@
-import type { Call, Spine } from '../spine.ts'
+import type { InboundRequest, AppContext } from '../context.ts'
 import { asGatewayError, GatewayError, invalid } from '../error.ts'
 import { readAll } from '../http/call.ts'
 import type { Frame } from '../http/frames.ts'
@@ -6,7 +6,7 @@ import type { CallSignal } from '../http/connection.ts'
 import type { OpenGeneration } from '../ledger/ledger.ts'
 import { isObject } from '../protocols/fields.ts'
 import { protocols } from '../protocols/index.ts'
-import type { Quirks, Wire } from '../protocols/protocol.ts'
+import type { Quirks, RawRequest } from '../protocols/protocol.ts'
 import { failureCode, failureMessage } from '../protocols/responses/shapes.ts'
 import { parseAnswer, transport } from '../providers/attempt.ts'
 import type { BackgroundWork, Store, StoredResponse } from '../store/store.ts'
@@ -31,8 +31,13 @@ const PAGE_MAX = 100
  * response.
  * GatewayError request_too_large where more than `limitBytes` would be put in.
  */
-export async function expand(wire: Wire, store: Store, accountId: string, limitBytes: number): Promise<Item[]> {
-  const { body } = wire
+export async function expand(
+  rawRequest: RawRequest,
+  store: Store,
+  accountId: string,
+  limitBytes: number,
+): Promise<Item[]> {
+  const { body } = rawRequest
   if (body.conversation !== undefined && body.conversation !== null) {
     throw new GatewayError(
       'unsupported_parameter',
@@ -48,7 +53,7 @@ export async function expand(wire: Wire, store: Store, accountId: string, limitB
   const before = typeof previous === 'string' ? await history(previous, store, accountId, room) : []
   if (before.length > 0 || own.changed) {
     body.input = [...before, ...own.items]
-    wire.text = JSON.stringify(body)
+    rawRequest.text = JSON.stringify(body)
   }
   return own.items
 }
@@ -132,8 +137,8 @@ async function history(id: string, store: Store, accountId: string, room: Room):
 const outputOf = (response: Item): Item[] => (Array.isArray(response.output) ? (response.output as Item[]) : [])
 
 /** Keeps the final response of one generation, unless its client asked not to. */
-export class Keeper {
-  readonly #spine: Spine
+export class ResponseStore {
+  readonly #app: AppContext
   readonly #accountId: string
   readonly #inputItems: Item[]
   /** The response as its client knows it while a provider works on it in the background. */
@@ -141,8 +146,8 @@ export class Keeper {
   /** Settles when what was kept is committed. */
   saved: Promise<void> | undefined
 
-  constructor(spine: Spine, accountId: string, inputItems: Item[]) {
-    this.#spine = spine
+  constructor(app: AppContext, accountId: string, inputItems: Item[]) {
+    this.#app = app
     this.#accountId = accountId
     this.#inputItems = inputItems
   }
@@ -155,8 +160,8 @@ export class Keeper {
 
   #save(response: Item, upstream: BackgroundWork | undefined): void {
     if (response.store === false || typeof response.id !== 'string') return
-    const { keepDays } = this.#spine.config.responses
-    this.saved = this.#spine.store.saveResponse(this.#accountId, {
+    const { keepDays } = this.#app.config.responses
+    this.saved = this.#app.store.saveResponse(this.#accountId, {
       id: response.id,
       response,
       inputItems: this.#inputItems.map((item, index) =>
@@ -194,9 +199,9 @@ export const isPending = (answer: unknown): boolean => isResponse(answer) && !EN
 
 const isResponse = (answer: unknown): answer is Item => isObject(answer) && typeof answer.status === 'string'
 
-const found = async (spine: Spine, call: Call): Promise<StoredResponse> => {
+const found = async (app: AppContext, call: InboundRequest): Promise<StoredResponse> => {
   const id = call.params[0]!
-  const kept = await spine.store.findResponse(call.identity.accountId, id)
+  const kept = await app.store.findResponse(call.identity.accountId, id)
   if (kept === undefined)
     throw new GatewayError('not_found', `No response '${id}' is stored.`, { param: 'response_id' })
   return kept
@@ -206,49 +211,46 @@ const found = async (spine: Spine, call: Call): Promise<StoredResponse> => {
  * `GET /v1/responses/{id}`: as it was kept, or, while a provider works on it in the background, as that provider says
  * now.
  */
-export const getResponse = async (spine: Spine, call: Call): Promise<Response> =>
-  Response.json(await current(spine, call, await found(spine, call), false))
+export const getResponse = async (app: AppContext, call: InboundRequest): Promise<Response> =>
+  Response.json(await current(app, call, await found(app, call), false))
 
 /** `POST /v1/responses/{id}/cancel`: only what runs in the background can be cancelled. */
-export async function cancelResponse(spine: Spine, call: Call): Promise<Response> {
-  const kept = await found(spine, call)
+export async function cancelResponse(app: AppContext, call: InboundRequest): Promise<Response> {
+  const kept = await found(app, call)
   if (kept.upstream === undefined && kept.response.background !== true)
     throw new GatewayError('invalid_request', `Response '${kept.id}' does not run in the background.`, {
       param: 'response_id',
     })
-  return Response.json(await current(spine, call, kept, true))
+  return Response.json(await current(app, call, kept, true))
 }
 
 /**
  * `DELETE /v1/responses/{id}`: a provider that works on it is told to stop, now or as soon as it can be asked; until
  * then its work is followed, and paid.
  */
-export async function deleteResponse(spine: Spine, call: Call): Promise<Response> {
-  const { id } = await found(spine, call)
+export async function deleteResponse(app: AppContext, call: InboundRequest): Promise<Response> {
+  const { id } = await found(app, call)
   const { accountId } = call.identity
-  const open = followed(spine, accountId, id)
+  const open = followed(app, accountId, id)
   if (open?.background !== undefined) open.background.unwanted = true
-  await Promise.all([
-    open === undefined ? undefined : spine.ledger.defer(open),
-    spine.store.deleteResponse(accountId, id),
-  ])
-  if (open !== undefined) await follow(spine, open, call.request.signal).catch(() => {})
+  await Promise.all([open === undefined ? undefined : app.ledger.defer(open), app.store.deleteResponse(accountId, id)])
+  if (open !== undefined) await follow(app, open, call.request.signal).catch(() => {})
   return Response.json({ id, object: 'response', deleted: true })
 }
 
 /** A response as it is now. A provider that cannot be asked leaves it as it was. */
 async function current(
-  spine: Spine,
-  { identity: { accountId }, request }: Call,
+  app: AppContext,
+  { identity: { accountId }, request }: InboundRequest,
   kept: StoredResponse,
   unwanted: boolean,
 ): Promise<Item> {
   const { id, upstream, response } = kept
   if (upstream === undefined) return response
-  const open = followed(spine, accountId, id)
-  const said = await ask(spine, String(response.model), { ...upstream, unwanted }, request.signal)
+  const open = followed(app, accountId, id)
+  const said = await ask(app, String(response.model), { ...upstream, unwanted }, request.signal)
   if (said === undefined) return response
-  if (!isPending(said.response)) await end(spine, accountId, kept, open, said)
+  if (!isPending(said.response)) await end(app, accountId, kept, open, said)
   return labelled(said.response, kept)
 }
 
@@ -264,8 +266,8 @@ const labelled = (answer: Item, { id, response }: StoredResponse): Item => ({
 
 const PREFIX = 'resp_'
 
-const followed = ({ ledger }: Spine, accountId: string, id: string): OpenGeneration | undefined =>
-  ledger.deferred.find(({ ask }) => ask.accountId === accountId && PREFIX + ask.id === id)
+const followed = ({ ledger }: AppContext, accountId: string, id: string): OpenGeneration | undefined =>
+  ledger.deferred.find(({ request }) => request.accountId === accountId && PREFIX + request.id === id)
 
 /** What a provider says of a response on which it works. */
 type Said = { response: Item; quirks: Quirks }
@@ -274,7 +276,7 @@ const POLLED_BYTES = 64 * 1024 * 1024
 
 /** Asks a provider how it is getting on, or to stop. Undefined where it does not say. */
 async function ask(
-  { catalogue, config: { timeouts } }: Spine,
+  { catalogue, config: { timeouts } }: AppContext,
   model: string,
   work: BackgroundWork,
   signal: CallSignal,
@@ -310,7 +312,7 @@ async function ask(
 
 /** The end of a response in the background is the end of its generation. */
 async function end(
-  { ledger, store }: Spine,
+  { ledger, store }: AppContext,
   accountId: string,
   kept: StoredResponse | undefined,
   open: OpenGeneration | undefined,
@@ -325,13 +327,13 @@ async function end(
 /** Several may hear of one end: each waits for the record before it tells. */
 const ends = new WeakMap<OpenGeneration, Promise<void>>()
 
-function settled(ledger: Spine['ledger'], open: OpenGeneration, said: Said): Promise<void> {
+function settled(ledger: AppContext['ledger'], open: OpenGeneration, said: Said): Promise<void> {
   const known = ends.get(open) ?? settle(ledger, open, said)
   ends.set(open, known)
   return known
 }
 
-async function settle(ledger: Spine['ledger'], open: OpenGeneration, { response, quirks }: Said): Promise<void> {
+async function settle(ledger: AppContext['ledger'], open: OpenGeneration, { response, quirks }: Said): Promise<void> {
   const { status, usage } = response
   const broken = status === 'cancelled' || status === 'failed'
   try {
@@ -341,10 +343,10 @@ async function settle(ledger: Spine['ledger'], open: OpenGeneration, { response,
       ? { ...response, status: 'incomplete', incomplete_details: { reason: status }, error: null }
       : response
     if (!broken || (typeof usage === 'object' && usage !== null) || outputOf(response).length > 0)
-      open.meter.hear(protocols.responses.call.readAnswer(answer, quirks))
+      open.meter.record(protocols.responses.call.readAnswer(answer, quirks))
   } catch (error) {
     console.error(
-      `What was made of ${PREFIX}${open.ask.id} in the background cannot be read: ${asGatewayError(error).message}`,
+      `What was made of ${PREFIX}${open.request.id} in the background cannot be read: ${asGatewayError(error).message}`,
     )
   }
   await ledger.close(open, status === 'cancelled' ? 'client-left' : status === 'failed' ? 'failed' : 'completed')
@@ -357,15 +359,15 @@ const FOLLOWED_MS = 86_400_000
  * Asks how one response in the background is getting on, whether or not it is stored here: what it costs is settled
  * when it has ended.
  */
-async function follow(spine: Spine, open: OpenGeneration, signal: CallSignal): Promise<void> {
+async function follow(app: AppContext, open: OpenGeneration, signal: CallSignal): Promise<void> {
   const {
-    ask: { id, accountId, createdAt, model },
+    request: { id, accountId, createdAt, model },
     background,
   } = open
-  if (Date.now() - createdAt > FOLLOWED_MS) return spine.ledger.close(open, 'timed-out')
-  const said = background === undefined ? undefined : await ask(spine, model, background, signal)
+  if (Date.now() - createdAt > FOLLOWED_MS) return app.ledger.close(open, 'timed-out')
+  const said = background === undefined ? undefined : await ask(app, model, background, signal)
   if (said === undefined || isPending(said.response)) return
-  await end(spine, accountId, await spine.store.findResponse(accountId, PREFIX + id), open, said)
+  await end(app, accountId, await app.store.findResponse(accountId, PREFIX + id), open, said)
 }
 
 /**
@@ -373,24 +375,24 @@ async function follow(spine: Spine, open: OpenGeneration, signal: CallSignal): P
  * once at a time.
  */
 export class Follower {
-  readonly #spine: Spine
+  readonly #app: AppContext
   readonly #polls = new Map<OpenGeneration, Promise<void>>()
   readonly #stopping = new AbortController()
 
-  constructor(spine: Spine) {
-    this.#spine = spine
+  constructor(app: AppContext) {
+    this.#app = app
   }
 
   /** Asks after each that is not being asked after. */
   round(): void {
-    for (const open of this.#spine.ledger.deferred)
-      if (open.ask.api === 'responses' && !this.#polls.has(open)) this.#polls.set(open, this.#poll(open))
+    for (const open of this.#app.ledger.deferred)
+      if (open.request.api === 'responses' && !this.#polls.has(open)) this.#polls.set(open, this.#poll(open))
   }
 
   /** A provider that cannot be asked now, and a store that does not take its answer, are asked again later. */
   async #poll(open: OpenGeneration): Promise<void> {
     try {
-      await follow(this.#spine, open, this.#stopping.signal)
+      await follow(this.#app, open, this.#stopping.signal)
     } catch (error) {
       if (!(error instanceof GatewayError)) console.error(error)
     } finally {
@@ -406,13 +408,13 @@ export class Follower {
 }
 
 /** Tells a provider to stop a work that nobody here will hear of. Never rejects. */
-export async function stopWork(spine: Spine, model: string, work: BackgroundWork): Promise<void> {
-  await ask(spine, model, { ...work, unwanted: true }, new AbortController().signal).catch(() => {})
+export async function stopWork(app: AppContext, model: string, work: BackgroundWork): Promise<void> {
+  await ask(app, model, { ...work, unwanted: true }, new AbortController().signal).catch(() => {})
 }
 
 /** `GET /v1/responses/{id}/input_items`, newest first unless `order=asc`; `limit` 1 to 100, `after` an item id. */
-export async function listInputItems(spine: Spine, call: Call): Promise<Response> {
-  const inputItems = (await found(spine, call)).inputItems as Item[]
+export async function listInputItems(app: AppContext, call: InboundRequest): Promise<Response> {
+  const inputItems = (await found(app, call)).inputItems as Item[]
   const limit = Number(call.query.get('limit') ?? PAGE_DEFAULT)
   if (!Number.isInteger(limit) || limit < 1 || limit > PAGE_MAX)
     throw invalid('limit', `must be a whole number from 1 to ${PAGE_MAX}`)

@@ -45,7 +45,7 @@ export type PartHead =
   /** Belongs to the last text part before it; has no deltas. */
   | { type: 'citation'; citation: Citation }
   /** Something only the provider's own protocol understands; has no deltas. */
-  | { type: 'foreign'; protocol: ProtocolName; kind: string; value: unknown }
+  | { type: 'native'; protocol: ProtocolName; kind: string; value: unknown }
 
 /** An answer's events with usage that comes from elsewhere, right before the finish. */
 export const withUsage = (events: readonly GenerationEvent[], usage: Usage | undefined): GenerationEvent[] =>
@@ -90,7 +90,7 @@ export class Fold {
         this.#open = { head: event.head, text: '', logprobs: [] }
         return
       case 'part-delta':
-        return this.#grow(event.text, event.logprobs)
+        return this.#append(event.text, event.logprobs)
       case 'part-end':
         return this.#close(event.signature)
       case 'usage':
@@ -108,7 +108,7 @@ export class Fold {
     }
   }
 
-  #grow(text: string, logprobs: TokenLogprob[] | undefined): void {
+  #append(text: string, logprobs: TokenLogprob[] | undefined): void {
     if (this.#open === undefined) throw new Error('part-delta outside a part')
     this.#open.text += text
     for (const logprob of logprobs ?? []) this.#open.logprobs.push(logprob)
@@ -142,7 +142,7 @@ export class Fold {
         return
       case 'citation':
         return this.#cite(head.citation)
-      case 'foreign':
+      case 'native':
         this.answer.parts.push(head)
         return
     }
@@ -205,7 +205,7 @@ export function* unfold(answer: Answer): Generator<GenerationEvent> {
         if (part.source.type === 'data')
           yield* whole({ type: part.type, mediaType: part.source.mediaType }, part.source.data, part.signature?.data)
         break
-      case 'foreign':
+      case 'native':
         yield* whole(part, '')
         break
       default:

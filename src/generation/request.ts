@@ -65,7 +65,7 @@ export type Part =
   | ToolCallPart
   | ToolResultPart
   | MediaPart
-  | ForeignPart
+  | NativePart
 
 /** `cache` marks the end of a prefix the provider should cache, with its lifetime. */
 type Cacheable = { cache?: { ttl?: '5m' | '1h' } }
@@ -110,7 +110,7 @@ export type ToolResultPart = Cacheable & {
   callId: string
   /** Name of the called tool, where the protocol says it or the conversation shows it. */
   name?: string
-  content: (TextPart | MediaPart | ForeignPart)[]
+  content: (TextPart | MediaPart | NativePart)[]
   isError?: boolean
   form: 'function' | 'custom'
 }
@@ -136,8 +136,8 @@ export type MediaSource =
  * Something only its own protocol understands: it travels whole there, and elsewhere is refused or, where it is
  * `optional`, left out with a loss. `path`: where the client says it; absent in answers.
  */
-export type ForeignPart = {
-  type: 'foreign'
+export type NativePart = {
+  type: 'native'
   protocol: ProtocolName
   kind: string
   value: unknown
@@ -179,7 +179,7 @@ export type Tool =
    * A tool the provider runs itself, or any other kind its protocol knows. `optional`: it may be left out, with a loss,
    * where the provider has no such tool. `path`: where the client says it.
    */
-  | { type: 'foreign'; protocol: ProtocolName; kind: string; value: unknown; path?: string; optional?: boolean }
+  | { type: 'native'; protocol: ProtocolName; kind: string; value: unknown; path?: string; optional?: boolean }
 
 export type ToolChoice =
   | { type: 'auto' | 'none' | 'required' }

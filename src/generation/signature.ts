@@ -10,29 +10,29 @@ export type Signature = {
    * Who made it, where known: it came to the client sealed through another protocol. Absent: the client's own
    * protocol's plain value.
    */
-  maker?: Maker
+  issuer?: Issuer
   /** What the protocol it came through has no other place for. */
   note?: string
 }
 
-export type Maker = { provider: string; model: string }
+export type Issuer = { provider: string; model: string }
 
 const MAGIC = 'slc1\0'
 /** How every sealed signature begins: tells cheaply whether a text may hold one. */
-export const SEALED_PREFIX = Buffer.from(MAGIC + '\0')
+export const ENVELOPE_PREFIX = Buffer.from(MAGIC + '\0')
   .toString('base64')
   .slice(0, 6)
 
 /** What was changed on its way: it belongs to nobody. */
-const NOBODY: Maker = { provider: '', model: '' }
+const NOBODY: Issuer = { provider: '', model: '' }
 
 /**
  * Wraps a signature for a client that speaks another protocol than its maker. Plain base64, because Google's field is
  * bytes. `note`: for `unseal`.
  */
-export const seal = (data: string, maker: Maker | undefined, note = ''): string => {
-  if (maker === undefined) return data
-  const body = `${maker.provider}\0${maker.model}\0${note}\0${data}`
+export const wrapSignature = (data: string, issuer: Issuer | undefined, note = ''): string => {
+  if (issuer === undefined) return data
+  const body = `${issuer.provider}\0${issuer.model}\0${note}\0${data}`
   return Buffer.from(`${MAGIC}${digestOf(body)}\0${body}`).toString('base64')
 }
 
@@ -40,16 +40,16 @@ export const seal = (data: string, maker: Maker | undefined, note = ''): string 
  * Undoes `seal`; a plain value comes back as itself without a maker. Base64 of either alphabet is read, since SDKs
  * re-encode bytes.
  */
-export const unseal = (text: string): Signature => {
-  if (!text.startsWith(SEALED_PREFIX)) return { data: text }
+export const unwrapSignature = (text: string): Signature => {
+  if (!text.startsWith(ENVELOPE_PREFIX)) return { data: text }
   const [magic, digest, ...rest] = Buffer.from(text.replaceAll('-', '+').replaceAll('_', '/'), 'base64')
     .toString()
     .split('\0')
   if (magic + '\0' !== MAGIC) return { data: text }
   const [provider, model, note, ...data] = rest
   if (provider === undefined || model === undefined || digest !== digestOf(rest.join('\0')))
-    return { data: text, maker: NOBODY }
-  return { data: data.join('\0'), maker: { provider, model }, ...(note === '' ? {} : { note }) }
+    return { data: text, issuer: NOBODY }
+  return { data: data.join('\0'), issuer: { provider, model }, ...(note === '' ? {} : { note }) }
 }
 
 /**
@@ -62,7 +62,7 @@ const digestOf = (body: string): string => createHash('sha256').update(body).dig
  * Whether a signature may be sent to this target: it made it, or the client speaks the target's protocol and replays a
  * plain one.
  */
-export const belongsTo = (signature: Signature, target: Maker, sameProtocol: boolean): boolean =>
-  signature.maker === undefined
+export const belongsTo = (signature: Signature, target: Issuer, sameProtocol: boolean): boolean =>
+  signature.issuer === undefined
     ? sameProtocol
-    : signature.maker.provider === target.provider && signature.maker.model === target.model
+    : signature.issuer.provider === target.provider && signature.issuer.model === target.model

@@ -1,14 +1,14 @@
 import { checkAllowed } from '../accounts/allowed-models.ts'
-import { penaltyOf, type Conduct } from '../accounts/conduct.ts'
+import { penaltyOf, type AbuseDetection } from '../accounts/abuse-detection.ts'
 import type { Identity } from '../accounts/keys.ts'
-import type { Config } from '../config.ts'
+import type { Config } from '../config/load.ts'
 import { GatewayError } from '../error.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Endpoint, PredictionEndpoint } from '../providers/catalogue.ts'
 import type { Ledger, OpenGeneration } from './ledger.ts'
 import type { Prices } from './prices.ts'
 
-type Rooms = { ledger: Ledger; prices: Prices; conduct: Conduct; config: Config }
+type Rooms = { ledger: Ledger; prices: Prices; abuseDetection: AbuseDetection; config: Config }
 
 /** Who asks: `id` becomes the generation's. */
 type Caller = { id: string; identity: Identity; receivedAt: number; address: (() => string | undefined) | undefined }
@@ -30,8 +30,8 @@ type Asked = {
  * Sets aside the most that this may cost, where key, account and price allow it at all. Throws permission_denied,
  * invalid_request for a model without a price, and what `Ledger.admit` throws.
  */
-export async function admit(
-  { ledger, prices, conduct, config }: Rooms,
+export async function reserve(
+  { ledger, prices, abuseDetection, config }: Rooms,
   { id, identity, receivedAt, address }: Caller,
   { api, model, endpoints, streamed, worst, countInput }: Asked,
 ): Promise<OpenGeneration> {
@@ -40,8 +40,8 @@ export async function admit(
   const price = prices.of(model, endpoints)
   if (price === undefined && config.billing.unpriced === 'refuse') throw unpriced(model)
   if (!ledger.knows(accountId)) await ledger.load()
-  const modelLimit = Math.max(...endpoints.map(({ target }) => target.abilities.maxOutputTokens ?? 0))
-  const open = ledger.admit(
+  const modelLimit = Math.max(...endpoints.map(({ target }) => target.capabilities.maxOutputTokens ?? 0))
+  const open = ledger.reserve(
     {
       id,
       accountId,
@@ -59,7 +59,7 @@ export async function admit(
     },
     countInput,
   )
-  conduct.begin(accountId, address)
+  abuseDetection.begin(accountId, address)
   return open
 }
 

@@ -1,4 +1,4 @@
-import { WINDOW_NAMES } from '../config-schema.ts'
+import { WINDOW_NAMES } from '../config/schema.ts'
 import type { GenerationRecord, KeySpend, LedgerState, QuotaWindow, StoredKey } from '../store/store.ts'
 
 /** What is wrong with one row. */
@@ -36,11 +36,11 @@ export class LimitSums {
     if (kind === 'subscription') {
       this.#latest.set(accountId, Math.max(createdAt, this.#latest.get(accountId) ?? createdAt))
       for (const window of this.#windows.get(accountId) ?? [])
-        if (createdAt < window.endsAt) grow(window, flows, createdAt >= window.startedAt)
+        if (createdAt < window.endsAt) append(window, flows, createdAt >= window.startedAt)
     }
     const key = this.#keys.get(keyId)
     // A key of the configuration file may have been given its limit after some of its generations.
-    if (key !== undefined) grow(key, bill, key.isStored && createdAt >= key.since)
+    if (key !== undefined) append(key, bill, key.isStored && createdAt >= key.since)
   }
 
   *faultsOfWindow({ accountId, window, used }: QuotaWindow): Generator<Fault> {
@@ -73,7 +73,7 @@ export class LimitSums {
   }
 }
 
-function grow(sum: Sum, amount: bigint, isCertain: boolean): void {
+function append(sum: Sum, amount: bigint, isCertain: boolean): void {
   sum.most += amount
   if (isCertain) sum.least += amount
 }

@@ -12,7 +12,7 @@ import type {
 } from '../store/store.ts'
 import { LimitSums, type Fault } from './audit-limits.ts'
 import { chargesOf, GENERATION_ID } from './book.ts'
-import { ENDINGS } from './endings.ts'
+import { OUTCOMES } from './outcomes.ts'
 import { leastHold, ratingOf } from './recorded.ts'
 
 /** A row that is wrong. `id`: what its table knows it by. */
@@ -237,8 +237,8 @@ function* faultsOfGeneration(
 ): Generator<Fault> {
   const { accountId, usage, latency, duration, retries, discount, held, bill, flows, kind, ending } = record
   if (!accounts.has(accountId)) yield { expected: 'a known account', found: accountId }
-  if (!Object.hasOwn(ENDINGS, ending))
-    yield { expected: `an ending of ${Object.keys(ENDINGS).join(', ')}`, found: ending }
+  if (!Object.hasOwn(OUTCOMES, ending))
+    yield { expected: `an ending of ${Object.keys(OUTCOMES).join(', ')}`, found: ending }
   for (const [name, value] of Object.entries({ ...usage, latency, duration, retries })) {
     if (!Number.isSafeInteger(value) || value < 0) yield { expected: `${name} of 0 or more, whole`, found: `${value}` }
   }

@@ -1,7 +1,7 @@
 import type { GenerationRequest, MediaPart, Part, Tool } from '../generation/request.ts'
 import { MOST_TOKENS, noUsage, type Usage } from '../generation/usage.ts'
 import { isImageTool } from '../protocols/image-config.ts'
-import type { Abilities } from '../protocols/protocol.ts'
+import type { Capabilities } from '../protocols/protocol.ts'
 import type { CountAnswer, CountRequest } from './count-tokens-worker.ts'
 
 /** Tokens of media whose size in tokens only the provider knows: about what an image of a megapixel costs. */
@@ -67,7 +67,7 @@ export async function estimateInputTokens(request: GenerationRequest): Promise<n
       case 'tool-result':
         part.content.forEach(weigh)
         break
-      case 'foreign':
+      case 'native':
         texts.push(JSON.stringify(part.value) ?? '')
         break
       default:
@@ -113,7 +113,7 @@ export function worstCase(
   request: GenerationRequest,
   bodyBytes: number,
   modelLimit: number | undefined,
-  abilities: readonly Abilities[] = [],
+  capabilities: readonly Capabilities[] = [],
 ): Usage {
   const usage = noUsage()
   let mediaBytes = 0
@@ -132,7 +132,7 @@ export function worstCase(
   for (const turn of request.turns) turn.parts.forEach(weigh)
   usage.inputTokens += Math.ceil(Math.max(0, bodyBytes - mediaBytes) / FEWEST_BYTES_PER_TOKEN.text)
   const { imageOutput } = request
-  usage.images = imageOutput?.count ?? (imageOutput !== undefined || mayDraw(request, abilities) ? 1 : 0)
+  usage.images = imageOutput?.count ?? (imageOutput !== undefined || mayDraw(request, capabilities) ? 1 : 0)
   const imageTokens =
     usage.images *
     Math.ceil(
@@ -144,7 +144,7 @@ export function worstCase(
       : (request.maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * (request.candidates ?? 1)
   // More than that would not be believed of any answer.
   usage.outputTokens = Math.min(MOST_TOKENS, Math.max(limit, imageTokens))
-  if (request.webSearch !== undefined || request.tools.some(({ type }) => type === 'foreign'))
+  if (request.webSearch !== undefined || request.tools.some(({ type }) => type === 'native'))
     usage.webSearches = ASSUMED_SEARCHES
   if (lifetime !== undefined) {
     usage[lifetime === '1h' ? 'cacheWrite1hTokens' : 'cacheWrite5mTokens'] = usage.inputTokens
@@ -157,10 +157,10 @@ export function worstCase(
  * Models that draw do so unasked, unless they are told to write only; an images API makes nothing else, and others draw
  * with a tool.
  */
-const mayDraw = ({ outputModalities, tools }: GenerationRequest, abilities: readonly Abilities[]): boolean =>
+const mayDraw = ({ outputModalities, tools }: GenerationRequest, capabilities: readonly Capabilities[]): boolean =>
   tools.some(isImageTool) ||
-  abilities.some(({ api }) => api === 'images') ||
-  (outputModalities?.includes('image') ?? abilities.some(({ output }) => output?.includes('image')))
+  capabilities.some(({ api }) => api === 'images') ||
+  (outputModalities?.includes('image') ?? capabilities.some(({ output }) => output?.includes('image')))
 
 /** A file that is written in text has a token for every few bytes; in any other, most bytes are layout and pictures. */
 const kindOf = ({ type, source }: MediaPart): keyof typeof FEWEST_BYTES_PER_TOKEN =>

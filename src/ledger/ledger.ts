@@ -7,15 +7,15 @@ import type { Nano } from '../money.ts'
 import { lossesText } from '../protocols/losses.ts'
 import type { BackgroundWork, Closing, GenerationRecord, OpenGeneration as StoredOpen, Store } from '../store/store.ts'
 import { chargesOf } from './book.ts'
-import type { Ending } from './endings.ts'
+import type { Outcome } from './outcomes.ts'
 import { Meter } from './meter.ts'
 import { readOpen, writeOpen } from './open-state.ts'
 import { storedPrice, type Price, type Prices } from './prices.ts'
-import { Purse } from './purse.ts'
+import { Wallet } from './wallet.ts'
 import { rate, rateWorst } from './rating.ts'
 
 /** What asks to be held and paid for. `price` is that of the admission, whatever becomes of prices later. */
-export type Ask = Pick<
+export type ReservationRequest = Pick<
   GenerationRecord,
   'id' | 'accountId' | 'keyId' | 'kind' | 'api' | 'model' | 'createdAt' | 'streamed'
 > & {
@@ -34,7 +34,7 @@ export type Hold = { amount: Nano; quota?: QuotaHold | undefined; budget?: Budge
 
 /** One generation from its admission to its record. */
 export type OpenGeneration = {
-  ask: Ask
+  request: ReservationRequest
   hold: Hold
   meter: Meter
   /** Its provider works in the background, as far as is known. */
@@ -42,7 +42,7 @@ export type OpenGeneration = {
   /** Its provider goes on without its client: it stays open over restarts until somebody hears how that ended. */
   deferred?: boolean
   /** Undoes its settlement, where the store did not take that. */
-  takeBack?: () => void
+  revert?: () => void
   /** When it was last written as open, in milliseconds of its age. */
   writtenAtMs?: number
 }
@@ -63,7 +63,7 @@ export class Ledger {
   readonly #prices: Prices
   readonly #overdraft: Nano
   readonly #now: () => number
-  readonly #purses = new Map<string, Purse>()
+  readonly #wallets = new Map<string, Wallet>()
   readonly #quotas = new Map<string, Quota>()
   readonly #open = new Set<OpenGeneration>()
   #budgets = new Budgets([])
@@ -118,8 +118,8 @@ export class Ledger {
         )
       else known.change(subscription)
     }
-    for (const accountId of new Set([...this.#quotas.keys(), ...this.#purses.keys()]))
-      this.#purse(accountId).load(balances.get(`credit ${accountId}`) ?? 0n, balances.get(`bonus ${accountId}`) ?? 0n)
+    for (const accountId of new Set([...this.#quotas.keys(), ...this.#wallets.keys()]))
+      this.#wallet(accountId).load(balances.get(`credit ${accountId}`) ?? 0n, balances.get(`bonus ${accountId}`) ?? 0n)
     return state
   }
 
@@ -129,7 +129,7 @@ export class Ledger {
 
   /** What the account has; what is held is still part of it. */
   balance(accountId: string): { credit: Nano; bonus: Nano } {
-    return this.#purse(accountId).balance
+    return this.#wallet(accountId).balance
   }
 
   /** The account's windows and plan, in the period of `now`. */
@@ -150,7 +150,7 @@ export class Ledger {
    * Throws insufficient_credit (402), quota_exceeded (429), or store_unavailable (503) while what ended cannot be
    * written.
    */
-  admit(ask: Ask, countInput: () => Promise<number>): OpenGeneration {
+  reserve(ask: ReservationRequest, countInput: () => Promise<number>): OpenGeneration {
     if (this.#unwritten.length > 0)
       throw new GatewayError(
         'store_unavailable',
@@ -162,7 +162,7 @@ export class Ledger {
       this.#plans.of(this.quota(ask.accountId, ask.createdAt).subscription.tier).discount,
     )
     const open: OpenGeneration = {
-      ask,
+      request: ask,
       hold: this.#hold(ask),
       meter: new Meter(countInput, this.#now() - ask.createdAt),
     }
@@ -170,7 +170,7 @@ export class Ledger {
     return open
   }
 
-  #hold({ accountId, keyId, kind, limit, price, worst, discount, penalty, createdAt: now }: Ask): Hold {
+  #hold({ accountId, keyId, kind, limit, price, worst, discount, penalty, createdAt: now }: ReservationRequest): Hold {
     const rating = price === undefined ? { bill: 0n, origin: 0n } : rateWorst(worst, price, discount)
     const amount = kind === 'subscription' ? rating.origin : rating.bill
     if (limit !== undefined) this.#budgets.check(keyId, limit, amount, now)
@@ -182,9 +182,9 @@ export class Ledger {
       quota.check(flows, now, penalty)
       return { amount, quota: quota.take(flows, now), budget: take() }
     }
-    const purse = this.#purse(accountId)
-    purse.check(amount, (left) => whatFits(left, worst, price!, discount))
-    purse.take(amount)
+    const wallet = this.#wallet(accountId)
+    wallet.check(amount, (left) => whatFits(left, worst, price!, discount))
+    wallet.take(amount)
     return { amount, budget: take() }
   }
 
@@ -204,7 +204,7 @@ export class Ledger {
    * Ends a generation, once: counts what the provider did not, settles the hold, and resolves when record and postings
    * are committed.
    */
-  async close(open: OpenGeneration, ending: Ending): Promise<void> {
+  async close(open: OpenGeneration, ending: Outcome): Promise<void> {
     const { meter } = open
     if (!meter.close(ending)) return
     // What cannot be counted must not keep its hold for ever: it is charged as far as its provider told.
@@ -213,34 +213,34 @@ export class Ledger {
   }
 
   #settle(open: OpenGeneration, usage: Usage, estimated: boolean): Promise<void> {
-    const { ask, hold, meter } = open
-    const charged = meter.charge !== 'nothing' && ask.price !== undefined
-    const rating = charged ? rate(usage, ask.price!, ask.discount) : { bill: 0n, origin: 0n }
-    const subscribed = ask.kind === 'subscription'
+    const { request, hold, meter } = open
+    const charged = meter.charge !== 'nothing' && request.price !== undefined
+    const rating = charged ? rate(usage, request.price!, request.discount) : { bill: 0n, origin: 0n }
+    const subscribed = request.kind === 'subscription'
     const bill = subscribed ? rating.origin : rating.bill
-    const flows = subscribed ? this.#plans.flowsOf(bill, ask.penalty) : 0n
-    const payment = subscribed ? undefined : this.#purse(ask.accountId).settle(hold.amount, bill)
+    const flows = subscribed ? this.#plans.flowsOf(bill, request.penalty) : 0n
+    const payment = subscribed ? undefined : this.#wallet(request.accountId).settle(hold.amount, bill)
     const closing: Closing = {
       record: recordOf(open, { usage, estimated, bill, flows }),
       transfers: chargesOf(
-        ask.accountId,
+        request.accountId,
         payment,
         meter.served?.provider ?? null,
         meter.charge === 'nothing' ? undefined : this.#cost(meter, usage),
       ),
-      windows: hold.quota === undefined ? [] : this.quota(ask.accountId).settle(hold.quota, flows),
+      windows: hold.quota === undefined ? [] : this.quota(request.accountId).settle(hold.quota, flows),
       spend: hold.budget === undefined ? undefined : this.#budgets.settle(hold.budget, bill),
       wasOpen: open.writtenAtMs !== undefined,
     }
     this.#open.delete(open)
-    const written = payment === undefined ? undefined : () => this.#purse(ask.accountId).written(payment)
+    const written = payment === undefined ? undefined : () => this.#wallet(request.accountId).written(payment)
     const write = (): Promise<void> => this.#store.closeGeneration(closing, written)
     return this.#write(write).catch((error: unknown) => {
       if (isUnavailable(error))
-        open.takeBack = () => {
+        open.revert = () => {
           this.#unwritten = this.#unwritten.filter((other) => other !== write)
-          if (payment !== undefined) this.#purse(ask.accountId).unsettle(hold.amount, payment)
-          if (hold.quota !== undefined) this.quota(ask.accountId).unsettle(hold.quota, flows)
+          if (payment !== undefined) this.#wallet(request.accountId).unsettle(hold.amount, payment)
+          if (hold.quota !== undefined) this.quota(request.accountId).unsettle(hold.quota, flows)
           if (hold.budget !== undefined) this.#budgets.unsettle(hold.budget, bill)
         }
       throw error
@@ -251,11 +251,11 @@ export class Ledger {
    * Where an answer could not be recorded and so did not reach its client either, it is not charged: it is recorded as
    * failed as soon as that can be.
    */
-  forgive(open: OpenGeneration): void {
-    const { takeBack, meter } = open
-    if (takeBack === undefined) return
-    takeBack()
-    meter.forgive()
+  voidCharge(open: OpenGeneration): void {
+    const { revert, meter } = open
+    if (revert === undefined) return
+    revert()
+    meter.voidCharge()
     // It waits to be written like all others.
     this.#settle(open, noUsage(), false).catch(() => {})
   }
@@ -320,17 +320,17 @@ export class Ledger {
 
   /** What was open when the last process ended, so that it is settled like any other. */
   #holdAgain(open: OpenGeneration): void {
-    const { ask, hold } = open
-    if (ask.kind === 'subscription') this.quota(ask.accountId).restore(hold.quota!)
-    else this.#purse(ask.accountId).take(hold.amount)
+    const { request, hold } = open
+    if (request.kind === 'subscription') this.quota(request.accountId).restore(hold.quota!)
+    else this.#wallet(request.accountId).take(hold.amount)
     if (hold.budget !== undefined) this.#budgets.restore(hold.budget)
     this.#open.add(open)
   }
 
-  #purse(accountId: string): Purse {
-    let purse = this.#purses.get(accountId)
-    if (purse === undefined) this.#purses.set(accountId, (purse = new Purse(this.#overdraft)))
-    return purse
+  #wallet(accountId: string): Wallet {
+    let wallet = this.#wallets.get(accountId)
+    if (wallet === undefined) this.#wallets.set(accountId, (wallet = new Wallet(this.#overdraft)))
+    return wallet
   }
 
   /** Waits until nothing is under way but what providers do in the background, at most this long. */
@@ -362,16 +362,16 @@ const isLater = (error: unknown): void => {
 }
 
 const rowOf = (open: OpenGeneration): StoredOpen => ({
-  id: open.ask.id,
-  accountId: open.ask.accountId,
+  id: open.request.id,
+  accountId: open.request.accountId,
   state: writeOpen(open),
 })
 
 function recordOf(
-  { ask, hold, meter }: OpenGeneration,
+  { request, hold, meter }: OpenGeneration,
   { usage, estimated, bill, flows }: { usage: Usage; estimated: boolean; bill: Nano; flows: bigint },
 ): GenerationRecord {
-  const { id, accountId, keyId, kind, api, model, createdAt, streamed, price, discount } = ask
+  const { id, accountId, keyId, kind, api, model, createdAt, streamed, price, discount } = request
   const { tries, finish, ending, served, times, losses } = meter
   return {
     id,

@@ -1,8 +1,8 @@
 import type { FinishReason, GenerationEvent, PartHead } from '../generation/event.ts'
 import { noUsage, promptTokens, type Usage } from '../generation/usage.ts'
-import type { Told } from '../protocols/protocol.ts'
-import type { Try } from '../providers/attempt.ts'
-import { ENDINGS, type Charge, type Ending } from './endings.ts'
+import type { ReportedLoss } from '../protocols/protocol.ts'
+import type { AttemptRecord } from '../providers/attempt.ts'
+import { OUTCOMES, type ChargePolicy, type Outcome } from './outcomes.ts'
 import { CHARACTERS_PER_TOKEN, countTokens } from './estimate.ts'
 
 /** Text beyond this is only counted in characters: a tokeniser's worst case must not stop the server. */
@@ -14,11 +14,11 @@ export class Meter {
   /** Who answers, under the provider's own name of the model. */
   served: { provider: string; model: string } | undefined
   /** What was lost between the protocols of client and provider; grows as the answer is written. */
-  losses: readonly Told[] = []
+  losses: readonly ReportedLoss[] = []
   /** Tries at providers, the last one last. */
-  readonly tries: Try[] = []
+  readonly tries: AttemptRecord[] = []
   finish: { reason: FinishReason; raw: string } | undefined
-  ending: Ending | undefined
+  ending: Outcome | undefined
   /** Whether any of the usage was counted here, because the provider did not say it. */
   estimated = false
   readonly #countInput: () => Promise<number>
@@ -61,7 +61,7 @@ export class Meter {
     return meter
   }
 
-  hear(events: readonly GenerationEvent[]): void {
+  record(events: readonly GenerationEvent[]): void {
     if (this.ending !== undefined) return
     for (const event of events) {
       if (event.type === 'error') continue
@@ -80,7 +80,7 @@ export class Meter {
           this.#keep(event.text)
           break
         case 'usage':
-          this.#hearUsage(event.usage)
+          this.#recordUsage(event.usage)
           break
         case 'finish':
           this.finish = { reason: event.reason, raw: event.raw }
@@ -89,7 +89,7 @@ export class Meter {
     }
   }
 
-  #hearUsage(usage: Partial<Usage>): void {
+  #recordUsage(usage: Partial<Usage>): void {
     // Images are counted as they are heard, which no usage tells.
     Object.assign(this.usage, usage, { images: this.usage.images })
     this.#outputTold ||= usage.outputTokens !== undefined
@@ -104,7 +104,7 @@ export class Meter {
   }
 
   /** The first ending counts; a later one is a no-op. */
-  close(ending: Ending): boolean {
+  close(ending: Outcome): boolean {
     if (this.ending !== undefined) return false
     this.ending = ending
     this.#endedAt = performance.now()
@@ -112,7 +112,7 @@ export class Meter {
   }
 
   /** Its client got nothing of it, through a failure of ours: it counts as failed before its first word. */
-  forgive(): void {
+  voidCharge(): void {
     this.ending = 'failed'
     this.finish = undefined
     this.release()
@@ -178,9 +178,9 @@ export class Meter {
   }
 
   /** What the ending policy says of this generation, which is closed. */
-  get charge(): Charge {
+  get charge(): ChargePolicy {
     if (this.#forgiven) return 'nothing'
-    const charge = ENDINGS[this.ending!][this.#firstEventAt === undefined ? 'before' : 'after']
+    const charge = OUTCOMES[this.ending!][this.#firstEventAt === undefined ? 'before' : 'after']
     return charge === 'input' && !this.tries.some(({ sent }) => sent === true) ? 'nothing' : charge
   }
 
@@ -203,8 +203,8 @@ export class Meter {
 type Written = {
   usage: Usage
   served?: Meter['served']
-  tries: Try[]
-  losses?: readonly Told[]
+  tries: AttemptRecord[]
+  losses?: readonly ReportedLoss[]
   ageMs: number
   inputTokens: number
 }

@@ -2,19 +2,19 @@ import type { Usage } from '../generation/usage.ts'
 import { noUsage, promptTokens } from '../generation/usage.ts'
 import { CHARACTERS_PER_TOKEN } from './estimate.ts'
 import type { BackgroundWork, StoredPrice } from '../store/store.ts'
-import type { Ask, Hold, OpenGeneration } from './ledger.ts'
+import type { ReservationRequest, Hold, OpenGeneration } from './ledger.ts'
 import { Meter, type Heard } from './meter.ts'
 import { decodeRates, storedPrice } from './prices.ts'
 
 /**
  * What is known of a generation under way: the JSON from which it is closed when the process does not live to do it.
  */
-export function writeOpen({ ask, hold, meter, deferred, background }: OpenGeneration): string {
-  const price = ask.price === undefined ? undefined : storedPrice(ask.price)
+export function writeOpen({ request, hold, meter, deferred, background }: OpenGeneration): string {
+  const price = request.price === undefined ? undefined : storedPrice(request.price)
   const { usage, heard, times, served, tries, losses } = meter
   return JSON.stringify(
     {
-      ask: { ...ask, price, limit: undefined },
+      ask: { ...request, price, limit: undefined },
       hold,
       deferred,
       background,
@@ -30,7 +30,7 @@ export function writeOpen({ ask, hold, meter, deferred, background }: OpenGenera
 }
 
 type State = {
-  ask: Omit<Ask, 'price'> & { price?: StoredPrice }
+  ask: Omit<ReservationRequest, 'price'> & { price?: StoredPrice }
   hold: Hold
   deferred?: boolean
   background?: BackgroundWork
@@ -49,7 +49,7 @@ type State = {
 export function readOpen(state: string, now: number): { open: OpenGeneration; usage: Usage; estimated: boolean } {
   const read = JSON.parse(state, (_, value: unknown) => (isBig(value) ? BigInt(value.nano) : value)) as State
   const { price } = read.ask
-  const ask: Ask = {
+  const ask: ReservationRequest = {
     ...read.ask,
     price: price === undefined ? undefined : { ...price, rates: decodeRates(price.rates) },
   }
@@ -60,14 +60,21 @@ export function readOpen(state: string, now: number): { open: OpenGeneration; us
   const { background } = read
   if (read.deferred === true || background !== undefined)
     return {
-      open: { ask, hold: read.hold, meter: Meter.restored(written), deferred: true, background, writtenAtMs: 0 },
+      open: {
+        request: ask,
+        hold: read.hold,
+        meter: Meter.restored(written),
+        deferred: true,
+        background,
+        writtenAtMs: 0,
+      },
       usage: noUsage(),
       estimated: false,
     }
   const meter = Meter.crashed(written)
   const charged = meter.charge !== 'nothing'
   return {
-    open: { ask, hold: read.hold, meter, writtenAtMs: 0 },
+    open: { request: ask, hold: read.hold, meter, writtenAtMs: 0 },
     usage: charged ? bounded(read, inputTokens) : noUsage(),
     estimated: charged,
   }

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
 import pricesFile from '../../catalog/prices.json'
-import type { Config } from '../config.ts'
-import { FEE_ITEMS, type FeeItem, type PriceText, type RateText } from '../config-schema.ts'
+import type { Config } from '../config/load.ts'
+import { FEE_ITEMS, type FeeItem, type PriceText, type RateText } from '../config/schema.ts'
 import { nanoOf, type Nano } from '../money.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
-import { globs } from '../providers/rows.ts'
+import { globs } from '../providers/catalog-rows.ts'
 import type { StoredPrice } from '../store/store.ts'
 
-export { FEE_ITEMS, type FeeItem } from '../config-schema.ts'
+export { FEE_ITEMS, type FeeItem } from '../config/schema.ts'
 
 /**
  * Nano-USD per million tokens, or per one for web_search, image and request. A tier's rate holds for the whole request
@@ -22,7 +22,7 @@ export type Price = { version: string; model: string; rates: Partial<Record<FeeI
  * Another price of the same model, from a day on (`2027-01-01`, UTC) or in some hours of every day (`01:00-04:00`,
  * UTC).
  */
-export type Turn = { from?: string; hours?: string; prices: PriceText }
+export type PriceChange = { from?: string; hours?: string; prices: PriceText }
 
 /**
  * One line of catalog/prices.json. `match`: the provider's names of the model, with `*` for any text and `#` for a
@@ -34,7 +34,7 @@ export type PriceRow = {
   match: string[]
   version: string
   prices: PriceText
-  turns?: Turn[]
+  turns?: PriceChange[]
   why?: string
 }
 
@@ -51,7 +51,7 @@ export type PriceFile = {
 }
 
 /** A price and when it holds. */
-export type TimedPrice = Omit<Turn, 'prices'> & { holds: (now: Date) => boolean; price: Price }
+export type TimedPrice = Omit<PriceChange, 'prices'> & { holds: (now: Date) => boolean; price: Price }
 type Line = { matches: (model: string) => boolean; dated: TimedPrice[] }
 
 /** Names whose price is remembered, as clients can think up any number. */
@@ -169,7 +169,7 @@ function datedPrices(provider: string, { model, version, prices, turns = [] }: P
 }
 
 /** Hours may pass midnight; both are UTC. */
-function holding({ from, hours }: Omit<Turn, 'prices'>): (now: Date) => boolean {
+function holding({ from, hours }: Omit<PriceChange, 'prices'>): (now: Date) => boolean {
   if (from !== undefined) return (now) => now.getTime() >= Date.parse(from)
   const [start = '', end = ''] = hours!.split('-')
   return (now) => {

@@ -1,4 +1,4 @@
-import { FEE_ITEMS, isCounted } from '../config-schema.ts'
+import { FEE_ITEMS, isCounted } from '../config/schema.ts'
 import { promptTokens, type Usage } from '../generation/usage.ts'
 import { divideHalfEven, type Nano } from '../money.ts'
 import type { FeeItem, Price, Rate } from './prices.ts'

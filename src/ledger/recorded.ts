@@ -1,7 +1,7 @@
 import { noUsage } from '../generation/usage.ts'
 import type { Nano } from '../money.ts'
 import type { GenerationRecord } from '../store/store.ts'
-import { ENDINGS, type Ending } from './endings.ts'
+import { OUTCOMES, type Outcome } from './outcomes.ts'
 import { decodeRates, type Price } from './prices.ts'
 import { rate, type Rating } from './rating.ts'
 
@@ -23,7 +23,7 @@ export function ratingOf(record: GenerationRecord): Rating {
 /** It ended in a way that is not charged: without this, its price's fee per request would be expected of it. */
 const wasReleased = ({ usage, bill, ending }: GenerationRecord): boolean =>
   bill === 0n &&
-  ENDINGS[ending as Ending]?.before !== 'reported' &&
+  OUTCOMES[ending as Outcome]?.before !== 'reported' &&
   Object.keys(noUsage()).every((bucket) => usage[bucket as keyof typeof usage] === 0)
 
 /**

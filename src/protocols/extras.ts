@@ -4,6 +4,6 @@ import type { Fields } from './fields.ts'
 export type Extras = Record<string, unknown>
 
 /** What nobody took of an object is one of those. */
-export function leaveExtras(fields: Fields, extras: Extras): void {
+export function collectExtras(fields: Fields, extras: Extras): void {
   for (const [name, value] of Object.entries(fields.rest())) extras[fields.at(name)] = value
 }

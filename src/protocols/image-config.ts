@@ -24,10 +24,10 @@ export function parseSize(text: string): ImageOutput['size'] {
 }
 
 /** The tool with which a client of the responses API lets a model draw. */
-export const isImageTool = (tool: Tool): boolean => tool.type === 'foreign' && tool.kind === 'image_generation'
+export const isImageTool = (tool: Tool): boolean => tool.type === 'native' && tool.kind === 'image_generation'
 
 /** A request with that tool, for a model that draws by itself: images are one of its modalities then. */
-export const drawing = (request: GenerationRequest, { abilities: { output } }: Target): GenerationRequest =>
+export const drawing = (request: GenerationRequest, { capabilities: { output } }: Target): GenerationRequest =>
   output?.includes('image') === true && request.tools.some(isImageTool)
     ? { ...request, tools: request.tools.filter((tool) => !isImageTool(tool)), outputModalities: ['text', 'image'] }
     : request

@@ -1,7 +1,7 @@
 import { GatewayError, invalid } from '../error.ts'
 import type { MediaPart } from '../generation/request.ts'
 import { isObject } from './fields.ts'
-import type { KeptReference, Medium } from './protocol.ts'
+import type { ProviderReference, MediaData } from './protocol.ts'
 
 /** Media as clients send them in all protocols: data URLs, base64, addresses and ids of files. */
 
@@ -41,7 +41,7 @@ export function checkBase64(data: string, path: string): string {
   return data
 }
 
-export const dataUrl = ({ mediaType, data }: Pick<Medium, 'mediaType' | 'data'>): string =>
+export const dataUrl = ({ mediaType, data }: Pick<MediaData, 'mediaType' | 'data'>): string =>
   `data:${mediaType};base64,${data}`
 
 /** Types whose bytes are text: a protocol that has no place for such a file can carry what it says. */
@@ -146,7 +146,7 @@ export function noFileId(object: Record<string, unknown>, path: readonly (string
 }
 
 /** The ids in a member, a string or a list of them, that name what only a provider keeps. */
-export const keptAt = (ids: unknown, path: readonly (string | number)[], what: string): KeptReference[] =>
+export const keptAt = (ids: unknown, path: readonly (string | number)[], what: string): ProviderReference[] =>
   isNamed(ids) || (Array.isArray(ids) && ids.length > 0)
     ? [{ param: paramOf(path), source: { type: 'provider', what } }]
     : []

@@ -14,11 +14,11 @@ export class Offsets {
 
   constructor(text: string, unit: 'code points' | 'bytes') {
     this.#unit = unit
-    this.grow(text)
+    this.append(text)
   }
 
   /** The text goes on with this. */
-  grow(more: string): void {
+  append(more: string): void {
     const piece = this.#half + more
     const start = this.#end - this.#half.length
     this.#end = start + piece.length

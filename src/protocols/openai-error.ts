@@ -1,4 +1,4 @@
-import { parsed } from '../generation/json-text.ts'
+import { parsed } from '../json/text.ts'
 import type { ErrorCode, GatewayError } from '../error.ts'
 import { isObject } from './fields.ts'
 import { plainText, upstreamError } from './upstream-error.ts'

@@ -1,7 +1,7 @@
 import { GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { isObject, snakeOf } from './fields.ts'
-import type { Exchange, Loss, Told } from './protocol.ts'
+import type { TranslationContext, Loss, ReportedLoss } from './protocol.ts'
 import { type SchemaRefusal, stepInto } from './schema/schema.ts'
 
 /**
@@ -267,30 +267,30 @@ const LOOKS_MAX = 20_000
 /**
  * Losses in the client's words, each once. `extras`: paths of fields that only its protocol has, which are lost, too.
  */
-export function tell(exchange: Exchange, losses: readonly Loss[], extras: readonly string[]): Told[] {
+export function tell(context: TranslationContext, losses: readonly Loss[], extras: readonly string[]): ReportedLoss[] {
   if (losses.length + extras.length === 0) return []
   const groups = Map.groupBy(losses, ({ field, what, why }) => `${field}\n${what}\n${why}`)
   const search = new Search()
-  const told = [...groups.values()].flatMap((same): Told[] => {
+  const told = [...groups.values()].flatMap((same): ReportedLoss[] => {
     const { field: word, what, why } = same[0]!
-    return pathsOf(exchange, search, word, new Set(same.map(({ of }) => of))).map((field) => ({ field, what, why }))
+    return pathsOf(context, search, word, new Set(same.map(({ of }) => of))).map((field) => ({ field, what, why }))
   })
   return [
     ...told,
-    ...extras.map((field): Told => ({ field, what: 'left out', why: "only the client's own protocol has it" })),
+    ...extras.map((field): ReportedLoss => ({ field, what: 'left out', why: "only the client's own protocol has it" })),
   ]
 }
 
 /** The refusal of a schema, under the path that it has in the client's request. */
-export function refusalAt(exchange: Exchange, { which, place, wrong }: SchemaRefusal): GatewayError {
-  const [schema] = pathsOf(exchange, new Search(), which?.field ?? 'tool.parameters', new Set([which?.of])) as [string]
+export function refusalAt(context: TranslationContext, { which, place, wrong }: SchemaRefusal): GatewayError {
+  const [schema] = pathsOf(context, new Search(), which?.field ?? 'tool.parameters', new Set([which?.of])) as [string]
   return invalid(place === '' ? schema : stepInto(schema, place), wrong)
 }
 
 /** The refusal of a wish that a writer has no words for, and named in ours, under the client's own. */
-export function refusalOfWord(exchange: Exchange, error: GatewayError): GatewayError {
+export function refusalOfWord(context: TranslationContext, error: GatewayError): GatewayError {
   if (error.param === undefined || !Object.hasOwn(PLACES, error.param)) return error
-  const [param] = pathsOf(exchange, new Search(), error.param as Word, new Set([undefined])) as [string]
+  const [param] = pathsOf(context, new Search(), error.param as Word, new Set([undefined])) as [string]
   return new GatewayError(error.code, `${param}: ${error.message}`, { param })
 }
 
@@ -298,7 +298,7 @@ export function refusalOfWord(exchange: Exchange, error: GatewayError): GatewayE
  * The place itself, where it is the only one; else that of the list, or of each list in which one of several stands.
  */
 function pathsOf(
-  { wire: { body }, request: { protocol } }: Exchange,
+  { rawRequest: { body }, request: { protocol } }: TranslationContext,
   search: Search,
   word: Word,
   names: ReadonlySet<string | undefined>,

@@ -1,8 +1,8 @@
 import type { GatewayError } from '../error.ts'
 import type { Answer, GenerationEvent } from '../generation/event.ts'
 import type { Effort, GenerationRequest, MediaPart, ProtocolName } from '../generation/request.ts'
-import type { Maker } from '../generation/signature.ts'
-import type { Trace } from '../generation/trace.ts'
+import type { Issuer } from '../generation/signature.ts'
+import type { ReplayState } from '../generation/replay.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Frame } from '../http/frames.ts'
 import type { Word } from './places.ts'
@@ -15,21 +15,21 @@ export type Protocol = {
   name: ProtocolName
   serve: {
     /** Wire -> our words. Validates every field the specification names; throws a GatewayError that names the path. */
-    readRequest(wire: Wire): GenerationRequest
+    readRequest(rawRequest: RawRequest): GenerationRequest
     /**
      * What the protocol refuses of the model that is asked, where it says so itself. `abilities`: of each endpoint that
      * may be tried.
      */
-    checkModel?(request: GenerationRequest, abilities: readonly Abilities[]): void
+    checkModel?(request: GenerationRequest, capabilities: readonly Capabilities[]): void
     /**
      * What the body names instead of carrying it: files of the client's account, URLs, and what only a provider keeps.
      * Absent: the protocol has none.
      */
-    references?(body: Record<string, unknown>): (MediaReference | KeptReference)[]
+    references?(body: Record<string, unknown>): (MediaReference | ProviderReference)[]
     /** Our events -> the frames of a stream. */
-    writer(exchange: Exchange): Writer
+    writer(context: TranslationContext): Writer
     /** A whole answer -> the JSON object of a non-streaming response. */
-    writeAnswer(answer: Answer, exchange: Exchange): object
+    writeAnswer(answer: Answer, context: TranslationContext): object
     /** An error before the first byte -> the body; the status is `error.status`. */
     writeError(error: GatewayError, requestId: string): object
     /**
@@ -52,14 +52,14 @@ export type Protocol = {
      * Headers of this protocol other than credentials. `wire` is given when the client speaks it too: what it said of
      * versions and betas is passed on.
      */
-    headers(wire: Wire | undefined): Record<string, string>
+    headers(rawRequest: RawRequest | undefined): Record<string, string>
     /** Our words -> the provider's body, with what could not be carried. */
-    writeRequest(request: GenerationRequest, target: Target): Written
+    writeRequest(request: GenerationRequest, target: Target): WrittenRequest
     /**
      * Same protocol on both sides: the client's own body text with the provider's model name, and usage asked for. What
      * had to be made up is added to `losses`.
      */
-    forward(exchange: Exchange, target: Target, losses?: Loss[]): string
+    forward(context: TranslationContext, target: Target, losses?: Loss[]): string
     /**
      * `request`: what was asked, where tool names or kinds had to be rewritten and the answer has to say the client's
      * own again.
@@ -81,14 +81,14 @@ export type Protocol = {
      */
     readError(status: number, body: string): GatewayError
   }
-  relabeler(exchange: Exchange): Relabeler
+  passthrough(context: TranslationContext): Passthrough
 }
 
 /** What a provider may be spoken to in: a protocol, or predictions, which are jobs and no answers. */
-export type Speech = ProtocolName | 'predictions'
+export type Api = ProtocolName | 'predictions'
 
 /** A request as it came over the wire. */
-export type Wire = {
+export type RawRequest = {
   body: Record<string, unknown>
   /** The text `body` was parsed from. */
   text: string
@@ -111,20 +111,20 @@ export type MediaReference = {
    * The value that carries the medium itself, in the protocol's own words. Throws an invalid_request where it has none
    * for this type.
    */
-  inline(medium: Medium): unknown
+  inline(medium: MediaData): unknown
 }
 
 /**
  * What a provider keeps under its credentials, which many accounts share: whose it is cannot be told. `what`: for error
  * texts, `a vector store`.
  */
-export type KeptReference = { param: string; source: { type: 'provider'; what: string } }
+export type ProviderReference = { param: string; source: { type: 'provider'; what: string } }
 
 /** `data`: standard base64. */
-export type Medium = { mediaType: string; data: string; filename: string }
+export type MediaData = { mediaType: string; data: string; filename: string }
 
 /** What is said about one generation in its answer. */
-export type Label = {
+export type ResponseIdentity = {
   /** Generation id with the protocol's prefix. */
   id: string
   /** The model name that the client asked for. */
@@ -132,26 +132,26 @@ export type Label = {
   /** Unix seconds. */
   createdAt: number
   /** Whose signatures these are, when the provider speaks another protocol than the client: they are sealed with it. */
-  maker?: Maker
+  issuer?: Issuer
 }
 
 /** One request and what its answer is labelled with. */
-export type Exchange = {
-  wire: Wire
+export type TranslationContext = {
+  rawRequest: RawRequest
   request: GenerationRequest
-  label: Label
+  responseIdentity: ResponseIdentity
   /**
    * What the client left out of earlier turns and its maker wants back: it stands in the turns of `request`, but not in
    * `wire`.
    */
-  recalled?: readonly Trace[]
+  restoredReasoning?: readonly ReplayState[]
   /** Where the images of the answer are to be found, in their order; absent: they are told in base64. */
   imageUrls?: string[]
   /**
    * What was lost on the way there, to which the writer of the answer adds (`lose` in losses.ts); absent where nothing
    * is translated.
    */
-  losses?: Told[]
+  losses?: ReportedLoss[]
   /** The client wants them in the body, too. */
   report?: boolean
   /** Responses only: called once with the full final response object, before its last frame is returned. */
@@ -169,11 +169,11 @@ export type Target = {
   /** The provider's own name of the model. */
   model: string
   quirks: Quirks
-  abilities: Abilities
+  capabilities: Capabilities
 }
 
 /** The provider's JSON body, and what it could not carry. */
-export type Written = { body: Record<string, unknown>; losses: Loss[] }
+export type WrittenRequest = { body: Record<string, unknown>; losses: Loss[] }
 
 /**
  * What a writer could not carry, in our words. `of`: name, id or kind of the one that it is about, as the client wrote
@@ -185,7 +185,7 @@ export type Loss = { field: Word; of?: string | undefined; what: 'left out' | 'a
  * What was lost, as a client is told. `field`: the path in its own request, or `answer.` and our word for what an
  * answer held.
  */
-export type Told = { field: string; what: Loss['what']; why: string }
+export type ReportedLoss = { field: string; what: Loss['what']; why: string }
 
 /** Provider's frames -> events. Lives as long as one answer. */
 export interface Reader {
@@ -210,7 +210,7 @@ export interface Writer {
 }
 
 /** Provider's frame -> the client's. Lives as long as one answer. */
-export interface Relabeler {
+export interface Passthrough {
   /** `undefined`: not for this client (usage it did not ask for). */
   frame(frame: Frame): Frame | undefined
   /** The stream broke: the frames with which this protocol says so, fitting what was already sent. */
@@ -329,7 +329,7 @@ export const QUIRK_VALUES: { readonly [Name in keyof Quirks]-?: readonly ValueOf
 }
 
 /** What a model can do. Data in `catalog/models.json`; absent: not known, the provider decides. */
-export type Abilities = {
+export type Capabilities = {
   /** What else than a conversation the model is asked by: an images API, or predictions. */
   api?: 'images' | 'predictions'
   input?: Modality[]
@@ -374,7 +374,7 @@ export type Abilities = {
   /** messages: false: the beginning of an answer, which the model is to continue, is refused. */
   prefill?: boolean
   /** How the end of a prefix to be cached is marked, where the protocol does not say it itself. */
-  cacheMarks?: 'cache_control' | 'prompt_cache_breakpoint'
+  cacheBreakpoints?: 'cache_control' | 'prompt_cache_breakpoint'
 }
 
 export { EFFORTS } from '../generation/request.ts'

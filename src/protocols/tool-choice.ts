@@ -1,5 +1,5 @@
 import type { GenerationRequest, ToolChoice } from '../generation/request.ts'
-import type { Abilities, Loss } from './protocol.ts'
+import type { Capabilities, Loss } from './protocol.ts'
 
 export const forces = (choice: ToolChoice | undefined): boolean =>
   choice !== undefined &&
@@ -8,7 +8,7 @@ export const forces = (choice: ToolChoice | undefined): boolean =>
 /** The choice, left to the model where it lets no call be forced. */
 export function unforced(
   choice: ToolChoice,
-  { forcedTools }: Pick<Abilities, 'forcedTools'>,
+  { forcedTools }: Pick<Capabilities, 'forcedTools'>,
   reasons: boolean,
   losses: Loss[],
 ): ToolChoice {

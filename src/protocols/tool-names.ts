@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Mend } from './as-asked.ts'
+import type { Mend } from './transforms.ts'
 
 /** OpenAI takes no longer names of tools. */
 const LONGEST = 64
@@ -17,7 +17,7 @@ export const wireName = (name: string): string => {
 export const renaming: Mend = ({ tools }) => {
   const names = new Map(
     tools.flatMap((tool): [string, string][] =>
-      tool.type === 'foreign' || wireName(tool.name) === tool.name ? [] : [[wireName(tool.name), tool.name]],
+      tool.type === 'native' || wireName(tool.name) === tool.name ? [] : [[wireName(tool.name), tool.name]],
     ),
   )
   if (names.size === 0) return undefined

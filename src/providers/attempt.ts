@@ -1,14 +1,14 @@
-import { parsed, stringifyAs } from '../generation/json-text.ts'
+import { parsed, stringifyAs } from '../json/text.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
 import { readAll, send, type ByteSource, type Incoming, type Timeouts } from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
-import { parseWithExact } from '../protocols/exact-arguments.ts'
-import { refuseForeign } from '../protocols/foreign.ts'
+import { parseWithExact } from '../json/exact.ts'
+import { refuseNative } from '../protocols/provider-native.ts'
 import { protocols } from '../protocols/index.ts'
 import { placed, Uncarried } from '../protocols/media.ts'
 import { refusalAt, refusalOfWord, tell } from '../protocols/places.ts'
-import type { Exchange, Protocol, Told, Written } from '../protocols/protocol.ts'
+import type { TranslationContext, Protocol, ReportedLoss, WrittenRequest } from '../protocols/protocol.ts'
 import { bounded, SchemaRefusal } from '../protocols/schema/schema.ts'
 import { scrub } from '../protocols/upstream-error.ts'
 import type { Endpoint } from './catalogue.ts'
@@ -21,16 +21,16 @@ export type Upstream = {
   /** Whether the client speaks the provider's protocol: then frames and fields travel whole. */
   sameProtocol: boolean
   /** The exchange as this provider's answer is labelled: with whose signatures it bears. */
-  exchange: Exchange
+  context: TranslationContext
   incoming: Incoming
   /** Of the request, and more as the answer is written. */
-  losses: Told[]
+  losses: ReportedLoss[]
   /** Tries made, this one included. */
   attempts: number
 }
 
 /** A provider said no before its first byte. `native`: its own answer, for a client that speaks its protocol. */
-export class Refusal extends Error {
+export class UpstreamRefusal extends Error {
   readonly error: GatewayError
   readonly native: { status: number; body: string } | undefined
   readonly provider: string
@@ -51,7 +51,7 @@ export class Refusal extends Error {
 }
 
 /** One try at one provider. `sent`: the request went out to it; `error`: the code it failed with. */
-export type Try = { provider: string; sent?: boolean; error?: string; milliseconds: number }
+export type AttemptRecord = { provider: string; sent?: boolean; error?: string; milliseconds: number }
 
 const ERROR_BODY_BYTES = 1024 * 1024
 
@@ -64,34 +64,34 @@ const MAY_GO_BETTER_ELSEWHERE = new Set(['upstream_error', 'upstream_rate_limite
  */
 export async function attempt(
   endpoints: readonly Endpoint[],
-  drafts: Drafts,
+  preparedRequests: PreparedRequests,
   timeouts: Timeouts,
   signal: CallSignal,
-  tries: Try[],
+  tries: AttemptRecord[],
 ): Promise<Upstream> {
   for (let number = 1; ; number++) {
     const endpoint = endpoints[number - 1]!
     const begun = performance.now()
-    const tried: Try = { provider: endpoint.provider.id, milliseconds: 0 }
+    const tried: AttemptRecord = { provider: endpoint.provider.id, milliseconds: 0 }
     tries.push(tried)
     try {
-      const upstream = await tryOne(endpoint, drafts, timeouts, signal, number, () => {
+      const upstream = await tryOne(endpoint, preparedRequests, timeouts, signal, number, () => {
         tried.sent = true
       })
       tried.milliseconds = Math.round(performance.now() - begun)
       return upstream
     } catch (error) {
       tried.milliseconds = Math.round(performance.now() - begun)
-      tried.error = error instanceof Refusal ? error.error.code : asGatewayError(error).code
+      tried.error = error instanceof UpstreamRefusal ? error.error.code : asGatewayError(error).code
       const refusal =
-        error instanceof Refusal
+        error instanceof UpstreamRefusal
           ? error
           : error instanceof GatewayError
-            ? new Refusal(error, undefined, endpoint.provider.id, number)
+            ? new UpstreamRefusal(error, undefined, endpoint.provider.id, number)
             : undefined
       if (refusal === undefined) throw error
       // What one provider's protocol has no words for, another's may have.
-      const unsaid = !(error instanceof Refusal) && tried.sent !== true
+      const unsaid = !(error instanceof UpstreamRefusal) && tried.sent !== true
       if (number === endpoints.length || signal.aborted || !(unsaid || MAY_GO_BETTER_ELSEWHERE.has(refusal.error.code)))
         throw refusal
     }
@@ -100,18 +100,20 @@ export async function attempt(
 
 async function tryOne(
   endpoint: Endpoint,
-  drafts: Drafts,
+  preparedRequests: PreparedRequests,
   timeouts: Timeouts,
   signal: CallSignal,
   number: number,
   onSent: () => void,
 ): Promise<Upstream> {
-  const { asked } = drafts
+  const { asked } = preparedRequests
   const protocol = protocols[endpoint.protocol]
   const { provider, model } = endpoint.target
   const sameProtocol = asked.request.protocol === endpoint.protocol
-  const { url, headers, body, losses } = drafts.take(endpoint)
-  const exchange = sameProtocol ? asked : { ...asked, losses, label: { ...asked.label, maker: { provider, model } } }
+  const { url, headers, body, losses } = preparedRequests.take(endpoint)
+  const context = sameProtocol
+    ? asked
+    : { ...asked, losses, responseIdentity: { ...asked.responseIdentity, issuer: { provider, model } } }
   const incoming = await transport(endpoint)({
     url,
     method: 'POST',
@@ -122,31 +124,31 @@ async function tryOne(
     onSent,
   })
   if (incoming.status >= 200 && incoming.status < 300)
-    return { endpoint, protocol, sameProtocol, exchange, incoming, losses, attempts: number }
+    return { endpoint, protocol, sameProtocol, context, incoming, losses, attempts: number }
   throw await refusalOf(incoming, endpoint, protocol, sameProtocol, number)
 }
 
 /** A request as an endpoint would hear it; the provider's own headers and its key come on top. */
-type Draft = { url: string; headers: Record<string, string>; body: string; losses: Told[] }
+type PreparedRequest = { url: string; headers: Record<string, string>; body: string; losses: ReportedLoss[] }
 
 /** What one request is to each endpoint: written once, also where it is looked at before it is sent. */
-export class Drafts {
-  readonly asked: Exchange
-  readonly #written = new Map<Endpoint, Draft>()
+export class PreparedRequests {
+  readonly asked: TranslationContext
+  readonly #written = new Map<Endpoint, PreparedRequest>()
 
-  constructor(asked: Exchange) {
+  constructor(asked: TranslationContext) {
     this.asked = asked
   }
 
   /** Throws what the endpoint's protocol has no words for. */
-  of(endpoint: Endpoint): Draft {
+  of(endpoint: Endpoint): PreparedRequest {
     const written = this.#written.get(endpoint) ?? prepare(endpoint, this.asked)
     this.#written.set(endpoint, written)
     return written
   }
 
   /** The same, to be sent: it is kept no longer. */
-  take(endpoint: Endpoint): Draft {
+  take(endpoint: Endpoint): PreparedRequest {
     const draft = this.of(endpoint)
     this.#written.delete(endpoint)
     return draft
@@ -154,32 +156,32 @@ export class Drafts {
 }
 
 /** Throws what the endpoint's protocol has no words for. */
-export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Exchange): Draft {
+export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: TranslationContext): PreparedRequest {
   const { call } = protocols[name]
-  const { request, wire } = asked
+  const { request, rawRequest } = asked
   const written = request.protocol === name ? undefined : writeOut(call, asked, target)
   const losses = written?.losses ?? []
-  const text = written === undefined ? call.forward(asked, target, losses) : stringifyAs(wire.text, written.body)
+  const text = written === undefined ? call.forward(asked, target, losses) : stringifyAs(rawRequest.text, written.body)
   return {
     url: baseUrl + call.path(target, request.stream),
     headers: {
       'content-type': 'application/json',
       accept: request.stream ? 'text/event-stream' : 'application/json',
-      ...call.headers(written === undefined ? wire : undefined),
+      ...call.headers(written === undefined ? rawRequest : undefined),
     },
     body: text,
     losses: tell(asked, losses, written === undefined ? [] : Object.keys(request.extras)),
   }
 }
 
-function writeOut(call: Protocol['call'], asked: Exchange, target: Endpoint['target']): Written {
-  const { request, wire } = asked
+function writeOut(call: Protocol['call'], asked: TranslationContext, target: Endpoint['target']): WrittenRequest {
+  const { request, rawRequest } = asked
   try {
-    refuseForeign(request)
+    refuseNative(request)
     return bounded(() => call.writeRequest(request, target))
   } catch (error) {
     if (error instanceof SchemaRefusal) throw refusalAt(asked, error)
-    if (error instanceof Uncarried) throw placed(error, wire.body)
+    if (error instanceof Uncarried) throw placed(error, rawRequest.body)
     throw error instanceof GatewayError ? refusalOfWord(asked, error) : error
   }
 }
@@ -190,7 +192,7 @@ async function refusalOf(
   protocol: Protocol,
   sameProtocol: boolean,
   number: number,
-): Promise<Refusal> {
+): Promise<UpstreamRefusal> {
   const body = await readAll(incoming.body, ERROR_BODY_BYTES)
   const error = withRetryAfter(protocol.call.readError(incoming.status, body), incoming.headers)
   // Quoted whole to a client of its protocol, a refusal of our key included (docs/decisions/0002); but only a limit of
@@ -199,7 +201,7 @@ async function refusalOf(
     sameProtocol && isObject(body)
       ? { status: incoming.status === 422 ? 400 : incoming.status, body: scrub(body) }
       : undefined
-  return new Refusal(error, native, endpoint.provider.id, number)
+  return new UpstreamRefusal(error, native, endpoint.provider.id, number)
 }
 
 const isObject = (text: string): boolean => {
@@ -217,10 +219,10 @@ export const readWhole = ({ incoming }: Upstream): Promise<string> => readAll(in
  * A whole answer as events. What we cannot read is none, for a client of the provider's own protocol, to whom it still
  * travels, unless it says that it is an error.
  */
-export function readAnswer({ protocol, endpoint, exchange, sameProtocol }: Upstream, text: string): GenerationEvent[] {
+export function readAnswer({ protocol, endpoint, context, sameProtocol }: Upstream, text: string): GenerationEvent[] {
   const body = parseAnswer(text, protocol)
   try {
-    return protocol.call.readAnswer(body, endpoint.target.quirks, exchange.request)
+    return protocol.call.readAnswer(body, endpoint.target.quirks, context.request)
   } catch (error) {
     if (!sameProtocol || typeof body !== 'object' || body === null || 'error' in body) throw error
     return []

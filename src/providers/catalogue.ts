@@ -1,18 +1,18 @@
-import type { Auth, Config, ModelConfig } from '../config.ts'
-import { wrongModelText } from '../config-schema.ts'
+import type { Auth, Config, ModelConfig } from '../config/load.ts'
+import { wrongModelText } from '../config/schema.ts'
 import { GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { nearest } from '../nearest.ts'
-import type { Abilities, Quirks, Speech, Target } from '../protocols/protocol.ts'
-import { builtInProvider, configuredProvider, whatSwitchesOn } from './switched-on.ts'
-import { familyAbilities, globs, MODEL_ROWS, PROVIDER_ROWS, type ModelRow, type MediaFacts } from './rows.ts'
+import type { Capabilities, Quirks, Api, Target } from '../protocols/protocol.ts'
+import { builtInProvider, configuredProvider, whatSwitchesOn } from './configured.ts'
+import { familyCapabilities, globs, MODEL_ROWS, PROVIDER_ROWS, type ModelRow, type MediaFacts } from './catalog-rows.ts'
 
 /** A provider that is switched on. */
 export type Provider = {
   id: string
   name: string
   /** In order of preference. */
-  speaks: { protocol: Speech; baseUrl: string; auth: Auth }[]
+  speaks: { protocol: Api; baseUrl: string; auth: Auth }[]
   apiKey?: string
   /** Sent with every request, names in lower case. */
   headers: Record<string, string>
@@ -45,7 +45,7 @@ type Place = {
   listed?: string
 }
 
-export type ModelEndpoint = { provider: string; model: string; protocol?: Speech }
+export type ModelEndpoint = { provider: string; model: string; protocol?: Api }
 
 /** A listed model. */
 export type Model = {
@@ -57,12 +57,12 @@ export type Model = {
   /** In the order of trying; providers that are off are passed over. */
   endpoints: ModelEndpoint[]
   /** What is known beyond the families of `catalog/models.json`. */
-  abilities: Abilities
+  capabilities: Capabilities
   contextLength?: number
 }
 
 /** A listed model, or what an unlisted name stands for, which has no id. */
-type Found = { id?: string; endpoints: ModelEndpoint[]; abilities: Abilities }
+type Found = { id?: string; endpoints: ModelEndpoint[]; capabilities: Capabilities }
 
 /** Names whose resolution is remembered. */
 const RESOLVED_MAX = 5_000
@@ -132,7 +132,7 @@ export class Catalogue {
     )
   }
 
-  #places(model: string, wanted: Speech): (Endpoint | PredictionEndpoint)[] {
+  #places(model: string, wanted: Api): (Endpoint | PredictionEndpoint)[] {
     const wrong = wrongModelText(model)
     if (wrong !== undefined) throw invalid('model', wrong)
     const found = this.#find(model) ?? (wanted === 'predictions' ? this.#predicted(model) : undefined)
@@ -148,7 +148,7 @@ export class Catalogue {
   list(): readonly Model[] {
     this.#listed ??= this.#reachable().map((model) => {
       const [place] = model.endpoints.flatMap((endpoint) => this.#place(endpoint, model, 'chat.completions'))
-      return { ...model, abilities: place?.target.abilities ?? model.abilities }
+      return { ...model, capabilities: place?.target.capabilities ?? model.capabilities }
     })
     return this.#listed
   }
@@ -170,7 +170,7 @@ export class Catalogue {
         ownedBy: provider,
         createdAt: UNKNOWN_DATE,
         endpoints: [{ provider, model }],
-        abilities: place.target.abilities,
+        capabilities: place.target.capabilities,
       }
     )
   }
@@ -242,7 +242,7 @@ export class Catalogue {
     const slash = model.indexOf('/')
     const provider = model.slice(0, Math.max(slash, 0))
     return this.#providers.get(provider)?.unlisted === true
-      ? { endpoints: [{ provider, model: model.slice(slash + 1) }], abilities: {} }
+      ? { endpoints: [{ provider, model: model.slice(slash + 1) }], capabilities: {} }
       : undefined
   }
 
@@ -280,31 +280,31 @@ export class Catalogue {
     const provider = this.providers().find(
       ({ speaks, unlisted }) => unlisted && speaks.every(({ protocol }) => protocol === 'predictions'),
     )
-    return provider === undefined ? undefined : { endpoints: [{ provider: provider.id, model }], abilities: {} }
+    return provider === undefined ? undefined : { endpoints: [{ provider: provider.id, model }], capabilities: {} }
   }
 
   #place(
     { provider: id, model, protocol }: ModelEndpoint,
-    { id: listed, abilities }: Found,
-    wanted: Speech,
+    { id: listed, capabilities }: Found,
+    wanted: Api,
   ): (Endpoint | PredictionEndpoint)[] {
     const provider = this.#providers.get(id)
     if (provider === undefined) return []
-    const known = { ...familyAbilities(id, model), ...abilities }
-    const speech = speechOf(provider, protocol ?? known.api, wanted)
-    if (speech === undefined) return []
+    const known = { ...familyCapabilities(id, model), ...capabilities }
+    const api = apiOf(provider, protocol ?? known.api, wanted)
+    if (api === undefined) return []
     const target: Target = {
       provider: id,
       model,
       quirks: provider.quirks,
-      abilities: { ...BY_API[speech.protocol], ...known },
+      capabilities: { ...BY_API[api.protocol], ...known },
     }
     return [
       {
         provider,
-        protocol: speech.protocol,
-        baseUrl: speech.baseUrl,
-        credentials: credentials(speech.auth, provider.apiKey),
+        protocol: api.protocol,
+        baseUrl: api.baseUrl,
+        credentials: credentials(api.auth, provider.apiKey),
         target,
         ...(listed === undefined ? {} : { listed }),
       } as Endpoint | PredictionEndpoint,
@@ -341,10 +341,10 @@ export class Catalogue {
 }
 
 /** APIs that only some models of a provider are asked by. */
-const SPECIAL: readonly Speech[] = ['images', 'predictions']
+const SPECIAL: readonly Api[] = ['images', 'predictions']
 
 /** What is known of a model by what it is asked by. */
-const BY_API: Partial<Record<Speech, Abilities>> = {
+const BY_API: Partial<Record<Api, Capabilities>> = {
   images: { api: 'images', output: ['image'] },
   predictions: { api: 'predictions' },
 }
@@ -353,11 +353,7 @@ const BY_API: Partial<Record<Speech, Abilities>> = {
  * How a provider is spoken to about a model: as the model asks for, else as the client speaks, else as the provider
  * likes best.
  */
-function speechOf(
-  { speaks }: Provider,
-  asked: Speech | undefined,
-  wanted: Speech,
-): Provider['speaks'][number] | undefined {
+function apiOf({ speaks }: Provider, asked: Api | undefined, wanted: Api): Provider['speaks'][number] | undefined {
   if (asked !== undefined) return speaks.find(({ protocol }) => protocol === asked)
   const usual = speaks.filter(({ protocol }) => !SPECIAL.includes(protocol))
   return (usual.length > 0 ? usual : speaks).find(({ protocol }) => protocol === wanted) ?? usual[0] ?? speaks[0]
@@ -378,7 +374,7 @@ const shortNames = (id: string): string[] =>
 /** Nobody said when a model was released. */
 const UNKNOWN_DATE = 0
 
-function fromRow({ id, name, released, endpoints, abilities, contextLength }: ModelRow): Model {
+function fromRow({ id, name, released, endpoints, capabilities, contextLength }: ModelRow): Model {
   const [provider = '', ...rest] = id.split('/')
   const model = rest.join('/')
   return {
@@ -387,18 +383,18 @@ function fromRow({ id, name, released, endpoints, abilities, contextLength }: Mo
     ownedBy: provider,
     createdAt: released === undefined ? UNKNOWN_DATE : Date.parse(released) / 1000,
     endpoints: endpoints ?? [{ provider, model }],
-    abilities: abilities ?? {},
+    capabilities: capabilities ?? {},
     ...(contextLength === undefined ? {} : { contextLength }),
   }
 }
 
-const fromConfig = ({ id, name, endpoints, abilities, contextLength }: ModelConfig, createdAt: number): Model => ({
+const fromConfig = ({ id, name, endpoints, capabilities, contextLength }: ModelConfig, createdAt: number): Model => ({
   id,
   name: name ?? id,
   ownedBy: endpoints[0]!.provider,
   createdAt,
   endpoints,
-  abilities,
+  capabilities,
   ...(contextLength === undefined ? {} : { contextLength }),
 })
 

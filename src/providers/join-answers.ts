@@ -1,9 +1,9 @@
-import type { Config } from '../config.ts'
+import type { Config } from '../config/load.ts'
 import { asGatewayError } from '../error.ts'
 import { fold, unfold, type Answer, type GenerationEvent } from '../generation/event.ts'
 import { noUsage, type Usage } from '../generation/usage.ts'
 import type { CallSignal } from '../http/connection.ts'
-import { attempt, Drafts, readAnswer, readWhole, Refusal, type Upstream } from './attempt.ts'
+import { attempt, PreparedRequests, readAnswer, readWhole, UpstreamRefusal, type Upstream } from './attempt.ts'
 
 /**
  * A provider that draws within a conversation makes one image at a time: it is asked again for each of the others, at
@@ -15,14 +15,14 @@ export async function joinAnswers(
   signal: CallSignal,
   first: GenerationEvent[],
 ): Promise<GenerationEvent[]> {
-  const { exchange, endpoint, losses } = upstream
-  const wanted = exchange.request.imageOutput?.count ?? 1
+  const { context, endpoint, losses } = upstream
+  const wanted = context.request.imageOutput?.count ?? 1
   const begun = imagesIn(first)
   // Who draws nothing at first would only say again why.
   if (begun === 0 || begun >= wanted) return first
   const others = await Promise.allSettled(
     Array.from({ length: wanted - begun }, async () => {
-      const other = await attempt([endpoint], new Drafts(exchange), timeouts, signal, [])
+      const other = await attempt([endpoint], new PreparedRequests(context), timeouts, signal, [])
       return readAnswer(other, await readWhole(other))
     }),
   )
@@ -48,7 +48,7 @@ export async function joinAnswers(
 const imagesIn = (events: readonly GenerationEvent[]): number =>
   events.filter((event) => event.type === 'part-start' && event.head.type === 'image').length
 
-const codeOf = (error: unknown): string => (error instanceof Refusal ? error.error : asGatewayError(error)).code
+const codeOf = (error: unknown): string => (error instanceof UpstreamRefusal ? error.error : asGatewayError(error)).code
 
 function sumOf(usages: Usage[]): Usage {
   const sum = noUsage()

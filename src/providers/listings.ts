@@ -1,7 +1,13 @@
-import type { Abilities, Modality } from '../protocols/protocol.ts'
+import type { Capabilities, Modality } from '../protocols/protocol.ts'
 
 /** What a server says of one of its models. `stamp`: changes when the model behind the name does. */
-export type Listed = { name: string; createdAt: number; stamp?: string; contextLength?: number; abilities: Abilities }
+export type Listed = {
+  name: string
+  createdAt: number
+  stamp?: string
+  contextLength?: number
+  capabilities: Capabilities
+}
 
 type Json = Record<string, unknown>
 
@@ -20,19 +26,19 @@ export const readTags: Listing = (answer) =>
             name,
             createdAt: Number.isNaN(at) ? 0 : Math.floor(at / 1000),
             stamp: `${digest} ${modified}`,
-            abilities: {},
+            capabilities: {},
           },
         ]
       : []
   })
 
 /** Ollama's `POST /api/show`: what a model can do, or undefined for one that answers no conversation. */
-export function readShow(answer: unknown): Pick<Listed, 'contextLength' | 'abilities'> | undefined {
+export function readShow(answer: unknown): Pick<Listed, 'contextLength' | 'capabilities'> | undefined {
   const { capabilities, model_info } = recordOf(answer)
   const info = recordOf(model_info)
   const context = contextOf(info[`${info['general.architecture']}.context_length`])
   // Servers before 0.6.4 say nothing of it.
-  if (!Array.isArray(capabilities)) return { ...context, abilities: {} }
+  if (!Array.isArray(capabilities)) return { ...context, capabilities: {} }
   if (!capabilities.includes('completion')) return undefined
   const input: Modality[] = [
     'text',
@@ -41,7 +47,7 @@ export function readShow(answer: unknown): Pick<Listed, 'contextLength' | 'abili
   ]
   return {
     ...context,
-    abilities: {
+    capabilities: {
       input,
       output: ['text'],
       tools: capabilities.includes('tools'),
@@ -55,7 +61,7 @@ export const readModels: Listing = (answer) =>
   rowsIn(answer, 'data')?.flatMap(({ id, created, max_model_len: longest, meta }) => {
     const { n_ctx: served, n_ctx_train: trained } = recordOf(meta)
     return typeof id === 'string'
-      ? [{ name: id, createdAt: wholeOf(created) ?? 0, ...contextOf(longest ?? served ?? trained), abilities: {} }]
+      ? [{ name: id, createdAt: wholeOf(created) ?? 0, ...contextOf(longest ?? served ?? trained), capabilities: {} }]
       : []
   })
 
@@ -74,7 +80,7 @@ export const readTyped: Listing = (answer) =>
           name: id,
           createdAt: 0,
           ...contextOf(loaded ?? longest),
-          abilities: { input, output: ['text'], ...(tools ? { tools } : {}) },
+          capabilities: { input, output: ['text'], ...(tools ? { tools } : {}) },
         },
       ]
     },

@@ -1,10 +1,10 @@
 import { GatewayError } from '../error.ts'
 import { readAll, send } from '../http/call.ts'
-import { wrongModelText } from '../config-schema.ts'
-import { bareUrl } from './switched-on.ts'
+import { wrongModelText } from '../config/schema.ts'
+import { bareUrl } from './configured.ts'
 import { credentials, type Catalogue, type Model, type Provider } from './catalogue.ts'
 import { readModels, readShow, readTags, readTyped, type Listed, type Listing } from './listings.ts'
-import { PROVIDER_ROWS, quirksOf, type ProviderRow } from './rows.ts'
+import { PROVIDER_ROWS, quirksOf, type ProviderRow } from './catalog-rows.ts'
 
 type Environment = Record<string, string | undefined>
 type Local = NonNullable<ProviderRow['local']>
@@ -63,13 +63,13 @@ export class LocalModels {
     const listed = await this.#listed(provider, local, shown, signal)
     if (listed === undefined) return this.#miss(provider)
     const models = listed.map(
-      ({ name, createdAt, contextLength, abilities }): Model => ({
+      ({ name, createdAt, contextLength, capabilities }): Model => ({
         id: `${row.id}/${name}`,
         name,
         ownedBy: row.id,
         createdAt,
         endpoints: [{ provider: row.id, model: name }],
-        abilities,
+        capabilities,
         ...(contextLength === undefined ? {} : { contextLength }),
       }),
     )

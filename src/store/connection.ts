@@ -17,7 +17,7 @@ export type Binding = string | number | bigint | null | Uint8Array
 const SHARING_MS = 1
 
 /** Who gathers over one transaction: what is left to write at its end, and what to forget when none of it happened. */
-export type Gathering = { beforeCommit: () => void; afterRollback: () => void }
+export type WriteBatch = { beforeCommit: () => void; afterRollback: () => void }
 
 type Pending = {
   write: () => void
@@ -30,7 +30,7 @@ type Pending = {
 export class Connection {
   readonly #database: Database
   readonly #statements = new Map<string, Statement>()
-  readonly #gatherings: Gathering[] = []
+  readonly #gatherings: WriteBatch[] = []
   readonly #log: string
   #pending: Pending[] = []
   /** The write-ahead log, opened for flushing it; it exists from the first commit on. */
@@ -47,7 +47,7 @@ export class Connection {
     this.#log = `${file}-wal`
   }
 
-  gather(gathering: Gathering): void {
+  gather(gathering: WriteBatch): void {
     this.#gatherings.push(gathering)
   }
 

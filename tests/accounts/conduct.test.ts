@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { Conduct, penaltyOf } from '../../src/accounts/conduct.ts'
-import { readConfig } from '../../src/config.ts'
+import { AbuseDetection, penaltyOf } from '../../src/accounts/abuse-detection.ts'
+import { readConfig } from '../../src/config/load.ts'
 import type { AccountStatus } from '../../src/store/store.ts'
 
 const MINUTE = 60_000
@@ -18,22 +18,22 @@ const strict = {
 
 /** One account that is judged and whose new status is stored, as the server does. */
 function watched(rules = strict): {
-  conduct: Conduct
+  abuseDetection: AbuseDetection
   at(minutes: number): void
   judge(): AccountStatus
   store(status: AccountStatus): void
 } {
   let [now, status] = [0, 'healthy' as AccountStatus]
-  const conduct = new Conduct(rules, () => (now += APART))
+  const abuseDetection = new AbuseDetection(rules, () => (now += APART))
   return {
-    conduct,
+    abuseDetection,
     at: (minutes) => {
       now = minutes * MINUTE
     },
     store: (set) => {
       status = set
     },
-    judge: () => (status = conduct.judge([{ id: 'a', status }])[0]?.status ?? status),
+    judge: () => (status = abuseDetection.judge([{ id: 'a', status }])[0]?.status ?? status),
   }
 }
 
@@ -42,16 +42,16 @@ const times = (count: number, act: (index: number) => void): void => {
 }
 
 describe('the rules', () => {
-  const breaking: Record<string, (conduct: Conduct, count: number) => void> = {
-    refusals: (conduct, count) => times(count, () => conduct.refused('a')),
-    addresses: (conduct, count) =>
+  const breaking: Record<string, (abuseDetection: AbuseDetection, count: number) => void> = {
+    refusals: (abuseDetection, count) => times(count, () => abuseDetection.refused('a')),
+    addresses: (abuseDetection, count) =>
       times(count, (index) => {
-        conduct.begin('a', () => `10.0.0.${index}`)
-        conduct.end('a')
+        abuseDetection.begin('a', () => `10.0.0.${index}`)
+        abuseDetection.end('a')
       }),
-    concurrency: (conduct, count) => {
-      times(count, () => conduct.begin('a', undefined))
-      times(count, () => conduct.end('a'))
+    concurrency: (abuseDetection, count) => {
+      times(count, () => abuseDetection.begin('a', undefined))
+      times(count, () => abuseDetection.end('a'))
     },
   }
 
@@ -64,22 +64,22 @@ describe('the rules', () => {
         [strict[rule].abusive, 'monitored'],
         [strict[rule].abusive + 1, 'abusive'],
       ] as const) {
-        const { conduct, judge } = watched()
-        breaking[rule]!(conduct, count)
+        const { abuseDetection, judge } = watched()
+        breaking[rule]!(abuseDetection, count)
         expect([count, judge()]).toEqual([count, status])
       }
     },
   )
 
   test('as published leave a team behind one account alone', () => {
-    const { conduct, judge, at } = watched(published)
+    const { abuseDetection, judge, at } = watched(published)
     // Two hundred people, each with one address and two requests at a time, for three hours; some run into a limit now
     // and then.
     for (let minute = 0; minute < 180; minute++) {
       at(minute)
-      times(200, (person) => times(2, () => conduct.begin('a', () => `10.0.0.${person}`)))
-      times(10, () => conduct.refused('a'))
-      times(400, () => conduct.end('a'))
+      times(200, (person) => times(2, () => abuseDetection.begin('a', () => `10.0.0.${person}`)))
+      times(10, () => abuseDetection.refused('a'))
+      times(400, () => abuseDetection.end('a'))
       expect(judge()).toBe('healthy')
     }
   })
@@ -97,25 +97,25 @@ describe('the rules', () => {
 test('of requests that come together only the first is looked at, of each account', () => {
   let [now, looks] = [0, 0]
   const look = (): string => `10.0.0.${++looks}`
-  const conduct = new Conduct(strict, () => now)
-  times(100, () => conduct.begin('a', look))
-  times(100, () => conduct.begin('b', look))
+  const abuseDetection = new AbuseDetection(strict, () => now)
+  times(100, () => abuseDetection.begin('a', look))
+  times(100, () => abuseDetection.begin('b', look))
   expect(looks).toBe(2)
   now += APART
-  times(100, () => conduct.begin('a', look))
+  times(100, () => abuseDetection.begin('a', look))
   expect(looks).toBe(3)
 })
 
 test('from many addresses at once, two hundred a second are seen', () => {
   let now = 0
-  const conduct = new Conduct(published, () => now)
+  const abuseDetection = new AbuseDetection(published, () => now)
   const burst = (from: number, count: number): AccountStatus | undefined => {
     for (let index = from; index < from + count; index++) {
       now += 1
-      conduct.begin('a', () => `10.0.0.${index}`)
-      conduct.end('a')
+      abuseDetection.begin('a', () => `10.0.0.${index}`)
+      abuseDetection.end('a')
     }
-    return conduct.judge([{ id: 'a', status: 'healthy' }])[0]?.status
+    return abuseDetection.judge([{ id: 'a', status: 'healthy' }])[0]?.status
   }
   expect(burst(0, 1_000)).toBeUndefined()
   expect(burst(1_000, 5)).toBe('monitored')
@@ -123,13 +123,13 @@ test('from many addresses at once, two hundred a second are seen', () => {
 
 describe('a status', () => {
   test('goes back step by step, after a whole hour without its cause', () => {
-    const { conduct, judge, at } = watched()
-    times(6, () => conduct.refused('a'))
+    const { abuseDetection, judge, at } = watched()
+    times(6, () => abuseDetection.refused('a'))
     expect(judge()).toBe('abusive')
     at(60)
     expect(judge()).toBe('abusive')
     at(61)
-    times(3, () => conduct.refused('a'))
+    times(3, () => abuseDetection.refused('a'))
     expect(judge()).toBe('abusive')
     at(119)
     expect(judge()).toBe('abusive')
@@ -142,7 +142,7 @@ describe('a status', () => {
     at(181)
     expect(judge()).toBe('healthy')
     expect(judge()).toBe('healthy')
-    expect(conduct.size).toBe(0)
+    expect(abuseDetection.size).toBe(0)
   })
 
   test('from before a restart is kept for an hour, whether or not the account asks for anything', () => {
@@ -158,23 +158,23 @@ describe('a status', () => {
   })
 
   test('that an administrator sets is believed: what was counted before is forgotten, what is running is not', () => {
-    const { conduct, judge, store } = watched()
-    times(9, () => conduct.refused('a'))
+    const { abuseDetection, judge, store } = watched()
+    times(9, () => abuseDetection.refused('a'))
     expect(judge()).toBe('abusive')
     store('healthy')
     expect(judge()).toBe('healthy')
     store('monitored')
     expect(judge()).toBe('monitored')
     store('healthy')
-    times(3, () => conduct.begin('a', undefined))
+    times(3, () => abuseDetection.begin('a', undefined))
     expect(judge()).toBe('monitored')
   })
 
   test('suspended or banned is never touched', () => {
     for (const set of ['suspended', 'banned'] as const) {
-      const { conduct, judge, at, store } = watched()
+      const { abuseDetection, judge, at, store } = watched()
       store(set)
-      times(9, () => conduct.refused('a'))
+      times(9, () => abuseDetection.refused('a'))
       for (const minute of [0, 1, 59, 61, 130]) {
         at(minute)
         expect(judge()).toBe(set)
@@ -187,20 +187,20 @@ describe('a status', () => {
 
 test('accounts that are idle for an hour are dropped, running ones never, and addresses are bounded', () => {
   let now = 0
-  const conduct = new Conduct(strict, () => now)
+  const abuseDetection = new AbuseDetection(strict, () => now)
   const accounts = Array.from({ length: 500 }, (_, index) => ({ id: `${index}`, status: 'healthy' as const }))
   for (const { id } of accounts) {
-    conduct.begin(id, () => '10.0.0.1')
-    if (id !== '7') conduct.end(id)
+    abuseDetection.begin(id, () => '10.0.0.1')
+    if (id !== '7') abuseDetection.end(id)
   }
-  expect(conduct.size).toBe(500)
+  expect(abuseDetection.size).toBe(500)
   now = 61 * MINUTE
-  expect(conduct.judge(accounts)).toEqual([])
-  expect(conduct.size).toBe(1)
+  expect(abuseDetection.judge(accounts)).toEqual([])
+  expect(abuseDetection.size).toBe(1)
   const before = process.memoryUsage().heapUsed
   times(200_000, (index) => {
     now += APART
-    conduct.begin('8', () => `2001:db8::${index.toString(16)}`)
+    abuseDetection.begin('8', () => `2001:db8::${index.toString(16)}`)
   })
   Bun.gc(true)
   expect(process.memoryUsage().heapUsed - before).toBeLessThan(4 * 2 ** 20)
@@ -279,7 +279,7 @@ describe('any hours', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 120, size: 'max' }), (steps) => {
         let [now, status] = [0, 'healthy' as AccountStatus]
-        const conduct = new Conduct(strict, () => now)
+        const abuseDetection = new AbuseDetection(strict, () => now)
         const log = new Log()
         for (const { act, address, minutes, status: set } of steps) {
           const minute = Math.floor(now / MINUTE)
@@ -287,13 +287,13 @@ describe('any hours', () => {
           else if (act === 'set') status = set
           else if (act === 'judge') {
             const expected = log.judge(minute, status)
-            status = conduct.judge([{ id: 'a', status }])[0]?.status ?? status
+            status = abuseDetection.judge([{ id: 'a', status }])[0]?.status ?? status
             expect(status).toBe(expected)
             seen.add(status)
           } else if (act !== 'end' || log.running > 0) {
             log.add({ minute, act, address })
-            if (act === 'begin') conduct.begin('a', () => String(address))
-            else conduct[act]('a')
+            if (act === 'begin') abuseDetection.begin('a', () => String(address))
+            else abuseDetection[act]('a')
             now += APART
           }
         }

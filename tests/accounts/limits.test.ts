@@ -6,7 +6,7 @@ import { GatewayError } from '../../src/error.ts'
 /** Seconds to wait, or 0 when admitted. */
 function ask(limits: Limits, key: string, endpoint: string, limit: number | undefined): number {
   try {
-    limits.admit(key, endpoint, limit)
+    limits.checkRateLimit(key, endpoint, limit)
     return 0
   } catch (error) {
     expect(error).toBeInstanceOf(GatewayError)

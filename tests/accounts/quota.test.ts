@@ -9,7 +9,7 @@ import {
   type QuotaHold,
   type RollingQuota,
 } from '../../src/accounts/quota.ts'
-import { readConfig } from '../../src/config.ts'
+import { readConfig } from '../../src/config/load.ts'
 import { GatewayError } from '../../src/error.ts'
 import type { QuotaWindow, QuotaWindowName, Subscription } from '../../src/store/store.ts'
 

@@ -5,7 +5,7 @@
  */
 
 export type Json = Record<string, any>
-export type Wire = { url: string; key: string }
+export type RawRequest = { url: string; key: string }
 
 /** One frame of a stream as it stood on the wire. */
 export type SseFrame = { event?: string; data: string }
@@ -587,7 +587,7 @@ export const qwen: Agent = {
 
 export const agents: readonly Agent[] = [codex, codexLite, claudeCode, geminiCli, opencode, qwen]
 
-export const post = ({ url, key }: Wire, agent: Agent, model: string, body: Json): Promise<Response> =>
+export const post = ({ url, key }: RawRequest, agent: Agent, model: string, body: Json): Promise<Response> =>
   fetch(url + agent.path(model), {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...agent.headers(key) },

@@ -46,8 +46,8 @@ beforeAll(async () => {
   provider = new StrictProvider((seen) => play(seen))
   const row = (id: string, protocol: string, more = ''): string =>
     `  ${id}: { protocol: ${protocol}, baseUrl: "${provider.url}", apiKey: none, unlisted: true${more} }\n`
-  const model = (id: string, abilities: string): string =>
-    `  ${id}/m: { endpoints: [{ provider: ${id}, model: m }], abilities: ${abilities} }\n`
+  const model = (id: string, capabilities: string): string =>
+    `  ${id}/m: { endpoints: [{ provider: ${id}, model: m }], capabilities: ${capabilities} }\n`
   const providers =
     row('up-chat', 'chat.completions', ', quirks: { reasoningField: reasoning_details }') +
     row('up-responses', 'responses') +
@@ -128,7 +128,7 @@ function script(agent: Agent): (seen: Seen) => ReturnType<typeof play> {
 
 type Heard = { stream: string; id: string; losses: string }
 
-async function hear(agent: Agent, model: string, body: Json): Promise<Heard> {
+async function exchangeOf(agent: Agent, model: string, body: Json): Promise<Heard> {
   const response = await post(gateway, agent, model, body)
   const stream = await response.text()
   expect([response.status, response.status === 200 ? '' : stream]).toEqual([200, ''])
@@ -139,7 +139,7 @@ async function hear(agent: Agent, model: string, body: Json): Promise<Heard> {
   }
 }
 
-const record = async (id: string): Promise<Json> => {
+const recordOf = async (id: string): Promise<Json> => {
   const response = await fetch(`${gateway.url}/v1/management/generation?id=${id}`, {
     headers: { authorization: `Bearer ${gateway.key}` },
   })
@@ -200,9 +200,9 @@ describe.each(agents.filter(({ name }) => name !== 'qwen-code').map((agent) => [
         // A patch, to the letter; then three calls at once, of which one fails and one gives an image.
         const first = agent.first(model, 'TASK build it.')
         if (first.parallel_tool_calls === false) first.parallel_tool_calls = true
-        const wrote = await hear(agent, model, first)
+        const wrote = await exchangeOf(agent, model, first)
         expect(ran(agent, wrote.stream)).toEqual([PATCH])
-        const looked = await hear(agent, model, agent.next(first, wrote.stream, ['patched']))
+        const looked = await exchangeOf(agent, model, agent.next(first, wrote.stream, ['patched']))
         expect(ran(agent, looked.stream)).toEqual(['wc -l', 'cat nothing', 'view dot.png'])
         const third = agent.next(agent.next(first, wrote.stream, ['patched']), looked.stream, RESULTS)
         ;[wrote, looked].forEach(note)
@@ -226,12 +226,12 @@ describe.each(agents.filter(({ name }) => name !== 'qwen-code').map((agent) => [
         // Two helpers with instructions of their own, beside it.
         const help = async (number: number): Promise<string> => {
           const body = agent.first(model, 'TASK help out.', `You are helper ${number}.`)
-          const asked = await hear(agent, model, body)
-          const answered = await hear(agent, model, agent.next(body, asked.stream, [`helped ${number}`]))
+          const asked = await exchangeOf(agent, model, body)
+          const answered = await exchangeOf(agent, model, agent.next(body, asked.stream, [`helped ${number}`]))
           ;[asked, answered].forEach(note)
           return agent.read(answered.stream).text
         }
-        const [built, ...helped] = await Promise.all([hear(agent, model, fourth), help(1), help(2)])
+        const [built, ...helped] = await Promise.all([exchangeOf(agent, model, fourth), help(1), help(2)])
         expect(helped).toEqual(['Helped: helped 1.', 'Helped: helped 2.'])
         expect(agent.read(built.stream)).toMatchObject({ text: 'Built: mended.', calls: [] })
         ;[mended, built].forEach(note)
@@ -247,15 +247,15 @@ describe.each(agents.filter(({ name }) => name !== 'qwen-code').map((agent) => [
         })
         await long.body!.getReader().read()
         stop.abort()
-        const summed = await hear(agent, model, agent.say(fourth, 'TASK sum it up', built.stream))
+        const summed = await exchangeOf(agent, model, agent.say(fourth, 'TASK sum it up', built.stream))
         note(summed)
 
         // A shorter history, written to disk and read again.
         const short = JSON.parse(
           JSON.stringify(agent.first(model, `<summary>${agent.read(summed.stream).text}</summary> TASK finish it.`)),
         ) as Json
-        const removed = await hear(agent, model, short)
-        const ended = await hear(agent, model, agent.next(short, removed.stream, ['gone']))
+        const removed = await exchangeOf(agent, model, short)
+        const ended = await exchangeOf(agent, model, agent.next(short, removed.stream, ['gone']))
         expect(agent.read(ended.stream).text).toBe('All done.')
         ;[removed, ended].forEach(note)
 
@@ -271,7 +271,7 @@ describe.each(agents.filter(({ name }) => name !== 'qwen-code').map((agent) => [
           ).toBe(2)
         const { protocol: own, lost } = HOME[agent.name]!
         for (const losses of told) protocol === own ? expect(losses).toBe('') : expect(losses).toMatch(lost)
-        const records = await Promise.all(ids.map(record))
+        const records = await Promise.all(ids.map(recordOf))
         expect({ prompt: sum(records, 'prompt'), completion: sum(records, 'completion') }).toEqual({
           prompt: provider.used.prompt - used.prompt,
           completion: provider.used.completion - used.completion,
@@ -289,13 +289,13 @@ test.each(Object.keys(PROVIDERS) as ConversationName[])(
     play = script(codexLite)
     const body = codexLite.first(model, 'Environment.')
     body.input.push(agentMessage('lead', 'lead.one', 'NEW_TASK', 'TASK help out, helper 1.'))
-    const asked = await hear(codexLite, model, body)
+    const asked = await exchangeOf(codexLite, model, body)
     const next = codexLite.next(body, asked.stream, ['helped'])
     next.input.push(
       agentMessage('lead.two', 'lead', 'MESSAGE', 'Mind the gap.'),
       agentMessage('lead.three', 'lead', 'MESSAGE', 'gAAAAABmZ-x_y=='),
     )
-    const { stream, losses } = await hear(codexLite, model, next)
+    const { stream, losses } = await exchangeOf(codexLite, model, next)
     expect(codexLite.read(stream).text).toBe('Helped: helped.')
     const heard = provider.seen
       .at(-1)!
@@ -320,9 +320,9 @@ test.each(['chat.completions', 'responses', 'messages'] as const)(
     const model = `${PROVIDERS[protocol]}/m`
     play = script(geminiCli)
     const first = geminiCli.first(model, 'TASK build it.')
-    const wrote = await hear(geminiCli, model, first)
+    const wrote = await exchangeOf(geminiCli, model, first)
     const second = geminiCli.next(first, wrote.stream, ['patched'])
-    const looked = await hear(geminiCli, model, second)
+    const looked = await exchangeOf(geminiCli, model, second)
     const resumed = geminiCli.say(geminiCli.next(second, looked.stream, RESULTS), 'TASK finish it.')
     for (const content of resumed.contents as Json[]) {
       if (content.role === 'user' && content.parts[0].functionResponse !== undefined)
@@ -331,7 +331,7 @@ test.each(['chat.completions', 'responses', 'messages'] as const)(
       for (const part of content.parts)
         if (part.thoughtSignature !== undefined) part.thoughtSignature = 'skip_thought_signature_validator'
     }
-    const ended = await hear(geminiCli, model, resumed)
+    const ended = await exchangeOf(geminiCli, model, resumed)
     expect(ran(geminiCli, ended.stream)).toEqual(['rm'])
     const results = provider.seen.at(-1)!.entries.flatMap((entry) => (entry.kind === 'result' ? [entry.text] : []))
     expect(results.map((result) => result.replace(/^Error: /, ''))).toEqual([

@@ -408,11 +408,11 @@ describe('failures before the first byte', () => {
           [503, '[[error: 529 too busy]]'],
         ] as const) {
           const response = await send(path, body(model, directive, { stream }))
-          const wire = { ...(await json(response)), status }
+          const rawRequest = { ...(await json(response)), status }
           expect(response.headers.get('content-type')).toContain('application/json')
           expect(status === 503 ? [503, 529] : [status]).toContain(response.status)
           // A provider's own body goes through to clients of its protocol.
-          if (model !== `sandbox/${path.split('/')[2]!}`) expect(wire).toMatchObject(shape(status) as object)
+          if (model !== `sandbox/${path.split('/')[2]!}`) expect(rawRequest).toMatchObject(shape(status) as object)
           if (status === 429) expect(response.headers.get('retry-after')).toBe('3')
           expect(response.headers.get('x-request-id')).toBe(response.headers.get('request-id')!)
         }

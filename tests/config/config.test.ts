@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import builtInPlans from '../../catalog/plans.json'
-import { ConfigError, loadConfig, readConfig } from '../../src/config.ts'
+import { ConfigError, loadConfig, readConfig } from '../../src/config/load.ts'
 
 const ENV = { PORT: '99', KEY: 'k-from-env', EMPTY: '', ON: 'true', LONG: 'sk-0123456789abcdef' }
 const read = (text: string) => readConfig(text, 'sluice.yaml', ENV)
@@ -73,7 +73,7 @@ models:
   acme/large:
     endpoints: [{ provider: acme, model: large-2026 }]
     price: { prompt: 3, completion: [15, { over: 200000, rate: 22.5 }], input_cache_read: 0.3 }
-    abilities: { reasoning: budget, budget: { min: 0, max: 10 }, sampling: false }
+    capabilities: { reasoning: budget, budget: { min: 0, max: 10 }, sampling: false }
 keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
 `)
     expect(config.listen).toEqual({ host: '0.0.0.0', port: 80 })
@@ -103,7 +103,7 @@ keys: [{ key: "\${LONG}", requestsPerMinute: 1 }]
       id: 'acme/large',
       endpoints: [{ provider: 'acme', model: 'large-2026' }],
       price: { prompt: 3, completion: [15, { over: 200_000, rate: 22.5 }], input_cache_read: 0.3 },
-      abilities: { reasoning: 'budget', budget: { min: 0, max: 10 }, sampling: false },
+      capabilities: { reasoning: 'budget', budget: { min: 0, max: 10 }, sampling: false },
     })
     expect(config.keys).toEqual([
       { key: 'sk-0123456789abcdef', kind: 'pay-as-you-go', name: 'key 1', requestsPerMinute: 1 },
@@ -330,7 +330,7 @@ const GOLDEN: [string, string[]][] = [
     ['2:70: models.a.price.prompt must have at most 9 decimals, not 1e-10'],
   ],
   [
-    'models:\n  a: { endpoints: [{ provider: openai, model: x }], abilities: { budget: { min: 5, max: 1 } } }',
+    'models:\n  a: { endpoints: [{ provider: openai, model: x }], capabilities: { budget: { min: 5, max: 1 } } }',
     ['2:6: models.a has a budget whose min is above its max'],
   ],
   ['keys: [{ key: short }]', ['1:15: keys[0].key must be 16 to 256 printable ASCII characters without spaces']],

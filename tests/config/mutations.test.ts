@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import Ajv from 'ajv'
 import fc from 'fast-check'
 import { parse, stringify } from 'yaml'
-import { fileSchema } from '../../src/config-schema.ts'
-import { ConfigError, readConfig } from '../../src/config.ts'
+import { fileSchema } from '../../src/config/schema.ts'
+import { ConfigError, readConfig } from '../../src/config/load.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 
 const example = readFileSync(join(import.meta.dir, '../../sluice.example.yaml'), 'utf8')

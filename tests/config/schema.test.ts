@@ -3,8 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Ajv from 'ajv'
 import { parse } from 'yaml'
-import { fileSchema } from '../../src/config-schema.ts'
-import { readConfig } from '../../src/config.ts'
+import { fileSchema } from '../../src/config/schema.ts'
+import { readConfig } from '../../src/config/load.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 
 const root = join(import.meta.dir, '../..')
@@ -45,7 +45,7 @@ test('the example loads, and its models can be asked for', () => {
   expect(catalogue.endpoints('fast', 'messages').map(({ provider, target }) => [provider.id, target.model])).toEqual([
     ['workshop', 'qwen3-8b'],
   ])
-  expect(catalogue.endpoints('acme/large', 'messages')[0]!.target.abilities.maxOutputTokens).toBe(32000)
+  expect(catalogue.endpoints('acme/large', 'messages')[0]!.target.capabilities.maxOutputTokens).toBe(32000)
 })
 
 test('every setting of the schema is in the example and explained in the manual', () => {

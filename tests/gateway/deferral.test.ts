@@ -7,7 +7,7 @@ import { Predictor } from '../../src/endpoints/predictions/predictor.ts'
 import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { Follower } from '../../src/endpoints/responses.ts'
 import { GatewayError } from '../../src/error.ts'
-import type { Spine } from '../../src/spine.ts'
+import type { AppContext } from '../../src/context.ts'
 import type { SqliteStore } from '../../src/store/sqlite.ts'
 import { roomsIn, type Failing } from './in-process.ts'
 
@@ -15,7 +15,7 @@ import { roomsIn, type Failing } from './in-process.ts'
 
 let folder: string
 let sqlite: SqliteStore
-let spine: Spine
+let app: AppContext
 let headers: Record<string, string>
 let upstream: Bun.Server<undefined>
 let asked: string[]
@@ -63,14 +63,14 @@ beforeEach(async () => {
   )
   sqlite = built.sqlite
   headers = built.headers
-  spine = Object.assign(built.rooms, {
+  app = Object.assign(built.rooms, {
     predictor: new Predictor(built.rooms, new Webhooks(built.rooms), async () => undefined),
   })
 })
 afterEach(async () => {
   failing = {}
-  await spine.ledger.stop()
-  await spine.files.stop()
+  await app.ledger.stop()
+  await app.files.stop()
   await sqlite.close()
   await upstream.stop(true)
   rmSync(folder, { recursive: true, force: true })
@@ -78,7 +78,7 @@ afterEach(async () => {
 
 const create = (): Promise<Response> =>
   answer(
-    spine,
+    app,
     new Request('http://sluice/v1/responses', {
       method: 'POST',
       headers,
@@ -92,11 +92,11 @@ const until = async (reached: () => boolean): Promise<void> => {
 test('a response in the background that cannot be kept is cancelled, and ends once: its account is not taken for one that asks too much', async () => {
   failing.keepOpen = full
   expect((await create()).status).toBe(503)
-  expect(spine.open.size).toBe(0)
-  expect(spine.ledger.deferred).toEqual([])
+  expect(app.inFlight.size).toBe(0)
+  expect(app.ledger.deferred).toEqual([])
   await until(() => asked.includes('POST /work-1/cancel'))
   now += 60_000
-  expect(spine.conduct.judge(await spine.store.accounts())).toEqual([])
+  expect(app.abuseDetection.judge(await app.store.accounts())).toEqual([])
 })
 
 test('each response in the background is asked after once at a time, whatever becomes of the others', async () => {
@@ -104,33 +104,33 @@ test('each response in the background is asked after once at a time, whatever be
   await create()
   const gate = Promise.withResolvers<Response>()
   respond = (name) => (name === 'GET /work-1' ? gate.promise : theirs('work-2', 'completed'))
-  const follower = new Follower(spine)
+  const follower = new Follower(app)
   follower.round()
-  await until(() => spine.ledger.deferred.length === 1)
+  await until(() => app.ledger.deferred.length === 1)
   follower.round()
   follower.round()
   await until(() => asked.includes('GET /work-1'))
   expect(asked.filter((name) => name.startsWith('GET')).toSorted()).toEqual(['GET /work-1', 'GET /work-2'])
   gate.resolve(theirs('work-1', 'in_progress'))
   await follower.stop()
-  expect(spine.ledger.deferred.length).toBe(1)
+  expect(app.ledger.deferred.length).toBe(1)
 })
 
 test('a server that stops waits for no provider', async () => {
   await create()
   respond = () => new Promise(() => {})
-  const follower = new Follower(spine)
+  const follower = new Follower(app)
   follower.round()
   await until(() => asked.includes('GET /work-1'))
   await follower.stop()
-  expect(spine.ledger.deferred.length).toBe(1)
+  expect(app.ledger.deferred.length).toBe(1)
 })
 
 test('what fails on the way is said, and tried again', async () => {
   const said = spyOn(console, 'error').mockImplementation(() => {})
   try {
     await create()
-    const follower = new Follower(spine)
+    const follower = new Follower(app)
     failing.findResponse = () => Promise.reject(new TypeError('out of order'))
     follower.round()
     await until(() => said.mock.calls.length > 0)
@@ -138,7 +138,7 @@ test('what fails on the way is said, and tried again', async () => {
     failing = {}
     await Bun.sleep(0)
     follower.round()
-    await until(() => spine.ledger.deferred.length === 0)
+    await until(() => app.ledger.deferred.length === 0)
     await follower.stop()
   } finally {
     said.mockRestore()
@@ -149,14 +149,14 @@ test('what cannot be counted keeps no hold', async () => {
   const said = spyOn(console, 'error').mockImplementation(() => {})
   try {
     await create()
-    const [open] = spine.ledger.deferred
+    const [open] = app.ledger.deferred
     // A tokeniser that is gone.
     Object.defineProperty(open!.meter, 'count', { value: () => Promise.reject(new Error('cannot count')) })
-    const follower = new Follower(spine)
+    const follower = new Follower(app)
     follower.round()
-    await until(() => spine.ledger.deferred.length === 0)
+    await until(() => app.ledger.deferred.length === 0)
     await follower.stop()
-    expect((await sqlite.findGeneration(open!.ask.accountId, open!.ask.id))?.ending).toBe('completed')
+    expect((await sqlite.findGeneration(open!.request.accountId, open!.request.id))?.ending).toBe('completed')
   } finally {
     said.mockRestore()
   }
@@ -165,7 +165,7 @@ test('what cannot be counted keeps no hold', async () => {
 test('two who hear of one end both wait for its record', async () => {
   const { id } = (await (await create()).json()) as { id: string }
   const closing = Promise.withResolvers<never>()
-  const get = () => answer(spine, new Request(`http://sluice/v1/responses/${id}`, { headers }))
+  const get = () => answer(app, new Request(`http://sluice/v1/responses/${id}`, { headers }))
   failing.closeGeneration = () => closing.promise
   let told = 0
   const both = [get(), get()].map((asking) =>

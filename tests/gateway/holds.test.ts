@@ -105,7 +105,7 @@ test('a request whose document, output, searches or cache may cost more than the
 })
 
 test('what a schema grows by when its references are followed is held, too', async () => {
-  const grown = (times: number): object => {
+  const growth = (times: number): object => {
     const properties = Object.fromEntries(Array.from({ length: times }, (_, n) => [`p${n}`, { $ref: '#/$defs/Long' }]))
     return {
       tools: [
@@ -123,9 +123,9 @@ test('what a schema grows by when its references are followed is held, too', asy
       ],
     }
   }
-  expect((await chat('growing', grown(10))).status).toBe(200)
-  expect((await chat('growing', grown(300))).status).toBe(402)
-  expect((await chat('priced', grown(300))).status).toBe(200)
+  expect((await chat('growing', growth(10))).status).toBe(200)
+  expect((await chat('growing', growth(300))).status).toBe(402)
+  expect((await chat('priced', growth(300))).status).toBe(200)
 })
 
 test('of two different output limits the larger is held: nobody knows which of them a provider heeds', async () => {

@@ -1,24 +1,24 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Conduct } from '../../src/accounts/conduct.ts'
+import { AbuseDetection } from '../../src/accounts/abuse-detection.ts'
 import { Keys } from '../../src/accounts/keys.ts'
 import { Limits } from '../../src/accounts/limits.ts'
 import { Plans } from '../../src/accounts/plans.ts'
-import { loadConfig } from '../../src/config.ts'
+import { loadConfig } from '../../src/config/load.ts'
 import { Ledger } from '../../src/ledger/ledger.ts'
 import { Prices } from '../../src/ledger/prices.ts'
-import { Open } from '../../src/open.ts'
+import { InFlightRequests } from '../../src/pipeline/in-flight.ts'
 import { accountsOf } from '../../src/opening.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
-import { Reasoning } from '../../src/reasoning.ts'
-import type { Spine } from '../../src/spine.ts'
-import { Files } from '../../src/store/files.ts'
+import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
+import type { AppContext } from '../../src/context.ts'
+import { Files } from '../../src/files/files.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 
 /** Methods of a store -> what they do instead. */
 export type Failing = Record<string, (...args: never[]) => Promise<unknown>>
 
-type InProcess = { sqlite: SqliteStore; rooms: Omit<Spine, 'predictor'>; headers: Record<string, string> }
+type InProcess = { sqlite: SqliteStore; rooms: Omit<AppContext, 'predictor'>; headers: Record<string, string> }
 
 /**
  * The rooms of a gateway in this process, whose store fails where `failing` says so at that moment. `text`: its
@@ -50,19 +50,19 @@ export async function roomsIn(
     quotaBytes: config.files.quotaBytes,
     outputKeepMs: config.files.outputKeepMs,
   })
-  const conduct = new Conduct(config.accountStatus, now)
+  const abuseDetection = new AbuseDetection(config.accountStatus, now)
   const rooms = {
     config,
     store,
     files,
     keys,
     limits: new Limits(),
-    conduct,
+    abuseDetection,
     catalogue: new Catalogue(config),
     prices,
     ledger,
-    reasoning: await Reasoning.open(store, 0),
-    open: new Open(),
+    reasoningReplay: await ReasoningReplay.open(store, 0),
+    inFlight: new InFlightRequests(),
     draining: false,
   }
   return { sqlite, rooms, headers: { host: 'sluice', authorization: `Bearer ${first?.text}` } }

@@ -40,9 +40,9 @@ async function sluice<T = Record<string, unknown>>(...args: string[]): Promise<T
 const newKey = async (...options: string[]): Promise<{ id: string; text: string }> =>
   sluice('keys', 'create', ...options)
 
-type Told = { status: number; code: string | undefined; message: string }
+type ReportedLoss = { status: number; code: string | undefined; message: string }
 
-async function ask(key: string, model: string, maxTokens = 100): Promise<Told> {
+async function ask(key: string, model: string, maxTokens = 100): Promise<ReportedLoss> {
   const response = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
@@ -57,7 +57,7 @@ async function ask(key: string, model: string, maxTokens = 100): Promise<Told> {
 }
 
 /** The answer once it is no longer `before`: a change from outside may take two seconds. */
-async function askAfter(before: string, ...asked: Parameters<typeof ask>): Promise<Told> {
+async function askAfter(before: string, ...asked: Parameters<typeof ask>): Promise<ReportedLoss> {
   let told = await ask(...asked)
   for (let looks = 0; (told.code ?? 'none') === before && looks < 40; looks++) {
     await Bun.sleep(50)

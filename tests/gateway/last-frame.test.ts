@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
-import { eventStream } from '../../src/framing.ts'
+import { eventStream } from '../../src/pipeline/framing.ts'
 import type { GenerationRequest, ConversationName } from '../../src/generation/request.ts'
 import { Meter } from '../../src/ledger/meter.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Exchange } from '../../src/protocols/protocol.ts'
-import { Lane, Relay } from '../../src/relay.ts'
+import type { TranslationContext } from '../../src/protocols/protocol.ts'
+import { Lane, Relay } from '../../src/pipeline/relay.ts'
 
 /**
  * What a client takes for the end of its answer must not leave before the generation is closed, or an answer was given
@@ -112,7 +112,7 @@ const source = (frames: object[], tail: string[] = []) => {
   return { read: async () => pieces.shift(), cancel() {} }
 }
 
-const exchangeOf = (protocol: ConversationName): Exchange => {
+const exchangeOf = (protocol: ConversationName): TranslationContext => {
   const request: GenerationRequest = {
     model: 'p/m',
     system: [],
@@ -125,9 +125,9 @@ const exchangeOf = (protocol: ConversationName): Exchange => {
     extras: {},
   }
   return {
-    wire: { body: {}, text: '{}', headers: new Headers() },
+    rawRequest: { body: {}, text: '{}', headers: new Headers() },
     request,
-    label: { id: 'ours', model: 'p/m', createdAt: 1 },
+    responseIdentity: { id: 'ours', model: 'p/m', createdAt: 1 },
   }
 }
 
@@ -138,16 +138,16 @@ async function heard(
   frames: object[],
   tail?: string[],
 ): Promise<{ before: string[]; after: string }> {
-  const exchange = exchangeOf(client)
+  const context = exchangeOf(client)
   const out =
     provider === client
-      ? { relabeler: protocols[client].relabeler(exchange) }
-      : { writer: protocols[client].serve.writer(exchange) }
+      ? { passthrough: protocols[client].passthrough(context) }
+      : { writer: protocols[client].serve.writer(context) }
   const kept = Promise.withResolvers<void>()
   const closing = Promise.withResolvers<'closing'>()
   const relay = new Relay(
     source(frames, tail),
-    new Lane(protocols[provider].call.reader({}, exchange.request), out, new Meter(async () => 7)),
+    new Lane(protocols[provider].call.reader({}, context.request), out, new Meter(async () => 7)),
     eventStream,
     async (_ending, last) => {
       closing.resolve('closing')

@@ -135,7 +135,7 @@ describe('a server that stops', () => {
       model: 'sandbox/chat',
       messages: [{ role: 'user', content: '[[pace: 3s]] [[chunk: 1]] [[reply: one two three]]' }],
     })
-    const answer = exchange(
+    const answer = context(
       hostname,
       Number(port),
       `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body.slice(0, 10)}`,
@@ -317,7 +317,7 @@ test('more than 256 calls at once reach the provider together', async () => {
   const body = JSON.stringify({ model: 'up/m', messages: [{ role: 'user', content: 'Hello' }] })
   const statuses = await Promise.all(
     Array.from({ length: 400 }, () =>
-      exchange(
+      context(
         hostname,
         Number(port),
         `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${gateway.key}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
@@ -328,7 +328,7 @@ test('more than 256 calls at once reach the provider together', async () => {
 }, 20_000)
 
 /** By hand, because fetch itself would hold back more than 256 calls. */
-const exchange = (
+const context = (
   hostname: string,
   port: number,
   text: string,

@@ -505,8 +505,8 @@ describe('another account', () => {
     async (path) => {
       const id = await generate(gateway, 'messages', 'sandbox/messages', 'Hello')
       expect((await get(gateway, `${path}?id=${id}`)).status).toBe(200)
-      const foreign = told(await get(gateway, `${path}?id=${id}`, keys.other))
-      expect(foreign).toEqual([404, expect.any(Array), expect.stringContaining('"not_found"')])
+      const native = told(await get(gateway, `${path}?id=${id}`, keys.other))
+      expect(native).toEqual([404, expect.any(Array), expect.stringContaining('"not_found"')])
       for (const unknown of [
         `msg_${'0'.repeat(32)}`,
         `msg_${'f'.repeat(32)}`,
@@ -515,8 +515,8 @@ describe('another account', () => {
         '../../etc/passwd',
         "' OR 1=1 --",
       ]) {
-        expect(told(await get(gateway, `${path}?id=${unknown}`))).toEqual(foreign)
-        expect(told(await get(gateway, `${path}?id=${unknown}`, keys.other))).toEqual(foreign)
+        expect(told(await get(gateway, `${path}?id=${unknown}`))).toEqual(native)
+        expect(told(await get(gateway, `${path}?id=${unknown}`, keys.other))).toEqual(native)
       }
     },
   )

@@ -232,7 +232,7 @@ describe('files', () => {
     }
 
     test(`${client}: what is not this account's file is a 404 in the same words, and no provider is asked`, async () => {
-      const foreign = await upload(PNG, 'a.png', await otherKey())
+      const native = await upload(PNG, 'a.png', await otherKey())
       const [deleted, expired] = [await upload(PNG, 'a.png'), await upload(PNG, 'a.png')]
       await fetch(`${gateway.url}/v1/files/${deleted}`, {
         method: 'DELETE',
@@ -248,7 +248,7 @@ describe('files', () => {
       const asked = provider.requests.length
       const unknown = 'file-00000000000000000000000000000000'
       const answers = await Promise.all(
-        [unknown, foreign, deleted, expired, lost, 'file-abcdefGHIJK'].map(async (id) => {
+        [unknown, native, deleted, expired, lost, 'file-abcdefGHIJK'].map(async (id) => {
           const { status, message, param } = await refusal(
             await send(PARTS[client].file(id, 'image'), { protocol: client, model: `${idOf(client)}/metered` }),
           )

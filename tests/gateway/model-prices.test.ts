@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
-import { readConfig } from '../../src/config.ts'
-import type { PriceText } from '../../src/config-schema.ts'
+import { readConfig } from '../../src/config/load.ts'
+import type { PriceText } from '../../src/config/schema.ts'
 import { describe as described } from '../../src/endpoints/models.ts'
-import { Prices, type PriceFile, type Turn } from '../../src/ledger/prices.ts'
+import { Prices, type PriceFile, type PriceChange } from '../../src/ledger/prices.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 
 type Offer = { value: number; unit: string; conditions: { field: string; operator: string; value: string | number }[] }
@@ -10,7 +10,7 @@ type Offer = { value: number; unit: string; conditions: { field: string; operato
 const config = readConfig('billing: { unpriced: free }', 'sluice.yaml', {})
 const catalogue = new Catalogue(config)
 
-function offers(prices: PriceText, turns?: Turn[]): Record<string, Offer[]> {
+function offers(prices: PriceText, turns?: PriceChange[]): Record<string, Offer[]> {
   const file: PriceFile = {
     source: '',
     imported: '',
@@ -74,7 +74,7 @@ test('a price of some hours leaves the others to the price of the day', () => {
 })
 
 test('of all that is said, exactly the price that is charged holds at any moment', () => {
-  const turns: Turn[] = [
+  const turns: PriceChange[] = [
     { from: '2027-01-01', prices: { prompt: 2 } },
     { hours: '22:00-02:00', prices: { prompt: 3 } },
     { hours: '01:00-05:00', prices: { prompt: 4 } },

@@ -7,7 +7,7 @@ import { PREFIX } from '../../src/endpoints/predictions/prediction.ts'
 import { Predictor } from '../../src/endpoints/predictions/predictor.ts'
 import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { GatewayError } from '../../src/error.ts'
-import type { Spine } from '../../src/spine.ts'
+import type { AppContext } from '../../src/context.ts'
 import type { SqliteStore } from '../../src/store/sqlite.ts'
 import { expectBookRight } from '../audit.ts'
 import { until } from '../transport/raw-server.ts'
@@ -19,7 +19,7 @@ import { predictionProvider, type PredictionProvider, type Shown } from './predi
 let provider: PredictionProvider
 let folder: string
 let sqlite: SqliteStore
-let spine: Spine
+let app: AppContext
 let headers: Record<string, string>
 /** Methods of the store that answer otherwise. */
 let failing: Failing
@@ -56,14 +56,14 @@ models: { maker/flux: { endpoints: [{ provider: up, model: maker/flux }], price:
   sqlite = built.sqlite
   headers = built.headers
   webhooks = new Webhooks(built.rooms)
-  spine = Object.assign(built.rooms, { predictor: new Predictor(built.rooms, webhooks, async () => undefined) })
+  app = Object.assign(built.rooms, { predictor: new Predictor(built.rooms, webhooks, async () => undefined) })
 })
 afterEach(async () => {
   failing = {}
-  await spine.predictor.stop()
+  await app.predictor.stop()
   await webhooks.stop()
-  await spine.ledger.stop()
-  await spine.files.stop()
+  await app.ledger.stop()
+  await app.files.stop()
   await sqlite.close()
   await provider.stop()
   await hooks.stop(true)
@@ -74,7 +74,7 @@ afterEach(async () => {
 
 const ask = (method: string, path: string, body?: object): Promise<Response> =>
   answer(
-    spine,
+    app,
     new Request(`http://sluice${path}`, {
       method,
       headers,
@@ -100,10 +100,10 @@ test.each(['addPrediction', 'keepOpen'])(
     failing = {}
     expect((await list()).filter(({ status }) => status === 'starting' || status === 'processing')).toEqual([])
     expect(provider.made).toEqual([])
-    expect([await held(), await credit(), spine.ledger.deferred]).toEqual([0, 1_000_000_000n, []])
+    expect([await held(), await credit(), app.ledger.deferred]).toEqual([0, 1_000_000_000n, []])
     const { id } = (await (await create()).json()) as Shown
     await until(() => provider.made.length === 1)
-    await spine.predictor.ended(id.slice(PREFIX.length), 5_000)
+    await app.predictor.ended(id.slice(PREFIX.length), 5_000)
     expect((await look(id)).status).toBe('succeeded')
     expect(await credit()).toBe(990_000_000n)
   },
@@ -114,7 +114,7 @@ test('one that cannot be written before it is sent is not sent', async () => {
   const { id } = (await (await create()).json()) as Shown
   await until(() => told.mock.calls.length > 0)
   failing = {}
-  await spine.predictor.ended(id.slice(PREFIX.length), 5_000)
+  await app.predictor.ended(id.slice(PREFIX.length), 5_000)
   expect(await look(id)).toMatchObject({ status: 'failed', error: 'The disk is full.' })
   expect(provider.made).toEqual([])
   expect([await held(), await credit()]).toEqual([0, 1_000_000_000n])
@@ -179,7 +179,7 @@ test.each(['slow', 'broken'])(
     expect(await credit()).toBe(1_000_000_000n)
     failing = {}
     written.resolve()
-    await spine.predictor.ended(own, 10_000)
+    await app.predictor.ended(own, 10_000)
     expect((await ask('GET', `/v1/management/generation?id=${id}`)).status).toBe(200)
     expect(await look(id)).toMatchObject({ status: 'succeeded', output: 'done' })
     expect(await stream).toContain('event: done')
@@ -201,7 +201,7 @@ test("where its provider's id cannot be written it is followed all the same", as
   const { id } = (await (await create()).json()) as Shown
   await until(() => (provider.made[0]?.polls ?? 0) > 0)
   Object.assign(provider.made[0]!, { status: 'succeeded', output: 'done' })
-  await spine.predictor.ended(id.slice(PREFIX.length), 5_000)
+  await app.predictor.ended(id.slice(PREFIX.length), 5_000)
   expect((await look(id)).status).toBe('succeeded')
   expect([await held(), await credit(), provider.made.length]).toEqual([0, 990_000_000n, 1])
 })

@@ -39,8 +39,8 @@ models:
   maker/twice: { endpoints: [{ provider: up, model: maker/twice }, { provider: other, model: maker/twice }], price: { request: 0.01 } }
   maker/text: { endpoints: [{ provider: sandbox, model: chat }], price: { prompt: 100, completion: 200 } }
   maker/gated: { endpoints: [{ provider: gated, model: m }], price: { prompt: 1, completion: 2 } }
-  maker/image: { endpoints: [{ provider: sandbox, model: image }], price: { image: 0.05 }, abilities: { api: images } }
-  maker/drawing: { endpoints: [{ provider: sandbox, model: image, protocol: chat.completions }], price: { image: 0.05 }, abilities: { output: [image] } }
+  maker/image: { endpoints: [{ provider: sandbox, model: image }], price: { image: 0.05 }, capabilities: { api: images } }
+  maker/drawing: { endpoints: [{ provider: sandbox, model: image, protocol: chat.completions }], price: { image: 0.05 }, capabilities: { output: [image] } }
 `,
   })
   const store = new SqliteStore({ folder: gateway.data, exclusive: false })
@@ -397,7 +397,7 @@ describe('an account', () => {
     ).toMatchObject({ status: 429, code: 'quota_exceeded' })
     expect(await records()).toBe(held)
     await until(() => provider.made.length === from + CONCURRENCY)
-    const foreign = await theirs.create('maker/flux', { prompt: 'Foreign' })
+    const native = await theirs.create('maker/flux', { prompt: 'Foreign' })
     await until(() => provider.made.some(({ input }) => input.prompt === 'Foreign'))
     expect(provider.made.length).toBe(from + CONCURRENCY + 1)
     expect(await Promise.all(ids.map(async (id) => (await mine.get(id)).status))).toEqual([
@@ -410,7 +410,7 @@ describe('an account', () => {
     provider.onMade = succeedsAtOnce
     provider.made.forEach(finish)
     for (const id of ids.slice(0, -1)) expect((await mine.ended(id)).status).toBe('succeeded')
-    expect((await theirs.ended(foreign.id)).status).toBe('succeeded')
+    expect((await theirs.ended(native.id)).status).toBe('succeeded')
     expect(
       provider.made.filter(({ input }) => String(input.prompt).startsWith('Queued')).map(({ input }) => input.prompt),
     ).toEqual(ids.slice(0, -1).map((_, at) => `Queued ${at}`))
@@ -450,14 +450,14 @@ describe('an account', () => {
       ['GET', ''],
       ['POST', '/cancel'],
     ] as const) {
-      const [foreign, never] = await Promise.all(
+      const [native, never] = await Promise.all(
         [id, unknown].map(async (one) => {
           const response = await mine.send(method, `/v1/predictions/${one}${end}`)
           return [response.status, (await response.text()).replaceAll(one, 'ID')]
         }),
       )
-      expect(foreign).toEqual(never!)
-      expect(foreign![0]).toBe(404)
+      expect(native).toEqual(never!)
+      expect(native![0]).toBe(404)
     }
     const { results } = (await (await mine.send('GET', `/v1/predictions?cursor=${'f'.repeat(32)}`)).json()) as {
       results: Shown[]

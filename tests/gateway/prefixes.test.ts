@@ -275,7 +275,7 @@ const config = (url: string): string => `
 providers:
 ${PROTOCOLS.map((protocol, index) => `  p${index}: { protocol: ${protocol}, baseUrl: '${url}/${index}', auth: none, unlisted: true, quirks: { reasoningField: reasoning_details } }`).join('\n')}
 models:
-${PROTOCOLS.map((_, index) => `  m${index}: { endpoints: [{ provider: p${index}, model: m }], abilities: { ${['reasoning: effort', 'reasoning: effort', 'reasoning: budget, maxOutputTokens: 20000', 'reasoning: level'][index]} } }`).join('\n')}
+${PROTOCOLS.map((_, index) => `  m${index}: { endpoints: [{ provider: p${index}, model: m }], capabilities: { ${['reasoning: effort', 'reasoning: effort', 'reasoning: budget, maxOutputTokens: 20000', 'reasoning: level'][index]} } }`).join('\n')}
 `
 
 const TURNS = 5

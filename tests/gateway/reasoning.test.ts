@@ -31,7 +31,7 @@ providers:
 ${PROTOCOLS.map((protocol) => `  ${nameOf(protocol)}: { protocol: ${protocol}, baseUrl: '${provider.url}/${nameOf(protocol)}', auth: none, unlisted: true, quirks: { reasoningField: reasoning_details } }`).join('\n')}
   bare: { protocol: chat.completions, baseUrl: '${provider.url}/bare', auth: none, unlisted: true, quirks: { reasoningField: reasoning_content } }
 models:
-  level/three: { endpoints: [{ provider: gc, model: three }], abilities: { reasoning: level } }
+  level/three: { endpoints: [{ provider: gc, model: three }], capabilities: { reasoning: level } }
 keys:
   - { key: ${OTHER_KEY}, name: other, kind: pay-as-you-go, account: other }
 `

@@ -145,8 +145,8 @@ describe('what is stored', () => {
       has_more: false,
     })
     const unknown = await call('GET', '/v1/responses/resp_00000000000000000000000000000000', undefined, OTHER)
-    const foreign = await call('GET', `/v1/responses/${id}`, undefined, OTHER)
-    expect([foreign.status, JSON.stringify(foreign.body).replaceAll(id, 'ID')]).toEqual([
+    const native = await call('GET', `/v1/responses/${id}`, undefined, OTHER)
+    expect([native.status, JSON.stringify(native.body).replaceAll(id, 'ID')]).toEqual([
       404,
       JSON.stringify(unknown.body).replaceAll('resp_00000000000000000000000000000000', 'ID'),
     ])

@@ -1,14 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import {
-  checkJson,
-  elements,
-  members,
-  replaceAt,
-  splice,
-  stringifyAs,
-  type JsonPath,
-} from '../../src/generation/json-text.ts'
+import { checkJson, elements, members, replaceAt, splice, stringifyAs, type JsonPath } from '../../src/json/text.ts'
 
 /** Prints JSON the way providers do: with spaces and line breaks where the grammar allows them. */
 const spaced = (value: unknown, space: string): string => JSON.stringify(value, null, space)

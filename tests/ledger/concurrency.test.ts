@@ -2,8 +2,8 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import * as fc from 'fast-check'
 import { newSubscription } from '../../src/accounts/quota.ts'
 import { topUp } from '../../src/ledger/book.ts'
-import type { Ending } from '../../src/ledger/endings.ts'
-import type { Ask, OpenGeneration } from '../../src/ledger/ledger.ts'
+import type { Outcome } from '../../src/ledger/outcomes.ts'
+import type { ReservationRequest, OpenGeneration } from '../../src/ledger/ledger.ts'
 import { noUsage } from '../../src/generation/usage.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import { startGateway, type Gateway } from '../server.ts'
@@ -13,7 +13,7 @@ const MILLI = 1_000_000n
 const CLIENTS = 64
 
 /** A cent for a request, whatever it uses; a flow is a cent. */
-const ASK: Omit<Ask, 'id'> = {
+const ASK: Omit<ReservationRequest, 'id'> = {
   accountId: 'a',
   keyId: 'k',
   kind: 'pay-as-you-go',
@@ -54,11 +54,11 @@ async function withRig(options: { cents?: number; flows?: number }, judge: (rig:
 }
 
 let ids = 0
-const admit = (rig: Rig, more: Partial<Ask> = {}): OpenGeneration =>
-  rig.ledger.admit({ ...ASK, id: String(++ids).padStart(32, '0'), ...more }, () => Promise.resolve(0))
+const admit = (rig: Rig, more: Partial<ReservationRequest> = {}): OpenGeneration =>
+  rig.ledger.reserve({ ...ASK, id: String(++ids).padStart(32, '0'), ...more }, () => Promise.resolve(0))
 
 /** All come in the same moment, each after as many turns as it takes; gives those that were let in. */
-async function admitAll(rig: Rig, turns: number[], more: Partial<Ask>): Promise<OpenGeneration[]> {
+async function admitAll(rig: Rig, turns: number[], more: Partial<ReservationRequest>): Promise<OpenGeneration[]> {
   const open: OpenGeneration[] = []
   await Promise.allSettled(
     turns.map(async (count) => {
@@ -105,7 +105,7 @@ describe('a ledger', () => {
     })
   })
 
-  const spent: [string, Parameters<typeof withRig>[0], Partial<Ask>][] = [
+  const spent: [string, Parameters<typeof withRig>[0], Partial<ReservationRequest>][] = [
     ['balance', { cents: 10 }, {}],
     ['windows', { flows: 10 }, { kind: 'subscription' }],
     ['key', {}, { limit: { amount: 100n * MILLI, period: null } }],
@@ -113,7 +113,7 @@ describe('a ledger', () => {
   test.each(spent)('lets in as many after a crash as before it, by the %s', async (_, room, more) => {
     await withRig(room, async (rig) => {
       const first = admit(rig, more)
-      first.meter.hear([{ type: 'usage', usage: { inputTokens: 1 } }])
+      first.meter.record([{ type: 'usage', usage: { inputTokens: 1 } }])
       await rig.ledger.close(first, 'completed')
       for (let left = 0; left < 3; left++) admit(rig, more)
       rig.time.ageMs += 150
@@ -134,7 +134,7 @@ describe('a ledger', () => {
     const endings = fc.array(
       fc.record({
         which: fc.nat({ max: 3 }),
-        ending: fc.constantFrom<Ending>('completed', 'client-left', 'failed', 'shutdown'),
+        ending: fc.constantFrom<Outcome>('completed', 'client-left', 'failed', 'shutdown'),
       }),
       { minLength: 4, maxLength: 20 },
     )
@@ -143,14 +143,14 @@ describe('a ledger', () => {
         withRig({}, async (rig) => {
           const open = Array.from({ length: 4 }, () => admit(rig))
           for (const { meter } of open)
-            meter.hear([
+            meter.record([
               { type: 'usage', usage: { inputTokens: 1, outputTokens: 5 } },
               { type: 'finish', reason: 'stop', raw: 'stop' },
             ])
           await Promise.all(endings.map(({ which, ending }) => rig.ledger.close(open[which]!, ending)))
-          const first = new Map(endings.toReversed().map(({ which, ending }) => [open[which]!.ask.id, ending]))
+          const first = new Map(endings.toReversed().map(({ which, ending }) => [open[which]!.request.id, ending]))
           const records = await rig.other.generations(undefined, 10)
-          expect(new Map(records.map(({ id, ending }) => [id, ending as Ending]))).toEqual(
+          expect(new Map(records.map(({ id, ending }) => [id, ending as Outcome]))).toEqual(
             new Map([...first].toSorted(([a], [b]) => (a < b ? -1 : 1))),
           )
           expect(rig.ledger.balance('a').credit).toBe(10_000n * MILLI - BigInt(first.size) * 15n * MILLI)
@@ -162,8 +162,8 @@ describe('a ledger', () => {
 
   test('charges the same whether a client waits for the counting or leaves meanwhile', async () => {
     await withRig({}, async (rig) => {
-      const open = rig.ledger.admit({ ...ASK, id: 'f'.repeat(32) }, async () => (await Bun.sleep(20), 42))
-      open.meter.hear([
+      const open = rig.ledger.reserve({ ...ASK, id: 'f'.repeat(32) }, async () => (await Bun.sleep(20), 42))
+      open.meter.record([
         { type: 'part-start', part: 0, head: { type: 'text' } },
         { type: 'part-delta', part: 0, text: ' word word' },
         { type: 'finish', reason: 'stop', raw: 'stop' },

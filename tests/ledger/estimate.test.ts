@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { countTokens as exactly } from 'gpt-tokenizer/encoding/o200k_base'
 import type { GenerationRequest, Part } from '../../src/generation/request.ts'
-import type { Abilities } from '../../src/protocols/protocol.ts'
+import type { Capabilities } from '../../src/protocols/protocol.ts'
 import { countTokens, estimateInputTokens, worstCase } from '../../src/ledger/estimate.ts'
 
 /** Counting is exact where that is cheap, near where it is not, and never keeps others waiting. */
@@ -89,17 +89,17 @@ test('of the worst case are no more than an answer can have, whatever limit a cl
 test('of images are held for as many as are asked for, each with the tokens that a large one takes', () => {
   const asked = (
     more: Partial<GenerationRequest>,
-    ...abilities: Abilities[]
+    ...capabilities: Capabilities[]
   ): [images: number, outputTokens: number] => {
     const { images, outputTokens } = worstCase(
       { system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest,
       100,
       1_000,
-      abilities,
+      capabilities,
     )
     return [images, outputTokens]
   }
-  const draws: Abilities = { output: ['text', 'image'] }
+  const draws: Capabilities = { output: ['text', 'image'] }
   expect(asked({ protocol: 'images', imageOutput: { count: 3 } })).toEqual([3, 3 * 7_865])
   expect(asked({ protocol: 'images', imageOutput: { count: 2, size: { width: 3_840, height: 2_160 } } })).toEqual([
     2,
@@ -129,7 +129,7 @@ test('of images are held for as many as are asked for, each with the tokens that
   ])
   expect(
     asked(
-      { tools: [{ type: 'foreign', protocol: 'responses', kind: 'image_generation', value: {} }] },
+      { tools: [{ type: 'native', protocol: 'responses', kind: 'image_generation', value: {} }] },
       { output: ['text'] },
     ),
   ).toEqual([1, 7_865])

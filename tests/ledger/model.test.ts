@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test'
 import * as fc from 'fast-check'
 import { audit } from '../../src/ledger/audit.ts'
 import { topUp } from '../../src/ledger/book.ts'
-import type { Ending } from '../../src/ledger/endings.ts'
+import type { Outcome } from '../../src/ledger/outcomes.ts'
 import type { OpenGeneration } from '../../src/ledger/ledger.ts'
 import { ratingOf } from '../../src/ledger/recorded.ts'
 import type { GenerationEvent } from '../../src/generation/event.ts'
@@ -97,7 +97,7 @@ const usage: fc.Arbitrary<Partial<Usage>> = fc.record(
 )
 
 const which = fc.nat({ max: 1_000 })
-const ending = fc.constantFrom<Ending>('completed', 'completed', 'client-left', 'failed', 'timed-out', 'shutdown')
+const ending = fc.constantFrom<Outcome>('completed', 'completed', 'client-left', 'failed', 'timed-out', 'shutdown')
 const step = fc.oneof(
   {
     weight: 8,
@@ -242,7 +242,7 @@ class Pair {
         this.#admit(step)
         break
       case 'hear':
-        this.#hear(step)
+        this.#record(step)
         break
       case 'close':
         await this.#close(step)
@@ -308,7 +308,7 @@ class Pair {
     try {
       this.#open.set(
         id,
-        this.#rig.ledger.admit(
+        this.#rig.ledger.reserve(
           {
             id,
             accountId: account,
@@ -335,12 +335,12 @@ class Pair {
     this.#ages.set(id, { bornMs: this.#rig.time.ageMs })
   }
 
-  #hear({ which, what, words, usage }: Of<'hear'>): void {
+  #record({ which, what, words, usage }: Of<'hear'>): void {
     const [entry] = this.#pick(this.#running, [which])
     if (entry === undefined) return
     const { meter } = this.#open.get(entry.id)!
     meter.served = { provider: 'p', model: 'm' }
-    meter.hear(heardAs(what, words, usage))
+    meter.record(heardAs(what, words, usage))
     const { heard } = entry
     heard.begun = true
     if (what === 'text' || what === 'reasoning') heard[what] += words
@@ -391,7 +391,7 @@ class Pair {
     )
     if (entry === undefined) return
     const open = this.#open.get(entry.id)!
-    open.meter.hear([{ type: 'usage', usage: { outputTokens: 77_777 } }])
+    open.meter.record([{ type: 'usage', usage: { outputTokens: 77_777 } }])
     await this.#rig.ledger.close(open, ending)
   }
 
@@ -496,7 +496,7 @@ class Pair {
     this.#model.crash(this.#rig.now)
     await this.#rig.open()
     await this.#rig.flush()
-    for (const open of this.#rig.ledger.deferred) this.#open.set(open.ask.id, open)
+    for (const open of this.#rig.ledger.deferred) this.#open.set(open.request.id, open)
     expect([...this.#open.keys()].toSorted()).toEqual(this.#running.map(({ id }) => id))
   }
 
@@ -605,7 +605,7 @@ const heardAs = (what: Of<'hear'>['what'], words: number, usage: Partial<Usage>)
 }
 
 /** Whether Sluice counts itself what this ending charges, which takes it longer. */
-const isCounted = (heard: Heard, ending: Ending): boolean => Object.values(counted(heard, ending) ?? {}).includes(true)
+const isCounted = (heard: Heard, ending: Outcome): boolean => Object.values(counted(heard, ending) ?? {}).includes(true)
 
 /** The operator is told of every disk that is full. */
 const told = spyOn(console, 'error')

@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test'
 import { noUsage } from '../../src/generation/usage.ts'
-import type { Ask } from '../../src/ledger/ledger.ts'
+import type { ReservationRequest } from '../../src/ledger/ledger.ts'
 import { Meter } from '../../src/ledger/meter.ts'
 import { readOpen, writeOpen } from '../../src/ledger/open-state.ts'
 
-const ASK: Ask = {
+const ASK: ReservationRequest = {
   id: '0'.repeat(32),
   accountId: 'a',
   keyId: 'k',
@@ -21,7 +21,7 @@ const ASK: Ask = {
 
 test('what was lost on the way of an answer is not lost with the process that wrote it', () => {
   const meter = new Meter(() => Promise.resolve(1))
-  const open = { ask: ASK, hold: { amount: 5n }, meter }
+  const open = { request: ASK, hold: { amount: 5n }, meter }
   expect(readOpen(writeOpen(open), 2_000).open.meter.losses).toEqual([])
   meter.losses = [{ field: 'seed', what: 'left out', why: 'because' }]
   expect(readOpen(writeOpen(open), 2_000).open.meter.losses).toEqual(meter.losses)

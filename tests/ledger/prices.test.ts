@@ -10,12 +10,12 @@ import {
   type Usage as TheirUsage,
 } from '@pydantic/genai-prices'
 import pricesFile from '../../catalog/prices.json'
-import { readConfig } from '../../src/config.ts'
+import { readConfig } from '../../src/config/load.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../../src/generation/usage.ts'
 import { Prices, ratesOf, type PriceFile, type PriceRow } from '../../src/ledger/prices.ts'
 import { rate } from '../../src/ledger/rating.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
-import { MODEL_ROWS, PROVIDER_ROWS } from '../../src/providers/rows.ts'
+import { MODEL_ROWS, PROVIDER_ROWS } from '../../src/providers/catalog-rows.ts'
 import { fileText, importPrices, Refused } from '../../scripts/prices.ts'
 
 const FILE = pricesFile as unknown as PriceFile

@@ -14,9 +14,9 @@ export type ReplyPart =
   | { type: 'call'; id: string; args: string; name?: string; namespace?: string; free?: true }
   | { type: 'refusal'; text: string }
 
-export type Ending = 'stop' | 'stop-sequence' | 'length' | 'tool-calls' | 'refusal'
+export type Outcome = 'stop' | 'stop-sequence' | 'length' | 'tool-calls' | 'refusal'
 
-export type Reply = { parts: ReplyPart[]; ending: Ending; stopSequence?: string; usage: Count }
+export type Reply = { parts: ReplyPart[]; ending: Outcome; stopSequence?: string; usage: Count }
 
 export type Count = { prompt: number; cached: number; written: number; completion: number; reasoning: number }
 
@@ -25,9 +25,9 @@ export const TOOL = 'find_place'
 type Json = Record<string, unknown>
 
 /** A whole answer, and the data of the frames of a streamed one. */
-export type Wire = { whole: object; frames: (object | string)[] }
+export type RawRequest = { whole: object; frames: (object | string)[] }
 
-export const wireOf = (protocol: ConversationName, reply: Reply): Wire =>
+export const wireOf = (protocol: ConversationName, reply: Reply): RawRequest =>
   ({ 'chat.completions': chatWire, responses: responsesWire, messages: messagesWire, generateContent: geminiWire })[
     protocol
   ](reply)
@@ -57,7 +57,7 @@ const range = (text: string, { start, end }: { start: number; end: number }): ob
   end_index: [...text.slice(0, end)].length,
 })
 
-function chatWire(reply: Reply): Wire {
+function chatWire(reply: Reply): RawRequest {
   const { usage } = reply
   const counted = {
     prompt_tokens: usage.prompt,
@@ -140,7 +140,7 @@ function chatWire(reply: Reply): Wire {
   }
 }
 
-function responsesWire(reply: Reply): Wire {
+function responsesWire(reply: Reply): RawRequest {
   const { usage } = reply
   const incomplete = reply.ending === 'length' ? { reason: 'max_output_tokens' } : null
   const text = textOf(reply)
@@ -313,7 +313,7 @@ function itemEvents(item: Json, output_index: number): Json[] {
   ]
 }
 
-function messagesWire(reply: Reply): Wire {
+function messagesWire(reply: Reply): RawRequest {
   const { usage } = reply
   const stop_reason = {
     stop: 'end_turn',
@@ -414,7 +414,7 @@ const objectOf = (text: string): unknown => {
   }
 }
 
-function geminiWire(reply: Reply): Wire {
+function geminiWire(reply: Reply): RawRequest {
   const { usage } = reply
   const finishReason = {
     stop: 'STOP',

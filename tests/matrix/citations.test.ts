@@ -4,7 +4,7 @@ import type { GenerationEvent } from '../../src/generation/event.ts'
 import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Exchange, Told } from '../../src/protocols/protocol.ts'
+import type { TranslationContext, ReportedLoss } from '../../src/protocols/protocol.ts'
 import { framed } from '../gateway/scripted.ts'
 import { checkGrammar } from '../grammar.ts'
 import type { Any } from '../recorded/said.ts'
@@ -19,18 +19,18 @@ import { heard, type Citation } from './reading.ts'
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
-type Kept = Exchange & { losses: Told[] }
+type Kept = TranslationContext & { losses: ReportedLoss[] }
 
 function exchangeOf(client: ConversationName): Kept {
   const body: Record<string, unknown> = {
     ...(client === 'generateContent' ? {} : { model: 'a/b' }),
     ...bodyOf(client, { turns: [{ user: 'hi' }] }, false),
   }
-  const wire = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
+  const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
   return {
-    wire,
-    request: protocols[client].serve.readRequest(wire),
-    label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'p', model: 'm' } },
+    rawRequest,
+    request: protocols[client].serve.readRequest(rawRequest),
+    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, issuer: { provider: 'p', model: 'm' } },
     losses: [],
   }
 }
@@ -59,19 +59,19 @@ function toldTo(
   client: ConversationName,
   events: GenerationEvent[],
   stream: boolean,
-): { text: string; losses: Told[] } {
-  const exchange = exchangeOf(client)
+): { text: string; losses: ReportedLoss[] } {
+  const context = exchangeOf(client)
   if (!stream)
     return {
-      text: JSON.stringify(protocols[client].serve.writeAnswer(fold(events), exchange)),
-      losses: exchange.losses,
+      text: JSON.stringify(protocols[client].serve.writeAnswer(fold(events), context)),
+      losses: context.losses,
     }
-  const writer = protocols[client].serve.writer(exchange)
+  const writer = protocols[client].serve.writer(context)
   const text = events
     .flatMap((event) => writer.write(event))
     .map(({ data }) => `data: ${data}\n\n`)
     .join('')
-  return { text, losses: exchange.losses }
+  return { text, losses: context.losses }
 }
 
 const sorted = (citations: Citation[]): string[] =>
@@ -103,9 +103,13 @@ describe('a cited passage is the same passage', () => {
         test(`${provider} -> ${client}${stream ? ', streamed' : ''}`, () => {
           fc.assert(
             fc.property(replies, (reply) => {
-              const wire = wireOf(provider, reply)
-              const { text, losses } = toldTo(client, eventsOf(provider, wire, stream, client), stream)
-              const from = heard(provider, stream ? framed(wire.frames) : JSON.stringify(wire.whole), stream)
+              const rawRequest = wireOf(provider, reply)
+              const { text, losses } = toldTo(client, eventsOf(provider, rawRequest, stream, client), stream)
+              const from = heard(
+                provider,
+                stream ? framed(rawRequest.frames) : JSON.stringify(rawRequest.whole),
+                stream,
+              )
               const to = heard(client, text, stream)
               expect(to.said.text).toBe(from.said.text)
               // A stream has told the text before it knows what of it is cited; a block cannot begin in what is told.
@@ -172,7 +176,7 @@ const whole = (
   provider: ConversationName,
   body: object,
   client: ConversationName,
-): { answer: Any; citations: Citation[]; losses: Told[] } => {
+): { answer: Any; citations: Citation[]; losses: ReportedLoss[] } => {
   const { text, losses } = toldTo(client, eventsOf(provider, { whole: body, frames: [] }, false, client), false)
   return { answer: JSON.parse(text) as Any, citations: heard(client, text, false).citations, losses }
 }
@@ -515,8 +519,8 @@ test('of a stream whose provider cites a passage right behind it, the passage is
     delta(text[5]!),
     { type: 'response.completed', response: { id: 'r', status: 'completed', output: [] } },
   ]
-  const exchange = exchangeOf('messages')
-  const request = { ...exchange.request, webSearch: {} }
+  const context = exchangeOf('messages')
+  const request = { ...context.request, webSearch: {} }
   const reader = protocols.responses.call.reader({}, request)
   const events = [...framesIn(framed(frames)).map((frame) => reader.read(frame)), reader.end()]
   checkGrammar(events.flat())
@@ -527,7 +531,7 @@ test('of a stream whose provider cites a passage right behind it, the passage is
       .flat()
       .flatMap((event) => (event.type === 'part-delta' ? [event.text] : [])),
   ).toEqual(['It is ', 'sunny 🗼 '].slice(0, 2))
-  const writer = protocols.messages.serve.writer(exchange)
+  const writer = protocols.messages.serve.writer(context)
   const told = events
     .flat()
     .flatMap((event) => writer.write(event))
@@ -543,7 +547,7 @@ test('of a stream whose provider cites a passage right behind it, the passage is
     ['warm', 'https://c.com'],
     ['.', 'https://late.com'],
   ])
-  expect(exchange.losses.map(({ field, what }) => `${field} ${what}`)).toEqual(['answer.citations approximated'])
+  expect(context.losses.map(({ field, what }) => `${field} ${what}`)).toEqual(['answer.citations approximated'])
 })
 
 test('wherever the citations come in such a stream, text and sources are whole', () => {
@@ -568,11 +572,11 @@ test('wherever the citations come in such a stream, text and sources are whole',
       const first = moved.findIndex((frame) => (frame as Any).type === 'response.output_text.delta')
       for (const [index, citation] of frames.filter(isCitation).entries())
         moved.splice(first + 1 + (delays[index]! % 3), 0, citation)
-      const exchange = exchangeOf('messages')
-      const reader = protocols.responses.call.reader({}, { ...exchange.request, webSearch: {} })
+      const context = exchangeOf('messages')
+      const reader = protocols.responses.call.reader({}, { ...context.request, webSearch: {} })
       const events = [...framesIn(framed(moved)).flatMap((frame) => reader.read(frame)), ...reader.end()]
       checkGrammar(events)
-      const writer = protocols.messages.serve.writer(exchange)
+      const writer = protocols.messages.serve.writer(context)
       const { said, citations } = heard(
         'messages',
         events
@@ -688,11 +692,11 @@ describe('thousands of citations over a long text', () => {
     client: ConversationName,
     frames: object[],
   ): { ms: number; length: number } => {
-    const exchange = exchangeOf(client),
+    const context = exchangeOf(client),
       data = frames.map((frame) => ({ data: JSON.stringify(frame) }))
     const begun = performance.now()
-    const reader = protocols[provider].call.reader({}, { ...exchange.request, webSearch: {} }),
-      writer = protocols[client].serve.writer(exchange)
+    const reader = protocols[provider].call.reader({}, { ...context.request, webSearch: {} }),
+      writer = protocols[client].serve.writer(context)
     let length = 0
     for (const event of [...data.flatMap((frame) => reader.read(frame)), ...reader.end()])
       for (const frame of writer.write(event)) length += frame.data.length

@@ -3,7 +3,7 @@ import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { tell } from '../../src/protocols/places.ts'
-import type { Exchange, Quirks } from '../../src/protocols/protocol.ts'
+import type { TranslationContext, Quirks } from '../../src/protocols/protocol.ts'
 import type { Any } from '../recorded/said.ts'
 import { wireOf } from './answering.ts'
 
@@ -55,12 +55,12 @@ const asks: Partial<Record<ConversationName, Any>> = {
   },
 }
 
-function exchangeOf(client: ConversationName, body: Any): Exchange {
-  const wire = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
+function exchangeOf(client: ConversationName, body: Any): TranslationContext {
+  const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
   return {
-    wire,
-    request: protocols[client].serve.readRequest(wire),
-    label: { id: 'ours', model: 'a/b', createdAt: 1, maker: { provider: 'p', model: 'm' } },
+    rawRequest,
+    request: protocols[client].serve.readRequest(rawRequest),
+    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1, issuer: { provider: 'p', model: 'm' } },
     losses: [],
   }
 }
@@ -71,16 +71,16 @@ function written(
   quirks: Quirks,
   body: Any = asks[client]!,
 ): { body: Any; losses: string[] } {
-  const exchange = exchangeOf(client, body)
-  const { body: sent, losses } = protocols[provider].call.writeRequest(exchange.request, {
+  const context = exchangeOf(client, body)
+  const { body: sent, losses } = protocols[provider].call.writeRequest(context.request, {
     provider: 'p',
     model: 'm',
     quirks,
-    abilities: {},
+    capabilities: {},
   })
   return {
     body: JSON.parse(JSON.stringify(sent)) as Any,
-    losses: tell(exchange, losses, []).map(({ field, what }) => `${field} ${what}`),
+    losses: tell(context, losses, []).map(({ field, what }) => `${field} ${what}`),
   }
 }
 
@@ -176,21 +176,21 @@ for (const client of ['chat.completions', 'responses'] as const)
           args: free ? INPUT : JSON.stringify({ input: INPUT }),
           ...(provider === 'responses' ? { free: true as const } : {}),
         }
-        const wire = wireOf(provider, {
+        const rawRequest = wireOf(provider, {
           parts: [part],
           ending: 'tool-calls',
           usage: { prompt: 4, cached: 0, written: 0, completion: 2, reasoning: 0 },
         })
-        const { whole, frames } = quirks.customTools === true ? freely(wire) : wire
-        const exchange = exchangeOf(client, asks[client]!)
-        const reader = protocols[provider].call.reader(quirks, exchange.request)
+        const { whole, frames } = quirks.customTools === true ? freely(rawRequest) : rawRequest
+        const context = exchangeOf(client, asks[client]!)
+        const reader = protocols[provider].call.reader(quirks, context.request)
         const data = (one: object | string): { data: string } => ({
           data: typeof one === 'string' ? one : JSON.stringify(one),
         })
         const events = stream
           ? [...(frames as (object | string)[]).flatMap((one) => reader.read(data(one))), ...reader.end()]
-          : protocols[provider].call.readAnswer(JSON.parse(JSON.stringify(whole)), quirks, exchange.request)
-        const writer = protocols[client].serve.writer(exchange)
+          : protocols[provider].call.readAnswer(JSON.parse(JSON.stringify(whole)), quirks, context.request)
+        const writer = protocols[client].serve.writer(context)
         const told = events
           .flatMap((event) => writer.write(event))
           .map((frame) => frame.data)
@@ -211,11 +211,11 @@ for (const client of ['chat.completions', 'responses'] as const)
           expect(calls[0]).toMatchObject({ index: 0, type: 'custom', custom: { name: 'apply' } })
           expect(calls.map(({ custom: piece }) => piece?.input ?? '').join('')).toBe(INPUT)
         }
-        const answer: Any = protocols[client].serve.writeAnswer(fold(events), exchange)
+        const answer: Any = protocols[client].serve.writeAnswer(fold(events), context)
         expect(
           client === 'responses' ? answer.output[0].input : answer.choices[0].message.tool_calls[0].custom.input,
         ).toBe(INPUT)
-        expect(exchange.losses).toEqual([])
+        expect(context.losses).toEqual([])
       })
     })
   }
@@ -253,10 +253,10 @@ describe('tools in a namespace', () => {
         ending: 'tool-calls',
         usage: { prompt: 4, cached: 0, written: 0, completion: 2, reasoning: 0 },
       })
-      const exchange = exchangeOf('responses', body)
+      const context = exchangeOf('responses', body)
       const { output } = protocols.responses.serve.writeAnswer(
-        fold(protocols[provider].call.readAnswer(JSON.parse(JSON.stringify(whole)), {}, exchange.request)),
-        exchange,
+        fold(protocols[provider].call.readAnswer(JSON.parse(JSON.stringify(whole)), {}, context.request)),
+        context,
       ) as Any
       expect(output).toMatchObject([
         { type: 'custom_tool_call', namespace: 'files', name: 'apply', input: 'x' },

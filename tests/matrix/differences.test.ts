@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'bun:test'
 import { fold, type Answer, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { seal, unseal } from '../../src/generation/signature.ts'
+import { wrapSignature, unwrapSignature } from '../../src/generation/signature.ts'
 import { noUsage } from '../../src/generation/usage.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Exchange, Told, Target } from '../../src/protocols/protocol.ts'
+import type { TranslationContext, ReportedLoss, Target } from '../../src/protocols/protocol.ts'
 import type { Any } from '../recorded/said.ts'
 import { bodyOf, type Ask } from './asking.ts'
 
 /** Differences between the protocols that are tables: each word of one in the words of the others. */
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
-const target: Target = { provider: 'p', model: 'm', quirks: {}, abilities: {} }
+const target: Target = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
 
 const wireOf = (body: object, stream = false) => ({
   body: body as Record<string, unknown>,
@@ -21,8 +21,8 @@ const wireOf = (body: object, stream = false) => ({
   headers: new Headers(),
 })
 
-function exchangeOf(client: ConversationName): Exchange & { losses: Told[] } {
-  const wire = wireOf(
+function exchangeOf(client: ConversationName): TranslationContext & { losses: ReportedLoss[] } {
+  const rawRequest = wireOf(
     {
       ...(client === 'generateContent' ? {} : { model: 'a/b' }),
       ...bodyOf(client, { turns: [{ user: 'hi' }] }, client !== 'generateContent'),
@@ -30,9 +30,9 @@ function exchangeOf(client: ConversationName): Exchange & { losses: Told[] } {
     true,
   )
   return {
-    wire,
-    request: protocols[client].serve.readRequest(wire),
-    label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'p', model: 'm' } },
+    rawRequest,
+    request: protocols[client].serve.readRequest(rawRequest),
+    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, issuer: { provider: 'p', model: 'm' } },
     losses: [],
   }
 }
@@ -72,7 +72,7 @@ const wordIn: Record<ConversationName, (answer: Any) => string> = {
 }
 
 /** What each ending of each provider is for clients of the four, in the order of NAMES. */
-const ENDINGS: [ConversationName, string, [string, string, string, string]][] = [
+const OUTCOMES: [ConversationName, string, [string, string, string, string]][] = [
   ['chat.completions', 'stop', ['stop', 'completed', 'end_turn', 'STOP']],
   ['chat.completions', 'length', ['length', 'max_output_tokens', 'max_tokens', 'MAX_TOKENS']],
   ['chat.completions', 'content_filter', ['content_filter', 'content_filter', 'refusal', 'SAFETY']],
@@ -104,7 +104,7 @@ const ENDINGS: [ConversationName, string, [string, string, string, string]][] = 
 ]
 
 describe('endings', () => {
-  test.each(ENDINGS)('%s says %s', (provider, word, expected) => {
+  test.each(OUTCOMES)('%s says %s', (provider, word, expected) => {
     const answer = read(provider, bodies[provider](word))
     expect(NAMES.map((client) => wordIn[client](whole(client, answer)))).toEqual(expected)
     // The provider's own word is kept where a client may look for it.
@@ -287,10 +287,10 @@ describe('tool choice', () => {
 
 test('a sealed signature is read in either alphabet of base64, as SDKs that take it for bytes write it anew', () => {
   const data = Buffer.from(Array.from({ length: 96 }, (_, i) => (i * 61 + 251) % 256)).toString('base64')
-  const sealed = seal(`${data}??>>`, { provider: 'p', model: 'm~?' })
+  const sealed = wrapSignature(`${data}??>>`, { provider: 'p', model: 'm~?' })
   expect(sealed).toMatch(/[+/]/)
   for (const text of [sealed, sealed.replaceAll('+', '-').replaceAll('/', '_'), sealed.replace(/=+$/, '')])
-    expect(unseal(text)).toEqual({ data: `${data}??>>`, maker: { provider: 'p', model: 'm~?' } })
+    expect(unwrapSignature(text)).toEqual({ data: `${data}??>>`, issuer: { provider: 'p', model: 'm~?' } })
 })
 
 test('one answer is asked for: more are refused where the protocol says so, and told where it does not', () => {

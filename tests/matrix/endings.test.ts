@@ -3,7 +3,7 @@ import { fold, type Answer, type GenerationEvent } from '../../src/generation/ev
 import type { ConversationName } from '../../src/generation/request.ts'
 import { FrameSplitter } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Exchange } from '../../src/protocols/protocol.ts'
+import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { framed } from '../gateway/scripted.ts'
 import type { Any } from '../recorded/said.ts'
 import { bodyOf } from './asking.ts'
@@ -146,16 +146,16 @@ function streamed(provider: ConversationName, frames: (object | string)[]): Gene
   ]
 }
 
-const exchangeOf = (client: ConversationName): Exchange => {
+const exchangeOf = (client: ConversationName): TranslationContext => {
   const body = {
     ...(client === 'generateContent' ? {} : { model: 'a/b' }),
     ...bodyOf(client, { turns: [{ user: 'hi' }] }, client !== 'generateContent'),
   }
-  const wire = { body, text: JSON.stringify(body), model: 'a/b', stream: true, headers: new Headers() }
+  const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', stream: true, headers: new Headers() }
   return {
-    wire,
-    request: protocols[client].serve.readRequest(wire),
-    label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000 },
+    rawRequest,
+    request: protocols[client].serve.readRequest(rawRequest),
+    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000 },
   }
 }
 
@@ -255,7 +255,7 @@ describe('stop sequences beyond those that a provider takes', () => {
         provider: 'p',
         model: 'm',
         quirks: {},
-        abilities: {},
+        capabilities: {},
       })
       expect(losses).toContainEqual(
         expect.objectContaining({
@@ -274,7 +274,7 @@ describe('stop sequences beyond those that a provider takes', () => {
       finish: { stopSequence: ' ' },
     })
     expect(
-      protocols.messages.call.writeRequest(asked, { provider: 'p', model: 'm', quirks: {}, abilities: {} }).body
+      protocols.messages.call.writeRequest(asked, { provider: 'p', model: 'm', quirks: {}, capabilities: {} }).body
         .stop_sequences,
     ).toEqual(STOPS.slice(0, 5))
   })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { fold, unfold, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Exchange } from '../../src/protocols/protocol.ts'
+import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { prepare } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Any } from '../recorded/said.ts'
@@ -104,17 +104,17 @@ const scoredIn = (client: ConversationName, datas: Any[]): Scored[] => {
 function exchangeOf(
   client: ConversationName,
   more: object = {},
-): Exchange & { losses: { field: string; what: string }[] } {
+): TranslationContext & { losses: { field: string; what: string }[] } {
   const body: Any = {
     ...(client === 'generateContent' ? {} : { model: 'a/b' }),
     ...bodyOf(client, { turns: [{ user: 'hi' }] }, false),
     ...more,
   }
-  const wire = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
+  const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
   return {
-    wire,
-    request: protocols[client].serve.readRequest(wire),
-    label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'p', model: 'm' } },
+    rawRequest,
+    request: protocols[client].serve.readRequest(rawRequest),
+    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, issuer: { provider: 'p', model: 'm' } },
     losses: [],
   }
 }
@@ -132,21 +132,21 @@ function heardBy(
   events: GenerationEvent[],
   stream: boolean,
 ): { scored: Scored[]; told: string[] } {
-  const exchange = exchangeOf(client)
+  const context = exchangeOf(client)
   if (!stream)
     return {
       scored: scoredIn(client, [
-        JSON.parse(JSON.stringify(protocols[client].serve.writeAnswer(fold(events), exchange))) as Any,
+        JSON.parse(JSON.stringify(protocols[client].serve.writeAnswer(fold(events), context))) as Any,
       ]),
-      told: exchange.losses.map(({ field, what }) => `${field} ${what}`),
+      told: context.losses.map(({ field, what }) => `${field} ${what}`),
     }
-  const writer = protocols[client].serve.writer(exchange)
+  const writer = protocols[client].serve.writer(context)
   const datas = inPieces(events)
     .flatMap((event) => writer.write(event))
     .map(({ data }) => (data === '[DONE]' ? {} : JSON.parse(data)) as Any)
   return {
     scored: scoredIn(client, client === 'responses' ? [datas.at(-1)!.response] : datas),
-    told: exchange.losses.map(({ field, what }) => `${field} ${what}`),
+    told: context.losses.map(({ field, what }) => `${field} ${what}`),
   }
 }
 
@@ -202,7 +202,7 @@ describe('asked for', () => {
           const endpoint = {
             protocol: provider,
             baseUrl: '',
-            target: { provider: 'p', model: 'm', quirks: {}, abilities: { maxOutputTokens: 9 } },
+            target: { provider: 'p', model: 'm', quirks: {}, capabilities: { maxOutputTokens: 9 } },
             provider: {},
             credentials: {},
           } as unknown as Endpoint

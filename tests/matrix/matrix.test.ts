@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
-import type { Told } from '../../src/protocols/protocol.ts'
+import type { ReportedLoss } from '../../src/protocols/protocol.ts'
 import { judge } from '../recorded/judge.ts'
 import { datasOf, type Any } from '../recorded/said.ts'
 import { startGateway, type Gateway } from '../server.ts'
@@ -81,7 +81,7 @@ afterAll(async () => {
   await upstream?.stop(true)
 })
 
-type Answered = { status: number; text: string; losses: Told[]; retryAfter: string | null; asked: Any }
+type Answered = { status: number; text: string; losses: ReportedLoss[]; retryAfter: string | null; asked: Any }
 
 async function ask({ client, provider, stream }: Route, what: Ask, name = 'm'): Promise<Answered> {
   const model = `${UP[provider]}/${name}`
@@ -103,13 +103,13 @@ async function ask({ client, provider, stream }: Route, what: Ask, name = 'm'): 
 }
 
 /** The report of what was lost, and the answer as it would be without. */
-function unreported(text: string, stream: boolean): { text: string; losses: Told[] } {
-  const losses: Told[] = []
+function unreported(text: string, stream: boolean): { text: string; losses: ReportedLoss[] } {
+  const losses: ReportedLoss[] = []
   // A response in its last event holds it, every other protocol says it at the top.
   const strip = (json: string): string => {
     const { sluice, response, ...rest } = JSON.parse(json) as Any
     const { sluice: inner, ...plain } = response ?? {}
-    losses.push(...(((sluice ?? inner)?.translation ?? []) as Told[]))
+    losses.push(...(((sluice ?? inner)?.translation ?? []) as ReportedLoss[]))
     return JSON.stringify({ ...rest, ...(response === undefined ? {} : { response: plain }) })
   }
   if (!text.includes('"sluice"')) return { text, losses }
@@ -130,9 +130,9 @@ const judges = new Map(NAMES.map((name) => [name, judge(name)]))
 
 async function play(scenario: Scenario, route: Route): Promise<Cell> {
   const { provider, client, stream } = route
-  const wire =
+  const rawRequest =
     scenario.reply === undefined ? { whole: errorOf(provider, REFUSAL), frames: [] } : wireOf(provider, scenario.reply)
-  answer = { ...wire, status: scenario.reply === undefined ? 429 : 200 }
+  answer = { ...rawRequest, status: scenario.reply === undefined ? 429 : 200 }
   if (scenario.beyond !== undefined && provider === 'responses' && client !== 'responses')
     answer = { ...wireOf(provider, writtenOn(scenario.reply!, scenario.beyond)), status: 200 }
   names = { client: scenario.tool ?? TOOL, provider: TOOL }
@@ -140,7 +140,7 @@ async function play(scenario: Scenario, route: Route): Promise<Cell> {
     answer = {
       status: 200,
       whole: wholeFailureOf(provider, FAILURE),
-      frames: [...wire.frames.slice(0, Math.floor(wire.frames.length / 2)), failureOf(provider, FAILURE)],
+      frames: [...rawRequest.frames.slice(0, Math.floor(rawRequest.frames.length / 2)), failureOf(provider, FAILURE)],
     }
   const first = await ask(route, scenario.ask)
   if (scenario.reply === undefined || (scenario.breaks === true && !stream))
@@ -158,7 +158,10 @@ async function play(scenario: Scenario, route: Route): Promise<Cell> {
   if (client !== provider) expect(names.provider).toMatch(NAME)
   const facts = [
     ...askedFacts(scenario.ask, sent(client, first.asked), sent(provider, got)),
-    ...answerFacts(heard(provider, stream ? framed(wire.frames) : JSON.stringify(wire.whole), stream), told),
+    ...answerFacts(
+      heard(provider, stream ? framed(rawRequest.frames) : JSON.stringify(rawRequest.whole), stream),
+      told,
+    ),
   ]
   if (scenario.then === undefined) return cellOf(scenario, route, first, facts)
   answer = {

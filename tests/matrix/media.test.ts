@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/error.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Exchange } from '../../src/protocols/protocol.ts'
+import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { prepare } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import { asked } from '../recorded/asked.ts'
@@ -180,25 +180,25 @@ const bodyWith = (client: ConversationName, part: object): Any =>
     generateContent: { contents: [{ role: 'user', parts: [{ text: 'hi' }, part] }] },
   })[client]
 
-function exchangeOf(client: ConversationName, body: Any): Exchange {
-  const wire = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
+function exchangeOf(client: ConversationName, body: Any): TranslationContext {
+  const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
   return {
-    wire,
-    request: protocols[client].serve.readRequest(wire),
-    label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000 },
+    rawRequest,
+    request: protocols[client].serve.readRequest(rawRequest),
+    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000 },
   }
 }
 
 /** What is sent, and what is told of it. */
-function sentTo(provider: ConversationName, exchange: Exchange): { body: Any; told: string[] } {
+function sentTo(provider: ConversationName, context: TranslationContext): { body: Any; told: string[] } {
   const endpoint = {
     protocol: provider,
     baseUrl: '',
-    target: { provider: 'p', model: 'm', quirks: {}, abilities: { maxOutputTokens: 9 } },
+    target: { provider: 'p', model: 'm', quirks: {}, capabilities: { maxOutputTokens: 9 } },
     provider: {},
     credentials: {},
   } as unknown as Endpoint
-  const { body, losses } = prepare(endpoint, exchange)
+  const { body, losses } = prepare(endpoint, context)
   return {
     body: JSON.parse(body) as Any,
     told: losses
@@ -227,10 +227,10 @@ for (const [index, client] of NAMES.entries())
         if (part === undefined || client === provider) continue
         test(`${what} to ${provider}`, () => {
           const body = bodyWith(client, part)
-          const exchange = exchangeOf(client, body)
+          const context = exchangeOf(client, body)
           const fate = fates[at]
-          if (fate?.source.startsWith('^400')) return expect(failureOf(() => sentTo(provider, exchange))).toMatch(fate)
-          const { body: sent, told } = sentTo(provider, exchange)
+          if (fate?.source.startsWith('^400')) return expect(failureOf(() => sentTo(provider, context))).toMatch(fate)
+          const { body: sent, told } = sentTo(provider, context)
           // Text of a file that goes as text stands there as it is.
           const data = [DATA, ADDRESS, CSV, 'a,b\\n1,2'].find((one) => JSON.stringify(sent).includes(one))
           expect(data).toBeDefined()

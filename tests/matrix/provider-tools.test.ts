@@ -5,7 +5,7 @@ import { GatewayError } from '../../src/error.ts'
 import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Exchange } from '../../src/protocols/protocol.ts'
+import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { prepare } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Any } from '../recorded/said.ts'
@@ -27,18 +27,18 @@ function asked(client: ConversationName, provider: ConversationName, given: obje
     ...(client === 'messages' ? { max_tokens: 100 } : {}),
     ...given,
   } as Record<string, unknown>
-  const wire = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
+  const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
   try {
-    const request = protocols[client].serve.readRequest(wire)
+    const request = protocols[client].serve.readRequest(rawRequest)
     const endpoint = {
       protocol: provider,
       baseUrl: '',
-      target: { provider: 'p', model: 'm', quirks: {}, abilities: {} },
+      target: { provider: 'p', model: 'm', quirks: {}, capabilities: {} },
     } as unknown as Endpoint
     const { body: text, losses } = prepare(endpoint, {
-      wire,
+      rawRequest,
       request,
-      label: { id: 'ours', model: 'a/b', createdAt: 1 },
+      responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1 },
     })
     return { body: JSON.parse(text) as Any, losses: losses.map(({ field, what }) => `${field} ${what}`) }
   } catch (error) {
@@ -667,20 +667,20 @@ describe('two searches', () => {
     for (const client of NAMES)
       test(`${provider} -> ${client}: are counted once, and shown or told`, () => {
         const body: Any = { model: 'a/b', max_tokens: 100, ...hello[client] }
-        const wire = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
-        const exchange: Exchange = {
-          wire,
-          request: protocols[client].serve.readRequest(wire),
-          label: { id: 'ours', model: 'a/b', createdAt: 1 },
+        const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', stream: false, headers: new Headers() }
+        const context: TranslationContext = {
+          rawRequest,
+          request: protocols[client].serve.readRequest(rawRequest),
+          responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1 },
           losses: [],
         }
         const answer = fold(
-          protocols[provider].call.readAnswer(JSON.parse(JSON.stringify(answers[provider])), {}, exchange.request),
+          protocols[provider].call.readAnswer(JSON.parse(JSON.stringify(answers[provider])), {}, context.request),
         )
         expect(answer.usage.webSearches).toBe(2)
-        const told = protocols[client].serve.writeAnswer(answer, exchange)
+        const told = protocols[client].serve.writeAnswer(answer, context)
         if (client === 'generateContent')
-          expect(exchange.losses).toContainEqual({
+          expect(context.losses).toContainEqual({
             field: 'answer.usage',
             what: 'left out',
             why: 'there is no place for the number of web searches',

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { fold, unfold, type Answer } from '../../src/generation/event.ts'
-import { seal } from '../../src/generation/signature.ts'
+import { wrapSignature } from '../../src/generation/signature.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Abilities, Quirks } from '../../src/protocols/protocol.ts'
+import type { Capabilities, Quirks } from '../../src/protocols/protocol.ts'
 import type { Any } from '../recorded/said.ts'
 
 /**
@@ -21,25 +21,28 @@ const OWN = bytes(251),
   OTHER_MODEL = bytes(7),
   OTHER_PROVIDER = bytes(99),
   PLAIN = bytes(180)
-const own = seal(OWN, OURS),
-  otherModel = seal(OTHER_MODEL, { provider: 'p', model: 'n' }),
-  otherProvider = seal(OTHER_PROVIDER, { provider: 'q', model: 'm' })
+const own = wrapSignature(OWN, OURS),
+  otherModel = wrapSignature(OTHER_MODEL, { provider: 'p', model: 'n' }),
+  otherProvider = wrapSignature(OTHER_PROVIDER, { provider: 'q', model: 'm' })
 
 const QUIRKS: Partial<Record<ConversationName, Quirks>> = {
   'chat.completions': { reasoningField: 'reasoning_details' },
 }
-const ABILITIES: Partial<Record<ConversationName, Abilities>> = {
+const ABILITIES: Partial<Record<ConversationName, Capabilities>> = {
   messages: { reasoning: 'budget' },
   generateContent: { reasoning: 'level' },
 }
 
 function sent(client: ConversationName, body: Any, provider: ConversationName): { text: string; lost: string[] } {
-  const wire = { body, text: JSON.stringify(body), model: 'a/b', headers: new Headers() }
-  const { body: written, losses } = protocols[provider].call.writeRequest(protocols[client].serve.readRequest(wire), {
-    ...OURS,
-    quirks: QUIRKS[provider] ?? {},
-    abilities: ABILITIES[provider] ?? {},
-  })
+  const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', headers: new Headers() }
+  const { body: written, losses } = protocols[provider].call.writeRequest(
+    protocols[client].serve.readRequest(rawRequest),
+    {
+      ...OURS,
+      quirks: QUIRKS[provider] ?? {},
+      capabilities: ABILITIES[provider] ?? {},
+    },
+  )
   return {
     text: JSON.stringify(written),
     lost: losses
@@ -239,15 +242,15 @@ describe('an answer that goes through a client and back', () => {
   }
 
   const heard = (client: ConversationName, answer: Answer, stream: boolean): Any[] => {
-    const exchange = {
-      wire: { body: {}, text: '{}', headers: new Headers() },
+    const context = {
+      rawRequest: { body: {}, text: '{}', headers: new Headers() },
       request: { model: 'a/b', system: [], turns: [], tools: [], sampling: {}, stream, protocol: client, extras: {} },
-      label: { id: 'i', model: 'a/b', createdAt: 1, maker: OURS },
+      responseIdentity: { id: 'i', model: 'a/b', createdAt: 1, issuer: OURS },
       losses: [],
     }
     const { serve } = protocols[client]
     if (stream) {
-      const writer = serve.writer(exchange)
+      const writer = serve.writer(context)
       const frames = [...unfold(answer)]
         .flatMap((event) => writer.write(event))
         .filter(({ data }) => data !== '[DONE]')
@@ -257,7 +260,7 @@ describe('an answer that goes through a client and back', () => {
         ? frames.filter(({ type }) => type === 'response.output_item.done').map(({ item: done }) => done)
         : frames.map(({ candidates }) => candidates[0].content)
     }
-    const whole = serve.writeAnswer(answer, exchange) as Any
+    const whole = serve.writeAnswer(answer, context) as Any
     return client === 'chat.completions'
       ? [whole.choices[0].message]
       : client === 'responses'
@@ -324,14 +327,14 @@ describe('an answer that goes through a client and back', () => {
               ]),
               parts: parts as Answer['parts'],
             }
-            const wire = asked[client](heard(client, answer, stream))
+            const rawRequest = asked[client](heard(client, answer, stream))
             const request = protocols[client].serve.readRequest({
-              body: wire,
-              text: JSON.stringify(wire),
+              body: rawRequest,
+              text: JSON.stringify(rawRequest),
               model: 'a/b',
               headers: new Headers(),
             })
-            const { body } = protocols[provider].call.writeRequest(request, { ...OURS, quirks: {}, abilities: {} })
+            const { body } = protocols[provider].call.writeRequest(request, { ...OURS, quirks: {}, capabilities: {} })
             expect(sentBack(provider, JSON.parse(JSON.stringify(body)) as Any)).toEqual(parts)
           },
         )
@@ -352,7 +355,7 @@ describe('an answer that goes through a client and back', () => {
       tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }],
     }
     const quirks: Quirks = { reasoningField: 'reasoning_details' }
-    const wire = asked[client](
+    const rawRequest = asked[client](
       heard(
         client,
         fold(
@@ -365,12 +368,12 @@ describe('an answer that goes through a client and back', () => {
       ),
     )
     const request = protocols[client].serve.readRequest({
-      body: wire,
-      text: JSON.stringify(wire),
+      body: rawRequest,
+      text: JSON.stringify(rawRequest),
       model: 'a/b',
       headers: new Headers(),
     })
-    const { body } = protocols['chat.completions'].call.writeRequest(request, { ...OURS, quirks, abilities: {} })
+    const { body } = protocols['chat.completions'].call.writeRequest(request, { ...OURS, quirks, capabilities: {} })
     // What one answer holds is of one format: an entry that says none has the first.
     expect((body.messages as Any[])[1]!.reasoning_details).toEqual([
       ...entries.slice(0, 3),
@@ -408,10 +411,14 @@ test('a seal that was cut short or changed belongs to nobody', () => {
       expect(text).not.toContain(OWN.slice(0, 20))
       expect(lost).toContain('thoughts left out')
       const body = MIXED[client](broken),
-        wire = { body, text: JSON.stringify(body), model: 'a/b', headers: new Headers() }
+        rawRequest = { body, text: JSON.stringify(body), model: 'a/b', headers: new Headers() }
       const forwarded = protocols[client].call.forward(
-        { wire, request: protocols[client].serve.readRequest(wire), label: { id: 'i', model: 'a/b', createdAt: 1 } },
-        { ...OURS, quirks: {}, abilities: {} },
+        {
+          rawRequest,
+          request: protocols[client].serve.readRequest(rawRequest),
+          responseIdentity: { id: 'i', model: 'a/b', createdAt: 1 },
+        },
+        { ...OURS, quirks: {}, capabilities: {} },
       )
       expect([forwarded.includes(broken), forwarded.includes(OWN.slice(0, 20))]).toEqual([false, false])
     }

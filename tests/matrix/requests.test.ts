@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import type { GatewayError } from '../../src/error.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Told } from '../../src/protocols/protocol.ts'
+import type { ReportedLoss } from '../../src/protocols/protocol.ts'
 import { prepare } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 
@@ -17,18 +17,22 @@ function sent(
   client: ConversationName,
   provider: ConversationName,
   text: string,
-): { text: string; body: Json; losses: Told[] } {
-  const wire = { body: JSON.parse(text) as Json, text, model: 'a/b', stream: false, headers: new Headers() }
-  const request = protocols[client].serve.readRequest(wire)
+): { text: string; body: Json; losses: ReportedLoss[] } {
+  const rawRequest = { body: JSON.parse(text) as Json, text, model: 'a/b', stream: false, headers: new Headers() }
+  const request = protocols[client].serve.readRequest(rawRequest)
   const { body, losses } = prepare(
-    { protocol: provider, baseUrl: '', target: { provider: 'p', model: 'm', quirks: {}, abilities: {} } } as Endpoint,
-    { wire, request, label: { id: 'ours', model: 'a/b', createdAt: 0 } },
+    {
+      protocol: provider,
+      baseUrl: '',
+      target: { provider: 'p', model: 'm', quirks: {}, capabilities: {} },
+    } as Endpoint,
+    { rawRequest, request, responseIdentity: { id: 'ours', model: 'a/b', createdAt: 0 } },
   )
   return { text: body, body: JSON.parse(body) as Json, losses }
 }
 
 const others = (client: ConversationName): ConversationName[] => NAMES.filter((name) => name !== client)
-const fields = (losses: readonly Told[]): string[] => losses.map(({ field }) => field)
+const fields = (losses: readonly ReportedLoss[]): string[] => losses.map(({ field }) => field)
 const tool = (
   more: Json = {},
   parameters: Json = { type: 'object', properties: {}, additionalProperties: false },

@@ -2,10 +2,10 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../src/error.ts'
 import { fold } from '../../src/generation/event.ts'
-import { elements, members } from '../../src/generation/json-text.ts'
+import { elements, members } from '../../src/json/text.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Exchange } from '../../src/protocols/protocol.ts'
+import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { parseAnswer, prepare } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Any } from '../recorded/said.ts'
@@ -82,24 +82,24 @@ const schemasIn: Record<ConversationName, (body: Any) => { tools: Any[]; format:
   }),
 }
 
-function exchangeOf(client: ConversationName, text: string, stream = false): Exchange {
-  const wire = { body: JSON.parse(text) as Any, text, model: 'a/b', stream, headers: new Headers() }
+function exchangeOf(client: ConversationName, text: string, stream = false): TranslationContext {
+  const rawRequest = { body: JSON.parse(text) as Any, text, model: 'a/b', stream, headers: new Headers() }
   return {
-    wire,
-    request: protocols[client].serve.readRequest(wire),
-    label: { id: 'ours', model: 'a/b', createdAt: 1 },
+    rawRequest,
+    request: protocols[client].serve.readRequest(rawRequest),
+    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1 },
     losses: [],
   }
 }
 
-const toProvider = (provider: ConversationName, exchange: Exchange) =>
+const toProvider = (provider: ConversationName, context: TranslationContext) =>
   prepare(
     {
       protocol: provider,
       baseUrl: '',
-      target: { provider: 'p', model: 'm', quirks: {}, abilities: { maxOutputTokens: 1000 } },
+      target: { provider: 'p', model: 'm', quirks: {}, capabilities: { maxOutputTokens: 1000 } },
     } as unknown as Endpoint,
-    exchange,
+    context,
   )
 
 function sent(client: ConversationName, provider: ConversationName, more: object) {
@@ -499,27 +499,27 @@ const callsOf: Record<ConversationName, { whole(text: string): Call[]; stream(fr
 function heard(
   client: ConversationName,
   provider: ConversationName,
-  exchange: Exchange,
+  context: TranslationContext,
   calls: { name: string; args: string; pieces?: string[] }[],
 ): { whole: Call[]; stream: Call[] } {
   const { whole, frames } = answered[provider](calls)
   const { call } = protocols[provider],
     { serve } = protocols[client]
-  const written = serve.writer(exchange)
-  const reader = call.reader({}, exchange.request)
+  const written = serve.writer(context)
+  const reader = call.reader({}, context.request)
   const events = [...frames.flatMap((data) => reader.read({ data })), ...reader.end()]
   const error = events.find((event) => event.type === 'error')
   if (error !== undefined) throw error.error
   const told = events.flatMap((event) => written.write(event)).map(({ data }) => data)
-  const answer = foldAnswer(provider, whole, exchange)
+  const answer = foldAnswer(provider, whole, context)
   return {
-    whole: callsOf[client].whole(JSON.stringify(serve.writeAnswer(answer, exchange))),
+    whole: callsOf[client].whole(JSON.stringify(serve.writeAnswer(answer, context))),
     stream: callsOf[client].stream(told),
   }
 }
 
-const foldAnswer = (provider: ConversationName, whole: string, exchange: Exchange) =>
-  fold(protocols[provider].call.readAnswer(parseAnswer(whole, protocols[provider]), {}, exchange.request))
+const foldAnswer = (provider: ConversationName, whole: string, context: TranslationContext) =>
+  fold(protocols[provider].call.readAnswer(parseAnswer(whole, protocols[provider]), {}, context.request))
 
 describe('names', () => {
   test.each(ROUTES)(
@@ -533,8 +533,8 @@ describe('names', () => {
         ...called[client](names.map((name) => ({ name, args: '{}' }))),
         ...chose[client](names[1]!),
       })
-      const exchange = exchangeOf(client, text)
-      const body = JSON.parse(toProvider(provider, exchange).body) as Any
+      const context = exchangeOf(client, text)
+      const body = JSON.parse(toProvider(provider, context).body) as Any
       const there = namesIn[provider](body)
       expect(there.calls).toEqual(there.tools)
       expect(new Set(there.tools).size).toBe(names.length)
@@ -544,7 +544,7 @@ describe('names', () => {
       const { whole, stream } = heard(
         client,
         provider,
-        exchange,
+        context,
         there.tools.map((name) => ({ name, args: '{}' })),
       )
       expect(whole.map(({ name }) => name)).toEqual(names)
@@ -604,14 +604,14 @@ describe('arguments', () => {
       fc.assert(
         fc.property(object, fc.array(fc.nat(40), { maxLength: 3 }), (args, cuts) => {
           const tools = offered[client]([{ name: 'f' }])
-          const exchange = exchangeOf(
+          const context = exchangeOf(
             client,
             spelled({ ...base[client], ...tools, ...called[client]([{ name: 'f', args }]) }),
           )
-          expect(argumentsIn[provider](toProvider(provider, exchange).body)).toBe(args)
+          expect(argumentsIn[provider](toProvider(provider, context).body)).toBe(args)
           const ends = [...new Set([0, ...cuts.filter((cut) => cut < args.length).sort((a, b) => a - b), args.length])]
           const pieces = ends.slice(1).map((end, index) => args.slice(ends[index], end))
-          const { whole, stream } = heard(client, provider, exchange, [{ name: 'f', args, pieces }])
+          const { whole, stream } = heard(client, provider, context, [{ name: 'f', args, pieces }])
           expect([whole, stream]).toEqual([[{ name: 'f', args }], [{ name: 'f', args }]])
         }),
         { numRuns: 40 },
@@ -663,11 +663,16 @@ describe('answers that are no objects', () => {
     },
   }
 
-  const heardText = (provider: ConversationName, exchange: Exchange, text: string, pieces: string[]): string[] => {
+  const heardText = (
+    provider: ConversationName,
+    context: TranslationContext,
+    text: string,
+    pieces: string[],
+  ): string[] => {
     const { whole, frames } = texts[provider]!(text, pieces)
-    const reader = protocols[provider].call.reader({}, exchange.request)
+    const reader = protocols[provider].call.reader({}, context.request)
     const events = [...frames.flatMap((data) => reader.read({ data })), ...reader.end()]
-    return [foldAnswer(provider, whole, exchange), fold(events)].map(({ parts }) =>
+    return [foldAnswer(provider, whole, context), fold(events)].map(({ parts }) =>
       parts.map((part) => (part.type === 'text' ? part.text : '')).join(''),
     )
   }
@@ -675,8 +680,8 @@ describe('answers that are no objects', () => {
   test.each(routes)(
     'are asked of OpenAI as one member of an object, and unwrapped, from %s to %s',
     (client, provider) => {
-      const exchange = exchangeOf(client, JSON.stringify({ ...base[client], ...formatted[client](LIST) }))
-      const { format } = schemasIn[provider](JSON.parse(toProvider(provider, exchange).body) as Any)
+      const context = exchangeOf(client, JSON.stringify({ ...base[client], ...formatted[client](LIST) }))
+      const { format } = schemasIn[provider](JSON.parse(toProvider(provider, context).body) as Any)
       expect(format).toEqual({
         type: 'object',
         properties: { answer: { type: 'array', items: { type: 'string' } } },
@@ -697,7 +702,7 @@ describe('answers that are no objects', () => {
             ]
             for (const told of heardText(
               provider,
-              exchange,
+              context,
               text,
               ends.slice(1).map((end, index) => text.slice(ends[index], end)),
             ))
@@ -710,11 +715,11 @@ describe('answers that are no objects', () => {
   )
 
   test('an object is asked for as it is', () => {
-    const exchange = exchangeOf(
+    const context = exchangeOf(
       'generateContent',
       JSON.stringify({ ...base.generateContent, ...formatted.generateContent(PERSON) }),
     )
-    expect(heardText('chat.completions', exchange, '{"answer":[1]}', ['{"answer":[1]}'])).toEqual([
+    expect(heardText('chat.completions', context, '{"answer":[1]}', ['{"answer":[1]}'])).toEqual([
       '{"answer":[1]}',
       '{"answer":[1]}',
     ])

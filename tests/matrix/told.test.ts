@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { fold, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Exchange } from '../../src/protocols/protocol.ts'
+import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { bodyOf } from './asking.ts'
 
 /**
@@ -12,7 +12,7 @@ import { bodyOf } from './asking.ts'
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
-function exchangeOf(client: ConversationName): Exchange & { losses: { field: string }[] } {
+function exchangeOf(client: ConversationName): TranslationContext & { losses: { field: string }[] } {
   const body: Record<string, unknown> = {
     ...(client === 'generateContent' ? {} : { model: 'a/b' }),
     ...bodyOf(client, { turns: [{ user: 'hi' }] }, false),
@@ -25,19 +25,19 @@ function exchangeOf(client: ConversationName): Exchange & { losses: { field: str
     headers: new Headers(),
   })
   return {
-    wire: { body, text: '', headers: new Headers() },
+    rawRequest: { body, text: '', headers: new Headers() },
     request,
-    label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'p', model: 'm' } },
+    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, issuer: { provider: 'p', model: 'm' } },
     losses: [],
   }
 }
 
 function toldOf(client: ConversationName, events: GenerationEvent[], stream: boolean): string[] {
-  const exchange = exchangeOf(client)
-  const writer = protocols[client].serve.writer(exchange)
+  const context = exchangeOf(client)
+  const writer = protocols[client].serve.writer(context)
   if (stream) for (const event of events) writer.write(event)
-  else protocols[client].serve.writeAnswer(fold(events), exchange)
-  return exchange.losses.map(({ field }) => field)
+  else protocols[client].serve.writeAnswer(fold(events), context)
+  return context.losses.map(({ field }) => field)
 }
 
 const chat = (message: object, more: object = {}, choice: object = {}): object => ({

@@ -3,7 +3,7 @@ import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { FrameSplitter } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Written } from '../../src/protocols/protocol.ts'
+import type { WrittenRequest } from '../../src/protocols/protocol.ts'
 import { framed } from '../gateway/scripted.ts'
 import type { Any } from '../recorded/said.ts'
 
@@ -18,7 +18,7 @@ const bodyOf: Record<ConversationName, (turns: Any[]) => Any> = {
   generateContent: (contents) => ({ contents }),
 }
 
-function written(client: ConversationName, turns: Any[], provider: ConversationName): Written {
+function written(client: ConversationName, turns: Any[], provider: ConversationName): WrittenRequest {
   const text = JSON.stringify(bodyOf[client](turns))
   const request = protocols[client].serve.readRequest({
     body: JSON.parse(text) as Any,
@@ -26,7 +26,7 @@ function written(client: ConversationName, turns: Any[], provider: ConversationN
     model: 'a/b',
     headers: new Headers(),
   })
-  return protocols[provider].call.writeRequest(request, { provider: 'p', model: 'm', quirks: {}, abilities: {} })
+  return protocols[provider].call.writeRequest(request, { provider: 'p', model: 'm', quirks: {}, capabilities: {} })
 }
 
 const textOf = (content: unknown): string =>

@@ -5,7 +5,7 @@ import { streamPrediction } from '../../src/endpoints/predictions/stream.ts'
 import { streamToken } from '../../src/endpoints/predictions/stream-token.ts'
 import type { Prediction } from '../../src/endpoints/predictions/prediction.ts'
 import { FrameSplitter } from '../../src/http/frames.ts'
-import type { Call, Spine } from '../../src/spine.ts'
+import type { InboundRequest, AppContext } from '../../src/context.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
 import { predictionUpstream, type PredictionUpstream } from './upstream.ts'
@@ -26,7 +26,7 @@ afterAll(async () => {
   await upstream.stop()
 })
 
-type Told = { event: string; data: string; id?: string }
+type ReportedLoss = { event: string; data: string; id?: string }
 type Made = { id: string; status: string; output: unknown; urls: { stream: string; get: string; cancel: string } }
 
 const create = (model: string, input: object): Promise<Made> =>
@@ -36,7 +36,7 @@ const create = (model: string, input: object): Promise<Made> =>
 async function read(
   url: string,
   headers: Record<string, string> = {},
-): Promise<{ told: Told[]; text: string; status: number }> {
+): Promise<{ told: ReportedLoss[]; text: string; status: number }> {
   const response = await fetch(url, { headers: { accept: 'text/event-stream', ...headers } })
   const text = await response.text()
   const splitter = new FrameSplitter()
@@ -70,7 +70,7 @@ describe('a stream', () => {
   test('of one that has ended tells it all at once, and from where a client says it is', async () => {
     const { urls } = await create('up/owner/name', { key: 'whole', output: ['one\n', ' two', { three: 3 }], steps: 2 })
     const { told } = await read(urls.stream)
-    const expected: Told[] = [
+    const expected: ReportedLoss[] = [
       { event: 'output', data: 'one\n', id: '1' },
       { event: 'output', data: ' two', id: '2' },
       { event: 'output', data: '{"three":3}', id: '3' },
@@ -160,12 +160,15 @@ describe('a client that goes', () => {
       },
       find: async (accountId: string, id: string) => (accountId === one.accountId && id === one.id ? one : undefined),
     }
-    const spine = { keys, predictor, config: { keepAliveMs: 10_000 } } as unknown as Spine
+    const app = { keys, predictor, config: { keepAliveMs: 10_000 } } as unknown as AppContext
     const server = Bun.serve({
       port: 0,
       hostname: '127.0.0.1',
       fetch: (request) =>
-        streamPrediction(spine, { request, params: [new URL(request.url).pathname.slice(1)] } as unknown as Call),
+        streamPrediction(app, {
+          request,
+          params: [new URL(request.url).pathname.slice(1)],
+        } as unknown as InboundRequest),
     })
     const url = `http://127.0.0.1:${server.port}/${streamToken(keys, one)}`
     const leaving = new AbortController()

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { validateWebhook } from 'replicate'
 import { Keys } from '../../src/accounts/keys.ts'
-import { readConfig, type Config } from '../../src/config.ts'
+import { readConfig, type Config } from '../../src/config/load.ts'
 import { toStored, type Prediction } from '../../src/endpoints/predictions/prediction.ts'
 import { getWebhookSecret, readWebhook, Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { accountsOf } from '../../src/opening.ts'
 import { Fields } from '../../src/protocols/fields.ts'
-import type { Call } from '../../src/spine.ts'
+import type { InboundRequest } from '../../src/context.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import { rawServer, until } from '../transport/raw-server.ts'
 
@@ -104,7 +104,7 @@ async function finish(webhooks: Webhooks, of: Prediction): Promise<void> {
 }
 
 const secretOf = async (accountId: string): Promise<string> =>
-  ((await getWebhookSecret(rooms, { identity: { accountId } } as Call).json()) as { key: string }).key
+  ((await getWebhookSecret(rooms, { identity: { accountId } } as InboundRequest).json()) as { key: string }).key
 const validated = ({ headers, text }: Got, secret: string): Promise<boolean> =>
   validateWebhook({
     id: headers.get('webhook-id')!,

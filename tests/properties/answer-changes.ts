@@ -1,5 +1,5 @@
 import type { Answer, FinishReason } from '../../src/generation/event.ts'
-import { parseExact } from '../../src/generation/json-text.ts'
+import { parseExact } from '../../src/json/text.ts'
 import type { Citation, ConversationName, Part, TextPart } from '../../src/generation/request.ts'
 import { FOREIGN, present } from './answers.ts'
 import { LABEL, type Way } from './wires.ts'
@@ -55,11 +55,11 @@ export const comparable = (answer: Answer): Answer => ({
   finish: present({ ...answer.finish, raw: '', details: undefined }),
 })
 
-const withoutForeign = (own?: ConversationName): Change[] =>
+const withoutNative = (own?: ConversationName): Change[] =>
   Object.values(FOREIGN).map((kind) => ({
     name: 'without what only others know',
     told: `answer.${kind}`,
-    make: parts((part) => (part.type === 'foreign' && part.kind === kind && part.protocol !== own ? [] : [part])),
+    make: parts((part) => (part.type === 'native' && part.kind === kind && part.protocol !== own ? [] : [part])),
   }))
 
 /** Texts of no character are no message. */
@@ -322,7 +322,7 @@ const BEGIN = [labelled]
 
 const CHAT = (way: Way): Change[] => [
   ...BEGIN,
-  ...withoutForeign(),
+  ...withoutNative(),
   emptyArguments,
   withoutAddressless,
   withoutPassages,
@@ -340,7 +340,7 @@ const CHAT = (way: Way): Change[] => [
 
 const RESPONSES: Change[] = [
   ...BEGIN,
-  ...withoutForeign('responses'),
+  ...withoutNative('responses'),
   emptyArguments,
   withoutAudio,
   forms((form) => form ?? 'summary'),
@@ -392,7 +392,7 @@ const inBlocks: Change = {
 
 const MESSAGES = (way: Way): Change[] => [
   ...BEGIN,
-  ...withoutForeign('messages'),
+  ...withoutNative('messages'),
   emptyArguments,
   forms(() => undefined),
   noScores,
@@ -501,7 +501,7 @@ const isSigned = (part: Part): boolean => 'signature' in part && part.signature 
 
 const GEMINI = (way: Way): Change[] => [
   ...BEGIN,
-  ...withoutForeign('generateContent'),
+  ...withoutNative('generateContent'),
   emptyArguments,
   ...argumentsAsObjects,
   noBytes,

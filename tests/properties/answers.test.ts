@@ -114,10 +114,10 @@ test.each(PLACE)(
   (protocol, place) => {
     holds(
       fc.property(calls, inPieces, fc.array(fc.nat(5), { minLength: 1, maxLength: 20 }), (answer, pace, picks) => {
-        const exchange = exchangeOf(protocol)
-        const frames = framesOf(protocol, sentenceOf(answer, pace), exchange)
+        const context = exchangeOf(protocol)
+        const frames = framesOf(protocol, sentenceOf(answer, pace), context)
         const heard = (all: readonly Frame[]): GenerationEvent[] =>
-          readStream(protocol, [bytesOf(all)], exchange.request)
+          readStream(protocol, [bytesOf(all)], context.request)
         const events = heard(interleaved(frames, place, picks))
         checkGrammar(events)
         same(fold(events).parts, fold(heard(frames)).parts)

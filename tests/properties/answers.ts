@@ -149,9 +149,9 @@ const audio: fc.Arbitrary<Part> = base64.map((data) => ({
   type: 'audio',
   source: { type: 'data', mediaType: 'audio/wav', data },
 }))
-const foreign: fc.Arbitrary<Part> = fc
+const native: fc.Arbitrary<Part> = fc
   .constantFrom(...NAMES)
-  .map((protocol) => ({ type: 'foreign', protocol, kind: FOREIGN[protocol], value: FOREIGN_VALUES[protocol] }))
+  .map((protocol) => ({ type: 'native', protocol, kind: FOREIGN[protocol], value: FOREIGN_VALUES[protocol] }))
 export const FOREIGN = {
   'chat.completions': 'image_url',
   responses: 'web_search_call',
@@ -178,7 +178,7 @@ const part = fc.oneof(
   { weight: 4, arbitrary: call },
   { weight: 1, arbitrary: image },
   { weight: 1, arbitrary: audio },
-  { weight: 1, arbitrary: foreign },
+  { weight: 1, arbitrary: native },
 )
 
 const REASONS: FinishReason[] = [

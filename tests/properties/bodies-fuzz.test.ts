@@ -38,14 +38,14 @@ describe.each(NAMES)('%s', (client: ConversationName) => {
             JSON.parse(JSON.stringify(protocols[client].call.writeRequest(asked, TARGETS[client]).body)),
             changes,
           ) as object
-          const wire = wireOf(body, asked.stream)
-          attempted(() => protocols[client].serve.references!(wire.body))
-          const request = attempted((): GenerationRequest => protocols[client].serve.readRequest(wire))
+          const rawRequest = wireOf(body, asked.stream)
+          attempted(() => protocols[client].serve.references!(rawRequest.body))
+          const request = attempted((): GenerationRequest => protocols[client].serve.readRequest(rawRequest))
           if (request === undefined) return
           for (const provider of NAMES) {
             if (provider === client)
               attempted(() =>
-                protocols[provider].call.forward({ ...exchangeOf(client), wire, request }, TARGETS[provider]),
+                protocols[provider].call.forward({ ...exchangeOf(client), rawRequest, request }, TARGETS[provider]),
               )
             else
               attempted(() =>

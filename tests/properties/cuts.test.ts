@@ -2,12 +2,12 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { unseal } from '../../src/generation/signature.ts'
-import { eventStream, JsonArray } from '../../src/framing.ts'
+import { unwrapSignature } from '../../src/generation/signature.ts'
+import { eventStream, JsonArray } from '../../src/pipeline/framing.ts'
 import type { ByteSource } from '../../src/http/call.ts'
 import { Meter } from '../../src/ledger/meter.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import { Lane, Relay, type Framing } from '../../src/relay.ts'
+import { Lane, Relay, type Framing } from '../../src/pipeline/relay.ts'
 import { haveRecordings, recordings } from '../recorded/recordings.ts'
 import { answers, paces, sentenceOf } from './answers.ts'
 import { holds, holdsLater, PATIENCE, same } from './runs.ts'
@@ -59,8 +59,8 @@ const timeless = (text: string): string => {
   const ids = new Map<string, string>()
   // Also within what is sealed, where the call is named whose signature it is, and over which a seal has its digest.
   const opened = text.replace(/c2xjMQ[\w+/]+=*/g, (sealed) => {
-    const { data, maker, note } = unseal(sealed)
-    return [maker?.provider, maker?.model, note, data].join('\0')
+    const { data, issuer, note } = unwrapSignature(sealed)
+    return [issuer?.provider, issuer?.model, note, data].join('\0')
   })
   return opened
     .replace(
@@ -87,12 +87,12 @@ async function relayed(
   pieces: readonly Uint8Array[],
   framing: Framing = eventStream,
 ): Promise<string> {
-  const exchange = exchangeOf(client, provider === client ? undefined : MAKER)
+  const context = exchangeOf(client, provider === client ? undefined : MAKER)
   const out =
     provider === client
-      ? { relabeler: protocols[client].relabeler(exchange) }
-      : { writer: protocols[client].serve.writer(exchange) }
-  const lane = new Lane(protocols[provider].call.reader({}, exchange.request), out, new Meter(() => Promise.resolve(1)))
+      ? { passthrough: protocols[client].passthrough(context) }
+      : { writer: protocols[client].serve.writer(context) }
+  const lane = new Lane(protocols[provider].call.reader({}, context.request), out, new Meter(() => Promise.resolve(1)))
   const relay = new Relay(new Pieces(pieces), lane, framing, (_ending, last) => Promise.resolve(last))
   let text = ''
   for (let piece = await relay.pull(); piece !== undefined; piece = await relay.pull()) text += piece

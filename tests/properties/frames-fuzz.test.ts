@@ -153,9 +153,9 @@ function checkError(error: unknown): void {
 
 function writeAll(events: readonly GenerationEvent[], asked: ReturnType<typeof exchangeOf>['request']): void {
   for (const client of NAMES) {
-    const exchange = { ...exchangeOf(client, MAKER), request: { ...asked, includeUsage: true } }
-    framesOf(client, events, exchange)
-    if (events.at(-1)?.type === 'finish') JSON.stringify(protocols[client].serve.writeAnswer(fold(events), exchange))
+    const context = { ...exchangeOf(client, MAKER), request: { ...asked, includeUsage: true } }
+    framesOf(client, events, context)
+    if (events.at(-1)?.type === 'finish') JSON.stringify(protocols[client].serve.writeAnswer(fold(events), context))
   }
 }
 
@@ -167,19 +167,19 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
     () => {
       holds(
         fc.property(sent, fc.array(damage, { minLength: 1, maxLength: 4 }), (events, all) => {
-          const exchange = exchangeOf(provider)
-          const frames = damaged(framesOf(provider, events, exchange), all)
-          const reader = protocols[provider].call.reader({}, exchange.request)
+          const context = exchangeOf(provider)
+          const frames = damaged(framesOf(provider, events, context), all)
+          const reader = protocols[provider].call.reader({}, context.request)
           const heard = [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
           checkSentence(
             heard,
             frames.reduce((sum, { data }) => sum + data.length, 0),
             frames.length,
           )
-          writeAll(heard, exchange.request)
-          const relabeler = protocols[provider].relabeler(exchange)
-          for (const frame of frames) relabeler.frame(frame)
-          relabeler.fail(new GatewayError('upstream_error', 'x'))
+          writeAll(heard, context.request)
+          const passthrough = protocols[provider].passthrough(context)
+          for (const frame of frames) passthrough.frame(frame)
+          passthrough.fail(new GatewayError('upstream_error', 'x'))
         }),
         2,
       )
@@ -192,11 +192,11 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
     () => {
       holds(
         fc.property(sent, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 5 }), (events, all) => {
-          const exchange = exchangeOf(provider)
-          const frames = framesOf(provider, events, exchange)
+          const context = exchangeOf(provider)
+          const frames = framesOf(provider, events, context)
           const bytes = bytesOf(frames)
           for (const [at, byte] of all) bytes[at % bytes.length] = byte
-          checkSentence(readStream(provider, [bytes], exchange.request), bytes.length, frames.length)
+          checkSentence(readStream(provider, [bytes], context.request), bytes.length, frames.length)
         }),
         2,
       )
@@ -209,20 +209,20 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
     () => {
       holds(
         fc.property(sent, fc.array(change, { minLength: 1, maxLength: 4 }), (events, changes) => {
-          const exchange = exchangeOf(provider)
+          const context = exchangeOf(provider)
           const body = mutated(
-            JSON.parse(JSON.stringify(protocols[provider].serve.writeAnswer(fold(events), exchange))),
+            JSON.parse(JSON.stringify(protocols[provider].serve.writeAnswer(fold(events), context))),
             changes,
           ) as object
           let heard: GenerationEvent[]
           try {
-            heard = readWhole(provider, body, exchange.request)
+            heard = readWhole(provider, body, context.request)
           } catch (error) {
             return checkError(error)
           }
           checkSentence(heard, JSON.stringify(body).length, 20)
-          writeAll(heard, exchange.request)
-          protocols[provider].relabeler(exchange).answer(JSON.stringify(body))
+          writeAll(heard, context.request)
+          protocols[provider].passthrough(context).answer(JSON.stringify(body))
         }),
         2,
       )

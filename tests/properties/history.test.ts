@@ -38,7 +38,7 @@ const signatures = fc.infiniteStream(fc.constantFrom(undefined, undefined, 'sig-
 
 /** Any answer that a history can hold, with signed calls and a signed text, of which makers sign one. */
 const signed = fc.tuple(answers, signatures).map(([answer, stream]): Answer => {
-  const parts = answer.parts.filter(({ type }) => type !== 'foreign' && type !== 'audio' && type !== 'image')
+  const parts = answer.parts.filter(({ type }) => type !== 'native' && type !== 'audio' && type !== 'image')
   const text = parts.findLast((part) => part.type === 'text' && part.text !== '')
   return {
     ...answer,
@@ -92,16 +92,16 @@ describe.each(NAMES)('%s', (client) => {
     () => {
       holds(
         fc.property(signed, (answer) => {
-          const exchange = exchangeOf(client, MAKER)
-          const written = JSON.parse(JSON.stringify(protocols[client].serve.writeAnswer(answer, exchange))) as Json
+          const context = exchangeOf(client, MAKER)
+          const written = JSON.parse(JSON.stringify(protocols[client].serve.writeAnswer(answer, context))) as Json
           if (answer.parts.every((part) => part.type === 'text' && part.text === '')) return
           const { turns } = protocols[client].serve.readRequest(wireOf(NEXT[client](written)))
           const back = turns.slice(1).flatMap((turn) => turn.parts)
-          const makers = back.flatMap((part) =>
-            'signature' in part && part.signature !== undefined ? [part.signature.maker] : [],
+          const issuers = back.flatMap((part) =>
+            'signature' in part && part.signature !== undefined ? [part.signature.issuer] : [],
           )
-          for (const maker of makers) same(maker, MAKER, 'the maker')
-          const lost = exchange.losses.some(({ field }) => field === 'answer.signature')
+          for (const issuer of issuers) same(issuer, MAKER, 'the maker')
+          const lost = context.losses.some(({ field }) => field === 'answer.signature')
           if (!lost) same(proofs(back).toSorted(), proofs(answer.parts).toSorted(), 'signatures')
           same(
             back.filter(({ type }) => type === 'tool-call').map((part) => part.type === 'tool-call' && part.id),

@@ -2,7 +2,7 @@ import { describe, test } from 'bun:test'
 import fc from 'fast-check'
 import type { ConversationName, GenerationRequest, Part, Turn } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Abilities, Target } from '../../src/protocols/protocol.ts'
+import type { Capabilities, Target } from '../../src/protocols/protocol.ts'
 import { breakOf, piecesOf } from './prefixes.ts'
 import { PAIRS, requests, scopeOf, TARGETS } from './requests.ts'
 import { holds, PATIENCE } from './runs.ts'
@@ -37,7 +37,7 @@ function grows(protocol: ConversationName, target: Target, bodies: Record<string
   for (const [index, before] of pieces.slice(0, -1).entries()) {
     const broken = breakOf(before, pieces[index + 1]!)
     if (broken !== undefined)
-      throw new Error(`${protocol}, request ${index + 1}, ${JSON.stringify(target.abilities)}: ${broken}`)
+      throw new Error(`${protocol}, request ${index + 1}, ${JSON.stringify(target.capabilities)}: ${broken}`)
   }
 }
 
@@ -45,9 +45,9 @@ const written = (protocol: ConversationName, request: GenerationRequest, target:
   protocols[protocol].call.writeRequest(request, target).body
 
 /** Models that want something written in another way. */
-const ABILITIES: Record<ConversationName, Abilities[]> = {
-  'chat.completions': [{}, { cacheMarks: 'cache_control' }, { system: false }],
-  responses: [{}, { cacheMarks: 'prompt_cache_breakpoint' }, { system: false }],
+const ABILITIES: Record<ConversationName, Capabilities[]> = {
+  'chat.completions': [{}, { cacheBreakpoints: 'cache_control' }, { system: false }],
+  responses: [{}, { cacheBreakpoints: 'prompt_cache_breakpoint' }, { system: false }],
   messages: [{}, { systemTurns: true }, { prefill: false, reasoning: 'adaptive' }],
   generateContent: [{}, { reasoning: 'level' }, { system: false }],
 }
@@ -69,16 +69,16 @@ const unusual = (request: GenerationRequest): GenerationRequest => {
   return {
     ...request,
     turns: request.turns.map(turn),
-    tools: request.tools.map((tool) => (tool.type === 'foreign' ? tool : { ...tool, name: name(tool.name) })),
+    tools: request.tools.map((tool) => (tool.type === 'native' ? tool : { ...tool, name: name(tool.name) })),
     toolChoice: undefined,
   } as GenerationRequest
 }
 
 describe.each(NAMES)('what is written for %s', (protocol) => {
-  test.each(ABILITIES[protocol].map((abilities) => [JSON.stringify(abilities), abilities] as const))(
+  test.each(ABILITIES[protocol].map((capabilities) => [JSON.stringify(capabilities), capabilities] as const))(
     '%s',
-    (_, abilities) => {
-      const target = { ...TARGETS[protocol], abilities }
+    (_, capabilities) => {
+      const target = { ...TARGETS[protocol], capabilities }
       holds(
         fc.property(requests(scopeOf(protocol)), fc.boolean(), (request, odd) =>
           grows(
@@ -103,7 +103,9 @@ test.each(PAIRS)(
         grows(
           provider,
           TARGETS[provider],
-          wires.map((wire) => written(provider, protocols[client].serve.readRequest(wire), TARGETS[provider])),
+          wires.map((rawRequest) =>
+            written(provider, protocols[client].serve.readRequest(rawRequest), TARGETS[provider]),
+          ),
         )
       }),
       0.5,

@@ -1,9 +1,9 @@
 import { describe, test } from 'bun:test'
 import fc from 'fast-check'
 import type { ConversationName, GenerationRequest } from '../../src/generation/request.ts'
-import { seal, type Signature } from '../../src/generation/signature.ts'
+import { wrapSignature, type Signature } from '../../src/generation/signature.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Loss, Target, Wire } from '../../src/protocols/protocol.ts'
+import type { Loss, Target, RawRequest } from '../../src/protocols/protocol.ts'
 import { besidesShown, forget, formOf, nothingEmpty } from './request-changes.ts'
 import { requests, scopeOf, TARGETS } from './requests.ts'
 import { holds, PATIENCE, same } from './runs.ts'
@@ -70,15 +70,19 @@ describe.each(NAMES)('%s', (provider) => {
       holds(
         fc.property(requests(scopeOf(provider)), (request) => {
           const { body } = protocols[provider].call.writeRequest(
-            withSignatures(request, ({ data, maker }) => ({ data: seal(data, maker), maker: OURS })),
+            withSignatures(request, ({ data, issuer }) => ({ data: wrapSignature(data, issuer), issuer: OURS })),
             TARGETS[provider],
           )
-          const wire = wireOf(body, request.stream)
-          const exchange = { ...exchangeOf(provider), wire, request: protocols[provider].serve.readRequest(wire) }
+          const rawRequest = wireOf(body, request.stream)
+          const context = {
+            ...exchangeOf(provider),
+            rawRequest,
+            request: protocols[provider].serve.readRequest(rawRequest),
+          }
           const forwarded = protocols[provider].serve.readRequest({
-            ...wire,
-            body: JSON.parse(protocols[provider].call.forward(exchange, TARGETS[provider])) as Wire['body'],
-            text: protocols[provider].call.forward(exchange, TARGETS[provider]),
+            ...rawRequest,
+            body: JSON.parse(protocols[provider].call.forward(context, TARGETS[provider])) as RawRequest['body'],
+            text: protocols[provider].call.forward(context, TARGETS[provider]),
           })
           const direct = protocols[provider].serve.readRequest(
             wireOf(protocols[provider].call.writeRequest(request, TARGETS[provider]).body, request.stream),
@@ -139,4 +143,4 @@ const ownThoughts = (request: GenerationRequest): GenerationRequest => ({
 
 /** What a client sends back of a maker's answer that it got through another protocol bears the maker's name. */
 const sealed = (request: GenerationRequest): GenerationRequest =>
-  withSignatures(request, (signature) => ({ ...signature, maker: OURS }))
+  withSignatures(request, (signature) => ({ ...signature, issuer: OURS }))

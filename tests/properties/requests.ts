@@ -60,16 +60,16 @@ export const TARGETS: Record<ConversationName, Target> = {
     ...MAKER,
     model: LABEL.model,
     quirks: { customTools: true, reasoningField: 'reasoning_details', effortField: 'reasoning' },
-    abilities: {},
+    capabilities: {},
   },
-  responses: { ...MAKER, model: LABEL.model, quirks: {}, abilities: {} },
+  responses: { ...MAKER, model: LABEL.model, quirks: {}, capabilities: {} },
   messages: {
     ...MAKER,
     model: LABEL.model,
     quirks: {},
-    abilities: { systemTurns: true, reasoning: 'budget', maxOutputTokens: 100_000 },
+    capabilities: { systemTurns: true, reasoning: 'budget', maxOutputTokens: 100_000 },
   },
-  generateContent: { ...MAKER, model: LABEL.model, quirks: {}, abilities: { reasoning: 'level' } },
+  generateContent: { ...MAKER, model: LABEL.model, quirks: {}, capabilities: { reasoning: 'level' } },
 }
 
 const some = <T>(of: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(of, { nil: undefined, freq: 2 })
@@ -127,7 +127,7 @@ const thought: fc.Arbitrary<Part> = fc.oneof(
         type: 'reasoning',
         text,
         ...form,
-        signature: { data, maker: ours ? { ...MAKER, model: LABEL.model } : { provider: 'another', model: 'm' } },
+        signature: { data, issuer: ours ? { ...MAKER, model: LABEL.model } : { provider: 'another', model: 'm' } },
       }),
     ),
   words.map((text): Part => ({ type: 'reasoning', text })),
@@ -136,7 +136,7 @@ const thought: fc.Arbitrary<Part> = fc.oneof(
       type: 'reasoning',
       text: '',
       redacted: true,
-      signature: { data, maker: { ...MAKER, model: LABEL.model } },
+      signature: { data, issuer: { ...MAKER, model: LABEL.model } },
     }),
   ),
 )
@@ -342,7 +342,7 @@ export const requests = (scope: Scope): fc.Arbitrary<GenerationRequest> =>
         ...present({
           ...rest,
           toolChoice:
-            rest.tools.some((tool) => tool.type !== 'foreign' && tool.name === 'look_up') && rest.tools.length > 1
+            rest.tools.some((tool) => tool.type !== 'native' && tool.name === 'look_up') && rest.tools.length > 1
               ? rest.toolChoice
               : undefined,
         }),

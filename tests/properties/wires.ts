@@ -1,17 +1,17 @@
 import type { Answer, GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName, GenerationRequest, Tool } from '../../src/generation/request.ts'
-import type { Maker } from '../../src/generation/signature.ts'
+import type { Issuer } from '../../src/generation/signature.ts'
 import { FrameSplitter, type Frame } from '../../src/http/frames.ts'
-import { eventStream } from '../../src/framing.ts'
+import { eventStream } from '../../src/pipeline/framing.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import { parseWithExact } from '../../src/protocols/exact-arguments.ts'
-import type { Exchange, Told, Wire } from '../../src/protocols/protocol.ts'
+import { parseWithExact } from '../../src/json/exact.ts'
+import type { TranslationContext, ReportedLoss, RawRequest } from '../../src/protocols/protocol.ts'
 
 /** Both sides of each protocol, joined: what one side writes the other reads. */
 
 export const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
-export const MAKER: Maker = { provider: 'maker', model: 'maker-1' }
+export const MAKER: Issuer = { provider: 'maker', model: 'maker-1' }
 export const LABEL = { id: 'ours-1', model: 'ours/model', createdAt: 1_700_000_000 }
 
 /** The tools of every request here: what calls are made of. */
@@ -32,24 +32,28 @@ const BODIES: Record<ConversationName, object> = {
   generateContent: { contents: [{ parts: [{ text: 'Hi' }] }] },
 }
 
-export const wireOf = (body: object, stream = true): Wire => {
+export const wireOf = (body: object, stream = true): RawRequest => {
   const text = JSON.stringify(body)
   return { body: JSON.parse(text) as Record<string, unknown>, text, headers: new Headers(), model: LABEL.model, stream }
 }
 
-export function exchangeOf(client: ConversationName, maker?: Maker): Exchange & { losses: Told[] } {
-  const wire = wireOf(BODIES[client])
+export function exchangeOf(client: ConversationName, issuer?: Issuer): TranslationContext & { losses: ReportedLoss[] } {
+  const rawRequest = wireOf(BODIES[client])
   return {
-    wire,
-    request: { ...protocols[client].serve.readRequest(wire), tools: TOOLS },
-    label: { ...LABEL, ...(maker === undefined ? {} : { maker }) },
+    rawRequest,
+    request: { ...protocols[client].serve.readRequest(rawRequest), tools: TOOLS },
+    responseIdentity: { ...LABEL, ...(issuer === undefined ? {} : { issuer }) },
     losses: [],
   }
 }
 
 /** A client's stream of these events. */
-export const framesOf = (client: ConversationName, events: readonly GenerationEvent[], exchange: Exchange): Frame[] => {
-  const writer = protocols[client].serve.writer(exchange)
+export const framesOf = (
+  client: ConversationName,
+  events: readonly GenerationEvent[],
+  context: TranslationContext,
+): Frame[] => {
+  const writer = protocols[client].serve.writer(context)
   return events.flatMap((event) => writer.write(event))
 }
 
@@ -87,11 +91,11 @@ export function through(
   way: Way,
   answer: Answer,
   events: readonly GenerationEvent[],
-): { events: GenerationEvent[]; losses: Told[] } {
-  const exchange = exchangeOf(protocol)
+): { events: GenerationEvent[]; losses: ReportedLoss[] } {
+  const context = exchangeOf(protocol)
   const heard =
     way === 'streamed'
-      ? readStream(protocol, [bytesOf(framesOf(protocol, events, exchange))], exchange.request)
-      : readWhole(protocol, protocols[protocol].serve.writeAnswer(answer, exchange), exchange.request)
-  return { events: heard, losses: exchange.losses }
+      ? readStream(protocol, [bytesOf(framesOf(protocol, events, context))], context.request)
+      : readWhole(protocol, protocols[protocol].serve.writeAnswer(answer, context), context.request)
+  return { events: heard, losses: context.losses }
 }

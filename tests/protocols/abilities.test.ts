@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
-import { readConfig } from '../../src/config.ts'
+import { readConfig } from '../../src/config/load.ts'
 import { EFFORTS, type ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Abilities, Target } from '../../src/protocols/protocol.ts'
+import type { Capabilities, Target } from '../../src/protocols/protocol.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
-import { MODEL_ROWS, PROVIDER_ROWS } from '../../src/providers/rows.ts'
+import { MODEL_ROWS, PROVIDER_ROWS } from '../../src/providers/catalog-rows.ts'
 
 /** What each model of the catalogue is asked for: what it takes, and what it does not take is told. */
 
@@ -224,7 +224,7 @@ const HEARD: Record<ConversationName, (body: Json) => Heard> = {
 }
 
 /** Rules of each provider protocol that hold for every model: what is said here is refused there. */
-const REFUSED: Record<ConversationName, (body: Json, abilities: Abilities) => (string | false)[]> = {
+const REFUSED: Record<ConversationName, (body: Json, capabilities: Capabilities) => (string | false)[]> = {
   'chat.completions': (body) => [
     body.stop?.length > 4 && 'more than 4 stop sequences',
     'top_k' in body && 'top_k',
@@ -236,27 +236,27 @@ const REFUSED: Record<ConversationName, (body: Json, abilities: Abilities) => (s
     'stop' in body && 'stop',
     (body.input as Json[]).some((item) => 'id' in item) && 'ids of items',
   ],
-  messages: ({ thinking, max_tokens: limit, ...body }, abilities) => [
+  messages: ({ thinking, max_tokens: limit, ...body }, capabilities) => [
     !(Number.isInteger(limit) && limit >= 1) && 'no limit',
     thinking?.type === 'enabled' &&
       !(thinking.budget_tokens >= 1024 && thinking.budget_tokens < limit) &&
       'a budget out of range',
     thinking?.type === 'enabled' &&
-      abilities.reasoning !== undefined &&
-      abilities.reasoning !== 'budget' &&
+      capabilities.reasoning !== undefined &&
+      capabilities.reasoning !== 'budget' &&
       'a budget at all',
-    thinking?.type === 'adaptive' && abilities.reasoning !== 'adaptive' && 'adaptive',
-    'effort' in (body.output_config ?? {}) && abilities.reasoning !== 'adaptive' && 'an effort',
+    thinking?.type === 'adaptive' && capabilities.reasoning !== 'adaptive' && 'adaptive',
+    'effort' in (body.output_config ?? {}) && capabilities.reasoning !== 'adaptive' && 'an effort',
     thinking !== undefined &&
       thinking.type !== 'disabled' &&
       (('temperature' in body && body.temperature !== 1) || 'top_k' in body || body.top_p < 0.95) &&
       'sampling while it thinks',
     body.temperature > 1 && 'a temperature above 1',
-    'temperature' in body && 'top_p' in body && abilities.sampling === 'either' && 'a temperature beside top_p',
+    'temperature' in body && 'top_p' in body && capabilities.sampling === 'either' && 'a temperature beside top_p',
     body.messages.at(-1).role === 'assistant' &&
       thinking?.type === 'enabled' &&
       'to continue an answer while it thinks',
-    body.messages.some(({ role }: Json) => role === 'system') && abilities.systemTurns !== true && 'a system turn',
+    body.messages.some(({ role }: Json) => role === 'system') && capabilities.systemTurns !== true && 'a system turn',
     body.messages[0].role !== 'user' && 'another first role',
   ],
   generateContent: ({ generationConfig: { thinkingConfig: thinking = {}, ...config }, contents }, { reasoning }) => [
@@ -272,32 +272,37 @@ const REFUSED: Record<ConversationName, (body: Json, abilities: Abilities) => (s
 /** What the model refuses of a body that its protocol allows. */
 const refusedByModel = (
   heard: Heard,
-  { efforts, budget, maxOutputTokens, ...abilities }: Abilities,
+  { efforts, budget, maxOutputTokens, ...capabilities }: Capabilities,
   protocol: ConversationName,
 ): (string | false)[] => [
-  abilities.reasoning === 'none' && (heard.effort !== undefined || heard.budget !== undefined) && 'reasoning',
+  capabilities.reasoning === 'none' && (heard.effort !== undefined || heard.budget !== undefined) && 'reasoning',
   heard.effort !== undefined &&
     efforts !== undefined &&
-    abilities.reasoning !== 'budget' &&
+    capabilities.reasoning !== 'budget' &&
     !(efforts as string[]).includes(heard.effort) &&
     `the effort ${heard.effort}`,
   heard.budget !== undefined &&
     heard.budget !== -1 &&
     budget !== undefined &&
-    abilities.reasoning === 'budget' &&
+    capabilities.reasoning === 'budget' &&
     !(heard.budget === 0 && budget.off === true) &&
     (heard.budget < budget.min || heard.budget > budget.max) &&
     `the budget ${heard.budget}`,
-  abilities.sampling === false && heard.samples && 'sampling',
-  abilities.sampling === 'idle' && heard.reasons && heard.samples && 'sampling while it reasons',
-  abilities.penalties === false && heard.penalties > 0 && 'penalties',
-  heard.stops > (abilities.stops ?? Infinity) && 'stop sequences',
+  capabilities.sampling === false && heard.samples && 'sampling',
+  capabilities.sampling === 'idle' && heard.reasons && heard.samples && 'sampling while it reasons',
+  capabilities.penalties === false && heard.penalties > 0 && 'penalties',
+  heard.stops > (capabilities.stops ?? Infinity) && 'stop sequences',
   heard.forced &&
-    (abilities.forcedTools === false ||
-      ((abilities.forcedTools ?? (protocol === 'messages' ? 'idle' : true)) === 'idle' && heard.reasons)) &&
+    (capabilities.forcedTools === false ||
+      ((capabilities.forcedTools ?? (protocol === 'messages' ? 'idle' : true)) === 'idle' && heard.reasons)) &&
     'a forced call',
-  abilities.system === false && heard.roles.some((role) => role === 'system' || role === 'developer') && 'instructions',
-  protocol === 'messages' && abilities.prefill === false && heard.last === 'assistant' && 'the beginning of an answer',
+  capabilities.system === false &&
+    heard.roles.some((role) => role === 'system' || role === 'developer') &&
+    'instructions',
+  protocol === 'messages' &&
+    capabilities.prefill === false &&
+    heard.last === 'assistant' &&
+    'the beginning of an answer',
   (heard.limit ?? 0) > (maxOutputTokens ?? Infinity) && 'the limit',
 ]
 
@@ -353,11 +358,11 @@ function* targets(client: ConversationName): Generator<{ model: string; protocol
   const seen = new Set<string>()
   for (const { id } of MODEL_ROWS) {
     for (const { protocol, target } of catalogue.places(id).length === 0 ||
-    catalogue.model(id).abilities.api === 'predictions'
+    catalogue.model(id).capabilities.api === 'predictions'
       ? []
       : catalogue.endpoints(id, client)) {
-      const { quirks, abilities } = target
-      const key = JSON.stringify([protocol, quirks, abilities])
+      const { quirks, capabilities } = target
+      const key = JSON.stringify([protocol, quirks, capabilities])
       if (!isConversation(protocol) || protocol === client || seen.has(key)) continue
       seen.add(key)
       yield { model: id, protocol, target }
@@ -373,20 +378,20 @@ describe('every model of the catalogue, asked for everything', () => {
       let written = 0
       for (const { model, protocol, target } of targets(client)) {
         for (const wish of WISHES[client]) {
-          const wire = wireOf(BODIES[client](wish))
+          const rawRequest = wireOf(BODIES[client](wish))
           const { body, losses } = protocols[protocol].call.writeRequest(
-            protocols[client].serve.readRequest(wire),
+            protocols[client].serve.readRequest(rawRequest),
             target,
           )
           const heard = HEARD[protocol](body)
           const found = [
-            ...REFUSED[protocol](body, target.abilities)
+            ...REFUSED[protocol](body, target.capabilities)
               .filter(Boolean)
               .map((what) => `${protocol} refuses ${what}`),
-            ...refusedByModel(heard, target.abilities, protocol)
+            ...refusedByModel(heard, target.capabilities, protocol)
               .filter(Boolean)
               .map((what) => `it refuses ${what}`),
-            ...untold(client, wish, HEARD[client](wire.body), heard, new Set(losses.map(({ field }) => field)))
+            ...untold(client, wish, HEARD[client](rawRequest.body), heard, new Set(losses.map(({ field }) => field)))
               .filter(Boolean)
               .map((what) => `nobody is told of ${what}`),
           ]

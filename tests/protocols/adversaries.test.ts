@@ -7,23 +7,27 @@ import type { Endpoint } from '../../src/providers/catalogue.ts'
 
 /** Requests that were made to cost much: what is done for them grows with their length, and no faster. */
 
-const target = { provider: 'p', model: 'm', quirks: {}, abilities: { maxOutputTokens: 1000 } }
+const target = { provider: 'p', model: 'm', quirks: {}, capabilities: { maxOutputTokens: 1000 } }
 
 function exchangeOf(client: ConversationName, body: Record<string, unknown>) {
   const text = JSON.stringify({ model: 'a/b', ...body })
-  const wire = {
+  const rawRequest = {
     body: JSON.parse(text) as Record<string, unknown>,
     text,
     model: 'a/b',
     stream: false,
     headers: new Headers(),
   }
-  return { wire, request: protocols[client].serve.readRequest(wire), label: { id: 'ours', model: 'a/b', createdAt: 1 } }
+  return {
+    rawRequest,
+    request: protocols[client].serve.readRequest(rawRequest),
+    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1 },
+  }
 }
 
-const refusal = (provider: ConversationName, exchange: ReturnType<typeof exchangeOf>): GatewayError | undefined => {
+const refusal = (provider: ConversationName, context: ReturnType<typeof exchangeOf>): GatewayError | undefined => {
   try {
-    prepare({ protocol: provider, baseUrl: '', target } as unknown as Endpoint, exchange)
+    prepare({ protocol: provider, baseUrl: '', target } as unknown as Endpoint, context)
     return undefined
   } catch (error) {
     if (error instanceof GatewayError) return error

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Abilities } from '../../src/protocols/protocol.ts'
+import type { Capabilities } from '../../src/protocols/protocol.ts'
 
 /** Marks at the end of prefixes that are to be cached, from whoever writes them to whoever reads them. */
 
@@ -11,7 +11,7 @@ function sent(
   client: ConversationName,
   provider: ConversationName,
   body: Json,
-  abilities: Abilities = {},
+  capabilities: Capabilities = {},
 ): { body: Json; told: string[] } {
   const text = JSON.stringify({ model: 'x', ...body })
   const request = protocols[client].serve.readRequest({
@@ -25,7 +25,7 @@ function sent(
     provider: 'p',
     model: 'm',
     quirks: {},
-    abilities,
+    capabilities,
   })
   return {
     body: JSON.parse(JSON.stringify(written)) as Json,
@@ -154,8 +154,8 @@ describe('towards messages', () => {
       },
       ['messages[1].content[0] -'],
     ],
-  ] as [string, Json, string[]][])('read of a chat client %s', (_, wire, marks) => {
-    const { body, told } = sent('chat.completions', 'messages', wire)
+  ] as [string, Json, string[]][])('read of a chat client %s', (_, rawRequest, marks) => {
+    const { body, told } = sent('chat.completions', 'messages', rawRequest)
     expect([marksIn(body), told]).toEqual([marks, []])
   })
 
@@ -179,7 +179,7 @@ describe('towards messages', () => {
 })
 
 describe('towards chat completions', () => {
-  const takes: Abilities = { cacheMarks: 'cache_control' }
+  const takes: Capabilities = { cacheBreakpoints: 'cache_control' }
 
   test('in pieces, where the model takes them', () => {
     const { body, told } = sent('messages', 'chat.completions', { ...MESSAGES, cache_control: MARK }, takes)
@@ -257,7 +257,7 @@ describe('towards chat completions', () => {
 
 describe('towards responses', () => {
   test('as breakpoints, which have no lifetimes', () => {
-    const { body, told } = sent('messages', 'responses', MESSAGES, { cacheMarks: 'prompt_cache_breakpoint' })
+    const { body, told } = sent('messages', 'responses', MESSAGES, { cacheBreakpoints: 'prompt_cache_breakpoint' })
     expect(marksIn(body)).toEqual([
       'input[0].content[0] explicit',
       'input[4].output[0] explicit',
@@ -287,8 +287,8 @@ describe('where a prefix is cached, and how long', () => {
   test.each([
     ['chat.completions', 'responses', chat],
     ['responses', 'chat.completions', responses],
-  ] as const)('goes from %s to %s', (client, provider, wire) => {
-    const { body, told } = sent(client, provider, wire)
+  ] as const)('goes from %s to %s', (client, provider, rawRequest) => {
+    const { body, told } = sent(client, provider, rawRequest)
     expect([body.prompt_cache_key, body.prompt_cache_retention, told]).toEqual(['k', '24h', []])
   })
 

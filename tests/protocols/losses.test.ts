@@ -3,12 +3,12 @@ import { fold, type GenerationEvent, type PartHead } from '../../src/generation/
 import type { ConversationName, ProtocolName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { lose, lossesText } from '../../src/protocols/losses.ts'
-import type { Exchange, Told } from '../../src/protocols/protocol.ts'
+import type { TranslationContext, ReportedLoss } from '../../src/protocols/protocol.ts'
 
 /** What each client's protocol cannot say of an answer is told: the same of a whole answer as of a stream. */
 
-const exchangeOf = (protocol: ProtocolName, report = false): Exchange & { losses: Told[] } => ({
-  wire: { body: {}, text: '{}', headers: new Headers() },
+const exchangeOf = (protocol: ProtocolName, report = false): TranslationContext & { losses: ReportedLoss[] } => ({
+  rawRequest: { body: {}, text: '{}', headers: new Headers() },
   request: {
     model: 'a/b',
     system: [],
@@ -20,7 +20,7 @@ const exchangeOf = (protocol: ProtocolName, report = false): Exchange & { losses
     protocol,
     extras: {},
   },
-  label: { id: 'id', model: 'a/b', createdAt: 1, maker: { provider: 'a', model: 'b' } },
+  responseIdentity: { id: 'id', model: 'a/b', createdAt: 1, issuer: { provider: 'a', model: 'b' } },
   losses: [],
   report,
 })
@@ -78,7 +78,7 @@ const CASES: [string, GenerationEvent[], string, string, string, string][] = [
   ],
   [
     'what only the provider knows',
-    answer([[{ type: 'foreign', protocol: 'images', kind: 'odd_thing', value: {} }, ''], TEXT]),
+    answer([[{ type: 'native', protocol: 'images', kind: 'odd_thing', value: {} }, ''], TEXT]),
     'odd_thing left out',
     'odd_thing left out',
     'odd_thing left out',
@@ -195,7 +195,7 @@ const CASES: [string, GenerationEvent[], string, string, string, string][] = [
 ]
 
 const CLIENTS: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
-const told = (losses: readonly Told[]): string =>
+const told = (losses: readonly ReportedLoss[]): string =>
   losses.map(({ field, what }) => `${field.replace('answer.', '')} ${what}`).join(', ')
 
 describe.each(CASES)('%s', (_name, events, ...expected) => {
@@ -213,7 +213,7 @@ describe.each(CASES)('%s', (_name, events, ...expected) => {
 test.each(['messages', 'generateContent'] as const)(
   'arguments that were cut are told in a whole answer to %s',
   (client) => {
-    const exchange = exchangeOf(client)
+    const context = exchangeOf(client)
     protocols[client].serve.writeAnswer(
       fold(
         answer([[{ type: 'tool-call', id: 'c', name: 'f', form: 'function' }, '{"a":']], {
@@ -221,9 +221,9 @@ test.each(['messages', 'generateContent'] as const)(
           raw: 'length',
         }),
       ),
-      exchange,
+      context,
     )
-    expect(told(exchange.losses)).toBe('tool_calls.arguments left out')
+    expect(told(context.losses)).toBe('tool_calls.arguments left out')
   },
 )
 
@@ -248,9 +248,9 @@ test('an answer with images tells what stood beside them, words only where there
 })
 
 describe.each(CLIENTS)('the report in a stream to %s', (client) => {
-  const framesOf = (report: boolean, losses: Told[]): unknown[] => {
-    const exchange = { ...exchangeOf(client, report), losses }
-    const writer = protocols[client].serve.writer(exchange)
+  const framesOf = (report: boolean, losses: ReportedLoss[]): unknown[] => {
+    const context = { ...exchangeOf(client, report), losses }
+    const writer = protocols[client].serve.writer(context)
     return answer([TEXT])
       .flatMap((event) => writer.write(event))
       .filter(({ data }) => data !== '[DONE]')
@@ -268,29 +268,29 @@ describe.each(CLIENTS)('the report in a stream to %s', (client) => {
 })
 
 test('the same loss is told once, and nothing where nothing is translated', () => {
-  const exchange = exchangeOf('chat.completions')
-  for (const why of ['a', 'a', 'b']) lose(exchange, 'answer.x', 'left out', why)
-  expect(exchange.losses).toHaveLength(2)
-  const { losses: _, ...passing } = exchange
+  const context = exchangeOf('chat.completions')
+  for (const why of ['a', 'a', 'b']) lose(context, 'answer.x', 'left out', why)
+  expect(context.losses).toHaveLength(2)
+  const { losses: _, ...passing } = context
   lose(passing, 'answer.x', 'left out', 'a')
   expect('losses' in passing).toBe(false)
 })
 
 test('a provider that thinks up kinds without end is told of a thousand times', () => {
-  const exchange = exchangeOf('chat.completions')
-  for (let n = 0; n < 3_000; n++) lose(exchange, `answer.${n}`, 'left out', 'a')
-  expect(exchange.losses).toHaveLength(1_000)
+  const context = exchangeOf('chat.completions')
+  for (let n = 0; n < 3_000; n++) lose(context, `answer.${n}`, 'left out', 'a')
+  expect(context.losses).toHaveLength(1_000)
 })
 
 test('the text of losses is ASCII and bounded, whatever clients call their fields', () => {
   const losses = Array.from(
     { length: 500 },
-    (_, index): Told => ({ field: `é${index}`.padEnd(400, '😀'), what: 'left out', why: 'y' }),
+    (_, index): ReportedLoss => ({ field: `é${index}`.padEnd(400, '😀'), what: 'left out', why: 'y' }),
   )
   const text = lossesText(losses)
   expect(text.length).toBeLessThanOrEqual(4_000)
   expect(text).toMatch(/^[\x20-\x7e]*$/)
-  expect((JSON.parse(text) as Told[])[0]!.field.startsWith('é0')).toBe(true)
+  expect((JSON.parse(text) as ReportedLoss[])[0]!.field.startsWith('é0')).toBe(true)
 })
 
 test('what the messages API says more of a refusal is read', () => {

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { tell } from '../../src/protocols/places.ts'
-import type { Abilities, Exchange, Told } from '../../src/protocols/protocol.ts'
+import type { Capabilities, TranslationContext, ReportedLoss } from '../../src/protocols/protocol.ts'
 import { NAMES, wireOf } from '../properties/wires.ts'
 
 /** Losses are told under the path in the client's own request, whatever its protocol and its provider's are. */
@@ -272,7 +272,7 @@ const SAID: Record<ConversationName, Json> = {
   },
 }
 
-const MODELS: Abilities[] = [
+const MODELS: Capabilities[] = [
   {},
   { reasoning: 'none', sampling: false, maxOutputTokens: 100 },
   { reasoning: 'budget', budget: { min: 1024, max: 2048 } },
@@ -286,15 +286,15 @@ function toldOf(
   client: ConversationName,
   body: Json,
   provider: ConversationName,
-  abilities: Abilities,
-): Told[] | undefined {
-  const wire = { ...wireOf(body), model: 'a/b' }
-  const request = protocols[client].serve.readRequest(wire)
-  const exchange: Exchange = { wire, request, label: { id: 'x', model: 'a/b', createdAt: 0 } }
+  capabilities: Capabilities,
+): ReportedLoss[] | undefined {
+  const rawRequest = { ...wireOf(body), model: 'a/b' }
+  const request = protocols[client].serve.readRequest(rawRequest)
+  const context: TranslationContext = { rawRequest, request, responseIdentity: { id: 'x', model: 'a/b', createdAt: 0 } }
   try {
     return tell(
-      exchange,
-      protocols[provider].call.writeRequest(request, { provider: 'p', model: 'm', quirks: {}, abilities }).losses,
+      context,
+      protocols[provider].call.writeRequest(request, { provider: 'p', model: 'm', quirks: {}, capabilities }).losses,
       Object.keys(request.extras),
     )
   } catch {
@@ -330,21 +330,21 @@ test.each(ROUTES)('%s -> %s: every loss is told under a path of the request, and
         (name) => name !== 'model' && name !== conversation && !(client === 'messages' && name === 'max_tokens'),
       ),
     ),
-    abilities: fc.constantFrom(...MODELS),
+    capabilities: fc.constantFrom(...MODELS),
     turns: fc.subarray(SAID[client][conversation] as Json[], { minLength: 1 }),
   })
   let heard = 0
   fc.assert(
-    fc.property(parts, ({ kept, abilities, turns }) => {
+    fc.property(parts, ({ kept, capabilities, turns }) => {
       const needed = client === 'generateContent' ? [] : client === 'messages' ? ['model', 'max_tokens'] : ['model']
       const body = {
         ...Object.fromEntries([...needed, ...kept].map((name) => [name, SAID[client][name]])),
         [conversation]: turns,
       }
       // Tools may be chosen only where there are some; what a reader refuses is not this test's.
-      let told: Told[] | undefined
+      let told: ReportedLoss[] | undefined
       try {
-        told = toldOf(client, body, provider, abilities)
+        told = toldOf(client, body, provider, capabilities)
       } catch {
         return
       }
@@ -365,7 +365,7 @@ const fieldsOf = (
   client: ConversationName,
   provider: ConversationName,
   more: Json,
-  abilities: Abilities = {},
+  capabilities: Capabilities = {},
 ): string[] => {
   const body = {
     'chat.completions': { model: 'a/b', messages: [{ role: 'user', content: 'x' }] },
@@ -373,11 +373,11 @@ const fieldsOf = (
     messages: { model: 'a/b', max_tokens: 16, messages: [{ role: 'user', content: 'x' }] },
     generateContent: { contents: [{ role: 'user', parts: [{ text: 'x' }] }] },
   }[client]
-  return toldOf(client, { ...body, ...more }, provider, abilities)!.map(({ field }) => field)
+  return toldOf(client, { ...body, ...more }, provider, capabilities)!.map(({ field }) => field)
 }
 
 describe('a field has the name', () => {
-  const limits: Abilities = { maxOutputTokens: 20 }
+  const limits: Capabilities = { maxOutputTokens: 20 }
   test.each([
     [
       'chat.completions',
@@ -418,10 +418,10 @@ describe('a field has the name', () => {
       limits,
       ['generation_config.max_output_tokens', 'generation_config.seed', 'generation_config.stop_sequences'],
     ],
-  ] satisfies [ConversationName, ConversationName, Json, Abilities, string[]][])(
+  ] satisfies [ConversationName, ConversationName, Json, Capabilities, string[]][])(
     'that its client gave it: %s -> %s %j',
-    (client, provider, more, abilities, expected) => {
-      expect(fieldsOf(client, provider, more, abilities).sort()).toEqual(expected.sort())
+    (client, provider, more, capabilities, expected) => {
+      expect(fieldsOf(client, provider, more, capabilities).sort()).toEqual(expected.sort())
     },
   )
 

@@ -1,17 +1,21 @@
 import { GatewayError } from '../../src/error.ts'
-import type { KeptReference, MediaReference, Medium } from '../../src/protocols/protocol.ts'
-import { replaceAt } from '../../src/generation/json-text.ts'
+import type { ProviderReference, MediaReference, MediaData } from '../../src/protocols/protocol.ts'
+import { replaceAt } from '../../src/json/text.ts'
 
 /** What references say, and what becomes of a body when they are followed. */
 
-export const PNG: Medium = { mediaType: 'image/png', data: 'iVBORw==', filename: 'a.png' }
-export const PDF: Medium = { mediaType: 'application/pdf', data: 'JVBERi0=', filename: 'a.pdf' }
-export const TXT: Medium = { mediaType: 'text/plain', data: Buffer.from('hällo').toString('base64'), filename: 'a.txt' }
-export const WAV: Medium = { mediaType: 'audio/wav', data: 'UklGRg==', filename: 'a.wav' }
+export const PNG: MediaData = { mediaType: 'image/png', data: 'iVBORw==', filename: 'a.png' }
+export const PDF: MediaData = { mediaType: 'application/pdf', data: 'JVBERi0=', filename: 'a.pdf' }
+export const TXT: MediaData = {
+  mediaType: 'text/plain',
+  data: Buffer.from('hällo').toString('base64'),
+  filename: 'a.txt',
+}
+export const WAV: MediaData = { mediaType: 'audio/wav', data: 'UklGRg==', filename: 'a.wav' }
 
 type Body = Record<string, unknown>
 
-export type Found = (MediaReference | KeptReference)[]
+export type Found = (MediaReference | ProviderReference)[]
 
 export const isMedia = (reference: Found[number]): reference is MediaReference => reference.source.type !== 'provider'
 
@@ -26,7 +30,7 @@ export const found = (references: Found): string[] =>
 export function inlined(
   references: (body: Body) => Found,
   body: Body,
-  medium: Medium,
+  medium: MediaData,
   at: (string | number)[],
 ): unknown {
   const text = replaceAt(

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import Ajv2020 from 'ajv/dist/2020'
 import fc from 'fast-check'
-import { answerSchema as geminiAnswer, parametersSchema } from '../../src/protocols/gemini/call-schema.ts'
-import { inputSchema, outputSchema, strictSchemas } from '../../src/protocols/messages/call-schema.ts'
+import { answerSchema as geminiAnswer, parametersSchema } from '../../src/protocols/gemini/schema.ts'
+import { inputSchema, outputSchema, strictSchemas } from '../../src/protocols/messages/schema.ts'
 import type { Loss } from '../../src/protocols/protocol.ts'
 import { answerSchema, functionSchema } from '../../src/protocols/schema/openai.ts'
 import { inlined } from '../../src/protocols/schema/references.ts'
@@ -663,7 +663,7 @@ describe('Anthropic held to a schema', () => {
       { ...named('loose', closed), strict: false },
     ]
     expect(
-      [...strictSchemas(tools, losses)].map(([one, schema]) => [one.type === 'foreign' ? '' : one.name, schema]),
+      [...strictSchemas(tools, losses)].map(([one, schema]) => [one.type === 'native' ? '' : one.name, schema]),
     ).toEqual([['closed', { ...closed, properties: { a: { type: 'string', description: '{minLength: 1}' } } }]])
     expect(losses.map(({ field, of, what }) => `${field} ${of} ${what}`)).toEqual([
       'tool.parameters closed approximated',

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { fold, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../../src/generation/usage.ts'
-import { FEE_ITEMS, isCounted, MOST_USD } from '../../src/config-schema.ts'
+import { FEE_ITEMS, isCounted, MOST_USD } from '../../src/config/schema.ts'
 import type { Price } from '../../src/ledger/prices.ts'
 import { nanoOf } from '../../src/money.ts'
 import { rate } from '../../src/ledger/rating.ts'
@@ -323,8 +323,8 @@ describe('lies', () => {
     '%s: never below nothing, never more than a database holds',
     (protocol) => {
       fc.assert(
-        fc.property(usageOf(NAMES[protocol]), (wire) => {
-          const usage = read(protocol, wire)
+        fc.property(usageOf(NAMES[protocol]), (rawRequest) => {
+          const usage = read(protocol, rawRequest)
           for (const [bucket, quantity] of Object.entries(usage))
             expect([bucket, Number.isSafeInteger(quantity) && quantity >= 0]).toEqual([bucket, true])
           const { bill } = rate(usage, DEAREST, 0)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { readConfig, ConfigError } from '../../src/config.ts'
+import { readConfig, ConfigError } from '../../src/config/load.ts'
 import {
   AUTHS,
   fileSchema,
@@ -9,12 +9,18 @@ import {
   PROVIDER_ID,
   wrongBaseUrl,
   wrongModelText,
-} from '../../src/config-schema.ts'
+} from '../../src/config/schema.ts'
 import { GatewayError } from '../../src/error.ts'
 import type { ProtocolName } from '../../src/generation/request.ts'
 import { MODALITIES, QUIRK_VALUES } from '../../src/protocols/protocol.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
-import { familyAbilities, globs, MODEL_ROWS, PROVIDER_ROWS, type FamilyRow } from '../../src/providers/rows.ts'
+import {
+  familyCapabilities,
+  globs,
+  MODEL_ROWS,
+  PROVIDER_ROWS,
+  type FamilyRow,
+} from '../../src/providers/catalog-rows.ts'
 import modelsFile from '../../catalog/models.json'
 
 const catalogue = (env: Record<string, string> = {}, text = ''): Catalogue =>
@@ -22,9 +28,9 @@ const catalogue = (env: Record<string, string> = {}, text = ''): Catalogue =>
 const ABILITIES = Object.keys(
   (
     fileSchema() as {
-      properties: { models: { additionalProperties: { properties: { abilities: { properties: object } } } } }
+      properties: { models: { additionalProperties: { properties: { capabilities: { properties: object } } } } }
     }
-  ).properties.models.additionalProperties.properties.abilities.properties,
+  ).properties.models.additionalProperties.properties.capabilities.properties,
 )
 const EVERY_KEY = Object.fromEntries([
   ...PROVIDER_ROWS.flatMap(({ keyVariables }) => keyVariables.map((name) => [name, 'k'])),
@@ -142,11 +148,11 @@ describe('rows', () => {
 
   test('every family speaks of a provider that exists and holds known abilities', () => {
     const kinds: readonly string[] = MODALITIES
-    for (const { match, abilities } of modelsFile.families as FamilyRow[]) {
-      for (const kind of [...(abilities.input ?? []), ...(abilities.output ?? [])]) expect(kinds).toContain(kind)
+    for (const { match, capabilities } of modelsFile.families as FamilyRow[]) {
+      for (const kind of [...(capabilities.input ?? []), ...(capabilities.output ?? [])]) expect(kinds).toContain(kind)
       for (const pattern of match)
         if (!pattern.startsWith('*')) expect(PROVIDER_ROWS.map(({ id }) => id)).toContain(pattern.split('/')[0]!)
-      for (const name of Object.keys(abilities)) expect(ABILITIES).toContain(name)
+      for (const name of Object.keys(capabilities)) expect(ABILITIES).toContain(name)
     }
   })
 })
@@ -166,7 +172,7 @@ describe('abilities by name', () => {
         ...DOCUMENTS,
         efforts: ALL,
         stops: 0,
-        cacheMarks: 'prompt_cache_breakpoint',
+        cacheBreakpoints: 'prompt_cache_breakpoint',
         reasoning: 'effort',
         sampling: false,
         maxOutputTokens: 128000,
@@ -315,7 +321,7 @@ describe('abilities by name', () => {
       {
         efforts: ALL,
         prefill: false,
-        cacheMarks: 'cache_control',
+        cacheBreakpoints: 'cache_control',
         input: ['text', 'image', 'file'],
         output: ['text'],
         tools: true,
@@ -354,15 +360,15 @@ describe('abilities by name', () => {
     ],
     ['acme', 'whatever', {}],
   ]
-  for (const [provider, model, abilities] of CASES)
-    test(`${provider}/${model}`, () => expect(familyAbilities(provider, model)).toEqual(abilities))
+  for (const [provider, model, capabilities] of CASES)
+    test(`${provider}/${model}`, () => expect(familyCapabilities(provider, model)).toEqual(capabilities))
 
   test('the file adds to them and overrides them', () => {
     const own = catalogue(
       { OPENAI_API_KEY: 'k' },
-      'models:\n  mine: { endpoints: [{ provider: openai, model: gpt-5 }], abilities: { maxOutputTokens: 7 } }',
+      'models:\n  mine: { endpoints: [{ provider: openai, model: gpt-5 }], capabilities: { maxOutputTokens: 7 } }',
     )
-    expect(own.endpoints('mine', 'responses')[0]!.target.abilities).toEqual({
+    expect(own.endpoints('mine', 'responses')[0]!.target.capabilities).toEqual({
       ...DOCUMENTS,
       reasoning: 'effort',
       efforts: ['minimal', 'low', 'medium', 'high'],
@@ -370,7 +376,7 @@ describe('abilities by name', () => {
       stops: 0,
       maxOutputTokens: 7,
     } as object)
-    expect(own.list().find(({ id }) => id === 'mine')!.abilities).toEqual({
+    expect(own.list().find(({ id }) => id === 'mine')!.capabilities).toEqual({
       ...DOCUMENTS,
       reasoning: 'effort',
       efforts: ['minimal', 'low', 'medium', 'high'],
@@ -744,7 +750,7 @@ describe('list', () => {
       name: 'Fast',
       ownedBy: 'acme',
       endpoints: [{ provider: 'acme', model: 'x' }],
-      abilities: {},
+      capabilities: {},
       contextLength: 9,
     })
     expect(createdAt).toBeGreaterThan(1_700_000_000)
@@ -801,7 +807,7 @@ describe('list', () => {
       id: 'openai/gpt-5-2025-08-07',
       ownedBy: 'openai',
       createdAt: 0,
-      abilities: { reasoning: 'effort', tools: true },
+      capabilities: { reasoning: 'effort', tools: true },
     })
     expect(own.model('acme/a/b')).toEqual({
       id: 'acme/a/b',
@@ -809,15 +815,15 @@ describe('list', () => {
       ownedBy: 'acme',
       createdAt: 0,
       endpoints: [{ provider: 'acme', model: 'a/b' }],
-      abilities: {},
+      capabilities: {},
     })
     expect(() => own.model('anthropic/claude-opus-5')).toThrow('set ANTHROPIC_API_KEY')
-    expect(catalogue({ REPLICATE_API_TOKEN: 'k' }).model('owner/name').abilities.api).toBe('predictions')
+    expect(catalogue({ REPLICATE_API_TOKEN: 'k' }).model('owner/name').capabilities.api).toBe('predictions')
   })
 
   test('every listed model that is not asked by predictions can be asked for in every protocol', () => {
     const all = catalogue(EVERY_KEY)
-    const answering = all.list().filter(({ abilities }) => abilities.api !== 'predictions')
+    const answering = all.list().filter(({ capabilities }) => capabilities.api !== 'predictions')
     for (const { id } of answering)
       for (const protocol of PROTOCOL_NAMES)
         if (protocol !== 'predictions') expect(all.endpoints(id, protocol).length).toBeGreaterThan(0)

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { readConfig } from '../../src/config.ts'
+import { readConfig } from '../../src/config/load.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'

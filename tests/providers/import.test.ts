@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ModelInfo, Provider } from '@pydantic/genai-prices'
 import { importModels, Refused, withImport } from '../../scripts/models.ts'
-import { readConfig } from '../../src/config.ts'
+import { readConfig } from '../../src/config/load.ts'
 import { Prices } from '../../src/ledger/prices.ts'
-import { PROVIDER_ROWS, type ImportedModels } from '../../src/providers/rows.ts'
+import { PROVIDER_ROWS, type ImportedModels } from '../../src/providers/catalog-rows.ts'
 import modelsFile from '../../catalog/models.json'
 
 /** The source's ids of the providers whose models are imported, each with names that are taken. */

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { readConfig } from '../../src/config.ts'
+import { readConfig } from '../../src/config/load.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 import { LocalModels, localAddress } from '../../src/providers/local.ts'
 
@@ -28,7 +28,7 @@ const listed = (from: Catalogue, provider: string): object[] =>
   from
     .list()
     .filter(({ ownedBy }) => ownedBy === provider)
-    .map(({ id, contextLength, abilities }) => ({ id, contextLength, ...abilities }))
+    .map(({ id, contextLength, capabilities }) => ({ id, contextLength, ...capabilities }))
 
 test('models of a local server are listed, and gone when they are', async () => {
   let models: unknown[] = [

@@ -6,7 +6,7 @@ import { Fold, type GenerationEvent } from '../../src/generation/event.ts'
 import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
 import { FrameSplitter, type Frame } from '../../src/http/frames.ts'
 import { chat } from '../../src/protocols/chat/index.ts'
-import type { Exchange, Wire } from '../../src/protocols/protocol.ts'
+import type { TranslationContext, RawRequest } from '../../src/protocols/protocol.ts'
 import { checkGrammar } from '../grammar.ts'
 
 const FOLDER = new URL('../../../shared/recordings/', import.meta.url).pathname
@@ -32,19 +32,19 @@ const text = (file: string): string => readFileSync(FOLDER + file, 'utf8')
 const withFile = (kind: 'request' | 'response', ending: string): Row[] =>
   rows.filter((row) => row.files[kind]?.endsWith(ending))
 
-const wireOf = (source: string): Wire => ({
+const wireOf = (source: string): RawRequest => ({
   body: JSON.parse(source) as Record<string, unknown>,
   text: source,
   headers: new Headers(),
 })
-const exchangeOf = (body: object = {}): Exchange => {
-  const wire = wireOf(
+const exchangeOf = (body: object = {}): TranslationContext => {
+  const rawRequest = wireOf(
     JSON.stringify({ model: 'maker/model', messages: [{ role: 'user', content: 'hi' }], stream: true, ...body }),
   )
   return {
-    wire,
-    request: chat.serve.readRequest(wire),
-    label: { id: 'chatcmpl-ours', model: 'maker/model', createdAt: 1 },
+    rawRequest,
+    request: chat.serve.readRequest(rawRequest),
+    responseIdentity: { id: 'chatcmpl-ours', model: 'maker/model', createdAt: 1 },
   }
 }
 
@@ -77,12 +77,12 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
 
   for (const row of withFile('request', '.json').filter((one) => one.status < 300)) {
     test(`reads the request of ${row.id}`, () => {
-      const wire = wireOf(text(row.files.request!))
+      const rawRequest = wireOf(text(row.files.request!))
       // One recorder left the model out of the body: its server took it from the path.
-      if (wire.body.model === undefined) wire.body.model = 'from/path'
-      if (REFUSED(wire.body)) expect(() => chat.serve.readRequest(wire)).toThrow('n: must be')
+      if (rawRequest.body.model === undefined) rawRequest.body.model = 'from/path'
+      if (REFUSED(rawRequest.body)) expect(() => chat.serve.readRequest(rawRequest)).toThrow('n: must be')
       else {
-        const { system, turns } = chat.serve.readRequest(wire)
+        const { system, turns } = chat.serve.readRequest(rawRequest)
         expect(system.length + turns.length).toBeGreaterThan(0)
       }
     })
@@ -109,9 +109,9 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
     })
 
     test(`relabels only id and model of ${row.id}`, () => {
-      const relabeler = chat.relabeler(exchangeOf({ stream_options: { include_usage: true } }))
+      const passthrough = chat.passthrough(exchangeOf({ stream_options: { include_usage: true } }))
       for (const frame of framesOf(whole)) {
-        const out = relabeler.frame(frame)
+        const out = passthrough.frame(frame)
         if (frame.data === '[DONE]') {
           expect(out).toBeUndefined()
           continue
@@ -125,10 +125,10 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
     })
 
     test(`hides only the usage chunk of ${row.id} from a client that did not ask`, () => {
-      const relabeler = chat.relabeler(exchangeOf())
+      const passthrough = chat.passthrough(exchangeOf())
       for (const frame of framesOf(whole).filter((one) => tolerant(one.data) !== undefined)) {
         const { choices, usage } = tolerant(frame.data)!
-        expect(relabeler.frame(frame) === undefined).toBe(
+        expect(passthrough.frame(frame) === undefined).toBe(
           Array.isArray(choices) && choices.length === 0 && usage !== undefined && usage !== null,
         )
       }
@@ -159,7 +159,7 @@ describe.skipIf(!PRESENT)('recorded chat completions', () => {
           { data: 'whole' },
         ]),
       )
-      expect(JSON.parse(chat.relabeler(exchangeOf()).answer(source))).toEqual({
+      expect(JSON.parse(chat.passthrough(exchangeOf()).answer(source))).toEqual({
         ...body,
         id: 'chatcmpl-ours',
         model: 'maker/model',

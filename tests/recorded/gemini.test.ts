@@ -7,7 +7,7 @@ import { GatewayError } from '../../src/error.ts'
 import { fold, type GenerationEvent } from '../../src/generation/event.ts'
 import { FrameSplitter, type Frame } from '../../src/http/frames.ts'
 import { gemini } from '../../src/protocols/gemini/index.ts'
-import type { Exchange } from '../../src/protocols/protocol.ts'
+import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { checkGrammar, sentences } from '../grammar.ts'
 
 type Row = {
@@ -58,8 +58,8 @@ const chunksOf = (row: Row): Record<string, any>[] =>
 const withoutMadeIds = (events: GenerationEvent[]): string =>
   JSON.stringify(events).replace(/call_[0-9a-f]{32}_\d+/g, 'call_made')
 
-const exchange: Exchange = {
-  wire: { body: {}, text: '{}', headers: new Headers() },
+const context: TranslationContext = {
+  rawRequest: { body: {}, text: '{}', headers: new Headers() },
   request: {
     model: 'acme/model',
     system: [],
@@ -70,7 +70,7 @@ const exchange: Exchange = {
     protocol: 'generateContent',
     extras: {},
   },
-  label: { id: 'gen-1', model: 'acme/model', createdAt: 1_700_000_000 },
+  responseIdentity: { id: 'gen-1', model: 'acme/model', createdAt: 1_700_000_000 },
 }
 
 /** Streams that are no answers: without content or reason, broken, with an error in them. */
@@ -121,7 +121,7 @@ describe.skipIf(!present)('recorded generateContent', () => {
         parts.flatMap((part: any) => part.functionCall?.name ?? []),
       )
       const signatures = answer.parts.flatMap((part) =>
-        part.type === 'foreign'
+        part.type === 'native'
           ? ((part.value as any).thoughtSignature ?? [])
           : 'signature' in part
             ? (part.signature?.data ?? [])
@@ -194,14 +194,14 @@ describe.skipIf(!present)('recorded generateContent', () => {
   )
 
   test.each(named(answered))('relabelled but for id and model it is the recording: %s', (_, row) => {
-    const relabeler = gemini.relabeler(exchange)
+    const passthrough = gemini.passthrough(context)
     const texts: [string, string | undefined][] = isSse(row)
       ? framesOf([bytesOf(row)])
           .filter(({ data }) => !data.includes('"error"'))
-          .map((frame) => [frame.data, relabeler.frame(frame)?.data])
+          .map((frame) => [frame.data, passthrough.frame(frame)?.data])
       : Array.isArray(JSON.parse(textOf(row)))
         ? []
-        : [[textOf(row), relabeler.answer(textOf(row))]]
+        : [[textOf(row), passthrough.answer(textOf(row))]]
     for (const [before, after] of texts) {
       let original: unknown
       try {
@@ -218,7 +218,7 @@ describe.skipIf(!present)('recorded generateContent', () => {
     'written again and read again it is the same: %s',
     (_, row) => {
       const events = answerOf(row)
-      const writer = gemini.serve.writer(exchange)
+      const writer = gemini.serve.writer(context)
       const again = fold(eventsOf(events.flatMap((event) => writer.write(event))))
       const first = fold(events)
       const plain = ({ parts }: typeof first) =>
@@ -284,10 +284,10 @@ describe.skipIf(!existsSync(SCHEMA))("Google's document of generateContent", () 
     expect(response({ choices: [] })).not.toBe('')
     fc.assert(
       fc.property(sentences({ errors: false }), (events) => {
-        const writer = gemini.serve.writer(exchange)
+        const writer = gemini.serve.writer(context)
         for (const frame of events.flatMap((event) => writer.write(event)))
           expect(response(JSON.parse(frame.data))).toBe('')
-        expect(response(JSON.parse(JSON.stringify(gemini.serve.writeAnswer(fold(events), exchange))))).toBe('')
+        expect(response(JSON.parse(JSON.stringify(gemini.serve.writeAnswer(fold(events), context))))).toBe('')
       }),
       { numRuns: 100 },
     )
@@ -307,7 +307,7 @@ describe.skipIf(!existsSync(SCHEMA))("Google's document of generateContent", () 
       for (const reasoning of ['level', 'budget'] as const) {
         const { body } = gemini.call.writeRequest(
           { ...read, extras: {} },
-          { provider: 'p', model: 'm', quirks: {}, abilities: { reasoning } },
+          { provider: 'p', model: 'm', quirks: {}, capabilities: { reasoning } },
         )
         expect(request(JSON.parse(JSON.stringify(body)))).toBe('')
       }

@@ -7,7 +7,7 @@ import { fold, type GenerationEvent } from '../../src/generation/event.ts'
 import { promptTokens, completionTokens } from '../../src/generation/usage.ts'
 import type { Frame } from '../../src/http/frames.ts'
 import { messages } from '../../src/protocols/messages/index.ts'
-import type { Exchange, Wire } from '../../src/protocols/protocol.ts'
+import type { TranslationContext, RawRequest } from '../../src/protocols/protocol.ts'
 import { checkGrammar } from '../grammar.ts'
 import { framesOf } from './recordings.ts'
 
@@ -25,7 +25,7 @@ const entries: Entry[] = here
   : []
 const file = (name: string): string => readFileSync(join(ROOT, name), 'utf8')
 
-const wireOf = (text: string): Wire => ({ text, body: JSON.parse(text), headers: new Headers() })
+const wireOf = (text: string): RawRequest => ({ text, body: JSON.parse(text), headers: new Headers() })
 
 /** One recording holds several answers in a row: each ends with `message_stop`. */
 const answersIn = (frames: Frame[]): Frame[][] => {
@@ -40,12 +40,12 @@ const eventsOf = (frames: Frame[]): GenerationEvent[] => {
   return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
 
-const exchange = (request: string | undefined): Exchange => {
-  const wire = wireOf(request ?? '{"model":"a/b","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}')
+const context = (request: string | undefined): TranslationContext => {
+  const rawRequest = wireOf(request ?? '{"model":"a/b","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}')
   return {
-    wire,
-    request: messages.serve.readRequest(wire),
-    label: { id: 'msg_ours', model: 'provider/model', createdAt: 1 },
+    rawRequest,
+    request: messages.serve.readRequest(rawRequest),
+    responseIdentity: { id: 'msg_ours', model: 'provider/model', createdAt: 1 },
   }
 }
 
@@ -95,13 +95,16 @@ run('recorded messages', () => {
     'reads the request of %s',
     (_id, { files }) => {
       const text = file(files.request!)
-      const wire = wireOf(text)
-      const request = messages.serve.readRequest(wire)
-      expect(request.model).toBe(wire.body.model as string)
-      expect(request.maxOutputTokens).toBe(wire.body.max_tokens as number)
-      const target = { provider: 'p', model: 'upstream', quirks: {}, abilities: {} }
-      const forwarded = messages.call.forward({ wire, request, label: { id: '', model: '', createdAt: 0 } }, target)
-      expect(JSON.parse(forwarded)).toEqual({ ...wire.body, model: 'upstream' })
+      const rawRequest = wireOf(text)
+      const request = messages.serve.readRequest(rawRequest)
+      expect(request.model).toBe(rawRequest.body.model as string)
+      expect(request.maxOutputTokens).toBe(rawRequest.body.max_tokens as number)
+      const target = { provider: 'p', model: 'upstream', quirks: {}, capabilities: {} }
+      const forwarded = messages.call.forward(
+        { rawRequest, request, responseIdentity: { id: '', model: '', createdAt: 0 } },
+        target,
+      )
+      expect(JSON.parse(forwarded)).toEqual({ ...rawRequest.body, model: 'upstream' })
     },
   )
 
@@ -163,7 +166,7 @@ run('recorded messages', () => {
     expect(answer.parts.filter(({ type }) => type === 'tool-call')).toHaveLength(
       blocks.filter(({ type }) => type === 'tool_use').length,
     )
-    expect(answer.parts.filter(({ type }) => type === 'foreign')).toHaveLength(
+    expect(answer.parts.filter(({ type }) => type === 'native')).toHaveLength(
       blocks.filter(({ type }) => !['text', 'thinking', 'redacted_thinking', 'tool_use'].includes(type)).length,
     )
     expectUsage(
@@ -190,7 +193,7 @@ run('recorded messages', () => {
     checkGrammar(events)
     const answer = fold(events)
     expectUsage(answer.usage, [body.usage])
-    const written = messages.serve.writeAnswer(answer, exchange(undefined)) as Any
+    const written = messages.serve.writeAnswer(answer, context(undefined)) as Any
     expect(written.stop_reason).toBe(STITCHED.has(id) ? 'tool_use' : body.stop_reason)
     expect(written.stop_sequence).toBe(body.stop_sequence)
     const essential = (block: Any): Any => {
@@ -203,9 +206,9 @@ run('recorded messages', () => {
   })
 
   test.each(streams.map((entry) => [entry.id, entry] as const))('relabels the stream of %s', (_id, { files }) => {
-    const relabeler = messages.relabeler(exchange(undefined))
+    const passthrough = messages.passthrough(context(undefined))
     for (const frame of framesOf(file(files.response!))) {
-      const out = relabeler.frame(frame)!
+      const out = passthrough.frame(frame)!
       const data = JSON.parse(frame.data) as Any
       if (data.type !== 'message_start')
         expect(frame.event === undefined ? out.data : out).toBe(frame.event === undefined ? frame.data : frame)
@@ -219,7 +222,7 @@ run('recorded messages', () => {
 
   test.each(wholes.map((entry) => [entry.id, entry] as const))('relabels the answer of %s', (_id, { files }) => {
     const text = file(files.response!)
-    expect(JSON.parse(messages.relabeler(exchange(undefined)).answer(text))).toEqual({
+    expect(JSON.parse(messages.passthrough(context(undefined)).answer(text))).toEqual({
       ...JSON.parse(text),
       id: 'msg_ours',
       model: 'provider/model',
@@ -252,8 +255,8 @@ function spoil(body: Any, salt: number, value: unknown): void {
   holder[key] = value
 }
 
-function expectUsage(usage: Parameters<typeof promptTokens>[0], wire: Any[]): void {
-  const expected = wireUsage(wire)
+function expectUsage(usage: Parameters<typeof promptTokens>[0], rawRequest: Any[]): void {
+  const expected = wireUsage(rawRequest)
   expect({
     prompt: promptTokens(usage),
     completion: completionTokens(usage),

@@ -1,4 +1,4 @@
-import type { Told } from '../../src/protocols/protocol.ts'
+import type { ReportedLoss } from '../../src/protocols/protocol.ts'
 import { squeezed } from './leaves.ts'
 
 /**
@@ -67,7 +67,7 @@ const CONVERSATION = /^(messages|input|contents|system|instructions|systemInstru
  * Whether a loss tells of a leaf. One index or none: what is told of a list speaks of what its plain parts lost only
  * under their own member.
  */
-function tellsOf({ field, what, why }: Told, { path, holder }: Leaf): boolean {
+function tellsOf({ field, what, why }: ReportedLoss, { path, holder }: Leaf): boolean {
   if (why === 'only the allowed tools are sent' && path.startsWith('tools[')) return true
   if (!/\[/.test(field) && !/\[/.test(path) && namesOf(field).includes(SNAKE(nameOf(path)))) return true
   const general = field.includes('[]')
@@ -113,7 +113,7 @@ const namesOf = (path: string): string[] => {
 export function unsaid(
   body: unknown,
   sent: unknown,
-  told: readonly Told[],
+  told: readonly ReportedLoss[],
   known: (path: string, value: string) => boolean,
 ): string[] {
   const there = leavesOf(sent)

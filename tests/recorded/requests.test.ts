@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/error.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Abilities, Told } from '../../src/protocols/protocol.ts'
+import type { Capabilities, ReportedLoss } from '../../src/protocols/protocol.ts'
 import { prepare } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Json } from '../clients/agents.ts'
@@ -99,26 +99,26 @@ const known = (path: string, value: string, sent: string): boolean =>
   BOOKKEEPING.some(([where, which]) => where.test(path) && which.test(value)) ||
   TRANSLATED.some(([where, which, word]) => where.test(path) && which.test(value) && word.test(sent))
 
-type Written = { body: unknown; losses: Told[] }
+type Written = { body: unknown; losses: ReportedLoss[] }
 
 /** A model of Google's that takes levels is one that insists on signatures. */
-const ABILITIES: Partial<Record<ConversationName, Abilities>> = { generateContent: { reasoning: 'level' } }
+const ABILITIES: Partial<Record<ConversationName, Capabilities>> = { generateContent: { reasoning: 'level' } }
 
 function written(
   { protocol, stream }: Recording,
   body: Record<string, unknown>,
   provider: ConversationName,
-  abilities: Abilities = {},
+  capabilities: Capabilities = {},
 ): Written {
-  const wire = { body, text: JSON.stringify(body), model: 'a/b', stream, headers: new Headers() }
-  const exchange = {
-    wire,
-    request: protocols[protocol].serve.readRequest(wire),
-    label: { id: 'ours', model: 'a/b', createdAt: 0 },
+  const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', stream, headers: new Headers() }
+  const context = {
+    rawRequest,
+    request: protocols[protocol].serve.readRequest(rawRequest),
+    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 0 },
   }
   const { body: text, losses } = prepare(
-    { protocol: provider, baseUrl: '', target: { provider: 'p', model: 'm', quirks: {}, abilities } } as Endpoint,
-    exchange,
+    { protocol: provider, baseUrl: '', target: { provider: 'p', model: 'm', quirks: {}, capabilities } } as Endpoint,
+    context,
   )
   return { body: JSON.parse(text) as unknown, losses }
 }

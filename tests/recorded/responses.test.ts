@@ -5,7 +5,7 @@ import { GatewayError } from '../../src/error.ts'
 import { fold, type Answer, type GenerationEvent } from '../../src/generation/event.ts'
 import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
 import type { Frame } from '../../src/http/frames.ts'
-import type { Exchange, Wire } from '../../src/protocols/protocol.ts'
+import type { TranslationContext, RawRequest } from '../../src/protocols/protocol.ts'
 import { responses } from '../../src/protocols/responses/index.ts'
 import { checkGrammar } from '../grammar.ts'
 import { framesOf } from './recordings.ts'
@@ -26,12 +26,12 @@ const entries: Entry[] = here
 const file = (name: string): string => readFileSync(join(ROOT, name), 'utf8')
 const rows = (list: Entry[]) => list.map((entry) => [entry.id, entry] as const)
 
-const wireOf = (text: string): Wire => ({ text, body: JSON.parse(text), headers: new Headers() })
-const label = { id: 'resp_ours', model: 'provider/model', createdAt: 1 }
-const target = { provider: 'p', model: 'upstream', quirks: {}, abilities: {} }
-const exchangeOf = (text = '{"model":"provider/model","input":"hi"}'): Exchange => {
-  const wire = wireOf(text)
-  return { wire, request: responses.serve.readRequest(wire), label }
+const wireOf = (text: string): RawRequest => ({ text, body: JSON.parse(text), headers: new Headers() })
+const responseIdentity = { id: 'resp_ours', model: 'provider/model', createdAt: 1 }
+const target = { provider: 'p', model: 'upstream', quirks: {}, capabilities: {} }
+const exchangeOf = (text = '{"model":"provider/model","input":"hi"}'): TranslationContext => {
+  const rawRequest = wireOf(text)
+  return { rawRequest, request: responses.serve.readRequest(rawRequest), responseIdentity }
 }
 
 const eventsOf = (frames: Frame[]): GenerationEvent[] => {
@@ -67,7 +67,7 @@ const said = (items: Any[]) => {
       .map((item) => [item.call_id, item.name, item.arguments ?? item.input]),
     seals: of('reasoning')
       .map((item) => item.encrypted_content)
-      .filter((seal) => typeof seal === 'string' && seal !== ''),
+      .filter((wrapSignature) => typeof wrapSignature === 'string' && wrapSignature !== ''),
     thoughts: of('reasoning')
       .flatMap((item) => [...(item.summary ?? []), ...(item.content ?? [])])
       .map((part) => part.text)
@@ -92,13 +92,13 @@ const heard = ({ parts }: Answer) => ({
     .join('\n\n'),
 })
 
-function checkUsage(answer: Answer, wire: Any | null | undefined): void {
-  expect(answer.metered).toBe(wire !== null && wire !== undefined)
-  if (!wire) return
-  expect(promptTokens(answer.usage)).toBe(wire.input_tokens)
-  expect(completionTokens(answer.usage)).toBe(wire.output_tokens)
-  expect(answer.usage.cacheReadTokens).toBe(wire.input_tokens_details?.cached_tokens ?? 0)
-  expect(answer.usage.reasoningTokens).toBe(wire.output_tokens_details?.reasoning_tokens ?? 0)
+function checkUsage(answer: Answer, rawRequest: Any | null | undefined): void {
+  expect(answer.metered).toBe(rawRequest !== null && rawRequest !== undefined)
+  if (!rawRequest) return
+  expect(promptTokens(answer.usage)).toBe(rawRequest.input_tokens)
+  expect(completionTokens(answer.usage)).toBe(rawRequest.output_tokens)
+  expect(answer.usage.cacheReadTokens).toBe(rawRequest.input_tokens_details?.cached_tokens ?? 0)
+  expect(answer.usage.reasoningTokens).toBe(rawRequest.output_tokens_details?.reasoning_tokens ?? 0)
 }
 
 run('recorded responses', () => {
@@ -110,11 +110,11 @@ run('recorded responses', () => {
   test.each(rows(good.filter(({ files }) => files.request !== undefined)))(
     'reads and forwards the request of %s',
     (_id, { files }) => {
-      const exchange = exchangeOf(file(files.request!))
-      const { body } = exchange.wire
-      expect(exchange.request.model).toBe(body.model as string)
+      const context = exchangeOf(file(files.request!))
+      const { body } = context.rawRequest
+      expect(context.request.model).toBe(body.model as string)
       const { previous_response_id: _gone, ...rest } = body
-      const { include, input, ...sent } = JSON.parse(responses.call.forward(exchange, target))
+      const { include, input, ...sent } = JSON.parse(responses.call.forward(context, target))
       const { include: _include, input: asked, ...others } = rest
       expect(sent).toEqual({ ...others, model: 'upstream', ...(body.background === true ? {} : { store: false }) })
       // Only reasoning that the provider could not know again is left out.
@@ -203,11 +203,11 @@ run('recorded responses', () => {
     (_id, { files }) => {
       const frames = framesOf(file(files.response!))
       const kept: Any[] = []
-      const relabeler = responses.relabeler({ ...exchangeOf(), keep: (response) => kept.push(response) })
+      const passthrough = responses.passthrough({ ...exchangeOf(), keep: (response) => kept.push(response) })
       const rotates = files.response!.includes('id-rotation')
       const ids = new Map<number, string>()
       for (const frame of frames) {
-        const out = relabeler.frame(frame)
+        const out = passthrough.frame(frame)
         if (!frame.data.startsWith('{')) {
           expect(out).toBeUndefined()
           continue
@@ -243,7 +243,7 @@ run('recorded responses', () => {
   test.each(rows(wholes))('relabels the answer of %s and changes nothing else', (_id, { files }) => {
     const text = file(files.response!)
     const before = JSON.parse(text),
-      after = JSON.parse(responses.relabeler(exchangeOf()).answer(text))
+      after = JSON.parse(responses.passthrough(exchangeOf()).answer(text))
     expect(after).toEqual({
       ...before,
       id: 'resp_ours',

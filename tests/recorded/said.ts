@@ -7,14 +7,14 @@ export type Said = {
   reasoning: string
   /** Free text of a custom tool is `{input}`; arguments that were cut off are `CUT`. */
   calls: { name: string; input: unknown }[]
-  ending: Ending
+  ending: Outcome
   /** The protocol's own word. */
   word: string
   refused: boolean
   usage: { prompt: number; completion: number; cached: number; reasoning: number } | undefined
 }
 
-export type Ending =
+export type Outcome =
   | 'stop'
   | 'stop-sequence'
   | 'length'
@@ -71,7 +71,7 @@ const inputOf = (text: string): unknown => {
   }
 }
 
-const endingOf = (table: Record<string, Ending>, word: string, called: boolean): Ending => {
+const outcomeOf = (table: Record<string, Outcome>, word: string, called: boolean): Outcome => {
   // Some servers say no reason at all under a whole answer.
   if (word === '') return called ? 'tool-calls' : 'stop'
   const ending = Object.hasOwn(table, word) ? table[word]! : 'other'
@@ -79,7 +79,7 @@ const endingOf = (table: Record<string, Ending>, word: string, called: boolean):
   return ending === 'tool-calls' && !called ? 'stop' : ending
 }
 
-const CHAT: Record<string, Ending> = {
+const CHAT: Record<string, Outcome> = {
   stop: 'stop',
   length: 'length',
   tool_calls: 'tool-calls',
@@ -125,7 +125,7 @@ function chatSaid(datas: unknown[], stream: boolean): Said {
       input: call.custom ? { input: call.text } : inputOf(call.text),
     })),
     word: word ?? '',
-    ending: failed ? 'failed' : endingOf(CHAT, word ?? '', calls.size > 0),
+    ending: failed ? 'failed' : outcomeOf(CHAT, word ?? '', calls.size > 0),
     usage: usage && chatUsage(usage),
   }
 }
@@ -173,7 +173,7 @@ function responsesSaid(datas: unknown[], stream: boolean): Said {
     ending:
       terminal === undefined || terminal.status === 'failed'
         ? 'failed'
-        : endingOf(
+        : outcomeOf(
             { completed: 'stop', max_output_tokens: 'length', content_filter: 'content-filter' },
             word,
             calls.length > 0,
@@ -187,7 +187,7 @@ function responsesSaid(datas: unknown[], stream: boolean): Said {
   }
 }
 
-const MESSAGES: Record<string, Ending> = {
+const MESSAGES: Record<string, Outcome> = {
   end_turn: 'stop',
   stop_sequence: 'stop-sequence',
   max_tokens: 'length',
@@ -225,7 +225,7 @@ function messagesSaid(datas: unknown[], stream: boolean): Said {
       input: block.json === '' || block.json === undefined ? block.input : inputOf(block.json),
     })),
     word,
-    ending: stream && stop === -1 ? 'failed' : endingOf(MESSAGES, word, calls.length > 0),
+    ending: stream && stop === -1 ? 'failed' : outcomeOf(MESSAGES, word, calls.length > 0),
     usage: messagesUsage(usages),
   }
 }
@@ -333,7 +333,7 @@ const BLOCKED = [
   'MODEL_ARMOR',
 ]
 // Recorders that went through protobuf say STOP as 1.
-const GEMINI: Record<string, Ending> = {
+const GEMINI: Record<string, Outcome> = {
   STOP: 'stop',
   1: 'stop',
   MAX_TOKENS: 'length',
@@ -368,7 +368,7 @@ function geminiSaid(datas: unknown[], stream: boolean): Said {
     refused: false,
     calls,
     word,
-    ending: failed ? 'failed' : endingOf(GEMINI, word, calls.length > 0),
+    ending: failed ? 'failed' : outcomeOf(GEMINI, word, calls.length > 0),
     usage: chunks.some((chunk) => typeof chunk.usageMetadata?.promptTokenCount === 'number')
       ? {
           prompt: total('promptTokenCount') + total('toolUsePromptTokenCount'),

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
-import type { Told } from '../../src/protocols/protocol.ts'
+import type { ReportedLoss } from '../../src/protocols/protocol.ts'
 import { anthropic } from '../sdk/anthropic.ts'
 import type { Client, Heard } from '../sdk/client.ts'
 import { genaiGemini } from '../sdk/genai.ts'
@@ -25,7 +25,7 @@ const CLIENTS: Client[] = [openaiChat, openaiResponses, anthropic, genaiGemini]
 
 let replay: Replay
 let proxy: ReturnType<typeof Bun.serve>
-let wire = { status: 0, text: '' }
+let rawRequest = { status: 0, text: '' }
 
 beforeAll(async () => {
   if (!haveRecordings) return
@@ -43,8 +43,8 @@ beforeAll(async () => {
         headers,
         body: await request.text(),
       })
-      wire = { status: answer.status, text: await answer.text() }
-      return new Response(wire.text, {
+      rawRequest = { status: answer.status, text: await answer.text() }
+      return new Response(rawRequest.text, {
         status: answer.status,
         headers: { 'content-type': answer.headers.get('content-type')! },
       })
@@ -82,7 +82,7 @@ async function fetched(
     { url: `http://127.0.0.1:${proxy.port}`, key: replay.gateway.key, model: `${PREFIX[recording.protocol]}/${name}` },
     { stream: recording.stream },
   )
-  wire = { status: 0, text: '' }
+  rawRequest = { status: 0, text: '' }
   return talk.say('Hello').then(
     (heard) => ({ heard }),
     (failure: unknown) => ({ failure }),
@@ -101,7 +101,7 @@ for (const client of CLIENTS)
         const source = said(recording.protocol, recorded, recording.stream)
         if (source.ending === 'failed') return expect(result).toHaveProperty('failure')
         if ('failure' in result) throw result.failure
-        const datas = dataOf(recording, wire.text)
+        const datas = dataOf(recording, rawRequest.text)
         const what = recording.stream ? 'frame' : 'response'
         if (!UNDOCUMENTED_FRAMES.includes(`${client.protocol} ${recording.id}`))
           expect(
@@ -126,7 +126,7 @@ const withoutReport = ({ sluice: _, ...data }: Any): Any => data
 
 const lossesIn = (datas: unknown[]): string[] =>
   (datas as Any[])
-    .flatMap((data) => ((data.sluice ?? data.response?.sluice)?.translation ?? []) as Told[])
+    .flatMap((data) => ((data.sluice ?? data.response?.sluice)?.translation ?? []) as ReportedLoss[])
     .map(({ field }) => field)
 
 /** Status under which a client hears of a refusal: refused credentials and breakdowns are not its own. */
@@ -160,7 +160,7 @@ function expectRefusal(client: Client, status: number, [body]: unknown[], result
   const expected = ofKey ? 502 : STATUSES[status]
   const { status: heard, message } = client.failure(result.failure)
   expect(heard).toBe(expected === 503 && client.protocol === 'messages' ? 529 : expected)
-  const { type, code, status: word } = (JSON.parse(wire.text) as Any).error
+  const { type, code, status: word } = (JSON.parse(rawRequest.text) as Any).error
   // Nothing else that was recorded could not be found.
   if (expected === 404 && client.name.startsWith('openai')) expect(code).toBe('model_not_found')
   if (client.protocol === 'messages') expect(type).toBe(KINDS[expected!]![0])

@@ -4,7 +4,7 @@ import { fold, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { FrameSplitter, writeFrame } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Exchange } from '../../src/protocols/protocol.ts'
+import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { checkGrammar } from '../grammar.ts'
 import { asked, type Asked } from './asked.ts'
 import { judge, UNDOCUMENTED_FRAMES, type Judge } from './judge.ts'
@@ -30,13 +30,13 @@ const MINIMAL: Record<ConversationName, Any> = {
   generateContent: { contents: [{ parts: [{ text: 'Hello' }] }] },
 }
 
-function exchangeOf(client: ConversationName, stream: boolean): Exchange {
+function exchangeOf(client: ConversationName, stream: boolean): TranslationContext {
   const body = { ...MINIMAL[client], ...(client === 'generateContent' ? {} : { stream }) }
-  const wire = { body, text: JSON.stringify(body), model: 'a/b', stream, headers: new Headers() }
+  const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', stream, headers: new Headers() }
   return {
-    wire,
-    request: protocols[client].serve.readRequest(wire),
-    label: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'p', model: 'm' } },
+    rawRequest,
+    request: protocols[client].serve.readRequest(rawRequest),
+    responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, issuer: { provider: 'p', model: 'm' } },
   }
 }
 
@@ -144,7 +144,7 @@ for (const client of NAMES)
     }
   })
 
-const target = { provider: 'p', model: 'm', quirks: {}, abilities: {} }
+const target = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
 
 for (const provider of NAMES)
   describe.skipIf(!haveRecordings)(`requests for ${provider}`, () => {
@@ -155,7 +155,7 @@ for (const provider of NAMES)
       // One server takes the model from the path.
       const body = { model: 'a/b', ...recorded }
       test(`from ${recording.protocol} ${recording.id}`, () => {
-        const wire = {
+        const rawRequest = {
           body,
           text: JSON.stringify(body),
           model: 'a/b',
@@ -164,7 +164,10 @@ for (const provider of NAMES)
         }
         let written
         try {
-          written = protocols[provider].call.writeRequest(protocols[recording.protocol].serve.readRequest(wire), target)
+          written = protocols[provider].call.writeRequest(
+            protocols[recording.protocol].serve.readRequest(rawRequest),
+            target,
+          )
         } catch (error) {
           expect(error).toBeInstanceOf(GatewayError)
           const { param, message } = error as GatewayError

@@ -1,11 +1,11 @@
 import type { ConversationName } from '../../src/generation/request.ts'
-import type { Ending, Said } from './said.ts'
+import type { Outcome, Said } from './said.ts'
 
 /**
  * What each protocol calls an ending (items 1, 2 and 32 of the translation rules; a refusal said in words is a part,
  * not an ending).
  */
-const WORDS: Record<ConversationName, Record<Exclude<Ending, 'failed'>, string>> = {
+const WORDS: Record<ConversationName, Record<Exclude<Outcome, 'failed'>, string>> = {
   'chat.completions': {
     stop: 'stop',
     'stop-sequence': 'stop',
@@ -53,5 +53,5 @@ export function wordFor(source: Said, client: ConversationName): string {
   if (source.refused && source.ending === 'stop' && client === 'messages') return 'refusal'
   // Refusing words are the ending, of which both of OpenAI's protocols have no other sign.
   if (source.refused && source.ending === 'stop' && client === 'generateContent') return 'SAFETY'
-  return WORDS[client][source.ending as Exclude<Ending, 'failed'>]
+  return WORDS[client][source.ending as Exclude<Outcome, 'failed'>]
 }

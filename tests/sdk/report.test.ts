@@ -70,7 +70,7 @@ for (const client of CLIENTS)
     if (protocol !== client.protocol) {
       describe(`${client.name} on sandbox/${model}`, () => {
         test.each([false, true])('hears the same with the report as without it, streamed: %p', async (stream) => {
-          const hear = async (url: string): Promise<unknown[]> => {
+          const record = async (url: string): Promise<unknown[]> => {
             const talk = client.open(
               { url, key: gateway.key, model: `sandbox/${model}` },
               { stream, tools: [TIME], maxTokens: 200 },
@@ -87,9 +87,9 @@ for (const client of CLIENTS)
               calls: calls.map(({ name, input }) => ({ name, input })),
             }))
           }
-          const usual = await hear(gateway.url)
+          const usual = await record(gateway.url)
           reports.length = 0
-          expect(await hear(`http://127.0.0.1:${proxy.port}`)).toEqual(usual)
+          expect(await record(`http://127.0.0.1:${proxy.port}`)).toEqual(usual)
           expect(reports).toEqual([1, 1])
         })
       })

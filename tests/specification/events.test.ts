@@ -157,15 +157,15 @@ async function events(body: Json): Promise<Event[]> {
 
 /** Each event is one of the table with exactly its members, numbered without gaps, under its own name. */
 function checkEvents(seen: Event[]): void {
-  for (const [index, { event, ...wire }] of seen.entries()) {
-    expect(event).toBe(wire.type)
-    const members = EVENTS[wire.type]
-    if (members === undefined) throw new Error(`no event type ${wire.type}`)
-    expect(Object.keys(wire).toSorted()).toEqual(['type', 'sequence_number', ...members].toSorted())
-    for (const name of Object.keys(wire))
-      if (!isA(wire[name], TYPES[name]!))
-        throw new Error(`${wire.type}: ${name} must be ${TYPES[name]}, is ${JSON.stringify(wire[name])}`)
-    expect(wire.sequence_number).toBe(index)
+  for (const [index, { event, ...rawRequest }] of seen.entries()) {
+    expect(event).toBe(rawRequest.type)
+    const members = EVENTS[rawRequest.type]
+    if (members === undefined) throw new Error(`no event type ${rawRequest.type}`)
+    expect(Object.keys(rawRequest).toSorted()).toEqual(['type', 'sequence_number', ...members].toSorted())
+    for (const name of Object.keys(rawRequest))
+      if (!isA(rawRequest[name], TYPES[name]!))
+        throw new Error(`${rawRequest.type}: ${name} must be ${TYPES[name]}, is ${JSON.stringify(rawRequest[name])}`)
+    expect(rawRequest.sequence_number).toBe(index)
   }
   expect(seen.slice(0, 2).map(({ type }) => type)).toEqual(['response.created', 'response.in_progress'])
   for (const { response } of seen.slice(0, 2) as unknown as { response: Json }[])

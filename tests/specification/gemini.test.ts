@@ -4,8 +4,8 @@ import { FILES, many, no, ok, post, table, useGateway, without, type Json, type 
 /** Models that cannot think: one as Google's, one of another protocol, and one of which nothing is known. */
 const gateway = useGateway(`limits: { requestsPerMinute: 1000000 }
 models:
-  plain/gemini: { endpoints: [{ provider: sandbox, model: gemini }], abilities: { reasoning: none } }
-  plain/messages: { endpoints: [{ provider: sandbox, model: messages }], abilities: { reasoning: none } }
+  plain/gemini: { endpoints: [{ provider: sandbox, model: gemini }], capabilities: { reasoning: none } }
+  plain/messages: { endpoints: [{ provider: sandbox, model: messages }], capabilities: { reasoning: none } }
   plain/either: { endpoints: [{ provider: sandbox, model: messages, protocol: messages }, { provider: sandbox, model: gemini }] }
 `)
 const OWN = ['sandbox/gemini']

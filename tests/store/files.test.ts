@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writ
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
-import { Files, type FileFacts } from '../../src/store/files.ts'
+import { Files, type FileFacts } from '../../src/files/files.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import type { StoredFile, StoredOutput } from '../../src/store/store.ts'
 

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { GenerationEvent } from '../../src/generation/event.ts'
 import type { GenerationRequest, Part, Turn } from '../../src/generation/request.ts'
-import { Tracer } from '../../src/generation/trace.ts'
+import { ReplayRecorder } from '../../src/generation/replay.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
-import { Reasoning } from '../../src/reasoning.ts'
+import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 
 /** What is kept of signed reasoning, and put back where its client left it out. */
@@ -21,17 +21,17 @@ afterEach(async () => {
 })
 
 async function open(keepMs = DAY): Promise<{
-  reasoning: Reasoning
+  reasoning: ReasoningReplay
   store: SqliteStore
   clock: { now: number }
-  again(keepMs: number): Promise<Reasoning>
+  again(keepMs: number): Promise<ReasoningReplay>
 }> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-reasoning-'))
   cleanups.push(() => rmSync(folder, { recursive: true, force: true }))
   const store = new SqliteStore({ folder, exclusive: true })
   cleanups.push(() => store.close())
   const clock = { now: 1_700_000_000_000 }
-  const again = (ms: number): Promise<Reasoning> => Reasoning.open(store, ms, () => clock.now)
+  const again = (ms: number): Promise<ReasoningReplay> => ReasoningReplay.open(store, ms, () => clock.now)
   return { reasoning: await again(keepMs), store, clock, again }
 }
 
@@ -64,10 +64,10 @@ function* eventsOf(parts: readonly Part[]): Generator<GenerationEvent> {
   }
 }
 
-function heard(parts: readonly Part[], maker = MAKER, bare = false): Tracer {
-  const tracer = new Tracer(maker, bare)
-  for (const event of eventsOf(parts)) tracer.hear([event])
-  return tracer
+function heard(parts: readonly Part[], issuer = MAKER, bare = false): ReplayRecorder {
+  const replayRecorder = new ReplayRecorder(issuer, bare)
+  for (const event of eventsOf(parts)) replayRecorder.record([event])
+  return replayRecorder
 }
 
 /** What a client keeps that keeps texts and calls alone. */
@@ -89,7 +89,7 @@ const call = (id: string, over: object = {}): Part => ({
 const thought = (text: string, data: string, over: object = {}): Part => ({
   type: 'reasoning',
   text,
-  signature: { data, maker: MAKER },
+  signature: { data, issuer: MAKER },
   ...over,
 })
 const asked = (...answers: Part[][]): GenerationRequest =>
@@ -99,7 +99,7 @@ const asked = (...answers: Part[][]): GenerationRequest =>
   ])
 
 const signature = fc.option(
-  fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).map((data) => ({ data, maker: MAKER })),
+  fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }).map((data) => ({ data, issuer: MAKER })),
   { nil: undefined },
 )
 const signed = <T extends object>(part: T, mark: object | undefined): T =>
@@ -134,9 +134,9 @@ test('what is put back is what came, to the byte and in its place', async () => 
     fc.asyncProperty(answer, async (parts) => {
       await reasoning.keep('a', heard(parts))
       const isSigned = parts.some((part) => 'signature' in part && part.signature !== undefined)
-      const { request: back, traces, bytes } = await reasoning.recall('a', asked(forgotten(parts)), HERE)
+      const { request: back, replayStates, bytes } = await reasoning.restore('a', asked(forgotten(parts)), HERE)
       expect(back.turns[1]!.parts).toEqual(isSigned ? parts : forgotten(parts))
-      expect([traces.length, bytes > 0]).toEqual(isSigned ? [1, true] : [0, false])
+      expect([replayStates.length, bytes > 0]).toEqual(isSigned ? [1, true] : [0, false])
     }),
     { numRuns: 300 },
   )
@@ -146,17 +146,17 @@ describe('nothing is put back', () => {
   const parts = [thought('hm', 's1'), call('c1'), call('c2')]
   const bare = forgotten(parts)
   const unchanged = async (
-    reasoning: Reasoning,
+    reasoning: ReasoningReplay,
     account: string,
     given: GenerationRequest,
     endpoints = HERE,
   ): Promise<void> => {
-    expect((await reasoning.recall(account, given, endpoints)).request).toEqual(given)
+    expect((await reasoning.restore(account, given, endpoints)).request).toEqual(given)
   }
   const kept = async () => {
     const room = await open()
     await room.reasoning.keep('a', heard(parts))
-    expect((await room.reasoning.recall('a', asked(bare), HERE)).request.turns[1]!.parts).toEqual(parts)
+    expect((await room.reasoning.restore('a', asked(bare), HERE)).request.turns[1]!.parts).toEqual(parts)
     return room
   }
 
@@ -177,7 +177,7 @@ describe('nothing is put back', () => {
     await unchanged(reasoning, 'a', asked(bare, bare))
     // Spelled otherwise they are the same, and bare reasoning is what the signed one says.
     const spelled = asked([{ type: 'reasoning', text: 'hm' }, call('c1', { arguments: '{ "a": 1.0 }' }), call('c2')])
-    expect((await reasoning.recall('a', spelled, HERE)).request.turns[1]!.parts).toEqual([
+    expect((await reasoning.restore('a', spelled, HERE)).request.turns[1]!.parts).toEqual([
       parts[0]!,
       call('c1', { arguments: '{ "a": 1.0 }' }),
       call('c2'),
@@ -188,7 +188,7 @@ describe('nothing is put back', () => {
     const { clock, again, store } = await kept()
     clock.now += DAY - 1
     const later = await again(DAY)
-    expect((await later.recall('a', asked(bare), HERE)).traces).toHaveLength(1)
+    expect((await later.restore('a', asked(bare), HERE)).replayStates).toHaveLength(1)
     clock.now += 1
     await unchanged(later, 'a', asked(bare))
     await later.purge()
@@ -197,12 +197,12 @@ describe('nothing is put back', () => {
     const off = await again(0)
     await unchanged(off, 'a', asked(bare))
     expect(await store.reasoningUse()).toEqual([])
-    const target = { ...MAKER, quirks: {}, abilities: {} }
-    expect([off.tracer(asked(bare), target), later.tracer({ ...asked(bare), tools: [] }, target)]).toEqual([
-      undefined,
-      undefined,
-    ])
-    expect(later.tracer(asked(bare), target)).toBeInstanceOf(Tracer)
+    const target = { ...MAKER, quirks: {}, capabilities: {} }
+    expect([
+      off.replayRecorder(asked(bare), target),
+      later.replayRecorder({ ...asked(bare), tools: [] }, target),
+    ]).toEqual([undefined, undefined])
+    expect(later.replayRecorder(asked(bare), target)).toBeInstanceOf(ReplayRecorder)
   })
 
   test('of what was too much', async () => {
@@ -217,7 +217,7 @@ test('reasoning that nobody signs is put back where its provider wants it, unles
   const { reasoning } = await open()
   const parts: Part[] = [{ type: 'reasoning', text: 'hm' }, { type: 'text', text: 'so' }, call('c1')]
   const back = async (given: Part[]): Promise<Part[]> =>
-    (await reasoning.recall('a', asked(given), HERE)).request.turns[1]!.parts
+    (await reasoning.restore('a', asked(given), HERE)).request.turns[1]!.parts
   await reasoning.keep('a', heard(parts))
   expect(await back(forgotten(parts))).toEqual(forgotten(parts))
   await reasoning.keep('a', heard(parts, MAKER, true))
@@ -237,11 +237,11 @@ test('an account has room for so much: what is oldest goes, and no other account
   const uses = new Map((await store.reasoningUse()).map(({ accountId, bytes }) => [accountId, bytes]))
   expect(uses.get('a')!).toBeLessThanOrEqual(64 * 2 ** 20)
   const known = async (account: string, id: string): Promise<number> =>
-    (await reasoning.recall(account, asked(forgotten(large(id))), HERE)).traces.length
+    (await reasoning.restore(account, asked(forgotten(large(id))), HERE)).replayStates.length
   expect([await known('a', 'c0'), await known('a', 'c79'), await known('b', 'c0')]).toEqual([0, 1, 1])
   // Of a conversation that is longer than that, the newest turns are made whole.
   const long = asked(...Array.from({ length: 20 }, (_, i) => forgotten(large(`c${60 + i}`))))
-  const { request: back, bytes } = await reasoning.recall('a', long, HERE)
+  const { request: back, bytes } = await reasoning.restore('a', long, HERE)
   expect(bytes).toBeLessThanOrEqual(8 * 2 ** 20)
   expect(back.turns.map(({ parts }) => parts[0]!.type === 'reasoning').lastIndexOf(false)).toBe(back.turns.length - 9)
 })

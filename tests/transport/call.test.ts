@@ -113,12 +113,12 @@ describe('an answer', () => {
     ['without content', 'HTTP/1.1 204 No Content\r\n\r\n', ''],
     ['without a reason phrase', 'HTTP/1.1 200\r\ncontent-length: 1\r\n\r\nx', 'x'],
   ]
-  for (const [title, wire, body] of readable) {
+  for (const [title, rawRequest, body] of readable) {
     test(`${title} is read at every cut`, async () => {
-      for (let cut = 1; cut < wire.length; cut += 1) {
+      for (let cut = 1; cut < rawRequest.length; cut += 1) {
         const server = serve((socket) => {
-          socket.write(wire.slice(0, cut))
-          setImmediate(() => void socket.write(wire.slice(cut)))
+          socket.write(rawRequest.slice(0, cut))
+          setImmediate(() => void socket.write(rawRequest.slice(cut)))
         })
         expect(await postText(server)).toBe(body)
         server.stop()
@@ -152,9 +152,9 @@ describe('an answer', () => {
     ['a head without end', 'HTTP/1.1 200 OK\r\n' + 'x-a: b\r\n'.repeat(20_000)],
     ['a switch of protocols', 'HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n'],
   ]
-  for (const [title, wire] of broken) {
+  for (const [title, rawRequest] of broken) {
     test(`${title} is an upstream error, never a short answer`, async () => {
-      const server = serve((socket) => void socket.end(wire))
+      const server = serve((socket) => void socket.end(rawRequest))
       expect((await failure(postText(server))).code).toBe('upstream_error')
     })
   }
@@ -288,10 +288,10 @@ describe('time', () => {
     ['total', '', { totalMs: 40 }],
     ['total', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc', { totalMs: 40 }],
   ]
-  for (const [phase, wire, timeouts] of stalls) {
-    test(`a stall after ${JSON.stringify(wire)} ends by the ${phase} timeout and closes the connection`, async () => {
+  for (const [phase, rawRequest, timeouts] of stalls) {
+    test(`a stall after ${JSON.stringify(rawRequest)} ends by the ${phase} timeout and closes the connection`, async () => {
       const server = serve((socket) => {
-        if (wire !== '') socket.write(wire)
+        if (rawRequest !== '') socket.write(rawRequest)
       })
       const error = await failure(postText(server, { timeouts: { ...patient, ...timeouts } }))
       expect([error.code, error.message.includes(phase)]).toEqual(['upstream_timeout', true])
@@ -333,9 +333,9 @@ describe('time', () => {
 
 describe('leaving', () => {
   test('by the signal closes the connection in every phase', async () => {
-    for (const wire of ['', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc']) {
+    for (const rawRequest of ['', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc']) {
       const server = serve((socket) => {
-        if (wire !== '') socket.write(wire)
+        if (rawRequest !== '') socket.write(rawRequest)
       })
       const abort = new AbortController()
       const answer = failure(postText(server, { signal: abort.signal }))

@@ -219,11 +219,11 @@ describe('the edge', () => {
     ['headers over 16 KB', `GET / HTTP/1.1\r\nhost: x\r\nx-a: ${'x'.repeat(40_000)}\r\n\r\n`],
     ['over 100 headers', `GET / HTTP/1.1\r\nhost: x\r\n${'x-a: 1\r\n'.repeat(300)}\r\n`],
   ]
-  for (const [title, wire] of refused) {
+  for (const [title, rawRequest] of refused) {
     test(`${title}: refused, and the connection closed`, async () => {
       const server = measuring()
       const client = await rawClient(server.port)
-      client.write(wire)
+      client.write(rawRequest)
       await until(() => client.closed())
       expect(client.text()).toMatch(/^(HTTP\/1\.1 4\d\d|$)/)
     })

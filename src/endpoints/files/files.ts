@@ -2,7 +2,7 @@ import { GatewayError, invalid } from '../../error.ts'
 import { contentHeaders } from '../../http/content.ts'
 import { boundaryOf, MULTIPART_OVERHEAD_BYTES, MultipartReader } from '../../http/multipart.ts'
 import { declaredLength, originOf, readPieces } from '../../http/serve.ts'
-import type { Call, Spine } from '../../spine.ts'
+import type { InboundRequest, AppContext } from '../../context.ts'
 import type { StoredFile } from '../../store/store.ts'
 import { PURPOSES, UploadForm } from './form.ts'
 
@@ -12,27 +12,27 @@ import { PURPOSES, UploadForm } from './form.ts'
  */
 
 /** `POST /v1/files`: from the network to the disk, piece by piece. */
-export async function createFile(spine: Spine, call: Call): Promise<Response> {
-  const { fileBytes } = spine.config.limits
+export async function createFile(app: AppContext, call: InboundRequest): Promise<Response> {
+  const { fileBytes } = app.config.limits
   const boundary = boundaryOf(call.request.headers.get('content-type'))
   const declared = declaredLength(call.request, fileBytes + MULTIPART_OVERHEAD_BYTES)
   // A server that stops lets it come to its end.
-  const underway = spine.open.enter(call.request.signal)
+  const inFlight = app.inFlight.enter(call.request.signal)
   try {
-    return Response.json(write(spine, call, await receive(spine, call, boundary, declared ?? 0)))
+    return Response.json(write(app, call, await receive(app, call, boundary, declared ?? 0)))
   } finally {
-    underway.leave()
+    inFlight.leave()
   }
 }
 
 async function receive(
-  spine: Spine,
-  { identity, request }: Call,
+  app: AppContext,
+  { identity, request }: InboundRequest,
   boundary: string,
   declaredBytes: number,
 ): Promise<StoredFile> {
-  const { fileBytes } = spine.config.limits
-  const upload = await spine.files.upload(identity.accountId, Math.max(0, declaredBytes - MULTIPART_OVERHEAD_BYTES))
+  const { fileBytes } = app.config.limits
+  const upload = await app.files.upload(identity.accountId, Math.max(0, declaredBytes - MULTIPART_OVERHEAD_BYTES))
   try {
     const reader = new MultipartReader(boundary)
     const form = new UploadForm(upload, fileBytes)
@@ -47,14 +47,14 @@ async function receive(
 }
 
 /** `GET /v1/files`. */
-export async function listFiles(spine: Spine, call: Call): Promise<Response> {
+export async function listFiles(app: AppContext, call: InboundRequest): Promise<Response> {
   const { after, limit, order, purpose } = isAnthropic(call) ? readAnthropicQuery(call.query) : readQuery(call.query)
-  const page = await spine.files.list(call.identity.accountId, { after: after?.id, limit: limit + 1, order, purpose })
+  const page = await app.files.list(call.identity.accountId, { after: after?.id, limit: limit + 1, order, purpose })
   // Begun anew, a client would turn these pages for ever.
   if (page === undefined) throw invalid(after!.param, 'must be the id of one of these files')
   const data = page.slice(0, limit)
   const ends = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: page.length > limit }
-  const written = data.map((file) => write(spine, call, file))
+  const written = data.map((file) => write(app, call, file))
   if (isAnthropic(call))
     return Response.json({ data: written, ...ends, next_page: ends.has_more ? ends.last_id : null })
   return Response.json({ object: 'list', data: written, ...ends })
@@ -110,21 +110,21 @@ function readLimit(query: URLSearchParams, usual: number, most: number): number 
 }
 
 /** `GET /v1/files/{id}`. */
-export async function getFile(spine: Spine, call: Call): Promise<Response> {
-  return Response.json(write(spine, call, await found(spine, call)))
+export async function getFile(app: AppContext, call: InboundRequest): Promise<Response> {
+  return Response.json(write(app, call, await found(app, call)))
 }
 
 /** `GET /v1/files/{id}/content`: from the disk to the network. */
-export async function getFileContent(spine: Spine, call: Call): Promise<Response> {
-  const file = await found(spine, call)
-  return new Response(spine.files.content(file), {
+export async function getFileContent(app: AppContext, call: InboundRequest): Promise<Response> {
+  const file = await found(app, call)
+  return new Response(app.files.content(file), {
     headers: { ...contentHeaders(file.mediaType, file.filename), 'cache-control': 'private, no-store' },
   })
 }
 
 /** `DELETE /v1/files/{id}`. */
-export async function deleteFile(spine: Spine, call: Call): Promise<Response> {
-  const file = await spine.files.delete(call.identity.accountId, call.params[0]!)
+export async function deleteFile(app: AppContext, call: InboundRequest): Promise<Response> {
+  const file = await app.files.delete(call.identity.accountId, call.params[0]!)
   if (file === undefined) throw unknown()
   if (isAnthropic(call)) return Response.json({ id: file.id, type: 'file_deleted' })
   // Replicate's client takes nothing else for deleted.
@@ -132,8 +132,8 @@ export async function deleteFile(spine: Spine, call: Call): Promise<Response> {
   return Response.json({ id: file.id, object: 'file', deleted: true })
 }
 
-async function found(spine: Spine, call: Call): Promise<StoredFile> {
-  const file = await spine.files.find(call.identity.accountId, call.params[0]!)
+async function found(app: AppContext, call: InboundRequest): Promise<StoredFile> {
+  const file = await app.files.find(call.identity.accountId, call.params[0]!)
   if (file === undefined) throw unknown()
   return file
 }
@@ -144,11 +144,11 @@ const unknown = (): GatewayError =>
     param: 'file_id',
   })
 
-const isAnthropic = ({ request }: Call): boolean => request.headers.has('anthropic-version')
+const isAnthropic = ({ request }: InboundRequest): boolean => request.headers.has('anthropic-version')
 
 function write(
-  { config }: Spine,
-  call: Call,
+  { config }: AppContext,
+  call: InboundRequest,
   { id, filename, purpose, bytes, mediaType, sha256, metadata, createdAt, expiresAt }: StoredFile,
 ): object {
   if (isAnthropic(call)) {

@@ -1,10 +1,10 @@
 import { isUtf8 } from 'node:buffer'
 import { GatewayError, invalid } from '../../error.ts'
-import { checkJson, parsed } from '../../generation/json-text.ts'
+import { checkJson, parsed } from '../../json/text.ts'
 import type { MultipartEvent, PartHead } from '../../http/multipart.ts'
 import { sniff, SNIFFED_BYTES } from '../../http/sniff.ts'
 import { isObject } from '../../protocols/fields.ts'
-import type { FileFacts, Upload } from '../../store/files.ts'
+import type { FileFacts, Upload } from '../../files/files.ts'
 
 /** What OpenAI's clients may say a file is for. */
 export const PURPOSES: readonly string[] = ['assistants', 'batch', 'fine-tune', 'vision', 'user_data', 'evals']

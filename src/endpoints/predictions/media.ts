@@ -1,6 +1,6 @@
-import type { Spine } from '../../spine.ts'
+import type { AppContext } from '../../context.ts'
 import { GatewayError } from '../../error.ts'
-import { isRawJson } from '../../generation/json-text.ts'
+import { isRawJson } from '../../json/text.ts'
 import { isObject } from '../../protocols/fields.ts'
 import type { Json, StoredFile } from '../../store/store.ts'
 import type { Prediction } from './prediction.ts'
@@ -10,7 +10,7 @@ import type { Prediction } from './prediction.ts'
  * comes as data.
  */
 
-type Files = Pick<Spine, 'files'>
+type Files = Pick<AppContext, 'files'>
 type Named = Pick<Prediction, 'accountId' | 'input' | 'origin'>
 
 /** The value of each text in a JSON value, put in its place. */

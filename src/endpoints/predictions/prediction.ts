@@ -1,7 +1,7 @@
-import type { Spine } from '../../spine.ts'
-import { parseExact } from '../../generation/json-text.ts'
+import type { AppContext } from '../../context.ts'
+import { parseExact } from '../../json/text.ts'
 import type { Usage } from '../../generation/usage.ts'
-import type { Ending } from '../../ledger/endings.ts'
+import type { Outcome } from '../../ledger/outcomes.ts'
 import type { Json, PredictionChange, PredictionStatus, StoredPrediction } from '../../store/store.ts'
 import { streamToken } from './stream-token.ts'
 
@@ -35,11 +35,11 @@ type State = {
   /** Seconds that its provider says it ran. */
   predictSeconds?: number
   /** How its generation ends, and with what usage: it is settled by this after a crash. */
-  outcome?: Outcome
+  outcome?: PredictionOutcome
 }
 
 /** `usage` absent: it is charged nothing. */
-export type Outcome = { ending: Ending; usage?: Usage; estimated?: boolean; served?: Target }
+export type PredictionOutcome = { ending: Outcome; usage?: Usage; estimated?: boolean; served?: Target }
 
 type Target = { provider: string; model: string }
 
@@ -75,7 +75,7 @@ export function toChange({
 }
 
 /** A prediction in the words of Replicate's API. `origin`: what its URLs begin with. */
-export function shown({ keys }: Pick<Spine, 'keys'>, prediction: Prediction, origin: string): Json {
+export function shown({ keys }: Pick<AppContext, 'keys'>, prediction: Prediction, origin: string): Json {
   const {
     id,
     model,

@@ -1,7 +1,7 @@
-import type { Call, Spine } from '../../spine.ts'
+import type { InboundRequest, AppContext } from '../../context.ts'
 import { asGatewayError } from '../../error.ts'
-import { admit } from '../../ledger/admission.ts'
-import type { Ending } from '../../ledger/endings.ts'
+import { reserve } from '../../ledger/admission.ts'
+import type { Outcome } from '../../ledger/outcomes.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import { Job } from './job.ts'
 import {
@@ -11,7 +11,7 @@ import {
   toChange,
   toStored,
   type Listener,
-  type Outcome,
+  type PredictionOutcome,
   type Prediction,
 } from './prediction.ts'
 import { Queue } from './queue.ts'
@@ -35,22 +35,22 @@ export type Wanted = Pick<Prediction, 'model' | 'version' | 'input' | 'origin'> 
  * order things are written, and why.
  */
 export class Predictor {
-  readonly #spine: Omit<Spine, 'predictor'>
+  readonly #app: Omit<AppContext, 'predictor'>
   readonly #webhooks: Webhooks
   readonly #rooms: Rooms
   readonly #jobs = new Map<string, Job>()
   readonly #queues = new Map<string, Queue>()
   readonly #stopping = new AbortController()
 
-  constructor(spine: Omit<Spine, 'predictor'>, webhooks: Webhooks, resolveMedia: ResolveMedia) {
-    this.#spine = spine
+  constructor(app: Omit<AppContext, 'predictor'>, webhooks: Webhooks, resolveMedia: ResolveMedia) {
+    this.#app = app
     this.#webhooks = webhooks
     this.#rooms = {
-      catalogue: spine.catalogue,
-      config: spine.config,
-      files: spine.files,
-      keys: spine.keys,
-      open: spine.open,
+      catalogue: app.catalogue,
+      config: app.config,
+      files: app.files,
+      keys: app.keys,
+      inFlight: app.inFlight,
       resolveMedia,
     }
   }
@@ -60,8 +60,10 @@ export class Predictor {
    * not begun waits again.
    */
   async start(): Promise<void> {
-    const { store, ledger } = this.#spine
-    const opens = new Map(ledger.deferred.filter(({ ask }) => ask.api === API).map((open) => [open.ask.id, open]))
+    const { store, ledger } = this.#app
+    const opens = new Map(
+      ledger.deferred.filter(({ request }) => request.api === API).map((open) => [open.request.id, open]),
+    )
     for (
       let page = await store.predictionsUnderWay();
       page.length > 0;
@@ -89,14 +91,14 @@ export class Predictor {
 
   /** Ends one without a generation, for which nobody pays: both are written together. */
   async #abandon(accountId: string, id: string): Promise<void> {
-    const stored = await this.#insist(() => this.#spine.store.findPrediction(accountId, id))
+    const stored = await this.#insist(() => this.#app.store.findPrediction(accountId, id))
     if (stored === undefined) return
     const ended: Prediction = { ...readStored(stored), status: 'failed', error: LOST.message, completedAt: Date.now() }
     if ((await this.#insist(() => this.#writeEnd(ended))) !== undefined) this.#webhooks.notify(ended, 'completed')
   }
 
   #job(prediction: Pick<Prediction, 'id' | 'accountId' | 'unwanted'>, open: OpenGeneration): Job {
-    const job = new Job(this.#spine.store, prediction, open)
+    const job = new Job(this.#app.store, prediction, open)
     job.listeners.add((now, event) => this.#webhooks.notify(now, event))
     this.#jobs.set(job.id, job)
     return job
@@ -104,24 +106,24 @@ export class Predictor {
 
   /** A generation whose prediction has ended, or was never written. */
   async #settle(open: OpenGeneration): Promise<void> {
-    const { id, accountId } = open.ask
-    const stored = await this.#spine.store.findPrediction(accountId, id)
-    const { ending, usage, estimated, served }: Outcome =
+    const { id, accountId } = open.request
+    const stored = await this.#app.store.findPrediction(accountId, id)
+    const { ending, usage, estimated, served }: PredictionOutcome =
       stored === undefined ? { ending: 'crashed' } : (readStored(stored).outcome ?? { ending: 'crashed' })
     if (served !== undefined) open.meter.served = served
     if (usage === undefined) open.meter.release()
     else {
       Object.assign(open.meter.usage, usage)
       open.meter.estimated = estimated === true
-      open.meter.hear([{ type: 'finish', reason: 'stop', raw: ending }])
+      open.meter.record([{ type: 'finish', reason: 'stop', raw: ending }])
     }
-    await this.#spine.ledger.close(open, ending).catch((error: unknown) => console.error(error))
+    await this.#app.ledger.close(open, ending).catch((error: unknown) => console.error(error))
   }
 
   #queue(accountId: string): Queue {
     let queue = this.#queues.get(accountId)
     if (queue === undefined) {
-      const { concurrency, waiting } = this.#spine.config.predictions
+      const { concurrency, waiting } = this.#app.config.predictions
       queue = new Queue({
         concurrency,
         waiting,
@@ -137,8 +139,8 @@ export class Predictor {
    * Holds the most that it may cost and queues it; resolves when it is committed. Throws what reading it, admitting it
    * and writing it throw, and then nothing of it remains.
    */
-  async create(call: Call, wanted: Wanted): Promise<Prediction> {
-    const { store, ledger, conduct } = this.#spine
+  async create(call: InboundRequest, wanted: Wanted): Promise<Prediction> {
+    const { store, ledger, abuseDetection } = this.#app
     const {
       id,
       identity: { accountId },
@@ -149,7 +151,7 @@ export class Predictor {
     try {
       const open = await this.#admit(call, wanted)
       // It is no request under way: how many of an account run at a time is limited here.
-      conduct.end(accountId)
+      abuseDetection.end(accountId)
       const prediction: Prediction = {
         id,
         accountId,
@@ -198,7 +200,7 @@ export class Predictor {
   /**
    * By what is to be done, files included, of which nothing is held until it runs: what waits must not fill the memory.
    */
-  async #admit(call: Call, { model, version, input, origin }: Wanted): Promise<OpenGeneration> {
+  async #admit(call: InboundRequest, { model, version, input, origin }: Wanted): Promise<OpenGeneration> {
     const {
       id,
       identity: { accountId },
@@ -206,7 +208,7 @@ export class Predictor {
     } = call
     const work = await workOf(this.#rooms, { accountId, model, version, input, origin }, request.signal)
     try {
-      return await admit(this.#spine, call, {
+      return await reserve(this.#app, call, {
         api: API,
         model,
         endpoints: work.endpoints,
@@ -225,15 +227,15 @@ export class Predictor {
    */
   #counterOf(accountId: string, id: string): () => Promise<number> {
     return async () => {
-      const stored = await this.#spine.store.findPrediction(accountId, id)
-      return stored === undefined ? 1 : countInput(this.#spine, readStored(stored))
+      const stored = await this.#app.store.findPrediction(accountId, id)
+      return stored === undefined ? 1 : countInput(this.#app, readStored(stored))
     }
   }
 
   async #run(job: Job): Promise<void> {
     try {
       if (this.#stopping.signal.aborted) return
-      const stored = await this.#insist(() => this.#spine.store.findPrediction(job.accountId, job.id))
+      const stored = await this.#insist(() => this.#app.store.findPrediction(job.accountId, job.id))
       if (stored === undefined) return
       job.prediction = readStored(stored)
       const end = await run(this.#rooms, job, this.#stopping.signal)
@@ -256,7 +258,7 @@ export class Predictor {
     if (charged) await meter.count().catch((error: unknown) => console.error(error))
     else meter.release()
     const { usage, estimated, served } = meter
-    const outcome: Outcome = {
+    const outcome: PredictionOutcome = {
       ending,
       ...(charged ? { usage, estimated } : {}),
       ...(served === undefined ? {} : { served: { provider: served.provider, model: served.model } }),
@@ -275,9 +277,9 @@ export class Predictor {
    * Resolves when its record can be looked up; undefined where the server stops before that. What the store does not
    * take at once the ledger writes as soon as it can be.
    */
-  async #recorded(open: OpenGeneration, ending: Ending): Promise<true | undefined> {
-    const { store, ledger } = this.#spine
-    const { accountId, id } = open.ask
+  async #recorded(open: OpenGeneration, ending: Outcome): Promise<true | undefined> {
+    const { store, ledger } = this.#app
+    const { accountId, id } = open.request
     const failure = await ledger.close(open, ending).then(() => undefined, asGatewayError)
     if (failure === undefined) return true
     if (failure.code === 'store_unavailable')
@@ -291,7 +293,7 @@ export class Predictor {
 
   #writeEnd(ended: Prediction): Promise<boolean> {
     const owed = this.#webhooks.owed(ended)
-    return this.#spine.store.changePrediction(toChange(ended), owed === undefined ? [] : [owed])
+    return this.#app.store.changePrediction(toChange(ended), owed === undefined ? [] : [owed])
   }
 
   /** Asks the store again until it answers; undefined where the server stops before that. */
@@ -311,13 +313,13 @@ export class Predictor {
   async find(accountId: string, id: string): Promise<Prediction | undefined> {
     const job = this.#jobs.get(id)
     if (job?.prediction !== undefined && job.accountId === accountId) return job.prediction
-    const stored = await this.#spine.store.findPrediction(accountId, id)
+    const stored = await this.#app.store.findPrediction(accountId, id)
     return stored === undefined ? undefined : this.#current(readStored(stored))
   }
 
   /** The newest first: those before this id. */
   async list(accountId: string, limit: number, before: string | undefined): Promise<Prediction[]> {
-    return (await this.#spine.store.predictions(accountId, limit, before)).map((stored) =>
+    return (await this.#app.store.predictions(accountId, limit, before)).map((stored) =>
       this.#current(readStored(stored)),
     )
   }

@@ -1,4 +1,4 @@
-import type { Spine } from '../../spine.ts'
+import type { AppContext } from '../../context.ts'
 import { GatewayError } from '../../error.ts'
 import { readAll } from '../../http/call.ts'
 import type { CallSignal } from '../../http/connection.ts'
@@ -11,13 +11,13 @@ import {
   readPrediction,
   type UpstreamPrediction,
 } from '../../protocols/predictions/call.ts'
-import { parseAnswer, Refusal, transport, withRetryAfter } from '../../providers/attempt.ts'
+import { parseAnswer, UpstreamRefusal, transport, withRetryAfter } from '../../providers/attempt.ts'
 import type { PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { Forwarded } from './work.ts'
 
 /** Calls to a provider that makes predictions. */
 
-type Rooms = Pick<Spine, 'config'>
+type Rooms = Pick<AppContext, 'config'>
 
 /** Outputs may hold media as data. */
 const ANSWER_BYTES = 64 * 1024 * 1024
@@ -86,7 +86,7 @@ export async function create(
 }
 
 const refusal = ({ error }: SaidNo, mayHaveTaken: boolean, provider: string, attempts: number): Error =>
-  mayHaveTaken ? error : new Refusal(error, undefined, provider, attempts)
+  mayHaveTaken ? error : new UpstreamRefusal(error, undefined, provider, attempts)
 
 /** How a prediction is getting on. Undefined where its provider does not know it; throws where it does not say. */
 export const ask = (

@@ -1,9 +1,9 @@
-import type { Call, Spine } from '../../spine.ts'
+import type { InboundRequest, AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
-import { parseExact } from '../../generation/json-text.ts'
+import { parseExact } from '../../json/text.ts'
 import { originOf } from '../../http/serve.ts'
 import { Fields, present } from '../../protocols/fields.ts'
-import { readWire } from '../../protocols/wire.ts'
+import { readRawRequest } from '../../protocols/raw-request.ts'
 import type { Json } from '../../store/store.ts'
 import { hasEnded, PREFIX, shown, type Prediction } from './prediction.ts'
 import type { Wanted } from './predictor.ts'
@@ -18,9 +18,9 @@ const PAGE = 100
  * `POST /v1/predictions`, and `POST /v1/models/{owner}/{name}/predictions`, which is how Replicate's client names a
  * model.
  */
-export async function createPrediction(spine: Spine, call: Call): Promise<Response> {
-  const { predictor } = spine
-  const prediction = await predictor.create(call, await readWanted(spine, call))
+export async function createPrediction(app: AppContext, call: InboundRequest): Promise<Response> {
+  const { predictor } = app
+  const prediction = await predictor.create(call, await readWanted(app, call))
   const waitMs = waitOf(call.request.headers.get('prefer'))
   if (waitMs !== undefined) await predictor.ended(prediction.id, waitMs)
   const now =
@@ -28,21 +28,21 @@ export async function createPrediction(spine: Spine, call: Call): Promise<Respon
   // Replicate's client takes anything else but `starting` for the end of what it waited for.
   const status = hasEnded(now) ? now.status : 'starting'
   const id = PREFIX + prediction.id
-  return Response.json(told(spine, call, { ...now, status }), {
+  return Response.json(told(app, call, { ...now, status }), {
     headers: { 'x-generation-id': id, 'x-request-id': call.requestId, 'request-id': call.requestId },
   })
 }
 
-async function readWanted(spine: Spine, call: Call): Promise<Wanted> {
+async function readWanted(app: AppContext, call: InboundRequest): Promise<Wanted> {
   const {
     config: { limits, listen, fetch },
-  } = spine
-  const wire = await readWire(call.request, limits.bodyBytes)
-  const body = new Fields(wire.body)
+  } = app
+  const rawRequest = await readRawRequest(call.request, limits.bodyBytes)
+  const body = new Fields(rawRequest.body)
   const model = call.params[0] ?? body.string('model')
-  const named = modelNamed(spine, model, body.string('version'))
+  const named = modelNamed(app, model, body.string('version'))
   body.require('input', body.object('input'), 'an object with what the model is given')
-  const { input } = parseExact(wire.text) as { input: Json }
+  const { input } = parseExact(rawRequest.text) as { input: Json }
   body.boolean('stream')
   const webhook = readWebhook(body, fetch.private)
   return { ...named, input, origin: originOf(call.request, listen.publicUrl), ...present('webhook', webhook) }
@@ -59,28 +59,28 @@ function waitOf(prefer: string | null): number | undefined {
   return wish === undefined || asked < 1 || asked > WAIT_MAX_SECONDS ? undefined : asked * 1000
 }
 
-const told = (spine: Spine, { request }: Call, prediction: Prediction): Json =>
-  shown(spine, prediction, originOf(request, spine.config.listen.publicUrl))
+const told = (app: AppContext, { request }: InboundRequest, prediction: Prediction): Json =>
+  shown(app, prediction, originOf(request, app.config.listen.publicUrl))
 
 /** `GET /v1/predictions/{id}`. */
-export const getPrediction = async (spine: Spine, call: Call): Promise<Response> =>
-  Response.json(told(spine, call, known(call, await spine.predictor.find(call.identity.accountId, idOf(call)))))
+export const getPrediction = async (app: AppContext, call: InboundRequest): Promise<Response> =>
+  Response.json(told(app, call, known(call, await app.predictor.find(call.identity.accountId, idOf(call)))))
 
 /** `POST /v1/predictions/{id}/cancel`: one that has ended stays as it is. */
-export const cancelPrediction = async (spine: Spine, call: Call): Promise<Response> =>
-  Response.json(told(spine, call, known(call, await spine.predictor.cancel(call.identity.accountId, idOf(call)))))
+export const cancelPrediction = async (app: AppContext, call: InboundRequest): Promise<Response> =>
+  Response.json(told(app, call, known(call, await app.predictor.cancel(call.identity.accountId, idOf(call)))))
 
 /** The id without its prefix; what has another form is no prediction's. */
-const idOf = ({ params }: Call): string => new RegExp(`^${PREFIX}([0-9a-f]{32})$`).exec(params[0]!)?.[1] ?? ''
+const idOf = ({ params }: InboundRequest): string => new RegExp(`^${PREFIX}([0-9a-f]{32})$`).exec(params[0]!)?.[1] ?? ''
 
-const known = ({ params }: Call, prediction: Prediction | undefined): Prediction => {
+const known = ({ params }: InboundRequest, prediction: Prediction | undefined): Prediction => {
   if (prediction === undefined)
     throw new GatewayError('not_found', `No prediction '${params[0]!}' is stored.`, { param: 'prediction_id' })
   return prediction
 }
 
 /** `GET /v1/predictions`: the newest first. `next` leads to older ones; there is no way back. */
-export async function listPredictions(spine: Spine, call: Call): Promise<Response> {
+export async function listPredictions(app: AppContext, call: InboundRequest): Promise<Response> {
   const {
     identity: { accountId },
     query,
@@ -88,9 +88,9 @@ export async function listPredictions(spine: Spine, call: Call): Promise<Respons
   } = call
   const cursor = query.get('cursor')
   if (cursor !== null && !/^[0-9a-f]{32}$/.test(cursor)) throw invalid('cursor', 'must be that of a URL in `next`')
-  const page = await spine.predictor.list(accountId, PAGE, cursor ?? undefined)
+  const page = await app.predictor.list(accountId, PAGE, cursor ?? undefined)
   const last = page.at(-1)
-  const hasMore = last !== undefined && (await spine.predictor.list(accountId, 1, last.id)).length > 0
-  const next = hasMore ? `${originOf(request, spine.config.listen.publicUrl)}/v1/predictions?cursor=${last.id}` : null
-  return Response.json({ previous: null, next, results: page.map((prediction) => told(spine, call, prediction)) })
+  const hasMore = last !== undefined && (await app.predictor.list(accountId, 1, last.id)).length > 0
+  const next = hasMore ? `${originOf(request, app.config.listen.publicUrl)}/v1/predictions?cursor=${last.id}` : null
+  return Response.json({ previous: null, next, results: page.map((prediction) => told(app, call, prediction)) })
 }

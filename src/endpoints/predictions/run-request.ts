@@ -1,18 +1,18 @@
-import type { Spine } from '../../spine.ts'
+import type { AppContext } from '../../context.ts'
 import { GatewayError } from '../../error.ts'
 import { Fold, type GenerationEvent, type PartHead } from '../../generation/event.ts'
 import { FrameSplitter } from '../../http/frames.ts'
 import type { CallSignal } from '../../http/connection.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
-import { noImage } from '../../protocols/images/serve.ts'
-import { attempt, Drafts, readAnswer, readWhole, type Upstream } from '../../providers/attempt.ts'
-import { fetchImages } from '../../providers/image-addresses.ts'
+import { noImage } from '../../protocols/images/read-request.ts'
+import { attempt, PreparedRequests, readAnswer, readWhole, type Upstream } from '../../providers/attempt.ts'
+import { fetchImages } from '../../providers/image-urls.ts'
 import { joinAnswers } from '../../providers/join-answers.ts'
 import { publish } from './media.ts'
 import { PREFIX, type Prediction } from './prediction.ts'
 import type { Asked } from './work.ts'
 
-type Rooms = Pick<Spine, 'config' | 'files'>
+type Rooms = Pick<AppContext, 'config' | 'files'>
 
 /**
  * A prediction by a model of ours that answers requests: sends one, lets the meter hear the answer, and tells its text
@@ -23,19 +23,19 @@ type Rooms = Pick<Spine, 'config' | 'files'>
 export async function runRequest(
   rooms: Rooms,
   prediction: Prediction,
-  { endpoints, wire, request }: Asked,
+  { endpoints, rawRequest, request }: Asked,
   open: OpenGeneration,
   signal: CallSignal,
-  grown: (output: string) => void,
+  growth: (output: string) => void,
 ): Promise<unknown> {
-  const label = {
+  const responseIdentity = {
     id: PREFIX + prediction.id,
     model: prediction.model,
     createdAt: Math.floor(prediction.createdAt / 1000),
   }
   const upstream = await attempt(
     endpoints,
-    new Drafts({ wire, request, label }),
+    new PreparedRequests({ rawRequest, request, responseIdentity }),
     rooms.config.timeouts,
     signal,
     open.meter.tries,
@@ -45,17 +45,17 @@ export async function runRequest(
   const fold = new Fold()
   let text = ''
   let head: PartHead | undefined
-  const hear = (events: readonly GenerationEvent[]): void => {
-    open.meter.hear(events)
+  const record = (events: readonly GenerationEvent[]): void => {
+    open.meter.record(events)
     const before = text
     for (const event of events) {
       fold.add(event)
       if (event.type === 'part-start') head = event.head
       if (event.type === 'part-delta' && (head?.type === 'text' || head?.type === 'refusal')) text += event.text
     }
-    if (text !== before) grown(text)
+    if (text !== before) growth(text)
   }
-  await listen(rooms, upstream, signal, hear, () => fold.finished)
+  await listen(rooms, upstream, signal, record, () => fold.finished)
   if (!fold.finished)
     throw new GatewayError('upstream_error', 'The provider answered 200 with something that is no answer.')
   const urls: string[] = []
@@ -72,31 +72,31 @@ async function listen(
   { config }: Rooms,
   upstream: Upstream,
   signal: CallSignal,
-  hear: (events: readonly GenerationEvent[]) => void,
+  record: (events: readonly GenerationEvent[]) => void,
   isOver: () => boolean,
 ): Promise<void> {
-  const { incoming, protocol, endpoint, exchange } = upstream
-  if (!exchange.request.stream || (incoming.headers.get('content-type') ?? '').startsWith('application/json')) {
+  const { incoming, protocol, endpoint, context } = upstream
+  if (!context.request.stream || (incoming.headers.get('content-type') ?? '').startsWith('application/json')) {
     const text = await readWhole(upstream)
     const events = readAnswer(
       upstream,
       endpoint.protocol === 'images' ? await fetchImages(text, upstream, config, signal) : text,
     )
-    return hear(
-      exchange.request.protocol === 'images' && !upstream.sameProtocol
+    return record(
+      context.request.protocol === 'images' && !upstream.sameProtocol
         ? await joinAnswers(config, upstream, signal, events)
         : events,
     )
   }
-  const reader = protocol.call.reader(endpoint.target.quirks, exchange.request)
+  const reader = protocol.call.reader(endpoint.target.quirks, context.request)
   const splitter = new FrameSplitter()
   try {
     while (!isOver()) {
       const bytes = await incoming.body.read()
       const frames = bytes === undefined ? splitter.end() : splitter.push(bytes)
-      for (const frame of frames) if (!isOver()) hear(reader.read(frame))
+      for (const frame of frames) if (!isOver()) record(reader.read(frame))
       if (bytes === undefined) {
-        if (!isOver()) hear(reader.end())
+        if (!isOver()) record(reader.end())
         return
       }
     }

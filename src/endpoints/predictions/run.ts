@@ -1,9 +1,9 @@
-import type { Spine } from '../../spine.ts'
+import type { AppContext } from '../../context.ts'
 import { asGatewayError, GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
-import { endingOf, type Ending } from '../../ledger/endings.ts'
+import { outcomeOf, type Outcome } from '../../ledger/outcomes.ts'
 import type { UpstreamPrediction } from '../../protocols/predictions/call.ts'
-import { Refusal } from '../../providers/attempt.ts'
+import { UpstreamRefusal } from '../../providers/attempt.ts'
 import type { PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { Job } from './job.ts'
 import { picturesIn, withUrls } from './media.ts'
@@ -12,16 +12,18 @@ import { ask, cancel, create } from './provider.ts'
 import { runRequest } from './run-request.ts'
 import { workOf, type Asked, type Forwarded, type ResolveMedia } from './work.ts'
 
-export type Rooms = Pick<Spine, 'catalogue' | 'config' | 'files' | 'keys' | 'open'> & { resolveMedia: ResolveMedia }
+export type Rooms = Pick<AppContext, 'catalogue' | 'config' | 'files' | 'keys' | 'inFlight'> & {
+  resolveMedia: ResolveMedia
+}
 
 /** How a prediction ended. `charged`: for what was heard; one that failed is charged nothing. */
-export type End = { ending: Ending; charged: boolean } & Pick<Prediction, 'status'> &
+export type End = { ending: Outcome; charged: boolean } & Pick<Prediction, 'status'> &
   Partial<Pick<Prediction, 'output' | 'error' | 'logs' | 'startedAt' | 'predictSeconds'>>
 
-export function failed(thrown: unknown, ending?: Ending): End {
-  const error = thrown instanceof Refusal ? thrown.error : thrown
+export function failed(thrown: unknown, ending?: Outcome): End {
+  const error = thrown instanceof UpstreamRefusal ? thrown.error : thrown
   if (!(error instanceof GatewayError)) console.error(error)
-  return { status: 'failed', error: asGatewayError(error).message, ending: ending ?? endingOf(error), charged: false }
+  return { status: 'failed', error: asGatewayError(error).message, ending: ending ?? outcomeOf(error), charged: false }
 }
 
 /** For what had gone out to a provider before its client did not want it any more. */
@@ -83,7 +85,7 @@ const LATER = new Set(['upstream_rate_limited', 'overloaded'])
  * help, or it may have been taken.
  */
 function waitAfter(error: unknown, tries: number): number | undefined {
-  if (!(error instanceof Refusal) || !LATER.has(error.error.code)) return undefined
+  if (!(error instanceof UpstreamRefusal) || !LATER.has(error.error.code)) return undefined
   const wait = Math.max(
     (error.error.retryAfterSeconds ?? 0) * 1000,
     Math.min(FIRST_OFFER_MS * 2 ** (tries - 1), LONGEST_OFFER_MS),
@@ -92,46 +94,46 @@ function waitAfter(error: unknown, tries: number): number | undefined {
 }
 
 async function answer(rooms: Rooms, job: Job, work: Asked): Promise<End> {
-  const underway = rooms.open.enter(job.cut.signal)
+  const inFlight = rooms.inFlight.enter(job.cut.signal)
   try {
     if (job.unwanted) return canceled(job)
     const begun = job.running.status === 'processing'
     const sentAt = Date.now()
     await job.write({ status: 'processing', startedAt: job.running.startedAt ?? sentAt, sentAt })
     if (!begun) job.tell('start')
-    const output = await runRequest(rooms, job.running, work, job.open, underway, (output) =>
+    const output = await runRequest(rooms, job.running, work, job.open, inFlight, (output) =>
       job.change({ output }, 'output'),
     )
     return { status: 'succeeded', output, ending: 'completed', charged: true }
   } catch (error) {
-    if (underway.reason !== undefined && !job.unwanted) return failed(underway.reason, 'shutdown')
+    if (inFlight.reason !== undefined && !job.unwanted) return failed(inFlight.reason, 'shutdown')
     throw error
   } finally {
     work.release()
-    underway.leave()
+    inFlight.leave()
   }
 }
 
 async function forward(rooms: Rooms, job: Job, work: Forwarded, stopping: AbortSignal): Promise<End | undefined> {
   // A creation is not broken off by its client: the provider might go on with what nobody knows.
-  const underway = rooms.open.enter(NEVER)
+  const inFlight = rooms.inFlight.enter(NEVER)
   try {
     if (job.unwanted) return canceled(job)
     await job.write({ sentAt: Date.now() })
-    const { endpoint, said } = await create(rooms, work, job.open.meter, underway)
+    const { endpoint, said } = await create(rooms, work, job.open.meter, inFlight)
     // Where this cannot be written, a crash would lose sight of it; that is no reason to lose it now.
     await job
       .write({ upstream: { provider: endpoint.provider.id, id: said.id }, unwanted: job.unwanted })
       .catch((error: unknown) => console.error(error))
-    underway.leave()
+    inFlight.leave()
     return (await heard(rooms, job, said).catch(again)) ?? (await follow(rooms, job, endpoint, stopping))
   } catch (error) {
-    if (underway.reason !== undefined) return failed(underway.reason, 'shutdown')
+    if (inFlight.reason !== undefined) return failed(inFlight.reason, 'shutdown')
     // What was never created is not paid for.
     if (job.unwanted) return { ...canceled(job), charged: false }
     throw error
   } finally {
-    underway.leave()
+    inFlight.leave()
   }
 }
 
@@ -262,7 +264,7 @@ async function heard(rooms: Rooms, job: Job, said: UpstreamPrediction): Promise<
         { length: picturesIn(said.output) },
         (_, part): GenerationEvent => ({ type: 'part-start', part, head: { type: 'image', mediaType: '' } }),
       )
-      job.open.meter.hear([
+      job.open.meter.record([
         { type: 'start', id, model: before.model },
         ...pictures,
         { type: 'finish', reason: 'stop', raw: status },

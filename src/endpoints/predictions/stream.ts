@@ -1,7 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import { writeFrame } from '../../http/frames.ts'
 import { streamBody, type TextSource } from '../../http/stream.ts'
-import type { Call, Spine } from '../../spine.ts'
+import type { InboundRequest, AppContext } from '../../context.ts'
 import { hasEnded, type Prediction } from './prediction.ts'
 import { readStreamToken } from './stream-token.ts'
 
@@ -11,13 +11,13 @@ import { readStreamToken } from './stream-token.ts'
  * `GET /v1/streams/{token}`: `output` and `logs` as they come, `error` where it failed, and `done`. A client that comes
  * back says in `Last-Event-ID` what it has.
  */
-export async function streamPrediction(spine: Spine, { params, request }: Call): Promise<Response> {
-  const { keys, predictor, config } = spine
+export async function streamPrediction(app: AppContext, { params, request }: InboundRequest): Promise<Response> {
+  const { keys, predictor, config } = app
   const owned = readStreamToken(keys, params[0]!)
   if (owned === undefined) throw notFound()
   const source = new PredictionSource(positionOf(request.headers.get('last-event-id')))
   // Before it is read, so that no change is missed in between.
-  source.onLeave = predictor.follow(owned.id, (prediction) => source.hear(prediction))
+  source.onLeave = predictor.follow(owned.id, (prediction) => source.record(prediction))
   const prediction = await predictor.find(owned.accountId, owned.id).catch((error: unknown) => {
     source.cancel()
     throw error
@@ -26,7 +26,7 @@ export async function streamPrediction(spine: Spine, { params, request }: Call):
     source.cancel()
     throw notFound()
   }
-  source.hear(prediction)
+  source.record(prediction)
   const body = streamBody(source, { text: ': keep-alive\n\n', afterMs: config.keepAliveMs }, request.signal)
   return new Response(body, {
     headers: {
@@ -57,7 +57,7 @@ class PredictionSource implements TextSource {
     this.#output = new Tail(position)
   }
 
-  hear(prediction: Prediction): void {
+  record(prediction: Prediction): void {
     // What was read may be older than what was heard meanwhile.
     if (this.#newest !== undefined && hasEnded(this.#newest)) return
     this.#newest = prediction

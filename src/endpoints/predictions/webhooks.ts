@@ -3,7 +3,7 @@ import type { Keys } from '../../accounts/keys.ts'
 import { invalid } from '../../error.ts'
 import { postOutside, wrongOutsideUrl } from '../../http/outside.ts'
 import type { Fields } from '../../protocols/fields.ts'
-import type { Call, Spine } from '../../spine.ts'
+import type { InboundRequest, AppContext } from '../../context.ts'
 import type { WebhookDelivery } from '../../store/store.ts'
 import { hasEnded, PREFIX, shown, WEBHOOK_EVENTS, type Prediction, type WebhookEvent } from './prediction.ts'
 
@@ -37,7 +37,7 @@ export function readWebhook(body: Fields, exempt: readonly string[]): Prediction
 const secretOf = (keys: Keys, accountId: string): Buffer => keys.derive('webhook', accountId)
 
 /** `GET /v1/webhooks/default/secret` */
-export const getWebhookSecret = ({ keys }: Rooms, { identity }: Call): Response =>
+export const getWebhookSecret = ({ keys }: Rooms, { identity }: InboundRequest): Response =>
   Response.json({ key: `whsec_${secretOf(keys, identity.accountId).toString('base64')}` })
 
 /** After so long without a 2xx a call has failed. */
@@ -60,7 +60,7 @@ const PAGE = 8
 /** Characters of a body with the prediction's input in it. */
 const BODY_LENGTH = 1024 * 1024
 
-type Rooms = Pick<Spine, 'store' | 'keys' | 'config'>
+type Rooms = Pick<AppContext, 'store' | 'keys' | 'config'>
 
 /** For tests: real time is too long for them. */
 type Options = { retryAfterMs?: readonly number[]; timeoutMs?: number; pauseMs?: number }

@@ -1,12 +1,12 @@
-import type { Spine } from '../../spine.ts'
+import type { AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
-import { isRawJson } from '../../generation/json-text.ts'
+import { isRawJson } from '../../json/text.ts'
 import type { GenerationRequest, ProtocolName } from '../../generation/request.ts'
 import { isCount, MOST_TOKENS, noUsage, type Usage } from '../../generation/usage.ts'
 import { countTokens, estimateInputTokens, worstCase } from '../../ledger/estimate.ts'
 import { protocols } from '../../protocols/index.ts'
 import { createRequest } from '../../protocols/predictions/call.ts'
-import type { Abilities, Wire } from '../../protocols/protocol.ts'
+import type { Capabilities, RawRequest } from '../../protocols/protocol.ts'
 import type { Endpoint, PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { Json } from '../../store/store.ts'
 import { textsIn, withFiles } from './media.ts'
@@ -27,7 +27,7 @@ export type Forwarded = {
 export type Asked = {
   kind: 'request'
   endpoints: readonly Endpoint[]
-  wire: Wire
+  rawRequest: RawRequest
   request: GenerationRequest
   release(): void
 }
@@ -36,10 +36,10 @@ export type Asked = {
 export type ResolveMedia = (
   of: { accountId: string; signal: AbortSignal },
   protocol: ProtocolName,
-  wire: Wire,
+  rawRequest: RawRequest,
 ) => Promise<{ endpoints: readonly Endpoint[]; release(): void } | undefined>
 
-type Rooms = Pick<Spine, 'catalogue' | 'config' | 'files'> & { resolveMedia: ResolveMedia }
+type Rooms = Pick<AppContext, 'catalogue' | 'config' | 'files'> & { resolveMedia: ResolveMedia }
 
 export type Named = Pick<Prediction, 'accountId' | 'model' | 'version' | 'input' | 'origin'>
 
@@ -56,17 +56,19 @@ export async function workOf(rooms: Rooms, named: Named, signal: AbortSignal): P
     for (const { target } of places) createRequest(target, input, named.version ?? undefined)
     return { kind: 'prediction', endpoints: places, version: named.version, input }
   }
-  const { protocol, wire, endpoints: all } = asRequest(rooms, named.model, input)
-  const media = await rooms.resolveMedia({ accountId: named.accountId, signal }, protocol, wire).catch(tellWithinInput)
+  const { protocol, rawRequest, endpoints: all } = asRequest(rooms, named.model, input)
+  const media = await rooms
+    .resolveMedia({ accountId: named.accountId, signal }, protocol, rawRequest)
+    .catch(tellWithinInput)
   try {
     const endpoints = media?.endpoints ?? all
     const { serve } = protocols[protocol]
-    const request = serve.readRequest(wire)
+    const request = serve.readRequest(rawRequest)
     serve.checkModel?.(
       request,
-      endpoints.map(({ target }) => target.abilities),
+      endpoints.map(({ target }) => target.capabilities),
     )
-    return { kind: 'request', endpoints, wire, request, release: () => media?.release() }
+    return { kind: 'request', endpoints, rawRequest, request, release: () => media?.release() }
   } catch (error) {
     media?.release()
     return tellWithinInput(error)
@@ -75,17 +77,17 @@ export async function workOf(rooms: Rooms, named: Named, signal: AbortSignal): P
 
 /** The request that a model of ours is asked with. */
 function asRequest(
-  { catalogue }: Pick<Spine, 'catalogue'>,
+  { catalogue }: Pick<AppContext, 'catalogue'>,
   model: string,
   input: Json,
-): { protocol: ProtocolName; wire: Wire; endpoints: readonly Endpoint[] } {
+): { protocol: ProtocolName; rawRequest: RawRequest; endpoints: readonly Endpoint[] } {
   const chat = catalogue.endpoints(model, 'chat.completions')
-  const drawn = chat.some(({ target }) => isDrawn(target.abilities))
+  const drawn = chat.some(({ target }) => isDrawn(target.capabilities))
   const protocol = drawn ? 'images' : 'chat.completions'
   const text = JSON.stringify(drawn ? { ...input, model } : chatBody(model, input))
   return {
     protocol,
-    wire: { body: JSON.parse(text) as Json, text, headers: new Headers() },
+    rawRequest: { body: JSON.parse(text) as Json, text, headers: new Headers() },
     endpoints: drawn ? catalogue.endpoints(model, protocol) : chat,
   }
 }
@@ -107,7 +109,7 @@ function refuseTheirs(endpoints: readonly PredictionEndpoint[], input: Json): vo
  * What a client names: a model, a version of a model as Replicate's clients write it, or both. Throws model_not_found.
  */
 export function modelNamed(
-  { catalogue }: Pick<Spine, 'catalogue'>,
+  { catalogue }: Pick<AppContext, 'catalogue'>,
   model: string | undefined,
   version: string | undefined,
 ): { model: string; version: string | null } {
@@ -132,7 +134,7 @@ export function modelNamed(
 }
 
 /** Models that make pictures and no text are asked for pictures. */
-const isDrawn = ({ api, output }: Abilities): boolean =>
+const isDrawn = ({ api, output }: Capabilities): boolean =>
   api === 'images' || (output?.includes('image') === true && !output.includes('text'))
 
 /**
@@ -168,9 +170,9 @@ export function worstOf(work: Work, modelLimit: number | undefined): Usage {
   if (work.kind === 'request')
     return worstCase(
       work.request,
-      Buffer.byteLength(work.wire.text),
+      Buffer.byteLength(work.rawRequest.text),
       modelLimit,
-      work.endpoints.map(({ target }) => target.abilities),
+      work.endpoints.map(({ target }) => target.capabilities),
     )
   const bytes = promptsIn(work.input).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
   return {
@@ -196,12 +198,12 @@ const numberOf = (value: unknown): unknown => (isRawJson(value) ? JSON.parse(JSO
 
 /** Its input tokens, where nobody reports them. */
 export function countInput(
-  { catalogue }: Pick<Spine, 'catalogue'>,
+  { catalogue }: Pick<AppContext, 'catalogue'>,
   { model, input }: Pick<Named, 'model' | 'input'>,
 ): Promise<number> {
   if (catalogue.predictionEndpoints(model).length > 0) return countTokens(promptsIn(input))
-  const { protocol, wire } = asRequest({ catalogue }, model, input)
-  return estimateInputTokens(protocols[protocol].serve.readRequest(wire))
+  const { protocol, rawRequest } = asRequest({ catalogue }, model, input)
+  return estimateInputTokens(protocols[protocol].serve.readRequest(rawRequest))
 }
 
 /** What of an input is read by a model: media and settings are none of it. */

@@ -1,16 +1,16 @@
 import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
-import { asAsked } from '../as-asked.ts'
+import { asAsked } from '../transforms.ts'
 import { unwrapping } from '../schema/wrapping.ts'
-import { endingAtStops } from '../stop-cut.ts'
-import { forward, readAnswer } from './call.ts'
-import { writeRequest } from './call-request.ts'
-import { ChunkReader } from './call-stream.ts'
-import { ChunkRelabeler } from './relabel.ts'
-import { writeAnswer } from './serve.ts'
-import { references } from './serve-references.ts'
-import { readRequest } from './serve-request.ts'
-import { ChunkWriter } from './serve-stream.ts'
+import { endingAtStops } from '../stop-sequences.ts'
+import { forward, readAnswer } from './passthrough.ts'
+import { writeRequest } from './write-request.ts'
+import { ChunkReader } from './read-response.ts'
+import { ChunkPassthrough } from './passthrough-response.ts'
+import { writeAnswer } from './write-response.ts'
+import { references } from './references.ts'
+import { readRequest } from './read-request.ts'
+import { ChunkWriter } from './write-response-stream.ts'
 
 /** OpenAI's chat completions, and what compatible servers made of it. */
 export const chat: Protocol = asAsked(
@@ -19,7 +19,7 @@ export const chat: Protocol = asAsked(
     serve: {
       readRequest,
       references,
-      writer: (exchange) => new ChunkWriter(exchange),
+      writer: (context) => new ChunkWriter(context),
       writeAnswer,
       writeError,
       keepAlive: ': keep-alive\n\n',
@@ -34,7 +34,7 @@ export const chat: Protocol = asAsked(
       readAnswer,
       readError,
     },
-    relabeler: (exchange) => new ChunkRelabeler(exchange),
+    passthrough: (context) => new ChunkPassthrough(context),
   },
   unwrapping,
   endingAtStops,

@@ -45,7 +45,7 @@ export class Sequence {
     this.#start(draft)
   }
 
-  grow(draft: Draft, text: string, logprobs?: TokenLogprob[]): void {
+  append(draft: Draft, text: string, logprobs?: TokenLogprob[]): void {
     draft.json?.add(text)
     const piece = logprobs === undefined ? { text } : { text, logprobs }
     if (this.#open !== draft || draft.rewrite !== undefined) draft.waiting.push(piece)

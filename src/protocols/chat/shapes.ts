@@ -221,14 +221,14 @@ export const imageId = (n: number): string => `image-${n}`
  * Where a part stands in its answer: behind how much text (UTF-16 units; `end`: where a text ends) and how many calls.
  * Messages tell nothing of that.
  */
-export type Place = { text: number; calls: number; end?: number }
+export type PartLocation = { text: number; calls: number; end?: number }
 
 /** A place for its part's sealed signature. */
-export const noteOf = ({ text, calls, end }: Place): string =>
+export const noteOf = ({ text, calls, end }: PartLocation): string =>
   end === undefined && text === 0 && calls === 0 ? '' : [text, calls, ...(end === undefined ? [] : [end])].join(' ')
 
 /** What `noteOf` wrote. Of a text without a note: all of it. */
-export function placeOf(note: string | undefined): Required<Place> {
+export function placeOf(note: string | undefined): Required<PartLocation> {
   const [text = 0, calls = 0, end = Infinity] = note?.split(' ').map(Number) ?? []
   return { text, calls, end }
 }

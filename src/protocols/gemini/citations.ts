@@ -36,7 +36,7 @@ export class CitationReader {
     )
   }
 
-  hear(candidate: Record<string, unknown>): void {
+  record(candidate: Record<string, unknown>): void {
     const grounding = candidate['groundingMetadata']
     if (isObject(grounding)) this.#hearGrounding(grounding)
     const { urlContextMetadata } = candidate

@@ -1,14 +1,14 @@
-import { asAsked } from '../as-asked.ts'
+import { asAsked } from '../transforms.ts'
 import type { Protocol } from '../protocol.ts'
-import { endingAtStops } from '../stop-cut.ts'
-import { forward, headers, path, readError } from './call.ts'
-import { writeRequest } from './call-request.ts'
-import { ChunkReader, readAnswer } from './call-stream.ts'
-import { ChunkRelabeler } from './relabel.ts'
-import { readRequest, writeAnswer, writeError } from './serve.ts'
-import { checkThinking } from './serve-config.ts'
-import { references } from './serve-references.ts'
-import { ChunkWriter } from './serve-stream.ts'
+import { endingAtStops } from '../stop-sequences.ts'
+import { forward, headers, path, readError } from './passthrough.ts'
+import { writeRequest } from './write-request.ts'
+import { ChunkReader, readAnswer } from './read-response.ts'
+import { ChunkPassthrough } from './passthrough-response.ts'
+import { readRequest, writeAnswer, writeError } from './read-request.ts'
+import { checkThinking } from './read-request-config.ts'
+import { references } from './references.ts'
+import { ChunkWriter } from './write-response-stream.ts'
 
 /** Google's generateContent. No keep-alive: its Python client takes a comment line for JSON. */
 export const gemini: Protocol = asAsked(
@@ -18,7 +18,7 @@ export const gemini: Protocol = asAsked(
       readRequest,
       references,
       checkModel: checkThinking,
-      writer: (exchange) => new ChunkWriter(exchange),
+      writer: (context) => new ChunkWriter(context),
       writeAnswer,
       writeError,
       idPrefix: '',
@@ -33,7 +33,7 @@ export const gemini: Protocol = asAsked(
       argumentsIn: 'args',
       readError,
     },
-    relabeler: (exchange) => new ChunkRelabeler(exchange),
+    passthrough: (context) => new ChunkPassthrough(context),
   },
   endingAtStops,
 )

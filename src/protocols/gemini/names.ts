@@ -18,6 +18,6 @@ export function clientTools(
 ): Map<string, { name: string; form: 'function' | 'custom' }> {
   const tools = new Map<string, { name: string; form: 'function' | 'custom' }>()
   for (const tool of request?.tools ?? [])
-    if (tool.type !== 'foreign') tools.set(wireName(tool.name), { name: tool.name, form: tool.type })
+    if (tool.type !== 'native') tools.set(wireName(tool.name), { name: tool.name, form: tool.type })
   return tools
 }

@@ -1,99 +1,175 @@
-import { invalid } from '../../error.ts'
-import { Fields, isObject, kindOf } from '../fields.ts'
+import { isObject } from '../fields.ts'
+import type { Loss } from '../protocol.ts'
+import { plainSchema } from '../schema/dialect.ts'
+import { areApart, intersect, literals } from '../schema/intersect.ts'
+import { inlined } from '../schema/references.ts'
+import { remembering } from '../schema/remember.ts'
+import { objectRoot } from '../schema/root.ts'
+import {
+  blank,
+  isNote,
+  mapSchemas,
+  names,
+  refusingFor,
+  type Schema,
+  stepInto,
+  typesOf,
+  Unknowns,
+} from '../schema/schema.ts'
 
 /**
- * Google's `Schema` (an OpenAPI subset). Its types and names are read here; what is left of the dialect, its writers
- * know (`../schema/dialect.ts`).
+ * `parametersJsonSchema`. Throws a SchemaRefusal where a reference leads nowhere, or round and round through what is
+ * required.
  */
+export const parametersSchema = remembering((tool, losses): Schema => {
+  const unknowns = new Unknowns()
+  const which = { field: 'tool.parameters', of: tool.name } as const
+  const schema = refusingFor(which, () =>
+    rewritten(inlined(objectRoot(plainSchema(tool.parameters ?? true, false), unknowns), 'escapable'), '', unknowns),
+  )
+  unknowns.tell(losses, which)
+  return schema
+})
 
-const DEPTH_MAX = 32
-const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'array', 'object', 'null'])
-const TYPE_NUMBERS: Record<number, string> = {
-  1: 'string',
-  2: 'number',
-  3: 'integer',
-  4: 'boolean',
-  5: 'array',
-  6: 'object',
+/** `responseJsonSchema`. Throws as `parametersSchema` does. */
+export function answerSchema(schema: unknown, losses: Loss[]): Schema {
+  const unknowns = new Unknowns()
+  const which = { field: 'outputFormat.schema' } as const
+  const plain = plainSchema(schema, false)
+  const written = isObject(plain)
+    ? refusingFor(which, () => rewritten(inlined(plain, 'escapable'), '', unknowns))
+    : blank()
+  unknowns.tell(losses, which)
+  return written
 }
-const TEXTS = ['format', 'description', 'pattern', 'title'] as const
-const COUNTS = ['minItems', 'maxItems', 'minLength', 'maxLength', 'minProperties', 'maxProperties'] as const
-/** Google's spelling of the words that hold a schema's definitions, and JSON Schema's. */
-const RENAMED: ReadonlyMap<string, string> = new Map([
-  ['ref', '$ref'],
-  ['defs', '$defs'],
-  ['oneOf', 'anyOf'],
+
+/**
+ * Words that Google's document says it heeds. Others are sent as they are: it takes them, and may come to know them.
+ */
+const HEEDED = new Set([
+  '$defs',
+  '$ref',
+  'type',
+  'format',
+  'enum',
+  'items',
+  'prefixItems',
+  'minItems',
+  'maxItems',
+  'minimum',
+  'maximum',
+  'anyOf',
+  'properties',
+  'additionalProperties',
+  'required',
 ])
 
-/**
- * `Schema` object -> JSON Schema. Types come in either case and may be absent (SDKs send `anyOf` alone). Throws a 400
- * that names
- * the path on a wrong type, and on more than 32 levels.
- */
-export function readSchema(value: unknown, path: string, depth = 1): Record<string, unknown> {
-  if (depth > DEPTH_MAX) throw invalid(path, `must not be nested deeper than ${DEPTH_MAX} levels`)
-  const fields = new Fields(value, path)
-  checkLeaves(fields)
-  const schema: Record<string, unknown> = Object.create(null)
-  for (const [name, member] of Object.entries(fields.value)) {
-    if (member === null) continue
-    schema[RENAMED.get(name) ?? name] = readMember(fields, name, member, depth)
+/** Where the schemas of its words stand. */
+const SUBSCHEMAS = /^(items$|additionalProperties$|(anyOf|oneOf|allOf|prefixItems)\[|(properties|\$defs)\.)/
+
+function rewritten(schema: Schema, place: string, unknowns: Unknowns): Schema {
+  const whole = Array.isArray(schema.allOf) ? joined(schema) : schema
+  const written = mapSchemas(whole, (inner, steps) => {
+    if (!SUBSCHEMAS.test(steps)) return inner
+    if (isObject(inner)) return rewritten(inner, stepInto(place, steps), unknowns)
+    if (steps === 'additionalProperties' || inner) return steps === 'additionalProperties' ? inner : blank()
+    if (steps.startsWith('properties.') && whole.additionalProperties === false) return undefined
+    unknowns.add('false', stepInto(place, steps))
+    return blank()
+  })
+  if (Array.isArray(written.oneOf) && written.anyOf === undefined) {
+    if (!areApart(written.oneOf)) unknowns.add('oneOf, which it reads as anyOf', place)
+    written.anyOf = written.oneOf
+    delete written.oneOf
   }
-  return schema
+  wholeBounds(written)
+  declareRequired(written, place, unknowns)
+  const chosen = withChoices(written, place, unknowns)
+  for (const word of Object.keys(chosen)) if (!HEEDED.has(word) && !isNote(word)) unknowns.add(word, place)
+  return chosen
 }
 
-function readMember(fields: Fields, name: string, member: unknown, depth: number): unknown {
-  const path = fields.at(name)
-  switch (name) {
-    case 'type':
-      return readType(member, path)
-    case 'items':
-      return readSchema(member, path, depth + 1)
-    case 'additionalProperties':
-      return typeof member === 'boolean' ? member : readSchema(member, path, depth + 1)
-    case 'properties':
-    case 'defs':
-    case '$defs':
-      return readMap(member, path, depth)
-    case 'anyOf':
-    case 'oneOf':
-      return fields.array(name)!.map((element, index) => readSchema(element, `${path}[${index}]`, depth + 1))
+function joined({ allOf, ...rest }: Schema): Schema {
+  const exact = (allOf as unknown[]).reduce<Schema | undefined>(
+    (whole, branch) =>
+      whole &&
+      (branch === true
+        ? whole
+        : isObject(branch)
+          ? intersect(whole, Array.isArray(branch.allOf) ? joined(branch) : branch)
+          : undefined),
+    blank(rest),
+  )
+  return exact ?? blank(rest, { allOf })
+}
+
+/** Google refuses a required property that it does not find among the others. */
+function declareRequired(schema: Schema, place: string, unknowns: Unknowns): void {
+  const { properties, additionalProperties: others } = schema
+  const missing = names(schema.required).filter((name) => !isObject(properties) || !Object.hasOwn(properties, name))
+  if (missing.length === 0) return
+  if (others === false) unknowns.add('a required property that the object may not have', place)
+  schema.properties = blank(
+    isObject(properties) ? properties : {},
+    Object.fromEntries(missing.map((name) => [name, isObject(others) ? others : blank()])),
+  )
+}
+
+/** Of whole numbers, the one behind an exclusive bound is an inclusive one. */
+function wholeBounds(schema: Schema): void {
+  if (schema.type !== 'integer') return
+  for (const [exclusive, inclusive, step] of [
+    ['exclusiveMinimum', 'minimum', 1],
+    ['exclusiveMaximum', 'maximum', -1],
+  ] as const) {
+    const bound = schema[exclusive]
+    if (typeof bound !== 'number' || !Number.isSafeInteger(bound + step)) continue
+    const other = schema[inclusive]
+    schema[inclusive] =
+      typeof other !== 'number'
+        ? bound + step
+        : step === 1
+          ? Math.max(other, bound + step)
+          : Math.min(other, bound + step)
+    delete schema[exclusive]
   }
-  // int64 members come as strings from clients that follow protobuf's JSON form.
-  return (COUNTS as readonly string[]).includes(name) ? Number(member) : member
 }
 
-function readMap(member: unknown, path: string, depth: number): Record<string, unknown> {
-  const map: Record<string, unknown> = Object.create(null)
-  for (const [name, element] of Object.entries(new Fields(member, path).value))
-    map[name] = readSchema(element, `${path}.${name}`, depth + 1)
-  return map
-}
-
-function readType(value: unknown, path: string): string | string[] {
-  if (Array.isArray(value)) return value.map((element, index) => readType(element, `${path}[${index}]`) as string)
-  // protobuf's JSON form allows an enum's number, and Python's older SDK sends it.
-  if (typeof value === 'number' && Object.hasOwn(TYPE_NUMBERS, value)) return TYPE_NUMBERS[value]!
-  if (typeof value !== 'string') throw invalid(path, `must be a string, not ${kindOf(value)}`)
-  const type = value.toLowerCase()
-  if (!TYPES.has(type))
-    throw invalid(path, `must be one of STRING, INTEGER, NUMBER, BOOLEAN, ARRAY, OBJECT, not '${value.slice(0, 64)}'`)
-  return type
-}
-
-function checkLeaves(fields: Fields): void {
-  fields.boolean('nullable')
-  for (const name of TEXTS) fields.string(name)
-  for (const name of ['enum', 'required', 'propertyOrdering']) fields.strings(name)
-  for (const name of ['minimum', 'maximum']) fields.number(name)
-  for (const name of COUNTS) {
-    if (typeof fields.value[name] === 'string' && /^\d+$/.test(fields.value[name])) continue
-    fields.integer(name, { min: 0 })
+/** Google knows lists of strings or numbers to choose from, and no constants. */
+function withChoices(schema: Schema, place: string, unknowns: Unknowns): Schema {
+  const values = literals(schema)
+  if (values === undefined) return schema
+  const { const: _const, enum: _enum, ...rest } = schema
+  const types = typesOf(rest)
+  const plain = values.filter((value) => typeof value === 'string' || typeof value === 'number')
+  const allows = (type: string): boolean => types === undefined || types.includes(type)
+  const choices: Schema[] = []
+  const [strings, numbers] = [
+    plain.filter((value) => typeof value === 'string'),
+    plain.filter((value) => typeof value === 'number'),
+  ]
+  if (strings.length > 0 && allows('string')) choices.push(blank({ type: 'string', enum: strings }))
+  const integers = types !== undefined && types.includes('integer') && !types.includes('number')
+  const fitting = integers ? numbers.filter((value) => Number.isInteger(value)) : numbers
+  if (fitting.length > 0 && (allows('number') || integers))
+    choices.push(blank({ type: integers ? 'integer' : 'number', enum: fitting }))
+  if (values.includes(null) && allows('null')) choices.push(blank({ type: 'null' }))
+  const flags = values.filter((value) => typeof value === 'boolean')
+  if (flags.length > 0 && allows('boolean')) {
+    choices.push(blank({ type: 'boolean' }))
+    if (new Set(flags).size === 1) unknowns.add(`${flags[0]} as the only value`, place)
   }
+  for (const kind of ['object', 'array']) {
+    if (!allows(kind) || !values.some((value) => (kind === 'array' ? Array.isArray(value) : isObject(value)))) continue
+    choices.push(blank({ type: kind }))
+    unknowns.add(`a choice of values of type ${kind}`, place)
+  }
+  const { type: _type, ...others } = rest
+  const [only] = choices
+  if (only !== undefined && choices.length === 1) return blank(only, others)
+  if (choices.length === 0 || others.anyOf !== undefined) {
+    unknowns.add('enum', place)
+    return blank(rest)
+  }
+  return blank(others, { anyOf: choices })
 }
-
-/** JSON Schema -> Google's `Schema`, for a choice of strings; everything else goes to Google as JSON Schema. */
-export const writeEnumSchema = (schema: unknown): Record<string, unknown> => ({
-  ...(isObject(schema) ? schema : {}),
-  type: 'STRING',
-})

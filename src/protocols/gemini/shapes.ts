@@ -37,11 +37,11 @@ const REASONS: Map<string, FinishReason> = new Map(
  * The word of a `finishReason`; gRPC gateways write protobuf's number, whose first five mean the same in both of
  * Google's APIs.
  */
-export const finishWord = (wire: unknown): string | undefined =>
-  typeof wire === 'string'
-    ? wire
-    : typeof wire === 'number' && wire > 0
-      ? (['STOP', 'MAX_TOKENS', 'SAFETY', 'RECITATION'][wire - 1] ?? 'OTHER')
+export const finishWord = (rawRequest: unknown): string | undefined =>
+  typeof rawRequest === 'string'
+    ? rawRequest
+    : typeof rawRequest === 'number' && rawRequest > 0
+      ? (['STOP', 'MAX_TOKENS', 'SAFETY', 'RECITATION'][rawRequest - 1] ?? 'OTHER')
       : undefined
 
 /**
@@ -80,27 +80,34 @@ export function writeFinishReason(reason: FinishReason): string {
  * on, output left out is not yet told. Google counts cached and audio tokens inside the prompt, thoughts beside the
  * candidates.
  */
-export function readUsage(wire: Record<string, unknown>, searches: number, ended: boolean): Partial<Usage> | undefined {
-  if (!COUNTS.some((name) => isCount(wire[name]))) return undefined
-  const prompt = count(wire['promptTokenCount']) + count(wire['toolUsePromptTokenCount'])
-  const cached = Math.min(count(wire['cachedContentTokenCount']), prompt)
+export function readUsage(
+  rawRequest: Record<string, unknown>,
+  searches: number,
+  ended: boolean,
+): Partial<Usage> | undefined {
+  if (!COUNTS.some((name) => isCount(rawRequest[name]))) return undefined
+  const prompt = count(rawRequest['promptTokenCount']) + count(rawRequest['toolUsePromptTokenCount'])
+  const cached = Math.min(count(rawRequest['cachedContentTokenCount']), prompt)
   const audio = Math.min(
-    Math.max(modality(wire['promptTokensDetails'], 'AUDIO') - modality(wire['cacheTokensDetails'], 'AUDIO'), 0),
+    Math.max(
+      modality(rawRequest['promptTokensDetails'], 'AUDIO') - modality(rawRequest['cacheTokensDetails'], 'AUDIO'),
+      0,
+    ),
     prompt - cached,
   )
-  const candidates = count(wire['candidatesTokenCount'])
-  const audioOut = Math.min(modality(wire['candidatesTokensDetails'], 'AUDIO'), candidates)
-  const imageOut = Math.min(modality(wire['candidatesTokensDetails'], 'IMAGE'), candidates - audioOut)
+  const candidates = count(rawRequest['candidatesTokenCount'])
+  const audioOut = Math.min(modality(rawRequest['candidatesTokensDetails'], 'AUDIO'), candidates)
+  const imageOut = Math.min(modality(rawRequest['candidatesTokensDetails'], 'IMAGE'), candidates - audioOut)
   return {
     inputTokens: prompt - cached - audio,
     cacheReadTokens: cached,
     inputAudioTokens: audio,
-    ...(isCount(wire['candidatesTokenCount'] ?? (ended ? 0 : undefined))
+    ...(isCount(rawRequest['candidatesTokenCount'] ?? (ended ? 0 : undefined))
       ? { outputTokens: candidates - audioOut - imageOut }
       : {}),
     outputAudioTokens: audioOut,
     outputImageTokens: imageOut,
-    reasoningTokens: count(wire['thoughtsTokenCount']),
+    reasoningTokens: count(rawRequest['thoughtsTokenCount']),
     ...(searches > 0 ? { webSearches: searches } : {}),
   }
 }

@@ -1,9 +1,9 @@
 import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
-import { forward, ImageReader, readAnswer, writeRequest } from './call.ts'
-import { ImageRelabeler } from './relabel.ts'
-import { checkModel, readRequest, writeAnswer } from './serve.ts'
-import { ImageWriter } from './serve-stream.ts'
+import { forward, ImageReader, readAnswer, writeRequest } from './write-request.ts'
+import { ImagePassthrough } from './passthrough.ts'
+import { checkModel, readRequest, writeAnswer } from './read-request.ts'
+import { ImageWriter } from './write-response-stream.ts'
 
 /** OpenAI's images API, and what compatible servers made of it. */
 export const images: Protocol = {
@@ -11,7 +11,7 @@ export const images: Protocol = {
   serve: {
     readRequest,
     checkModel,
-    writer: (exchange) => new ImageWriter(exchange),
+    writer: (context) => new ImageWriter(context),
     writeAnswer,
     writeError,
     keepAlive: ': keep-alive\n\n',
@@ -26,5 +26,5 @@ export const images: Protocol = {
     readAnswer,
     readError,
   },
-  relabeler: (exchange) => new ImageRelabeler(exchange),
+  passthrough: (context) => new ImagePassthrough(context),
 }

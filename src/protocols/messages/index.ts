@@ -1,17 +1,17 @@
-import { asAsked } from '../as-asked.ts'
+import { asAsked } from '../transforms.ts'
 import type { Protocol } from '../protocol.ts'
-import { endingAtStops } from '../stop-cut.ts'
-import { headers, path, readAnswer, writeRequest } from './call.ts'
-import { readError } from './call-error.ts'
-import { reader } from './call-stream.ts'
-import { forward } from './forward.ts'
-import { relabeler } from './relabel.ts'
-import { readRequest } from './serve.ts'
-import { statusOf, writeAnswer, writeError } from './serve-answer.ts'
-import { references } from './serve-references.ts'
-import { writer } from './serve-stream.ts'
+import { endingAtStops } from '../stop-sequences.ts'
+import { headers, path, readAnswer, writeRequest } from './write-request.ts'
+import { readError } from './read-error.ts'
+import { reader } from './read-response.ts'
+import { forward } from './passthrough.ts'
+import { passthrough } from './passthrough-response.ts'
+import { readRequest } from './read-request.ts'
+import { statusOf, writeAnswer, writeError } from './write-response.ts'
+import { references } from './references.ts'
+import { writer } from './write-response-stream.ts'
 
-export { readCountRequest } from './serve.ts'
+export { readCountRequest } from './read-request.ts'
 
 /** Anthropic's Messages API. */
 export const messages: Protocol = asAsked(
@@ -37,7 +37,7 @@ export const messages: Protocol = asAsked(
       argumentsIn: 'input',
       readError,
     },
-    relabeler,
+    passthrough,
   },
   endingAtStops,
 )

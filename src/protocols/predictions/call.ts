@@ -1,4 +1,4 @@
-import { parsed } from '../../generation/json-text.ts'
+import { parsed } from '../../json/text.ts'
 import { GatewayError, invalid } from '../../error.ts'
 import type { PredictionStatus } from '../../store/store.ts'
 import { isObject, kindOf, present } from '../fields.ts'

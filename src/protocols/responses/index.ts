@@ -1,16 +1,16 @@
 import { readError, writeError } from '../openai-error.ts'
-import { asAsked } from '../as-asked.ts'
+import { asAsked } from '../transforms.ts'
 import type { Protocol } from '../protocol.ts'
 import { unwrapping } from '../schema/wrapping.ts'
-import { endingAtStops } from '../stop-cut.ts'
+import { endingAtStops } from '../stop-sequences.ts'
 import { renaming } from '../tool-names.ts'
-import { readAnswer, reader } from './call-stream.ts'
-import { headers, path, writeRequest } from './call.ts'
-import { forward } from './forward.ts'
-import { ResponseRelabeler } from './relabel.ts'
-import { references } from './serve-references.ts'
-import { ResponseWriter } from './serve-stream.ts'
-import { readRequest, writeAnswer } from './serve.ts'
+import { readAnswer, reader } from './read-response.ts'
+import { headers, path, writeRequest } from './write-request.ts'
+import { forward } from './passthrough.ts'
+import { ResponsePassthrough } from './passthrough-response.ts'
+import { references } from './references.ts'
+import { ResponseWriter } from './write-response-stream.ts'
+import { readRequest, writeAnswer } from './read-request.ts'
 
 /** OpenAI's responses protocol (specification: "Responses" and "Events"). */
 export const responses: Protocol = asAsked(
@@ -19,7 +19,7 @@ export const responses: Protocol = asAsked(
     serve: {
       readRequest,
       references,
-      writer: (exchange) => new ResponseWriter(exchange),
+      writer: (context) => new ResponseWriter(context),
       writeAnswer,
       writeError,
       keepAlive: ': keep-alive\n\n',
@@ -34,7 +34,7 @@ export const responses: Protocol = asAsked(
       readAnswer,
       readError,
     },
-    relabeler: (exchange) => new ResponseRelabeler(exchange),
+    passthrough: (context) => new ResponsePassthrough(context),
   },
   unwrapping,
   renaming,

@@ -41,11 +41,16 @@ export const readIncomplete = (reason: string): FinishReason =>
  * the provider gives no number of its own.
  */
 export function readUsage(response: Json, searches: number): Partial<Usage> | undefined {
-  const wire = response.usage
-  if (!isObject(wire) || (!isCount(wire.input_tokens) && !isCount(wire.output_tokens))) return undefined
-  const into = objectOf(wire.input_tokens_details),
-    out = objectOf(wire.output_tokens_details)
-  const [input, output, total] = [count(wire.input_tokens), count(wire.output_tokens), count(wire.total_tokens)]
+  const rawRequest = response.usage
+  if (!isObject(rawRequest) || (!isCount(rawRequest.input_tokens) && !isCount(rawRequest.output_tokens)))
+    return undefined
+  const into = objectOf(rawRequest.input_tokens_details),
+    out = objectOf(rawRequest.output_tokens_details)
+  const [input, output, total] = [
+    count(rawRequest.input_tokens),
+    count(rawRequest.output_tokens),
+    count(rawRequest.total_tokens),
+  ]
   const [cached, written, reasoning] = [
     count(into.cached_tokens),
     count(into.cache_write_tokens),
@@ -68,10 +73,10 @@ export function readUsage(response: Json, searches: number): Partial<Usage> | un
     cacheReadTokens: cached,
     cacheWrite5mTokens: written,
     ...(audio > 0 ? { inputAudioTokens: audio } : {}),
-    ...(isCount(wire.output_tokens) ? { outputTokens: visible - spoken } : {}),
+    ...(isCount(rawRequest.output_tokens) ? { outputTokens: visible - spoken } : {}),
     reasoningTokens: reasoning,
     ...(spoken > 0 ? { outputAudioTokens: spoken } : {}),
-    webSearches: reportedSearches(response, wire, into) ?? searches,
+    webSearches: reportedSearches(response, rawRequest, into) ?? searches,
   }
 }
 
@@ -121,13 +126,13 @@ export function readMark(data: string): { of: string; data: string } | undefined
 }
 
 /** An annotation of an `output_text` part -> a citation of its text. */
-export function readAnnotation(wire: Json, text: Offsets): Citation {
-  const title = wire.title ?? wire.filename
+export function readAnnotation(rawRequest: Json, text: Offsets): Citation {
+  const title = rawRequest.title ?? rawRequest.filename
   return {
-    ...(typeof wire.url === 'string' ? { url: wire.url } : {}),
+    ...(typeof rawRequest.url === 'string' ? { url: rawRequest.url } : {}),
     ...(typeof title === 'string' && title !== '' ? { title } : {}),
-    ...text.read(wire.start_index, wire.end_index),
-    native: wire,
+    ...text.read(rawRequest.start_index, rawRequest.end_index),
+    native: rawRequest,
   }
 }
 
@@ -152,19 +157,19 @@ export function writeAnnotation({ native, url, title = '', start = 0, end }: Cit
   }
 }
 
-export function readLogprobs(wire: unknown): TokenLogprob[] | undefined {
-  const found = objectsOf(wire).map((entry) => ({
+export function readLogprobs(rawRequest: unknown): TokenLogprob[] | undefined {
+  const found = objectsOf(rawRequest).map((entry) => ({
     ...readToken(entry),
     ...(Array.isArray(entry.top_logprobs) ? { top: objectsOf(entry.top_logprobs).map(readToken) } : {}),
   }))
   return found.length === 0 ? undefined : found
 }
 
-const readToken = (wire: Json): { token: string; logprob: number; bytes?: number[] | null } => ({
-  token: textOf(wire.token),
-  logprob: typeof wire.logprob === 'number' ? wire.logprob : 0,
-  ...(Array.isArray(wire.bytes)
-    ? { bytes: wire.bytes.filter((byte): byte is number => typeof byte === 'number') }
+const readToken = (rawRequest: Json): { token: string; logprob: number; bytes?: number[] | null } => ({
+  token: textOf(rawRequest.token),
+  logprob: typeof rawRequest.logprob === 'number' ? rawRequest.logprob : 0,
+  ...(Array.isArray(rawRequest.bytes)
+    ? { bytes: rawRequest.bytes.filter((byte): byte is number => typeof byte === 'number') }
     : {}),
 })
 

@@ -1,6 +1,6 @@
 import type { GenerationEvent } from '../../generation/event.ts'
 import type { OutputFormat } from '../../generation/request.ts'
-import type { Mend } from '../as-asked.ts'
+import type { Mend } from '../transforms.ts'
 import { isObject } from '../fields.ts'
 import { plainSchema } from './dialect.ts'
 import { dereferenced } from './root.ts'

@@ -1,7 +1,7 @@
 import type { GatewayError } from '../../error.ts'
 import { fold, type GenerationEvent } from '../../generation/event.ts'
 import { writeFrame, type Frame } from '../../http/frames.ts'
-import type { Exchange, Protocol, Writer } from '../../protocols/protocol.ts'
+import type { TranslationContext, Protocol, Writer } from '../../protocols/protocol.ts'
 import type { Act, Break } from './script.ts'
 
 /** How a stream is put on the wire: as server-sent events, or as one JSON array sent piece by piece. */
@@ -9,7 +9,7 @@ export type Form = 'events' | 'array'
 
 export type Telling = {
   protocol: Protocol
-  exchange: Exchange
+  context: TranslationContext
   events: Iterable<GenerationEvent>
   act: Act
   paceMs?: number
@@ -29,9 +29,9 @@ export async function insteadOf(
 }
 
 /** A whole answer. What was asked to break breaks in the middle of the text. */
-export function wholeAnswer({ protocol, exchange, events, act, signal }: Telling): Response {
+export function wholeAnswer({ protocol, context, events, act, signal }: Telling): Response {
   if (act.break?.how === 'error') throw act.break.error
-  const text = JSON.stringify(protocol.serve.writeAnswer(fold(events), exchange))
+  const text = JSON.stringify(protocol.serve.writeAnswer(fold(events), context))
   if (act.break === undefined) return new Response(text, { headers: JSON_HEADERS })
   return new Response(bodyOf(pieces([text.slice(0, text.length / 2)], act.break, signal), signal), {
     headers: JSON_HEADERS,
@@ -45,7 +45,7 @@ async function* pieces(texts: string[], how: Break, signal: AbortSignal): AsyncG
 
 /** A streamed answer, one piece of text an event. */
 export function streamedAnswer(telling: Telling, form: Form): Response {
-  const texts = told(telling, telling.protocol.serve.writer(telling.exchange))
+  const texts = told(telling, telling.protocol.serve.writer(telling.context))
   return new Response(bodyOf(form === 'events' ? joined(texts) : inArray(texts), telling.signal), {
     headers: form === 'events' ? EVENT_HEADERS : JSON_HEADERS,
   })

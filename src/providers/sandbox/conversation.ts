@@ -1,5 +1,5 @@
 import { invalid } from '../../error.ts'
-import { canonical } from '../../generation/json-text.ts'
+import { canonical } from '../../json/text.ts'
 import type {
   GenerationRequest,
   MediaPart,
@@ -92,7 +92,7 @@ function verifySignatures(request: GenerationRequest, body: unknown): void {
       const sealed = subjectOf(part)
       if (sealed === undefined) continue
       const wrong =
-        part.signature.maker === undefined
+        part.signature.issuer === undefined
           ? verify(part.signature.data, sealed.kind, sealed.subject, request.protocol)
           : 'is wrapped: a provider gets its own signature as it gave it'
       if (wrong !== undefined) throw invalid(pathOf(body, part.signature.data) ?? 'signature', `the signature ${wrong}`)

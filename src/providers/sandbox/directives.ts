@@ -1,4 +1,4 @@
-import { parsed } from '../../generation/json-text.ts'
+import { parsed } from '../../json/text.ts'
 /** A directive as it stands in a prompt: `[[name: argument]]`. */
 export type Directive = { name: string; argument: string }
 

@@ -195,10 +195,10 @@ type Line = { text: string; ink: number }
 function caption(prompt: string, numbers: string, columns: number, rows: number): Line[] {
   const letters = Math.floor((columns - 4) / LETTER.advance)
   const room = Math.floor((rows * 0.4) / LETTER.line)
-  const maker = [`sandbox ${numbers}`, 'sandbox'].find((text) => text.length <= letters)
-  if (maker === undefined || room < 1) return []
+  const issuer = [`sandbox ${numbers}`, 'sandbox'].find((text) => text.length <= letters)
+  if (issuer === undefined || room < 1) return []
   const words = wrapped(printable(prompt), letters, Math.min(2, room - 1))
-  return [...words.map((text) => ({ text, ink: INK })), { text: maker, ink: FAINT_INK }]
+  return [...words.map((text) => ({ text, ink: INK })), { text: issuer, ink: FAINT_INK }]
 }
 
 /** The text on at most so many lines, cut where it is longer. */

@@ -88,7 +88,7 @@ const wantedImages = ({ outputModalities, imageOutput }: GenerationRequest): Ste
 function forcedTool({ toolChoice, tools }: GenerationRequest): string | undefined {
   if (toolChoice?.type === 'tool') return toolChoice.name
   if (toolChoice?.type === 'allowed') return toolChoice.required ? toolChoice.names[0] : undefined
-  return toolChoice?.type === 'required' ? tools.find((tool) => tool.type !== 'foreign')?.name : undefined
+  return toolChoice?.type === 'required' ? tools.find((tool) => tool.type !== 'native')?.name : undefined
 }
 
 /** What each call called, by its id; the first where an id is there twice. */
@@ -102,7 +102,7 @@ function namesOf({ turns }: GenerationRequest): ReadonlyMap<string, string> {
 function resultText(result: ToolResultPart, names: ReadonlyMap<string, string>): string {
   const name = result.name ?? names.get(result.callId) ?? result.callId
   const content = result.content
-    .map((part) => (part.type === 'text' ? part.text : part.type === 'foreign' ? part.kind : mediaText(part)))
+    .map((part) => (part.type === 'text' ? part.text : part.type === 'native' ? part.kind : mediaText(part)))
     .join(' ')
   return `${name} ${result.isError === true ? 'failed' : 'returned'}: ${content === '' ? 'nothing' : content}.`
 }
@@ -238,7 +238,7 @@ function call(
   received: Received,
   index: number,
 ): PlannedPart {
-  const tool = request.tools.find((one) => one.type !== 'foreign' && one.name === step.name)
+  const tool = request.tools.find((one) => one.type !== 'native' && one.name === step.name)
   const form = tool?.type === 'custom' ? 'custom' : 'function'
   const prefix = request.protocol === 'messages' ? 'toolu_' : 'call_'
   return {
@@ -273,7 +273,7 @@ function echo(
     ...rest,
     ...(system.length === 0 ? {} : { system: textOf(system) }),
     turns: turns.map((turn) => ({ role: turn.role, parts: turn.parts.map((part) => part.type) })),
-    tools: tools.map((tool) => (tool.type === 'foreign' ? tool.kind : tool.name)),
+    tools: tools.map((tool) => (tool.type === 'native' ? tool.kind : tool.name)),
   })
 }
 

@@ -2,7 +2,7 @@ import { asGatewayError, GatewayError, invalid } from '../../error.ts'
 import type { GenerationRequest, ProtocolName } from '../../generation/request.ts'
 import { listen, readText } from '../../http/serve.ts'
 import { protocols } from '../../protocols/index.ts'
-import type { Wire } from '../../protocols/protocol.ts'
+import type { RawRequest } from '../../protocols/protocol.ts'
 import { insteadOf, JSON_HEADERS, streamedAnswer, wholeAnswer, type Telling } from './answer.ts'
 import { readConversation } from './conversation.ts'
 import { eventsOf } from './events.ts'
@@ -31,9 +31,9 @@ export async function sandbox(request: Request): Promise<Response> {
       return Response.json(foundPrediction(route.id, url.origin + route.base, route.cancel))
     const text = await readText(request, MAX_BODY_BYTES)
     if (route.kind === 'prediction') return await createPrediction(text, route, url.origin + route.base, request.signal)
-    const wire = wireOf(text, route, request.headers)
-    if (route.kind === 'count') return Response.json(countedTokens(wire, route))
-    return await generate(wire, route, url.pathname + url.search, request.signal)
+    const rawRequest = wireOf(text, route, request.headers)
+    if (route.kind === 'count') return Response.json(countedTokens(rawRequest, route))
+    return await generate(rawRequest, route, url.pathname + url.search, request.signal)
   } catch (error) {
     if (request.signal.aborted) throw error
     return refusal(asGatewayError(error), route)
@@ -58,7 +58,7 @@ function checkKey(headers: Headers, url: URL): void {
     throw new GatewayError('invalid_api_key', 'The API key is wrong: the sandbox refuses any key that says so.')
 }
 
-function wireOf(text: string, route: Route & { kind: 'generate' | 'count' }, headers: Headers): Wire {
+function wireOf(text: string, route: Route & { kind: 'generate' | 'count' }, headers: Headers): RawRequest {
   return {
     body: jsonOf(text),
     text,
@@ -80,28 +80,32 @@ function jsonOf(text: string): Record<string, unknown> {
 }
 
 async function generate(
-  wire: Wire,
+  rawRequest: RawRequest,
   route: Route & { kind: 'generate' },
   path: string,
   signal: AbortSignal,
 ): Promise<Response> {
   const protocol = protocols[route.protocol]
-  const request = protocol.serve.readRequest(wire)
+  const request = protocol.serve.readRequest(rawRequest)
   checkModel(request)
-  if (request.protocol === 'images' && wire.body['response_format'] === 'url')
+  if (request.protocol === 'images' && rawRequest.body['response_format'] === 'url')
     throw invalid('response_format', "must be 'b64_json': the sandbox keeps no pictures that an address could lead to")
-  const conversation = readConversation(request, wire.body)
+  const conversation = readConversation(request, rawRequest.body)
   const { act, script } = conversation
   const instead = await insteadOf(act, signal)
   if (instead !== undefined) return instead
-  const plan = planAnswer(request, conversation, { path, text: wire.text, headers: wire.headers })
-  const id = protocol.serve.idPrefix + digest(path + wire.text, 24)
+  const plan = planAnswer(request, conversation, { path, text: rawRequest.text, headers: rawRequest.headers })
+  const id = protocol.serve.idPrefix + digest(path + rawRequest.text, 24)
   const usage = script.noUsage === true ? undefined : usageOf(request, plan, act.usage)
   const telling: Telling = {
     protocol,
     act,
     signal,
-    exchange: { wire, request, label: { id, model: request.model, createdAt: Math.floor(Date.now() / 1000) } },
+    context: {
+      rawRequest,
+      request,
+      responseIdentity: { id, model: request.model, createdAt: Math.floor(Date.now() / 1000) },
+    },
     events: eventsOf(plan, id, request.model, usage, script.chunk),
     ...(script.paceMs === undefined ? {} : { paceMs: script.paceMs }),
   }
@@ -154,18 +158,20 @@ function foundPrediction(id: string, base: string, cancel: boolean): object {
   return predictionAt(id, base, now, now)
 }
 
-function countedTokens(wire: Wire, route: Route & { kind: 'count' }): object {
+function countedTokens(rawRequest: RawRequest, route: Route & { kind: 'count' }): object {
   if (route.protocol === 'messages') {
-    const body = { max_tokens: 1, ...wire.body }
+    const body = { max_tokens: 1, ...rawRequest.body }
     return {
-      input_tokens: promptTokens(protocols.messages.serve.readRequest({ ...wire, body, text: JSON.stringify(body) })),
+      input_tokens: promptTokens(
+        protocols.messages.serve.readRequest({ ...rawRequest, body, text: JSON.stringify(body) }),
+      ),
     }
   }
-  const inner = wire.body['generateContentRequest']
-  const body = typeof inner === 'object' && inner !== null ? (inner as Record<string, unknown>) : wire.body
+  const inner = rawRequest.body['generateContentRequest']
+  const body = typeof inner === 'object' && inner !== null ? (inner as Record<string, unknown>) : rawRequest.body
   return {
     totalTokens: promptTokens(
-      protocols.generateContent.serve.readRequest({ ...wire, body, text: JSON.stringify(body) }),
+      protocols.generateContent.serve.readRequest({ ...rawRequest, body, text: JSON.stringify(body) }),
     ),
   }
 }

@@ -39,7 +39,7 @@ function partTokens(part: Part): number {
       return countTokens(part.name) + countTokens(part.arguments)
     case 'tool-result':
       return partsTokens(part.content)
-    case 'foreign':
+    case 'native':
       return countTokens(JSON.stringify(part.value) ?? '')
     default:
       return MEDIA_TOKENS

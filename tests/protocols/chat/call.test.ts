@@ -3,18 +3,18 @@ import { existsSync, readFileSync } from 'node:fs'
 import Ajv2020 from 'ajv/dist/2020.js'
 import { GatewayError } from '../../../src/error.ts'
 import type { GenerationRequest, Part, Turn } from '../../../src/generation/request.ts'
-import { seal } from '../../../src/generation/signature.ts'
+import { wrapSignature } from '../../../src/generation/signature.ts'
 import { chat } from '../../../src/protocols/chat/index.ts'
-import type { Abilities, Exchange, Quirks, Target } from '../../../src/protocols/protocol.ts'
+import type { Capabilities, TranslationContext, Quirks, Target } from '../../../src/protocols/protocol.ts'
 
 /** Requests to providers of chat completions. */
 
 type Json = Record<string, any>
-const targetOf = (quirks: Quirks = {}, abilities: Abilities = {}): Target => ({
+const targetOf = (quirks: Quirks = {}, capabilities: Capabilities = {}): Target => ({
   provider: 'p',
   model: 'up-model',
   quirks,
-  abilities,
+  capabilities,
 })
 const requestOf = (fields: Partial<GenerationRequest> = {}): GenerationRequest => ({
   model: 'maker/model',
@@ -28,8 +28,8 @@ const requestOf = (fields: Partial<GenerationRequest> = {}): GenerationRequest =
   ...fields,
 })
 const text = (words: string): Part => ({ type: 'text', text: words })
-const written = (fields: Partial<GenerationRequest>, quirks: Quirks = {}, abilities: Abilities = {}) => {
-  const { body, losses } = chat.call.writeRequest(requestOf(fields), targetOf(quirks, abilities))
+const written = (fields: Partial<GenerationRequest>, quirks: Quirks = {}, capabilities: Capabilities = {}) => {
+  const { body, losses } = chat.call.writeRequest(requestOf(fields), targetOf(quirks, capabilities))
   return { body: JSON.parse(JSON.stringify(body)) as Json, lost: losses.map((loss) => loss.field) }
 }
 const messagesOf = (turns: Turn[], quirks: Quirks = {}) => written({ turns }, quirks).body.messages as Json[]
@@ -160,9 +160,9 @@ describe('what is asked of a provider', () => {
         { id: 'a', type: 'custom', custom: { name: 'c', input: 'free' } },
       ])
     }
-    const foreign = { type: 'foreign', protocol: 'messages', kind: 'computer', value: {} } as const
-    expect(() => written({ tools: [foreign] })).toThrow(GatewayError)
-    expect(written({ tools: [{ ...foreign, optional: true }] }).lost).toEqual(['tool'])
+    const native = { type: 'native', protocol: 'messages', kind: 'computer', value: {} } as const
+    expect(() => written({ tools: [native] })).toThrow(GatewayError)
+    expect(written({ tools: [{ ...native, optional: true }] }).lost).toEqual(['tool'])
   })
 
   test('formats', () => {
@@ -247,11 +247,11 @@ describe('the conversation', () => {
     const turns = (part: Json): Turn[] => [
       { role: 'assistant', parts: [{ type: 'reasoning', text: 'Hm', ...part } as Part, text('x')] },
     ]
-    const ours = { data: 'S', maker: { provider: 'p', model: 'up-model' } }
+    const ours = { data: 'S', issuer: { provider: 'p', model: 'up-model' } }
     expect(messagesOf(turns({}))[0]).toEqual({ role: 'assistant', content: 'x', reasoning_content: 'Hm' })
     expect(messagesOf(turns({}), { reasoningField: 'none' })[0]).toEqual({ role: 'assistant', content: 'x' })
     expect(messagesOf(turns({ signature: { data: 'S' } }))[0]).toEqual({ role: 'assistant', content: 'x' })
-    expect(messagesOf(turns({ signature: { ...ours, maker: { provider: 'p', model: 'other' } } }))[0]).toEqual({
+    expect(messagesOf(turns({ signature: { ...ours, issuer: { provider: 'p', model: 'other' } } }))[0]).toEqual({
       role: 'assistant',
       content: 'x',
     })
@@ -263,7 +263,7 @@ describe('the conversation', () => {
         turns: [
           {
             role: 'assistant',
-            parts: [{ ...call('a'), signature: { data: 'S', maker: { provider: 'p', model: 'other' } } } as Part],
+            parts: [{ ...call('a'), signature: { data: 'S', issuer: { provider: 'p', model: 'other' } } } as Part],
           },
           { role: 'tool', parts: [result('a')] },
         ],
@@ -293,12 +293,12 @@ describe('the conversation', () => {
   })
 })
 
-const exchangeOf = (source: string): Exchange => {
-  const wire = { text: source, body: JSON.parse(source) as Json, headers: new Headers() }
+const exchangeOf = (source: string): TranslationContext => {
+  const rawRequest = { text: source, body: JSON.parse(source) as Json, headers: new Headers() }
   return {
-    wire,
-    request: chat.serve.readRequest(wire),
-    label: { id: 'chatcmpl-ours', model: 'maker/model', createdAt: 1 },
+    rawRequest,
+    request: chat.serve.readRequest(rawRequest),
+    responseIdentity: { id: 'chatcmpl-ours', model: 'maker/model', createdAt: 1 },
   }
 }
 
@@ -345,8 +345,8 @@ describe('the passing lane', () => {
   test('a signature of another maker is left out, its own is opened, a plain one stays', () => {
     const detail = (signature: string): Json => ({ type: 'reasoning.text', text: 'H', signature, index: 0 })
     const details = [
-      detail(seal('theirs', { provider: 'q', model: 'm' })),
-      detail(seal('ours', { provider: 'p', model: 'up-model' })),
+      detail(wrapSignature('theirs', { provider: 'q', model: 'm' })),
+      detail(wrapSignature('ours', { provider: 'p', model: 'up-model' })),
       detail('plain'),
     ]
     const sent = chat.call.forward(
@@ -359,28 +359,28 @@ describe('the passing lane', () => {
   })
 
   test('chunks get our id and model, and what needs no change stays the same object', () => {
-    const relabeler = chat.relabeler(exchangeOf(asked))
+    const passthrough = chat.passthrough(exchangeOf(asked))
     const chunk = (content: string) => ({
       data: `{"id":"up","object":"chat.completion.chunk","created":12,"model":"up-model","choices":[{"index":0,"delta":{"content":"${content}"}}],"n":1.0}`,
     })
     for (const content of ['a', 'b', '\\"usage\\"'])
-      expect(relabeler.frame(chunk(content))).toEqual({
+      expect(passthrough.frame(chunk(content))).toEqual({
         data: chunk(content).data.replace('"up"', '"chatcmpl-ours"').replace('"up-model"', '"maker/model"'),
       })
     expect(
-      relabeler.frame({ data: '{"id":"up","model":"up-model","choices":[ ],"usage":{"prompt_tokens":1}}' }),
+      passthrough.frame({ data: '{"id":"up","model":"up-model","choices":[ ],"usage":{"prompt_tokens":1}}' }),
     ).toBeUndefined()
-    expect(relabeler.frame({ data: '{"id":"up","model":"up-model","choices":[],"usage":null}' })).toBeDefined()
-    expect(JSON.parse(relabeler.frame({ data: '{"choices":[],"model":"x"}' })!.data)).toEqual({
+    expect(passthrough.frame({ data: '{"id":"up","model":"up-model","choices":[],"usage":null}' })).toBeDefined()
+    expect(JSON.parse(passthrough.frame({ data: '{"choices":[],"model":"x"}' })!.data)).toEqual({
       choices: [],
       model: 'maker/model',
       id: 'chatcmpl-ours',
     })
     const failure = { event: 'error', data: '{"error":{"message":"x"}}' }
-    expect(relabeler.frame(failure)).toBe(failure)
-    expect(relabeler.frame({ data: '[DONE]' })).toBeUndefined()
-    expect(relabeler.end!()).toEqual([{ data: '[DONE]' }])
-    expect(JSON.parse(relabeler.fail(new GatewayError('upstream_timeout', 'Late.'))[0]!.data)).toMatchObject({
+    expect(passthrough.frame(failure)).toBe(failure)
+    expect(passthrough.frame({ data: '[DONE]' })).toBeUndefined()
+    expect(passthrough.end!()).toEqual([{ data: '[DONE]' }])
+    expect(JSON.parse(passthrough.fail(new GatewayError('upstream_timeout', 'Late.'))[0]!.data)).toMatchObject({
       id: 'chatcmpl-ours',
       error: { code: 'upstream_timeout' },
       choices: [{ finish_reason: 'error' }],
@@ -474,9 +474,9 @@ describe.skipIf(!existsSync(INDEX))('recorded requests, read and written again',
         request,
         targetOf({ maxTokensField: 'max_completion_tokens', customTools: true, reasoningField: 'reasoning_details' }),
       )
-      const wire = JSON.parse(JSON.stringify(body)) as Json
-      if (!valid(wire)) throw new Error(`${row.id}: ${JSON.stringify(valid.errors?.slice(0, 4))}`)
-      const again = chat.serve.readRequest({ body: wire, text: '', headers: new Headers() })
+      const rawRequest = JSON.parse(JSON.stringify(body)) as Json
+      if (!valid(rawRequest)) throw new Error(`${row.id}: ${JSON.stringify(valid.errors?.slice(0, 4))}`)
+      const again = chat.serve.readRequest({ body: rawRequest, text: '', headers: new Headers() })
       const plain = ({ tools, toolChoice, sampling, maxOutputTokens, outputFormat, stream }: GenerationRequest) => ({
         tools: tools.map((tool) => ({ ...tool, cache: undefined, strict: undefined })),
         toolChoice,

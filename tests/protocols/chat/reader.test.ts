@@ -187,7 +187,7 @@ describe('tool calls', () => {
       ],
     }
     const request = chat.serve.readRequest({ body, text: '', headers: new Headers() })
-    const { tools } = chat.call.writeRequest(request, { provider: 'p', model: 'm', quirks: {}, abilities: {} })
+    const { tools } = chat.call.writeRequest(request, { provider: 'p', model: 'm', quirks: {}, capabilities: {} })
       .body as { tools: { type: string; function: { name: string } }[] }
     expect(tools.map((tool) => tool.type)).toEqual(['function', 'function'])
     const name = tools[1]!.function.name

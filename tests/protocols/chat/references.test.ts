@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { references } from '../../../src/protocols/chat/serve-references.ts'
+import { references } from '../../../src/protocols/chat/references.ts'
 import { found, inlined, PDF, PNG, problemOf, TXT, WAV } from '../referring.ts'
 
 /** Files and addresses in chat completions, and what is put in their place. */

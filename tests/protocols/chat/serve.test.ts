@@ -1,12 +1,16 @@
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../../src/error.ts'
-import { seal } from '../../../src/generation/signature.ts'
+import { wrapSignature } from '../../../src/generation/signature.ts'
 import { chat } from '../../../src/protocols/chat/index.ts'
-import type { Wire } from '../../../src/protocols/protocol.ts'
+import type { RawRequest } from '../../../src/protocols/protocol.ts'
 
 /** Requests of chat completions from clients, and whole answers to them. */
 
-const wireOf = (body: Record<string, unknown>): Wire => ({ body, text: JSON.stringify(body), headers: new Headers() })
+const wireOf = (body: Record<string, unknown>): RawRequest => ({
+  body,
+  text: JSON.stringify(body),
+  headers: new Headers(),
+})
 const user = { role: 'user', content: 'Hi' }
 const base = { model: 'maker/model', messages: [user] }
 const read = (fields: Record<string, unknown> = {}) => chat.serve.readRequest(wireOf({ ...base, ...fields }))
@@ -291,7 +295,7 @@ describe('what real clients send is read', () => {
         {
           type: 'reasoning.text',
           text: 'Hm',
-          signature: seal('sig', { provider: 'p', model: 'm' }),
+          signature: wrapSignature('sig', { provider: 'p', model: 'm' }),
           format: 'unknown',
           index: 0,
         },
@@ -301,7 +305,7 @@ describe('what real clients send is read', () => {
     expect(turns[1]!.parts[0]).toEqual({
       type: 'reasoning',
       text: 'Hm',
-      signature: { data: 'sig', maker: { provider: 'p', model: 'm' } },
+      signature: { data: 'sig', issuer: { provider: 'p', model: 'm' } },
     })
   })
 

@@ -5,32 +5,35 @@ import fc from 'fast-check'
 import OpenAI from 'openai'
 import { GatewayError } from '../../../src/error.ts'
 import { Fold, fold, type Answer, type GenerationEvent } from '../../../src/generation/event.ts'
-import { unseal } from '../../../src/generation/signature.ts'
+import { unwrapSignature } from '../../../src/generation/signature.ts'
 import { noUsage } from '../../../src/generation/usage.ts'
 import type { Frame } from '../../../src/http/frames.ts'
 import { chat } from '../../../src/protocols/chat/index.ts'
-import type { Exchange } from '../../../src/protocols/protocol.ts'
+import type { TranslationContext } from '../../../src/protocols/protocol.ts'
 import { checkGrammar, sentences } from '../../grammar.ts'
 
 /** Streams of chat completions to clients, and what is read of them again. */
 
-const exchangeOf = (fields: Record<string, unknown> = {}, maker?: { provider: string; model: string }): Exchange => {
+const exchangeOf = (
+  fields: Record<string, unknown> = {},
+  issuer?: { provider: string; model: string },
+): TranslationContext => {
   const body = { model: 'maker/model', messages: [{ role: 'user', content: 'hi' }], stream: true, ...fields }
-  const wire = { body, text: JSON.stringify(body), headers: new Headers() }
+  const rawRequest = { body, text: JSON.stringify(body), headers: new Headers() }
   return {
-    wire,
-    request: chat.serve.readRequest(wire),
-    label: {
+    rawRequest,
+    request: chat.serve.readRequest(rawRequest),
+    responseIdentity: {
       id: 'chatcmpl-ours',
       model: 'maker/model',
       createdAt: 1_700_000_000,
-      ...(maker === undefined ? {} : { maker }),
+      ...(issuer === undefined ? {} : { issuer }),
     },
   }
 }
 const asking = { stream_options: { include_usage: true } }
-const write = (events: GenerationEvent[], exchange = exchangeOf(asking)): Frame[] => {
-  const writer = chat.serve.writer(exchange)
+const write = (events: GenerationEvent[], context = exchangeOf(asking)): Frame[] => {
+  const writer = chat.serve.writer(context)
   return events.flatMap((event) => writer.write(event))
 }
 const read = (frames: Frame[]): GenerationEvent[] => {
@@ -98,7 +101,7 @@ test('a stream, frame by frame', () => {
     expect('usage' in chunk).toBe(true)
   }
   const sealed = chunks[2]!.choices[0].delta.reasoning_details[0].signature
-  expect(unseal(sealed)).toEqual({ data: 'sig', maker: { provider: 'p', model: 'm' } })
+  expect(unwrapSignature(sealed)).toEqual({ data: 'sig', issuer: { provider: 'p', model: 'm' } })
   expect(chunks.map((chunk) => chunk.choices[0]?.delta)).toEqual([
     { role: 'assistant', content: '' },
     { reasoning: 'Hm', reasoning_details: [{ type: 'reasoning.text', text: 'Hm', format: 'unknown', index: 0 }] },
@@ -165,9 +168,9 @@ test('reasoning that the client does not want to see is not shown', () => {
     { type: 'part-end', part: 0, signature: 's' },
     { type: 'finish', reason: 'stop', raw: 'stop' },
   ]
-  const exchange = exchangeOf({ reasoning: { exclude: true } })
-  expect(JSON.stringify(write(events, exchange))).not.toContain('secret')
-  expect(JSON.stringify(chat.serve.writeAnswer(fold(events), exchange))).not.toContain('secret')
+  const context = exchangeOf({ reasoning: { exclude: true } })
+  expect(JSON.stringify(write(events, context))).not.toContain('secret')
+  expect(JSON.stringify(chat.serve.writeAnswer(fold(events), context))).not.toContain('secret')
 })
 
 /**
@@ -258,10 +261,10 @@ describe('round trips', () => {
   })
 })
 
-const maker = { provider: 'p', model: 'm' }
+const issuer = { provider: 'p', model: 'm' }
 /** The answer's message as a client sends it back. */
 const replayed = (answer: Answer) => {
-  const { choices } = JSON.parse(JSON.stringify(chat.serve.writeAnswer(answer, exchangeOf({}, maker)))) as Json
+  const { choices } = JSON.parse(JSON.stringify(chat.serve.writeAnswer(answer, exchangeOf({}, issuer)))) as Json
   const message = choices[0].message as Json
   if (message.content === null && message.tool_calls === undefined) message.content = ''
   return exchangeOf({ messages: [{ role: 'user', content: 'hi' }, message] }).request.turns[1]!.parts
@@ -284,7 +287,7 @@ describe('an answer that the client sends back', () => {
             )
           expect(signed(parts)).toEqual(signed(answer.parts))
           for (const part of parts)
-            if ('signature' in part && part.signature !== undefined) expect(part.signature.maker).toEqual(maker)
+            if ('signature' in part && part.signature !== undefined) expect(part.signature.issuer).toEqual(issuer)
         },
       ),
       { numRuns: 200 },
@@ -295,13 +298,13 @@ describe('an answer that the client sends back', () => {
     const image = {
       type: 'image',
       source: { type: 'data', mediaType: 'image/png', data: 'AAAA' },
-      signature: { data: 'I', maker },
+      signature: { data: 'I', issuer },
     } as const
     const parts: Answer['parts'] = [
       { type: 'reasoning', form: 'summary', text: 'S' },
-      { type: 'text', text: 'x', signature: { data: 'T', maker } },
+      { type: 'text', text: 'x', signature: { data: 'T', issuer } },
       image,
-      { type: 'tool-call', id: 'c', name: 'f', form: 'function', arguments: '{}', signature: { data: 'C', maker } },
+      { type: 'tool-call', id: 'c', name: 'f', form: 'function', arguments: '{}', signature: { data: 'C', issuer } },
     ]
     const answer: Answer = { ...fold([start, { type: 'finish', reason: 'stop', raw: 'stop' }]), parts }
     expect(replayed(answer)).toEqual(parts)
@@ -321,8 +324,8 @@ describe('an answer that the client sends back', () => {
       parts,
     }
     expect(replayed(answer)).toEqual([
-      { type: 'reasoning', form: 'summary', id: 'rs_1', text: 'S', signature: { data: 'D', maker } },
-      { type: 'reasoning', redacted: true, text: '', signature: { data: 'R', maker } },
+      { type: 'reasoning', form: 'summary', id: 'rs_1', text: 'S', signature: { data: 'D', issuer } },
+      { type: 'reasoning', redacted: true, text: '', signature: { data: 'R', issuer } },
       { type: 'text', text: 'x' },
     ])
   })

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError, invalid } from '../../../src/error.ts'
 import { fold, unfold, type FinishReason, type GenerationEvent } from '../../../src/generation/event.ts'
-import { unseal } from '../../../src/generation/signature.ts'
+import { unwrapSignature } from '../../../src/generation/signature.ts'
 import { gemini } from '../../../src/protocols/gemini/index.ts'
 import { checkGrammar, sentences } from '../../grammar.ts'
 import { chunksOf, eventsOf, exchangeOf, hello } from './kit.ts'
@@ -74,7 +74,7 @@ describe('stream', () => {
   })
 
   test('signatures are sealed for another maker, and hidden reasoning is only its signature', () => {
-    const maker = { provider: 'p', model: 'm' }
+    const issuer = { provider: 'p', model: 'm' }
     const events = [
       start,
       ...part(0, { type: 'reasoning' }, ['hm, ', 'so'], 'sig-0'),
@@ -82,26 +82,26 @@ describe('stream', () => {
       ...part(2, { type: 'text' }, ['x'], 'sig-2'),
       stop,
     ]
-    const parts = partsOf(chunksOf(events, exchangeOf(hello(), { maker })))
+    const parts = partsOf(chunksOf(events, exchangeOf(hello(), { issuer })))
     expect(
       parts.map(({ text, thought, thoughtSignature }) => [
         text,
         thought,
-        thoughtSignature === undefined ? undefined : unseal(thoughtSignature),
+        thoughtSignature === undefined ? undefined : unwrapSignature(thoughtSignature),
       ]),
     ).toEqual([
       ['hm, ', true, undefined],
-      ['so', true, { data: 'sig-0', maker }],
-      ['', true, { data: 'sig-1', maker, note: 'hidden' }],
+      ['so', true, { data: 'sig-0', issuer }],
+      ['', true, { data: 'sig-1', issuer, note: 'hidden' }],
       ['x', undefined, undefined],
-      ['', undefined, { data: 'sig-2', maker }],
+      ['', undefined, { data: 'sig-2', issuer }],
       ['', undefined, undefined],
     ])
   })
 
   test('reasoning a client does not want to see is left to its signature', () => {
-    const exchange = exchangeOf(hello({ generationConfig: { thinkingConfig: { includeThoughts: false } } }))
-    expect(partsOf(chunksOf([start, ...part(0, { type: 'reasoning' }, ['hm'], 's'), stop], exchange))).toEqual([
+    const context = exchangeOf(hello({ generationConfig: { thinkingConfig: { includeThoughts: false } } }))
+    expect(partsOf(chunksOf([start, ...part(0, { type: 'reasoning' }, ['hm'], 's'), stop], context))).toEqual([
       { text: '', thought: true, thoughtSignature: 's' },
       { text: '' },
     ])
@@ -186,11 +186,11 @@ describe('whole answer', () => {
   })
 
   test("says the provider's word where Google has none, and hides unwanted thoughts", () => {
-    const exchange = exchangeOf(hello({ generationConfig: { thinkingConfig: { includeThoughts: false } } }))
+    const context = exchangeOf(hello({ generationConfig: { thinkingConfig: { includeThoughts: false } } }))
     const write = (raw: string) =>
       gemini.serve.writeAnswer(
         fold([start, ...part(0, { type: 'reasoning' }, ['hm'], 's'), { type: 'finish', reason: 'other', raw }]),
-        exchange,
+        context,
       ) as { candidates: Record<string, unknown>[] }
     expect(write('odd').candidates[0]).toEqual({
       content: { role: 'model', parts: [{ text: '', thought: true, thoughtSignature: 's' }] },
@@ -292,10 +292,10 @@ test("Google's SDK accepts any sentence", async () => {
     port: 0,
     hostname: '127.0.0.1',
     fetch(request) {
-      const exchange = exchangeOf()
+      const context = exchangeOf()
       if (!new URL(request.url).pathname.endsWith(':streamGenerateContent'))
-        return Response.json(gemini.serve.writeAnswer(fold(events), exchange))
-      const writer = gemini.serve.writer(exchange)
+        return Response.json(gemini.serve.writeAnswer(fold(events), context))
+      const writer = gemini.serve.writer(context)
       return new Response(
         events
           .flatMap((event) => writer.write(event))

@@ -1,22 +1,23 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { GenerationRequest, Part, Turn } from '../../../src/generation/request.ts'
-import { seal } from '../../../src/generation/signature.ts'
+import { wrapSignature } from '../../../src/generation/signature.ts'
 import { gemini } from '../../../src/protocols/gemini/index.ts'
 import type { Loss, Target } from '../../../src/protocols/protocol.ts'
 import { asked, exchangeOf, hello, read, targetOf, wireOf } from './kit.ts'
 
 /** Requests to providers of generateContent. */
 
-const write = (more: Partial<GenerationRequest> = {}, abilities: Target['abilities'] = {}) => {
-  const { body, losses } = gemini.call.writeRequest(asked(more), targetOf(abilities))
+const write = (more: Partial<GenerationRequest> = {}, capabilities: Target['capabilities'] = {}) => {
+  const { body, losses } = gemini.call.writeRequest(asked(more), targetOf(capabilities))
   return {
     body: JSON.parse(JSON.stringify(body)),
     text: JSON.stringify(body),
     losses: [...new Set(losses.map(({ field, of, what }) => `${field} ${of === undefined ? '' : `${of} `}${what}`))],
   }
 }
-const contents = (turns: Turn[], abilities: Target['abilities'] = {}) => write({ turns }, abilities).body.contents
+const contents = (turns: Turn[], capabilities: Target['capabilities'] = {}) =>
+  write({ turns }, capabilities).body.contents
 const user = (...parts: Part[]): Turn => ({ role: 'user', parts })
 const assistant = (...parts: Part[]): Turn => ({ role: 'assistant', parts })
 const text = (words: string): Part => ({ type: 'text', text: words })
@@ -36,7 +37,7 @@ const result = (id: string, words: string, more = {}): Part => ({
   ...more,
 })
 const results = (...parts: Part[]): Turn => ({ role: 'tool', parts })
-const own = { maker: { provider: 'p', model: 'm' } }
+const own = { issuer: { provider: 'p', model: 'm' } }
 
 test('paths', () => {
   expect(gemini.call.path(targetOf(), false)).toBe('/models/m:generateContent')
@@ -186,7 +187,7 @@ describe('conversation', () => {
 
 describe('signatures', () => {
   const mine = { signature: { data: 'sig', ...own } }
-  const other = { signature: { data: 'sig', maker: { provider: 'x', model: 'm' } } }
+  const other = { signature: { data: 'sig', issuer: { provider: 'x', model: 'm' } } }
 
   test('go back to their maker, on their parts', () => {
     expect(
@@ -344,7 +345,7 @@ describe('tools and settings', () => {
   })
 
   test('foreign tools: refused, or left out where they may be', () => {
-    const tool = { type: 'foreign', protocol: 'responses', kind: 'shell', value: {} } as const
+    const tool = { type: 'native', protocol: 'responses', kind: 'shell', value: {} } as const
     expect(() => write({ tools: [tool] })).toThrow(/shell/)
     expect(write({ tools: [{ ...tool, optional: true }] })).toMatchObject({
       losses: ['tool shell left out'],
@@ -439,8 +440,8 @@ describe('tools and settings', () => {
 })
 
 describe('reasoning', () => {
-  const thinking = (reasoning: GenerationRequest['reasoning'], abilities: Target['abilities'] = {}) => {
-    const { body, losses } = write({ reasoning }, abilities)
+  const thinking = (reasoning: GenerationRequest['reasoning'], capabilities: Target['capabilities'] = {}) => {
+    const { body, losses } = write({ reasoning }, capabilities)
     return [body.generationConfig?.thinkingConfig, losses]
   }
   const pro = { reasoning: 'budget', budget: { min: 128, max: 32768 } } as const
@@ -535,10 +536,10 @@ test('read(write(x)) keeps the conversation and the settings', () => {
 
 describe('same protocol on both sides', () => {
   test('the body travels as it is', () => {
-    const exchange = exchangeOf()
-    exchange.wire.text = '{ "contents": [{"parts":[{"text":"a"}]}], "x": 12345678901234567890 }'
-    expect(gemini.call.forward(exchange, targetOf())).toBe(exchange.wire.text)
-    const named = { ...exchange, wire: wireOf(hello({ model: 'acme/model', z: 1 })) }
+    const context = exchangeOf()
+    context.rawRequest.text = '{ "contents": [{"parts":[{"text":"a"}]}], "x": 12345678901234567890 }'
+    expect(gemini.call.forward(context, targetOf())).toBe(context.rawRequest.text)
+    const named = { ...context, rawRequest: wireOf(hello({ model: 'acme/model', z: 1 })) }
     expect(JSON.parse(gemini.call.forward(named, targetOf()))).toEqual(hello({ model: 'm', z: 1 }))
   })
 
@@ -546,20 +547,20 @@ describe('same protocol on both sides', () => {
     const signed = (thoughtSignature: string) => ({
       contents: [{ role: 'model', parts: [{ functionCall: { name: 'f' }, thoughtSignature }] }],
     })
-    const sent = (thoughtSignature: string, abilities = {}) => {
-      const exchange = { ...exchangeOf(), wire: wireOf(signed(thoughtSignature)) }
-      return JSON.parse(gemini.call.forward(exchange, targetOf(abilities))).contents[0].parts[0].thoughtSignature
+    const sent = (thoughtSignature: string, capabilities = {}) => {
+      const context = { ...exchangeOf(), rawRequest: wireOf(signed(thoughtSignature)) }
+      return JSON.parse(gemini.call.forward(context, targetOf(capabilities))).contents[0].parts[0].thoughtSignature
     }
     expect(sent('cGxhaW4=')).toBe('cGxhaW4=')
-    expect(sent(seal('sig', own.maker))).toBe('sig')
-    expect(sent(seal('sig', { provider: 'x', model: 'y' }))).toBe('')
-    expect(sent(seal('sig', { provider: 'x', model: 'y' }), { reasoning: 'level' })).toBe(
+    expect(sent(wrapSignature('sig', own.issuer))).toBe('sig')
+    expect(sent(wrapSignature('sig', { provider: 'x', model: 'y' }))).toBe('')
+    expect(sent(wrapSignature('sig', { provider: 'x', model: 'y' }), { reasoning: 'level' })).toBe(
       'skip_thought_signature_validator',
     )
   })
 
   test('of what others signed, words and calls are sent; their thoughts stay behind, and the word for an unsigned call is told', () => {
-    const theirs = (data: string) => seal(data, { provider: 'x', model: 'y' })
+    const theirs = (data: string) => wrapSignature(data, { provider: 'x', model: 'y' })
     const contents = [
       { role: 'user', parts: [{ text: 'q' }] },
       { role: 'model', parts: [{ text: 'hm', thought: true, thoughtSignature: theirs('a') }] },
@@ -576,17 +577,17 @@ describe('same protocol on both sides', () => {
       {
         role: 'model',
         parts: [
-          { text: 'own', thought: true, thoughtSignature: seal('f', own.maker) },
-          { functionCall: { name: 'f', id: 'c3' }, thoughtSignature: seal('g', own.maker) },
+          { text: 'own', thought: true, thoughtSignature: wrapSignature('f', own.issuer) },
+          { functionCall: { name: 'f', id: 'c3' }, thoughtSignature: wrapSignature('g', own.issuer) },
           { functionCall: { name: 'f', id: 'c4' }, thoughtSignature: theirs('h') },
         ],
       },
       { role: 'user', parts: [{ text: 'n' }] },
     ]
     const text = JSON.stringify({ contents, x: 1 }).replace('"n":1', '"n": 12345678901234567890')
-    const exchange = { ...exchangeOf(), wire: { ...wireOf({ contents }), text } }
+    const context = { ...exchangeOf(), rawRequest: { ...wireOf({ contents }), text } }
     const losses: Loss[] = []
-    const sent = gemini.call.forward(exchange, targetOf({ reasoning: 'level' }), losses)
+    const sent = gemini.call.forward(context, targetOf({ reasoning: 'level' }), losses)
     expect(sent).toContain('"n": 12345678901234567890')
     expect(JSON.parse(sent).contents).toEqual([
       contents[0],
@@ -613,23 +614,23 @@ describe('same protocol on both sides', () => {
   })
 
   test('answers get our id and model name and keep the rest', () => {
-    const relabeler = gemini.relabeler(exchangeOf())
+    const passthrough = gemini.passthrough(exchangeOf())
     const data =
       '{"candidates":[{"content":{"parts":[{"functionCall":{"args":{"responseId":"up-1","n":12345678901234567890}}}]}}],"responseId": "up-1","modelVersion":"up","new":1.0}'
     const relabelled = data.replace('"responseId": "up-1"', '"responseId": "gen-1"').replace('"up"', '"acme/model"')
-    expect(relabeler.frame({ data })).toEqual({ data: relabelled })
-    expect(relabeler.answer(data)).toBe(relabelled)
-    expect(JSON.parse(relabeler.frame({ data: '{"candidates":[]}' })!.data)).toEqual({
+    expect(passthrough.frame({ data })).toEqual({ data: relabelled })
+    expect(passthrough.answer(data)).toBe(relabelled)
+    expect(JSON.parse(passthrough.frame({ data: '{"candidates":[]}' })!.data)).toEqual({
       candidates: [],
       responseId: 'gen-1',
       modelVersion: 'acme/model',
     })
-    expect(relabeler.frame({ data: '[DONE]' })).toBeUndefined()
+    expect(passthrough.frame({ data: '[DONE]' })).toBeUndefined()
   })
 
   test('a failure is a bare error object, whoever says it', () => {
-    const relabeler = gemini.relabeler(exchangeOf())
-    const frame = relabeler.frame({
+    const passthrough = gemini.passthrough(exchangeOf())
+    const frame = passthrough.frame({
       bare: true,
       data: '{\n "error": {"code": 503, "message": "Busy, AIzaSyA1234567890.", "status": "UNAVAILABLE"}}',
     })!

@@ -1,9 +1,9 @@
 import type { GenerationEvent } from '../../../src/generation/event.ts'
 import type { GenerationRequest } from '../../../src/generation/request.ts'
 import { gemini } from '../../../src/protocols/gemini/index.ts'
-import type { Exchange, Label, Target, Wire } from '../../../src/protocols/protocol.ts'
+import type { TranslationContext, ResponseIdentity, Target, RawRequest } from '../../../src/protocols/protocol.ts'
 
-export const wireOf = (body: unknown, stream = false): Wire => {
+export const wireOf = (body: unknown, stream = false): RawRequest => {
   const text = JSON.stringify(body)
   return { body: JSON.parse(text), text, model: 'acme/model', stream, headers: new Headers() }
 }
@@ -16,20 +16,23 @@ export const hello = (more: Record<string, unknown> = {}): Record<string, unknow
   ...more,
 })
 
-export const exchangeOf = (body: unknown = hello(), label: Partial<Label> = {}): Exchange => {
-  const wire = wireOf(body, true)
+export const exchangeOf = (
+  body: unknown = hello(),
+  responseIdentity: Partial<ResponseIdentity> = {},
+): TranslationContext => {
+  const rawRequest = wireOf(body, true)
   return {
-    wire,
-    request: gemini.serve.readRequest(wire),
-    label: { id: 'gen-1', model: 'acme/model', createdAt: 1_700_000_000, ...label },
+    rawRequest,
+    request: gemini.serve.readRequest(rawRequest),
+    responseIdentity: { id: 'gen-1', model: 'acme/model', createdAt: 1_700_000_000, ...responseIdentity },
   }
 }
 
-export const targetOf = (abilities: Target['abilities'] = {}): Target => ({
+export const targetOf = (capabilities: Target['capabilities'] = {}): Target => ({
   provider: 'p',
   model: 'm',
   quirks: {},
-  abilities,
+  capabilities,
 })
 
 /** A request in our words, as another protocol would read it. */
@@ -53,8 +56,8 @@ export const eventsOf = (chunks: unknown[], request?: GenerationRequest): Genera
   ]
 }
 
-export const chunksOf = (events: GenerationEvent[], exchange = exchangeOf()): Record<string, any>[] => {
-  const writer = gemini.serve.writer(exchange)
+export const chunksOf = (events: GenerationEvent[], context = exchangeOf()): Record<string, any>[] => {
+  const writer = gemini.serve.writer(context)
   return events.flatMap((event) => writer.write(event)).map((frame) => JSON.parse(frame.data))
 }
 

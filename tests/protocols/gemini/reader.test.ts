@@ -213,13 +213,13 @@ describe('parts', () => {
       ]),
     ).toEqual([
       {
-        type: 'foreign',
+        type: 'native',
         protocol: 'generateContent',
         kind: 'executableCode',
         value: { executableCode: { code: 'x' }, thoughtSignature: 's' },
       },
       {
-        type: 'foreign',
+        type: 'native',
         protocol: 'generateContent',
         kind: 'codeExecutionResult',
         value: { codeExecutionResult: { output: 'y' } },
@@ -229,7 +229,8 @@ describe('parts', () => {
 
   test('tools that were renamed or freely worded come back as the client knows them', () => {
     const request = asked({ tools: [{ type: 'custom', name: '9-lives' }] })
-    const sent = gemini.call.writeRequest(request, { provider: 'p', model: 'm', quirks: {}, abilities: {} }).body as {
+    const sent = gemini.call.writeRequest(request, { provider: 'p', model: 'm', quirks: {}, capabilities: {} })
+      .body as {
       tools: { functionDeclarations: { name: string }[] }[]
     }
     const name = sent.tools[0]!.functionDeclarations[0]!.name

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { references } from '../../../src/protocols/gemini/serve-references.ts'
+import { references } from '../../../src/protocols/gemini/references.ts'
 import { found, inlined, isMedia, PDF, PNG, problemOf, TXT } from '../referring.ts'
 
 /** Files and addresses in generateContent, and what is put in their place. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../../src/error.ts'
-import { seal } from '../../../src/generation/signature.ts'
+import { wrapSignature } from '../../../src/generation/signature.ts'
 import { gemini } from '../../../src/protocols/gemini/index.ts'
 import { hello, read, wireOf } from './kit.ts'
 
@@ -275,14 +275,14 @@ describe('read', () => {
       },
       { type: 'function', name: 'b', parameters: { type: 'OBJECT', additionalProperties: false } },
       {
-        type: 'foreign',
+        type: 'native',
         protocol: 'generateContent',
         kind: 'codeExecution',
         value: { codeExecution: {} },
         path: 'tools[1].codeExecution',
       },
       {
-        type: 'foreign',
+        type: 'native',
         protocol: 'generateContent',
         kind: 'urlContext',
         value: { url_context: {} },
@@ -441,7 +441,7 @@ describe('calls and results', () => {
   })
 
   test('signatures: sealed ones are opened, one without text joins what it signs', () => {
-    const sealed = seal('sig', { provider: 'p', model: 'm' })
+    const sealed = wrapSignature('sig', { provider: 'p', model: 'm' })
     const { turns } = read({
       contents: [
         model(
@@ -454,7 +454,7 @@ describe('calls and results', () => {
       ],
     })
     expect(turns[0]!.parts).toEqual([
-      { type: 'reasoning', text: 'thinking', signature: { data: 'sig', maker: { provider: 'p', model: 'm' } } },
+      { type: 'reasoning', text: 'thinking', signature: { data: 'sig', issuer: { provider: 'p', model: 'm' } } },
       { type: 'text', text: 'hi', signature: { data: 'plain' } },
       {
         type: 'tool-call',
@@ -479,7 +479,7 @@ describe('calls and results', () => {
       read({ contents: [model({ executableCode: { code: 'x' }, thoughtSignature: 's' })] }).turns[0]!.parts,
     ).toEqual([
       {
-        type: 'foreign',
+        type: 'native',
         protocol: 'generateContent',
         kind: 'executableCode',
         value: { executableCode: { code: 'x' }, thoughtSignature: 's' },

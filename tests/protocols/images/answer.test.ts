@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fold, type Answer, type GenerationEvent } from '../../../src/generation/event.ts'
 import { noUsage } from '../../../src/generation/usage.ts'
 import { images } from '../../../src/protocols/images/index.ts'
-import type { Exchange } from '../../../src/protocols/protocol.ts'
+import type { TranslationContext } from '../../../src/protocols/protocol.ts'
 import { checkGrammar } from '../../grammar.ts'
 import { JPEG, PNG } from './painter.ts'
 
@@ -12,18 +12,18 @@ import { JPEG, PNG } from './painter.ts'
 
 type Json = Record<string, any>
 
-const exchange = (body: Json = {}, imageUrls?: string[]): Exchange => {
-  const wire = {
+const context = (body: Json = {}, imageUrls?: string[]): TranslationContext => {
+  const rawRequest = {
     body: { model: 'a/b', prompt: 'A cat', ...body },
     text: JSON.stringify({ model: 'a/b', prompt: 'A cat', ...body }),
     headers: new Headers(),
   }
   return {
-    wire,
-    request: images.serve.readRequest(wire),
-    label: { id: 'img_1', model: 'a/b', createdAt: 7 },
+    rawRequest,
+    request: images.serve.readRequest(rawRequest),
+    responseIdentity: { id: 'img_1', model: 'a/b', createdAt: 7 },
     ...(imageUrls === undefined ? {} : { imageUrls }),
-  } as Exchange
+  } as TranslationContext
 }
 const read = (body: unknown): GenerationEvent[] => images.call.readAnswer(body, {})
 const USAGE = {
@@ -88,7 +88,7 @@ describe('an answer', () => {
 describe('a relabelled answer', () => {
   test('keeps every byte of the provider’s but for our names', () => {
     const theirs = `{"created": 5,  "model":"inner","data":[{"b64_json":"${PNG}","revised_prompt":"A \\u0063at"}],"usage":${JSON.stringify(USAGE)},"big":12345678901234567890}`
-    expect(images.relabeler(exchange()).answer(theirs)).toBe(
+    expect(images.passthrough(context()).answer(theirs)).toBe(
       `{"id":"img_1",${theirs.slice(1).replace('"inner"', '"a/b"')}`,
     )
   })
@@ -98,7 +98,7 @@ describe('a relabelled answer', () => {
     expect(
       JSON.parse(
         images
-          .relabeler(exchange())
+          .passthrough(context())
           .answer(`{"data":[{"b64_json":"${PNG}"}],"usage":{"cost_in_usd_ticks":7}}`, counted),
       ),
     ).toEqual({
@@ -119,7 +119,7 @@ describe('a relabelled answer', () => {
   test('has addresses of ours in the place of base64', () => {
     const answer = JSON.parse(
       images
-        .relabeler(exchange({ response_format: 'url' }, ['https://s/1', 'https://s/2']))
+        .passthrough(context({ response_format: 'url' }, ['https://s/1', 'https://s/2']))
         .answer(JSON.stringify({ created: 1, data: [{ b64_json: PNG, revised_prompt: 'r' }, { b64_json: JPEG }] })),
     )
     expect(answer.data).toEqual([{ revised_prompt: 'r', url: 'https://s/1' }, { url: 'https://s/2' }])
@@ -131,11 +131,11 @@ describe('a forwarded body', () => {
     provider: 'p',
     model: 'inner',
     quirks: {},
-    abilities: { ...(base64Only === undefined ? {} : { base64Only }) },
+    capabilities: { ...(base64Only === undefined ? {} : { base64Only }) },
   })
-  const asked = (text: string): Exchange => ({
-    ...exchange(),
-    wire: { body: JSON.parse(text), text, headers: new Headers() },
+  const asked = (text: string): TranslationContext => ({
+    ...context(),
+    rawRequest: { body: JSON.parse(text), text, headers: new Headers() },
   })
 
   test('asks for the images themselves, and leaves all else as it is', () => {
@@ -168,7 +168,7 @@ describe('a written answer', () => {
   }
 
   test('says what its images are, and what the model said beside them', () => {
-    expect(images.serve.writeAnswer(made, exchange({ quality: 'high' }))).toEqual({
+    expect(images.serve.writeAnswer(made, context({ quality: 'high' }))).toEqual({
       created: 7,
       id: 'img_1',
       model: 'a/b',
@@ -207,7 +207,7 @@ describe('a written answer', () => {
   ])('without an image is an error: %j', (more, status, message) => {
     let thrown: any
     try {
-      images.serve.writeAnswer({ ...made, ...more }, exchange())
+      images.serve.writeAnswer({ ...made, ...more }, context())
     } catch (error) {
       thrown = error
     }
@@ -260,7 +260,7 @@ describe('a stream', () => {
   })
 
   test('is written with each image whole, the usage with the last', () => {
-    const writer = images.serve.writer(exchange({ stream: true }))
+    const writer = images.serve.writer(context({ stream: true }))
     const events = read({ data: [{ b64_json: PNG }, { b64_json: PNG }], usage: USAGE })
     const frames = events.flatMap((event) => writer.write(event)).map(({ event, data }) => [event, JSON.parse(data)])
     const frame = {
@@ -280,7 +280,7 @@ describe('a stream', () => {
   })
 
   test('says in its own words that there is no image', () => {
-    const writer = images.serve.writer(exchange({ stream: true }))
+    const writer = images.serve.writer(context({ stream: true }))
     const frames = [
       ...writer.write({ type: 'start', id: '', model: '' }),
       ...writer.write({ type: 'finish', reason: 'content-filter', raw: 'SAFETY' }),
@@ -299,7 +299,7 @@ describe.skipIf(!existsSync(RECORDINGS))('recorded', () => {
     request: JSON.parse(readFileSync(join(RECORDINGS, `${name}.request.json`), 'utf8')) as Json,
     response: readFileSync(join(RECORDINGS, `${name}.response.json`), 'utf8'),
   })
-  const asked = ({ model, ...more }: Json): Exchange => exchange({ ...more, model: `a/${model as string}` })
+  const asked = ({ model, ...more }: Json): TranslationContext => context({ ...more, model: `a/${model as string}` })
 
   test('an answer in base64 without a time and with costs of its own', () => {
     const { request, response } = recorded('rig__xai-image-generation-image-generation-smoke')
@@ -307,7 +307,7 @@ describe.skipIf(!existsSync(RECORDINGS))('recorded', () => {
     expect(fold(read(JSON.parse(response))).parts).toEqual([
       { type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'aGVsbG8=' } },
     ])
-    expect(JSON.parse(images.relabeler(asked(request)).answer(response))).toMatchObject({
+    expect(JSON.parse(images.passthrough(asked(request)).answer(response))).toMatchObject({
       created: 7,
       data: [{ b64_json: 'aGVsbG8=', mime_type: 'image/png' }],
     })

@@ -4,7 +4,7 @@ import type { ConversationName, GenerationRequest } from '../../../src/generatio
 import { noUsage } from '../../../src/generation/usage.ts'
 import type { Frame } from '../../../src/http/frames.ts'
 import { protocols } from '../../../src/protocols/index.ts'
-import type { Exchange, Target } from '../../../src/protocols/protocol.ts'
+import type { TranslationContext, Target } from '../../../src/protocols/protocol.ts'
 import { JPEG, PNG } from './painter.ts'
 
 /** Images that a conversation makes: in answers of every protocol, and in requests for them. */
@@ -22,12 +22,12 @@ const BODIES: Record<ConversationName, Json> = {
 }
 const NAMES = Object.keys(BODIES) as ConversationName[]
 
-const exchangeOf = (name: ConversationName): Exchange => {
-  const wire = { body: BODIES[name], text: JSON.stringify(BODIES[name]), headers: new Headers(), model: 'a/b' }
+const exchangeOf = (name: ConversationName): TranslationContext => {
+  const rawRequest = { body: BODIES[name], text: JSON.stringify(BODIES[name]), headers: new Headers(), model: 'a/b' }
   return {
-    wire,
-    request: protocols[name].serve.readRequest(wire),
-    label: { id: 'x_1', model: 'a/b', createdAt: 7, maker: { provider: 'p', model: 'm' } },
+    rawRequest,
+    request: protocols[name].serve.readRequest(rawRequest),
+    responseIdentity: { id: 'x_1', model: 'a/b', createdAt: 7, issuer: { provider: 'p', model: 'm' } },
   }
 }
 const image = (mediaType: string, data: string): Answer['parts'][number] => ({
@@ -86,11 +86,11 @@ describe('an image of an answer', () => {
 })
 
 describe('the wish for an image', () => {
-  const target = (output?: Target['abilities']['output']): Target => ({
+  const target = (output?: Target['capabilities']['output']): Target => ({
     provider: 'p',
     model: 'm',
     quirks: {},
-    abilities: output === undefined ? {} : { output },
+    capabilities: output === undefined ? {} : { output },
   })
   const written = (client: ConversationName, provider: ConversationName, to = target(['text', 'image'])): Json =>
     protocols[provider].call.writeRequest(exchangeOf(client).request, to).body

@@ -30,8 +30,8 @@ providers:
   router: { protocol: chat.completions, baseUrl: '${painter.url}/v1', apiKey: none, unlisted: true }
   down: { protocol: images, baseUrl: 'http://127.0.0.1:9', apiKey: none, unlisted: true }
 models:
-  base64-only: { endpoints: [{ provider: painter, model: p }], abilities: { base64Only: true } }
-  writer: { endpoints: [{ provider: painter, model: p }], abilities: { output: [text] } }
+  base64-only: { endpoints: [{ provider: painter, model: p }], capabilities: { base64Only: true } }
+  writer: { endpoints: [{ provider: painter, model: p }], capabilities: { output: [text] } }
 ${painted('by-token', TOKENS, ['painter', 'p'])}
 ${painted('by-image', { image: 0.04 }, ['painter', 'unmetered'])}
 ${painted('by-image-text', { image: 0.04 }, ['painter', 'text'])}

@@ -229,7 +229,7 @@ describe('a size in the words of a conversation', () => {
 })
 
 describe('a conversation as a prompt', () => {
-  const target: Target = { provider: 'p', model: 'painter', quirks: {}, abilities: { api: 'images' } }
+  const target: Target = { provider: 'p', model: 'painter', quirks: {}, capabilities: { api: 'images' } }
   const asked = (more: Partial<GenerationRequest>): GenerationRequest => ({
     model: 'a/b',
     system: [],
@@ -288,11 +288,11 @@ describe('a conversation as a prompt', () => {
     } as const
     // The tool that responses asks for images with is no tool that is lost.
     const tools: GenerationRequest['tools'] = [
-      { type: 'foreign', protocol: 'responses', kind: 'image_generation', value: { type: 'image_generation' } },
+      { type: 'native', protocol: 'responses', kind: 'image_generation', value: { type: 'image_generation' } },
     ]
     const { body, losses } = images.call.writeRequest(asked({ turns, imageOutput, tools, stream: true }), {
       ...target,
-      abilities: { base64Only: true },
+      capabilities: { base64Only: true },
     })
     expect(losses).toEqual([])
     expect(body).toEqual({

@@ -8,10 +8,10 @@ import { asGatewayError } from '../../../src/error.ts'
 import { unfold } from '../../../src/generation/event.ts'
 import type { GenerationRequest } from '../../../src/generation/request.ts'
 import { messages } from '../../../src/protocols/messages/index.ts'
-import { exchange, frames, whole, wireOf } from './kit.ts'
+import { context, frames, whole, wireOf } from './kit.ts'
 
 /** A model of another protocol, which signs its reasoning, its calls and its texts, asks for one call and is done. */
-const maker = { provider: 'elsewhere', model: 'thinker' }
+const issuer = { provider: 'elsewhere', model: 'thinker' }
 const calls = whole({
   parts: [
     { type: 'reasoning', text: '', signature: { data: 'bare' } },
@@ -42,8 +42,8 @@ const server = Bun.serve({
       const request = messages.serve.readRequest(wireOf(await incoming.text()))
       asked.push(request)
       const answer = request.turns.some(({ role }) => role === 'tool') ? done : calls
-      if (!request.stream) return Response.json(messages.serve.writeAnswer(answer, exchange(maker)))
-      const text = frames([...unfold(answer)], maker)
+      if (!request.stream) return Response.json(messages.serve.writeAnswer(answer, context(issuer)))
+      const text = frames([...unfold(answer)], issuer)
         .map(({ event, data }) => `event: ${event}\ndata: ${data}\n\n`)
         .join('')
       return new Response(text, { headers: { 'content-type': 'text/event-stream' } })
@@ -65,10 +65,10 @@ function expectReplay(): void {
   expect(asked).toHaveLength(2)
   const [, assistant, results] = asked[1]!.turns
   expect(assistant!.parts.map((part) => [part.type, 'signature' in part ? part.signature : undefined])).toEqual([
-    ['reasoning', { data: 'bare', maker }],
-    ['reasoning', { data: 'thought', maker }],
+    ['reasoning', { data: 'bare', issuer }],
+    ['reasoning', { data: 'thought', issuer }],
     ['text', undefined],
-    ['tool-call', { data: 'call', maker }],
+    ['tool-call', { data: 'call', issuer }],
     ['tool-call', undefined],
   ])
   expect(results!.parts.map((part) => (part.type === 'tool-result' ? [part.callId, part.name] : part.type))).toEqual([

@@ -238,12 +238,12 @@ describe('parts', () => {
       turns: [
         user('a'),
         says(
-          { type: 'reasoning', text: 'hm', signature: { data: 'sig', maker: mine } },
-          { type: 'reasoning', text: '', redacted: true, signature: { data: 'dark', maker: mine } },
+          { type: 'reasoning', text: 'hm', signature: { data: 'sig', issuer: mine } },
+          { type: 'reasoning', text: '', redacted: true, signature: { data: 'dark', issuer: mine } },
           {
             type: 'reasoning',
             text: 'other',
-            signature: { data: 'sig', maker: { provider: 'there', model: 'older-model' } },
+            signature: { data: 'sig', issuer: { provider: 'there', model: 'older-model' } },
           },
           { type: 'reasoning', text: 'plain', signature: { data: 'sig' } },
           { type: 'reasoning', text: 'unsigned' },
@@ -326,7 +326,7 @@ describe('parts', () => {
 
   test('of another protocol are left out', () => {
     const { lost } = write({
-      turns: [user('a'), says({ type: 'foreign', protocol: 'responses', kind: 'computer_call', value: {} })],
+      turns: [user('a'), says({ type: 'native', protocol: 'responses', kind: 'computer_call', value: {} })],
     })
     expect(lost).toEqual(['part computer_call left out'])
   })
@@ -461,9 +461,9 @@ describe('tools', () => {
   })
 
   test('of other protocols are refused, or left out where they may be', () => {
-    const foreign: Tool = { type: 'foreign', protocol: 'responses', kind: 'computer', value: {} }
-    expect(() => write({ tools: [foreign] })).toThrow(expect.objectContaining({ code: 'unsupported_parameter' }))
-    expect(write({ tools: [{ ...foreign, optional: true }] }).lost).toEqual(['tool computer left out'])
+    const native: Tool = { type: 'native', protocol: 'responses', kind: 'computer', value: {} }
+    expect(() => write({ tools: [native] })).toThrow(expect.objectContaining({ code: 'unsupported_parameter' }))
+    expect(write({ tools: [{ ...native, optional: true }] }).lost).toEqual(['tool computer left out'])
   })
 
   test('are chosen', () => {
@@ -572,8 +572,8 @@ describe('depth', () => {
       { thinking: undefined },
       ['reasoning left out'],
     ],
-  ] as [string, Any, Any, Any, string[]][])('%s', (_name, parts, abilities, body, lost) => {
-    const written = write(parts, abilities)
+  ] as [string, Any, Any, Any, string[]][])('%s', (_name, parts, capabilities, body, lost) => {
+    const written = write(parts, capabilities)
     for (const [name, value] of Object.entries(body)) expect(written.body[name]).toEqual(value as Any)
     expect(written.lost).toEqual(lost)
   })
@@ -596,7 +596,7 @@ describe('depth', () => {
     const thought: Part = {
       type: 'reasoning',
       text: 'hm',
-      signature: { data: 's', maker: { provider: 'there', model: 'upstream-model' } },
+      signature: { data: 's', issuer: { provider: 'there', model: 'upstream-model' } },
     }
     expect(
       write({ turns: [user('a'), says(thought, call('x')), tool(result('x'))], reasoning: { budgetTokens: 2000 } }).body

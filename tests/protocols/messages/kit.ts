@@ -1,13 +1,19 @@
 import type { Answer, GenerationEvent } from '../../../src/generation/event.ts'
 import type { GenerationRequest } from '../../../src/generation/request.ts'
-import type { Maker } from '../../../src/generation/signature.ts'
+import type { Issuer } from '../../../src/generation/signature.ts'
 import type { Frame } from '../../../src/http/frames.ts'
 import { messages } from '../../../src/protocols/messages/index.ts'
-import type { Abilities, Exchange, Target, Wire, Written } from '../../../src/protocols/protocol.ts'
+import type {
+  Capabilities,
+  TranslationContext,
+  Target,
+  RawRequest,
+  WrittenRequest,
+} from '../../../src/protocols/protocol.ts'
 
 export type Any = Record<string, any>
 
-export const wireOf = (body: unknown, headers: Record<string, string> = {}): Wire => {
+export const wireOf = (body: unknown, headers: Record<string, string> = {}): RawRequest => {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   return { text, body: JSON.parse(text), headers: new Headers(headers) }
 }
@@ -18,20 +24,20 @@ export const read = (body: Any): GenerationRequest =>
     wireOf({ model: 'p/m', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }], ...body }),
   )
 
-export const exchange = (maker?: Maker): Exchange => {
-  const wire = wireOf({ model: 'p/m', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] })
+export const context = (issuer?: Issuer): TranslationContext => {
+  const rawRequest = wireOf({ model: 'p/m', max_tokens: 100, messages: [{ role: 'user', content: 'Hi' }] })
   return {
-    wire,
-    request: messages.serve.readRequest(wire),
-    label: { id: 'msg_1', model: 'p/m', createdAt: 1, ...(maker === undefined ? {} : { maker }) },
+    rawRequest,
+    request: messages.serve.readRequest(rawRequest),
+    responseIdentity: { id: 'msg_1', model: 'p/m', createdAt: 1, ...(issuer === undefined ? {} : { issuer }) },
   }
 }
 
-export const target = (abilities: Abilities = {}): Target => ({
+export const target = (capabilities: Capabilities = {}): Target => ({
   provider: 'there',
   model: 'upstream-model',
   quirks: {},
-  abilities,
+  capabilities,
 })
 
 /** A request of another protocol, as little as can be. */
@@ -50,9 +56,9 @@ export const request = (parts: Partial<GenerationRequest> = {}): GenerationReque
 
 export const write = (
   parts: Partial<GenerationRequest>,
-  abilities: Abilities = {},
-): Omit<Written, 'body'> & { body: Any; lost: string[] } => {
-  const { body, losses } = messages.call.writeRequest(request(parts), target(abilities))
+  capabilities: Capabilities = {},
+): Omit<WrittenRequest, 'body'> & { body: Any; lost: string[] } => {
+  const { body, losses } = messages.call.writeRequest(request(parts), target(capabilities))
   return {
     body: body as Any,
     losses,
@@ -60,8 +66,8 @@ export const write = (
   }
 }
 
-export const frames = (events: GenerationEvent[], maker?: Maker): Frame[] => {
-  const writer = messages.serve.writer(exchange(maker))
+export const frames = (events: GenerationEvent[], issuer?: Issuer): Frame[] => {
+  const writer = messages.serve.writer(context(issuer))
   return events.flatMap((event) => writer.write(event))
 }
 

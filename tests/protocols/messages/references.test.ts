@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { references } from '../../../src/protocols/messages/serve-references.ts'
+import { references } from '../../../src/protocols/messages/references.ts'
 import { found, inlined, PDF, PNG, TXT } from '../referring.ts'
 
 /** Files and addresses in messages, and what is put in their place. */

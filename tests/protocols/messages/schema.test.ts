@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { fold } from '../../../src/generation/event.ts'
 import { messages } from '../../../src/protocols/messages/index.ts'
 import { sentences } from '../../grammar.ts'
-import { datas, exchange, frames, type Any } from './kit.ts'
+import { datas, context, frames, type Any } from './kit.ts'
 
 /** What is written for clients of messages is what the published schemas take. */
 
@@ -56,7 +56,7 @@ describe.skipIf(!existsSync(SCHEMA))('the published schema', () => {
     const valid = check('Message')
     fc.assert(
       fc.property(sentences({ errors: false }), (sentence) =>
-        valid(JSON.parse(JSON.stringify(messages.serve.writeAnswer(fold(sentence), exchange())))),
+        valid(JSON.parse(JSON.stringify(messages.serve.writeAnswer(fold(sentence), context())))),
       ),
       { numRuns: 150 },
     )

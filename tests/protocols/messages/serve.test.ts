@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../../src/error.ts'
-import { seal } from '../../../src/generation/signature.ts'
+import { wrapSignature } from '../../../src/generation/signature.ts'
 import { messages, readCountRequest } from '../../../src/protocols/messages/index.ts'
 import { read, wireOf, type Any } from './kit.ts'
 
@@ -89,9 +89,9 @@ describe('a request', () => {
   })
 
   test('to count tokens needs no max_tokens', () => {
-    const wire = wireOf({ model: 'p/m', messages: [{ role: 'user', content: 'Hi' }] })
-    expect(readCountRequest(wire).maxOutputTokens).toBeUndefined()
-    expect(() => messages.serve.readRequest(wire)).toThrow('max_tokens')
+    const rawRequest = wireOf({ model: 'p/m', messages: [{ role: 'user', content: 'Hi' }] })
+    expect(readCountRequest(rawRequest).maxOutputTokens).toBeUndefined()
+    expect(() => messages.serve.readRequest(rawRequest)).toThrow('max_tokens')
   })
 
   test('leads with system text, and keeps system turns in the middle and at the end', () => {
@@ -171,7 +171,7 @@ describe('a request', () => {
             content: [
               { type: 'image', source: { type: 'url', url: 'u' } },
               {
-                type: 'foreign',
+                type: 'native',
                 protocol: 'messages',
                 kind: 'tool_reference',
                 value: { type: 'tool_reference', tool_name: 't' },
@@ -190,10 +190,10 @@ describe('a request', () => {
   test.each(['{"id":12345678901234567890,"z":1}', '{"z":1.0,"a":[-0,1e2]}'])(
     'keeps numbers in arguments as they were spelled (%s)',
     (args) => {
-      const wire = wireOf(
+      const rawRequest = wireOf(
         `{"model":"p/m","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":${args}}]}]}`,
       )
-      expect(messages.serve.readRequest(wire).turns[0]!.parts[0]).toMatchObject({ arguments: args })
+      expect(messages.serve.readRequest(rawRequest).turns[0]!.parts[0]).toMatchObject({ arguments: args })
     },
   )
 
@@ -228,12 +228,12 @@ describe('a request', () => {
       { type: 'url', url: 'https://x' },
       { type: 'text', text: 'plain', mediaType: 'text/plain' },
       { type: 'text', text: 'a\nb', mediaType: 'text/plain' },
-      'foreign',
+      'native',
     ])
   })
 
   test('reads thinking with plain and sealed signatures, and a signature that belongs to the part before', () => {
-    const maker = { provider: 'g', model: 'm' }
+    const issuer = { provider: 'g', model: 'm' }
     const { turns } = read({
       messages: [
         { role: 'user', content: 'Hi' },
@@ -241,19 +241,19 @@ describe('a request', () => {
           role: 'assistant',
           content: [
             { type: 'thinking', thinking: 'hm', signature: 'plain' },
-            { type: 'thinking', thinking: '', signature: seal('secret', maker) },
+            { type: 'thinking', thinking: '', signature: wrapSignature('secret', issuer) },
             { type: 'thinking', thinking: 'unsigned', signature: '' },
             { type: 'redacted_thinking', data: 'hidden' },
             { type: 'tool_use', id: 'a', name: 'f', input: {} },
-            { type: 'redacted_thinking', data: seal('of-part:call-signature', maker) },
-            { type: 'redacted_thinking', data: seal('of-text:alone', maker) },
+            { type: 'redacted_thinking', data: wrapSignature('of-part:call-signature', issuer) },
+            { type: 'redacted_thinking', data: wrapSignature('of-text:alone', issuer) },
           ],
         },
       ],
     })
     expect(turns[1]!.parts).toEqual([
       { type: 'reasoning', text: 'hm', signature: { data: 'plain' } },
-      { type: 'reasoning', text: '', signature: { data: 'secret', maker } },
+      { type: 'reasoning', text: '', signature: { data: 'secret', issuer } },
       { type: 'reasoning', text: 'unsigned' },
       { type: 'reasoning', text: '', redacted: true, signature: { data: 'hidden' } },
       {
@@ -262,9 +262,9 @@ describe('a request', () => {
         name: 'f',
         arguments: '{}',
         form: 'function',
-        signature: { data: 'call-signature', maker },
+        signature: { data: 'call-signature', issuer },
       },
-      { type: 'text', text: '', signature: { data: 'alone', maker } },
+      { type: 'text', text: '', signature: { data: 'alone', issuer } },
     ])
   })
 
@@ -303,8 +303,8 @@ describe('a request', () => {
           strict: true,
           cache: { ttl: '5m' },
         },
-        { type: 'foreign', protocol: 'messages', kind: 'web_search_20250305', optional: true },
-        { type: 'foreign', protocol: 'messages', kind: 'computer_20250124' },
+        { type: 'native', protocol: 'messages', kind: 'web_search_20250305', optional: true },
+        { type: 'native', protocol: 'messages', kind: 'computer_20250124' },
       ],
       toolChoice: { type: 'required' },
       parallelTools: false,

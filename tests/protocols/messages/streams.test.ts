@@ -4,12 +4,12 @@ import fc from 'fast-check'
 import { GatewayError } from '../../../src/error.ts'
 import { type Answer, fold, type GenerationEvent, type PartHead, unfold } from '../../../src/generation/event.ts'
 import type { Part } from '../../../src/generation/request.ts'
-import { seal } from '../../../src/generation/signature.ts'
-import type { Trace } from '../../../src/generation/trace.ts'
+import { wrapSignature } from '../../../src/generation/signature.ts'
+import type { ReplayState } from '../../../src/generation/replay.ts'
 import { messages } from '../../../src/protocols/messages/index.ts'
 import type { Target } from '../../../src/protocols/protocol.ts'
 import { checkGrammar, sentences } from '../../grammar.ts'
-import { datas, events, exchange, frames, read, request, whole, wireOf, type Any } from './kit.ts'
+import { datas, events, context, frames, read, request, whole, wireOf, type Any } from './kit.ts'
 
 /** Streams of messages, written for clients and read from providers. */
 
@@ -21,8 +21,8 @@ const part = (number: number, head: PartHead, texts: string[] = [], signature?: 
 ]
 const stop = (reason: Answer['finish']['reason'] = 'stop'): GenerationEvent => ({ type: 'finish', reason, raw: 'raw' })
 /** The frames between message_start and message_delta, in short. */
-const inside = (list: GenerationEvent[], maker?: { provider: string; model: string }): string[] =>
-  datas(frames([start, ...list, stop()], maker))
+const inside = (list: GenerationEvent[], issuer?: { provider: string; model: string }): string[] =>
+  datas(frames([start, ...list, stop()], issuer))
     .slice(1, -2)
     .map(
       ({ type, index, content_block, delta }) =>
@@ -74,7 +74,7 @@ describe('the writer', () => {
   })
 
   test('holds nothing back', () => {
-    const writer = messages.serve.writer(exchange())
+    const writer = messages.serve.writer(context())
     expect(writer.write(start)).toHaveLength(1)
     writer.write({ type: 'part-start', part: 0, head: { type: 'text' } })
     expect(writer.write({ type: 'part-delta', part: 0, text: 'a' })).toHaveLength(2)
@@ -92,7 +92,7 @@ describe('the writer', () => {
   })
 
   test('signs thinking, hidden and bare signatures, sealed with their maker', () => {
-    const maker = { provider: 'g', model: 'm' }
+    const issuer = { provider: 'g', model: 'm' }
     expect(
       inside(
         [
@@ -100,17 +100,17 @@ describe('the writer', () => {
           ...part(1, { type: 'reasoning', redacted: true }, [], 's2'),
           ...part(2, { type: 'reasoning' }, [], 's3'),
         ],
-        maker,
+        issuer,
       ),
     ).toEqual([
       '0 {"type":"thinking","thinking":"","signature":""}',
       '0 {"type":"thinking_delta","thinking":"hm"}',
-      `0 {"type":"signature_delta","signature":"${seal('s1', maker)}"}`,
+      `0 {"type":"signature_delta","signature":"${wrapSignature('s1', issuer)}"}`,
       '0 stop',
-      `1 {"type":"redacted_thinking","data":"${seal('s2', maker)}"}`,
+      `1 {"type":"redacted_thinking","data":"${wrapSignature('s2', issuer)}"}`,
       '1 stop',
       '2 {"type":"thinking","thinking":"","signature":""}',
-      `2 {"type":"signature_delta","signature":"${seal('s3', maker)}"}`,
+      `2 {"type":"signature_delta","signature":"${wrapSignature('s3', issuer)}"}`,
       '2 stop',
     ])
   })
@@ -192,7 +192,7 @@ describe('the writer', () => {
       stop_sequence: 'END',
     })
     expect(
-      messages.serve.writeAnswer(whole({ finish: { reason, raw, stopSequence: 'END' } }), exchange()),
+      messages.serve.writeAnswer(whole({ finish: { reason, raw, stopSequence: 'END' } }), context()),
     ).toMatchObject({ stop_reason: expected, stop_sequence: 'END' })
   })
 })
@@ -207,9 +207,9 @@ describe('the reader', () => {
     { type: 'message_stop' },
   ]
   const open = (index: number, block: Any): Any => ({ type: 'content_block_start', index, content_block: block })
-  const grow = (index: number, delta: Any): Any => ({ type: 'content_block_delta', index, delta })
+  const append = (index: number, delta: Any): Any => ({ type: 'content_block_delta', index, delta })
   const shut = (index: number): Any => ({ type: 'content_block_stop', index })
-  const json = (index: number, partial_json: string): Any => grow(index, { type: 'input_json_delta', partial_json })
+  const json = (index: number, partial_json: string): Any => append(index, { type: 'input_json_delta', partial_json })
   const call = (id: string, input: Any = {}): Any => ({ type: 'tool_use', id, name: 'f', input })
   const parts = (list: (Any | string)[]): Part[] => {
     const heard = events([begin, ...list, ...end])
@@ -298,16 +298,15 @@ describe('the reader', () => {
     expect(
       text([
         open(0, { type: 'thinking', thinking: '' }),
-        grow(0, { type: 'thinking_delta', thinking: 'h' }),
+        append(0, { type: 'thinking_delta', thinking: 'h' }),
         open(1, { type: 'text', text: '' }),
-        grow(1, { type: 'text_delta', text: 'a' }),
+        append(1, { type: 'text_delta', text: 'a' }),
       ]),
     ).toEqual(['reasoning', 'a'])
-    expect(text([open(0, { type: 'text', text: 'a' }), shut(0), grow(0, { type: 'text_delta', text: 'b' })])).toEqual([
-      'a',
-      'b',
-    ])
-    expect(text([grow(0, { type: 'text_delta', text: 'lost start' })])).toEqual(['lost start'])
+    expect(text([open(0, { type: 'text', text: 'a' }), shut(0), append(0, { type: 'text_delta', text: 'b' })])).toEqual(
+      ['a', 'b'],
+    )
+    expect(text([append(0, { type: 'text_delta', text: 'lost start' })])).toEqual(['lost start'])
   })
 
   test('says text at once, though the block before it was never ended', () => {
@@ -319,7 +318,7 @@ describe('the reader', () => {
       'part-start',
       'part-delta',
     ])
-    expect(say(grow(1, { type: 'text_delta', text: 'b' }))).toEqual([{ type: 'part-delta', part: 1, text: 'b' }])
+    expect(say(append(1, { type: 'text_delta', text: 'b' }))).toEqual([{ type: 'part-delta', part: 1, text: 'b' }])
   })
 
   test('keeps blocks of kinds it does not know whole, their input too', () => {
@@ -330,12 +329,12 @@ describe('the reader', () => {
         json(0, '{"query":"x"}'),
         shut(0),
         open(1, { type: 'compaction', content: '' }),
-        grow(1, { type: 'compaction_delta', content: 'sum' }),
+        append(1, { type: 'compaction_delta', content: 'sum' }),
         shut(1),
       ]),
     ).toEqual([
-      { type: 'foreign', protocol: 'messages', kind: 'server_tool_use', value: { ...server, input: { query: 'x' } } },
-      { type: 'foreign', protocol: 'messages', kind: 'compaction', value: { type: 'compaction', content: 'sum' } },
+      { type: 'native', protocol: 'messages', kind: 'server_tool_use', value: { ...server, input: { query: 'x' } } },
+      { type: 'native', protocol: 'messages', kind: 'compaction', value: { type: 'compaction', content: 'sum' } },
     ])
   })
 
@@ -350,8 +349,8 @@ describe('the reader', () => {
     expect(
       parts([
         open(0, { type: 'text', text: '' }),
-        grow(0, { type: 'citations_delta', citation }),
-        grow(0, { type: 'text_delta', text: 'abc' }),
+        append(0, { type: 'citations_delta', citation }),
+        append(0, { type: 'text_delta', text: 'abc' }),
         shut(0),
       ]),
     ).toEqual([
@@ -524,7 +523,7 @@ describe('what is written and read again', () => {
         const before = fold(sentence)
         const streamed = fold(events(datas(frames(sentence))))
         const answered = fold(
-          messages.call.readAnswer(JSON.parse(JSON.stringify(messages.serve.writeAnswer(before, exchange()))), {}),
+          messages.call.readAnswer(JSON.parse(JSON.stringify(messages.serve.writeAnswer(before, context()))), {}),
         )
         expect(reading(streamed)).toEqual(essence(before))
         expect(reading(answered)).toEqual(essence(before))
@@ -539,11 +538,11 @@ describe('what is written and read again', () => {
   })
 
   test('comes back in the next request with every signature where it was, but that of a text at the end', () => {
-    const maker = { provider: 'g', model: 'm' }
+    const issuer = { provider: 'g', model: 'm' }
     fc.assert(
       fc.property(sentences({ errors: false, kinds: ['text', 'reasoning', 'tool-call'] }), (sentence) => {
         const whole = fold(sentence)
-        const { content } = messages.serve.writeAnswer(whole, exchange(maker)) as { content: unknown[] }
+        const { content } = messages.serve.writeAnswer(whole, context(issuer)) as { content: unknown[] }
         fc.pre(content.length > 0)
         const before = {
           parts: whole.parts.map((part, i) =>
@@ -562,7 +561,7 @@ describe('what is written and read again', () => {
           )
           .map((part) =>
             'signature' in part && part.signature !== undefined
-              ? { ...part, signature: { ...part.signature, maker } }
+              ? { ...part, signature: { ...part.signature, issuer } }
               : part,
           )
         expect(turn!.parts).toEqual(sealed)
@@ -612,7 +611,7 @@ describe('the official SDK', () => {
           }
           const message = client.messages.stream(ask).finalMessage()
           if (last.type === 'error') return void (await expect(message).rejects.toThrow(last.error.message))
-          const expected = JSON.parse(JSON.stringify(messages.serve.writeAnswer(fold(sentence), exchange()))) as Any
+          const expected = JSON.parse(JSON.stringify(messages.serve.writeAnswer(fold(sentence), context()))) as Any
           const got = JSON.parse(JSON.stringify(await message)) as Any
           expect(got.content.map(tidy)).toEqual(expected.content.map(tidy))
           expect(got).toMatchObject({
@@ -636,7 +635,7 @@ describe('the official SDK', () => {
       ],
       finish: { reason: 'length', raw: 'length' },
     })
-    body = { type: 'application/json', text: JSON.stringify(messages.serve.writeAnswer(answer, exchange())) }
+    body = { type: 'application/json', text: JSON.stringify(messages.serve.writeAnswer(answer, context())) }
     expect(await client.messages.create(ask)).toMatchObject({
       content: [
         { type: 'thinking', thinking: 'hm', signature: 's' },
@@ -655,8 +654,8 @@ const tidy = ({ citations, ...block }: Any): Any => ({
 })
 
 describe('passing on', () => {
-  const there = { provider: 'there', model: 'upstream', quirks: {}, abilities: {} }
-  const forward = (text: string): string => messages.call.forward({ ...exchange(), wire: wireOf(text) }, there)
+  const there = { provider: 'there', model: 'upstream', quirks: {}, capabilities: {} }
+  const forward = (text: string): string => messages.call.forward({ ...context(), rawRequest: wireOf(text) }, there)
 
   test('changes the model and not a byte besides', () => {
     const text =
@@ -674,15 +673,15 @@ describe('passing on', () => {
         {
           role: 'assistant',
           content: [
-            { type: 'thinking', thinking: 'a', signature: seal('mine', own) },
-            { type: 'thinking', thinking: 'b', signature: seal('x', other) },
+            { type: 'thinking', thinking: 'a', signature: wrapSignature('mine', own) },
+            { type: 'thinking', thinking: 'b', signature: wrapSignature('x', other) },
             { type: 'thinking', thinking: 'c', signature: '' },
             { type: 'thinking', thinking: 'd', signature: 'plain' },
-            { type: 'redacted_thinking', data: seal('of-part:y', other) },
+            { type: 'redacted_thinking', data: wrapSignature('of-part:y', other) },
             { type: 'text', text: 't', citations: [{ encrypted_index: '' }] },
           ],
         },
-        { role: 'assistant', content: [{ type: 'redacted_thinking', data: seal('x', other) }] },
+        { role: 'assistant', content: [{ type: 'redacted_thinking', data: wrapSignature('x', other) }] },
       ],
     }).replace('"big":1', '"big":12345678901234567890')
     const forwarded = forward(text)
@@ -700,7 +699,7 @@ describe('passing on', () => {
   })
 
   test('lets thoughts that nobody signed go where they are wanted, and an empty block where there are none', () => {
-    const other = seal('x', { provider: 'g', model: 'm' })
+    const other = wrapSignature('x', { provider: 'g', model: 'm' })
     const use = (id: string): Any => ({ type: 'tool_use', id, name: 'f', input: {} })
     const content = [
       [{ type: 'thinking', thinking: 'a', signature: '' }, use('a')],
@@ -709,9 +708,9 @@ describe('passing on', () => {
       [{ type: 'thinking', thinking: 'd', signature: other }, use('d')],
       [use('e')],
     ]
-    const traces: Trace[] = [
+    const replayStates: ReplayState[] = [
       {
-        maker: { provider: 'there', model: 'upstream' },
+        issuer: { provider: 'there', model: 'upstream' },
         call: { id: 'e', digest: '' },
         parts: [
           { type: 'reasoning', text: 'kept' },
@@ -720,7 +719,7 @@ describe('passing on', () => {
       },
     ]
     const sent = (quirks: Target['quirks'], more: object = {}): Any[] => {
-      const wire = wireOf(
+      const rawRequest = wireOf(
         JSON.stringify({
           model: 'p/m',
           ...more,
@@ -728,7 +727,9 @@ describe('passing on', () => {
         }),
       )
       return (
-        JSON.parse(messages.call.forward({ ...exchange(), wire, recalled: traces }, { ...there, quirks })) as Any
+        JSON.parse(
+          messages.call.forward({ ...context(), rawRequest, restoredReasoning: replayStates }, { ...there, quirks }),
+        ) as Any
       ).messages.map((message: Any) =>
         message.content.map((block: Any) =>
           block.type === 'thinking' ? `${block.thinking}|${block.signature ?? ''}` : block.type,
@@ -751,12 +752,12 @@ describe('passing on', () => {
   })
 
   test('relabels the first frame and returns all others as they are', () => {
-    const relabeler = messages.relabeler(exchange())
+    const passthrough = messages.passthrough(context())
     const begin = {
       event: 'message_start',
       data: '{"type": "message_start", "message":{"usage":{"big":12345678901234567890},"model":"up","id":"m"}  }',
     }
-    expect(relabeler.frame(begin)).toEqual({
+    expect(passthrough.frame(begin)).toEqual({
       event: 'message_start',
       data: '{"type": "message_start", "message":{"usage":{"big":12345678901234567890},"model":"p/m","id":"msg_1"}  }',
     })
@@ -764,17 +765,17 @@ describe('passing on', () => {
       event: 'content_block_delta',
       data: '{"type":"content_block_delta","delta":{"text":"message_start"}}',
     }
-    expect(relabeler.frame(delta)).toBe(delta)
+    expect(passthrough.frame(delta)).toBe(delta)
   })
 
   test('gives frames their event line where a server forgets it, and drops a foreign end mark', () => {
-    const relabeler = messages.relabeler(exchange())
-    expect(relabeler.frame({ data: '{"type":"ping"}' })).toEqual({ event: 'ping', data: '{"type":"ping"}' })
-    expect(relabeler.frame({ data: '[DONE]' })).toBeUndefined()
+    const passthrough = messages.passthrough(context())
+    expect(passthrough.frame({ data: '{"type":"ping"}' })).toEqual({ event: 'ping', data: '{"type":"ping"}' })
+    expect(passthrough.frame({ data: '[DONE]' })).toBeUndefined()
   })
 
   test('breaks off with an error', () => {
-    expect(messages.relabeler(exchange()).fail(new GatewayError('upstream_timeout', 'late'))).toEqual([
+    expect(messages.passthrough(context()).fail(new GatewayError('upstream_timeout', 'late'))).toEqual([
       { event: 'error', data: '{"type":"error","error":{"type":"timeout_error","message":"late"}}' },
     ])
   })

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../../src/error.ts'
 import type { GenerationRequest, Part, Turn } from '../../../src/generation/request.ts'
-import { seal } from '../../../src/generation/signature.ts'
-import type { Abilities } from '../../../src/protocols/protocol.ts'
+import { wrapSignature } from '../../../src/generation/signature.ts'
+import type { Capabilities } from '../../../src/protocols/protocol.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 import { exchangeOf, read, target, wireOf, type Any } from './wires.ts'
 
@@ -20,12 +20,14 @@ const request = (more: Partial<GenerationRequest> = {}): GenerationRequest => ({
   extras: {},
   ...more,
 })
-const write = (more: Partial<GenerationRequest> = {}, abilities: Abilities = {}) =>
-  responses.call.writeRequest(request(more), { ...target, abilities })
+const write = (more: Partial<GenerationRequest> = {}, capabilities: Capabilities = {}) =>
+  responses.call.writeRequest(request(more), { ...target, capabilities })
 const input = (turns: Turn[]) => write({ turns }).body.input as Any[]
-const lost = (more: Partial<GenerationRequest>, abilities: Abilities = {}) => [
+const lost = (more: Partial<GenerationRequest>, capabilities: Capabilities = {}) => [
   ...new Set(
-    write(more, abilities).losses.map(({ field, of, what }) => `${field} ${of === undefined ? '' : `${of} `}${what}`),
+    write(more, capabilities).losses.map(
+      ({ field, of, what }) => `${field} ${of === undefined ? '' : `${of} `}${what}`,
+    ),
   ),
 ]
 const say = (role: Turn['role'], ...parts: Part[]): Turn => ({ role, parts })
@@ -104,10 +106,10 @@ describe('the body', () => {
   })
 
   test('a tool of another protocol is refused unless the model can do without it', () => {
-    const foreign = (optional?: boolean) => ({
+    const native = (optional?: boolean) => ({
       tools: [
         {
-          type: 'foreign' as const,
+          type: 'native' as const,
           protocol: 'messages' as const,
           kind: 'bash_20250124',
           value: {},
@@ -115,8 +117,8 @@ describe('the body', () => {
         },
       ],
     })
-    expect(() => write(foreign())).toThrow(GatewayError)
-    expect(lost(foreign(true))).toEqual(['tool bash_20250124 left out'])
+    expect(() => write(native())).toThrow(GatewayError)
+    expect(lost(native(true))).toEqual(['tool bash_20250124 left out'])
   })
 
   test('a search', () => {
@@ -181,8 +183,8 @@ describe('the body', () => {
   })
 
   test('thoughts come back sealed whenever the model may think', () => {
-    const seals = (more: Partial<GenerationRequest>, abilities: Abilities = {}) =>
-      (write(more, abilities).body.include as string[] | undefined)?.includes('reasoning.encrypted_content') ?? false
+    const seals = (more: Partial<GenerationRequest>, capabilities: Capabilities = {}) =>
+      (write(more, capabilities).body.include as string[] | undefined)?.includes('reasoning.encrypted_content') ?? false
     expect([
       seals({}),
       seals({ reasoning: { effort: 'low' } }),
@@ -248,11 +250,11 @@ describe('the conversation', () => {
   })
 
   test('reasoning goes back to its maker only, and only before what it led to', () => {
-    const thought = (maker?: { provider: string; model: string }): Part => ({
+    const thought = (issuer?: { provider: string; model: string }): Part => ({
       type: 'reasoning',
       text: 't',
       form: 'summary',
-      signature: { data: 's', ...(maker === undefined ? {} : { maker }) },
+      signature: { data: 's', ...(issuer === undefined ? {} : { issuer }) },
     })
     const own = { provider: 'p', model: 'upstream' }
     expect(input([say('assistant', thought(own), text('x'))])).toEqual([
@@ -353,9 +355,9 @@ describe('the conversation', () => {
       ],
     })
     const { body, losses } = responses.call.writeRequest(asked, target) as { body: Any; losses: Any[] }
-    const [wire, custom] = body.tools.map((tool: Any) => tool.name as string)
-    expect([wire, custom].every((name) => /^[\w-]{1,64}$/.test(name))).toBe(true)
-    expect([body.tool_choice.name, body.input[0].name]).toEqual([wire, wire])
+    const [rawRequest, custom] = body.tools.map((tool: Any) => tool.name as string)
+    expect([rawRequest, custom].every((name) => /^[\w-]{1,64}$/.test(name))).toBe(true)
+    expect([body.tool_choice.name, body.input[0].name]).toEqual([rawRequest, rawRequest])
     expect(losses.map(({ field, of }) => [field, of])).toEqual([
       ['tool', long],
       ['tool', 'a b'],
@@ -364,7 +366,7 @@ describe('the conversation', () => {
       id: 'up',
       status: 'completed',
       output: [
-        { type: 'function_call', call_id: 'c2', name: wire, arguments: '{}' },
+        { type: 'function_call', call_id: 'c2', name: rawRequest, arguments: '{}' },
         { type: 'custom_tool_call', call_id: 'c3', name: custom, input: 'x' },
       ],
     }
@@ -389,7 +391,7 @@ describe('the conversation', () => {
 
   test('what is foreign is left out and reported', () => {
     const turns = [
-      say('assistant', { type: 'foreign', protocol: 'messages', kind: 'server_tool_use', value: {} }, text('x')),
+      say('assistant', { type: 'native', protocol: 'messages', kind: 'server_tool_use', value: {} }, text('x')),
       say('user', text('y')),
     ]
     expect([input(turns).length, lost({ turns })]).toEqual([2, ['part server_tool_use left out']])
@@ -500,14 +502,14 @@ test('what is written is read again', () => {
 }, 60_000)
 
 describe('forwarding', () => {
-  const forward = (body: object, abilities: Abilities = {}) =>
-    JSON.parse(responses.call.forward(exchangeOf(body), { ...target, abilities }))
+  const forward = (body: object, capabilities: Capabilities = {}) =>
+    JSON.parse(responses.call.forward(exchangeOf(body), { ...target, capabilities }))
 
   test('changes what has to change and no other byte', () => {
     const text =
       '{ "model":"a/b" ,"input":"hi","metadata":{"n":"1"},\n "big": 12345678901234567890, "store":true, "previous_response_id":"resp_0","temperature":1.0}'
-    const wire = { text, body: JSON.parse(text), headers: new Headers() }
-    expect(responses.call.forward({ ...exchangeOf(), wire }, target)).toBe(
+    const rawRequest = { text, body: JSON.parse(text), headers: new Headers() }
+    expect(responses.call.forward({ ...exchangeOf(), rawRequest }, target)).toBe(
       '{ "model":"upstream" ,"input":"hi","metadata":{"n":"1"},\n "big": 12345678901234567890, "store":false,"temperature":1.0}',
     )
   })
@@ -533,12 +535,12 @@ describe('forwarding', () => {
       raw = item({ content: [{ type: 'reasoning_text', text: 't' }] })
     const strangers = [
       item({ id: 'rs_1' }),
-      item({ encrypted_content: seal('s', { provider: 'q', model: 'm' }) }),
+      item({ encrypted_content: wrapSignature('s', { provider: 'q', model: 'm' }) }),
       item({ encrypted_content: 'part\0c1\0s' }),
     ]
     expect(forward({ input: [own, ...strangers, raw] }).input).toEqual([own, raw])
     expect(
-      forward({ input: [item({ encrypted_content: seal('s', { provider: 'p', model: 'upstream' }) })] }).input,
+      forward({ input: [item({ encrypted_content: wrapSignature('s', { provider: 'p', model: 'upstream' }) })] }).input,
     ).toEqual([item({ encrypted_content: 's' })])
   })
 
@@ -553,9 +555,9 @@ describe('forwarding', () => {
           { maxKeys: 5 },
         ),
         (body) => {
-          const wire = wireOf({ ...body, model: 'a/b' })
-          const { store, ...sent } = JSON.parse(responses.call.forward({ ...exchangeOf(), wire }, target))
-          const { store: _asked, ...rest } = wire.body
+          const rawRequest = wireOf({ ...body, model: 'a/b' })
+          const { store, ...sent } = JSON.parse(responses.call.forward({ ...exchangeOf(), rawRequest }, target))
+          const { store: _asked, ...rest } = rawRequest.body
           expect(store).toBe(false)
           if (!('reasoning' in body)) expect(sent).toEqual({ ...rest, model: 'upstream' })
         },

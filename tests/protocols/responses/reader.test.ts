@@ -7,7 +7,7 @@ import type { Any } from './wires.ts'
 
 /** Streams and answers of responses providers. */
 
-const hear = (...events: object[]): GenerationEvent[] => {
+const record = (...events: object[]): GenerationEvent[] => {
   const reader = responses.call.reader({})
   const heard = [...events.flatMap((event) => reader.read({ data: JSON.stringify(event) })), ...reader.end()]
   checkGrammar(heard)
@@ -34,12 +34,12 @@ const call = (args: string, more: object = {}) => ({
   arguments: args,
   ...more,
 })
-const said = (...events: object[]) => fold(hear(...events)).parts
+const said = (...events: object[]) => fold(record(...events)).parts
 
 describe('parts', () => {
   test('an answer that is only in the last event', () => {
     const answer = fold(
-      hear(
+      record(
         completed({
           output: [message('hi'), call('{}')],
           usage: { input_tokens: 5, output_tokens: 3, total_tokens: 8 },
@@ -166,7 +166,7 @@ describe('parts', () => {
 
   test('citations follow their text, each once', () => {
     const annotation = { type: 'url_citation', url: 'https://x.y', title: 'X', start_index: 0, end_index: 2 }
-    const events = hear(
+    const events = record(
       created,
       { type: 'response.output_text.delta', output_index: 0, content_index: 0, delta: 'hi' },
       { type: 'response.output_text.annotation.added', output_index: 0, content_index: 0, annotation },
@@ -196,7 +196,7 @@ describe('parts', () => {
   test('searches are foreign and counted; images are images; custom calls are custom', () => {
     const search = { type: 'web_search_call', id: 'ws', status: 'completed', action: { type: 'search' } }
     const answer = fold(
-      hear(
+      record(
         completed({
           output: [
             search,
@@ -209,9 +209,9 @@ describe('parts', () => {
       ),
     )
     expect(answer.parts).toEqual([
-      { type: 'foreign', protocol: 'responses', kind: 'web_search_call', value: search },
+      { type: 'native', protocol: 'responses', kind: 'web_search_call', value: search },
       {
-        type: 'foreign',
+        type: 'native',
         protocol: 'responses',
         kind: 'web_search_call',
         value: { ...search, action: { type: 'open_page' } },
@@ -224,7 +224,7 @@ describe('parts', () => {
 })
 
 describe('usage', () => {
-  const usage = (wire: object) => fold(hear(completed({ usage: wire }))).usage
+  const usage = (rawRequest: object) => fold(record(completed({ usage: rawRequest }))).usage
   test('details inside their sums', () => {
     expect(
       usage({
@@ -245,23 +245,24 @@ describe('usage', () => {
     ).toMatchObject({ outputTokens: 5, reasoningTokens: 4 })
   })
   test('on an incomplete and on a failed response, too', () => {
-    const wire = { input_tokens: 2, output_tokens: 1, total_tokens: 3 }
+    const rawRequest = { input_tokens: 2, output_tokens: 1, total_tokens: 3 }
     expect(
-      hear({
+      record({
         type: 'response.incomplete',
-        response: { usage: wire, incomplete_details: { reason: 'content_filter' } },
+        response: { usage: rawRequest, incomplete_details: { reason: 'content_filter' } },
       }).slice(-2),
     ).toMatchObject([{ type: 'usage' }, { type: 'finish', reason: 'content-filter', raw: 'content_filter' }])
     expect(
-      hear({ type: 'response.failed', response: { usage: wire, error: { code: 'server_error', message: 'm' } } }).slice(
-        -2,
-      ),
+      record({
+        type: 'response.failed',
+        response: { usage: rawRequest, error: { code: 'server_error', message: 'm' } },
+      }).slice(-2),
     ).toMatchObject([{ type: 'usage' }, { type: 'error' }])
   })
 })
 
 describe('endings', () => {
-  const end = (...events: object[]): Any => hear(...events).at(-1)!
+  const end = (...events: object[]): Any => record(...events).at(-1)!
   test('a refusal is a refusal, a cut call is cut', () => {
     expect(
       end(completed({ output: [{ type: 'message', content: [{ type: 'refusal', refusal: 'no' }] }] })),
@@ -366,7 +367,7 @@ test('any events in any order make a sentence', () => {
     { requiredKeys: ['type'] },
   )
   fc.assert(
-    fc.property(fc.array(event, { maxLength: 12 }), (events) => void hear(...events)),
+    fc.property(fc.array(event, { maxLength: 12 }), (events) => void record(...events)),
     { numRuns: 1000 },
   )
 }, 60_000)

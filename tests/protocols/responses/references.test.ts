@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { references } from '../../../src/protocols/responses/serve-references.ts'
+import { references } from '../../../src/protocols/responses/references.ts'
 import { found, inlined, PDF, PNG, problemOf } from '../referring.ts'
 
 /** Files and addresses in responses, and what is put in their place. */

@@ -24,8 +24,8 @@ const item = { id: 'm1', type: 'message', content: [{ type: 'output_text', text:
 const broke = new GatewayError('upstream_error', 'broke')
 
 test('the response shows what the client asked for', () => {
-  const relabeler = responses.relabeler(exchangeOf({ previous_response_id: 'resp_0' }))
-  const { response } = JSON.parse(relabeler.frame(created)!.data)
+  const passthrough = responses.passthrough(exchangeOf({ previous_response_id: 'resp_0' }))
+  const { response } = JSON.parse(passthrough.frame(created)!.data)
   expect(response).toEqual({
     id: 'resp_1',
     model: 'a/b',
@@ -38,22 +38,22 @@ test('the response shows what the client asked for', () => {
 })
 
 test('a delta passes as the same object, also before its item was announced', () => {
-  const relabeler = responses.relabeler(exchangeOf())
-  relabeler.frame(created)
-  for (const one of [delta('m1'), delta('m1')]) expect(relabeler.frame(one)).toBe(one)
+  const passthrough = responses.passthrough(exchangeOf())
+  passthrough.frame(created)
+  for (const one of [delta('m1'), delta('m1')]) expect(passthrough.frame(one)).toBe(one)
   const nameless = { data: delta('m1').data }
-  expect(relabeler.frame(nameless)).toBe(nameless)
+  expect(passthrough.frame(nameless)).toBe(nameless)
 })
 
 test('an item keeps its first id', () => {
-  const relabeler = responses.relabeler(exchangeOf())
+  const passthrough = responses.passthrough(exchangeOf())
   const out = [
     created,
     frame('response.output_item.added', { output_index: 0, item: { ...item, id: 'i1' } }),
     delta('i2'),
     frame('response.output_item.done', { output_index: 0, item: { ...item, id: 'i3' } }),
     frame('response.completed', { response: { id: 'x', status: 'completed', output: [{ ...item, id: 'i4' }] } }),
-  ].map((one) => JSON.parse(relabeler.frame(one)!.data))
+  ].map((one) => JSON.parse(passthrough.frame(one)!.data))
   expect([out[1].item.id, out[2].item_id, out[3].item.id, out[4].response.output[0].id]).toEqual([
     'i1',
     'i1',
@@ -69,7 +69,7 @@ test('a provider that quotes our credentials is not quoted', () => {
     frame('error', { error: { message } }),
     frame('response.failed', { response: { id: 'up', status: 'failed', error: { code: 'x', message } } }),
   ]) {
-    const out = responses.relabeler(exchangeOf()).frame(failed)!.data
+    const out = responses.passthrough(exchangeOf()).frame(failed)!.data
     expect(out).not.toContain('sk-abc')
     expect(out).toContain('bad key')
   }
@@ -78,8 +78,8 @@ test('a provider that quotes our credentials is not quoted', () => {
 describe('what is kept', () => {
   const keep = (frames: { event: string; data: string }[], body: object = {}) => {
     const kept: Any[] = []
-    const relabeler = responses.relabeler(exchangeOf(body, { keep: (response) => kept.push(response) }))
-    for (const one of frames) relabeler.frame(one)
+    const passthrough = responses.passthrough(exchangeOf(body, { keep: (response) => kept.push(response) }))
+    for (const one of frames) passthrough.frame(one)
     return kept
   }
   const end = (status: string, output: object[] = [item]) =>
@@ -103,7 +103,7 @@ describe('what is kept', () => {
     const kept: Any[] = []
     const text =
       '{"id":"up","object":"response", "big":12345678901234567890,"model":"um","status":"completed","output":[]}'
-    expect(responses.relabeler(exchangeOf({}, { keep: (response) => kept.push(response) })).answer(text)).toBe(
+    expect(responses.passthrough(exchangeOf({}, { keep: (response) => kept.push(response) })).answer(text)).toBe(
       '{"id":"resp_1","object":"response", "big":12345678901234567890,"model":"a/b","status":"completed","output":[]}',
     )
     expect(kept).toMatchObject([{ id: 'resp_1', model: 'a/b' }])
@@ -112,14 +112,14 @@ describe('what is kept', () => {
 
 describe('a stream that breaks', () => {
   test("goes on with the provider's numbers and what was seen", () => {
-    const relabeler = responses.relabeler(exchangeOf())
+    const passthrough = responses.passthrough(exchangeOf())
     for (const one of [
       created,
       frame('response.output_item.done', { sequence_number: 1, output_index: 0, item }),
       delta('m2', 7),
     ])
-      relabeler.frame(one)
-    expect(parsed(relabeler.fail(broke))).toMatchObject([
+      passthrough.frame(one)
+    expect(parsed(passthrough.fail(broke))).toMatchObject([
       { type: 'error', sequence_number: 8, code: 'server_error', message: 'broke', param: null },
       {
         type: 'response.failed',
@@ -134,12 +134,15 @@ describe('a stream that breaks', () => {
         },
       },
     ])
-    expect(relabeler.fail(broke)).toEqual([])
+    expect(passthrough.fail(broke)).toEqual([])
   })
 
   test('before anything was said is a whole stream', () => {
     expect(
-      parsed(responses.relabeler(exchangeOf()).fail(broke)).map(({ type, sequence_number }) => [type, sequence_number]),
+      parsed(responses.passthrough(exchangeOf()).fail(broke)).map(({ type, sequence_number }) => [
+        type,
+        sequence_number,
+      ]),
     ).toEqual([
       ['response.created', 0],
       ['response.in_progress', 1],
@@ -149,23 +152,23 @@ describe('a stream that breaks', () => {
   })
 
   test('behind a frame that was cut is told all the same', () => {
-    const relabeler = responses.relabeler(exchangeOf())
-    relabeler.frame({ ...created, data: created.data.slice(0, 80) })
-    const frames = relabeler.fail(broke)
+    const passthrough = responses.passthrough(exchangeOf())
+    passthrough.frame({ ...created, data: created.data.slice(0, 80) })
+    const frames = passthrough.fail(broke)
     expect(frames.map(({ event }) => event)).toEqual(['error', 'response.failed'])
     expect((parsed(frames) as Any[])[1]!.response).toMatchObject({ id: 'resp_1', status: 'failed' })
   })
 
   test("after the provider's own error says only what is missing", () => {
-    const relabeler = responses.relabeler(exchangeOf())
-    relabeler.frame(created)
-    relabeler.frame(frame('error', { sequence_number: 1, error: { message: 'theirs' } }))
-    expect(parsed(relabeler.fail(broke)).map(({ type }) => type)).toEqual(['response.failed'])
+    const passthrough = responses.passthrough(exchangeOf())
+    passthrough.frame(created)
+    passthrough.frame(frame('error', { sequence_number: 1, error: { message: 'theirs' } }))
+    expect(parsed(passthrough.fail(broke)).map(({ type }) => type)).toEqual(['response.failed'])
   })
 
   test('after the end says nothing', () => {
-    const relabeler = responses.relabeler(exchangeOf())
-    relabeler.frame(frame('response.completed', { response: { id: 'up', status: 'completed', output: [] } }))
-    expect(relabeler.fail(broke)).toEqual([])
+    const passthrough = responses.passthrough(exchangeOf())
+    passthrough.frame(frame('response.completed', { response: { id: 'up', status: 'completed', output: [] } }))
+    expect(passthrough.fail(broke)).toEqual([])
   })
 })

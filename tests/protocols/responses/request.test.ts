@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { GatewayError } from '../../../src/error.ts'
-import { seal } from '../../../src/generation/signature.ts'
+import { wrapSignature } from '../../../src/generation/signature.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 import { read, wireOf, type Any } from './wires.ts'
 
@@ -124,12 +124,12 @@ describe('input', () => {
   })
 
   test('reasoning: raw, hidden, sealed by another maker, empty', () => {
-    const maker = { provider: 'p', model: 'm' }
+    const issuer = { provider: 'p', model: 'm' }
     expect(one({ type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'raw' }] })).toEqual([
       { type: 'reasoning', text: 'raw', form: 'raw' },
     ])
-    expect(one({ type: 'reasoning', summary: [], encrypted_content: seal('s', maker) })).toEqual([
-      { type: 'reasoning', text: '', signature: { data: 's', maker } },
+    expect(one({ type: 'reasoning', summary: [], encrypted_content: wrapSignature('s', issuer) })).toEqual([
+      { type: 'reasoning', text: '', signature: { data: 's', issuer } },
     ])
     expect(one({ type: 'reasoning', id: 'rs_1', summary: [] })).toEqual([])
   })
@@ -156,7 +156,7 @@ describe('input', () => {
       ],
     })
     expect(
-      turns.map(({ role, parts }) => [role, parts.map((part) => (part.type === 'foreign' ? part.kind : part.type))]),
+      turns.map(({ role, parts }) => [role, parts.map((part) => (part.type === 'native' ? part.kind : part.type))]),
     ).toEqual([
       ['user', ['text']],
       ['assistant', ['web_search_call', 'text']],
@@ -182,7 +182,7 @@ describe('input', () => {
       { type: 'file', filename: 'b.csv', source: { type: 'data', mediaType: 'text/csv', data: 'aGk=' } },
       { type: 'file', source: { type: 'url', url: 'https://x.y/d.pdf' } },
       { type: 'audio', source: { type: 'data', mediaType: 'audio/mpeg', data: 'aGk=' } },
-      { type: 'foreign', protocol: 'responses', kind: 'input_video', value: content[6], path: 'input[0].content[6]' },
+      { type: 'native', protocol: 'responses', kind: 'input_video', value: content[6], path: 'input[0].content[6]' },
     ])
   })
 
@@ -372,17 +372,17 @@ describe('the rest of the request', () => {
         { type: 'code_interpreter', container: { type: 'auto' } },
       ],
     })
-    expect(
-      tools.map((tool) => (tool.type === 'foreign' ? [tool.kind, tool.optional] : [tool.type, tool.name])),
-    ).toEqual([
-      ['function', 'f'],
-      ['custom', 'patch'],
-      ['function', 'look'],
-      ['function', 'mcp__f'],
-      ['namespace', true],
-      ['web_search', true],
-      ['code_interpreter', undefined],
-    ])
+    expect(tools.map((tool) => (tool.type === 'native' ? [tool.kind, tool.optional] : [tool.type, tool.name]))).toEqual(
+      [
+        ['function', 'f'],
+        ['custom', 'patch'],
+        ['function', 'look'],
+        ['function', 'mcp__f'],
+        ['namespace', true],
+        ['web_search', true],
+        ['code_interpreter', undefined],
+      ],
+    )
     expect(webSearch).toBeUndefined()
   })
 
@@ -439,8 +439,8 @@ describe('the rest of the request', () => {
       { type: 'allowed', names: ['f'], required: true },
     ],
     [{ type: 'web_search_preview' }, undefined],
-  ])('tool_choice %p', (wire, ours) => {
-    expect(read({ tool_choice: wire }).toolChoice).toEqual(ours as never)
+  ])('tool_choice %p', (rawRequest, ours) => {
+    expect(read({ tool_choice: rawRequest }).toolChoice).toEqual(ours as never)
   })
 })
 

@@ -1,33 +1,38 @@
 import type { GenerationEvent } from '../../../src/generation/event.ts'
 import type { Frame } from '../../../src/http/frames.ts'
-import type { Exchange, Wire } from '../../../src/protocols/protocol.ts'
+import type { TranslationContext, RawRequest } from '../../../src/protocols/protocol.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 
 /** Makers of what the tests of this folder share. */
 
 export type Any = Record<string, any>
 
-export const wireOf = (body: object): Wire => {
+export const wireOf = (body: object): RawRequest => {
   const text = JSON.stringify(body)
   return { body: JSON.parse(text), text, headers: new Headers() }
 }
 
 export const read = (body: object) => responses.serve.readRequest(wireOf({ model: 'a/b', ...body }))
 
-export const exchangeOf = (body: object = {}, more: Partial<Exchange> = {}): Exchange => {
-  const wire = wireOf({ model: 'a/b', input: 'hi', ...body })
+export const exchangeOf = (body: object = {}, more: Partial<TranslationContext> = {}): TranslationContext => {
+  const rawRequest = wireOf({ model: 'a/b', input: 'hi', ...body })
   return {
-    wire,
-    request: responses.serve.readRequest(wire),
-    label: { id: 'resp_1', model: 'a/b', createdAt: 1_700_000_000, maker: { provider: 'maker', model: 'm1' } },
+    rawRequest,
+    request: responses.serve.readRequest(rawRequest),
+    responseIdentity: {
+      id: 'resp_1',
+      model: 'a/b',
+      createdAt: 1_700_000_000,
+      issuer: { provider: 'maker', model: 'm1' },
+    },
     ...more,
   }
 }
 
-export const target = { provider: 'p', model: 'upstream', quirks: {}, abilities: {} }
+export const target = { provider: 'p', model: 'upstream', quirks: {}, capabilities: {} }
 
-export const framesOf = (events: readonly GenerationEvent[], exchange = exchangeOf()): Frame[] => {
-  const writer = responses.serve.writer(exchange)
+export const framesOf = (events: readonly GenerationEvent[], context = exchangeOf()): Frame[] => {
+  const writer = responses.serve.writer(context)
   return events.flatMap((event) => writer.write(event))
 }
 

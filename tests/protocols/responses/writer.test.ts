@@ -2,14 +2,14 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../../src/error.ts'
 import { fold, type GenerationEvent } from '../../../src/generation/event.ts'
-import { seal } from '../../../src/generation/signature.ts'
+import { wrapSignature } from '../../../src/generation/signature.ts'
 import { responses } from '../../../src/protocols/responses/index.ts'
 import { sentences } from '../../grammar.ts'
 import { call, eventsOf, exchangeOf, framesOf, length, parsed, read, sentence, stop, text, type Any } from './wires.ts'
 
 /** Streams of responses to clients. */
 
-const maker = { provider: 'maker', model: 'm1' }
+const issuer = { provider: 'maker', model: 'm1' }
 const types = (frames: Any[]): string[] => frames.map(({ type }) => type.replace('response.', ''))
 const last = (frames: Any[]): Any => frames.at(-1)!.response
 
@@ -211,7 +211,7 @@ test('a summary and raw thoughts have their own events and the seal on the finis
     id: summary.id,
     type: 'reasoning',
     summary: [{ type: 'summary_text', text: 'ab' }],
-    encrypted_content: seal('sig', maker),
+    encrypted_content: wrapSignature('sig', issuer),
   })
   expect(raw).toEqual({ id: raw.id, type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'c' }] })
   expect(hidden).toEqual({ id: hidden.id, type: 'reasoning', summary: [], encrypted_content: expect.any(String) })
@@ -277,7 +277,7 @@ describe('calls', () => {
 })
 
 test('a signed call, text and image give their seal back on the next turn', () => {
-  const exchange = exchangeOf()
+  const context = exchangeOf()
   const events = [
     ...sentence(
       [text, ['t'], 'sig-t'],
@@ -286,15 +286,15 @@ test('a signed call, text and image give their seal back on the next turn', () =
     ),
     stop,
   ]
-  const { output } = last(parsed(framesOf(events, exchange)))
+  const { output } = last(parsed(framesOf(events, context)))
   const parts = read({ input: output }).turns[0]!.parts
   expect(parts).toEqual([
-    { type: 'text', text: 't', signature: { data: 'sig-t', maker } },
-    { type: 'tool-call', id: 'c1', name: 'f', arguments: '{}', form: 'function', signature: { data: 'sig-c', maker } },
+    { type: 'text', text: 't', signature: { data: 'sig-t', issuer } },
+    { type: 'tool-call', id: 'c1', name: 'f', arguments: '{}', form: 'function', signature: { data: 'sig-c', issuer } },
     {
       type: 'image',
       source: { type: 'data', mediaType: 'image/png', data: 'aWlpaQ==' },
-      signature: { data: 'sig-i', maker },
+      signature: { data: 'sig-i', issuer },
     },
   ])
 })
@@ -309,8 +309,8 @@ test('hidden thoughts and thoughts without a text go back to their maker as what
     ),
   )
   expect(read({ input: output }).turns[0]!.parts).toMatchObject([
-    { type: 'reasoning', redacted: true, text: '', signature: { data: 'a', maker } },
-    { type: 'reasoning', text: '', signature: { data: 'b', maker } },
+    { type: 'reasoning', redacted: true, text: '', signature: { data: 'a', issuer } },
+    { type: 'reasoning', text: '', signature: { data: 'b', issuer } },
     { type: 'text' },
   ])
   expect((read({ input: output }).turns[0]!.parts[1] as Any).redacted).toBeUndefined()
@@ -319,7 +319,7 @@ test('hidden thoughts and thoughts without a text go back to their maker as what
 test('a web search of the provider is told with its events', () => {
   const value = { id: 'ws_1', type: 'web_search_call', status: 'completed', action: { type: 'search', query: 'q' } }
   const frames = parsed(
-    framesOf([...sentence([{ type: 'foreign', protocol: 'responses', kind: 'web_search_call', value }, []]), stop]),
+    framesOf([...sentence([{ type: 'native', protocol: 'responses', kind: 'web_search_call', value }, []]), stop]),
   )
   expect(types(frames).slice(2, -1)).toEqual([
     'output_item.added',
@@ -425,12 +425,12 @@ test('a whole answer is what its stream ends with', () => {
 }, 60_000)
 
 test('what is written is read again', () => {
-  const exchange = exchangeOf({}, { label: { id: 'resp_1', model: 'a/b', createdAt: 1 } })
+  const context = exchangeOf({}, { responseIdentity: { id: 'resp_1', model: 'a/b', createdAt: 1 } })
   const kinds = ['text', 'reasoning', 'refusal', 'tool-call', 'image'] as const
   fc.assert(
     fc.property(sentences({ kinds: [...kinds], errors: false }), (events) => {
       const before = fold(events),
-        after = fold(eventsOf(framesOf(events, exchange)))
+        after = fold(eventsOf(framesOf(events, context)))
       const plain = (parts: Any[]) =>
         parts.flatMap((part): unknown[] =>
           part.type === 'reasoning'

@@ -1,0 +1,234 @@
+import { invalid } from '../../error.ts'
+import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
+import { unwrapSignature } from '../../generation/signature.ts'
+import { collectExtras, type Extras } from '../extras.ts'
+import { Fields } from '../fields.ts'
+import { Offsets } from '../offsets.ts'
+import { readContent, readImage, readReasoning, type Signable } from './read-request-parts.ts'
+import { imageId, placeOf, readAnnotation } from './shapes.ts'
+
+/** The client's `messages` as our system and turns. Source: specification.md, "Chat-completions message shapes". */
+
+const ROLES = ['developer', 'system', 'user', 'assistant', 'tool'] as const
+
+/**
+ * Leading system and developer messages lead; later ones stay where they are. Consecutive tool messages are one turn.
+ */
+export function readMessages(messages: Fields[], extras: Extras): { system: Part[]; turns: Turn[] } {
+  const system: Part[] = []
+  const turns: Turn[] = []
+  const calls = new Map<string, ToolCallPart>()
+  for (const message of messages) {
+    if (message.value.role === 'function')
+      throw invalid(message.at('role'), "must not be 'function': answer tool calls with role 'tool' and a tool_call_id")
+    const role = message.require('role', message.oneOf('role', ROLES), `one of ${ROLES.join(', ')}`)
+    if (role === 'tool') {
+      const result = readToolResult(message, calls, extras)
+      const last = turns.at(-1)
+      if (last?.role === 'tool') last.parts.push(result)
+      else turns.push({ role, parts: [result] })
+    } else if ((role === 'system' || role === 'developer') && turns.length === 0) {
+      for (const part of readInstructions(message, extras)) system.push(part)
+    } else turns.push(readTurn(message, role, calls, extras))
+    collectExtras(message, extras)
+  }
+  return { system, turns }
+}
+
+function readInstructions(message: Fields, extras: Extras): Part[] {
+  // Only looked at: leading instructions bear no name with us, so it stays among the extras.
+  new Fields(message.value, message.path).string('name')
+  return message.require('content', readContent(message, ['text'], extras), 'a string or an array of text parts')
+}
+
+function readTurn(
+  message: Fields,
+  role: Exclude<Turn['role'], 'tool'>,
+  calls: Map<string, ToolCallPart>,
+  extras: Extras,
+): Turn {
+  const parts =
+    role === 'assistant'
+      ? readAssistant(message, calls, extras)
+      : role === 'user'
+        ? message.require(
+            'content',
+            readContent(message, ['text', 'image_url', 'input_audio', 'video_url', 'file'], extras),
+            'a string or an array of parts',
+          )
+        : readInstructions(message, extras)
+  const name = message.string('name')
+  return { role, parts, ...(name === undefined ? {} : { name }) }
+}
+
+function readAssistant(message: Fields, calls: Map<string, ToolCallPart>, extras: Extras): Part[] {
+  const said = readSaid(message, extras)
+  const toolCalls = readToolCalls(message, extras)
+  for (const call of toolCalls) calls.set(call.id, call)
+  const images = (said ?? []).filter((part): part is MediaPart => part.type === 'image')
+  const reasoning = readReasoning(
+    message,
+    new Map<string, Signable>([
+      ...images.map((part, n) => [imageId(n), part] as const),
+      ...toolCalls.map((call) => [call.id, call] as const),
+    ]),
+  )
+  if (said === undefined && toolCalls.length === 0 && reasoning.length === 0)
+    throw invalid(message.at('content'), 'is required where there are no tool_calls')
+  return arranged(reasoning, said ?? [], toolCalls)
+}
+
+/**
+ * In the order in which it was generated, as far as the signatures tell: reasoning, text or refusal, media, calls. A
+ * signed text is the piece that bore the
+ * signature, which may be empty (Google ends answers so).
+ */
+function arranged(signed: Part[], said: Part[], calls: ToolCallPart[]): Part[] {
+  const texts = said.filter((part) => part.type === 'text')
+  const waiting = [...calls]
+  const parts: Part[] = []
+  let next = 0
+  let told = 0
+  const tell = (end: number): TextPart[] => {
+    const pieces: TextPart[] = []
+    for (let first = texts[next]; first !== undefined && told < end; first = texts[next]) {
+      const [head, rest] = cut(first, end - told)
+      told += head.text.length
+      if (rest === undefined) next += 1
+      else texts[next] = rest
+      pieces.push(head)
+    }
+    return pieces
+  }
+  for (const part of signed) {
+    const { note, ...signature } = 'signature' in part && part.signature !== undefined ? part.signature : { data: '' }
+    const place = placeOf(note)
+    for (const before of [
+      ...tell(place.text),
+      ...waiting.splice(0, Math.max(0, place.calls - (calls.length - waiting.length))),
+    ])
+      parts.push(before)
+    if (part.type !== 'text') parts.push('signature' in part ? ({ ...part, signature } as Part) : part)
+    else {
+      const pieces = tell(place.end)
+      for (const piece of pieces.slice(0, -1)) parts.push(piece)
+      parts.push({ ...part, ...pieces.at(-1), signature })
+    }
+  }
+  return [...parts, ...tell(Infinity), ...said.filter((part) => part.type !== 'text'), ...waiting]
+}
+
+/**
+ * A text in two, neither of which ends within a character that has two units. What is said of all of it stays with the
+ * rest.
+ */
+function cut(part: TextPart, length: number): [head: TextPart, rest?: TextPart] {
+  const end = /^[\udc00-\udfff]/.test(part.text.slice(length)) ? length + 1 : length
+  return end >= part.text.length
+    ? [part]
+    : [
+        { type: 'text', text: part.text.slice(0, end) },
+        { ...part, text: part.text.slice(end) },
+      ]
+}
+
+/** Text, refusal, images and audio; undefined when none of them is there at all. */
+function readSaid(message: Fields, extras: Extras): Part[] | undefined {
+  const content = readContent(message, ['text', 'refusal'], extras)
+  if (content !== undefined && content.some((part) => part.type === 'refusal') && content.length > 1)
+    throw invalid(message.at('content'), 'must be text parts or exactly one refusal part')
+  const refusal = message.string('refusal')
+  const images = (message.objects('images') ?? []).map((image) => {
+    image.take('type')
+    image.take('index')
+    const read = readImage(image, extras)
+    collectExtras(image, extras)
+    return read
+  })
+  const audio = message.object('audio')
+  if (audio !== undefined) audio.require('id', audio.string('id'), 'the id of an earlier audio answer')
+  const parts = (content ?? []).filter((part) => part.type !== 'text' || part.text !== '')
+  readAnnotations(message, parts, extras)
+  if (refusal !== undefined && refusal !== '' && !parts.some((part) => part.type === 'refusal'))
+    parts.push({ type: 'refusal', text: refusal })
+  for (const image of images) parts.push(image)
+  if (audio !== undefined)
+    parts.push({
+      type: 'native',
+      protocol: 'chat.completions',
+      kind: 'audio',
+      value: audio.value,
+      path: audio.path,
+      optional: true,
+    })
+  return content === undefined && parts.length === 0 && (refusal === undefined || refusal === '') ? undefined : parts
+}
+
+function readAnnotations(message: Fields, parts: Part[], extras: Extras): void {
+  const text = parts.find((part): part is TextPart => part.type === 'text')
+  const annotations = message.array('annotations') ?? []
+  if (annotations.length === 0) return
+  const offsets = new Offsets(text?.text ?? '', 'code points')
+  for (const [index, annotation] of annotations.entries()) {
+    const citation = text === undefined ? undefined : readAnnotation(annotation, offsets, 0)
+    if (citation === undefined) extras[`${message.at('annotations')}[${index}]`] = annotation
+    else (text!.citations ??= []).push(citation)
+  }
+}
+
+function readToolCalls(message: Fields, extras: Extras): ToolCallPart[] {
+  const calls = (message.objects('tool_calls') ?? []).map((call) => readToolCall(call, extras))
+  const legacy = message.object('function_call')
+  if (legacy === undefined) return calls
+  const name = legacy.require('name', legacy.string('name'), 'the name of the function')
+  const args = legacy.require('arguments', legacy.string('arguments'), 'the arguments as a JSON string')
+  return [
+    ...calls,
+    { type: 'tool-call', id: `call_${message.path.replace(/\D+/g, '')}`, name, arguments: args, form: 'function' },
+  ]
+}
+
+function readToolCall(call: Fields, extras: Extras): ToolCallPart {
+  const type = call.oneOf('type', ['function', 'custom']) ?? 'function'
+  const id = call.require('id', call.string('id'), 'the id that the tool message refers to')
+  const inner = call.require(type, call.object(type), `the ${type} that was called`)
+  const name = inner.require('name', inner.string('name'), 'the name of the tool')
+  const field = type === 'function' ? 'arguments' : 'input'
+  const args = inner.require(
+    field,
+    inner.string(field),
+    type === 'function' ? 'the arguments as a JSON string' : 'the input as a string',
+  )
+  call.take('index')
+  const signature = readThoughtSignature(call)
+  collectExtras(inner, extras)
+  collectExtras(call, extras)
+  return { type: 'tool-call', id, name, arguments: args, form: type, ...(signature === undefined ? {} : { signature }) }
+}
+
+/** Google's compatible endpoint keeps a call's signature in `extra_content`. */
+function readThoughtSignature(call: Fields): ToolCallPart['signature'] {
+  const signature = (call.value as { extra_content?: { google?: { thought_signature?: unknown } } }).extra_content
+    ?.google?.thought_signature
+  if (typeof signature !== 'string') return undefined
+  call.take('extra_content')
+  return unwrapSignature(signature)
+}
+
+function readToolResult(message: Fields, calls: Map<string, ToolCallPart>, extras: Extras): ToolResultPart {
+  const content = message.require(
+    'content',
+    readContent(message, ['text'], extras),
+    'a string or an array of text parts',
+  ) as TextPart[]
+  const callId = message.require(
+    'tool_call_id',
+    message.string('tool_call_id'),
+    'the id of the tool call that this answers',
+  )
+  const call = calls.get(callId)
+  if (call === undefined)
+    throw invalid(message.at('tool_call_id'), 'must be the id of a tool call in an earlier assistant message')
+  const name = message.string('name')
+  return { type: 'tool-result', callId, name: name ?? call.name, content, form: call.form }
+}

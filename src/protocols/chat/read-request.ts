@@ -1,0 +1,327 @@
+import { invalid } from '../../error.ts'
+import {
+  EFFORTS,
+  type Effort,
+  type GenerationRequest,
+  type OutputFormat,
+  type Reasoning,
+  type Sampling,
+  type Tool,
+  type ToolChoice,
+  type WebSearch,
+} from '../../generation/request.ts'
+import { collectExtras, type Extras } from '../extras.ts'
+import { Fields, isObject, present } from '../fields.ts'
+import type { RawRequest } from '../protocol.ts'
+import { readMessages } from './read-request-messages.ts'
+import { readCache } from './read-request-parts.ts'
+
+/**
+ * The body of `POST /v1/chat/completions` -> our request. Every restriction of the specification's table is checked,
+ * nothing else is;
+ * fields unknown here go to `extras`. Throws a GatewayError that names the path.
+ */
+export function readRequest(rawRequest: RawRequest): GenerationRequest {
+  const body = new Fields(rawRequest.body)
+  const extras: Extras = Object.create(null)
+  const model = body.require('model', body.string('model'), 'the model as <provider>/<model_name>')
+  if (model === '') throw invalid('model', 'must not be empty')
+  const messages = body.require(
+    'messages',
+    body.objects('messages', { min: 1, of: 'messages' }),
+    'the conversation so far',
+  )
+  const { system, turns } = readMessages(messages, extras)
+  body.integer('n', { min: 1, max: 1 })
+  const tools = body.objects('tools') ?? []
+  const request: GenerationRequest = {
+    model,
+    system,
+    turns,
+    tools: [...tools.filter((tool) => !isSearch(tool)).map((tool) => readTool(tool, extras)), ...readFunctions(body)],
+    toolChoice: readToolChoice(body),
+    parallelTools: body.boolean('parallel_tool_calls'),
+    sampling: readSampling(body),
+    maxOutputTokens: readLimit(body),
+    reasoning: readReasoningWish(body, extras),
+    outputFormat: readFormat(body, extras),
+    outputModalities: readModalities(body, extras),
+    imageOutput: readImageConfig(body, extras),
+    verbosity: body.oneOf('verbosity', ['low', 'medium', 'high'] as const),
+    webSearch: readWebSearch(body, extras) ?? readSearchTool(tools.find(isSearch), extras) ?? readPlugins(body, extras),
+    user: body.string('user'),
+    metadata: readMetadata(body),
+    serviceTier: body.string('service_tier'),
+    cacheKey: body.string('prompt_cache_key'),
+    ...readCache(body),
+    cacheRetention: body.string('prompt_cache_retention'),
+    stream: body.boolean('stream') ?? false,
+    includeUsage: readIncludeUsage(body, extras),
+    protocol: 'chat.completions',
+    extras,
+  }
+  readRouting(body)
+  collectExtras(body, extras)
+  return request
+}
+
+/**
+ * Two names of one limit. A provider of this protocol gets both and may heed either: the larger is what an answer can
+ * cost.
+ */
+function readLimit(body: Fields): number | undefined {
+  const older = body.integer('max_tokens', { min: 1 })
+  const newer = body.integer('max_completion_tokens', { min: 1 })
+  return older === undefined || newer === undefined ? (newer ?? older) : Math.max(older, newer)
+}
+
+function readSampling(body: Fields): Sampling {
+  const topK = body.value.top_k
+  return {
+    temperature: body.number('temperature'),
+    topP: body.number('top_p'),
+    // No field of OpenAI's, but many servers take it; only a whole number means what it means elsewhere.
+    topK: Number.isInteger(topK) ? body.integer('top_k') : undefined,
+    frequencyPenalty: body.number('frequency_penalty', { min: -2, max: 2 }),
+    presencePenalty: body.number('presence_penalty', { min: -2, max: 2 }),
+    seed: body.integer('seed'),
+    stop: readStop(body),
+    logitBias: readLogitBias(body),
+    logprobs: body.boolean('logprobs'),
+    topLogprobs: body.integer('top_logprobs', { min: 0, max: 20 }),
+  }
+}
+
+function readStop(body: Fields): string[] | undefined {
+  const stop = body.take('stop')
+  if (stop === undefined) return undefined
+  if (typeof stop === 'string') return [stop]
+  if (!Array.isArray(stop)) throw invalid('stop', 'must be a string or an array of up to 4 strings')
+  return body.strings('stop', { max: 4, of: 'sequences' })
+}
+
+function readLogitBias(body: Fields): Record<string, number> | undefined {
+  const bias = body.object('logit_bias')
+  if (bias === undefined) return undefined
+  const read: Record<string, number> = Object.create(null)
+  for (const token of Object.keys(bias.value)) {
+    if (!/^\d+$/.test(token)) throw invalid('logit_bias', `must have token ids as keys, not '${token.slice(0, 40)}'`)
+    read[token] = bias.require(token, bias.number(token, { min: -100, max: 100 }), 'a number from -100 to 100')
+  }
+  return read
+}
+
+/**
+ * What tools were called before they were `tools`: no other protocol knows them, and an answer that calls none of them
+ * would mislead.
+ */
+function readFunctions(body: Fields): Tool[] {
+  const value = body.array('functions') ?? []
+  return value.length === 0
+    ? []
+    : [{ type: 'native', protocol: 'chat.completions', kind: 'functions', value, path: 'functions' }]
+}
+
+function readTool(tool: Fields, extras: Extras): Tool {
+  const type = tool.require('type', tool.string('type'), "'function' or 'custom'")
+  if (type !== 'function' && type !== 'custom')
+    return { type: 'native', protocol: 'chat.completions', kind: type, value: tool.value, path: tool.path }
+  const inner = tool.require(type, tool.object(type), `the ${type} that can be called`)
+  const name = inner.require('name', inner.string('name'), 'the name of the tool')
+  if (name === '') throw invalid(inner.at('name'), 'must not be empty')
+  const described = present('description', inner.string('description'))
+  const read: Tool =
+    type === 'custom'
+      ? { type, name, ...described, ...present('format', inner.object('format')?.value) }
+      : {
+          type,
+          name,
+          ...described,
+          ...present('parameters', inner.object('parameters')?.value),
+          ...present('strict', inner.boolean('strict')),
+        }
+  // OpenRouter has the mark beside the function, LiteLLM in it, too.
+  if (read.type === 'function') Object.assign(read, readCache(inner), readCache(tool))
+  collectExtras(inner, extras)
+  collectExtras(tool, extras)
+  return read
+}
+
+function readToolChoice(body: Fields): ToolChoice | undefined {
+  if (typeof body.value.tool_choice === 'string')
+    return { type: body.oneOf('tool_choice', ['none', 'auto', 'required'])! }
+  const choice = body.object('tool_choice')
+  if (choice === undefined) return undefined
+  const type = choice.require(
+    'type',
+    choice.oneOf('type', ['function', 'custom', 'allowed_tools'] as const),
+    "'function', 'custom' or 'allowed_tools'",
+  )
+  if (type !== 'allowed_tools') return { type: 'tool', name: toolName(choice, type), form: type }
+  const allowed = choice.require('allowed_tools', choice.object('allowed_tools'), 'an object with mode and tools')
+  const mode = allowed.require('mode', allowed.oneOf('mode', ['auto', 'required']), "'auto' or 'required'")
+  const tools = allowed.require(
+    'tools',
+    allowed.objects('tools', { min: 1, of: 'tools' }),
+    'the tools that may be called',
+  )
+  const names = tools.map((tool) =>
+    toolName(tool, tool.require('type', tool.oneOf('type', ['function', 'custom'] as const), "'function' or 'custom'")),
+  )
+  return { type: 'allowed', names, required: mode === 'required' }
+}
+
+function toolName(holder: Fields, type: 'function' | 'custom'): string {
+  const inner = holder.require(type, holder.object(type), 'an object with the name of the tool')
+  return inner.require('name', inner.string('name'), 'the name of the tool')
+}
+
+/**
+ * `reasoning_effort`, and OpenRouter's `reasoning` object, which says more. Efforts that only the provider knows stay
+ * in `extras`.
+ */
+function readReasoningWish(body: Fields, extras: Extras): Reasoning | undefined {
+  const wish = body.object('reasoning')
+  const wished: Reasoning = { ...readEffort(body, 'reasoning_effort', extras) }
+  const included = typeof body.value.include_reasoning === 'boolean' ? body.boolean('include_reasoning') : undefined
+  if (included !== undefined) wished.visible = included
+  if (wish !== undefined) {
+    Object.assign(wished, readEffort(wish, 'effort', extras))
+    const budget = wish.integer('max_tokens', { min: 0 })
+    if (budget !== undefined) wished.budgetTokens = budget
+    const hidden = wish.boolean('exclude')
+    if (hidden !== undefined) wished.visible = !hidden
+    const enabled = wish.boolean('enabled')
+    if (enabled === false) wished.effort = 'none'
+    else if (enabled === true && wished.effort === undefined && budget === undefined) wished.adaptive = true
+    collectExtras(wish, extras)
+  }
+  return Object.keys(wished).length > 0 ? wished : undefined
+}
+
+function readEffort(fields: Fields, name: string, extras: Extras): { effort?: Effort } {
+  const effort = fields.string(name)
+  if (effort === undefined) return {}
+  if ((EFFORTS as readonly string[]).includes(effort)) return { effort: effort as Effort }
+  extras[fields.at(name)] = effort
+  return {}
+}
+
+function readFormat(body: Fields, extras: Extras): OutputFormat | undefined {
+  const format = body.object('response_format')
+  if (format === undefined) return undefined
+  const type = format.require('type', format.string('type'), "'text', 'json_object' or 'json_schema'")
+  if (type === 'text') return { type }
+  if (type === 'json_object') return { type: 'json' }
+  if (type !== 'json_schema') {
+    // Some providers know further formats (a grammar, a regular expression).
+    extras[format.path] = format.value
+    return undefined
+  }
+  const schema = format.require('json_schema', format.object('json_schema'), 'an object with name and schema')
+  const read: OutputFormat = {
+    type: 'schema',
+    schema: schema.object('schema')?.value ?? {},
+    ...present('name', schema.string('name')),
+    ...present('description', schema.string('description')),
+    ...present('strict', schema.boolean('strict')),
+  }
+  collectExtras(schema, extras)
+  return read
+}
+
+const MODALITIES = ['text', 'image', 'audio'] as const
+
+function readModalities(body: Fields, extras: Extras): GenerationRequest['outputModalities'] {
+  const wanted = body.strings('modalities')
+  if (wanted === undefined) return undefined
+  const known = MODALITIES.filter((kind) => wanted.includes(kind))
+  if (wanted.some((kind) => !(MODALITIES as readonly string[]).includes(kind))) extras.modalities = wanted
+  return known
+}
+
+/** OpenRouter's wishes for an image; in another form they are their provider's business. */
+function readImageConfig(body: Fields, extras: Extras): GenerationRequest['imageOutput'] {
+  const rawRequest = body.value.image_config
+  if (
+    !isObject(rawRequest) ||
+    [rawRequest.aspect_ratio, rawRequest.image_size].some((value) => value !== undefined && typeof value !== 'string')
+  )
+    return undefined
+  const config = body.object('image_config')!
+  const read = {
+    ...present('aspectRatio', config.string('aspect_ratio')),
+    ...present('imageSize', config.string('image_size')),
+  }
+  collectExtras(config, extras)
+  return read
+}
+
+function readWebSearch(body: Fields, extras: Extras): WebSearch | undefined {
+  const options = body.object('web_search_options')
+  if (options === undefined) return undefined
+  const search = {
+    ...present('contextSize', options.string('search_context_size')),
+    ...present('userLocation', options.object('user_location')?.value),
+  }
+  collectExtras(options, extras)
+  return search
+}
+
+/** OpenRouter's ways to ask for the same. */
+const isSearch = (tool: Fields): boolean => tool.value.type === 'openrouter:web_search'
+
+function readSearchTool(tool: Fields | undefined, extras: Extras): WebSearch | undefined {
+  if (tool === undefined) return undefined
+  tool.take('type')
+  const parameters = tool.object('parameters')
+  const search = {
+    ...present('contextSize', parameters?.string('search_context_size')),
+    ...present('userLocation', parameters?.object('user_location')?.value),
+  }
+  if (parameters !== undefined) collectExtras(parameters, extras)
+  collectExtras(tool, extras)
+  return search
+}
+
+function readPlugins(body: Fields, extras: Extras): WebSearch | undefined {
+  const plugins = body.value.plugins
+  if (!Array.isArray(plugins) || !plugins.some((plugin) => isObject(plugin) && plugin.id === 'web')) return undefined
+  for (const plugin of body.objects('plugins')!) {
+    if (plugin.value.id !== 'web') {
+      extras[plugin.path] = plugin.value
+      continue
+    }
+    plugin.take('id')
+    collectExtras(plugin, extras)
+  }
+  return {}
+}
+
+function readMetadata(body: Fields): Record<string, unknown> | undefined {
+  const metadata = body.object('metadata')?.value
+  if (metadata !== undefined && Object.keys(metadata).length > 16)
+    throw invalid('metadata', `must hold at most 16 pairs, not ${Object.keys(metadata).length}`)
+  return metadata
+}
+
+/** OpenAI's switch for the usage chunk, and OpenRouter's `usage: {include: true}`. */
+function readIncludeUsage(body: Fields, extras: Extras): boolean | undefined {
+  const options = body.object('stream_options')
+  const asked = options?.boolean('include_usage')
+  if (options !== undefined) collectExtras(options, extras)
+  const usage = body.value.usage
+  if (!isObject(usage)) return asked
+  body.take('usage')
+  return asked ?? usage.include === true
+}
+
+/** Routing wishes are checked and left in `extras`: they are no part of what a model is asked. */
+function readRouting(body: Fields): void {
+  new Fields(body.value).strings('models')
+  const provider = new Fields(body.value).object('provider')
+  if (provider === undefined) return
+  for (const name of ['order', 'only', 'ignore']) provider.strings(name)
+  provider.boolean('allow_fallbacks')
+  if (!isObject(provider.value.sort)) provider.string('sort')
+}

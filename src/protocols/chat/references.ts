@@ -1,0 +1,85 @@
+import { invalid } from '../../error.ts'
+import { isObject } from '../fields.ts'
+import {
+  audioFormat,
+  dataUrl,
+  isAddress,
+  isNamed,
+  isTextual,
+  mediaKind,
+  noFileId,
+  objectsIn,
+  onlyOne,
+  paramOf,
+  textOf,
+  without,
+} from '../media.ts'
+import type { ProviderReference, MediaReference, MediaData } from '../protocol.ts'
+
+type Json = Record<string, unknown>
+type Path = (string | number)[]
+type Found = (MediaReference | ProviderReference)[]
+
+const PLACES = 'file parts'
+
+/** Files and addresses in a body's messages, whatever role says them. */
+export function references(body: Json): Found {
+  const found: Found = []
+  for (const [m, message] of objectsIn(body.messages)) {
+    for (const name of ['content', 'images'])
+      for (const [p, part] of objectsIn(message[name])) addPart(part, ['messages', m, name, p], found)
+  }
+  return found
+}
+
+function addPart(part: Json, path: Path, found: Found): void {
+  const { image_url: image, file } = part
+  if (isObject(image) && isObject(file)) throw invalid(paramOf(path), 'must have only one of image_url and file')
+  for (const [name, kind] of [
+    ['image_url', 'image'],
+    ['video_url', 'video'],
+  ] as const) {
+    const medium = part[name]
+    if (!isObject(medium) || !isAddress(medium.url)) continue
+    const at = [...path, name, 'url']
+    found.push({ path: at, param: paramOf(at), source: { type: 'url', url: medium.url }, kind, inline: dataUrl })
+  }
+  noFileId(part, path, PLACES)
+  for (const [name, value] of Object.entries(part))
+    if (name !== 'file' && isObject(value)) noFileId(value, [...path, name], PLACES)
+  if (!isObject(file)) return
+  onlyOne(file, [...path, 'file'], 'file_id', 'file_data')
+  if (isNamed(file.file_id)) {
+    found.push({
+      path,
+      param: paramOf([...path, 'file', 'file_id']),
+      source: { type: 'file', id: file.file_id },
+      inline: (medium) => inlineFile(medium, part, file),
+    })
+  } else if (isAddress(file.file_data) && /^[a-z][\w+.-]*:/i.test(file.file_data)) {
+    // Whatever has a scheme: `http:/host` is read as an address too, and base64 has no colon.
+    const at = [...path, 'file', 'file_data']
+    found.push({
+      path: at,
+      param: paramOf(at),
+      source: { type: 'url', url: file.file_data },
+      kind: 'file',
+      inline: dataUrl,
+    })
+  }
+}
+
+/**
+ * There is one part that names files of any kind, and one each that carries them: what is written in text travels as
+ * text.
+ */
+function inlineFile(medium: MediaData, part: Json, file: Json): Json {
+  const rest = without(part, 'type', 'file')
+  const filename = isNamed(file.filename) ? file.filename : medium.filename
+  const kind = mediaKind(medium.mediaType)
+  if (kind === 'image') return { ...rest, type: 'image_url', image_url: { url: dataUrl(medium) } }
+  if (kind === 'audio')
+    return { ...rest, type: 'input_audio', input_audio: { data: medium.data, format: audioFormat(medium.mediaType) } }
+  if (isTextual(medium.mediaType)) return { ...rest, type: 'text', text: `${filename}:\n${textOf(medium)}` }
+  return { ...rest, type: 'file', file: { ...without(file, 'file_id'), filename, file_data: dataUrl(medium) } }
+}

@@ -1,0 +1,62 @@
+import type { GenerationRequest, TextPart } from '../../generation/request.ts'
+import { noBareChoice, present } from '../fields.ts'
+import { jsonInWords, speaksOfJson } from '../json-instruction.ts'
+import type { Capabilities, Loss, Target } from '../protocol.ts'
+import { answerSchema } from '../schema/openai.ts'
+import { wireName } from '../tool-names.ts'
+import type { Json } from './shapes.ts'
+
+/** The field that says how the answer is to be written, and what the model is told of it besides. */
+type Format = { field: Json; told: TextPart[] }
+
+const BOTH: NonNullable<Capabilities['formats']> = ['json_object', 'json_schema']
+
+/** What the provider cannot be asked for in its field is asked of the model in words. */
+export function writeFormat(
+  request: GenerationRequest,
+  { quirks, capabilities: { formats = BOTH } }: Target,
+  losses: Loss[],
+): Format {
+  const { outputFormat: format } = request
+  if (format === undefined) return { field: {}, told: [] }
+  if (format.type === 'enum') throw noBareChoice()
+  const alone = quirks.formatAlone === true && (request.stream || request.tools.length > 0)
+  if (format.type === 'text') return { field: alone ? {} : { response_format: { type: 'text' } }, told: [] }
+  const taken = alone ? [] : formats
+  const object = taken.includes('json_object') ? { response_format: { type: 'json_object' } } : {}
+  if (format.type === 'schema') {
+    if (taken.includes('json_schema'))
+      return {
+        field: schemaField({
+          name: wireName(format.name ?? 'answer'),
+          ...present('description', format.description),
+          ...answerSchema(format, request, losses),
+        }),
+        told: [],
+      }
+    losses.push({
+      field: 'outputFormat',
+      what: 'approximated',
+      why: `the provider binds no answer to a schema${alone ? ' beside tools or in a stream' : ''}: the model is asked for it in words`,
+    })
+    return { field: object, told: [jsonInWords(answerSchema(format, request, []).schema)] }
+  }
+  if (taken.includes('json_schema') && !taken.includes('json_object'))
+    return { field: schemaField({ name: 'answer', schema: { type: 'object' } }), told: [] }
+  const told = speaksOfJson(request) ? [] : [jsonInWords()]
+  if (taken.length === 0)
+    losses.push({
+      field: 'outputFormat',
+      what: 'approximated',
+      why: 'the provider holds no answer to JSON beside tools or in a stream: the model is asked for it in words',
+    })
+  else if (told.length > 0)
+    losses.push({
+      field: 'outputFormat',
+      what: 'approximated',
+      why: 'the model is told in words, too: providers refuse such a request in which JSON is not spoken of',
+    })
+  return { field: object, told }
+}
+
+const schemaField = (schema: Json): Json => ({ response_format: { type: 'json_schema', json_schema: schema } })

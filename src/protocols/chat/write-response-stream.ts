@@ -1,0 +1,290 @@
+import type { GatewayError } from '../../error.ts'
+import type { GenerationEvent, PartHead } from '../../generation/event.ts'
+import type { TokenLogprob } from '../../generation/request.ts'
+import { noUsage, type Usage } from '../../generation/usage.ts'
+import type { Frame } from '../../http/frames.ts'
+import { errorObject } from '../openai-error.ts'
+import { loseNative, loseLifetimes, loseOfStop, reportOf } from '../losses.ts'
+import type { TranslationContext, ResponseIdentity, Writer } from '../protocol.ts'
+import {
+  audioHead,
+  detailOfPart,
+  detailOfSignature,
+  detailOfText,
+  loseCitation,
+  loseOfAudio,
+  writeCall,
+  writeImage,
+} from './write-response.ts'
+import { Offsets } from '../offsets.ts'
+import {
+  imageId,
+  TEXT_ID,
+  writeAnnotation,
+  writeFinishReason,
+  writeLogprobs,
+  writeUsage,
+  type Json,
+  type PartLocation,
+} from './shapes.ts'
+
+/**
+ * Events -> `chat.completion.chunk` frames. Only a generated image waits for its end, because its URL stands in one
+ * piece.
+ */
+export class ChunkWriter implements Writer {
+  readonly #context: TranslationContext
+  readonly #responseIdentity: ResponseIdentity
+  readonly #includeUsage: boolean
+  readonly #hidesReasoning: boolean
+  readonly #usage: Usage = noUsage()
+  #metered = false
+  #open: PartHead = { type: 'text' }
+  /** Whether the open part has grown. */
+  #growth = false
+  #image = ''
+  #images = 0
+  #calls = 0
+  #details = 0
+  /**
+   * The content, in which citations count, and where the last text part of it begins. It is measured when something
+   * cites it.
+   */
+  #length = 0
+  #base = 0
+  #unmeasured = ''
+  readonly #content = new Offsets('', 'code points')
+  #refused = false
+  #ended = false
+
+  constructor(context: TranslationContext) {
+    const { responseIdentity, request } = context
+    this.#context = context
+    this.#responseIdentity = responseIdentity
+    this.#includeUsage = request.includeUsage === true
+    this.#hidesReasoning = request.reasoning?.visible === false
+  }
+
+  write(event: GenerationEvent): Frame[] {
+    if (this.#ended) return []
+    switch (event.type) {
+      case 'start':
+        return [this.#delta({ role: 'assistant', content: '' })]
+      case 'part-start':
+        return this.#begin(event.head)
+      case 'part-delta':
+        return this.#append(event.text, event.logprobs)
+      case 'part-end':
+        return this.#close(event.signature)
+      case 'usage':
+        this.#metered = true
+        Object.assign(this.#usage, event.usage)
+        return []
+      case 'finish':
+        return this.#finish(event)
+      case 'error':
+        return this.#fail(event.error)
+    }
+  }
+
+  #begin(head: PartHead): Frame[] {
+    this.#open = head
+    this.#growth = false
+    switch (head.type) {
+      case 'text':
+        this.#base = this.#length
+        return []
+      case 'refusal':
+        this.#refused = true
+        return []
+      case 'tool-call':
+        return [this.#callDelta({ ...this.#firstOfCall(head) })]
+      case 'image':
+        this.#image = ''
+        return []
+      case 'audio':
+        loseOfAudio(this.#context, head.mediaType)
+        return [this.#delta({ audio: audioHead(this.#responseIdentity) })]
+      case 'citation':
+        return this.#annotate(head)
+      case 'native':
+        loseNative(this.#context, head.kind)
+        return []
+      default:
+        return []
+    }
+  }
+
+  /** Id and name stand in the first delta only: the official SDK takes a repeated one for another call. */
+  #firstOfCall(head: PartHead & { type: 'tool-call' }): Json {
+    const call = writeCall(head.id, head.name, head.form, '')
+    return head.form === 'custom' ? call : { ...call, function: { name: head.name, arguments: '' } }
+  }
+
+  #annotate(head: PartHead & { type: 'citation' }): Frame[] {
+    loseCitation(this.#context, head.citation)
+    this.#content.append(this.#unmeasured)
+    this.#unmeasured = ''
+    const annotation = writeAnnotation(head.citation, this.#content, this.#base)
+    return annotation === undefined ? [] : [this.#delta({ annotations: [annotation] })]
+  }
+
+  #append(text: string, logprobs: TokenLogprob[] | undefined): Frame[] {
+    const head = this.#open
+    this.#growth ||= text !== ''
+    switch (head.type) {
+      case 'text':
+        this.#length += text.length
+        this.#unmeasured += text
+        return [
+          this.#chunk({
+            choices: [
+              {
+                index: 0,
+                delta: { content: text },
+                ...(logprobs === undefined ? {} : { logprobs: writeLogprobs(logprobs) }),
+                finish_reason: null,
+              },
+            ],
+          }),
+        ]
+      case 'reasoning':
+        return this.#hidesReasoning
+          ? []
+          : [this.#delta({ reasoning: text, reasoning_details: [detailOfText(head.form, text, this.#details)] })]
+      case 'refusal':
+        return [this.#delta({ refusal: text })]
+      case 'tool-call':
+        return [
+          this.#callDelta(head.form === 'custom' ? { custom: { input: text } } : { function: { arguments: text } }),
+        ]
+      case 'image':
+        this.#image += text
+        return []
+      case 'audio':
+        return [this.#delta({ audio: { data: text } })]
+      default:
+        return []
+    }
+  }
+
+  #close(signature: string | undefined): Frame[] {
+    const head = this.#open
+    switch (head.type) {
+      case 'text':
+        return this.#sign(TEXT_ID, signature, { text: this.#base, calls: this.#calls, end: this.#length })
+      case 'tool-call':
+        return this.#closeCall(head, signature)
+      case 'reasoning':
+        return this.#closeReasoning(head, signature)
+      case 'image':
+        return [
+          this.#delta({ images: [{ index: this.#images, ...writeImage(head.mediaType, this.#image) }] }),
+          ...this.#sign(imageId(this.#images++), signature),
+        ]
+      default:
+        return []
+    }
+  }
+
+  #closeCall(head: PartHead & { type: 'tool-call' }, signature: string | undefined): Frame[] {
+    const frames = this.#growth || head.form === 'custom' ? [] : [this.#callDelta({ function: { arguments: '{}' } })]
+    this.#calls++
+    return [...frames, ...this.#sign(head.id, signature)]
+  }
+
+  #sign(id: string, signature: string | undefined, place?: PartLocation): Frame[] {
+    return signature === undefined
+      ? []
+      : [
+          this.#delta({
+            reasoning_details: [detailOfPart(id, signature, this.#responseIdentity.issuer, this.#details++, place)],
+          }),
+        ]
+  }
+
+  #closeReasoning(head: PartHead & { type: 'reasoning' }, signature: string | undefined): Frame[] {
+    if (signature === undefined) {
+      if (this.#growth) this.#details++
+      return []
+    }
+    // Encrypted data is an entry of its own: clients join entries of one index into one.
+    if (this.#growth && (head.redacted === true || head.form === 'summary')) this.#details++
+    const place = { text: this.#length, calls: this.#calls }
+    return [
+      this.#delta({
+        reasoning_details: [detailOfSignature(head, signature, this.#responseIdentity.issuer, this.#details++, place)],
+      }),
+    ]
+  }
+
+  #finish(event: GenerationEvent & { type: 'finish' }): Frame[] {
+    this.#ended = true
+    const choice = {
+      index: 0,
+      delta: {},
+      finish_reason: writeFinishReason(event.reason, this.#refused),
+      native_finish_reason: event.raw,
+    }
+    loseOfStop(this.#context, event)
+    loseLifetimes(this.#context, this.#usage)
+    const report = reportOf(this.#context)
+    const last =
+      this.#includeUsage && this.#metered
+        ? [this.#chunk({ choices: [choice] }), usageFrame(this.#responseIdentity, this.#usage, report)]
+        : [this.#chunk({ choices: [choice], ...report })]
+    return [...last, { data: '[DONE]' }]
+  }
+
+  /** No `[DONE]` follows: an answer that broke must not look whole. */
+  #fail(error: GatewayError): Frame[] {
+    this.#ended = true
+    return errorFrames(this.#responseIdentity, error)
+  }
+
+  #callDelta(call: Json): Frame {
+    return this.#delta({ tool_calls: [{ index: this.#calls, ...call }] })
+  }
+
+  #delta(delta: Json): Frame {
+    return this.#chunk({ choices: [{ index: 0, delta, finish_reason: null }] })
+  }
+
+  #chunk(fields: Json): Frame {
+    return {
+      data: JSON.stringify({
+        ...chunkHead(this.#responseIdentity),
+        ...(this.#includeUsage ? { usage: null } : {}),
+        ...fields,
+      }),
+    }
+  }
+}
+
+/** The chunk before the last one, for clients that ask for it. */
+export const usageFrame = (responseIdentity: ResponseIdentity, usage: Usage, more: object = {}): Frame => ({
+  data: JSON.stringify({ ...chunkHead(responseIdentity), choices: [], usage: writeUsage(usage), ...more }),
+})
+
+const chunkHead = (responseIdentity: ResponseIdentity): Json => ({
+  id: responseIdentity.id,
+  object: 'chat.completion.chunk',
+  created: responseIdentity.createdAt,
+  model: responseIdentity.model,
+})
+
+/**
+ * A failure in a stream already begun, twice: the chunk is for clients that read choices or a top-level `error`; the AI
+ * SDK (seen in 7.0) takes
+ * anything with choices for an ordinary chunk and hears only an error that stands alone.
+ */
+export const errorFrames = (responseIdentity: ResponseIdentity, error: GatewayError): Frame[] => [
+  {
+    data: JSON.stringify({
+      ...chunkHead(responseIdentity),
+      choices: [{ index: 0, delta: {}, finish_reason: 'error' }],
+      error: errorObject(error),
+    }),
+  },
+  { data: JSON.stringify({ error: errorObject(error) }) },
+]

@@ -1,0 +1,203 @@
+import type { Answer } from '../../generation/event.ts'
+import type { Citation, MediaPart, Part, ReasoningPart, TextPart } from '../../generation/request.ts'
+import { wrapSignature, type Issuer } from '../../generation/signature.ts'
+import { lose, loseNative, loseLifetimes, loseOfCitation, loseOfStop } from '../losses.ts'
+import type { TranslationContext } from '../protocol.ts'
+import { Offsets } from '../offsets.ts'
+import {
+  FORMAT,
+  imageId,
+  joinedBase64,
+  noteOf,
+  TEXT_ID,
+  writeAnnotation,
+  writeFinishReason,
+  writeLogprobs,
+  writeUsage,
+  type Json,
+  type PartLocation,
+} from './shapes.ts'
+
+/** A whole answer as a `chat.completion` object. Reasoning is shown in OpenRouter's fields, which carry signatures. */
+export function writeAnswer(answer: Answer, context: TranslationContext): object {
+  const { responseIdentity, request } = context
+  loseOfAnswer(context, answer)
+  const refused = answer.parts.some((part) => part.type === 'refusal')
+  const logprobs = answer.parts.flatMap((part) => (part.type === 'text' ? (part.logprobs ?? []) : []))
+  return {
+    id: responseIdentity.id,
+    object: 'chat.completion',
+    created: responseIdentity.createdAt,
+    model: responseIdentity.model,
+    choices: [
+      {
+        index: 0,
+        message: writeMessage(answer.parts, responseIdentity, request.reasoning?.visible === false),
+        logprobs: logprobs.length > 0 ? writeLogprobs(logprobs) : null,
+        finish_reason: writeFinishReason(answer.finish.reason, refused),
+        native_finish_reason: answer.finish.raw,
+      },
+    ],
+    ...(answer.metered ? { usage: writeUsage(answer.usage) } : {}),
+  }
+}
+
+function loseOfAnswer(context: TranslationContext, { parts, finish, usage }: Answer): void {
+  for (const part of parts) {
+    if (part.type === 'native') loseNative(context, part.kind)
+    else if (part.type === 'audio') loseOfAudio(context, part.source.mediaType ?? 'audio')
+    else if (part.type === 'text') for (const citation of part.citations ?? []) loseCitation(context, citation)
+  }
+  loseOfStop(context, finish)
+  loseLifetimes(context, usage)
+}
+
+export function loseCitation(context: TranslationContext, citation: Citation): void {
+  if (citation.url === undefined) lose(context, 'answer.citations', 'left out', 'only addresses can be cited')
+  else loseOfCitation(context, citation)
+}
+
+export const loseOfAudio = (context: TranslationContext, mediaType: string): void =>
+  lose(context, 'answer.audio', 'approximated', `there is no place for its type, which is ${mediaType}`)
+
+function writeMessage(parts: Part[], responseIdentity: TranslationContext['responseIdentity'], hidden: boolean): Json {
+  const texts = parts.filter((part) => part.type === 'text')
+  const refusals = parts.filter((part) => part.type === 'refusal').map((part) => part.text)
+  const reasoning = hidden ? '' : parts.map((part) => (part.type === 'reasoning' ? part.text : '')).join('')
+  const details = writeDetails(parts, responseIdentity.issuer, hidden)
+  const images = parts.filter((part): part is MediaPart => part.type === 'image')
+  const sounds = parts.flatMap((part) =>
+    part.type === 'audio' && part.source.type === 'data' ? [part.source.data] : [],
+  )
+  const annotations = texts.some((part) => part.citations !== undefined) ? writeAnnotations(texts) : []
+  const calls = parts.filter((part) => part.type === 'tool-call')
+  return {
+    role: 'assistant',
+    content: texts.length > 0 ? texts.map((part) => part.text).join('') : null,
+    refusal: refusals.length > 0 ? refusals.join('') : null,
+    ...(reasoning === '' ? {} : { reasoning }),
+    ...(details.length > 0 ? { reasoning_details: details } : {}),
+    ...(annotations.length > 0 ? { annotations } : {}),
+    ...(images.length > 0
+      ? {
+          images: images.flatMap((part) =>
+            part.source.type === 'data' ? [writeImage(part.source.mediaType, part.source.data)] : [],
+          ),
+        }
+      : {}),
+    ...(sounds.length > 0 ? { audio: { ...audioHead(responseIdentity), data: joinedBase64(sounds) } } : {}),
+    ...(calls.length > 0
+      ? { tool_calls: calls.map((call) => writeCall(call.id, call.name, call.form, call.arguments)) }
+      : {}),
+  }
+}
+
+export const writeCall = (id: string, name: string, form: 'function' | 'custom', text: string): Json =>
+  form === 'custom'
+    ? { id, type: 'custom', custom: { name, input: text } }
+    : { id, type: 'function', function: { name, arguments: text.trim() === '' ? '{}' : text } }
+
+export const writeImage = (mediaType: string, data: string): Json => ({
+  type: 'image_url',
+  image_url: { url: `data:${mediaType};base64,${data}` },
+})
+
+/** The audio cannot be named again in a later request: it counts as expired from the start. */
+export const audioHead = (responseIdentity: TranslationContext['responseIdentity']): Json => ({
+  id: `audio-${responseIdentity.id}`,
+  expires_at: responseIdentity.createdAt,
+  transcript: '',
+})
+
+/** Annotations count in the whole content, of which each text part is a piece. */
+function writeAnnotations(texts: TextPart[]): Json[] {
+  const content = new Offsets(texts.map((part) => part.text).join(''), 'code points')
+  let base = 0
+  return texts.flatMap((part) => {
+    const written = (part.citations ?? [])
+      .map((citation) => writeAnnotation(citation, content, base))
+      .filter((annotation) => annotation !== undefined)
+    base += part.text.length
+    return written
+  })
+}
+
+/** An entry of `reasoning_details` for a piece of visible reasoning. */
+export const detailOfText = (form: ReasoningPart['form'], text: string, index: number): Json =>
+  form === 'summary'
+    ? { type: 'reasoning.summary', summary: text, format: FORMAT, index }
+    : { type: 'reasoning.text', text, format: FORMAT, index }
+
+/**
+ * Entries that carry a reasoning part's signature: in the text's own entry, or encrypted in one of its own where there
+ * is no signed text. `place`: where the part stands.
+ */
+export function detailOfSignature(
+  head: { form?: ReasoningPart['form']; redacted?: boolean; id?: string },
+  signature: string,
+  issuer: Issuer | undefined,
+  index: number,
+  place: PartLocation,
+): Json {
+  const data = wrapSignature(signature, issuer, noteOf(place))
+  const id = head.id === undefined ? {} : { id: head.id }
+  return head.redacted === true || head.form === 'summary'
+    ? { type: 'reasoning.encrypted', data, format: FORMAT, index, ...id }
+    : { type: 'reasoning.text', text: '', signature: data, format: FORMAT, index, ...id }
+}
+
+/**
+ * A signature of a part that is no reasoning: a call's under the call's id, as OpenRouter does; a text's and an image's
+ * under ids of ours.
+ */
+export const detailOfPart = (
+  id: string,
+  signature: string,
+  issuer: Issuer | undefined,
+  index: number,
+  place?: PartLocation,
+): Json => ({
+  type: 'reasoning.encrypted',
+  data: wrapSignature(signature, issuer, place === undefined ? '' : noteOf(place)),
+  format: FORMAT,
+  index,
+  id,
+})
+
+function writeDetails(parts: Part[], issuer: Issuer | undefined, hidden: boolean): Json[] {
+  const details: Json[] = []
+  let images = 0,
+    calls = 0,
+    text = 0
+  for (const part of parts) {
+    const place = { text, calls, ...(part.type === 'text' ? { end: (text += part.text.length) } : {}) }
+    if (part.type === 'tool-call') calls++
+    const id =
+      part.type === 'tool-call'
+        ? part.id
+        : part.type === 'text'
+          ? TEXT_ID
+          : part.type === 'image'
+            ? imageId(images++)
+            : undefined
+    if (id !== undefined && 'signature' in part && part.signature !== undefined)
+      details.push(
+        detailOfPart(id, part.signature.data, issuer, details.length, part.type === 'text' ? place : undefined),
+      )
+    if (part.type !== 'reasoning') continue
+    const signed =
+      part.signature === undefined
+        ? undefined
+        : detailOfSignature(part, part.signature.data, issuer, details.length, place)
+    if (signed?.type === 'reasoning.text') details.push({ ...signed, text: hidden ? '' : part.text })
+    else {
+      if (part.text !== '' && !hidden)
+        details.push({
+          ...detailOfText(part.form, part.text, details.length),
+          ...(part.id === undefined ? {} : { id: part.id }),
+        })
+      if (signed !== undefined) details.push({ ...signed, index: details.length })
+    }
+  }
+  return details
+}

@@ -1,0 +1,99 @@
+import { invalid } from '../../error.ts'
+import { Fields, isObject, kindOf } from '../fields.ts'
+
+/**
+ * Google's `Schema` (an OpenAPI subset). Its types and names are read here; what is left of the dialect, its writers
+ * know (`../schema/dialect.ts`).
+ */
+
+const DEPTH_MAX = 32
+const TYPES: ReadonlySet<string> = new Set(['string', 'integer', 'number', 'boolean', 'array', 'object', 'null'])
+const TYPE_NUMBERS: Record<number, string> = {
+  1: 'string',
+  2: 'number',
+  3: 'integer',
+  4: 'boolean',
+  5: 'array',
+  6: 'object',
+}
+const TEXTS = ['format', 'description', 'pattern', 'title'] as const
+const COUNTS = ['minItems', 'maxItems', 'minLength', 'maxLength', 'minProperties', 'maxProperties'] as const
+/** Google's spelling of the words that hold a schema's definitions, and JSON Schema's. */
+const RENAMED: ReadonlyMap<string, string> = new Map([
+  ['ref', '$ref'],
+  ['defs', '$defs'],
+  ['oneOf', 'anyOf'],
+])
+
+/**
+ * `Schema` object -> JSON Schema. Types come in either case and may be absent (SDKs send `anyOf` alone). Throws a 400
+ * that names
+ * the path on a wrong type, and on more than 32 levels.
+ */
+export function readSchema(value: unknown, path: string, depth = 1): Record<string, unknown> {
+  if (depth > DEPTH_MAX) throw invalid(path, `must not be nested deeper than ${DEPTH_MAX} levels`)
+  const fields = new Fields(value, path)
+  checkLeaves(fields)
+  const schema: Record<string, unknown> = Object.create(null)
+  for (const [name, member] of Object.entries(fields.value)) {
+    if (member === null) continue
+    schema[RENAMED.get(name) ?? name] = readMember(fields, name, member, depth)
+  }
+  return schema
+}
+
+function readMember(fields: Fields, name: string, member: unknown, depth: number): unknown {
+  const path = fields.at(name)
+  switch (name) {
+    case 'type':
+      return readType(member, path)
+    case 'items':
+      return readSchema(member, path, depth + 1)
+    case 'additionalProperties':
+      return typeof member === 'boolean' ? member : readSchema(member, path, depth + 1)
+    case 'properties':
+    case 'defs':
+    case '$defs':
+      return readMap(member, path, depth)
+    case 'anyOf':
+    case 'oneOf':
+      return fields.array(name)!.map((element, index) => readSchema(element, `${path}[${index}]`, depth + 1))
+  }
+  // int64 members come as strings from clients that follow protobuf's JSON form.
+  return (COUNTS as readonly string[]).includes(name) ? Number(member) : member
+}
+
+function readMap(member: unknown, path: string, depth: number): Record<string, unknown> {
+  const map: Record<string, unknown> = Object.create(null)
+  for (const [name, element] of Object.entries(new Fields(member, path).value))
+    map[name] = readSchema(element, `${path}.${name}`, depth + 1)
+  return map
+}
+
+function readType(value: unknown, path: string): string | string[] {
+  if (Array.isArray(value)) return value.map((element, index) => readType(element, `${path}[${index}]`) as string)
+  // protobuf's JSON form allows an enum's number, and Python's older SDK sends it.
+  if (typeof value === 'number' && Object.hasOwn(TYPE_NUMBERS, value)) return TYPE_NUMBERS[value]!
+  if (typeof value !== 'string') throw invalid(path, `must be a string, not ${kindOf(value)}`)
+  const type = value.toLowerCase()
+  if (!TYPES.has(type))
+    throw invalid(path, `must be one of STRING, INTEGER, NUMBER, BOOLEAN, ARRAY, OBJECT, not '${value.slice(0, 64)}'`)
+  return type
+}
+
+function checkLeaves(fields: Fields): void {
+  fields.boolean('nullable')
+  for (const name of TEXTS) fields.string(name)
+  for (const name of ['enum', 'required', 'propertyOrdering']) fields.strings(name)
+  for (const name of ['minimum', 'maximum']) fields.number(name)
+  for (const name of COUNTS) {
+    if (typeof fields.value[name] === 'string' && /^\d+$/.test(fields.value[name])) continue
+    fields.integer(name, { min: 0 })
+  }
+}
+
+/** JSON Schema -> Google's `Schema`, for a choice of strings; everything else goes to Google as JSON Schema. */
+export const writeEnumSchema = (schema: unknown): Record<string, unknown> => ({
+  ...(isObject(schema) ? schema : {}),
+  type: 'STRING',
+})

@@ -1,0 +1,123 @@
+import { invalid } from '../../error.ts'
+import type { GenerationRequest, Tool, ToolChoice } from '../../generation/request.ts'
+import { collectExtras } from '../extras.ts'
+import { kindOf, present } from '../fields.ts'
+import type { GoogleFields } from './fields.ts'
+import { readSchema } from './read-request-schema.ts'
+
+const CATEGORIES = [
+  'HARM_CATEGORY_UNSPECIFIED',
+  'HARM_CATEGORY_HATE_SPEECH',
+  'HARM_CATEGORY_HARASSMENT',
+  'HARM_CATEGORY_SEXUALLY_EXPLICIT',
+  'HARM_CATEGORY_DANGEROUS_CONTENT',
+] as const
+const THRESHOLDS = [
+  'OFF',
+  'BLOCK_NONE',
+  'BLOCK_ONLY_HIGH',
+  'BLOCK_MEDIUM_AND_ABOVE',
+  'BLOCK_LOW_AND_ABOVE',
+  'HARM_BLOCK_THRESHOLD_UNSPECIFIED',
+] as const
+const METHODS = ['HARM_BLOCK_METHOD_UNSPECIFIED', 'SEVERITY', 'PROBABILITY'] as const
+const MODES = ['AUTO', 'ANY', 'NONE', 'VALIDATED', 'MODE_UNSPECIFIED'] as const
+
+/** Tools that only look things up: an answer without them is still an answer. */
+const OPTIONAL: ReadonlySet<string> = new Set(['urlContext', 'googleMaps', 'enterpriseWebSearch', 'retrieval'])
+
+type ReadTools = Pick<GenerationRequest, 'tools' | 'webSearch'>
+
+/**
+ * `tools[]`: each element may hold declarations and any of Google's own tools side by side. VALIDATED holds calls to
+ * their schemas.
+ */
+export function readTools(body: GoogleFields, extras: Record<string, unknown>): ReadTools {
+  const read: ReadTools = { tools: [] }
+  const strict = body.object('toolConfig')?.object('functionCallingConfig')?.take('mode') === 'VALIDATED'
+  for (const tool of body.objects('tools') ?? []) {
+    for (const declaration of tool.objects('functionDeclarations') ?? [])
+      read.tools.push({ ...readDeclaration(declaration, extras), ...(strict ? { strict } : {}) })
+    for (const name of ['googleSearch', 'googleSearchRetrieval']) {
+      const search = tool.object(name)
+      if (search === undefined) continue
+      read.webSearch = { ...present('blockedDomains', search.strings('excludeDomains')) }
+      collectExtras(search, extras)
+    }
+    for (const [name, value] of Object.entries(tool.rest())) {
+      const kind = camelOf(name)
+      read.tools.push({
+        type: 'native',
+        protocol: 'generateContent',
+        kind,
+        value: { [name]: value },
+        path: tool.at(name),
+        ...(OPTIONAL.has(kind) ? { optional: true } : {}),
+      })
+    }
+  }
+  return read
+}
+
+const camelOf = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+
+function readDeclaration(declaration: GoogleFields, extras: Record<string, unknown>): Tool & { type: 'function' } {
+  const name = declaration.require('name', declaration.string('name'), 'the name of the function')
+  const description = declaration.string('description')
+  const schema = declaration.take('parameters')
+  const jsonSchema = declaration.take('parametersJsonSchema')
+  if (schema !== undefined && jsonSchema !== undefined)
+    throw invalid(declaration.at('parametersJsonSchema'), 'must not stand together with parameters')
+  const parameters =
+    schema === undefined
+      ? jsonSchema && readObjectSchema(jsonSchema, declaration.at('parametersJsonSchema'))
+      : readSchema(schema, declaration.at('parameters'))
+  collectExtras(declaration, extras)
+  return {
+    type: 'function',
+    name,
+    ...(description === undefined ? {} : { description }),
+    ...(parameters === undefined ? {} : { parameters }),
+  }
+}
+
+function readObjectSchema(schema: unknown, path: string): unknown {
+  if (typeof schema !== 'object' || Array.isArray(schema))
+    throw invalid(path, `must be an object, not ${kindOf(schema)}`)
+  return schema
+}
+
+export function readToolConfig(body: GoogleFields, extras: Record<string, unknown>): ToolChoice | undefined {
+  const config = body.object('toolConfig')
+  const calling = config?.object('functionCallingConfig')
+  const mode = calling?.oneOf('mode', MODES)
+  const names = calling?.strings('allowedFunctionNames') ?? []
+  for (const fields of [config, calling]) if (fields !== undefined) collectExtras(fields, extras)
+  const only = names[0]
+  switch (mode) {
+    case 'NONE':
+      return { type: 'none' }
+    case 'ANY':
+      return only === undefined
+        ? { type: 'required' }
+        : names.length === 1
+          ? { type: 'tool', name: only }
+          : { type: 'allowed', names, required: true }
+    case 'AUTO':
+    case 'VALIDATED':
+      return only === undefined ? { type: 'auto' } : { type: 'allowed', names, required: false }
+    default:
+      return only === undefined ? undefined : { type: 'allowed', names, required: false }
+  }
+}
+
+/** Only Google filters by such settings: checked here, and carried to Google alone. */
+export function readSafety(body: GoogleFields, extras: Record<string, unknown>): void {
+  const settings = body.objects('safetySettings')
+  for (const setting of settings ?? []) {
+    setting.require('category', setting.oneOf('category', CATEGORIES), 'a HARM_CATEGORY_... value')
+    setting.require('threshold', setting.oneOf('threshold', THRESHOLDS), 'a BLOCK_... value or OFF')
+    setting.oneOf('method', METHODS)
+  }
+  if (settings !== undefined && settings.length > 0) extras[body.at('safetySettings')] = body.take('safetySettings')
+}

@@ -1,0 +1,62 @@
+import type { GatewayError } from '../../error.ts'
+import { members, splice } from '../../json/text.ts'
+import type { Usage } from '../../generation/usage.ts'
+import type { Frame } from '../../http/frames.ts'
+import type { TranslationContext, Passthrough } from '../protocol.ts'
+import { errorFrame } from './write-response-stream.ts'
+import { imageOf, writeUsage, type Json } from './shapes.ts'
+
+/**
+ * The provider's own answer with our id and model name on it, and our addresses in it where the client wants addresses.
+ */
+export class ImagePassthrough implements Passthrough {
+  readonly #context: TranslationContext
+
+  constructor(context: TranslationContext) {
+    this.#context = context
+  }
+
+  frame(frame: Frame): Frame | undefined {
+    return frame.data.trim() === '[DONE]' ? undefined : frame
+  }
+
+  fail(error: GatewayError): Frame[] {
+    return [errorFrame(error)]
+  }
+
+  counted(frame: Frame, usage: Usage): Frame {
+    return frame.data.includes('"image_generation.completed"')
+      ? { ...frame, data: splice(frame.data, { usage: JSON.stringify(writeUsage(usage)) }) }
+      : frame
+  }
+
+  answer(text: string, counted?: Usage): string {
+    const { responseIdentity, imageUrls } = this.#context
+    const found = members(text)
+    const created = found.find(({ key }) => key === 'created')
+    const data = imageUrls === undefined ? undefined : found.find(({ key }) => key === 'data')
+    return splice(text, {
+      id: JSON.stringify(responseIdentity.id),
+      model: JSON.stringify(responseIdentity.model),
+      ...(created !== undefined && /\d/.test(text[created.start]!)
+        ? {}
+        : { created: String(responseIdentity.createdAt) }),
+      ...(counted === undefined ? {} : { usage: JSON.stringify(writeUsage(counted)) }),
+      ...(data === undefined ? {} : { data: addressed(text.slice(data.start, data.end), imageUrls!) }),
+    })
+  }
+}
+
+/** The images of an answer, as JSON, with addresses in the place of base64. */
+function addressed(json: string, urls: string[]): string {
+  const images: unknown = JSON.parse(json)
+  if (!Array.isArray(images)) return json
+  let index = 0
+  return JSON.stringify(
+    images.map((image: unknown) => {
+      if (imageOf(image) === undefined) return image
+      const { b64_json: _left, ...rest } = image as Json
+      return { ...rest, url: urls[index++] }
+    }),
+  )
+}

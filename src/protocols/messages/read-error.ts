@@ -1,0 +1,45 @@
+import { parsed } from '../../json/text.ts'
+import type { GatewayError } from '../../error.ts'
+import { plainText, upstreamError, upstreamStreamError } from '../upstream-error.ts'
+import { isObject } from '../fields.ts'
+import type { Json } from './shapes.ts'
+
+/** A provider's answer with an error status. The body may be anything. */
+export function readError(status: number, body: string): GatewayError {
+  const { message, ...said } = spoken(parsed(body)) ?? { message: plainText(body) }
+  return upstreamError(status, message, said)
+}
+
+/** An error object that came with status 200 or inside a stream: its type says which status it would have been. */
+export function errorOf(data: Json): GatewayError {
+  const { message, ...said } = spoken(data) ?? { message: '' }
+  const status = STATUS_BY_TYPE.get(said.type ?? '')
+  return status === undefined ? upstreamStreamError(message, said) : upstreamError(status, message, said)
+}
+
+const STATUS_BY_TYPE: ReadonlyMap<string, number> = new Map([
+  ['invalid_request_error', 400],
+  ['authentication_error', 401],
+  ['billing_error', 402],
+  ['permission_error', 403],
+  ['not_found_error', 404],
+  ['request_too_large', 413],
+  ['rate_limit_error', 429],
+  ['api_error', 500],
+  ['timeout_error', 504],
+  ['overloaded_error', 529],
+])
+
+/** `{type: 'error', error: {type, message}}`, and the looser forms of compatible servers. */
+function spoken(data: unknown): { message: string; type?: string; code?: string | number } | undefined {
+  const outer: unknown = Array.isArray(data) ? data[0] : data
+  const error = isObject(outer) ? (outer.error ?? outer) : outer
+  if (typeof error === 'string') return { message: error }
+  if (!isObject(error) || typeof error.message !== 'string') return undefined
+  const { message, type, code } = error
+  return {
+    message,
+    ...(typeof type === 'string' ? { type } : {}),
+    ...(typeof code === 'string' || typeof code === 'number' ? { code } : {}),
+  }
+}

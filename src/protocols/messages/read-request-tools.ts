@@ -1,0 +1,86 @@
+import type { GenerationRequest, Tool, WebSearch } from '../../generation/request.ts'
+import { collectExtras, type Extras } from '../extras.ts'
+import { present, type Fields } from '../fields.ts'
+
+/** Tools the provider runs for the model's convenience: an answer without them is still an answer to the question. */
+const OPTIONAL = /^(web_search|web_fetch|tool_search_tool)_/
+
+/**
+ * `tools` and servers of tools: those without a type (or `custom`) are the client's own functions, a versioned type
+ * names a tool of Anthropic's.
+ */
+export function readTools(fields: Fields, extras: Extras): Pick<GenerationRequest, 'tools' | 'webSearch'> {
+  const given = fields.objects('tools') ?? []
+  const calls = given.some((tool) => isFunction(tool.string('type')))
+  const search = calls ? undefined : given.find((tool) => tool.string('type')?.startsWith('web_search_'))
+  const servers = fields.array('mcp_servers') ?? []
+  const tools = given
+    .filter((tool) => tool !== search)
+    .map((tool) => {
+      const type = tool.string('type')
+      return isFunction(type) ? readFunction(tool, extras) : nativeTool(type!, tool)
+    })
+  return {
+    tools:
+      servers.length === 0
+        ? tools
+        : [
+            ...tools,
+            { type: 'native', protocol: 'messages', kind: 'mcp_servers', value: servers, path: 'mcp_servers' },
+          ],
+    ...(search === undefined ? {} : { webSearch: readSearch(search, extras) }),
+  }
+}
+
+const isFunction = (type: string | undefined): boolean => type === undefined || type === 'custom'
+
+/**
+ * Search is what is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol,
+ * which agents offer whatever the task.
+ */
+function readSearch(tool: Fields, extras: Extras): WebSearch {
+  const userLocation = tool.take('user_location')
+  const read = {
+    ...present('userLocation', userLocation),
+    ...present('allowedDomains', tool.strings('allowed_domains')),
+    ...present('blockedDomains', tool.strings('blocked_domains')),
+    ...present('maxUses', tool.integer('max_uses', { min: 1 })),
+  }
+  tool.take('name')
+  collectExtras(tool, extras)
+  return read
+}
+
+function readFunction(tool: Fields, extras: Extras): Tool {
+  const name = tool.require('name', tool.string('name'), 'the name of the tool')
+  const description = tool.string('description')
+  const parameters = tool.object('input_schema')
+  const strict = tool.boolean('strict')
+  const cache = readCache(tool)
+  collectExtras(tool, extras)
+  return {
+    type: 'function',
+    name,
+    ...(description === undefined ? {} : { description }),
+    ...(parameters === undefined ? {} : { parameters: parameters.value }),
+    ...(strict === undefined ? {} : { strict }),
+    ...cache,
+  }
+}
+
+const nativeTool = (kind: string, tool: Fields): Tool => ({
+  type: 'native',
+  protocol: 'messages',
+  kind,
+  value: tool.value,
+  path: tool.path,
+  ...(OPTIONAL.test(kind) ? { optional: true } : {}),
+})
+
+/** `cache_control` of a block or a tool. */
+export function readCache(fields: Fields): { cache?: { ttl?: '5m' | '1h' } } {
+  const control = fields.object('cache_control')
+  if (control === undefined) return {}
+  const ttl = control.string('ttl')
+  return { cache: ttl === '5m' || ttl === '1h' ? { ttl } : {} }
+}

@@ -1,0 +1,168 @@
+import { GatewayError } from '../../error.ts'
+import type { Effort, GenerationRequest, OutputFormat, Reasoning, ToolChoice } from '../../generation/request.ts'
+import { collectExtras, type Extras } from '../extras.ts'
+import { Fields } from '../fields.ts'
+import type { RawRequest } from '../protocol.ts'
+import { readConversation } from './read-request-messages.ts'
+import { readCache, readTools } from './read-request-tools.ts'
+
+/**
+ * The body of `POST /v1/messages`. Throws a GatewayError that names the path; ranges that the provider decides are left
+ * to it.
+ */
+export const readRequest = (rawRequest: RawRequest): GenerationRequest => {
+  const fields = start(rawRequest)
+  const maxOutputTokens = fields.require(
+    'max_tokens',
+    fields.integer('max_tokens', { min: 0 }),
+    'the most tokens to generate, a whole number; 0 only fills the cache',
+  )
+  return { ...read(fields, rawRequest), maxOutputTokens }
+}
+
+/** The body of `POST /v1/messages/count_tokens`: the same without a need for `max_tokens`. */
+export const readCountRequest = (rawRequest: RawRequest): GenerationRequest => {
+  const fields = start(rawRequest)
+  const maxOutputTokens = fields.integer('max_tokens', { min: 0 })
+  return { ...read(fields, rawRequest), ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }) }
+}
+
+/**
+ * A thread keeps the conversation on the server: told this exact code, Anthropic's SDK sends whole conversations
+ * instead.
+ */
+function start(rawRequest: RawRequest): Fields {
+  const fields = new Fields(rawRequest.body)
+  if (fields.has('thread')) {
+    throw new GatewayError(
+      'invalid_request',
+      'thread: message threads are not supported; send the whole conversation in messages',
+      {
+        param: 'thread',
+        details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] },
+      },
+    )
+  }
+  return fields
+}
+
+function read(fields: Fields, rawRequest: RawRequest): GenerationRequest {
+  const extras: Extras = Object.create(null)
+  const model = fields.require('model', fields.string('model'), 'the model to ask, as <provider>/<model>')
+  const stream = fields.boolean('stream') ?? false
+  const { system, turns } = readConversation(fields, rawRequest.text, extras)
+  const tools = readTools(fields, extras)
+  const choice = readToolChoice(fields, tools, extras)
+  const output = readOutput(fields, extras)
+  const reasoning = readThinking(fields, output.effort, extras)
+  const metadata = fields.object('metadata')
+  const user = metadata?.string('user_id')
+  const serviceTier = fields.string('service_tier')
+  const request: GenerationRequest = {
+    model,
+    system,
+    turns,
+    ...tools,
+    ...choice,
+    sampling: readSampling(fields),
+    ...(reasoning === undefined ? {} : { reasoning }),
+    ...(output.format === undefined ? {} : { outputFormat: output.format }),
+    ...(user === undefined ? {} : { user }),
+    ...(serviceTier === undefined ? {} : { serviceTier }),
+    ...readCache(fields),
+    stream,
+    protocol: 'messages',
+    extras,
+  }
+  if (metadata !== undefined) collectExtras(metadata, extras)
+  // Read by the two callers, one of which requires it.
+  fields.take('max_tokens')
+  collectExtras(fields, extras)
+  return request
+}
+
+function readSampling(fields: Fields): GenerationRequest['sampling'] {
+  const temperature = fields.number('temperature')
+  const topP = fields.number('top_p')
+  const topK = fields.integer('top_k')
+  const stop = fields.strings('stop_sequences')
+  return {
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(topP === undefined ? {} : { topP }),
+    ...(topK === undefined ? {} : { topK }),
+    ...(stop === undefined || stop.length === 0 ? {} : { stop }),
+  }
+}
+
+function readToolChoice(
+  fields: Fields,
+  { tools, webSearch }: Pick<GenerationRequest, 'tools' | 'webSearch'>,
+  extras: Extras,
+): { toolChoice?: ToolChoice; parallelTools?: boolean } {
+  const choice = fields.object('tool_choice')
+  if (choice === undefined) return {}
+  const type = choice.require(
+    'type',
+    choice.oneOf<'auto' | 'any' | 'tool' | 'none'>('type', ['auto', 'any', 'tool', 'none']),
+    "one of 'auto', 'any', 'tool', 'none'",
+  )
+  const single = choice.boolean('disable_parallel_tool_use')
+  const parallel = single === undefined ? {} : { parallelTools: !single }
+  if (type === 'tool') {
+    const name = choice.require('name', choice.string('name'), 'the name of the tool to call')
+    if (webSearch !== undefined && name === 'web_search') return { toolChoice: { type: 'required' }, ...parallel }
+    const ran = tools.find((tool) => tool.type === 'native' && (tool.value as { name?: unknown }).name === name)
+    if (ran === undefined) return { toolChoice: { type, name }, ...parallel }
+    extras.tool_choice = choice.value
+    return parallel
+  }
+  return { toolChoice: { type: type === 'any' ? 'required' : type }, ...parallel }
+}
+
+const EFFORTS: readonly string[] = ['minimal', 'low', 'medium', 'high', 'xhigh', 'max'] satisfies Effort[]
+
+/** `output_config`, and the older `output_format` beside it. */
+function readOutput(fields: Fields, extras: Extras): { effort?: Effort; format?: OutputFormat } {
+  const config = fields.object('output_config')
+  const effort = config?.string('effort')
+  const format = readFormat(config?.object('format'), extras) ?? readFormat(fields.object('output_format'), extras)
+  const known = effort !== undefined && EFFORTS.includes(effort)
+  if (effort !== undefined && !known) extras['output_config.effort'] = effort
+  if (config !== undefined) collectExtras(config, extras)
+  return { ...(known ? { effort: effort as Effort } : {}), ...(format === undefined ? {} : { format }) }
+}
+
+function readFormat(format: Fields | undefined, extras: Extras): OutputFormat | undefined {
+  if (format === undefined) return undefined
+  if (format.string('type') !== 'json_schema') {
+    extras[format.path] = format.value
+    return undefined
+  }
+  const schema = format.require('schema', format.object('schema'), 'a JSON Schema').value
+  collectExtras(format, extras)
+  return { type: 'schema', schema }
+}
+
+function readThinking(fields: Fields, effort: Effort | undefined, extras: Extras): Reasoning | undefined {
+  const thinking = fields.object('thinking')
+  const wish = effort === undefined ? {} : { effort }
+  if (thinking === undefined) return effort === undefined ? undefined : wish
+  const type = thinking.require('type', thinking.string('type'), "one of 'enabled', 'disabled', 'adaptive'")
+  const budgetTokens = thinking.integer('budget_tokens', { min: 0 })
+  const display = thinking.string('display')
+  const visible = display === undefined ? {} : { visible: display !== 'omitted' }
+  collectExtras(thinking, extras)
+  switch (type) {
+    case 'enabled':
+      return { ...wish, ...(budgetTokens === undefined ? { adaptive: true } : { budgetTokens }), ...visible }
+    case 'adaptive':
+      return { ...wish, adaptive: true, ...visible }
+    case 'disabled':
+      // How much effort goes into the answer itself has no word elsewhere once thinking is off.
+      if (effort !== undefined) extras['output_config.effort'] = effort
+      return { effort: 'none' }
+    default:
+      extras.thinking = thinking.value
+      return effort === undefined ? undefined : wish
+  }
+}

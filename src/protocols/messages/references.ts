@@ -1,0 +1,53 @@
+import { isObject } from '../fields.ts'
+import { isAddress, isNamed, isTextual, keptAt, noFileId, objectsIn, paramOf, textOf } from '../media.ts'
+import type { ProviderReference, MediaReference, MediaData } from '../protocol.ts'
+
+type Json = Record<string, unknown>
+type Path = (string | number)[]
+type Found = (MediaReference | ProviderReference)[]
+
+/**
+ * Files and addresses in a body's content blocks, however deep they stand; containers and skills that a provider keeps.
+ */
+export function references(body: Json): Found {
+  const found: Found = []
+  addContainer(body.container, found)
+  addBlocks(body.system, ['system'], found)
+  for (const [m, message] of objectsIn(body.messages)) addBlocks(message.content, ['messages', m, 'content'], found)
+  return found
+}
+
+function addContainer(container: unknown, found: Found): void {
+  if (!isObject(container)) return void found.push(...keptAt(container, ['container'], 'a container'))
+  found.push(...keptAt(container.id, ['container', 'id'], 'a container'))
+  // The provider's own skills are for everybody.
+  for (const [s, skill] of objectsIn(container.skills))
+    if (skill.type === 'custom')
+      found.push(...keptAt(skill.skill_id, ['container', 'skills', s, 'skill_id'], 'a skill'))
+}
+
+function addBlocks(blocks: unknown, path: Path, found: Found): void {
+  for (const [b, block] of objectsIn(blocks)) {
+    const at = [...path, b]
+    if (block.type === 'container_upload') found.push(...keptAt(block.file_id, [...at, 'file_id'], 'a file'))
+    if (isObject(block.source))
+      addSource(block.source, [...at, 'source'], block.type === 'image' ? 'image' : 'file', found)
+    addBlocks(block.content, [...at, 'content'], found)
+  }
+}
+
+function addSource(source: Json, path: Path, kind: 'image' | 'file', found: Found): void {
+  const { type, file_id: id, url } = source
+  if (type !== 'file') noFileId(source, path, 'sources of the type file')
+  if (type === 'file' && isNamed(id))
+    found.push({ path, param: paramOf([...path, 'file_id']), source: { type: 'file', id }, kind, inline })
+  else if (type === 'url' && isAddress(url))
+    found.push({ path, param: paramOf([...path, 'url']), source: { type: 'url', url }, kind, inline })
+  else if (type === 'content') addBlocks(source.content, [...path, 'content'], found)
+}
+
+/** Documents that are written in text are sent as text. */
+const inline = (medium: MediaData): Json =>
+  isTextual(medium.mediaType)
+    ? { type: 'text', media_type: 'text/plain', data: textOf(medium) }
+    : { type: 'base64', media_type: medium.mediaType, data: medium.data }

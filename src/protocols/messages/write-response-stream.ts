@@ -1,0 +1,246 @@
+import type { GenerationEvent, PartHead } from '../../generation/event.ts'
+import { type Issuer, wrapSignature } from '../../generation/signature.ts'
+import { noUsage } from '../../generation/usage.ts'
+import type { Frame } from '../../http/frames.ts'
+import type { TranslationContext, ResponseIdentity, Writer } from '../protocol.ts'
+import { isObject } from '../fields.ts'
+import { loseNative, reportOf } from '../losses.ts'
+import {
+  citationOf,
+  loseLastSignature,
+  loseLogprobs,
+  loseOfEnding,
+  reasoningBlock,
+  signatureBlock,
+  uncarried,
+  writeError,
+} from './write-response.ts'
+import { type Block, type Json, markOfPart, writeStopReason, writeUsage } from './shapes.ts'
+
+/** Each frame has its event line: Anthropic's SDKs skip data without one. */
+export const frameOf = (data: { type: string } & Json): Frame => ({ event: data.type, data: JSON.stringify(data) })
+
+export const writer = (context: TranslationContext): Writer => new MessagesWriter(context)
+
+/**
+ * Events -> `message_start (content_block_start content_block_delta* content_block_stop)* message_delta message_stop`.
+ */
+class MessagesWriter implements Writer {
+  readonly #context: TranslationContext
+  readonly #responseIdentity: ResponseIdentity
+  readonly #issuer: Issuer | undefined
+  readonly #usage = noUsage()
+  #head: PartHead | undefined
+  /** Index of the next block; the open one is the one before. */
+  #next = 0
+  #open = false
+  /**
+   * A text block stays open behind its part, since its citations come after it. The marked signature of that part waits
+   * with it.
+   */
+  #lingering = false
+  #marked: string | undefined
+  /** Of the last part's text. */
+  #length = 0
+  #refused = false
+  #ended = false
+
+  constructor(context: TranslationContext) {
+    this.#context = context
+    this.#responseIdentity = context.responseIdentity
+    this.#issuer = context.responseIdentity.issuer
+  }
+
+  write(event: GenerationEvent): Frame[] {
+    if (this.#ended) return []
+    switch (event.type) {
+      case 'start':
+        return [this.#start()]
+      case 'part-start':
+        return this.#partStart(event.head)
+      case 'part-delta':
+        if (event.logprobs !== undefined) loseLogprobs(this.#context)
+        return event.text === '' ? [] : this.#partDelta(event.text)
+      case 'part-end':
+        return this.#partEnd(event.signature)
+      case 'usage':
+        Object.assign(this.#usage, event.usage)
+        return []
+      case 'finish':
+        return this.#finish(event)
+      case 'error':
+        this.#ended = true
+        return [frameOf(writeError(event.error) as { type: string } & Json)]
+    }
+  }
+
+  /**
+   * Prompt tokens are 0 where nobody has said them yet: `message_delta` corrects them. Output is 0, since some clients
+   * add the two.
+   */
+  #start(): Frame {
+    const { id, model } = this.#responseIdentity
+    return frameOf({
+      type: 'message_start',
+      message: {
+        id,
+        type: 'message',
+        role: 'assistant',
+        model,
+        content: [],
+        stop_reason: null,
+        stop_sequence: null,
+        usage: { ...writeUsage(this.#usage), output_tokens: 0 },
+      },
+    })
+  }
+
+  #partStart(head: PartHead): Frame[] {
+    this.#head = head
+    if (head.type === 'citation') return this.#cite(head)
+    this.#length = 0
+    const frames = this.#close()
+    switch (head.type) {
+      case 'refusal':
+        this.#refused = true
+        return frames
+      case 'tool-call':
+        return [
+          ...frames,
+          ...this.#begin({ type: 'tool_use', id: head.id, name: head.name, input: {} }),
+          ...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '{"input":"' })] : []),
+        ]
+      case 'native':
+        if (head.protocol === 'messages' && isObject(head.value))
+          return [...frames, ...this.#whole(head.value as Block)]
+        loseNative(this.#context, head.kind)
+        return frames
+      default:
+        return frames
+    }
+  }
+
+  /**
+   * Text and reasoning begin with their first piece, so that nothing empty is left behind for the client to send back.
+   */
+  #partDelta(text: string): Frame[] {
+    this.#length += text.length
+    switch (this.#head?.type) {
+      case 'text':
+      case 'refusal':
+        return [
+          ...(this.#open ? [] : this.#begin({ type: 'text', text: '' })),
+          this.#delta({ type: 'text_delta', text }),
+        ]
+      case 'reasoning':
+        return [
+          ...(this.#open ? [] : this.#begin({ type: 'thinking', thinking: '', signature: '' })),
+          this.#delta({ type: 'thinking_delta', thinking: text }),
+        ]
+      case 'tool-call':
+        return [
+          this.#delta({
+            type: 'input_json_delta',
+            partial_json: this.#head.form === 'custom' ? JSON.stringify(text).slice(1, -1) : text,
+          }),
+        ]
+      default:
+        return []
+    }
+  }
+
+  #partEnd(signature: string | undefined): Frame[] {
+    const head = this.#head
+    this.#head = undefined
+    switch (head?.type) {
+      case 'text':
+        this.#lingering = this.#open
+        this.#marked = signature === undefined ? undefined : markOfPart(signature, !this.#open)
+        return []
+      case 'reasoning':
+        return this.#endReasoning(head.redacted ?? false, signature)
+      case 'tool-call':
+        this.#marked = signature === undefined ? undefined : markOfPart(signature)
+        return [
+          ...(head.form === 'custom' ? [this.#delta({ type: 'input_json_delta', partial_json: '"}' })] : []),
+          ...this.#close(),
+        ]
+      case 'refusal':
+        return this.#close()
+      case 'image':
+      case 'audio':
+        return [
+          ...this.#begin({ type: 'text', text: '' }),
+          this.#delta({ type: 'text_delta', text: uncarried(this.#context, head.type, head.mediaType) }),
+          ...this.#close(),
+        ]
+      default:
+        return []
+    }
+  }
+
+  #endReasoning(redacted: boolean, signature: string | undefined): Frame[] {
+    if (this.#open)
+      return [
+        ...(signature === undefined
+          ? []
+          : [this.#delta({ type: 'signature_delta', signature: wrapSignature(signature, this.#issuer) })]),
+        ...this.#close(),
+      ]
+    return reasoningBlock('', redacted, signature, this.#issuer).flatMap((block) =>
+      block.type === 'thinking'
+        ? [
+            ...this.#begin({ type: 'thinking', thinking: '', signature: '' }),
+            this.#delta({ type: 'signature_delta', signature: block.signature }),
+            ...this.#close(),
+          ]
+        : this.#whole(block),
+    )
+  }
+
+  /** A citation of a text that left no block has nothing to stand on. */
+  #cite(head: PartHead & { type: 'citation' }): Frame[] {
+    const { start, end } = head.citation
+    const citation = citationOf(head.citation, this.#context, this.#lingering, start !== 0 || end !== this.#length)
+    return citation === undefined ? [] : [this.#delta({ type: 'citations_delta', citation })]
+  }
+
+  #finish(event: GenerationEvent & { type: 'finish' }): Frame[] {
+    // What waits is the signature of a text that ends the answer: agents take the last block for the result, see
+    // `blocksOf`.
+    if (this.#marked !== undefined) loseLastSignature(this.#context)
+    this.#marked = undefined
+    const frames = this.#close()
+    this.#ended = true
+    loseOfEnding(this.#context, event)
+    const delta = { stop_reason: writeStopReason(event, this.#refused), stop_sequence: event.stopSequence ?? null }
+    return [
+      ...frames,
+      frameOf({ type: 'message_delta', delta, usage: writeUsage(this.#usage), ...reportOf(this.#context) }),
+      frameOf({ type: 'message_stop' }),
+    ]
+  }
+
+  /** Ends the open block, and lets the signature of its part follow. */
+  #close(): Frame[] {
+    const frames = this.#open ? [frameOf({ type: 'content_block_stop', index: this.#next - 1 })] : []
+    this.#open = false
+    this.#lingering = false
+    const marked = this.#marked
+    this.#marked = undefined
+    return marked === undefined ? frames : [...frames, ...this.#whole(signatureBlock(marked, this.#issuer))]
+  }
+
+  #whole(block: Block): Frame[] {
+    return [...this.#begin(block), ...this.#close()]
+  }
+
+  #begin(block: Block): Frame[] {
+    this.#open = true
+    return [frameOf({ type: 'content_block_start', index: this.#next++, content_block: block })]
+  }
+
+  #delta(delta: Json): Frame {
+    return frameOf({ type: 'content_block_delta', index: this.#next - 1, delta })
+  }
+}

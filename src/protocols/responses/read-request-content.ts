@@ -1,0 +1,173 @@
+import { invalid } from '../../error.ts'
+import type { Citation, NativePart, MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
+import { collectExtras, type Extras } from '../extras.ts'
+import { Fields } from '../fields.ts'
+import { checkBase64, readDataUrl } from '../media.ts'
+import { Offsets } from '../offsets.ts'
+import { objectsOf, readAnnotation, type Json } from './shapes.ts'
+
+const DETAILS = ['low', 'high', 'auto', 'original'] as const
+
+/** `content` of a message or `output` of a call: a string, or an array of content parts. */
+export function readContent(item: Fields, name: string, extras: Extras): Part[] {
+  const value = item.take(name)
+  if (typeof value === 'string') return [{ type: 'text', text: value }]
+  if (!Array.isArray(value))
+    throw invalid(
+      item.at(name),
+      value === undefined
+        ? 'is required: a string or an array of content parts'
+        : 'must be a string or an array of content parts',
+    )
+  return value.map((part, index) => readPart(new Fields(part, `${item.at(name)}[${index}]`), extras))
+}
+
+function readPart(part: Fields, extras: Extras): Part {
+  const type = part.require('type', part.string('type'), 'the kind of content part')
+  switch (type) {
+    case 'text':
+    case 'input_text':
+    case 'output_text':
+      return readText(part, extras)
+    case 'refusal':
+      return { type: 'refusal', text: part.require('refusal', part.string('refusal'), 'the text of the refusal') }
+    case 'input_image':
+      return readImage(part, extras)
+    case 'input_file':
+      return readFile(part, extras)
+    case 'input_audio':
+      return readAudio(part)
+    case 'encrypted_content':
+      return readEncrypted(part) ?? { ...native(part, type), optional: true }
+    default:
+      return native(part, type)
+  }
+}
+
+const native = (part: Fields, kind: string): NativePart => ({
+  type: 'native',
+  protocol: 'responses',
+  kind,
+  value: part.value,
+  path: part.path,
+})
+
+/** Words that only OpenAI's models encrypt: what another model wrote stands there as it is. */
+function readEncrypted(part: Fields): TextPart | undefined {
+  const text = part.require('encrypted_content', part.string('encrypted_content'), 'a string')
+  return /^gAAAA[\w-]+=*$/.test(text) ? undefined : { type: 'text', text }
+}
+
+function readText(part: Fields, extras: Extras): TextPart {
+  const text = part.require('text', part.string('text'), 'a string')
+  const annotations = objectsOf(part.array('annotations'))
+  part.array('logprobs')
+  const cache = readCache(part)
+  collectExtras(part, extras)
+  return {
+    type: 'text',
+    text,
+    ...(annotations.length > 0 ? { citations: readAnnotations(annotations, text) } : {}),
+    ...cache,
+  }
+}
+
+function readAnnotations(annotations: Json[], text: string): Citation[] {
+  const offsets = new Offsets(text, 'code points')
+  return annotations.map((annotation) => readAnnotation(annotation, offsets))
+}
+
+const readCache = (part: Fields): { cache?: object } =>
+  part.object('prompt_cache_breakpoint') === undefined ? {} : { cache: {} }
+
+function readImage(part: Fields, extras: Extras): MediaPart {
+  const detail = part.oneOf('detail', DETAILS)
+  const id = part.string('file_id'),
+    url = part.string('image_url')
+  const cache = readCache(part)
+  collectExtras(part, extras)
+  const source = url === undefined ? fileSource(part, id, 'image_url or file_id') : urlSource(url, part.at('image_url'))
+  return { type: 'image', source, ...(detail === undefined ? {} : { detail }), ...cache }
+}
+
+function readFile(part: Fields, extras: Extras): MediaPart {
+  const filename = part.string('filename'),
+    detail = part.string('detail')
+  const data = part.string('file_data'),
+    url = part.string('file_url'),
+    id = part.string('file_id')
+  const cache = readCache(part)
+  collectExtras(part, extras)
+  const source =
+    data !== undefined
+      ? dataSource(data, part.at('file_data'), filename)
+      : url !== undefined
+        ? urlSource(url, part.at('file_url'))
+        : fileSource(part, id, 'file_data, file_url or file_id')
+  return {
+    type: 'file',
+    source,
+    ...(filename === undefined ? {} : { filename }),
+    ...(detail === undefined ? {} : { detail }),
+    ...cache,
+  }
+}
+
+function readAudio(part: Fields): MediaPart {
+  const audio = part.require('input_audio', part.object('input_audio'), 'an object with data and format')
+  const data = checkBase64(audio.require('data', audio.string('data'), 'base64 audio'), audio.at('data'))
+  const format = audio.require('format', audio.string('format'), 'the audio format, e.g. wav or mp3')
+  return {
+    type: 'audio',
+    source: { type: 'data', mediaType: format === 'mp3' ? 'audio/mpeg' : `audio/${format}`, data },
+  }
+}
+
+function fileSource(part: Fields, id: string | undefined, oneOf: string): MediaSource {
+  if (id === undefined || id === '') throw invalid(part.path, `must have one of ${oneOf}`)
+  return { type: 'file', id }
+}
+
+function urlSource(url: string, path: string): MediaSource {
+  if (/^data:/i.test(url)) return { type: 'data', ...readDataUrl(url, path) }
+  if (!/^(https?|gs):\/\/./i.test(url)) throw invalid(path, 'must be an http(s) URL or a base64 data URL')
+  return { type: 'url', url }
+}
+
+const MEDIA_TYPES = new Map(
+  Object.entries({
+    pdf: 'application/pdf',
+    txt: 'text/plain',
+    md: 'text/markdown',
+    csv: 'text/csv',
+    html: 'text/html',
+    json: 'application/json',
+    xml: 'application/xml',
+    docx: 'application/vnd.openxmlformats-officedocument.wordprocessingml.document',
+    xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
+    pptx: 'application/vnd.openxmlformats-officedocument.presentationml.presentation',
+    png: 'image/png',
+    jpg: 'image/jpeg',
+    jpeg: 'image/jpeg',
+    webp: 'image/webp',
+  }),
+)
+
+/**
+ * `file_data`: a data URL as providers want it, or bare base64 as the document allows; then the file's name says what
+ * it is.
+ */
+function dataSource(data: string, path: string, filename: string | undefined): MediaSource {
+  if (/^data:/i.test(data)) return { type: 'data', ...readDataUrl(data, path) }
+  const extension = filename?.split('.').at(-1)?.toLowerCase()
+  // Every PDF starts with `%PDF-`.
+  const mediaType =
+    MEDIA_TYPES.get(extension ?? '') ?? (data.startsWith('JVBERi') ? 'application/pdf' : 'application/octet-stream')
+  return { type: 'data', mediaType, data: checkBase64(data, path) }
+}
+
+/** What a tool result can hold. */
+export const asResult = (parts: Part[]): (TextPart | MediaPart | NativePart)[] =>
+  parts.map((part) =>
+    part.type === 'refusal' ? { type: 'text', text: part.text } : (part as TextPart | MediaPart | NativePart),
+  )

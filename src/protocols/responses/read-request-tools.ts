@@ -1,0 +1,188 @@
+import { invalid } from '../../error.ts'
+import type { GenerationRequest, ImageOutput, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
+import { collectExtras, type Extras } from '../extras.ts'
+import { Fields, isObject, present } from '../fields.ts'
+import { isImageTool, parseSize } from '../image-config.ts'
+import { toolLists, type FlatNames } from './namespaces.ts'
+
+/**
+ * Tools that agents offer whatever the task: a model works without them. All others that a provider runs are what the
+ * client came for.
+ */
+const OPTIONAL = /^(web_search|namespace|tool_search|programmatic_tool_calling)(_preview)?(_\d{4}_\d{2}_\d{2})?$/
+
+export type ReadTools = { tools: Tool[]; webSearch?: WebSearch; imageOutput?: ImageOutput }
+
+/** `tools`, and the tools that input items bring along (`additional_tools`, `tool_search_output`). */
+export function readTools(body: Fields, names: FlatNames, extras: Extras): ReadTools {
+  body.array('tools')
+  const tools: Tool[] = []
+  const seen = new Set<string>()
+  for (const { path, tools: list } of toolLists(body.value)) {
+    if (list === undefined || list === null) continue
+    if (!Array.isArray(list)) throw invalid(path, 'must be an array of tools')
+    for (const [index, value] of list.entries()) {
+      for (const tool of readTool(new Fields(value, `${path}[${index}]`), names, extras)) {
+        const known = tool.type !== 'native' && seen.has(tool.name)
+        // A tool found by a search was often listed before, to be loaded later.
+        if (known && path !== 'tools') continue
+        if (tool.type !== 'native') seen.add(tool.name)
+        tools.push(tool)
+      }
+    }
+  }
+  return { ...asSearch(body, tools, extras), ...present('imageOutput', readImageOutput(tools)) }
+}
+
+/**
+ * Search is what is asked for: every protocol has a counterpart. Beside functions it stays a tool of this protocol,
+ * which agents offer whatever the task.
+ */
+function asSearch(body: Fields, tools: Tool[], extras: Extras): ReadTools {
+  const search = tools.find((tool) => tool.type === 'native' && tool.kind.startsWith('web_search'))
+  if (search?.type !== 'native' || tools.some((tool) => tool.type !== 'native')) return { tools }
+  const rawRequest = new Fields(search.value, search.path)
+  rawRequest.take('type')
+  const filters = rawRequest.object('filters')
+  const webSearch = {
+    ...present('contextSize', rawRequest.string('search_context_size')),
+    ...present('userLocation', rawRequest.take('user_location')),
+    ...present('allowedDomains', filters?.strings('allowed_domains')),
+    ...present('blockedDomains', filters?.strings('blocked_domains')),
+    // It counts all calls of the provider's own tools: of those there are no others.
+    ...(tools.length === 1 ? present('maxUses', body.integer('max_tool_calls')) : {}),
+  }
+  // What it does by default is no wish.
+  if (rawRequest.value.external_web_access === true) rawRequest.take('external_web_access')
+  if (filters !== undefined) collectExtras(filters, extras)
+  collectExtras(rawRequest, extras)
+  return { tools: tools.filter((tool) => tool !== search), webSearch }
+}
+
+/** What the tool that draws is told of its images: also a model of another protocol can heed that. */
+function readImageOutput(tools: Tool[]): ImageOutput | undefined {
+  const tool = tools.find(isImageTool)
+  if (tool?.type !== 'native' || !isObject(tool.value)) return undefined
+  const { size, quality, background } = tool.value
+  return {
+    ...present('size', typeof size === 'string' ? parseSize(size) : undefined),
+    ...present('quality', typeof quality === 'string' ? quality : undefined),
+    ...present('background', typeof background === 'string' ? background : undefined),
+  }
+}
+
+function readTool(tool: Fields, names: FlatNames, extras: Extras, namespace?: string): Tool[] {
+  const type = tool.require('type', tool.string('type'), 'the kind of tool')
+  switch (type) {
+    case 'function':
+      return [readFunction(tool, names, extras, namespace)]
+    case 'custom':
+      return [readCustom(tool, names, extras, namespace)]
+    case 'namespace':
+      return readNamespace(tool, names, extras)
+    default:
+      return [
+        {
+          type: 'native',
+          protocol: 'responses',
+          kind: type,
+          value: tool.value,
+          path: tool.path,
+          ...(OPTIONAL.test(type) ? { optional: true } : {}),
+        },
+      ]
+  }
+}
+
+function readName(tool: Fields, names: FlatNames, namespace: string | undefined): string {
+  const name = tool.require('name', tool.string('name'), 'the name of the tool')
+  if (name === '') throw invalid(tool.at('name'), 'must not be empty')
+  return namespace === undefined ? name : names.flat(namespace, name)
+}
+
+function readFunction(tool: Fields, names: FlatNames, extras: Extras, namespace: string | undefined): Tool {
+  const name = readName(tool, names, namespace)
+  const description = tool.string('description'),
+    parameters = tool.object('parameters'),
+    strict = tool.boolean('strict')
+  collectExtras(tool, extras)
+  return {
+    type: 'function',
+    name,
+    ...(description === undefined ? {} : { description }),
+    ...(parameters === undefined ? {} : { parameters: parameters.value }),
+    ...(strict === undefined ? {} : { strict }),
+  }
+}
+
+function readCustom(tool: Fields, names: FlatNames, extras: Extras, namespace: string | undefined): Tool {
+  const name = readName(tool, names, namespace)
+  const description = tool.string('description'),
+    format = tool.object('format')
+  collectExtras(tool, extras)
+  return {
+    type: 'custom',
+    name,
+    ...(description === undefined ? {} : { description }),
+    ...(format === undefined ? {} : { format: format.value }),
+  }
+}
+
+/** A namespace's tools are ordinary tools elsewhere; the wrapper adds nothing a model needs. */
+function readNamespace(tool: Fields, names: FlatNames, extras: Extras): Tool[] {
+  const name = tool.require('name', tool.string('name'), 'the name of the namespace')
+  const inner = tool.require('tools', tool.objects('tools'), 'the tools of the namespace')
+  const flat = inner.flatMap((one) => (one.value.type === 'namespace' ? [] : readTool(one, names, extras, name)))
+  return [
+    ...flat,
+    { type: 'native', protocol: 'responses', kind: 'namespace', value: tool.value, path: tool.path, optional: true },
+  ]
+}
+
+const MODES = ['none', 'auto', 'required'] as const
+
+/**
+ * `tool_choice`: a word, one tool, or a list of allowed ones. Of tools that the provider runs, only a search that
+ * stands alone can be demanded elsewhere.
+ */
+export function readToolChoice(
+  body: Fields,
+  names: FlatNames,
+  { webSearch }: ReadTools,
+  extras: Extras,
+): Pick<GenerationRequest, 'toolChoice'> {
+  const value = body.take('tool_choice')
+  if (value === undefined) return {}
+  if (typeof value === 'string') return { toolChoice: { type: body.oneOf('tool_choice', MODES)! } }
+  const choice = new Fields(value, 'tool_choice')
+  const type = choice.require(
+    'type',
+    choice.string('type'),
+    'function, custom, allowed_tools or the type of a hosted tool',
+  )
+  const allowed = type === 'allowed_tools' ? readAllowed(choice, names) : undefined
+  if (allowed !== undefined) return { toolChoice: allowed }
+  if (type === 'function' || type === 'custom')
+    return { toolChoice: { type: 'tool', name: readChosen(choice, names), form: type } }
+  if (webSearch !== undefined && type.startsWith('web_search')) return { toolChoice: { type: 'required' } }
+  extras.tool_choice = value
+  return {}
+}
+
+function readChosen(tool: Fields, names: FlatNames): string {
+  const name = tool.require('name', tool.string('name'), 'the name of the tool'),
+    namespace = tool.string('namespace')
+  return namespace === undefined ? name : names.flat(namespace, name)
+}
+
+/** Undefined where it allows nothing but tools that the provider runs. */
+function readAllowed(choice: Fields, names: FlatNames): ToolChoice | undefined {
+  const mode = choice.oneOf('mode', ['auto', 'required'])
+  const tools = choice.require('tools', choice.objects('tools'), 'the tools that may be called')
+  const callable = tools.filter((tool) =>
+    ['function', 'custom'].includes(tool.require('type', tool.string('type'), 'the kind of tool')),
+  )
+  return callable.length === 0
+    ? undefined
+    : { type: 'allowed', names: callable.map((tool) => readChosen(tool, names)), required: mode === 'required' }
+}

@@ -1,0 +1,98 @@
+import { isObject } from '../fields.ts'
+import { dataUrl, isAddress, isNamed, keptAt, noFileId, objectsIn, onlyOne, paramOf, without } from '../media.ts'
+import type { ProviderReference, MediaReference, MediaData } from '../protocol.ts'
+
+type Json = Record<string, unknown>
+type Path = (string | number)[]
+type Found = (MediaReference | ProviderReference)[]
+
+const PLACES = 'input_file and input_image parts'
+
+/**
+ * Files and addresses in the items of a body, in its prompt's variables and in the mask of its image tool; prompts,
+ * stores and containers that a provider keeps.
+ */
+export function references(body: Json): Found {
+  const found: Found = []
+  for (const name of ['instructions', 'input'])
+    for (const [i, item] of objectsIn(body[name])) addItem(item, [name, i], found)
+  if (isObject(body.prompt)) addPrompt(body.prompt, found)
+  addTools(body, [], found)
+  return found
+}
+
+function addPrompt({ id, variables }: Json, found: Found): void {
+  found.push(...keptAt(id, ['prompt', 'id'], 'a prompt'))
+  if (isObject(variables))
+    for (const [name, value] of Object.entries(variables))
+      if (isObject(value)) addPart(value, ['prompt', 'variables', name], found)
+}
+
+function addItem(item: Json, path: Path, found: Found): void {
+  for (const name of ['content', 'output'])
+    for (const [p, part] of objectsIn(item[name])) addPart(part, [...path, name, p], found)
+  if (item.type === 'computer_call_output' && isObject(item.output)) addImage(item.output, [...path, 'output'], found)
+  if (item.type === 'additional_tools') addTools(item, path, found)
+  noFileId(item, path, PLACES)
+}
+
+function addPart(part: Json, path: Path, found: Found): void {
+  if (part.type === 'input_file') addFile(part, path, found)
+  else if (part.type === 'input_image') addImage(part, path, found)
+  else noFileId(part, path, PLACES)
+}
+
+function addImage(image: Json, path: Path, found: Found): void {
+  onlyOne(image, path, 'file_id', 'image_url')
+  const { file_id: id, image_url: url } = image
+  if (isNamed(id))
+    found.push({
+      path,
+      param: paramOf([...path, 'file_id']),
+      source: { type: 'file', id },
+      kind: 'image',
+      inline: (medium) => ({ ...without(image, 'file_id', 'image_url'), image_url: dataUrl(medium) }),
+    })
+  else if (isAddress(url))
+    found.push({
+      path: [...path, 'image_url'],
+      param: paramOf([...path, 'image_url']),
+      source: { type: 'url', url },
+      kind: 'image',
+      inline: dataUrl,
+    })
+}
+
+function addFile(file: Json, path: Path, found: Found): void {
+  onlyOne(file, path, 'file_id', 'file_url', 'file_data')
+  const { file_id: id, file_url: url, filename } = file
+  const inline = (medium: MediaData): Json => ({
+    ...without(file, 'file_id', 'file_url', 'file_data'),
+    filename: isNamed(filename) ? filename : medium.filename,
+    file_data: dataUrl(medium),
+  })
+  if (isNamed(id))
+    found.push({ path, param: paramOf([...path, 'file_id']), source: { type: 'file', id }, kind: 'file', inline })
+  else if (isAddress(url))
+    found.push({ path, param: paramOf([...path, 'file_url']), source: { type: 'url', url }, kind: 'file', inline })
+}
+
+function addTools(holder: Json, path: Path, found: Found): void {
+  for (const [t, tool] of objectsIn(holder.tools)) {
+    const at = [...path, 'tools', t]
+    if (isObject(tool.input_image_mask)) addImage(tool.input_image_mask, [...at, 'input_image_mask'], found)
+    found.push(...keptAt(tool.vector_store_ids, [...at, 'vector_store_ids'], 'a vector store'))
+    for (const name of ['container', 'environment']) addContainer(tool[name], [...at, name], found)
+  }
+}
+
+/** A container that exists already, or files and skills that a provider keeps for one. */
+function addContainer(container: unknown, path: Path, found: Found): void {
+  if (!isObject(container)) return void found.push(...keptAt(container, path, 'a container'))
+  found.push(
+    ...keptAt(container.container_id, [...path, 'container_id'], 'a container'),
+    ...keptAt(container.file_ids, [...path, 'file_ids'], 'a file'),
+  )
+  for (const [s, skill] of objectsIn(container.skills))
+    found.push(...keptAt(skill.skill_id, [...path, 'skills', s, 'skill_id'], 'a skill'))
+}

@@ -1,0 +1,139 @@
+import { ConfigError, type Auth, type Config, type ProviderConfig } from '../config/load.ts'
+import { wrongBaseUrl } from '../config/schema.ts'
+import type { Api } from '../protocols/protocol.ts'
+import type { Provider } from './catalogue.ts'
+import { PROVIDER_ROWS, quirksOf, type MediaFacts, type ProviderRow } from './catalog-rows.ts'
+
+const AUTH_OF: Record<Api, Auth> = {
+  'chat.completions': 'bearer',
+  responses: 'bearer',
+  messages: 'x-api-key',
+  generateContent: 'x-goog-api-key',
+  images: 'bearer',
+  predictions: 'bearer',
+}
+
+/** A provider of the file alone. Unlisted names are let through unless the file lists models for it. */
+export function configuredProvider(own: ProviderConfig, config: Config): Provider | undefined {
+  if (!own.enabled || own.protocol === undefined || own.baseUrl === undefined) return undefined
+  const listed = [...config.models.values()].some(({ endpoints }) =>
+    endpoints.some(({ provider }) => provider === own.id),
+  )
+  return {
+    id: own.id,
+    name: own.name ?? own.id,
+    headers: own.headers,
+    quirks: own.quirks,
+    unlisted: own.unlisted ?? !listed,
+    sharedIds: own.sharedIds ?? false,
+    foundBy: 'sluice.yaml',
+    speaks: [{ protocol: own.protocol, baseUrl: bareUrl(own.baseUrl), auth: own.auth ?? AUTH_OF[own.protocol] }],
+    ...(own.apiKey === undefined ? {} : { apiKey: own.apiKey }),
+    ...mediaOf(undefined, own),
+  }
+}
+
+/** What a row says of media; of whose addresses are fetched, the file says more. */
+function mediaOf(row: ProviderRow | undefined, own: ProviderConfig | undefined): { media?: MediaFacts } {
+  const { fetches } = own ?? {}
+  if (fetches === undefined) return row?.media === undefined ? {} : { media: row.media }
+  const spoken = row?.protocols.map(({ protocol }) => protocol) ?? [own!.protocol!]
+  return {
+    media: {
+      ...row?.media,
+      ...Object.fromEntries(
+        spoken.flatMap((api) => (api === 'predictions' ? [] : [[api, { ...row?.media?.[api], fetches }]])),
+      ),
+    },
+  }
+}
+
+/**
+ * A provider of the catalogue, with what the file says of it; undefined while it is off. Throws ConfigError for an
+ * address that cannot be used.
+ */
+export function builtInProvider(row: ProviderRow, config: Config): Provider | undefined {
+  const own = config.providers.get(row.id)
+  const foundBy = whatFound(row, own, config)
+  const baseUrl = foundBy === undefined ? undefined : baseUrlOf(row, own, config)
+  if (foundBy === undefined || baseUrl === undefined) return undefined
+  const apiKey = own?.apiKey ?? variable(config, row.keyVariables)?.value
+  return {
+    id: row.id,
+    name: own?.name ?? row.name,
+    headers: own?.headers ?? {},
+    quirks: { ...quirksOf(row), ...own?.quirks },
+    unlisted: own?.unlisted ?? row.unlisted ?? true,
+    sharedIds: own?.sharedIds ?? row.inProcess !== undefined,
+    foundBy,
+    speaks: row.protocols
+      .filter(({ protocol }) => own?.protocol === undefined || own.protocol === protocol)
+      .map(({ protocol, path, auth }) => ({
+        protocol,
+        baseUrl: baseUrl + (path ?? ''),
+        auth: own?.auth ?? auth ?? row.auth,
+      })),
+    ...(apiKey === undefined ? {} : { apiKey }),
+    ...(row.inProcess === undefined ? {} : { inProcess: row.inProcess }),
+    ...mediaOf(row, own),
+  }
+}
+
+/** A key or an address switches a provider on; where a key is wanted, an address in the environment alone does not. */
+function whatFound(row: ProviderRow, own: ProviderConfig | undefined, config: Config): string | undefined {
+  if (own?.enabled === false) return undefined
+  if (row.inProcess !== undefined) return 'built in'
+  if (own?.apiKey !== undefined || own?.baseUrl !== undefined) return 'sluice.yaml'
+  const key = variable(config, row.keyVariables)?.name
+  if (row.baseUrl !== undefined) return key
+  return row.baseUrlVariable === undefined ? undefined : variable(config, [row.baseUrlVariable.name])?.name
+}
+
+/** The file's base URL, the variable's, or the catalogue's, without a slash at the end. */
+function baseUrlOf(row: ProviderRow, own: ProviderConfig | undefined, config: Config): string | undefined {
+  if (own?.baseUrl !== undefined) return bareUrl(own.baseUrl)
+  const { name, append = '' } = row.baseUrlVariable ?? { name: '' }
+  const set = variable(config, [name])
+  if (set === undefined) return row.baseUrl
+  const wrong = wrongBaseUrl(set.value)
+  if (wrong !== undefined) throw new ConfigError([`${name}: ${wrong}`])
+  if (isOurs(new URL(set.value), config))
+    throw new ConfigError([
+      `${name}: points at Sluice itself: unset it where Sluice is started, or set providers.${row.id}.baseUrl`,
+    ])
+  const url = bareUrl(set.value)
+  return url.endsWith(append) ? url : url + append
+}
+
+/**
+ * The variables that point clients at Sluice are the ones that point Sluice at its providers: a shell that exports them
+ * would make it call itself.
+ */
+const isOurs = (url: URL, { listen }: Config): boolean =>
+  listen.port !== 0 &&
+  Number(url.port) === listen.port &&
+  ['localhost', '127.0.0.1', '[::1]', listen.host].includes(url.hostname)
+
+/** A base URL without slashes at its end. */
+export const bareUrl = (url: string): string => url.replace(/\/+$/, '')
+
+function variable(config: Config, names: string[]): { name: string; value: string } | undefined {
+  for (const name of names) {
+    const value = config.env[name]?.trim()
+    if (value !== undefined && value !== '') return { name, value }
+  }
+  return undefined
+}
+
+/** What would switch a provider on, in words; undefined for one that nobody knows. */
+export function whatSwitchesOn(id: string, config: Config): string | undefined {
+  if (config.providers.get(id)?.enabled === false)
+    return `${id} is switched off in the configuration (providers.${id}.enabled)`
+  const row = PROVIDER_ROWS.find((candidate) => candidate.id === id)
+  if (row === undefined) return undefined
+  if (row.hint !== undefined) return row.hint
+  const key = row.keyVariables[0]
+  if (row.baseUrl !== undefined) return `set ${row.keyVariables.join(' or ')}`
+  const wanted = row.baseUrlVariable!.name
+  return row.auth === 'api-key' && key !== undefined ? `set ${wanted} and ${key}` : `set ${wanted}`
+}
