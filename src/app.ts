@@ -10,6 +10,7 @@ import { Follower } from './endpoints/responses.ts'
 import { asGatewayError, GatewayError, type ErrorCode } from './error.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { Ledger } from './ledger/ledger.ts'
+import { SchemaCache } from './protocols/schema/cache.ts'
 import { Prices } from './ledger/prices.ts'
 import { listen } from './http/serve.ts'
 import { resolveMedia } from './pipeline/media.ts'
@@ -192,6 +193,7 @@ export async function start(config: Config): Promise<Running> {
     abuseDetection: new AbuseDetection(config.accountStatus),
     catalogue,
     prices,
+    schemaCache: new SchemaCache(),
     ledger,
     reasoningReplay,
     inFlight: new InFlightRequests(),

@@ -4,6 +4,7 @@ import type { Limits } from './accounts/limits.ts'
 import type { Config } from './config/load.ts'
 import type { Predictor } from './endpoints/predictions/predictor.ts'
 import type { Ledger } from './ledger/ledger.ts'
+import type { SchemaCache } from './protocols/schema/cache.ts'
 import type { Prices } from './ledger/prices.ts'
 import type { InFlightRequests } from './pipeline/in-flight.ts'
 import type { Catalogue } from './providers/catalogue.ts'
@@ -21,6 +22,7 @@ export type AppContext = {
   abuseDetection: AbuseDetection
   catalogue: Catalogue
   prices: Prices
+  schemaCache: SchemaCache
   ledger: Ledger
   reasoningReplay: ReasoningReplay
   predictor: Predictor

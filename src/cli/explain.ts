@@ -3,7 +3,9 @@ import { GatewayError } from '../error.ts'
 import { parseExact, splice } from '../json/text.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { protocols } from '../protocols/index.ts'
-import type { TranslationContext, ReportedLoss, RawRequest } from '../protocols/protocol.ts'
+import type { RawRequest, TranslationContext } from '../protocols/protocol.ts'
+import { SchemaCache } from '../protocols/schema/cache.ts'
+import type { Loss } from '../protocols/translation.ts'
 import { parseRawRequest } from '../protocols/raw-request.ts'
 import { prepare } from '../providers/attempt.ts'
 import type { Catalogue, Endpoint } from '../providers/catalogue.ts'
@@ -27,7 +29,7 @@ type Explained = {
   url?: string
   headers?: Record<string, string>
   body?: unknown
-  translation?: readonly ReportedLoss[]
+  translation?: readonly Loss[]
   refused?: string
 }
 
@@ -122,7 +124,12 @@ function explainOne(endpoint: Endpoint, context: TranslationContext, strict: boo
   const { protocol, provider, credentials } = endpoint
   const place = { provider: provider.id, protocol }
   try {
-    const { url, headers, body, losses } = prepare(endpoint, context)
+    const {
+      url,
+      headers,
+      body,
+      losses: { losses },
+    } = prepare(endpoint, context, new SchemaCache())
     const hidden = Object.fromEntries(
       [...Object.keys(provider.headers), ...Object.keys(credentials)].map((name) => [name, '(hidden)']),
     )
@@ -159,5 +166,9 @@ function textOf({ provider, protocol, url, headers, body, translation, refused }
     JSON.stringify(body, null, 2),
   )
   if (translation.length === 0) return [...lines, 'Nothing is lost.'].join('\n')
-  return [...lines, 'Lost:', columns(translation.map(({ field, what, why }) => [field, what, why]))].join('\n')
+  return [
+    ...lines,
+    'Lost:',
+    columns(translation.map(({ code, path, effect, reason }) => [path, effect, code, reason])),
+  ].join('\n')
 }

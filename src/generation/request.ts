@@ -50,7 +50,10 @@ export type GenerationRequest = {
   extras: Record<string, unknown>
 }
 
-export type Turn = {
+/** Provenance: the path at which the client wrote it, `messages[2].content[0]`; absent for what was added. */
+export type Located = { path?: string | undefined }
+
+export type Turn = Located & {
   role: 'user' | 'assistant' | 'tool' | 'system' | 'developer'
   /** `tool` turns hold only tool-result parts. */
   parts: Part[]
@@ -61,14 +64,14 @@ export type Turn = {
 export type Part =
   | TextPart
   | ReasoningPart
-  | { type: 'refusal'; text: string }
+  | (Located & { type: 'refusal'; text: string })
   | ToolCallPart
   | ToolResultPart
   | MediaPart
   | NativePart
 
 /** `cache` marks the end of a prefix the provider should cache, with its lifetime. */
-type Cacheable = { cache?: { ttl?: '5m' | '1h' } }
+type Cacheable = Located & { cache?: { ttl?: '5m' | '1h' } }
 
 export type TextPart = Cacheable & {
   type: 'text'
@@ -78,7 +81,7 @@ export type TextPart = Cacheable & {
   signature?: Signature
 }
 
-export type ReasoningPart = {
+export type ReasoningPart = Located & {
   type: 'reasoning'
   text: string
   /**
@@ -165,16 +168,16 @@ export type TokenLogprob = {
 }
 
 export type Tool =
-  | {
+  | (Located & {
       type: 'function'
       name: string
       description?: string
       parameters?: unknown
       strict?: boolean
       cache?: { ttl?: '5m' | '1h' }
-    }
+    })
   /** A tool whose input is free text (chat and responses `custom`); `format` is the protocol's own grammar object. */
-  | { type: 'custom'; name: string; description?: string; format?: unknown }
+  | (Located & { type: 'custom'; name: string; description?: string; format?: unknown })
   /**
    * A tool the provider runs itself, or any other kind its protocol knows. `optional`: it may be left out, with a loss,
    * where the provider has no such tool. `path`: where the client says it.
@@ -245,7 +248,7 @@ export type ImageOutput = {
   compression?: number
 }
 
-export type WebSearch = {
+export type WebSearch = Located & {
   contextSize?: string
   userLocation?: unknown
   /** The only domains that are searched; domains that are not. */

@@ -1,6 +1,6 @@
 import type { FinishReason, GenerationEvent, PartHead } from '../generation/event.ts'
 import { noUsage, promptTokens, type Usage } from '../generation/usage.ts'
-import type { ReportedLoss } from '../protocols/protocol.ts'
+import type { Loss } from '../protocols/translation.ts'
 import type { AttemptRecord } from '../providers/attempt.ts'
 import { OUTCOMES, type ChargePolicy, type Outcome } from './outcomes.ts'
 import { CHARACTERS_PER_TOKEN, countTokens } from './estimate.ts'
@@ -14,7 +14,7 @@ export class Meter {
   /** Who answers, under the provider's own name of the model. */
   served: { provider: string; model: string } | undefined
   /** What was lost between the protocols of client and provider; grows as the answer is written. */
-  losses: readonly ReportedLoss[] = []
+  losses: readonly Loss[] = []
   /** Tries at providers, the last one last. */
   readonly tries: AttemptRecord[] = []
   finish: { reason: FinishReason; raw: string } | undefined
@@ -204,7 +204,7 @@ type Written = {
   usage: Usage
   served?: Meter['served']
   tries: AttemptRecord[]
-  losses?: readonly ReportedLoss[]
+  losses?: readonly Loss[]
   ageMs: number
   inputTokens: number
 }

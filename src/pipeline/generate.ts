@@ -22,6 +22,7 @@ import type { Endpoint } from '../providers/catalogue.ts'
 import {
   attempt,
   PreparedRequests,
+  readerOf,
   parseAnswer,
   readAnswer,
   readWhole,
@@ -93,7 +94,7 @@ async function begin(
   const able = media?.endpoints ?? app.catalogue.endpoints(asked.model, name)
   const { request, replayStates, bytes } = await app.reasoningReplay.restore(call.identity.accountId, asked, able)
   const context = { ...labelled(call, rawRequest, request, responseStore), report, restoredReasoning: replayStates }
-  const preparedRequests = new PreparedRequests(context)
+  const preparedRequests = new PreparedRequests(context, app.schemaCache)
   const endpoints = strict ? losslessEndpoints(preparedRequests, able) : able
   const capabilities = endpoints.map(({ target }) => target.capabilities)
   protocols[name].serve.checkModel?.(request, capabilities)
@@ -299,7 +300,7 @@ async function stream(generation: Generation, upstream: Upstream): Promise<Respo
   if (!isStream(incoming.headers)) return streamOfWhole(generation, upstream)
   const served = protocols[context.request.protocol].serve
   const out = sameProtocol ? { passthrough: protocol.passthrough(context) } : { writer: served.writer(context) }
-  const lane = new Lane(protocol.call.reader(endpoint.target.quirks, context.request), out, open.meter, replayRecorder)
+  const lane = new Lane(readerOf(upstream), out, open.meter, replayRecorder)
   const relay = new Relay(incoming.body, lane, framing(call), (ending, last) =>
     closeStream(generation, upstream, ending, last),
   )
@@ -320,11 +321,7 @@ async function stream(generation: Generation, upstream: Upstream): Promise<Respo
 /** A provider that answers a streaming request in one piece: the client still gets its stream. */
 async function streamOfWhole(generation: Generation, upstream: Upstream): Promise<Response> {
   const { context } = upstream
-  const events = upstream.protocol.call.readAnswer(
-    parseAnswer(await readText(generation, upstream), upstream.protocol),
-    upstream.endpoint.target.quirks,
-    context.request,
-  )
+  const events = readAnswer(upstream, await readText(generation, upstream))
   const writer = protocols[context.request.protocol].serve.writer(context)
   const frames = withUsage(events, await heard(generation, events)).flatMap((event) => writer.write(event))
   const out = framing(generation.call)

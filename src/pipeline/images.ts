@@ -22,7 +22,7 @@ export async function completeImages(
   first: GenerationEvent[],
 ): Promise<GenerationEvent[]> {
   const { context, sameProtocol } = upstream
-  const events = sameProtocol ? first : await joinAnswers(app.config, upstream, inFlight, first)
+  const events = sameProtocol ? first : await joinAnswers(app, upstream, inFlight, first)
   if (context.rawRequest.body.response_format !== 'url') return events
   // What was said instead of an image in a conversation is told to the client.
   if (sameProtocol && events.length === 0)

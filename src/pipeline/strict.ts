@@ -1,6 +1,6 @@
 import type { Config } from '../config/load.ts'
 import { GatewayError, invalid } from '../error.ts'
-import type { ReportedLoss } from '../protocols/protocol.ts'
+import type { Loss } from '../protocols/translation.ts'
 import { hasReferences } from '../protocols/schema/references.ts'
 import type { PreparedRequests } from '../providers/attempt.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
@@ -32,7 +32,7 @@ export function losslessEndpoints(
   const refusals: GatewayError[] = []
   const lost = endpoints.flatMap((endpoint) => {
     try {
-      return [{ endpoint, losses: preparedRequests.of(endpoint).losses }]
+      return [{ endpoint, losses: preparedRequests.of(endpoint).losses.losses }]
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error
       refusals.push(error)
@@ -70,16 +70,19 @@ function drafted(preparedRequests: PreparedRequests, endpoint: Endpoint): string
   }
 }
 
-const TOLD_MAX = 50
+const LOSSES_MAX = 50
 
-function refusal(lost: readonly { endpoint: Endpoint; losses: readonly ReportedLoss[] }[]): GatewayError {
-  const told = lost
+function refusal(lost: readonly { endpoint: Endpoint; losses: readonly Loss[] }[]): GatewayError {
+  const all = lost
     .flatMap(({ endpoint: { provider }, losses }) => losses.map((loss) => ({ provider: provider.id, ...loss })))
-    .slice(0, TOLD_MAX)
-  const texts = told.map(({ provider, field, what, why }) => `${field} would be ${what} for ${provider} (${why})`)
+    .slice(0, LOSSES_MAX)
+  const texts = all.map(
+    ({ provider, path, effect, reason }) => `${path} would be ${effect} for ${provider} (${reason})`,
+  )
   return new GatewayError(
     'unsupported_parameter',
-    `Nothing was sent, because this request is strict and no provider of its model would hear all of it: ${texts.join('; ')}. x-sluice-strict: false sends it all the same.`,
-    { param: told[0]!.field, metadata: { translation: told } },
+    `The request is strict and no provider of this model supports every field: ${texts.join('; ')}. ` +
+      'Set x-sluice-strict: false to send it anyway.',
+    { param: all[0]!.path, metadata: { translation: all } },
   )
 }

@@ -1,6 +1,7 @@
-import type { GenerationRequest } from '../generation/request.ts'
+import type { GenerationRequest, Located } from '../generation/request.ts'
 import { isObject } from './fields.ts'
-import type { Capabilities, Loss } from './protocol.ts'
+import type { Capabilities } from './protocol.ts'
+import type { Translation } from './translation.ts'
 
 type Marked = { cache?: { ttl?: '5m' | '1h' } | undefined }
 
@@ -16,51 +17,50 @@ export function breakpointOf({ cache }: Marked, marks: Capabilities['cacheBreakp
 }
 
 /**
- * `elements`: of a body, in the order in which they are read. The last marks are kept, as each covers what stands
- * before it; one on the whole request is one of them.
+ * Removes breakpoints beyond what the provider takes, the first ones, since each covers what is before it. `elements`:
+ * body elements in prompt order; one breakpoint on the whole request counts too.
  */
-export function limitBreakpoints(
-  elements: readonly Record<string, unknown>[],
-  { cache }: Marked,
-  losses: Loss[],
-): void {
+export function limitBreakpoints(elements: readonly Record<string, unknown>[], translation: Translation): void {
+  const { cache } = translation.request
   const most = cache === undefined ? BREAKPOINTS_MAX : BREAKPOINTS_MAX - 1
   const marked = elements
     .flatMap((element) => [...(Array.isArray(element.content) ? element.content.filter(isObject) : []), element])
     .filter((element) => element.cache_control !== undefined)
   if (marked.length <= most) return
-  losses.push({
-    field: 'cache',
-    what: 'approximated',
-    why: `the provider takes at most ${BREAKPOINTS_MAX} cache marks; the last ones are kept`,
-  })
+  const elementsOfClient = breakpointsOf(translation.request)
+  for (const element of elementsOfClient.slice(0, elementsOfClient.length - most))
+    translation.lose(
+      'cache_breakpoint_adjusted',
+      translation.at(element, 'cache'),
+      `the provider takes at most ${BREAKPOINTS_MAX} cache breakpoints; the last ones are kept`,
+    )
   for (const element of marked.slice(0, -most)) delete element.cache_control
 }
 
-/** Tells of marks for which a provider other than of messages has no place. */
-export function loseBreakpoints(
-  { system, turns, tools, cache }: GenerationRequest,
-  marks: Capabilities['cacheBreakpoints'],
-  losses: Loss[],
-): void {
-  const lose = (field: Loss['field'], what: Loss['what'], why: string): void => void losses.push({ field, what, why })
-  const parts = [...system, ...turns.flatMap((turn) => turn.parts)].flatMap((part) => [
-    part,
-    ...(part.type === 'tool-result' ? part.content : []),
-  ])
-  const marked = (parts as (Marked & { type: string })[]).filter((part) => part.cache !== undefined)
-  const none = 'the provider has no cache marks: it caches by itself',
-    there = 'calls and tools bear no marks there: the next mark covers them',
-    decides = 'the provider decides how long it keeps a prefix'
-  if (marks !== 'cache_control' && tools.some((tool) => 'cache' in tool && tool.cache !== undefined))
-    lose('tool.cache', 'left out', marks === undefined ? none : there)
-  if (marks === undefined) {
-    if (cache !== undefined) lose('request.cache', 'left out', none)
-    if (marked.length > 0) lose('cache', 'left out', none)
-    return
+type Breakpoint = Marked & Located & { type: string }
+
+/** All elements with a breakpoint in prompt order: tools, instructions, turns. */
+function breakpointsOf({ tools, system, turns }: GenerationRequest): Breakpoint[] {
+  const parts = [...system, ...turns.flatMap((turn) => turn.parts)].flatMap((part): Located[] =>
+    part.type === 'tool-result' ? [...part.content, part] : [part],
+  )
+  return ([...tools, ...parts] as Breakpoint[]).filter(({ cache }) => cache !== undefined)
+}
+
+/** Reports breakpoints that a provider of another protocol than messages cannot be sent. */
+export function loseBreakpoints(translation: Translation, breakpoints: Capabilities['cacheBreakpoints']): void {
+  const { request } = translation
+  if (request.cache !== undefined && breakpoints === undefined)
+    translation.lose('cache_breakpoint_dropped', translation.setting('cache'))
+  else if (request.cache?.ttl !== undefined && breakpoints !== 'cache_control')
+    translation.lose('cache_lifetime_adjusted', translation.setting('cache'))
+  const tools = new Set<unknown>(request.tools)
+  for (const element of breakpointsOf(request)) {
+    const path = translation.at(element, 'cache')
+    if (breakpoints === undefined) translation.lose('cache_breakpoint_dropped', path)
+    else if (element.type === 'tool-call' || (tools.has(element) && breakpoints !== 'cache_control'))
+      translation.lose('cache_breakpoint_dropped', path, 'the next cache breakpoint covers it')
+    else if (breakpoints !== 'cache_control' && element.cache?.ttl !== undefined)
+      translation.lose('cache_lifetime_adjusted', path)
   }
-  if (marked.some(({ type }) => type === 'tool-call')) lose('cache', 'left out', there)
-  if (marks === 'cache_control') return
-  if (cache?.ttl !== undefined) lose('request.cache', 'approximated', decides)
-  if (marked.some((part) => part.cache?.ttl !== undefined)) lose('cache', 'approximated', decides)
 }

@@ -1,5 +1,7 @@
 import { EFFORTS, type Effort } from '../generation/request.ts'
-import type { Capabilities, Loss } from './protocol.ts'
+import type { Capabilities } from './protocol.ts'
+import type { SettingName } from './request-paths.ts'
+import type { Translation } from './translation.ts'
 
 /**
  * The depth to ask a model for: the nearest that it takes, of two the lesser; undefined where it takes none. Whoever
@@ -8,19 +10,21 @@ import type { Capabilities, Loss } from './protocol.ts'
 export function nearestEffort(
   wish: Effort,
   { efforts }: Capabilities,
-  field: Loss['field'],
-  losses: Loss[],
+  setting: SettingName,
+  translation: Translation,
 ): Effort | undefined {
   if (efforts === undefined || efforts.includes(wish)) return wish
   const distance = (effort: Effort): number => Math.abs(EFFORTS.indexOf(effort) - EFFORTS.indexOf(wish))
   const [nearest] = efforts
     .filter((effort) => effort !== 'none')
     .toSorted((a, b) => distance(a) - distance(b) || EFFORTS.indexOf(a) - EFFORTS.indexOf(b))
-  const lose = (what: Loss['what'], why: string): void => void losses.push({ field, what, why })
-  if (nearest === undefined) lose('left out', 'the model decides itself how deep it reasons')
+  const path = translation.setting(setting)
+  if (nearest === undefined)
+    translation.lose('reasoning_not_possible', path, 'the model decides itself how much it reasons')
   else
-    lose(
-      'approximated',
+    translation.lose(
+      'effort_adjusted',
+      path,
       wish === 'none'
         ? `the model always reasons: sent as '${nearest}'`
         : `the model takes ${efforts.map((effort) => `'${effort}'`).join(', ')}: sent as '${nearest}'`,
@@ -39,9 +43,13 @@ export const samples = ({ sampling }: Capabilities, reasons: boolean): boolean =
 export function withinLimit(
   limit: number | undefined,
   { maxOutputTokens: most = Infinity }: Capabilities,
-  losses: Loss[],
+  translation: Translation,
 ): number | undefined {
   if (limit === undefined || limit <= most) return limit
-  losses.push({ field: 'maxOutputTokens', what: 'approximated', why: `the model generates at most ${most} tokens` })
+  translation.lose(
+    'value_adjusted',
+    translation.setting('maxOutputTokens'),
+    `the model generates at most ${most} tokens`,
+  )
   return most
 }

@@ -1,6 +1,6 @@
 import type { Tool } from '../generation/request.ts'
 import { isObject } from './fields.ts'
-import type { Loss } from './protocol.ts'
+import type { Translation } from './translation.ts'
 
 type Custom = Tool & { type: 'custom' }
 
@@ -12,17 +12,10 @@ export const inputSchema = ({ format }: Custom): object => ({
   additionalProperties: false,
 })
 
-export const lossesOfFormat = ({ name, format }: Custom): Loss[] =>
-  grammarOf(format) === undefined
-    ? []
-    : [
-        {
-          field: 'tool.format',
-          of: name,
-          what: 'approximated',
-          why: 'the grammar is told in words: the provider holds no model to it',
-        },
-      ]
+/** Reports a grammar that is only described. */
+export function loseGrammar(tool: Custom, translation: Translation): void {
+  if (grammarOf(tool.format) !== undefined) translation.lose('tool_grammar_described', translation.at(tool, 'format'))
+}
 
 /** The responses protocol spells a grammar flat, chat completions in an object of its own. */
 const grammarOf = (format: unknown): Record<string, unknown> | undefined =>

@@ -134,34 +134,6 @@ function within(value: number, { min, max, below }: Range, path: string): number
   return value
 }
 
-const CONVERSATIONS: Record<ProtocolName, string> = {
-  'chat.completions': 'messages',
-  responses: 'input',
-  messages: 'messages',
-  generateContent: 'contents',
-  images: 'prompt',
-}
-
-/**
- * The 400 of a conversation without anything in it, for a provider that needs something: the path is the client's own.
- */
-export const nothingSaid = ({ protocol }: { protocol: ProtocolName }): GatewayError =>
-  invalid(
-    CONVERSATIONS[protocol],
-    'must hold at least one message with content, since the provider of this model needs one',
-  )
-
-/**
- * The 400 of an answer that is to be one of a list's words and nothing else: in any other form the client could not
- * compare it.
- */
-export const noBareChoice = (): GatewayError =>
-  new GatewayError(
-    'unsupported_parameter',
-    'the provider of this model cannot answer with a bare value of an enum (text/x.enum); ask for application/json',
-    { param: 'outputFormat' },
-  )
-
 /** What a wrong value is, for error texts: never its content. */
 export const kindOf = (value: unknown): string =>
   value === null

@@ -1,7 +1,7 @@
-import { GatewayError } from '../error.ts'
 import type { GenerationRequest, ImageOutput, Tool } from '../generation/request.ts'
 import { present } from './fields.ts'
-import type { Loss, Target } from './protocol.ts'
+import type { Target } from './protocol.ts'
+import type { Translation } from './translation.ts'
 
 /**
  * What providers that draw within a conversation are told of an image: a ratio, and a size where it is larger than
@@ -38,7 +38,7 @@ export const drawing = (request: GenerationRequest, { capabilities: { output } }
  */
 export function imageConfigOf(
   { imageOutput, outputModalities, stream }: GenerationRequest,
-  losses: Loss[],
+  translation: Translation,
 ): ImageConfig | undefined {
   if (imageOutput === undefined) return undefined
   const { count = 1, size, aspectRatio: asked, imageSize: wanted, ...others } = imageOutput
@@ -46,14 +46,12 @@ export function imageConfigOf(
     return { ...present('aspectRatio', asked), ...present('imageSize', wanted) }
   if (outputModalities?.includes('image') !== true) return undefined
   if (stream && count > 1)
-    throw new GatewayError(
-      'unsupported_parameter',
-      'n: must be 1 in a stream of this model, which makes one image at a time.',
-      { param: 'n' },
+    throw translation.refusal(
+      translation.setting('imageOutput.count'),
+      'must be 1 in a stream of this model, which makes one image at a time',
     )
   for (const name of ['quality', 'background', 'format', 'compression'] as const)
-    if (others[name] !== undefined)
-      losses.push({ field: `imageOutput.${name}`, what: 'left out', why: 'the provider decides how its images look' })
+    if (others[name] !== undefined) translation.lose('unsupported_field', translation.setting(`imageOutput.${name}`))
   if (size === undefined) return undefined
   const { width, height } = size
   const aspectRatio = RATIOS.reduce((nearest, ratio) =>
@@ -62,11 +60,11 @@ export function imageConfigOf(
   const imageSize = SIZES.find(([, side]) => Math.sqrt(width * height) >= side)?.[0]
   const exact = width === height && width === { '4K': 4_096, '2K': 2_048, '1K': 1_024 }[imageSize ?? '1K']
   if (!exact)
-    losses.push({
-      field: 'imageOutput.size',
-      what: 'approximated',
-      why: `as ${aspectRatio} in ${imageSize ?? '1K'}: the provider takes ratios, not pixels`,
-    })
+    translation.lose(
+      'value_adjusted',
+      translation.setting('imageOutput.size'),
+      `the provider takes aspect ratios: sent as ${aspectRatio} in ${imageSize ?? '1K'}`,
+    )
   return { aspectRatio, ...present('imageSize', imageSize) }
 }
 

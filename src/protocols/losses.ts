@@ -1,92 +1,75 @@
 import type { Answer, FinishReason } from '../generation/event.ts'
 import type { Citation } from '../generation/request.ts'
 import type { Usage } from '../generation/usage.ts'
-import type { TranslationContext, ReportedLoss } from './protocol.ts'
+import type { LossCode } from './loss-codes.ts'
+import type { TranslationContext } from './protocol.ts'
+import type { Loss } from './translation.ts'
 
-/** A provider that thinks up kinds of content without end must not fill the memory with them. */
-const LOSSES_MAX = 1_000
-
-/** Notes what an answer holds and its client's protocol cannot say. The same is told once, however often it comes. */
-export function lose(
-  { losses }: TranslationContext,
-  field: `answer.${string}`,
-  what: ReportedLoss['what'],
-  why: string,
-): void {
-  if (
-    losses === undefined ||
-    losses.length >= LOSSES_MAX ||
-    losses.some((known) => known.field === field && known.why === why)
-  )
-    return
-  losses.push({ field, what, why })
+/** Reports what the client's protocol cannot represent of a response. Nothing is reported where nothing is translated. */
+export function lose({ losses }: TranslationContext, code: LossCode, field: string, reason?: string): void {
+  losses?.add(code, `response.${field}`, reason)
 }
 
 export const loseNative = (context: TranslationContext, kind: string): void =>
-  lose(context, `answer.${kind}`, 'left out', "only the provider's own protocol has it")
+  lose(context, 'response_content_native', kind)
 
-/** Of a citation that is told as an address and a range. */
+/** Reports what a citation loses where it is written as a URL and a range. */
 export function loseOfCitation(context: TranslationContext, { citedText, start }: Citation): void {
-  if (start === undefined) lose(context, 'answer.citations', 'approximated', 'the provider names no place in the text')
+  if (start === undefined)
+    lose(context, 'response_citation_adjusted', 'citations', 'the provider gives no position in the text')
   if (citedText !== undefined)
-    lose(context, 'answer.citations', 'approximated', 'there is no place for the words of the source')
+    lose(context, 'response_citation_adjusted', 'citations', 'there is no field for the cited text')
 }
 
 const RAW_LENGTH = 100
 
-/**
- * Of an ending. `inexact`: reasons for which the protocol has a word that means less, and no place for the provider's
- * own.
- */
+/** Reports a finish reason that the protocol can only approximate. `inexact`: those without an exact equivalent. */
 export function loseOfFinish(
   context: TranslationContext,
   { reason, raw }: Answer['finish'],
   inexact: readonly FinishReason[],
 ): void {
   if (inexact.includes(reason))
-    lose(context, 'answer.finish_reason', 'approximated', `the provider's own word is '${raw.slice(0, RAW_LENGTH)}'`)
+    lose(
+      context,
+      'response_finish_adjusted',
+      'finish_reason',
+      `the provider's finish reason is '${raw.slice(0, RAW_LENGTH)}'`,
+    )
 }
 
 export function loseOfDetails(context: TranslationContext, details: unknown): void {
-  if (details !== undefined)
-    lose(context, 'answer.stop_details', 'left out', "only the provider's own protocol says more of why it ended")
+  if (details !== undefined) lose(context, 'response_field_dropped', 'stop_details')
 }
 
 export function loseOfStop(context: TranslationContext, { stopSequence, details }: Answer['finish']): void {
   loseOfDetails(context, details)
-  if (stopSequence !== undefined)
-    lose(context, 'answer.stop_sequence', 'left out', 'the protocol does not say which one ended the answer')
+  if (stopSequence !== undefined) lose(context, 'response_field_dropped', 'stop_sequence')
 }
 
-/** Of usage that is told with one sum for all that was written to caches. */
+/** Reports cache writes of several lifetimes that are counted in one sum. */
 export function loseLifetimes(context: TranslationContext, usage: Usage): void {
   if (usage.cacheWrite1hTokens > 0)
-    lose(context, 'answer.usage', 'approximated', 'tokens written to caches are told in one sum for all lifetimes')
+    lose(context, 'response_usage_adjusted', 'usage', 'tokens written to caches of all lifetimes are one sum')
 }
 
-/** What the last piece of a translated answer says beside its protocol's own members, to a client that asked for it. */
-export const reportOf = ({
-  report,
-  losses,
-}: TranslationContext): { sluice?: { translation: readonly ReportedLoss[] } } =>
-  report === true && losses !== undefined ? { sluice: { translation: losses } } : {}
+/** The losses for the last piece of a translated response, for a client that asked for them in the body. */
+export const reportOf = ({ report, losses }: TranslationContext): { sluice?: { translation: readonly Loss[] } } =>
+  report === true && losses !== undefined ? { sluice: { translation: losses.losses } } : {}
 
-/**
- * Clients and proxies refuse an answer whose headers are longer than 8 to 16 KiB, and a client's own field names stand
- * in this text.
- */
-const TOLD_LENGTH = 4_000
-const FIELD_LENGTH = 200
+/** Clients and proxies refuse a response whose headers exceed 8 to 16 KiB, and paths contain names of the client. */
+const HEADER_LENGTH = 4_000
+const PATH_LENGTH = 200
 
-/** Compact JSON in ASCII, of as many losses as there is room for. */
-export const lossesText = (losses: readonly ReportedLoss[]): string => {
-  let told = ''
+/** The losses as compact JSON in ASCII for a header, as many as there is room for. */
+export const lossesText = (losses: readonly Loss[]): string => {
+  let text = ''
   for (const loss of losses) {
-    const one = JSON.stringify({ ...loss, field: loss.field.slice(0, FIELD_LENGTH) }).replace(
+    const one = JSON.stringify({ ...loss, path: loss.path.slice(0, PATH_LENGTH) }).replace(
       /[^\x20-\x7e]/g,
       (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
     )
-    if (told.length + one.length < TOLD_LENGTH) told += told === '' ? one : `,${one}`
+    if (text.length + one.length < HEADER_LENGTH) text += text === '' ? one : `,${one}`
   }
-  return `[${told}]`
+  return `[${text}]`
 }

@@ -1,7 +1,8 @@
 import { GatewayError, invalid } from '../error.ts'
 import type { MediaPart } from '../generation/request.ts'
 import { isObject } from './fields.ts'
-import type { ProviderReference, MediaData } from './protocol.ts'
+import type { MediaData, ProviderReference } from './protocol.ts'
+import type { Translation } from './translation.ts'
 
 /** Media as clients send them in all protocols: data URLs, base64, addresses and ids of files. */
 
@@ -91,42 +92,12 @@ export const objectsIn = (value: unknown): [index: number, element: Record<strin
 export const paramOf = (path: readonly (string | number)[]): string =>
   path.map((step, index) => (typeof step === 'number' ? `[${step}]` : index === 0 ? step : `.${step}`)).join('')
 
-/** A medium that a provider's protocol has no place for. Where it stands in the request, `placed` says. */
-export class Uncarried extends GatewayError {
-  readonly part: MediaPart
-
-  constructor(part: MediaPart, what = `${part.type} input`) {
-    super('unsupported_parameter', `${what} cannot be sent to the provider of this model`, { param: part.type })
-    this.part = part
-  }
-}
-
-/** The same with the path in the client's body of what holds the medium, or names it. */
-export function placed({ code, message, param, part: { source } }: Uncarried, body: unknown): GatewayError {
-  const held =
-    source.type === 'data'
-      ? source.data
-      : source.type === 'text'
-        ? source.text
-        : source.type === 'url'
-          ? source.url
-          : source.id
-  const path = pathTo(body, held)
-  const at = path === undefined ? param : paramOf(path)
-  return new GatewayError(code, `${at}: ${message}`, at === undefined ? {} : { param: at })
-}
-
-function pathTo(value: unknown, held: string): (string | number)[] | undefined {
-  // Either alphabet of base64 may have been sent.
-  if (typeof value === 'string')
-    return value.includes(held) || value.replaceAll('-', '+').replaceAll('_', '/').includes(held) ? [] : undefined
-  if (typeof value !== 'object' || value === null) return undefined
-  for (const [name, inner] of Object.entries(value)) {
-    const rest = pathTo(inner, held)
-    if (rest !== undefined) return [Array.isArray(value) ? Number(name) : name, ...rest]
-  }
-  return undefined
-}
+/** The 400 of media that the provider's protocol cannot represent. */
+export const unsupportedMedia = (
+  part: MediaPart,
+  translation: Translation,
+  what = `${part.type} input`,
+): GatewayError => translation.refusal(translation.at(part), `${what} cannot be sent to the provider of this model`)
 
 /** An object's other members, for the one that takes its place. */
 export const without = (object: Record<string, unknown>, ...names: string[]): Record<string, unknown> =>

@@ -5,7 +5,9 @@ import type { Issuer } from '../generation/signature.ts'
 import type { ReplayState } from '../generation/replay.ts'
 import type { Usage } from '../generation/usage.ts'
 import type { Frame } from '../http/frames.ts'
-import type { Word } from './places.ts'
+import type { ElementField, RequestPaths, SettingName } from './request-paths.ts'
+import type { Loss, LossReport, Translation } from './translation.ts'
+import type { TransformFactory } from './transforms.ts'
 
 /**
  * One wire language, both sides of it. `serve`: a client speaks it to us. `call`: we speak it to a provider.
@@ -16,6 +18,8 @@ export type Protocol = {
   serve: {
     /** Wire -> our words. Validates every field the specification names; throws a GatewayError that names the path. */
     readRequest(rawRequest: RawRequest): GenerationRequest
+    /** Where clients of this protocol write settings and fields: paths of losses and refusals. */
+    paths: RequestPaths
     /**
      * What the protocol refuses of the model that is asked, where it says so itself. `abilities`: of each endpoint that
      * may be tried.
@@ -53,23 +57,19 @@ export type Protocol = {
      * versions and betas is passed on.
      */
     headers(rawRequest: RawRequest | undefined): Record<string, string>
-    /** Our words -> the provider's body, with what could not be carried. */
-    writeRequest(request: GenerationRequest, target: Target): WrittenRequest
+    /** The provider's body. Losses, and transforms that undo changes on the response, are added to the translation. */
+    writeRequest(translation: Translation): Record<string, unknown>
     /**
      * Same protocol on both sides: the client's own body text with the provider's model name, and usage asked for. What
      * had to be made up is added to `losses`.
      */
-    forward(context: TranslationContext, target: Target, losses?: Loss[]): string
-    /**
-     * `request`: what was asked, where tool names or kinds had to be rewritten and the answer has to say the client's
-     * own again.
-     */
-    reader(quirks: Quirks, request?: GenerationRequest): Reader
+    forward(context: TranslationContext, target: Target, report: LossReport): string
+    reader(quirks: Quirks): Reader
     /**
      * The JSON of a non-streaming response -> the same events as a stream's. Throws a GatewayError on a body that is no
      * answer.
      */
-    readAnswer(body: unknown, quirks: Quirks, request?: GenerationRequest): GenerationEvent[]
+    readAnswer(body: unknown, quirks: Quirks): GenerationEvent[]
     /**
      * The member that holds a call's arguments as an object, where the protocol does not write them as text: their
      * numbers are read as they were spelled.
@@ -151,7 +151,7 @@ export type TranslationContext = {
    * What was lost on the way there, to which the writer of the answer adds (`lose` in losses.ts); absent where nothing
    * is translated.
    */
-  losses?: ReportedLoss[]
+  losses?: LossReport
   /** The client wants them in the body, too. */
   report?: boolean
   /** Responses only: called once with the full final response object, before its last frame is returned. */
@@ -172,20 +172,12 @@ export type Target = {
   capabilities: Capabilities
 }
 
-/** The provider's JSON body, and what it could not carry. */
-export type WrittenRequest = { body: Record<string, unknown>; losses: Loss[] }
-
-/**
- * What a writer could not carry, in our words. `of`: name, id or kind of the one that it is about, as the client wrote
- * it.
- */
-export type Loss = { field: Word; of?: string | undefined; what: 'left out' | 'approximated'; why: string }
-
-/**
- * What was lost, as a client is told. `field`: the path in its own request, or `answer.` and our word for what an
- * answer held.
- */
-export type ReportedLoss = { field: string; what: Loss['what']; why: string }
+/** The provider's JSON body, its losses, and what undoes its changes on each response. */
+export type WrittenRequest = {
+  body: Record<string, unknown>
+  losses: LossReport
+  transforms: readonly TransformFactory[]
+}
 
 /** Provider's frames -> events. Lives as long as one answer. */
 export interface Reader {
@@ -301,8 +293,8 @@ export const REFUSABLE = {
   prompt_cache_key: 'cacheKey',
   prompt_cache_retention: 'cacheRetention',
   'messages[].name': 'name',
-  'messages[].refusal': 'part',
-} as const satisfies Record<string, Word | null>
+  'messages[].refusal': 'content',
+} as const satisfies Record<string, SettingName | ElementField | null>
 export type Refusable = keyof typeof REFUSABLE
 
 /** A flag is one of its values, `refuses` a list of them. */

@@ -1,23 +1,22 @@
 import type { GenerationEvent } from '../generation/event.ts'
-import type { Mend } from './transforms.ts'
-import type { Loss } from './protocol.ts'
+import type { TransformFactory } from './transforms.ts'
+import type { Translation } from './translation.ts'
 
-/**
- * An answer ends at all stop sequences of its client, also at those that the provider could not be sent; the others
- * never come back.
- */
-export const endingAtStops: Mend = ({ sampling: { stop = [] } }) => {
-  if (stop.length === 0) return undefined
-  const cut = new StopCut(stop)
-  return (events) => cut.pass(events)
-}
+/** Ends a response at the stop sequences of its client, also at those that the provider was not sent. */
+export const endAtStopSequences =
+  (sequences: readonly string[]): TransformFactory =>
+  () => {
+    const cut = new StopCut(sequences)
+    return (events) => cut.pass(events)
+  }
 
-/** Of stop sequences that the provider is not sent. `why`: what it takes of them. */
-export const cutLoss = (why: string): Loss => ({
-  field: 'stop',
-  what: 'approximated',
-  why: `${why}: the answer is cut where one stands, and what the model writes after it is paid for`,
-})
+/** Reports stop sequences that the provider is not sent. `reason`: what it accepts. */
+export const loseStopSequences = (translation: Translation, reason: string): void =>
+  translation.lose(
+    'stop_applied_here',
+    translation.setting('stop'),
+    `${reason}; Sluice ends the response there, and tokens after it are billed`,
+  )
 
 /**
  * Events up to the first stop sequence of a provider that writes on. The sequence is left out as other providers do; of

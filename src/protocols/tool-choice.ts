@@ -1,5 +1,6 @@
-import type { GenerationRequest, ToolChoice } from '../generation/request.ts'
-import type { Capabilities, Loss } from './protocol.ts'
+import type { ToolChoice } from '../generation/request.ts'
+import type { Capabilities } from './protocol.ts'
+import type { Translation } from './translation.ts'
 
 export const forces = (choice: ToolChoice | undefined): boolean =>
   choice !== undefined &&
@@ -10,23 +11,22 @@ export function unforced(
   choice: ToolChoice,
   { forcedTools }: Pick<Capabilities, 'forcedTools'>,
   reasons: boolean,
-  losses: Loss[],
+  translation: Translation,
 ): ToolChoice {
   if (!forces(choice) || !(forcedTools === false || (forcedTools === 'idle' && reasons))) return choice
-  losses.push({
-    field: 'toolChoice',
-    what: 'approximated',
-    why: `the model lets no call be forced${forcedTools === 'idle' ? ' while it reasons' : ''}; it decides`,
-  })
+  translation.lose(
+    'tool_choice_adjusted',
+    translation.setting('toolChoice'),
+    `the model does not support forced tool calls${forcedTools === 'idle' ? ' while it reasons' : ''}; sent as auto`,
+  )
   return choice.type === 'allowed' ? { ...choice, required: false } : { type: 'auto' }
 }
 
-/** Of a choice that forces a call, where the provider has no function that it could be of. */
-export function lossesOfChoice({ toolChoice, webSearch }: GenerationRequest): Loss[] {
-  if (!forces(toolChoice)) return []
-  return [
-    webSearch === undefined
-      ? { field: 'toolChoice', what: 'left out', why: 'there are no tools to choose from' }
-      : { field: 'toolChoice', what: 'approximated', why: 'the model decides whether it searches' },
-  ]
+/** Reports a choice that forces a call, where no function is sent that could be called. */
+export function loseToolChoice(translation: Translation): void {
+  const { toolChoice, webSearch } = translation.request
+  if (!forces(toolChoice)) return
+  const path = translation.setting('toolChoice')
+  if (webSearch === undefined) translation.lose('tool_choice_dropped', path)
+  else translation.lose('tool_choice_adjusted', path, 'the model decides whether it searches')
 }

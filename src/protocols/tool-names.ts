@@ -1,29 +1,78 @@
 import { createHash } from 'node:crypto'
-import type { Mend } from './transforms.ts'
+import type { GenerationEvent } from '../generation/event.ts'
+import { parsed } from '../json/text.ts'
+import { isObject } from './fields.ts'
+import type { TransformFactory } from './transforms.ts'
+import type { Translation } from './translation.ts'
 
-/** OpenAI takes no longer names of tools. */
-const LONGEST = 64
+/** Tool names that a provider accepts. `invalid`: characters to replace; `prefix`: before a name that was changed. */
+export type NameRule = { valid: RegExp; invalid: RegExp; longest: number; prefix?: string }
 
-/**
- * A tool name in letters, digits, `_` and `-` that OpenAI's protocols take; another is cut and marked by a hash of
- * itself, the same in every request.
- */
-export const wireName = (name: string): string => {
-  if (/^[\w-]{1,64}$/.test(name)) return name
-  return `${name.replace(/[^\w-]/g, '_').slice(0, LONGEST - 9)}_${createHash('sha256').update(name).digest('hex').slice(0, 8)}`
+/** OpenAI's protocols: up to 64 letters, digits, `_` and `-`. */
+export const OPENAI_NAMES: NameRule = { valid: /^[\w-]{1,64}$/, invalid: /[^\w-]/g, longest: 64 }
+
+/** A name that the rule accepts; another is cut and gets a hash of itself, the same in every request. */
+export function acceptedName(name: string, { valid, invalid, longest, prefix = '' }: NameRule): string {
+  if (valid.test(name)) return name
+  const hash = createHash('sha256').update(name).digest('hex').slice(0, 8)
+  return `${prefix}${name.replace(invalid, '_').slice(0, longest - prefix.length - 9)}_${hash}`
 }
 
-/** Tools are called by the names that the client gave them, where those had to be written in another way. */
-export const renaming: Mend = ({ tools }) => {
-  const names = new Map(
-    tools.flatMap((tool): [string, string][] =>
-      tool.type === 'native' || wireName(tool.name) === tool.name ? [] : [[wireName(tool.name), tool.name]],
-    ),
-  )
-  if (names.size === 0) return undefined
-  return (events) =>
-    events.map((event) => {
-      if (event.type !== 'part-start' || event.head.type !== 'tool-call') return event
-      return { ...event, head: { ...event.head, name: names.get(event.head.name) ?? event.head.name } }
-    })
+type ClientTool = { name: string; form: 'function' | 'custom' }
+
+/** The tool names of one request as the provider is sent them; responses get the client's own again. */
+export class ToolNames {
+  readonly #rule: NameRule
+
+  constructor(translation: Translation, rule: NameRule) {
+    this.#rule = rule
+    const changed = new Map<string, ClientTool>()
+    for (const tool of translation.request.tools) {
+      if (tool.type === 'native') continue
+      const sent = this.sent(tool.name)
+      if (sent !== tool.name)
+        translation.lose('tool_renamed', translation.at(tool, 'name'), `the provider does not accept the name: ${sent}`)
+      if (sent !== tool.name || tool.type === 'custom') changed.set(sent, { name: tool.name, form: tool.type })
+    }
+    if (changed.size > 0) translation.undo(restoreTools(changed))
+  }
+
+  sent(name: string): string {
+    return acceptedName(name, this.#rule)
+  }
+}
+
+/**
+ * Restores the client's names of tools, and free text that was wrapped in an object with the one member `input` because
+ * the provider has functions only. `tools`: the client's tools by the names that were sent.
+ */
+const restoreTools =
+  (tools: ReadonlyMap<string, ClientTool>): TransformFactory =>
+  () => {
+    /** Arguments of a call whose free text is wrapped: they are held back until they are complete. */
+    let wrapped: string | undefined
+    return (events) =>
+      events.flatMap((event): GenerationEvent[] => {
+        if (event.type === 'part-start' && event.head.type === 'tool-call') {
+          const tool = tools.get(event.head.name)
+          if (tool === undefined) return [event]
+          wrapped = tool.form === 'custom' && event.head.form === 'function' ? '' : undefined
+          return [{ ...event, head: { ...event.head, name: tool.name, form: tool.form } }]
+        }
+        if (wrapped === undefined) return [event]
+        if (event.type === 'part-delta') {
+          wrapped += event.text
+          return []
+        }
+        if (event.type !== 'part-end') return [event]
+        const text = freeText(wrapped)
+        wrapped = undefined
+        return text === '' ? [event] : [{ type: 'part-delta', part: event.part, text }, event]
+      })
+  }
+
+/** The text in `{"input": "..."}`; a cut or different object stays as it is. */
+function freeText(argumentsText: string): string {
+  const value = parsed(argumentsText)
+  return isObject(value) && typeof value.input === 'string' ? value.input : argumentsText
 }

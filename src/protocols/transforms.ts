@@ -1,46 +1,28 @@
 import type { GenerationEvent } from '../generation/event.ts'
-import type { GenerationRequest } from '../generation/request.ts'
-import type { Protocol } from './protocol.ts'
+import type { Reader } from './protocol.ts'
 
-/** What becomes of one answer's events on their way from the provider. */
-type Pass = (events: readonly GenerationEvent[]) => GenerationEvent[]
+/** Changes the events of one response as they come, to undo what the request writer had to change. */
+export type Transform = (events: readonly GenerationEvent[]) => GenerationEvent[]
 
-/**
- * What a provider could not be asked for is done to its answer; undefined where nothing is to be done for this request.
- */
-export type Mend = (request: GenerationRequest) => Pass | undefined
+/** Makes the transform of one response. */
+export type TransformFactory = () => Transform
 
-/** A protocol whose answers are what a client of another protocol asked for. */
-export function asAsked(protocol: Protocol, ...mends: Mend[]): Protocol {
-  const { name, call } = protocol
-  const passFor = (request: GenerationRequest | undefined): Pass | undefined => {
-    const passes =
-      request === undefined || request.protocol === name
-        ? []
-        : mends.map((mend) => mend(request)).filter((pass) => pass !== undefined)
-    return passes.length === 0 ? undefined : (events) => passes.reduce((told, pass) => pass(told), [...events])
-  }
+/** All transforms of one response in their order, or undefined where there are none. */
+export function transformOf(factories: readonly TransformFactory[]): Transform | undefined {
+  if (factories.length === 0) return undefined
+  const transforms = factories.map((make) => make())
+  return (events) => transforms.reduce<GenerationEvent[]>((changed, transform) => transform(changed), [...events])
+}
+
+/** A reader whose events pass through the transforms. */
+export function transformed(reader: Reader, factories: readonly TransformFactory[]): Reader {
+  const transform = transformOf(factories)
+  if (transform === undefined) return reader
   return {
-    ...protocol,
-    call: {
-      ...call,
-      reader: (quirks, request) => {
-        const reader = call.reader(quirks, request)
-        const pass = passFor(request)
-        return pass === undefined
-          ? reader
-          : {
-              read: (frame) => pass(reader.read(frame)),
-              end: () => pass(reader.end()),
-              get finishing() {
-                return reader.finishing === true
-              },
-            }
-      },
-      readAnswer: (body, quirks, request) => {
-        const events = call.readAnswer(body, quirks, request)
-        return passFor(request)?.(events) ?? events
-      },
+    read: (frame) => transform(reader.read(frame)),
+    end: () => transform(reader.end()),
+    get finishing() {
+      return reader.finishing === true
     },
   }
 }

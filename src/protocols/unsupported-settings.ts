@@ -1,33 +1,35 @@
 import type { GenerationRequest, Sampling } from '../generation/request.ts'
 import { isObject } from './fields.ts'
-import type { Word } from './places.ts'
-import type { Loss } from './protocol.ts'
+import type { LossCode } from './loss-codes.ts'
+import type { SettingName } from './request-paths.ts'
+import type { Translation } from './translation.ts'
 
-type Field = Word & (Exclude<keyof GenerationRequest, 'cache'> | keyof Sampling | 'reasoning.summary')
+type Setting = SettingName & (Exclude<keyof GenerationRequest, 'cache'> | keyof Sampling | 'reasoning.summary')
 
 /**
- * Tells of fields for which the provider has no place. What changes nothing is no loss: `false`, a penalty of 0, a bias
- * of nothing, a summary as the model likes it.
+ * Reports settings that the provider cannot be sent. A value without effect is no loss: `false`, a penalty of 0, an
+ * empty object, the summary `auto`.
  */
-export function loseUnsupported(
-  request: GenerationRequest,
-  fields: readonly Field[],
-  why: string,
-  losses: Loss[],
+export function loseSettings(
+  translation: Translation,
+  settings: readonly Setting[],
+  code: LossCode,
+  reason?: string,
 ): void {
-  const wishes: { [Name in Field]?: unknown } = {
+  const { request } = translation
+  const requested: { [Name in Setting]?: unknown } = {
     ...request,
     ...request.sampling,
     'reasoning.summary': request.reasoning?.summary,
   }
-  for (const field of fields) {
-    const wish = wishes[field]
-    const idle =
-      wish === undefined ||
-      wish === false ||
-      (wish === 'auto' && field === 'reasoning.summary') ||
-      (wish === 0 && field.endsWith('Penalty')) ||
-      (isObject(wish) && Object.keys(wish).length === 0)
-    if (!idle) losses.push({ field, what: 'left out', why })
+  for (const setting of settings) {
+    const value = requested[setting]
+    const hasNoEffect =
+      value === undefined ||
+      value === false ||
+      (value === 'auto' && setting === 'reasoning.summary') ||
+      (value === 0 && setting.endsWith('Penalty')) ||
+      (isObject(value) && Object.keys(value).length === 0)
+    if (!hasNoEffect) translation.lose(code, translation.setting(setting), reason)
   }
 }

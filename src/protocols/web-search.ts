@@ -1,8 +1,8 @@
-import type { GenerationRequest, WebSearch } from '../generation/request.ts'
+import type { WebSearch } from '../generation/request.ts'
 import { isObject } from './fields.ts'
-import type { Loss } from './protocol.ts'
+import type { Translation } from './translation.ts'
 
-const WHY: Record<keyof WebSearch, string> = {
+const REASONS: Record<Exclude<keyof WebSearch, 'path'>, string> = {
   contextSize: 'the provider decides how much it reads',
   userLocation: 'the provider takes no place for its searches',
   allowedDomains: 'the provider cannot be told where to search',
@@ -10,17 +10,20 @@ const WHY: Record<keyof WebSearch, string> = {
   maxUses: 'the provider searches as often as it wants',
 }
 
-/** Of a search that a provider is asked for: what else than `taken` was wished. */
-export const lossesOfSearch = (search: WebSearch, ...taken: (keyof WebSearch)[]): Loss[] =>
-  (Object.keys(WHY) as (keyof WebSearch)[])
-    .filter((wish) => search[wish] !== undefined && !taken.includes(wish))
-    .map((wish) => ({ field: `webSearch.${wish}`, what: 'left out', why: WHY[wish] }))
+/** Reports the options of a search that the provider does not take. */
+export function loseSearchOptions(search: WebSearch, translation: Translation, ...taken: (keyof WebSearch)[]): void {
+  for (const option of Object.keys(REASONS) as (keyof typeof REASONS)[])
+    if (search[option] !== undefined && !taken.includes(option))
+      translation.lose('unsupported_field', translation.at(search, option), REASONS[option])
+}
 
-/** What earlier answers cited is not told again: what they said is. */
-export const lossesOfCitations = ({ turns }: GenerationRequest): Loss[] =>
-  turns.some(({ parts }) => parts.some((part) => part.type === 'text' && part.citations !== undefined))
-    ? [{ field: 'citations', what: 'left out', why: 'the provider takes back only its own citations' }]
-    : []
+/** Reports the citations of earlier responses: their text is sent, their sources are not. */
+export function loseCitations(translation: Translation): void {
+  for (const { parts } of translation.request.turns)
+    for (const part of parts)
+      if (part.type === 'text' && part.citations !== undefined)
+        translation.lose('citations_dropped', translation.at(part, 'citations'))
+}
 
 /**
  * City, region, country and time zone. Chat completions keeps them in an object of their own, the other protocols

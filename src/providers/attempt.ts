@@ -6,10 +6,11 @@ import type { CallSignal } from '../http/connection.ts'
 import { parseWithExact } from '../json/exact.ts'
 import { refuseNative } from '../protocols/provider-native.ts'
 import { protocols } from '../protocols/index.ts'
-import { placed, Uncarried } from '../protocols/media.ts'
-import { refusalAt, refusalOfWord, tell } from '../protocols/places.ts'
-import type { TranslationContext, Protocol, ReportedLoss, WrittenRequest } from '../protocols/protocol.ts'
-import { bounded, SchemaRefusal } from '../protocols/schema/schema.ts'
+import type { Protocol, Reader, TranslationContext, WrittenRequest } from '../protocols/protocol.ts'
+import type { SchemaCache } from '../protocols/schema/cache.ts'
+import { endAtStopSequences } from '../protocols/stop-sequences.ts'
+import { type Loss, LossReport, Translation } from '../protocols/translation.ts'
+import { type TransformFactory, transformed, transformOf } from '../protocols/transforms.ts'
 import { scrub } from '../protocols/upstream-error.ts'
 import type { Endpoint } from './catalogue.ts'
 import { sandbox } from './sandbox/server.ts'
@@ -24,7 +25,9 @@ export type Upstream = {
   context: TranslationContext
   incoming: Incoming
   /** Of the request, and more as the answer is written. */
-  losses: ReportedLoss[]
+  losses: readonly Loss[]
+  /** They undo on each response what the request writer changed. */
+  transforms: readonly TransformFactory[]
   /** Tries made, this one included. */
   attempts: number
 }
@@ -110,7 +113,7 @@ async function tryOne(
   const protocol = protocols[endpoint.protocol]
   const { provider, model } = endpoint.target
   const sameProtocol = asked.request.protocol === endpoint.protocol
-  const { url, headers, body, losses } = preparedRequests.take(endpoint)
+  const { url, headers, body, losses, transforms } = preparedRequests.take(endpoint)
   const context = sameProtocol
     ? asked
     : { ...asked, losses, responseIdentity: { ...asked.responseIdentity, issuer: { provider, model } } }
@@ -124,44 +127,61 @@ async function tryOne(
     onSent,
   })
   if (incoming.status >= 200 && incoming.status < 300)
-    return { endpoint, protocol, sameProtocol, context, incoming, losses, attempts: number }
+    return {
+      endpoint,
+      protocol,
+      sameProtocol,
+      context,
+      incoming,
+      losses: losses.losses,
+      transforms,
+      attempts: number,
+    }
   throw await refusalOf(incoming, endpoint, protocol, sameProtocol, number)
 }
 
-/** A request as an endpoint would hear it; the provider's own headers and its key come on top. */
-type PreparedRequest = { url: string; headers: Record<string, string>; body: string; losses: ReportedLoss[] }
+/** A request as an endpoint is sent it; the provider's own headers and its key come on top. */
+type PreparedRequest = {
+  url: string
+  headers: Record<string, string>
+  body: string
+  losses: LossReport
+  transforms: readonly TransformFactory[]
+}
 
-/** What one request is to each endpoint: written once, also where it is looked at before it is sent. */
+/** One request, written once for each endpoint, also where it is inspected before it is sent. */
 export class PreparedRequests {
   readonly asked: TranslationContext
+  readonly #schemaCache: SchemaCache
   readonly #written = new Map<Endpoint, PreparedRequest>()
 
-  constructor(asked: TranslationContext) {
+  constructor(asked: TranslationContext, schemaCache: SchemaCache) {
     this.asked = asked
+    this.#schemaCache = schemaCache
   }
 
-  /** Throws what the endpoint's protocol has no words for. */
+  /** Throws a GatewayError if the request cannot be represented in the endpoint's protocol. */
   of(endpoint: Endpoint): PreparedRequest {
-    const written = this.#written.get(endpoint) ?? prepare(endpoint, this.asked)
+    const written = this.#written.get(endpoint) ?? prepare(endpoint, this.asked, this.#schemaCache)
     this.#written.set(endpoint, written)
     return written
   }
 
   /** The same, to be sent: it is kept no longer. */
   take(endpoint: Endpoint): PreparedRequest {
-    const draft = this.of(endpoint)
+    const prepared = this.of(endpoint)
     this.#written.delete(endpoint)
-    return draft
+    return prepared
   }
 }
 
-/** Throws what the endpoint's protocol has no words for. */
-export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: TranslationContext): PreparedRequest {
+/** Throws a GatewayError if the request cannot be represented in the endpoint's protocol. */
+export function prepare(endpoint: Endpoint, asked: TranslationContext, schemaCache: SchemaCache): PreparedRequest {
+  const { protocol: name, baseUrl, target } = endpoint
   const { call } = protocols[name]
   const { request, rawRequest } = asked
-  const written = request.protocol === name ? undefined : writeOut(call, asked, target)
-  const losses = written?.losses ?? []
-  const text = written === undefined ? call.forward(asked, target, losses) : stringifyAs(rawRequest.text, written.body)
+  const written = request.protocol === name ? undefined : translate(endpoint, asked, schemaCache)
+  const losses = written?.losses ?? new LossReport()
   return {
     url: baseUrl + call.path(target, request.stream),
     headers: {
@@ -169,22 +189,29 @@ export function prepare({ protocol: name, baseUrl, target }: Endpoint, asked: Tr
       accept: request.stream ? 'text/event-stream' : 'application/json',
       ...call.headers(written === undefined ? rawRequest : undefined),
     },
-    body: text,
-    losses: tell(asked, losses, written === undefined ? [] : Object.keys(request.extras)),
+    body: written === undefined ? call.forward(asked, target, losses) : stringifyAs(rawRequest.text, written.body),
+    losses,
+    transforms: written?.transforms ?? [],
   }
 }
 
-function writeOut(call: Protocol['call'], asked: TranslationContext, target: Endpoint['target']): WrittenRequest {
-  const { request, rawRequest } = asked
-  try {
-    refuseNative(request)
-    return bounded(() => call.writeRequest(request, target))
-  } catch (error) {
-    if (error instanceof SchemaRefusal) throw refusalAt(asked, error)
-    if (error instanceof Uncarried) throw placed(error, rawRequest.body)
-    throw error instanceof GatewayError ? refusalOfWord(asked, error) : error
-  }
+function translate(
+  { protocol, target }: Endpoint,
+  { request, rawRequest }: TranslationContext,
+  schemaCache: SchemaCache,
+): WrittenRequest {
+  const translation = new Translation(request, target, rawRequest, protocols[request.protocol].serve.paths, schemaCache)
+  refuseNative(translation)
+  const body = protocols[protocol].call.writeRequest(translation)
+  const { stop = [] } = request.sampling
+  if (stop.length > 0) translation.undo(endAtStopSequences(stop))
+  for (const path of Object.keys(request.extras)) translation.lose('native_field', path)
+  return { body, losses: translation.report, transforms: translation.transforms }
 }
+
+/** The reader of a streamed response, with the transforms of its request. */
+export const readerOf = ({ protocol, endpoint, transforms }: Upstream): Reader =>
+  transformed(protocol.call.reader(endpoint.target.quirks), transforms)
 
 async function refusalOf(
   incoming: Incoming,
@@ -219,10 +246,14 @@ export const readWhole = ({ incoming }: Upstream): Promise<string> => readAll(in
  * A whole answer as events. What we cannot read is none, for a client of the provider's own protocol, to whom it still
  * travels, unless it says that it is an error.
  */
-export function readAnswer({ protocol, endpoint, context, sameProtocol }: Upstream, text: string): GenerationEvent[] {
+export function readAnswer(
+  { protocol, endpoint, transforms, sameProtocol }: Upstream,
+  text: string,
+): GenerationEvent[] {
   const body = parseAnswer(text, protocol)
   try {
-    return protocol.call.readAnswer(body, endpoint.target.quirks, context.request)
+    const events = protocol.call.readAnswer(body, endpoint.target.quirks)
+    return transformOf(transforms)?.(events) ?? events
   } catch (error) {
     if (!sameProtocol || typeof body !== 'object' || body === null || 'error' in body) throw error
     return []

@@ -2,6 +2,8 @@ import type { Config } from '../config/load.ts'
 import { asGatewayError } from '../error.ts'
 import { fold, unfold, type Answer, type GenerationEvent } from '../generation/event.ts'
 import { noUsage, type Usage } from '../generation/usage.ts'
+import { lose } from '../protocols/losses.ts'
+import type { SchemaCache } from '../protocols/schema/cache.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { attempt, PreparedRequests, readAnswer, readWhole, UpstreamRefusal, type Upstream } from './attempt.ts'
 
@@ -10,19 +12,19 @@ import { attempt, PreparedRequests, readAnswer, readWhole, UpstreamRefusal, type
  * once.
  */
 export async function joinAnswers(
-  { timeouts }: Pick<Config, 'timeouts'>,
+  { config: { timeouts }, schemaCache }: { config: Pick<Config, 'timeouts'>; schemaCache: SchemaCache },
   upstream: Upstream,
   signal: CallSignal,
   first: GenerationEvent[],
 ): Promise<GenerationEvent[]> {
-  const { context, endpoint, losses } = upstream
+  const { context, endpoint } = upstream
   const wanted = context.request.imageOutput?.count ?? 1
   const begun = imagesIn(first)
   // Who draws nothing at first would only say again why.
   if (begun === 0 || begun >= wanted) return first
   const others = await Promise.allSettled(
     Array.from({ length: wanted - begun }, async () => {
-      const other = await attempt([endpoint], new PreparedRequests(context), timeouts, signal, [])
+      const other = await attempt([endpoint], new PreparedRequests(context, schemaCache), timeouts, signal, [])
       return readAnswer(other, await readWhole(other))
     }),
   )
@@ -37,11 +39,12 @@ export async function joinAnswers(
   const made = told.reduce((sum, events) => sum + imagesIn(events), 0)
   const failed = others.find((other) => other.status === 'rejected')
   if (made < wanted)
-    losses.push({
-      field: 'n',
-      what: 'approximated',
-      why: `${made} of ${wanted} images${failed === undefined ? '' : `: another call failed (${codeOf(failed.reason)})`}`,
-    })
+    lose(
+      context,
+      'response_images_missing',
+      'images',
+      `${made} of ${wanted} images${failed === undefined ? '' : `: another call failed (${codeOf(failed.reason)})`}`,
+    )
   return [...unfold(joined)]
 }
 

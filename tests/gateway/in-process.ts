@@ -6,6 +6,7 @@ import { Limits } from '../../src/accounts/limits.ts'
 import { Plans } from '../../src/accounts/plans.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { Ledger } from '../../src/ledger/ledger.ts'
+import { SchemaCache } from '../../src/protocols/schema/cache.ts'
 import { Prices } from '../../src/ledger/prices.ts'
 import { InFlightRequests } from '../../src/pipeline/in-flight.ts'
 import { accountsOf } from '../../src/opening.ts'
@@ -60,6 +61,7 @@ export async function roomsIn(
     abuseDetection,
     catalogue: new Catalogue(config),
     prices,
+    schemaCache: new SchemaCache(),
     ledger,
     reasoningReplay: await ReasoningReplay.open(store, 0),
     inFlight: new InFlightRequests(),

@@ -50,6 +50,7 @@ export class Predictor {
       config: app.config,
       files: app.files,
       keys: app.keys,
+      schemaCache: app.schemaCache,
       inFlight: app.inFlight,
       resolveMedia,
     }

@@ -5,14 +5,14 @@ import { FrameSplitter } from '../../http/frames.ts'
 import type { CallSignal } from '../../http/connection.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
 import { noImage } from '../../protocols/images/read-request.ts'
-import { attempt, PreparedRequests, readAnswer, readWhole, type Upstream } from '../../providers/attempt.ts'
+import { attempt, PreparedRequests, readAnswer, readerOf, readWhole, type Upstream } from '../../providers/attempt.ts'
 import { fetchImages } from '../../providers/image-urls.ts'
 import { joinAnswers } from '../../providers/join-answers.ts'
 import { publish } from './media.ts'
 import { PREFIX, type Prediction } from './prediction.ts'
 import type { Asked } from './work.ts'
 
-type Rooms = Pick<AppContext, 'config' | 'files'>
+type Rooms = Pick<AppContext, 'config' | 'files' | 'schemaCache'>
 
 /**
  * A prediction by a model of ours that answers requests: sends one, lets the meter hear the answer, and tells its text
@@ -35,7 +35,7 @@ export async function runRequest(
   }
   const upstream = await attempt(
     endpoints,
-    new PreparedRequests({ rawRequest, request, responseIdentity }),
+    new PreparedRequests({ rawRequest, request, responseIdentity }, rooms.schemaCache),
     rooms.config.timeouts,
     signal,
     open.meter.tries,
@@ -69,7 +69,7 @@ export async function runRequest(
 
 /** Reads an answer, streamed or whole, to its end. Throws the error that it ended with. */
 async function listen(
-  { config }: Rooms,
+  rooms: Rooms,
   upstream: Upstream,
   signal: CallSignal,
   record: (events: readonly GenerationEvent[]) => void,
@@ -80,15 +80,15 @@ async function listen(
     const text = await readWhole(upstream)
     const events = readAnswer(
       upstream,
-      endpoint.protocol === 'images' ? await fetchImages(text, upstream, config, signal) : text,
+      endpoint.protocol === 'images' ? await fetchImages(text, upstream, rooms.config, signal) : text,
     )
     return record(
       context.request.protocol === 'images' && !upstream.sameProtocol
-        ? await joinAnswers(config, upstream, signal, events)
+        ? await joinAnswers(rooms, upstream, signal, events)
         : events,
     )
   }
-  const reader = protocol.call.reader(endpoint.target.quirks, context.request)
+  const reader = readerOf(upstream)
   const splitter = new FrameSplitter()
   try {
     while (!isOver()) {

@@ -12,7 +12,7 @@ import { ask, cancel, create } from './provider.ts'
 import { runRequest } from './run-request.ts'
 import { workOf, type Asked, type Forwarded, type ResolveMedia } from './work.ts'
 
-export type Rooms = Pick<AppContext, 'catalogue' | 'config' | 'files' | 'keys' | 'inFlight'> & {
+export type Rooms = Pick<AppContext, 'catalogue' | 'config' | 'files' | 'keys' | 'schemaCache' | 'inFlight'> & {
   resolveMedia: ResolveMedia
 }
 

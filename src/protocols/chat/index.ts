@@ -1,8 +1,6 @@
+import { paths } from './request-paths.ts'
 import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
-import { asAsked } from '../transforms.ts'
-import { unwrapping } from '../schema/wrapping.ts'
-import { endingAtStops } from '../stop-sequences.ts'
 import { forward, readAnswer } from './passthrough.ts'
 import { writeRequest } from './write-request.ts'
 import { ChunkReader } from './read-response.ts'
@@ -13,29 +11,26 @@ import { readRequest } from './read-request.ts'
 import { ChunkWriter } from './write-response-stream.ts'
 
 /** OpenAI's chat completions, and what compatible servers made of it. */
-export const chat: Protocol = asAsked(
-  {
-    name: 'chat.completions',
-    serve: {
-      readRequest,
-      references,
-      writer: (context) => new ChunkWriter(context),
-      writeAnswer,
-      writeError,
-      keepAlive: ': keep-alive\n\n',
-      idPrefix: 'chatcmpl-',
-    },
-    call: {
-      path: () => '/chat/completions',
-      headers: () => ({}),
-      writeRequest,
-      forward,
-      reader: (quirks, request) => new ChunkReader(quirks, request),
-      readAnswer,
-      readError,
-    },
-    passthrough: (context) => new ChunkPassthrough(context),
+export const chat: Protocol = {
+  name: 'chat.completions',
+  serve: {
+    readRequest,
+    paths,
+    references,
+    writer: (context) => new ChunkWriter(context),
+    writeAnswer,
+    writeError,
+    keepAlive: ': keep-alive\n\n',
+    idPrefix: 'chatcmpl-',
   },
-  unwrapping,
-  endingAtStops,
-)
+  call: {
+    path: () => '/chat/completions',
+    headers: () => ({}),
+    writeRequest,
+    forward,
+    reader: () => new ChunkReader(),
+    readAnswer,
+    readError,
+  },
+  passthrough: (context) => new ChunkPassthrough(context),
+}

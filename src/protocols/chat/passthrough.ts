@@ -131,11 +131,11 @@ function unwrapped(messages: unknown, target: Target): unknown {
 /**
  * A `chat.completion` body -> the same events as a stream's. Throws a GatewayError on an error body or anything else.
  */
-export function readAnswer(body: unknown, quirks: Quirks, request?: GenerationRequest): GenerationEvent[] {
+export function readAnswer(body: unknown): GenerationEvent[] {
   if (!isObject(body))
     throw new GatewayError('upstream_error', 'The provider answered with something that is no chat completion.')
   const answered = Array.isArray(body.choices) && body.choices.length > 0
-  const reader = new ChunkReader(quirks, request)
+  const reader = new ChunkReader()
   if (!answered && (body.error === undefined || body.error === null))
     throw new GatewayError('upstream_error', 'The provider answered with a chat completion without choices.')
   reader.chunk(body)

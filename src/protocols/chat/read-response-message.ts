@@ -1,9 +1,6 @@
-import { parsed } from '../../json/text.ts'
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
-import type { Citation, GenerationRequest, TokenLogprob } from '../../generation/request.ts'
-import type { Quirks } from '../protocol.ts'
+import type { Citation, TokenLogprob } from '../../generation/request.ts'
 import { isObject } from '../fields.ts'
-import { ToolNames } from './write-request-names.ts'
 import { withEntry } from './reasoning-details.ts'
 import { JsonEnd, Sequence, type Draft } from './sequence.ts'
 import { mediaKind } from '../media.ts'
@@ -30,7 +27,6 @@ export class MessageReader {
   /** Whether it holds refusing words, under which OpenAI says `stop`. */
   refused = false
   readonly #sequence: Sequence
-  readonly #names: ToolNames
   readonly #calls: Call[] = []
   /** Of the last text part, not told yet; and sources of which only the whole list is told. */
   #annotations: unknown[] = []
@@ -52,9 +48,8 @@ export class MessageReader {
   /** Made for the first call without an id. */
   #salt: string | undefined
 
-  constructor(out: GenerationEvent[], quirks: Quirks, request: GenerationRequest | undefined) {
+  constructor(out: GenerationEvent[]) {
     this.#sequence = new Sequence(out)
-    this.#names = new ToolNames(request?.tools ?? [], quirks)
   }
 
   /** `whole`: a message in one piece, whose calls are told apart by their place. */
@@ -301,20 +296,17 @@ export class MessageReader {
   #beginCall(call: Call): void {
     this.called = true
     call.id ??= `call_${(this.#salt ??= crypto.randomUUID().replaceAll('-', '').slice(0, 20))}${this.#calls.indexOf(call)}`
-    const tool = this.#names.read(call.name ?? '')
-    const unwrap = tool.wrapped && !call.custom
     const head: PartHead = {
       type: 'tool-call',
       id: call.id,
-      name: tool.name,
-      form: call.custom || unwrap ? 'custom' : 'function',
+      name: call.name ?? '',
+      form: call.custom ? 'custom' : 'function',
     }
     const draft: Draft = {
       key: `call ${this.#calls.indexOf(call)}`,
       head,
       waiting: [],
       json: call.custom ? OPEN_ENDED : new JsonEnd(),
-      ...(unwrap ? { rewrite: unwrapInput } : {}),
     }
     if (call.signature !== undefined) draft.signature = call.signature
     call.draft = this.#begin(draft)
@@ -331,10 +323,4 @@ export class MessageReader {
     call.signature = extra
     if (call.draft !== undefined) call.draft.signature = extra
   }
-}
-
-/** The free text out of `{"input": "..."}`; a cut or odd object stays as it is. */
-function unwrapInput(text: string): string {
-  const value = parsed(text)
-  return isObject(value) && typeof value.input === 'string' ? value.input : text
 }

@@ -2,8 +2,7 @@ import { parsed } from '../../json/text.ts'
 import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import type { Frame } from '../../http/frames.ts'
-import type { GenerationRequest } from '../../generation/request.ts'
-import type { Quirks, Reader } from '../protocol.ts'
+import type { Reader } from '../protocol.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
 import { MessageReader } from './read-response-message.ts'
@@ -27,8 +26,8 @@ export class ChunkReader implements Reader {
   #done = false
   #ended = false
 
-  constructor(quirks: Quirks, request: GenerationRequest | undefined) {
-    this.#message = new MessageReader(this.#out, quirks, request)
+  constructor() {
+    this.#message = new MessageReader(this.#out)
   }
 
   read(frame: Frame): GenerationEvent[] {

@@ -1,9 +1,10 @@
 import type { GenerationRequest, TextPart } from '../../generation/request.ts'
-import { noBareChoice, present } from '../fields.ts'
+import type { Translation } from '../translation.ts'
+import { present } from '../fields.ts'
 import { jsonInWords, speaksOfJson } from '../json-instruction.ts'
-import type { Capabilities, Loss, Target } from '../protocol.ts'
-import { answerSchema } from '../schema/openai.ts'
-import { wireName } from '../tool-names.ts'
+import type { Capabilities, Target } from '../protocol.ts'
+import { responseSchema } from '../schema/openai.ts'
+import { acceptedName, OPENAI_NAMES } from '../tool-names.ts'
 import type { Json } from './shapes.ts'
 
 /** The field that says how the answer is to be written, and what the model is told of it besides. */
@@ -15,11 +16,11 @@ const BOTH: NonNullable<Capabilities['formats']> = ['json_object', 'json_schema'
 export function writeFormat(
   request: GenerationRequest,
   { quirks, capabilities: { formats = BOTH } }: Target,
-  losses: Loss[],
+  translation: Translation,
 ): Format {
   const { outputFormat: format } = request
   if (format === undefined) return { field: {}, told: [] }
-  if (format.type === 'enum') throw noBareChoice()
+  if (format.type === 'enum') throw translation.bareEnum()
   const alone = quirks.formatAlone === true && (request.stream || request.tools.length > 0)
   if (format.type === 'text') return { field: alone ? {} : { response_format: { type: 'text' } }, told: [] }
   const taken = alone ? [] : formats
@@ -28,34 +29,34 @@ export function writeFormat(
     if (taken.includes('json_schema'))
       return {
         field: schemaField({
-          name: wireName(format.name ?? 'answer'),
+          name: acceptedName(format.name ?? 'answer', OPENAI_NAMES),
           ...present('description', format.description),
-          ...answerSchema(format, request, losses),
+          ...responseSchema(format, translation),
         }),
         told: [],
       }
-    losses.push({
-      field: 'outputFormat',
-      what: 'approximated',
-      why: `the provider binds no answer to a schema${alone ? ' beside tools or in a stream' : ''}: the model is asked for it in words`,
-    })
-    return { field: object, told: [jsonInWords(answerSchema(format, request, []).schema)] }
+    translation.lose(
+      'todo_approximated',
+      translation.setting('outputFormat'),
+      `the provider binds no answer to a schema${alone ? ' beside tools or in a stream' : ''}: the model is asked for it in words`,
+    )
+    return { field: object, told: [jsonInWords(responseSchema(format, translation).schema)] }
   }
   if (taken.includes('json_schema') && !taken.includes('json_object'))
     return { field: schemaField({ name: 'answer', schema: { type: 'object' } }), told: [] }
   const told = speaksOfJson(request) ? [] : [jsonInWords()]
   if (taken.length === 0)
-    losses.push({
-      field: 'outputFormat',
-      what: 'approximated',
-      why: 'the provider holds no answer to JSON beside tools or in a stream: the model is asked for it in words',
-    })
+    translation.lose(
+      'todo_approximated',
+      translation.setting('outputFormat'),
+      'the provider holds no answer to JSON beside tools or in a stream: the model is asked for it in words',
+    )
   else if (told.length > 0)
-    losses.push({
-      field: 'outputFormat',
-      what: 'approximated',
-      why: 'the model is told in words, too: providers refuse such a request in which JSON is not spoken of',
-    })
+    translation.lose(
+      'todo_approximated',
+      translation.setting('outputFormat'),
+      'the model is told in words, too: providers refuse such a request in which JSON is not spoken of',
+    )
   return { field: object, told }
 }
 

@@ -8,15 +8,16 @@ import type {
   ToolResultPart,
   Turn,
 } from '../../generation/request.ts'
+import type { Translation } from '../translation.ts'
+import type { SettingName } from '../request-paths.ts'
 import { belongsTo } from '../../generation/signature.ts'
 import { present } from '../fields.ts'
-import { audioFormat, dataUrl, isTextual, textOf, Uncarried } from '../media.ts'
-import type { Word } from '../places.ts'
+import { audioFormat, dataUrl, isTextual, textOf, unsupportedMedia } from '../media.ts'
 import { breakpointOf } from '../cache-breakpoints.ts'
-import type { Loss, Refusable, Target } from '../protocol.ts'
+import type { Refusable, Target } from '../protocol.ts'
 import { resultsBehindCalls } from '../tool-results.ts'
-import { wireName } from '../tool-names.ts'
-import { fittingId } from './write-request-names.ts'
+import { acceptedName, OPENAI_NAMES } from '../tool-names.ts'
+import { acceptedId } from './call-ids.ts'
 import { entryOf } from './reasoning-details.ts'
 import type { Json } from './shapes.ts'
 
@@ -28,14 +29,14 @@ export const REFUSED = 'the provider refuses this field'
 /** Our turns as the provider's `messages`. Lives as long as one request is written. */
 export class MessagesWriter {
   readonly #target: Target
-  readonly #losses: Loss[]
+  readonly #translation: Translation
   readonly #messages: Json[] = []
   /** What stands in an assistant's message without reasoning. */
   readonly #owed: Json
 
-  constructor(request: GenerationRequest, target: Target, losses: Loss[]) {
+  constructor(request: GenerationRequest, target: Target, translation: Translation) {
     this.#target = target
-    this.#losses = losses
+    this.#translation = translation
     this.#owed = owesReasoning(target, request.tools) ? { reasoning_content: '' } : {}
   }
 
@@ -205,8 +206,9 @@ export class MessagesWriter {
     // Only where the provider fetches addresses of files itself does one come this far.
     if (part.type === 'file' && source.type === 'url')
       return { type: 'file', file: { filename: part.filename ?? 'file', file_data: source.url } }
-    throw new Uncarried(
+    throw unsupportedMedia(
       part,
+      this.#translation,
       `${part.type} input given as ${source.type === 'data' ? 'data' : source.type === 'url' ? 'a URL' : 'a file id'}`,
     )
   }
@@ -268,7 +270,7 @@ export class MessagesWriter {
 
   #call(call: ToolCallPart): Json {
     const id = this.#id(call.id)
-    const name = wireName(call.name)
+    const name = acceptedName(call.name, OPENAI_NAMES)
     // Also where the tool is no longer sent: what may be called now changes no earlier turn.
     if (call.form === 'custom' && this.#target.quirks.customTools === true)
       return { id, type: 'custom', custom: { name, input: call.arguments } }
@@ -296,7 +298,7 @@ export class MessagesWriter {
   }
 
   #id(id: string): string {
-    const fitting = fittingId(id, this.#target.quirks)
+    const fitting = acceptedId(id, this.#target.quirks)
     if (fitting !== id)
       this.#lose(
         'call.id',
@@ -369,7 +371,7 @@ export class MessagesWriter {
       this.#lose('result.content', 'approximated', 'media follow the tool message in a user message', result.callId)
       lifted.push({
         type: 'text',
-        text: `Content returned by the tool call ${this.#id(result.callId)}${result.name === undefined ? '' : ` (${wireName(result.name)})`}:`,
+        text: `Content returned by the tool call ${this.#id(result.callId)}${result.name === undefined ? '' : ` (${acceptedName(result.name, OPENAI_NAMES)})`}:`,
       })
       for (const part of media) lifted.push({ ...this.#media(part), ...this.#mark(part) })
       texts.push({ type: 'text', text: '[The content follows in the next user message.]' })
@@ -414,8 +416,12 @@ export class MessagesWriter {
     })
   }
 
-  #lose(field: Word, what: Loss['what'], why: string, of?: string): void {
-    this.#losses.push({ field, of, what, why })
+  #lose(_word: string, what: 'left out' | 'approximated', why: string, _of?: string): void {
+    this.#translation.lose(
+      what === 'left out' ? 'todo_dropped' : 'todo_approximated',
+      this.#translation.setting('conversation'),
+      why,
+    )
   }
 }
 

@@ -1,4 +1,6 @@
 import { GatewayError } from '../../error.ts'
+import type { Translation } from '../translation.ts'
+import type { SettingName } from '../request-paths.ts'
 import {
   EFFORTS,
   type Effort,
@@ -10,39 +12,43 @@ import {
 import { limitBreakpoints, loseBreakpoints, breakpointOf } from '../cache-breakpoints.ts'
 import { nearestEffort, samples, withinLimit } from '../capabilities.ts'
 import { refuseTool } from '../provider-native.ts'
-import { inputSchema, lossesOfFormat } from '../custom-tools.ts'
-import { isObject, nothingSaid, present, snakeOf } from '../fields.ts'
+import { inputSchema, loseGrammar } from '../custom-tools.ts'
+import { isObject, present, snakeOf } from '../fields.ts'
 import { drawing, imageConfigOf } from '../image-config.ts'
-import { REFUSABLE, type Capabilities, type Loss, type Quirks, type Target, type WrittenRequest } from '../protocol.ts'
-import { writeLabels } from '../user-ids.ts'
+import { REFUSABLE, type Capabilities, type Quirks, type Target, type WrittenRequest } from '../protocol.ts'
+import { writeUserIds } from '../user-ids.ts'
 import { functionSchema } from '../schema/openai.ts'
-import { cutLoss } from '../stop-sequences.ts'
-import { wireName } from '../tool-names.ts'
-import { forces, lossesOfChoice, unforced } from '../tool-choice.ts'
-import { lossesOfCitations, lossesOfSearch, placeOf } from '../web-search.ts'
+import { loseStopSequences } from '../stop-sequences.ts'
+import { acceptedName, OPENAI_NAMES, ToolNames } from '../tool-names.ts'
+import { forces, loseToolChoice, unforced } from '../tool-choice.ts'
+import { loseCitations, loseSearchOptions, placeOf } from '../web-search.ts'
 import { writeFormat } from './write-request-format.ts'
 import { MessagesWriter, REFUSED } from './write-request-messages.ts'
 import type { Json } from './shapes.ts'
 
 /** Our request as a `POST /chat/completions` body for this target, and what that could not carry. */
-export function writeRequest(asked: GenerationRequest, target: Target): WrittenRequest {
+export function writeRequest(translation: Translation): Json {
+  const { request: asked, target } = translation
   const request = drawing(asked, target)
-  const losses: Loss[] = lossesOfCitations(request)
+  loseCitations(translation)
   const { quirks } = target
-  const format = writeFormat(request, target, losses)
-  const messages = new MessagesWriter(request, target, losses).write([...request.system, ...format.told], request.turns)
-  if (messages.length === 0) throw nothingSaid(request)
+  const names = new ToolNames(translation, OPENAI_NAMES)
+  const format = writeFormat(request, target, translation)
+  const messages = new MessagesWriter(request, target, translation).write(
+    [...request.system, ...format.told],
+    request.turns,
+  )
+  if (messages.length === 0) throw translation.emptyConversation()
   const { role, prefix } = messages.at(-1)!
   if (role === 'assistant')
-    losses.push({
-      field: 'conversation',
-      what: 'approximated',
-      why:
-        prefix === true
-          ? 'the provider repeats the answer that the client began'
-          : 'the answer that the client began is sent as an earlier one: many providers begin anew',
-    })
-  const reasoning = writeReasoning(request, target, losses)
+    translation.lose(
+      'todo_approximated',
+      translation.setting('conversation'),
+      prefix === true
+        ? 'the provider repeats the answer that the client began'
+        : 'the answer that the client began is sent as an earlier one: many providers begin anew',
+    )
+  const reasoning = writeReasoning(request, target, translation)
   const reasons = !(isObject(reasoning.reasoning)
     ? reasoning.reasoning.effort === 'none'
     : isObject(reasoning.thinking)
@@ -54,29 +60,30 @@ export function writeRequest(asked: GenerationRequest, target: Target): WrittenR
     ...(request.stream ? { stream: true, stream_options: { include_usage: true } } : {}),
     ...present(
       quirks.maxTokensField ?? 'max_tokens',
-      withinLimit(request.maxOutputTokens, target.capabilities, losses),
+      withinLimit(request.maxOutputTokens, target.capabilities, translation),
     ),
-    ...writeSampling(request, target, reasons, losses),
-    ...writeTools(request, target, reasons, losses),
+    ...writeSampling(request, target, reasons, translation),
+    ...writeTools(request, target, reasons, translation),
     ...reasoning,
     ...format.field,
-    ...writeModalities(request, target, losses),
+    ...writeModalities(request, target, translation),
     ...(request.verbosity === undefined ? {} : { verbosity: request.verbosity }),
-    ...writeWebSearch(request, losses),
-    ...writeIdentity(request, losses),
+    ...writeWebSearch(request, translation),
+    ...writeIdentity(request, translation),
     ...(target.capabilities.cacheBreakpoints === 'cache_control' ? breakpointOf(request, 'cache_control') : {}),
   }
-  takeRefused(body, quirks, losses)
-  loseBreakpoints(request, target.capabilities.cacheBreakpoints, losses)
-  limitBreakpoints([...(Array.isArray(body.tools) ? body.tools.filter(isObject) : []), ...messages], request, losses)
-  return { body, losses }
+  takeRefused(body, quirks, translation)
+  loseBreakpoints(translation, target.capabilities.cacheBreakpoints)
+  limitBreakpoints([...(Array.isArray(body.tools) ? body.tools.filter(isObject) : []), ...messages], translation)
+  return body
 }
 
 /** Takes out what the provider refuses. */
-function takeRefused(body: Json, { refuses = [] }: Quirks, losses: Loss[]): void {
+function takeRefused(body: Json, { refuses = [] }: Quirks, translation: Translation): void {
   for (const name of refuses) {
     const field = REFUSABLE[name]
-    if (field !== null && body[name] !== undefined) losses.push({ field, what: 'left out', why: REFUSED })
+    if (field !== null && body[name] !== undefined)
+      translation.lose('todo_dropped', translation.setting(field as SettingName), REFUSED)
     delete body[name]
   }
 }
@@ -87,19 +94,24 @@ function writeSampling(
   { sampling }: GenerationRequest,
   { quirks, capabilities }: Target,
   reasons: boolean,
-  losses: Loss[],
+  translation: Translation,
 ): Json {
   const { temperature, topP, topK, frequencyPenalty, presencePenalty, seed, stop, logitBias, logprobs, topLogprobs } =
     sampling
-  if (topK !== undefined) losses.push({ field: 'topK', what: 'left out', why: 'chat completions has no such field' })
+  if (topK !== undefined)
+    translation.lose('todo_dropped', translation.setting('topK'), 'chat completions has no such field')
   const chosen = { temperature, topP, frequencyPenalty, presencePenalty, logitBias, logprobs, topLogprobs }
   const written: Json = {}
   for (const field of Object.keys(chosen) as (keyof typeof chosen)[]) {
     if (chosen[field] === undefined) continue
     if (!samples(capabilities, reasons))
-      losses.push({ field, what: 'left out', why: 'the model refuses sampling parameters' })
+      translation.lose(
+        'todo_dropped',
+        translation.setting(field as SettingName),
+        'the model refuses sampling parameters',
+      )
     else if (capabilities.penalties === false && field.endsWith('Penalty'))
-      losses.push({ field, what: 'left out', why: 'the model refuses penalties' })
+      translation.lose('todo_dropped', translation.setting(field as SettingName), 'the model refuses penalties')
     else written[snakeOf(field)] = chosen[field]
   }
   // OpenAI counts alternatives only of log probabilities that were asked for.
@@ -108,29 +120,30 @@ function writeSampling(
   if (stop !== undefined && stop.length > 0) {
     const { stops = STOP_MAX } = capabilities
     if (stop.length > stops)
-      losses.push(
-        cutLoss(
-          stops === 0
-            ? 'the model refuses stop sequences'
-            : `the provider takes ${stops} stop sequences, and is sent the first`,
-        ),
+      loseStopSequences(
+        translation,
+        stops === 0
+          ? 'the model refuses stop sequences'
+          : `the provider takes ${stops} stop sequences, and is sent the first`,
       )
     if (stops > 0) written.stop = stop.slice(0, stops)
   }
   return written
 }
 
-function writeTools(request: GenerationRequest, target: Target, reasons: boolean, losses: Loss[]): Json {
+function writeTools(request: GenerationRequest, target: Target, reasons: boolean, translation: Translation): Json {
   const choice =
-    request.toolChoice === undefined ? undefined : unforced(request.toolChoice, target.capabilities, reasons, losses)
+    request.toolChoice === undefined
+      ? undefined
+      : unforced(request.toolChoice, target.capabilities, reasons, translation)
   const narrow = choice === undefined ? undefined : narrowed(choice, target)
   if (narrow !== undefined)
-    losses.push({ field: 'toolChoice', what: 'approximated', why: 'only the allowed tools are sent' })
+    translation.lose('todo_approximated', translation.setting('toolChoice'), 'only the allowed tools are sent')
   const tools = request.tools
     .filter((tool) => tool.type === 'native' || narrow?.includes(tool.name) !== false)
-    .flatMap((tool) => writeTool(tool, target, losses))
+    .flatMap((tool) => writeTool(tool, target, translation))
   if (tools.length === 0) {
-    losses.push(...lossesOfChoice(request))
+    loseToolChoice(translation)
     return {}
   }
   return {
@@ -141,14 +154,18 @@ function writeTools(request: GenerationRequest, target: Target, reasons: boolean
           tool_choice:
             narrow === undefined ? writeToolChoice(choice, request, target) : forces(choice) ? 'required' : 'auto',
         }),
-    ...writeParallel(request, target, losses),
+    ...writeParallel(request, target, translation),
   }
 }
 
-function writeParallel({ parallelTools }: GenerationRequest, { capabilities }: Target, losses: Loss[]): Json {
+function writeParallel({ parallelTools }: GenerationRequest, { capabilities }: Target, translation: Translation): Json {
   if (capabilities.parallelTools !== false) return present('parallel_tool_calls', parallelTools)
   if (parallelTools === false)
-    losses.push({ field: 'parallelTools', what: 'left out', why: 'the model decides how many tools it calls at once' })
+    translation.lose(
+      'todo_dropped',
+      translation.setting('parallelTools'),
+      'the model decides how many tools it calls at once',
+    )
   return {}
 }
 
@@ -162,24 +179,27 @@ function narrowed(choice: ToolChoice, { quirks: { toolChoices = 'named' } }: Tar
   return toolChoices === 'named' && chosen.length === 1 && forces(choice) ? undefined : chosen
 }
 
-function writeTool(tool: Tool, { quirks, capabilities }: Target, losses: Loss[]): Json[] {
+function writeTool(tool: Tool, { quirks, capabilities }: Target, translation: Translation): Json[] {
   if (tool.type === 'native') {
     refuseTool(tool)
-    losses.push({ field: 'tool', of: tool.kind, what: 'left out', why: `chat completions has no tool '${tool.kind}'` })
+    translation.lose(
+      'todo_dropped',
+      translation.setting('conversation') /* tool of tool.kind */,
+      `chat completions has no tool '${tool.kind}'`,
+    )
     return []
   }
-  const name = wireName(tool.name)
+  const name = acceptedName(tool.name, OPENAI_NAMES)
   const mark =
     tool.type === 'function' && capabilities.cacheBreakpoints === 'cache_control'
       ? breakpointOf(tool, 'cache_control')
       : {}
   if (name !== tool.name)
-    losses.push({
-      field: 'tool',
-      of: tool.name,
-      what: 'approximated',
-      why: `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -`,
-    })
+    translation.lose(
+      'todo_approximated',
+      translation.setting('conversation') /* tool of tool.name */,
+      `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -`,
+    )
   const described = tool.description === undefined ? {} : { description: tool.description }
   if (tool.type === 'function')
     return [
@@ -188,7 +208,9 @@ function writeTool(tool: Tool, { quirks, capabilities }: Target, losses: Loss[])
         function: {
           name,
           ...described,
-          ...(tool.parameters === undefined ? present('strict', tool.strict) : functionSchema(tool, losses)),
+          ...(tool.parameters === undefined
+            ? present('strict', tool.strict)
+            : translation.schemaCache.write(functionSchema, tool, translation)),
         },
         ...mark,
       },
@@ -200,7 +222,7 @@ function writeTool(tool: Tool, { quirks, capabilities }: Target, losses: Loss[])
         custom: { name, ...described, ...(tool.format === undefined ? {} : { format: writeGrammar(tool.format) }) },
       },
     ]
-  losses.push(...lossesOfFormat(tool))
+  loseGrammar(tool, translation)
   return [{ type: 'function', function: { name, ...described, parameters: inputSchema(tool) } }]
 }
 
@@ -216,8 +238,8 @@ function writeToolChoice(choice: ToolChoice, request: GenerationRequest, { quirk
     const custom =
       quirks.customTools === true && request.tools.some((tool) => tool.type === 'custom' && tool.name === name)
     return custom
-      ? { type: 'custom', custom: { name: wireName(name) } }
-      : { type: 'function', function: { name: wireName(name) } }
+      ? { type: 'custom', custom: { name: acceptedName(name, OPENAI_NAMES) } }
+      : { type: 'function', function: { name: acceptedName(name, OPENAI_NAMES) } }
   }
   if (choice.type === 'tool') return named(choice.name)
   if (choice.type !== 'allowed') return choice.type
@@ -238,23 +260,31 @@ const EFFORT_BY_BUDGET: [number, Effort][] = [
   [Infinity, 'xhigh'],
 ]
 
-function writeReasoning({ reasoning, maxOutputTokens }: GenerationRequest, target: Target, losses: Loss[]): Json {
+function writeReasoning(
+  { reasoning, maxOutputTokens }: GenerationRequest,
+  target: Target,
+  translation: Translation,
+): Json {
   const { quirks, capabilities } = target
   if (reasoning === undefined) return {}
   if (reasoning.summary !== undefined)
-    losses.push({ field: 'reasoning.summary', what: 'left out', why: 'chat completions has no switch for summaries' })
+    translation.lose(
+      'todo_dropped',
+      translation.setting('reasoning.summary'),
+      'chat completions has no switch for summaries',
+    )
   if (capabilities.reasoning === 'none') {
     if (reasoning.effort !== 'none' && reasoning.budgetTokens !== 0)
-      losses.push({ field: 'reasoning', what: 'left out', why: 'the model does not reason' })
+      translation.lose('todo_dropped', translation.setting('reasoning'), 'the model does not reason')
     return {}
   }
-  const effort = depthOf(reasoning, target, losses)
+  const effort = depthOf(reasoning, target, translation)
   const { budgetTokens, visible } = reasoning
   const deep = reasoning.adaptive === true || budgetTokens === -1
   if (quirks.effortField === 'reasoning') {
     const budget =
       takesBudgets(target) && budgetTokens !== undefined && budgetTokens > 0
-        ? budgetOf(budgetTokens, maxOutputTokens, capabilities, losses)
+        ? budgetOf(budgetTokens, maxOutputTokens, capabilities, translation)
         : undefined
     const depth =
       budget !== undefined ? { max_tokens: budget } : effort !== undefined ? { effort } : deep ? { enabled: true } : {}
@@ -269,11 +299,11 @@ function writeReasoning({ reasoning, maxOutputTokens }: GenerationRequest, targe
           ...present('reasoning_effort', effort),
         }
   if (reasoning.adaptive === true && effort === undefined)
-    losses.push({
-      field: 'reasoning.adaptive',
-      what: 'approximated',
-      why: 'the model reasons as deep as it does by default',
-    })
+    translation.lose(
+      'todo_approximated',
+      translation.setting('reasoning.adaptive'),
+      'the model reasons as deep as it does by default',
+    )
   return present('reasoning_effort', effort)
 }
 
@@ -289,32 +319,32 @@ function budgetOf(
   wanted: number,
   limit = Infinity,
   { budget: { min, max } = { min: 1, max: Infinity } }: Capabilities,
-  losses: Loss[],
+  translation: Translation,
 ): number | undefined {
   const bounded = Math.min(Math.max(wanted, min), max)
   const budget = bounded < limit ? bounded : Math.floor(limit * 0.8)
   if (budget < min)
-    losses.push({
-      field: 'reasoning.budgetTokens',
-      what: 'left out',
-      why: `the limit of ${limit} output tokens leaves no room for the least budget of ${min}`,
-    })
+    translation.lose(
+      'todo_dropped',
+      translation.setting('reasoning.budgetTokens'),
+      `the limit of ${limit} output tokens leaves no room for the least budget of ${min}`,
+    )
   else if (budget !== wanted)
-    losses.push({
-      field: 'reasoning.budgetTokens',
-      what: 'approximated',
-      why: `the model and the output limit allow ${budget} tokens`,
-    })
+    translation.lose(
+      'todo_approximated',
+      translation.setting('reasoning.budgetTokens'),
+      `the model and the output limit allow ${budget} tokens`,
+    )
   return budget < min ? undefined : budget
 }
 
 // What compatible servers know, where it is not known what the model takes.
 const KNOWN = EFFORTS.filter((effort) => effort !== 'max')
 
-function depthOf({ effort, budgetTokens }: Reasoning, target: Target, losses: Loss[]): Effort | undefined {
+function depthOf({ effort, budgetTokens }: Reasoning, target: Target, translation: Translation): Effort | undefined {
   const { efforts = target.quirks.effortField === 'reasoning' ? EFFORTS : KNOWN } = target.capabilities
-  const near = (wish: Effort, field: Loss['field']): Effort | undefined =>
-    nearestEffort(wish, { efforts: [...efforts] }, field, losses)
+  const near = (wish: Effort, field: SettingName): Effort | undefined =>
+    nearestEffort(wish, { efforts: [...efforts] }, field, translation)
   const budget =
     budgetTokens !== undefined && budgetTokens >= 0 && !takesBudgets(target)
       ? budgetTokens
@@ -323,22 +353,30 @@ function depthOf({ effort, budgetTokens }: Reasoning, target: Target, losses: Lo
         : undefined
   if (effort !== undefined) {
     if (budget !== undefined)
-      losses.push({ field: 'reasoning.budgetTokens', what: 'left out', why: 'the provider takes efforts, not budgets' })
+      translation.lose(
+        'todo_dropped',
+        translation.setting('reasoning.budgetTokens'),
+        'the provider takes efforts, not budgets',
+      )
     return near(effort, 'reasoning.effort')
   }
   if (budget === undefined) return undefined
   const meant = EFFORT_BY_BUDGET.find(([tokens]) => budget <= tokens)![1]
   const depth = near(meant, 'reasoning.budgetTokens')
   if (budget > 0 && depth === meant)
-    losses.push({
-      field: 'reasoning.budgetTokens',
-      what: 'approximated',
-      why: `the provider takes efforts, not budgets: '${depth}'`,
-    })
+    translation.lose(
+      'todo_approximated',
+      translation.setting('reasoning.budgetTokens'),
+      `the provider takes efforts, not budgets: '${depth}'`,
+    )
   return depth
 }
 
-function writeModalities(request: GenerationRequest, { capabilities: { output } }: Target, losses: Loss[]): Json {
+function writeModalities(
+  request: GenerationRequest,
+  { capabilities: { output } }: Target,
+  translation: Translation,
+): Json {
   const { outputModalities: wanted = ['text'] } = request
   if (wanted.includes('audio'))
     throw new GatewayError(
@@ -346,7 +384,7 @@ function writeModalities(request: GenerationRequest, { capabilities: { output } 
       "the model's provider speaks chat completions, which needs a voice and a format for audio output",
       { param: 'outputModalities' },
     )
-  const config = imageConfigOf(request, losses)
+  const config = imageConfigOf(request, translation)
   return {
     // A model that makes images alone refuses to be asked for text.
     ...(wanted.includes('image')
@@ -362,9 +400,9 @@ function writeModalities(request: GenerationRequest, { capabilities: { output } 
   }
 }
 
-function writeWebSearch({ webSearch, toolChoice }: GenerationRequest, losses: Loss[]): Json {
+function writeWebSearch({ webSearch, toolChoice }: GenerationRequest, translation: Translation): Json {
   if (webSearch === undefined || toolChoice?.type === 'none') return {}
-  losses.push(...lossesOfSearch(webSearch, 'contextSize', 'userLocation'))
+  loseSearchOptions(webSearch, translation, 'contextSize', 'userLocation')
   const approximate = placeOf(webSearch)
   return {
     web_search_options: {
@@ -376,22 +414,26 @@ function writeWebSearch({ webSearch, toolChoice }: GenerationRequest, losses: Lo
 
 const TIERS = ['auto', 'default', 'flex', 'scale', 'priority']
 
-function writeIdentity(request: GenerationRequest, losses: Loss[]): Json {
-  const written: Json = writeLabels(request, losses)
+function writeIdentity(request: GenerationRequest, translation: Translation): Json {
+  const written: Json = writeUserIds(translation)
   if (request.cacheRetention !== undefined) written.prompt_cache_retention = request.cacheRetention
   if (request.serviceTier !== undefined) {
     if (TIERS.includes(request.serviceTier)) written.service_tier = request.serviceTier
     else
-      losses.push({
-        field: 'serviceTier',
-        what: 'left out',
-        why: `chat completions has no tier '${request.serviceTier}'`,
-      })
+      translation.lose(
+        'todo_dropped',
+        translation.setting('serviceTier'),
+        `chat completions has no tier '${request.serviceTier}'`,
+      )
   }
   const pairs = Object.entries(request.metadata ?? {})
   const texts = pairs.filter(([, value]) => typeof value === 'string').slice(0, 16)
   if (texts.length < pairs.length)
-    losses.push({ field: 'metadata', what: 'approximated', why: 'only the first 16 pairs of text are carried' })
+    translation.lose(
+      'todo_approximated',
+      translation.setting('metadata'),
+      'only the first 16 pairs of text are carried',
+    )
   if (texts.length > 0) written.metadata = Object.fromEntries(texts)
   return written
 }

@@ -53,12 +53,12 @@ function loseOfAnswer(context: TranslationContext, { parts, finish, usage }: Ans
 }
 
 export function loseCitation(context: TranslationContext, citation: Citation): void {
-  if (citation.url === undefined) lose(context, 'answer.citations', 'left out', 'only addresses can be cited')
+  if (citation.url === undefined) lose(context, 'response_field_dropped', 'citations', 'only addresses can be cited')
   else loseOfCitation(context, citation)
 }
 
 export const loseOfAudio = (context: TranslationContext, mediaType: string): void =>
-  lose(context, 'answer.audio', 'approximated', `there is no place for its type, which is ${mediaType}`)
+  lose(context, 'response_field_adjusted', 'audio', `there is no place for its type, which is ${mediaType}`)
 
 function writeMessage(parts: Part[], responseIdentity: TranslationContext['responseIdentity'], hidden: boolean): Json {
   const texts = parts.filter((part) => part.type === 'text')

@@ -1,6 +1,5 @@
-import { asAsked } from '../transforms.ts'
+import { paths } from './request-paths.ts'
 import type { Protocol } from '../protocol.ts'
-import { endingAtStops } from '../stop-sequences.ts'
 import { forward, headers, path, readError } from './passthrough.ts'
 import { writeRequest } from './write-request.ts'
 import { ChunkReader, readAnswer } from './read-response.ts'
@@ -11,29 +10,27 @@ import { references } from './references.ts'
 import { ChunkWriter } from './write-response-stream.ts'
 
 /** Google's generateContent. No keep-alive: its Python client takes a comment line for JSON. */
-export const gemini: Protocol = asAsked(
-  {
-    name: 'generateContent',
-    serve: {
-      readRequest,
-      references,
-      checkModel: checkThinking,
-      writer: (context) => new ChunkWriter(context),
-      writeAnswer,
-      writeError,
-      idPrefix: '',
-    },
-    call: {
-      path,
-      headers,
-      writeRequest,
-      forward,
-      reader: (_quirks, request) => new ChunkReader(request),
-      readAnswer,
-      argumentsIn: 'args',
-      readError,
-    },
-    passthrough: (context) => new ChunkPassthrough(context),
+export const gemini: Protocol = {
+  name: 'generateContent',
+  serve: {
+    readRequest,
+    paths,
+    references,
+    checkModel: checkThinking,
+    writer: (context) => new ChunkWriter(context),
+    writeAnswer,
+    writeError,
+    idPrefix: '',
   },
-  endingAtStops,
-)
+  call: {
+    path,
+    headers,
+    writeRequest,
+    forward,
+    reader: () => new ChunkReader(),
+    readAnswer,
+    argumentsIn: 'args',
+    readError,
+  },
+  passthrough: (context) => new ChunkPassthrough(context),
+}

@@ -1,8 +1,9 @@
 import type { GatewayError } from '../../error.ts'
+import type { LossReport } from '../translation.ts'
 import { insertAt, replaceAt, splice } from '../../json/text.ts'
 import { belongsTo, ENVELOPE_PREFIX, unwrapSignature, type Signature } from '../../generation/signature.ts'
 import { issuedBy, type ReplayState } from '../../generation/replay.ts'
-import type { TranslationContext, Loss, Target } from '../protocol.ts'
+import type { TranslationContext, Target } from '../protocol.ts'
 import { plainText, upstreamError, upstreamStreamError, type ProviderSaid } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
 import { either } from './fields.ts'
@@ -20,7 +21,7 @@ export const headers = (): Record<string, string> => ({})
 export function forward(
   { rawRequest, restoredReasoning }: TranslationContext,
   target: Target,
-  losses: Loss[] = [],
+  report: LossReport,
 ): string {
   const text = Object.hasOwn(rawRequest.body, 'model')
     ? splice(rawRequest.text, { model: JSON.stringify(target.model) })
@@ -28,7 +29,7 @@ export function forward(
   if (!MAY_CHANGE.test(text)) return text
   const contents = rawRequest.body.contents as WireContent[]
   const changes = answersOf(contents).flatMap((parts) =>
-    changesOf(parts, issuedBy(restoredReasoning, target), target, losses),
+    changesOf(parts, issuedBy(restoredReasoning, target), target, report),
   )
   return changes.length === 0
     ? text
@@ -82,7 +83,7 @@ function changesOf(
   parts: readonly Placed[],
   replayStates: readonly ReplayState[],
   target: Target,
-  losses: Loss[],
+  report: LossReport,
 ): Change[] {
   const isOwn = ({ signature }: Placed): boolean =>
     signature !== undefined && signature.data !== '' && belongsTo(signature, target, true)
@@ -101,7 +102,7 @@ function changesOf(
     first !== undefined &&
     target.capabilities.reasoning === 'level' &&
     !calls.some((call) => isOwn(call) || kept.has(call.call!))
-  if (unsigned) losses.push({ field: 'signature', of: first.call, what: 'approximated', why: UNSIGNED_WHY })
+  if (unsigned) report.add('signature_replaced', `contents[${first.at}].parts[${first.index}].thoughtSignature`)
   return parts.flatMap((part): Change[] => {
     const put = unsigned && part === first ? UNSIGNED : part.call === undefined ? undefined : kept.get(part.call)
     if (put !== undefined) return [{ ...part, signature: put }]

@@ -117,7 +117,7 @@ function readFormat(config: GoogleFields): OutputFormat | undefined {
     if (mime !== 'application/json') throw invalid(path, "needs responseMimeType to be 'application/json'")
     if (typeof jsonSchema !== 'object' || Array.isArray(jsonSchema))
       throw invalid(path, `must be an object, not ${kindOf(jsonSchema)}`)
-    return { type: 'schema', schema: jsonSchema }
+    return { type: 'schema', schema: jsonSchema, strict: true }
   }
   if (schema !== undefined) {
     const path = config.at('responseSchema')

@@ -159,17 +159,17 @@ export function argumentsOf(
   if (form === 'custom') return { input: text }
   const read = readObject(text)
   if (read === undefined && text.trim() !== '')
-    lose(context, 'answer.tool_calls.arguments', 'left out', 'they are not a whole JSON object')
+    lose(context, 'response_field_dropped', 'tool_calls.arguments', 'they are not a whole JSON object')
   return read ?? {}
 }
 
 export const loseRefusal = (context: TranslationContext): void =>
-  lose(context, 'answer.refusal', 'approximated', 'generateContent tells the words of a refusal as text')
+  lose(context, 'response_field_adjusted', 'refusal', 'generateContent tells the words of a refusal as text')
 
 /** What `loseOfEnd` does not see: Google's log probabilities name tokens by their text alone. */
 export function loseBytes(context: TranslationContext, logprobs: readonly TokenLogprob[]): void {
   if (logprobs.some(({ bytes }) => Array.isArray(bytes)))
-    lose(context, 'answer.logprobs', 'approximated', 'there is no place for the bytes of a token')
+    lose(context, 'response_field_adjusted', 'logprobs', 'there is no place for the bytes of a token')
 }
 
 /**
@@ -178,12 +178,13 @@ export function loseBytes(context: TranslationContext, logprobs: readonly TokenL
  */
 function loseOfSource(context: TranslationContext, citation: Citation): void {
   const { url, citedText, native } = citation
-  if (!isSource(citation)) lose(context, 'answer.citations', 'left out', 'it names neither an address nor a title')
+  if (!isSource(citation))
+    lose(context, 'response_field_dropped', 'citations', 'it names neither an address nor a title')
   else if (url === undefined ? native !== undefined : citedText !== undefined) {
     lose(
       context,
-      'answer.citations',
-      'approximated',
+      'response_field_adjusted',
+      'citations',
       url === undefined
         ? 'there is no place for where in the source it stands'
         : 'there is no place for the words of the source',
@@ -202,9 +203,9 @@ export function loseOfEnd(
   loseOfFinish(context, finish, ['content-filter', 'refusal'])
   loseOfStop(context, finish)
   if (usage.cacheWrite5mTokens + usage.cacheWrite1hTokens > 0)
-    lose(context, 'answer.usage', 'approximated', 'tokens written to caches are counted as read anew')
+    lose(context, 'response_field_adjusted', 'usage', 'tokens written to caches are counted as read anew')
   if (usage.webSearches > 0)
-    lose(context, 'answer.usage', 'left out', 'there is no place for the number of web searches')
+    lose(context, 'response_field_dropped', 'usage', 'there is no place for the number of web searches')
 }
 
 /** `finishReason`, and the provider's own word where Google's vocabulary has none. */

@@ -1,14 +1,13 @@
 import { GatewayError } from '../../error.ts'
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
-import type { GenerationRequest, TokenLogprob } from '../../generation/request.ts'
+import type { TokenLogprob } from '../../generation/request.ts'
 import type { Frame } from '../../http/frames.ts'
-import type { Quirks, Reader } from '../protocol.ts'
+import type { Reader } from '../protocol.ts'
 import { cutStream } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
 import { parseWithExact } from '../../json/exact.ts'
 import { readStreamError } from './passthrough.ts'
 import { CitationReader } from './citations.ts'
-import { clientTools } from './names.ts'
 import { PartialArguments } from './partial-arguments.ts'
 import { mediaKind } from '../media.ts'
 import { finishWord, readFinishReason, readUsage } from './shapes.ts'
@@ -32,9 +31,6 @@ type Call = {
  * before the last, so the finish waits for the end of the bytes; everything else goes out as it comes.
  */
 export class ChunkReader implements Reader {
-  readonly #tools: Map<string, { name: string; form: 'function' | 'custom' }>
-  /** For a client that speaks another protocol. */
-  readonly #translated: boolean
   readonly #citations = new CitationReader()
   #events: GenerationEvent[] = []
   #started = false
@@ -59,11 +55,6 @@ export class ChunkReader implements Reader {
   /** Where in that text each part of the wire begins. */
   readonly #wireParts: number[] = []
   #hasText = false
-
-  constructor(request?: GenerationRequest) {
-    this.#tools = clientTools(request)
-    this.#translated = request !== undefined && request.protocol !== 'generateContent'
-  }
 
   read(frame: Frame): GenerationEvent[] {
     const chunk = parse(frame.data)
@@ -180,12 +171,11 @@ export class ChunkReader implements Reader {
     if (named) {
       this.#endCall()
       this.#close()
-      const tool = this.#tools.get(call['name'] as string)
       const args = call['args']
       this.#call = {
         id: typeof call['id'] === 'string' && call['id'] !== '' ? call['id'] : this.#nextCallId(),
-        name: tool?.name ?? (call['name'] as string),
-        form: tool?.form ?? 'function',
+        name: call['name'] as string,
+        form: 'function',
         args:
           call['willContinue'] === true || call['partialArgs'] !== undefined ? new PartialArguments(args) : undefined,
         text: isObject(args) ? JSON.stringify(args) : '{}',
@@ -206,11 +196,7 @@ export class ChunkReader implements Reader {
     const told = call.args === undefined ? call.text : JSON.stringify(call.args)
     // A call that was cut must not look like a whole one.
     const text = cut ? told.slice(0, -1) : told
-    this.#whole(
-      { type: 'tool-call', id: call.id, name: call.name, form: call.form },
-      call.form === 'custom' ? inputOf(text) : text,
-      call.signature,
-    )
+    this.#whole({ type: 'tool-call', id: call.id, name: call.name, form: call.form }, text, call.signature)
   }
 
   /** Unique beyond this answer: a client sends calls of many answers back in one conversation. */
@@ -267,9 +253,8 @@ export class ChunkReader implements Reader {
     if (this.#hasText)
       for (const citation of this.#citations.read(this.#text, this.#textBase, this.#wireParts))
         this.#whole({ type: 'citation', citation }, '')
-    if (this.#translated)
-      for (const [kind, value] of this.#citations.more(this.#hasText))
-        this.#whole({ type: 'native', protocol: 'generateContent', kind, value }, '')
+    for (const [kind, value] of this.#citations.more(this.#hasText))
+      this.#whole({ type: 'native', protocol: 'generateContent', kind, value }, '')
     this.#readUsage({})
     this.#ended = true
     const ending =
@@ -286,9 +271,9 @@ export class ChunkReader implements Reader {
 }
 
 /** A whole answer -> events. An array is a stream's chunks in one body, as Google sends them without `alt=sse`. */
-export function readAnswer(body: unknown, _quirks: Quirks, request?: GenerationRequest): GenerationEvent[] {
+export function readAnswer(body: unknown): GenerationEvent[] {
   const chunks = Array.isArray(body) ? body : [body]
-  const reader = new ChunkReader(request)
+  const reader = new ChunkReader()
   for (const chunk of chunks) reader.readChunk(chunk)
   // A whole body came whole: an answer that does not say why it ended still ended, though it be empty.
   if (!reader.finishing && isAnswer(body)) reader.readChunk({ candidates: [{ finishReason: 'STOP' }] })
@@ -308,12 +293,6 @@ function parse(text: string): unknown {
     if (error instanceof SyntaxError) return undefined
     throw error
   }
-}
-
-/** What a custom tool was given: the one string its declaration has. */
-function inputOf(text: string): string {
-  const value = parse(text)
-  return isObject(value) && typeof value['input'] === 'string' ? value['input'] : text
 }
 
 function readLogprobs(result: unknown): TokenLogprob[] | undefined {

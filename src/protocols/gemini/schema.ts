@@ -1,45 +1,44 @@
 import { isObject } from '../fields.ts'
-import type { Loss } from '../protocol.ts'
 import { plainSchema } from '../schema/dialect.ts'
 import { areApart, intersect, literals } from '../schema/intersect.ts'
 import { inlined } from '../schema/references.ts'
-import { remembering } from '../schema/remember.ts'
+import type { FunctionTool, SchemaLoss } from '../schema/cache.ts'
 import { objectRoot } from '../schema/root.ts'
 import {
   blank,
   isNote,
   mapSchemas,
   names,
-  refusingFor,
+  refusingAt,
   type Schema,
+  type SchemaBudget,
   stepInto,
   typesOf,
   Unknowns,
 } from '../schema/schema.ts'
+import type { Translation } from '../translation.ts'
 
 /**
- * `parametersJsonSchema`. Throws a SchemaRefusal where a reference leads nowhere, or round and round through what is
- * required.
+ * `parametersJsonSchema`. Throws a SchemaRefusal where a reference leads nowhere, or recurses through what is required.
  */
-export const parametersSchema = remembering((tool, losses): Schema => {
+export function parametersSchema(tool: FunctionTool, budget: SchemaBudget, lose: (loss: SchemaLoss) => void): Schema {
   const unknowns = new Unknowns()
-  const which = { field: 'tool.parameters', of: tool.name } as const
-  const schema = refusingFor(which, () =>
-    rewritten(inlined(objectRoot(plainSchema(tool.parameters ?? true, false), unknowns), 'escapable'), '', unknowns),
-  )
-  unknowns.tell(losses, which)
+  const root = objectRoot(plainSchema(tool.parameters ?? true, false), unknowns, budget)
+  const schema = rewritten(inlined(root, 'escapable', budget), '', unknowns, budget)
+  if (unknowns.reason !== undefined) lose({ code: 'schema_adjusted', field: 'parameters', reason: unknowns.reason })
   return schema
-})
+}
 
-/** `responseJsonSchema`. Throws as `parametersSchema` does. */
-export function answerSchema(schema: unknown, losses: Loss[]): Schema {
+/** `responseJsonSchema`. Throws invalid_request with the path of the schema, as `parametersSchema` does. */
+export function responseSchema(schema: unknown, translation: Translation): Schema {
   const unknowns = new Unknowns()
-  const which = { field: 'outputFormat.schema' } as const
+  const path = translation.setting('outputFormat.schema')
   const plain = plainSchema(schema, false)
+  const budget = translation.schemaBudget
   const written = isObject(plain)
-    ? refusingFor(which, () => rewritten(inlined(plain, 'escapable'), '', unknowns))
+    ? refusingAt(path, () => rewritten(inlined(plain, 'escapable', budget), '', unknowns, budget))
     : blank()
-  unknowns.tell(losses, which)
+  if (unknowns.reason !== undefined) translation.lose('schema_adjusted', path, unknowns.reason)
   return written
 }
 
@@ -67,18 +66,18 @@ const HEEDED = new Set([
 /** Where the schemas of its words stand. */
 const SUBSCHEMAS = /^(items$|additionalProperties$|(anyOf|oneOf|allOf|prefixItems)\[|(properties|\$defs)\.)/
 
-function rewritten(schema: Schema, place: string, unknowns: Unknowns): Schema {
-  const whole = Array.isArray(schema.allOf) ? joined(schema) : schema
+function rewritten(schema: Schema, place: string, unknowns: Unknowns, budget: SchemaBudget): Schema {
+  const whole = Array.isArray(schema.allOf) ? joined(schema, budget) : schema
   const written = mapSchemas(whole, (inner, steps) => {
     if (!SUBSCHEMAS.test(steps)) return inner
-    if (isObject(inner)) return rewritten(inner, stepInto(place, steps), unknowns)
+    if (isObject(inner)) return rewritten(inner, stepInto(place, steps), unknowns, budget)
     if (steps === 'additionalProperties' || inner) return steps === 'additionalProperties' ? inner : blank()
     if (steps.startsWith('properties.') && whole.additionalProperties === false) return undefined
     unknowns.add('false', stepInto(place, steps))
     return blank()
   })
   if (Array.isArray(written.oneOf) && written.anyOf === undefined) {
-    if (!areApart(written.oneOf)) unknowns.add('oneOf, which it reads as anyOf', place)
+    if (!areApart(written.oneOf, budget)) unknowns.add('oneOf, which it reads as anyOf', place)
     written.anyOf = written.oneOf
     delete written.oneOf
   }
@@ -89,14 +88,14 @@ function rewritten(schema: Schema, place: string, unknowns: Unknowns): Schema {
   return chosen
 }
 
-function joined({ allOf, ...rest }: Schema): Schema {
+function joined({ allOf, ...rest }: Schema, budget: SchemaBudget): Schema {
   const exact = (allOf as unknown[]).reduce<Schema | undefined>(
     (whole, branch) =>
       whole &&
       (branch === true
         ? whole
         : isObject(branch)
-          ? intersect(whole, Array.isArray(branch.allOf) ? joined(branch) : branch)
+          ? intersect(whole, Array.isArray(branch.allOf) ? joined(branch, budget) : branch, budget)
           : undefined),
     blank(rest),
   )

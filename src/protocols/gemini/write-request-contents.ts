@@ -7,13 +7,14 @@ import type {
   ToolResultPart,
   Turn,
 } from '../../generation/request.ts'
+import type { Translation } from '../translation.ts'
+import type { SettingName } from '../request-paths.ts'
 import { belongsTo, type Signature } from '../../generation/signature.ts'
-import { Uncarried } from '../media.ts'
-import type { Word } from '../places.ts'
-import type { Loss, Target } from '../protocol.ts'
+import { unsupportedMedia } from '../media.ts'
+import type { Target } from '../protocol.ts'
 import { resultsBehindCalls } from '../tool-results.ts'
 import { readObject, writeArguments } from './arguments.ts'
-import { wireName } from './names.ts'
+import { sentName } from './tool-names.ts'
 import { UNSIGNED, UNSIGNED_WHY, type WireContent, type WirePart } from './shapes.ts'
 
 const RESOLUTIONS: ReadonlySet<string> = new Set(['low', 'medium', 'high', 'ultra_high'])
@@ -21,14 +22,14 @@ const RESOLUTIONS: ReadonlySet<string> = new Set(['low', 'medium', 'high', 'ultr
 /** Turns -> `contents` and `systemInstruction`. Lives as long as one request. */
 export class ContentWriter {
   readonly #target: Target
-  readonly #losses: Loss[]
+  readonly #translation: Translation
   readonly #contents: WireContent[] = []
   /** Calls of the last answer: Google wants their results right after them, all of them, in the calls' order. */
   #asked: ToolCallPart[] = []
 
-  constructor(target: Target, losses: Loss[]) {
+  constructor(target: Target, translation: Translation) {
     this.#target = target
-    this.#losses = losses
+    this.#translation = translation
   }
 
   write({ system, turns }: GenerationRequest): { system: WirePart[]; contents: WireContent[] } {
@@ -108,7 +109,7 @@ export class ContentWriter {
       if (args === undefined) this.#lose('call.arguments', 'left out', 'they are not a JSON object', part.id)
       return [
         {
-          functionCall: { id: part.id, name: wireName(part.name), args: args ?? {} },
+          functionCall: { id: part.id, name: sentName(part.name), args: args ?? {} },
           ...(signature === undefined ? {} : { thoughtSignature: signature }),
         },
       ]
@@ -132,7 +133,7 @@ export class ContentWriter {
       return {
         functionResponse: {
           id: call.id,
-          name: wireName(call.name),
+          name: sentName(call.name),
           response: { error: 'No result was given for this call.' },
         },
       }
@@ -169,7 +170,7 @@ export class ContentWriter {
     return {
       functionResponse: {
         id: call.id,
-        name: wireName(result.name ?? call.name),
+        name: sentName(result.name ?? call.name),
         response,
         ...(inside && media.length > 0 ? { parts: media } : {}),
       },
@@ -234,7 +235,7 @@ export class ContentWriter {
         return { fileData: { ...(mimeType === undefined ? {} : { mimeType }), fileUri: source.url }, ...extra }
       }
       case 'file':
-        throw new Uncarried(part, 'a file that is stored elsewhere')
+        throw unsupportedMedia(part, this.#translation, 'a file that is stored elsewhere')
     }
   }
 
@@ -266,8 +267,12 @@ export class ContentWriter {
     else this.#contents.push({ role, parts })
   }
 
-  #lose(field: Word, what: Loss['what'], why: string, of?: string): void {
-    this.#losses.push({ field, of, what, why })
+  #lose(_word: string, what: 'left out' | 'approximated', why: string, _of?: string): void {
+    this.#translation.lose(
+      what === 'left out' ? 'todo_dropped' : 'todo_approximated',
+      this.#translation.setting('conversation'),
+      why,
+    )
   }
 }
 

@@ -1,6 +1,8 @@
 import type { Effort, Reasoning } from '../../generation/request.ts'
+import type { Translation } from '../translation.ts'
+import type { SettingName } from '../request-paths.ts'
 import { nearestEffort } from '../capabilities.ts'
-import type { Capabilities, Loss } from '../protocol.ts'
+import type { Capabilities } from '../protocol.ts'
 
 /**
  * Tokens per effort, as Google documents them for OpenAI's words; the last two are the largest budgets of its models.
@@ -20,19 +22,19 @@ const LEVELS: Effort[] = ['minimal', 'low', 'medium', 'high']
 export function writeThinking(
   reasoning: Reasoning | undefined,
   capabilities: Capabilities,
-  losses: Loss[],
+  translation: Translation,
 ): Record<string, unknown> | undefined {
   if (reasoning === undefined) return undefined
   if (capabilities.reasoning === 'none') {
     // Google refuses thinkingConfig on a model that does not think.
     if (reasoning.effort !== 'none')
-      losses.push({ field: 'reasoning', what: 'left out', why: 'the model does not reason' })
+      translation.lose('todo_dropped', translation.setting('reasoning'), 'the model does not reason')
     return undefined
   }
   const depth =
     capabilities.reasoning === 'level'
-      ? writeLevel(reasoning, capabilities, losses)
-      : writeBudget(reasoning, capabilities.budget, losses)
+      ? writeLevel(reasoning, capabilities, translation)
+      : writeBudget(reasoning, capabilities.budget, translation)
   const visible = reasoning.visible !== false && reasoning.effort !== 'none'
   return visible || depth !== undefined ? { ...depth, ...(visible ? { includeThoughts: true } : {}) } : undefined
 }
@@ -40,7 +42,7 @@ export function writeThinking(
 function writeLevel(
   { effort, budgetTokens }: Reasoning,
   { efforts = LEVELS }: Capabilities,
-  losses: Loss[],
+  translation: Translation,
 ): Record<string, unknown> | undefined {
   const budget = budgetTokens !== undefined && budgetTokens >= 0 ? budgetTokens : undefined
   const meant =
@@ -55,29 +57,33 @@ function writeLevel(
             : 'high'
   if (meant === undefined) return undefined
   const field = budget === undefined ? 'reasoning.effort' : 'reasoning.budgetTokens'
-  const near = nearestEffort(meant, { efforts }, field, losses)
+  const near = nearestEffort(meant, { efforts }, field, translation)
   if (near !== undefined && near === meant && budget !== undefined)
-    losses.push({ field, what: 'approximated', why: `the model takes levels: sent as ${near.toUpperCase()}` })
+    translation.lose(
+      'todo_approximated',
+      translation.setting(field as SettingName),
+      `the model takes levels: sent as ${near.toUpperCase()}`,
+    )
   return near === undefined ? undefined : { thinkingLevel: near.toUpperCase() }
 }
 
 function writeBudget(
   { effort, budgetTokens, adaptive }: Reasoning,
   range: Capabilities['budget'],
-  losses: Loss[],
+  translation: Translation,
 ): Record<string, unknown> | undefined {
   if (budgetTokens !== undefined && budgetTokens >= 0)
-    return { thinkingBudget: fit(budgetTokens, range, 'reasoning.budgetTokens', losses) }
-  if (effort === 'none') return { thinkingBudget: fit(0, range, 'reasoning.effort', losses) }
+    return { thinkingBudget: fit(budgetTokens, range, 'reasoning.budgetTokens', translation) }
+  if (effort === 'none') return { thinkingBudget: fit(0, range, 'reasoning.effort', translation) }
   if (effort !== undefined) {
     const budget = BUDGETS[effort],
-      thinkingBudget = fit(budget, range, 'reasoning.effort', losses)
+      thinkingBudget = fit(budget, range, 'reasoning.effort', translation)
     if (thinkingBudget === budget)
-      losses.push({
-        field: 'reasoning.effort',
-        what: 'approximated',
-        why: `the model takes a budget instead of an effort: ${budget} tokens`,
-      })
+      translation.lose(
+        'todo_approximated',
+        translation.setting('reasoning.effort'),
+        `the model takes a budget instead of an effort: ${budget} tokens`,
+      )
     return { thinkingBudget }
   }
   return budgetTokens === -1 || adaptive === true ? { thinkingBudget: -1 } : undefined
@@ -87,17 +93,17 @@ function fit(
   budget: number,
   range: Capabilities['budget'],
   field: 'reasoning.budgetTokens' | 'reasoning.effort',
-  losses: Loss[],
+  translation: Translation,
 ): number {
   const fitting =
     range === undefined || (budget === 0 && range.off === true)
       ? budget
       : Math.min(Math.max(budget, range.min), range.max)
   if (fitting !== budget)
-    losses.push({
-      field,
-      what: 'approximated',
-      why: `the model takes ${range!.min} to ${range!.max} tokens: sent as ${fitting}`,
-    })
+    translation.lose(
+      'todo_approximated',
+      translation.setting(field as SettingName),
+      `the model takes ${range!.min} to ${range!.max} tokens: sent as ${fitting}`,
+    )
   return fitting
 }

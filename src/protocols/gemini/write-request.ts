@@ -1,44 +1,53 @@
 import type { GenerationRequest, Tool, WebSearch } from '../../generation/request.ts'
+import type { Translation } from '../translation.ts'
+import type { SettingName } from '../request-paths.ts'
 import { withinLimit } from '../capabilities.ts'
 import { loseBreakpoints } from '../cache-breakpoints.ts'
-import { inputSchema, lossesOfFormat } from '../custom-tools.ts'
+import { inputSchema, loseGrammar } from '../custom-tools.ts'
 import { refuseTool } from '../provider-native.ts'
 import { drawing, imageConfigOf } from '../image-config.ts'
-import { loseUnsupported } from '../unsupported-settings.ts'
-import type { Loss, Target, WrittenRequest } from '../protocol.ts'
-import { cutLoss } from '../stop-sequences.ts'
-import { lossesOfChoice } from '../tool-choice.ts'
-import { lossesOfCitations, lossesOfSearch } from '../web-search.ts'
+import { loseSettings } from '../unsupported-settings.ts'
+import type { Target, WrittenRequest } from '../protocol.ts'
+import { loseStopSequences } from '../stop-sequences.ts'
+import { loseToolChoice } from '../tool-choice.ts'
+import { loseCitations, loseSearchOptions } from '../web-search.ts'
 import { ContentWriter } from './write-request-contents.ts'
 import { writeThinking } from './write-request-reasoning.ts'
-import { wireName } from './names.ts'
-import { answerSchema, parametersSchema } from './schema.ts'
+import { ToolNames } from '../tool-names.ts'
+import { GOOGLE_NAMES, sentName } from './tool-names.ts'
+import { responseSchema, parametersSchema } from './schema.ts'
 import { writeEnumSchema } from './read-request-schema.ts'
 
 const STOP_MAX = 5
 
 /** Our words -> `GenerateContentRequest`. The model and streaming stand in the path. */
-export function writeRequest(asked: GenerationRequest, target: Target): WrittenRequest {
+export function writeRequest(translation: Translation): Record<string, unknown> {
+  const { request: asked, target } = translation
   const request = drawing(asked, target)
-  const losses: Loss[] = lossesOfCitations(request)
-  const writer = new ContentWriter(target, losses)
+  loseCitations(translation)
+  new ToolNames(translation, GOOGLE_NAMES)
+  const writer = new ContentWriter(target, translation)
   const { system, contents } = writer.write(request)
-  const tools = writeTools(request, losses)
+  const tools = writeTools(request, translation)
   const declared = tools.some((tool) => 'functionDeclarations' in tool)
-  const toolConfig = declared ? writeToolChoice(request, losses) : undefined
-  if (!declared) losses.push(...lossesOfChoice(request))
-  const generationConfig = writeConfig(request, target, losses)
-  loseUnsupported(
-    request,
+  const toolConfig = declared ? writeToolChoice(request, translation) : undefined
+  if (!declared) loseToolChoice(translation)
+  const generationConfig = writeConfig(request, target, translation)
+  loseSettings(
+    translation,
     ['logitBias', 'user', 'metadata', 'reasoning.summary', 'verbosity'],
+    'unsupported_field',
     'the provider has no such field',
-    losses,
   )
-  loseUnsupported(request, ['serviceTier'], 'the provider names its tiers in its own way', losses)
-  loseUnsupported(request, ['cacheKey', 'cacheRetention'], 'the provider caches by itself', losses)
-  loseBreakpoints(request, undefined, losses)
+  loseSettings(translation, ['serviceTier'], 'unsupported_field', 'the provider names its tiers in its own way')
+  loseSettings(translation, ['cacheKey', 'cacheRetention'], 'unsupported_field', 'the provider caches by itself')
+  loseBreakpoints(translation, undefined)
   if (request.parallelTools === false && request.toolChoice?.type !== 'none')
-    losses.push({ field: 'parallelTools', what: 'left out', why: 'the provider may always call several tools at once' })
+    translation.lose(
+      'todo_dropped',
+      translation.setting('parallelTools'),
+      'the provider may always call several tools at once',
+    )
   return {
     body: {
       ...(system.length === 0 ? {} : { systemInstruction: { parts: system } }),
@@ -47,26 +56,31 @@ export function writeRequest(asked: GenerationRequest, target: Target): WrittenR
       ...(toolConfig === undefined ? {} : { toolConfig }),
       ...(Object.keys(generationConfig).length === 0 ? {} : { generationConfig }),
     },
-    losses,
+    translation,
   }
 }
 
-function writeTools(request: GenerationRequest, losses: Loss[]): Record<string, unknown>[] {
+function writeTools(request: GenerationRequest, translation: Translation): Record<string, unknown>[] {
   const declarations: Record<string, unknown>[] = []
   const others: Record<string, unknown>[] = []
   const hasFunctions = request.tools.some((tool) => tool.type !== 'native')
   for (const tool of request.tools) {
-    if (tool.type === 'native') others.push(...writeNative(tool, losses))
-    else declarations.push(writeDeclaration(tool, losses))
+    if (tool.type === 'native') others.push(...writeNative(tool, translation))
+    else declarations.push(writeDeclaration(tool, translation))
   }
-  if (request.webSearch !== undefined) others.push(...writeSearch(request, request.webSearch, hasFunctions, losses))
+  if (request.webSearch !== undefined)
+    others.push(...writeSearch(request, request.webSearch, hasFunctions, translation))
   return [...(declarations.length === 0 ? [] : [{ functionDeclarations: declarations }]), ...others]
 }
 
-function writeNative(tool: Extract<Tool, { type: 'native' }>, losses: Loss[]): Record<string, unknown>[] {
+function writeNative(tool: Extract<Tool, { type: 'native' }>, translation: Translation): Record<string, unknown>[] {
   if (tool.protocol === 'generateContent') return [tool.value as Record<string, unknown>]
   refuseTool(tool)
-  losses.push({ field: 'tool', of: tool.kind, what: 'left out', why: `the provider has no tool '${tool.kind}'` })
+  translation.lose(
+    'todo_dropped',
+    translation.setting('conversation') /* tool of tool.kind */,
+    `the provider has no tool '${tool.kind}'`,
+  )
   return []
 }
 
@@ -77,27 +91,36 @@ function writeSearch(
   { toolChoice }: GenerationRequest,
   search: WebSearch,
   hasFunctions: boolean,
-  losses: Loss[],
+  translation: Translation,
 ): Record<string, unknown>[] {
   if (toolChoice?.type === 'none') return []
   if (hasFunctions) {
-    losses.push({ field: 'webSearch', what: 'left out', why: 'the provider refuses its search beside function tools' })
+    translation.lose(
+      'todo_dropped',
+      translation.setting('webSearch'),
+      'the provider refuses its search beside function tools',
+    )
     return []
   }
-  losses.push(...lossesOfSearch(search))
+  loseSearchOptions(search, translation)
   return [{ googleSearch: {} }]
 }
 
-function writeDeclaration(tool: Exclude<Tool, { type: 'native' }>, losses: Loss[]): Record<string, unknown> {
+function writeDeclaration(tool: Exclude<Tool, { type: 'native' }>, translation: Translation): Record<string, unknown> {
   const head = {
-    name: wireName(tool.name),
+    name: sentName(tool.name),
     ...(tool.description === undefined ? {} : { description: tool.description }),
   }
   if (tool.type === 'custom') {
-    losses.push(...lossesOfFormat(tool))
+    loseGrammar(tool, translation)
     return { ...head, parametersJsonSchema: inputSchema(tool) }
   }
-  return { ...head, ...(tool.parameters === undefined ? {} : { parametersJsonSchema: parametersSchema(tool, losses) }) }
+  return {
+    ...head,
+    ...(tool.parameters === undefined
+      ? {}
+      : { parametersJsonSchema: translation.schemaCache.write(parametersSchema, tool, translation) }),
+  }
 }
 
 /**
@@ -105,25 +128,25 @@ function writeDeclaration(tool: Exclude<Tool, { type: 'native' }>, losses: Loss[
  */
 function writeToolChoice(
   { toolChoice, tools }: GenerationRequest,
-  losses: Loss[],
+  translation: Translation,
 ): Record<string, unknown> | undefined {
   switch (toolChoice?.type) {
     case undefined:
-      return allStrict(tools, losses) ? { functionCallingConfig: { mode: 'VALIDATED' } } : undefined
+      return allStrict(tools, translation) ? { functionCallingConfig: { mode: 'VALIDATED' } } : undefined
     case 'auto':
-      return { functionCallingConfig: { mode: allStrict(tools, losses) ? 'VALIDATED' : 'AUTO' } }
+      return { functionCallingConfig: { mode: allStrict(tools, translation) ? 'VALIDATED' : 'AUTO' } }
     case 'none':
       return { functionCallingConfig: { mode: 'NONE' } }
     case 'required':
       return { functionCallingConfig: { mode: 'ANY' } }
     case 'tool':
-      return { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: [wireName(toolChoice.name)] } }
+      return { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: [sentName(toolChoice.name)] } }
     // AUTO takes no names; VALIDATED is AUTO with names.
     case 'allowed':
       return {
         functionCallingConfig: {
           mode: toolChoice.required ? 'ANY' : 'VALIDATED',
-          allowedFunctionNames: toolChoice.names.map(wireName),
+          allowedFunctionNames: toolChoice.names.map(sentName),
         },
       }
   }
@@ -133,45 +156,44 @@ function writeToolChoice(
  * Whether all functions are to be held to their schemas: the mode is that of all calls. One of free text is held to its
  * one string alike.
  */
-function allStrict(tools: readonly Tool[], losses: Loss[]): boolean {
+function allStrict(tools: readonly Tool[], translation: Translation): boolean {
   const functions = tools.filter((tool) => tool.type === 'function')
   const strict = functions.filter((tool) => tool.strict === true)
   if (strict.length === functions.length) return strict.length > 0
   for (const { name } of strict)
-    losses.push({
-      field: 'tool.strict',
-      of: name,
-      what: 'left out',
-      why: 'the provider holds all calls to their schemas or none, and not all tools are strict',
-    })
+    translation.lose(
+      'todo_dropped',
+      translation.setting('conversation') /* tool.strict of name */,
+      'the provider holds all calls to their schemas or none, and not all tools are strict',
+    )
   return false
 }
 
-function writeConfig(request: GenerationRequest, target: Target, losses: Loss[]): Record<string, unknown> {
+function writeConfig(request: GenerationRequest, target: Target, translation: Translation): Record<string, unknown> {
   const { sampling } = request
-  const thinking = writeThinking(request.reasoning, target.capabilities, losses)
+  const thinking = writeThinking(request.reasoning, target.capabilities, translation)
   const written = {
     temperature: sampling.temperature,
     topP: sampling.topP,
     topK: sampling.topK,
-    maxOutputTokens: withinLimit(request.maxOutputTokens, target.capabilities, losses),
-    stopSequences: writeStop(sampling.stop, losses),
-    frequencyPenalty: writePenalty('frequencyPenalty', sampling.frequencyPenalty, target, losses),
-    presencePenalty: writePenalty('presencePenalty', sampling.presencePenalty, target, losses),
-    seed: writeSeed(sampling.seed, losses),
+    maxOutputTokens: withinLimit(request.maxOutputTokens, target.capabilities, translation),
+    stopSequences: writeStop(sampling.stop, translation),
+    frequencyPenalty: writePenalty('frequencyPenalty', sampling.frequencyPenalty, target, translation),
+    presencePenalty: writePenalty('presencePenalty', sampling.presencePenalty, target, translation),
+    seed: writeSeed(sampling.seed, translation),
     responseLogprobs: sampling.logprobs,
     logprobs: sampling.logprobs === true && sampling.topLogprobs !== 0 ? sampling.topLogprobs : undefined,
     responseModalities: request.outputModalities?.map((modality) => modality.toUpperCase()),
-    imageConfig: imageConfigOf(request, losses),
-    ...writeFormat(request, losses),
+    imageConfig: imageConfigOf(request, translation),
+    ...writeFormat(request, translation),
     thinkingConfig: thinking,
   }
   return Object.fromEntries(Object.entries(written).filter(([, value]) => value !== undefined))
 }
 
-function writeStop(stop: string[] | undefined, losses: Loss[]): string[] | undefined {
+function writeStop(stop: string[] | undefined, translation: Translation): string[] | undefined {
   if (stop === undefined || stop.length <= STOP_MAX) return stop?.length === 0 ? undefined : stop
-  losses.push(cutLoss(`the provider takes ${STOP_MAX} stop sequences, and is sent the first`))
+  loseStopSequences(translation, `the provider takes ${STOP_MAX} stop sequences, and is sent the first`)
   return stop.slice(0, STOP_MAX)
 }
 
@@ -180,24 +202,29 @@ function writePenalty(
   field: 'frequencyPenalty' | 'presencePenalty',
   penalty: number | undefined,
   { capabilities }: Target,
-  losses: Loss[],
+  translation: Translation,
 ): number | undefined {
   if (capabilities.penalties === false) {
-    if ((penalty ?? 0) !== 0) losses.push({ field, what: 'left out', why: 'the model refuses penalties' })
+    if ((penalty ?? 0) !== 0)
+      translation.lose('todo_dropped', translation.setting(field as SettingName), 'the model refuses penalties')
     return undefined
   }
   if (penalty === undefined || penalty < 2) return penalty
-  losses.push({ field, what: 'approximated', why: 'the provider takes values below 2: sent as 1.99' })
+  translation.lose(
+    'todo_approximated',
+    translation.setting(field as SettingName),
+    'the provider takes values below 2: sent as 1.99',
+  )
   return 1.99
 }
 
-function writeSeed(seed: number | undefined, losses: Loss[]): number | undefined {
+function writeSeed(seed: number | undefined, translation: Translation): number | undefined {
   if (seed === undefined || (Number.isInteger(seed) && seed === (seed | 0))) return seed
-  losses.push({ field: 'seed', what: 'left out', why: 'the provider takes 32-bit seeds' })
+  translation.lose('todo_dropped', translation.setting('seed'), 'the provider takes 32-bit seeds')
   return undefined
 }
 
-function writeFormat({ outputFormat }: GenerationRequest, losses: Loss[]): Record<string, unknown> {
+function writeFormat({ outputFormat }: GenerationRequest, translation: Translation): Record<string, unknown> {
   switch (outputFormat?.type) {
     case undefined:
       return {}
@@ -206,7 +233,10 @@ function writeFormat({ outputFormat }: GenerationRequest, losses: Loss[]): Recor
     case 'json':
       return { responseMimeType: 'application/json' }
     case 'schema':
-      return { responseMimeType: 'application/json', responseJsonSchema: answerSchema(outputFormat.schema, losses) }
+      return {
+        responseMimeType: 'application/json',
+        responseJsonSchema: responseSchema(outputFormat.schema, translation),
+      }
     case 'enum':
       return { responseMimeType: 'text/x.enum', responseSchema: writeEnumSchema(outputFormat.schema) }
   }

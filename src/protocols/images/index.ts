@@ -1,3 +1,4 @@
+import { paths } from './request-paths.ts'
 import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
 import { forward, ImageReader, readAnswer, writeRequest } from './write-request.ts'
@@ -10,6 +11,7 @@ export const images: Protocol = {
   name: 'images',
   serve: {
     readRequest,
+    paths,
     checkModel,
     writer: (context) => new ImageWriter(context),
     writeAnswer,

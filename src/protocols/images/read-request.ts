@@ -101,7 +101,7 @@ export function writeAnswer(answer: Answer, context: TranslationContext): object
 export function loseBeside(context: TranslationContext, { parts }: Answer, streamed: boolean): void {
   for (const { type } of parts) {
     if (type === 'image' || (!streamed && (type === 'text' || type === 'refusal'))) continue
-    lose(context, `answer.${type}`, 'left out', 'the images API answers with images alone')
+    lose(context, 'response_field_dropped', `${type}`, 'the images API answers with images alone')
   }
 }
 

@@ -1,13 +1,14 @@
 import { GatewayError } from '../../error.ts'
+import type { Translation } from '../translation.ts'
+import type { SettingName } from '../request-paths.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import { parsed, splice } from '../../json/text.ts'
 import type { GenerationRequest, Part, Sampling } from '../../generation/request.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
-import { isObject, nothingSaid, present } from '../fields.ts'
+import { isObject, present } from '../fields.ts'
 import { isImageTool } from '../image-config.ts'
-import type { Word } from '../places.ts'
-import type { TranslationContext, Loss, Reader, Target, WrittenRequest } from '../protocol.ts'
+import type { TranslationContext, Reader, Target, WrittenRequest } from '../protocol.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
 import { dataOf, imageOf, mediaTypeOf, readUsage, type Json } from './shapes.ts'
 
@@ -22,28 +23,25 @@ export const forward = ({ rawRequest }: TranslationContext, target: Target): str
   })
 
 /** A conversation as a prompt: what its last user turn says. */
-export function writeRequest(request: GenerationRequest, target: Target): WrittenRequest {
-  const losses: Loss[] = []
+export function writeRequest(translation: Translation): Json {
+  const { request, target } = translation
   const last = request.turns.findLast(({ role }) => role === 'user')
   const prompt = textOf(last?.parts ?? [])
-  if (prompt === '') throw nothingSaid(request)
-  reportUncarried(request, last?.parts ?? [], losses)
+  if (prompt === '') throw translation.emptyConversation()
+  reportUncarried(request, last?.parts ?? [], translation)
   const { imageOutput: { count, size, quality, background, format, compression } = {} } = request
   return {
-    body: {
-      model: target.model,
-      prompt,
-      ...(target.capabilities.base64Only === true ? {} : { response_format: 'b64_json' }),
-      ...present('n', count),
-      ...present('size', size && `${size.width}x${size.height}`),
-      ...present('quality', quality),
-      ...present('background', background),
-      ...present('output_format', format),
-      ...present('output_compression', compression),
-      ...present('user', request.user),
-      ...(request.stream ? { stream: true } : {}),
-    },
-    losses,
+    model: target.model,
+    prompt,
+    ...(target.capabilities.base64Only === true ? {} : { response_format: 'b64_json' }),
+    ...present('n', count),
+    ...present('size', size && `${size.width}x${size.height}`),
+    ...present('quality', quality),
+    ...present('background', background),
+    ...present('output_format', format),
+    ...present('output_compression', compression),
+    ...present('user', request.user),
+    ...(request.stream ? { stream: true } : {}),
   }
 }
 
@@ -53,9 +51,9 @@ const textOf = (parts: readonly Part[]): string =>
     .join('\n')
     .trim()
 
-function reportUncarried(request: GenerationRequest, carried: readonly Part[], losses: Loss[]): void {
-  const leftOut = (field: Word, present: boolean, why: string): void => {
-    if (present) losses.push({ field, what: 'left out', why })
+function reportUncarried(request: GenerationRequest, carried: readonly Part[], translation: Translation): void {
+  const leftOut = (field: string, present: boolean, why: string): void => {
+    if (present) translation.lose('todo_dropped', translation.setting(field as SettingName), why)
   }
   const none = 'an images API has no such field'
   leftOut('system', request.system.length > 0, 'an images API takes a prompt and no instructions')

@@ -1,6 +1,5 @@
-import { asAsked } from '../transforms.ts'
+import { paths } from './request-paths.ts'
 import type { Protocol } from '../protocol.ts'
-import { endingAtStops } from '../stop-sequences.ts'
 import { headers, path, readAnswer, writeRequest } from './write-request.ts'
 import { readError } from './read-error.ts'
 import { reader } from './read-response.ts'
@@ -14,30 +13,28 @@ import { writer } from './write-response-stream.ts'
 export { readCountRequest } from './read-request.ts'
 
 /** Anthropic's Messages API. */
-export const messages: Protocol = asAsked(
-  {
-    name: 'messages',
-    serve: {
-      readRequest,
-      references,
-      writer,
-      writeAnswer,
-      writeError,
-      statusOf,
-      keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n',
-      idPrefix: 'msg_',
-    },
-    call: {
-      path,
-      headers,
-      writeRequest,
-      forward,
-      reader: (_quirks, request) => reader(request),
-      readAnswer: (body, _quirks, request) => readAnswer(body, request),
-      argumentsIn: 'input',
-      readError,
-    },
-    passthrough,
+export const messages: Protocol = {
+  name: 'messages',
+  serve: {
+    readRequest,
+    paths,
+    references,
+    writer,
+    writeAnswer,
+    writeError,
+    statusOf,
+    keepAlive: 'event: ping\ndata: {"type": "ping"}\n\n',
+    idPrefix: 'msg_',
   },
-  endingAtStops,
-)
+  call: {
+    path,
+    headers,
+    writeRequest,
+    forward,
+    reader: () => reader(),
+    readAnswer: (body) => readAnswer(body),
+    argumentsIn: 'input',
+    readError,
+  },
+  passthrough,
+}

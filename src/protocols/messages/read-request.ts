@@ -140,7 +140,7 @@ function readFormat(format: Fields | undefined, extras: Extras): OutputFormat | 
   }
   const schema = format.require('schema', format.object('schema'), 'a JSON Schema').value
   collectExtras(format, extras)
-  return { type: 'schema', schema }
+  return { type: 'schema', schema, strict: true }
 }
 
 function readThinking(fields: Fields, effort: Effort | undefined, extras: Extras): Reasoning | undefined {

@@ -2,7 +2,6 @@ import type { PartHead } from '../../generation/event.ts'
 import type { Citation } from '../../generation/request.ts'
 import { isObject } from '../fields.ts'
 import { readCitation } from './citations.ts'
-import type { ToolNames } from './write-request-tools.ts'
 import { readInput } from './write-response.ts'
 import type { Json } from './shapes.ts'
 
@@ -20,7 +19,6 @@ export class BlockReader {
   done = false
   readonly isCall: boolean
   readonly #block: Json & { type: string }
-  readonly #names: ToolNames
   #begun = false
   #pending = ''
   /** Argument text as it came; empty when there were no deltas. */
@@ -30,10 +28,9 @@ export class BlockReader {
   readonly #citations: Citation[] = []
   readonly #index: number
 
-  constructor(block: Json & { type: string }, index: number, names: ToolNames) {
+  constructor(block: Json & { type: string }, index: number) {
     this.#block = block
     this.#index = index
-    this.#names = names
     this.isCall = block.type === 'tool_use'
     if (block.type === 'text') this.#append(block.text)
     if (block.type === 'thinking') this.#append(block.thinking)
@@ -144,7 +141,7 @@ export class BlockReader {
 
   #tool(): { name: string; form: 'function' | 'custom' } {
     const name = typeof this.#block.name === 'string' ? this.#block.name : ''
-    return this.#names.original(name)
+    return { name, form: 'function' }
   }
 
   /** Ids are never empty, since results find their calls by them. */

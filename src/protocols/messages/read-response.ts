@@ -1,17 +1,15 @@
 import type { GatewayError } from '../../error.ts'
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import { parseExact } from '../../json/text.ts'
-import type { GenerationRequest } from '../../generation/request.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Reader } from '../protocol.ts'
 import { cutStream } from '../upstream-error.ts'
 import { isObject } from '../fields.ts'
 import { BlockReader } from './read-response-blocks.ts'
 import { errorOf } from './read-error.ts'
-import { toolNames } from './write-request-tools.ts'
 import { type Json, readStopReason, WireUsage } from './shapes.ts'
 
-export const reader = (request: GenerationRequest | undefined): MessagesReader => new MessagesReader(request)
+export const reader = (): MessagesReader => new MessagesReader()
 
 /**
  * An answer's frames -> events. Blocks may overlap, stay open or come whole: our parts never overlap, so what cannot go
@@ -19,7 +17,6 @@ export const reader = (request: GenerationRequest | undefined): MessagesReader =
  */
 class MessagesReader implements Reader {
   readonly #usage = new WireUsage()
-  readonly #names: ReturnType<typeof toolNames>
   #started = false
   #ended = false
   #part = 0
@@ -30,10 +27,6 @@ class MessagesReader implements Reader {
   #byIndex = new Map<number, BlockReader>()
   #latest = -1
   #stop: { raw: string; sequence?: string; details?: Json } | undefined
-
-  constructor(request: GenerationRequest | undefined) {
-    this.#names = toolNames(request)
-  }
 
   read(frame: Frame): GenerationEvent[] {
     if (this.#ended) return []
@@ -87,7 +80,7 @@ class MessagesReader implements Reader {
     if (!isObject(block) || typeof block.type !== 'string') return []
     const number = typeof index === 'number' ? index : this.#latest + 1
     this.#latest = number
-    const opened = new BlockReader(block as Json & { type: string }, number, this.#names)
+    const opened = new BlockReader(block as Json & { type: string }, number)
     this.#byIndex.set(number, opened)
     this.#blocks.push(opened)
     // A server that ends no blocks ends them by starting the next; only a call's arguments may go on behind it.

@@ -1,44 +1,45 @@
 import type { Tool } from '../../generation/request.ts'
 import { isObject } from '../fields.ts'
-import type { Loss } from '../protocol.ts'
 import { plainSchema } from '../schema/dialect.ts'
 import { areApart, intersect, literals } from '../schema/intersect.ts'
 import { inlined, tooLarge } from '../schema/references.ts'
-import { remembering } from '../schema/remember.ts'
+import type { FunctionTool, SchemaLoss } from '../schema/cache.ts'
 import { objectRoot } from '../schema/root.ts'
 import {
-  affords,
   blank,
   isNote,
   names,
-  refusingFor,
+  refusingAt,
   type Schema,
+  type SchemaBudget,
   SchemaRefusal,
   stepInto,
   takesAnything,
   typesOf,
   Unknowns,
 } from '../schema/schema.ts'
+import type { Translation } from '../translation.ts'
 
 /** A tool's `input_schema`: any JSON Schema with an object at its root. */
-export const inputSchema = remembering((tool, losses): Schema => {
+export function inputSchema(tool: FunctionTool, budget: SchemaBudget, lose: (loss: SchemaLoss) => void): Schema {
   const unknowns = new Unknowns()
-  const schema = objectRoot(plainSchema(tool.parameters ?? true, true), unknowns)
-  unknowns.tell(losses, { field: 'tool.parameters', of: tool.name })
+  const schema = objectRoot(plainSchema(tool.parameters ?? true, true), unknowns, budget)
+  if (unknowns.reason !== undefined) lose({ code: 'schema_adjusted', field: 'parameters', reason: unknowns.reason })
   return schema
-})
+}
 
-/** The schema that an answer is held to. Throws a SchemaRefusal for a recursive one. */
-export function outputSchema(schema: unknown, losses: Loss[]): Schema {
-  const narrower = new Narrower()
-  const written = refusingFor({ field: 'outputFormat.schema' }, () =>
-    narrower.write(wholeSchema(plainSchema(schema, true)), ''),
-  )
-  narrower.unknowns.tell(losses, { field: 'outputFormat.schema' })
+/** The schema of the response. Throws invalid_request with the path of the schema for a recursive one. */
+export function outputSchema(schema: unknown, translation: Translation): Schema {
+  const budget = translation.schemaBudget
+  const narrower = new Narrower(budget)
+  const path = translation.setting('outputFormat.schema')
+  const written = refusingAt(path, () => narrower.write(wholeSchema(plainSchema(schema, true), budget), ''))
+  if (narrower.unknowns.reason !== undefined) translation.lose('schema_adjusted', path, narrower.unknowns.reason)
   return written
 }
 
-const wholeSchema = (plain: Schema | boolean): Schema | boolean => (isObject(plain) ? inlined(plain, 'none') : plain)
+const wholeSchema = (plain: Schema | boolean, budget: SchemaBudget): Schema | boolean =>
+  isObject(plain) ? inlined(plain, 'none', budget) : plain
 
 /**
  * What Anthropic takes of strict tools in one request: documented, and refused beyond (seen 2026-11). A single schema
@@ -47,12 +48,12 @@ const wholeSchema = (plain: Schema | boolean): Schema | boolean => (isObject(pla
 const STRICT_MAX = { tools: 20, optional: 23, unions: 16 }
 
 /** The schemas of strict tools: those that the provider can hold a call to. Why another is not strict is told. */
-export function strictSchemas(tools: readonly Tool[], losses: Loss[]): Map<Tool, Schema> {
+export function strictSchemas(tools: readonly Tool[], translation: Translation): Map<Tool, Schema> {
   const strict = new Map<Tool, Schema>()
   const left = { ...STRICT_MAX }
   for (const tool of tools) {
     if (tool.type !== 'function' || tool.strict !== true) continue
-    const { schema, unknowns, why } = strictly(tool)
+    const { schema, unknowns, why } = strictly(tool, translation.schemaBudget)
     const cost = schema === undefined ? undefined : costOf(schema)
     const beyond =
       cost === undefined
@@ -65,18 +66,17 @@ export function strictSchemas(tools: readonly Tool[], losses: Loss[]): Map<Tool,
               ? `more than ${STRICT_MAX.unions} unions in all of them`
               : undefined
     if (schema === undefined || cost === undefined || beyond !== undefined) {
-      losses.push({
-        field: 'tool.strict',
-        of: tool.name,
-        what: 'left out',
-        why:
-          beyond === undefined
-            ? `the provider cannot hold a call to its schema: ${why}`
-            : `the provider takes no strict tools with ${beyond}`,
-      })
+      translation.lose(
+        'strict_not_enforced',
+        translation.at(tool, 'strict'),
+        beyond === undefined
+          ? `the provider cannot hold a call to its schema: ${why}`
+          : `the provider takes no strict tools with ${beyond}`,
+      )
       continue
     }
-    unknowns.tell(losses, { field: 'tool.parameters', of: tool.name })
+    if (unknowns.reason !== undefined)
+      translation.lose('schema_adjusted', translation.at(tool, 'parameters'), unknowns.reason)
     left.tools--
     left.optional -= cost.optional
     left.unions -= cost.unions
@@ -85,11 +85,15 @@ export function strictSchemas(tools: readonly Tool[], losses: Loss[]): Map<Tool,
   return strict
 }
 
-function strictly({ parameters }: Tool & { type: 'function' }): { schema?: Schema; unknowns: Unknowns; why?: string } {
+function strictly(
+  { parameters }: FunctionTool,
+  budget: SchemaBudget,
+): { schema?: Schema; unknowns: Unknowns; why?: string } {
   const unknowns = new Unknowns()
   try {
-    const narrower = new Narrower()
-    const schema = narrower.write(wholeSchema(objectRoot(plainSchema(parameters ?? true, true), unknowns)), '')
+    const narrower = new Narrower(budget)
+    const root = objectRoot(plainSchema(parameters ?? true, true), unknowns, budget)
+    const schema = narrower.write(wholeSchema(root, budget), '')
     if (unknowns.some || narrower.narrows)
       return { unknowns, why: `it does not know ${unknowns.some ? unknowns : narrower.unknowns}` }
     return { schema, unknowns: narrower.unknowns }
@@ -157,9 +161,14 @@ const HARD_PATTERN = /\(\?[=!<]|\\[1-9bB]/
  * where the model reads it.
  */
 class Narrower {
+  readonly #budget: SchemaBudget
   readonly unknowns = new Unknowns()
   /** Values that the client would take cannot be written. */
   narrows = false
+
+  constructor(budget: SchemaBudget) {
+    this.#budget = budget
+  }
 
   write(schema: Schema | boolean, place: string): Schema {
     if (takesAnything(schema) || !isObject(schema)) return this.#anything(isObject(schema) ? schema : {}, place)
@@ -195,7 +204,7 @@ class Narrower {
   #joined(schema: Schema, place: string): Schema {
     const { allOf, ...rest } = schema
     return (allOf as unknown[]).filter(isObject).reduce<Schema>((joined, branch) => {
-      const exact = intersect(joined, branch)
+      const exact = intersect(joined, branch, this.#budget)
       if (exact !== undefined) return exact
       this.unknowns.add('allOf', place)
       for (const word of Object.keys(branch)) joined[word] ??= branch[word]
@@ -205,7 +214,8 @@ class Narrower {
 
   /** What stands beside alternatives is said in each of them. */
   #repeat(schema: Schema, times: number): void {
-    if (!affords('characters', (JSON.stringify(schema).length - '{}'.length) * (times - 1))) throw tooLarge()
+    if (!this.#budget.affords('characters', (JSON.stringify(schema).length - '{}'.length) * (times - 1)))
+      throw tooLarge()
   }
 
   #union(schema: Schema, word: string, place: string): Schema {
@@ -215,12 +225,14 @@ class Narrower {
     const rest = Object.entries(schema).filter(([name]) => name !== word)
     const beside = blank(Object.fromEntries(rest.filter(([name]) => !isNote(name))))
     this.#repeat(beside, branches.length)
-    const joined = branches.map((branch) => (Object.keys(beside).length === 0 ? branch : intersect(branch, beside)))
+    const joined = branches.map((branch) =>
+      Object.keys(beside).length === 0 ? branch : intersect(branch, beside, this.#budget),
+    )
     if (joined.some((branch) => branch === undefined)) {
       this.unknowns.add(word, place)
       return this.write(blank(Object.fromEntries(rest)), place)
     }
-    if (word === 'oneOf' && !areApart(joined)) this.unknowns.add('oneOf, which becomes anyOf', place)
+    if (word === 'oneOf' && !areApart(joined, this.#budget)) this.unknowns.add('oneOf, which becomes anyOf', place)
     const written = joined.map((branch, index) => this.write(branch!, stepInto(place, `${word}[${index}]`)))
     return blank(notesOf(Object.fromEntries(rest)), { anyOf: written })
   }

@@ -1,9 +1,10 @@
 import type { GenerationRequest, Turn } from '../../generation/request.ts'
-import { nothingSaid } from '../fields.ts'
-import type { Loss, Target } from '../protocol.ts'
+import type { Translation } from '../translation.ts'
+import type { Target } from '../protocol.ts'
 import { resultsBehindCalls } from '../tool-results.ts'
 import { type Item, PartWriter } from './write-request-parts.ts'
-import { shortHash, type ToolNames } from './write-request-tools.ts'
+import type { ToolNames } from '../tool-names.ts'
+import { shortHash } from './write-request-tools.ts'
 import { type Block, TOOL_ID } from './shapes.ts'
 
 export type Message = { role: 'user' | 'assistant' | 'system'; content: Block[] }
@@ -20,43 +21,47 @@ export function writeConversation(
   request: GenerationRequest,
   target: Target,
   names: ToolNames,
-  losses: Loss[],
+  translation: Translation,
 ): { system: Block[]; messages: Message[] } {
-  const writer = new PartWriter(target, names, losses)
+  const writer = new PartWriter(target, names, translation)
   const system = writer
     .items(request.system, 'user')
     .map(({ block }) => block)
-    .filter((block) => isText(block, losses))
-  const messages = new Pairing(losses).messages(
-    sidesOf(resultsBehindCalls(request.turns), writer, target.capabilities.systemTurns === true, losses),
+    .filter((block) => isText(block, translation))
+  const messages = new Pairing(translation).messages(
+    sidesOf(resultsBehindCalls(request.turns), writer, target.capabilities.systemTurns === true, translation),
   )
   if (messages.length === 0 && system.length > 0) {
-    losses.push({
-      field: 'system',
-      what: 'approximated',
-      why: 'the provider needs a message; the instructions are sent as one',
-    })
+    translation.lose(
+      'todo_approximated',
+      translation.setting('system'),
+      'the provider needs a message; the instructions are sent as one',
+    )
     return { system: [], messages: [{ role: 'user', content: system }] }
   }
-  if (messages.length === 0) throw nothingSaid(request)
+  if (messages.length === 0) throw translation.emptyConversation()
   if (messages[0]!.role === 'assistant') {
-    losses.push({ field: 'conversation', what: 'approximated', why: 'the provider wants the user to speak first' })
+    translation.lose(
+      'todo_approximated',
+      translation.setting('conversation'),
+      'the provider wants the user to speak first',
+    )
     messages.unshift({
       role: 'user',
       content: [{ type: 'text', text: '(The conversation begins with the assistant.)' }],
     })
   }
-  writePrefill(messages, target, losses)
+  writePrefill(messages, target, translation)
   return { system, messages }
 }
 
-function isText(block: Block, losses: Loss[]): boolean {
+function isText(block: Block, translation: Translation): boolean {
   if (block.type === 'text') return true
-  losses.push({ field: 'system', what: 'left out', why: `instructions hold text only, not ${block.type}` })
+  translation.lose('todo_dropped', translation.setting('system'), `instructions hold text only, not ${block.type}`)
   return false
 }
 
-function sidesOf(turns: Turn[], writer: PartWriter, systemTurns: boolean, losses: Loss[]): Side[] {
+function sidesOf(turns: Turn[], writer: PartWriter, systemTurns: boolean, translation: Translation): Side[] {
   const sides: Side[] = []
   for (const turn of turns) {
     const instructs = turn.role === 'system' || turn.role === 'developer'
@@ -66,26 +71,30 @@ function sidesOf(turns: Turn[], writer: PartWriter, systemTurns: boolean, losses
       instructs && systemTurns && (last?.role !== 'assistant' || last.items.every(({ calls }) => calls === undefined))
     const role = turn.role === 'assistant' ? 'assistant' : stands ? 'system' : 'user'
     if (turn.name !== undefined && turn.role !== 'tool')
-      losses.push({ field: 'name', what: 'left out', why: 'the provider knows no names of speakers' })
+      translation.lose(
+        'todo_dropped',
+        translation.setting('conversation') /* name */,
+        'the provider knows no names of speakers',
+      )
     const items = writer.items(turn.parts, role === 'assistant' ? 'assistant' : 'user')
-    const marked = instructs && role === 'user' ? items.map((item) => marker(item, turn.role, losses)) : items
+    const marked = instructs && role === 'user' ? items.map((item) => marker(item, turn.role, translation)) : items
     join(sides, { role, items: marked })
   }
-  return sides.reduce<Side[]>((kept, side) => join(kept, withoutLastThoughts(side, losses)), [])
+  return sides.reduce<Side[]>((kept, side) => join(kept, withoutLastThoughts(side, translation)), [])
 }
 
 /** Anthropic refuses an answer that ends with thinking: one that was cut there, or whose calls were left behind. */
-function withoutLastThoughts(side: Side, losses: Loss[]): Side {
+function withoutLastThoughts(side: Side, translation: Translation): Side {
   const end =
     side.role !== 'assistant'
       ? side.items.length
       : side.items.findLastIndex(({ block }) => block.type !== 'thinking' && block.type !== 'redacted_thinking') + 1
   if (end < side.items.length)
-    losses.push({
-      field: 'thoughts',
-      what: 'left out',
-      why: 'nothing follows it, and the provider refuses an answer that ends with it',
-    })
+    translation.lose(
+      'todo_dropped',
+      translation.setting('conversation') /* thoughts */,
+      'nothing follows it, and the provider refuses an answer that ends with it',
+    )
   return { ...side, items: side.items.slice(0, end) }
 }
 
@@ -101,26 +110,25 @@ function join(sides: Side[], { role, items }: Side): Side[] {
  * Instructions in the middle stay where they are: moved to the top they would mean something else and spoil the cached
  * prefix.
  */
-function marker(item: Item, role: string, losses: Loss[]): Item {
+function marker(item: Item, role: string, translation: Translation): Item {
   if (item.block.type !== 'text') return item
-  losses.push({
-    field: 'instruction',
-    of: role,
-    what: 'approximated',
-    why: 'instructions in the middle of a conversation are sent as marked text of the user',
-  })
+  translation.lose(
+    'todo_approximated',
+    translation.setting('conversation') /* instruction of role */,
+    'instructions in the middle of a conversation are sent as marked text of the user',
+  )
   return { block: { ...item.block, text: `<system>\n${String(item.block.text)}\n</system>` } }
 }
 
 /** Brings calls and results together. */
 class Pairing {
-  readonly #losses: Loss[]
+  readonly #translation: Translation
   /** How often each id was used: a conversation can be long, and one id can stand in all of it. */
   readonly #uses = new Map<string, number>()
   readonly #ids = new Set<string>()
 
-  constructor(losses: Loss[]) {
-    this.#losses = losses
+  constructor(translation: Translation) {
+    this.#translation = translation
   }
 
   messages(sides: Side[]): Message[] {
@@ -148,11 +156,11 @@ class Pairing {
     if (first < 0) return items.map(({ block }) => block)
     const late = new Set(items.filter((item, index) => index > first && item.block.type === 'text'))
     if (late.size > 0)
-      this.#losses.push({
-        field: 'conversation',
-        what: 'approximated',
-        why: 'text behind a tool call is sent before it',
-      })
+      this.#translation.lose(
+        'todo_approximated',
+        this.#translation.setting('conversation'),
+        'text behind a tool call is sent before it',
+      )
     let next = 0
     const renamed = ({ block, calls: id }: Item): Block =>
       id === undefined ? block : { ...block, id: calls[next++]!.rawRequest }
@@ -176,12 +184,11 @@ class Pairing {
         used.add(item)
         return { ...item.block, tool_use_id: rawRequest }
       }
-      this.#losses.push({
-        field: 'call',
-        of: id,
-        what: 'approximated',
-        why: 'a tool call without a result is answered with an error',
-      })
+      this.#translation.lose(
+        'todo_approximated',
+        this.#translation.setting('conversation') /* call of id */,
+        'a tool call without a result is answered with an error',
+      )
       return {
         type: 'tool_result',
         tool_use_id: rawRequest,
@@ -198,12 +205,11 @@ class Pairing {
   }
 
   #orphan({ block, answers }: Item): Block[] {
-    this.#losses.push({
-      field: 'result',
-      of: answers,
-      what: 'approximated',
-      why: 'a tool result without its call is sent as text',
-    })
+    this.#translation.lose(
+      'todo_approximated',
+      this.#translation.setting('conversation') /* result of answers */,
+      'a tool result without its call is sent as text',
+    )
     const content = Array.isArray(block.content) ? (block.content as Block[]) : []
     return [{ type: 'text', text: `Result of the tool call ${answers}:` }, ...content]
   }
@@ -226,15 +232,15 @@ const numbered = (id: string, use: number): string => (use === 1 ? id : `${id}_$
  * The beginning of an answer that the model is to continue: Anthropic refuses space at its end, and newer models refuse
  * it altogether.
  */
-function writePrefill(messages: Message[], { capabilities }: Target, losses: Loss[]): void {
+function writePrefill(messages: Message[], { capabilities }: Target, translation: Translation): void {
   const message = messages.at(-1)!
   if (message.role !== 'assistant') return
   if (capabilities.prefill === false) {
-    losses.push({
-      field: 'conversation',
-      what: 'approximated',
-      why: 'the model continues no answer: the user asks it to',
-    })
+    translation.lose(
+      'todo_approximated',
+      translation.setting('conversation'),
+      'the model continues no answer: the user asks it to',
+    )
     messages.push({ role: 'user', content: [{ type: 'text', text: '(Continue your last answer where it ends.)' }] })
     return
   }
@@ -242,11 +248,11 @@ function writePrefill(messages: Message[], { capabilities }: Target, losses: Los
   if (last?.type !== 'text') return
   const text = String(last.text)
   if (text.trimEnd() === text) return
-  losses.push({
-    field: 'conversation',
-    what: 'approximated',
-    why: 'space at the end of the answer to be continued is cut',
-  })
+  translation.lose(
+    'todo_approximated',
+    translation.setting('conversation'),
+    'space at the end of the answer to be continued is cut',
+  )
   message.content[message.content.length - 1] = { ...last, text: text.trimEnd() }
 }
 

@@ -1,9 +1,10 @@
 import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart } from '../../generation/request.ts'
+import type { Translation } from '../translation.ts'
+import type { SettingName } from '../request-paths.ts'
 import { belongsTo } from '../../generation/signature.ts'
-import { isTextual, Uncarried } from '../media.ts'
-import type { Word } from '../places.ts'
-import type { Loss, Target } from '../protocol.ts'
-import type { ToolNames } from './write-request-tools.ts'
+import { isTextual, unsupportedMedia } from '../media.ts'
+import type { Target } from '../protocol.ts'
+import type { ToolNames } from '../tool-names.ts'
 import { readInput } from './write-response.ts'
 import type { Block } from './shapes.ts'
 
@@ -14,12 +15,12 @@ export type Item = { block: Block; calls?: string; answers?: string }
 export class PartWriter {
   readonly #target: Target
   readonly #names: ToolNames
-  readonly #losses: Loss[]
+  readonly #translation: Translation
 
-  constructor(target: Target, names: ToolNames, losses: Loss[]) {
+  constructor(target: Target, names: ToolNames, translation: Translation) {
     this.#target = target
     this.#names = names
-    this.#losses = losses
+    this.#translation = translation
   }
 
   items(parts: Part[], role: 'user' | 'assistant'): Item[] {
@@ -79,7 +80,7 @@ export class PartWriter {
     return {
       type: 'tool_use',
       id: part.id,
-      name: this.#names.rawRequest(part.name),
+      name: this.#names.sent(part.name),
       input: input ?? {},
       ...cacheControl(part),
     }
@@ -106,9 +107,9 @@ export class PartWriter {
     if (part.detail !== undefined && part.detail !== 'auto')
       this.#lose('detail', 'left out', 'the provider decides at which resolution it looks')
     if (part.type === 'file') return this.#file(part)
-    if (part.type !== 'image') throw new Uncarried(part)
+    if (part.type !== 'image') throw unsupportedMedia(part, this.#translation)
     if (part.filename !== undefined) this.#lose('filename', 'left out', 'the provider has no names of images')
-    return { type: 'image', source: imageSource(part), ...cacheControl(part) }
+    return { type: 'image', source: imageSource(part, this.#translation), ...cacheControl(part) }
   }
 
   #file(part: MediaPart): Block {
@@ -121,13 +122,14 @@ export class PartWriter {
       case 'text':
         return { type: 'document', source: { type: 'text', media_type: 'text/plain', data: source.text }, ...rest }
       case 'file':
-        throw new Uncarried(part, 'a file that is stored elsewhere')
+        throw unsupportedMedia(part, this.#translation, 'a file that is stored elsewhere')
     }
     const mediaType = source.mediaType.split(';')[0]!.trim().toLowerCase()
     if (mediaType === 'application/pdf')
       return { type: 'document', source: { type: 'base64', media_type: mediaType, data: source.data }, ...rest }
-    if (mediaType.startsWith('image/')) return { type: 'image', source: imageSource(part), ...cacheControl(part) }
-    if (!isTextual(mediaType)) throw new Uncarried(part, `a file of the type ${mediaType}`)
+    if (mediaType.startsWith('image/'))
+      return { type: 'image', source: imageSource(part, this.#translation), ...cacheControl(part) }
+    if (!isTextual(mediaType)) throw unsupportedMedia(part, this.#translation, `a file of the type ${mediaType}`)
     return {
       type: 'document',
       source: { type: 'text', media_type: 'text/plain', data: Buffer.from(source.data, 'base64').toString() },
@@ -135,8 +137,12 @@ export class PartWriter {
     }
   }
 
-  #lose(field: Word, what: Loss['what'], why: string, of?: string): undefined {
-    this.#losses.push({ field, of, what, why })
+  #lose(_word: string, what: 'left out' | 'approximated', why: string, _of?: string): undefined {
+    this.#translation.lose(
+      what === 'left out' ? 'todo_dropped' : 'todo_approximated',
+      this.#translation.setting('conversation'),
+      why,
+    )
   }
 }
 
@@ -161,13 +167,13 @@ const cacheControl = ({ cache }: { cache?: { ttl?: '5m' | '1h' } | undefined }):
 
 const IMAGES = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp'])
 
-function imageSource(part: MediaPart): object {
+function imageSource(part: MediaPart, translation: Translation): object {
   const { source } = part
   if (source.type === 'url') return { type: 'url', url: source.url }
-  if (source.type !== 'data') throw new Uncarried(part, 'an image that is stored elsewhere')
+  if (source.type !== 'data') throw unsupportedMedia(part, translation, 'an image that is stored elsewhere')
   const mediaType = source.mediaType.split(';')[0]!.trim().toLowerCase()
   // `image/jpg` is a common slip that Anthropic does not forgive.
   const known = mediaType === 'image/jpg' ? 'image/jpeg' : mediaType
-  if (!IMAGES.has(known)) throw new Uncarried(part, `an image of the type ${mediaType}`)
+  if (!IMAGES.has(known)) throw unsupportedMedia(part, translation, `an image of the type ${mediaType}`)
   return { type: 'base64', media_type: known, data: source.data }
 }

@@ -36,10 +36,10 @@ export function loseOfEnding(context: TranslationContext, finish: Answer['finish
 }
 
 export const loseLogprobs = (context: TranslationContext): void =>
-  lose(context, 'answer.logprobs', 'left out', 'the messages API has no log probabilities')
+  lose(context, 'response_field_dropped', 'logprobs', 'the messages API has no log probabilities')
 
 export const loseLastSignature = (context: TranslationContext): void =>
-  lose(context, 'answer.signature', 'left out', 'a text that ends the answer has no place for its signature')
+  lose(context, 'response_field_dropped', 'signature', 'a text that ends the answer has no place for its signature')
 
 /** The wire's citation, and what it says less than the provider did. `whole`: it stands at more text than it cites. */
 export function citationOf(
@@ -52,14 +52,14 @@ export function citationOf(
   if (written === undefined)
     lose(
       context,
-      'answer.citations',
-      'left out',
+      'response_field_dropped',
+      'citations',
       hasText
         ? 'it names neither an address nor a place in a document of the request'
         : 'there is no text to which it belongs',
     )
   else if (written !== citation.native && whole)
-    lose(context, 'answer.citations', 'approximated', 'as search results that a whole block of text rests on')
+    lose(context, 'response_field_adjusted', 'citations', 'as search results that a whole block of text rests on')
   return written
 }
 
@@ -97,7 +97,7 @@ function blocksOf(part: Part, context: TranslationContext, last: boolean): Block
     case 'tool-call': {
       const input = part.form === 'custom' ? { input: part.arguments } : readInput(part.arguments)
       if (input === undefined)
-        lose(context, 'answer.tool_calls.arguments', 'left out', 'they are not a whole JSON object')
+        lose(context, 'response_field_dropped', 'tool_calls.arguments', 'they are not a whole JSON object')
       return [{ type: 'tool_use', id: part.id, name: part.name, input: input ?? {} }, ...behind(part.signature, issuer)]
     }
     case 'native':
@@ -118,7 +118,7 @@ export function uncarried(
   kind: 'image' | 'audio',
   mediaType = 'of an unknown type',
 ): string {
-  lose(context, `answer.${kind}`, 'left out', 'an answer of the messages API cannot carry it')
+  lose(context, 'response_field_dropped', `${kind}`, 'an answer of the messages API cannot carry it')
   return `[${kind}: ${mediaType}, which an answer of the messages API cannot carry]`
 }
 

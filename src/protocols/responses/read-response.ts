@@ -1,6 +1,5 @@
 import { GatewayError } from '../../error.ts'
 import type { FinishReason, GenerationEvent } from '../../generation/event.ts'
-import type { GenerationRequest } from '../../generation/request.ts'
 import type { Frame } from '../../http/frames.ts'
 import type { Reader } from '../protocol.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
@@ -263,13 +262,7 @@ function readFailure(rawRequest: Json): GatewayError {
   })
 }
 
-export function reader(request: GenerationRequest | undefined): Reader {
-  // Blocks of messages cannot be cut once they are told. What looks for stop sequences sees no text that two parts
-  // share.
-  return new ResponseReader(
-    request?.protocol === 'messages' && request.webSearch !== undefined && (request.sampling.stop ?? []).length === 0,
-  )
-}
+export const reader = (): Reader => new ResponseReader()
 
 /** A whole response -> the same events as its stream. */
 export function readAnswer(body: unknown): GenerationEvent[] {

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto'
+import type { Translation } from '../translation.ts'
+import type { SettingName } from '../request-paths.ts'
 import type { MediaPart, Part, ReasoningPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { belongsTo, type Signature } from '../../generation/signature.ts'
 import { breakpointOf } from '../cache-breakpoints.ts'
-import { audioFormat, dataUrl, Uncarried } from '../media.ts'
-import type { Word } from '../places.ts'
-import type { Loss, Target } from '../protocol.ts'
-import { wireName } from '../tool-names.ts'
+import { audioFormat, dataUrl, unsupportedMedia } from '../media.ts'
+import type { Target } from '../protocol.ts'
+import { acceptedName, OPENAI_NAMES } from '../tool-names.ts'
 import type { Json } from './shapes.ts'
 
 const CALL_ID_MAX = 64
@@ -21,13 +22,13 @@ export const callId = (id: string): string =>
 export class InputWriter {
   readonly items: Json[] = []
   readonly #target: Target
-  readonly #losses: Loss[]
+  readonly #translation: Translation
   /** Calls that wait for their results. */
   readonly #calls = new Map<string, ToolCallPart>()
 
-  constructor(target: Target, losses: Loss[]) {
+  constructor(target: Target, translation: Translation) {
     this.#target = target
-    this.#losses = losses
+    this.#translation = translation
   }
 
   /** Leading system text that is more than one plain string. */
@@ -107,7 +108,7 @@ export class InputWriter {
       case 'file':
       case 'audio':
       case 'video':
-        return writeMedia(part, this.#losses)
+        return writeMedia(part, this.#translation)
       default:
         this.#lose('part', 'left out', `${part.type} stands in a turn where the provider does not take it`, part.type)
         return undefined
@@ -170,11 +171,11 @@ export class InputWriter {
     if (part.signature !== undefined) this.#lose('signature', 'left out', 'another model made it', part.id)
     const call_id = callId(part.id)
     return part.form === 'custom'
-      ? { type: 'custom_tool_call', call_id, name: wireName(part.name), input: part.arguments }
+      ? { type: 'custom_tool_call', call_id, name: acceptedName(part.name, OPENAI_NAMES), input: part.arguments }
       : {
           type: 'function_call',
           call_id,
-          name: wireName(part.name),
+          name: acceptedName(part.name, OPENAI_NAMES),
           arguments: part.arguments.trim() === '' ? '{}' : part.arguments,
         }
   }
@@ -247,8 +248,12 @@ export class InputWriter {
     else this.#lose('part', 'left out', `only its own protocol understands ${part.kind}`, part.kind)
   }
 
-  #lose(field: Word, what: Loss['what'], why: string, of?: string): void {
-    this.#losses.push({ field, of, what, why })
+  #lose(_word: string, what: 'left out' | 'approximated', why: string, _of?: string): void {
+    this.#translation.lose(
+      what === 'left out' ? 'todo_dropped' : 'todo_approximated',
+      this.#translation.setting('conversation'),
+      why,
+    )
   }
 }
 
@@ -271,28 +276,40 @@ export function reasoningItem({
   }
 }
 
-function writeMedia(part: MediaPart, losses: Loss[]): Json {
+function writeMedia(part: MediaPart, translation: Translation): Json {
   const { source } = part
   if (source.type === 'text') {
-    losses.push({ field: 'part', what: 'approximated', why: 'a plain-text document travels as a text part' })
+    translation.lose(
+      'todo_approximated',
+      translation.setting('conversation') /* part */,
+      'a plain-text document travels as a text part',
+    )
     return { type: 'input_text', text: part.filename === undefined ? source.text : `${part.filename}:\n${source.text}` }
   }
   if (part.type !== 'file' && part.filename !== undefined)
-    losses.push({ field: 'filename', what: 'left out', why: 'the provider has names of files only' })
+    translation.lose(
+      'todo_dropped',
+      translation.setting('conversation') /* filename */,
+      'the provider has names of files only',
+    )
   if (part.type === 'audio' && source.type === 'data')
     return { type: 'input_audio', input_audio: { data: source.data, format: audioFormat(source.mediaType) } }
-  if (part.type === 'audio' || part.type === 'video') throw new Uncarried(part)
+  if (part.type === 'audio' || part.type === 'video') throw unsupportedMedia(part, translation)
   return part.type === 'image'
-    ? { type: 'input_image', ...writeDetail(part.detail, losses), ...imageSource(source) }
+    ? { type: 'input_image', ...writeDetail(part.detail, translation), ...imageSource(source) }
     : { type: 'input_file', ...fileSource(part, source) }
 }
 
 const DETAILS = new Set(['low', 'high', 'auto', 'original'])
 
-function writeDetail(detail: string | undefined, losses: Loss[]): Json {
+function writeDetail(detail: string | undefined, translation: Translation): Json {
   if (detail === undefined) return {}
   if (DETAILS.has(detail)) return { detail }
-  losses.push({ field: 'detail', what: 'approximated', why: `the provider knows no detail '${detail}'` })
+  translation.lose(
+    'todo_approximated',
+    translation.setting('conversation') /* detail */,
+    `the provider knows no detail '${detail}'`,
+  )
   return { detail: detail === 'medium' ? 'auto' : 'high' }
 }
 

@@ -1,18 +1,20 @@
 import { GatewayError } from '../../error.ts'
+import type { Translation } from '../translation.ts'
+import type { SettingName } from '../request-paths.ts'
 import type { Effort, GenerationRequest, Reasoning, Tool, ToolChoice, WebSearch } from '../../generation/request.ts'
-import type { Capabilities, Loss, Target, RawRequest, WrittenRequest } from '../protocol.ts'
+import type { Capabilities, Target, RawRequest, WrittenRequest } from '../protocol.ts'
 import { resultsBehindCalls } from '../tool-results.ts'
-import { writeLabels } from '../user-ids.ts'
-import { answerSchema, functionSchema } from '../schema/openai.ts'
+import { writeUserIds } from '../user-ids.ts'
+import { responseSchema, functionSchema } from '../schema/openai.ts'
 import { refuseTool } from '../provider-native.ts'
-import { cutLoss } from '../stop-sequences.ts'
-import { wireName } from '../tool-names.ts'
-import { lossesOfChoice, unforced } from '../tool-choice.ts'
-import { lossesOfCitations, lossesOfSearch, placeOf } from '../web-search.ts'
-import { loseUnsupported } from '../unsupported-settings.ts'
+import { loseStopSequences } from '../stop-sequences.ts'
+import { acceptedName, OPENAI_NAMES, ToolNames } from '../tool-names.ts'
+import { loseToolChoice, unforced } from '../tool-choice.ts'
+import { loseCitations, loseSearchOptions, placeOf } from '../web-search.ts'
+import { loseSettings } from '../unsupported-settings.ts'
 import { loseBreakpoints } from '../cache-breakpoints.ts'
 import { nearestEffort, samples, withinLimit } from '../capabilities.ts'
-import { isObject, noBareChoice, present } from '../fields.ts'
+import { isObject, present } from '../fields.ts'
 import { jsonInWords, speaksOfJson } from '../json-instruction.ts'
 import { breakpoints, InputWriter } from './write-request-input.ts'
 import { objectOf, type Json } from './shapes.ts'
@@ -26,16 +28,17 @@ export function headers(rawRequest: RawRequest | undefined): Record<string, stri
 }
 
 /** Our words -> a body for a provider that stores nothing: Sluice keeps the state. */
-export function writeRequest(request: GenerationRequest, target: Target): WrittenRequest {
-  const losses: Loss[] = lossesOfCitations(request)
-  const input = new InputWriter(target, losses)
+export function writeRequest(translation: Translation): Json {
+  const { request, target } = translation
+  loseCitations(translation)
+  const input = new InputWriter(target, translation)
   const unspoken = request.outputFormat?.type === 'json' && !speaksOfJson(request)
   if (unspoken)
-    losses.push({
-      field: 'outputFormat',
-      what: 'approximated',
-      why: 'the model is told in words, too: providers refuse such a request in which JSON is not spoken of',
-    })
+    translation.lose(
+      'todo_approximated',
+      translation.setting('outputFormat'),
+      'the model is told in words, too: providers refuse such a request in which JSON is not spoken of',
+    )
   const system = [...request.system, ...(unspoken ? [jsonInWords()] : [])]
   const [first] = system
   const simple =
@@ -48,38 +51,43 @@ export function writeRequest(request: GenerationRequest, target: Target): Writte
   for (const turn of resultsBehindCalls(request.turns)) input.turn(turn)
   input.end()
   if (input.items.at(-1)?.role === 'assistant')
-    losses.push({
-      field: 'conversation',
-      what: 'approximated',
-      why: 'the answer that the client began is sent as an earlier one: the provider begins anew',
-    })
-  const reasoning = writeReasoning(request.reasoning, target.capabilities, losses)
+    translation.lose(
+      'todo_approximated',
+      translation.setting('conversation'),
+      'the answer that the client began is sent as an earlier one: the provider begins anew',
+    )
+  const reasoning = writeReasoning(request.reasoning, target.capabilities, translation)
   const reasons = reasoning?.effort !== 'none'
   const body: Json = {
     model: target.model,
     ...(plain === undefined ? {} : { instructions: plain }),
     input: input.items,
-    ...writeTools(request, target.capabilities, reasons, losses),
-    ...writeLimit(request, target.capabilities, losses),
-    ...writeSampling(request, target.capabilities, reasons, losses),
+    ...writeTools(request, target.capabilities, reasons, translation),
+    ...writeLimit(request, target.capabilities, translation),
+    ...writeSampling(request, target.capabilities, reasons, translation),
     ...(reasoning === undefined ? {} : { reasoning }),
-    ...writeText(request, losses),
-    ...writeIdentity(request, losses),
+    ...writeText(request, translation),
+    ...writeIdentity(request, translation),
     store: false,
     ...(request.stream ? { stream: true } : {}),
   }
   const include = writeInclude(request, target.capabilities, reasons)
   if (include.length > 0) body.include = include
-  loseBreakpoints(request, breakpoints(target), losses)
-  return { body, losses }
+  loseBreakpoints(translation, breakpoints(target))
+  return body
 }
 
-function writeTools(request: GenerationRequest, capabilities: Capabilities, reasons: boolean, losses: Loss[]): Json {
-  const tools = request.tools.flatMap((tool) => writeTool(tool, losses))
+function writeTools(
+  request: GenerationRequest,
+  capabilities: Capabilities,
+  reasons: boolean,
+  translation: Translation,
+): Json {
+  const tools = request.tools.flatMap((tool) => writeTool(tool, translation))
   const { webSearch } = request
-  if (webSearch !== undefined) tools.push(writeWebSearch(webSearch, losses))
+  if (webSearch !== undefined) tools.push(writeWebSearch(webSearch, translation))
   if (tools.length === 0) {
-    losses.push(...lossesOfChoice(request))
+    loseToolChoice(translation)
     return {}
   }
   return {
@@ -88,13 +96,15 @@ function writeTools(request: GenerationRequest, capabilities: Capabilities, reas
     ...present('max_tool_calls', webSearch?.maxUses),
     ...(request.toolChoice === undefined
       ? {}
-      : { tool_choice: writeToolChoice(unforced(request.toolChoice, capabilities, reasons, losses), request.tools) }),
+      : {
+          tool_choice: writeToolChoice(unforced(request.toolChoice, capabilities, reasons, translation), request.tools),
+        }),
     ...(request.parallelTools === undefined ? {} : { parallel_tool_calls: request.parallelTools }),
   }
 }
 
-function writeWebSearch(search: WebSearch, losses: Loss[]): Json {
-  losses.push(...lossesOfSearch(search, 'contextSize', 'userLocation', 'allowedDomains', 'maxUses'))
+function writeWebSearch(search: WebSearch, translation: Translation): Json {
+  loseSearchOptions(search, translation, 'contextSize', 'userLocation', 'allowedDomains', 'maxUses')
   const place = placeOf(search)
   return {
     type: 'web_search',
@@ -104,15 +114,14 @@ function writeWebSearch(search: WebSearch, losses: Loss[]): Json {
   }
 }
 
-function writeTool(tool: Tool, losses: Loss[]): Json[] {
-  const name = tool.type === 'native' ? '' : wireName(tool.name)
+function writeTool(tool: Tool, translation: Translation): Json[] {
+  const name = tool.type === 'native' ? '' : acceptedName(tool.name, OPENAI_NAMES)
   if (tool.type !== 'native' && name !== tool.name)
-    losses.push({
-      field: 'tool',
-      of: tool.name,
-      what: 'approximated',
-      why: `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -`,
-    })
+    translation.lose(
+      'todo_approximated',
+      translation.setting('conversation') /* tool of tool.name */,
+      `the provider knows it as ${name}, because names have up to 64 letters, digits, _ and -`,
+    )
   switch (tool.type) {
     // Without `strict: false` the provider takes a schema as strict and refuses most that were not made for it.
     case 'function':
@@ -122,7 +131,7 @@ function writeTool(tool: Tool, losses: Loss[]): Json[] {
           name,
           ...(tool.description === undefined ? {} : { description: tool.description }),
           strict: false,
-          ...functionSchema(tool, losses),
+          ...translation.schemaCache.write(functionSchema, tool, translation),
         },
       ]
     case 'custom':
@@ -138,7 +147,11 @@ function writeTool(tool: Tool, losses: Loss[]): Json[] {
       // Its tools are written flat.
       if (tool.protocol === 'responses' && tool.kind !== 'namespace') return [objectOf(tool.value)]
       refuseTool(tool)
-      losses.push({ field: 'tool', of: tool.kind, what: 'left out', why: `the provider has no tool '${tool.kind}'` })
+      translation.lose(
+        'todo_dropped',
+        translation.setting('conversation') /* tool of tool.kind */,
+        `the provider has no tool '${tool.kind}'`,
+      )
       return []
   }
 }
@@ -152,12 +165,12 @@ function writeToolChoice(choice: ToolChoice, tools: Tool[]): unknown {
     tools.find((tool) => tool.type !== 'native' && tool.name === name)?.type ?? 'function'
   switch (choice.type) {
     case 'tool':
-      return { type: choice.form ?? formOf(choice.name), name: wireName(choice.name) }
+      return { type: choice.form ?? formOf(choice.name), name: acceptedName(choice.name, OPENAI_NAMES) }
     case 'allowed':
       return {
         type: 'allowed_tools',
         mode: choice.required ? 'required' : 'auto',
-        tools: choice.names.map((name) => ({ type: formOf(name), name: wireName(name) })),
+        tools: choice.names.map((name) => ({ type: formOf(name), name: acceptedName(name, OPENAI_NAMES) })),
       }
     default:
       return choice.type
@@ -166,29 +179,39 @@ function writeToolChoice(choice: ToolChoice, tools: Tool[]): unknown {
 
 const OUTPUT_TOKENS_MIN = 16
 
-function writeLimit({ maxOutputTokens: limit }: GenerationRequest, capabilities: Capabilities, losses: Loss[]): Json {
+function writeLimit(
+  { maxOutputTokens: limit }: GenerationRequest,
+  capabilities: Capabilities,
+  translation: Translation,
+): Json {
   if (limit === undefined || limit >= OUTPUT_TOKENS_MIN)
-    return present('max_output_tokens', withinLimit(limit, capabilities, losses))
-  losses.push({
-    field: 'maxOutputTokens',
-    what: 'approximated',
-    why: `raised to ${OUTPUT_TOKENS_MIN}, the least the provider takes`,
-  })
+    return present('max_output_tokens', withinLimit(limit, capabilities, translation))
+  translation.lose(
+    'todo_approximated',
+    translation.setting('maxOutputTokens'),
+    `raised to ${OUTPUT_TOKENS_MIN}, the least the provider takes`,
+  )
   return { max_output_tokens: OUTPUT_TOKENS_MIN }
 }
 
-function writeSampling(request: GenerationRequest, capabilities: Capabilities, reasons: boolean, losses: Loss[]): Json {
+function writeSampling(
+  request: GenerationRequest,
+  capabilities: Capabilities,
+  reasons: boolean,
+  translation: Translation,
+): Json {
   const { sampling } = request
-  loseUnsupported(
-    request,
+  loseSettings(
+    translation,
     ['topK', 'frequencyPenalty', 'presencePenalty', 'seed', 'logitBias'],
+    'unsupported_field',
     "the provider's protocol has no such field",
-    losses,
   )
-  if ((sampling.stop ?? []).length > 0) losses.push(cutLoss('the provider knows no stop sequences'))
+  if ((sampling.stop ?? []).length > 0) loseStopSequences(translation, 'the provider knows no stop sequences')
   if (!samples(capabilities, reasons)) {
     for (const name of ['temperature', 'topP', 'logprobs', 'topLogprobs'] as const)
-      if (sampling[name] !== undefined) losses.push({ field: name, what: 'left out', why: 'the model refuses it' })
+      if (sampling[name] !== undefined)
+        translation.lose('todo_dropped', translation.setting(name as SettingName), 'the model refuses it')
     return {}
   }
   const { temperature, topP, topLogprobs } = sampling
@@ -214,30 +237,30 @@ const effortOf = (budgetTokens: number): Effort | undefined =>
 function writeReasoning(
   reasoning: Reasoning | undefined,
   capabilities: Capabilities,
-  losses: Loss[],
+  translation: Translation,
 ): Json | undefined {
   if (reasoning === undefined) return undefined
   if (capabilities.reasoning === 'none') {
     if (reasoning.effort !== 'none' && reasoning.budgetTokens !== 0)
-      losses.push({ field: 'reasoning', what: 'left out', why: 'the model does not reason' })
+      translation.lose('todo_dropped', translation.setting('reasoning'), 'the model does not reason')
     return undefined
   }
   const { budgetTokens, visible, summary = visible === true ? 'auto' : undefined } = reasoning
   const field = reasoning.effort === undefined ? 'reasoning.budgetTokens' : 'reasoning.effort'
   const meant = reasoning.effort ?? (budgetTokens === undefined ? undefined : effortOf(budgetTokens))
-  const effort = meant === undefined ? undefined : nearestEffort(meant, capabilities, field, losses)
+  const effort = meant === undefined ? undefined : nearestEffort(meant, capabilities, field, translation)
   if (budgetTokens !== undefined && budgetTokens > 0 && effort === meant)
-    losses.push({
-      field: 'reasoning.budgetTokens',
-      what: 'approximated',
-      why: `as effort '${effort}': the provider has no budgets`,
-    })
+    translation.lose(
+      'todo_approximated',
+      translation.setting('reasoning.budgetTokens'),
+      `as effort '${effort}': the provider has no budgets`,
+    )
   if (reasoning.adaptive === true && meant === undefined)
-    losses.push({
-      field: 'reasoning.adaptive',
-      what: 'approximated',
-      why: 'the model reasons as deep as it does by default',
-    })
+    translation.lose(
+      'todo_approximated',
+      translation.setting('reasoning.adaptive'),
+      'the model reasons as deep as it does by default',
+    )
   const rawRequest = {
     ...present('effort', effort),
     ...(summary === undefined || summary === 'none' ? {} : { summary }),
@@ -264,24 +287,24 @@ function writeInclude(
   ]
 }
 
-function writeText(request: GenerationRequest, losses: Loss[]): Json {
+function writeText(request: GenerationRequest, translation: Translation): Json {
   const { verbosity, outputModalities, imageOutput } = request
   if (imageOutput !== undefined)
-    losses.push({ field: 'imageOutput', what: 'left out', why: 'the provider answers in text' })
+    translation.lose('todo_dropped', translation.setting('imageOutput'), 'the provider answers in text')
   if (outputModalities?.some((kind) => kind !== 'text'))
-    losses.push({ field: 'outputModalities', what: 'left out', why: 'the provider answers in text' })
-  const format = writeFormat(request, losses)
+    translation.lose('todo_dropped', translation.setting('outputModalities'), 'the provider answers in text')
+  const format = writeFormat(request, translation)
   const text = { ...(format === undefined ? {} : { format }), ...(verbosity === undefined ? {} : { verbosity }) }
   return Object.keys(text).length === 0 ? {} : { text }
 }
 
-function writeFormat(request: GenerationRequest, losses: Loss[]): Json | undefined {
+function writeFormat(request: GenerationRequest, translation: Translation): Json | undefined {
   const { outputFormat: format } = request
   switch (format?.type) {
     case undefined:
       return undefined
     case 'enum':
-      throw noBareChoice()
+      throw translation.bareEnum()
     case 'text':
       return { type: 'text' }
     case 'json':
@@ -290,25 +313,25 @@ function writeFormat(request: GenerationRequest, losses: Loss[]): Json | undefin
       return {
         // The provider asks for a name, which shows nowhere.
         type: 'json_schema',
-        name: wireName(format.name ?? 'answer'),
+        name: acceptedName(format.name ?? 'answer', OPENAI_NAMES),
         ...(format.description === undefined ? {} : { description: format.description }),
-        ...answerSchema(format, request, losses),
+        ...responseSchema(format, translation),
       }
   }
 }
 
 const TIERS = new Set(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'])
 
-function writeIdentity(request: GenerationRequest, losses: Loss[]): Json {
+function writeIdentity(request: GenerationRequest, translation: Translation): Json {
   const { metadata, serviceTier, cacheRetention } = request
-  const body: Json = writeLabels(request, losses)
+  const body: Json = writeUserIds(translation)
   if (cacheRetention !== undefined) body.prompt_cache_retention = cacheRetention
   if (serviceTier !== undefined && TIERS.has(serviceTier)) body.service_tier = serviceTier
   else if (serviceTier !== undefined)
-    losses.push({ field: 'serviceTier', what: 'left out', why: `the provider has no tier '${serviceTier}'` })
+    translation.lose('todo_dropped', translation.setting('serviceTier'), `the provider has no tier '${serviceTier}'`)
   if (metadata !== undefined && Object.values(metadata).every((value) => typeof value === 'string'))
     body.metadata = metadata
   else if (metadata !== undefined)
-    losses.push({ field: 'metadata', what: 'left out', why: 'the provider takes only texts as values' })
+    translation.lose('todo_dropped', translation.setting('metadata'), 'the provider takes only texts as values')
   return body
 }

@@ -151,7 +151,7 @@ export class ResponseWriter implements Writer {
         return
       // The protocol has neither an output item for audio nor a way to ask for it.
       case 'audio':
-        lose(this.#context, 'answer.audio', 'left out', 'the responses API has no audio in its answers')
+        lose(this.#context, 'response_field_dropped', 'audio', 'the responses API has no audio in its answers')
         this.#live = { kind: 'nothing' }
         return
       case 'native':
@@ -255,10 +255,10 @@ export class ResponseWriter implements Writer {
     this.#live = { kind: 'nothing' }
     const content = this.#content
     if (content?.type !== 'output_text')
-      return lose(this.#context, 'answer.citations', 'left out', 'there is no text to which it belongs')
+      return lose(this.#context, 'response_field_dropped', 'citations', 'there is no text to which it belongs')
     const annotation = writeAnnotation(citation, (content.offsets ??= new Offsets(content.text, 'code points')))
     if (annotation !== citation.native && annotation.type === 'file_citation')
-      lose(this.#context, 'answer.citations', 'approximated', 'as a file without its id, since it names no address')
+      lose(this.#context, 'response_field_adjusted', 'citations', 'as a file without its id, since it names no address')
     else if (annotation !== citation.native) loseOfCitation(this.#context, citation)
     this.#emit('response.output_text.annotation.added', {
       ...place(this.#message!),

@@ -1,5 +1,5 @@
 import { isObject } from '../fields.ts'
-import { affords, blank, isNote, names, typesOf, type Schema } from './schema.ts'
+import { blank, isNote, names, typesOf, type Schema, type SchemaBudget } from './schema.ts'
 
 const LOWER: ReadonlySet<string> = new Set(['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties'])
 const UPPER: ReadonlySet<string> = new Set(['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties'])
@@ -20,9 +20,9 @@ const WITH_NEIGHBOURS: ReadonlySet<string> = new Set([
 ])
 
 /** One schema for the values that both take; undefined where its words cannot say that. The notes of `first` count. */
-export function intersect(first: Schema, second: Schema): Schema | undefined {
+export function intersect(first: Schema, second: Schema, budget: SchemaBudget): Schema | undefined {
   // Once there is no room left, not even the size is asked for.
-  if (!affords('steps', 1) || !affords('steps', sizeOf(first) + sizeOf(second))) return undefined
+  if (!budget.affords('steps', 1) || !budget.affords('steps', sizeOf(first) + sizeOf(second))) return undefined
   const both = blank(first)
   for (const word of WITH_NEIGHBOURS) {
     if ((Object.hasOwn(first, word) || Object.hasOwn(second, word)) && !isApart(word, first, second)) return undefined
@@ -32,7 +32,7 @@ export function intersect(first: Schema, second: Schema): Schema | undefined {
     if (known === undefined) both[word] = value
     else if (isNote(word) || same(known, value)) continue
     else {
-      const joined = joinWord(word, known, value)
+      const joined = joinWord(word, known, value, budget)
       if (joined === undefined) return undefined
       both[word] = joined
     }
@@ -72,7 +72,7 @@ function isApart(word: string, first: Schema, second: Schema): boolean {
   return word === 'additionalProperties' && open(first) && open(second)
 }
 
-function joinWord(word: string, first: unknown, second: unknown): unknown {
+function joinWord(word: string, first: unknown, second: unknown, budget: SchemaBudget): unknown {
   if (LOWER.has(word) && typeof first === 'number' && typeof second === 'number') return Math.max(first, second)
   if (UPPER.has(word) && typeof first === 'number' && typeof second === 'number') return Math.min(first, second)
   switch (word) {
@@ -88,7 +88,7 @@ function joinWord(word: string, first: unknown, second: unknown): unknown {
       return shared.length === 0 ? undefined : shared
     }
     case 'properties':
-      return isObject(first) && isObject(second) ? joinProperties(first, second) : undefined
+      return isObject(first) && isObject(second) ? joinProperties(first, second, budget) : undefined
     default:
       return undefined
   }
@@ -108,14 +108,14 @@ function joinTypes(first: string[] | undefined, second: string[] | undefined): s
   return least.length === 0 ? undefined : least.length === 1 ? least[0] : least
 }
 
-function joinProperties(first: Schema, second: Schema): Schema | undefined {
+function joinProperties(first: Schema, second: Schema, budget: SchemaBudget): Schema | undefined {
   const all = blank(first)
   for (const [name, schema] of Object.entries(second)) {
     const known = all[name]
     if (known === undefined || known === true) all[name] = schema
     else if (schema === true || same(known, schema)) continue
     else {
-      const joined = isObject(known) && isObject(schema) ? intersect(known, schema) : undefined
+      const joined = isObject(known) && isObject(schema) ? intersect(known, schema, budget) : undefined
       if (joined === undefined) return undefined
       all[name] = joined
     }
@@ -130,28 +130,30 @@ const keyOf = (value: unknown): string => JSON.stringify(value)
  * Whether no value is taken by two of these, so that "exactly one of them" says no more than "any of them". Of too many
  * to be compared, nobody knows.
  */
-export function areApart(schemas: readonly unknown[]): boolean {
+export function areApart(schemas: readonly unknown[], budget: SchemaBudget): boolean {
   const values = schemas.map((schema) => (isObject(schema) ? literals(schema) : undefined))
   if (values.every((some) => some !== undefined)) {
     const keys = values.map((some) => new Set(some.map(keyOf)))
     return new Set(keys.flatMap((some) => [...some])).size === keys.reduce((sum, some) => sum + some.size, 0)
   }
   return (
-    affords('steps', schemas.length ** 2 * STEPS_OF_PAIR) &&
+    budget.affords('steps', schemas.length ** 2 * STEPS_OF_PAIR) &&
     schemas.every((one, index) =>
-      schemas.slice(index + 1).every((other) => isObject(one) && isObject(other) && haveNothingInCommon(one, other)),
+      schemas
+        .slice(index + 1)
+        .every((other) => isObject(one) && isObject(other) && haveNothingInCommon(one, other, budget)),
     )
   )
 }
 
 const STEPS_OF_PAIR = 5
 
-function haveNothingInCommon(first: Schema, second: Schema): boolean {
+function haveNothingInCommon(first: Schema, second: Schema, budget: SchemaBudget): boolean {
   const [ours, theirs] = [typesOf(first), typesOf(second)]
   if (ours !== undefined && theirs !== undefined && joinTypes(ours, theirs) === undefined) return true
   const [values, others] = [literals(first), literals(second)]
   if (values !== undefined && others !== undefined) {
-    if (!affords('steps', values.length + others.length)) return false
+    if (!budget.affords('steps', values.length + others.length)) return false
     const keys = new Set(others.map(keyOf))
     return !values.some((value) => keys.has(keyOf(value)))
   }
@@ -164,11 +166,11 @@ function haveNothingInCommon(first: Schema, second: Schema): boolean {
     return false
   const { properties: own } = first,
     { properties: their } = second
-  if (!affords('steps', names(first.required).length + names(second.required).length)) return false
+  if (!budget.affords('steps', names(first.required).length + names(second.required).length)) return false
   const required = new Set(names(second.required))
   return names(first.required).some((name) => {
     const [one, other] = [own[name], their[name]]
-    return required.has(name) && isObject(one) && isObject(other) && haveNothingInCommon(one, other)
+    return required.has(name) && isObject(one) && isObject(other) && haveNothingInCommon(one, other, budget)
   })
 }
 

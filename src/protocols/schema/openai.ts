@@ -1,40 +1,48 @@
-import type { GenerationRequest, OutputFormat } from '../../generation/request.ts'
+import type { OutputFormat } from '../../generation/request.ts'
 import { isObject } from '../fields.ts'
-import type { Loss } from '../protocol.ts'
+import type { Translation } from '../translation.ts'
 import { plainSchema } from './dialect.ts'
-import { remembering } from './remember.ts'
+import type { FunctionTool, SchemaLoss } from './cache.ts'
 import { objectRoot } from './root.ts'
-import { objectAnswer } from './wrapping.ts'
-import { mapSchemas, names, refusingFor, type Schema, stepInto, typesOf, Unknowns } from './schema.ts'
+import { objectResponse, unwrapping } from './wrapping.ts'
+import { mapSchemas, names, refusingAt, type Schema, type SchemaBudget, stepInto, typesOf, Unknowns } from './schema.ts'
 
 /**
- * The schema of a function's arguments as OpenAI's protocols take it, and whether a call is to be held to it.
- * References, also recursive ones, are
- * carried. Throws a SchemaRefusal where the root cannot be made an object without following one that leads nowhere.
+ * The schema of a function's arguments as OpenAI's protocols take it, and whether a call is held to it. References, also
+ * recursive ones, are kept. Throws a SchemaRefusal where the root cannot be made an object because a reference leads
+ * nowhere.
  */
-export const functionSchema = remembering((tool, losses): { parameters: Schema; strict?: boolean } => {
+export function functionSchema(
+  tool: FunctionTool,
+  budget: SchemaBudget,
+  lose: (loss: SchemaLoss) => void,
+): { parameters: Schema; strict?: boolean } {
   const unknowns = new Unknowns()
-  const which = { field: 'tool.parameters', of: tool.name } as const
-  const schema = refusingFor(which, () => objectRoot(plainSchema(tool.parameters ?? true, true), unknowns))
-  unknowns.tell(losses, which)
+  const schema = objectRoot(plainSchema(tool.parameters ?? true, true), unknowns, budget)
+  const { reason } = unknowns
+  if (reason !== undefined) lose({ code: 'schema_adjusted', field: 'parameters', reason })
   if (!isObject(schema.properties)) schema.properties = {}
   const parameters = withItems(schema)
   const loose = tool.strict === true ? looseness(parameters) : undefined
-  if (loose !== undefined) losses.push({ field: 'tool.strict', of: tool.name, what: 'left out', why: whyLoose(loose) })
+  if (loose !== undefined) lose({ code: 'strict_not_enforced', field: 'strict', reason: whyLoose(loose) })
   return { parameters, ...(tool.strict === undefined ? {} : { strict: tool.strict && loose === undefined }) }
-})
+}
 
-/** The same of an answer. */
-export function answerSchema(
+/**
+ * The schema of the response, and whether the response is held to it. A schema of anything but an object is wrapped in
+ * one, and the response unwrapped by a transform. Throws invalid_request with the path of the schema.
+ */
+export function responseSchema(
   format: OutputFormat & { type: 'schema' },
-  { protocol }: Pick<GenerationRequest, 'protocol'>,
-  losses: Loss[],
+  translation: Translation,
 ): { schema: Schema; strict?: boolean } {
-  const written = withItems(objectAnswer(format).schema)
-  // Chat completions and responses say whether a schema binds; in the other protocols it always does.
-  const binds = format.strict ?? (protocol === 'messages' || protocol === 'generateContent' ? true : undefined)
+  const path = translation.setting('outputFormat.schema')
+  const { schema, wrapped } = refusingAt(path, () => objectResponse(format, translation.schemaBudget))
+  if (wrapped) translation.undo(unwrapping)
+  const written = withItems(schema)
+  const binds = format.strict
   const loose = binds === true ? looseness(written) : undefined
-  if (loose !== undefined) losses.push({ field: 'outputFormat.schema', what: 'approximated', why: whyLoose(loose) })
+  if (loose !== undefined) translation.lose('schema_not_enforced', path, whyLoose(loose))
   return { schema: written, ...(binds === undefined || loose !== undefined ? {} : { strict: binds }) }
 }
 

@@ -1,7 +1,6 @@
 import { isObject } from '../fields.ts'
 import { intersect } from './intersect.ts'
 import {
-  affords,
   blank,
   isNote,
   mapSchemas,
@@ -10,6 +9,7 @@ import {
   SchemaRefusal,
   takesAnything,
   type Schema,
+  type SchemaBudget,
 } from './schema.ts'
 
 /** References that grow a schema beyond this are a bomb, not a tool. */
@@ -148,8 +148,8 @@ export type Recursion =
  * of the schema, for recursion
  * that `recursion` does not allow, and for a schema that would grow without measure.
  */
-export function inlined(root: Schema, recursion: Recursion): Schema {
-  return hasReferences(root) ? new Inliner(root, recursion).result() : root
+export function inlined(root: Schema, recursion: Recursion, budget: SchemaBudget): Schema {
+  return hasReferences(root) ? new Inliner(root, recursion, budget).result() : root
 }
 
 const REFERRING = new Set(['$ref', '$dynamicRef', '$recursiveRef', '$defs', 'definitions', '$anchor', '$id'])
@@ -166,6 +166,7 @@ class Inliner {
   readonly #root: Schema
   readonly #pointers: Pointers
   readonly #recursion: Recursion
+  readonly #budget: SchemaBudget
   readonly #looping: Set<Schema>
   /** Names of the definitions that are kept, by what they define. */
   readonly #kept = new Map<Schema, string>()
@@ -173,8 +174,9 @@ class Inliner {
   readonly #definitions = blank()
   #schemas = 0
 
-  constructor(root: Schema, recursion: Recursion) {
+  constructor(root: Schema, recursion: Recursion, budget: SchemaBudget) {
     this.#root = root
+    this.#budget = budget
     this.#pointers = new Pointers(root)
     this.#recursion = recursion
     const { looping, reached } = loops([root], this.#pointers, () => () => true)
@@ -225,7 +227,7 @@ class Inliner {
         stepInto(place, '$ref'),
         `must name a place within the schema (#/$defs/...), not '${ref.slice(0, 64)}'`,
       )
-    if (!affords('characters', JSON.stringify(target.schema).length)) throw tooLarge()
+    if (!this.#budget.affords('characters', JSON.stringify(target.schema).length)) throw tooLarge()
     const loops = isObject(target.schema) && this.#looping.has(target.schema)
     const found = loops
       ? blank({ $ref: this.#keep(target as { schema: Schema; place: string }, ref, depth) })
@@ -237,7 +239,7 @@ class Inliner {
         ? blank(siblings, { anyOf: [found] })
         : blank({ allOf: [found, siblings] })
     if (!isObject(found)) return found === true ? siblings : false
-    return intersect(siblings, found) ?? blank({ allOf: [found, siblings] })
+    return intersect(siblings, found, this.#budget) ?? blank({ allOf: [found, siblings] })
   }
 
   #keep({ schema, place }: { schema: Schema; place: string }, ref: string, depth: number): string {

@@ -1,7 +1,7 @@
 import { isObject } from '../fields.ts'
 import { hasReferences, inlined, tooLarge } from './references.ts'
 import { intersect } from './intersect.ts'
-import { affords, blank, names, type Schema, typesOf, type Unknowns } from './schema.ts'
+import { blank, names, type Schema, type SchemaBudget, typesOf, type Unknowns } from './schema.ts'
 
 const UNIONS = ['allOf', 'anyOf', 'oneOf'] as const
 /** What no provider takes at the root of a tool's schema beside `type`. */
@@ -12,11 +12,11 @@ const REFUSED = ['enum', 'const', 'not'] as const
  * every provider wants. Where the
  * alternatives cannot be joined exactly, the object takes what any of them takes.
  */
-export function objectRoot(plain: Schema | boolean, unknowns: Unknowns): Schema {
+export function objectRoot(plain: Schema | boolean, unknowns: Unknowns, budget: SchemaBudget): Schema {
   if (!isObject(plain)) return blank({ type: 'object', properties: {} })
   const schema =
     typeof plain.$ref === 'string' || unionOf(plain) !== undefined
-      ? withoutUnions(dereferenced(plain), unknowns)
+      ? withoutUnions(dereferenced(plain, budget), unknowns, budget)
       : blank(plain)
   for (const word of REFUSED) {
     if (schema[word] === undefined) continue
@@ -35,8 +35,8 @@ const without = (schema: Schema, ...words: string[]): Schema =>
 /**
  * Where the root itself moves, references into it would lead astray: all are followed, but to what refers to itself.
  */
-export function dereferenced(plain: Schema): Schema {
-  const schema = hasReferences(plain) ? inlined(plain, 'any') : plain
+export function dereferenced(plain: Schema, budget: SchemaBudget): Schema {
+  const schema = hasReferences(plain) ? inlined(plain, 'any', budget) : plain
   const { $ref, $defs, ...rest } = schema
   const target = definitionOf($ref, $defs)
   return target === undefined ? schema : blank(target, rest, { $defs })
@@ -51,7 +51,7 @@ function definitionOf($ref: unknown, $defs: unknown): Schema | undefined {
 const unionOf = (schema: Schema): (typeof UNIONS)[number] | undefined =>
   UNIONS.find((word) => Array.isArray(schema[word]))
 
-function withoutUnions(schema: Schema, unknowns: Unknowns): Schema {
+function withoutUnions(schema: Schema, unknowns: Unknowns, budget: SchemaBudget): Schema {
   let root = schema
   for (let word = unionOf(root); word !== undefined; word = unionOf(root)) {
     const branches = (root[word] as unknown[]).flatMap((branch) =>
@@ -60,10 +60,10 @@ function withoutUnions(schema: Schema, unknowns: Unknowns): Schema {
     const rest = without(root, word)
     const exact =
       word === 'allOf' || branches.length === 1
-        ? branches.reduce<Schema | undefined>((joined, branch) => joined && intersect(joined, branch), rest)
+        ? branches.reduce<Schema | undefined>((joined, branch) => joined && intersect(joined, branch, budget), rest)
         : undefined
     if (exact === undefined) unknowns.add(`${word} at the root, which becomes one object`, '')
-    root = exact ?? merged(rest, branches, word === 'allOf')
+    root = exact ?? merged(rest, branches, word === 'allOf', budget)
   }
   return root
 }
@@ -75,10 +75,10 @@ function resolved(branch: Schema, { $defs }: Schema): Schema {
 }
 
 /** One object that takes what any branch takes; only what every branch asks for stays required. */
-function merged(root: Schema, branches: Schema[], all: boolean): Schema {
+function merged(root: Schema, branches: Schema[], all: boolean, budget: SchemaBudget): Schema {
   const choices = new Map<string, Map<string, unknown>>()
   for (const { properties } of [root, ...branches]) {
-    if (!affords('steps', isObject(properties) ? Object.keys(properties).length : 0)) throw tooLarge()
+    if (!budget.affords('steps', isObject(properties) ? Object.keys(properties).length : 0)) throw tooLarge()
     for (const [name, schema] of Object.entries(isObject(properties) ? properties : {})) {
       const known = choices.get(name) ?? new Map<string, unknown>()
       choices.set(name, known.set(JSON.stringify(schema), schema))

@@ -1,6 +1,5 @@
-import { GatewayError } from '../../error.ts'
+import { GatewayError, invalid } from '../../error.ts'
 import { isObject } from '../fields.ts'
-import type { Loss } from '../protocol.ts'
 
 /**
  * JSON Schema (2020-12) of tools and answers: where schemas stand inside one, and what is told of what a provider does
@@ -102,26 +101,22 @@ export function mapSchemas(schema: Schema, change: (inner: Schema | boolean, ste
   return out
 }
 
-/**
- * What the schemas of one request may cost those who wait for theirs: steps of comparing and joining them, and
- * characters that are copied where a schema grows.
- */
-const MOST = { steps: 200_000, characters: 1024 * 1024 }
-const UNBOUNDED = { steps: Infinity, characters: Infinity }
-let left = UNBOUNDED
+/** Steps of comparing and joining schemas, and characters that are copied where a schema grows. */
+const BUDGET = { steps: 200_000, characters: 1024 * 1024 }
 
-/** Writes the schemas of one request within those bounds. */
-export function bounded<T>(write: () => T): T {
-  left = { ...MOST }
-  try {
-    return write()
-  } finally {
-    left = UNBOUNDED
+/** Work that the schemas of one request may cost: a hostile schema must not hold up other requests. */
+export class SchemaBudget {
+  readonly #left = { ...BUDGET }
+
+  /** Takes so much of what is left; false where there is not enough. */
+  affords(what: keyof typeof BUDGET, cost: number): boolean {
+    return (this.#left[what] -= cost) >= 0
+  }
+
+  get exceeded(): boolean {
+    return this.#left.steps < 0 || this.#left.characters < 0
   }
 }
-
-/** Takes so much of what is left; false where there is not enough. */
-export const affords = (what: keyof typeof MOST, cost: number): boolean => (left[what] -= cost) >= 0
 
 export const stepInto = (place: string, steps: string): string => (place === '' ? steps : `${place}.${steps}`)
 
@@ -162,31 +157,31 @@ export class Unknowns {
       .join(', ')
   }
 
-  /** One loss for the whole schema. */
-  tell(losses: Loss[], which: Pick<Loss, 'field' | 'of'>): void {
-    if (this.some) losses.push({ ...which, what: 'approximated', why: `the provider does not know ${this}` })
+  /** The reason of the one loss for the whole schema; undefined where the provider knows all of it. */
+  get reason(): string | undefined {
+    return this.some ? `the provider does not know ${this}` : undefined
   }
 }
 
-/** What is wrong with a schema for its provider: `place` is where in it, `which` whose it is. */
+/** The 400 of a schema that the provider cannot be sent. `place`: the path within the schema. */
 export class SchemaRefusal extends GatewayError {
   readonly place: string
-  readonly wrong: string
-  readonly which: Pick<Loss, 'field' | 'of'> | undefined
+  readonly problem: string
 
-  constructor(place: string, wrong: string, which?: Pick<Loss, 'field' | 'of'>) {
-    super('invalid_request', `${place === '' ? 'the schema' : place}: ${wrong}`)
+  constructor(place: string, problem: string) {
+    super('invalid_request', `${place === '' ? 'the schema' : place}: ${problem}`)
     this.place = place
-    this.wrong = wrong
-    this.which = which
+    this.problem = problem
   }
 }
 
-/** Says of a refusal whose schema it is about. */
-export function refusingFor<T>(which: Pick<Loss, 'field' | 'of'>, write: () => T): T {
+/** Gives a refusal the path of its schema in the client's request. */
+export function refusingAt<T>(path: string, write: () => T): T {
   try {
     return write()
   } catch (error) {
-    throw error instanceof SchemaRefusal ? new SchemaRefusal(error.place, error.wrong, which) : error
+    throw error instanceof SchemaRefusal
+      ? invalid(error.place === '' ? path : stepInto(path, error.place), error.problem)
+      : error
   }
 }

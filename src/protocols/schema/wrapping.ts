@@ -1,10 +1,10 @@
 import type { GenerationEvent } from '../../generation/event.ts'
 import type { OutputFormat } from '../../generation/request.ts'
-import type { Mend } from '../transforms.ts'
+import type { TransformFactory } from '../transforms.ts'
 import { isObject } from '../fields.ts'
 import { plainSchema } from './dialect.ts'
 import { dereferenced } from './root.ts'
-import { blank, refusingFor, type Schema, takesAnything } from './schema.ts'
+import { blank, type Schema, type SchemaBudget, takesAnything } from './schema.ts'
 
 /**
  * OpenAI answers with objects alone. A schema of anything else (a list, one of several) becomes that of an object with
@@ -13,17 +13,19 @@ import { blank, refusingFor, type Schema, takesAnything } from './schema.ts'
  */
 const MEMBER = 'answer'
 
-export function objectAnswer(format: OutputFormat & { type: 'schema' }): { schema: Schema; wrapped: boolean } {
+export function objectResponse(
+  format: OutputFormat & { type: 'schema' },
+  budget: SchemaBudget,
+): { schema: Schema; wrapped: boolean } {
   const plain = plainSchema(format.schema, true)
   if (!isObject(plain)) return { schema: blank(plain ? {} : { not: {} }), wrapped: false }
-  const schema =
-    typeof plain.$ref === 'string' ? refusingFor({ field: 'outputFormat.schema' }, () => dereferenced(plain)) : plain
+  const schema = typeof plain.$ref === 'string' ? dereferenced(plain, budget) : plain
   const unions = ['anyOf', 'oneOf', 'allOf', '$ref', 'enum', 'const', 'not'].some((word) => schema[word] !== undefined)
   if (!unions && schema.type === undefined && isObject(schema.properties))
     return { schema: blank({ type: 'object' }, schema), wrapped: false }
   if (takesAnything(schema) || (!unions && schema.type === 'object')) return { schema, wrapped: false }
-  // Below the new root references to it, or through it, would lead astray.
-  const { $defs, ...rest } = refusingFor({ field: 'outputFormat.schema' }, () => dereferenced(plain))
+  // References to the root, or through it, would lead astray below the new root.
+  const { $defs, ...rest } = dereferenced(plain, budget)
   return {
     schema: blank(
       { type: 'object', properties: { [MEMBER]: rest }, required: [MEMBER], additionalProperties: false },
@@ -33,17 +35,16 @@ export function objectAnswer(format: OutputFormat & { type: 'schema' }): { schem
   }
 }
 
-/** What was asked for in an object is told without it. */
-export const unwrapping: Mend = ({ outputFormat: format }) => {
-  if (format?.type !== 'schema' || !objectAnswer(format).wrapped) return undefined
+/** Takes the value out of the object in which the response was wrapped. */
+export const unwrapping: TransformFactory = () => {
   let text: Unwrapped | undefined
   return (events) =>
     events.flatMap((event): GenerationEvent[] => {
       if (event.type === 'part-start') text = event.head.type === 'text' ? new Unwrapped() : undefined
       if (text === undefined || (event.type !== 'part-delta' && event.type !== 'part-end')) return [event]
-      const told = event.type === 'part-delta' ? text.add(event.text) : text.rest()
-      if (event.type === 'part-delta') return told === '' ? [] : [{ ...event, text: told }]
-      return told === '' ? [event] : [{ type: 'part-delta', part: event.part, text: told }, event]
+      const unwrapped = event.type === 'part-delta' ? text.add(event.text) : text.rest()
+      if (event.type === 'part-delta') return unwrapped === '' ? [] : [{ ...event, text: unwrapped }]
+      return unwrapped === '' ? [event] : [{ type: 'part-delta', part: event.part, text: unwrapped }, event]
     })
 }
 

@@ -1,0 +1,18 @@
+import { createHash } from 'node:crypto'
+import type { Quirks } from '../protocol.ts'
+
+/** OpenAI accepts no longer ids of tool calls. */
+const LONGEST = 64
+
+/** A call id that the provider accepts; the same for a call and its result. */
+export function acceptedId(id: string, { callIds }: Quirks): string {
+  if (callIds !== 'alphanumeric-9')
+    return id.length <= LONGEST ? id : `call_${createHash('sha256').update(id).digest('hex').slice(0, 32)}`
+  return /^[a-zA-Z0-9]{9}$/.test(id)
+    ? id
+    : createHash('sha256')
+        .update(id)
+        .digest('base64')
+        .replace(/[^a-zA-Z0-9]/g, '')
+        .slice(0, 9)
+}

@@ -1,0 +1,46 @@
+import type { RequestPaths } from '../request-paths.ts'
+
+/** Where clients of generateContent write settings, and the fields of parts, tools and turns. */
+export const paths: RequestPaths = {
+  settings: {
+    conversation: ['contents'],
+    system: ['systemInstruction'],
+    toolChoice: ['toolConfig.functionCallingConfig'],
+    temperature: ['generationConfig.temperature'],
+    topP: ['generationConfig.topP'],
+    topK: ['generationConfig.topK'],
+    frequencyPenalty: ['generationConfig.frequencyPenalty'],
+    presencePenalty: ['generationConfig.presencePenalty'],
+    seed: ['generationConfig.seed'],
+    stop: ['generationConfig.stopSequences'],
+    logprobs: ['generationConfig.responseLogprobs', 'generationConfig.logprobs'],
+    topLogprobs: ['generationConfig.logprobs'],
+    maxOutputTokens: ['generationConfig.maxOutputTokens'],
+    reasoning: ['generationConfig.thinkingConfig'],
+    'reasoning.effort': [
+      'generationConfig.thinkingConfig.thinkingLevel',
+      'generationConfig.thinkingConfig.thinkingBudget',
+    ],
+    'reasoning.budgetTokens': ['generationConfig.thinkingConfig.thinkingBudget'],
+    'reasoning.adaptive': ['generationConfig.thinkingConfig.thinkingBudget'],
+    'reasoning.visible': ['generationConfig.thinkingConfig.includeThoughts'],
+    outputFormat: ['generationConfig.responseMimeType'],
+    'outputFormat.schema': ['generationConfig.responseJsonSchema', 'generationConfig.responseSchema'],
+    outputModalities: ['generationConfig.responseModalities'],
+    imageOutput: ['generationConfig.imageConfig'],
+    webSearch: ['tools'],
+  },
+  fields: {
+    name: ['name'],
+    detail: ['mediaResolution', '/generationConfig.mediaResolution'],
+    filename: ['inlineData.displayName', 'fileData.displayName'],
+    signature: ['thoughtSignature'],
+    id: ['functionCall.id', 'functionResponse.id'],
+    arguments: ['functionCall.args'],
+    content: ['functionResponse.parts', 'functionResponse.response'],
+    isError: ['functionResponse.response.error'],
+    parameters: ['parametersJsonSchema', 'parameters'],
+    strict: ['/toolConfig.functionCallingConfig.mode'],
+    blockedDomains: ['excludeDomains'],
+  },
+}

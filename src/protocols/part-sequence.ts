@@ -1,0 +1,115 @@
+import type { GenerationEvent, PartHead } from '../generation/event.ts'
+import type { TokenLogprob } from '../generation/request.ts'
+
+/**
+ * A part that is being received. Its events go out at once while it is the first open part of its sequence, else they
+ * wait until all parts before it are closed.
+ */
+export class OpenPart {
+  /** Set when the part ends. */
+  signature: string | undefined
+  closed = false
+  /** Its number once it has started. */
+  number: number | undefined
+  #head: PartHead | undefined
+  #waiting: { text: string; logprobs?: TokenLogprob[] }[] = []
+  readonly #sequence: PartSequence
+
+  /** Without a head the part keeps its position until its kind is known. */
+  constructor(sequence: PartSequence, head: PartHead | undefined) {
+    this.#sequence = sequence
+    this.#head = head
+  }
+
+  get head(): PartHead | undefined {
+    return this.#head
+  }
+
+  set head(head: PartHead | undefined) {
+    this.#head = head
+    this.#sequence.advance()
+  }
+
+  append(text: string, logprobs?: TokenLogprob[]): void {
+    if (text === '' && logprobs === undefined) return
+    this.#waiting.push(logprobs === undefined ? { text } : { text, logprobs })
+    if (this.number !== undefined) this.#sequence.advance()
+  }
+
+  close(signature?: string): void {
+    if (signature !== undefined) this.signature = signature
+    if (this.closed) return
+    this.closed = true
+    this.#sequence.advance()
+  }
+
+  /** The deltas that have not gone out. */
+  take(): { text: string; logprobs?: TokenLogprob[] }[] {
+    const waiting = this.#waiting
+    this.#waiting = []
+    return waiting
+  }
+}
+
+/**
+ * Numbers the parts of one response and puts them one after the other: providers may interleave parts, the event grammar
+ * does not. Events are pushed onto `out`, parts in the order in which they were opened.
+ */
+export class PartSequence {
+  readonly #out: GenerationEvent[]
+  #open: OpenPart[] = []
+  #next = 0
+
+  constructor(out: GenerationEvent[]) {
+    this.#out = out
+  }
+
+  open(head?: PartHead): OpenPart {
+    const part = new OpenPart(this, head)
+    this.#open.push(part)
+    this.advance()
+    return part
+  }
+
+  /** A part that came in one piece. */
+  whole(head: PartHead, text = '', signature?: string): void {
+    const part = this.open(head)
+    part.append(text)
+    part.close(signature)
+  }
+
+  /** The last opened part that is not closed. */
+  get last(): OpenPart | undefined {
+    const part = this.#open.at(-1)
+    return part?.closed === false ? part : undefined
+  }
+
+  /** The part whose events go out now. */
+  get first(): OpenPart | undefined {
+    return this.#open[0]
+  }
+
+  closeAll(): void {
+    for (const part of [...this.#open]) part.close()
+  }
+
+  /** Pushes all events that can go out. A closed part whose kind was never known is left out. */
+  advance(): void {
+    for (let part = this.#open[0]; part !== undefined; part = this.#open[0]) {
+      if (part.head !== undefined) this.#write(part, part.head)
+      if (!part.closed) return
+      this.#open.shift()
+    }
+  }
+
+  #write(part: OpenPart, head: PartHead): void {
+    if (part.number === undefined) {
+      part.number = this.#next++
+      this.#out.push({ type: 'part-start', part: part.number, head })
+    }
+    for (const delta of part.take()) this.#out.push({ type: 'part-delta', part: part.number, ...delta })
+    if (!part.closed) return
+    const { number, signature } = part
+    this.#out.push({ type: 'part-end', part: number, ...(signature === undefined ? {} : { signature }) })
+  }
+}

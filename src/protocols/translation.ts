@@ -1,0 +1,104 @@
+import { GatewayError, invalid } from '../error.ts'
+import type { GenerationRequest, Located } from '../generation/request.ts'
+import { LOSS_CODES, type LossCode, type LossEffect } from './loss-codes.ts'
+import type { RawRequest, Target } from './protocol.ts'
+import { type ElementField, fieldPath, type RequestPaths, settingPath, type SettingName } from './request-paths.ts'
+import type { SchemaCache } from './schema/cache.ts'
+import { SchemaBudget } from './schema/schema.ts'
+import type { TransformFactory } from './transforms.ts'
+
+/**
+ * One thing that a translation lost. `path`: where the client wrote it, or `response.` and the field that a response
+ * could not carry.
+ */
+export type Loss = { code: LossCode; path: string; effect: LossEffect; reason: string }
+
+/** A provider that invents kinds of content without end must not fill the memory. */
+const LOSSES_MAX = 1_000
+
+/** The losses of one generation, each once, in the order in which they were found. */
+export class LossReport {
+  readonly losses: Loss[] = []
+  readonly #known = new Set<string>()
+
+  add(code: LossCode, path: string, reason?: string): void {
+    if (this.losses.length >= LOSSES_MAX) return
+    const [effect, usual] = LOSS_CODES[code]
+    const loss: Loss = { code, path, effect, reason: reason ?? usual }
+    const key = `${code}\n${path}\n${loss.reason}`
+    if (this.#known.has(key)) return
+    this.#known.add(key)
+    this.losses.push(loss)
+  }
+}
+
+/** One request on its way to an endpoint that speaks another protocol than its client. */
+export class Translation {
+  readonly request: GenerationRequest
+  readonly target: Target
+  readonly report = new LossReport()
+  readonly transforms: TransformFactory[] = []
+  /** Work that the schemas of this request may still cost. */
+  readonly schemaBudget = new SchemaBudget()
+  readonly schemaCache: SchemaCache
+  readonly #rawRequest: Pick<RawRequest, 'body'>
+  readonly #paths: RequestPaths
+
+  /** `paths`: of the protocol that the request was read from. */
+  constructor(
+    request: GenerationRequest,
+    target: Target,
+    rawRequest: Pick<RawRequest, 'body'>,
+    paths: RequestPaths,
+    schemaCache: SchemaCache,
+  ) {
+    this.request = request
+    this.target = target
+    this.#rawRequest = rawRequest
+    this.#paths = paths
+    this.schemaCache = schemaCache
+  }
+
+  /** Reports a loss; `reason` replaces the default one of the code. */
+  lose(code: LossCode, path: string, reason?: string): void {
+    this.report.add(code, path, reason)
+  }
+
+  /** The path of a setting in the client's request. */
+  setting(name: SettingName): string {
+    return settingPath(this.#paths, this.#rawRequest.body, name)
+  }
+
+  /** The path of an element, or of a field of it, in the client's request. */
+  at(element: Located, field?: ElementField): string {
+    return field === undefined
+      ? (element.path ?? this.setting('conversation'))
+      : fieldPath(this.#paths, this.#rawRequest.body, element, field)
+  }
+
+  /** Has a transform undo on each response what was changed in the request. */
+  undo(transform: TransformFactory): void {
+    this.transforms.push(transform)
+  }
+
+  /** The 400 of a value that the provider's protocol cannot represent. */
+  refusal(path: string, problem: string): GatewayError {
+    return new GatewayError('unsupported_parameter', `${path}: ${problem}`, { param: path })
+  }
+
+  /** The 400 of a response format of one bare value: in any other form the client could not compare it. */
+  bareEnum(): GatewayError {
+    return this.refusal(
+      this.setting('outputFormat'),
+      'the provider of this model cannot respond with a bare value of an enum (text/x.enum); use application/json',
+    )
+  }
+
+  /** The 400 of a conversation without content, for a provider that requires some. */
+  emptyConversation(): GatewayError {
+    return invalid(
+      this.setting('conversation'),
+      'must have at least one message with content, since the provider of this model requires one',
+    )
+  }
+}

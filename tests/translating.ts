@@ -1,0 +1,65 @@
+import type { GenerationEvent } from '../src/generation/event.ts'
+import type { GenerationRequest, ProtocolName } from '../src/generation/request.ts'
+import type { Frame } from '../src/http/frames.ts'
+import { protocols } from '../src/protocols/index.ts'
+import type { Quirks, Target } from '../src/protocols/protocol.ts'
+import { SchemaCache } from '../src/protocols/schema/cache.ts'
+import { endAtStopSequences } from '../src/protocols/stop-sequences.ts'
+import { type Loss, Translation } from '../src/protocols/translation.ts'
+import { type TransformFactory, transformed, transformOf } from '../src/protocols/transforms.ts'
+
+/** Helpers that write requests and read responses as `providers/attempt.ts` does, without an endpoint. */
+
+export type Written = { body: Record<string, unknown>; losses: Loss[]; transforms: TransformFactory[] }
+
+/** A translation of this request. `body`: what the client sent, for the paths of losses. */
+export const translationOf = (
+  request: GenerationRequest,
+  target: Target,
+  body: Record<string, unknown> = {},
+): Translation => new Translation(request, target, { body }, protocols[request.protocol].serve.paths, new SchemaCache())
+
+/** The request as this provider is sent it, its losses, and the transforms of its responses. */
+export function written(
+  provider: ProtocolName,
+  request: GenerationRequest,
+  target: Target,
+  body: Record<string, unknown> = {},
+): Written {
+  const translation = translationOf(request, target, body)
+  const sent = protocols[provider].call.writeRequest(translation)
+  const { stop = [] } = request.sampling
+  if (stop.length > 0) translation.undo(endAtStopSequences(stop))
+  return { body: sent, losses: translation.report.losses, transforms: translation.transforms }
+}
+
+/** The events of a response that came in one piece. */
+export function eventsOf(
+  provider: ProtocolName,
+  body: unknown,
+  { quirks = {}, transforms = [] }: { quirks?: Quirks; transforms?: readonly TransformFactory[] } = {},
+): GenerationEvent[] {
+  const events = protocols[provider].call.readAnswer(body, quirks)
+  return transformOf(transforms)?.(events) ?? events
+}
+
+/** The events of a streamed response. */
+export function streamedEventsOf(
+  provider: ProtocolName,
+  frames: readonly Frame[],
+  { quirks = {}, transforms = [] }: { quirks?: Quirks; transforms?: readonly TransformFactory[] } = {},
+): GenerationEvent[] {
+  const reader = transformed(protocols[provider].call.reader(quirks), transforms)
+  return [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
+}
+
+/** A copy without the provenance of turns, parts, tools and web searches. */
+export function withoutPaths<T>(value: T): T {
+  if (Array.isArray(value)) return value.map(withoutPaths) as T
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([name]) => name !== 'path')
+      .map(([name, inner]) => [name, withoutPaths(inner)]),
+  ) as T
+}
