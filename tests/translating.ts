@@ -2,7 +2,9 @@ import type { GenerationEvent } from '../src/generation/event.ts'
 import type { GenerationRequest, ProtocolName } from '../src/generation/request.ts'
 import type { Frame } from '../src/http/frames.ts'
 import { protocols } from '../src/protocols/index.ts'
-import type { Quirks, Target } from '../src/protocols/protocol.ts'
+import type { Quirks, Reader, Target, TranslationContext } from '../src/protocols/protocol.ts'
+import { prepare } from '../src/providers/attempt.ts'
+import type { Endpoint } from '../src/providers/catalogue.ts'
 import { SchemaCache } from '../src/protocols/schema/cache.ts'
 import { endAtStopSequences } from '../src/protocols/stop-sequences.ts'
 import { type Loss, Translation } from '../src/protocols/translation.ts'
@@ -62,4 +64,33 @@ export function withoutPaths<T>(value: T): T {
       .filter(([name]) => name !== 'path')
       .map(([name, inner]) => [name, withoutPaths(inner)]),
   ) as T
+}
+
+const PLAIN_TARGET: Target = { provider: 'p', model: 'm', quirks: {}, capabilities: {} }
+
+/** A provider's reader with the transforms of this request, where its client speaks another protocol. */
+export const readerFor = (provider: ProtocolName, quirks: Quirks, request?: GenerationRequest): Reader =>
+  transformed(protocols[provider].call.reader(quirks), transformsOf(provider, quirks, request))
+
+/** The events of a whole response to this request. */
+export const eventsFor = (
+  provider: ProtocolName,
+  body: unknown,
+  quirks: Quirks,
+  request?: GenerationRequest,
+): GenerationEvent[] => eventsOf(provider, body, { quirks, transforms: transformsOf(provider, quirks, request) })
+
+const transformsOf = (
+  provider: ProtocolName,
+  quirks: Quirks,
+  request: GenerationRequest | undefined,
+): readonly TransformFactory[] =>
+  request === undefined || request.protocol === provider
+    ? []
+    : written(provider, request, { ...PLAIN_TARGET, quirks }).transforms
+
+/** The request as an endpoint is sent it, and its losses. */
+export function prepared(endpoint: Endpoint, context: TranslationContext): { body: string; losses: readonly Loss[] } {
+  const { body, losses } = prepare(endpoint, context, new SchemaCache())
+  return { body, losses: losses.losses }
 }

@@ -1,10 +1,12 @@
+import { eventsFor, readerFor } from '../translating.ts'
+import { LossReport, type Loss } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { GenerationEvent } from '../../src/generation/event.ts'
 import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { TranslationContext, ReportedLoss } from '../../src/protocols/protocol.ts'
+import type { TranslationContext } from '../../src/protocols/protocol.ts'
 import { framed } from '../gateway/scripted.ts'
 import { checkGrammar } from '../grammar.ts'
 import type { Any } from '../recorded/said.ts'
@@ -19,7 +21,7 @@ import { heard, type Citation } from './reading.ts'
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
-type Kept = TranslationContext & { losses: ReportedLoss[] }
+type Kept = TranslationContext
 
 function exchangeOf(client: ConversationName): Kept {
   const body: Record<string, unknown> = {
@@ -31,7 +33,7 @@ function exchangeOf(client: ConversationName): Kept {
     rawRequest,
     request: protocols[client].serve.readRequest(rawRequest),
     responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, issuer: { provider: 'p', model: 'm' } },
-    losses: [],
+    losses: new LossReport(),
   }
 }
 
@@ -49,8 +51,8 @@ function eventsOf(
   client: ConversationName,
 ): GenerationEvent[] {
   const { request } = exchangeOf(client)
-  if (!stream) return protocols[provider].call.readAnswer(JSON.parse(JSON.stringify(whole)), {}, request)
-  const reader = protocols[provider].call.reader({}, request)
+  if (!stream) return eventsFor(provider, JSON.parse(JSON.stringify(whole)), {}, request)
+  const reader = readerFor(provider, {}, request)
   return [...framesIn(framed(frames)).flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
 
@@ -59,19 +61,19 @@ function toldTo(
   client: ConversationName,
   events: GenerationEvent[],
   stream: boolean,
-): { text: string; losses: ReportedLoss[] } {
+): { text: string; losses: Loss[] } {
   const context = exchangeOf(client)
   if (!stream)
     return {
       text: JSON.stringify(protocols[client].serve.writeAnswer(fold(events), context)),
-      losses: context.losses,
+      losses: context.losses!.losses,
     }
   const writer = protocols[client].serve.writer(context)
   const text = events
     .flatMap((event) => writer.write(event))
     .map(({ data }) => `data: ${data}\n\n`)
     .join('')
-  return { text, losses: context.losses }
+  return { text, losses: context.losses!.losses }
 }
 
 const sorted = (citations: Citation[]): string[] =>
@@ -116,7 +118,7 @@ describe('a cited passage is the same passage', () => {
               if (
                 client === 'messages' &&
                 stream &&
-                losses.some(({ field, what }) => field === 'answer.citations' && what === 'approximated')
+                losses.some(({ path, effect }) => path === 'response.citations' && effect === 'approximated')
               ) {
                 expect(to.citations.map(({ url }) => url).toSorted()).toEqual(
                   from.citations.map(({ url }) => url).toSorted(),
@@ -176,7 +178,7 @@ const whole = (
   provider: ConversationName,
   body: object,
   client: ConversationName,
-): { answer: Any; citations: Citation[]; losses: ReportedLoss[] } => {
+): { answer: Any; citations: Citation[]; losses: Loss[] } => {
   const { text, losses } = toldTo(client, eventsOf(provider, { whole: body, frames: [] }, false, client), false)
   return { answer: JSON.parse(text) as Any, citations: heard(client, text, false).citations, losses }
 }
@@ -254,7 +256,12 @@ describe('to blocks', () => {
       answer.content.map(({ text, citations }: Any) => [text, ...(citations ?? []).map(({ url }: Any) => url)]),
     ).toEqual([['one two three', 'https://a.com', 'https://b.com']])
     expect(losses).toEqual([
-      { field: 'answer.citations', what: 'approximated', why: 'as search results that a whole block of text rests on' },
+      {
+        code: 'response_citation_adjusted',
+        path: 'response.citations',
+        effect: 'approximated',
+        reason: expect.any(String) as string,
+      },
     ])
   })
 
@@ -351,10 +358,10 @@ describe("Google's grounding", () => {
       }),
       'chat.completions',
     )
-    expect(losses.map(({ field, what }) => `${field} ${what}`)).toEqual([
-      'answer.citations approximated',
-      'answer.webSearchQueries left out',
-      'answer.searchEntryPoint left out',
+    expect(losses.map(({ path, effect }) => `${path} ${effect}`)).toEqual([
+      'response.citations approximated',
+      'response.webSearchQueries dropped',
+      'response.searchEntryPoint dropped',
     ])
   })
 })
@@ -376,7 +383,7 @@ describe('sources as providers of chat completions name them', () => {
       sources: content.flatMap(({ citations }: Any) =>
         (citations ?? []).map(({ url, title, cited_text }: Any) => [url, title, cited_text].join()),
       ),
-      losses: losses.map(({ field, what }) => `${field} ${what}`),
+      losses: losses.map(({ path, effect }) => `${path} ${effect}`),
     }
   }
   const found = { search_results: [{ title: 'A', url: 'https://a.com', snippet: 'words' }] }
@@ -406,7 +413,7 @@ describe('sources as providers of chat completions name them', () => {
     [
       "a file's text",
       answer({ annotations: [{ type: 'file', file: { name: 'x.pdf', content: [] } }] }),
-      'answer.annotations',
+      'response.annotations',
     ],
     [
       'references to what tools found',
@@ -416,7 +423,7 @@ describe('sources as providers of chat completions name them', () => {
           { type: 'reference', reference_ids: [1] },
         ],
       }),
-      'answer.reference',
+      'response.reference',
     ],
     [
       'sources of no text',
@@ -424,10 +431,10 @@ describe('sources as providers of chat completions name them', () => {
         { content: null, tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }] },
         found,
       ),
-      'answer.annotations',
+      'response.annotations',
     ],
   ] as [string, object, string][])('%s are told as left out', (_, body, field) =>
-    expect(told(body)).toEqual({ sources: [], losses: [`${field} left out`] }),
+    expect(told(body)).toEqual({ sources: [], losses: [`${field} dropped`] }),
   )
 
   test('a stream that calls a tool behind what it cites', () => {
@@ -473,18 +480,16 @@ test('sources of nothing, and sources that nobody knows, are told as left out', 
   expect(answer.candidates[0].groundingMetadata).toEqual({
     groundingChunks: [{ retrievedContext: { title: 'x.txt' } }],
   })
-  expect(losses.map(({ field, what }) => `${field} ${what}`)).toContain('answer.citations left out')
+  expect(losses.map(({ path, effect }) => `${path} ${effect}`)).toContain('response.citations dropped')
   for (const [parts, groundingChunks] of [
     [[{ functionCall: { name: 'f', args: {} } }], [{ web: { uri: 'https://a.com', title: 'A' } }]],
     [[{ text: 'x' }], [{ newer: {} }]],
   ] as const) {
     expect(
       whole('generateContent', grounded([...parts], { groundingChunks }), 'chat.completions').losses,
-    ).toContainEqual({
-      field: 'answer.groundingChunks',
-      what: 'left out',
-      why: "only the provider's own protocol has it",
-    })
+    ).toContainEqual(
+      expect.objectContaining({ code: 'response_content_native', path: 'response.groundingChunks' }) as Loss,
+    )
   }
 })
 
@@ -521,7 +526,7 @@ test('of a stream whose provider cites a passage right behind it, the passage is
   ]
   const context = exchangeOf('messages')
   const request = { ...context.request, webSearch: {} }
-  const reader = protocols.responses.call.reader({}, request)
+  const reader = readerFor('responses', {}, request)
   const events = [...framesIn(framed(frames)).map((frame) => reader.read(frame)), reader.end()]
   checkGrammar(events.flat())
   // A piece waits for the next event, and no longer.
@@ -547,7 +552,9 @@ test('of a stream whose provider cites a passage right behind it, the passage is
     ['warm', 'https://c.com'],
     ['.', 'https://late.com'],
   ])
-  expect(context.losses.map(({ field, what }) => `${field} ${what}`)).toEqual(['answer.citations approximated'])
+  expect(context.losses!.losses.map(({ path, effect }) => `${path} ${effect}`)).toEqual([
+    'response.citations approximated',
+  ])
 })
 
 test('wherever the citations come in such a stream, text and sources are whole', () => {
@@ -573,7 +580,7 @@ test('wherever the citations come in such a stream, text and sources are whole',
       for (const [index, citation] of frames.filter(isCitation).entries())
         moved.splice(first + 1 + (delays[index]! % 3), 0, citation)
       const context = exchangeOf('messages')
-      const reader = protocols.responses.call.reader({}, { ...context.request, webSearch: {} })
+      const reader = readerFor('responses', {}, { ...context.request, webSearch: {} })
       const events = [...framesIn(framed(moved)).flatMap((frame) => reader.read(frame)), ...reader.end()]
       checkGrammar(events)
       const writer = protocols.messages.serve.writer(context)
@@ -695,7 +702,7 @@ describe('thousands of citations over a long text', () => {
     const context = exchangeOf(client),
       data = frames.map((frame) => ({ data: JSON.stringify(frame) }))
     const begun = performance.now()
-    const reader = protocols[provider].call.reader({}, { ...context.request, webSearch: {} }),
+    const reader = readerFor(provider, {}, { ...context.request, webSearch: {} }),
       writer = protocols[client].serve.writer(context)
     let length = 0
     for (const event of [...data.flatMap((frame) => reader.read(frame)), ...reader.end()])

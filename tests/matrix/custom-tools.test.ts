@@ -1,8 +1,10 @@
+import { written } from '../translating.ts'
+import { readerFor, eventsFor } from '../translating.ts'
+import { LossReport } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import { tell } from '../../src/protocols/places.ts'
 import type { TranslationContext, Quirks } from '../../src/protocols/protocol.ts'
 import type { Any } from '../recorded/said.ts'
 import { wireOf } from './answering.ts'
@@ -61,26 +63,26 @@ function exchangeOf(client: ConversationName, body: Any): TranslationContext {
     rawRequest,
     request: protocols[client].serve.readRequest(rawRequest),
     responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1, issuer: { provider: 'p', model: 'm' } },
-    losses: [],
+    losses: new LossReport(),
   }
 }
 
-function written(
+function sentBy(
   client: ConversationName,
   provider: ConversationName,
   quirks: Quirks,
   body: Any = asks[client]!,
 ): { body: Any; losses: string[] } {
   const context = exchangeOf(client, body)
-  const { body: sent, losses } = protocols[provider].call.writeRequest(context.request, {
-    provider: 'p',
-    model: 'm',
-    quirks,
-    capabilities: {},
-  })
+  const { body: sent, losses } = written(
+    provider,
+    context.request,
+    { provider: 'p', model: 'm', quirks, capabilities: {} },
+    context.rawRequest.body,
+  )
   return {
     body: JSON.parse(JSON.stringify(sent)) as Any,
-    losses: tell(context, losses, []).map(({ field, what }) => `${field} ${what}`),
+    losses: losses.map(({ path, effect }) => `${path} ${effect}`),
   }
 }
 
@@ -161,7 +163,7 @@ for (const client of ['chat.completions', 'responses'] as const)
     const free = provider === 'responses' || quirks.customTools === true
     describe(`${client} -> ${provider}${quirks.customTools === true ? ' that knows them' : ''}`, () => {
       test('the tool, its calls and the choice of it', () => {
-        const { body, losses } = written(client, provider, quirks)
+        const { body, losses } = sentBy(client, provider, quirks)
         expect(heardBy[provider](body)).toMatchObject(quirks.customTools === true ? asCustom : asFunction[provider])
         expect(losses.filter((loss) => loss.includes('tools'))).toEqual(
           free ? [] : [`tools[0].${client === 'responses' ? '' : 'custom.'}format approximated`],
@@ -183,13 +185,13 @@ for (const client of ['chat.completions', 'responses'] as const)
         })
         const { whole, frames } = quirks.customTools === true ? freely(rawRequest) : rawRequest
         const context = exchangeOf(client, asks[client]!)
-        const reader = protocols[provider].call.reader(quirks, context.request)
+        const reader = readerFor(provider, quirks, context.request)
         const data = (one: object | string): { data: string } => ({
           data: typeof one === 'string' ? one : JSON.stringify(one),
         })
         const events = stream
           ? [...(frames as (object | string)[]).flatMap((one) => reader.read(data(one))), ...reader.end()]
-          : protocols[provider].call.readAnswer(JSON.parse(JSON.stringify(whole)), quirks, context.request)
+          : eventsFor(provider, JSON.parse(JSON.stringify(whole)), quirks, context.request)
         const writer = protocols[client].serve.writer(context)
         const told = events
           .flatMap((event) => writer.write(event))
@@ -215,7 +217,7 @@ for (const client of ['chat.completions', 'responses'] as const)
         expect(
           client === 'responses' ? answer.output[0].input : answer.choices[0].message.tool_calls[0].custom.input,
         ).toBe(INPUT)
-        expect(context.losses).toEqual([])
+        expect(context.losses!.losses).toEqual([])
       })
     })
   }
@@ -240,7 +242,7 @@ describe('tools in a namespace', () => {
   test.each(['chat.completions', 'messages', 'generateContent'] as const)(
     "are tools of %s, under names of their own, and are called by the client's",
     (provider) => {
-      const { body: sent } = written('responses', provider, {}, body)
+      const { body: sent } = sentBy('responses', provider, {}, body)
       const names = ((provider === 'generateContent' ? sent.tools[0].functionDeclarations : sent.tools) as Any[]).map(
         (tool) => tool.function?.name ?? tool.name,
       )
@@ -255,7 +257,7 @@ describe('tools in a namespace', () => {
       })
       const context = exchangeOf('responses', body)
       const { output } = protocols.responses.serve.writeAnswer(
-        fold(protocols[provider].call.readAnswer(JSON.parse(JSON.stringify(whole)), {}, context.request)),
+        fold(eventsFor(provider, JSON.parse(JSON.stringify(whole)), {}, context.request)),
         context,
       ) as Any
       expect(output).toMatchObject([

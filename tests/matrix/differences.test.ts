@@ -1,10 +1,12 @@
+import { written } from '../translating.ts'
+import { LossReport } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import { fold, type Answer, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { wrapSignature, unwrapSignature } from '../../src/generation/signature.ts'
 import { noUsage } from '../../src/generation/usage.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { TranslationContext, ReportedLoss, Target } from '../../src/protocols/protocol.ts'
+import type { TranslationContext, Target } from '../../src/protocols/protocol.ts'
 import type { Any } from '../recorded/said.ts'
 import { bodyOf, type Ask } from './asking.ts'
 
@@ -21,7 +23,7 @@ const wireOf = (body: object, stream = false) => ({
   headers: new Headers(),
 })
 
-function exchangeOf(client: ConversationName): TranslationContext & { losses: ReportedLoss[] } {
+function exchangeOf(client: ConversationName): TranslationContext {
   const rawRequest = wireOf(
     {
       ...(client === 'generateContent' ? {} : { model: 'a/b' }),
@@ -33,7 +35,7 @@ function exchangeOf(client: ConversationName): TranslationContext & { losses: Re
     rawRequest,
     request: protocols[client].serve.readRequest(rawRequest),
     responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, issuer: { provider: 'p', model: 'm' } },
-    losses: [],
+    losses: new LossReport(),
   }
 }
 
@@ -206,7 +208,7 @@ describe('a call without arguments', () => {
     const body = { model: 'a/b', ...bodyOf('chat.completions', answered, false) } as Any
     body.messages[1].tool_calls[0].function.arguments = ''
     const request = protocols['chat.completions'].serve.readRequest(wireOf(body))
-    const sent = (provider: ConversationName): Any => protocols[provider].call.writeRequest(request, target).body as Any
+    const sent = (provider: ConversationName): Any => written(provider, request, target).body as Any
     expect(sent('responses').input[1].arguments).toBe('{}')
     expect(sent('messages').messages[1].content[0].input).toEqual({})
     expect(sent('generateContent').contents[1].parts[0].functionCall.args).toEqual({})
@@ -253,9 +255,9 @@ describe('tool choice', () => {
       test(`${what} of ${client}`, () => {
         const request = asking(client, chosen[client](words[index]!))
         for (const [at, provider] of NAMES.entries()) {
-          const { body, losses } = protocols[provider].call.writeRequest(request, target)
+          const { body, losses } = written(provider, request, target)
           expect(body).toMatchObject(chosen[provider](words[at]!))
-          expect(losses.filter(({ field }) => /choice/i.test(field))).toEqual([])
+          expect(losses.filter(({ path }) => /choice/i.test(path))).toEqual([])
         }
       })
 
@@ -267,20 +269,15 @@ describe('tool choice', () => {
     ]
     for (const [client, wish] of wishes) {
       const request = asking(client, wish)
-      for (const [provider, words] of wishes)
-        expect(protocols[provider].call.writeRequest(request, target).body).toMatchObject(words)
-      expect(
-        protocols.generateContent.call
-          .writeRequest(request, target)
-          .losses.map(({ field, what }) => `${field} ${what}`),
-      ).toEqual(['parallelTools left out'])
+      for (const [provider, words] of wishes) expect(written(provider, request, target).body).toMatchObject(words)
+      expect(written('generateContent', request, target).losses.map(({ path, effect }) => `${path} ${effect}`)).toEqual(
+        ['parallelTools dropped'],
+      )
     }
     // With no call at all there is nothing to be said of several.
     expect(
-      protocols.messages.call.writeRequest(
-        asking('chat.completions', { parallel_tool_calls: false, tool_choice: 'none' }),
-        target,
-      ).body.tool_choice,
+      written('messages', asking('chat.completions', { parallel_tool_calls: false, tool_choice: 'none' }), target).body
+        .tool_choice,
     ).toEqual({ type: 'none' })
   })
 })

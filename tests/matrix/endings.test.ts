@@ -1,3 +1,4 @@
+import { readerFor, eventsFor, written } from '../translating.ts'
 import { describe, expect, test } from 'bun:test'
 import { fold, type Answer, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
@@ -242,16 +243,16 @@ describe('stop sequences beyond those that a provider takes', () => {
     'end an answer of %s all the same, and are told',
     (provider) => {
       const { whole, frames } = spoken[provider]('zero-five-six')
-      const reader = protocols[provider].call.reader({}, request)
+      const reader = readerFor(provider, {}, request)
       const events = [
         ...new FrameSplitter().push(Buffer.from(framed(frames))).flatMap((frame) => reader.read(frame)),
         ...reader.end(),
       ]
-      for (const answer of [fold(events), fold(protocols[provider].call.readAnswer(whole, {}, request))]) {
+      for (const answer of [fold(events), fold(eventsFor(provider, whole, {}, request))]) {
         expect(answer.parts).toEqual([{ type: 'text', text: 'zero-' }])
         expect(answer.finish).toMatchObject({ reason: 'stop-sequence', stopSequence: 'five' })
       }
-      const { losses } = protocols[provider].call.writeRequest(request, {
+      const { losses } = written(provider, request, {
         provider: 'p',
         model: 'm',
         quirks: {},
@@ -260,7 +261,7 @@ describe('stop sequences beyond those that a provider takes', () => {
       expect(losses).toContainEqual(
         expect.objectContaining({
           field: 'stop',
-          what: 'approximated',
+          effect: 'approximated',
           why: expect.stringContaining('the answer is cut'),
         }),
       )
@@ -269,19 +270,18 @@ describe('stop sequences beyond those that a provider takes', () => {
 
   test('of nothing but space end an answer of messages, which refuses them', () => {
     const asked = { ...request, protocol: 'chat.completions' as const }
-    expect(fold(protocols.messages.call.readAnswer(spoken.messages('zero six').whole, {}, asked))).toMatchObject({
+    expect(fold(eventsFor('messages', spoken.messages('zero six').whole, {}, asked))).toMatchObject({
       parts: [{ text: 'zero' }],
       finish: { stopSequence: ' ' },
     })
     expect(
-      protocols.messages.call.writeRequest(asked, { provider: 'p', model: 'm', quirks: {}, capabilities: {} }).body
-        .stop_sequences,
+      written('messages', asked, { provider: 'p', model: 'm', quirks: {}, capabilities: {} }).body.stop_sequences,
     ).toEqual(STOPS.slice(0, 5))
   })
 
   test("are left to a provider that hears the client's own words", () => {
-    expect(
-      fold(protocols.messages.call.readAnswer(spoken.messages('zero five').whole, {}, request)).parts,
-    ).toMatchObject([{ text: 'zero five' }])
+    expect(fold(eventsFor('messages', spoken.messages('zero five').whole, {}, request)).parts).toMatchObject([
+      { text: 'zero five' },
+    ])
   })
 })

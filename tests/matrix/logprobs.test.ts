@@ -1,9 +1,10 @@
+import { eventsFor, prepared } from '../translating.ts'
+import { LossReport } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import { fold, unfold, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
-import { prepare } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Any } from '../recorded/said.ts'
 import { bodyOf } from './asking.ts'
@@ -101,10 +102,7 @@ const scoredIn = (client: ConversationName, datas: Any[]): Scored[] => {
   }))
 }
 
-function exchangeOf(
-  client: ConversationName,
-  more: object = {},
-): TranslationContext & { losses: { field: string; what: string }[] } {
+function exchangeOf(client: ConversationName, more: object = {}): TranslationContext {
   const body: Any = {
     ...(client === 'generateContent' ? {} : { model: 'a/b' }),
     ...bodyOf(client, { turns: [{ user: 'hi' }] }, false),
@@ -115,7 +113,7 @@ function exchangeOf(
     rawRequest,
     request: protocols[client].serve.readRequest(rawRequest),
     responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, issuer: { provider: 'p', model: 'm' } },
-    losses: [],
+    losses: new LossReport(),
   }
 }
 
@@ -138,7 +136,7 @@ function heardBy(
       scored: scoredIn(client, [
         JSON.parse(JSON.stringify(protocols[client].serve.writeAnswer(fold(events), context))) as Any,
       ]),
-      told: context.losses.map(({ field, what }) => `${field} ${what}`),
+      told: context.losses!.losses.map(({ path, effect }) => `${path} ${effect}`),
     }
   const writer = protocols[client].serve.writer(context)
   const datas = inPieces(events)
@@ -146,7 +144,7 @@ function heardBy(
     .map(({ data }) => (data === '[DONE]' ? {} : JSON.parse(data)) as Any)
   return {
     scored: scoredIn(client, client === 'responses' ? [datas.at(-1)!.response] : datas),
-    told: context.losses.map(({ field, what }) => `${field} ${what}`),
+    told: context.losses!.losses.map(({ path, effect }) => `${path} ${effect}`),
   }
 }
 
@@ -165,19 +163,19 @@ const bytesFor =
 for (const [provider, body] of Object.entries(ANSWERS) as [ConversationName, object][])
   describe(`told by ${provider}`, () => {
     const read = (client: ConversationName): GenerationEvent[] =>
-      protocols[provider].call.readAnswer(body, {}, exchangeOf(client).request)
+      eventsFor(provider, body, {}, exchangeOf(client).request)
 
     for (const client of NAMES)
       if (client !== provider)
         for (const stream of [false, true])
           test(`heard by ${client}${stream ? ', streamed' : ''}`, () => {
             const { scored, told } = heardBy(client, read(client), stream)
-            if (client === 'messages') return expect([scored, told]).toEqual([[], ['answer.logprobs left out']])
+            if (client === 'messages') return expect([scored, told]).toEqual([[], ['response.logprobs dropped']])
             expect(scored.map(({ token, logprob, top }) => ({ token, logprob, top }))).toEqual(
               TOKENS.map(({ token, logprob, top }) => ({ token, logprob, top })),
             )
             expect(scored.map(({ bytes }) => bytes)).toEqual(TOKENS.map(bytesFor(provider, client)))
-            expect(told).toEqual(client === 'generateContent' ? ['answer.logprobs approximated'] : [])
+            expect(told).toEqual(client === 'generateContent' ? ['response.logprobs approximated'] : [])
           })
 
     test('stays what it is when it is folded and unfolded', () => {
@@ -206,12 +204,12 @@ describe('asked for', () => {
             provider: {},
             credentials: {},
           } as unknown as Endpoint
-          const { body, losses } = prepare(endpoint, exchangeOf(client, WISHES[client]))
+          const { body, losses } = prepared(endpoint, exchangeOf(client, WISHES[client]))
           const sent = JSON.parse(body) as Any
           if (provider === 'messages')
             return expect(
-              losses.filter(({ field }) => /logprobs|include/i.test(field)).map(({ what }) => what),
-            ).toContain('left out')
+              losses.filter(({ path }) => /logprobs|include/i.test(path)).map(({ effect }) => effect),
+            ).toContain('dropped')
           if (provider === 'responses') expect(sent.include).toContain('message.output_text.logprobs')
           expect(sent).toMatchObject(provider === 'responses' ? { top_logprobs: 2 } : WISHES[provider])
           expect(losses).toEqual([])

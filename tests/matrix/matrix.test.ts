@@ -1,8 +1,8 @@
+import { type Loss } from '../../src/protocols/translation.ts'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
-import type { ReportedLoss } from '../../src/protocols/protocol.ts'
 import { judge } from '../recorded/judge.ts'
 import { datasOf, type Any } from '../recorded/said.ts'
 import { startGateway, type Gateway } from '../server.ts'
@@ -81,7 +81,7 @@ afterAll(async () => {
   await upstream?.stop(true)
 })
 
-type Answered = { status: number; text: string; losses: ReportedLoss[]; retryAfter: string | null; asked: Any }
+type Answered = { status: number; text: string; losses: Loss[]; retryAfter: string | null; asked: Any }
 
 async function ask({ client, provider, stream }: Route, what: Ask, name = 'm'): Promise<Answered> {
   const model = `${UP[provider]}/${name}`
@@ -103,13 +103,13 @@ async function ask({ client, provider, stream }: Route, what: Ask, name = 'm'): 
 }
 
 /** The report of what was lost, and the answer as it would be without. */
-function unreported(text: string, stream: boolean): { text: string; losses: ReportedLoss[] } {
-  const losses: ReportedLoss[] = []
+function unreported(text: string, stream: boolean): { text: string; losses: Loss[] } {
+  const losses: Loss[] = []
   // A response in its last event holds it, every other protocol says it at the top.
   const strip = (json: string): string => {
     const { sluice, response, ...rest } = JSON.parse(json) as Any
     const { sluice: inner, ...plain } = response ?? {}
-    losses.push(...(((sluice ?? inner)?.translation ?? []) as ReportedLoss[]))
+    losses.push(...(((sluice ?? inner)?.translation ?? []) as Loss[]))
     return JSON.stringify({ ...rest, ...(response === undefined ? {} : { response: plain }) })
   }
   if (!text.includes('"sluice"')) return { text, losses }
@@ -277,7 +277,7 @@ const answerFacts = (from: Heard, to: Heard): Fact[] => [
     fact: 'calls',
     want: JSON.stringify(from.said.calls),
     got: JSON.stringify(to.said.calls),
-    told: /^answer.tool_calls.arguments$/,
+    told: /^response.tool_calls.arguments$/,
   },
   { fact: 'ending', want: from.ending, got: to.ending },
   // Sluice may know of one that the provider does not.
@@ -285,19 +285,19 @@ const answerFacts = (from: Heard, to: Heard): Fact[] => [
     fact: 'stop sequence',
     want: from.stopSequence,
     got: from.stopSequence === undefined ? undefined : to.stopSequence,
-    told: /^answer.stop_sequence$/,
+    told: /^response.stop_sequence$/,
   },
-  { fact: 'citations', want: from.citations, got: to.citations, told: /^answer.citations$/ },
+  { fact: 'citations', want: from.citations, got: to.citations, told: /^response.citations$/ },
   { fact: 'usage', want: from.said.usage, got: to.said.usage },
-  { fact: 'cache writes', want: from.cacheWritten, got: to.cacheWritten, told: /^answer.usage$/ },
+  { fact: 'cache writes', want: from.cacheWritten, got: to.cacheWritten, told: /^response.usage$/ },
 ]
 
 function cellOf(scenario: Scenario, route: Route, { losses }: Answered, facts: Fact[]): Cell {
   const verdicts: Cell[] = facts.map(({ fact, want, got: arrived, told }): Cell => {
     const same = Bun.deepEquals(want, arrived)
-    const said = told === undefined ? undefined : losses.find(({ field }) => told.test(field))
-    if (said !== undefined && (!same || said.what === 'approximated'))
-      return { verdict: said.what === 'left out' ? 'left out (told)' : 'approximated', why: [said.why] }
+    const said = told === undefined ? undefined : losses.find(({ path }) => told.test(path))
+    if (said !== undefined && (!same || said.effect === 'approximated'))
+      return { verdict: said.effect === 'dropped' ? 'dropped (reported)' : 'approximated', why: [said.reason] }
     if (same) return { verdict: 'carried', why: [] }
     return {
       verdict: 'lost',

@@ -1,9 +1,9 @@
+import { prepared } from '../translating.ts'
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/error.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
-import { prepare } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import { asked } from '../recorded/asked.ts'
 import { judge } from '../recorded/judge.ts'
@@ -198,12 +198,12 @@ function sentTo(provider: ConversationName, context: TranslationContext): { body
     provider: {},
     credentials: {},
   } as unknown as Endpoint
-  const { body, losses } = prepare(endpoint, context)
+  const { body, losses } = prepared(endpoint, context)
   return {
     body: JSON.parse(body) as Any,
     told: losses
-      .filter(({ field }) => !/max_?(completion_|output_)?tokens/i.test(field))
-      .map(({ field, what, why }) => `${what} ${field}: ${why}`),
+      .filter(({ path }) => !/max_?(completion_|output_)?tokens/i.test(path))
+      .map(({ path, effect, reason }) => `${effect} ${path}: ${reason}`),
   }
 }
 

@@ -1,3 +1,5 @@
+import { prepared, eventsFor } from '../translating.ts'
+import { type Loss, LossReport } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,7 +8,6 @@ import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
-import { prepare } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Any } from '../recorded/said.ts'
 
@@ -35,12 +36,12 @@ function asked(client: ConversationName, provider: ConversationName, given: obje
       baseUrl: '',
       target: { provider: 'p', model: 'm', quirks: {}, capabilities: {} },
     } as unknown as Endpoint
-    const { body: text, losses } = prepare(endpoint, {
+    const { body: text, losses } = prepared(endpoint, {
       rawRequest,
       request,
       responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1 },
     })
-    return { body: JSON.parse(text) as Any, losses: losses.map(({ field, what }) => `${field} ${what}`) }
+    return { body: JSON.parse(text) as Any, losses: losses.map(({ path, effect }) => `${path} ${effect}`) }
   } catch (error) {
     if (error instanceof GatewayError) return { refused: error }
     throw error
@@ -238,7 +239,7 @@ else
             expect(message).toContain(kind)
           } else
             expect(
-              answer.losses.some((loss) => loss.startsWith(place.replace(/\.$/, '')) && loss.endsWith(' left out')),
+              answer.losses.some((loss) => loss.startsWith(place.replace(/\.$/, '')) && loss.endsWith(' dropped')),
             ).toBe(true)
         })
       test.each(kinds)(`%s -> ${client}: travels as it is`, (kind) => {
@@ -395,7 +396,7 @@ describe('what only left-out tools brought', () => {
     }
     for (const provider of NAMES.filter((name) => name !== 'chat.completions')) {
       expect(asked('chat.completions', provider, body)).toMatchObject({
-        losses: expect.arrayContaining(['messages[1].annotations left out', 'messages[1].annotations[1] left out']),
+        losses: expect.arrayContaining(['messages[1].annotations dropped', 'messages[1].annotations[1] dropped']),
       })
     }
     expect(asked('chat.completions', 'chat.completions', body)).toMatchObject({ body })
@@ -476,13 +477,13 @@ describe('a web search', () => {
       'chat.completions',
       'messages',
       { tools: [{ type: 'web_search_20250305', name: 'web_search', user_location: near }] },
-      ['web_search_options.search_context_size left out'],
+      ['web_search_options.search_context_size dropped'],
     ],
     [
       'chat.completions',
       'generateContent',
       { tools: [{ googleSearch: {} }] },
-      ['web_search_options.search_context_size left out', 'web_search_options.user_location left out'],
+      ['web_search_options.search_context_size dropped', 'web_search_options.user_location dropped'],
     ],
     [
       'responses',
@@ -490,7 +491,7 @@ describe('a web search', () => {
       {
         web_search_options: { search_context_size: 'low', user_location: { type: 'approximate', approximate: place } },
       },
-      ['max_tool_calls left out', 'tools[0].filters.allowed_domains left out', 'tools[0].external_web_access left out'],
+      ['max_tool_calls dropped', 'tools[0].filters.allowed_domains dropped', 'tools[0].external_web_access dropped'],
     ],
     [
       'responses',
@@ -506,25 +507,25 @@ describe('a web search', () => {
           },
         ],
       },
-      ['tools[0].search_context_size left out', 'tools[0].external_web_access left out'],
+      ['tools[0].search_context_size dropped', 'tools[0].external_web_access dropped'],
     ],
     [
       'responses',
       'generateContent',
       { tools: [{ googleSearch: {} }] },
       [
-        'max_tool_calls left out',
-        'tools[0].search_context_size left out',
-        'tools[0].user_location left out',
-        'tools[0].filters.allowed_domains left out',
-        'tools[0].external_web_access left out',
+        'max_tool_calls dropped',
+        'tools[0].search_context_size dropped',
+        'tools[0].user_location dropped',
+        'tools[0].filters.allowed_domains dropped',
+        'tools[0].external_web_access dropped',
       ],
     ],
     [
       'messages',
       'chat.completions',
       { web_search_options: { user_location: { type: 'approximate', approximate: place } } },
-      ['tools[0].allowed_domains left out', 'tools[0].max_uses left out', 'tools[0].cache_control left out'],
+      ['tools[0].allowed_domains dropped', 'tools[0].max_uses dropped', 'tools[0].cache_control dropped'],
     ],
     [
       'messages',
@@ -533,36 +534,36 @@ describe('a web search', () => {
         tools: [{ type: 'web_search', user_location: near, filters: { allowed_domains: ['a.com'] } }],
         max_tool_calls: 2,
       },
-      ['tools[0].cache_control left out'],
+      ['tools[0].cache_control dropped'],
     ],
     [
       'messages',
       'generateContent',
       { tools: [{ googleSearch: {} }] },
       [
-        'tools[0].user_location left out',
-        'tools[0].allowed_domains left out',
-        'tools[0].max_uses left out',
-        'tools[0].cache_control left out',
+        'tools[0].user_location dropped',
+        'tools[0].allowed_domains dropped',
+        'tools[0].max_uses dropped',
+        'tools[0].cache_control dropped',
       ],
     ],
     [
       'generateContent',
       'chat.completions',
       { web_search_options: {} },
-      ['tools[0].googleSearch.exclude_domains left out', 'tools[0].googleSearch.timeRangeFilter left out'],
+      ['tools[0].googleSearch.exclude_domains dropped', 'tools[0].googleSearch.timeRangeFilter dropped'],
     ],
     [
       'generateContent',
       'responses',
       { tools: [{ type: 'web_search' }] },
-      ['tools[0].googleSearch.exclude_domains left out', 'tools[0].googleSearch.timeRangeFilter left out'],
+      ['tools[0].googleSearch.exclude_domains dropped', 'tools[0].googleSearch.timeRangeFilter dropped'],
     ],
     [
       'generateContent',
       'messages',
       { tools: [{ type: 'web_search_20250305', name: 'web_search', blocked_domains: ['b.com'] }] },
-      ['tools[0].googleSearch.timeRangeFilter left out'],
+      ['tools[0].googleSearch.timeRangeFilter dropped'],
     ],
   ] as [ConversationName, ConversationName, Any, string[]][])(
     'of %s is one of %s, with all its wishes or what is told of them',
@@ -611,7 +612,7 @@ describe('a web search', () => {
       ['f', 'web_search'],
     )
     expect(search('chat.completions', 'generateContent', { tools: [lookUp] }).losses).toContain(
-      'web_search_options left out',
+      'web_search_options dropped',
     )
     const answer = asked('responses', 'messages', {
       ...hello.responses,
@@ -620,7 +621,7 @@ describe('a web search', () => {
     })
     expect(answer).toMatchObject({
       body: { tools: [{ name: 'f' }] },
-      losses: expect.arrayContaining(['tools[0] left out', 'tool_choice left out']),
+      losses: expect.arrayContaining(['tools[0] dropped', 'tool_choice dropped']),
     })
   })
 })
@@ -672,19 +673,15 @@ describe('two searches', () => {
           rawRequest,
           request: protocols[client].serve.readRequest(rawRequest),
           responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1 },
-          losses: [],
+          losses: new LossReport(),
         }
-        const answer = fold(
-          protocols[provider].call.readAnswer(JSON.parse(JSON.stringify(answers[provider])), {}, context.request),
-        )
+        const answer = fold(eventsFor(provider, JSON.parse(JSON.stringify(answers[provider])), {}, context.request))
         expect(answer.usage.webSearches).toBe(2)
         const told = protocols[client].serve.writeAnswer(answer, context)
         if (client === 'generateContent')
-          expect(context.losses).toContainEqual({
-            field: 'answer.usage',
-            what: 'left out',
-            why: 'there is no place for the number of web searches',
-          })
+          expect(context.losses!.losses).toContainEqual(
+            expect.objectContaining({ code: 'response_usage_adjusted', path: 'response.usage' }) as Loss,
+          )
         else expect(shown[client](told)).toBe(2)
       })
 })

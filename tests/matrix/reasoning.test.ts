@@ -1,3 +1,5 @@
+import { written } from '../translating.ts'
+import { LossReport } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { fold, unfold, type Answer } from '../../src/generation/event.ts'
@@ -35,19 +37,16 @@ const ABILITIES: Partial<Record<ConversationName, Capabilities>> = {
 
 function sent(client: ConversationName, body: Any, provider: ConversationName): { text: string; lost: string[] } {
   const rawRequest = { body, text: JSON.stringify(body), model: 'a/b', headers: new Headers() }
-  const { body: written, losses } = protocols[provider].call.writeRequest(
-    protocols[client].serve.readRequest(rawRequest),
-    {
-      ...OURS,
-      quirks: QUIRKS[provider] ?? {},
-      capabilities: ABILITIES[provider] ?? {},
-    },
-  )
+  const { body: sentBody, losses } = written(provider, protocols[client].serve.readRequest(rawRequest), {
+    ...OURS,
+    quirks: QUIRKS[provider] ?? {},
+    capabilities: ABILITIES[provider] ?? {},
+  })
   return {
-    text: JSON.stringify(written),
+    text: JSON.stringify(sentBody),
     lost: losses
-      .filter(({ field }) => field === 'thoughts' || field === 'signature')
-      .map(({ field, what }) => `${field} ${what}`),
+      .filter(({ path }) => path === 'thoughts' || path === 'signature')
+      .map(({ path, effect }) => `${path} ${effect}`),
   }
 }
 
@@ -125,7 +124,7 @@ for (const client of NAMES)
           false,
         ])
         expect(text).not.toContain(own)
-        expect(lost).toContain('thoughts left out')
+        expect(lost).toContain('thoughts dropped')
       })
 
       test('of a turn of its own nothing is lost', () => {
@@ -159,7 +158,7 @@ describe.each(NAMES)('thoughts that ended an answer, towards %s', (provider) => 
     const { text, lost } = sent(client, alone[client], provider)
     // Anthropic refuses an answer that ends with thinking, OpenAI a reasoning item that nothing follows.
     expect([text.includes(JSON.stringify(OWN)), lost]).toEqual(
-      provider === 'generateContent' ? [true, []] : [false, ['thoughts left out']],
+      provider === 'generateContent' ? [true, []] : [false, ['thoughts dropped']],
     )
   })
 })
@@ -184,7 +183,7 @@ test.each(NAMES.slice(0, 3))(
     )
     expect(text).toContain('hello')
     expect(text).not.toContain(OTHER_MODEL)
-    expect(new Set(lost)).toEqual(new Set(['signature left out']))
+    expect(new Set(lost)).toEqual(new Set(['signature dropped']))
   },
 )
 
@@ -246,7 +245,7 @@ describe('an answer that goes through a client and back', () => {
       rawRequest: { body: {}, text: '{}', headers: new Headers() },
       request: { model: 'a/b', system: [], turns: [], tools: [], sampling: {}, stream, protocol: client, extras: {} },
       responseIdentity: { id: 'i', model: 'a/b', createdAt: 1, issuer: OURS },
-      losses: [],
+      losses: new LossReport(),
     }
     const { serve } = protocols[client]
     if (stream) {
@@ -334,7 +333,7 @@ describe('an answer that goes through a client and back', () => {
               model: 'a/b',
               headers: new Headers(),
             })
-            const { body } = protocols[provider].call.writeRequest(request, { ...OURS, quirks: {}, capabilities: {} })
+            const { body } = written(provider, request, { ...OURS, quirks: {}, capabilities: {} })
             expect(sentBack(provider, JSON.parse(JSON.stringify(body)) as Any)).toEqual(parts)
           },
         )
@@ -373,7 +372,7 @@ describe('an answer that goes through a client and back', () => {
       model: 'a/b',
       headers: new Headers(),
     })
-    const { body } = protocols['chat.completions'].call.writeRequest(request, { ...OURS, quirks, capabilities: {} })
+    const { body } = written('chat.completions', request, { ...OURS, quirks, capabilities: {} })
     // What one answer holds is of one format: an entry that says none has the first.
     expect((body.messages as Any[])[1]!.reasoning_details).toEqual([
       ...entries.slice(0, 3),
@@ -409,7 +408,7 @@ test('a seal that was cut short or changed belongs to nobody', () => {
     for (const client of NAMES) {
       const { text, lost } = sent(client, MIXED[client](broken), client === 'messages' ? 'responses' : 'messages')
       expect(text).not.toContain(OWN.slice(0, 20))
-      expect(lost).toContain('thoughts left out')
+      expect(lost).toContain('thoughts dropped')
       const body = MIXED[client](broken),
         rawRequest = { body, text: JSON.stringify(body), model: 'a/b', headers: new Headers() }
       const forwarded = protocols[client].call.forward(
@@ -419,6 +418,7 @@ test('a seal that was cut short or changed belongs to nobody', () => {
           responseIdentity: { id: 'i', model: 'a/b', createdAt: 1 },
         },
         { ...OURS, quirks: {}, capabilities: {} },
+        new LossReport(),
       )
       expect([forwarded.includes(broken), forwarded.includes(OWN.slice(0, 20))]).toEqual([false, false])
     }

@@ -1,9 +1,9 @@
+import { prepared } from '../translating.ts'
+import { type Loss } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import type { GatewayError } from '../../src/error.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { ReportedLoss } from '../../src/protocols/protocol.ts'
-import { prepare } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 
 /** What of a request is easily lost, or told of in words that are not the client's. */
@@ -17,10 +17,10 @@ function sent(
   client: ConversationName,
   provider: ConversationName,
   text: string,
-): { text: string; body: Json; losses: ReportedLoss[] } {
+): { text: string; body: Json; losses: readonly Loss[] } {
   const rawRequest = { body: JSON.parse(text) as Json, text, model: 'a/b', stream: false, headers: new Headers() }
   const request = protocols[client].serve.readRequest(rawRequest)
-  const { body, losses } = prepare(
+  const { body, losses } = prepared(
     {
       protocol: provider,
       baseUrl: '',
@@ -32,7 +32,7 @@ function sent(
 }
 
 const others = (client: ConversationName): ConversationName[] => NAMES.filter((name) => name !== client)
-const fields = (losses: readonly ReportedLoss[]): string[] => losses.map(({ field }) => field)
+const fields = (losses: readonly Loss[]): string[] => losses.map(({ path }) => path)
 const tool = (
   more: Json = {},
   parameters: Json = { type: 'object', properties: {}, additionalProperties: false },

@@ -1,3 +1,5 @@
+import { prepared, readerFor, eventsFor } from '../translating.ts'
+import { LossReport } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../src/error.ts'
@@ -6,7 +8,7 @@ import { elements, members } from '../../src/json/text.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
-import { parseAnswer, prepare } from '../../src/providers/attempt.ts'
+import { parseAnswer } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Any } from '../recorded/said.ts'
 
@@ -88,12 +90,12 @@ function exchangeOf(client: ConversationName, text: string, stream = false): Tra
     rawRequest,
     request: protocols[client].serve.readRequest(rawRequest),
     responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1 },
-    losses: [],
+    losses: new LossReport(),
   }
 }
 
 const toProvider = (provider: ConversationName, context: TranslationContext) =>
-  prepare(
+  prepared(
     {
       protocol: provider,
       baseUrl: '',
@@ -107,7 +109,7 @@ function sent(client: ConversationName, provider: ConversationName, more: object
   return {
     ...schemasIn[provider](JSON.parse(body) as Any),
     body,
-    losses: losses.map(({ field, what }) => `${field} ${what}`),
+    losses: losses.map(({ path, effect }) => `${path} ${effect}`),
   }
 }
 
@@ -506,7 +508,7 @@ function heard(
   const { call } = protocols[provider],
     { serve } = protocols[client]
   const written = serve.writer(context)
-  const reader = call.reader({}, context.request)
+  const reader = readerFor(provider, {}, context.request)
   const events = [...frames.flatMap((data) => reader.read({ data })), ...reader.end()]
   const error = events.find((event) => event.type === 'error')
   if (error !== undefined) throw error.error
@@ -519,7 +521,7 @@ function heard(
 }
 
 const foldAnswer = (provider: ConversationName, whole: string, context: TranslationContext) =>
-  fold(protocols[provider].call.readAnswer(parseAnswer(whole, protocols[provider]), {}, context.request))
+  fold(eventsFor(provider, parseAnswer(whole, protocols[provider]), {}, context.request))
 
 describe('names', () => {
   test.each(ROUTES)(
@@ -670,7 +672,7 @@ describe('answers that are no objects', () => {
     pieces: string[],
   ): string[] => {
     const { whole, frames } = texts[provider]!(text, pieces)
-    const reader = protocols[provider].call.reader({}, context.request)
+    const reader = readerFor(provider, {}, context.request)
     const events = [...frames.flatMap((data) => reader.read({ data })), ...reader.end()]
     return [foldAnswer(provider, whole, context), fold(events)].map(({ parts }) =>
       parts.map((part) => (part.type === 'text' ? part.text : '')).join(''),

@@ -4,7 +4,7 @@ import type { ConversationName } from '../../src/generation/request.ts'
 
 export type Route = { client: ConversationName; provider: ConversationName; stream: boolean }
 
-const VERDICTS = ['carried', 'approximated', 'left out (told)', 'refused', 'lost'] as const
+const VERDICTS = ['carried', 'approximated', 'dropped (reported)', 'refused', 'lost'] as const
 export type Verdict = (typeof VERDICTS)[number]
 
 export type Cell = { verdict: Verdict; why: string[] }
@@ -18,7 +18,7 @@ export function worst(cells: Cell[]): Cell {
 const SIGNS: Record<Verdict, string> = {
   carried: '✓',
   approximated: '≈',
-  'left out (told)': '–',
+  'dropped (reported)': '–',
   refused: '✗',
   lost: 'LOST',
 }

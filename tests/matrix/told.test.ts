@@ -1,3 +1,5 @@
+import { eventsFor } from '../translating.ts'
+import { LossReport } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import { fold, type GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
@@ -12,7 +14,7 @@ import { bodyOf } from './asking.ts'
 
 const NAMES: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 
-function exchangeOf(client: ConversationName): TranslationContext & { losses: { field: string }[] } {
+function exchangeOf(client: ConversationName): TranslationContext {
   const body: Record<string, unknown> = {
     ...(client === 'generateContent' ? {} : { model: 'a/b' }),
     ...bodyOf(client, { turns: [{ user: 'hi' }] }, false),
@@ -28,7 +30,7 @@ function exchangeOf(client: ConversationName): TranslationContext & { losses: { 
     rawRequest: { body, text: '', headers: new Headers() },
     request,
     responseIdentity: { id: 'ours', model: 'a/b', createdAt: 1_700_000_000, issuer: { provider: 'p', model: 'm' } },
-    losses: [],
+    losses: new LossReport(),
   }
 }
 
@@ -37,7 +39,7 @@ function toldOf(client: ConversationName, events: GenerationEvent[], stream: boo
   const writer = protocols[client].serve.writer(context)
   if (stream) for (const event of events) writer.write(event)
   else protocols[client].serve.writeAnswer(fold(events), context)
-  return context.losses.map(({ field }) => field)
+  return context.losses!.losses.map(({ path }) => path)
 }
 
 const chat = (message: object, more: object = {}, choice: object = {}): object => ({
@@ -59,7 +61,7 @@ const ONLY: [what: string, provider: ConversationName, body: object, field: stri
       {},
       { logprobs: { content: null, reasoning_content: [{ token: 'hm', logprob: -1, bytes: null, top_logprobs: [] }] } },
     ),
-    'answer.logprobs',
+    'response.logprobs',
   ],
   [
     'the words of listed sources',
@@ -71,19 +73,19 @@ const ONLY: [what: string, provider: ConversationName, body: object, field: stri
         search_results: [{ url: 'https://a.example', title: 'A', snippet: 'as it stands there' }],
       },
     ),
-    'answer.citations',
+    'response.citations',
   ],
   [
     'whether a message is a commentary',
     'responses',
     responses({ type: 'message', id: 'm', phase: 'commentary', content: [{ type: 'output_text', text: 'x' }] }),
-    'answer.phase',
+    'response.phase',
   ],
   [
     'the prompt that an image was made from',
     'responses',
     responses({ type: 'image_generation_call', id: 'i', result: 'iVBORw0KGgo=', revised_prompt: 'a red pixel' }),
-    'answer.revised_prompt',
+    'response.revised_prompt',
   ],
   [
     'the file of a citation',
@@ -99,7 +101,7 @@ const ONLY: [what: string, provider: ConversationName, body: object, field: stri
         },
       ],
     }),
-    'answer.citations',
+    'response.citations',
   ],
   [
     'the place in a cited document',
@@ -124,19 +126,19 @@ const ONLY: [what: string, provider: ConversationName, body: object, field: stri
       ],
       stop_reason: 'end_turn',
     },
-    'answer.citations',
+    'response.citations',
   ],
   [
     'why an answer ended',
     'generateContent',
     gemini({ finishReason: 'MALFORMED_FUNCTION_CALL', finishMessage: 'not one of the functions' }),
-    'answer.stop_details',
+    'response.stop_details',
   ],
   [
     'why a prompt was blocked',
     'generateContent',
     { promptFeedback: { blockReason: 'SAFETY', blockReasonMessage: 'not here' } },
-    'answer.stop_details',
+    'response.stop_details',
   ],
   [
     'which addresses were read',
@@ -146,7 +148,7 @@ const ONLY: [what: string, provider: ConversationName, body: object, field: stri
         urlMetadata: [{ retrievedUrl: 'https://a.example', urlRetrievalStatus: 'URL_RETRIEVAL_STATUS_SUCCESS' }],
       },
     }),
-    'answer.urlContextMetadata',
+    'response.urlContextMetadata',
   ],
 ]
 
@@ -154,13 +156,14 @@ describe('is told', () => {
   for (const [what, provider, body, field] of ONLY)
     for (const client of NAMES.filter((name) => name !== provider))
       test(`${what} to ${client}`, () => {
-        const events = protocols[provider].call.readAnswer(body, {}, exchangeOf(client).request)
+        const events = eventsFor(provider, body, {}, exchangeOf(client).request)
         expect(toldOf(client, events, false)).toContain(field)
         expect(toldOf(client, events, true)).toContain(field)
       })
 
   test.each(NAMES.slice(0, 3))('an ordinary end says nothing of itself to %s', (client) => {
-    const events = protocols.generateContent.call.readAnswer(
+    const events = eventsFor(
+      'generateContent',
       gemini({ finishMessage: 'The model ended by itself.' }),
       {},
       exchangeOf(client).request,

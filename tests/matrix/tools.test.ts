@@ -1,9 +1,9 @@
+import { written, type Written } from '../translating.ts'
 import { describe, expect, test } from 'bun:test'
 import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { FrameSplitter } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { WrittenRequest } from '../../src/protocols/protocol.ts'
 import { framed } from '../gateway/scripted.ts'
 import type { Any } from '../recorded/said.ts'
 
@@ -18,7 +18,7 @@ const bodyOf: Record<ConversationName, (turns: Any[]) => Any> = {
   generateContent: (contents) => ({ contents }),
 }
 
-function written(client: ConversationName, turns: Any[], provider: ConversationName): WrittenRequest {
+function sentBy(client: ConversationName, turns: Any[], provider: ConversationName): Written {
   const text = JSON.stringify(bodyOf[client](turns))
   const request = protocols[client].serve.readRequest({
     body: JSON.parse(text) as Any,
@@ -26,7 +26,7 @@ function written(client: ConversationName, turns: Any[], provider: ConversationN
     model: 'a/b',
     headers: new Headers(),
   })
-  return protocols[provider].call.writeRequest(request, { provider: 'p', model: 'm', quirks: {}, capabilities: {} })
+  return written(provider, request, { provider: 'p', model: 'm', quirks: {}, capabilities: {} })
 }
 
 const textOf = (content: unknown): string =>
@@ -161,18 +161,18 @@ const DISORDER: [what: string, client: ConversationName, turns: Any[]][] = [
 
 describe.each(DISORDER)('%s', (_, client, turns) => {
   test.each(NAMES)('is none for %s: results stand behind their calls, before what else was said', (provider) => {
-    const { body, losses } = written(client, turns, provider)
+    const { body, losses } = sentBy(client, turns, provider)
     const said = lines[provider](body as Any)
     expect(said.slice(0, 3)).toEqual(['q', 'call a', 'call b'])
     expect(said.slice(3, 5).sort()).toEqual(['a gave one', 'b gave two'])
     expect(said.slice(5).join('')).toContain('wait')
-    expect(losses.filter(({ why }) => why.includes('result'))).toEqual([])
+    expect(losses.filter(({ reason }) => reason.includes('result'))).toEqual([])
   })
 })
 
 describe.each(NAMES)('for %s', (provider) => {
   const saidOf = (client: ConversationName, turns: Any[]): string[] =>
-    lines[provider](written(client, turns, provider).body as Any)
+    lines[provider](sentBy(client, turns, provider).body as Any)
 
   test('a call without a result has an error for one, and says so', () => {
     const turns = [
@@ -182,20 +182,20 @@ describe.each(NAMES)('for %s', (provider) => {
       { role: 'assistant', content: 'so' },
       user('go'),
     ]
-    const { body, losses } = written('messages', turns, provider)
+    const { body, losses } = sentBy('messages', turns, provider)
     const said = lines[provider](body as Any)
     expect(said.slice(0, 3)).toEqual(['q', 'call a', 'call b'])
     expect(said.slice(3, 5).sort()).toEqual([expect.stringMatching(/^a gave !no result/i), 'b gave two'])
     expect(losses).toContainEqual(
-      expect.objectContaining({ what: 'approximated', why: expect.stringContaining('result') }),
+      expect.objectContaining({ effect: 'approximated', why: expect.stringContaining('result') }),
     )
   })
 
   test('a result without a call is text that says what it is', () => {
-    const { body, losses } = written('messages', [user('q'), user([block.gave('lost', 'found')])], provider)
+    const { body, losses } = sentBy('messages', [user('q'), user([block.gave('lost', 'found')])], provider)
     expect(lines[provider](body as Any).join('|')).toMatch(/^q\|Result of .*lost:(\n|\|)found$/)
     expect(losses).toContainEqual(
-      expect.objectContaining({ what: 'approximated', why: expect.stringMatching(/result|call/) }),
+      expect.objectContaining({ effect: 'approximated', why: expect.stringMatching(/result|call/) }),
     )
   })
 
@@ -253,15 +253,15 @@ test.each(ARGUMENTS)(
                 ...chat.calls(),
                 tool_calls: [{ id: 'a', type: 'function', function: { name: 'look', arguments: sent } }],
               }
-        const { body, losses } = written(
+        const { body, losses } = sentBy(
           client,
           [user('q'), call, client === 'responses' ? item.gave('a', 'x') : chat.gave('a', 'x')],
           provider,
         )
         const asText = provider === 'chat.completions' || provider === 'responses'
         expect(argumentsIn[provider](body as Any)).toEqual(asText ? text : (object ?? {}))
-        expect(losses.filter(({ field }) => field === 'call.arguments').map(({ what }) => what)).toEqual(
-          !asText && object === undefined ? ['left out'] : [],
+        expect(losses.filter(({ code }) => code === 'arguments_dropped').map(({ effect }) => effect)).toEqual(
+          !asText && object === undefined ? ['dropped'] : [],
         )
       }
   },
@@ -303,7 +303,7 @@ test('very many results are put in order in time that grows with their number on
   for (const provider of NAMES)
     expect(
       lines[provider](
-        written('messages', [user('q'), block.calls(...ids), user(ids.map((id) => block.gave(id, 'x')))], provider)
+        sentBy('messages', [user('q'), block.calls(...ids), user(ids.map((id) => block.gave(id, 'x')))], provider)
           .body as Any,
       ),
     ).toHaveLength(1 + 2 * ids.length)

@@ -58,7 +58,7 @@ export const comparable = (answer: Answer): Answer => ({
 const withoutNative = (own?: ConversationName): Change[] =>
   Object.values(FOREIGN).map((kind) => ({
     name: 'without what only others know',
-    told: `answer.${kind}`,
+    told: `response.${kind}`,
     make: parts((part) => (part.type === 'native' && part.kind === kind && part.protocol !== own ? [] : [part])),
   }))
 
@@ -92,7 +92,7 @@ const objectText = (text: string): string | undefined => {
 const argumentsAsObjects: Change[] = [
   {
     name: 'no half arguments',
-    told: 'answer.tool_calls.arguments',
+    told: 'response.tool_calls.arguments',
     make: parts((part) => [
       part.type === 'tool-call' && part.form === 'function' && objectText(part.arguments) === undefined
         ? { ...part, arguments: '{}' }
@@ -181,12 +181,12 @@ const citedAtTheEnd: Change = {
 
 const withoutAddressless: Change = {
   name: 'only addresses are cited',
-  told: 'answer.citations',
+  told: 'response.citations',
   make: citations((one) => (one.url === undefined ? [] : [one])),
 }
 const citedSomewhere: Change = {
   name: 'without a place it is of all before it',
-  told: 'answer.citations',
+  told: 'response.citations',
   make: citations((one, of) => [
     one.url !== undefined && one.start === undefined ? { ...one, start: 0, end: of.text.length } : one,
   ]),
@@ -197,7 +197,7 @@ const withoutPassages: Change = {
 }
 const filesWithoutPlace: Change = {
   name: 'a source without an address is a file',
-  told: 'answer.citations',
+  told: 'response.citations',
   make: citations((one) => {
     const { start: _start, end: _end, ...rest } = one
     return [one.url === undefined ? rest : one]
@@ -206,7 +206,7 @@ const filesWithoutPlace: Change = {
 
 const noLifetimes: Change = {
   name: 'one sum of all lifetimes',
-  told: 'answer.usage',
+  told: 'response.usage',
   make: usage((one) => ({
     cacheWrite5mTokens: one.cacheWrite5mTokens + one.cacheWrite1hTokens,
     cacheWrite1hTokens: 0,
@@ -228,7 +228,7 @@ const noMediaOutput: Change = {
 
 const noStopSequence: Change = {
   name: 'which stop sequence',
-  told: 'answer.stop_sequence',
+  told: 'response.stop_sequence',
   make: ({ finish: { stopSequence: _, ...rest }, ...answer }) => ({ ...answer, finish: rest }),
 }
 /** Of a call the ending is told by the call, of a refusal in words by the words. */
@@ -279,19 +279,19 @@ const textBytes: Change = {
 }
 const noBytes: Change = {
   name: 'no bytes of tokens',
-  told: 'answer.logprobs',
+  told: 'response.logprobs',
   make: scores(({ bytes: _, ...one }) => one),
 }
 const listedTop: Change = { name: 'alternatives are a list', make: scores((one) => ({ ...one, top: one.top ?? [] })) }
 const noScores: Change = {
   name: 'no log probabilities',
-  told: 'answer.logprobs',
+  told: 'response.logprobs',
   make: texts(({ logprobs: _, ...part }) => [part]),
 }
 
 const replaced = (kind: 'image' | 'audio'): Change => ({
   name: `${kind} in words`,
-  told: `answer.${kind}`,
+  told: `response.${kind}`,
   make: parts((part) =>
     part.type === kind && part.source.type === 'data'
       ? [
@@ -305,7 +305,7 @@ const replaced = (kind: 'image' | 'audio'): Change => ({
 })
 const withoutAudio: Change = {
   name: 'no audio',
-  told: 'answer.audio',
+  told: 'response.audio',
   make: parts((part) => (part.type === 'audio' ? [] : [part])),
 }
 
@@ -355,7 +355,7 @@ const RESPONSES: Change[] = [
   noStopSequence,
   {
     name: 'refusals without words',
-    told: 'answer.finish_reason',
+    told: 'response.finish_reason',
     make: (answer) =>
       isRefused(answer) ? answer : finish({ refusal: 'content-filter', pause: 'stop', other: 'stop' })(answer),
   },
@@ -407,24 +407,24 @@ const MESSAGES = (way: Way): Change[] => [
   ...(way === 'whole' ? [inBlocks] : []),
   {
     name: 'only addresses are cited',
-    told: 'answer.citations',
+    told: 'response.citations',
     make: citations((one) => (one.url === undefined ? [] : [one])),
   },
   {
     name: 'citations of whole blocks',
-    told: 'answer.citations',
+    told: 'response.citations',
     make: citations((one, of) => [{ ...one, start: 0, end: of.text.length }]),
   },
   { name: 'words of the source, or none', make: citations((one) => [{ ...one, citedText: one.citedText ?? '' }]) },
   noAudioInput,
   noMediaOutput,
   { name: 'always metered', make: (answer) => ({ ...answer, metered: true }) },
-  { name: 'endings', told: 'answer.finish_reason', make: finish({ 'content-filter': 'refusal', other: 'stop' }) },
+  { name: 'endings', told: 'response.finish_reason', make: finish({ 'content-filter': 'refusal', other: 'stop' }) },
 ]
 
 const readAnew: Change = {
   name: 'writes to caches are read anew',
-  told: 'answer.usage',
+  told: 'response.usage',
   make: usage((one) => ({
     inputTokens: one.inputTokens + one.cacheWrite5mTokens + one.cacheWrite1hTokens,
     cacheWrite5mTokens: 0,
@@ -433,13 +433,13 @@ const readAnew: Change = {
 }
 const noSearches: Change = {
   name: 'no number of searches',
-  told: 'answer.usage',
+  told: 'response.usage',
   make: usage(() => ({ webSearches: 0 })),
 }
 
 const passages: Change = {
   name: "without an address's words",
-  told: 'answer.citations',
+  told: 'response.citations',
   make: citations(({ citedText, ...one }) => [
     one.url === undefined && citedText !== undefined ? { ...one, citedText } : one,
   ]),
@@ -508,7 +508,7 @@ const GEMINI = (way: Way): Change[] => [
   listedTop,
   {
     name: 'a refusal is a text',
-    told: 'answer.refusal',
+    told: 'response.refusal',
     make: parts((part) => [part.type === 'refusal' ? { type: 'text', text: part.text } : part]),
   },
   forms(() => 'summary'),
@@ -526,7 +526,7 @@ const GEMINI = (way: Way): Change[] => [
   noSearches,
   noAudioInput,
   noStopSequence,
-  { name: 'endings', told: 'answer.finish_reason', make: finish({ refusal: 'content-filter' }) },
+  { name: 'endings', told: 'response.finish_reason', make: finish({ refusal: 'content-filter' }) },
   toldByContent({ 'stop-sequence': 'stop', pause: 'other' }),
 ]
 

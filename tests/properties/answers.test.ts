@@ -32,7 +32,7 @@ describe.each(NAMES)('%s', (protocol) => {
           const heard = comparable(fold(events))
           for (const member of ['parts', 'finish', 'metered', 'usage', 'id', 'model'] as const)
             same(heard[member], expected[member], member)
-          const fields = [...new Set(losses.map((loss) => loss.field))]
+          const fields = [...new Set(losses.map((loss) => loss.path))]
           same(
             told.filter((field) => !fields.includes(field)),
             [],

@@ -1,3 +1,5 @@
+import { LossReport } from '../../src/protocols/translation.ts'
+import { written } from '../translating.ts'
 import { describe, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../src/error.ts'
@@ -35,7 +37,7 @@ describe.each(NAMES)('%s', (client: ConversationName) => {
       holds(
         fc.property(requests(scopeOf(client)), fc.array(change, { minLength: 1, maxLength: 3 }), (asked, changes) => {
           const body = mutated(
-            JSON.parse(JSON.stringify(protocols[client].call.writeRequest(asked, TARGETS[client]).body)),
+            JSON.parse(JSON.stringify(written(client, asked, TARGETS[client]).body)),
             changes,
           ) as object
           const rawRequest = wireOf(body, asked.stream)
@@ -45,13 +47,15 @@ describe.each(NAMES)('%s', (client: ConversationName) => {
           for (const provider of NAMES) {
             if (provider === client)
               attempted(() =>
-                protocols[provider].call.forward({ ...exchangeOf(client), rawRequest, request }, TARGETS[provider]),
+                protocols[provider].call.forward(
+                  { ...exchangeOf(client), rawRequest, request },
+                  TARGETS[provider],
+                  new LossReport(),
+                ),
               )
             else
               attempted(() =>
-                JSON.stringify(
-                  protocols[provider].call.writeRequest(request, { ...TARGETS[provider], provider: 'another' }).body,
-                ),
+                JSON.stringify(written(provider, request, { ...TARGETS[provider], provider: 'another' }).body),
               )
           }
         }),

@@ -1,3 +1,4 @@
+import { readerFor } from '../translating.ts'
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { fold } from '../../src/generation/event.ts'
@@ -92,7 +93,7 @@ async function relayed(
     provider === client
       ? { passthrough: protocols[client].passthrough(context) }
       : { writer: protocols[client].serve.writer(context) }
-  const lane = new Lane(protocols[provider].call.reader({}, context.request), out, new Meter(() => Promise.resolve(1)))
+  const lane = new Lane(readerFor(provider, {}, context.request), out, new Meter(() => Promise.resolve(1)))
   const relay = new Relay(new Pieces(pieces), lane, framing, (_ending, last) => Promise.resolve(last))
   let text = ''
   for (let piece = await relay.pull(); piece !== undefined; piece = await relay.pull()) text += piece

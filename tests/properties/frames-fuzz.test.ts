@@ -1,3 +1,4 @@
+import { readerFor } from '../translating.ts'
 import { describe, test } from 'bun:test'
 import fc from 'fast-check'
 import { GatewayError } from '../../src/error.ts'
@@ -169,7 +170,7 @@ describe.each(NAMES)('%s', (provider: ConversationName) => {
         fc.property(sent, fc.array(damage, { minLength: 1, maxLength: 4 }), (events, all) => {
           const context = exchangeOf(provider)
           const frames = damaged(framesOf(provider, events, context), all)
-          const reader = protocols[provider].call.reader({}, context.request)
+          const reader = readerFor(provider, {}, context.request)
           const heard = [...frames.flatMap((frame) => reader.read(frame)), ...reader.end()]
           checkSentence(
             heard,

@@ -101,7 +101,7 @@ describe.each(NAMES)('%s', (client) => {
             'signature' in part && part.signature !== undefined ? [part.signature.issuer] : [],
           )
           for (const issuer of issuers) same(issuer, MAKER, 'the maker')
-          const lost = context.losses.some(({ field }) => field === 'answer.signature')
+          const lost = context.losses!.losses.some(({ path }) => path === 'response.signature')
           if (!lost) same(proofs(back).toSorted(), proofs(answer.parts).toSorted(), 'signatures')
           same(
             back.filter(({ type }) => type === 'tool-call').map((part) => part.type === 'tool-call' && part.id),

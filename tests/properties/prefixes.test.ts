@@ -1,3 +1,4 @@
+import { written } from '../translating.ts'
 import { describe, test } from 'bun:test'
 import fc from 'fast-check'
 import type { ConversationName, GenerationRequest, Part, Turn } from '../../src/generation/request.ts'
@@ -41,8 +42,8 @@ function grows(protocol: ConversationName, target: Target, bodies: Record<string
   }
 }
 
-const written = (protocol: ConversationName, request: GenerationRequest, target: Target): Record<string, unknown> =>
-  protocols[protocol].call.writeRequest(request, target).body
+const bodyFor = (protocol: ConversationName, request: GenerationRequest, target: Target): Record<string, unknown> =>
+  written(protocol, request, target).body
 
 /** Models that want something written in another way. */
 const ABILITIES: Record<ConversationName, Capabilities[]> = {
@@ -84,7 +85,7 @@ describe.each(NAMES)('what is written for %s', (protocol) => {
           grows(
             protocol,
             target,
-            moments(odd ? unusual(request) : request).map((one) => written(protocol, marked(one), target)),
+            moments(odd ? unusual(request) : request).map((one) => bodyFor(protocol, marked(one), target)),
           ),
         ),
       )
@@ -99,12 +100,12 @@ test.each(PAIRS)(
   (client, provider) => {
     holds(
       fc.property(requests(scopeOf(client, provider)), (request) => {
-        const wires = moments(request).map((one) => wireOf(written(client, marked(one), TARGETS[client]), false))
+        const wires = moments(request).map((one) => wireOf(bodyFor(client, marked(one), TARGETS[client]), false))
         grows(
           provider,
           TARGETS[provider],
           wires.map((rawRequest) =>
-            written(provider, protocols[client].serve.readRequest(rawRequest), TARGETS[provider]),
+            bodyFor(provider, protocols[client].serve.readRequest(rawRequest), TARGETS[provider]),
           ),
         )
       }),

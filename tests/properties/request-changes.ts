@@ -6,7 +6,6 @@ import type {
   TextPart,
   ToolResultPart,
 } from '../../src/generation/request.ts'
-import type { Word } from '../../src/protocols/places.ts'
 
 /**
  * What may differ between a request and what is read of it again: what the losses name, and what a protocol says in
@@ -57,7 +56,7 @@ const all =
     edits.reduce((edited, edit) => edit(edited), request)
 
 /** What a loss takes out of the comparison: as little as its word says. */
-const LOST: Partial<Record<Word, Edit>> = {
+const LOST: Partial<Record<string, Edit>> = {
   name: (request) => ({ ...request, turns: request.turns.map((turn) => without(turn, 'name')) }),
   detail: leaveOfParts('detail'),
   filename: leaveOfParts('filename'),
@@ -66,7 +65,7 @@ const LOST: Partial<Record<Word, Edit>> = {
   'request.cache': leave('cache'),
   signature: leaveOfParts('signature'),
   citations: leaveOfParts('citations'),
-  thoughts: everyPart((part) => (part.type === 'reasoning' ? [] : [part])),
+  'reasoning part': everyPart((part) => (part.type === 'reasoning' ? [] : [part])),
   'tool.strict': leaveOfTools('strict'),
   'tool.format': leaveOfTools('format'),
   toolChoice: (request) => ({ ...without(request, 'toolChoice'), tools: [] }),
@@ -106,7 +105,7 @@ const LOST: Partial<Record<Word, Edit>> = {
   cacheKey: leave('cacheKey'),
 }
 
-export const forget = (request: Request, words: Iterable<Word>): Request => {
+export const forget = (request: Request, words: Iterable<string>): Request => {
   let left = request
   for (const word of words) {
     const edit = LOST[word]

@@ -1,9 +1,12 @@
+import { LossReport } from '../../src/protocols/translation.ts'
+import { withoutPaths } from '../translating.ts'
+import { writtenWithNames } from './named-losses.ts'
 import { describe, test } from 'bun:test'
 import fc from 'fast-check'
 import type { ConversationName, GenerationRequest } from '../../src/generation/request.ts'
 import { wrapSignature, type Signature } from '../../src/generation/signature.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Loss, Target, RawRequest } from '../../src/protocols/protocol.ts'
+import type { Target, RawRequest } from '../../src/protocols/protocol.ts'
 import { besidesShown, forget, formOf, nothingEmpty } from './request-changes.ts'
 import { requests, scopeOf, TARGETS } from './requests.ts'
 import { holds, PATIENCE, same } from './runs.ts'
@@ -12,20 +15,20 @@ import { exchangeOf, LABEL, MAKER, NAMES, wireOf } from './wires.ts'
 /** A provider hears what a client says: nothing else, and all of it but what is told as lost. */
 
 const plain = (request: GenerationRequest): GenerationRequest =>
-  JSON.parse(JSON.stringify(request)) as GenerationRequest
+  withoutPaths(JSON.parse(JSON.stringify(request)) as GenerationRequest)
 
 function heard(
   provider: ConversationName,
   request: GenerationRequest,
   target: Target = TARGETS[provider],
-): { request: GenerationRequest; losses: Loss[] } {
-  const { body, losses } = protocols[provider].call.writeRequest(request, target)
-  return { request: protocols[provider].serve.readRequest(wireOf(body, request.stream)), losses }
+): { request: GenerationRequest; losses: string[] } {
+  const { body, names } = writtenWithNames(provider, request, target)
+  return { request: withoutPaths(protocols[provider].serve.readRequest(wireOf(body, request.stream))), losses: names }
 }
 
 /** All members but those of which something was told as lost. */
-function compare(actual: GenerationRequest, expected: GenerationRequest, losses: readonly Loss[]): void {
-  const words = new Set(losses.map(({ field }) => field))
+function compare(actual: GenerationRequest, expected: GenerationRequest, losses: readonly string[]): void {
+  const words = new Set(losses)
   const [is, be] = [nothingEmpty(forget(plain(actual), words)), nothingEmpty(forget(plain(expected), words))]
   for (const member of new Set([...Object.keys(be), ...Object.keys(is)]) as Set<keyof GenerationRequest>)
     same(is[member], be[member], `${member}, with losses of ${[...words].join(', ')}`)
@@ -54,7 +57,7 @@ describe.each(NAMES)('%s', (provider) => {
           requests(scopeOf(provider)).map(({ reasoning: _, ...request }) => request),
           (request) => {
             const write = (one: GenerationRequest): unknown =>
-              JSON.parse(JSON.stringify(protocols[provider].call.writeRequest(one, TARGETS[provider]).body))
+              JSON.parse(JSON.stringify(writtenWithNames(provider, one, TARGETS[provider]).body))
             const { request: read } = heard(provider, request)
             same(write(sealed({ ...read, protocol: 'images' })), write(request))
           },
@@ -69,7 +72,8 @@ describe.each(NAMES)('%s', (provider) => {
     () => {
       holds(
         fc.property(requests(scopeOf(provider)), (request) => {
-          const { body } = protocols[provider].call.writeRequest(
+          const { body } = writtenWithNames(
+            provider,
             withSignatures(request, ({ data, issuer }) => ({ data: wrapSignature(data, issuer), issuer: OURS })),
             TARGETS[provider],
           )
@@ -81,11 +85,13 @@ describe.each(NAMES)('%s', (provider) => {
           }
           const forwarded = protocols[provider].serve.readRequest({
             ...rawRequest,
-            body: JSON.parse(protocols[provider].call.forward(context, TARGETS[provider])) as RawRequest['body'],
-            text: protocols[provider].call.forward(context, TARGETS[provider]),
+            body: JSON.parse(
+              protocols[provider].call.forward(context, TARGETS[provider], new LossReport()),
+            ) as RawRequest['body'],
+            text: protocols[provider].call.forward(context, TARGETS[provider], new LossReport()),
           })
           const direct = protocols[provider].serve.readRequest(
-            wireOf(protocols[provider].call.writeRequest(request, TARGETS[provider]).body, request.stream),
+            wireOf(writtenWithNames(provider, request, TARGETS[provider]).body, request.stream),
           )
           same(plain(ownThoughts(formOf(provider)(forwarded))), plain(ownThoughts(formOf(provider)(direct))))
         }),

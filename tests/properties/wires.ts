@@ -1,3 +1,5 @@
+import { readerFor, eventsFor } from '../translating.ts'
+import { LossReport, type Loss } from '../../src/protocols/translation.ts'
 import type { Answer, GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName, GenerationRequest, Tool } from '../../src/generation/request.ts'
 import type { Issuer } from '../../src/generation/signature.ts'
@@ -5,7 +7,7 @@ import { FrameSplitter, type Frame } from '../../src/http/frames.ts'
 import { eventStream } from '../../src/pipeline/framing.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { parseWithExact } from '../../src/json/exact.ts'
-import type { TranslationContext, ReportedLoss, RawRequest } from '../../src/protocols/protocol.ts'
+import type { TranslationContext, RawRequest } from '../../src/protocols/protocol.ts'
 
 /** Both sides of each protocol, joined: what one side writes the other reads. */
 
@@ -37,13 +39,13 @@ export const wireOf = (body: object, stream = true): RawRequest => {
   return { body: JSON.parse(text) as Record<string, unknown>, text, headers: new Headers(), model: LABEL.model, stream }
 }
 
-export function exchangeOf(client: ConversationName, issuer?: Issuer): TranslationContext & { losses: ReportedLoss[] } {
+export function exchangeOf(client: ConversationName, issuer?: Issuer): TranslationContext {
   const rawRequest = wireOf(BODIES[client])
   return {
     rawRequest,
     request: { ...protocols[client].serve.readRequest(rawRequest), tools: TOOLS },
     responseIdentity: { ...LABEL, ...(issuer === undefined ? {} : { issuer }) },
-    losses: [],
+    losses: new LossReport(),
   }
 }
 
@@ -66,7 +68,7 @@ export function readStream(
   request?: GenerationRequest,
 ): GenerationEvent[] {
   const splitter = new FrameSplitter()
-  const reader = protocols[provider].call.reader({}, request)
+  const reader = readerFor(provider, {}, request)
   const events = pieces.flatMap((piece) => splitter.push(piece).flatMap((frame) => reader.read(frame)))
   return [...events, ...splitter.end().flatMap((frame) => reader.read(frame)), ...reader.end()]
 }
@@ -75,7 +77,8 @@ export function readStream(
 export function readWhole(provider: ConversationName, body: object, request?: GenerationRequest): GenerationEvent[] {
   const { call } = protocols[provider]
   const text = JSON.stringify(body)
-  return call.readAnswer(
+  return eventsFor(
+    provider,
     call.argumentsIn === undefined ? JSON.parse(text) : parseWithExact(text, call.argumentsIn),
     {},
     request,
@@ -91,11 +94,11 @@ export function through(
   way: Way,
   answer: Answer,
   events: readonly GenerationEvent[],
-): { events: GenerationEvent[]; losses: ReportedLoss[] } {
+): { events: GenerationEvent[]; losses: Loss[] } {
   const context = exchangeOf(protocol)
   const heard =
     way === 'streamed'
       ? readStream(protocol, [bytesOf(framesOf(protocol, events, context))], context.request)
       : readWhole(protocol, protocols[protocol].serve.writeAnswer(answer, context), context.request)
-  return { events: heard, losses: context.losses }
+  return { events: heard, losses: context.losses!.losses }
 }

@@ -1,3 +1,4 @@
+import { written } from '../translating.ts'
 import { describe, expect, test } from 'bun:test'
 import { readConfig } from '../../src/config/load.ts'
 import { EFFORTS, type ConversationName } from '../../src/generation/request.ts'
@@ -375,14 +376,11 @@ describe('every model of the catalogue, asked for everything', () => {
     'from %s',
     (client) => {
       const faults: string[] = []
-      let written = 0
+      let count = 0
       for (const { model, protocol, target } of targets(client)) {
         for (const wish of WISHES[client]) {
           const rawRequest = wireOf(BODIES[client](wish))
-          const { body, losses } = protocols[protocol].call.writeRequest(
-            protocols[client].serve.readRequest(rawRequest),
-            target,
-          )
+          const { body, losses } = written(protocol, protocols[client].serve.readRequest(rawRequest), target)
           const heard = HEARD[protocol](body)
           const found = [
             ...REFUSED[protocol](body, target.capabilities)
@@ -391,12 +389,12 @@ describe('every model of the catalogue, asked for everything', () => {
             ...refusedByModel(heard, target.capabilities, protocol)
               .filter(Boolean)
               .map((what) => `it refuses ${what}`),
-            ...untold(client, wish, HEARD[client](rawRequest.body), heard, new Set(losses.map(({ field }) => field)))
+            ...untold(client, wish, HEARD[client](rawRequest.body), heard, new Set(losses.map(({ path }) => path)))
               .filter(Boolean)
               .map((what) => `nobody is told of ${what}`),
           ]
           faults.push(...found.map((fault) => `${model} asked ${JSON.stringify(wish)}: ${fault}`))
-          written++
+          count++
         }
       }
       expect(faults.slice(0, 20)).toEqual([])

@@ -1,8 +1,8 @@
+import { prepared, written } from '../translating.ts'
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/error.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import { prepare } from '../../src/providers/attempt.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 
 /** Requests that were made to cost much: what is done for them grows with their length, and no faster. */
@@ -27,7 +27,7 @@ function exchangeOf(client: ConversationName, body: Record<string, unknown>) {
 
 const refusal = (provider: ConversationName, context: ReturnType<typeof exchangeOf>): GatewayError | undefined => {
   try {
-    prepare({ protocol: provider, baseUrl: '', target } as unknown as Endpoint, context)
+    prepared({ protocol: provider, baseUrl: '', target } as unknown as Endpoint, context)
     return undefined
   } catch (error) {
     if (error instanceof GatewayError) return error
@@ -49,14 +49,14 @@ describe('requests', () => {
       })),
     ]
     const { request } = exchangeOf('messages', { ...asked, messages })
-    const { body, losses } = protocols['chat.completions'].call.writeRequest(request, target)
-    const written = body.messages as { role: string; tool_calls?: object[] }[]
-    expect(written.map(({ role, tool_calls: calls }) => calls?.length ?? role)).toEqual([
+    const { body, losses } = written('chat.completions', request, target)
+    const sent = body.messages as { role: string; tool_calls?: object[] }[]
+    expect(sent.map(({ role, tool_calls: calls }) => calls?.length ?? role)).toEqual([
       'user',
       turns,
       ...Array<string>(turns).fill('tool'),
     ])
-    expect(losses.filter(({ field, of }) => field === 'call.id' && of === id(0)).length).toBeLessThanOrEqual(2)
+    expect(losses.filter(({ path }) => path === 'messages[1].content[0].id').length).toBeLessThanOrEqual(2)
   })
 
   test('stop sequences for which Sluice would have to look itself are few and short', () => {

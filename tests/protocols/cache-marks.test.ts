@@ -1,3 +1,4 @@
+import { written } from '../translating.ts'
 import { describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
@@ -21,20 +22,16 @@ function sent(
     model: 'x',
     stream: false,
   })
-  const { body: written, losses } = protocols[provider].call.writeRequest(request, {
+  const { body: sent, losses } = written(provider, request, {
     provider: 'p',
     model: 'm',
     quirks: {},
     capabilities,
   })
   return {
-    body: JSON.parse(JSON.stringify(written)) as Json,
+    body: JSON.parse(JSON.stringify(sent)) as Json,
     told: [
-      ...new Set(
-        losses
-          .filter(({ field }) => /^((tool|request)\.)?cache/.test(field))
-          .map(({ field, what, why }) => `${field} ${what}: ${why}`),
-      ),
+      ...new Set(losses.filter(({ code }) => code.startsWith('cache_')).map(({ path, code }) => `${path} ${code}`)),
     ],
   }
 }
@@ -297,6 +294,6 @@ describe('where a prefix is cached, and how long', () => {
       sent('chat.completions', provider, chat)
         .told.map((one) => one.split(':')[0]!)
         .sort(),
-    ).toEqual(['cacheKey left out', 'cacheRetention left out'])
+    ).toEqual(['cacheKey dropped', 'cacheRetention dropped'])
   })
 })

@@ -1,13 +1,14 @@
+import { LossReport, type Loss } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import { fold, type GenerationEvent, type PartHead } from '../../src/generation/event.ts'
 import type { ConversationName, ProtocolName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { lose, lossesText } from '../../src/protocols/losses.ts'
-import type { TranslationContext, ReportedLoss } from '../../src/protocols/protocol.ts'
+import type { TranslationContext } from '../../src/protocols/protocol.ts'
 
 /** What each client's protocol cannot say of an answer is told: the same of a whole answer as of a stream. */
 
-const exchangeOf = (protocol: ProtocolName, report = false): TranslationContext & { losses: ReportedLoss[] } => ({
+const exchangeOf = (protocol: ProtocolName, report = false): TranslationContext => ({
   rawRequest: { body: {}, text: '{}', headers: new Headers() },
   request: {
     model: 'a/b',
@@ -21,7 +22,7 @@ const exchangeOf = (protocol: ProtocolName, report = false): TranslationContext 
     extras: {},
   },
   responseIdentity: { id: 'id', model: 'a/b', createdAt: 1, issuer: { provider: 'a', model: 'b' } },
-  losses: [],
+  losses: new LossReport(),
   report,
 })
 
@@ -79,18 +80,18 @@ const CASES: [string, GenerationEvent[], string, string, string, string][] = [
   [
     'what only the provider knows',
     answer([[{ type: 'native', protocol: 'images', kind: 'odd_thing', value: {} }, ''], TEXT]),
-    'odd_thing left out',
-    'odd_thing left out',
-    'odd_thing left out',
-    'odd_thing left out',
+    'odd_thing dropped',
+    'odd_thing dropped',
+    'odd_thing dropped',
+    'odd_thing dropped',
   ],
-  ['an image', answer([[{ type: 'image', mediaType: 'image/png' }, 'AAAA']]), '', '', 'image left out', ''],
+  ['an image', answer([[{ type: 'image', mediaType: 'image/png' }, 'AAAA']]), '', '', 'image dropped', ''],
   [
     'audio',
     answer([[{ type: 'audio', mediaType: 'audio/L16' }, 'AAAA']]),
     'audio approximated',
-    'audio left out',
-    'audio left out',
+    'audio dropped',
+    'audio dropped',
     '',
   ],
   [
@@ -98,7 +99,7 @@ const CASES: [string, GenerationEvent[], string, string, string, string][] = [
     answer([[{ type: 'text' }, 'Hello there', LOGPROBS]]),
     '',
     '',
-    'logprobs left out',
+    'logprobs dropped',
     'logprobs approximated',
   ],
   ['a citation with its place', cited({ url: 'https://a.example', title: 'A', start: 0, end: 11 }), '', '', '', ''],
@@ -113,9 +114,9 @@ const CASES: [string, GenerationEvent[], string, string, string, string][] = [
   [
     'a citation without an address',
     cited({ title: 'A', citedText: 'words of it', start: 0, end: 5 }),
-    'citations left out',
+    'citations dropped',
     'citations approximated',
-    'citations left out',
+    'citations dropped',
     '',
   ],
   [
@@ -137,18 +138,18 @@ const CASES: [string, GenerationEvent[], string, string, string, string][] = [
   [
     'the stop sequence that was hit',
     answer([TEXT], { reason: 'stop-sequence', raw: 'stop_sequence', stopSequence: 'X' }),
-    'stop_sequence left out',
-    'stop_sequence left out',
+    'stop_sequence dropped',
+    'stop_sequence dropped',
     '',
-    'stop_sequence left out',
+    'stop_sequence dropped',
   ],
   [
     'what is said of a refusal',
     answer([TEXT], { reason: 'refusal', raw: 'refusal', details: { type: 'refusal', category: 'cyber' } }),
-    'stop_details left out',
-    'finish_reason approximated, stop_details left out',
-    'stop_details left out',
-    'finish_reason approximated, stop_details left out',
+    'stop_details dropped',
+    'finish_reason approximated, stop_details dropped',
+    'stop_details dropped',
+    'finish_reason approximated, stop_details dropped',
   ],
   [
     'a filter',
@@ -180,7 +181,7 @@ const CASES: [string, GenerationEvent[], string, string, string, string][] = [
     answer([[{ type: 'text' }, 'Hello', { signature: 's' }]]),
     '',
     '',
-    'signature left out',
+    'signature dropped',
     '',
   ],
   [
@@ -191,12 +192,12 @@ const CASES: [string, GenerationEvent[], string, string, string, string][] = [
     '',
     'usage approximated',
   ],
-  ['the number of web searches', answer([TEXT], {}, { webSearches: 2 }), '', '', '', 'usage left out'],
+  ['the number of web searches', answer([TEXT], {}, { webSearches: 2 }), '', '', '', 'usage dropped'],
 ]
 
 const CLIENTS: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
-const told = (losses: readonly ReportedLoss[]): string =>
-  losses.map(({ field, what }) => `${field.replace('answer.', '')} ${what}`).join(', ')
+const told = (losses: readonly Loss[]): string =>
+  losses.map(({ path, effect }) => `${field.replace('answer.', '')} ${what}`).join(', ')
 
 describe.each(CASES)('%s', (_name, events, ...expected) => {
   test.each(CLIENTS.map((client, index) => [client, expected[index]!] as const))('to %s', (client, lost) => {
@@ -206,7 +207,7 @@ describe.each(CASES)('%s', (_name, events, ...expected) => {
     for (const event of events) writer.write(event)
     expect(told(whole.losses)).toBe(lost)
     expect(streamed.losses).toEqual(whole.losses)
-    expect(whole.losses.every(({ field }) => field.startsWith('answer.'))).toBe(true)
+    expect(whole.losses.every(({ path }) => path.startsWith('answer.'))).toBe(true)
   })
 })
 
@@ -223,7 +224,7 @@ test.each(['messages', 'generateContent'] as const)(
       ),
       context,
     )
-    expect(told(context.losses)).toBe('tool_calls.arguments left out')
+    expect(told(context.losses!.losses)).toBe('tool_calls.arguments dropped')
   },
 )
 
@@ -240,15 +241,12 @@ test('an answer with images tells what stood beside them, words only where there
   protocols.images.serve.writeAnswer(fold(events), whole)
   const writer = protocols.images.serve.writer(streamed)
   const frames = events.flatMap((event) => writer.write(event))
-  expect([told(whole.losses), told(streamed.losses)]).toEqual([
-    'reasoning left out',
-    'text left out, reasoning left out',
-  ])
+  expect([told(whole.losses), told(streamed.losses)]).toEqual(['reasoning dropped', 'text dropped, reasoning dropped'])
   expect((JSON.parse(frames.at(-1)!.data) as { sluice: unknown }).sluice).toEqual({ translation: streamed.losses })
 })
 
 describe.each(CLIENTS)('the report in a stream to %s', (client) => {
-  const framesOf = (report: boolean, losses: ReportedLoss[]): unknown[] => {
+  const framesOf = (report: boolean, losses: Loss[]): unknown[] => {
     const context = { ...exchangeOf(client, report), losses }
     const writer = protocols[client].serve.writer(context)
     return answer([TEXT])
@@ -260,7 +258,7 @@ describe.each(CLIENTS)('the report in a stream to %s', (client) => {
     frames.flatMap((frame, index) => (JSON.stringify(frame).includes('"sluice"') ? [index] : []))
 
   test('stands in one frame, where it is asked for, and says it when nothing is lost', () => {
-    expect(holders(framesOf(false, [{ field: 'x', what: 'left out', why: 'y' }]))).toEqual([])
+    expect(holders(framesOf(false, [{ field: 'x', effect: 'dropped', why: 'y' }]))).toEqual([])
     const frames = framesOf(true, [])
     expect(holders(frames)).toEqual([client === 'messages' ? frames.length - 2 : frames.length - 1])
     expect(JSON.stringify(frames)).toContain('"sluice":{"translation":[]}')
@@ -269,28 +267,28 @@ describe.each(CLIENTS)('the report in a stream to %s', (client) => {
 
 test('the same loss is told once, and nothing where nothing is translated', () => {
   const context = exchangeOf('chat.completions')
-  for (const why of ['a', 'a', 'b']) lose(context, 'answer.x', 'left out', why)
-  expect(context.losses).toHaveLength(2)
+  for (const why of ['a', 'a', 'b']) lose(context, 'response.x', 'left out', why)
+  expect(context.losses!.losses).toHaveLength(2)
   const { losses: _, ...passing } = context
-  lose(passing, 'answer.x', 'left out', 'a')
+  lose(passing, 'response.x', 'left out', 'a')
   expect('losses' in passing).toBe(false)
 })
 
 test('a provider that thinks up kinds without end is told of a thousand times', () => {
   const context = exchangeOf('chat.completions')
-  for (let n = 0; n < 3_000; n++) lose(context, `answer.${n}`, 'left out', 'a')
-  expect(context.losses).toHaveLength(1_000)
+  for (let n = 0; n < 3_000; n++) lose(context, `response.${n}`, 'left out', 'a')
+  expect(context.losses!.losses).toHaveLength(1_000)
 })
 
 test('the text of losses is ASCII and bounded, whatever clients call their fields', () => {
   const losses = Array.from(
     { length: 500 },
-    (_, index): ReportedLoss => ({ field: `é${index}`.padEnd(400, '😀'), what: 'left out', why: 'y' }),
+    (_, index): Loss => ({ field: `é${index}`.padEnd(400, '😀'), effect: 'dropped', why: 'y' }),
   )
   const text = lossesText(losses)
   expect(text.length).toBeLessThanOrEqual(4_000)
   expect(text).toMatch(/^[\x20-\x7e]*$/)
-  expect((JSON.parse(text) as ReportedLoss[])[0]!.field.startsWith('é0')).toBe(true)
+  expect((JSON.parse(text) as Loss[])[0]!.field.startsWith('é0')).toBe(true)
 })
 
 test('what the messages API says more of a refusal is read', () => {

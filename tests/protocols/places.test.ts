@@ -1,9 +1,11 @@
+import { written } from '../translating.ts'
+import { type Loss } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { tell } from '../../src/protocols/places.ts'
-import type { Capabilities, TranslationContext, ReportedLoss } from '../../src/protocols/protocol.ts'
+import type { Capabilities, TranslationContext } from '../../src/protocols/protocol.ts'
 import { NAMES, wireOf } from '../properties/wires.ts'
 
 /** Losses are told under the path in the client's own request, whatever its protocol and its provider's are. */
@@ -287,14 +289,14 @@ function toldOf(
   body: Json,
   provider: ConversationName,
   capabilities: Capabilities,
-): ReportedLoss[] | undefined {
+): Loss[] | undefined {
   const rawRequest = { ...wireOf(body), model: 'a/b' }
   const request = protocols[client].serve.readRequest(rawRequest)
   const context: TranslationContext = { rawRequest, request, responseIdentity: { id: 'x', model: 'a/b', createdAt: 0 } }
   try {
     return tell(
       context,
-      protocols[provider].call.writeRequest(request, { provider: 'p', model: 'm', quirks: {}, capabilities }).losses,
+      written(provider, request, { provider: 'p', model: 'm', quirks: {}, capabilities }).losses,
       Object.keys(request.extras),
     )
   } catch {
@@ -342,7 +344,7 @@ test.each(ROUTES)('%s -> %s: every loss is told under a path of the request, and
         [conversation]: turns,
       }
       // Tools may be chosen only where there are some; what a reader refuses is not this test's.
-      let told: ReportedLoss[] | undefined
+      let told: Loss[] | undefined
       try {
         told = toldOf(client, body, provider, capabilities)
       } catch {
@@ -373,7 +375,7 @@ const fieldsOf = (
     messages: { model: 'a/b', max_tokens: 16, messages: [{ role: 'user', content: 'x' }] },
     generateContent: { contents: [{ role: 'user', parts: [{ text: 'x' }] }] },
   }[client]
-  return toldOf(client, { ...body, ...more }, provider, capabilities)!.map(({ field }) => field)
+  return toldOf(client, { ...body, ...more }, provider, capabilities)!.map(({ path }) => path)
 }
 
 describe('a field has the name', () => {

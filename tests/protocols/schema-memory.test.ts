@@ -1,6 +1,6 @@
+import { type Loss } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import type { Tool } from '../../src/generation/request.ts'
-import type { Loss } from '../../src/protocols/protocol.ts'
 import { remembering } from '../../src/protocols/schema/remember.ts'
 import { affords, bounded } from '../../src/protocols/schema/schema.ts'
 
@@ -18,7 +18,7 @@ function counted() {
   let writes = 0
   const write = remembering(({ name, parameters, strict }: FunctionTool, losses: Loss[]) => {
     writes++
-    losses.push({ field: 'tool.parameters', of: name, what: 'approximated', why: 'a test' })
+    losses.push({ field: 'tool.parameters', of: name, effect: 'approximated', why: 'a test' })
     return { parameters, strict }
   })
   const ask = (asked: FunctionTool) => {

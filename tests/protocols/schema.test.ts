@@ -1,9 +1,9 @@
+import { LossReport, type Loss } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import Ajv2020 from 'ajv/dist/2020'
 import fc from 'fast-check'
 import { answerSchema as geminiAnswer, parametersSchema } from '../../src/protocols/gemini/schema.ts'
 import { inputSchema, outputSchema, strictSchemas } from '../../src/protocols/messages/schema.ts'
-import type { Loss } from '../../src/protocols/protocol.ts'
 import { answerSchema, functionSchema } from '../../src/protocols/schema/openai.ts'
 import { inlined } from '../../src/protocols/schema/references.ts'
 import { objectAnswer } from '../../src/protocols/schema/wrapping.ts'
@@ -282,17 +282,17 @@ describe('references', () => {
         $ref: { type: 'string' },
       },
     }
-    expect(openai(people)).toEqual({ schema: people, losses: [] })
-    expect(anthropic(people)).toEqual({ schema: people, losses: [] })
-    expect(gemini(people)).toEqual({ schema: followed, losses: [] })
+    expect(openai(people)).toEqual({ schema: people, losses: new LossReport() })
+    expect(anthropic(people)).toEqual({ schema: people, losses: new LossReport() })
+    expect(gemini(people)).toEqual({ schema: followed, losses: new LossReport() })
     expect(anthropicOutput(people).schema).toEqual({ ...followed, additionalProperties: false })
   })
 
   test('at the root are followed, and those below still lead where they led', () => {
     const list = { $ref: '#/$defs/Node', $defs: { Node: node } }
     for (const write of [openai, anthropic])
-      expect(write(list)).toEqual({ schema: { ...node, $defs: { Node: node } }, losses: [] })
-    expect(gemini(list)).toEqual({ schema: { ...node, $defs: { Node: node } }, losses: [] })
+      expect(write(list)).toEqual({ schema: { ...node, $defs: { Node: node } }, losses: new LossReport() })
+    expect(gemini(list)).toEqual({ schema: { ...node, $defs: { Node: node } }, losses: new LossReport() })
     const itself = { type: 'object', properties: { list: { type: 'array', items: { $ref: '#' } } } }
     expect(openai(itself).schema).toEqual(itself)
     expect(gemini(itself).schema).toEqual({
@@ -316,7 +316,7 @@ describe('references', () => {
       ),
     ).toStartWith('$defs.Node: must not refer to itself, since the provider of this model takes no recursive schemas')
     for (const schema of [needy, outside])
-      for (const write of [openai, anthropic]) expect(write(schema)).toEqual({ schema, losses: [] })
+      for (const write of [openai, anthropic]) expect(write(schema)).toEqual({ schema, losses: new LossReport() })
     for (const write of [gemini, anthropicOutput])
       expect(refusal(() => write(outside))).toBe(
         "properties.a.$ref: must name a place within the schema (#/$defs/...), not 'https://example.com/a.json'",
@@ -439,7 +439,7 @@ describe('unions', () => {
         {
           field: 'tool.parameters',
           of: 'f',
-          what: 'approximated',
+          effect: 'approximated',
           why: 'the provider does not know oneOf at the root, which becomes one object (the root)',
         },
       ])
@@ -451,7 +451,7 @@ describe('unions', () => {
       }),
     ).toEqual({
       schema: { type: 'object', properties: { a: { type: 'string' }, b: { type: 'string' } }, required: ['a'] },
-      losses: [],
+      losses: new LossReport(),
     })
   })
 
@@ -536,7 +536,7 @@ describe('dialects', () => {
 
   test('a tool takes an object, whatever its schema says', () => {
     for (const schema of [undefined, {}, true, { type: 'object' }]) {
-      expect(openai(schema)).toEqual({ schema: { type: 'object', properties: {} }, losses: [] })
+      expect(openai(schema)).toEqual({ schema: { type: 'object', properties: {} }, losses: new LossReport() })
       expect(anthropic(schema).schema).toMatchObject({ type: 'object' })
     }
     for (const write of [openai, anthropic, gemini])
@@ -598,7 +598,7 @@ describe('Google', () => {
       losses: [
         {
           field: 'outputFormat.schema',
-          what: 'approximated',
+          effect: 'approximated',
           why: 'the provider does not know minLength (properties.a, properties.b, properties.c and 1 more), pattern (properties.a, properties.b, properties.c and 1 more), not (the root)',
         },
       ],
@@ -631,7 +631,7 @@ describe('Anthropic held to a schema', () => {
   test('closes objects, and tells where the client left one open', () => {
     expect(anthropicOutput({ type: 'object', properties: { a: { type: 'string' } } })).toEqual({
       schema: { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false },
-      losses: [],
+      losses: new LossReport(),
     })
     expect(
       whyOf(
@@ -667,8 +667,8 @@ describe('Anthropic held to a schema', () => {
     ).toEqual([['closed', { ...closed, properties: { a: { type: 'string', description: '{minLength: 1}' } } }]])
     expect(losses.map(({ field, of, what }) => `${field} ${of} ${what}`)).toEqual([
       'tool.parameters closed approximated',
-      'tool.strict open left out',
-      'tool.strict loop left out',
+      'tool.strict open dropped',
+      'tool.strict loop dropped',
     ])
   })
 
@@ -742,7 +742,7 @@ describe('OpenAI is strict', () => {
     )
     // A client that says itself whether a schema binds has said that it does not.
     expect(answerSchema({ type: 'schema', schema }, { protocol: 'responses' }, losses)).not.toHaveProperty('strict')
-    expect(losses.map(({ field }) => field)).toEqual(why === undefined ? [] : ['tool.strict', 'outputFormat.schema'])
+    expect(losses.map(({ path }) => path)).toEqual(why === undefined ? [] : ['tool.strict', 'outputFormat.schema'])
     for (const loss of losses) expect(loss.why).toEndWith(`and here ${why}`)
   })
 })

@@ -1,3 +1,4 @@
+import { written } from '../translating.ts'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
@@ -305,7 +306,8 @@ describe.skipIf(!existsSync(SCHEMA))("Google's document of generateContent", () 
         headers: new Headers(),
       })
       for (const reasoning of ['level', 'budget'] as const) {
-        const { body } = gemini.call.writeRequest(
+        const { body } = written(
+          'generateContent',
           { ...read, extras: {} },
           { provider: 'p', model: 'm', quirks: {}, capabilities: { reasoning } },
         )

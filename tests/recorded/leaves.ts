@@ -119,7 +119,7 @@ export function missing(
   told: readonly string[],
 ): string[] {
   const { text, numbers } = heap(heard)
-  const named = new Set(told.map((field) => field.replace(/^answer\./, '')))
+  const named = new Set(told.map((field) => field.replace(/^response\./, '')))
   const unsaid = leavesOf(answerOf(protocol, recorded, stream)).filter(({ path, value }) => {
     if ([...BOOKKEEPING, ...COMPARED].some((pattern) => pattern.test(path))) return false
     if (

@@ -1,3 +1,4 @@
+import { LossReport } from '../../src/protocols/translation.ts'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'bun:test'
@@ -103,6 +104,7 @@ run('recorded messages', () => {
       const forwarded = messages.call.forward(
         { rawRequest, request, responseIdentity: { id: '', model: '', createdAt: 0 } },
         target,
+        new LossReport(),
       )
       expect(JSON.parse(forwarded)).toEqual({ ...rawRequest.body, model: 'upstream' })
     },

@@ -1,4 +1,4 @@
-import type { ReportedLoss } from '../../src/protocols/protocol.ts'
+import { type Loss } from '../../src/protocols/translation.ts'
 import { squeezed } from './leaves.ts'
 
 /**
@@ -63,22 +63,15 @@ const isPlain = ({ type, text, thought }: Record<string, unknown>): boolean =>
 
 const CONVERSATION = /^(messages|input|contents|system|instructions|systemInstruction|system_instruction)(\[\])?$/
 
-/**
- * Whether a loss tells of a leaf. One index or none: what is told of a list speaks of what its plain parts lost only
- * under their own member.
- */
-function tellsOf({ field, what, why }: ReportedLoss, { path, holder }: Leaf): boolean {
-  if (why === 'only the allowed tools are sent' && path.startsWith('tools[')) return true
-  if (!/\[/.test(field) && !/\[/.test(path) && namesOf(field).includes(SNAKE(nameOf(path)))) return true
-  const general = field.includes('[]')
-  const [place, within] = general ? [listed(path), listed(field)] : [path, field]
-  if (place === within) return true
-  if (!place.startsWith(`${within}.`) && !place.startsWith(`${within}[`)) return false
-  if (what === 'approximated' && CONVERSATION.test(listed(field))) return false
-  // What becomes of a schema is told with the words that it is about.
-  if (what === 'approximated' && /schema|parameters/i.test(field.slice(field.lastIndexOf('.') + 1)))
-    return why.includes(nameOf(path))
-  return !general || !/\]$/.test(field) || !isPlain(holder)
+/** Whether a loss reports a leaf: under its own path, or that of what holds it. */
+function reports({ code, path: lost, effect, reason }: Loss, { path }: Leaf): boolean {
+  if (reason === 'only the allowed tools are sent' && path.startsWith('tools[')) return true
+  if (!/\[/.test(path) && !/\[/.test(lost) && namesOf(lost).includes(SNAKE(nameOf(path)))) return true
+  if (path === lost) return true
+  if (!path.startsWith(`${lost}.`) && !path.startsWith(`${lost}[`)) return false
+  if (effect === 'approximated' && CONVERSATION.test(lost)) return false
+  // A loss of a schema names its keywords.
+  return code === 'schema_adjusted' ? reason.includes(nameOf(path)) : true
 }
 
 const listed = (path: string): string => path.replaceAll(/\[\d+\]/g, '[]')
@@ -113,7 +106,7 @@ const namesOf = (path: string): string[] => {
 export function unsaid(
   body: unknown,
   sent: unknown,
-  told: readonly ReportedLoss[],
+  told: readonly Loss[],
   known: (path: string, value: string) => boolean,
 ): string[] {
   const there = leavesOf(sent)
@@ -140,7 +133,7 @@ export function unsaid(
     )
   }
   const left = leavesOf(body).filter((leaf) => !isSaid(leaf) && !known(listed(leaf.path), String(leaf.value)))
-  const lost = new Set(left.filter((leaf) => told.some((loss) => tellsOf(loss, leaf))))
+  const lost = new Set(left.filter((leaf) => told.some((loss) => reports(loss, leaf))))
   // A client may say the same thought in two fields.
   const texts = new Set(
     [...lost].map(({ value }) => value).filter((value) => typeof value === 'string' && value.length > 40),

@@ -1,9 +1,10 @@
+import { prepared } from '../translating.ts'
+import { type Loss } from '../../src/protocols/translation.ts'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/error.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import type { Capabilities, ReportedLoss } from '../../src/protocols/protocol.ts'
-import { prepare } from '../../src/providers/attempt.ts'
+import type { Capabilities } from '../../src/protocols/protocol.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import type { Json } from '../clients/agents.ts'
 import { checkBody } from '../clients/strict-rules.ts'
@@ -99,7 +100,7 @@ const known = (path: string, value: string, sent: string): boolean =>
   BOOKKEEPING.some(([where, which]) => where.test(path) && which.test(value)) ||
   TRANSLATED.some(([where, which, word]) => where.test(path) && which.test(value) && word.test(sent))
 
-type Written = { body: unknown; losses: ReportedLoss[] }
+type Written = { body: unknown; losses: readonly Loss[] }
 
 /** A model of Google's that takes levels is one that insists on signatures. */
 const ABILITIES: Partial<Record<ConversationName, Capabilities>> = { generateContent: { reasoning: 'level' } }
@@ -116,7 +117,7 @@ function written(
     request: protocols[protocol].serve.readRequest(rawRequest),
     responseIdentity: { id: 'ours', model: 'a/b', createdAt: 0 },
   }
-  const { body: text, losses } = prepare(
+  const { body: text, losses } = prepared(
     { protocol: provider, baseUrl: '', target: { provider: 'p', model: 'm', quirks: {}, capabilities } } as Endpoint,
     context,
   )

@@ -1,3 +1,4 @@
+import { LossReport } from '../../src/protocols/translation.ts'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'bun:test'
@@ -114,7 +115,7 @@ run('recorded responses', () => {
       const { body } = context.rawRequest
       expect(context.request.model).toBe(body.model as string)
       const { previous_response_id: _gone, ...rest } = body
-      const { include, input, ...sent } = JSON.parse(responses.call.forward(context, target))
+      const { include, input, ...sent } = JSON.parse(responses.call.forward(context, target, new LossReport()))
       const { include: _include, input: asked, ...others } = rest
       expect(sent).toEqual({ ...others, model: 'upstream', ...(body.background === true ? {} : { store: false }) })
       // Only reasoning that the provider could not know again is left out.

@@ -1,6 +1,6 @@
+import { type Loss } from '../../src/protocols/translation.ts'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
-import type { ReportedLoss } from '../../src/protocols/protocol.ts'
 import { anthropic } from '../sdk/anthropic.ts'
 import type { Client, Heard } from '../sdk/client.ts'
 import { genaiGemini } from '../sdk/genai.ts'
@@ -126,8 +126,8 @@ const withoutReport = ({ sluice: _, ...data }: Any): Any => data
 
 const lossesIn = (datas: unknown[]): string[] =>
   (datas as Any[])
-    .flatMap((data) => ((data.sluice ?? data.response?.sluice)?.translation ?? []) as ReportedLoss[])
-    .map(({ field }) => field)
+    .flatMap((data) => ((data.sluice ?? data.response?.sluice)?.translation ?? []) as Loss[])
+    .map(({ path }) => path)
 
 /** Status under which a client hears of a refusal: refused credentials and breakdowns are not its own. */
 const STATUSES: Record<number, number> = {
@@ -212,5 +212,5 @@ function expectCounted(
   const { total, parts, written } = sums(client, datas)
   if (total !== undefined) expect(total).toBe(parts)
   const source = sums(provider, recorded)
-  if (written !== source.written || (source.hour ?? 0) > 0) expect(losses).toContain('answer.usage')
+  if (written !== source.written || (source.hour ?? 0) > 0) expect(losses).toContain('response.usage')
 }

@@ -1,3 +1,4 @@
+import { written, type Written } from '../translating.ts'
 import { describe, expect, test } from 'bun:test'
 import { GatewayError } from '../../src/error.ts'
 import { fold, type GenerationEvent } from '../../src/generation/event.ts'
@@ -162,12 +163,9 @@ for (const provider of NAMES)
           stream: recording.stream,
           headers: new Headers(),
         }
-        let written
+        let result: Written
         try {
-          written = protocols[provider].call.writeRequest(
-            protocols[recording.protocol].serve.readRequest(rawRequest),
-            target,
-          )
+          result = written(provider, protocols[recording.protocol].serve.readRequest(rawRequest), target)
         } catch (error) {
           expect(error).toBeInstanceOf(GatewayError)
           const { param, message } = error as GatewayError
@@ -176,14 +174,14 @@ for (const provider of NAMES)
             message,
           ).toHaveLength(1)
         }
-        const sent = JSON.parse(JSON.stringify(written.body)) as Any
+        const sent = JSON.parse(JSON.stringify(result.body)) as Any
         const flaw = verdict('request', sent)
         if (UNDOCUMENTED_REQUESTS.includes(`${provider} ${recording.id}`)) expect(flaw).not.toBe('')
         else expect(flaw).toBe('')
         expectKept(
           asked(provider, sent),
           asked(recording.protocol, body),
-          written.losses.map(({ field }) => field),
+          result.losses.map(({ path }) => path),
         )
       })
     }
