@@ -1,15 +1,18 @@
-import { LossReport, type Loss } from '../../src/protocols/translation.ts'
 import { describe, expect, test } from 'bun:test'
 import Ajv2020 from 'ajv/dist/2020'
 import fc from 'fast-check'
-import { answerSchema as geminiAnswer, parametersSchema } from '../../src/protocols/gemini/schema.ts'
+import { GatewayError } from '../../src/error.ts'
+import type { GenerationRequest } from '../../src/generation/request.ts'
+import { parametersSchema, responseSchema as geminiResponseSchema } from '../../src/protocols/gemini/schema.ts'
 import { inputSchema, outputSchema, strictSchemas } from '../../src/protocols/messages/schema.ts'
-import { answerSchema, functionSchema } from '../../src/protocols/schema/openai.ts'
+import { functionSchema, responseSchema } from '../../src/protocols/schema/openai.ts'
 import { inlined } from '../../src/protocols/schema/references.ts'
-import { objectAnswer } from '../../src/protocols/schema/wrapping.ts'
-import { bounded, mapSchemas, type Schema, SchemaRefusal, takesAnything } from '../../src/protocols/schema/schema.ts'
+import { mapSchemas, type Schema, SchemaBudget, takesAnything } from '../../src/protocols/schema/schema.ts'
+import { objectResponse } from '../../src/protocols/schema/wrapping.ts'
+import type { Loss, Translation } from '../../src/protocols/translation.ts'
+import { translationOf } from '../translating.ts'
 
-/** Schemas of any kind on their way to each provider: what they become takes the same values, or it is told. */
+/** Schemas of any kind as each provider is sent them: the same values are accepted, or a loss is reported. */
 
 type Any = Record<string, any>
 
@@ -17,28 +20,49 @@ const tool = (parameters: unknown, strict?: boolean) => ({
   type: 'function' as const,
   name: 'f',
   parameters,
+  path: 'tools[0]',
   ...(strict === undefined ? {} : { strict }),
 })
-const told = <T>(write: (losses: Loss[]) => T): { schema: T; losses: Loss[] } => {
-  const losses: Loss[] = []
-  return { schema: write(losses), losses }
+
+const REQUEST: GenerationRequest = {
+  model: 'm',
+  system: [],
+  turns: [],
+  tools: [],
+  sampling: {},
+  stream: false,
+  protocol: 'responses',
+  extras: {},
 }
-const openai = (schema: unknown) => told((losses) => functionSchema(tool(schema), losses).parameters)
-const anthropic = (schema: unknown) => told((losses) => inputSchema(tool(schema), losses))
-const anthropicOutput = (schema: unknown) => told((losses) => outputSchema(schema, losses))
-const gemini = (schema: unknown) => told((losses) => parametersSchema(tool(schema), losses))
-const geminiOutput = (schema: unknown) => told((losses) => geminiAnswer(schema, losses))
-const openaiOutput = (schema: unknown) =>
-  told((losses) => answerSchema({ type: 'schema', schema }, { protocol: 'responses' }, losses).schema)
+const BODY = { tools: [{ parameters: {}, strict: true }], text: { format: { schema: {} } } }
+const translation = (): Translation =>
+  translationOf(REQUEST, { provider: 'p', model: 'm', quirks: {}, capabilities: {} }, BODY)
+
+const reported = <T>(write: (translation: Translation) => T): { schema: T; losses: Loss[] } => {
+  const one = translation()
+  return { schema: write(one), losses: one.report.losses }
+}
+const openai = (schema: unknown, one?: Translation) =>
+  reported((own) => own.schemaCache.write(functionSchema, tool(schema), one ?? own).parameters)
+const anthropic = (schema: unknown) => reported((one) => one.schemaCache.write(inputSchema, tool(schema), one))
+const anthropicOutput = (schema: unknown) => reported((one) => outputSchema(schema, one))
+const gemini = (schema: unknown, one?: Translation) =>
+  reported((own) => own.schemaCache.write(parametersSchema, tool(schema), one ?? own))
+const geminiOutput = (schema: unknown) => reported((one) => geminiResponseSchema(schema, one))
+const openaiOutput = (schema: unknown) => reported((one) => responseSchema({ type: 'schema', schema }, one).schema)
 
 const TARGETS = { openai, openaiOutput, anthropic, anthropicOutput, gemini, geminiOutput }
 
-const whyOf = ({ losses }: { losses: Loss[] }): string => losses.map(({ what, why }) => `${what}: ${why}`).join('\n')
+const whyOf = ({ losses }: { losses: Loss[] }): string =>
+  losses.map(({ effect, reason }) => `${effect}: ${reason}`).join('\n')
+
+/** The message of a refusal, from the path within the schema on. */
 const refusal = (run: () => unknown): string => {
   try {
     run()
   } catch (error) {
-    if (error instanceof SchemaRefusal) return error.message
+    if (error instanceof GatewayError && error.code === 'invalid_request')
+      return error.message.replace(/^(tools\[0\]\.parameters|text\.format\.schema)\.?/, '')
     throw error
   }
   return 'no refusal'
@@ -237,7 +261,7 @@ describe('any schema', () => {
           if (losses.length > 0) return
           same++
           const [before, after] = [validator(schema), validator(written)]
-          const wrapped = target === 'openaiOutput' && objectAnswer({ type: 'schema', schema }).wrapped
+          const wrapped = target === 'openaiOutput' && objectResponse({ type: 'schema', schema }, new SchemaBudget()).wrapped
           for (const value of values) {
             // Arguments are objects, whatever the schema says.
             if (!target.endsWith('Output') && (typeof value !== 'object' || value === null || Array.isArray(value)))
@@ -282,17 +306,17 @@ describe('references', () => {
         $ref: { type: 'string' },
       },
     }
-    expect(openai(people)).toEqual({ schema: people, losses: new LossReport() })
-    expect(anthropic(people)).toEqual({ schema: people, losses: new LossReport() })
-    expect(gemini(people)).toEqual({ schema: followed, losses: new LossReport() })
+    expect(openai(people)).toEqual({ schema: people, losses: [] })
+    expect(anthropic(people)).toEqual({ schema: people, losses: [] })
+    expect(gemini(people)).toEqual({ schema: followed, losses: [] })
     expect(anthropicOutput(people).schema).toEqual({ ...followed, additionalProperties: false })
   })
 
   test('at the root are followed, and those below still lead where they led', () => {
     const list = { $ref: '#/$defs/Node', $defs: { Node: node } }
     for (const write of [openai, anthropic])
-      expect(write(list)).toEqual({ schema: { ...node, $defs: { Node: node } }, losses: new LossReport() })
-    expect(gemini(list)).toEqual({ schema: { ...node, $defs: { Node: node } }, losses: new LossReport() })
+      expect(write(list)).toEqual({ schema: { ...node, $defs: { Node: node } }, losses: [] })
+    expect(gemini(list)).toEqual({ schema: { ...node, $defs: { Node: node } }, losses: [] })
     const itself = { type: 'object', properties: { list: { type: 'array', items: { $ref: '#' } } } }
     expect(openai(itself).schema).toEqual(itself)
     expect(gemini(itself).schema).toEqual({
@@ -316,7 +340,7 @@ describe('references', () => {
       ),
     ).toStartWith('$defs.Node: must not refer to itself, since the provider of this model takes no recursive schemas')
     for (const schema of [needy, outside])
-      for (const write of [openai, anthropic]) expect(write(schema)).toEqual({ schema, losses: new LossReport() })
+      for (const write of [openai, anthropic]) expect(write(schema)).toEqual({ schema, losses: [] })
     for (const write of [gemini, anthropicOutput])
       expect(refusal(() => write(outside))).toBe(
         "properties.a.$ref: must name a place within the schema (#/$defs/...), not 'https://example.com/a.json'",
@@ -348,7 +372,7 @@ describe('references', () => {
     }
     for (const schema of [bomb, heavy, chain])
       for (const write of [gemini, anthropicOutput])
-        expect(refusal(() => bounded(() => write(schema)))).toContain('must not grow beyond')
+        expect(refusal(() => write(schema))).toContain('must not grow beyond')
     // What a schema copies are names and lists, too; and it is the sum of all schemas in a request that counts.
     const name = 'x'.repeat(100_000)
     for (const long of [
@@ -358,14 +382,16 @@ describe('references', () => {
       { unheardOf: [name] },
     ]) {
       const schema = { ...heavy, $defs: { Long: long } }
-      expect(refusal(() => bounded(() => gemini(schema)))).toContain('must not grow beyond')
+      expect(refusal(() => gemini(schema))).toContain('must not grow beyond')
     }
     const few = { type: 'object', properties: { a: { $ref: '#/$defs/Long' } }, $defs: { Long: { enum: [name] } } }
-    expect(refusal(() => bounded(() => Array.from({ length: 10 }, () => gemini(few))))).toBe('no refusal')
-    expect(refusal(() => bounded(() => Array.from({ length: 11 }, () => gemini(few))))).toContain(
-      'must not grow beyond',
-    )
-    expect(refusal(() => inlined({ $ref: '#' }, 'none'))).toContain('must not refer to itself')
+    const times = (length: number): void => {
+      const one = translation()
+      for (let n = 0; n < length; n++) gemini(few, one)
+    }
+    expect(refusal(() => times(10))).toBe('no refusal')
+    expect(refusal(() => times(11))).toContain('must not grow beyond')
+    expect(refusal(() => inlined({ $ref: '#' }, 'none', new SchemaBudget()))).toContain('must not refer to itself')
   })
 })
 
@@ -378,11 +404,10 @@ describe('unions', () => {
     const one = (length: number) =>
       inside({ oneOf: many(length, (n) => ({ type: 'object', properties: { k: { const: n } }, required: ['k'] })) })
     const constants = (length: number) => inside({ oneOf: many(length, (n) => ({ const: `c${n}` })) })
-    for (const schema of [all(300), one(150), constants(20_000)])
-      expect(bounded(() => gemini(schema)).losses).toEqual([])
-    expect(whyOf(bounded(() => gemini(all(3000))))).toContain('allOf')
-    expect(whyOf(bounded(() => gemini(one(1500))))).toContain('oneOf, which it reads as anyOf')
-    expect(whyOf(bounded(() => gemini(inside({ oneOf: [{ const: 1 }, { enum: [2, 1] }] }))))).toContain(
+    for (const schema of [all(300), one(150), constants(20_000)]) expect(gemini(schema).losses).toEqual([])
+    expect(whyOf(gemini(all(3000)))).toContain('allOf')
+    expect(whyOf(gemini(one(1500)))).toContain('oneOf, which it reads as anyOf')
+    expect(whyOf(gemini(inside({ oneOf: [{ const: 1 }, { enum: [2, 1] }] })))).toContain(
       'oneOf, which it reads as anyOf',
     )
   })
@@ -399,7 +424,7 @@ describe('unions', () => {
       additionalProperties: false,
       required: ['a'],
     }
-    expect(refusal(() => bounded(() => anthropicOutput(beside)))).toContain('must not grow beyond')
+    expect(refusal(() => anthropicOutput(beside))).toContain('must not grow beyond')
     let twice: object = { type: 'string' }
     for (let depth = 0; depth < 30; depth++)
       twice = { type: ['object', 'object'], properties: { a: twice }, additionalProperties: false }
@@ -437,10 +462,10 @@ describe('unions', () => {
       })
       expect(losses).toMatchObject([
         {
-          field: 'tool.parameters',
-          of: 'f',
+          code: 'schema_adjusted',
+          path: 'tools[0].parameters',
           effect: 'approximated',
-          why: 'the provider does not know oneOf at the root, which becomes one object (the root)',
+          reason: 'the provider does not know oneOf at the root, which becomes one object (the root)',
         },
       ])
     }
@@ -451,7 +476,7 @@ describe('unions', () => {
       }),
     ).toEqual({
       schema: { type: 'object', properties: { a: { type: 'string' }, b: { type: 'string' } }, required: ['a'] },
-      losses: new LossReport(),
+      losses: [],
     })
   })
 
@@ -536,7 +561,7 @@ describe('dialects', () => {
 
   test('a tool takes an object, whatever its schema says', () => {
     for (const schema of [undefined, {}, true, { type: 'object' }]) {
-      expect(openai(schema)).toEqual({ schema: { type: 'object', properties: {} }, losses: new LossReport() })
+      expect(openai(schema)).toEqual({ schema: { type: 'object', properties: {} }, losses: [] })
       expect(anthropic(schema).schema).toMatchObject({ type: 'object' })
     }
     for (const write of [openai, anthropic, gemini])
@@ -597,9 +622,11 @@ describe('Google', () => {
       schema,
       losses: [
         {
-          field: 'outputFormat.schema',
+          code: 'schema_adjusted',
+          path: 'text.format.schema',
           effect: 'approximated',
-          why: 'the provider does not know minLength (properties.a, properties.b, properties.c and 1 more), pattern (properties.a, properties.b, properties.c and 1 more), not (the root)',
+          reason:
+            'the provider does not know minLength (properties.a, properties.b, properties.c and 1 more), pattern (properties.a, properties.b, properties.c and 1 more), not (the root)',
         },
       ],
     })
@@ -631,7 +658,7 @@ describe('Anthropic held to a schema', () => {
   test('closes objects, and tells where the client left one open', () => {
     expect(anthropicOutput({ type: 'object', properties: { a: { type: 'string' } } })).toEqual({
       schema: { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false },
-      losses: new LossReport(),
+      losses: [],
     })
     expect(
       whyOf(
@@ -654,8 +681,14 @@ describe('Anthropic held to a schema', () => {
     }
     const open = { type: 'object', properties: { a: { type: 'object', additionalProperties: true } } }
     const loop = { type: 'object', properties: { a: { $ref: '#' } } }
-    const named = (name: string, parameters: unknown) => ({ type: 'function' as const, name, parameters, strict: true })
-    const losses: Loss[] = []
+    const named = (name: string, parameters: unknown) => ({
+      type: 'function' as const,
+      name,
+      parameters,
+      strict: true,
+      path: name,
+    })
+    const one = translation()
     const tools = [
       named('closed', closed),
       named('open', open),
@@ -663,19 +696,25 @@ describe('Anthropic held to a schema', () => {
       { ...named('loose', closed), strict: false },
     ]
     expect(
-      [...strictSchemas(tools, losses)].map(([one, schema]) => [one.type === 'native' ? '' : one.name, schema]),
+      [...strictSchemas(tools, one)].map(([one, schema]) => [one.type === 'native' ? '' : one.name, schema]),
     ).toEqual([['closed', { ...closed, properties: { a: { type: 'string', description: '{minLength: 1}' } } }]])
-    expect(losses.map(({ field, of, what }) => `${field} ${of} ${what}`)).toEqual([
-      'tool.parameters closed approximated',
-      'tool.strict open dropped',
-      'tool.strict loop dropped',
+    expect(one.report.losses.map(({ path, code }) => `${path} ${code}`)).toEqual([
+      'closed schema_adjusted',
+      'open strict_not_enforced',
+      'loop strict_not_enforced',
     ])
   })
 
   test('takes so many strict tools, optional properties and unions', () => {
-    const losses: Loss[] = []
+    const one = translation()
     const many = (count: number, parameters: unknown) =>
-      Array.from({ length: count }, (_, n) => ({ type: 'function' as const, name: `f${n}`, parameters, strict: true }))
+      Array.from({ length: count }, (_, n) => ({
+        type: 'function' as const,
+        name: `f${n}`,
+        parameters,
+        strict: true,
+        path: `f${n}`,
+      }))
     const optional = (count: number) => ({
       type: 'object',
       properties: Object.fromEntries(Array.from({ length: count }, (_, n) => [`p${n}`, { type: 'string' }])),
@@ -687,14 +726,14 @@ describe('Anthropic held to a schema', () => {
       required: ['a', 'b'],
       additionalProperties: false,
     }
-    expect(strictSchemas(many(21, { type: 'object', properties: {}, additionalProperties: false }), losses).size).toBe(
-      20,
-    )
-    expect(strictSchemas(many(3, optional(10)), losses).size).toBe(2)
-    expect(strictSchemas(many(1, optional(24)), losses).size).toBe(0)
-    expect(strictSchemas(many(9, unions), losses).size).toBe(8)
+    expect(strictSchemas(many(21, { type: 'object', properties: {}, additionalProperties: false }), one).size).toBe(20)
+    expect(strictSchemas(many(3, optional(10)), one).size).toBe(2)
+    expect(strictSchemas(many(1, optional(24)), one).size).toBe(0)
+    expect(strictSchemas(many(9, unions), one).size).toBe(8)
     expect(
-      losses.map(({ of, why }) => `${of}: ${why.replace('the provider takes no strict tools with more than ', '')}`),
+      one.report.losses.map(
+        ({ path, reason }) => `${path}: ${reason.replace('the provider takes no strict tools with more than ', '')}`,
+      ),
     ).toEqual([
       'f20: 20 of them',
       'f2: 23 optional properties in all of them',
@@ -735,14 +774,15 @@ describe('OpenAI is strict', () => {
       'properties.a has no type',
     ],
   ])('%s', (_, schema, why) => {
-    const losses: Loss[] = []
-    expect(functionSchema(tool(schema, true), losses).strict).toBe(why === undefined)
-    expect(answerSchema({ type: 'schema', schema }, { protocol: 'messages' }, losses).strict).toBe(
+    const one = translation()
+    expect(one.schemaCache.write(functionSchema, tool(schema, true), one).strict).toBe(why === undefined)
+    expect(responseSchema({ type: 'schema', schema, strict: true }, one).strict).toBe(
       why === undefined ? true : undefined,
     )
-    // A client that says itself whether a schema binds has said that it does not.
-    expect(answerSchema({ type: 'schema', schema }, { protocol: 'responses' }, losses)).not.toHaveProperty('strict')
-    expect(losses.map(({ path }) => path)).toEqual(why === undefined ? [] : ['tool.strict', 'outputFormat.schema'])
-    for (const loss of losses) expect(loss.why).toEndWith(`and here ${why}`)
+    // A client that does not say that the schema binds gets one that does not.
+    expect(responseSchema({ type: 'schema', schema }, one)).not.toHaveProperty('strict')
+    const { losses } = one.report
+    expect(losses.map(({ path }) => path)).toEqual(why === undefined ? [] : ['tools[0].strict', 'text.format.schema'])
+    for (const loss of losses) expect(loss.reason).toEndWith(`and here ${why}`)
   })
 })
