@@ -197,7 +197,7 @@ const CASES: [string, GenerationEvent[], string, string, string, string][] = [
 
 const CLIENTS: ConversationName[] = ['chat.completions', 'responses', 'messages', 'generateContent']
 const told = (losses: readonly Loss[]): string =>
-  losses.map(({ path, effect }) => `${field.replace('answer.', '')} ${what}`).join(', ')
+  losses.map(({ path, effect }) => `${path.replace('response.', '')} ${effect}`).join(', ')
 
 describe.each(CASES)('%s', (_name, events, ...expected) => {
   test.each(CLIENTS.map((client, index) => [client, expected[index]!] as const))('to %s', (client, lost) => {
@@ -205,9 +205,10 @@ describe.each(CASES)('%s', (_name, events, ...expected) => {
     protocols[client].serve.writeAnswer(fold(events), whole)
     const writer = protocols[client].serve.writer(streamed)
     for (const event of events) writer.write(event)
-    expect(told(whole.losses)).toBe(lost)
-    expect(streamed.losses).toEqual(whole.losses)
-    expect(whole.losses.every(({ path }) => path.startsWith('answer.'))).toBe(true)
+    const { losses } = whole.losses!
+    expect(told(losses)).toBe(lost)
+    expect(streamed.losses!.losses).toEqual(losses)
+    expect(losses.every(({ path }) => path.startsWith('response.'))).toBe(true)
   })
 })
 
@@ -241,12 +242,17 @@ test('an answer with images tells what stood beside them, words only where there
   protocols.images.serve.writeAnswer(fold(events), whole)
   const writer = protocols.images.serve.writer(streamed)
   const frames = events.flatMap((event) => writer.write(event))
-  expect([told(whole.losses), told(streamed.losses)]).toEqual(['reasoning dropped', 'text dropped, reasoning dropped'])
-  expect((JSON.parse(frames.at(-1)!.data) as { sluice: unknown }).sluice).toEqual({ translation: streamed.losses })
+  expect([told(whole.losses!.losses), told(streamed.losses!.losses)]).toEqual([
+    'reasoning dropped',
+    'text dropped, reasoning dropped',
+  ])
+  expect((JSON.parse(frames.at(-1)!.data) as { sluice: unknown }).sluice).toEqual({
+    translation: streamed.losses!.losses,
+  })
 })
 
 describe.each(CLIENTS)('the report in a stream to %s', (client) => {
-  const framesOf = (report: boolean, losses: Loss[]): unknown[] => {
+  const framesOf = (report: boolean, losses: LossReport): unknown[] => {
     const context = { ...exchangeOf(client, report), losses }
     const writer = protocols[client].serve.writer(context)
     return answer([TEXT])
@@ -258,8 +264,10 @@ describe.each(CLIENTS)('the report in a stream to %s', (client) => {
     frames.flatMap((frame, index) => (JSON.stringify(frame).includes('"sluice"') ? [index] : []))
 
   test('stands in one frame, where it is asked for, and says it when nothing is lost', () => {
-    expect(holders(framesOf(false, [{ field: 'x', effect: 'dropped', why: 'y' }]))).toEqual([])
-    const frames = framesOf(true, [])
+    const one = new LossReport()
+    one.add('unsupported_field', 'x')
+    expect(holders(framesOf(false, one))).toEqual([])
+    const frames = framesOf(true, new LossReport())
     expect(holders(frames)).toEqual([client === 'messages' ? frames.length - 2 : frames.length - 1])
     expect(JSON.stringify(frames)).toContain('"sluice":{"translation":[]}')
   })
@@ -267,28 +275,33 @@ describe.each(CLIENTS)('the report in a stream to %s', (client) => {
 
 test('the same loss is told once, and nothing where nothing is translated', () => {
   const context = exchangeOf('chat.completions')
-  for (const why of ['a', 'a', 'b']) lose(context, 'response.x', 'left out', why)
+  for (const reason of ['a', 'a', 'b']) lose(context, 'response_field_dropped', 'x', reason)
   expect(context.losses!.losses).toHaveLength(2)
   const { losses: _, ...passing } = context
-  lose(passing, 'response.x', 'left out', 'a')
+  lose(passing, 'response_field_dropped', 'x', 'a')
   expect('losses' in passing).toBe(false)
 })
 
 test('a provider that thinks up kinds without end is told of a thousand times', () => {
   const context = exchangeOf('chat.completions')
-  for (let n = 0; n < 3_000; n++) lose(context, `response.${n}`, 'left out', 'a')
+  for (let n = 0; n < 3_000; n++) lose(context, 'response_field_dropped', `${n}`)
   expect(context.losses!.losses).toHaveLength(1_000)
 })
 
 test('the text of losses is ASCII and bounded, whatever clients call their fields', () => {
   const losses = Array.from(
     { length: 500 },
-    (_, index): Loss => ({ field: `é${index}`.padEnd(400, '😀'), effect: 'dropped', why: 'y' }),
+    (_, index): Loss => ({
+      code: 'unsupported_field',
+      path: `é${index}`.padEnd(400, '😀'),
+      effect: 'dropped',
+      reason: 'y',
+    }),
   )
   const text = lossesText(losses)
   expect(text.length).toBeLessThanOrEqual(4_000)
   expect(text).toMatch(/^[\x20-\x7e]*$/)
-  expect((JSON.parse(text) as Loss[])[0]!.field.startsWith('é0')).toBe(true)
+  expect((JSON.parse(text) as Loss[])[0]!.path.startsWith('é0')).toBe(true)
 })
 
 test('what the messages API says more of a refusal is read', () => {

@@ -261,7 +261,8 @@ describe('any schema', () => {
           if (losses.length > 0) return
           same++
           const [before, after] = [validator(schema), validator(written)]
-          const wrapped = target === 'openaiOutput' && objectResponse({ type: 'schema', schema }, new SchemaBudget()).wrapped
+          const wrapped =
+            target === 'openaiOutput' && objectResponse({ type: 'schema', schema }, new SchemaBudget()).wrapped
           for (const value of values) {
             // Arguments are objects, whatever the schema says.
             if (!target.endsWith('Output') && (typeof value !== 'object' || value === null || Array.isArray(value)))
