@@ -30,7 +30,7 @@ const SHORT: Record<ConversationName, string> = {
   generateContent: 'gemini',
 }
 
-/** One row a route, one column a scenario; below it each sign that is no ✓ with its reasons. */
+/** A row per route and a column per scenario; then a table of the reasons of all signs other than ✓. */
 export function printTable(
   names: ConversationName[],
   scenarios: string[],
@@ -51,13 +51,13 @@ export function printTable(
     for (const scenario of scenarios)
       for (const stream of [false, true]) {
         for (const why of cellOf(scenario, { client, provider, stream }).why) {
-          const note = `${scenario}: ${why}`
+          const note = `${scenario} | ${why}`
           notes.set(note, (notes.get(note) ?? new Set()).add(`${SHORT[client]} → ${SHORT[provider]}`))
         }
       }
   const order = [...notes].sort(
-    ([a], [b]) => scenarios.indexOf(a.split(': ')[0]!) - scenarios.indexOf(b.split(': ')[0]!),
+    ([a], [b]) => scenarios.indexOf(a.split(' | ')[0]!) - scenarios.indexOf(b.split(' | ')[0]!),
   )
-  const told = order.map(([note, where]) => `- ${note} (${[...where].join(', ')})\n`).join('')
-  return `\n| client | provider | ${scenarios.join(' | ')} |\n|${'---|'.repeat(scenarios.length + 2)}\n${rows.join('')}\n${told}\n`
+  const reasons = order.map(([note, where]) => `| ${note} | ${[...where].join(', ')} |\n`).join('')
+  return `\n| client | provider | ${scenarios.join(' | ')} |\n|${'---|'.repeat(scenarios.length + 2)}\n${rows.join('')}\n| scenario | reason | client → provider |\n|---|---|---|\n${reasons}\n`
 }
