@@ -4,7 +4,7 @@ import { Fold, type GenerationEvent, type PartHead } from '../../generation/even
 import { FrameSplitter } from '../../http/frames.ts'
 import type { CallSignal } from '../../http/connection.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
-import { noImage } from '../../protocols/images/read-request.ts'
+import { missingImage } from '../../protocols/images/write-response.ts'
 import { attempt, PreparedRequests, readAnswer, readerOf, readWhole, type Upstream } from '../../providers/attempt.ts'
 import { fetchImages } from '../../providers/image-urls.ts'
 import { joinAnswers } from '../../providers/join-answers.ts'
@@ -63,7 +63,7 @@ export async function runRequest(
     if (part.type === 'image' && part.source.type === 'data')
       urls.push(await publish(rooms, prediction, part.source.mediaType, part.source.data))
   if (request.protocol !== 'images') return urls.length === 0 ? text : [...(text === '' ? [] : [text]), ...urls]
-  if (urls.length === 0) throw noImage(fold.answer)
+  if (urls.length === 0) throw missingImage(fold.answer)
   return urls
 }
 

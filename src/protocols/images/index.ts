@@ -1,20 +1,22 @@
-import { paths } from './request-paths.ts'
 import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
-import { forward, ImageReader, readAnswer, writeRequest } from './write-request.ts'
-import { ImagePassthrough } from './passthrough.ts'
-import { checkModel, readRequest, writeAnswer } from './read-request.ts'
-import { ImageWriter } from './write-response-stream.ts'
+import { forward, ImagesPassthrough } from './passthrough.ts'
+import { checkModel, readRequest } from './read-request.ts'
+import { paths } from './request-paths.ts'
+import { ImagesResponseReader, readResponse } from './read-response.ts'
+import { writeRequest } from './write-request.ts'
+import { writeResponse } from './write-response.ts'
+import { ImagesResponseWriter } from './write-response-stream.ts'
 
-/** OpenAI's images API, and what compatible servers made of it. */
+/** OpenAI's images API, and compatible servers. */
 export const images: Protocol = {
   name: 'images',
   serve: {
     readRequest,
     paths,
     checkModel,
-    writer: (context) => new ImageWriter(context),
-    writeAnswer,
+    writer: (context) => new ImagesResponseWriter(context),
+    writeAnswer: writeResponse,
     writeError,
     keepAlive: ': keep-alive\n\n',
     idPrefix: 'img_',
@@ -24,9 +26,9 @@ export const images: Protocol = {
     headers: () => ({}),
     writeRequest,
     forward,
-    reader: () => new ImageReader(),
-    readAnswer,
+    reader: () => new ImagesResponseReader(),
+    readAnswer: readResponse,
     readError,
   },
-  passthrough: (context) => new ImagePassthrough(context),
+  passthrough: (context) => new ImagesPassthrough(context),
 }

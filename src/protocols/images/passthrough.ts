@@ -2,14 +2,23 @@ import type { GatewayError } from '../../error.ts'
 import { members, splice } from '../../json/text.ts'
 import type { Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
-import type { TranslationContext, Passthrough } from '../protocol.ts'
+import type { Passthrough, Target, TranslationContext } from '../protocol.ts'
 import { errorFrame } from './write-response-stream.ts'
 import { imageOf, writeUsage, type Json } from './shapes.ts'
 
 /**
- * The provider's own answer with our id and model name on it, and our addresses in it where the client wants addresses.
+ * The client's own body with the provider's model name. Images come as base64: URLs that the client gets are ours.
  */
-export class ImagePassthrough implements Passthrough {
+export const forward = ({ rawRequest }: TranslationContext, target: Target): string =>
+  splice(rawRequest.text, {
+    model: JSON.stringify(target.model),
+    response_format: target.capabilities.base64Only === true ? undefined : '"b64_json"',
+  })
+
+/**
+ * The provider's own response with our id and model name, and our URLs where the client wants URLs.
+ */
+export class ImagesPassthrough implements Passthrough {
   readonly #context: TranslationContext
 
   constructor(context: TranslationContext) {
@@ -42,20 +51,20 @@ export class ImagePassthrough implements Passthrough {
         ? {}
         : { created: String(responseIdentity.createdAt) }),
       ...(counted === undefined ? {} : { usage: JSON.stringify(writeUsage(counted)) }),
-      ...(data === undefined ? {} : { data: addressed(text.slice(data.start, data.end), imageUrls!) }),
+      ...(data === undefined ? {} : { data: withUrls(text.slice(data.start, data.end), imageUrls!) }),
     })
   }
 }
 
-/** The images of an answer, as JSON, with addresses in the place of base64. */
-function addressed(json: string, urls: string[]): string {
+/** The images as JSON with URLs instead of base64. */
+function withUrls(json: string, urls: string[]): string {
   const images: unknown = JSON.parse(json)
   if (!Array.isArray(images)) return json
   let index = 0
   return JSON.stringify(
     images.map((image: unknown) => {
       if (imageOf(image) === undefined) return image
-      const { b64_json: _left, ...rest } = image as Json
+      const { b64_json: _data, ...rest } = image as Json
       return { ...rest, url: urls[index++] }
     }),
   )

@@ -3,7 +3,7 @@ import { count, isCount, promptTokens, type Usage } from '../../generation/usage
 import { sniff, SNIFFED_BYTES } from '../../http/sniff.ts'
 import { isObject } from '../fields.ts'
 
-/** Words of OpenAI's images API that both sides of it need. Source: OpenAI's API reference. */
+/** Shapes of OpenAI's images API that both directions need. Source: OpenAI's API reference. */
 
 /** Any JSON object of the wire. */
 export type Json = Record<string, unknown>
@@ -11,8 +11,8 @@ export type Json = Record<string, unknown>
 export const OUTPUT_FORMATS = ['png', 'jpeg', 'webp'] as const
 
 /**
- * A wire usage object in our buckets; undefined when it says nothing. What is put out is image tokens, but for what the
- * details call text.
+ * A wire usage object in our buckets; undefined where it has no counts. Output is image tokens, except what the details
+ * count as text.
  */
 export function readUsage(usage: unknown): Partial<Usage> | undefined {
   if (!isObject(usage) || (!isCount(usage.input_tokens) && !isCount(usage.output_tokens))) return undefined
@@ -25,7 +25,7 @@ export function readUsage(usage: unknown): Partial<Usage> | undefined {
   }
 }
 
-/** Our buckets as the API's usage object. What a model thought or said beside its images counts as text. */
+/** Our buckets as the API's usage object. Reasoning and text beside the images count as text. */
 export function writeUsage(usage: Usage): Json {
   const input = promptTokens(usage)
   const text = usage.outputTokens + usage.reasoningTokens + usage.outputAudioTokens
@@ -38,31 +38,35 @@ export function writeUsage(usage: Usage): Json {
   }
 }
 
-/** Images of one answer: some models make a series for each that is asked for. */
-const MOST_TOLD = 100
+/** Images of one response: some models make a series for each one requested. */
+const IMAGES_MAX = 100
 
 /**
- * The images of an answer as they stand in it; undefined where it has none. Throws upstream_error for more than anybody
- * asks for, which nobody is to pay or to fetch.
+ * The images of a response body; undefined where it has none. Throws upstream_error for far more than were requested:
+ * they are neither billed nor fetched.
  */
 export function dataOf(answer: unknown): unknown[] | undefined {
   if (!isObject(answer) || !Array.isArray(answer.data)) return undefined
   const { length } = answer.data
-  if (length > MOST_TOLD) throw new GatewayError('upstream_error', `The provider answered with ${length} images.`)
+  if (length > IMAGES_MAX)
+    throw new GatewayError(
+      'upstream_error',
+      `The provider responded with ${length} images; at most ${IMAGES_MAX} are accepted.`,
+    )
   return answer.data
 }
 
-/** The base64 of one image of an answer; undefined where there is none. */
+/** The base64 of one image of a response; undefined where there is none. */
 export const imageOf = (image: unknown): string | undefined =>
   isObject(image) && typeof image.b64_json === 'string' && image.b64_json !== '' ? image.b64_json : undefined
 
-/** The type of an image in base64, by its bytes; undefined for what is none. */
+/** The media type of a base64 image by its bytes; undefined where it is no image. */
 export function mediaTypeOf(data: string): string | undefined {
-  const seen = sniff(Buffer.from(data.slice(0, SNIFFED_BYTES), 'base64'))
-  return seen.startsWith('image/') ? seen : undefined
+  const type = sniff(Buffer.from(data.slice(0, SNIFFED_BYTES), 'base64'))
+  return type.startsWith('image/') ? type : undefined
 }
 
-/** `1024x768` of a PNG, whose header says it; undefined for anything else. */
+/** `1024x768` from the header of a PNG; undefined for other formats. */
 export function sizeOf(data: string): string | undefined {
   const header = Buffer.from(data.slice(0, 32), 'base64')
   return header.length < 24 || header.toString('latin1', 12, 16) !== 'IHDR'

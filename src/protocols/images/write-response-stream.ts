@@ -4,11 +4,11 @@ import type { Frame } from '../../http/frames.ts'
 import { errorObject } from '../openai-error.ts'
 import { reportOf } from '../losses.ts'
 import type { TranslationContext, Writer } from '../protocol.ts'
-import { loseBeside, noImage, writeLook } from './read-request.ts'
+import { imageProperties, imagesOf, loseContent, missingImage } from './write-response.ts'
 import { writeUsage, type Json } from './shapes.ts'
 
-/** Events -> one `image_generation.completed` for each image, when all is told: the last one holds the usage. */
-export class ImageWriter implements Writer {
+/** Events -> one `image_generation.completed` per image at the end; the last one has the usage. */
+export class ImagesResponseWriter implements Writer {
   readonly #context: TranslationContext
   readonly #fold = new Fold()
   #ended = false
@@ -31,11 +31,9 @@ export class ImageWriter implements Writer {
       responseIdentity,
       request: { imageOutput },
     } = this.#context
-    loseBeside(this.#context, answer, true)
-    const images = answer.parts.flatMap((part) =>
-      part.type === 'image' && part.source.type === 'data' ? [part.source] : [],
-    )
-    if (images.length === 0) return [errorFrame(noImage(answer))]
+    loseContent(this.#context, answer, true)
+    const images = imagesOf(answer)
+    if (images.length === 0) return [errorFrame(missingImage(answer))]
     const defaults = { size: 'auto', quality: 'auto', background: 'auto' }
     return images.map((image, index) =>
       frameOf({
@@ -44,7 +42,7 @@ export class ImageWriter implements Writer {
         created_at: responseIdentity.createdAt,
         b64_json: image.data,
         ...defaults,
-        ...writeLook(imageOutput, image),
+        ...imageProperties(imageOutput, image),
         ...(index === images.length - 1
           ? { ...(answer.metered ? { usage: writeUsage(answer.usage) } : {}), ...reportOf(this.#context) }
           : {}),
@@ -55,5 +53,5 @@ export class ImageWriter implements Writer {
 
 const frameOf = (data: Json): Frame => ({ event: data.type as string, data: JSON.stringify(data) })
 
-/** What the official SDK throws in the middle of a stream. */
+/** The frame that the official SDK throws in the middle of a stream. */
 export const errorFrame = (error: GatewayError): Frame => frameOf({ type: 'error', error: errorObject(error) })
