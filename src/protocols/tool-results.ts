@@ -1,40 +1,74 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Part, Turn } from '../generation/request.ts'
+import type { Part, ToolResultPart, Turn } from '../generation/request.ts'
+
+/** The tool calls of the current assistant turn that results may follow. */
+class OpenCalls {
+  readonly #calls = new Map<string, { unanswered: number; last?: Part }>()
+
+  get isEmpty(): boolean {
+    return this.#calls.size === 0
+  }
+
+  begin(id: string): void {
+    this.#calls.set(id, { unanswered: (this.#calls.get(id)?.unanswered ?? 0) + 1 })
+  }
+
+  /** `stray`: no such call is open; `repeated`: the same result came before. */
+  answer(result: ToolResultPart): 'answered' | 'stray' | 'repeated' {
+    const call = this.#calls.get(result.callId)
+    if (call === undefined) return 'stray'
+    const isFirst = call.unanswered > 0
+    call.unanswered--
+    if (!isFirst && isDeepStrictEqual(withoutPath(call.last), withoutPath(result))) return 'repeated'
+    call.last = result
+    return 'answered'
+  }
+}
+
+const withoutPath = (part: Part | undefined): unknown =>
+  part === undefined
+    ? undefined
+    : JSON.parse(JSON.stringify(part, (name, value: unknown) => (name === 'path' ? undefined : value)))
 
 /**
- * The turns with tool results right behind the calls that they answer, as providers demand it: else a call looks
- * unanswered whose result stands behind
- * a word of the user. A result that came only after the model had gone on stays where it is, as does one without a
- * call. What says the same a second time
- * is left out: clients that take up a session again do that, and providers refuse it. Two assistant turns without
- * results between them, of which the first
- * calls, are one: their calls are answered together.
+ * The turns with tool results right after the calls that they answer, as providers require: else a call looks
+ * unanswered whose result follows a user message. A result that came only after the model had continued stays where it
+ * is, as does one without a call. A repeated result is left out: clients that resume a session send results twice, and
+ * providers refuse that. Two assistant turns without results between them, of which the first has calls, become one:
+ * their calls are answered together.
  */
 export function resultsBehindCalls(turns: readonly Turn[]): Turn[] {
   const ordered: Turn[] = []
-  /** Of each id, the calls that wait for a result, and the last one that came. */
-  let calls = new Map<string, { waiting: number; last?: Part }>()
+  let calls = new OpenCalls()
+  let assistantParts: Part[] = []
   let results: Part[] = []
-  let said: Part[] = []
   for (const turn of turns) {
+    const previous = ordered.at(-1)?.role
     if (turn.role === 'assistant') {
-      if (ordered.at(-1)?.role !== 'assistant') calls = new Map()
-      if (calls.size === 0) ordered.push({ ...turn, parts: (said = []) })
-      for (const part of turn.parts) said.push(part)
-      for (const part of turn.parts)
-        if (part.type === 'tool-call') calls.set(part.id, { waiting: (calls.get(part.id)?.waiting ?? 0) + 1 })
+      if (previous !== 'assistant') calls = new OpenCalls()
+      if (calls.isEmpty) {
+        assistantParts = []
+        ordered.push({ ...turn, parts: assistantParts })
+      }
+      for (const part of turn.parts) {
+        assistantParts.push(part)
+        if (part.type === 'tool-call') calls.begin(part.id)
+      }
       continue
     }
-    if (ordered.at(-1)?.role === 'assistant') ordered.push({ role: 'tool', parts: (results = []) })
+    if (previous === 'assistant') {
+      results = []
+      ordered.push({ role: 'tool', parts: results })
+    }
     if (turn.role !== 'tool') {
       ordered.push(turn)
       continue
     }
     const strays: Part[] = []
     for (const part of turn.parts) {
-      const call = part.type === 'tool-result' ? calls.get(part.callId) : undefined
-      if (call === undefined) strays.push(part)
-      else if (call.waiting-- > 0 || !isDeepStrictEqual(call.last, part)) results.push((call.last = part))
+      const answer = part.type === 'tool-result' ? calls.answer(part) : 'stray'
+      if (answer === 'stray') strays.push(part)
+      else if (answer === 'answered') results.push(part)
     }
     if (strays.length > 0) ordered.push({ ...turn, parts: strays })
   }
