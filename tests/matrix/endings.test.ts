@@ -262,7 +262,7 @@ describe('stop sequences beyond those that a provider takes', () => {
         expect.objectContaining({
           field: 'stop',
           effect: 'approximated',
-          why: expect.stringContaining('the answer is cut'),
+          reason: expect.stringContaining('the answer is cut'),
         }),
       )
     },

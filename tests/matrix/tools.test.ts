@@ -187,7 +187,7 @@ describe.each(NAMES)('for %s', (provider) => {
     expect(said.slice(0, 3)).toEqual(['q', 'call a', 'call b'])
     expect(said.slice(3, 5).sort()).toEqual([expect.stringMatching(/^a gave !no result/i), 'b gave two'])
     expect(losses).toContainEqual(
-      expect.objectContaining({ effect: 'approximated', why: expect.stringContaining('result') }),
+      expect.objectContaining({ effect: 'approximated', reason: expect.stringContaining('result') }),
     )
   })
 
@@ -195,7 +195,7 @@ describe.each(NAMES)('for %s', (provider) => {
     const { body, losses } = sentBy('messages', [user('q'), user([block.gave('lost', 'found')])], provider)
     expect(lines[provider](body as Any).join('|')).toMatch(/^q\|Result of .*lost:(\n|\|)found$/)
     expect(losses).toContainEqual(
-      expect.objectContaining({ effect: 'approximated', why: expect.stringMatching(/result|call/) }),
+      expect.objectContaining({ effect: 'approximated', reason: expect.stringMatching(/result|call/) }),
     )
   })
 

@@ -49,14 +49,11 @@ export function writeRequest(translation: Translation): Record<string, unknown> 
       'the provider may always call several tools at once',
     )
   return {
-    body: {
-      ...(system.length === 0 ? {} : { systemInstruction: { parts: system } }),
-      contents,
-      ...(tools.length === 0 ? {} : { tools }),
-      ...(toolConfig === undefined ? {} : { toolConfig }),
-      ...(Object.keys(generationConfig).length === 0 ? {} : { generationConfig }),
-    },
-    translation,
+    ...(system.length === 0 ? {} : { systemInstruction: { parts: system } }),
+    contents,
+    ...(tools.length === 0 ? {} : { tools }),
+    ...(toolConfig === undefined ? {} : { toolConfig }),
+    ...(Object.keys(generationConfig).length === 0 ? {} : { generationConfig }),
   }
 }
 
