@@ -5,7 +5,8 @@ import { streamPrediction } from '../../src/endpoints/predictions/stream.ts'
 import { streamToken } from '../../src/endpoints/predictions/stream-token.ts'
 import type { Prediction } from '../../src/endpoints/predictions/prediction.ts'
 import { FrameSplitter } from '../../src/http/frames.ts'
-import type { InboundRequest, AppContext } from '../../src/context.ts'
+import type { PublicRequest } from '../../src/context.ts'
+import type { GatewayContext } from '../../src/routes.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
 import { predictionUpstream, type PredictionUpstream } from './upstream.ts'
@@ -160,7 +161,7 @@ describe('a client that goes', () => {
       },
       find: async (accountId: string, id: string) => (accountId === one.accountId && id === one.id ? one : undefined),
     }
-    const app = { keys, predictor, config: { keepAliveMs: 10_000 } } as unknown as AppContext
+    const app = { keys, predictor, config: { keepAliveMs: 10_000 } } as unknown as GatewayContext
     const server = Bun.serve({
       port: 0,
       hostname: '127.0.0.1',
@@ -168,7 +169,7 @@ describe('a client that goes', () => {
         streamPrediction(app, {
           request,
           params: [new URL(request.url).pathname.slice(1)],
-        } as unknown as InboundRequest),
+        } as unknown as PublicRequest),
     })
     const url = `http://127.0.0.1:${server.port}/${streamToken(keys, one)}`
     const leaving = new AbortController()

@@ -9,7 +9,7 @@ import { toStored, type Prediction } from '../../src/endpoints/predictions/predi
 import { getWebhookSecret, readWebhook, Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { accountsOf } from '../../src/opening.ts'
 import { Fields } from '../../src/protocols/fields.ts'
-import type { InboundRequest } from '../../src/context.ts'
+import type { AuthenticatedRequest } from '../../src/context.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import { rawServer, until } from '../transport/raw-server.ts'
 
@@ -98,13 +98,13 @@ const ended = (of: Prediction, more: Partial<Prediction> = {}): Prediction => ({
 /** What the jobs do at the end of one. */
 async function finish(webhooks: Webhooks, of: Prediction): Promise<void> {
   await store.addPrediction(toStored({ ...of, status: 'processing', completedAt: null }))
-  const owed = webhooks.owed(of)
+  const owed = webhooks.delivery(of)
   expect(await store.changePrediction(toStored(of), owed === undefined ? [] : [owed])).toBe(true)
   webhooks.notify(of, 'completed')
 }
 
 const secretOf = async (accountId: string): Promise<string> =>
-  ((await getWebhookSecret(rooms, { identity: { accountId } } as InboundRequest).json()) as { key: string }).key
+  ((await getWebhookSecret(rooms, { identity: { accountId } } as AuthenticatedRequest).json()) as { key: string }).key
 const validated = ({ headers, text }: Got, secret: string): Promise<boolean> =>
   validateWebhook({
     id: headers.get('webhook-id')!,
@@ -200,7 +200,7 @@ describe('an end', () => {
       clearInterval(timer)
       expect([got.length, await owedNow()]).toEqual([4, 0])
       expect(said.mock.calls.map(([line]) => String(line))).toEqual([
-        expect.stringMatching(/^webhook msg_\w+ of pred_\w+ to 127\.0\.0\.1:\d+ was given up after 4 attempts$/),
+        expect.stringMatching(/^webhook msg_\w+ of pred_\w+ to 127\.0\.0\.1:\d+ : giving up after 4 attempts$/),
       ])
     } finally {
       said.mockRestore()
@@ -225,10 +225,10 @@ describe('an end', () => {
   test('that nobody asked for is not owed', async () => {
     const webhooks = webhooksWith()
     expect(
-      webhooks.owed(ended(prediction('/a', { webhook: { url: urlOf('/a'), events: ['start', 'output'] } }))),
+      webhooks.delivery(ended(prediction('/a', { webhook: { url: urlOf('/a'), events: ['start', 'output'] } }))),
     ).toBeUndefined()
     const { webhook: _, ...without } = ended(prediction('/a'))
-    expect(webhooks.owed(without)).toBeUndefined()
+    expect(webhooks.delivery(without)).toBeUndefined()
   })
 
   test('of a prediction with a large input is told without it', async () => {
