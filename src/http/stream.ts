@@ -4,11 +4,11 @@
  */
 export type Chunk = string | readonly { text: string; pauseBefore: number }[]
 
-/** Where the text of a streamed answer comes from. */
+/** The source of a streamed response's text. */
 export type TextSource = {
   /**
    * The next chunk, or undefined at the end. Called only when the client has taken what was written before. A rejection
-   * cuts the connection, so that no client takes the answer for a whole one.
+   * cuts the connection, so that no client takes the response for a complete one.
    */
   pull(): Promise<Chunk | undefined>
   /** The client went, or the server stops. Called at most once, and never after `pull` gave undefined or rejected. */

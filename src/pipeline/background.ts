@@ -106,7 +106,7 @@ export class BackgroundResponses {
   }
 
   /**
-   * Deletes a stored response. Its provider is told to cancel it, now or as soon as it can be reached; until then the
+   * Deletes a stored response. It is cancelled at its provider, now or as soon as that can be reached; until then the
    * generation is followed, and charged.
    */
   async delete(accountId: string, id: string, signal: CallSignal): Promise<void> {
@@ -200,8 +200,7 @@ async function settle(ledger: Ledger, open: OpenGeneration, { response, quirks }
   const { status, usage, output } = response
   const isBroken = status === 'cancelled' || status === 'failed'
   try {
-    // Readers take a cancelled or failed response for an error without usage. Read as incomplete, it tells what was
-    // used until then.
+    // Readers take a cancelled or failed response for an error without usage; read as incomplete, it has its usage.
     const readable = isBroken
       ? { ...response, status: 'incomplete', incomplete_details: { reason: status }, error: null }
       : response

@@ -3,7 +3,7 @@ import type { Chunk } from '../http/stream.ts'
 
 /** How frames become text for the client: server-sent events, or the elements of one JSON array. */
 export interface Framing {
-  /** One chunk for all frames of a network chunk, '' where there is nothing to write. `isLast`: the stream ends here. */
+  /** Frames of one network chunk -> one chunk, '' where there is nothing to write. `isLast`: the stream ends here. */
   write(frames: readonly Frame[], isLast: boolean): Chunk
 }
 

@@ -12,11 +12,11 @@ import type { Endpoint } from '../providers/catalogue.ts'
 import type { InFlightRequest } from './in-flight.ts'
 import type { ResolvedMedia } from './media.ts'
 
-/** What a route says about its generations. */
+/** What a route defines for its generations. */
 export type GenerationRoute = {
   protocol: ProtocolName
   hooks: GenerationHooks
-  /** Model and streaming, where the path says them instead of the body. */
+  /** Model and streaming, where they are in the path instead of the body. */
   fromPath?: { model: string; stream: boolean } | undefined
   /** A stream leaves as the elements of one JSON array (Google's form without `alt=sse`). */
   jsonArray?: boolean

@@ -27,7 +27,7 @@ export async function readText(config: Config, upstream: Upstream, signal: CallS
 /** Hooks of the images API, for clients of any provider. */
 export const imageHooks: GenerationHooks = {
   survivesClient: () => true,
-  /** Adds the further responses that the number of images needs, and publishes the images where the client wants URLs. */
+  /** Adds the responses that the number of images needs, and publishes the images where the client wants URLs. */
   async onEvents({ app, inbound, inFlight }, upstream, first) {
     const { context, sameProtocol } = upstream
     const events = sameProtocol ? first : await joinAnswers(app.config, upstream, inFlight, first)

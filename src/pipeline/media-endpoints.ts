@@ -182,7 +182,7 @@ function takingType(
   )
 }
 
-/** Most bytes of one request with its media; where the provider's limit is not known, the limit of clients' requests. */
+/** Most bytes of one request with its media; where the provider's limit is unknown, the limit of clients' requests. */
 const requestBytes = ({ limits }: Config, { provider }: Endpoint): number =>
   provider.media?.requestBytes ?? limits.bodyBytes
 

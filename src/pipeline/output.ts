@@ -8,11 +8,11 @@ import type { Passthrough, Writer } from '../protocols/protocol.ts'
  * each of its events, then `frame`. Frames for the client are appended to `out`.
  */
 export interface Output {
-  /** Whether clients are told the usage: then it has to be counted before the last frame where the provider sent none. */
+  /** Whether frames report the usage: if so, it is counted before the last of them where the provider sent none. */
   readonly reportsUsage: boolean
   /** `isFramed`: the event comes from a provider frame, which follows; otherwise Sluice made it. */
   event(event: GenerationEvent, isFramed: boolean, out: Frame[]): void
-  /** `mayBeLast`: only the next frame, or the end of the bytes, tells whether more follows. */
+  /** `mayBeLast`: only the next frame, or the end of the bytes, shows whether more follows. */
   frame(frame: Frame, mayBeLast: boolean, out: Frame[]): void
   /** Usage that Sluice counted, for the frames still to come. Called at most once, before the last of them. */
   counted(usage: Usage | undefined): void

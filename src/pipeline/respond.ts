@@ -67,7 +67,7 @@ export async function stream(generation: Generation, upstream: Upstream): Promis
   inFlight.onCut = (error) => relay.cut(error)
   const { keepAliveMs } = app.config
   await relay.begin(keepAliveMs)
-  // The provider's own frames are passed on, even if the first is an error; a translated one is better told by a status.
+  // The provider's own frames are passed on, even if the first is an error; a translated error gets a status instead.
   if (!sameProtocol && metered.failedAtOnce !== undefined) throw metered.failedAtOnce
   const source = survivesClient(route.hooks, context.request, [endpoint])
     ? readToEnd(relay)

@@ -200,7 +200,7 @@ describe('an end', () => {
       clearInterval(timer)
       expect([got.length, await owedNow()]).toEqual([4, 0])
       expect(said.mock.calls.map(([line]) => String(line))).toEqual([
-        expect.stringMatching(/^webhook msg_\w+ of pred_\w+ to 127\.0\.0\.1:\d+ : giving up after 4 attempts$/),
+        expect.stringMatching(/^webhook msg_\w+ of pred_\w+ to 127\.0\.0\.1:\d+: giving up after 4 attempts$/),
       ])
     } finally {
       said.mockRestore()

@@ -59,17 +59,15 @@ export class Predictor {
     const opens = new Map(
       ledger.deferred.filter(({ request }) => request.api === API).map((open) => [open.request.id, open]),
     )
-    for (
-      let page = await store.predictionsUnderWay();
-      page.length > 0;
-      page = await store.predictionsUnderWay(page.at(-1)!.id)
-    ) {
+    let page = await store.predictionsUnderWay()
+    while (page.length > 0) {
       for (const { id, accountId, state } of page) {
         const open = opens.get(id)
         opens.delete(id)
         if (open === undefined) void this.#abandon(accountId, id)
         else this.#resume({ id, accountId, ...readState(state) }, open)
       }
+      page = await store.predictionsUnderWay(page.at(-1)!.id)
     }
     for (const open of opens.values()) await this.#settle(open)
   }
@@ -330,8 +328,8 @@ export class Predictor {
   }
 
   /**
-   * Starts nothing more. Predictions that run at a provider are left there; others are waited for, until they end or the
-   * drain cuts them.
+   * Starts nothing more. Predictions that run at a provider are left there; others are waited for, until they end or
+   * the drain cuts them.
    */
   async stop(): Promise<void> {
     this.#stopping.abort()

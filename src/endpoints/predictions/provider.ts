@@ -54,7 +54,7 @@ export async function createPrediction(
   signal: CallSignal,
 ): Promise<{ endpoint: PredictionEndpoint; reported: UpstreamPrediction }> {
   for (const [index, endpoint] of endpoints.entries()) {
-    const begun = performance.now()
+    const startedAt = performance.now()
     const tried: Meter['tries'][number] = { provider: endpoint.provider.id, milliseconds: 0 }
     meter.tries.push(tried)
     try {
@@ -78,7 +78,7 @@ export async function createPrediction(
       if (mayHaveTaken || index === endpoints.length - 1 || signal.aborted)
         throw error instanceof ErrorStatus ? asRefusal(error, mayHaveTaken, endpoint.provider.id, index + 1) : error
     } finally {
-      tried.milliseconds = Math.round(performance.now() - begun)
+      tried.milliseconds = Math.round(performance.now() - startedAt)
     }
   }
   throw new GatewayError('internal_error', 'No provider is left for this prediction.')

@@ -157,7 +157,7 @@ function endpointOf({ catalogue }: Modules, { model, upstream }: Prediction): Pr
 
 const SHORTEST_WAIT_MS = 250
 const LONGEST_WAIT_MS = 5_000
-/** Part of its age after which a prediction is polled again: its end is noticed late by at most this part of its time. */
+/** Part of its age after which a prediction is polled again, so its end is noticed late by at most this part. */
 const WAIT_SHARE = 1 / 8
 
 const waitAt = (ageMs: number): number => Math.min(Math.max(ageMs * WAIT_SHARE, SHORTEST_WAIT_MS), LONGEST_WAIT_MS)

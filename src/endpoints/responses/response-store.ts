@@ -42,7 +42,7 @@ export class ResponseStore implements GenerationHooks {
     this.#wantsBackground = rawRequest.body.background === true
   }
 
-  /** The response has its client's `store`, whatever its provider answers: many report none. */
+  /** The client's own `store` decides: many providers do not report it. */
   translation({ body }: RawRequest): Pick<TranslationContext, 'keep' | 'follow'> {
     return {
       ...(body.store === false ? {} : { keep: (response) => this.#save(response, undefined) }),
@@ -50,7 +50,7 @@ export class ResponseStore implements GenerationHooks {
     }
   }
 
-  /** Only the first response tells how to find or cancel work in the background, so it is waited for. */
+  /** Work in the background can be fetched or cancelled only by the id in the first response, so that is waited for. */
   survivesClient({ stream }: GenerationRequest, endpoints: readonly Endpoint[]): boolean {
     return this.#wantsBackground && !stream && endpoints.some(({ protocol }) => protocol === API)
   }
