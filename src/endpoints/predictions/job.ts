@@ -13,7 +13,7 @@ export class Job {
   /** Its client has cancelled it. */
   unwanted: boolean
   /** Its end is being written, and cannot change any more. */
-  ending = false
+  isEnding = false
   /** Fires when it is cancelled, and when the server stops. */
   readonly cut = new AbortController()
   /** Resolves when its end is written, or when it is left to the next start. */

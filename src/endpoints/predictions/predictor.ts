@@ -211,8 +211,8 @@ export class Predictor {
 
   /** Ends a prediction, once: writes its last state with the outcome of its generation, then closes that. */
   async #end(job: Job, { ending, charged, ...change }: End): Promise<void> {
-    if (job.ending) return job.over.promise
-    job.ending = true
+    if (job.isEnding) return job.over.promise
+    job.isEnding = true
     const {
       open,
       open: { meter },
@@ -319,7 +319,7 @@ export class Predictor {
       await this.#end(job, canceled(job))
     } else {
       // Stored for the next start, which would otherwise follow it.
-      if (job.prediction?.upstream !== undefined && !job.ending)
+      if (job.prediction?.upstream !== undefined && !job.isEnding)
         await job.write({ unwanted: true }).catch((error: unknown) => console.error(error))
       job.cut.abort()
       await this.ended(id, CANCEL_MS)
