@@ -1,4 +1,3 @@
-import { readerFor } from '../translating.ts'
 import { describe, expect, test } from 'bun:test'
 import { chunkText, eventStream } from '../../src/pipeline/framing.ts'
 import type { GenerationRequest, ConversationName } from '../../src/generation/request.ts'
@@ -150,7 +149,7 @@ async function heard(
   const closing = Promise.withResolvers<'closing'>()
   const relay = new Relay(
     source(frames, tail),
-    new MeteredStream(readerFor(provider, {}, context.request), out, new Meter(async () => 7)),
+    new MeteredStream(protocols[provider].call.reader({}), out, new Meter(async () => 7)),
     eventStream,
     async (_ending, last) => {
       closing.resolve('closing')
