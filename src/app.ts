@@ -3,118 +3,115 @@ import { Keys } from './accounts/keys.ts'
 import { Limits } from './accounts/limits.ts'
 import { Plans } from './accounts/plans.ts'
 import type { Config } from './config/load.ts'
+import type { AppContext, AuthenticatedRequest, PublicRequest } from './context.ts'
 import { Predictor } from './endpoints/predictions/predictor.ts'
 import { Webhooks } from './endpoints/predictions/webhooks.ts'
-import type { ResolveMedia } from './endpoints/predictions/work.ts'
-import { Follower } from './endpoints/responses.ts'
 import { asGatewayError, GatewayError, type ErrorCode } from './error.ts'
+import { Files } from './files/files.ts'
 import type { ProtocolName } from './generation/request.ts'
+import { listen } from './http/serve.ts'
 import { Ledger } from './ledger/ledger.ts'
 import { SchemaCache } from './protocols/schema/cache.ts'
 import { Prices } from './ledger/prices.ts'
-import { listen } from './http/serve.ts'
-import { resolveMedia } from './pipeline/media.ts'
-import { InFlightRequests } from './pipeline/in-flight.ts'
 import { accountsOf } from './opening.ts'
+import { BackgroundResponses } from './pipeline/background.ts'
+import { InFlightRequests } from './pipeline/in-flight.ts'
+import { MediaResolver } from './pipeline/media.ts'
+import { ReasoningReplay } from './pipeline/reasoning-replay.ts'
+import { identityHeaders } from './pipeline/response-headers.ts'
 import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { LocalModels } from './providers/local.ts'
-import { ReasoningReplay } from './pipeline/reasoning-replay.ts'
-import { match, shapeOf, type Route } from './routes.ts'
-import type { InboundRequest, AppContext } from './context.ts'
-import { Files } from './files/files.ts'
+import { errorFormatOf, match, type GatewayContext, type Route } from './routes.ts'
 import { SqliteStore } from './store/sqlite.ts'
 
 /**
- * Request -> response; never throws. This is the whole gateway without its socket. `address`: tells where the client
- * is.
+ * Request -> response; never rejects. This is the whole gateway without its socket. `address`: gives the client's IP
+ * address.
  */
-export async function answer(
-  app: AppContext,
+export async function handleRequest(
+  app: GatewayContext,
   request: Request,
-  address?: InboundRequest['address'],
+  address?: PublicRequest['address'],
 ): Promise<Response> {
   const id = Bun.randomUUIDv7().replaceAll('-', '')
-  const call: InboundRequest = {
+  const inbound: PublicRequest = {
     request,
     receivedAt: Date.now(),
-    path: '',
-    query: NO_QUERY,
+    ...pathAndQuery(request.url),
     params: [],
-    identity: NOBODY,
     address,
     id,
     requestId: `req_${id}`,
-    fromPath: undefined,
-    jsonArray: false,
     errorHeaders: {},
   }
-  let shape: ProtocolName | undefined
+  let errorFormat: ProtocolName = 'chat.completions'
+  let accountId: string | undefined
   try {
-    readPath(call)
-    const { route, params } = match(request.method, call.path)
-    shape = route.shape
-    call.params = params
-    if (route.keys !== 'public') authorize(app, call, route)
-    return await route.answer(app, call)
+    checkHost(request.headers.get('host'))
+    errorFormat = errorFormatOf(inbound.path)
+    const { route, params } = match(request.method, inbound.path)
+    errorFormat = route.errorFormat
+    inbound.params = params
+    if (route.keys === 'public') return await route.handle(app, inbound)
+    const authenticated = authenticate(app, inbound)
+    accountId = authenticated.identity.accountId
+    authorize(app, authenticated, route.name, route.keys)
+    return await route.handle(app, authenticated)
   } catch (error) {
-    noteRefusal(app, call, error)
-    return failure(asGatewayError(error), shape ?? shapeOf(call.path), call)
+    if (accountId !== undefined) reportRefusal(app, accountId, error)
+    return errorResponse(asGatewayError(error), errorFormat, inbound)
   }
 }
 
-/** Refusals of ours that a client can help: what it may not do, or not so often. */
-const HELPED_BY_CLIENT = new Set<ErrorCode>([
+/** Refusals that a well-behaved client avoids: too many of them are a sign of abuse. */
+const AVOIDABLE = new Set<ErrorCode>([
   'insufficient_credit',
   'permission_denied',
   'rate_limit_exceeded',
   'quota_exceeded',
 ])
 
-const noteRefusal = ({ abuseDetection }: AppContext, { identity }: InboundRequest, error: unknown): void => {
-  if (identity !== NOBODY && error instanceof GatewayError && HELPED_BY_CLIENT.has(error.code))
-    abuseDetection.refused(identity.accountId)
+function reportRefusal({ abuseDetection }: AppContext, accountId: string, error: unknown): void {
+  if (error instanceof GatewayError && AVOIDABLE.has(error.code)) abuseDetection.refused(accountId)
 }
 
-/** A host that is no host would move the border between host and path of the URL that the runtime builds from it. */
+/** Any other Host would move the boundary between host and path in the URL that the runtime builds from it. */
 const HOST = /^[A-Za-z0-9._~-]+(?::\d{1,5})?$|^\[[0-9A-Fa-f:.]+\](?::\d{1,5})?$/
 
-function readPath(call: InboundRequest): void {
-  const host = call.request.headers.get('host')
+function checkHost(host: string | null): void {
   if (host === null || !HOST.test(host))
-    throw new GatewayError('invalid_request', 'The Host header must be a host name, with a port or without.')
-  const { url } = call.request
-  const start = url.indexOf('/', url.indexOf('://') + 3)
-  const mark = url.indexOf('?', start)
-  call.path = mark < 0 ? url.slice(start) : url.slice(start, mark)
-  if (mark >= 0) call.query = new URLSearchParams(url.slice(mark))
+    throw new GatewayError('invalid_request', 'Invalid Host header: expected host or host:port.')
 }
 
 const NO_QUERY = new URLSearchParams()
-/** Until a key is read. */
-const NOBODY: InboundRequest['identity'] = {
-  keyId: '',
-  accountId: '',
-  accountStatus: 'healthy',
-  kind: 'pay-as-you-go',
-  discount: 0,
-  allows: () => true,
+
+/** Path and query of a request's URL, the path as the client wrote it. */
+function pathAndQuery(url: string): Pick<PublicRequest, 'path' | 'query'> {
+  const start = url.indexOf('/', url.indexOf('://') + 3)
+  const mark = url.indexOf('?', start)
+  return mark < 0
+    ? { path: url.slice(start), query: NO_QUERY }
+    : { path: url.slice(start, mark), query: new URLSearchParams(url.slice(mark)) }
 }
 
-/** Who asks, and whether they may: key, its kind, the account's status, the endpoint's limit. */
-function authorize(app: AppContext, call: InboundRequest, route: Route): void {
+/** Adds the identity to the request itself: handlers and the error response share its headers. */
+function authenticate(app: AppContext, inbound: PublicRequest): AuthenticatedRequest {
   if (app.draining) throw stopping()
-  call.identity = app.keys.identify(call.request.headers)
-  const { kind, accountStatus, keyId, requestsPerMinute } = call.identity
-  if (route.keys !== 'public' && !route.keys.includes(kind)) {
+  return Object.assign(inbound, { identity: app.keys.identify(inbound.request.headers) })
+}
+
+/** Checks the key's kind, the account's status and the endpoint's rate limit. */
+function authorize(app: AppContext, { identity }: AuthenticatedRequest, name: string, keys: Route['keys']): void {
+  const { kind, accountStatus, keyId, requestsPerMinute } = identity
+  if (keys !== 'public' && !keys.includes(kind))
     throw new GatewayError(
       'permission_denied',
-      `A ${kind} key may not use this endpoint; it takes a ${route.keys.join(' or ')} key.`,
+      `A ${kind} key may not use this endpoint; it takes a ${keys.join(' or ')} key.`,
     )
-  }
   if (accountStatus === 'suspended' || accountStatus === 'banned')
     throw new GatewayError('account_suspended', `This account is ${accountStatus}.`)
-  app.limits.checkRateLimit(keyId, route.name, requestsPerMinute ?? app.config.limits.requestsPerMinute)
+  app.limits.checkRateLimit(keyId, name, requestsPerMinute ?? app.config.limits.requestsPerMinute)
 }
 
 const stopping = (): GatewayError =>
@@ -123,23 +120,19 @@ const stopping = (): GatewayError =>
     shouldRetry: true,
   })
 
-/**
- * A GatewayError in the words of the route's protocol. What we did not foresee is told to the operator, not to the
- * client.
- */
-function failure(error: GatewayError, shape: ProtocolName, call: InboundRequest): Response {
+/** An error in the format of the route's protocol. The cause of an internal one is logged, and not sent. */
+function errorResponse(error: GatewayError, format: ProtocolName, inbound: PublicRequest): Response {
   if (error.code === 'internal_error')
-    console.error(`${call.requestId} ${call.request.method} ${call.path}`, error.cause ?? error.message)
-  const { serve } = protocols[shape]
+    console.error(`${inbound.requestId} ${inbound.request.method} ${inbound.path}`, error.cause ?? error.message)
+  const { serve } = protocols[format]
   const headers: Record<string, string> = {
-    ...call.errorHeaders,
+    ...inbound.errorHeaders,
     'content-type': 'application/json',
-    'x-request-id': call.requestId,
-    'request-id': call.requestId,
+    ...identityHeaders(inbound),
   }
   if (error.retryAfterSeconds !== undefined) headers['retry-after'] = String(error.retryAfterSeconds)
   if (error.shouldRetry !== undefined) headers['x-should-retry'] = String(error.shouldRetry)
-  return new Response(JSON.stringify(serve.writeError(error, call.requestId)), {
+  return new Response(JSON.stringify(serve.writeError(error, inbound.requestId)), {
     status: serve.statusOf?.(error) ?? error.status,
     headers,
   })
@@ -148,21 +141,38 @@ function failure(error: GatewayError, shape: ProtocolName, call: InboundRequest)
 /** A running server. */
 export type Running = {
   url: string
-  /** Ends it: nothing new begins, what is under way gets `timeouts.drainMs`, then its clients are told. */
+  /** Refuses new requests, gives those in flight `timeouts.drainMs`, then ends them with an error. */
   stop(): Promise<void>
 }
 
-/** How often a local provider is looked for. */
-const LOCAL_EVERY_MS = 60_000
-const PURGE_EVERY_MS = 3_600_000
-/** Files and outputs may be there for an hour only, and take room. */
-const PURGE_FILES_EVERY_MS = 60_000
-const JUDGE_EVERY_MS = 60_000
-const FOLLOW_EVERY_MS = 5_000
-const WEBHOOKS_EVERY_MS = 1_000
+type FirstKeys = Awaited<ReturnType<Keys['start']>>
 
-/** Builds every room and joins them, listens, and prints what scripts and people wait for. */
+/** Opens every module, starts listening, and prints what scripts and people wait for. */
 export async function start(config: Config): Promise<Running> {
+  const { context, firstKeys } = await open(config)
+  const webhooks = new Webhooks(context)
+  const app: GatewayContext = Object.assign(context, { predictor: new Predictor(context, webhooks) })
+  await app.predictor.start()
+  const server = listen({
+    ...config.listen,
+    fetch: (request, server) => handleRequest(app, request, () => server.requestIP(request)?.address),
+  })
+  announce(app, server.url, firstKeys)
+  const stopLocal = new AbortController()
+  const timers = startTimers(app, webhooks, stopLocal.signal)
+  const stop = async (): Promise<void> => {
+    app.draining = true
+    for (const timer of timers) clearInterval(timer)
+    stopLocal.abort()
+    await drain(app, webhooks)
+    await server.stop(CLOSE_MS)
+    await closeModules(app)
+  }
+  return { url: server.url, stop }
+}
+
+/** Opens the modules in dependency order. */
+async function open(config: Config): Promise<{ context: AppContext; firstKeys: FirstKeys }> {
   // First, because a mistake in the configuration must not cost the keys that are shown only once.
   const catalogue = new Catalogue(config)
   const store = new SqliteStore({ folder: config.data, exclusive: true })
@@ -172,9 +182,9 @@ export async function start(config: Config): Promise<Running> {
     folder: config.data,
     configured: config.keys,
   })
-  const first = await keys.start(config.env.SLUICE_KEY)
-  // At once, because they are kept nowhere: they must not be lost when the address turns out to be taken.
-  for (const { kind, text } of first) console.log(`key ${kind} ${text}`)
+  const firstKeys = await keys.start(config.env.SLUICE_KEY)
+  // Printed at once, because only hashes are stored: the keys must not be lost if the port turns out to be in use.
+  for (const { kind, text } of firstKeys) console.log(`key ${kind} ${text}`)
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: config.billing.overdraft })
   const reasoningReplay = await ReasoningReplay.open(store, config.reasoning.keepMs)
@@ -184,7 +194,7 @@ export async function start(config: Config): Promise<Running> {
     quotaBytes: config.files.quotaBytes,
     outputKeepMs: config.files.outputKeepMs,
   })
-  const rooms = {
+  const context: AppContext = {
     config,
     store,
     files,
@@ -196,87 +206,85 @@ export async function start(config: Config): Promise<Running> {
     schemaCache: new SchemaCache(),
     ledger,
     reasoningReplay,
+    media: new MediaResolver({ catalogue, config, files }),
+    background: new BackgroundResponses({ catalogue, config, ledger, store }),
     inFlight: new InFlightRequests(),
     draining: false,
   }
-  const webhooks = new Webhooks(rooms)
-  // Admitted with their models, predictions are not asked again what their keys allow.
-  const media: ResolveMedia = ({ accountId, signal }, name, rawRequest) =>
-    resolveMedia(app, { identity: { accountId, allows: () => true }, request: { signal } }, name, rawRequest)
-  const app: AppContext = Object.assign(rooms, { predictor: new Predictor(rooms, webhooks, media) })
-  await app.predictor.start()
-  const server = listen({
-    ...config.listen,
-    fetch: (request, server) => answer(app, request, () => server.requestIP(request)?.address),
-  })
-  announce(app, server.url, first)
-  const stopping = new AbortController()
-  const local = new LocalModels(app.catalogue, config.env)
-  const lookAround = (): void => void local.round(stopping.signal).catch(() => {})
-  const follower = new Follower(app)
-  const timers = [
-    setInterval(lookAround, LOCAL_EVERY_MS),
-    setInterval(() => void store.purgeExpired(Date.now()).catch(() => {}), PURGE_EVERY_MS),
-    setInterval(() => void reasoningReplay.purge().catch(() => {}), PURGE_EVERY_MS),
-    setInterval(() => void files.purge().catch(() => {}), PURGE_FILES_EVERY_MS),
-    setInterval(() => follower.round(), FOLLOW_EVERY_MS),
-    setInterval(() => webhooks.round(), WEBHOOKS_EVERY_MS),
-    setInterval(
-      () => void store.purgePredictions(Date.now() - config.predictions.keepDays * 86_400_000).catch(() => {}),
-      PURGE_EVERY_MS,
-    ),
-    setInterval(() => void judge(app).catch(() => {}), JUDGE_EVERY_MS),
-  ]
-  lookAround()
-  return { url: server.url, stop: () => stop(app, server, timers, { looking: stopping, follower, webhooks }) }
+  return { context, firstKeys }
 }
 
-/** Accounts whose conduct asks for it change their status. */
-async function judge({ abuseDetection, store, keys }: AppContext): Promise<void> {
+const DAY_MS = 86_400_000
+const LOCAL_EVERY_MS = 60_000
+const PURGE_EVERY_MS = 3_600_000
+/** Files and outputs may be kept for an hour only, and are large. */
+const PURGE_FILES_EVERY_MS = 60_000
+const EVALUATE_EVERY_MS = 60_000
+const POLL_EVERY_MS = 5_000
+const WEBHOOKS_EVERY_MS = 1_000
+
+/** Periodic work. One round that fails is made up for by the next. `signal`: aborts the search for local models. */
+function startTimers(app: GatewayContext, webhooks: Webhooks, signal: AbortSignal): Timer[] {
+  const { store, files, config, reasoningReplay, background } = app
+  const local = new LocalModels(app.catalogue, config.env)
+  const findLocalModels = (): Promise<unknown> => local.round(signal)
+  const purgePredictions = (): Promise<unknown> =>
+    store.purgePredictions(Date.now() - config.predictions.keepDays * DAY_MS)
+  const every = (ms: number, run: () => Promise<unknown>): Timer => setInterval(() => void run().catch(() => {}), ms)
+  void findLocalModels().catch(() => {})
+  return [
+    every(LOCAL_EVERY_MS, findLocalModels),
+    every(PURGE_EVERY_MS, () => store.purgeExpired(Date.now())),
+    every(PURGE_EVERY_MS, () => reasoningReplay.purge()),
+    every(PURGE_EVERY_MS, purgePredictions),
+    every(PURGE_FILES_EVERY_MS, () => files.purge()),
+    every(EVALUATE_EVERY_MS, () => evaluateAccounts(app)),
+    setInterval(() => background.round(), POLL_EVERY_MS),
+    setInterval(() => webhooks.round(), WEBHOOKS_EVERY_MS),
+  ]
+}
+
+/** Changes the status of accounts whose requests look like abuse. */
+async function evaluateAccounts({ abuseDetection, store, keys }: AppContext): Promise<void> {
   for (const { accountId, before, status } of abuseDetection.judge(await store.accounts())) {
-    // What an administrator set meanwhile stays.
+    // A status that an administrator set meanwhile stays.
     if (await store.setAccountStatus(accountId, status, before)) console.error(`account ${accountId} is ${status} now`)
   }
   await keys.reload()
 }
 
-async function stop(
-  app: AppContext,
-  server: { stop(drainMs: number): Promise<void> },
-  timers: Timer[],
-  { looking, follower, webhooks }: { looking: AbortController; follower: Follower; webhooks: Webhooks },
-): Promise<void> {
-  app.draining = true
-  for (const timer of timers) clearInterval(timer)
-  looking.abort()
-  await follower.stop()
-  const predicted = app.predictor.stop()
+/** Time to count and record the generations that were cut: a busy machine may have to load the tokeniser first. */
+const SETTLE_MS = 10_000
+/** Time for the last frames to reach their clients after that. */
+const CLOSE_MS = 1_000
+
+/** Ends everything in flight, and waits until it is recorded. */
+async function drain(app: GatewayContext, webhooks: Webhooks): Promise<void> {
+  await app.background.stop()
+  const predictorStopped = app.predictor.stop()
   await app.inFlight.drain(app.config.timeouts.drainMs, stopping())
-  await predicted
+  await predictorStopped
   await webhooks.stop()
   await app.ledger.settled(SETTLE_MS)
-  await server.stop(CLOSE_MS)
+}
+
+async function closeModules({ ledger, files, store }: AppContext): Promise<void> {
   try {
-    await app.ledger.stop()
+    await ledger.stop()
   } finally {
-    await app.files.stop()
-    await app.store.close()
+    await files.stop()
+    await store.close()
   }
 }
 
-/**
- * What those that were cut get to be counted and recorded: the tokeniser may have to be loaded first, on a machine that
- * is busy.
- */
-const SETTLE_MS = 10_000
-/** What the last frames get to reach their clients after that. */
-const CLOSE_MS = 1_000
-
-function announce(app: AppContext, url: string, first: { kind: string; text: string }[]): void {
+function announce({ catalogue }: AppContext, url: string, firstKeys: FirstKeys): void {
   console.log(`listening on ${url}`)
-  const providers = app.catalogue.providers().map((provider) => `${provider.id} (${provider.foundBy})`)
-  const key = first.find(({ kind }) => kind === 'pay-as-you-go')?.text ?? '$SLUICE_KEY'
+  const providers = catalogue.providers().map((provider) => `${provider.id} (${provider.foundBy})`)
+  const key = firstKeys.find(({ kind }) => kind === 'pay-as-you-go')?.text ?? '$SLUICE_KEY'
+  const body = '{"model":"sandbox/chat","messages":[{"role":"user","content":"Hello"}]}'
   console.error(
-    `providers: ${providers.join(', ')}\ntry: curl ${url}/v1/chat/completions -H 'authorization: Bearer ${key}' -H 'content-type: application/json' -d '{"model":"sandbox/chat","messages":[{"role":"user","content":"Hello"}]}'`,
+    `providers: ${providers.join(', ')}\n` +
+      `try: curl ${url}/v1/chat/completions -H 'authorization: Bearer ${key}' ` +
+      `-H 'content-type: application/json' -d '${body}'`,
   )
 }

@@ -2,17 +2,21 @@ import type { AbuseDetection } from './accounts/abuse-detection.ts'
 import type { Identity, Keys } from './accounts/keys.ts'
 import type { Limits } from './accounts/limits.ts'
 import type { Config } from './config/load.ts'
-import type { Predictor } from './endpoints/predictions/predictor.ts'
+import type { Files } from './files/files.ts'
 import type { Ledger } from './ledger/ledger.ts'
 import type { SchemaCache } from './protocols/schema/cache.ts'
 import type { Prices } from './ledger/prices.ts'
+import type { BackgroundResponses } from './pipeline/background.ts'
 import type { InFlightRequests } from './pipeline/in-flight.ts'
-import type { Catalogue } from './providers/catalogue.ts'
+import type { MediaResolver } from './pipeline/media.ts'
 import type { ReasoningReplay } from './pipeline/reasoning-replay.ts'
-import type { Files } from './files/files.ts'
+import type { Catalogue } from './providers/catalogue.ts'
 import type { Store } from './store/store.ts'
 
-/** Every room, joined. */
+/**
+ * The services of one gateway. Two gateways in one process share none of them. None of the types above imports this
+ * file.
+ */
 export type AppContext = {
   config: Config
   store: Store
@@ -25,35 +29,32 @@ export type AppContext = {
   schemaCache: SchemaCache
   ledger: Ledger
   reasoningReplay: ReasoningReplay
-  predictor: Predictor
-  /** Generations under way. */
+  media: MediaResolver
+  /** Responses that providers go on with after the request. */
+  background: BackgroundResponses
+  /** Generations and uploads whose clients are connected. */
   inFlight: InFlightRequests
-  /** Set when the server was told to stop: what is under way goes on, nothing new begins. */
+  /** Set when the server was asked to stop: requests in flight finish, new ones are refused. */
   draining: boolean
 }
 
-/** One request on its way through the rooms. */
-export type InboundRequest = {
+/** A request on a route that needs no key: it belongs to no account. */
+export type PublicRequest = {
   request: Request
   /** Unix milliseconds. */
   receivedAt: number
   path: string
   query: URLSearchParams
-  /** What the route's expression found in the path. */
+  /** Groups of the route's expression, percent-decoded. */
   params: (string | undefined)[]
-  identity: Identity
-  /**
-   * Tells where the client is, as long as it is connected: asked for only when that matters, because it costs a system
-   * call.
-   */
+  /** The client's IP address, as long as it is connected. A function, because finding it costs a system call. */
   address: (() => string | undefined) | undefined
-  /** 128 random bits; with the protocol's prefix it is the generation's id. */
+  /** 128 random bits in hexadecimal; with the protocol's prefix it is the generation's id. */
   id: string
   requestId: string
-  /** Model and streaming, where the path says them. */
-  fromPath: { model: string; stream: boolean } | undefined
-  /** A stream leaves as the pieces of one JSON array (Google's form without `alt=sse`). */
-  jsonArray: boolean
-  /** Added to the answer when the request fails. */
+  /** Headers of the response if the request fails. */
   errorHeaders: Record<string, string>
 }
+
+/** A request whose key was accepted on its route. */
+export type AuthenticatedRequest = PublicRequest & { identity: Identity }

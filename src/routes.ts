@@ -1,5 +1,6 @@
-import type { InboundRequest, AppContext } from './context.ts'
+import type { AppContext, AuthenticatedRequest, PublicRequest } from './context.ts'
 import { countGeminiTokens, countMessagesTokens } from './endpoints/count-tokens.ts'
+import { createFile, deleteFile, getFile, getFileContent, listFiles } from './endpoints/files/files.ts'
 import { getBalance, getGeneration, getGenerationAtOldPath, getSubscription } from './endpoints/management.ts'
 import {
   getGoogleModel,
@@ -9,34 +10,76 @@ import {
   listModels,
   listPublisherModels,
 } from './endpoints/models.ts'
-import { createFile, deleteFile, getFile, getFileContent, listFiles } from './endpoints/files/files.ts'
 import { getOutput } from './endpoints/outputs.ts'
+import type { PredictionContext } from './endpoints/predictions/predictor.ts'
 import { cancelPrediction, createPrediction, getPrediction, listPredictions } from './endpoints/predictions/routes.ts'
 import { streamPrediction } from './endpoints/predictions/stream.ts'
 import { getWebhookSecret } from './endpoints/predictions/webhooks.ts'
-import { cancelResponse, deleteResponse, getResponse, listInputItems, refuseUpgrade } from './endpoints/responses.ts'
+import { ResponseStore } from './endpoints/responses/response-store.ts'
+import {
+  cancelResponse,
+  deleteResponse,
+  getResponse,
+  listInputItems,
+  refuseUpgrade,
+} from './endpoints/responses/routes.ts'
 import { GatewayError } from './error.ts'
-import { generate } from './pipeline/generate.ts'
 import type { ProtocolName } from './generation/request.ts'
-import { resolveMedia } from './pipeline/media.ts'
+import { generate } from './pipeline/generate.ts'
+import type { GenerationHooks } from './pipeline/hooks.ts'
+import { imageHooks } from './pipeline/images.ts'
 import type { KeyKind } from './store/store.ts'
 
-/** One row of the table: who may ask for what, who answers, and in whose words a failure is told. */
-export type Route = {
+/** The context of every route: that of the pipeline, with what single endpoints add. */
+export type GatewayContext = AppContext & PredictionContext
+
+type Handled = Promise<Response> | Response
+
+type Row = {
   /** Name of the endpoint: each has its own per-minute counter. */
   name: string
   method: string
-  /** A literal path, or an expression whose groups become `call.params`, percent-decoded. */
+  /** A literal path, or an expression whose groups become `inbound.params`, percent-decoded. */
   path: string | RegExp
-  /** Whose error shape this route speaks. */
-  shape: ProtocolName
-  /** Kinds of key allowed; `public` asks for none. */
-  keys: readonly KeyKind[] | 'public'
-  answer(app: AppContext, call: InboundRequest): Promise<Response> | Response
+  /** The protocol in whose error format this route refuses a request. */
+  errorFormat: ProtocolName
 }
+
+/** A route that needs no key. */
+type PublicRoute = Row & { keys: 'public'; handle(app: GatewayContext, inbound: PublicRequest): Handled }
+
+/** A route that needs a key of one of these kinds. */
+type AuthenticatedRoute = Row & {
+  keys: readonly KeyKind[]
+  handle(app: GatewayContext, inbound: AuthenticatedRequest): Handled
+}
+
+/** One row of the table: who may request what, and which function handles it. */
+export type Route = PublicRoute | AuthenticatedRoute
 
 const USERS: readonly KeyKind[] = ['pay-as-you-go', 'subscription']
 const ALL: readonly KeyKind[] = [...USERS, 'management']
+
+const withKey =
+  (method: string) =>
+  (
+    name: string,
+    path: string | RegExp,
+    handle: AuthenticatedRoute['handle'],
+    { errorFormat = 'chat.completions', keys = USERS }: { errorFormat?: ProtocolName; keys?: readonly KeyKind[] } = {},
+  ): AuthenticatedRoute => ({ name, method, path, errorFormat, keys, handle })
+
+const get = withKey('GET')
+const post = withKey('POST')
+const remove = withKey('DELETE')
+
+const publicRoute = (
+  name: string,
+  method: string,
+  path: string | RegExp,
+  handle: PublicRoute['handle'],
+  errorFormat: ProtocolName = 'chat.completions',
+): PublicRoute => ({ name, method, path, errorFormat, keys: 'public', handle })
 
 /**
  * Every form in which Google's clients name a model's method: Gemini API, Vertex AI with and without project, and
@@ -44,314 +87,121 @@ const ALL: readonly KeyKind[] = [...USERS, 'management']
  */
 const googleMethod = (method: string): RegExp =>
   new RegExp(
-    `^/v1(?:beta1?|alpha)?/(?:projects/[^/]+/locations/[^/]+/)?(?:publishers/([^/]+)/models/|models/)?([^:]+(?::[^:/]+)*):${method}$`,
+    '^/v1(?:beta1?|alpha)?/(?:projects/[^/]+/locations/[^/]+/)?(?:publishers/([^/]+)/models/|models/)?' +
+      `([^:]+(?::[^:/]+)*):${method}$`,
   )
 
-/** Before a name: asking for a method with GET is a 405, not a model of that name. */
+/** Before a model's name: a GET of one of its methods is a 405, not a model of that name. */
 const NO_METHOD = '(?!.*:(?:generateContent|streamGenerateContent|countTokens)$)'
 
 /** Where Google's clients in their Vertex AI mode look for models. */
 const publisherModels = (end: string): RegExp =>
   new RegExp(`^/v1(?:beta1?|alpha)?/(?:projects/[^/]+/locations/[^/]+/)?publishers/([^/]+)/models${end}`)
 
-const generation = (name: string, path: string, shape: ProtocolName): Route[] =>
-  ['', '/relay'].map((prefix) => ({
-    name: prefix + name,
-    method: 'POST',
-    path: prefix + path,
-    shape,
-    keys: USERS,
-    answer: (app, call) => generate(app, call, shape),
-  }))
+type MakeHooks = (app: GatewayContext, inbound: AuthenticatedRequest) => GenerationHooks
 
-const gemini = (name: string, stream: boolean): Route => ({
-  name,
-  method: 'POST',
-  path: googleMethod(name),
-  shape: 'generateContent',
-  keys: USERS,
-  answer: (app, call) => {
-    readGooglePath(call, stream)
-    return generate(app, call, 'generateContent')
-  },
-})
+const NO_HOOKS: MakeHooks = () => ({})
 
-function readGooglePath(call: InboundRequest, stream: boolean): void {
-  const [publisher, model] = call.params
-  call.fromPath = { model: publisher === undefined ? model! : `${publisher}/${model}`, stream }
-  call.jsonArray = stream && call.query.get('alt') !== 'sse'
-}
+const generation = (name: string, path: string, protocol: ProtocolName, hooks = NO_HOOKS): Route[] =>
+  ['', '/relay'].map((prefix) =>
+    post(
+      prefix + name,
+      prefix + path,
+      (app, inbound) => generate(app, inbound, { protocol, hooks: hooks(app, inbound) }),
+      { errorFormat: protocol },
+    ),
+  )
+
+const googleGeneration = (name: string, stream: boolean): Route =>
+  post(
+    name,
+    googleMethod(name),
+    (app, inbound) =>
+      generate(app, inbound, {
+        protocol: 'generateContent',
+        hooks: {},
+        fromPath: { model: googleModel(inbound), stream },
+        jsonArray: stream && inbound.query.get('alt') !== 'sse',
+      }),
+    { errorFormat: 'generateContent' },
+  )
+
+/** The model that Google's path names. */
+const googleModel = ({ params: [publisher, model] }: PublicRequest): string =>
+  publisher === undefined ? model! : `${publisher}/${model}`
 
 export const routes: readonly Route[] = [
   ...generation('chat.completions', '/v1/chat/completions', 'chat.completions'),
-  ...generation('responses', '/v1/responses', 'responses'),
+  ...generation('responses', '/v1/responses', 'responses', (app, inbound) => new ResponseStore(app, inbound)),
   ...generation('messages', '/v1/messages', 'messages'),
-  ...generation('images', '/v1/images/generations', 'images'),
-  gemini('generateContent', false),
-  gemini('streamGenerateContent', true),
-  ...['', '/relay'].map(
-    (prefix): Route => ({
-      name: `${prefix}messages.count_tokens`,
-      method: 'POST',
-      path: `${prefix}/v1/messages/count_tokens`,
-      shape: 'messages',
-      keys: USERS,
-      answer: (app, call) => countMessagesTokens(app, call, resolveMedia),
+  ...generation('images', '/v1/images/generations', 'images', () => imageHooks),
+  googleGeneration('generateContent', false),
+  googleGeneration('streamGenerateContent', true),
+
+  ...['', '/relay'].map((prefix) =>
+    post(`${prefix}messages.count_tokens`, `${prefix}/v1/messages/count_tokens`, countMessagesTokens, {
+      errorFormat: 'messages',
     }),
   ),
-  {
-    name: 'countTokens',
-    method: 'POST',
-    path: googleMethod('countTokens'),
-    shape: 'generateContent',
-    keys: USERS,
-    answer: (app, call) => {
-      readGooglePath(call, false)
-      return countGeminiTokens(app, call, resolveMedia)
-    },
-  },
-  {
-    name: 'responses.upgrade',
-    method: 'GET',
-    path: '/v1/responses',
-    shape: 'responses',
-    keys: USERS,
-    answer: refuseUpgrade,
-  },
-  {
-    name: 'responses.get',
-    method: 'GET',
-    path: /^\/v1\/responses\/([^/]+)$/,
-    shape: 'responses',
-    keys: USERS,
-    answer: getResponse,
-  },
-  {
-    name: 'responses.cancel',
-    method: 'POST',
-    path: /^\/v1\/responses\/([^/]+)\/cancel$/,
-    shape: 'responses',
-    keys: USERS,
-    answer: cancelResponse,
-  },
-  {
-    name: 'responses.delete',
-    method: 'DELETE',
-    path: /^\/v1\/responses\/([^/]+)$/,
-    shape: 'responses',
-    keys: USERS,
-    answer: deleteResponse,
-  },
-  {
-    name: 'responses.input_items',
-    method: 'GET',
-    path: /^\/v1\/responses\/([^/]+)\/input_items$/,
-    shape: 'responses',
-    keys: USERS,
-    answer: listInputItems,
-  },
-  { name: 'models', method: 'GET', path: '/v1/models', shape: 'chat.completions', keys: USERS, answer: listModels },
-  {
-    name: 'models.get',
-    method: 'GET',
-    path: /^\/v1\/models\/(.+)$/,
-    shape: 'chat.completions',
-    keys: USERS,
-    answer: getModel,
-  },
-  {
-    name: 'models',
-    method: 'GET',
-    path: /^\/v1(?:beta1?|alpha)\/models$/,
-    shape: 'generateContent',
-    keys: USERS,
-    answer: listGoogleModels,
-  },
-  {
-    name: 'models.get',
-    method: 'GET',
-    path: new RegExp(`^/v1(?:beta1?|alpha)/models/${NO_METHOD}(.+)$`),
-    shape: 'generateContent',
-    keys: USERS,
-    answer: getGoogleModel,
-  },
-  {
-    name: 'models.published',
-    method: 'GET',
-    path: publisherModels('$'),
-    shape: 'generateContent',
-    keys: USERS,
-    answer: listPublisherModels,
-  },
-  {
-    name: 'models.published.get',
-    method: 'GET',
-    path: publisherModels(`/${NO_METHOD}(.+)$`),
-    shape: 'generateContent',
-    keys: USERS,
-    answer: getPublisherModel,
-  },
-  {
-    name: 'predictions',
-    method: 'POST',
-    path: '/v1/predictions',
-    shape: 'chat.completions',
-    keys: USERS,
-    answer: createPrediction,
-  },
-  {
-    name: 'models.predictions',
-    method: 'POST',
-    path: /^\/v1\/models\/(.+)\/predictions$/,
-    shape: 'chat.completions',
-    keys: USERS,
-    answer: createPrediction,
-  },
-  {
-    name: 'predictions.list',
-    method: 'GET',
-    path: '/v1/predictions',
-    shape: 'chat.completions',
-    keys: USERS,
-    answer: listPredictions,
-  },
-  {
-    name: 'predictions.get',
-    method: 'GET',
-    path: /^\/v1\/predictions\/([^/]+)$/,
-    shape: 'chat.completions',
-    keys: USERS,
-    answer: getPrediction,
-  },
-  {
-    name: 'predictions.cancel',
-    method: 'POST',
-    path: /^\/v1\/predictions\/([^/]+)\/cancel$/,
-    shape: 'chat.completions',
-    keys: USERS,
-    answer: cancelPrediction,
-  },
-  {
-    name: 'predictions.stream',
-    method: 'GET',
-    path: /^\/v1\/streams\/([^/]+)$/,
-    shape: 'chat.completions',
-    keys: 'public',
-    answer: streamPrediction,
-  },
-  {
-    name: 'webhooks.secret',
-    method: 'GET',
-    path: '/v1/webhooks/default/secret',
-    shape: 'chat.completions',
-    keys: USERS,
-    answer: getWebhookSecret,
-  },
-  {
-    name: 'files.create',
-    method: 'POST',
-    path: '/v1/files',
-    shape: 'chat.completions',
-    keys: USERS,
-    answer: createFile,
-  },
-  { name: 'files', method: 'GET', path: '/v1/files', shape: 'chat.completions', keys: USERS, answer: listFiles },
-  {
-    name: 'files.get',
-    method: 'GET',
-    path: /^\/v1\/files\/([^/]+)$/,
-    shape: 'chat.completions',
-    keys: USERS,
-    answer: getFile,
-  },
-  {
-    name: 'files.content',
-    method: 'GET',
-    path: /^\/v1\/files\/([^/]+)\/content$/,
-    shape: 'chat.completions',
-    keys: USERS,
-    answer: getFileContent,
-  },
-  {
-    name: 'files.delete',
-    method: 'DELETE',
-    path: /^\/v1\/files\/([^/]+)$/,
-    shape: 'chat.completions',
-    keys: USERS,
-    answer: deleteFile,
-  },
-  {
-    name: 'outputs.get',
-    method: 'GET',
-    path: /^\/v1\/outputs\/([^/]+)$/,
-    shape: 'chat.completions',
-    keys: 'public',
-    answer: getOutput,
-  },
-  {
-    name: 'management.generation',
-    method: 'GET',
-    path: '/v1/management/generation',
-    shape: 'chat.completions',
-    keys: ALL,
-    answer: getGeneration,
-  },
-  {
-    name: 'generation',
-    method: 'GET',
-    path: '/v1/generation',
-    shape: 'chat.completions',
-    keys: ALL,
-    answer: getGenerationAtOldPath,
-  },
-  {
-    name: 'management.balance',
-    method: 'GET',
-    path: '/v1/management/payg/balance',
-    shape: 'chat.completions',
-    keys: ['management', 'pay-as-you-go'],
-    answer: getBalance,
-  },
-  {
-    name: 'management.subscription',
-    method: 'GET',
-    path: '/v1/management/subscription/detail',
-    shape: 'chat.completions',
-    keys: ['management'],
-    answer: getSubscription,
-  },
+  post(
+    'countTokens',
+    googleMethod('countTokens'),
+    (app, inbound) => countGeminiTokens(app, inbound, googleModel(inbound)),
+    { errorFormat: 'generateContent' },
+  ),
+
+  get('responses.upgrade', '/v1/responses', refuseUpgrade, { errorFormat: 'responses' }),
+  get('responses.get', /^\/v1\/responses\/([^/]+)$/, getResponse, { errorFormat: 'responses' }),
+  post('responses.cancel', /^\/v1\/responses\/([^/]+)\/cancel$/, cancelResponse, { errorFormat: 'responses' }),
+  remove('responses.delete', /^\/v1\/responses\/([^/]+)$/, deleteResponse, { errorFormat: 'responses' }),
+  get('responses.input_items', /^\/v1\/responses\/([^/]+)\/input_items$/, listInputItems, {
+    errorFormat: 'responses',
+  }),
+
+  get('models', '/v1/models', listModels),
+  get('models.get', /^\/v1\/models\/(.+)$/, getModel),
+  get('models', /^\/v1(?:beta1?|alpha)\/models$/, listGoogleModels, { errorFormat: 'generateContent' }),
+  get('models.get', new RegExp(`^/v1(?:beta1?|alpha)/models/${NO_METHOD}(.+)$`), getGoogleModel, {
+    errorFormat: 'generateContent',
+  }),
+  get('models.published', publisherModels('$'), listPublisherModels, { errorFormat: 'generateContent' }),
+  get('models.published.get', publisherModels(`/${NO_METHOD}(.+)$`), getPublisherModel, {
+    errorFormat: 'generateContent',
+  }),
+
+  post('predictions', '/v1/predictions', createPrediction),
+  post('models.predictions', /^\/v1\/models\/(.+)\/predictions$/, createPrediction),
+  get('predictions.list', '/v1/predictions', listPredictions),
+  get('predictions.get', /^\/v1\/predictions\/([^/]+)$/, getPrediction),
+  post('predictions.cancel', /^\/v1\/predictions\/([^/]+)\/cancel$/, cancelPrediction),
+  publicRoute('predictions.stream', 'GET', /^\/v1\/streams\/([^/]+)$/, streamPrediction),
+  get('webhooks.secret', '/v1/webhooks/default/secret', getWebhookSecret),
+
+  post('files.create', '/v1/files', createFile),
+  get('files', '/v1/files', listFiles),
+  get('files.get', /^\/v1\/files\/([^/]+)$/, getFile),
+  get('files.content', /^\/v1\/files\/([^/]+)\/content$/, getFileContent),
+  remove('files.delete', /^\/v1\/files\/([^/]+)$/, deleteFile),
+  publicRoute('outputs.get', 'GET', /^\/v1\/outputs\/([^/]+)$/, getOutput),
+
+  get('management.generation', '/v1/management/generation', getGeneration, { keys: ALL }),
+  get('generation', '/v1/generation', getGenerationAtOldPath, { keys: ALL }),
+  get('management.balance', '/v1/management/payg/balance', getBalance, { keys: ['management', 'pay-as-you-go'] }),
+  get('management.subscription', '/v1/management/subscription/detail', getSubscription, { keys: ['management'] }),
+
   // Claude Code opens its connection with this before the first prompt.
-  {
-    name: 'hello',
-    method: 'HEAD',
-    path: '/api/hello',
-    shape: 'messages',
-    keys: 'public',
-    answer: () => new Response(null, { status: 200 }),
-  },
-  {
-    name: 'livez',
-    method: 'GET',
-    path: '/livez',
-    shape: 'chat.completions',
-    keys: 'public',
-    answer: () => new Response('ok\n'),
-  },
-  {
-    name: 'readyz',
-    method: 'GET',
-    path: '/readyz',
-    shape: 'chat.completions',
-    keys: 'public',
-    answer: (app) => (app.draining ? new Response('draining\n', { status: 503 }) : new Response('ok\n')),
-  },
+  publicRoute('hello', 'HEAD', '/api/hello', () => new Response(null, { status: 200 }), 'messages'),
+  publicRoute('livez', 'GET', '/livez', () => new Response('ok\n')),
+  publicRoute('readyz', 'GET', '/readyz', ({ draining }) =>
+    draining ? new Response('draining\n', { status: 503 }) : new Response('ok\n'),
+  ),
 ]
 
 const literal = new Map<string, Route>()
 for (const route of routes) if (typeof route.path === 'string') literal.set(`${route.method} ${route.path}`, route)
 const patterns = routes.filter((route): route is Route & { path: RegExp } => route.path instanceof RegExp)
 
-/** Method and path -> the row, with what its path says. Throws 404, or 405 where another method would do. */
+/** Method and path -> the row, and the groups of its path. Throws 404, or 405 where another method would match. */
 export function match(method: string, path: string): { route: Route; params: (string | undefined)[] } {
   const exact = literal.get(`${method} ${path}`)
   if (exact !== undefined) return { route: exact, params: [] }
@@ -369,7 +219,9 @@ export function match(method: string, path: string): { route: Route; params: (st
     )
   throw new GatewayError(
     'not_found',
-    `There is nothing at ${method} ${path.slice(0, 200)}. The API is at /v1/chat/completions, /v1/responses, /v1/messages, /v1/publishers/{provider}/models/{model}:generateContent, /v1/images/generations, /v1/predictions, /v1/files and /v1/models.`,
+    `No route for ${method} ${path.slice(0, 200)}. The API is at /v1/chat/completions, /v1/responses, /v1/messages, ` +
+      '/v1/publishers/{provider}/models/{model}:generateContent, /v1/images/generations, /v1/predictions, /v1/files ' +
+      'and /v1/models.',
   )
 }
 
@@ -378,12 +230,12 @@ const decoded = (group: string | undefined): string | undefined => {
   try {
     return decodeURIComponent(group)
   } catch {
-    throw new GatewayError('not_found', 'The path holds a malformed percent-encoding.')
+    throw new GatewayError('not_found', 'The path contains a malformed percent-encoding.')
   }
 }
 
-/** In whose words a failure on a path that matched no row is told. */
-export const shapeOf = (path: string): ProtocolName =>
+/** The error format of a path that matches no row. */
+export const errorFormatOf = (path: string): ProtocolName =>
   path.includes('/messages') || path.startsWith('/api/')
     ? 'messages'
     : /:\w+$/.test(path) || path.startsWith('/v1beta')

@@ -1,114 +1,57 @@
-import type { InboundRequest, AppContext } from '../context.ts'
 import { checkAllowed } from '../accounts/allowed-models.ts'
+import type { AppContext, AuthenticatedRequest } from '../context.ts'
 import { GatewayError } from '../error.ts'
-import { members, splice } from '../json/text.ts'
+import type { GenerationRequest, ProtocolName } from '../generation/request.ts'
 import { readAll } from '../http/call.ts'
+import { members, splice } from '../json/text.ts'
 import { estimateInputTokens } from '../ledger/estimate.ts'
 import { protocols } from '../protocols/index.ts'
 import { readCountRequest } from '../protocols/messages/read-request.ts'
-import { transport } from '../providers/attempt.ts'
-import type { Endpoint } from '../providers/catalogue.ts'
-import type { ProtocolName } from '../generation/request.ts'
 import type { RawRequest } from '../protocols/protocol.ts'
 import { readRawRequest } from '../protocols/raw-request.ts'
+import { transport } from '../providers/attempt.ts'
+import type { Endpoint } from '../providers/catalogue.ts'
 
-const ANSWER_BYTES = 1024 * 1024
+const RESPONSE_BYTES = 1024 * 1024
 
-/**
- * Puts what a request names in its place, in its body and text. Gives the endpoints that take it, or undefined where it
- * names nothing.
- */
-type ResolveMedia = (
-  app: AppContext,
-  call: InboundRequest,
-  name: ProtocolName,
-  rawRequest: RawRequest,
-) => Promise<{ endpoints: readonly Endpoint[]; release(): void } | undefined>
-
-/** Asks a provider that counts by itself; undefined when it does not, so that an estimate serves. */
-async function ask(
-  app: AppContext,
-  call: InboundRequest,
-  endpoint: Endpoint,
-  path: string,
-  body: string,
-  headers: Record<string, string>,
-): Promise<unknown> {
-  const url = endpoint.baseUrl + path
-  try {
-    const incoming = await transport(endpoint)({
-      url,
-      method: 'POST',
-      body,
-      timeouts: app.config.timeouts,
-      signal: call.request.signal,
-      headers: {
-        'content-type': 'application/json',
-        ...headers,
-        ...endpoint.provider.headers,
-        ...endpoint.credentials,
-      },
-    })
-    const text = await readAll(incoming.body, ANSWER_BYTES)
-    if (incoming.status === 200) return JSON.parse(text)
-    if (incoming.status === 400) throw protocols[endpoint.protocol].call.readError(incoming.status, text)
-  } catch (error) {
-    if (error instanceof GatewayError && error.status === 400) throw error
-  }
-  return undefined
+/** How one protocol counts tokens. */
+type Counting = {
+  protocol: ProtocolName
+  read(rawRequest: RawRequest): GenerationRequest
+  /** The member of the response that has the number. */
+  member: 'input_tokens' | 'totalTokens'
+  /** The request to a provider of the same protocol. Called after media were put into `rawRequest`. */
+  request(endpoint: Endpoint): { path: string; body: string; headers: Record<string, string> }
 }
 
-const numberIn = (answer: unknown, field: string): number | undefined => {
-  const value = (answer as Record<string, unknown> | undefined)?.[field]
-  return typeof value === 'number' ? value : undefined
+/** `POST /v1/messages/count_tokens` */
+export async function countMessagesTokens(app: AppContext, inbound: AuthenticatedRequest): Promise<Response> {
+  const rawRequest = await readRawRequest(inbound.request, app.config.limits.bodyBytes)
+  return count(app, inbound, rawRequest, {
+    protocol: 'messages',
+    read: readCountRequest,
+    member: 'input_tokens',
+    request: ({ target }) => ({
+      path: '/messages/count_tokens',
+      body: splice(rawRequest.text, { model: JSON.stringify(target.model) }),
+      headers: protocols.messages.call.headers(rawRequest),
+    }),
+  })
 }
 
-/**
- * `POST /v1/messages/count_tokens`: the provider's own count where it speaks messages, an estimate
- * (`x-sluice-estimated: true`) elsewhere.
- */
-export async function countMessagesTokens(
-  app: AppContext,
-  call: InboundRequest,
-  resolveMedia: ResolveMedia,
-): Promise<Response> {
-  const rawRequest = await readRawRequest(call.request, app.config.limits.bodyBytes, call.fromPath)
-  const media = await resolveMedia(app, call, 'messages', rawRequest)
-  try {
-    const request = readCountRequest(rawRequest)
-    checkAllowed(call.identity, request.model)
-    const endpoint = (media?.endpoints ?? app.catalogue.endpoints(request.model, 'messages'))[0]!
-    const answer =
-      endpoint.protocol === 'messages'
-        ? await ask(
-            app,
-            call,
-            endpoint,
-            '/messages/count_tokens',
-            splice(rawRequest.text, { model: JSON.stringify(endpoint.target.model) }),
-            protocols.messages.call.headers(rawRequest),
-          )
-        : undefined
-    const counted = numberIn(answer, 'input_tokens')
-    if (counted !== undefined) return Response.json(answer)
-    return Response.json(
-      { input_tokens: await estimateInputTokens(request) },
-      { headers: { 'x-sluice-estimated': 'true' } },
-    )
-  } finally {
-    media?.release()
-  }
-}
+/** Google's member that may contain the request whose tokens are counted. */
+const WRAPPER = 'generateContentRequest'
 
-/** `POST .../models/{model}:countTokens`, Google's form of the same. `generateContentRequest` may wrap the contents. */
+/** `POST .../models/{model}:countTokens` */
 export async function countGeminiTokens(
   app: AppContext,
-  call: InboundRequest,
-  resolveMedia: ResolveMedia,
+  inbound: AuthenticatedRequest,
+  model: string,
 ): Promise<Response> {
-  const rawRequest = await readRawRequest(call.request, app.config.limits.bodyBytes, call.fromPath)
+  const fromPath = { model, stream: false }
+  const rawRequest = await readRawRequest(inbound.request, app.config.limits.bodyBytes, fromPath)
   const wrapped = members(rawRequest.text).find(({ key, start }) => key === WRAPPER && rawRequest.text[start] === '{')
-  const asked =
+  const inner =
     wrapped === undefined
       ? rawRequest
       : {
@@ -116,25 +59,69 @@ export async function countGeminiTokens(
           body: rawRequest.body[WRAPPER] as Record<string, unknown>,
           text: rawRequest.text.slice(wrapped.start, wrapped.end),
         }
-  const media = await resolveMedia(app, call, 'generateContent', asked)
+  return count(app, inbound, inner, {
+    protocol: 'generateContent',
+    read: protocols.generateContent.serve.readRequest,
+    member: 'totalTokens',
+    request: ({ target }) => ({
+      path: `/models/${target.model}:countTokens`,
+      body: wrapped === undefined ? inner.text : splice(rawRequest.text, { [WRAPPER]: inner.text }),
+      headers: {},
+    }),
+  })
+}
+
+/** The provider's own count where it speaks the protocol, otherwise an estimate (`x-sluice-estimated: true`). */
+async function count(
+  app: AppContext,
+  inbound: AuthenticatedRequest,
+  rawRequest: RawRequest,
+  counting: Counting,
+): Promise<Response> {
+  const { protocol, member } = counting
+  const media = await app.media.resolve(inbound, protocol, rawRequest)
   try {
-    const request = protocols.generateContent.serve.readRequest(asked)
-    checkAllowed(call.identity, request.model)
-    const endpoint = (media?.endpoints ?? app.catalogue.endpoints(request.model, 'generateContent'))[0]!
-    const text = wrapped === undefined ? asked.text : splice(rawRequest.text, { [WRAPPER]: asked.text })
-    const answer =
-      endpoint.protocol === 'generateContent'
-        ? await ask(app, call, endpoint, `/models/${endpoint.target.model}:countTokens`, text, {})
+    const request = counting.read(rawRequest)
+    checkAllowed(inbound.identity, request.model)
+    const endpoint = (media?.endpoints ?? app.catalogue.endpoints(request.model, protocol))[0]!
+    const counted =
+      endpoint.protocol === protocol
+        ? await countAtProvider(app, inbound.request.signal, endpoint, counting.request(endpoint))
         : undefined
-    const counted = numberIn(answer, 'totalTokens')
-    if (counted !== undefined) return Response.json(answer)
-    return Response.json(
-      { totalTokens: await estimateInputTokens(request) },
-      { headers: { 'x-sluice-estimated': 'true' } },
-    )
+    if (typeof counted?.[member] === 'number') return Response.json(counted)
+    const headers = { 'x-sluice-estimated': 'true' }
+    return Response.json({ [member]: await estimateInputTokens(request) }, { headers })
   } finally {
     media?.release()
   }
 }
 
-const WRAPPER = 'generateContentRequest'
+/** Undefined where the provider does not count. Throws its refusal of the request. */
+async function countAtProvider(
+  app: AppContext,
+  signal: AbortSignal,
+  endpoint: Endpoint,
+  { path, body, headers }: ReturnType<Counting['request']>,
+): Promise<Record<string, unknown> | undefined> {
+  try {
+    const incoming = await transport(endpoint)({
+      url: endpoint.baseUrl + path,
+      method: 'POST',
+      body,
+      timeouts: app.config.timeouts,
+      signal,
+      headers: {
+        'content-type': 'application/json',
+        ...headers,
+        ...endpoint.provider.headers,
+        ...endpoint.credentials,
+      },
+    })
+    const text = await readAll(incoming.body, RESPONSE_BYTES)
+    if (incoming.status === 200) return JSON.parse(text) as Record<string, unknown>
+    if (incoming.status === 400) throw protocols[endpoint.protocol].call.readError(incoming.status, text)
+  } catch (error) {
+    if (error instanceof GatewayError && error.status === 400) throw error
+  }
+  return undefined
+}

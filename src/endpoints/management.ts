@@ -8,14 +8,14 @@ import { ratingOf } from '../ledger/recorded.ts'
 import { usdOf } from '../money.ts'
 import { writeFinishReason, writeUsage } from '../protocols/chat/shapes.ts'
 import { protocols } from '../protocols/index.ts'
-import type { InboundRequest, AppContext } from '../context.ts'
+import type { AuthenticatedRequest, AppContext } from '../context.ts'
 import type { GenerationRecord } from '../store/store.ts'
 
 /** An id as an answer carried it, whatever its protocol calls it, or without its prefix. */
 const ID = /^(?:chatcmpl-|resp_|msg_|img_|pred_)?([0-9a-f]{32})$/
 
 /** `GET /v1/management/generation?id=`: one generation of the asking key's account. */
-export async function getGeneration(app: AppContext, call: InboundRequest): Promise<Response> {
+export async function getGeneration(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
   return Response.json(await found(app, call))
 }
 
@@ -23,7 +23,7 @@ export async function getGeneration(app: AppContext, call: InboundRequest): Prom
 const DEPRECATED = '@1795219200'
 
 /** `GET /v1/generation`: the same, and where it is found from now on (RFC 9745, RFC 5829). */
-export async function getGenerationAtOldPath(app: AppContext, call: InboundRequest): Promise<Response> {
+export async function getGenerationAtOldPath(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
   const headers = (query: string): Record<string, string> => ({
     deprecation: DEPRECATED,
     link: `</v1/management/generation${query}>; rel="successor-version"`,
@@ -37,7 +37,7 @@ export async function getGenerationAtOldPath(app: AppContext, call: InboundReque
  * What is unknown, malformed or another account's is told in the same words, so that none of them can be told from the
  * others.
  */
-async function found(app: AppContext, call: InboundRequest): Promise<WrittenRecord> {
+async function found(app: AppContext, call: AuthenticatedRequest): Promise<WrittenRecord> {
   const [, id] = ID.exec(askedId(call.query)) ?? []
   const record = id === undefined ? undefined : await app.store.findGeneration(call.identity.accountId, id)
   if (record === undefined)
@@ -55,7 +55,7 @@ function askedId(query: URLSearchParams): string {
 /** Costs belong to pay-as-you-go on both sides, and are shown when nothing can change them any more. */
 function showsCosts(
   { kind, createdAt, latency, duration }: GenerationRecord,
-  { identity }: InboundRequest,
+  { identity }: AuthenticatedRequest,
   delayMs: number,
 ): boolean {
   return (
@@ -148,7 +148,7 @@ const writeItem = ({ item, quantity, rate, origin, discount, bill }: RatedItem):
 /**
  * `GET /v1/management/payg/balance`: what may be spent, in USD; what is held by requests under way is still part of it.
  */
-export function getBalance(app: AppContext, call: InboundRequest): Response {
+export function getBalance(app: AppContext, call: AuthenticatedRequest): Response {
   const { credit, bonus } = app.ledger.balance(call.identity.accountId)
   return Response.json({
     success: true,
@@ -162,7 +162,7 @@ export function getBalance(app: AppContext, call: InboundRequest): Response {
 }
 
 /** `GET /v1/management/subscription/detail`: plan, quota windows and status. */
-export function getSubscription(app: AppContext, call: InboundRequest): Response {
+export function getSubscription(app: AppContext, call: AuthenticatedRequest): Response {
   const { accountId, accountStatus } = call.identity
   return Response.json({
     success: true,

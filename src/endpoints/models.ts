@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import type { InboundRequest, AppContext } from '../context.ts'
+import type { AuthenticatedRequest, AppContext } from '../context.ts'
 import { isCounted } from '../config/schema.ts'
 import { GatewayError, invalid } from '../error.ts'
 import type { FeeItem, Rate, TimedPrice } from '../ledger/prices.ts'
@@ -133,9 +133,9 @@ function publisher({ id, name }: Model): object {
   }
 }
 
-const isAnthropic = ({ request: { headers } }: InboundRequest): boolean => headers.has('anthropic-version')
+const isAnthropic = ({ request: { headers } }: AuthenticatedRequest): boolean => headers.has('anthropic-version')
 /** Google's own clients ask at `/v1/models`, too. */
-const isGoogle = ({ request: { headers } }: InboundRequest): boolean =>
+const isGoogle = ({ request: { headers } }: AuthenticatedRequest): boolean =>
   headers.has('x-goog-api-client') || headers.has('x-goog-api-key')
 
 /** `describe` as text, made once for each model as the catalogue lists it. */
@@ -163,7 +163,7 @@ async function textsOf(app: AppContext, models: readonly Model[]): Promise<strin
 const JSON_HEADERS = { headers: { 'content-type': 'application/json' } }
 
 /** `GET /v1/models`, in the dialect of who asks. */
-export const listModels = async (app: AppContext, call: InboundRequest): Promise<Response> => {
+export const listModels = async (app: AppContext, call: AuthenticatedRequest): Promise<Response> => {
   if (isAnthropic(call)) return listAnthropic(app, call)
   if (isGoogle(call)) return listGoogleModels(app, call)
   return new Response(
@@ -172,7 +172,7 @@ export const listModels = async (app: AppContext, call: InboundRequest): Promise
   )
 }
 
-function listAnthropic(app: AppContext, { query, ...call }: InboundRequest): Response {
+function listAnthropic(app: AppContext, { query, ...call }: AuthenticatedRequest): Response {
   const all = conversational(app, call)
   const limit = readCount(query, 'limit', all.length)
   const [after, before] = ['after_id', 'before_id'].map((name) => placeOf(all, query, name))
@@ -187,17 +187,22 @@ function listAnthropic(app: AppContext, { query, ...call }: InboundRequest): Res
 }
 
 /** `GET /v1beta/models`: Google's dialect. */
-export const listGoogleModels = (app: AppContext, call: InboundRequest): Response =>
+export const listGoogleModels = (app: AppContext, call: AuthenticatedRequest): Response =>
   listGoogle(call, 'models', conversational(app, call), google)
 
 /**
  * `GET /v1/publishers/{publisher}/models`: that of Vertex AI. Its clients can ask for one publisher only, so that every
  * list holds all models.
  */
-export const listPublisherModels = (app: AppContext, call: InboundRequest): Response =>
+export const listPublisherModels = (app: AppContext, call: AuthenticatedRequest): Response =>
   listGoogle(call, 'publisherModels', conversational(app, call), publisher)
 
-function listGoogle({ query }: InboundRequest, member: string, all: Model[], say: (model: Model) => object): Response {
+function listGoogle(
+  { query }: AuthenticatedRequest,
+  member: string,
+  all: Model[],
+  say: (model: Model) => object,
+): Response {
   const size = readCount(query, 'pageSize', all.length)
   const rest = all.slice((placeOf(all, query, 'pageToken') ?? -1) + 1)
   const page = rest.slice(0, size)
@@ -224,15 +229,15 @@ function placeOf(all: Model[], query: URLSearchParams, name: string): number | u
 }
 
 /** Models that the asking key may use. */
-const allowed = ({ catalogue }: AppContext, { identity }: Pick<InboundRequest, 'identity'>): Model[] =>
+const allowed = ({ catalogue }: AppContext, { identity }: Pick<AuthenticatedRequest, 'identity'>): Model[] =>
   catalogue.list().filter(({ id }) => identity.allows(id))
 
 /** Those of them that answer in the protocol of the dialect: predictions are no part of it. */
-const conversational = (app: AppContext, call: Pick<InboundRequest, 'identity'>): Model[] =>
+const conversational = (app: AppContext, call: Pick<AuthenticatedRequest, 'identity'>): Model[] =>
   allowed(app, call).filter(({ capabilities }) => capabilities.api !== 'predictions')
 
 /** `GET /v1/models/{id}`: the slash of the id raw or as `%2F`. */
-export const getModel = (app: AppContext, call: InboundRequest): Response => {
+export const getModel = (app: AppContext, call: AuthenticatedRequest): Response => {
   const model = find(app, call, call.params[0]!)
   return isGoogle(call)
     ? Response.json(google(model))
@@ -241,14 +246,14 @@ export const getModel = (app: AppContext, call: InboundRequest): Response => {
       : new Response(textOf(app, model), JSON_HEADERS)
 }
 
-export const getGoogleModel = (app: AppContext, call: InboundRequest): Response =>
+export const getGoogleModel = (app: AppContext, call: AuthenticatedRequest): Response =>
   Response.json(google(find(app, call, call.params[0]!)))
 
-export const getPublisherModel = (app: AppContext, call: InboundRequest): Response =>
+export const getPublisherModel = (app: AppContext, call: AuthenticatedRequest): Response =>
   Response.json(publisher(find(app, call, `${call.params[0]}/${call.params[1]}`)))
 
 /** What a request for this name would reach. A key hears nothing of models that it may not use. */
-function find({ catalogue }: AppContext, { identity }: InboundRequest, name: string): Model {
+function find({ catalogue }: AppContext, { identity }: AuthenticatedRequest, name: string): Model {
   if (!identity.allows(name))
     throw new GatewayError(
       'model_not_found',

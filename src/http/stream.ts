@@ -1,10 +1,16 @@
-/** Where the text of a streamed answer comes from. */
+/**
+ * What one pull gives to write: text that leaves in one write, or several writes, each `pauseBefore` milliseconds after
+ * the one before it.
+ */
+export type Chunk = string | readonly { text: string; pauseBefore: number }[]
+
+/** The source of a streamed response's text. */
 export type TextSource = {
   /**
-   * The next text, or undefined at the end. Called only when the client has taken what was written before. A rejection
-   * cuts the connection, so that no client takes the answer for a whole one.
+   * The next chunk, or undefined at the end. Called only when the client has taken what was written before. A rejection
+   * cuts the connection, so that no client takes the response for a complete one.
    */
-  pull(): Promise<string | undefined>
+  pull(): Promise<Chunk | undefined>
   /** The client went, or the server stops. Called at most once, and never after `pull` gave undefined or rejected. */
   cancel(reason: 'client-left' | 'shutdown'): void
 }
@@ -69,13 +75,18 @@ class Sending {
     this.#lastAt = performance.now()
     try {
       for (;;) {
-        const text = await this.#source.pull()
+        const chunk = await this.#source.pull()
         if (this.#over) return
-        if (text === undefined) break
+        if (chunk === undefined) break
+        if (typeof chunk !== 'string') {
+          await this.#writePaused(controller, chunk)
+          if (this.#over) return
+          continue
+        }
         // A keep-alive may have filled the socket while we waited for the source.
         if (typeof this.#drained !== 'number') await this.#drained
         if (this.#over) return
-        this.#drained = controller.write(text)
+        this.#drained = controller.write(chunk)
         if (typeof this.#drained !== 'number') await this.#drained
         this.#drained = 0
         this.#lastAt = performance.now()
@@ -86,6 +97,19 @@ class Sending {
     } catch (error) {
       this.#close()
       throw error
+    }
+  }
+
+  async #writePaused(controller: DirectController, writes: Exclude<Chunk, string>): Promise<void> {
+    for (const { text, pauseBefore } of writes) {
+      if (pauseBefore > 0) await Bun.sleep(pauseBefore)
+      if (typeof this.#drained !== 'number') await this.#drained
+      if (this.#over) return
+      this.#drained = controller.write(text)
+      if (typeof this.#drained !== 'number') await this.#drained
+      this.#drained = 0
+      this.#lastAt = performance.now()
+      if (this.#over) return
     }
   }
 

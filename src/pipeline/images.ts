@@ -1,40 +1,48 @@
-import type { InboundRequest, AppContext } from '../context.ts'
+import type { AppContext, AuthenticatedRequest } from '../context.ts'
+import type { Config } from '../config/load.ts'
 import { GatewayError } from '../error.ts'
 import { fold, type GenerationEvent } from '../generation/event.ts'
-import type { ProtocolName } from '../generation/request.ts'
+import type { CallSignal } from '../http/connection.ts'
 import { originOf } from '../http/serve.ts'
-import type { TextSource } from '../http/stream.ts'
-import type { InFlightRequest } from './in-flight.ts'
+import type { Chunk, TextSource } from '../http/stream.ts'
 import { mediaTypeOf } from '../protocols/images/shapes.ts'
-import type { Upstream } from '../providers/attempt.ts'
+import { readWhole, type Upstream } from '../providers/attempt.ts'
+import type { Endpoint } from '../providers/catalogue.ts'
+import { fetchImages } from '../providers/image-urls.ts'
 import { joinAnswers } from '../providers/join-answers.ts'
+import type { GenerationHooks } from './hooks.ts'
 import type { Relay } from './relay.ts'
 
-/**
- * An answer to the images API before it is told: with the further answers that the number of images asks for, and with
- * addresses where the client wants some.
- */
-export async function completeImages(
-  app: AppContext,
-  call: InboundRequest,
-  upstream: Upstream,
-  inFlight: InFlightRequest,
-  first: GenerationEvent[],
-): Promise<GenerationEvent[]> {
-  const { context, sameProtocol } = upstream
-  const events = sameProtocol ? first : await joinAnswers(app, upstream, inFlight, first)
-  if (context.rawRequest.body.response_format !== 'url') return events
-  // What was said instead of an image in a conversation is told to the client.
-  if (sameProtocol && events.length === 0)
-    throw new GatewayError('upstream_error', 'The provider answered without an image.')
-  context.imageUrls = await publish(app, call, events)
-  return events
+const isImagesApi = ({ protocol }: Pick<Endpoint, 'protocol'>): boolean => protocol === 'images'
+
+/** Providers finish, and charge, an image whether or not anyone still waits for it. */
+export const finishesWithoutClient = isImagesApi
+
+/** The text of a whole response. Images that an images API only links to are fetched: clients never see those URLs. */
+export async function readText(config: Config, upstream: Upstream, signal: CallSignal): Promise<string> {
+  const text = await readWhole(upstream)
+  return isImagesApi(upstream.endpoint) ? fetchImages(text, upstream, config, signal) : text
 }
 
-/** Keeps the images and gives their addresses. They are durable before anyone hears of them. */
+/** Hooks of the images API, for clients of any provider. */
+export const imageHooks: GenerationHooks = {
+  survivesClient: () => true,
+  /** Adds the responses that the number of images needs, and publishes the images where the client wants URLs. */
+  async onEvents({ app, inbound, inFlight }, upstream, first) {
+    const { context, sameProtocol } = upstream
+    const events = sameProtocol ? first : await joinAnswers(app, upstream, inFlight, first)
+    if (context.rawRequest.body.response_format !== 'url') return events
+    // A conversation model that wrote text instead is reported by the writer.
+    if (sameProtocol && events.length === 0) throw new GatewayError('upstream_error', 'The provider returned no image.')
+    context.imageUrls = await publish(app, inbound, events)
+    return events
+  },
+}
+
+/** Stores the images and gives their URLs. They are durable before any client knows them. */
 async function publish(
   { files, config }: AppContext,
-  { request, identity }: InboundRequest,
+  { request, identity }: AuthenticatedRequest,
   events: readonly GenerationEvent[],
 ): Promise<string[]> {
   const origin = originOf(request, config.listen.publicUrl)
@@ -43,29 +51,25 @@ async function publish(
   )
   const types = images.map(({ data }) => mediaTypeOf(data))
   if (types.includes(undefined))
-    throw new GatewayError('upstream_error', 'The provider answered with something that is no image.')
+    throw new GatewayError('upstream_error', 'The provider returned data that is not an image.')
   const urls: string[] = []
-  // One after the other: the bytes of ten at once are more memory than their order is worth.
-  for (const [index, { data }] of images.entries())
-    urls.push(
-      `${origin}/v1/outputs/${await files.publish(identity.accountId, { mediaType: types[index]!, data: Buffer.from(data, 'base64') })}`,
-    )
+  // One after the other, so that the bytes of ten images are not in memory at once.
+  for (const [index, { data }] of images.entries()) {
+    const token = await files.publish(identity.accountId, {
+      mediaType: types[index]!,
+      data: Buffer.from(data, 'base64'),
+    })
+    urls.push(`${origin}/v1/outputs/${token}`)
+  }
   return urls
 }
 
-/**
- * Whether a request is carried out though its client goes: a provider that was asked for an image makes it all the
- * same, and wants to be paid.
- */
-export const outlivesClient = (client: ProtocolName, provider: ProtocolName): boolean =>
-  client === 'images' || provider === 'images'
-
-/** A stream that is read to its end, whoever still listens. */
-export function toTheEnd(relay: Relay): TextSource {
-  let last: Promise<string | undefined> = Promise.resolve('')
+/** A stream that is read to its end, even if the client leaves. */
+export function readToEnd(relay: Relay): TextSource {
+  let last: Promise<Chunk | undefined> = Promise.resolve('')
   const readOn = async (): Promise<void> => {
     while ((await last) !== undefined) last = relay.pull()
   }
-  // What fails has been closed by the relay.
+  // A failure was closed by the relay.
   return { pull: () => (last = relay.pull()), cancel: () => void readOn().catch(() => {}) }
 }

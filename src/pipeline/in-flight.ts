@@ -2,14 +2,14 @@ import type { GatewayError } from '../error.ts'
 import type { CallSignal } from '../http/connection.ts'
 
 /**
- * One generation under way: what can end it from outside. To outgoing calls it is their signal, which fires when the
- * client goes or the server stops.
+ * One request in flight. It is the abort signal of its outgoing calls, which fires when the client leaves or the server
+ * stops.
  */
 export class InFlightRequest implements CallSignal {
   aborted = false
-  /** Why the server ended it. */
+  /** The error with which the server ended it. */
   reason: GatewayError | undefined
-  /** Set while an answer streams: the client is told in its own protocol. */
+  /** Set while a response streams: ends the stream with this error, in the client's protocol. */
   onCut: ((error: GatewayError) => void) | undefined
   readonly #listeners: (() => void)[] = []
   readonly #clientSignal: AbortSignal
@@ -37,12 +37,13 @@ export class InFlightRequest implements CallSignal {
     if (at >= 0) this.#listeners.splice(at, 1)
   }
 
-  /** It is over; false where it was before. */
+  /** Removes it from the registry; false where it was removed before. */
   leave(): boolean {
     this.#clientSignal.removeEventListener('abort', this.#abort)
     return this.#registry.delete(this)
   }
 
+  /** Ends it because the server stops. */
   cut(error: GatewayError): void {
     this.reason = error
     if (this.onCut === undefined) this.#abort()
@@ -50,26 +51,26 @@ export class InFlightRequest implements CallSignal {
   }
 }
 
-/** All generations under way. */
+/** All requests in flight. */
 export class InFlightRequests {
   readonly #all = new Set<InFlightRequest>()
-  #over: GatewayError | undefined
+  #drained: GatewayError | undefined
 
   get size(): number {
     return this.#all.size
   }
 
-  /** Throws the error of the drain when that is over: nobody would wait for this one's end. */
+  /** Throws the error of the drain once that is over: nothing would wait for this request to end. */
   enter(clientSignal: AbortSignal): InFlightRequest {
-    if (this.#over !== undefined) throw this.#over
+    if (this.#drained !== undefined) throw this.#drained
     return new InFlightRequest(clientSignal, this.#all)
   }
 
-  /** Waits until none is left, at most this long; then ends what remains with this error. */
+  /** Waits until none is left, at most this long; then ends those that remain with this error. */
   async drain(atMostMs: number, error: GatewayError): Promise<void> {
     const deadline = performance.now() + atMostMs
     while (this.#all.size > 0 && performance.now() < deadline) await Bun.sleep(20)
-    this.#over = error
+    this.#drained = error
     for (const one of [...this.#all]) one.cut(error)
   }
 }

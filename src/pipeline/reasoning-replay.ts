@@ -6,27 +6,27 @@ import type { Target } from '../protocols/protocol.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import type { Store } from '../store/store.ts'
 
-/** Most bytes kept for one account: beyond, the oldest go. */
+/** Bytes kept for one account; beyond that the oldest are removed. */
 const ACCOUNT_BYTES = 64 * 2 ** 20
 
-/** Most bytes put back into one request, the newest turns first. */
+/** Bytes restored into one request, the newest turns first. */
 const REQUEST_BYTES = 8 * 2 ** 20
 
-/** What was put back into a request, and how many bytes that is. */
+/** A request with its restored reasoning, and the bytes of that. */
 export type RestoredRequest = { request: GenerationRequest; replayStates: ReplayState[]; bytes: number }
 
 /**
- * Remembers for a time what providers want back beside tool calls, for clients that send back nothing but the calls:
- * under account and call id, as the
- * client knows it. What is kept is sealed with that id, which is not kept itself.
+ * Keeps for a time the signed reasoning that providers require beside tool calls, for clients that send back only the
+ * calls: by account and call id, as the client knows it. It is encrypted with a key derived from that id, which is not
+ * stored.
  */
 export class ReasoningReplay {
   readonly #store: Store
   readonly #keepMs: number
   readonly #now: () => number
   /**
-   * Whose signatures are kept for whom: nobody else's are looked for. Where some were removed, more than there is until
-   * the next purge.
+   * Bytes and issuers of what is kept, by account: nothing else is looked up in the store. Until the next purge it may
+   * list more than there is.
    */
   #uses = new Map<string, { bytes: number; issuers: Set<string> }>()
 
@@ -36,51 +36,58 @@ export class ReasoningReplay {
     this.#now = now
   }
 
-  /** With what has expired removed. */
+  /** Opens it, with expired entries removed. */
   static async open(store: Store, keepMs: number, now: () => number = Date.now): Promise<ReasoningReplay> {
-    const reasoning = new ReasoningReplay(store, keepMs, now)
-    await reasoning.purge()
-    return reasoning
+    const replay = new ReasoningReplay(store, keepMs, now)
+    await replay.purge()
+    return replay
   }
 
   #use(accountId: string, issuer: Issuer, bytes: number): void {
     const use = this.#uses.get(accountId) ?? { bytes: 0, issuers: new Set() }
     use.bytes += bytes
-    use.issuers.add(nameOf(issuer))
+    use.issuers.add(issuerKey(issuer))
     this.#uses.set(accountId, use)
   }
 
   /**
-   * Hears the answer to a request that may call tools; undefined for any other. Where a provider is known to read
-   * earlier reasoning as bare text, it wants that back.
+   * The recorder for a response that may call tools; undefined for any other. A provider that is known to read earlier
+   * reasoning as unsigned text gets that back.
    */
   replayRecorder(
     { tools }: GenerationRequest,
     { provider, model, quirks: { reasoningField } }: Target,
   ): ReplayRecorder | undefined {
-    const bare = reasoningField === 'reasoning_content' || reasoningField === 'reasoning'
-    return this.#keepMs > 0 && tools.length > 0 ? new ReplayRecorder({ provider, model }, bare) : undefined
+    const takesUnsigned = reasoningField === 'reasoning_content' || reasoningField === 'reasoning'
+    return this.#keepMs > 0 && tools.length > 0 ? new ReplayRecorder({ provider, model }, takesUnsigned) : undefined
   }
 
   /**
-   * Keeps what was heard, if its provider will want it back: committed with what else is handed to the store in this
-   * turn of the event loop.
+   * Stores the replay state of a response, if there is one: committed with everything else that is handed to the store
+   * in this turn of the event loop.
    */
   async keep(accountId: string, { replayState }: ReplayRecorder): Promise<void> {
     if (replayState === undefined) return
     const { issuer } = replayState
-    const { key, secret } = namesOf(accountId, replayState.call.id)
-    const sealed = encrypt(JSON.stringify(replayState), secret)
+    const { key, secret } = storageKey(accountId, replayState.call.id)
+    const encrypted = encrypt(JSON.stringify(replayState), secret)
     const bytes = this.#uses.get(accountId)?.bytes ?? 0
-    const toFree = Math.min(bytes, Math.max(0, bytes + sealed.length - ACCOUNT_BYTES))
-    this.#use(accountId, issuer, sealed.length - toFree)
+    const toFree = Math.min(bytes, Math.max(0, bytes + encrypted.length - ACCOUNT_BYTES))
+    this.#use(accountId, issuer, encrypted.length - toFree)
     await this.#store.keepReasoning(
-      { accountId, key, provider: issuer.provider, model: issuer.model, expiresAt: this.#now() + this.#keepMs, sealed },
+      {
+        accountId,
+        key,
+        provider: issuer.provider,
+        model: issuer.model,
+        expiresAt: this.#now() + this.#keepMs,
+        sealed: encrypted,
+      },
       toFree,
     )
   }
 
-  /** Puts back what the client left out of earlier turns and one of these endpoints signed. */
+  /** Restores what the client left out of earlier turns, where one of these endpoints has signed it. */
   async restore(
     accountId: string,
     request: GenerationRequest,
@@ -88,12 +95,12 @@ export class ReasoningReplay {
   ): Promise<RestoredRequest> {
     const issuers = this.#keepMs > 0 ? this.#uses.get(accountId)?.issuers : undefined
     if (issuers === undefined) return { request, replayStates: [], bytes: 0 }
-    const asked = new Set(endpoints.map(({ target }) => nameOf(target)).filter((name) => issuers.has(name)))
+    const candidates = new Set(endpoints.map(({ target }) => issuerKey(target)).filter((name) => issuers.has(name)))
     const missing =
-      asked.size > 0
+      candidates.size > 0
         ? unsigned(request.turns)
             .reverse()
-            .map((one) => ({ ...one, ...namesOf(accountId, one.call.id) }))
+            .map((one) => ({ ...one, ...storageKey(accountId, one.call.id) }))
         : []
     if (missing.length === 0) return { request, replayStates: [], bytes: 0 }
     const found = await this.#store.findReasoning(
@@ -106,19 +113,19 @@ export class ReasoningReplay {
     const replayStates: ReplayState[] = []
     let bytes = 0
     for (const { place, call, key, secret } of missing) {
-      const sealed = found.get(key)
-      if (sealed === undefined) continue
-      const replayState = JSON.parse(decrypt(sealed, secret)) as ReplayState
+      const encrypted = found.get(key)
+      if (encrypted === undefined) continue
+      const replayState = JSON.parse(decrypt(encrypted, secret)) as ReplayState
       const turn = turns[place]!
-      if (!asked.has(nameOf(replayState.issuer)) || !isMissing(replayState, turn, call)) continue
+      if (!candidates.has(issuerKey(replayState.issuer)) || !isMissing(replayState, turn, call)) continue
       turns[place] = restored(turn, replayState)
       replayStates.push(replayState)
-      bytes += sealed.length
+      bytes += encrypted.length
     }
     return { request: { ...request, turns }, replayStates, bytes }
   }
 
-  /** Removes what has expired; all of it, where nothing is to be kept any more. */
+  /** Removes what has expired; everything, where keeping is switched off. */
   async purge(): Promise<void> {
     await this.#store.purgeReasoning(this.#keepMs > 0 ? this.#now() : Number.MAX_SAFE_INTEGER)
     const uses = await this.#store.reasoningUse()
@@ -127,12 +134,10 @@ export class ReasoningReplay {
   }
 }
 
-const nameOf = ({ provider, model }: Issuer): string => `${provider}\n${model}`
+const issuerKey = ({ provider, model }: Issuer): string => `${provider}\n${model}`
 
-/**
- * Under which key a call's trace is kept, and the secret it is sealed with: neither tells the other, nor the call's id.
- */
-function namesOf(accountId: string, callId: string): { key: string; secret: Buffer } {
+/** The key under which a call is stored, and the secret that encrypts it: neither reveals the other, nor the id. */
+function storageKey(accountId: string, callId: string): { key: string; secret: Buffer } {
   const digest = createHash('sha512').update(`${accountId}\n${callId}`).digest()
   return { key: digest.subarray(0, 32).toString('base64url'), secret: digest.subarray(32) }
 }
@@ -148,9 +153,9 @@ function encrypt(text: string, secret: Buffer): Uint8Array {
   return Buffer.concat([nonce, cipher.getAuthTag(), ...body])
 }
 
-function decrypt(sealed: Uint8Array, secret: Buffer): string {
+function decrypt(encrypted: Uint8Array, secret: Buffer): string {
   const body = NONCE_BYTES + TAG_BYTES
-  const decipher = createDecipheriv(CIPHER, secret, sealed.subarray(0, NONCE_BYTES))
-  decipher.setAuthTag(sealed.subarray(NONCE_BYTES, body))
-  return Buffer.concat([decipher.update(sealed.subarray(body)), decipher.final()]).toString()
+  const decipher = createDecipheriv(CIPHER, secret, encrypted.subarray(0, NONCE_BYTES))
+  decipher.setAuthTag(encrypted.subarray(NONCE_BYTES, body))
+  return Buffer.concat([decipher.update(encrypted.subarray(body)), decipher.final()]).toString()
 }

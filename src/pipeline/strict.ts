@@ -1,13 +1,13 @@
 import type { Config } from '../config/load.ts'
 import { GatewayError, invalid } from '../error.ts'
-import type { Loss } from '../protocols/translation.ts'
 import { hasReferences } from '../protocols/schema/references.ts'
+import type { Loss } from '../protocols/translation.ts'
 import type { PreparedRequests } from '../providers/attempt.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 
 /**
- * What a client says of losses: `strict`, that there must be none on the way to the provider; `report`, that it wants
- * to read of them in the body.
+ * What a client requests about losses: `strict`, that there are none on the way to the provider; `report`, that they
+ * are listed in the body of the response.
  */
 export function translationOptions(
   headers: Headers,
@@ -21,16 +21,13 @@ export function translationOptions(
   return { strict: strict === null ? config.strict : strict === 'true', report: report !== null }
 }
 
-/**
- * The endpoints to which a request gets whole. Throws unsupported_parameter, with all that would be lost, where there
- * is none.
- */
+/** The endpoints that a request reaches without losses. Throws unsupported_parameter with all losses for none. */
 export function losslessEndpoints(
   preparedRequests: PreparedRequests,
   endpoints: readonly Endpoint[],
 ): readonly Endpoint[] {
   const refusals: GatewayError[] = []
-  const lost = endpoints.flatMap((endpoint) => {
+  const prepared = endpoints.flatMap((endpoint) => {
     try {
       return [{ endpoint, losses: preparedRequests.of(endpoint).losses.losses }]
     } catch (error) {
@@ -39,14 +36,14 @@ export function losslessEndpoints(
       return []
     }
   })
-  const whole = lost.filter(({ losses }) => losses.length === 0)
-  if (whole.length > 0) return whole.map(({ endpoint }) => endpoint)
-  throw lost.length > 0 ? refusal(lost) : refusals[0]!
+  const lossless = prepared.filter(({ losses }) => losses.length === 0)
+  if (lossless.length > 0) return lossless.map(({ endpoint }) => endpoint)
+  throw prepared.length > 0 ? lossRefusal(prepared) : refusals[0]!
 }
 
 /**
- * Bytes by which a request grows for the endpoint where it grows most, as references in its schemas are followed: what
- * they lead to is paid for, too.
+ * Bytes by which `$ref`s in the schemas of a request make it longer at the endpoint where that is most: the expanded
+ * schemas are charged, too.
  */
 export function schemaGrowth(preparedRequests: PreparedRequests, endpoints: readonly Endpoint[]): number {
   const {
@@ -56,12 +53,13 @@ export function schemaGrowth(preparedRequests: PreparedRequests, endpoints: read
   if (!hasReferences([outputFormat, tools])) return 0
   const lengths = endpoints
     .filter((endpoint) => endpoint.protocol !== protocol)
-    .map((endpoint) => Buffer.byteLength(drafted(preparedRequests, endpoint)))
-  return Math.max(0, ...lengths) - Math.min(Buffer.byteLength(rawRequest.text), Math.max(0, ...lengths))
+    .map((endpoint) => Buffer.byteLength(preparedBody(preparedRequests, endpoint)))
+  const longest = Math.max(0, ...lengths)
+  return longest - Math.min(Buffer.byteLength(rawRequest.text), longest)
 }
 
-/** Nothing for an endpoint that has no words for the request. */
-function drafted(preparedRequests: PreparedRequests, endpoint: Endpoint): string {
+/** '' for an endpoint whose protocol cannot represent the request. */
+function preparedBody(preparedRequests: PreparedRequests, endpoint: Endpoint): string {
   try {
     return preparedRequests.of(endpoint).body
   } catch (error) {
@@ -70,19 +68,19 @@ function drafted(preparedRequests: PreparedRequests, endpoint: Endpoint): string
   }
 }
 
-const LOSSES_MAX = 50
+const LISTED_LOSSES = 50
 
-function refusal(lost: readonly { endpoint: Endpoint; losses: readonly Loss[] }[]): GatewayError {
-  const all = lost
+function lossRefusal(prepared: readonly { endpoint: Endpoint; losses: readonly Loss[] }[]): GatewayError {
+  const losses = prepared
     .flatMap(({ endpoint: { provider }, losses }) => losses.map((loss) => ({ provider: provider.id, ...loss })))
-    .slice(0, LOSSES_MAX)
-  const texts = all.map(
+    .slice(0, LISTED_LOSSES)
+  const texts = losses.map(
     ({ provider, path, effect, reason }) => `${path} would be ${effect} for ${provider} (${reason})`,
   )
   return new GatewayError(
     'unsupported_parameter',
-    `The request is strict and no provider of this model supports every field: ${texts.join('; ')}. ` +
+    `The request is strict, and no provider of this model supports every field: ${texts.join('; ')}. ` +
       'Set x-sluice-strict: false to send it anyway.',
-    { param: all[0]!.path, metadata: { translation: all } },
+    { param: losses[0]!.path, metadata: { translation: losses } },
   )
 }

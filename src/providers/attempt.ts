@@ -242,22 +242,27 @@ const ANSWER_BYTES = 64 * 1024 * 1024
 /** The text of an answer that is not streamed. */
 export const readWhole = ({ incoming }: Upstream): Promise<string> => readAll(incoming.body, ANSWER_BYTES)
 
+/** A whole response as events. Throws a GatewayError for a body that cannot be read. */
+export const readEvents = (upstream: Upstream, text: string): GenerationEvent[] =>
+  eventsIn(upstream, parseAnswer(text, upstream.protocol))
+
 /**
- * A whole answer as events. What we cannot read is none, for a client of the provider's own protocol, to whom it still
- * travels, unless it says that it is an error.
+ * The same, without events where the body cannot be read and is no error, if the client speaks the provider's protocol:
+ * then the body is passed on all the same.
  */
-export function readAnswer(
-  { protocol, endpoint, transforms, sameProtocol }: Upstream,
-  text: string,
-): GenerationEvent[] {
-  const body = parseAnswer(text, protocol)
+export function readAnswer(upstream: Upstream, text: string): GenerationEvent[] {
+  const body = parseAnswer(text, upstream.protocol)
   try {
-    const events = protocol.call.readAnswer(body, endpoint.target.quirks)
-    return transformOf(transforms)?.(events) ?? events
+    return eventsIn(upstream, body)
   } catch (error) {
-    if (!sameProtocol || typeof body !== 'object' || body === null || 'error' in body) throw error
+    if (!upstream.sameProtocol || typeof body !== 'object' || body === null || 'error' in body) throw error
     return []
   }
+}
+
+function eventsIn({ protocol, endpoint, transforms }: Upstream, body: unknown): GenerationEvent[] {
+  const events = protocol.call.readAnswer(body, endpoint.target.quirks)
+  return transformOf(transforms)?.(events) ?? events
 }
 
 /**

@@ -4,7 +4,9 @@ import type { ConversationName } from '../../src/generation/request.ts'
 import { Meter } from '../../src/ledger/meter.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Writer } from '../../src/protocols/protocol.ts'
-import { Lane, Relay } from '../../src/pipeline/relay.ts'
+import { MeteredStream } from '../../src/pipeline/metered-stream.ts'
+import { TranslatedOutput } from '../../src/pipeline/output.ts'
+import { Relay } from '../../src/pipeline/relay.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { ask, ENDED, PROTOCOLS } from './asking.ts'
@@ -172,7 +174,11 @@ test.each(['start', 'part-delta', 'finish'])(
     const provider = source()
     const relay = new Relay(
       provider,
-      new Lane(protocols['chat.completions'].call.reader({}), { writer }, new Meter(async () => 7)),
+      new MeteredStream(
+        protocols['chat.completions'].call.reader({}),
+        new TranslatedOutput(writer),
+        new Meter(async () => 7),
+      ),
       eventStream,
       async (ending) => {
         endings.push(ending)

@@ -2,12 +2,11 @@ import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { answer } from '../../src/app.ts'
+import { handleRequest } from '../../src/app.ts'
 import { Predictor } from '../../src/endpoints/predictions/predictor.ts'
 import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
-import { Follower } from '../../src/endpoints/responses.ts'
 import { GatewayError } from '../../src/error.ts'
-import type { AppContext } from '../../src/context.ts'
+import type { GatewayContext } from '../../src/routes.ts'
 import type { SqliteStore } from '../../src/store/sqlite.ts'
 import { roomsIn, type Failing } from './in-process.ts'
 
@@ -15,7 +14,7 @@ import { roomsIn, type Failing } from './in-process.ts'
 
 let folder: string
 let sqlite: SqliteStore
-let app: AppContext
+let app: GatewayContext
 let headers: Record<string, string>
 let upstream: Bun.Server<undefined>
 let asked: string[]
@@ -64,7 +63,7 @@ beforeEach(async () => {
   sqlite = built.sqlite
   headers = built.headers
   app = Object.assign(built.rooms, {
-    predictor: new Predictor(built.rooms, new Webhooks(built.rooms), async () => undefined),
+    predictor: new Predictor(built.rooms, new Webhooks(built.rooms)),
   })
 })
 afterEach(async () => {
@@ -77,7 +76,7 @@ afterEach(async () => {
 })
 
 const create = (): Promise<Response> =>
-  answer(
+  handleRequest(
     app,
     new Request('http://sluice/v1/responses', {
       method: 'POST',
@@ -104,7 +103,7 @@ test('each response in the background is asked after once at a time, whatever be
   await create()
   const gate = Promise.withResolvers<Response>()
   respond = (name) => (name === 'GET /work-1' ? gate.promise : theirs('work-2', 'completed'))
-  const follower = new Follower(app)
+  const follower = app.background
   follower.round()
   await until(() => app.ledger.deferred.length === 1)
   follower.round()
@@ -119,7 +118,7 @@ test('each response in the background is asked after once at a time, whatever be
 test('a server that stops waits for no provider', async () => {
   await create()
   respond = () => new Promise(() => {})
-  const follower = new Follower(app)
+  const follower = app.background
   follower.round()
   await until(() => asked.includes('GET /work-1'))
   await follower.stop()
@@ -130,7 +129,7 @@ test('what fails on the way is said, and tried again', async () => {
   const said = spyOn(console, 'error').mockImplementation(() => {})
   try {
     await create()
-    const follower = new Follower(app)
+    const follower = app.background
     failing.findResponse = () => Promise.reject(new TypeError('out of order'))
     follower.round()
     await until(() => said.mock.calls.length > 0)
@@ -152,7 +151,7 @@ test('what cannot be counted keeps no hold', async () => {
     const [open] = app.ledger.deferred
     // A tokeniser that is gone.
     Object.defineProperty(open!.meter, 'count', { value: () => Promise.reject(new Error('cannot count')) })
-    const follower = new Follower(app)
+    const follower = app.background
     follower.round()
     await until(() => app.ledger.deferred.length === 0)
     await follower.stop()
@@ -165,7 +164,7 @@ test('what cannot be counted keeps no hold', async () => {
 test('two who hear of one end both wait for its record', async () => {
   const { id } = (await (await create()).json()) as { id: string }
   const closing = Promise.withResolvers<never>()
-  const get = () => answer(app, new Request(`http://sluice/v1/responses/${id}`, { headers }))
+  const get = () => handleRequest(app, new Request(`http://sluice/v1/responses/${id}`, { headers }))
   failing.closeGeneration = () => closing.promise
   let told = 0
   const both = [get(), get()].map((asking) =>

@@ -8,7 +8,9 @@ import { loadConfig } from '../../src/config/load.ts'
 import { Ledger } from '../../src/ledger/ledger.ts'
 import { SchemaCache } from '../../src/protocols/schema/cache.ts'
 import { Prices } from '../../src/ledger/prices.ts'
+import { BackgroundResponses } from '../../src/pipeline/background.ts'
 import { InFlightRequests } from '../../src/pipeline/in-flight.ts'
+import { MediaResolver } from '../../src/pipeline/media.ts'
 import { accountsOf } from '../../src/opening.ts'
 import { Catalogue } from '../../src/providers/catalogue.ts'
 import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
@@ -19,7 +21,7 @@ import { SqliteStore } from '../../src/store/sqlite.ts'
 /** Methods of a store -> what they do instead. */
 export type Failing = Record<string, (...args: never[]) => Promise<unknown>>
 
-type InProcess = { sqlite: SqliteStore; rooms: Omit<AppContext, 'predictor'>; headers: Record<string, string> }
+type InProcess = { sqlite: SqliteStore; rooms: AppContext; headers: Record<string, string> }
 
 /**
  * The rooms of a gateway in this process, whose store fails where `failing` says so at that moment. `text`: its
@@ -52,6 +54,7 @@ export async function roomsIn(
     outputKeepMs: config.files.outputKeepMs,
   })
   const abuseDetection = new AbuseDetection(config.accountStatus, now)
+  const catalogue = new Catalogue(config)
   const rooms = {
     config,
     store,
@@ -59,11 +62,13 @@ export async function roomsIn(
     keys,
     limits: new Limits(),
     abuseDetection,
-    catalogue: new Catalogue(config),
+    catalogue,
     prices,
     schemaCache: new SchemaCache(),
     ledger,
     reasoningReplay: await ReasoningReplay.open(store, 0),
+    media: new MediaResolver({ catalogue, config, files }),
+    background: new BackgroundResponses({ catalogue, config, ledger, store }),
     inFlight: new InFlightRequests(),
     draining: false,
   }

@@ -130,7 +130,7 @@ const TABLE: Record<string, Row> = {
   'GET readyz chat.completions': { path: '/readyz', keys: 'public' },
 }
 
-const nameOf = ({ method, name, shape }: Route): string => `${method} ${name} ${shape}`
+const nameOf = ({ method, name, errorFormat }: Route): string => `${method} ${name} ${errorFormat}`
 const methodOf = (name: string): string => name.split(' ')[0]!
 const shapeOf = (name: string): ProtocolName => name.split(' ')[2] as ProtocolName
 

@@ -1,10 +1,12 @@
 import { describe, expect, test } from 'bun:test'
-import { eventStream } from '../../src/pipeline/framing.ts'
+import { chunkText, eventStream } from '../../src/pipeline/framing.ts'
 import type { GenerationRequest, ConversationName } from '../../src/generation/request.ts'
 import { Meter } from '../../src/ledger/meter.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { TranslationContext } from '../../src/protocols/protocol.ts'
-import { Lane, Relay } from '../../src/pipeline/relay.ts'
+import { MeteredStream } from '../../src/pipeline/metered-stream.ts'
+import { PassthroughOutput, TranslatedOutput } from '../../src/pipeline/output.ts'
+import { Relay } from '../../src/pipeline/relay.ts'
 
 /**
  * What a client takes for the end of its answer must not leave before the generation is closed, or an answer was given
@@ -141,13 +143,13 @@ async function heard(
   const context = exchangeOf(client)
   const out =
     provider === client
-      ? { passthrough: protocols[client].passthrough(context) }
-      : { writer: protocols[client].serve.writer(context) }
+      ? new PassthroughOutput(protocols[client].passthrough(context))
+      : new TranslatedOutput(protocols[client].serve.writer(context))
   const kept = Promise.withResolvers<void>()
   const closing = Promise.withResolvers<'closing'>()
   const relay = new Relay(
     source(frames, tail),
-    new Lane(protocols[provider].call.reader({}, context.request), out, new Meter(async () => 7)),
+    new MeteredStream(protocols[provider].call.reader({}), out, new Meter(async () => 7)),
     eventStream,
     async (_ending, last) => {
       closing.resolve('closing')
@@ -160,13 +162,13 @@ async function heard(
   for (;;) {
     const text = await Promise.race([next, closing.promise])
     if (text === 'closing') break
-    before.push(text!)
+    before.push(chunkText(text!))
     next = relay.pull()
   }
   expect(await Promise.race([next, Bun.sleep(20).then(() => 'held back')])).toBe('held back')
   kept.resolve()
   let after = ''
-  for (let text = await next; text !== undefined; text = await relay.pull()) after += text
+  for (let text = await next; text !== undefined; text = await relay.pull()) after += chunkText(text)
   return { before, after }
 }
 

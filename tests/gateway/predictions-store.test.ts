@@ -2,12 +2,12 @@ import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { answer } from '../../src/app.ts'
+import { handleRequest } from '../../src/app.ts'
 import { PREFIX } from '../../src/endpoints/predictions/prediction.ts'
 import { Predictor } from '../../src/endpoints/predictions/predictor.ts'
 import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { GatewayError } from '../../src/error.ts'
-import type { AppContext } from '../../src/context.ts'
+import type { GatewayContext } from '../../src/routes.ts'
 import type { SqliteStore } from '../../src/store/sqlite.ts'
 import { expectBookRight } from '../audit.ts'
 import { until } from '../transport/raw-server.ts'
@@ -19,7 +19,7 @@ import { predictionProvider, type PredictionProvider, type Shown } from './predi
 let provider: PredictionProvider
 let folder: string
 let sqlite: SqliteStore
-let app: AppContext
+let app: GatewayContext
 let headers: Record<string, string>
 /** Methods of the store that answer otherwise. */
 let failing: Failing
@@ -56,7 +56,7 @@ models: { maker/flux: { endpoints: [{ provider: up, model: maker/flux }], price:
   sqlite = built.sqlite
   headers = built.headers
   webhooks = new Webhooks(built.rooms)
-  app = Object.assign(built.rooms, { predictor: new Predictor(built.rooms, webhooks, async () => undefined) })
+  app = Object.assign(built.rooms, { predictor: new Predictor(built.rooms, webhooks) })
 })
 afterEach(async () => {
   failing = {}
@@ -73,7 +73,7 @@ afterEach(async () => {
 })
 
 const ask = (method: string, path: string, body?: object): Promise<Response> =>
-  answer(
+  handleRequest(
     app,
     new Request(`http://sluice${path}`, {
       method,

@@ -313,7 +313,7 @@ describe('a model of Sluice itself', () => {
 
   test('whose answer is none fails and costs nothing', async () => {
     for (const [model, says] of [
-      ['maker/image', 'something that is no answer'],
+      ['maker/image', 'a body that is not a response'],
       ['maker/text', 'ended before its answer was complete'],
     ] as const) {
       const made = await mine.create(model, { prompt: 'Hello [[raw: {"a":1}]]' }, {}, 'wait=30')

@@ -23,7 +23,7 @@ test('what was lost on the way of an answer is not lost with the process that wr
   const meter = new Meter(() => Promise.resolve(1))
   const open = { request: ASK, hold: { amount: 5n }, meter }
   expect(readOpen(writeOpen(open), 2_000).open.meter.losses).toEqual([])
-  meter.losses = [{ field: 'seed', what: 'left out', why: 'because' }]
+  meter.losses = [{ code: 'unsupported_field', path: 'seed', effect: 'dropped', reason: 'because' }]
   expect(readOpen(writeOpen(open), 2_000).open.meter.losses).toEqual(meter.losses)
   expect(readOpen(writeOpen({ ...open, deferred: true }), 2_000).open.meter.losses).toEqual(meter.losses)
 })

@@ -7,12 +7,12 @@ import { SqliteStore } from '../../src/store/sqlite.ts'
 import { rawServer, until, type RawSocket } from '../transport/raw-server.ts'
 import { predictionUpstream, type PredictionUpstream } from './upstream.ts'
 
-/** What providers do wrong: each prediction ends once, is paid once and is told of once, and is never made twice. */
+/** Faults of providers: each prediction ends, is charged and is reported once, and is never created twice. */
 
 let upstream: PredictionUpstream
 let hooks: ReturnType<typeof Bun.serve>
-/** `path status` of each webhook call, with its id. */
-let told: { path: string; status: string; id: string }[] = []
+/** Path, status and id of each webhook call. */
+let calls: { path: string; status: string; id: string }[] = []
 const gateways: Gateway[] = []
 
 beforeAll(() => {
@@ -21,7 +21,7 @@ beforeAll(() => {
     port: 0,
     hostname: '127.0.0.1',
     async fetch(request) {
-      told.push({
+      calls.push({
         path: new URL(request.url).pathname,
         status: ((await request.json()) as Shown).status,
         id: request.headers.get('webhook-id')!,
@@ -32,7 +32,7 @@ beforeAll(() => {
 })
 afterEach(async () => {
   upstream.instead = undefined
-  told = []
+  calls = []
   for (const gateway of gateways.splice(0)) await gateway.stop()
 })
 afterAll(async () => {
@@ -96,7 +96,7 @@ async function ended(gateway: Gateway, { id }: Shown): Promise<Shown> {
 const billOf = async (gateway: Gateway, { id }: Shown): Promise<number> =>
   ((await ask(gateway, 'GET', `/v1/management/generation?id=${id}`)) as unknown as { usage: number }).usage
 
-test('a provider that answers nonsense for a while is asked on', async () => {
+test('a provider that sends invalid responses for a while is polled on', async () => {
   const gateway = await start(upstream.url)
   const nonsense = [
     () => new Response('Bad gateway', { status: 502 }),
@@ -113,10 +113,10 @@ test('a provider that answers nonsense for a while is asked on', async () => {
     upstream.creates.filter((key) => key === 'nonsense').length,
     await billOf(gateway, slow),
   ]).toEqual([0, 1, 0.01])
-  await until(() => told.length === 1)
+  await until(() => calls.length === 1)
 }, 60_000)
 
-test('an account that is suspended has nothing begun that waits, and its operator is told of no bill', async () => {
+test('queued predictions of a suspended account are not run and not charged', async () => {
   const gateway = await start(upstream.url, '', undefined, '', 'predictions: { concurrency: 1 }\n')
   const running = await create(gateway, { key: 'runs', ms: 2_500 })
   const waiting = await create(gateway, { key: 'waits', ms: 10 })
@@ -124,15 +124,15 @@ test('an account that is suspended has nothing begun that waits, and its operato
   const store = new SqliteStore({ folder: gateway.data, exclusive: false })
   const [account] = await store.accounts()
   await store.setAccountStatus(account!.id, 'suspended')
-  await until(() => told.length === 2)
-  expect(told.map(({ path, status }) => `${path} ${status}`).toSorted()).toEqual(['/runs succeeded', '/waits failed'])
+  await until(() => calls.length === 2)
+  expect(calls.map(({ path, status }) => `${path} ${status}`).toSorted()).toEqual(['/runs succeeded', '/waits failed'])
   const records = await store.generations(undefined, 10)
   const billed = ({ id }: Shown): number => Number(records.find((record) => id.endsWith(record.id))?.bill)
   expect([billed(running), billed(waiting), upstream.creates.includes('waits')]).toEqual([10_000_000, 0, false])
   await store.close()
 }, 30_000)
 
-test('a prediction is asked after at intervals that follow its age', async () => {
+test('a prediction is polled at intervals that grow with its age', async () => {
   const gateway = await start(upstream.url)
   const asked: number[] = []
   upstream.instead = () => void asked.push(performance.now())
@@ -150,12 +150,12 @@ test('a prediction is asked after at intervals that follow its age', async () =>
   expect(median).toBeLessThan(0.16)
 }, 60_000)
 
-describe('a provider without room', () => {
+describe('a provider out of capacity', () => {
   const busy = (status: number, more: object = {}): Response =>
     Response.json({ detail: 'Too much at the moment.', status }, { status, ...more })
   const createsOf = (name: string): number => upstream.creates.filter((key) => key === name).length
 
-  test('is asked again when it says, and paid once', async () => {
+  test('is tried again when it asks for it, and the prediction is charged once', async () => {
     const gateway = await start(upstream.url)
     const says = [busy(429, { headers: { 'retry-after': '1' } }), busy(503)]
     const at: number[] = []
@@ -163,17 +163,17 @@ describe('a provider without room', () => {
     const end = await ended(gateway, await create(gateway, { key: 'busy', ms: 100 }))
     expect([end.status, createsOf('busy'), await billOf(gateway, end)]).toEqual(['succeeded', 3, 0.01])
     expect(at[1]! - at[0]!).toBeGreaterThan(990)
-    await until(() => told.length === 1)
+    await until(() => calls.length === 1)
   }, 30_000)
 
-  test('is not asked again where it may have taken the prediction', async () => {
+  test('is not tried again where it may have taken the prediction', async () => {
     const gateway = await start(upstream.url)
     upstream.instead = (kind) => (kind === 'POST' ? busy(500) : undefined)
     const end = await ended(gateway, await create(gateway, { key: 'unclear', ms: 100 }))
     expect([end.status, createsOf('unclear'), await billOf(gateway, end)]).toEqual(['failed', 1, 0])
   }, 30_000)
 
-  test('is given up after a while', async () => {
+  test('fails the prediction when it stays out of capacity', async () => {
     const gateway = await start(upstream.url, 'timeouts: { total: 2s }\n')
     upstream.instead = (kind) => (kind === 'POST' ? busy(429) : undefined)
     const end = await ended(gateway, await create(gateway, { key: 'given-up' }))
@@ -185,7 +185,7 @@ describe('a provider without room', () => {
     expect(createsOf('given-up')).toBe(2)
   }, 30_000)
 
-  test('is not asked again for a prediction that is cancelled meanwhile, which costs nothing', async () => {
+  test('is not tried again for a prediction that is cancelled meanwhile, which costs nothing', async () => {
     const gateway = await start(upstream.url)
     upstream.instead = (kind) => (kind === 'POST' ? busy(429, { headers: { 'retry-after': '60' } }) : undefined)
     const made = await create(gateway, { key: 'changed-mind' })
@@ -195,7 +195,7 @@ describe('a provider without room', () => {
     expect([createsOf('changed-mind'), await billOf(gateway, made)]).toEqual([1, 0])
   }, 30_000)
 
-  test('is not paid for a creation that fails after it was cancelled', async () => {
+  test('costs nothing where a creation fails after it was cancelled', async () => {
     const gateway = await start(upstream.url)
     const answer = Promise.withResolvers<void>()
     upstream.instead = (kind) => (kind === 'POST' ? answer.promise.then(() => busy(500)) : undefined)
@@ -208,7 +208,7 @@ describe('a provider without room', () => {
   }, 30_000)
 
   test.each(['SIGKILL', 'SIGTERM'] as const)(
-    'is asked by the next start for one that it has not taken: %s',
+    'is tried by the next start for a prediction that it has not taken: %s',
     async (signal) => {
       const data = mkdtempSync(join(tmpdir(), 'sluice-faults-'))
       try {
@@ -231,7 +231,7 @@ describe('a provider without room', () => {
     30_000,
   )
 
-  test('that answers requests is asked again too', async () => {
+  test('of a generation model is tried again, too', async () => {
     let asked = 0
     const chat = Bun.serve({
       port: 0,
@@ -265,15 +265,15 @@ describe('a provider without room', () => {
         }),
       )
       expect([end.status, end.output, asked, await billOf(gateway, end)]).toEqual(['succeeded', 'Hello', 2, 0.02])
-      await until(() => told.length === 2)
-      expect(told.map(({ status }) => status)).toEqual(['processing', 'succeeded'])
+      await until(() => calls.length === 2)
+      expect(calls.map(({ status }) => status)).toEqual(['processing', 'succeeded'])
     } finally {
       await chat.stop(true)
     }
   }, 30_000)
 })
 
-test('a provider that never ends is told to stop when the time is up, and not paid', async () => {
+test('a prediction that exceeds the total timeout is cancelled at its provider, and costs nothing', async () => {
   const gateway = await start(upstream.url, 'timeouts: { total: 1s }\n')
   const end = await ended(gateway, await create(gateway, { key: 'stuck', ms: 600_000 }))
   expect([
@@ -282,11 +282,11 @@ test('a provider that never ends is told to stop when the time is up, and not pa
     upstream.cancels.filter((key) => key === 'stuck').length,
     await billOf(gateway, end),
   ]).toEqual(['failed', expect.stringContaining('did not end in time'), 1, 0])
-  await until(() => told.length === 1)
-  expect(told[0]).toMatchObject({ path: '/stuck', status: 'failed' })
+  await until(() => calls.length === 1)
+  expect(calls[0]).toMatchObject({ path: '/stuck', status: 'failed' })
 }, 30_000)
 
-test('a creation whose connection dies is not sent again, whether the connection was used before or not', async () => {
+test('a creation whose connection breaks is not sent again, whether the connection was used before or not', async () => {
   const keys: string[] = []
   let dies = false
   const answerTo = (socket: RawSocket, body: object): void => {
@@ -312,7 +312,7 @@ test('a creation whose connection dies is not sent again, whether the connection
   }
 }, 30_000)
 
-test('a provider whose id would lead elsewhere is not followed there', async () => {
+test('an id that would change the path of a poll is refused', async () => {
   const gateway = await start(upstream.url)
   const polls = upstream.polls
   for (const id of ['../files/x', 'a/b', '', '.', 'x?y=1', 5]) {
@@ -323,7 +323,7 @@ test('a provider whose id would lead elsewhere is not followed there', async () 
   expect(upstream.polls).toBe(polls)
 }, 30_000)
 
-test('an end and a cancellation that come at once are one end, of which is told once', async () => {
+test('an end and a cancellation at the same time are one end, which is reported once', async () => {
   const gateway = await start(upstream.url, 'predictions: { concurrency: 20 }\n')
   const ends = await Promise.all(
     Array.from({ length: 20 }, async (_, number) => {
@@ -337,9 +337,9 @@ test('an end and a cancellation that come at once are one end, of which is told 
       return { number, end }
     }),
   )
-  await until(() => told.length >= 20)
+  await until(() => calls.length >= 20)
   await Bun.sleep(100)
-  expect(told.map(({ path, status }) => `${path} ${status}`).toSorted()).toEqual(
+  expect(calls.map(({ path, status }) => `${path} ${status}`).toSorted()).toEqual(
     ends.map(({ number, end }) => `/race-${number} ${end.status}`).toSorted(),
   )
   for (const { end } of ends)

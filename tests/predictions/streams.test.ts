@@ -5,7 +5,8 @@ import { streamPrediction } from '../../src/endpoints/predictions/stream.ts'
 import { streamToken } from '../../src/endpoints/predictions/stream-token.ts'
 import type { Prediction } from '../../src/endpoints/predictions/prediction.ts'
 import { FrameSplitter } from '../../src/http/frames.ts'
-import type { InboundRequest, AppContext } from '../../src/context.ts'
+import type { PublicRequest } from '../../src/context.ts'
+import type { GatewayContext } from '../../src/routes.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
 import { predictionUpstream, type PredictionUpstream } from './upstream.ts'
@@ -26,73 +27,73 @@ afterAll(async () => {
   await upstream.stop()
 })
 
-type ReportedLoss = { event: string; data: string; id?: string }
+type StreamEvent = { event: string; data: string; id?: string }
 type Made = { id: string; status: string; output: unknown; urls: { stream: string; get: string; cancel: string } }
 
 const create = (model: string, input: object): Promise<Made> =>
   replicate.predictions.create({ model, input }) as unknown as Promise<Made>
 
-/** All that a stream tells until it ends. */
+/** All frames of a stream until it ends. */
 async function read(
   url: string,
   headers: Record<string, string> = {},
-): Promise<{ told: ReportedLoss[]; text: string; status: number }> {
+): Promise<{ events: StreamEvent[]; text: string; status: number }> {
   const response = await fetch(url, { headers: { accept: 'text/event-stream', ...headers } })
   const text = await response.text()
   const splitter = new FrameSplitter()
   const ids = [...text.matchAll(/^id: (.*)$/gm)].map(([, id]) => id!)
-  const told = response.ok
+  const events = response.ok
     ? [...splitter.push(new TextEncoder().encode(text)), ...splitter.end()].map(({ event, data }) => ({
         event: event!,
         data,
         ...(event === 'output' ? { id: ids.shift()! } : {}),
       }))
     : []
-  return { told, text, status: response.status }
+  return { events, text, status: response.status }
 }
 
 describe('a stream', () => {
-  test("tells Replicate's own client the words of a model as they come, without a key", async () => {
-    const words: string[] = []
+  test("sends a model's text to Replicate's own client as it comes, without a key", async () => {
+    const texts: string[] = []
     let done: string | undefined
     for await (const { event, data } of replicate.stream('sandbox/chat', {
       input: { prompt: '[[length: 40]] [[pace: 5ms]] Hello' },
     })) {
-      if (event === 'output') words.push(data)
+      if (event === 'output') texts.push(data)
       if (event === 'done') done = data
     }
     expect(done).toBe('{}')
-    expect(words.length).toBeGreaterThan(3)
+    expect(texts.length).toBeGreaterThan(3)
     const [latest] = (await replicate.predictions.list()).results
-    expect(words.join('')).toBe(latest!.output as string)
+    expect(texts.join('')).toBe(latest!.output as string)
   })
 
-  test('of one that has ended tells it all at once, and from where a client says it is', async () => {
+  test('of a prediction that has ended sends everything at once, or from the position in Last-Event-ID', async () => {
     const { urls } = await create('up/owner/name', { key: 'whole', output: ['one\n', ' two', { three: 3 }], steps: 2 })
-    const { told } = await read(urls.stream)
-    const expected: ReportedLoss[] = [
+    const { events } = await read(urls.stream)
+    const expected: StreamEvent[] = [
       { event: 'output', data: 'one\n', id: '1' },
       { event: 'output', data: ' two', id: '2' },
       { event: 'output', data: '{"three":3}', id: '3' },
       { event: 'logs', data: 'step 1\nstep 2\n' },
       { event: 'done', data: '{}' },
     ]
-    expect(told).toEqual(expected)
-    expect((await read(urls.stream)).told).toEqual(expected)
-    expect((await read(urls.stream, { 'last-event-id': '2' })).told).toEqual(expected.slice(2))
+    expect(events).toEqual(expected)
+    expect((await read(urls.stream)).events).toEqual(expected)
+    expect((await read(urls.stream, { 'last-event-id': '2' })).events).toEqual(expected.slice(2))
     for (const odd of ['-1', 'x', '1e9', '99999999999999'])
-      expect((await read(urls.stream, { 'last-event-id': odd })).told).toEqual(expected)
+      expect((await read(urls.stream, { 'last-event-id': odd })).events).toEqual(expected)
   })
 
-  test('tells logs as they come, what failed, and that it was cancelled', async () => {
+  test('sends logs as they come, the error of a failed prediction, and the reason of a cancelled one', async () => {
     const failing = await create('up/owner/name', { key: 'fails', ms: 600, fail: 'out of memory', steps: 3 })
-    const { told } = await read(failing.urls.stream)
-    expect(told.slice(-2)).toEqual([
+    const { events } = await read(failing.urls.stream)
+    expect(events.slice(-2)).toEqual([
       { event: 'error', data: '{"detail":"out of memory"}' },
       { event: 'done', data: '{"reason":"error"}' },
     ])
     expect(
-      told
+      events
         .filter(({ event }) => event === 'logs')
         .map(({ data }) => data)
         .join(''),
@@ -100,7 +101,7 @@ describe('a stream', () => {
     const long = await create('up/owner/name', { key: 'long', ms: 60_000 })
     const following = read(long.urls.stream)
     await replicate.predictions.cancel(long.id)
-    expect((await following).told.at(-1)).toEqual({ event: 'done', data: '{"reason":"canceled"}' })
+    expect((await following).events.at(-1)).toEqual({ event: 'done', data: '{"reason":"canceled"}' })
     await expect(
       (async () => {
         for await (const _ of replicate.stream('owner/name', { input: { key: 'fails again', fail: 'no' } }));
@@ -108,7 +109,7 @@ describe('a stream', () => {
     ).rejects.toThrow('{"detail":"no"}')
   })
 
-  test('keeps its connection while nothing happens', async () => {
+  test('sends keep-alives while nothing happens', async () => {
     const { urls, id } = await create('up/owner/name', { key: 'quiet', ms: 60_000, steps: 0 })
     const response = await fetch(urls.stream)
     expect([response.headers.get('content-type'), response.headers.get('cache-control')]).toEqual([
@@ -122,8 +123,8 @@ describe('a stream', () => {
   })
 })
 
-describe('the address of a stream', () => {
-  test('cannot be made by who does not have it', async () => {
+describe('the URL of a stream', () => {
+  test('cannot be forged from another token', async () => {
     const [one, other] = [
       await create('up/owner/name', { key: 'mine' }),
       await create('up/owner/name', { key: 'other' }),
@@ -142,12 +143,12 @@ describe('the address of a stream', () => {
       const { status, text: body } = await read(start + wrong)
       expect([status, body.replace(/req_\w+/, '')]).toEqual([404, never.text.replace(/req_\w+/, '')])
     }
-    expect((await read(one.urls.stream)).told.at(-1)).toEqual({ event: 'done', data: '{}' })
+    expect((await read(one.urls.stream)).events.at(-1)).toEqual({ event: 'done', data: '{}' })
   })
 })
 
-describe('a client that goes', () => {
-  test('is followed no more, whether the prediction has ended or not', async () => {
+describe('a client that leaves', () => {
+  test('gets no more events, whether the prediction has ended or not', async () => {
     const keys = {
       derive: (purpose: string, subject: string) => new Bun.CryptoHasher('sha256', purpose).update(subject).digest(),
     } as unknown as Keys
@@ -160,7 +161,7 @@ describe('a client that goes', () => {
       },
       find: async (accountId: string, id: string) => (accountId === one.accountId && id === one.id ? one : undefined),
     }
-    const app = { keys, predictor, config: { keepAliveMs: 10_000 } } as unknown as AppContext
+    const app = { keys, predictor, config: { keepAliveMs: 10_000 } } as unknown as GatewayContext
     const server = Bun.serve({
       port: 0,
       hostname: '127.0.0.1',
@@ -168,7 +169,7 @@ describe('a client that goes', () => {
         streamPrediction(app, {
           request,
           params: [new URL(request.url).pathname.slice(1)],
-        } as unknown as InboundRequest),
+        } as unknown as PublicRequest),
     })
     const url = `http://127.0.0.1:${server.port}/${streamToken(keys, one)}`
     const leaving = new AbortController()
@@ -180,10 +181,10 @@ describe('a client that goes', () => {
     const whole = read(url)
     await until(() => listeners.size === 1)
     for (const listener of listeners) listener({ ...one, output: 'some more', status: 'succeeded' })
-    // The end is the end, whatever is heard after it.
+    // Changes after the end are ignored.
     for (const listener of listeners) listener({ ...one, output: 'some more and more' })
     expect(
-      (await whole).told
+      (await whole).events
         .filter(({ event }) => event === 'output')
         .map(({ data }) => data)
         .join(''),

@@ -1,20 +1,20 @@
 /**
- * A provider that makes predictions, as Replicate's API has them, and does what the input of each says. It lives in the
- * test: a gateway that is killed does not take it along.
+ * A provider of predictions with Replicate's API, whose behaviour the input of each prediction sets. It runs in the test
+ * process, so that it survives a gateway that is killed.
  */
 
-/** What the input steers. `key`: what the test calls it by. */
+/** `key`: the name by which a test finds the prediction; the others set how it runs and ends. */
 type Input = { key: string; ms?: number; fail?: string; output?: unknown; steps?: number }
 type Made = { input: Input; at: number; canceledAt?: number }
 
 export type PredictionUpstream = {
   url: string
-  /** Keys of what was created, each as often as it was. */
+  /** Keys of created predictions, one for each creation. */
   creates: string[]
-  /** Keys of what was cancelled. */
+  /** Keys of cancelled predictions, one for each cancellation. */
   cancels: string[]
   polls: number
-  /** Stands in for the answer to a request, where it gives one. */
+  /** Replaces the response to a request, where it gives one. */
   instead: ((kind: 'GET' | 'POST' | 'cancel') => Response | Promise<Response | undefined> | undefined) | undefined
   stop(): Promise<void>
 }
@@ -33,7 +33,7 @@ export function predictionUpstream(): PredictionUpstream {
         const number = `made-${made.size}`
         made.set(number, { input, at: Date.now() })
         upstream.creates.push(input.key)
-        return (await upstream.instead?.('POST')) ?? Response.json(told(number, made.get(number)!), { status: 201 })
+        return (await upstream.instead?.('POST')) ?? Response.json(stateOf(number, made.get(number)!), { status: 201 })
       }
       const one = made.get(id!)
       if (one === undefined) return Response.json({ detail: 'Not found.' }, { status: 404 })
@@ -42,7 +42,7 @@ export function predictionUpstream(): PredictionUpstream {
         upstream.cancels.push(one.input.key)
         one.canceledAt ??= Date.now()
       }
-      return (await upstream.instead?.(kind)) ?? Response.json(told(id!, one))
+      return (await upstream.instead?.(kind)) ?? Response.json(stateOf(id!, one))
     },
   })
   const upstream: PredictionUpstream = {
@@ -56,7 +56,7 @@ export function predictionUpstream(): PredictionUpstream {
   return upstream
 }
 
-function told(
+function stateOf(
   id: string,
   { input: { ms = 0, fail, output = ['done'], steps = 4 }, at, canceledAt = Infinity }: Made,
 ): object {

@@ -9,7 +9,7 @@ import { toStored, type Prediction } from '../../src/endpoints/predictions/predi
 import { getWebhookSecret, readWebhook, Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { accountsOf } from '../../src/opening.ts'
 import { Fields } from '../../src/protocols/fields.ts'
-import type { InboundRequest } from '../../src/context.ts'
+import type { AuthenticatedRequest } from '../../src/context.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import { rawServer, until } from '../transport/raw-server.ts'
 
@@ -22,10 +22,10 @@ type Got = {
 
 let folder: string
 let store: SqliteStore
-let rooms: { store: SqliteStore; keys: Keys; config: Config }
+let modules: { store: SqliteStore; keys: Keys; config: Config }
 let receiver: ReturnType<typeof Bun.serve>
 let got: Got[]
-/** What a receiver answers, by the path of its URL: a status, or when it gets to it. */
+/** The status that the receiver responds with, by the path of its URL. */
 let answers: Map<string, () => number | Promise<number>>
 const open: Webhooks[] = []
 
@@ -57,11 +57,11 @@ afterEach(async () => {
 async function restart(): Promise<void> {
   store = new SqliteStore({ folder, exclusive: true })
   const config = readConfig(`fetch: { private: ["127.0.0.1:${receiver.port}"] }\n`, 'sluice.yaml', {})
-  rooms = { store, config, keys: await Keys.open({ store, accounts: accountsOf(store, config), folder }) }
+  modules = { store, config, keys: await Keys.open({ store, accounts: accountsOf(store, config), folder }) }
 }
 
 const webhooksWith = (options: ConstructorParameters<typeof Webhooks>[1] = {}): Webhooks => {
-  const webhooks = new Webhooks(rooms, { retryAfterMs: [20, 20, 20], pauseMs: 30, ...options })
+  const webhooks = new Webhooks(modules, { retryAfterMs: [20, 20, 20], pauseMs: 30, ...options })
   open.push(webhooks)
   return webhooks
 }
@@ -95,16 +95,16 @@ const ended = (of: Prediction, more: Partial<Prediction> = {}): Prediction => ({
   ...more,
 })
 
-/** What the jobs do at the end of one. */
+/** Ends a prediction as the predictor does. */
 async function finish(webhooks: Webhooks, of: Prediction): Promise<void> {
   await store.addPrediction(toStored({ ...of, status: 'processing', completedAt: null }))
-  const owed = webhooks.owed(of)
-  expect(await store.changePrediction(toStored(of), owed === undefined ? [] : [owed])).toBe(true)
+  const delivery = webhooks.delivery(of)
+  expect(await store.changePrediction(toStored(of), delivery === undefined ? [] : [delivery])).toBe(true)
   webhooks.notify(of, 'completed')
 }
 
 const secretOf = async (accountId: string): Promise<string> =>
-  ((await getWebhookSecret(rooms, { identity: { accountId } } as InboundRequest).json()) as { key: string }).key
+  ((await getWebhookSecret(modules, { identity: { accountId } } as AuthenticatedRequest).json()) as { key: string }).key
 const validated = ({ headers, text }: Got, secret: string): Promise<boolean> =>
   validateWebhook({
     id: headers.get('webhook-id')!,
@@ -113,10 +113,10 @@ const validated = ({ headers, text }: Got, secret: string): Promise<boolean> =>
     signature: headers.get('webhook-signature')!,
     secret,
   })
-const owedNow = async (): Promise<number> => (await store.dueDeliveries(Infinity, 1_000)).length
+const countDue = async (): Promise<number> => (await store.dueDeliveries(Infinity, 1_000)).length
 
-describe('an end', () => {
-  test("is told as GET tells it, signed so that Replicate's own client believes it", async () => {
+describe('the call for the end of a prediction', () => {
+  test("has the body of GET, and a signature that Replicate's own client accepts", async () => {
     const webhooks = webhooksWith()
     const one = ended(prediction('/a'))
     await finish(webhooks, one)
@@ -146,16 +146,16 @@ describe('an end', () => {
     expect(await secretOf('mine')).toBe(secret)
   })
 
-  test('is told once where it is taken', async () => {
+  test('is made once where it succeeds', async () => {
     const webhooks = webhooksWith()
     await finish(webhooks, ended(prediction('/a')))
-    while ((await owedNow()) > 0) await Bun.sleep(5)
+    while ((await countDue()) > 0) await Bun.sleep(5)
     for (let round = 0; round < 5; round++) webhooks.round()
     await Bun.sleep(50)
     expect(got).toHaveLength(1)
   })
 
-  test.each([500, 404, 300, 301])('is told again after %i, by the same id, until it is taken', async (status) => {
+  test.each([500, 404, 300, 301])('is repeated after %i, with the same id, until it succeeds', async (status) => {
     const webhooks = webhooksWith()
     let refusals = 2
     answers.set('/a', () => (refusals-- > 0 ? status : 204))
@@ -163,14 +163,14 @@ describe('an end', () => {
     await finish(webhooks, one)
     const timer = setInterval(() => webhooks.round(), 5)
     await until(() => got.length === 3)
-    while ((await owedNow()) > 0) await Bun.sleep(5)
+    while ((await countDue()) > 0) await Bun.sleep(5)
     clearInterval(timer)
     expect(new Set(got.map(({ headers, text }) => `${headers.get('webhook-id')} ${text}`)).size).toBe(1)
     const secret = await secretOf('mine')
     for (const call of got) expect(await validated(call, secret)).toBe(true)
   })
 
-  test('is told later and later', async () => {
+  test('is repeated after growing intervals', async () => {
     const webhooks = webhooksWith({ retryAfterMs: [1_000_000, 50_000_000, 7] })
     answers.set('/a', () => 500)
     await finish(webhooks, ended(prediction('/a')))
@@ -186,8 +186,8 @@ describe('an end', () => {
     expect([(await nextAt()) > 39_000_000, (await nextAt()) < 60_000_001]).toEqual([true, true])
   })
 
-  test('is given up some time, which the log says in one line that holds no secret', async () => {
-    const said = spyOn(console, 'error').mockImplementation(() => {})
+  test('is given up after the last attempt, with one log line that contains no secret', async () => {
+    const logged = spyOn(console, 'error').mockImplementation(() => {})
     try {
       const webhooks = webhooksWith()
       answers.set('/a', () => 500)
@@ -196,18 +196,18 @@ describe('an end', () => {
         ended(prediction('/a', { webhook: { url: urlOf('/a?token=hidden'), events: ['completed'] } })),
       )
       const timer = setInterval(() => webhooks.round(), 5)
-      await until(() => said.mock.calls.length > 0)
+      await until(() => logged.mock.calls.length > 0)
       clearInterval(timer)
-      expect([got.length, await owedNow()]).toEqual([4, 0])
-      expect(said.mock.calls.map(([line]) => String(line))).toEqual([
-        expect.stringMatching(/^webhook msg_\w+ of pred_\w+ to 127\.0\.0\.1:\d+ was given up after 4 attempts$/),
+      expect([got.length, await countDue()]).toEqual([4, 0])
+      expect(logged.mock.calls.map(([line]) => String(line))).toEqual([
+        expect.stringMatching(/^webhook msg_\w+ of pred_\w+ to 127\.0\.0\.1:\d+: giving up after 4 attempts$/),
       ])
     } finally {
-      said.mockRestore()
+      logged.mockRestore()
     }
   })
 
-  test('outlives the process that owed it', async () => {
+  test('is made by the next process if the first one dies', async () => {
     const first = webhooksWith({ timeoutMs: 60_000 })
     answers.set('/a', () => new Promise(() => {}))
     const one = ended(prediction('/a'))
@@ -222,16 +222,16 @@ describe('an end', () => {
     expect(got.map(({ headers }) => headers.get('webhook-id'))).toEqual([`msg_${one.id}`, `msg_${one.id}`])
   })
 
-  test('that nobody asked for is not owed', async () => {
+  test('is not made where the client did not request it', async () => {
     const webhooks = webhooksWith()
     expect(
-      webhooks.owed(ended(prediction('/a', { webhook: { url: urlOf('/a'), events: ['start', 'output'] } }))),
+      webhooks.delivery(ended(prediction('/a', { webhook: { url: urlOf('/a'), events: ['start', 'output'] } }))),
     ).toBeUndefined()
     const { webhook: _, ...without } = ended(prediction('/a'))
-    expect(webhooks.owed(without)).toBeUndefined()
+    expect(webhooks.delivery(without)).toBeUndefined()
   })
 
-  test('of a prediction with a large input is told without it', async () => {
+  test('leaves out a large input', async () => {
     const webhooks = webhooksWith()
     await finish(
       webhooks,
@@ -241,26 +241,26 @@ describe('an end', () => {
     expect([got[0]!.body.input, got[0]!.body.output]).toEqual([{}, ['x']])
   })
 
-  test('is not told where it must not go: to an address inside', async () => {
+  test('is not made to a private address', async () => {
     const webhooks = webhooksWith({ retryAfterMs: [] })
     const canary = rawServer(() => {})
-    const said = spyOn(console, 'error').mockImplementation(() => {})
+    const logged = spyOn(console, 'error').mockImplementation(() => {})
     try {
       await finish(
         webhooks,
         ended(prediction('/a', { webhook: { url: `http://127.0.0.1:${canary.port}/`, events: ['completed'] } })),
       )
-      await until(() => said.mock.calls.length > 0)
-      expect([canary.connections, said.mock.calls.length]).toEqual([0, 1])
+      await until(() => logged.mock.calls.length > 0)
+      expect([canary.connections, logged.mock.calls.length]).toEqual([0, 1])
     } finally {
-      said.mockRestore()
+      logged.mockRestore()
       canary.stop()
     }
   })
 })
 
 describe('a slow receiver', () => {
-  test('holds back neither other accounts nor more than a few calls of its own', async () => {
+  test('delays neither other accounts nor more than a few calls of its own', async () => {
     const webhooks = webhooksWith({ timeoutMs: 60_000 })
     answers.set('/slow', () => new Promise(() => {}))
     for (let count = 0; count < 30; count++) await finish(webhooks, ended(prediction('/slow')))
@@ -271,7 +271,7 @@ describe('a slow receiver', () => {
     expect(got.filter(({ path }) => path === '/slow')).toHaveLength(4)
   })
 
-  test('is left when its time is up', async () => {
+  test('is disconnected after the timeout', async () => {
     const webhooks = webhooksWith({ timeoutMs: 30, retryAfterMs: [1_000_000] })
     answers.set('/slow', () => new Promise(() => {}))
     for (let count = 0; count < 12; count++) await finish(webhooks, ended(prediction('/slow')))
@@ -283,10 +283,10 @@ describe('a slow receiver', () => {
   })
 })
 
-describe('what happens before the end', () => {
+describe('calls before the end', () => {
   const told = (): string[] => got.map(({ body: { status, logs } }) => `${status} ${logs}`)
 
-  test('is told in order, and what comes meanwhile together', async () => {
+  test('are made in order, with the changes in between together', async () => {
     const webhooks = webhooksWith()
     const gate = Promise.withResolvers<number>()
     answers.set('/a', () => gate.promise)
@@ -305,7 +305,7 @@ describe('what happens before the end', () => {
     expect(await validated(got[2]!, await secretOf('mine'))).toBe(true)
   })
 
-  test('is never told after the end, and the end waits for what is being told', async () => {
+  test('are never made after the end, and the end waits for the call in progress', async () => {
     const webhooks = webhooksWith()
     const gate = Promise.withResolvers<number>()
     answers.set('/a', () => gate.promise)
@@ -324,16 +324,16 @@ describe('what happens before the end', () => {
     expect(told()).toEqual(['processing ', 'succeeded '])
   })
 
-  test('is told once, whatever becomes of it', async () => {
+  test('are made once, whether or not they succeed', async () => {
     const webhooks = webhooksWith()
     answers.set('/a', () => 500)
     webhooks.notify(prediction('/a'), 'start')
     await until(() => got.length === 1)
     await Bun.sleep(60)
-    expect([got.length, await owedNow()]).toEqual([1, 0])
+    expect([got.length, await countDue()]).toEqual([1, 0])
   })
 
-  test('is told only where it is asked for', async () => {
+  test('are made only for the requested events', async () => {
     const webhooks = webhooksWith()
     const one = prediction('/a', { webhook: { url: urlOf('/a'), events: ['logs'] } })
     webhooks.notify(one, 'start')
@@ -344,7 +344,7 @@ describe('what happens before the end', () => {
     expect(told()).toEqual(['processing x'])
   })
 
-  test('is left out rather than kept where an account has many slow receivers', async () => {
+  test('are dropped, not queued, where an account has many slow receivers', async () => {
     const webhooks = webhooksWith({ timeoutMs: 60_000 })
     answers.set('/slow', () => new Promise(() => {}))
     for (let count = 0; count < 50; count++) webhooks.notify(prediction('/slow'), 'start')
@@ -355,7 +355,7 @@ describe('what happens before the end', () => {
   })
 })
 
-describe('a request', () => {
+describe('webhook and webhook_events_filter', () => {
   const read = (body: object): Prediction['webhook'] => readWebhook(new Fields(body), ['hooks.internal:8080'])
 
   test.each([
@@ -368,7 +368,7 @@ describe('a request', () => {
       { webhook: 'http://hooks.internal:8080/x', webhook_events_filter: ['completed', 'start', 'completed'] },
       { url: 'http://hooks.internal:8080/x', events: ['completed', 'start'] },
     ],
-  ])('says whom to tell what: %j', (body, webhook) => expect(read(body)).toEqual(webhook as Prediction['webhook']))
+  ])('are read: %j', (body, webhook) => expect(read(body)).toEqual(webhook as Prediction['webhook']))
 
   test.each([
     [{ webhook: 5 }, 'webhook: must be a string'],
@@ -383,5 +383,5 @@ describe('a request', () => {
     ],
     [{ webhook: 'https://example.com', webhook_events_filter: 'completed' }, 'webhook_events_filter: must be an array'],
     [{ webhook_events_filter: [] }, 'webhook_events_filter: must hold at least 1'],
-  ])('that cannot be done is refused: %j', (body, message) => expect(() => read(body)).toThrow(message))
+  ])('are refused with the path of what is wrong: %j', (body, message) => expect(() => read(body)).toThrow(message))
 })

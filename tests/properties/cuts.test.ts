@@ -4,11 +4,13 @@ import fc from 'fast-check'
 import { fold } from '../../src/generation/event.ts'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { unwrapSignature } from '../../src/generation/signature.ts'
-import { eventStream, JsonArray } from '../../src/pipeline/framing.ts'
+import { chunkText, eventStream, JsonArray, type Framing } from '../../src/pipeline/framing.ts'
 import type { ByteSource } from '../../src/http/call.ts'
 import { Meter } from '../../src/ledger/meter.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import { Lane, Relay, type Framing } from '../../src/pipeline/relay.ts'
+import { MeteredStream } from '../../src/pipeline/metered-stream.ts'
+import { PassthroughOutput, TranslatedOutput } from '../../src/pipeline/output.ts'
+import { Relay } from '../../src/pipeline/relay.ts'
 import { haveRecordings, recordings } from '../recorded/recordings.ts'
 import { answers, paces, sentenceOf } from './answers.ts'
 import { holds, holdsLater, PATIENCE, same } from './runs.ts'
@@ -91,12 +93,12 @@ async function relayed(
   const context = exchangeOf(client, provider === client ? undefined : MAKER)
   const out =
     provider === client
-      ? { passthrough: protocols[client].passthrough(context) }
-      : { writer: protocols[client].serve.writer(context) }
-  const lane = new Lane(readerFor(provider, {}, context.request), out, new Meter(() => Promise.resolve(1)))
+      ? new PassthroughOutput(protocols[client].passthrough(context))
+      : new TranslatedOutput(protocols[client].serve.writer(context))
+  const lane = new MeteredStream(readerFor(provider, {}, context.request), out, new Meter(() => Promise.resolve(1)))
   const relay = new Relay(new Pieces(pieces), lane, framing, (_ending, last) => Promise.resolve(last))
   let text = ''
-  for (let piece = await relay.pull(); piece !== undefined; piece = await relay.pull()) text += piece
+  for (let piece = await relay.pull(); piece !== undefined; piece = await relay.pull()) text += chunkText(piece)
   return timeless(text)
 }
 

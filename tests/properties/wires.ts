@@ -3,8 +3,7 @@ import { LossReport, type Loss } from '../../src/protocols/translation.ts'
 import type { Answer, GenerationEvent } from '../../src/generation/event.ts'
 import type { ConversationName, GenerationRequest, Tool } from '../../src/generation/request.ts'
 import type { Issuer } from '../../src/generation/signature.ts'
-import { FrameSplitter, type Frame } from '../../src/http/frames.ts'
-import { eventStream } from '../../src/pipeline/framing.ts'
+import { FrameSplitter, writeFrame, type Frame } from '../../src/http/frames.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { parseWithExact } from '../../src/json/exact.ts'
 import type { TranslationContext, RawRequest } from '../../src/protocols/protocol.ts'
@@ -59,7 +58,8 @@ export const framesOf = (
   return events.flatMap((event) => writer.write(event))
 }
 
-export const bytesOf = (frames: readonly Frame[]): Uint8Array => new TextEncoder().encode(eventStream.write(frames))
+export const bytesOf = (frames: readonly Frame[]): Uint8Array =>
+  new TextEncoder().encode(frames.map(writeFrame).join(''))
 
 /** What a provider's reader hears of a stream that comes in these pieces. */
 export function readStream(

@@ -9,7 +9,7 @@ A strict request that its provider would not hear whole is refused before it is 
 -- client hears: 400
 {
  "error": {
-  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: seed would be left out for acme-messages (the provider has no such parameter); logit_bias would be left out for acme-messages (the provider has no such parameter). x-sluice-strict: false sends it all the same.",
+  "message": "The request is strict, and no provider of this model supports every field: seed would be left out for acme-messages (the provider has no such parameter); logit_bias would be left out for acme-messages (the provider has no such parameter). Set x-sluice-strict: false to send it anyway.",
   "type": "invalid_request_error",
   "param": "seed",
   "code": "unsupported_parameter",

@@ -10,7 +10,7 @@ A strict request that its provider would not hear whole is refused in Google's s
 {
  "error": {
   "code": 400,
-  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: generationConfig.topK would be left out for acme-chat (chat completions has no such field); safetySettings would be left out for acme-chat (only the client's own protocol has it). x-sluice-strict: false sends it all the same.",
+  "message": "The request is strict, and no provider of this model supports every field: generationConfig.topK would be left out for acme-chat (chat completions has no such field); safetySettings would be left out for acme-chat (only the client's own protocol has it). Set x-sluice-strict: false to send it anyway.",
   "status": "INVALID_ARGUMENT",
   "details": [
    {
@@ -18,7 +18,7 @@ A strict request that its provider would not hear whole is refused in Google's s
     "fieldViolations": [
      {
       "field": "generationConfig.topK",
-      "description": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: generationConfig.topK would be left out for acme-chat (chat completions has no such field); safetySettings would be left out for acme-chat (only the client's own protocol has it). x-sluice-strict: false sends it all the same."
+      "description": "The request is strict, and no provider of this model supports every field: generationConfig.topK would be left out for acme-chat (chat completions has no such field); safetySettings would be left out for acme-chat (only the client's own protocol has it). Set x-sluice-strict: false to send it anyway."
      }
     ]
    },

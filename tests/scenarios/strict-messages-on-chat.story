@@ -11,7 +11,7 @@ A strict request that its provider would not hear whole is refused in Anthropic'
  "type": "error",
  "error": {
   "type": "invalid_request_error",
-  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: top_k would be left out for acme-chat (chat completions has no such field); messages[0].content[0].cache_control would be left out for acme-chat (the provider has no cache marks: it caches by itself). x-sluice-strict: false sends it all the same.",
+  "message": "The request is strict, and no provider of this model supports every field: top_k would be left out for acme-chat (chat completions has no such field); messages[0].content[0].cache_control would be left out for acme-chat (the provider has no cache marks: it caches by itself). Set x-sluice-strict: false to send it anyway.",
   "metadata": {
    "translation": [
     {

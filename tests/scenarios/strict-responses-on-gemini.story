@@ -9,7 +9,7 @@ A strict request that its provider would not hear whole is refused in the shape 
 -- client hears: 400
 {
  "error": {
-  "message": "Nothing was sent, because this request is strict and no provider of its model would hear all of it: parallel_tool_calls would be left out for acme-generatecontent (the provider may always call several tools at once); truncation would be left out for acme-generatecontent (only the client's own protocol has it). x-sluice-strict: false sends it all the same.",
+  "message": "The request is strict, and no provider of this model supports every field: parallel_tool_calls would be left out for acme-generatecontent (the provider may always call several tools at once); truncation would be left out for acme-generatecontent (only the client's own protocol has it). Set x-sluice-strict: false to send it anyway.",
   "type": "invalid_request_error",
   "param": "parallel_tool_calls",
   "code": "unsupported_parameter",

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { listen } from '../../src/http/serve.ts'
 import type { Listening } from '../../src/http/serve.ts'
 import { streamBody } from '../../src/http/stream.ts'
-import type { KeepAlive, TextSource } from '../../src/http/stream.ts'
+import type { Chunk, KeepAlive, TextSource } from '../../src/http/stream.ts'
 import { rawClient, until } from './raw-server.ts'
 import type { RawClient } from './raw-server.ts'
 
@@ -65,6 +65,41 @@ describe('a streamed body', () => {
     const client = await ask({ pull: async () => list.shift(), cancel() {} })
     await until(() => bodyOf(client).includes('three'))
     expect(bodyOf(client)).toContain('one ')
+  })
+
+  test('waits before each write of a chunk that has a pause', async () => {
+    const chunks: Chunk[] = [
+      [
+        { text: 'first ', pauseBefore: 0 },
+        { text: 'second ', pauseBefore: 100 },
+      ],
+      'third',
+    ]
+    const client = await ask({ pull: async () => chunks.shift(), cancel() {} })
+    await until(() => bodyOf(client).includes('first'))
+    expect(bodyOf(client)).not.toContain('second')
+    const startedAt = performance.now()
+    await until(() => bodyOf(client).includes('third'))
+    expect(performance.now() - startedAt).toBeGreaterThan(50)
+    expect(bodyOf(client)).toMatch(/first [^]*second [^]*third/)
+  })
+
+  test('writes nothing after a pause in which the client leaves, and cancels its source once', async () => {
+    const cancelled: string[] = []
+    let pulls = 0
+    const pull = async (): Promise<Chunk> => {
+      pulls++
+      return [
+        { text: 'first ', pauseBefore: 0 },
+        { text: 'second ', pauseBefore: 200 },
+      ]
+    }
+    const client = await ask({ pull, cancel: (reason) => void cancelled.push(reason) })
+    await until(() => bodyOf(client).includes('first'))
+    client.close()
+    await until(() => cancelled.length > 0)
+    await Bun.sleep(250)
+    expect([cancelled, pulls]).toEqual([['client-left'], 1])
   })
 
   test('is cut, never ended, when its source fails', async () => {

@@ -2,7 +2,7 @@ import { GatewayError, invalid } from '../../error.ts'
 import { contentHeaders } from '../../http/content.ts'
 import { boundaryOf, MULTIPART_OVERHEAD_BYTES, MultipartReader } from '../../http/multipart.ts'
 import { declaredLength, originOf, readPieces } from '../../http/serve.ts'
-import type { InboundRequest, AppContext } from '../../context.ts'
+import type { AuthenticatedRequest, AppContext } from '../../context.ts'
 import type { StoredFile } from '../../store/store.ts'
 import { PURPOSES, UploadForm } from './form.ts'
 
@@ -12,7 +12,7 @@ import { PURPOSES, UploadForm } from './form.ts'
  */
 
 /** `POST /v1/files`: from the network to the disk, piece by piece. */
-export async function createFile(app: AppContext, call: InboundRequest): Promise<Response> {
+export async function createFile(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
   const { fileBytes } = app.config.limits
   const boundary = boundaryOf(call.request.headers.get('content-type'))
   const declared = declaredLength(call.request, fileBytes + MULTIPART_OVERHEAD_BYTES)
@@ -27,7 +27,7 @@ export async function createFile(app: AppContext, call: InboundRequest): Promise
 
 async function receive(
   app: AppContext,
-  { identity, request }: InboundRequest,
+  { identity, request }: AuthenticatedRequest,
   boundary: string,
   declaredBytes: number,
 ): Promise<StoredFile> {
@@ -47,7 +47,7 @@ async function receive(
 }
 
 /** `GET /v1/files`. */
-export async function listFiles(app: AppContext, call: InboundRequest): Promise<Response> {
+export async function listFiles(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
   const { after, limit, order, purpose } = isAnthropic(call) ? readAnthropicQuery(call.query) : readQuery(call.query)
   const page = await app.files.list(call.identity.accountId, { after: after?.id, limit: limit + 1, order, purpose })
   // Begun anew, a client would turn these pages for ever.
@@ -110,12 +110,12 @@ function readLimit(query: URLSearchParams, usual: number, most: number): number 
 }
 
 /** `GET /v1/files/{id}`. */
-export async function getFile(app: AppContext, call: InboundRequest): Promise<Response> {
+export async function getFile(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
   return Response.json(write(app, call, await found(app, call)))
 }
 
 /** `GET /v1/files/{id}/content`: from the disk to the network. */
-export async function getFileContent(app: AppContext, call: InboundRequest): Promise<Response> {
+export async function getFileContent(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
   const file = await found(app, call)
   return new Response(app.files.content(file), {
     headers: { ...contentHeaders(file.mediaType, file.filename), 'cache-control': 'private, no-store' },
@@ -123,7 +123,7 @@ export async function getFileContent(app: AppContext, call: InboundRequest): Pro
 }
 
 /** `DELETE /v1/files/{id}`. */
-export async function deleteFile(app: AppContext, call: InboundRequest): Promise<Response> {
+export async function deleteFile(app: AppContext, call: AuthenticatedRequest): Promise<Response> {
   const file = await app.files.delete(call.identity.accountId, call.params[0]!)
   if (file === undefined) throw unknown()
   if (isAnthropic(call)) return Response.json({ id: file.id, type: 'file_deleted' })
@@ -132,7 +132,7 @@ export async function deleteFile(app: AppContext, call: InboundRequest): Promise
   return Response.json({ id: file.id, object: 'file', deleted: true })
 }
 
-async function found(app: AppContext, call: InboundRequest): Promise<StoredFile> {
+async function found(app: AppContext, call: AuthenticatedRequest): Promise<StoredFile> {
   const file = await app.files.find(call.identity.accountId, call.params[0]!)
   if (file === undefined) throw unknown()
   return file
@@ -144,11 +144,11 @@ const unknown = (): GatewayError =>
     param: 'file_id',
   })
 
-const isAnthropic = ({ request }: InboundRequest): boolean => request.headers.has('anthropic-version')
+const isAnthropic = ({ request }: AuthenticatedRequest): boolean => request.headers.has('anthropic-version')
 
 function write(
   { config }: AppContext,
-  call: InboundRequest,
+  call: AuthenticatedRequest,
   { id, filename, purpose, bytes, mediaType, sha256, metadata, createdAt, expiresAt }: StoredFile,
 ): object {
   if (isAnthropic(call)) {

@@ -2,24 +2,24 @@ import type { OpenGeneration } from '../../ledger/ledger.ts'
 import type { Store } from '../../store/store.ts'
 import { toChange, type Listener, type Prediction, type WebhookEvent } from './prediction.ts'
 
-/** How often what a prediction has put out is written: a crash loses no more of it. */
+/** How often new output is written: a crash loses no more than this. */
 const WRITE_EVERY_MS = 2_000
 
-/** One prediction under way in this process. */
+/** One prediction that this process queues or runs. */
 export class Job {
   readonly id: string
   readonly accountId: string
   readonly open: OpenGeneration
-  /** Its client wants it no more. */
+  /** Its client has cancelled it. */
   unwanted: boolean
-  /** Its end is being written: nothing else can end it. */
-  ending = false
-  /** Fires when it is unwanted, and when the server stops. */
+  /** Its end is being written, and cannot change any more. */
+  isEnding = false
+  /** Fires when it is cancelled, and when the server stops. */
   readonly cut = new AbortController()
   /** Resolves when its end is written, or when it is left to the next start. */
   readonly over = Promise.withResolvers<void>()
   readonly listeners = new Set<Listener>()
-  /** As it is now. Absent while it waits: inputs may be large. */
+  /** Its current state. Absent while it is queued: inputs may be large. */
   prediction: Prediction | undefined
   readonly #store: Store
   #writtenAt = performance.now()
@@ -36,28 +36,28 @@ export class Job {
     this.open = open
   }
 
-  /** What it is asked to do: it runs, so it has been read. */
+  /** The state of a prediction that runs, and so has been read. */
   get running(): Prediction {
-    if (this.prediction === undefined) throw new Error(`prediction ${this.id} does not run`)
+    if (this.prediction === undefined) throw new Error(`prediction ${this.id} is not running`)
     return this.prediction
   }
 
-  /** Changes it, and resolves when that is committed. */
+  /** Changes the state, and resolves when that is committed. */
   async write(change: Partial<Prediction>): Promise<void> {
     this.prediction = { ...this.running, ...change }
     this.#writtenAt = performance.now()
     await this.#store.changePrediction(toChange(this.prediction))
   }
 
-  /** Changes it, tells whoever listens, and writes it if that was not done a moment ago. */
+  /** Changes the state, notifies the listeners, and writes it if the last write is some time ago. */
   change(change: Partial<Prediction>, event: WebhookEvent): void {
     this.prediction = { ...this.running, ...change }
-    // What cannot be written now is written with the next change, or the end.
+    // A failed write is made up for by the next one, or by the end.
     if (performance.now() - this.#writtenAt > WRITE_EVERY_MS) void this.write({}).catch(() => {})
-    this.tell(event)
+    this.notify(event)
   }
 
-  tell(event: WebhookEvent): void {
+  notify(event: WebhookEvent): void {
     for (const listener of [...this.listeners]) listener(this.running, event)
   }
 }

@@ -11,34 +11,34 @@ export const WEBHOOK_EVENTS = ['start', 'output', 'logs', 'completed'] as const
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
 
 /**
- * A prediction as it is at one time: each change makes another one. Instants in Unix milliseconds. `input`: numbers
- * that would lose something are raw JSON (parseExact).
+ * One state of a prediction: each change makes a new object. Times are in Unix milliseconds. `input`: numbers that a
+ * double cannot represent are raw JSON (parseExact).
  */
 export type Prediction = Omit<StoredPrediction, 'state' | 'input'> & State & { input: Json }
 
-/** What is kept of it as JSON. */
+/** The part that is stored as JSON. */
 type State = {
-  /** The version that was asked for. */
+  /** The requested version. */
   version: string | null
   output: unknown
   error: string | null
   logs: string
-  /** Where its client finds this server: what URLs in webhook calls and in its output begin with. */
+  /** The start of this server's URLs, as its client knows it: for webhooks and output. */
   origin: string
   webhook?: { url: string; events: readonly WebhookEvent[] }
-  /** When it began to go out to a provider: without an `upstream` nobody knows whether it runs there. */
+  /** When sending it to a provider began: without an `upstream` it is not known whether it runs there. */
   sentAt?: number | undefined
-  /** Where it runs: the provider's id in the catalogue, and its own id of the prediction. */
+  /** The provider's id in the catalogue, and the provider's own id of the prediction. */
   upstream?: { provider: string; id: string }
-  /** Its client wants it no more. */
+  /** Its client has cancelled it. */
   unwanted?: boolean
-  /** Seconds that its provider says it ran. */
+  /** Its run time in seconds, as its provider reports it. */
   predictSeconds?: number
-  /** How its generation ends, and with what usage: it is settled by this after a crash. */
+  /** The end of its generation, from which it is settled after a crash. */
   outcome?: PredictionOutcome
 }
 
-/** `usage` absent: it is charged nothing. */
+/** Without `usage` nothing is charged. */
 export type PredictionOutcome = { ending: Outcome; usage?: Usage; estimated?: boolean; served?: Target }
 
 type Target = { provider: string; model: string }
@@ -74,8 +74,8 @@ export function toChange({
   return { id, accountId, model, status, createdAt, startedAt, completedAt, state: JSON.stringify(state) }
 }
 
-/** A prediction in the words of Replicate's API. `origin`: what its URLs begin with. */
-export function shown({ keys }: Pick<AppContext, 'keys'>, prediction: Prediction, origin: string): Json {
+/** A prediction as Replicate's API represents it. `origin`: the start of its URLs. */
+export function toReplicate({ keys }: Pick<AppContext, 'keys'>, prediction: Prediction, origin: string): Json {
   const {
     id,
     model,
@@ -116,8 +116,5 @@ export function shown({ keys }: Pick<AppContext, 'keys'>, prediction: Prediction
 
 const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
 
-/**
- * What the rest hears of a prediction under way: as it is after the change. Called after what it tells is committed,
- * where it is its end.
- */
+/** Called with the state after each change; for the end of a prediction, after that is committed. */
 export type Listener = (prediction: Prediction, event: WebhookEvent) => void

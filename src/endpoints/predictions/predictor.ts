@@ -1,4 +1,4 @@
-import type { InboundRequest, AppContext } from '../../context.ts'
+import type { AppContext, AuthenticatedRequest } from '../../context.ts'
 import { asGatewayError } from '../../error.ts'
 import { reserve } from '../../ledger/admission.ts'
 import type { Outcome } from '../../ledger/outcomes.ts'
@@ -15,67 +15,59 @@ import {
   type Prediction,
 } from './prediction.ts'
 import { Queue } from './queue.ts'
-import { canceled, LOST, run, type End, type Rooms } from './run.ts'
+import { canceled, LOST, run, type End } from './run.ts'
 import type { Webhooks } from './webhooks.ts'
-import { countInput, workOf, worstOf, type ResolveMedia } from './work.ts'
+import { countInput, workOf, worstUsage } from './work.ts'
 
 const API = 'predictions'
 
-/** After this a store that does not answer is asked again. */
-const AGAIN_MS = 2_000
+/** How long to wait before a failed store operation is tried again. */
+const RETRY_MS = 2_000
 
-/** A cancellation waits so long for what its provider says to it. */
+/** How long a cancellation waits for its provider. */
 const CANCEL_MS = 5_000
 
-/** What a client asks for, read. */
-export type Wanted = Pick<Prediction, 'model' | 'version' | 'input' | 'origin'> & Partial<Pick<Prediction, 'webhook'>>
+/** A request to create a prediction, validated. */
+export type NewPrediction = Pick<Prediction, 'model' | 'version' | 'input' | 'origin'> &
+  Partial<Pick<Prediction, 'webhook'>>
+
+/** What the routes of predictions need beside the context of the pipeline. */
+export type PredictionContext = { predictor: Predictor }
 
 /**
- * All predictions under way: admits, queues, runs and ends them, over restarts too. docs/decisions/0011 says in which
- * order things are written, and why.
+ * All unfinished predictions: admits, queues, runs and ends them, over restarts too. docs/decisions/0011 describes the
+ * order in which they are written.
  */
 export class Predictor {
-  readonly #app: Omit<AppContext, 'predictor'>
+  readonly #app: AppContext
   readonly #webhooks: Webhooks
-  readonly #rooms: Rooms
   readonly #jobs = new Map<string, Job>()
   readonly #queues = new Map<string, Queue>()
   readonly #stopping = new AbortController()
 
-  constructor(app: Omit<AppContext, 'predictor'>, webhooks: Webhooks, resolveMedia: ResolveMedia) {
+  constructor(app: AppContext, webhooks: Webhooks) {
     this.#app = app
     this.#webhooks = webhooks
-    this.#rooms = {
-      catalogue: app.catalogue,
-      config: app.config,
-      files: app.files,
-      keys: app.keys,
-      schemaCache: app.schemaCache,
-      inFlight: app.inFlight,
-      resolveMedia,
-    }
   }
 
   /**
-   * Goes on with what the last process left: what had ended is settled, what runs at a provider is followed, what had
-   * not begun waits again.
+   * Continues with what the last process left: predictions that had ended are settled, those that run at a provider are
+   * followed, those that had not begun are queued again.
    */
   async start(): Promise<void> {
     const { store, ledger } = this.#app
     const opens = new Map(
       ledger.deferred.filter(({ request }) => request.api === API).map((open) => [open.request.id, open]),
     )
-    for (
-      let page = await store.predictionsUnderWay();
-      page.length > 0;
-      page = await store.predictionsUnderWay(page.at(-1)!.id)
-    ) {
+    let page = await store.predictionsUnderWay()
+    while (page.length > 0) {
       for (const { id, accountId, state } of page) {
         const open = opens.get(id)
         opens.delete(id)
         if (open === undefined) void this.#abandon(accountId, id)
         else this.#resume({ id, accountId, ...readState(state) }, open)
       }
+      page = await store.predictionsUnderWay(page.at(-1)!.id)
     }
     for (const open of opens.values()) await this.#settle(open)
   }
@@ -90,12 +82,12 @@ export class Predictor {
     this.#queue(job.accountId).add(job, sentAt !== undefined)
   }
 
-  /** Ends one without a generation, for which nobody pays: both are written together. */
+  /** Ends a prediction without a generation, which is charged nothing. */
   async #abandon(accountId: string, id: string): Promise<void> {
-    const stored = await this.#insist(() => this.#app.store.findPrediction(accountId, id))
+    const stored = await this.#persist(() => this.#app.store.findPrediction(accountId, id))
     if (stored === undefined) return
     const ended: Prediction = { ...readStored(stored), status: 'failed', error: LOST.message, completedAt: Date.now() }
-    if ((await this.#insist(() => this.#writeEnd(ended))) !== undefined) this.#webhooks.notify(ended, 'completed')
+    if ((await this.#persist(() => this.#writeEnd(ended))) !== undefined) this.#webhooks.notify(ended, 'completed')
   }
 
   #job(prediction: Pick<Prediction, 'id' | 'accountId' | 'unwanted'>, open: OpenGeneration): Job {
@@ -105,7 +97,7 @@ export class Predictor {
     return job
   }
 
-  /** A generation whose prediction has ended, or was never written. */
+  /** Closes a generation whose prediction has ended, or was never written. */
   async #settle(open: OpenGeneration): Promise<void> {
     const { id, accountId } = open.request
     const stored = await this.#app.store.findPrediction(accountId, id)
@@ -129,7 +121,7 @@ export class Predictor {
         concurrency,
         waiting,
         run: (job) => this.#run(job),
-        empty: () => this.#queues.delete(accountId),
+        onEmpty: () => this.#queues.delete(accountId),
       })
       this.#queues.set(accountId, queue)
     }
@@ -137,95 +129,64 @@ export class Predictor {
   }
 
   /**
-   * Holds the most that it may cost and queues it; resolves when it is committed. Throws what reading it, admitting it
-   * and writing it throw, and then nothing of it remains.
+   * Holds the most that it may cost and queues it; resolves when it is committed. Throws what reading, admitting and
+   * writing it throw, and then nothing of it remains. Throws quota_exceeded where the account's queue is full.
    */
-  async create(call: InboundRequest, wanted: Wanted): Promise<Prediction> {
-    const { store, ledger, abuseDetection } = this.#app
-    const {
-      id,
-      identity: { accountId },
-      receivedAt,
-    } = call
+  async create(inbound: AuthenticatedRequest, requested: NewPrediction): Promise<Prediction> {
+    const { accountId } = inbound.identity
     const queue = this.#queue(accountId)
-    const giveUp = queue.reserve()
+    const releaseSlot = queue.reserve()
     try {
-      const open = await this.#admit(call, wanted)
-      // It is no request under way: how many of an account run at a time is limited here.
-      abuseDetection.end(accountId)
-      const prediction: Prediction = {
-        id,
-        accountId,
-        model: wanted.model,
-        status: 'starting',
-        createdAt: receivedAt,
-        startedAt: null,
-        completedAt: null,
-        version: wanted.version,
-        input: wanted.input,
-        output: null,
-        error: null,
-        logs: '',
-        origin: wanted.origin,
-        ...(wanted.webhook === undefined ? {} : { webhook: wanted.webhook }),
-      }
-      try {
-        // Handed over in one turn they are committed together; a generation without a prediction is closed by the next
-        // start.
-        await Promise.all([ledger.defer(open), store.addPrediction(toStored(prediction))])
-      } catch (error) {
-        open.meter.release()
-        await Promise.all([
-          ledger.close(open, 'failed').catch(() => {}),
-          store
-            .changePrediction(
-              toChange({
-                ...prediction,
-                status: 'failed',
-                error: asGatewayError(error).message,
-                completedAt: Date.now(),
-              }),
-            )
-            .catch(() => {}),
-        ])
-        throw error
-      }
-      const job = this.#job(prediction, open)
-      queue.add(job)
+      const open = await this.#admit(inbound, requested)
+      // A queued prediction is not a request in flight; the queue limits how many of an account run at a time.
+      this.#app.abuseDetection.end(accountId)
+      const prediction = created(inbound, requested)
+      await this.#write(prediction, open)
+      queue.add(this.#job(prediction, open))
       return prediction
     } finally {
-      giveUp()
+      releaseSlot()
     }
   }
 
-  /**
-   * By what is to be done, files included, of which nothing is held until it runs: what waits must not fill the memory.
-   */
-  async #admit(call: InboundRequest, { model, version, input, origin }: Wanted): Promise<OpenGeneration> {
-    const {
-      id,
-      identity: { accountId },
-      request,
-    } = call
-    const work = await workOf(this.#rooms, { accountId, model, version, input, origin }, request.signal)
+  async #write(prediction: Prediction, open: OpenGeneration): Promise<void> {
+    const { store, ledger } = this.#app
     try {
-      return await reserve(this.#app, call, {
+      // Handed to the store in one turn of the event loop, they are one transaction. If it is torn, the next start
+      // closes the generation without a prediction.
+      await Promise.all([ledger.defer(open), store.addPrediction(toStored(prediction))])
+    } catch (error) {
+      open.meter.release()
+      const { message } = asGatewayError(error)
+      const failed = toChange({ ...prediction, status: 'failed', error: message, completedAt: Date.now() })
+      await Promise.all([ledger.close(open, 'failed').catch(() => {}), store.changePrediction(failed).catch(() => {})])
+      throw error
+    }
+  }
+
+  /** Reserves for the work with its files. They are loaded again when it runs, so queued predictions hold no memory. */
+  async #admit(
+    inbound: AuthenticatedRequest,
+    { model, version, input, origin }: NewPrediction,
+  ): Promise<OpenGeneration> {
+    const { id, identity, request } = inbound
+    const { accountId } = identity
+    const work = await workOf(this.#app, { accountId, model, version, input, origin }, request.signal)
+    try {
+      return await reserve(this.#app, inbound, {
         api: API,
         model,
         endpoints: work.endpoints,
         streamed: false,
-        worst: (modelLimit) => worstOf(work, modelLimit),
+        worst: (modelLimit) => worstUsage(work, modelLimit),
         countInput: this.#counterOf(accountId, id),
       })
     } finally {
-      if (work.kind === 'request') work.release()
+      if (work.kind === 'generation') work.release()
     }
   }
 
-  /**
-   * Made here, where nothing else is in reach: it lives as long as the prediction, and what it were made beside would
-   * too.
-   */
+  /** A method of its own, so that the closure, which lives as long as the prediction, keeps no input in memory. */
   #counterOf(accountId: string, id: string): () => Promise<number> {
     return async () => {
       const stored = await this.#app.store.findPrediction(accountId, id)
@@ -236,10 +197,10 @@ export class Predictor {
   async #run(job: Job): Promise<void> {
     try {
       if (this.#stopping.signal.aborted) return
-      const stored = await this.#insist(() => this.#app.store.findPrediction(job.accountId, job.id))
+      const stored = await this.#persist(() => this.#app.store.findPrediction(job.accountId, job.id))
       if (stored === undefined) return
       job.prediction = readStored(stored)
-      const end = await run(this.#rooms, job, this.#stopping.signal)
+      const end = await run(this.#app, job, this.#stopping.signal)
       if (end !== undefined) await this.#end(job, end)
     } catch (error) {
       console.error(error)
@@ -248,10 +209,10 @@ export class Predictor {
     }
   }
 
-  /** Ends a prediction, once: its last state with what its generation costs, then that generation. */
+  /** Ends a prediction, once: writes its last state with the outcome of its generation, then closes that. */
   async #end(job: Job, { ending, charged, ...change }: End): Promise<void> {
-    if (job.ending) return job.over.promise
-    job.ending = true
+    if (job.isEnding) return job.over.promise
+    job.isEnding = true
     const {
       open,
       open: { meter },
@@ -265,18 +226,18 @@ export class Predictor {
       ...(served === undefined ? {} : { served: { provider: served.provider, model: served.model } }),
     }
     const ended: Prediction = { ...job.running, ...change, completedAt: Date.now(), outcome }
-    // Left as it is where the server stops before it could be written: the next start ends it.
-    if ((await this.#insist(() => this.#writeEnd(ended))) === undefined) return
+    // If the server stops before it could be written, the next start ends it.
+    if ((await this.#persist(() => this.#writeEnd(ended))) === undefined) return
     if ((await this.#recorded(open, ending)) === undefined) return
     job.prediction = ended
     this.#jobs.delete(job.id)
     job.over.resolve()
-    job.tell('completed')
+    job.notify('completed')
   }
 
   /**
-   * Resolves when its record can be looked up; undefined where the server stops before that. What the store does not
-   * take at once the ledger writes as soon as it can be.
+   * Resolves when its record can be looked up; undefined where the server stops before that. A record that the store
+   * does not take at once is written by the ledger later.
    */
   async #recorded(open: OpenGeneration, ending: Outcome): Promise<true | undefined> {
     const { store, ledger } = this.#app
@@ -284,7 +245,7 @@ export class Predictor {
     const failure = await ledger.close(open, ending).then(() => undefined, asGatewayError)
     if (failure === undefined) return true
     if (failure.code === 'store_unavailable')
-      return this.#insist(async (): Promise<true> => {
+      return this.#persist(async (): Promise<true> => {
         if ((await store.findGeneration(accountId, id)) === undefined) throw failure
         return true
       })
@@ -293,24 +254,24 @@ export class Predictor {
   }
 
   #writeEnd(ended: Prediction): Promise<boolean> {
-    const owed = this.#webhooks.owed(ended)
-    return this.#app.store.changePrediction(toChange(ended), owed === undefined ? [] : [owed])
+    const delivery = this.#webhooks.delivery(ended)
+    return this.#app.store.changePrediction(toChange(ended), delivery === undefined ? [] : [delivery])
   }
 
-  /** Asks the store again until it answers; undefined where the server stops before that. */
-  async #insist<T>(ask: () => Promise<T>): Promise<T | undefined> {
+  /** Repeats a store operation until it succeeds; undefined where the server stops before that. */
+  async #persist<T>(operation: () => Promise<T>): Promise<T | undefined> {
     for (;;) {
       try {
-        return await ask()
+        return await operation()
       } catch (error) {
         console.error(error)
         if (this.#stopping.signal.aborted) return undefined
-        await Bun.sleep(AGAIN_MS)
+        await Bun.sleep(RETRY_MS)
       }
     }
   }
 
-  /** As it is now. */
+  /** Its current state. */
   async find(accountId: string, id: string): Promise<Prediction | undefined> {
     const job = this.#jobs.get(id)
     if (job?.prediction !== undefined && job.accountId === accountId) return job.prediction
@@ -318,22 +279,19 @@ export class Predictor {
     return stored === undefined ? undefined : this.#current(readStored(stored))
   }
 
-  /** The newest first: those before this id. */
+  /** Newest first: those created before this id. */
   async list(accountId: string, limit: number, before: string | undefined): Promise<Prediction[]> {
     return (await this.#app.store.predictions(accountId, limit, before)).map((stored) =>
       this.#current(readStored(stored)),
     )
   }
 
-  /**
-   * What is under way is further than what is written of it, but for its end: that counts when what it costs is written
-   * too.
-   */
+  /** The state in memory is newer than the stored one, except its end, which counts once it is settled. */
   #current(stored: Prediction): Prediction {
     return this.#jobs.get(stored.id)?.prediction ?? stored
   }
 
-  /** Resolves when it has ended or the server stops, and after this time at the latest. */
+  /** Resolves when it has ended or the server stops, at the latest after this time. */
   async ended(id: string, atMostMs: number): Promise<void> {
     const job = this.#jobs.get(id)
     if (job === undefined) return
@@ -343,17 +301,14 @@ export class Predictor {
     clearTimeout(timer)
   }
 
-  /** Hears of every change of a prediction, as long as it is under way; gives what calls that off. */
+  /** Calls the listener with each change of an unfinished prediction; gives the function that removes it. */
   follow(id: string, listener: Listener): () => void {
     const job = this.#jobs.get(id)
     job?.listeners.add(listener)
     return () => void job?.listeners.delete(listener)
   }
 
-  /**
-   * Ends what waits, and tells what runs that nobody wants it: it may end otherwise, if that comes first. Gives it as
-   * it is then.
-   */
+  /** Cancels a queued prediction at once; one that runs may still end otherwise. Gives its state then. */
   async cancel(accountId: string, id: string): Promise<Prediction | undefined> {
     const found = await this.find(accountId, id)
     const job = this.#jobs.get(id)
@@ -363,8 +318,8 @@ export class Predictor {
       job.prediction = found
       await this.#end(job, canceled(job))
     } else {
-      // Kept for the next start, which would else follow it.
-      if (job.prediction?.upstream !== undefined && !job.ending)
+      // Stored for the next start, which would otherwise follow it.
+      if (job.prediction?.upstream !== undefined && !job.isEnding)
         await job.write({ unwanted: true }).catch((error: unknown) => console.error(error))
       job.cut.abort()
       await this.ended(id, CANCEL_MS)
@@ -373,8 +328,8 @@ export class Predictor {
   }
 
   /**
-   * Begins nothing more. What runs at a provider is left there; what else runs is waited for: it ends with its answer,
-   * or with the drain.
+   * Starts nothing more. Predictions that run at a provider are left there; others are waited for, until they end or
+   * the drain cuts them.
    */
   async stop(): Promise<void> {
     this.#stopping.abort()
@@ -385,3 +340,23 @@ export class Predictor {
     await Promise.all([...this.#queues.values()].map((queue) => queue.settled()))
   }
 }
+
+const created = (
+  { id, identity, receivedAt }: AuthenticatedRequest,
+  { model, version, input, origin, webhook }: NewPrediction,
+): Prediction => ({
+  id,
+  accountId: identity.accountId,
+  model,
+  status: 'starting',
+  createdAt: receivedAt,
+  startedAt: null,
+  completedAt: null,
+  version,
+  input,
+  output: null,
+  error: null,
+  logs: '',
+  origin,
+  ...(webhook === undefined ? {} : { webhook }),
+})

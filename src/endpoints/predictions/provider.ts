@@ -11,29 +11,28 @@ import {
   readPrediction,
   type UpstreamPrediction,
 } from '../../protocols/predictions/call.ts'
-import { parseAnswer, UpstreamRefusal, transport, withRetryAfter } from '../../providers/attempt.ts'
+import { parseAnswer, transport, UpstreamRefusal, withRetryAfter } from '../../providers/attempt.ts'
 import type { PredictionEndpoint } from '../../providers/catalogue.ts'
-import type { Forwarded } from './work.ts'
+import type { ForwardedWork } from './work.ts'
 
-/** Calls to a provider that makes predictions. */
+/** Calls to a provider of predictions. */
 
-type Rooms = Pick<AppContext, 'config'>
+type Modules = Pick<AppContext, 'config'>
 
-/** Outputs may hold media as data. */
-const ANSWER_BYTES = 64 * 1024 * 1024
+/** Outputs may contain media as data. */
+const RESPONSE_BYTES = 64 * 1024 * 1024
 
-/** Longer than an honest provider takes to say how a prediction is getting on, and with all of its output. */
-const ASKED_MS = 30_000
-const TOLD_MS = 120_000
+/** More than a working provider needs to report a prediction, and to send all of its output. */
+const POLL_FIRST_BYTE_MS = 30_000
+const POLL_TOTAL_MS = 120_000
 
 /**
- * With these a provider did not take the prediction, and another one may: any other failure leaves it open whether it
- * runs.
+ * Statuses with which a provider did not take the prediction, so that another may. After any other failure it may run.
  */
 const NOT_TAKEN = new Set([401, 402, 403, 429, 503, 529])
 
 /** A provider answered with an error status. */
-class SaidNo extends Error {
+class ErrorStatus extends Error {
   readonly status: number
   readonly error: GatewayError
 
@@ -45,22 +44,22 @@ class SaidNo extends Error {
 }
 
 /**
- * Creates a prediction at the first provider that takes it. Throws what the last one said, as a Refusal where that is
- * that it has not taken it; one of which it is not known whether it took it is the last one.
+ * Creates a prediction at the first provider that takes it. Throws the last provider's error: an UpstreamRefusal where
+ * it has not taken the prediction. No other is tried after one that may have taken it.
  */
-export async function create(
-  rooms: Rooms,
-  { endpoints, version, input }: Forwarded,
+export async function createPrediction(
+  app: Modules,
+  { endpoints, version, input }: ForwardedWork,
   meter: Meter,
   signal: CallSignal,
-): Promise<{ endpoint: PredictionEndpoint; said: UpstreamPrediction }> {
+): Promise<{ endpoint: PredictionEndpoint; reported: UpstreamPrediction }> {
   for (const [index, endpoint] of endpoints.entries()) {
-    const begun = performance.now()
+    const startedAt = performance.now()
     const tried: Meter['tries'][number] = { provider: endpoint.provider.id, milliseconds: 0 }
     meter.tries.push(tried)
     try {
       const { path, body } = createRequest(endpoint.target, input, version ?? undefined)
-      const said = await call(rooms, endpoint, {
+      const reported = await call(app, endpoint, {
         method: 'POST',
         path,
         body: JSON.stringify(body),
@@ -71,50 +70,51 @@ export async function create(
         },
       })
       meter.served = endpoint.target
-      return { endpoint, said }
+      return { endpoint, reported }
     } catch (error) {
       tried.error =
-        error instanceof SaidNo ? error.error.code : error instanceof GatewayError ? error.code : 'internal_error'
-      const mayHaveTaken = error instanceof SaidNo ? !NOT_TAKEN.has(error.status) : tried.sent === true
+        error instanceof ErrorStatus ? error.error.code : error instanceof GatewayError ? error.code : 'internal_error'
+      const mayHaveTaken = error instanceof ErrorStatus ? !NOT_TAKEN.has(error.status) : tried.sent === true
       if (mayHaveTaken || index === endpoints.length - 1 || signal.aborted)
-        throw error instanceof SaidNo ? refusal(error, mayHaveTaken, endpoint.provider.id, index + 1) : error
+        throw error instanceof ErrorStatus ? asRefusal(error, mayHaveTaken, endpoint.provider.id, index + 1) : error
     } finally {
-      tried.milliseconds = Math.round(performance.now() - begun)
+      tried.milliseconds = Math.round(performance.now() - startedAt)
     }
   }
-  throw new GatewayError('internal_error', 'There was no provider to ask.')
+  throw new GatewayError('internal_error', 'No provider is left for this prediction.')
 }
 
-const refusal = ({ error }: SaidNo, mayHaveTaken: boolean, provider: string, attempts: number): Error =>
+const asRefusal = ({ error }: ErrorStatus, mayHaveTaken: boolean, provider: string, attempts: number): Error =>
   mayHaveTaken ? error : new UpstreamRefusal(error, undefined, provider, attempts)
 
-/** How a prediction is getting on. Undefined where its provider does not know it; throws where it does not say. */
-export const ask = (
-  rooms: Rooms,
-  endpoint: PredictionEndpoint,
-  id: string,
-  signal: CallSignal,
-): Promise<UpstreamPrediction | undefined> => known(call(rooms, endpoint, { method: 'GET', path: getPath(id), signal }))
-
-/** Tells its provider that nobody wants it any more; gives how it is then, as far as that is said. */
-export const cancel = (
-  rooms: Rooms,
+/** The state of a prediction. Undefined where its provider does not know it; throws where it cannot be polled. */
+export const getPrediction = (
+  app: Modules,
   endpoint: PredictionEndpoint,
   id: string,
   signal: CallSignal,
 ): Promise<UpstreamPrediction | undefined> =>
-  known(call(rooms, endpoint, { method: 'POST', path: cancelPath(id), signal }))
+  orUnknown(call(app, endpoint, { method: 'GET', path: getPath(id), signal }))
 
-async function known(answer: Promise<UpstreamPrediction>): Promise<UpstreamPrediction | undefined> {
+/** Cancels a prediction; gives its state then, as `getPrediction` does. */
+export const cancelPrediction = (
+  app: Modules,
+  endpoint: PredictionEndpoint,
+  id: string,
+  signal: CallSignal,
+): Promise<UpstreamPrediction | undefined> =>
+  orUnknown(call(app, endpoint, { method: 'POST', path: cancelPath(id), signal }))
+
+async function orUnknown(reported: Promise<UpstreamPrediction>): Promise<UpstreamPrediction | undefined> {
   try {
-    return await answer
+    return await reported
   } catch (error) {
-    if (error instanceof SaidNo && error.status === 404) return undefined
-    throw error instanceof SaidNo ? error.error : error
+    if (error instanceof ErrorStatus && error.status === 404) return undefined
+    throw error instanceof ErrorStatus ? error.error : error
   }
 }
 
-type Call = {
+type ProviderCall = {
   method: 'GET' | 'POST'
   path: string
   body?: string
@@ -124,30 +124,31 @@ type Call = {
 }
 
 async function call(
-  { config: { timeouts } }: Rooms,
+  { config: { timeouts } }: Modules,
   endpoint: PredictionEndpoint,
-  { path, ...call }: Call,
+  { path, ...options }: ProviderCall,
 ): Promise<UpstreamPrediction> {
-  const headers = {
-    accept: 'application/json',
-    ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
-    ...endpoint.provider.headers,
-    ...endpoint.credentials,
-  }
-  const patience =
-    call.body === undefined
+  const isPoll = options.body === undefined
+  const incoming = await transport(endpoint)({
+    url: endpoint.baseUrl + path,
+    headers: {
+      accept: 'application/json',
+      ...(isPoll ? {} : { 'content-type': 'application/json' }),
+      ...endpoint.provider.headers,
+      ...endpoint.credentials,
+    },
+    timeouts: isPoll
       ? {
           ...timeouts,
-          firstByteMs: Math.min(timeouts.firstByteMs, ASKED_MS),
-          totalMs: Math.min(timeouts.totalMs, TOLD_MS),
+          firstByteMs: Math.min(timeouts.firstByteMs, POLL_FIRST_BYTE_MS),
+          totalMs: Math.min(timeouts.totalMs, POLL_TOTAL_MS),
         }
-      : timeouts
-  const {
-    status,
-    headers: told,
-    body,
-  } = await transport(endpoint)({ url: endpoint.baseUrl + path, headers, timeouts: patience, ...call })
-  const text = await readAll(body, ANSWER_BYTES)
-  if (status < 200 || status > 299) throw new SaidNo(status, withRetryAfter(readError(status, text), told))
+      : timeouts,
+    ...options,
+  })
+  const { status } = incoming
+  const text = await readAll(incoming.body, RESPONSE_BYTES)
+  if (status < 200 || status > 299)
+    throw new ErrorStatus(status, withRetryAfter(readError(status, text), incoming.headers))
   return readPrediction(parseAnswer(text))
 }

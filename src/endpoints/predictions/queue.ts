@@ -6,11 +6,11 @@ type Options = {
   waiting: number
   /** Never rejects. */
   run: (job: Job) => Promise<void>
-  /** Called when there is nothing in it any more. */
-  empty: () => void
+  /** Called when the queue is empty and nothing runs. */
+  onEmpty: () => void
 }
 
-/** Predictions of one account: so many run, the others wait for their turn. */
+/** Predictions of one account: `concurrency` of them run, up to `waiting` more are queued. */
 export class Queue {
   readonly #options: Options
   readonly #runs = new Set<Promise<void>>()
@@ -21,16 +21,14 @@ export class Queue {
     this.#options = options
   }
 
-  /**
-   * Keeps a place for one that is still to be admitted; gives what gives it up. Throws quota_exceeded where there is
-   * none.
-   */
+  /** Reserves a slot for a prediction that is still to be admitted; gives the function that releases it. */
   reserve(): () => void {
     const { concurrency, waiting } = this.#options
     if (this.#runs.size + this.#waiting.length + this.#reserved >= concurrency + waiting) {
       throw new GatewayError(
         'quota_exceeded',
-        `${concurrency} predictions of this account run and ${waiting} wait, which is the most: create it again when one of them has ended.`,
+        `Queue full: ${concurrency} predictions of this account run and ${waiting} wait. ` +
+          'Create it again when one of them has ended.',
         { retryAfterSeconds: 5, shouldRetry: true },
       )
     }
@@ -41,28 +39,28 @@ export class Queue {
     }
   }
 
-  /** `began`: it runs elsewhere already, and takes its place whether there is one or not. */
-  add(job: Job, began = false): void {
-    if (began) this.#begin(job)
+  /** `isRunning`: it runs at its provider already, and counts even above the limit. */
+  add(job: Job, isRunning = false): void {
+    if (isRunning) this.#begin(job)
     else this.#waiting.push(job)
     this.#next()
   }
 
-  /** Whether it waited; it does not any more. */
+  /** Removes a job that waits; false where it does not. */
   remove(job: Job): boolean {
     const at = this.#waiting.indexOf(job)
     if (at >= 0) this.#waiting.splice(at, 1)
     return at >= 0
   }
 
-  /** Resolves when none runs. */
+  /** Resolves when no job runs. */
   async settled(): Promise<void> {
     while (this.#runs.size > 0) await Promise.all(this.#runs)
   }
 
   #next(): void {
     while (this.#runs.size < this.#options.concurrency && this.#waiting.length > 0) this.#begin(this.#waiting.shift()!)
-    if (this.#runs.size + this.#waiting.length + this.#reserved === 0) this.#options.empty()
+    if (this.#runs.size + this.#waiting.length + this.#reserved === 0) this.#options.onEmpty()
   }
 
   #begin(job: Job): void {

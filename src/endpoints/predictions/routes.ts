@@ -1,96 +1,99 @@
-import type { InboundRequest, AppContext } from '../../context.ts'
+import type { AppContext, AuthenticatedRequest } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
-import { parseExact } from '../../json/text.ts'
 import { originOf } from '../../http/serve.ts'
+import { parseExact } from '../../json/text.ts'
+import { identityHeaders } from '../../pipeline/response-headers.ts'
 import { Fields, present } from '../../protocols/fields.ts'
 import { readRawRequest } from '../../protocols/raw-request.ts'
 import type { Json } from '../../store/store.ts'
-import { hasEnded, PREFIX, shown, type Prediction } from './prediction.ts'
-import type { Wanted } from './predictor.ts'
+import { hasEnded, PREFIX, toReplicate, type Prediction } from './prediction.ts'
+import type { NewPrediction, PredictionContext } from './predictor.ts'
 import { readWebhook } from './webhooks.ts'
-import { modelNamed } from './work.ts'
+import { resolveModel } from './work.ts'
 
 const WAIT_MAX_SECONDS = 60
 
 const PAGE = 100
 
-/**
- * `POST /v1/predictions`, and `POST /v1/models/{owner}/{name}/predictions`, which is how Replicate's client names a
- * model.
- */
-export async function createPrediction(app: AppContext, call: InboundRequest): Promise<Response> {
+type App = AppContext & PredictionContext
+
+/** `POST /v1/predictions`, and `POST /v1/models/{owner}/{name}/predictions`, which Replicate's client uses. */
+export async function createPrediction(app: App, inbound: AuthenticatedRequest): Promise<Response> {
   const { predictor } = app
-  const prediction = await predictor.create(call, await readWanted(app, call))
-  const waitMs = waitOf(call.request.headers.get('prefer'))
+  const prediction = await predictor.create(inbound, await readNewPrediction(app, inbound))
+  const waitMs = preferredWaitMs(inbound.request.headers.get('prefer'))
   if (waitMs !== undefined) await predictor.ended(prediction.id, waitMs)
   const now =
     waitMs === undefined ? prediction : ((await predictor.find(prediction.accountId, prediction.id)) ?? prediction)
-  // Replicate's client takes anything else but `starting` for the end of what it waited for.
+  // Replicate's client takes any status but `starting` for the end that it waited for.
   const status = hasEnded(now) ? now.status : 'starting'
-  const id = PREFIX + prediction.id
-  return Response.json(told(app, call, { ...now, status }), {
-    headers: { 'x-generation-id': id, 'x-request-id': call.requestId, 'request-id': call.requestId },
+  return Response.json(bodyOf(app, inbound, { ...now, status }), {
+    headers: { 'x-generation-id': PREFIX + prediction.id, ...identityHeaders(inbound) },
   })
 }
 
-async function readWanted(app: AppContext, call: InboundRequest): Promise<Wanted> {
-  const {
-    config: { limits, listen, fetch },
-  } = app
-  const rawRequest = await readRawRequest(call.request, limits.bodyBytes)
+async function readNewPrediction(app: App, inbound: AuthenticatedRequest): Promise<NewPrediction> {
+  const { limits, listen, fetch } = app.config
+  const rawRequest = await readRawRequest(inbound.request, limits.bodyBytes)
   const body = new Fields(rawRequest.body)
-  const model = call.params[0] ?? body.string('model')
-  const named = modelNamed(app, model, body.string('version'))
-  body.require('input', body.object('input'), 'an object with what the model is given')
+  const model = inbound.params[0] ?? body.string('model')
+  const resolved = resolveModel(app, model, body.string('version'))
+  body.require('input', body.object('input'), "an object with the model's input")
   const { input } = parseExact(rawRequest.text) as { input: Json }
   body.boolean('stream')
   const webhook = readWebhook(body, fetch.private)
-  return { ...named, input, origin: originOf(call.request, listen.publicUrl), ...present('webhook', webhook) }
+  return { ...resolved, input, origin: originOf(inbound.request, listen.publicUrl), ...present('webhook', webhook) }
 }
 
 /**
- * How long a client would wait for the end (RFC 7240): what is no such wish is ignored, as is a time that is not
- * granted.
+ * How long a client would wait for the end (`Prefer: wait=seconds`, RFC 7240). Other preferences are ignored, and so is
+ * a time over the maximum.
  */
-function waitOf(prefer: string | null): number | undefined {
-  const [wish, seconds = WAIT_MAX_SECONDS] =
+function preferredWaitMs(prefer: string | null): number | undefined {
+  const [preference, text = WAIT_MAX_SECONDS] =
     /(?:^|[,;]\s*)wait(?:\s*=\s*"?(\d{1,4})"?)?\s*(?=[,;]|$)/i.exec(prefer ?? '') ?? []
-  const asked = Number(seconds)
-  return wish === undefined || asked < 1 || asked > WAIT_MAX_SECONDS ? undefined : asked * 1000
+  const seconds = Number(text)
+  return preference === undefined || seconds < 1 || seconds > WAIT_MAX_SECONDS ? undefined : seconds * 1000
 }
 
-const told = (app: AppContext, { request }: InboundRequest, prediction: Prediction): Json =>
-  shown(app, prediction, originOf(request, app.config.listen.publicUrl))
+const bodyOf = (app: App, { request }: AuthenticatedRequest, prediction: Prediction): Json =>
+  toReplicate(app, prediction, originOf(request, app.config.listen.publicUrl))
 
 /** `GET /v1/predictions/{id}`. */
-export const getPrediction = async (app: AppContext, call: InboundRequest): Promise<Response> =>
-  Response.json(told(app, call, known(call, await app.predictor.find(call.identity.accountId, idOf(call)))))
+export async function getPrediction(app: App, inbound: AuthenticatedRequest): Promise<Response> {
+  const prediction = await app.predictor.find(inbound.identity.accountId, idOf(inbound))
+  return Response.json(bodyOf(app, inbound, orNotFound(inbound, prediction)))
+}
 
-/** `POST /v1/predictions/{id}/cancel`: one that has ended stays as it is. */
-export const cancelPrediction = async (app: AppContext, call: InboundRequest): Promise<Response> =>
-  Response.json(told(app, call, known(call, await app.predictor.cancel(call.identity.accountId, idOf(call)))))
+/** `POST /v1/predictions/{id}/cancel`: no effect on a prediction that has ended. */
+export async function cancelPrediction(app: App, inbound: AuthenticatedRequest): Promise<Response> {
+  const prediction = await app.predictor.cancel(inbound.identity.accountId, idOf(inbound))
+  return Response.json(bodyOf(app, inbound, orNotFound(inbound, prediction)))
+}
 
-/** The id without its prefix; what has another form is no prediction's. */
-const idOf = ({ params }: InboundRequest): string => new RegExp(`^${PREFIX}([0-9a-f]{32})$`).exec(params[0]!)?.[1] ?? ''
+const ID = new RegExp(`^${PREFIX}([0-9a-f]{32})$`)
 
-const known = ({ params }: InboundRequest, prediction: Prediction | undefined): Prediction => {
+/** The id without its prefix; '' for anything that is not a prediction's id. */
+const idOf = ({ params }: AuthenticatedRequest): string => ID.exec(params[0]!)?.[1] ?? ''
+
+const orNotFound = ({ params }: AuthenticatedRequest, prediction: Prediction | undefined): Prediction => {
   if (prediction === undefined)
     throw new GatewayError('not_found', `No prediction '${params[0]!}' is stored.`, { param: 'prediction_id' })
   return prediction
 }
 
-/** `GET /v1/predictions`: the newest first. `next` leads to older ones; there is no way back. */
-export async function listPredictions(app: AppContext, call: InboundRequest): Promise<Response> {
+/** `GET /v1/predictions`, newest first. `next` is the URL of older ones; `previous` is always null. */
+export async function listPredictions(app: App, inbound: AuthenticatedRequest): Promise<Response> {
   const {
     identity: { accountId },
     query,
     request,
-  } = call
+  } = inbound
   const cursor = query.get('cursor')
-  if (cursor !== null && !/^[0-9a-f]{32}$/.test(cursor)) throw invalid('cursor', 'must be that of a URL in `next`')
+  if (cursor !== null && !/^[0-9a-f]{32}$/.test(cursor)) throw invalid('cursor', 'must be taken from a URL in `next`')
   const page = await app.predictor.list(accountId, PAGE, cursor ?? undefined)
   const last = page.at(-1)
   const hasMore = last !== undefined && (await app.predictor.list(accountId, 1, last.id)).length > 0
   const next = hasMore ? `${originOf(request, app.config.listen.publicUrl)}/v1/predictions?cursor=${last.id}` : null
-  return Response.json({ previous: null, next, results: page.map((prediction) => told(app, call, prediction)) })
+  return Response.json({ previous: null, next, results: page.map((prediction) => bodyOf(app, inbound, prediction)) })
 }

@@ -1,32 +1,35 @@
 import type { AppContext } from '../../context.ts'
 import { GatewayError } from '../../error.ts'
 import { Fold, type GenerationEvent, type PartHead } from '../../generation/event.ts'
-import { FrameSplitter } from '../../http/frames.ts'
 import type { CallSignal } from '../../http/connection.ts'
 import type { OpenGeneration } from '../../ledger/ledger.ts'
+import { eventStream } from '../../pipeline/framing.ts'
+import { readText } from '../../pipeline/images.ts'
+import { MeteredStream } from '../../pipeline/metered-stream.ts'
+import type { Output } from '../../pipeline/output.ts'
+import { Relay } from '../../pipeline/relay.ts'
+import { isStream } from '../../pipeline/respond.ts'
 import { missingImage } from '../../protocols/images/write-response.ts'
-import { attempt, PreparedRequests, readAnswer, readerOf, readWhole, type Upstream } from '../../providers/attempt.ts'
-import { fetchImages } from '../../providers/image-urls.ts'
+import { attempt, PreparedRequests, readAnswer, readerOf, type Upstream } from '../../providers/attempt.ts'
 import { joinAnswers } from '../../providers/join-answers.ts'
 import { publish } from './media.ts'
 import { PREFIX, type Prediction } from './prediction.ts'
-import type { Asked } from './work.ts'
+import type { GenerationWork } from './work.ts'
 
-type Rooms = Pick<AppContext, 'config' | 'files' | 'schemaCache'>
+type Modules = Pick<AppContext, 'config' | 'files' | 'schemaCache'>
 
 /**
- * A prediction by a model of ours that answers requests: sends one, lets the meter hear the answer, and tells its text
- * as it grows. Gives the output, a text, or
- * for what holds images a list with their URLs. Throws a Refusal where no provider began to answer, and what it broke
- * with later.
+ * Runs a prediction by a generation model: sends one request, meters the response, and reports its text as it comes.
+ * Gives the output: the text, or a list with the URLs of its images where it has any. Throws an UpstreamRefusal where
+ * no provider began to respond, otherwise the error that ended the response.
  */
 export async function runRequest(
-  rooms: Rooms,
+  app: Modules,
   prediction: Prediction,
-  { endpoints, rawRequest, request }: Asked,
+  { endpoints, rawRequest, request }: GenerationWork,
   open: OpenGeneration,
   signal: CallSignal,
-  growth: (output: string) => void,
+  onText: (text: string) => void,
 ): Promise<unknown> {
   const responseIdentity = {
     id: PREFIX + prediction.id,
@@ -35,72 +38,93 @@ export async function runRequest(
   }
   const upstream = await attempt(
     endpoints,
-    new PreparedRequests({ rawRequest, request, responseIdentity }, rooms.schemaCache),
-    rooms.config.timeouts,
+    new PreparedRequests({ rawRequest, request, responseIdentity }, app.schemaCache),
+    app.config.timeouts,
     signal,
     open.meter.tries,
   )
   open.meter.served = upstream.endpoint.target
   open.meter.losses = upstream.losses
-  const fold = new Fold()
-  let text = ''
-  let head: PartHead | undefined
-  const record = (events: readonly GenerationEvent[]): void => {
+  const result = new ResultSink(onText)
+  if (request.stream && isStream(upstream)) await relay(upstream, result, open)
+  else {
+    const events = await readEvents(app, upstream, signal)
     open.meter.record(events)
-    const before = text
-    for (const event of events) {
-      fold.add(event)
-      if (event.type === 'part-start') head = event.head
-      if (event.type === 'part-delta' && (head?.type === 'text' || head?.type === 'refusal')) text += event.text
-    }
-    if (text !== before) growth(text)
+    for (const event of events) result.add(event)
+    result.frame()
   }
-  await listen(rooms, upstream, signal, record, () => fold.finished)
-  if (!fold.finished)
-    throw new GatewayError('upstream_error', 'The provider answered 200 with something that is no answer.')
-  const urls: string[] = []
-  for (const part of fold.answer.parts)
-    if (part.type === 'image' && part.source.type === 'data')
-      urls.push(await publish(rooms, prediction, part.source.mediaType, part.source.data))
-  if (request.protocol !== 'images') return urls.length === 0 ? text : [...(text === '' ? [] : [text]), ...urls]
-  if (urls.length === 0) throw missingImage(fold.answer)
-  return urls
+  return outputOf(app, prediction, upstream, result)
 }
 
-/** Reads an answer, streamed or whole, to its end. Throws the error that it ended with. */
-async function listen(
-  rooms: Rooms,
-  upstream: Upstream,
-  signal: CallSignal,
-  record: (events: readonly GenerationEvent[]) => void,
-  isOver: () => boolean,
-): Promise<void> {
-  const { incoming, protocol, endpoint, context } = upstream
-  if (!context.request.stream || (incoming.headers.get('content-type') ?? '').startsWith('application/json')) {
-    const text = await readWhole(upstream)
-    const events = readAnswer(
-      upstream,
-      endpoint.protocol === 'images' ? await fetchImages(text, upstream, rooms.config, signal) : text,
-    )
-    return record(
-      context.request.protocol === 'images' && !upstream.sameProtocol
-        ? await joinAnswers(rooms, upstream, signal, events)
-        : events,
-    )
+/** The events of a response in one piece, with the further responses that the number of images needs. */
+async function readEvents(app: Modules, upstream: Upstream, signal: CallSignal): Promise<GenerationEvent[]> {
+  const { context, sameProtocol } = upstream
+  const events = readAnswer(upstream, await readText(app.config, upstream, signal))
+  return context.request.protocol === 'images' && !sameProtocol ? joinAnswers(app, upstream, signal, events) : events
+}
+
+/** Reads a streamed response to its end. Throws the error that ended it. */
+async function relay(upstream: Upstream, sink: Output, open: OpenGeneration): Promise<void> {
+  const stream = new MeteredStream(readerOf(upstream), sink, open.meter)
+  // The predictor closes the generation, after it has written the end of the prediction.
+  const source = new Relay(upstream.incoming.body, stream, eventStream, (_outcome, last) => Promise.resolve(last))
+  while ((await source.pull()) !== undefined) continue
+  if (stream.error !== undefined) throw stream.error
+}
+
+/** Adds up the events of a response, of which no frames are written. */
+class ResultSink implements Output {
+  readonly reportsUsage = false
+  readonly #onText: (text: string) => void
+  readonly result = new Fold()
+  #head: PartHead | undefined
+  #reportedLength = 0
+  text = ''
+
+  constructor(onText: (text: string) => void) {
+    this.#onText = onText
   }
-  const reader = readerOf(upstream)
-  const splitter = new FrameSplitter()
-  try {
-    while (!isOver()) {
-      const bytes = await incoming.body.read()
-      const frames = bytes === undefined ? splitter.end() : splitter.push(bytes)
-      for (const frame of frames) if (!isOver()) record(reader.read(frame))
-      if (bytes === undefined) {
-        if (!isOver()) record(reader.end())
-        return
-      }
-    }
-  } finally {
-    incoming.body.cancel()
+
+  /** Throws the error of an error event. */
+  add(event: GenerationEvent): void {
+    this.result.add(event)
+    if (event.type === 'part-start') this.#head = event.head
+    if (event.type === 'part-delta' && (this.#head?.type === 'text' || this.#head?.type === 'refusal'))
+      this.text += event.text
   }
+
+  /** An error ends the relay, and is thrown from there. */
+  event(event: GenerationEvent): void {
+    if (event.type !== 'error') this.add(event)
+  }
+
+  /** Reports the text after each frame, not after each of its events. */
+  frame(): void {
+    if (this.text.length === this.#reportedLength) return
+    this.#reportedLength = this.text.length
+    this.#onText(this.text)
+  }
+
+  counted(): void {}
+
+  end(): void {
+    this.frame()
+  }
+}
+
+async function outputOf(
+  app: Modules,
+  prediction: Prediction,
+  { context }: Upstream,
+  { text, result }: ResultSink,
+): Promise<unknown> {
+  if (!result.finished)
+    throw new GatewayError('upstream_error', 'The provider answered 200 with a body that is not a response.')
+  const urls: string[] = []
+  for (const part of result.answer.parts)
+    if (part.type === 'image' && part.source.type === 'data')
+      urls.push(await publish(app, prediction, part.source.mediaType, part.source.data))
+  if (context.request.protocol !== 'images') return urls.length === 0 ? text : [...(text === '' ? [] : [text]), ...urls]
+  if (urls.length === 0) throw missingImage(result.answer)
+  return urls
 }

@@ -6,27 +6,25 @@ import type { UpstreamPrediction } from '../../protocols/predictions/call.ts'
 import { UpstreamRefusal } from '../../providers/attempt.ts'
 import type { PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { Job } from './job.ts'
-import { picturesIn, withUrls } from './media.ts'
+import { countImages, withUrls } from './media.ts'
 import type { Prediction } from './prediction.ts'
-import { ask, cancel, create } from './provider.ts'
+import { cancelPrediction, createPrediction, getPrediction } from './provider.ts'
 import { runRequest } from './run-request.ts'
-import { workOf, type Asked, type Forwarded, type ResolveMedia } from './work.ts'
+import { workOf, type ForwardedWork, type GenerationWork } from './work.ts'
 
-export type Rooms = Pick<AppContext, 'catalogue' | 'config' | 'files' | 'keys' | 'schemaCache' | 'inFlight'> & {
-  resolveMedia: ResolveMedia
-}
+type Modules = Pick<AppContext, 'catalogue' | 'config' | 'files' | 'keys' | 'inFlight' | 'media' | 'schemaCache'>
 
-/** How a prediction ended. `charged`: for what was heard; one that failed is charged nothing. */
+/** The end of a prediction. `charged`: for the usage that was metered; a failed one is charged nothing. */
 export type End = { ending: Outcome; charged: boolean } & Pick<Prediction, 'status'> &
   Partial<Pick<Prediction, 'output' | 'error' | 'logs' | 'startedAt' | 'predictSeconds'>>
 
 export function failed(thrown: unknown, ending?: Outcome): End {
-  const error = thrown instanceof UpstreamRefusal ? thrown.error : thrown
-  if (!(error instanceof GatewayError)) console.error(error)
-  return { status: 'failed', error: asGatewayError(error).message, ending: ending ?? outcomeOf(error), charged: false }
+  const error = asGatewayError(thrown instanceof UpstreamRefusal ? thrown.error : thrown)
+  if (error.code === 'internal_error') console.error(error.cause ?? error)
+  return { status: 'failed', error: error.message, ending: ending ?? outcomeOf(error), charged: false }
 }
 
-/** For what had gone out to a provider before its client did not want it any more. */
+/** Charged where it had been sent to a provider before its client cancelled it. */
 export function canceled({ prediction, open: { meter } }: Job): End {
   return {
     status: 'canceled',
@@ -36,28 +34,14 @@ export function canceled({ prediction, open: { meter } }: Job): End {
 }
 
 /**
- * Runs a prediction to its end, or follows one that runs. Undefined: the server stops while it goes on at its provider,
- * so that the next start follows it.
+ * Runs a prediction to its end, or follows one that runs at a provider. Undefined: the server stops while it goes on
+ * there, and the next start follows it.
  */
-export async function run(rooms: Rooms, job: Job, stopping: AbortSignal): Promise<End | undefined> {
-  const offeredUntil = performance.now() + Math.min(OFFERED_MS, rooms.config.timeouts.totalMs)
+export async function run(app: Modules, job: Job, stopping: AbortSignal): Promise<End | undefined> {
   try {
-    if (job.running.upstream !== undefined) return await follow(rooms, job, endpointOf(rooms, job.running), stopping)
+    if (job.running.upstream !== undefined) return await follow(app, job, endpointOf(app, job.running), stopping)
     if (job.running.sentAt !== undefined) return failed(LOST, 'crashed')
-    for (let tries = 1; ; tries++) {
-      if (rooms.keys.isBarred(job.accountId)) throw BARRED
-      const work = await workOf(rooms, job.running, job.cut.signal)
-      try {
-        return work.kind === 'request' ? await answer(rooms, job, work) : await forward(rooms, job, work, stopping)
-      } catch (error) {
-        const wait = waitAfter(error, tries)
-        if (job.unwanted || wait === undefined || performance.now() + wait > offeredUntil) throw error
-        // Nobody has taken it: a start that finds it so offers it again.
-        await job.write({ sentAt: undefined })
-        await sleep(wait, AbortSignal.any([job.cut.signal, stopping]))
-        if (stopping.aborted && !job.unwanted) return undefined
-      }
-    }
+    return await offer(app, job, stopping)
   } catch (error) {
     // What has not been sent can wait for the next start.
     if (stopping.aborted && job.running.sentAt === undefined) return undefined
@@ -67,25 +51,48 @@ export async function run(rooms: Rooms, job: Job, stopping: AbortSignal): Promis
 
 export const LOST = new GatewayError(
   'upstream_error',
-  'Sluice was stopped while its provider was asked, and the answer is lost: it is not run again, as it may have run there, and not charged. Create it again if you still want it.',
+  'Sluice stopped while it sent this prediction, and the response is lost. It may have run, so it is not run again, ' +
+    'and it is not charged. Create it again if you still need it.',
 )
 
-const BARRED = new GatewayError('account_suspended', 'This account is suspended or banned: what waited was not run.')
+const BARRED = new GatewayError(
+  'account_suspended',
+  'This account is suspended or banned: predictions in its queue are not run.',
+)
 
-/** So long a prediction is offered to providers that say that they have no room for it now. */
+/** A prediction is offered for this long to providers that are out of capacity. */
 const OFFERED_MS = 5 * 60_000
 const FIRST_OFFER_MS = 1_000
 const LONGEST_OFFER_MS = 60_000
 
-/** With these codes a provider has no room now: nothing has begun there. */
-const LATER = new Set(['upstream_rate_limited', 'overloaded'])
+/** Runs a prediction, again and again while its providers are out of capacity. */
+async function offer(app: Modules, job: Job, stopping: AbortSignal): Promise<End | undefined> {
+  const deadline = performance.now() + Math.min(OFFERED_MS, app.config.timeouts.totalMs)
+  for (let tries = 1; ; tries++) {
+    if (app.keys.isBarred(job.accountId)) throw BARRED
+    const work = await workOf(app, job.running, job.cut.signal)
+    try {
+      return work.kind === 'generation' ? await generate(app, job, work) : await forward(app, job, work, stopping)
+    } catch (error) {
+      const wait = retryWait(error, tries)
+      if (job.unwanted || wait === undefined || performance.now() + wait > deadline) throw error
+      // No provider has taken it: a start that finds it so offers it again.
+      await job.write({ sentAt: undefined })
+      await sleep(wait, AbortSignal.any([job.cut.signal, stopping]))
+      if (stopping.aborted && !job.unwanted) return undefined
+    }
+  }
+}
+
+/** With these codes a provider is out of capacity: nothing has begun there. */
+const OUT_OF_CAPACITY = new Set(['upstream_rate_limited', 'overloaded'])
 
 /**
- * How long to wait before it is offered again, at least as long as its provider says. Undefined where that would not
- * help, or it may have been taken.
+ * Milliseconds until it is offered again, at least as long as the provider asks for. Undefined where that would not
+ * help, or where the provider may have taken it.
  */
-function waitAfter(error: unknown, tries: number): number | undefined {
-  if (!(error instanceof UpstreamRefusal) || !LATER.has(error.error.code)) return undefined
+function retryWait(error: unknown, tries: number): number | undefined {
+  if (!(error instanceof UpstreamRefusal) || !OUT_OF_CAPACITY.has(error.error.code)) return undefined
   const wait = Math.max(
     (error.error.retryAfterSeconds ?? 0) * 1000,
     Math.min(FIRST_OFFER_MS * 2 ** (tries - 1), LONGEST_OFFER_MS),
@@ -93,16 +100,16 @@ function waitAfter(error: unknown, tries: number): number | undefined {
   return wait * (1 + Math.random() / 4)
 }
 
-async function answer(rooms: Rooms, job: Job, work: Asked): Promise<End> {
-  const inFlight = rooms.inFlight.enter(job.cut.signal)
+async function generate(app: Modules, job: Job, work: GenerationWork): Promise<End> {
+  const inFlight = app.inFlight.enter(job.cut.signal)
   try {
     if (job.unwanted) return canceled(job)
-    const begun = job.running.status === 'processing'
+    const hasStarted = job.running.status === 'processing'
     const sentAt = Date.now()
     await job.write({ status: 'processing', startedAt: job.running.startedAt ?? sentAt, sentAt })
-    if (!begun) job.tell('start')
-    const output = await runRequest(rooms, job.running, work, job.open, inFlight, (output) =>
-      job.change({ output }, 'output'),
+    if (!hasStarted) job.notify('start')
+    const output = await runRequest(app, job.running, work, job.open, inFlight, (text) =>
+      job.change({ output: text }, 'output'),
     )
     return { status: 'succeeded', output, ending: 'completed', charged: true }
   } catch (error) {
@@ -114,22 +121,22 @@ async function answer(rooms: Rooms, job: Job, work: Asked): Promise<End> {
   }
 }
 
-async function forward(rooms: Rooms, job: Job, work: Forwarded, stopping: AbortSignal): Promise<End | undefined> {
-  // A creation is not broken off by its client: the provider might go on with what nobody knows.
-  const inFlight = rooms.inFlight.enter(NEVER)
+async function forward(app: Modules, job: Job, work: ForwardedWork, stopping: AbortSignal): Promise<End | undefined> {
+  // A cancellation does not abort a creation: the provider might run a prediction whose id is not known here.
+  const inFlight = app.inFlight.enter(NEVER)
   try {
     if (job.unwanted) return canceled(job)
     await job.write({ sentAt: Date.now() })
-    const { endpoint, said } = await create(rooms, work, job.open.meter, inFlight)
-    // Where this cannot be written, a crash would lose sight of it; that is no reason to lose it now.
+    const { endpoint, reported } = await createPrediction(app, work, job.open.meter, inFlight)
+    // If this cannot be written, a crash would lose the prediction; that is no reason to lose it now.
     await job
-      .write({ upstream: { provider: endpoint.provider.id, id: said.id }, unwanted: job.unwanted })
+      .write({ upstream: { provider: endpoint.provider.id, id: reported.id }, unwanted: job.unwanted })
       .catch((error: unknown) => console.error(error))
     inFlight.leave()
-    return (await heard(rooms, job, said).catch(again)) ?? (await follow(rooms, job, endpoint, stopping))
+    return (await apply(app, job, reported).catch(logDefect)) ?? (await follow(app, job, endpoint, stopping))
   } catch (error) {
     if (inFlight.reason !== undefined) return failed(inFlight.reason, 'shutdown')
-    // What was never created is not paid for.
+    // A prediction that was never created is not charged.
     if (job.unwanted) return { ...canceled(job), charged: false }
     throw error
   } finally {
@@ -139,8 +146,8 @@ async function forward(rooms: Rooms, job: Job, work: Forwarded, stopping: AbortS
 
 const NEVER = new AbortController().signal
 
-/** Undefined where the operator has switched it off, or the model: it may be on again after the next start. */
-function endpointOf({ catalogue }: Rooms, { model, upstream }: Prediction): PredictionEndpoint | undefined {
+/** Undefined where the operator has disabled provider or model: it may be enabled again after the next start. */
+function endpointOf({ catalogue }: Modules, { model, upstream }: Prediction): PredictionEndpoint | undefined {
   try {
     return catalogue.predictionEndpoints(model).find(({ provider }) => provider.id === upstream!.provider)
   } catch {
@@ -150,67 +157,82 @@ function endpointOf({ catalogue }: Rooms, { model, upstream }: Prediction): Pred
 
 const SHORTEST_WAIT_MS = 250
 const LONGEST_WAIT_MS = 5_000
-/**
- * Of its age a prediction is asked after again: its end is heard of later by no larger part of the time that it took.
- */
+/** Part of its age after which a prediction is polled again, so its end is noticed late by at most this part. */
 const WAIT_SHARE = 1 / 8
 
 const waitAt = (ageMs: number): number => Math.min(Math.max(ageMs * WAIT_SHARE, SHORTEST_WAIT_MS), LONGEST_WAIT_MS)
 
-/** So often in a row a provider must not know a prediction that it made before that is believed. */
+/** A provider that does not know a prediction it created is believed after this many polls in a row. */
 const UNKNOWN_TIMES = 5
 
-/**
- * Asks after a prediction, at intervals that grow with its age, until it has ended. A provider that does not say is
- * asked again.
- */
+type FollowState = { stopping: boolean; unwanted: boolean; late: boolean }
+
+/** A stop goes first: what happens to a prediction then is decided by the next start. */
+function nextStep({ stopping, unwanted, late }: FollowState): 'poll' | 'cancel' | 'give-up' | 'leave' {
+  if (stopping) return 'leave'
+  if (unwanted) return 'cancel'
+  return late ? 'give-up' : 'poll'
+}
+
+/** Polls a prediction, at intervals that grow with its age, until it has ended. Undefined where the server stops. */
 async function follow(
-  rooms: Rooms,
+  app: Modules,
   job: Job,
   endpoint: PredictionEndpoint | undefined,
   stopping: AbortSignal,
 ): Promise<End | undefined> {
-  const { id } = job.running.upstream!
   const sentAt = job.running.sentAt!
-  const deadline = sentAt + rooms.config.timeouts.totalMs
-  let unknown = 0
+  const deadline = sentAt + app.config.timeouts.totalMs
+  const poll = pollerOf(app, job, endpoint)
   for (let wait = SHORTEST_WAIT_MS; ; wait = waitAt(Date.now() - sentAt)) {
-    // Not all at once after a restart.
+    // Spread, so that a restart does not poll all of them at once.
     await sleep(wait * (0.75 + Math.random() / 2), job.cut.signal)
-    if (stopping.aborted) return undefined
-    const isLate = Date.now() > deadline
-    if (job.unwanted || isLate) {
-      const end = await stopped(rooms, job, endpoint, stopping)
-      if (end === undefined && stopping.aborted) return undefined
-      if (job.unwanted) return end ?? canceled(job)
-      // Its client did not cancel it, and is told why it ended.
-      return end === undefined || end.status === 'canceled' ? failed(TOO_LONG, 'timed-out') : end
-    }
-    if (endpoint === undefined) continue
+    const step = nextStep({ stopping: stopping.aborted, unwanted: job.unwanted, late: Date.now() > deadline })
+    if (step === 'leave') return undefined
+    const end = await (step === 'poll' ? poll() : cancelAndEnd(app, job, endpoint, stopping))
+    if (end !== undefined || step !== 'poll') return end
+  }
+}
+
+/** Polls once: the end of the prediction, where it has ended or its provider has lost it. */
+function pollerOf(app: Modules, job: Job, endpoint: PredictionEndpoint | undefined): () => Promise<End | undefined> {
+  let unknownTimes = 0
+  return async () => {
+    if (endpoint === undefined) return undefined
     try {
-      const said = await ask(rooms, endpoint, id, job.cut.signal)
-      unknown = said === undefined ? unknown + 1 : 0
-      if (unknown === UNKNOWN_TIMES) return failed(FORGOTTEN)
-      const end = said === undefined ? undefined : await heard(rooms, job, said)
-      if (end !== undefined) return end
+      const reported = await getPrediction(app, endpoint, job.running.upstream!.id, job.cut.signal)
+      unknownTimes = reported === undefined ? unknownTimes + 1 : 0
+      if (unknownTimes === UNKNOWN_TIMES) return failed(UNKNOWN)
+      return reported === undefined ? undefined : await apply(app, job, reported)
     } catch (error) {
-      again(error)
+      return logDefect(error)
     }
   }
 }
 
-/**
- * A prediction goes on at its provider, whatever is wrong with the way to it, or with the disk that its output has to
- * be written to.
- */
-function again(error: unknown): undefined {
+/** Ends a prediction that is not wanted any more, or late. Undefined where the server stops meanwhile. */
+async function cancelAndEnd(
+  app: Modules,
+  job: Job,
+  endpoint: PredictionEndpoint | undefined,
+  stopping: AbortSignal,
+): Promise<End | undefined> {
+  const end = await cancel(app, job, endpoint, stopping)
+  if (end === undefined && stopping.aborted) return undefined
+  if (job.unwanted) return end ?? canceled(job)
+  // A late one was not cancelled by its client, so it has failed.
+  return end === undefined || end.status === 'canceled' ? failed(TOO_LONG, 'timed-out') : end
+}
+
+/** The prediction goes on at its provider, so a failed poll, or a full disk, is only a reason to poll again. */
+function logDefect(error: unknown): undefined {
   if (!(error instanceof GatewayError)) console.error(error)
 }
 
 const TOO_LONG = new GatewayError('upstream_timeout', 'The prediction did not end in time (total timeout).')
-const FORGOTTEN = new GatewayError('upstream_error', 'The provider does not know the prediction any more.')
+const UNKNOWN = new GatewayError('upstream_error', 'The provider does not know the prediction any more.')
 
-/** Returns at once when the signal fires, or has. */
+/** Returns at once when the signal fires, or has fired. */
 const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     const over = (): void => {
@@ -222,26 +244,22 @@ const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
     signal.addEventListener('abort', over, { once: true })
   })
 
-/** A provider that does not take a cancellation so often is left to itself. */
+/** After this many failed cancellations the provider is left to finish the prediction. */
 const CANCEL_TRIES = 3
 const CANCEL_MS = 10_000
 
-/** Tells its provider to stop; gives its end where it had ended before. */
-async function stopped(
-  rooms: Rooms,
+/** Cancels a prediction at its provider; gives its end where it had ended before. */
+async function cancel(
+  app: Modules,
   job: Job,
   endpoint: PredictionEndpoint | undefined,
   stopping: AbortSignal,
 ): Promise<End | undefined> {
   for (let tries = 0; endpoint !== undefined && tries < CANCEL_TRIES && !stopping.aborted; tries++) {
+    const signal = AbortSignal.any([stopping, AbortSignal.timeout(CANCEL_MS)])
     try {
-      const said = await cancel(
-        rooms,
-        endpoint,
-        job.running.upstream!.id,
-        AbortSignal.any([stopping, AbortSignal.timeout(CANCEL_MS)]),
-      )
-      return said === undefined ? undefined : await heard(rooms, job, said)
+      const reported = await cancelPrediction(app, endpoint, job.running.upstream!.id, signal)
+      return reported === undefined ? undefined : await apply(app, job, reported)
     } catch {
       await sleep(SHORTEST_WAIT_MS, stopping)
     }
@@ -249,49 +267,53 @@ async function stopped(
   return undefined
 }
 
-/** What a provider says, put into the prediction; its end, where that is it. */
-async function heard(rooms: Rooms, job: Job, said: UpstreamPrediction): Promise<End | undefined> {
-  const { id, status, logs, predictSeconds } = said
+/** Puts what the provider reports into the prediction; gives its end, where it has ended. */
+async function apply(app: Modules, job: Job, reported: UpstreamPrediction): Promise<End | undefined> {
+  const { status, logs, output, predictSeconds } = reported
   const before = job.running
-  const startedAt = before.startedAt ?? said.startedAt ?? (status === 'starting' ? null : Date.now())
-  const told = { logs, startedAt, ...(predictSeconds === undefined ? {} : { predictSeconds }) }
+  const startedAt = before.startedAt ?? reported.startedAt ?? (status === 'starting' ? null : Date.now())
+  const metrics = { logs, startedAt, ...(predictSeconds === undefined ? {} : { predictSeconds }) }
   switch (status) {
     case 'starting':
       return undefined
-    case 'succeeded': {
-      const output = await withUrls(rooms, before, said.output)
-      const pictures = Array.from(
-        { length: picturesIn(said.output) },
-        (_, part): GenerationEvent => ({ type: 'part-start', part, head: { type: 'image', mediaType: '' } }),
-      )
-      job.open.meter.record([
-        { type: 'start', id, model: before.model },
-        ...pictures,
-        { type: 'finish', reason: 'stop', raw: status },
-      ])
-      return { ...told, status, output, ending: 'completed', charged: true }
-    }
+    case 'succeeded':
+      return { ...metrics, ...(await succeeded(app, job, reported)) }
     case 'failed':
       return {
-        ...told,
+        ...metrics,
         status,
-        output: said.output,
-        error: said.error ?? 'The provider failed without saying why.',
+        output,
+        error: reported.error ?? 'The provider failed without a reason.',
         ending: 'failed',
         charged: false,
       }
     case 'canceled':
       return {
-        ...told,
-        output: said.output,
+        ...metrics,
+        output,
         ...(job.unwanted ? canceled(job) : { status, ending: 'failed' as const, charged: false }),
       }
   }
   if (before.status === 'starting') {
     await job.write({ status, startedAt })
-    job.tell('start')
+    job.notify('start')
   }
-  if (!Bun.deepEquals(said.output, before.output)) job.change({ output: said.output }, 'output')
+  if (!Bun.deepEquals(output, before.output)) job.change({ output }, 'output')
   if (logs !== before.logs) job.change({ logs }, 'logs')
   return undefined
+}
+
+/** The end of a successful prediction, metered by its images. */
+async function succeeded(app: Modules, job: Job, { id, status, output }: UpstreamPrediction): Promise<End> {
+  const published = await withUrls(app, job.running, output)
+  const images = Array.from(
+    { length: countImages(output) },
+    (_, part): GenerationEvent => ({ type: 'part-start', part, head: { type: 'image', mediaType: '' } }),
+  )
+  job.open.meter.record([
+    { type: 'start', id, model: job.running.model },
+    ...images,
+    { type: 'finish', reason: 'stop', raw: status },
+  ])
+  return { status: 'succeeded', output: published, ending: 'completed', charged: true }
 }

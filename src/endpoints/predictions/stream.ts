@@ -1,23 +1,27 @@
+import type { AppContext, PublicRequest } from '../../context.ts'
 import { GatewayError } from '../../error.ts'
 import { writeFrame } from '../../http/frames.ts'
 import { streamBody, type TextSource } from '../../http/stream.ts'
-import type { InboundRequest, AppContext } from '../../context.ts'
 import { hasEnded, type Prediction } from './prediction.ts'
+import type { PredictionContext } from './predictor.ts'
 import { readStreamToken } from './stream-token.ts'
 
-/** What a prediction puts out, as server-sent events. */
+/** The output of a prediction as server-sent events. */
 
 /**
- * `GET /v1/streams/{token}`: `output` and `logs` as they come, `error` where it failed, and `done`. A client that comes
- * back says in `Last-Event-ID` what it has.
+ * `GET /v1/streams/{token}`: `output` and `logs` as they come, `error` where it failed, and `done`. A client that
+ * reconnects sends its position in `Last-Event-ID`.
  */
-export async function streamPrediction(app: AppContext, { params, request }: InboundRequest): Promise<Response> {
+export async function streamPrediction(
+  app: AppContext & PredictionContext,
+  { params, request }: PublicRequest,
+): Promise<Response> {
   const { keys, predictor, config } = app
   const owned = readStreamToken(keys, params[0]!)
   if (owned === undefined) throw notFound()
   const source = new PredictionSource(positionOf(request.headers.get('last-event-id')))
-  // Before it is read, so that no change is missed in between.
-  source.onLeave = predictor.follow(owned.id, (prediction) => source.record(prediction))
+  // Before it is read, so that no change in between is missed.
+  source.onLeave = predictor.follow(owned.id, (prediction) => source.update(prediction))
   const prediction = await predictor.find(owned.accountId, owned.id).catch((error: unknown) => {
     source.cancel()
     throw error
@@ -26,7 +30,7 @@ export async function streamPrediction(app: AppContext, { params, request }: Inb
     source.cancel()
     throw notFound()
   }
-  source.record(prediction)
+  source.update(prediction)
   const body = streamBody(source, { text: ': keep-alive\n\n', afterMs: config.keepAliveMs }, request.signal)
   return new Response(body, {
     headers: {
@@ -37,18 +41,15 @@ export async function streamPrediction(app: AppContext, { params, request }: Inb
   })
 }
 
-const notFound = (): GatewayError => new GatewayError('not_found', 'There is no prediction to stream at this address.')
+const notFound = (): GatewayError => new GatewayError('not_found', 'No prediction has this stream URL.')
 
 const positionOf = (header: string | null): number => (header !== null && /^\d{1,9}$/.test(header) ? Number(header) : 0)
 
-/**
- * Tells what each state of a prediction has more than the one told before. Only the newest state waits for a slow
- * client.
- */
+/** Sends what each state of a prediction adds to the one sent before. Only the newest state waits for a slow client. */
 class PredictionSource implements TextSource {
   onLeave = (): void => {}
   #newest: Prediction | undefined
-  #more = Promise.withResolvers<void>()
+  #changed = Promise.withResolvers<void>()
   #output: Tail
   #logs = new Tail(0)
   #isDone = false
@@ -57,18 +58,18 @@ class PredictionSource implements TextSource {
     this.#output = new Tail(position)
   }
 
-  record(prediction: Prediction): void {
-    // What was read may be older than what was heard meanwhile.
+  update(prediction: Prediction): void {
+    // The stored state may be older than a change that came while it was read.
     if (this.#newest !== undefined && hasEnded(this.#newest)) return
     this.#newest = prediction
-    this.#more.resolve()
+    this.#changed.resolve()
   }
 
   async pull(): Promise<string | undefined> {
     while (!this.#isDone) {
-      await this.#more.promise
-      this.#more = Promise.withResolvers()
-      const text = this.#tell(this.#newest!)
+      await this.#changed.promise
+      this.#changed = Promise.withResolvers()
+      const text = this.#additions(this.#newest!)
       if (text !== '') return text
     }
     return undefined
@@ -77,32 +78,28 @@ class PredictionSource implements TextSource {
   cancel(): void {
     this.#isDone = true
     this.onLeave()
-    this.#more.resolve()
+    this.#changed.resolve()
   }
 
-  #tell(prediction: Prediction): string {
+  #additions(prediction: Prediction): string {
     const { output, logs, error, status } = prediction
     const ended = hasEnded(prediction)
     const pieces = this.#output
-      .of(outputOf(output, ended))
+      .advance(outputOf(output, ended))
       .map(({ data, position }) => `id: ${position}\n${writeFrame({ event: 'output', data })}`)
-    pieces.push(...this.#logs.of(logs).map(({ data }) => writeFrame({ event: 'logs', data })))
+    pieces.push(...this.#logs.advance(logs).map(({ data }) => writeFrame({ event: 'logs', data })))
     if (ended) {
       this.#isDone = true
       this.onLeave()
       if (status === 'failed') pieces.push(writeFrame({ event: 'error', data: JSON.stringify({ detail: error }) }))
-      pieces.push(
-        writeFrame({
-          event: 'done',
-          data: JSON.stringify(status === 'succeeded' ? {} : { reason: status === 'canceled' ? 'canceled' : 'error' }),
-        }),
-      )
+      const done = status === 'succeeded' ? {} : { reason: status === 'canceled' ? 'canceled' : 'error' }
+      pieces.push(writeFrame({ event: 'done', data: JSON.stringify(done) }))
     }
     return pieces.join('')
   }
 }
 
-/** Text grows, a list gets more members; anything else is told when it is whole. */
+/** Text grows, a list gets more elements; any other output is sent when it is complete. */
 function outputOf(output: unknown, ended: boolean): string | readonly string[] {
   if (output === null) return ''
   if (typeof output === 'string') return output
@@ -112,7 +109,7 @@ function outputOf(output: unknown, ended: boolean): string | readonly string[] {
 
 const asText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
 
-/** What a growing text or list has gained. `position`: how many characters or members were told. */
+/** A growing text or list. `position`: the number of its characters or elements that were sent. */
 class Tail {
   #position: number
 
@@ -120,7 +117,8 @@ class Tail {
     this.#position = position
   }
 
-  of(whole: string | readonly string[]): { data: string; position: number }[] {
+  /** What it has beyond the position, which moves to its end. */
+  advance(whole: string | readonly string[]): { data: string; position: number }[] {
     const from = this.#position
     if (whole.length <= from) return []
     this.#position = whole.length

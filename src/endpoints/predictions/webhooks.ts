@@ -3,20 +3,18 @@ import type { Keys } from '../../accounts/keys.ts'
 import { invalid } from '../../error.ts'
 import { postOutside, wrongOutsideUrl } from '../../http/outside.ts'
 import type { Fields } from '../../protocols/fields.ts'
-import type { InboundRequest, AppContext } from '../../context.ts'
+import type { AppContext, AuthenticatedRequest } from '../../context.ts'
 import type { WebhookDelivery } from '../../store/store.ts'
-import { hasEnded, PREFIX, shown, WEBHOOK_EVENTS, type Prediction, type WebhookEvent } from './prediction.ts'
+import { hasEnded, PREFIX, toReplicate, WEBHOOK_EVENTS, type Prediction, type WebhookEvent } from './prediction.ts'
 
-/**
- * Calls to the address that a prediction's client named, when something happens to it. Signed as Standard Webhooks are.
- */
+/** Calls to the URL that the client of a prediction gave, signed as Standard Webhooks define. */
 
-/** Replicate's, where the client does not choose. */
+/** Replicate's default. */
 const DEFAULT_EVENTS: readonly WebhookEvent[] = ['output', 'completed']
 
 /**
- * `webhook` and `webhook_events_filter` of a request to create a prediction. Throws invalid_request for an address that
- * can be refused by its text alone.
+ * `webhook` and `webhook_events_filter` of a request to create a prediction. Throws invalid_request for a URL that is
+ * refused without resolving its host.
  */
 export function readWebhook(body: Fields, exempt: readonly string[]): Prediction['webhook'] {
   const url = body.string('webhook')
@@ -33,92 +31,87 @@ export function readWebhook(body: Fields, exempt: readonly string[]): Prediction
   return { url, events: [...new Set((events as WebhookEvent[] | undefined) ?? DEFAULT_EVENTS)] }
 }
 
-/** What an account's webhook calls are signed with. */
+/** The key that signs an account's webhook calls. */
 const secretOf = (keys: Keys, accountId: string): Buffer => keys.derive('webhook', accountId)
 
 /** `GET /v1/webhooks/default/secret` */
-export const getWebhookSecret = ({ keys }: Rooms, { identity }: InboundRequest): Response =>
+export const getWebhookSecret = ({ keys }: Modules, { identity }: AuthenticatedRequest): Response =>
   Response.json({ key: `whsec_${secretOf(keys, identity.accountId).toString('base64')}` })
 
-/** After so long without a 2xx a call has failed. */
+/** A call without a 2xx response in this time has failed. */
 const TIMEOUT_MS = 10_000
-/** Bytes of a receiver's answer that are read: nothing in it is of interest. */
-const ANSWER_BYTES = 64 * 1024
-/** What is waited after the first, second, ... failure, give or take a fifth: about a day in all. */
+/** Bytes of a receiver's response that are read; its content does not matter. */
+const RESPONSE_BYTES = 64 * 1024
+/** Waits after the first, second, ... failure, with a jitter of 20 %: about a day in all. */
 const RETRY_AFTER_MS: readonly number[] = [5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800].map(
   (seconds) => seconds * 1_000,
 )
-/** Between two calls that tell of one prediction's output and logs. */
+/** Between two calls with the output and logs of one prediction. */
 const PAUSE_MS = 500
 
-/** Calls at a time: of ends of predictions, in all and of one account, and of an account's other events. */
+/** Concurrent calls: for ends of predictions, in all and of one account; for other events of one account. */
 const MOST_CALLS = 64
 const MOST_CALLS_PER_ACCOUNT = 4
 const MOST_LIVE_CALLS_PER_ACCOUNT = 8
 /** Rows read at a time: their bodies may be large. */
 const PAGE = 8
-/** Characters of a body with the prediction's input in it. */
+/** Longest body that includes the prediction's input, in characters. */
 const BODY_LENGTH = 1024 * 1024
 
-type Rooms = Pick<AppContext, 'store' | 'keys' | 'config'>
+type Modules = Pick<AppContext, 'store' | 'keys' | 'config'>
 
-/** For tests: real time is too long for them. */
+/** Shorter times for tests. */
 type Options = { retryAfterMs?: readonly number[]; timeoutMs?: number; pauseMs?: number }
 
-/**
- * One prediction under way whose client hears of it: the latest state for each event, of which one is told at a time.
- */
+/** A running prediction with a webhook: the latest state for each event. One call at a time is made. */
 type Live = {
   accountId: string
   waiting: Map<WebhookEvent, Prediction>
-  over: PromiseWithResolvers<void>
-  isOver: boolean
-  telling: Promise<void>
+  ended: PromiseWithResolvers<void>
+  hasEnded: boolean
+  sending: Promise<void>
 }
 
 /**
- * Ends are told at least once, however often it takes and over restarts; what happens before is told at best, in order,
- * and not any more when it has ended.
- * Slow receivers hold back nothing but what is due to their own account.
+ * Ends of predictions are delivered at least once, with retries and over restarts. Events before that are delivered at
+ * most once, in order, and not after the end. Slow receivers delay only the calls of their own account.
  */
 export class Webhooks {
-  readonly #rooms: Rooms
+  readonly #app: Modules
   readonly #retryAfterMs: readonly number[]
   readonly #timeoutMs: number
   readonly #pauseMs: number
   readonly #stopping = new AbortController()
   readonly #live = new Map<string, Live>()
-  /** Calls that are owed for ends that nobody may hear of yet. */
+  /** Calls for ends that are not settled yet, and so must not be reported. */
   readonly #withheld = new Set<string>()
-  /** Of ends, by the call's id. */
+  /** Calls for ends in progress, by the call's id. */
   readonly #calls = new Map<string, { accountId: string; done: Promise<void> }>()
-  #looked: Promise<void> = Promise.resolve()
-  #isLooking = false
-  #lookAgain = false
+  #search: Promise<void> = Promise.resolve()
+  #isSearching = false
+  #searchAgain = false
 
   constructor(
-    rooms: Rooms,
+    app: Modules,
     { retryAfterMs = RETRY_AFTER_MS, timeoutMs = TIMEOUT_MS, pauseMs = PAUSE_MS }: Options = {},
   ) {
-    this.#rooms = rooms
+    this.#app = app
     this.#retryAfterMs = retryAfterMs
     this.#timeoutMs = timeoutMs
     this.#pauseMs = pauseMs
   }
 
-  /**
-   * The call that the end of this prediction owes, to be committed with it; `notify` then has it made, and not before.
-   */
-  owed(prediction: Prediction): WebhookDelivery | undefined {
+  /** The call for the end of this prediction, to be committed with it. It is made after `notify`, and not before. */
+  delivery(prediction: Prediction): WebhookDelivery | undefined {
     const { id, accountId, webhook } = prediction
     if (webhook?.events.includes('completed') !== true) return undefined
-    this.#withheld.add(callOf(id))
+    this.#withheld.add(callId(id))
     return {
-      id: callOf(id),
+      id: callId(id),
       accountId,
       predictionId: id,
       url: webhook.url,
-      body: bodyOf(this.#rooms, prediction),
+      body: bodyOf(this.#app, prediction),
       attempts: 0,
       nextAt: Date.now(),
     }
@@ -129,7 +122,7 @@ export class Webhooks {
     if (webhook === undefined) return
     const known = this.#live.get(id)
     if (event === 'completed') {
-      this.#withheld.delete(callOf(id))
+      this.#withheld.delete(callId(id))
       if (known !== undefined) end(known)
       return this.round()
     }
@@ -140,18 +133,18 @@ export class Webhooks {
     const live: Live = {
       accountId,
       waiting: new Map([[event, prediction]]),
-      over: Promise.withResolvers(),
-      isOver: false,
-      telling: Promise.resolve(),
+      ended: Promise.withResolvers(),
+      hasEnded: false,
+      sending: Promise.resolve(),
     }
     this.#live.set(id, live)
-    live.telling = this.#tell(id, live)
+    live.sending = this.#send(id, live)
   }
 
-  async #tell(predictionId: string, live: Live): Promise<void> {
+  async #send(predictionId: string, live: Live): Promise<void> {
     for (;;) {
       const [next] = live.waiting
-      if (next === undefined || live.isOver || this.#stopping.signal.aborted)
+      if (next === undefined || live.hasEnded || this.#stopping.signal.aborted)
         return void this.#live.delete(predictionId)
       const [event, prediction] = next
       live.waiting.delete(event)
@@ -160,25 +153,25 @@ export class Webhooks {
         id,
         accountId: live.accountId,
         url: prediction.webhook!.url,
-        body: bodyOf(this.#rooms, prediction),
+        body: bodyOf(this.#app, prediction),
       }).catch(() => {})
-      // Whatever comes meanwhile is told together.
-      if (event !== 'start') await Promise.race([Bun.sleep(this.#pauseMs), live.over.promise])
+      // Events during the pause are sent together.
+      if (event !== 'start') await Promise.race([Bun.sleep(this.#pauseMs), live.ended.promise])
     }
   }
 
-  /** Makes the calls that are due, as many at a time as may be. */
+  /** Makes the calls that are due, within the limits. */
   round(): void {
-    this.#lookAgain = true
-    if (!this.#isLooking) this.#looked = this.#look()
+    this.#searchAgain = true
+    if (!this.#isSearching) this.#search = this.#findDue()
   }
 
-  async #look(): Promise<void> {
-    this.#isLooking = true
+  async #findDue(): Promise<void> {
+    this.#isSearching = true
     try {
-      while (this.#lookAgain && this.#calls.size < MOST_CALLS && !this.#stopping.signal.aborted) {
-        this.#lookAgain = false
-        const due = await this.#rooms.store.dueDeliveries(Date.now(), PAGE, [
+      while (this.#searchAgain && this.#calls.size < MOST_CALLS && !this.#stopping.signal.aborted) {
+        this.#searchAgain = false
+        const due = await this.#app.store.dueDeliveries(Date.now(), PAGE, [
           ...this.#calls.keys(),
           ...this.#withheld,
           ...this.#busyAccounts(),
@@ -186,10 +179,10 @@ export class Webhooks {
         for (const delivery of due) this.#begin(delivery)
       }
     } catch (error) {
-      // The next round asks again.
+      // The next round tries again.
       console.error(error)
     } finally {
-      this.#isLooking = false
+      this.#isSearching = false
     }
   }
 
@@ -200,11 +193,11 @@ export class Webhooks {
   }
 
   #begin(delivery: WebhookDelivery): void {
-    this.#lookAgain = true
+    this.#searchAgain = true
     if (this.#stopping.signal.aborted || this.#busyAccounts().includes(delivery.accountId)) return
     const done = this.#deliver(delivery)
       .finally(() => this.#calls.delete(delivery.id))
-      // What the store did not take is due again: not at once, or its receiver would hear of it without end.
+      // A delivery that the store did not update is due again, but not at once: its receiver would get it in a loop.
       .then(
         () => this.round(),
         (error: unknown) => console.error(error),
@@ -213,8 +206,8 @@ export class Webhooks {
   }
 
   async #deliver(delivery: WebhookDelivery): Promise<void> {
-    // What was told of it before must not arrive after it.
-    await this.#live.get(delivery.predictionId)?.telling
+    // Earlier events must not arrive after the end.
+    await this.#live.get(delivery.predictionId)?.sending
     const delivered = await this.#post(delivery).then(
       (status) => status >= 200 && status < 300,
       () => false,
@@ -223,19 +216,19 @@ export class Webhooks {
     const { id, predictionId, url } = delivery
     const attempts = delivery.attempts + 1
     const wait = delivered ? undefined : this.#retryAfterMs[attempts - 1]
-    await this.#rooms.store.changeDelivery(
+    await this.#app.store.changeDelivery(
       id,
       attempts,
       wait === undefined ? undefined : Date.now() + Math.round(wait * (0.8 + 0.4 * Math.random())),
     )
     if (!delivered && wait === undefined)
       console.error(
-        `webhook ${id} of ${PREFIX}${predictionId} to ${new URL(url).host} was given up after ${attempts} attempts`,
+        `webhook ${id} of ${PREFIX}${predictionId} to ${new URL(url).host}: giving up after ${attempts} attempts`,
       )
   }
 
   #post({ id, accountId, url, body }: Pick<WebhookDelivery, 'id' | 'accountId' | 'url' | 'body'>): Promise<number> {
-    const { keys, config } = this.#rooms
+    const { keys, config } = this.#app
     const timestamp = Math.floor(Date.now() / 1000)
     const signature = createHmac('sha256', secretOf(keys, accountId))
       .update(`${id}.${timestamp}.${body}`)
@@ -248,35 +241,35 @@ export class Webhooks {
     }
     return postOutside(url, body, headers, {
       private: config.fetch.private,
-      maxBytes: ANSWER_BYTES,
+      maxBytes: RESPONSE_BYTES,
       totalMs: this.#timeoutMs,
       signal: this.#stopping.signal,
     })
   }
 
-  /** Breaks off what is being told: the next start makes the calls that are owed. */
+  /** Aborts the calls in progress; the next start makes those that are due. */
   async stop(): Promise<void> {
     this.#stopping.abort()
     for (const live of this.#live.values()) end(live)
-    await this.#looked
+    await this.#search
     await Promise.all([
       ...[...this.#calls.values()].map(({ done }) => done),
-      ...[...this.#live.values()].map(({ telling }) => telling),
+      ...[...this.#live.values()].map(({ sending }) => sending),
     ])
   }
 }
 
-const callOf = (predictionId: string): string => `msg_${predictionId}`
+const callId = (predictionId: string): string => `msg_${predictionId}`
 
 function end(live: Live): void {
-  live.isOver = true
-  live.over.resolve()
+  live.hasEnded = true
+  live.ended.resolve()
 }
 
-/** The prediction as GET gives it. Receivers take small bodies: a large input, which its client has, is left out. */
-function bodyOf(rooms: Rooms, prediction: Prediction): string {
-  const body = JSON.stringify(shown(rooms, prediction, prediction.origin))
+/** The prediction as GET gives it. Receivers take small bodies, so a large input, which the client has, is left out. */
+function bodyOf(app: Modules, prediction: Prediction): string {
+  const body = JSON.stringify(toReplicate(app, prediction, prediction.origin))
   return body.length <= BODY_LENGTH
     ? body
-    : JSON.stringify(shown(rooms, { ...prediction, input: {} }, prediction.origin))
+    : JSON.stringify(toReplicate(app, { ...prediction, input: {} }, prediction.origin))
 }

@@ -9,57 +9,47 @@ import { createRequest } from '../../protocols/predictions/call.ts'
 import type { Capabilities, RawRequest } from '../../protocols/protocol.ts'
 import type { Endpoint, PredictionEndpoint } from '../../providers/catalogue.ts'
 import type { Json } from '../../store/store.ts'
-import { textsIn, withFiles } from './media.ts'
+import { stringsIn, withFiles } from './media.ts'
 import type { Prediction } from './prediction.ts'
 
-/**
- * What a prediction is to the model that makes it: a prediction of a provider that makes some, or a request to a model
- * of ours.
- */
-export type Work = Forwarded | Asked
-export type Forwarded = {
+/** How a prediction is run: as a prediction of its provider, or as a request to a generation model. */
+export type Work = ForwardedWork | GenerationWork
+export type ForwardedWork = {
   kind: 'prediction'
   endpoints: readonly PredictionEndpoint[]
   version: string | null
   input: Json
 }
-/** `release`: gives up what its files hold of the memory, when it is over. */
-export type Asked = {
-  kind: 'request'
+/** `release`: frees the memory of its media, when it is over. */
+export type GenerationWork = {
+  kind: 'generation'
   endpoints: readonly Endpoint[]
   rawRequest: RawRequest
   request: GenerationRequest
   release(): void
 }
 
-/** Puts the files and addresses that a request names into it, as for any other request. */
-export type ResolveMedia = (
-  of: { accountId: string; signal: AbortSignal },
-  protocol: ProtocolName,
-  rawRequest: RawRequest,
-) => Promise<{ endpoints: readonly Endpoint[]; release(): void } | undefined>
+type Modules = Pick<AppContext, 'catalogue' | 'config' | 'files' | 'media'>
 
-type Rooms = Pick<AppContext, 'catalogue' | 'config' | 'files'> & { resolveMedia: ResolveMedia }
-
-export type Named = Pick<Prediction, 'accountId' | 'model' | 'version' | 'input' | 'origin'>
+export type RequestedPrediction = Pick<Prediction, 'accountId' | 'model' | 'version' | 'input' | 'origin'>
 
 /**
- * Model and input -> what is to be done, with all files in it. Throws model_not_found, not_found for a file, and
- * invalid_request for an input that the model cannot be asked with.
+ * Model and input -> the work, with all files in it. Throws model_not_found, not_found for a file, and invalid_request
+ * for an input that the model does not take.
  */
-export async function workOf(rooms: Rooms, named: Named, signal: AbortSignal): Promise<Work> {
-  const { catalogue, config } = rooms
-  const places = catalogue.predictionEndpoints(named.model)
-  const input = await withFiles(rooms, named, config.limits.bodyBytes)
-  if (places.length > 0) {
-    refuseTheirs(places, input)
-    for (const { target } of places) createRequest(target, input, named.version ?? undefined)
-    return { kind: 'prediction', endpoints: places, version: named.version, input }
+export async function workOf(app: Modules, requested: RequestedPrediction, signal: AbortSignal): Promise<Work> {
+  const { catalogue, config } = app
+  const predicting = catalogue.predictionEndpoints(requested.model)
+  const input = await withFiles(app, requested, config.limits.bodyBytes)
+  if (predicting.length > 0) {
+    refuseProviderFiles(predicting, input)
+    for (const { target } of predicting) createRequest(target, input, requested.version ?? undefined)
+    return { kind: 'prediction', endpoints: predicting, version: requested.version, input }
   }
-  const { protocol, rawRequest, endpoints: all } = asRequest(rooms, named.model, input)
-  const media = await rooms
-    .resolveMedia({ accountId: named.accountId, signal }, protocol, rawRequest)
-    .catch(tellWithinInput)
+  const { protocol, rawRequest, endpoints: all } = asRequest(app, requested.model, input)
+  // The key's model rules were checked when the prediction was created.
+  const caller = { identity: { accountId: requested.accountId, allows: () => true }, request: { signal } }
+  const media = await app.media.resolve(caller, protocol, rawRequest).catch(throwWithinInput)
   try {
     const endpoints = media?.endpoints ?? all
     const { serve } = protocols[protocol]
@@ -68,47 +58,46 @@ export async function workOf(rooms: Rooms, named: Named, signal: AbortSignal): P
       request,
       endpoints.map(({ target }) => target.capabilities),
     )
-    return { kind: 'request', endpoints, rawRequest, request, release: () => media?.release() }
+    return { kind: 'generation', endpoints, rawRequest, request, release: () => media?.release() }
   } catch (error) {
     media?.release()
-    return tellWithinInput(error)
+    return throwWithinInput(error)
   }
 }
 
-/** The request that a model of ours is asked with. */
+/** The request to a generation model that runs a prediction. */
 function asRequest(
   { catalogue }: Pick<AppContext, 'catalogue'>,
   model: string,
   input: Json,
 ): { protocol: ProtocolName; rawRequest: RawRequest; endpoints: readonly Endpoint[] } {
   const chat = catalogue.endpoints(model, 'chat.completions')
-  const drawn = chat.some(({ target }) => isDrawn(target.capabilities))
-  const protocol = drawn ? 'images' : 'chat.completions'
-  const text = JSON.stringify(drawn ? { ...input, model } : chatBody(model, input))
+  const isImages = chat.some(({ target }) => makesImagesOnly(target.capabilities))
+  const protocol = isImages ? 'images' : 'chat.completions'
+  const text = JSON.stringify(isImages ? { ...input, model } : chatBody(model, input))
   return {
     protocol,
     rawRequest: { body: JSON.parse(text) as Json, text, headers: new Headers() },
-    endpoints: drawn ? catalogue.endpoints(model, protocol) : chat,
+    endpoints: isImages ? catalogue.endpoints(model, protocol) : chat,
   }
 }
 
-/**
- * An address of the provider's own API would be opened with our credentials: what is there was given to it for others.
- */
-function refuseTheirs(endpoints: readonly PredictionEndpoint[], input: Json): void {
-  const theirs = new Set(endpoints.map(({ baseUrl }) => new URL(baseUrl).origin))
-  if (textsIn(input).some((text) => theirs.has(URL.parse(text.trim())?.origin ?? '')))
+/** A URL of the provider's own API would be opened with the operator's key, and may be another account's file. */
+function refuseProviderFiles(endpoints: readonly PredictionEndpoint[], input: Json): void {
+  const origins = new Set(endpoints.map(({ baseUrl }) => new URL(baseUrl).origin))
+  if (stringsIn(input).some((text) => origins.has(URL.parse(text.trim())?.origin ?? '')))
     throw new GatewayError(
       'not_found',
-      "input: files of a provider's own account are not known here: upload them with POST /v1/files",
+      'input: files stored at the provider are not known here: upload them with POST /v1/files',
       { param: 'input' },
     )
 }
 
 /**
- * What a client names: a model, a version of a model as Replicate's clients write it, or both. Throws model_not_found.
+ * The model and version that a client means: it names a model, a version of a model as Replicate's clients write it, or
+ * both. Throws model_not_found.
  */
-export function modelNamed(
+export function resolveModel(
   { catalogue }: Pick<AppContext, 'catalogue'>,
   model: string | undefined,
   version: string | undefined,
@@ -133,19 +122,18 @@ export function modelNamed(
   }
 }
 
-/** Models that make pictures and no text are asked for pictures. */
-const isDrawn = ({ api, output }: Capabilities): boolean =>
+const makesImagesOnly = ({ api, output }: Capabilities): boolean =>
   api === 'images' || (output?.includes('image') === true && !output.includes('text'))
 
 /**
- * The input of a text model as Replicate's models take it, `prompt` and `system_prompt`, or `messages`; all else is of
- * chat completions.
+ * The input of a text model as Replicate's models take it, `prompt` and `system_prompt`, or `messages`; every other
+ * member is one of chat completions.
  */
 function chatBody(model: string, { prompt, system_prompt: system, messages, ...rest }: Json): Json {
   if (messages === undefined && prompt === undefined)
     throw invalid('input.prompt', 'is required: a text, unless messages are given')
   if (messages !== undefined && (prompt !== undefined || system !== undefined))
-    throw invalid('input.messages', 'must stand without prompt and system_prompt: put them into the messages')
+    throw invalid('input.messages', 'cannot be combined with prompt and system_prompt: put them into the messages')
   if (prompt !== undefined && typeof prompt !== 'string') throw invalid('input.prompt', 'must be a string')
   if (system !== undefined && typeof system !== 'string') throw invalid('input.system_prompt', 'must be a string')
   const turns = [
@@ -155,19 +143,20 @@ function chatBody(model: string, { prompt, system_prompt: system, messages, ...r
   return { ...rest, model, messages: messages ?? turns, stream: true }
 }
 
-/** An error in the input is told under the path that it has in the prediction's body. */
-function tellWithinInput(error: unknown): never {
+/** Rethrows an error in the input with the path that it has in the prediction's body. */
+function throwWithinInput(error: unknown): never {
   if (!(error instanceof GatewayError) || error.param === undefined || error.param === 'model') throw error
-  const { code, message, param, ...details } = error
+  const { code, message, param, cause, ...details } = error
   throw new GatewayError(code, message.startsWith(param) ? `input.${message}` : message, {
     ...details,
+    cause,
     param: `input.${param}`,
   })
 }
 
-/** The most that it may use. */
-export function worstOf(work: Work, modelLimit: number | undefined): Usage {
-  if (work.kind === 'request')
+/** The largest usage that this work may have. */
+export function worstUsage(work: Work, modelLimit: number | undefined): Usage {
+  if (work.kind === 'generation')
     return worstCase(
       work.request,
       Buffer.byteLength(work.rawRequest.text),
@@ -178,34 +167,34 @@ export function worstOf(work: Work, modelLimit: number | undefined): Usage {
   return {
     ...noUsage(),
     inputTokens: Math.max(1, Math.ceil(bytes / 2)),
-    images: Math.min(MOST_TOKENS, picturesAskedFor(work.input)),
+    images: Math.min(MOST_TOKENS, requestedImages(work.input)),
   }
 }
 
-/** Under these names models take how many pictures they are to make. */
+/** The names under which models take the number of images. */
 const COUNTS = ['num_outputs', 'number_of_images', 'n']
 
-const picturesAskedFor = (input: Json): number =>
+const requestedImages = (input: Json): number =>
   Math.max(
     1,
-    ...COUNTS.map((name) => numberOf(input[name]))
+    ...COUNTS.map((name) => asNumber(input[name]))
       .filter(isCount)
       .map(Math.ceil),
   )
 
-/** One that is kept as it was spelled is read. */
-const numberOf = (value: unknown): unknown => (isRawJson(value) ? JSON.parse(JSON.stringify(value)) : value)
+/** A number that is kept as raw JSON is parsed. */
+const asNumber = (value: unknown): unknown => (isRawJson(value) ? JSON.parse(JSON.stringify(value)) : value)
 
-/** Its input tokens, where nobody reports them. */
+/** Its input tokens, where the provider reports none. */
 export function countInput(
   { catalogue }: Pick<AppContext, 'catalogue'>,
-  { model, input }: Pick<Named, 'model' | 'input'>,
+  { model, input }: Pick<RequestedPrediction, 'model' | 'input'>,
 ): Promise<number> {
   if (catalogue.predictionEndpoints(model).length > 0) return countTokens(promptsIn(input))
   const { protocol, rawRequest } = asRequest({ catalogue }, model, input)
   return estimateInputTokens(protocols[protocol].serve.readRequest(rawRequest))
 }
 
-/** What of an input is read by a model: media and settings are none of it. */
+/** The members of an input that a model reads: media and settings are not. */
 const promptsIn = (input: Json): string[] =>
   Object.values(input).filter((value): value is string => typeof value === 'string' && !value.startsWith('data:'))

@@ -310,7 +310,7 @@ describe('a provider of images', () => {
     const response = await draw({ model, response_format: 'url' })
     expect([response.status < 400, ((await response.json()) as Json).error?.message]).toEqual([
       false,
-      expect.stringMatching(/no image|without an image|1000 images/),
+      expect.stringMatching(/no image|not an image|without an image|1000 images/),
     ])
     expect((await record(response)).usage).toBe(0)
   })

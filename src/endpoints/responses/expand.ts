@@ -1,0 +1,121 @@
+import { GatewayError, invalid } from '../../error.ts'
+import { isObject } from '../../protocols/fields.ts'
+import type { RawRequest } from '../../protocols/protocol.ts'
+import type { Store } from '../../store/store.ts'
+
+/** What a request refers to (`previous_response_id`, `item_reference`) put into its input. */
+
+export type Item = Record<string, unknown>
+
+/** A conversation may consist of at most this many stored responses. */
+const CHAIN_MAX = 1_000
+
+/**
+ * Replaces `previous_response_id` by the turns behind it, and each `item_reference` by its item. Changes body and text
+ * of `rawRequest` only where there is something to expand. Returns the items that the client itself sent, to be stored
+ * with the response. Throws not_found for an unknown id, request_too_large for more than `limitBytes` of stored items.
+ */
+export async function expand(
+  rawRequest: RawRequest,
+  store: Store,
+  accountId: string,
+  limitBytes: number,
+): Promise<Item[]> {
+  const { body } = rawRequest
+  if (body.conversation !== undefined && body.conversation !== null) {
+    throw new GatewayError(
+      'unsupported_parameter',
+      'conversation is not supported; use previous_response_id or send the full input',
+      { param: 'conversation' },
+    )
+  }
+  const lookup = new StoredItems(store, accountId, limitBytes)
+  const sent = asItems(body.input)
+  const isChanged = sent.some(isReference)
+  const own = isChanged ? await lookup.resolve(sent) : sent
+  const previous = body.previous_response_id
+  if (previous !== undefined && previous !== null && typeof previous !== 'string')
+    throw invalid('previous_response_id', 'must be a string')
+  const before = typeof previous === 'string' ? await lookup.history(previous) : []
+  if (before.length > 0 || isChanged) {
+    body.input = [...before, ...own]
+    rawRequest.text = JSON.stringify(body)
+  }
+  return own
+}
+
+/** String or items -> items. Anything else is left for the protocol's reader, which names its path. */
+const asItems = (input: unknown): Item[] =>
+  typeof input === 'string'
+    ? [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: input }] }]
+    : Array.isArray(input)
+      ? (input as Item[])
+      : []
+
+const isReference = (item: unknown): item is Item => isObject(item) && item.type === 'item_reference'
+
+/** Items of one account, read for one request. */
+class StoredItems {
+  readonly #store: Store
+  readonly #accountId: string
+  readonly #limitBytes: number
+  /** A short request may refer to one item a thousand times, and each time it is read and sent whole. */
+  #bytesLeft: number
+
+  constructor(store: Store, accountId: string, limitBytes: number) {
+    this.#store = store
+    this.#accountId = accountId
+    this.#limitBytes = limitBytes
+    this.#bytesLeft = limitBytes
+  }
+
+  async resolve(items: Item[]): Promise<Item[]> {
+    const resolved: Item[] = []
+    for (const [index, item] of items.entries())
+      resolved.push(isReference(item) ? this.#count(await this.#find(item, index)) : item)
+    return resolved
+  }
+
+  async #find(reference: Item, index: number): Promise<Item> {
+    const param = `input[${index}].id`
+    if (typeof reference.id !== 'string') throw invalid(param, 'must be the id of an earlier item')
+    const found = await this.#store.findItem(this.#accountId, reference.id)
+    if (found !== undefined) return found
+    throw new GatewayError(
+      'not_found',
+      `${param}: no item '${reference.id}' is stored; send the item itself, ` +
+        'or send the request that creates it with store: true',
+      { param },
+    )
+  }
+
+  /** All items of a conversation up to and including a stored response, oldest first. */
+  async history(id: string): Promise<Item[]> {
+    const chain: Item[][] = []
+    for (let next: string | undefined = id; next !== undefined; ) {
+      const found = chain.length < CHAIN_MAX ? await this.#store.findResponse(this.#accountId, next) : undefined
+      if (found === undefined)
+        throw new GatewayError(
+          'not_found',
+          `previous_response_id: no response '${next}' is stored; it may have expired or been made with store: false`,
+          { param: 'previous_response_id' },
+        )
+      const { inputItems, response } = found
+      const output = Array.isArray(response.output) ? (response.output as Item[]) : []
+      chain.push(this.#count([...(inputItems as Item[]), ...output]))
+      const before: unknown = response.previous_response_id
+      next = typeof before === 'string' ? before : undefined
+    }
+    return chain.reverse().flat()
+  }
+
+  #count<T extends object>(stored: T): T {
+    this.#bytesLeft -= JSON.stringify(stored).length
+    if (this.#bytesLeft < 0)
+      throw new GatewayError(
+        'request_too_large',
+        `The stored items that this request refers to exceed ${this.#limitBytes} bytes.`,
+      )
+    return stored
+  }
+}

@@ -1,0 +1,138 @@
+import type { AppContext, AuthenticatedRequest } from '../../context.ts'
+import type { GatewayError } from '../../error.ts'
+import type { GenerationRequest, ProtocolName } from '../../generation/request.ts'
+import type { Frame } from '../../http/frames.ts'
+import type { OpenGeneration } from '../../ledger/ledger.ts'
+import type { Outcome } from '../../ledger/outcomes.ts'
+import { isPending } from '../../pipeline/background.ts'
+import type { Generation, GenerationHooks } from '../../pipeline/hooks.ts'
+import type { RawRequest, TranslationContext } from '../../protocols/protocol.ts'
+import { failureCode, failureMessage } from '../../protocols/responses/shapes.ts'
+import { parseAnswer, type Upstream } from '../../providers/attempt.ts'
+import type { Endpoint } from '../../providers/catalogue.ts'
+import type { BackgroundWork } from '../../store/store.ts'
+import { expand, type Item } from './expand.ts'
+
+const API: ProtocolName = 'responses'
+
+const DAY_MS = 86_400_000
+
+/**
+ * Hooks of one request to the Responses API: puts stored conversations into it, stores its response, and leaves the
+ * response to its provider where it runs in the background.
+ */
+export class ResponseStore implements GenerationHooks {
+  readonly #app: AppContext
+  readonly #accountId: string
+  #inputItems: Item[] = []
+  #wantsBackground = false
+  #open: OpenGeneration | undefined
+  /** The response as its client knows it, while its provider works on it in the background. */
+  #pending: Item | undefined
+  #saving: Promise<void> | undefined
+
+  constructor(app: AppContext, { identity }: AuthenticatedRequest) {
+    this.#app = app
+    this.#accountId = identity.accountId
+  }
+
+  async beforeRead(rawRequest: RawRequest): Promise<void> {
+    const { store, config } = this.#app
+    this.#inputItems = await expand(rawRequest, store, this.#accountId, config.limits.bodyBytes)
+    this.#wantsBackground = rawRequest.body.background === true
+  }
+
+  /** The client's own `store` decides: many providers do not report it. */
+  translation({ body }: RawRequest): Pick<TranslationContext, 'keep' | 'follow'> {
+    return {
+      ...(body.store === false ? {} : { keep: (response) => this.#save(response, undefined) }),
+      ...(this.#wantsBackground ? { follow: (theirs, ours) => this.#observe(theirs, ours) } : {}),
+    }
+  }
+
+  /** Work in the background can be fetched or cancelled only by the id in the first response, so that is waited for. */
+  survivesClient({ stream }: GenerationRequest, endpoints: readonly Endpoint[]): boolean {
+    return this.#wantsBackground && !stream && endpoints.some(({ protocol }) => protocol === API)
+  }
+
+  onReserve(open: OpenGeneration): void {
+    this.#open = open
+  }
+
+  /** Records whether the provider works on the response in the background, and under which id. */
+  #observe(theirs: Record<string, unknown>, ours: Record<string, unknown>): void {
+    const open = this.#open!
+    const { served } = open.meter
+    open.background =
+      served !== undefined && typeof theirs.id === 'string' && isPending(theirs)
+        ? { provider: served.provider, id: theirs.id }
+        : undefined
+    this.#pending = ours
+  }
+
+  /** The first response to a request in the background, on which its provider still works. */
+  async onResponse({ open, inbound }: Generation, upstream: Upstream, text: string): Promise<string | undefined> {
+    const { sameProtocol, protocol, context } = upstream
+    if (!sameProtocol || !this.#wantsBackground || !isPending(parseAnswer(text))) return undefined
+    const ours = protocol.passthrough(context).answer(text)
+    if (open.background === undefined) return undefined
+    // A client that left before this response does not know its id.
+    if (inbound.request.signal.aborted) open.background.unwanted = true
+    await this.#leaveOpen(open, 'failed')
+    return ours
+  }
+
+  onInterrupt({ open }: Generation, outcome: Outcome): Promise<void> | undefined {
+    const isRunning = open.background !== undefined && open.meter.ending === undefined
+    return isRunning ? this.#leaveOpen(open, outcome) : undefined
+  }
+
+  #leaveOpen(open: OpenGeneration, outcome: Outcome): Promise<void> {
+    return this.#app.background.leaveOpen(open, outcome, (work) => {
+      if (this.#pending !== undefined) this.#save(this.#pending, work)
+      return this.#saving
+    })
+  }
+
+  saved(): Promise<void> | undefined {
+    return this.#saving
+  }
+
+  onUnrecorded(last: Frame[], error: GatewayError): Frame[] {
+    return [...last.slice(0, -1), ...failedFrames(last.at(-1), error)]
+  }
+
+  #save(response: Item, upstream: BackgroundWork | undefined): void {
+    if (response.store === false || typeof response.id !== 'string') return
+    const { store, config } = this.#app
+    const idStart = `in_${response.id.slice(5)}`
+    this.#saving = store.saveResponse(this.#accountId, {
+      id: response.id,
+      response,
+      inputItems: this.#inputItems.map((item, index) =>
+        typeof item.id === 'string' ? item : { id: `${idStart}_${index}`, ...item },
+      ),
+      expiresAt: Date.now() + config.responses.keepDays * DAY_MS,
+      upstream,
+    })
+  }
+}
+
+/** The end of a stream whose response could not be stored, in place of its last frame. */
+function failedFrames(last: Frame | undefined, error: GatewayError): Frame[] {
+  if (last === undefined) return []
+  console.error(error.message, error.cause)
+  const { sequence_number: at, response } = JSON.parse(last.data) as { sequence_number: number; response: Item }
+  const [code, message] = [failureCode(error), failureMessage(error)]
+  return [
+    { event: 'error', data: JSON.stringify({ type: 'error', sequence_number: at, code, message, param: null }) },
+    {
+      event: 'response.failed',
+      data: JSON.stringify({
+        type: 'response.failed',
+        sequence_number: at + 1,
+        response: { ...response, status: 'failed', error: { code, message } },
+      }),
+    },
+  ]
+}

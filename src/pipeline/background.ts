@@ -1,0 +1,214 @@
+import type { Config } from '../config/load.ts'
+import { asGatewayError, GatewayError } from '../error.ts'
+import type { ProtocolName } from '../generation/request.ts'
+import { readAll } from '../http/call.ts'
+import type { CallSignal } from '../http/connection.ts'
+import type { Ledger, OpenGeneration } from '../ledger/ledger.ts'
+import type { Outcome } from '../ledger/outcomes.ts'
+import { isObject } from '../protocols/fields.ts'
+import { protocols } from '../protocols/index.ts'
+import type { Quirks } from '../protocols/protocol.ts'
+import { parseAnswer, transport } from '../providers/attempt.ts'
+import type { Catalogue } from '../providers/catalogue.ts'
+import type { BackgroundWork, Store, StoredResponse } from '../store/store.ts'
+
+type Json = Record<string, unknown>
+
+/** The API whose generations may run in the background. */
+const API: ProtocolName = 'responses'
+
+const idOf = ({ request }: OpenGeneration): string => protocols[API].serve.idPrefix + request.id
+
+/** A response that runs in the background, as its provider reports it. */
+type ProviderResponse = { response: Json; quirks: Quirks }
+
+const POLLED_BYTES = 64 * 1024 * 1024
+
+/** A response without an end after this time is closed as timed out. */
+const FOLLOWED_MS = 86_400_000
+
+const ENDED: ReadonlySet<unknown> = new Set(['completed', 'incomplete', 'failed', 'cancelled'])
+
+/** Whether a provider still works on a response. */
+export const isPending = (response: unknown): boolean => isResponse(response) && !ENDED.has(response.status)
+
+const isResponse = (response: unknown): response is Json => isObject(response) && typeof response.status === 'string'
+
+/**
+ * Responses that providers go on with after the request (`background: true`). Their generations stay open in the
+ * ledger, over restarts too, until the provider reports their end.
+ */
+export class BackgroundResponses {
+  readonly #modules: { catalogue: Catalogue; config: Config; ledger: Ledger; store: Store }
+  readonly #polls = new Map<OpenGeneration, Promise<void>>()
+  /** Several callers may learn of one end: each waits for the same record before it reports that. */
+  readonly #settlements = new WeakMap<OpenGeneration, Promise<void>>()
+  readonly #stopping = new AbortController()
+
+  constructor(modules: { catalogue: Catalogue; config: Config; ledger: Ledger; store: Store }) {
+    this.#modules = modules
+  }
+
+  /** Polls the provider of every open response that is not being polled already, so that a slow one delays no other. */
+  round(): void {
+    for (const open of this.#modules.ledger.deferred)
+      if (open.request.api === API && !this.#polls.has(open)) this.#polls.set(open, this.#poll(open))
+  }
+
+  /** A provider or store that fails is tried again in a later round. */
+  async #poll(open: OpenGeneration): Promise<void> {
+    try {
+      await this.#follow(open, this.#stopping.signal)
+    } catch (error) {
+      if (!(error instanceof GatewayError)) console.error(error)
+    } finally {
+      this.#polls.delete(open)
+    }
+  }
+
+  /** Aborts the polls in flight; the next start polls again. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await Promise.all(this.#polls.values())
+  }
+
+  /**
+   * Leaves a generation open for its provider to finish. `store` keeps the response for its client, in the same
+   * transaction. Where that fails no client could ever fetch it, so it is cancelled and closed, and the error thrown.
+   */
+  async leaveOpen(
+    open: OpenGeneration,
+    outcome: Outcome,
+    store: (work: BackgroundWork) => Promise<void> | undefined,
+  ): Promise<void> {
+    const { ledger } = this.#modules
+    const work = open.background!
+    try {
+      await Promise.all([store(work), ledger.defer(open)])
+    } catch (error) {
+      void this.#cancel(open.request.model, work)
+      open.deferred = false
+      open.background = undefined
+      await ledger.close(open, outcome).catch(() => {})
+      throw error
+    }
+  }
+
+  /** A stored response as it is now, or as it was stored where its provider does not report it. */
+  async refresh(accountId: string, stored: StoredResponse, cancel: boolean, signal: CallSignal): Promise<Json> {
+    const { id, upstream, response } = stored
+    if (upstream === undefined) return response
+    const open = this.#find(accountId, id)
+    const reported = await this.#query(String(response.model), { ...upstream, unwanted: cancel }, signal)
+    if (reported === undefined) return response
+    if (!isPending(reported.response)) await this.#end(accountId, stored, open, reported)
+    return withClientIdentity(reported.response, stored)
+  }
+
+  /**
+   * Deletes a stored response. It is cancelled at its provider, now or as soon as that can be reached; until then the
+   * generation is followed, and charged.
+   */
+  async delete(accountId: string, id: string, signal: CallSignal): Promise<void> {
+    const { ledger, store } = this.#modules
+    const open = this.#find(accountId, id)
+    if (open?.background !== undefined) open.background.unwanted = true
+    await Promise.all([open === undefined ? undefined : ledger.defer(open), store.deleteResponse(accountId, id)])
+    if (open !== undefined) await this.#follow(open, signal).catch(() => {})
+  }
+
+  #find(accountId: string, id: string): OpenGeneration | undefined {
+    return this.#modules.ledger.deferred.find((open) => open.request.accountId === accountId && idOf(open) === id)
+  }
+
+  /** Polls once, whether or not the response is stored here, and settles what it costs if it has ended. */
+  async #follow(open: OpenGeneration, signal: CallSignal): Promise<void> {
+    const { ledger, store } = this.#modules
+    const { request, background } = open
+    if (Date.now() - request.createdAt > FOLLOWED_MS) return ledger.close(open, 'timed-out')
+    const reported = background === undefined ? undefined : await this.#query(request.model, background, signal)
+    if (reported === undefined || isPending(reported.response)) return
+    await this.#end(request.accountId, await store.findResponse(request.accountId, idOf(open)), open, reported)
+  }
+
+  /** The end of a response is the end of its generation: both are written together. */
+  async #end(
+    accountId: string,
+    stored: StoredResponse | undefined,
+    open: OpenGeneration | undefined,
+    reported: ProviderResponse,
+  ): Promise<void> {
+    await Promise.all([
+      open === undefined ? undefined : this.#settleOnce(open, reported),
+      stored?.upstream === undefined
+        ? undefined
+        : this.#modules.store.endResponse(accountId, stored.id, withClientIdentity(reported.response, stored)),
+    ])
+  }
+
+  #settleOnce(open: OpenGeneration, reported: ProviderResponse): Promise<void> {
+    const settlement = this.#settlements.get(open) ?? settle(this.#modules.ledger, open, reported)
+    this.#settlements.set(open, settlement)
+    return settlement
+  }
+
+  /** Tells a provider to stop work whose result no client can fetch. Never rejects. */
+  async #cancel(model: string, work: BackgroundWork): Promise<void> {
+    await this.#query(model, { ...work, unwanted: true }, new AbortController().signal).catch(() => {})
+  }
+
+  /** Gets a response from its provider, or cancels it there. Undefined where the provider does not report it. */
+  async #query(model: string, work: BackgroundWork, signal: CallSignal): Promise<ProviderResponse | undefined> {
+    const { catalogue, config } = this.#modules
+    const endpoint = catalogue.endpoints(model, API).find(({ provider }) => provider.id === work.provider)
+    if (endpoint === undefined) return undefined
+    const { provider, credentials, baseUrl, target } = endpoint
+    const { quirks } = target
+    const headers = { accept: 'application/json', ...provider.headers, ...credentials }
+    const call = async (method: 'GET' | 'POST', path: string): Promise<{ status: number; text: string }> => {
+      const { status, body } = await transport(endpoint)({
+        url: `${baseUrl}/responses/${encodeURIComponent(work.id)}${path}`,
+        method,
+        headers,
+        timeouts: config.timeouts,
+        signal,
+      })
+      return { status, text: await readAll(body, POLLED_BYTES) }
+    }
+    const cancelled = work.unwanted === true ? await call('POST', '/cancel') : undefined
+    // A response that has ended cannot be cancelled any more.
+    const { status, text } = cancelled?.status === 200 ? cancelled : await call('GET', '')
+    if (status === 404 && work.unwanted === true) return { response: { status: 'cancelled' }, quirks }
+    if (status !== 200) return undefined
+    const response = parseAnswer(text)
+    if (isResponse(response)) return { response, quirks }
+    throw new GatewayError('upstream_error', 'The provider answered 200 with a body that is not a response.')
+  }
+}
+
+/** A provider's response with the members by which its client knows it. */
+const withClientIdentity = (reported: Json, { id, response }: StoredResponse): Json => ({
+  ...response,
+  ...reported,
+  id,
+  model: response.model,
+  store: response.store,
+  previous_response_id: response.previous_response_id,
+})
+
+async function settle(ledger: Ledger, open: OpenGeneration, { response, quirks }: ProviderResponse): Promise<void> {
+  const { status, usage, output } = response
+  const isBroken = status === 'cancelled' || status === 'failed'
+  try {
+    // Readers take a cancelled or failed response for an error without usage; read as incomplete, it has its usage.
+    const readable = isBroken
+      ? { ...response, status: 'incomplete', incomplete_details: { reason: status }, error: null }
+      : response
+    const hasOutput = Array.isArray(output) && output.length > 0
+    if (!isBroken || (typeof usage === 'object' && usage !== null) || hasOutput)
+      open.meter.record(protocols[API].call.readAnswer(readable, quirks))
+  } catch (error) {
+    console.error(`Cannot read the background response ${idOf(open)}: ${asGatewayError(error).message}`)
+  }
+  await ledger.close(open, status === 'cancelled' ? 'client-left' : status === 'failed' ? 'failed' : 'completed')
+}

@@ -1,0 +1,59 @@
+import { asGatewayError } from '../error.ts'
+import type { Frame } from '../http/frames.ts'
+import type { Outcome } from '../ledger/outcomes.ts'
+import { protocols } from '../protocols/index.ts'
+import type { TranslationContext } from '../protocols/protocol.ts'
+import type { Generation } from './hooks.ts'
+
+/**
+ * The one place where every generation ends. Record, settlement and what has to be kept are committed together, before
+ * the last byte leaves. Rejects with store_unavailable where they could not be.
+ */
+export async function close(generation: Generation, outcome: Outcome): Promise<void> {
+  const { app, open, route } = generation
+  leave(generation)
+  const cause = firstCause(generation, outcome)
+  const deferred = cause === 'completed' ? undefined : route.hooks.onInterrupt?.(generation, cause)
+  if (deferred !== undefined) return deferred
+  // Handed to the store in one turn of the event loop, they are one transaction.
+  await Promise.all([app.ledger.close(open, cause), route.hooks.saved?.(), keepReasoning(generation)])
+}
+
+/** The same for a stream. One that could not be recorded must not look complete: its last frames are an error then. */
+export async function closeStream(
+  generation: Generation,
+  context: TranslationContext,
+  outcome: Outcome,
+  last: Frame[],
+): Promise<Frame[]> {
+  try {
+    await close(generation, outcome)
+    return last
+  } catch (thrown) {
+    const error = asGatewayError(thrown)
+    return (
+      generation.route.hooks.onUnrecorded?.(last, error) ??
+      protocols[context.request.protocol].serve.writer(context).write({ type: 'error', error })
+    )
+  }
+}
+
+/** The client is not waited for any more, and the memory of its media is free. */
+export function leave({ app, open, inFlight, media }: Generation): void {
+  media?.release()
+  if (inFlight.leave()) app.abuseDetection.end(open.request.accountId)
+}
+
+/**
+ * Keeps signed reasoning for clients that do not send it back. Failing to store it must not fail the response.
+ */
+const keepReasoning = async ({ app, open: { request }, replayRecorder }: Generation): Promise<void> => {
+  if (replayRecorder !== undefined) await app.reasoningReplay.keep(request.accountId, replayRecorder).catch(() => {})
+}
+
+/** A client that leaves and a server that stops abort the call, which then looks like a failure of the provider. */
+function firstCause({ inbound, inFlight }: Generation, outcome: Outcome): Outcome {
+  if (outcome === 'completed') return outcome
+  if (inFlight.reason !== undefined) return 'shutdown'
+  return inbound.request.signal.aborted ? 'client-left' : outcome
+}

@@ -1,0 +1,64 @@
+import type { AppContext, AuthenticatedRequest } from '../context.ts'
+import type { GatewayError } from '../error.ts'
+import type { GenerationEvent } from '../generation/event.ts'
+import type { ReplayRecorder } from '../generation/replay.ts'
+import type { GenerationRequest, ProtocolName } from '../generation/request.ts'
+import type { Frame } from '../http/frames.ts'
+import type { OpenGeneration } from '../ledger/ledger.ts'
+import type { Outcome } from '../ledger/outcomes.ts'
+import type { RawRequest, TranslationContext } from '../protocols/protocol.ts'
+import type { Upstream } from '../providers/attempt.ts'
+import type { Endpoint } from '../providers/catalogue.ts'
+import type { InFlightRequest } from './in-flight.ts'
+import type { ResolvedMedia } from './media.ts'
+
+/** What a route defines for its generations. */
+export type GenerationRoute = {
+  protocol: ProtocolName
+  hooks: GenerationHooks
+  /** Model and streaming, where they are in the path instead of the body. */
+  fromPath?: { model: string; stream: boolean } | undefined
+  /** A stream leaves as the elements of one JSON array (Google's form without `alt=sse`). */
+  jsonArray?: boolean
+}
+
+/** One generation from its reservation to its last byte. */
+export type Generation = {
+  app: AppContext
+  inbound: AuthenticatedRequest
+  route: GenerationRoute
+  open: OpenGeneration
+  inFlight: InFlightRequest
+  media: ResolvedMedia | undefined
+  replayRecorder: ReplayRecorder | undefined
+}
+
+/**
+ * What one API adds to the path that all generations take, in the order of that path. One object may serve one request
+ * only; the route makes it.
+ */
+export interface GenerationHooks {
+  /** May replace body and text of a request before it is read. Throws a GatewayError to refuse it. */
+  beforeRead?(rawRequest: RawRequest): Promise<void>
+  /** Members of the translation context that the writers of this API use. */
+  translation?(rawRequest: RawRequest): Pick<TranslationContext, 'keep' | 'follow'>
+  /** Whether the call to these endpoints goes on when the client leaves. */
+  survivesClient?(request: GenerationRequest, endpoints: readonly Endpoint[]): boolean
+  onReserve?(open: OpenGeneration): void
+  /**
+   * The text of a whole response, before it is read. A body given here is sent at once, and the generation stays open
+   * without its client.
+   */
+  onResponse?(generation: Generation, upstream: Upstream, text: string): Promise<string | undefined>
+  /** The events of a whole response, before they are metered and written. */
+  onEvents?(generation: Generation, upstream: Upstream, events: GenerationEvent[]): Promise<GenerationEvent[]>
+  /**
+   * Takes over a generation that did not complete here because its provider goes on with it; undefined where it is to
+   * be closed. Rejects where it could not be left open; then it is closed.
+   */
+  onInterrupt?(generation: Generation, outcome: Outcome): Promise<void> | undefined
+  /** What was handed to the store during the generation; awaited together with its record. */
+  saved?(): Promise<void> | undefined
+  /** The frames in place of `last` when the generation could not be recorded. */
+  onUnrecorded?(last: Frame[], error: GatewayError): Frame[]
+}

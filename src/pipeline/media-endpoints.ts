@@ -1,0 +1,191 @@
+import type { Config } from '../config/load.ts'
+import { GatewayError, invalid } from '../error.ts'
+import type { ProtocolName } from '../generation/request.ts'
+import { wrongOutsideUrl } from '../http/outside.ts'
+import { isTextual, mediaKind } from '../protocols/media.ts'
+import type { MediaReference, ProviderReference } from '../protocols/protocol.ts'
+import { globs } from '../providers/catalog-rows.ts'
+import type { Endpoint } from '../providers/catalogue.ts'
+import { encodedBytes, type LoadedMedia } from './media-memory.ts'
+
+/** Which endpoints of a model can take the media that a request refers to. */
+
+const namesOf = (endpoints: readonly Endpoint[]): string =>
+  [...new Set(endpoints.map(({ provider }) => provider.name))].join(', ')
+
+/** The endpoints that pass; throws the refusal where none does. */
+function filtered(
+  endpoints: readonly Endpoint[],
+  passes: (endpoint: Endpoint) => boolean,
+  refusal: () => GatewayError,
+): readonly Endpoint[] {
+  const passing = endpoints.filter(passes)
+  if (passing.length === 0) throw refusal()
+  return passing
+}
+
+/** The endpoints at which accounts may refer to objects stored at the provider. */
+export function sharingEndpoints(
+  all: readonly Endpoint[],
+  protocol: ProtocolName,
+  named: readonly (MediaReference | ProviderReference)[],
+): readonly Endpoint[] {
+  const native = named.find((reference): reference is ProviderReference => reference.source.type === 'provider')
+  if (native === undefined) return all
+  return filtered(
+    all,
+    (endpoint) => endpoint.protocol === protocol && endpoint.provider.sharedIds,
+    () => notShared(native, all),
+  )
+}
+
+const notShared = ({ param, source: { what } }: ProviderReference, all: readonly Endpoint[]): GatewayError =>
+  new GatewayError(
+    'not_found',
+    `${param}: refers to ${what} stored at the provider under a shared key, so its owner cannot be verified. ` +
+      'Send its content with the request, or upload it with POST /v1/files where a file is accepted. ' +
+      `If all accounts may share what ${namesOf(all)} stores, an operator can set providers.<id>.sharedIds.`,
+    { param },
+  )
+
+type UrlReference = MediaReference & { url: string }
+
+/** The endpoints that can handle the URLs of a request, and the URLs to fetch for them. The others are passed on. */
+export function routeUrls(
+  { fetch }: Config,
+  all: readonly Endpoint[],
+  references: readonly MediaReference[],
+): { endpoints: readonly Endpoint[]; toFetch: UrlReference[] } {
+  const { endpoints, web } = splitUrls(all, references)
+  return fetch.requestUrls
+    ? {
+        endpoints,
+        toFetch: web.filter((reference) => !endpoints.every((endpoint) => fetches(endpoint, reference) === true)),
+      }
+    : {
+        endpoints: web.reduce((left, reference) => fetchingEndpoints(fetch, left, reference, all), endpoints),
+        toFetch: [],
+      }
+}
+
+/** Web URLs, and the endpoints left by URLs that only Google opens. */
+function splitUrls(
+  all: readonly Endpoint[],
+  references: readonly MediaReference[],
+): { endpoints: readonly Endpoint[]; web: UrlReference[] } {
+  let endpoints = all
+  const web: UrlReference[] = []
+  for (const reference of references) {
+    const { source, param } = reference
+    if (source.type !== 'url') continue
+    if (isGoogleUrl(source.url))
+      endpoints = filtered(
+        endpoints,
+        ({ protocol }) => protocol === 'generateContent',
+        () =>
+          invalid(
+            param,
+            `is a URL that only providers of Google's generateContent open, and ${namesOf(all)} is not one: ` +
+              'send the data inline',
+          ),
+      )
+    else if (!/^https?:$/.test(URL.parse(source.url)?.protocol ?? ''))
+      throw invalid(param, 'must be an http(s) URL or the data itself')
+    else web.push({ ...reference, url: source.url })
+  }
+  return { endpoints, web }
+}
+
+/** The endpoints that may be given a URL to open, where Sluice fetches none itself. */
+function fetchingEndpoints(
+  fetch: Config['fetch'],
+  endpoints: readonly Endpoint[],
+  reference: UrlReference,
+  all: readonly Endpoint[],
+): readonly Endpoint[] {
+  const { url, param } = reference
+  const fetching = filtered(
+    endpoints,
+    (endpoint) => fetches(endpoint, reference) !== false,
+    () =>
+      invalid(
+        param,
+        `${namesOf(all)} does not fetch URLs of this kind: send the data inline, or upload it with POST /v1/files ` +
+          'and send its id. An operator can let Sluice fetch URLs with fetch.requestUrls.',
+      ),
+  )
+  // A server whose behaviour is not configured may be in the operator's own network, and open any URL it is given.
+  const problem = wrongOutsideUrl(url, fetch)
+  if (problem === undefined) return fetching
+  return filtered(
+    fetching,
+    (endpoint) => fetches(endpoint, reference) === true,
+    () => invalid(param, problem),
+  )
+}
+
+/** Cloud Storage and YouTube, which only Google opens. */
+const isGoogleUrl = (url: string): boolean => /^gs:\/\/|^https?:\/\/((www\.|m\.)?youtube\.com|youtu\.be)\//i.test(url)
+
+/**
+ * Whether a provider opens such URLs itself; undefined where that is not configured. A reference without a kind may be
+ * any file: a URL that is not an image is a file to most providers.
+ */
+const fetches = ({ provider, protocol }: Endpoint, { kind }: MediaReference): boolean | undefined =>
+  provider.media === undefined ? undefined : provider.media[protocol]?.fetches?.includes(kind ?? 'file') === true
+
+/** The endpoints that take all these media inline, in a request of `textBytes` without them. */
+export function takingEndpoints(
+  config: Config,
+  all: readonly Endpoint[],
+  loaded: readonly LoadedMedia[],
+  textBytes: number,
+): readonly Endpoint[] {
+  if (loaded.length === 0) return all
+  const endpoints = loaded.reduce((left, medium) => takingType(left, medium, all), all)
+  const bytes = textBytes + encodedBytes(loaded)
+  const largest = loaded.reduce((a, b) => (b.bytes > a.bytes ? b : a))
+  return filtered(
+    endpoints,
+    (endpoint) => bytes <= requestBytes(config, endpoint),
+    () =>
+      invalid(
+        largest.reference.param,
+        `makes this a request of ${bytes} bytes with its media in base64; ${namesOf(endpoints)} takes at most ` +
+          `${mostRequestBytes(config, endpoints)}: send less in one request`,
+      ),
+  )
+}
+
+/** The endpoints that take media of this type. Throws for one that the position in the request does not take. */
+function takingType(
+  endpoints: readonly Endpoint[],
+  { reference: { kind, param }, mediaType, bytes }: LoadedMedia,
+  all: readonly Endpoint[],
+): readonly Endpoint[] {
+  if (bytes === 0) throw invalid(param, 'is empty')
+  if (kind !== undefined && mediaKind(mediaType) !== kind)
+    throw invalid(param, `is ${mediaType}; expected ${kind === 'file' ? 'a document' : `the media type ${kind}/*`}`)
+  const typesOf = ({ provider, protocol }: Endpoint): string[] | undefined => provider.media?.[protocol]?.inline
+  return filtered(
+    endpoints,
+    (endpoint) => {
+      const types = typesOf(endpoint)
+      return types === undefined || globs(types).test(isTextual(mediaType) ? 'text/plain' : mediaType)
+    },
+    () =>
+      invalid(
+        param,
+        `is ${mediaType}, which ${namesOf(all)} does not take; it takes ` +
+          [...new Set(all.flatMap((endpoint) => typesOf(endpoint) ?? []))].join(', '),
+      ),
+  )
+}
+
+/** Most bytes of one request with its media; where the provider's limit is unknown, the limit of clients' requests. */
+const requestBytes = ({ limits }: Config, { provider }: Endpoint): number =>
+  provider.media?.requestBytes ?? limits.bodyBytes
+
+/** The largest request that any of these endpoints takes. */
+export const mostRequestBytes = (config: Config, endpoints: readonly Endpoint[]): number =>
+  Math.max(...endpoints.map((endpoint) => requestBytes(config, endpoint)))

@@ -1,0 +1,60 @@
+import { GatewayError } from '../error.ts'
+import type { MediaReference } from '../protocols/protocol.ts'
+
+/** A medium that is put into its request. `bytes`: before encoding. */
+export type LoadedMedia = {
+  reference: MediaReference
+  mediaType: string
+  filename: string
+  bytes: number
+  base64(): Promise<string>
+}
+
+/** Bytes of these media in base64. */
+export const encodedBytes = (media: readonly { bytes: number }[]): number =>
+  media.reduce((sum, { bytes }) => sum + Math.ceil(bytes / 3) * 4, 0)
+
+/** A media type without its parameters. */
+export const bareType = (mediaType: string): string => mediaType.split(';')[0]!.trim().toLowerCase()
+
+/**
+ * Base64 put into requests in flight, all together. Translating and sending it takes about eight times as much memory.
+ */
+const MEMORY_BYTES = 256 * 2 ** 20
+
+/** The memory that the media of all requests in flight share. */
+export class MediaMemory {
+  freeBytes = MEMORY_BYTES
+
+  lease(): MediaLease {
+    return new MediaLease(this)
+  }
+}
+
+/** What one request occupies of that memory, until it is released. */
+export class MediaLease {
+  readonly #memory: MediaMemory
+  #bytes = 0
+  #isReleased = false
+
+  constructor(memory: MediaMemory) {
+    this.#memory = memory
+  }
+
+  /** No effect after the release: a fetch may end after its request was refused. Throws overloaded. */
+  add(bytes: number): void {
+    if (this.#isReleased) return
+    if (bytes > this.#memory.freeBytes)
+      throw new GatewayError('overloaded', 'The memory for media is full: send the request again in a moment.', {
+        retryAfterSeconds: 1,
+      })
+    this.#memory.freeBytes -= bytes
+    this.#bytes += bytes
+  }
+
+  release(): void {
+    this.#isReleased = true
+    this.#memory.freeBytes += this.#bytes
+    this.#bytes = 0
+  }
+}

@@ -1,0 +1,90 @@
+import type { GenerationEvent } from '../generation/event.ts'
+import type { Usage } from '../generation/usage.ts'
+import type { Frame } from '../http/frames.ts'
+import type { Passthrough, Writer } from '../protocols/protocol.ts'
+
+/**
+ * What is done with the events and frames of one streamed response. For each provider frame `event` is called once for
+ * each of its events, then `frame`. Frames for the client are appended to `out`.
+ */
+export interface Output {
+  /** Whether frames report the usage: if so, it is counted before the last of them where the provider sent none. */
+  readonly reportsUsage: boolean
+  /** `isFramed`: the event comes from a provider frame, which follows; otherwise Sluice made it. */
+  event(event: GenerationEvent, isFramed: boolean, out: Frame[]): void
+  /** `mayBeLast`: only the next frame, or the end of the bytes, shows whether more follows. */
+  frame(frame: Frame, mayBeLast: boolean, out: Frame[]): void
+  /** Usage that Sluice counted, for the frames still to come. Called at most once, before the last of them. */
+  counted(usage: Usage | undefined): void
+  /** The response is complete. */
+  end(out: Frame[]): void
+}
+
+/** Events written in the client's protocol, which is not the provider's. */
+export class TranslatedOutput implements Output {
+  readonly reportsUsage = true
+  readonly #writer: Writer
+
+  constructor(writer: Writer) {
+    this.#writer = writer
+  }
+
+  event(event: GenerationEvent, _isFramed: boolean, out: Frame[]): void {
+    for (const frame of this.#writer.write(event)) out.push(frame)
+  }
+
+  frame(): void {}
+
+  counted(): void {}
+
+  end(): void {}
+}
+
+/** The provider's own frames, for a client of the same protocol. */
+export class PassthroughOutput implements Output {
+  readonly reportsUsage = true
+  readonly #passthrough: Passthrough
+  /** The frame that may be the last one: it leaves with the next frame, or with the end, so never before the commit. */
+  #held: Frame | undefined
+  #usage: Usage | undefined
+
+  constructor(passthrough: Passthrough) {
+    this.#passthrough = passthrough
+  }
+
+  /** The provider's frame carries its events; only an error of Sluice's own has to be written. */
+  event(event: GenerationEvent, isFramed: boolean, out: Frame[]): void {
+    if (isFramed) return
+    this.#release(out)
+    if (event.type === 'error') out.push(...this.#passthrough.fail(event.error))
+  }
+
+  /** A frame that is left out for this client says nothing about whether the one before it was the last. */
+  frame(frame: Frame, mayBeLast: boolean, out: Frame[]): void {
+    const passed = this.#passthrough.frame(this.#withUsage(frame))
+    if (passed === undefined) return
+    this.#release(out)
+    if (mayBeLast) this.#held = passed
+    else out.push(passed)
+  }
+
+  counted(usage: Usage | undefined): void {
+    this.#usage = usage
+    if (this.#held !== undefined) this.#held = this.#withUsage(this.#held)
+  }
+
+  end(out: Frame[]): void {
+    this.#release(out)
+    for (const frame of this.#passthrough.end?.(this.#usage) ?? []) out.push(frame)
+  }
+
+  #withUsage(frame: Frame): Frame {
+    return this.#usage === undefined ? frame : (this.#passthrough.counted?.(frame, this.#usage) ?? frame)
+  }
+
+  #release(out: Frame[]): void {
+    if (this.#held === undefined) return
+    out.push(this.#held)
+    this.#held = undefined
+  }
+}

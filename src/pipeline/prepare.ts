@@ -1,0 +1,132 @@
+import type { AppContext, AuthenticatedRequest } from '../context.ts'
+import type { GenerationRequest } from '../generation/request.ts'
+import { reserve as reserveFunds } from '../ledger/admission.ts'
+import { estimateInputTokens, worstCase } from '../ledger/estimate.ts'
+import { protocols } from '../protocols/index.ts'
+import type { RawRequest, TranslationContext } from '../protocols/protocol.ts'
+import { readRawRequest } from '../protocols/raw-request.ts'
+import { PreparedRequests } from '../providers/attempt.ts'
+import type { Endpoint } from '../providers/catalogue.ts'
+import type { Generation, GenerationHooks, GenerationRoute } from './hooks.ts'
+import { finishesWithoutClient } from './images.ts'
+import type { ResolvedMedia } from './media.ts'
+import { losslessEndpoints, schemaGrowth, translationOptions } from './strict.ts'
+
+/** A request read and validated. `media` must be released, whatever becomes of the request. */
+export type ParsedRequest = {
+  rawRequest: RawRequest
+  media: ResolvedMedia | undefined
+  request: GenerationRequest
+}
+
+/** A request as it is sent, and the endpoints that can serve it, in the order in which they are tried. */
+export type SelectedRequest = ParsedRequest & {
+  context: TranslationContext
+  preparedRequests: PreparedRequests
+  endpoints: readonly Endpoint[]
+  /** Bytes of the request beside its own text: restored reasoning and expanded schemas. */
+  addedBytes: number
+}
+
+/** Reads the request, with its stored content and media put into it. Throws a GatewayError that names the path. */
+export async function parse(
+  app: AppContext,
+  inbound: AuthenticatedRequest,
+  { protocol, hooks, fromPath }: GenerationRoute,
+): Promise<ParsedRequest> {
+  const rawRequest = await readRawRequest(inbound.request, app.config.limits.bodyBytes, fromPath)
+  await hooks.beforeRead?.(rawRequest)
+  const media = await app.media.resolve(inbound, protocol, rawRequest)
+  try {
+    return { rawRequest, media, request: protocols[protocol].serve.readRequest(rawRequest) }
+  } catch (error) {
+    media?.release()
+    throw error
+  }
+}
+
+/**
+ * Finds the endpoints that can take the request, strict where the client wants that, and restores reasoning that the
+ * client left out. Throws model_not_found, unsupported_parameter, and what the protocol refuses of the model.
+ */
+export async function select(
+  app: AppContext,
+  inbound: AuthenticatedRequest,
+  { protocol, hooks }: GenerationRoute,
+  parsed: ParsedRequest,
+): Promise<SelectedRequest> {
+  const { rawRequest, media } = parsed
+  const { strict, report } = translationOptions(inbound.request.headers, app.config)
+  const capable = media?.endpoints ?? app.catalogue.endpoints(parsed.request.model, protocol)
+  const { request, replayStates, bytes } = await app.reasoningReplay.restore(
+    inbound.identity.accountId,
+    parsed.request,
+    capable,
+  )
+  const { serve } = protocols[protocol]
+  const context: TranslationContext = {
+    rawRequest,
+    request,
+    responseIdentity: {
+      id: serve.idPrefix + inbound.id,
+      model: request.model,
+      createdAt: Math.floor(Date.now() / 1000),
+    },
+    ...hooks.translation?.(rawRequest),
+    report,
+    restoredReasoning: replayStates,
+  }
+  const preparedRequests = new PreparedRequests(context, app.schemaCache)
+  const endpoints = strict ? losslessEndpoints(preparedRequests, capable) : capable
+  serve.checkModel?.(
+    request,
+    endpoints.map(({ target }) => target.capabilities),
+  )
+  const addedBytes = bytes + schemaGrowth(preparedRequests, endpoints)
+  return { rawRequest, media, request, context, preparedRequests, endpoints, addedBytes }
+}
+
+/**
+ * Registers the request as in flight and holds the most that it may cost: from here on it has a record, also when it
+ * fails. Throws what `reserve` of the ledger throws.
+ */
+export async function reserve(
+  app: AppContext,
+  inbound: AuthenticatedRequest,
+  route: GenerationRoute,
+  { rawRequest, media, request, context, endpoints, addedBytes }: SelectedRequest,
+): Promise<Generation> {
+  const signal = survivesClient(route.hooks, request, endpoints) ? NEVER : inbound.request.signal
+  const inFlight = app.inFlight.enter(signal)
+  try {
+    const open = await reserveFunds(app, inbound, {
+      api: request.protocol,
+      model: request.model,
+      endpoints,
+      streamed: request.stream,
+      worst: (modelLimit) =>
+        worstCase(
+          request,
+          Buffer.byteLength(rawRequest.text) + addedBytes,
+          modelLimit,
+          endpoints.map(({ target }) => target.capabilities),
+        ),
+      countInput: () => estimateInputTokens(request),
+    })
+    route.hooks.onReserve?.(open)
+    inbound.errorHeaders['x-generation-id'] = context.responseIdentity.id
+    return { app, inbound, route, open, inFlight, media, replayRecorder: undefined }
+  } catch (error) {
+    inFlight.leave()
+    throw error
+  }
+}
+
+const NEVER = new AbortController().signal
+
+/** Whether the call goes on when the client leaves: the result is kept for it, or the provider charges it anyway. */
+export const survivesClient = (
+  hooks: GenerationHooks,
+  request: GenerationRequest,
+  endpoints: readonly Endpoint[],
+): boolean => hooks.survivesClient?.(request, endpoints) === true || endpoints.some(finishesWithoutClient)

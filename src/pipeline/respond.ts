@@ -1,0 +1,98 @@
+import { fold, withUsage, type GenerationEvent } from '../generation/event.ts'
+import type { Usage } from '../generation/usage.ts'
+import { streamBody } from '../http/stream.ts'
+import { protocols } from '../protocols/index.ts'
+import { reportOf } from '../protocols/losses.ts'
+import type { TranslationContext } from '../protocols/protocol.ts'
+import { readAnswer, readEvents, readerOf, type Upstream } from '../providers/attempt.ts'
+import { close, closeStream, leave } from './close.ts'
+import { chunkText, eventStream, JsonArray, type Framing } from './framing.ts'
+import type { Generation } from './hooks.ts'
+import { readText, readToEnd } from './images.ts'
+import { MeteredStream } from './metered-stream.ts'
+import { PassthroughOutput, TranslatedOutput } from './output.ts'
+import { survivesClient } from './prepare.ts'
+import { Relay } from './relay.ts'
+import { responseHeaders, streamHeaders } from './response-headers.ts'
+
+/** A response in one piece: read, metered, written in the client's protocol, sent when it is recorded. */
+export async function whole(generation: Generation, upstream: Upstream): Promise<Response> {
+  const { app, inFlight, route } = generation
+  const { protocol, context, sameProtocol } = upstream
+  const text = await readText(app.config, upstream, inFlight)
+  const pending = await route.hooks.onResponse?.(generation, upstream, text)
+  if (pending !== undefined) {
+    leave(generation)
+    return new Response(pending, { headers: responseHeaders(generation, upstream) })
+  }
+  const read = readAnswer(upstream, text)
+  const events = (await route.hooks.onEvents?.(generation, upstream, read)) ?? read
+  const counted = await record(generation, events)
+  const body = sameProtocol ? protocol.passthrough(context).answer(text, counted) : translate(events, counted, context)
+  // A body that Sluice cannot read is passed on to a client of the provider's protocol, but not charged.
+  await close(generation, events.length === 0 ? 'failed' : 'completed')
+  return new Response(body, { headers: responseHeaders(generation, upstream) })
+}
+
+/** Events -> the JSON text of a response in the client's protocol, with the losses where the client asked for them. */
+function translate(events: GenerationEvent[], counted: Usage | undefined, context: TranslationContext): string {
+  const answer = protocols[context.request.protocol].serve.writeAnswer(fold(withUsage(events, counted)), context)
+  return JSON.stringify({ ...answer, ...reportOf(context) })
+}
+
+/** Meters a whole response. Gives the usage that Sluice counted, where the provider reported none. */
+async function record(
+  { open: { meter }, replayRecorder }: Generation,
+  events: GenerationEvent[],
+): Promise<Usage | undefined> {
+  meter.record(events)
+  replayRecorder?.record(events)
+  return meter.lacksUsage ? meter.count() : undefined
+}
+
+/** A streamed response: its headers leave with the provider's first bytes, everything else passes through the relay. */
+export async function stream(generation: Generation, upstream: Upstream): Promise<Response> {
+  const { inbound, app, open, inFlight, replayRecorder, route } = generation
+  const { protocol, context, endpoint, incoming, sameProtocol } = upstream
+  if (!isStream(upstream)) return streamOfWhole(generation, upstream)
+  const { serve } = protocols[context.request.protocol]
+  const output = sameProtocol
+    ? new PassthroughOutput(protocol.passthrough(context))
+    : new TranslatedOutput(serve.writer(context))
+  const metered = new MeteredStream(readerOf(upstream), output, open.meter, replayRecorder)
+  const relay = new Relay(incoming.body, metered, framingOf(generation), (outcome, last) =>
+    closeStream(generation, context, outcome, last),
+  )
+  inFlight.onCut = (error) => relay.cut(error)
+  const { keepAliveMs } = app.config
+  await relay.begin(keepAliveMs)
+  // The provider's own frames are passed on, even if the first is an error; a translated error gets a status instead.
+  if (!sameProtocol && metered.failedAtOnce !== undefined) throw metered.failedAtOnce
+  const source = survivesClient(route.hooks, context.request, [endpoint])
+    ? readToEnd(relay)
+    : { pull: () => relay.pull(), cancel: () => relay.leave() }
+  const keepAlive = serve.keepAlive === undefined ? undefined : { text: serve.keepAlive, afterMs: keepAliveMs }
+  const body = streamBody(source, keepAlive, inbound.request.signal)
+  return new Response(body, { headers: streamHeaders(generation, upstream) })
+}
+
+/** A provider that answers a streaming request in one piece: the client still gets its stream. */
+async function streamOfWhole(generation: Generation, upstream: Upstream): Promise<Response> {
+  const { app, inFlight } = generation
+  const { context } = upstream
+  const text = await readText(app.config, upstream, inFlight)
+  const events = readEvents(upstream, text)
+  const writer = protocols[context.request.protocol].serve.writer(context)
+  const counted = await record(generation, events)
+  const frames = withUsage(events, counted).flatMap((event) => writer.write(event))
+  await close(generation, 'completed')
+  return new Response(chunkText(framingOf(generation).write(frames, true)), {
+    headers: streamHeaders(generation, upstream),
+  })
+}
+
+/** Whether a provider streams, as a request for a stream asked it to. */
+export const isStream = ({ incoming: { headers } }: Upstream): boolean =>
+  !(headers.get('content-type') ?? '').startsWith('application/json')
+
+const framingOf = ({ route }: Generation): Framing => (route.jsonArray === true ? new JsonArray() : eventStream)

@@ -1,0 +1,38 @@
+import type { PublicRequest } from '../context.ts'
+import { lossesText } from '../protocols/losses.ts'
+import type { Upstream } from '../providers/attempt.ts'
+import type { Generation } from './hooks.ts'
+
+/** The request's id, under the names that OpenAI's and Anthropic's clients read. */
+export const identityHeaders = ({ requestId }: PublicRequest): Record<string, string> => ({
+  'x-request-id': requestId,
+  'request-id': requestId,
+})
+
+/** Headers of a response that a provider began. */
+export function responseHeaders(
+  { inbound }: Generation,
+  upstream: Upstream,
+  contentType = 'application/json',
+): Record<string, string> {
+  const headers: Record<string, string> = {
+    'content-type': contentType,
+    'x-generation-id': upstream.context.responseIdentity.id,
+    ...identityHeaders(inbound),
+    'x-sluice-provider': upstream.endpoint.provider.id,
+    'x-sluice-attempts': String(upstream.attempts),
+  }
+  if (upstream.losses.length > 0) headers['x-sluice-translation'] = lossesText(upstream.losses)
+  return headers
+}
+
+/** The same for a stream, which proxies must not buffer. */
+export const streamHeaders = (generation: Generation, upstream: Upstream): Record<string, string> => ({
+  ...responseHeaders(
+    generation,
+    upstream,
+    generation.route.jsonArray === true ? 'application/json' : 'text/event-stream; charset=utf-8',
+  ),
+  'cache-control': 'no-cache',
+  'x-accel-buffering': 'no',
+})
