@@ -29,7 +29,9 @@ const GLOBAL_V6 = blockListOf('2000::/3')
 /** Exceptions inside GLOBAL_V6: protocol assignments including Teredo, documentation, 6to4. */
 const RESERVED_V6 = blockListOf('2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20')
 
-/** True for the text of a globally routable IPv4 or IPv6 address. False for anything else, zone identifiers included. */
+/**
+ * True for the text of a globally routable IPv4 or IPv6 address. False for anything else, zone identifiers included.
+ */
 export const isPublicAddress = (text: string): boolean => {
   if (text.includes('%')) return false
   const family = isIP(text)

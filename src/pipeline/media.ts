@@ -2,7 +2,7 @@ import type { InboundRequest, AppContext } from '../context.ts'
 import { GatewayError, invalid } from '../error.ts'
 import { replaceAt, type JsonPath } from '../json/text.ts'
 import type { ProtocolName } from '../generation/request.ts'
-import { fetchOutside, wrongOutsideUrl } from '../http/outside.ts'
+import { guardedFetch, publicUrlProblem } from '../http/ssrf-guard.ts'
 import { sniff } from '../http/sniff.ts'
 import { protocols } from '../protocols/index.ts'
 import { isTextual, mediaKind } from '../protocols/media.ts'
@@ -221,7 +221,7 @@ function divide(
         ),
     )
     // A server that nobody said anything of may stand in the operator's own network, and open whatever it is told to.
-    const wrong = wrongOutsideUrl(url, config.fetch)
+    const wrong = publicUrlProblem(url, config.fetch)
     if (wrong !== undefined)
       endpoints = left(
         endpoints,
@@ -277,7 +277,7 @@ async function fetchAll(
         bytes,
         mediaType,
         url: at,
-      } = await fetchOutside(url, { private: fetch.private, maxBytes: fetch.bytes, totalMs: FETCH_MS, signal })
+      } = await guardedFetch(url, { private: fetch.private, maxBytes: fetch.bytes, totalMs: FETCH_MS, signal })
       const filename = decodeName(new URL(at).pathname.split('/').at(-1)!)
       const encoded = encodedBytes([{ bytes: bytes.length }])
       held.take(encoded)

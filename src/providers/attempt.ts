@@ -1,7 +1,7 @@
 import { parsed, stringifyAs } from '../json/text.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
-import { readAll, send, type ByteSource, type Incoming, type Timeouts } from '../http/call.ts'
+import { readAll, send, type ByteSource, type IncomingResponse, type Timeouts } from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { parseWithExact } from '../json/exact.ts'
 import { refuseNative } from '../protocols/provider-native.ts'
@@ -22,7 +22,7 @@ export type Upstream = {
   sameProtocol: boolean
   /** The exchange as this provider's answer is labelled: with whose signatures it bears. */
   context: TranslationContext
-  incoming: Incoming
+  incoming: IncomingResponse
   /** Of the request, and more as the answer is written. */
   losses: ReportedLoss[]
   /** Tries made, this one included. */
@@ -187,7 +187,7 @@ function writeOut(call: Protocol['call'], asked: TranslationContext, target: End
 }
 
 async function refusalOf(
-  incoming: Incoming,
+  incoming: IncomingResponse,
   endpoint: Endpoint,
   protocol: Protocol,
   sameProtocol: boolean,
@@ -245,7 +245,7 @@ export function parseAnswer(text: string, protocol?: Protocol): unknown {
 const RETRY_AFTER_MAX_SECONDS = 86_400
 
 /** An error that a provider answered with, and when it may be asked again, as far as that is said. */
-export function withRetryAfter(error: GatewayError, headers: Incoming['headers']): GatewayError {
+export function withRetryAfter(error: GatewayError, headers: IncomingResponse['headers']): GatewayError {
   const retryAfterSeconds = error.retryAfterSeconds ?? secondsOf(headers.get('retry-after'))
   return retryAfterSeconds === undefined
     ? error

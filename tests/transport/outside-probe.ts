@@ -3,11 +3,11 @@
  * its arguments, all of whose hosts lead to this machine and are exempt; prints a line for each.
  */
 import { asGatewayError } from '../../src/error.ts'
-import { fetchOutside } from '../../src/http/outside.ts'
+import { guardedFetch } from '../../src/http/ssrf-guard.ts'
 
 for (const url of process.argv.slice(2)) {
   try {
-    const { bytes } = await fetchOutside(url, {
+    const { bytes } = await guardedFetch(url, {
       private: [new URL(url).host],
       maxBytes: 100,
       totalMs: 5_000,

@@ -5,8 +5,8 @@ import { GatewayError } from '../../src/error.ts'
 import { isPublicAddress } from '../../src/http/addresses.ts'
 import { closeIdle } from '../../src/http/connection.ts'
 import { readAll, send } from '../../src/http/call.ts'
-import { fetchOutside, postOutside, wrongOutsideUrl } from '../../src/http/outside.ts'
-import type { Outside } from '../../src/http/outside.ts'
+import { guardedFetch, guardedPost, publicUrlProblem } from '../../src/http/ssrf-guard.ts'
+import type { GuardOptions } from '../../src/http/ssrf-guard.ts'
 import { canaries } from './canary.ts'
 import type { Canaries } from './canary.ts'
 import { LOCAL_HOSTS, LOCAL_URLS, NAMES_LEADING_HOME } from './outside-hosts.ts'
@@ -45,7 +45,7 @@ const resolving = (...answers: string[][]): { asked: string[]; resolve: (host: s
   }
 }
 
-const outside = (more: Partial<Outside> = {}): Outside => ({
+const outside = (more: Partial<GuardOptions> = {}): GuardOptions => ({
   private: [],
   maxBytes: 1000,
   totalMs: 5_000,
@@ -115,19 +115,19 @@ describe('what is not outside', () => {
 
   test('is neither fetched nor posted to, and nobody here is ever reached', async () => {
     for (const url of urls()) {
-      expect(await refusal(fetchOutside(url, outside())), url).toStartWith(NOT_PUBLIC)
-      expect(await refusal(postOutside(url, '{}', {}, outside())), url).toStartWith(NOT_PUBLIC)
+      expect(await refusal(guardedFetch(url, outside())), url).toStartWith(NOT_PUBLIC)
+      expect(await refusal(guardedPost(url, '{}', {}, outside())), url).toStartWith(NOT_PUBLIC)
     }
     expect(connect).toHaveBeenCalledTimes(0)
     expect(canary.reached).toEqual([])
   })
 
   test('is told from the text alone where it can be', () => {
-    for (const host of LOCAL_HOSTS) expect(wrongOutsideUrl(`https://${host}/`, { private: [] }), host).toBe(NOT_PUBLIC)
+    for (const host of LOCAL_HOSTS) expect(publicUrlProblem(`https://${host}/`, { private: [] }), host).toBe(NOT_PUBLIC)
     for (const url of LOCAL_URLS)
-      expect(wrongOutsideUrl(url.replace('PORT', '8080'), { private: [] }), url).toStartWith(NOT_PUBLIC)
+      expect(publicUrlProblem(url.replace('PORT', '8080'), { private: [] }), url).toStartWith(NOT_PUBLIC)
     for (const host of NAMES_LEADING_HOME)
-      expect(wrongOutsideUrl(`https://${host}/`, { private: [] }), host).toBeUndefined()
+      expect(publicUrlProblem(`https://${host}/`, { private: [] }), host).toBeUndefined()
   })
 
   const WORDED: readonly [url: string, wrong: string | undefined][] = [
@@ -149,7 +149,7 @@ describe('what is not outside', () => {
   ]
 
   test('is told in words that say what would be right', () => {
-    for (const [url, wrong] of WORDED) expect(wrongOutsideUrl(url, { private: [] }), url).toBe(wrong!)
+    for (const [url, wrong] of WORDED) expect(publicUrlProblem(url, { private: [] }), url).toBe(wrong!)
   })
 
   test('a URL that only looks local is asked for the host it names', async () => {
@@ -160,7 +160,7 @@ describe('what is not outside', () => {
       'http://example.com/http://127.0.0.1/',
     ]) {
       const { asked, resolve } = resolving([])
-      await refusal(fetchOutside(url, outside({ resolve })))
+      await refusal(guardedFetch(url, outside({ resolve })))
       expect(asked).toEqual(['example.com'])
     }
   })
@@ -335,7 +335,7 @@ describe('addresses', () => {
       '',
     ]) {
       for (const answers of [[address], [address, ...publicOnes], [...publicOnes, address]]) {
-        expect(await refusal(fetchOutside('https://example.com/', outside({ resolve: async () => answers })))).toBe(
+        expect(await refusal(guardedFetch('https://example.com/', outside({ resolve: async () => answers })))).toBe(
           `${NOT_PUBLIC} whose host has public addresses only`,
         )
       }
@@ -344,18 +344,18 @@ describe('addresses', () => {
   })
 
   test('of a name that nobody knows: the same words as for one of ours, since they would tell what names we have', async () => {
-    const failures: Outside['resolve'][] = [
+    const failures: GuardOptions['resolve'][] = [
       async () => [],
       async () => {
         throw new Error('getaddrinfo ENOTFOUND at 10.0.0.53')
       },
     ]
     for (const resolve of failures)
-      expect(await refusal(fetchOutside('https://example.com/', { ...outside(), resolve: resolve! }))).toBe(
+      expect(await refusal(guardedFetch('https://example.com/', { ...outside(), resolve: resolve! }))).toBe(
         `${NOT_PUBLIC} whose host has public addresses only`,
       )
     const { resolve: _, ...system } = outside()
-    expect(await refusal(fetchOutside('https://no-such-host.invalid/', system))).toBe(
+    expect(await refusal(guardedFetch('https://no-such-host.invalid/', system))).toBe(
       `${NOT_PUBLIC} whose host has public addresses only`,
     )
   })
@@ -379,7 +379,7 @@ describe('a name that changes where it leads', () => {
     const site = server(() => answer('picture'))
     const dialled = internet({ '8.8.4.4': site.port })
     const { asked, resolve } = resolving(['8.8.4.4'], ['127.0.0.1'])
-    const { bytes, mediaType, url } = await fetchOutside('http://example.com/a?b#c', outside({ resolve }))
+    const { bytes, mediaType, url } = await guardedFetch('http://example.com/a?b#c', outside({ resolve }))
     expect([Buffer.from(bytes).toString(), mediaType, url, asked, dialled]).toEqual([
       'picture',
       'image/png',
@@ -396,12 +396,12 @@ describe('a name that changes where it leads', () => {
     const site = server((path) => (path === '/moved' ? redirect('/') : answer('x')))
     internet({ '8.8.4.4': site.port })
     const again = resolving(['8.8.4.4'], ['127.0.0.1'])
-    await fetchOutside('http://example.com/', outside({ resolve: again.resolve }))
-    expect(await refusal(fetchOutside('http://example.com/', outside({ resolve: again.resolve })))).toStartWith(
+    await guardedFetch('http://example.com/', outside({ resolve: again.resolve }))
+    expect(await refusal(guardedFetch('http://example.com/', outside({ resolve: again.resolve })))).toStartWith(
       NOT_PUBLIC,
     )
     const moved = resolving(['8.8.4.4'], ['127.0.0.1', '8.8.4.4'])
-    expect(await refusal(fetchOutside('http://example.com/moved', outside({ resolve: moved.resolve })))).toBe(
+    expect(await refusal(guardedFetch('http://example.com/moved', outside({ resolve: moved.resolve })))).toBe(
       `${NOT_PUBLIC} whose host has public addresses only`,
     )
     expect(moved.asked).toEqual(['example.com', 'example.com'])
@@ -411,14 +411,14 @@ describe('a name that changes where it leads', () => {
   test('and of which one address does not answer is reached at the next', async () => {
     const site = server(() => answer('x'))
     const dialled = internet({ '8.8.4.4': site.port })
-    await fetchOutside(
+    await guardedFetch(
       'http://example.com/',
       outside({ resolve: async () => ['2606:4700::1', '2606:4700::2', '2606:4700::3', '1.1.1.1', '8.8.4.4'] }),
     )
     expect(dialled).toEqual(['2606:4700::1:80', '2606:4700::2:80', '1.1.1.1:80', '8.8.4.4:80'])
     expect(
       await refusal(
-        fetchOutside('http://example.com/', outside({ resolve: async () => ['1.1.1.1', '1.1.1.2', '8.8.4.4'] })),
+        guardedFetch('http://example.com/', outside({ resolve: async () => ['1.1.1.1', '1.1.1.2', '8.8.4.4'] })),
       ),
     ).toBe(`${NOT_PUBLIC} that can be read, but it could not be reached`)
   })
@@ -431,7 +431,7 @@ test('a webhook that was sent is not sent again to the next address', async () =
   })
   expect(
     await refusal(
-      postOutside(
+      guardedPost(
         `http://box.internal:${site.port}/`,
         '{}',
         {},
@@ -446,9 +446,9 @@ describe('redirects', () => {
   test('are followed three times, and no further', async () => {
     const site = server((path) => (path === '/0' ? answer('there') : redirect(`/${Number(path.slice(1)) - 1}`)))
     const options = outside({ private: [site.host] })
-    const { url } = await fetchOutside(`http://${site.host}/3`, options)
+    const { url } = await guardedFetch(`http://${site.host}/3`, options)
     expect(url).toBe(`http://${site.host}/0`)
-    expect(await refusal(fetchOutside(`http://${site.host}/4`, options))).toBe(
+    expect(await refusal(guardedFetch(`http://${site.host}/4`, options))).toBe(
       `${NOT_PUBLIC} that can be read, but it redirects more than 3 times`,
     )
     expect(site.requests.length).toBe(8)
@@ -458,13 +458,13 @@ describe('redirects', () => {
     const site = server((path) =>
       path === '/' ? redirect('/2').replace('content-length: 0', 'content-length: 9') : answer('x'),
     )
-    await fetchOutside(`http://${site.host}/`, outside({ private: [site.host] }))
+    await guardedFetch(`http://${site.host}/`, outside({ private: [site.host] }))
     await until(() => site.open === 0)
   })
 
   test('to itself end as well', async () => {
     const site = server(() => redirect('/'))
-    expect(await refusal(fetchOutside(`http://${site.host}/`, outside({ private: [site.host] })))).toContain(
+    expect(await refusal(guardedFetch(`http://${site.host}/`, outside({ private: [site.host] })))).toContain(
       'redirects more than 3 times',
     )
     expect(site.requests.length).toBe(4)
@@ -472,7 +472,7 @@ describe('redirects', () => {
 
   test('carry nothing that was sent or set before', async () => {
     const site = server((path) => (path === '/' ? redirect(`http://${site.host}/2`) : answer('x')))
-    await fetchOutside(`http://${site.host}/`, outside({ private: [site.host] }))
+    await guardedFetch(`http://${site.host}/`, outside({ private: [site.host] }))
     expect(site.requests.map((request) => request.replace(/^.*\r\n/, ''))).toEqual(
       Array(2).fill(
         `host: ${site.host}\r\naccept-encoding: identity\r\nconnection: close\r\nuser-agent: sluice\r\naccept: */*\r\n\r\n`,
@@ -514,7 +514,7 @@ describe('redirects', () => {
     for (const { status, url } of targets) {
       to = url
       const seen = site.requests.length
-      await refusal(fetchOutside(`http://${site.host}/`, outside({ private: [site.host] })))
+      await refusal(guardedFetch(`http://${site.host}/`, outside({ private: [site.host] })))
       expect(site.requests.length - seen, `${status} ${url}`).toBe(1)
     }
     expect(canary.reached).toEqual([])
@@ -523,7 +523,7 @@ describe('redirects', () => {
   test('of a webhook are not followed', async () => {
     const site = server((path) => (path === '/' ? redirect('/2', 307) : answer('x')))
     expect(
-      await postOutside(
+      await guardedPost(
         `http://${site.host}/`,
         '{"a":1}',
         { 'content-type': 'application/json', 'webhook-id': 'w1' },
@@ -541,7 +541,7 @@ describe('hosts that are private and may be reached', () => {
     const site = server(() => answer('x'))
     const url = `http://box.internal:${site.port}/`
     for (const name of ['box.internal', `box.internal:${site.port}`])
-      expect((await fetchOutside(url, outside({ private: [name] }))).bytes.length).toBe(1)
+      expect((await guardedFetch(url, outside({ private: [name] }))).bytes.length).toBe(1)
     expect(site.requests[0]).toContain(`\r\nhost: box.internal:${site.port}\r\n`)
     for (const name of [
       `box.internal:${site.port + 1}`,
@@ -553,7 +553,7 @@ describe('hosts that are private and may be reached', () => {
       '*',
       '',
     ]) {
-      expect(await refusal(fetchOutside(url, outside({ private: [name] }))), name).toStartWith(NOT_PUBLIC)
+      expect(await refusal(guardedFetch(url, outside({ private: [name] }))), name).toStartWith(NOT_PUBLIC)
     }
     expect(site.requests.length).toBe(2)
   })
@@ -567,7 +567,7 @@ describe('hosts that are private and may be reached', () => {
       'http://10.0.0.1:9/',
       'http://0xa.1/',
     ])
-      expect(wrongOutsideUrl(url, exempt), url).toBeUndefined()
+      expect(publicUrlProblem(url, exempt), url).toBeUndefined()
     for (const url of [
       'https://localhost/',
       'http://[::1]/',
@@ -576,7 +576,7 @@ describe('hosts that are private and may be reached', () => {
       'http://10.0.0.2/',
       'http://localhost./',
     ])
-      expect(wrongOutsideUrl(url, exempt), url).toBeString()
+      expect(publicUrlProblem(url, exempt), url).toBeString()
   })
 
   test("are not reached over a connection that a provider's calls have kept, nor leave one to them", async () => {
@@ -593,7 +593,7 @@ describe('hosts that are private and may be reached', () => {
       await readAll(incoming.body, 100)
     }
     await provider()
-    await fetchOutside(`http://${site.host}/`, outside({ private: [site.host] }))
+    await guardedFetch(`http://${site.host}/`, outside({ private: [site.host] }))
     expect(site.connections).toBe(2)
     await until(() => site.open === 1)
     await provider()
@@ -602,8 +602,8 @@ describe('hosts that are private and may be reached', () => {
 })
 
 describe('an answer', () => {
-  const get = (site: { host: string }, more: Partial<Outside> = {}) =>
-    fetchOutside(`http://${site.host}/`, outside({ private: [site.host], ...more }))
+  const get = (site: { host: string }, more: Partial<GuardOptions> = {}) =>
+    guardedFetch(`http://${site.host}/`, outside({ private: [site.host], ...more }))
   const soon = { totalMs: 150 }
 
   test.each([
@@ -687,7 +687,7 @@ describe('an answer', () => {
 
   test('of a name server that says nothing is not waited for', async () => {
     expect(
-      await refusal(fetchOutside('http://example.com/', outside({ ...soon, resolve: () => new Promise(() => {}) }))),
+      await refusal(guardedFetch('http://example.com/', outside({ ...soon, resolve: () => new Promise(() => {}) }))),
     ).toContain('did not answer in 150 ms')
   })
 
@@ -747,7 +747,7 @@ describe('an answer', () => {
         if (then === 'end') socket.end()
         return undefined
       })
-      return postOutside(`http://${site.host}/`, '{}', {}, outside({ private: [site.host], totalMs: 200 }))
+      return guardedPost(`http://${site.host}/`, '{}', {}, outside({ private: [site.host], totalMs: 200 }))
     }
     expect(await post('HTTP/1.1 204 X\r\n\r\n')).toBe(204)
     expect(await post('HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n')).toBe(500)

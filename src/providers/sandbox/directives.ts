@@ -9,8 +9,8 @@ const MAX_DIRECTIVES = 1000
 const MAX_ENDS_TRIED = 64
 
 /**
- * Finds the directives whose names `isKnown` accepts; everything else, other `[[...]]` included, is `rest`. The colon is
- * optional. A directive ends at the first `]]`, or, if its argument is (or ends in) JSON, at the first `]]` that
+ * Finds the directives whose names `isKnown` accepts; everything else, other `[[...]]` included, is `rest`. The colon
+ * is optional. A directive ends at the first `]]`, or, if its argument is (or ends in) JSON, at the first `]]` that
  * completes that JSON.
  */
 export function findDirectives(

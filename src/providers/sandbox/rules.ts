@@ -51,8 +51,8 @@ const KNOWN_PARAMETERS: Record<ConversationName, ReadonlySet<string>> = {
   'chat.completions': words(
     'audio frequency_penalty logit_bias logprobs max_completion_tokens max_tokens messages metadata modalities model n',
     'parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_retention reasoning_effort',
-    'response_format safety_identifier seed service_tier stop store stream stream_options temperature tool_choice tools',
-    'top_logprobs top_p user verbosity web_search_options',
+    'response_format safety_identifier seed service_tier stop store stream stream_options temperature tool_choice',
+    'tools top_logprobs top_p user verbosity web_search_options',
   ),
   responses: words(
     'background client_metadata context_management conversation include input instructions max_output_tokens',
