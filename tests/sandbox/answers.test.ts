@@ -132,7 +132,8 @@ for (const client of CLIENTS)
       test('parallel calls accept their results together with the signature', async () => {
         const talk = open({ tools: [WEATHER, TIME], reasoning: true })
         const first = await talk.say(
-          '[[think: Two things.]] [[call: get_weather {"city":"Paris","days":3}]] [[call: get_time {"zone":"UTC"}]] [[strict-signatures]]',
+          '[[think: Two things.]] [[call: get_weather {"city":"Paris","days":3}]] ' +
+            '[[call: get_time {"zone":"UTC"}]] [[strict-signatures]]',
         )
         expect(first).toMatchObject({
           finish: finishReasons.calls,
@@ -152,7 +153,8 @@ for (const client of CLIENTS)
       test('[[then]] scripts each response of a tool loop', async () => {
         const talk = open({ tools: [WEATHER, TIME] })
         const first = await talk.say(
-          '[[call: get_weather {"city":"Oslo","days":2}]] [[then]] [[call: get_time {"zone":"CET"}]] [[then]] [[reply: done]]',
+          '[[call: get_weather {"city":"Oslo","days":2}]] [[then]] [[call: get_time {"zone":"CET"}]] ' +
+            '[[then]] [[reply: done]]',
         )
         const second = await talk.answer([{ call: first.calls[0]!, output: 'cold' }])
         expect(second.calls.map((call) => call.name)).toEqual(['get_time'])

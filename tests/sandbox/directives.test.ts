@@ -138,7 +138,7 @@ describe('scripts', () => {
     })
   })
 
-  test('[[pace]], [[chunk]] and [[no-usage]] apply to all responses; strict directives leave the script unchanged', () => {
+  test('[[pace]], [[chunk]] and [[no-usage]] apply to all responses, and strict ones change none', () => {
     expect(script('[[pace: 20ms]] [[chunk: 2]] [[strict-signatures]] [[no-usage]]')).toEqual({
       responses: [{ steps: [] }],
       paceMs: 20,

@@ -1,45 +1,9 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { GatewayError } from '../../src/error.ts'
-import { readAll, send } from '../../src/http/call.ts'
-import type { IncomingResponse, OutgoingRequest } from '../../src/http/call.ts'
-import { closeIdle } from '../../src/http/connection.ts'
-import { rawServer, until } from './raw-server.ts'
-import type { RawServer, RawSocket } from './raw-server.ts'
+import { readAll } from '../../src/http/call.ts'
+import { failure, longTimeouts, plain, post, postText, serve, stopServers } from './call-kit.ts'
+import { until, type RawSocket } from './raw-server.ts'
 
-const servers: RawServer[] = []
-const serve = (respond: (socket: RawSocket, request: string, count: number) => void): RawServer => {
-  const server = rawServer(respond)
-  servers.push(server)
-  return server
-}
-afterEach(() => {
-  closeIdle()
-  for (const server of servers.splice(0)) server.stop()
-})
-
-const longTimeouts = { connectMs: 5_000, firstByteMs: 20_000, idleMs: 20_000, totalMs: 30_000 }
-const post = (server: { url: string }, more: Partial<OutgoingRequest> = {}): Promise<IncomingResponse> =>
-  send({
-    url: server.url + '/v1/x?y=1',
-    method: 'POST',
-    headers: { 'x-a': 'b' },
-    body: '{"é":1}',
-    timeouts: longTimeouts,
-    signal: new AbortController().signal,
-    ...more,
-  })
-const postText = async (server: { url: string }, more: Partial<OutgoingRequest> = {}): Promise<string> =>
-  readAll((await post(server, more)).body, 1e9)
-const failure = async (promise: Promise<unknown>): Promise<GatewayError> => {
-  const error = await promise.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  )
-  if (!(error instanceof GatewayError)) throw new Error(`expected a GatewayError, got ${error}`)
-  return error
-}
-const plain = (body: string, more = ''): string =>
-  `HTTP/1.1 200 OK\r\n${more}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
+afterEach(stopServers)
 
 describe('an outgoing request', () => {
   test('a request is written with its length in bytes, its path and query, and without compression', async () => {
@@ -194,93 +158,6 @@ describe('an incoming response', () => {
     await Bun.sleep(100)
     expect((await readAll(incoming.body, 1e9)).length).toBe(3_000_000)
     await server.stop(true)
-  })
-})
-
-describe('a kept connection', () => {
-  test('one connection serves consecutive calls', async () => {
-    const server = serve((socket) => {
-      socket.write(plain('ok'))
-    })
-    for (let i = 0; i < 20; i += 1) expect(await postText(server)).toBe('ok')
-    expect(server.connections).toBe(1)
-  })
-
-  test('a connection is closed after a response with Connection: close', async () => {
-    const server = serve((socket) => {
-      socket.write(plain('ok', 'Connection: close\r\n'))
-    })
-    await postText(server)
-    await postText(server)
-    expect(server.connections).toBe(2)
-  })
-
-  test('a reused connection that closes without a response is replaced once', async () => {
-    const server = serve((socket, _request, count) => {
-      if (count === 1 || count === 3) socket.write(plain(`response ${count}`))
-      else socket.terminate()
-    })
-    expect(await postText(server)).toBe('response 1')
-    expect(await postText(server)).toBe('response 3')
-    expect([server.connections, server.requests.length]).toEqual([2, 3])
-  })
-
-  test('a request is sent at most twice', async () => {
-    const server = serve((socket, _request, count) => {
-      if (count === 1) socket.write(plain('ok'))
-      else socket.terminate()
-    })
-    await postText(server)
-    expect((await failure(post(server))).code).toBe('upstream_error')
-    expect(server.requests.length).toBe(3)
-  })
-
-  test('a connection that closes when new, or after a first byte, is not replaced', async () => {
-    const fresh = serve((socket) => socket.terminate())
-    expect((await failure(post(fresh))).code).toBe('upstream_error')
-    expect(fresh.requests.length).toBe(1)
-    const begun = serve((socket, _request, count) => {
-      if (count === 1) socket.write(plain('ok'))
-      else socket.end('HTTP/1.1 2')
-    })
-    await postText(begun)
-    expect((await failure(post(begun))).code).toBe('upstream_error')
-    expect(begun.requests.length).toBe(2)
-  })
-
-  test('a connection with bytes after the end of a response is not reused', async () => {
-    const poison = plain('poison')
-    for (const late of [false, true]) {
-      const server = serve((socket, _request, count) => {
-        socket.write(plain(`response ${count}`) + (late ? '' : poison))
-        if (late) setTimeout(() => void socket.write(poison), 5)
-      })
-      expect(await postText(server)).toBe('response 1')
-      await Bun.sleep(late ? 50 : 0)
-      expect(await postText(server)).toBe('response 2')
-      expect(server.connections).toBe(2)
-      server.stop()
-    }
-  })
-
-  test('a connection whose response came before the request was written is not reused', async () => {
-    let connections = 0
-    const server = Bun.listen({
-      hostname: '127.0.0.1',
-      port: 0,
-      socket: {
-        open(socket) {
-          connections += 1
-          socket.write(plain('too large'))
-          socket.pause()
-        },
-        data() {},
-      },
-    })
-    const url = `http://127.0.0.1:${server.port}`
-    for (let i = 0; i < 2; i += 1) expect(await postText({ url }, { body: 'x'.repeat(30_000_000) })).toBe('too large')
-    expect(connections).toBe(2)
-    server.stop(true)
   })
 })
 
