@@ -32,10 +32,10 @@ export class ResponseParser {
   }
 
   /**
-   * The body bytes in this piece of input, or undefined for none. The piece is overwritten: chunks are joined in place.
+   * The body bytes in this input, or undefined for none. The input is overwritten: chunks are joined in place.
    */
-  push(piece: Buffer): Buffer | undefined {
-    let rest: Buffer | undefined = piece
+  push(input: Buffer): Buffer | undefined {
+    let rest: Buffer | undefined = input
     while (this.#state === 'head') {
       rest = this.#readHead(rest)
       if (rest === undefined) return undefined

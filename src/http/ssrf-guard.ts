@@ -1,5 +1,5 @@
 /**
- * The only way to an address that somebody else chose: a URL in a request, a webhook, a URL in a provider's response.
+ * The only way to an address that a third party chose: a URL in a request, a webhook, a URL in a provider's response.
  * Such a call must not reach anything that only this machine or its network can reach (server-side request forgery).
  */
 import { lookup } from 'node:dns/promises'

@@ -1,10 +1,15 @@
+/**
+ * The output of one pull: text for one write, or several writes, each `pauseBefore` milliseconds after the previous.
+ */
+export type Chunk = string | readonly { text: string; pauseBefore: number }[]
+
 /** The source of a streamed response. */
 export type TextSource = {
   /**
-   * The next text, or undefined at the end. Called only after the previous text was written. A rejection cuts the
+   * The next chunk, or undefined at the end. Called only after the previous chunk was written. A rejection cuts the
    * connection, so that no client mistakes the response for a complete one.
    */
-  pull(): Promise<string | undefined>
+  pull(): Promise<Chunk | undefined>
   /**
    * The client left, or the server stops. Called at most once, and never after `pull` returned undefined or rejected.
    */
@@ -67,13 +72,18 @@ class StreamWriter {
     this.#lastWriteAt = performance.now()
     try {
       for (;;) {
-        const text = await this.#source.pull()
+        const chunk = await this.#source.pull()
         if (this.#closed) return
-        if (text === undefined) break
+        if (chunk === undefined) break
+        if (typeof chunk !== 'string') {
+          await this.#writeWithPauses(controller, chunk)
+          if (this.#closed) return
+          continue
+        }
         // A keep-alive may have filled the socket during the pull.
         if (typeof this.#drained !== 'number') await this.#drained
         if (this.#closed) return
-        this.#drained = controller.write(text)
+        this.#drained = controller.write(chunk)
         if (typeof this.#drained !== 'number') await this.#drained
         this.#drained = 0
         this.#lastWriteAt = performance.now()
@@ -84,6 +94,19 @@ class StreamWriter {
     } catch (error) {
       this.#close()
       throw error
+    }
+  }
+
+  async #writeWithPauses(controller: DirectController, writes: Exclude<Chunk, string>): Promise<void> {
+    for (const { text, pauseBefore } of writes) {
+      if (pauseBefore > 0) await Bun.sleep(pauseBefore)
+      if (typeof this.#drained !== 'number') await this.#drained
+      if (this.#closed) return
+      this.#drained = controller.write(text)
+      if (typeof this.#drained !== 'number') await this.#drained
+      this.#drained = 0
+      this.#lastWriteAt = performance.now()
+      if (this.#closed) return
     }
   }
 

@@ -402,7 +402,11 @@ const ITEMS: [title: string, ...held: Held[]][] = [
   ],
   [
     'framing',
-    at('transport/frames', 'any cut of the bytes gives the same frames', 'reads what another parser reads'),
+    at(
+      'transport/frames',
+      'any cut of the bytes gives the same frames',
+      'FrameSplitter reads the same frames as another parser',
+    ),
     chat('reader', '[DONE] may be missing, a reason may not'),
     gemini('reader', 'an array of chunks is a stream in one body'),
     property(

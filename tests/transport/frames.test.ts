@@ -104,7 +104,7 @@ test('any cut of the bytes gives the same frames', () => {
   )
 })
 
-test('reads what another parser reads', () => {
+test('FrameSplitter reads the same frames as another parser', () => {
   // Two blank lines complete the last frame. The parsers differ on JSON without a field name and on empty event names.
   const common = stream
     .filter((text) => !/(^|[\r\n])[{[]/.test(text) && !text.includes('\0'))

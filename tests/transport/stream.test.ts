@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { listen } from '../../src/http/serve.ts'
 import type { Listening } from '../../src/http/serve.ts'
 import { streamBody } from '../../src/http/stream.ts'
-import type { KeepAlive, TextSource } from '../../src/http/stream.ts'
+import type { Chunk, KeepAlive, TextSource } from '../../src/http/stream.ts'
 import { rawClient, until } from './raw-server.ts'
 import type { RawClient } from './raw-server.ts'
 
@@ -70,6 +70,41 @@ describe('streamBody', () => {
     expect(bodyOf(client)).toContain('one ')
   })
 
+  test('each write of a chunk waits for its pause', async () => {
+    const chunks: Chunk[] = [
+      [
+        { text: 'first ', pauseBefore: 0 },
+        { text: 'second ', pauseBefore: 100 },
+      ],
+      'third',
+    ]
+    const client = await request({ pull: async () => chunks.shift(), cancel() {} })
+    await until(() => bodyOf(client).includes('first'))
+    expect(bodyOf(client)).not.toContain('second')
+    const startedAt = performance.now()
+    await until(() => bodyOf(client).includes('third'))
+    expect(performance.now() - startedAt).toBeGreaterThan(50)
+    expect(bodyOf(client)).toMatch(/first [^]*second [^]*third/)
+  })
+
+  test('a client that leaves during a pause gets no further write and cancels the source once', async () => {
+    const cancelled: string[] = []
+    let pulls = 0
+    const pull = async (): Promise<Chunk> => {
+      pulls++
+      return [
+        { text: 'first ', pauseBefore: 0 },
+        { text: 'second ', pauseBefore: 200 },
+      ]
+    }
+    const client = await request({ pull, cancel: (reason) => void cancelled.push(reason) })
+    await until(() => bodyOf(client).includes('first'))
+    client.close()
+    await until(() => cancelled.length > 0)
+    await Bun.sleep(250)
+    expect([cancelled, pulls]).toEqual([['client-left'], 1])
+  })
+
   test('a failing source cuts the connection', async () => {
     let count = 0
     const pull = async () => {
@@ -89,7 +124,7 @@ describe('streamBody', () => {
 
 describe('a client that leaves', () => {
   for (const withSignal of [true, false]) {
-    test(`cancels the source while a pull is pending${withSignal ? '' : ', without a signal'}`, async () => {
+    test(`a leaving client cancels the source while a pull is pending${withSignal ? '' : ', without a signal'}`, async () => {
       const cancelled: string[] = []
       let fail = (_error: Error): void => {}
       let count = 0
@@ -118,7 +153,7 @@ describe('a client that leaves', () => {
     })
   }
 
-  test('cancels the source while the socket is full, and nothing more is pulled', async () => {
+  test('a leaving client cancels the source while the socket is full, and nothing more is pulled', async () => {
     const cancelled: string[] = []
     let count = 0
     const client = await request({
@@ -138,7 +173,7 @@ describe('a client that leaves', () => {
     expect([cancelled.length, count - before]).toEqual([1, 0])
   })
 
-  test('cancels the source before the stream has started', () => {
+  test('a client that left before the stream started cancels the source', () => {
     const cancelled: string[] = []
     streamBody(texts([], cancelled), undefined, AbortSignal.abort())
     streamBody(texts([], cancelled), undefined, AbortSignal.abort('shutdown'))
@@ -174,7 +209,7 @@ test('a slow client slows the source down, and memory stays bounded', async () =
 describe('keep-alive', () => {
   const comment = { text: ': here\n\n', afterMs: 20 }
 
-  test('is sent during silence, between frames', async () => {
+  test('a keep-alive is sent during silence, between frames', async () => {
     let count = 0
     const client = await request(
       {
@@ -197,7 +232,7 @@ describe('keep-alive', () => {
     expect(frames.filter((frame) => frame !== '' && frame !== ': here' && !frame.startsWith('data'))).toEqual([])
   })
 
-  test('is not sent to a client that does not read', async () => {
+  test('no keep-alive is sent to a client that does not read', async () => {
     let pulls = 0
     const pull = stalledAfter('x'.repeat(20_000_000))
     const source: TextSource = {
@@ -215,7 +250,7 @@ describe('keep-alive', () => {
     expect(pulls).toBeLessThanOrEqual(2)
   })
 
-  test('stops when the client has left', async () => {
+  test('no keep-alive is sent after the client has left', async () => {
     const cancelled: string[] = []
     const client = await request({ pull: () => never(), cancel: (reason) => void cancelled.push(reason) }, comment)
     await until(() => client.text().includes('here'))
