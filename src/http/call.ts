@@ -73,8 +73,8 @@ type EncodedRequest = { data: string | Buffer; length: number }
 type RequestTarget = { origin: Origin; path: string; host: string }
 
 /**
- * Parsed URLs of providers. They are few, and parsing one costs 5 % of proxying a small request; the limit only keeps an
- * unusual catalogue from growing it forever.
+ * Parsed URLs of providers. They are few, and parsing one costs 5 % of proxying a small request. The limit is for
+ * catalogues with very many models whose names are part of the URL.
  */
 const knownTargets = new Map<string, RequestTarget>()
 const MAX_KNOWN_TARGETS = 1024

@@ -124,7 +124,8 @@ describe('streamBody', () => {
 
 describe('a client that leaves', () => {
   for (const withSignal of [true, false]) {
-    test(`a leaving client cancels the source while a pull is pending${withSignal ? '' : ', without a signal'}`, async () => {
+    const suffix = withSignal ? '' : ', without a signal'
+    test(`a leaving client cancels the source while a pull is pending${suffix}`, async () => {
       const cancelled: string[] = []
       let fail = (_error: Error): void => {}
       let count = 0
