@@ -1,7 +1,6 @@
 /**
- * What a coding agent sends in the middle of its work, about 60 KB: instructions of 8 KB, 25 tools with schemas as
- * agents and MCP servers have them,
- * and 60 messages with 25 calls and their results. The same conversation in two protocols.
+ * The request of a coding agent in the middle of a task, about 60 KB: 8 KB of instructions, 25 tools with schemas as in
+ * agents and MCP servers, and 60 messages with 25 calls and their results. The same conversation in two protocols.
  */
 const SENTENCES = [
   'Prefer small edits over rewrites, and read a file before you change it. ',
@@ -63,7 +62,7 @@ const SCHEMAS = [
   },
   {
     $defs: {
-      ResponseIdentity: {
+      Label: {
         type: 'object',
         properties: {
           name: { type: 'string' },
@@ -120,7 +119,7 @@ const TOOLS = Array.from({ length: 25 }, (_, i) => ({
 }))
 const SYSTEM = prose(8_000)
 
-/** A turn of the conversation: ten are words alone, and 25 call a tool and hear its result. */
+/** A turn of the conversation: ten have only text, and 25 call a tool and get its result. */
 type Turn =
   | { role: 'user' | 'assistant'; text: string }
   | { id: string; name: string; input: object; text: string; result: string }
@@ -185,5 +184,5 @@ const BODIES: Record<string, object> = {
   '/v1/messages': { ...MESSAGES, max_tokens: 1024 },
 }
 
-/** The body of a request to this path for this model. */
+/** The request body for a path and a model. */
 export const agentBody = (path: string, model: string): string => JSON.stringify({ model, ...BODIES[path] })

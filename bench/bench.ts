@@ -1,9 +1,8 @@
 /**
- * Sluice side by side with nginx and a bare Bun proxy, on loopback: `npm run bench [-- --quick]`. CPU time is what the
- * kernel charged to
- * the process, so the load generator and a busy machine change little; contenders take turns in short slices, and each
- * number stands
- * beside its ratio to nginx in the same run.
+ * Compares Sluice with nginx and two minimal Bun proxies on loopback: `npm run bench [-- --quick] [--
+ * --only=NAME,...]`. CPU time is taken from the kernel's accounting of the process, so the load generator and a busy
+ * machine matter little. Contenders take turns in short slices; each number is shown with its ratio to nginx in the
+ * same run.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,7 +16,7 @@ const quick = process.argv.includes('--quick')
 const only = process.argv.find((argument) => argument.startsWith('--only='))?.slice(7)
 const ROUNDS = quick ? 2 : 5
 const SLICE_SECONDS = quick ? 1.5 : 3
-/** A runtime that compiles as it goes is measured as it runs for the rest of its days. */
+/** Warm-up, so that JIT-compiled contenders are measured in their steady state. */
 const WARM_SECONDS = quick ? 4 : 8
 const OPEN_STREAMS = quick ? 500 : 2000
 const TICKS_PER_SECOND = 100
@@ -135,7 +134,7 @@ const measureTask = async (task: Task, entries: Entry[]): Promise<Row> => {
       const before = cpuSeconds(running.pid)
       const result = await runLoad({ ...loadOf(running, task), ...(round === -1 ? { seconds: WARM_SECONDS } : {}) })
       if (result.errors > 0) console.error(`${contender.name}: ${result.errors} errors in "${task.title}"`)
-      // The first round only warms up.
+      // Round -1 is the warm-up.
       if (round === -1) continue
       costs[i]!.cpu += cpuSeconds(running.pid) - before
       costs[i]!.units += result[task.per]
@@ -169,16 +168,16 @@ const measureOpenStreams = async ({ running }: Entry): Promise<Cell> => {
     port: running.port,
     path: '/v1/chat/completions',
     headers: running.headers,
-    body: bodyOf(true, 'stay quiet'),
+    body: bodyOf(true, 'stay silent'),
     connections: OPEN_STREAMS,
     seconds: 0,
     hold: true,
   }
   const child = startLoad(load)
-  const giveUp = setTimeout(() => child.kill(), 30_000)
+  const timeout = setTimeout(() => child.kill(), 30_000)
   const reader = child.stdout.getReader()
   const first = await reader.read()
-  clearTimeout(giveUp)
+  clearTimeout(timeout)
   await Bun.sleep(500)
   const memory = first.done ? undefined : residentMegabytes(running.pid)
   child.stdin.end()
@@ -194,11 +193,12 @@ const printTable = (entries: Entry[], rows: Row[]): void => {
   const names = entries.map((entry) => entry.contender.name)
   console.log(`\n| | ${names.join(' | ')} |\n|---|${names.map(() => '---:').join('|')}|`)
   for (const { title, cells, digits } of rows) {
-    // What nginx does not do is compared with what it does instead: the same row, passed through.
-    const plain = rows.find((row) => row.title === title.replace('translated', 'passthrough')) ?? { cells }
-    console.log(
-      `| ${title} | ${cells.map((cell, i) => (cell === undefined ? '-' : cell.toFixed(digits) + (i === base ? '' : ratio(cell, plain.cells[base])))).join(' | ')} |`,
+    // nginx cannot translate, so translated rows are compared with its passthrough row.
+    const passthrough = rows.find((row) => row.title === title.replace('translated', 'passthrough')) ?? { cells }
+    const texts = cells.map((cell, i) =>
+      cell === undefined ? '-' : cell.toFixed(digits) + (i === base ? '' : ratio(cell, passthrough.cells[base])),
     )
+    console.log(`| ${title} | ${texts.join(' | ')} |`)
   }
 }
 
@@ -241,9 +241,10 @@ const main = async (): Promise<void> => {
 const printStored = async (): Promise<void> => {
   const { generations, bytesEach, recordMs, balanceMs } = await measureStored(quick ? 100_000 : 1_000_000)
   const row = ({ median, p99 }: { median: number; p99: number }): string => `${median.toFixed(2)} | ${p99.toFixed(2)}`
-  console.log(
-    `\n| With ${generations} generations stored | median | p99 |\n|---|---:|---:|\n| One record over HTTP (ms) | ${row(recordMs)} |\n| Balance over HTTP (ms) | ${row(balanceMs)} |\n\nBytes on the disk per generation, posting included: ${bytesEach.toFixed(0)}`,
-  )
+  console.log(`\n| With ${generations} generations stored | median | p99 |\n|---|---:|---:|`)
+  console.log(`| One record over HTTP (ms) | ${row(recordMs)} |`)
+  console.log(`| Balance over HTTP (ms) | ${row(balanceMs)} |`)
+  console.log(`\nBytes on disk per generation, posting included: ${bytesEach.toFixed(0)}`)
 }
 
 await main()

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Subprocess } from 'bun'
 
-/** A running server under measure. */
+/** A running contender. */
 export type Running = {
   pid: number
   port: number
@@ -12,10 +12,7 @@ export type Running = {
   stop(): Promise<void>
 }
 
-/**
- * Something that stands between the load and the upstream. `translates`: it can answer the messages protocol from a
- * chat upstream.
- */
+/** A proxy between the load generator and the upstream. `translates`: it serves messages from a chat upstream. */
 export type Contender = { name: string; translates: boolean; start(upstreamPort: number): Promise<Running> }
 
 const HERE = import.meta.dir
@@ -23,19 +20,19 @@ const SLUICE = join(HERE, '..', 'src', 'main.ts')
 
 type Child = Subprocess<'ignore', 'pipe', 'inherit'>
 
-/** Starts a program and waits for the line that names its port. Throws when it ends or stays silent. */
+/** Starts a program and waits for the output line with its port. Throws if it exits or prints none in 15 s. */
 export const startListening = async (
   command: string[],
   env: Record<string, string> = {},
 ): Promise<{ child: Child; port: number; startMs: number }> => {
-  const began = performance.now()
+  const startedAt = performance.now()
   const child = Bun.spawn(command, {
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'inherit',
     env: { ...process.env, ...env },
   })
-  const silence = setTimeout(() => child.kill(), 15_000)
+  const timeout = setTimeout(() => child.kill(), 15_000)
   const decoder = new TextDecoder()
   let text = ''
   const reader = child.stdout.getReader()
@@ -45,12 +42,12 @@ export const startListening = async (
     text += decoder.decode(value, { stream: true })
     const line = /listening on (?:https?:\/\/\S*:)?(\d+)\/?\s/.exec(text)
     if (line === null) continue
-    clearTimeout(silence)
-    // The rest of its output is read and dropped, or the pipe would fill.
+    clearTimeout(timeout)
+    // The rest of the output is discarded, otherwise the pipe would fill.
     void (async () => {
       while (!(await reader.read()).done);
     })().catch(() => undefined)
-    return { child, port: Number(line[1]), startMs: performance.now() - began }
+    return { child, port: Number(line[1]), startMs: performance.now() - startedAt }
   }
 }
 
@@ -59,7 +56,7 @@ const stopChild = async (child: Subprocess): Promise<void> => {
   await child.exited
 }
 
-const ofScript = (name: string, script: string): Contender => ({
+const scriptContender = (name: string, script: string): Contender => ({
   name,
   translates: false,
   async start(upstreamPort) {
@@ -76,15 +73,20 @@ const freePort = (): number => {
 }
 
 const nginxConfig = (directory: string, port: number, upstreamPort: number): string => `
-daemon off; master_process off; pid ${directory}/nginx.pid; error_log ${directory}/error.log; worker_rlimit_nofile 16384;
+daemon off; master_process off; pid ${directory}/nginx.pid; error_log ${directory}/error.log;
+worker_rlimit_nofile 16384;
 events { worker_connections 8192; }
 http {
   access_log off; keepalive_requests 100000000; keepalive_timeout 600s; client_body_buffer_size 1m;
-  client_body_temp_path ${directory}/body; proxy_temp_path ${directory}/proxy; fastcgi_temp_path ${directory}/fastcgi; uwsgi_temp_path ${directory}/uwsgi; scgi_temp_path ${directory}/scgi;
+  client_body_temp_path ${directory}/body; proxy_temp_path ${directory}/proxy;
+  fastcgi_temp_path ${directory}/fastcgi; uwsgi_temp_path ${directory}/uwsgi; scgi_temp_path ${directory}/scgi;
   upstream provider { server 127.0.0.1:${upstreamPort}; keepalive 256; keepalive_requests 100000000; }
   server {
     listen 127.0.0.1:${port};
-    location / { proxy_pass http://provider; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; proxy_read_timeout 600s; }
+    location / {
+      proxy_pass http://provider; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_buffering off; proxy_read_timeout 600s;
+    }
   }
 }
 `
@@ -107,14 +109,14 @@ const nginx: Contender = {
     const port = freePort()
     const config = join(directory, 'nginx.conf')
     writeFileSync(config, nginxConfig(directory, port, upstreamPort))
-    const began = performance.now()
+    const startedAt = performance.now()
     const child = Bun.spawn([program, '-c', config, '-e', join(directory, 'error.log')], {
       stdin: 'ignore',
       stdout: 'ignore',
       stderr: 'ignore',
     })
     while (!(await accepts(port))) {
-      if (child.exitCode !== null || performance.now() - began > 10_000)
+      if (child.exitCode !== null || performance.now() - startedAt > 10_000)
         throw new Error(
           `nginx did not start: ${await Bun.file(join(directory, 'error.log'))
             .text()
@@ -122,7 +124,7 @@ const nginx: Contender = {
         )
       await Bun.sleep(1)
     }
-    const startMs = performance.now() - began
+    const startMs = performance.now() - startedAt
     const stop = async () => {
       await stopChild(child)
       rmSync(directory, { recursive: true, force: true })
@@ -147,7 +149,7 @@ const sluice: Contender = {
   },
 }
 
-/** Sluice itself, with its data in a folder that stays. */
+/** Sluice with its data in this directory, which is not deleted. */
 export const startSluice = async (directory: string, upstreamPort: number): Promise<Running> => {
   const config = join(directory, 'sluice.yaml')
   writeFileSync(config, sluiceConfig(upstreamPort))
@@ -167,8 +169,8 @@ export const startSluice = async (directory: string, upstreamPort: number): Prom
 }
 
 /**
- * Metered and billed like any other: a price, a hold, a record for each request. One provider of the chat protocol
- * under the model name of the load, so that a messages client is translated and a chat client passed through.
+ * Every request is metered and billed: a price, a hold, a record. The only provider has the chat protocol, so messages
+ * clients are translated and chat clients passed through.
  */
 const sluiceConfig = (upstreamPort: number): string => `
 limits: { requestsPerMinute: 1000000 }
@@ -182,14 +184,17 @@ models:
   bench/m: { endpoints: [{ provider: bench, model: m }], price: { prompt: 0.1, completion: 0.4 } }
 `
 
-/** Who takes part, in order; the absent ones are named, so that nobody takes a short table for a whole one. */
+/** The contenders in table order. `absent`: messages about missing ones, so that a short table is not mistaken. */
 export const contenders = (): { present: Contender[]; absent: string[] } => {
   const present: Contender[] = []
   const absent: string[] = []
   if (Bun.which('nginx') !== null || existsSync('/usr/sbin/nginx')) present.push(nginx)
-  else absent.push('nginx is not installed: skipped, and every ratio to it is missing')
-  present.push(ofScript('bare Bun proxy', 'bare-proxy.ts'), ofScript('HTTP room alone', 'pieces-proxy.ts'))
+  else absent.push('nginx is not installed: skipped, so there are no ratios')
+  present.push(
+    scriptContender('Bun fetch proxy', 'fetch-proxy.ts'),
+    scriptContender('HTTP module only', 'http-module-proxy.ts'),
+  )
   if (existsSync(SLUICE)) present.push(sluice)
-  else absent.push('src/main.ts does not exist: Sluice itself skipped')
+  else absent.push('src/main.ts does not exist: Sluice skipped')
   return { present, absent }
 }

@@ -1,8 +1,7 @@
 /**
  * The load generator, a process of its own: `load.ts SPEC`, SPEC = JSON of `Load`. Keep-alive connections over raw
- * sockets, one request at a
- * time on each. Prints one line of JSON, `LoadResult`. With `hold` it opens every stream, prints `open`, and stays
- * until its input ends.
+ * sockets, one request at a time on each. Prints one line of JSON, `LoadResult`. With `hold` it opens every stream,
+ * prints `open` and runs until its standard input ends.
  */
 export type Load = {
   port: number
@@ -21,7 +20,8 @@ const head = Object.entries(spec.headers)
   .map(([name, value]) => `${name}: ${value}\r\n`)
   .join('')
 const request = Buffer.from(
-  `POST ${spec.path} HTTP/1.1\r\nhost: 127.0.0.1:${spec.port}\r\ncontent-type: application/json\r\n${head}content-length: ${Buffer.byteLength(spec.body)}\r\n\r\n${spec.body}`,
+  `POST ${spec.path} HTTP/1.1\r\nhost: 127.0.0.1:${spec.port}\r\ncontent-type: application/json\r\n${head}` +
+    `content-length: ${Buffer.byteLength(spec.body)}\r\n\r\n${spec.body}`,
 )
 
 const times: number[] = []
@@ -29,16 +29,16 @@ let requests = 0
 let frames = 0
 let errors = 0
 let opened = 0
-let ending = false
+let isStopping = false
 
-class Caller {
+class LoadConnection {
   #buffer: Buffer = Buffer.alloc(0)
   #length = -1
-  #began = 0
+  #startedAt = 0
   #streaming = false
   #tail = ''
   #socket: import('bun').Socket<undefined> | undefined
-  /** What the socket has not taken yet of the request. */
+  /** The rest of the request that the socket has not accepted yet. */
   #unsent = request.subarray(request.length)
 
   async run(): Promise<void> {
@@ -56,15 +56,15 @@ class Caller {
   }
 
   #closed(): void {
-    if (!ending) errors += 1
+    if (!isStopping) errors += 1
   }
 
   #send(): void {
-    if (ending) return
+    if (isStopping) return
     this.#length = -1
     this.#buffer = Buffer.alloc(0)
     this.#streaming = false
-    this.#began = performance.now()
+    this.#startedAt = performance.now()
     this.#unsent = request
     this.#flush()
   }
@@ -88,7 +88,8 @@ class Caller {
       if (length === null) {
         this.#streaming = true
         this.#tail = ''
-        if (spec.hold === true && (opened += 1) === spec.connections) console.log('open')
+        opened += 1
+        if (spec.hold === true && opened === spec.connections) console.log('open')
         return this.#readStream(this.#buffer.subarray(end + 4))
       }
       this.#length = end + 4 + Number(length[1])
@@ -108,20 +109,20 @@ class Caller {
 
   #finish(): void {
     requests += 1
-    times.push(performance.now() - this.#began)
+    times.push(performance.now() - this.#startedAt)
     this.#send()
   }
 }
 
-const callers = Array.from({ length: spec.connections }, () => new Caller())
-for (let from = 0; from < callers.length; from += 100)
-  await Promise.all(callers.slice(from, from + 100).map((caller) => caller.run()))
+const connections = Array.from({ length: spec.connections }, () => new LoadConnection())
+for (let from = 0; from < connections.length; from += 100)
+  await Promise.all(connections.slice(from, from + 100).map((connection) => connection.run()))
 if (spec.hold === true) {
   for await (const _ of Bun.stdin.stream()) {
-    /* only the end of it counts */
+    // Only the end of the input matters.
   }
 } else await Bun.sleep(spec.seconds * 1000)
-ending = true
+isStopping = true
 times.sort((a, b) => a - b)
 console.log(
   JSON.stringify({

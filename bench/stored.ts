@@ -7,19 +7,19 @@ import { SqliteStore } from '../src/store/sqlite.ts'
 import type { Closing } from '../src/store/store.ts'
 import { startSluice } from './contenders.ts'
 
-/** Closings written in one transaction while the folder is filled. */
+/** Generations written in one transaction while the store is filled. */
 const BATCH = 1_000
 const LOOKUPS = 2_000
 
 export type Stored = { generations: number; bytesEach: number; recordMs: Quantiles; balanceMs: Quantiles }
 type Quantiles = { median: number; p99: number }
 
-/** How fast a Sluice with many generations in its store finds one of them, and what each takes on the disk. */
+/** Lookup times with many generations in the store, and disk space per generation. */
 export const measureStored = async (generations: number): Promise<Stored> => {
   const directory = mkdtempSync(join(tmpdir(), 'bench-stored-'))
   const data = join(directory, 'data')
   try {
-    // The first start makes the account and its key.
+    // The first start creates the account and its key.
     await (await startSluice(directory, 1)).stop()
     const before = bytesIn(data)
     const ids = await fill(data, generations)
@@ -99,11 +99,11 @@ const bytesIn = (folder: string): number =>
   readdirSync(folder).reduce((sum, file) => sum + statSync(join(folder, file)).size, 0)
 
 const timed = async (url: string, headers: Record<string, string>): Promise<number> => {
-  const began = performance.now()
+  const startedAt = performance.now()
   const response = await fetch(url, { headers })
   await response.arrayBuffer()
-  if (response.status !== 200) throw new Error(`${url} answered ${response.status}`)
-  return performance.now() - began
+  if (response.status !== 200) throw new Error(`${url} responded with status ${response.status}`)
+  return performance.now() - startedAt
 }
 
 const quantiles = (times: number[]): Quantiles => {

@@ -1,7 +1,7 @@
 /**
- * A provider that costs next to nothing: raw sockets, answers made beforehand. `upstream.ts [framesPerStream] [gapMs]`.
- * Answers a 1 KB JSON body, or as many frames as asked, one write a frame so that no proxy can gain by joining them.
- * Prints `listening on PORT`.
+ * A provider with minimal cost: raw sockets and prepared responses. `upstream.ts [framesPerStream] [gapMs]`. Responds
+ * with 1 KB of JSON, or with a stream, one write per frame so that no proxy gains by joining them. Prints `listening on
+ * PORT`.
  */
 import type { Socket } from 'bun'
 
@@ -10,7 +10,7 @@ const GAP_MS = Number(process.argv[3] ?? 2)
 
 const TEXT = 'All water runs to the sea, and the gate only counts it. '.repeat(11)
 
-const chatAnswer = JSON.stringify({
+const chatResponse = JSON.stringify({
   id: 'chatcmpl-bench',
   object: 'chat.completion',
   created: 1700000000,
@@ -26,7 +26,7 @@ const chatAnswer = JSON.stringify({
     completion_tokens_details: { reasoning_tokens: 0 },
   },
 })
-const messagesAnswer = JSON.stringify({
+const messagesResponse = JSON.stringify({
   id: 'msg_bench',
   type: 'message',
   role: 'assistant',
@@ -56,9 +56,9 @@ const chatChunk = (delta: object, finish: string | null, usage: object | null = 
     false,
   )
 
-type Script = { first: Buffer; middle: Buffer; last: Buffer }
+type StreamFrames = { first: Buffer; middle: Buffer; last: Buffer }
 
-const chatScript: Script = {
+const chatFrames: StreamFrames = {
   first: chatChunk({ role: 'assistant', content: '' }, null),
   middle: chatChunk({ content: ' water' }, null),
   last: Buffer.concat([
@@ -78,7 +78,7 @@ const chatScript: Script = {
     Buffer.from('0\r\n\r\n'),
   ]),
 }
-const messagesScript: Script = {
+const messagesFrames: StreamFrames = {
   first: Buffer.concat([
     sse(
       {
@@ -118,27 +118,27 @@ const plain = (body: string): Buffer =>
   Buffer.from(
     `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   )
-const PLAIN = { chat: plain(chatAnswer), messages: plain(messagesAnswer) }
+const PLAIN = { chat: plain(chatResponse), messages: plain(messagesResponse) }
 const STREAM_HEAD = Buffer.from(
   'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n',
 )
 
-type Caller = { pending: string; timer: ReturnType<typeof setInterval> | undefined }
+type ClientState = { pending: string; timer: ReturnType<typeof setInterval> | undefined }
 
-const stream = (socket: Socket<Caller>, script: Script, quiet: boolean): void => {
+const stream = (socket: Socket<ClientState>, frames: StreamFrames, isSilent: boolean): void => {
   let sent = 0
-  socket.write(Buffer.concat([STREAM_HEAD, script.first]))
-  // A quiet stream stays open without a word: for the memory of many open streams.
-  if (quiet) return
+  socket.write(Buffer.concat([STREAM_HEAD, frames.first]))
+  // A silent stream stays open, to measure the memory of many open streams.
+  if (isSilent) return
   socket.data.timer = setInterval(() => {
     sent += 1
-    if (sent < FRAMES) return void socket.write(script.middle)
+    if (sent < FRAMES) return void socket.write(frames.middle)
     clearInterval(socket.data.timer)
-    socket.write(script.last)
+    socket.write(frames.last)
   }, GAP_MS)
 }
 
-const answer = (socket: Socket<Caller>): void => {
+const respond = (socket: Socket<ClientState>): void => {
   for (;;) {
     const end = socket.data.pending.indexOf('\r\n\r\n')
     if (end === -1) return
@@ -149,12 +149,12 @@ const answer = (socket: Socket<Caller>): void => {
     socket.data.pending = socket.data.pending.slice(end + 4 + length)
     const kind = head.includes('/messages') ? 'messages' : 'chat'
     if (/"stream": *true/.test(body))
-      stream(socket, kind === 'chat' ? chatScript : messagesScript, body.includes('stay quiet'))
+      stream(socket, kind === 'chat' ? chatFrames : messagesFrames, body.includes('stay silent'))
     else socket.write(PLAIN[kind])
   }
 }
 
-const server = Bun.listen<Caller>({
+const server = Bun.listen<ClientState>({
   hostname: '127.0.0.1',
   port: 0,
   socket: {
@@ -163,7 +163,7 @@ const server = Bun.listen<Caller>({
     },
     data(socket, bytes) {
       socket.data.pending += bytes.toString('latin1')
-      answer(socket)
+      respond(socket)
     },
     close(socket) {
       clearInterval(socket.data.timer)

@@ -140,12 +140,12 @@ describe('rooms', () => {
     const senders = source.filter(
       (file) =>
         !file.startsWith('src/providers/') &&
-        file !== 'src/http/outside.ts' &&
+        file !== 'src/http/ssrf-guard.ts' &&
         /^import \{[^}]*\bsend\b[^}]*\} from '[^']*\/call\.ts'/m.test(read(file)),
     )
     expect([
       ...around.map((file) => `${file}: calls out by itself`),
-      ...senders.map((file) => `${file}: calls an address that is no provider's; use src/http/outside.ts`),
+      ...senders.map((file) => `${file}: calls an address that is no provider's; use src/http/ssrf-guard.ts`),
     ]).toEqual([])
   })
 })

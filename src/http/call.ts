@@ -1,112 +1,111 @@
 import { GatewayError } from '../error.ts'
-import { AnswerParser } from './answer-parser.ts'
+import { ResponseParser } from './response-parser.ts'
 import { Connection, takeIdle } from './connection.ts'
 import type { CallSignal, ConnectionUser, Origin } from './connection.ts'
 
-/**
- * Milliseconds of each phase of one outgoing call: TCP and TLS; until the head of the answer; between two chunks; all
- * together.
- */
+/** Milliseconds: connecting (TCP and TLS); until the response head; between two chunks; for the whole call. */
 export type Timeouts = { connectMs: number; firstByteMs: number; idleMs: number; totalMs: number }
 
 /**
- * Bytes of one answer, pulled: nothing is read from the provider's socket beyond a bounded buffer until `read` is
- * called.
+ * The bytes of one response. Beyond a bounded buffer, the provider's socket is read only as fast as `read` is called.
  */
 export interface ByteSource {
   /**
-   * The next chunk, or undefined at the clean end. One call at a time. Throws GatewayError upstream_error for a cut or
-   * malformed
-   * answer or after `cancel`, upstream_timeout with the phase (idle, total) in the message.
+   * The next chunk, or undefined at the regular end. One call at a time. Throws GatewayError upstream_error for an
+   * incomplete or malformed response and after `cancel`, upstream_timeout with the phase (idle, total) in the message.
    */
   read(): Promise<Uint8Array | undefined>
-  /** Closes the connection to the provider, unless the answer is complete. Never throws; may be called at any time. */
+  /**
+   * Closes the connection to the provider, unless the response is complete. Never throws; may be called at any time.
+   */
   cancel(): void
 }
 
-/** The head of an answer, and its body. 3xx is a status like any other. */
-export type Incoming = { status: number; headers: Headers; body: ByteSource }
+/** The head of a response, and its body. 3xx is a status like any other. */
+export type IncomingResponse = { status: number; headers: Headers; body: ByteSource }
 
-/** One outgoing call. `signal` closes the connection at any phase. */
-export type Outgoing = {
+/** One outgoing request. `signal` closes the connection in any phase. */
+export type OutgoingRequest = {
   url: string
-  /** An address to connect to in place of what the host's name would be resolved to, on a connection of its own. */
+  /** The address to connect to, instead of resolving the URL's host. Such a call gets a connection of its own. */
   address?: string
   method: 'POST' | 'GET' | 'DELETE'
   headers: Record<string, string>
   body?: string
   timeouts: Timeouts
   signal: CallSignal
-  /** Must not go out twice, not even where it cannot have been read: it takes a connection of its own. */
+  /** Never sent a second time, not even if it cannot have been read: it gets a connection of its own. */
   once?: boolean
-  /** Called when a connection stands, before the request goes out. */
+  /** Called when the connection is open, directly before the request is written. */
   onSent?: () => void
 }
 
-/** Bytes held for a reader that does not ask, before the provider is made to wait. One network read may come on top. */
+/** Bytes kept for a reader that does not read, before the socket is paused. One network read may come on top. */
 const MAX_QUEUED_BYTES = 64 * 1024
 
 /**
- * Sends one request and resolves at the head of the answer. Throws GatewayError upstream_error (could not connect,
- * broken
- * connection, cancelled) or upstream_timeout (connect, first byte, total). Redirects are never followed: the provider's
- * key must
- * not travel to another host. Repeated once, on a fresh connection, only when a kept connection died before any byte of
- * an answer.
+ * Sends one request and resolves at the response head. Throws GatewayError upstream_error (could not connect, broken
+ * connection, cancelled) or upstream_timeout (connect, first byte, total). Redirects are never followed, because the
+ * provider's key must not travel to another host. Resent once, on a new connection, only if a kept connection closed
+ * before any byte of the response.
  */
-export const send = async (out: Outgoing): Promise<Incoming> => {
-  if (out.signal.aborted) throw cancelled()
+export const send = async (request: OutgoingRequest): Promise<IncomingResponse> => {
+  const { address, timeouts, signal } = request
+  if (signal.aborted) throw cancelled()
   const startedAt = performance.now()
-  const target = out.address === undefined ? targetOf(out.url) : readTarget(out.url)
-  const origin = out.address === undefined ? target.origin : { ...target.origin, address: out.address }
-  const request = encodeRequest(out, target)
-  const kept = out.address === undefined && out.once !== true ? takeIdle(origin) : undefined
+  const target = address === undefined ? knownTarget(request.url) : parseTarget(request.url, address)
+  const encoded = encodeRequest(request, target)
+  const kept = address === undefined && request.once !== true ? takeIdle(target.origin) : undefined
   if (kept !== undefined) {
-    out.onSent?.()
-    const exchange = new Exchange(kept, out, startedAt)
-    const incoming = await exchange.start(request)
-    if (incoming !== undefined) return incoming
+    request.onSent?.()
+    const response = await new OutgoingCall(kept, request, startedAt).start(encoded)
+    if (response !== undefined) return response
   }
-  const fresh = await new Connection(origin).open(Math.min(out.timeouts.connectMs, out.timeouts.totalMs), out.signal)
-  out.onSent?.()
-  const incoming = await new Exchange(fresh, out, startedAt).start(request)
-  return incoming!
+  const connection = await new Connection(target.origin).open(Math.min(timeouts.connectMs, timeouts.totalMs), signal)
+  request.onSent?.()
+  const response = await new OutgoingCall(connection, request, startedAt).start(encoded)
+  return response!
 }
 
 /** `length`: in bytes. */
-type Request = { data: string | Buffer; length: number }
+type EncodedRequest = { data: string | Buffer; length: number }
 
-type Target = { origin: Origin; path: string; host: string }
+type RequestTarget = { origin: Origin; path: string; host: string }
 
-/** Addresses come from the catalogue, so they are few; parsed once each. */
-const targets = new Map<string, Target>()
-const MAX_TARGETS = 1024
+/**
+ * Parsed URLs of providers. They are few, and parsing one costs 5 % of proxying a small request. The limit is for
+ * catalogues with very many models whose names are part of the URL.
+ */
+const knownTargets = new Map<string, RequestTarget>()
+const MAX_KNOWN_TARGETS = 1024
 
-const targetOf = (url: string): Target => {
-  const known = targets.get(url)
+const knownTarget = (url: string): RequestTarget => {
+  const known = knownTargets.get(url)
   if (known !== undefined) return known
-  const target = readTarget(url)
-  if (targets.size >= MAX_TARGETS) targets.clear()
-  targets.set(url, target)
+  const target = parseTarget(url)
+  if (knownTargets.size >= MAX_KNOWN_TARGETS) knownTargets.clear()
+  knownTargets.set(url, target)
   return target
 }
 
-const readTarget = (url: string): Target => {
+const parseTarget = (url: string, address?: string): RequestTarget => {
   const { protocol, hostname, port, pathname, search, host } = new URL(url)
   if (protocol !== 'https:' && protocol !== 'http:')
-    throw new GatewayError('internal_error', "A provider's address must begin with http:// or https://.")
+    throw new GatewayError('internal_error', 'The URL of a provider must begin with http:// or https://.')
   const secure = protocol === 'https:'
   const portNumber = port === '' ? (secure ? 443 : 80) : Number(port)
-  const bare = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
-  return {
-    origin: { host: bare, port: portNumber, secure, name: `${hostname}:${portNumber}` },
-    path: pathname + search,
-    host,
+  const origin: Origin = {
+    host: hostname.startsWith('[') ? hostname.slice(1, -1) : hostname,
+    port: portNumber,
+    secure,
+    name: `${hostname}:${portNumber}`,
   }
+  if (address !== undefined) origin.address = address
+  return { origin, path: pathname + search, host }
 }
 
-/** Header names that describe the connection and the framing: these are ours to say. */
-const OURS = new Set([
+/** Headers of the connection and the framing: set here, never by the caller. */
+const CONNECTION_HEADERS = new Set([
   'host',
   'connection',
   'content-length',
@@ -116,45 +115,43 @@ const OURS = new Set([
   'upgrade',
 ])
 
-const HEADER = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t\x20-\x7e]*\r\n$/
+const HEADER_LINE = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+: [\t\x20-\x7e]*\r\n$/
 
-const encodeRequest = (out: Outgoing, { path, host }: Target): Request => {
-  let head = `${out.method} ${path} HTTP/1.1\r\nhost: ${host}\r\naccept-encoding: identity\r\n`
-  if (out.address !== undefined) head += 'connection: close\r\n'
-  for (const name in out.headers) {
-    if (OURS.has(name.toLowerCase())) continue
-    const line = `${name}: ${out.headers[name]}\r\n`
-    if (!HEADER.test(line))
-      throw new GatewayError(
-        'internal_error',
-        `The header "${name}" for the provider holds a character that cannot be sent.`,
-      )
+/** A longer body does not leave in one write; as a Buffer it is encoded once, not again for each remainder. */
+const LONG_BODY_BYTES = 256 * 1024
+
+const encodeRequest = (request: OutgoingRequest, { path, host }: RequestTarget): EncodedRequest => {
+  const { method, headers, body, address } = request
+  let head = `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\naccept-encoding: identity\r\n`
+  if (address !== undefined) head += 'connection: close\r\n'
+  for (const name in headers) {
+    if (CONNECTION_HEADERS.has(name.toLowerCase())) continue
+    const line = `${name}: ${headers[name]}\r\n`
+    if (!HEADER_LINE.test(line))
+      throw new GatewayError('internal_error', `The header "${name}" has a character that HTTP does not allow.`)
     head += line
   }
-  const bodyLength = out.body === undefined ? 0 : Buffer.byteLength(out.body)
-  if (out.body !== undefined || out.method === 'POST') head += `content-length: ${bodyLength}\r\n`
+  const bodyLength = body === undefined ? 0 : Buffer.byteLength(body)
+  if (body !== undefined || method === 'POST') head += `content-length: ${bodyLength}\r\n`
   head += '\r\n'
   const length = head.length + bodyLength
-  if (out.body === undefined || bodyLength < LONG_BYTES) return { data: head + (out.body ?? ''), length }
+  if (body === undefined || bodyLength < LONG_BODY_BYTES) return { data: head + (body ?? ''), length }
   const data = Buffer.allocUnsafe(length)
-  data.write(out.body, data.write(head))
+  data.write(body, data.write(head))
   return { data, length }
 }
 
-/** A longer body does not leave in one piece: it is encoded once, and not again for what is left of it. */
-const LONG_BYTES = 256 * 1024
-
-/** One request and its answer on one connection. */
-class Exchange implements ByteSource, ConnectionUser {
+/** One request and its response on one connection. */
+class OutgoingCall implements ByteSource, ConnectionUser {
   #connection: Connection
-  #parser = new AnswerParser()
+  #parser = new ResponseParser()
   #timeouts: Timeouts
   #signal: CallSignal
   #startedAt: number
   #phase: 'first byte' | 'body' | 'over' = 'first byte'
-  #heardAnything = false
-  #waitsSince: number
-  #head = Promise.withResolvers<Incoming | undefined>()
+  #receivedAnything = false
+  #waitingSince: number
+  #response = Promise.withResolvers<IncomingResponse | undefined>()
   #reader: PromiseWithResolvers<Uint8Array | undefined> | undefined
   #queue: Uint8Array[] = []
   #queuedBytes = 0
@@ -164,24 +161,21 @@ class Exchange implements ByteSource, ConnectionUser {
   #timerAt = Infinity
   #onAbort = () => this.cancel()
 
-  constructor(connection: Connection, out: Outgoing, startedAt: number) {
+  constructor(connection: Connection, { timeouts, signal }: OutgoingRequest, startedAt: number) {
     this.#connection = connection
-    this.#timeouts = out.timeouts
-    this.#signal = out.signal
+    this.#timeouts = timeouts
+    this.#signal = signal
     this.#startedAt = startedAt
-    this.#waitsSince = performance.now()
+    this.#waitingSince = performance.now()
   }
 
-  /**
-   * Resolves at the head; with undefined when a kept connection turned out to be dead, so that the request may be sent
-   * again.
-   */
-  start(request: Request): Promise<Incoming | undefined> {
+  /** Resolves at the response head; with undefined if a kept connection was already closed, so it may be resent. */
+  start(request: EncodedRequest): Promise<IncomingResponse | undefined> {
     this.#signal.addEventListener('abort', this.#onAbort, { once: true })
-    this.#arm()
+    this.#armTimer()
     if (this.#signal.aborted) this.cancel()
     else this.#connection.use(this, request.data, request.length)
-    return this.#head.promise
+    return this.#response.promise
   }
 
   read(): Promise<Uint8Array | undefined> {
@@ -196,9 +190,9 @@ class Exchange implements ByteSource, ConnectionUser {
       this.#paused = false
       this.#connection.resume()
     }
-    this.#waitsSince = performance.now()
+    this.#waitingSince = performance.now()
     this.#reader = Promise.withResolvers()
-    this.#arm()
+    this.#armTimer()
     return this.#reader.promise
   }
 
@@ -208,27 +202,27 @@ class Exchange implements ByteSource, ConnectionUser {
     this.#fail(cancelled())
   }
 
-  bytes(piece: Buffer): void {
-    this.#heardAnything = true
+  onData(bytes: Buffer): void {
+    this.#receivedAnything = true
     try {
-      const body = this.#parser.push(piece)
-      if (this.#phase === 'first byte' && this.#parser.head !== undefined) this.#begin()
-      if (body !== undefined && this.#phase !== 'over') this.#give(body)
+      const body = this.#parser.push(bytes)
+      if (this.#phase === 'first byte' && this.#parser.head !== undefined) this.#receiveHead()
+      if (body !== undefined && this.#phase !== 'over') this.#deliver(body)
       if (this.#parser.complete) this.#finish()
     } catch (error) {
       this.#fail(
         error instanceof GatewayError
           ? error
-          : new GatewayError('upstream_error', "The provider's answer could not be read.", { cause: error }),
+          : new GatewayError('upstream_error', 'The response of the provider could not be read.', { cause: error }),
       )
     }
   }
 
-  gone(cause: unknown): void {
+  onClosed(cause: unknown): void {
     if (this.#phase === 'over') return
-    if (this.#connection.reused && !this.#heardAnything) {
+    if (this.#connection.reused && !this.#receivedAnything) {
       this.#close()
-      return this.#head.resolve(undefined)
+      return this.#response.resolve(undefined)
     }
     try {
       this.#parser.end()
@@ -238,16 +232,16 @@ class Exchange implements ByteSource, ConnectionUser {
     }
   }
 
-  #begin(): void {
+  #receiveHead(): void {
     const { status, headers } = this.#parser.head!
     const coding = headers.get('content-encoding')
     if (coding !== null && coding !== 'identity')
-      throw new GatewayError('upstream_error', 'The provider compressed its answer without being asked.')
+      throw new GatewayError('upstream_error', 'The provider sent a compressed response, which was not requested.')
     this.#phase = 'body'
-    this.#head.resolve({ status, headers, body: this })
+    this.#response.resolve({ status, headers, body: this })
   }
 
-  #give(body: Uint8Array): void {
+  #deliver(body: Uint8Array): void {
     if (this.#reader !== undefined) {
       this.#reader.resolve(body)
       this.#reader = undefined
@@ -275,7 +269,7 @@ class Exchange implements ByteSource, ConnectionUser {
     this.#close()
     this.#connection.close()
     this.#failure = error
-    if (atHead) this.#head.reject(error)
+    if (atHead) this.#response.reject(error)
     this.#reader?.reject(error)
     this.#reader = undefined
   }
@@ -288,19 +282,21 @@ class Exchange implements ByteSource, ConnectionUser {
 
   #deadline(): { at: number; phase: string } {
     const total = this.#startedAt + this.#timeouts.totalMs
-    const waits =
+    const phaseEnd =
       this.#phase === 'first byte'
-        ? this.#waitsSince + this.#timeouts.firstByteMs
+        ? this.#waitingSince + this.#timeouts.firstByteMs
         : this.#reader !== undefined
-          ? this.#waitsSince + this.#timeouts.idleMs
+          ? this.#waitingSince + this.#timeouts.idleMs
           : Infinity
-    return waits < total
-      ? { at: waits, phase: this.#phase === 'first byte' ? 'first byte' : 'idle' }
+    return phaseEnd < total
+      ? { at: phaseEnd, phase: this.#phase === 'first byte' ? 'first byte' : 'idle' }
       : { at: total, phase: 'total' }
   }
 
-  /** One timer a call, set to the nearest deadline; a deadline that moved away lets it fire early and be set again. */
-  #arm(): void {
+  /**
+   * One timer per call, set to the nearest deadline. If that has moved meanwhile, the timer fires early and is reset.
+   */
+  #armTimer(): void {
     const { at } = this.#deadline()
     if (at >= this.#timerAt) return
     clearTimeout(this.#timer)
@@ -309,10 +305,10 @@ class Exchange implements ByteSource, ConnectionUser {
       () => {
         this.#timerAt = Infinity
         const due = this.#deadline()
-        if (performance.now() < due.at) this.#arm()
+        if (performance.now() < due.at) this.#armTimer()
         else
           this.#fail(
-            new GatewayError('upstream_timeout', `The provider did not answer in time (${due.phase} timeout).`),
+            new GatewayError('upstream_timeout', `The provider did not respond in time (${due.phase} timeout).`),
           )
       },
       Math.min(at - performance.now() + 1, 2 ** 31 - 1),
@@ -320,12 +316,12 @@ class Exchange implements ByteSource, ConnectionUser {
   }
 }
 
-/** Most answers end like this; one promise serves them all. */
+/** Shared by all calls, so that the end of a body allocates nothing. */
 const ENDED = Promise.resolve(undefined)
 
 const cancelled = (): GatewayError => new GatewayError('upstream_error', 'The call to the provider was cancelled.')
 
-/** The whole body as text. More than `limitBytes` is GatewayError upstream_error, and the connection is closed. */
+/** The whole body as text. Over `limitBytes` it throws GatewayError upstream_error and closes the connection. */
 export const readAll = async (source: ByteSource, limitBytes: number): Promise<string> => {
   const chunks: Uint8Array[] = []
   let length = 0
@@ -333,7 +329,7 @@ export const readAll = async (source: ByteSource, limitBytes: number): Promise<s
     length += chunk.length
     if (length > limitBytes) {
       source.cancel()
-      throw new GatewayError('upstream_error', `The provider's answer is larger than ${limitBytes} bytes.`)
+      throw new GatewayError('upstream_error', `The response of the provider is larger than ${limitBytes} bytes.`)
     }
     chunks.push(chunk)
   }

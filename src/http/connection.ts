@@ -2,15 +2,14 @@ import type { Socket, TCPSocketConnectOptions } from 'bun'
 import { GatewayError } from '../error.ts'
 
 /**
- * Where a connection leads. `name` is host:port as shown in messages. `address`: connected to in place of what the
- * host's name would be resolved to;
- * the certificate is still the host's.
+ * The remote end of a connection. `name`: host:port as shown in messages. `address`: connected to instead of resolving
+ * the host; the certificate must still be the host's.
  */
 export type Origin = { host: string; port: number; secure: boolean; name: string; address?: string }
 
 /**
- * Tells an outgoing call that nobody waits for it any more. An AbortSignal is one; making a real one for each call
- * would cost more than the rest of its bookkeeping.
+ * Cancels an outgoing call. AbortSignal implements it; the interface exists because creating a real AbortSignal for
+ * each call would cost more than the rest of its bookkeeping.
  */
 export interface CallSignal {
   readonly aborted: boolean
@@ -18,22 +17,22 @@ export interface CallSignal {
   removeEventListener(type: 'abort', listener: () => void): void
 }
 
-/** What a connection tells the call that uses it. */
+/** Receives the events of the connection that it uses. */
 export interface ConnectionUser {
-  bytes(piece: Buffer): void
-  /** The connection is gone, by the other side or by an error; never called for a `close` of our own. */
-  gone(cause: unknown): void
+  onData(bytes: Buffer): void
+  /** Closed by the remote end or by an error; never called for our own `close`. */
+  onClosed(cause: unknown): void
 }
 
-/** Longest time an unused connection is kept. Load balancers in front of providers close at 60 s and more. */
+/** Longest time that an idle connection is kept. Load balancers in front of providers close after 60 s or more. */
 const IDLE_MS = 50_000
 const SWEEP_MS = 5_000
 const MAX_IDLE_PER_ORIGIN = 256
 
-/** One TCP or TLS connection to a provider; serves one call after the other. */
+/** One TCP or TLS connection to a provider, used by one call at a time. */
 export class Connection {
   readonly origin: Origin
-  /** True once it has served a call: only then may a silent death be blamed on keep-alive. */
+  /** True once it has served a call: only then may a close without a response be caused by keep-alive. */
   reused = false
   #socket: Socket<Connection> | undefined
   #user: ConnectionUser | undefined
@@ -47,39 +46,40 @@ export class Connection {
   }
 
   /**
-   * Resolves when bytes can be sent, TLS checked. Rejects with GatewayError upstream_error or, after `connectMs`,
-   * upstream_timeout.
+   * Resolves when bytes can be sent and the TLS certificate is verified. Rejects with GatewayError upstream_error, or
+   * upstream_timeout after `connectMs`.
    */
   open(connectMs: number, signal: CallSignal): Promise<Connection> {
-    const opened = (this.#opened = Promise.withResolvers<Connection>())
+    const opened = Promise.withResolvers<Connection>()
+    this.#opened = opened
     const { host, port, secure, name, address } = this.origin
     const timer = setTimeout(
       () =>
-        this.#refuse(
+        this.#fail(
           new GatewayError(
             'upstream_timeout',
-            `The provider at ${name} did not accept a connection in ${connectMs} ms.`,
+            `The provider at ${name} did not accept a connection within ${connectMs} ms.`,
           ),
         ),
       connectMs,
     )
-    const leave = () => this.#refuse(new GatewayError('upstream_error', 'The call was cancelled while connecting.'))
-    signal.addEventListener('abort', leave, { once: true })
+    const onAbort = () => this.#fail(new GatewayError('upstream_error', 'The call was cancelled while connecting.'))
+    signal.addEventListener('abort', onAbort, { once: true })
     const options: TCPSocketConnectOptions<Connection> = {
       hostname: address ?? host,
       port,
-      socket: HANDLERS,
+      socket: SOCKET_HANDLERS,
       data: this,
     }
     if (secure) options.tls = { serverName: host, rejectUnauthorized: true }
-    Bun.connect(options).catch((error: unknown) => this.#refuse(unreachable(this.origin, error)))
+    Bun.connect(options).catch((error: unknown) => this.#fail(unreachable(this.origin, error)))
     return opened.promise.finally(() => {
       clearTimeout(timer)
-      signal.removeEventListener('abort', leave)
+      signal.removeEventListener('abort', onAbort)
     })
   }
 
-  /** Takes the connection for one call and sends its request, of `length` bytes, a text in UTF-8. */
+  /** Assigns the connection to one call and writes its request. `length`: in bytes; a string is written as UTF-8. */
   use(user: ConnectionUser, request: string | Buffer, length: number): void {
     this.#user = user
     const written = Math.max(0, this.#socket?.write(request) ?? 0)
@@ -95,10 +95,10 @@ export class Connection {
     this.#socket?.resume()
   }
 
-  /** Ends the call's use. Kept for another when `reusable` and the request has left whole; else closed. */
+  /** Ends the call's use. Kept for the next call if `reusable` and the request was written completely, else closed. */
   release(reusable: boolean): void {
     this.#user = undefined
-    // One that was opened to a certain address must not serve calls that only name the host.
+    // A connection to a given address must not serve calls that name only the host.
     if (!reusable || this.origin.address !== undefined || this.#unsent !== undefined || this.#closed)
       return this.close()
     this.reused = true
@@ -117,30 +117,30 @@ export class Connection {
     return !this.#closed && performance.now() < this.#idleUntil
   }
 
-  /** The methods below are for the socket's own events. */
+  /** The methods below handle the socket's events. */
   onOpen(socket: Socket<Connection>): void {
     this.#socket = socket
     if (this.#closed) socket.terminate()
     else if (!this.origin.secure) this.#opened?.resolve(this)
   }
 
-  /** `refusal`: why the certificate was not accepted, its names included. */
-  onHandshake(success: boolean, refusal: Error | null): void {
-    if (success && refusal === null) this.#opened?.resolve(this)
+  /** `error`: why the certificate was not accepted, a wrong host name included. */
+  onHandshake(success: boolean, error: Error | null): void {
+    if (success && error === null) this.#opened?.resolve(this)
     else
-      this.#refuse(
+      this.#fail(
         new GatewayError(
           'upstream_error',
           `could not connect to ${this.origin.name}: its TLS certificate was not accepted`,
-          { cause: refusal },
+          { cause: error },
         ),
       )
   }
 
-  onBytes(piece: Buffer): void {
-    // Bytes that answer nothing would be taken for the head of the next answer.
-    if (this.#user === undefined) this.onGone(undefined)
-    else this.#user.bytes(piece)
+  onData(bytes: Buffer): void {
+    // Bytes outside a call would be taken for the head of the next response.
+    if (this.#user === undefined) this.onClosed(undefined)
+    else this.#user.onData(bytes)
   }
 
   onDrain(socket: Socket<Connection>): void {
@@ -149,15 +149,15 @@ export class Connection {
     this.#unsent = written < this.#unsent.length ? this.#unsent.subarray(written) : undefined
   }
 
-  onGone(cause: unknown): void {
+  onClosed(cause: unknown): void {
     const user = this.#user
     this.close()
     forget(this)
     this.#opened?.reject(unreachable(this.origin, cause))
-    user?.gone(cause)
+    user?.onClosed(cause)
   }
 
-  #refuse(error: GatewayError): void {
+  #fail(error: GatewayError): void {
     this.#opened?.reject(error)
     this.close()
   }
@@ -166,26 +166,27 @@ export class Connection {
 const unreachable = (origin: Origin, cause: unknown): GatewayError =>
   new GatewayError('upstream_error', `could not connect to ${origin.name}`, { cause })
 
-const HANDLERS = {
+const SOCKET_HANDLERS = {
   open: (socket: Socket<Connection>) => socket.data.onOpen(socket),
   handshake: (socket: Socket<Connection>, success: boolean, error: Error | null) =>
     socket.data.onHandshake(success, error),
-  data: (socket: Socket<Connection>, piece: Buffer) => socket.data.onBytes(piece),
+  data: (socket: Socket<Connection>, bytes: Buffer) => socket.data.onData(bytes),
   drain: (socket: Socket<Connection>) => socket.data.onDrain(socket),
-  end: (socket: Socket<Connection>) => socket.data.onGone(undefined),
-  close: (socket: Socket<Connection>, error?: Error) => socket.data.onGone(error),
-  error: (socket: Socket<Connection>, error: Error) => socket.data.onGone(error),
-  connectError: (socket: Socket<Connection>, error: Error) => socket.data.onGone(error),
+  end: (socket: Socket<Connection>) => socket.data.onClosed(undefined),
+  close: (socket: Socket<Connection>, error?: Error) => socket.data.onClosed(error),
+  error: (socket: Socket<Connection>, error: Error) => socket.data.onClosed(error),
+  connectError: (socket: Socket<Connection>, error: Error) => socket.data.onClosed(error),
 }
 
+/** The connection pool, the only state of this module: idle connections by origin, the last used one at the end. */
 const idle = new Map<string, Connection[]>()
 let sweeper: ReturnType<typeof setInterval> | undefined
 
-const keyOf = (origin: Origin): string => (origin.secure ? 's' : 'p') + origin.name
+const poolKey = (origin: Origin): string => (origin.secure ? 's' : 'p') + origin.name
 
-/** An unused connection to this origin, the one used last: the older ones may grow cold and be closed. */
+/** The idle connection to this origin that was used last, so that surplus ones expire. */
 export const takeIdle = (origin: Origin): Connection | undefined => {
-  const list = idle.get(keyOf(origin))
+  const list = idle.get(poolKey(origin))
   for (let connection = list?.pop(); connection !== undefined; connection = list?.pop()) {
     if (connection.usable) return connection
     connection.close()
@@ -194,7 +195,7 @@ export const takeIdle = (origin: Origin): Connection | undefined => {
 }
 
 const keep = (connection: Connection): boolean => {
-  const key = keyOf(connection.origin)
+  const key = poolKey(connection.origin)
   const list = idle.get(key)
   if (list === undefined) idle.set(key, [connection])
   else if (list.length < MAX_IDLE_PER_ORIGIN) list.push(connection)
@@ -204,7 +205,7 @@ const keep = (connection: Connection): boolean => {
 }
 
 const forget = (connection: Connection): void => {
-  const list = idle.get(keyOf(connection.origin))
+  const list = idle.get(poolKey(connection.origin))
   const at = list?.lastIndexOf(connection) ?? -1
   if (at !== -1) list!.splice(at, 1)
 }
@@ -221,7 +222,7 @@ const sweep = (): void => {
   sweeper = undefined
 }
 
-/** Closes every unused connection: for the end of the program and of tests. */
+/** Closes every idle connection, at the end of the program and of tests. */
 export const closeIdle = (): void => {
   for (const list of idle.values()) for (const connection of list) connection.close()
   idle.clear()

@@ -1,27 +1,33 @@
-/** What a browser shows without running anything of it. */
-const SHOWN = /^(?:image\/(?!svg)|audio\/|video\/|application\/pdf$|text\/plain\b)/
+/** Types that a browser displays without running any part of them. */
+const INLINE_TYPES = /^(?:image\/(?!svg)|audio\/|video\/|application\/pdf$|text\/plain\b)/
 
-/** What a browser may run something of, where it shows it all the same. */
-const ACTIVE = /html|xml|svg|script/
+/** Types in which a browser may run scripts when it displays them. */
+const SCRIPTABLE_TYPES = /html|xml|svg|script/
 
 const MEDIA_TYPE = /^[\w.+-]+\/[\w.+-]+(?:; ?charset=[\w-]+)?$/
 
 /**
- * The headers of bytes that a stranger made: their type is taken as it is said, and nothing in them runs in our origin.
- * `filename`: they are saved under it, never shown.
+ * Response headers for untrusted bytes: the browser does not sniff their type and runs nothing in our origin.
+ * `filename`: they are downloaded under this name, never displayed.
  */
 export function contentHeaders(mediaType: string, filename?: string): Record<string, string> {
-  // A provider may call what it made anything; a browser reads it in any case.
+  // Providers may send any text as the type; browsers ignore its case.
   const type = MEDIA_TYPE.test(mediaType) ? mediaType.toLowerCase() : 'application/octet-stream'
+  const disposition = INLINE_TYPES.test(type) ? 'inline' : 'attachment'
   return {
     'content-type': type,
-    'content-disposition':
-      filename !== undefined ? `attachment; ${filenameOf(filename)}` : SHOWN.test(type) ? 'inline' : 'attachment',
+    'content-disposition': filename === undefined ? disposition : `attachment; ${filenameParameters(filename)}`,
     'x-content-type-options': 'nosniff',
-    ...(ACTIVE.test(type) ? { 'content-security-policy': "sandbox; default-src 'none'" } : {}),
+    ...(SCRIPTABLE_TYPES.test(type) ? { 'content-security-policy': "sandbox; default-src 'none'" } : {}),
   }
 }
 
-/** RFC 6266: the name in ASCII for old clients, and as it is for the others. */
-const filenameOf = (name: string): string =>
-  `filename="${name.replace(/[^\x20-\x7e]|["\\%]/g, '_')}"; filename*=UTF-8''${encodeURIComponent(name).replace(/['()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)}`
+/** RFC 6266: the name in ASCII for old clients, and in full (RFC 5987) for the others. */
+function filenameParameters(name: string): string {
+  const ascii = name.replace(/[^\x20-\x7e]|["\\%]/g, '_')
+  const encoded = encodeURIComponent(name).replace(
+    /['()*]/g,
+    (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+  return `filename="${ascii}"; filename*=UTF-8''${encoded}`
+}

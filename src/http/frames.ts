@@ -1,16 +1,12 @@
 import { GatewayError } from '../error.ts'
 
 /**
- * One frame of an event stream. `bare`: JSON that stands in the stream without a `data:` field, as Google's servers
- * append
- * an error after a stream has begun.
+ * One frame of an event stream. `bare`: JSON without a `data:` field, the form in which Google's servers append an
+ * error to a stream that has started.
  */
 export type Frame = { event?: string; data: string; bare?: boolean }
 
-/**
- * Longest frame we hold in memory, in UTF-16 units. An image in one frame is a few of these millions; nothing honest is
- * more.
- */
+/** Longest frame kept in memory, in UTF-16 units. The longest legitimate ones, images, have a few million. */
 export const MAX_FRAME_LENGTH = 16 * 1024 * 1024
 
 const NEWLINE = 10
@@ -19,10 +15,10 @@ const COLON = 58
 const SPACE = 32
 
 /**
- * Event-stream bytes -> frames, by the parsing rules of the HTML standard (server-sent events), with three liberties
- * that real
- * providers need: a last frame without its blank line counts, bare JSON is a frame, and `id` and `retry` are not kept.
- * Any cut of the bytes gives the same frames. A frame over 16 Mi characters throws GatewayError upstream_error.
+ * Event-stream bytes -> frames, by the parsing rules of the HTML standard (server-sent events), with three exceptions
+ * that real providers need: a last frame without its blank line counts, JSON without a field name is a frame, and `id`
+ * and `retry` are ignored. The frames do not depend on how the bytes are split. A frame over 16 Mi characters throws
+ * GatewayError upstream_error.
  */
 export class FrameSplitter {
   #decoder = new TextDecoder()
@@ -34,89 +30,89 @@ export class FrameSplitter {
   #length = 0
   #frames: Frame[] = []
 
-  /** The frames that these bytes complete, in order. */
+  /** Returns the frames that these bytes complete, in order. */
   push(bytes: Uint8Array): Frame[] {
-    this.#take(this.#decoder.decode(bytes, { stream: true }))
-    return this.#drain()
+    this.#parse(this.#decoder.decode(bytes, { stream: true }))
+    return this.#takeFrames()
   }
 
-  /** What the end of the bytes completes: a last line, a last frame. Call once. */
+  /** Returns the frame that the end of the stream completes, if any. Call once. */
   end(): Frame[] {
-    this.#take(this.#decoder.decode())
+    this.#parse(this.#decoder.decode())
     if (this.#partial !== '') {
       const line = this.#partial
       this.#partial = ''
-      this.#line(line, 0, line.length)
+      this.#parseLine(line, 0, line.length)
     }
-    this.#dispatch()
-    return this.#drain()
+    this.#completeFrame()
+    return this.#takeFrames()
   }
 
-  #drain(): Frame[] {
+  #takeFrames(): Frame[] {
     const frames = this.#frames
     this.#frames = []
     return frames
   }
 
-  #take(decoded: string): void {
-    const text = this.#normal(decoded)
+  #parse(decoded: string): void {
+    const text = this.#normalizeLineEnds(decoded)
     let from = 0
     let at = text.indexOf('\n')
     if (this.#partial !== '' && at !== -1) {
       const line = this.#partial + text.slice(0, at)
       this.#partial = ''
-      this.#line(line, 0, line.length)
+      this.#parseLine(line, 0, line.length)
       from = at + 1
       at = text.indexOf('\n', from)
     }
     while (at !== -1) {
-      this.#line(text, from, at)
+      this.#parseLine(text, from, at)
       from = at + 1
       at = text.indexOf('\n', from)
     }
-    // A line that comes in many pieces is only joined, never searched again: a huge frame costs linear time.
+    // A line that arrives in many chunks is only joined, never searched again, so a huge frame takes linear time.
     if (from < text.length) this.#partial += from === 0 ? text : text.slice(from)
-    this.#bound(this.#partial.length)
+    this.#checkLength(this.#partial.length)
   }
 
-  /** Line ends become \n here, once a chunk, so that the loop knows only one; streams without \r pay one search. */
-  #normal(decoded: string): string {
+  /** All line ends become \n once per chunk, so that the loop handles one kind; without \r this is a single search. */
+  #normalizeLineEnds(decoded: string): string {
     if (decoded === '') return decoded
     const text = this.#afterCarriageReturn && decoded.charCodeAt(0) === NEWLINE ? decoded.slice(1) : decoded
     this.#afterCarriageReturn = decoded.charCodeAt(decoded.length - 1) === CARRIAGE_RETURN
     return text.indexOf('\r') === -1 ? text : text.replace(/\r\n?/g, '\n')
   }
 
-  #line(text: string, from: number, to: number): void {
-    if (from === to) return this.#dispatch()
+  #parseLine(text: string, from: number, to: number): void {
+    if (from === to) return this.#completeFrame()
     this.#length += to - from
-    this.#bound(0)
+    this.#checkLength(0)
     if (this.#bare) {
       if (!text.startsWith('data:', from) && !text.startsWith('event:', from)) {
         this.#data += '\n' + text.slice(from, to)
         return
       }
-      this.#dispatch()
+      this.#completeFrame()
     }
-    if (text.startsWith('data', from) && to - from >= 4) return this.#dataLine(text, from + 4, to)
-    if (text.startsWith('event', from) && to - from >= 5) return this.#eventLine(text, from + 5, to)
+    if (text.startsWith('data', from) && to - from >= 4) return this.#parseData(text, from + 4, to)
+    if (text.startsWith('event', from) && to - from >= 5) return this.#parseEvent(text, from + 5, to)
     if (this.#data === undefined && this.#event === undefined && (text[from] === '{' || text[from] === '[')) {
       this.#bare = true
       this.#data = text.slice(from, to)
     }
   }
 
-  #dataLine(text: string, colon: number, to: number): void {
+  #parseData(text: string, colon: number, to: number): void {
     const value = valueAfter(text, colon, to)
     if (value !== undefined) this.#data = this.#data === undefined ? value : this.#data + '\n' + value
   }
 
-  #eventLine(text: string, colon: number, to: number): void {
+  #parseEvent(text: string, colon: number, to: number): void {
     const value = valueAfter(text, colon, to)
     if (value !== undefined) this.#event = value
   }
 
-  #dispatch(): void {
+  #completeFrame(): void {
     if (this.#data !== undefined) {
       if (this.#bare) this.#frames.push({ data: this.#data, bare: true })
       else if (this.#event === undefined || this.#event === '') this.#frames.push({ data: this.#data })
@@ -128,20 +124,20 @@ export class FrameSplitter {
     this.#length = 0
   }
 
-  #bound(more: number): void {
+  #checkLength(more: number): void {
     if (this.#length + more > MAX_FRAME_LENGTH)
-      throw new GatewayError('upstream_error', 'The provider sent a stream frame of more than 16 MiB.')
+      throw new GatewayError('upstream_error', 'The provider sent a stream frame larger than 16 MiB.')
   }
 }
 
-/** The field's value, when the name ends where it should; a field without a colon has an empty value. */
+/** A field's value; undefined if its name is longer than expected. A field without a colon has an empty value. */
 const valueAfter = (text: string, colon: number, to: number): string | undefined => {
   if (colon === to) return ''
   if (text.charCodeAt(colon) !== COLON) return undefined
   return text.slice(text.charCodeAt(colon + 1) === SPACE && colon + 1 < to ? colon + 2 : colon + 1, to)
 }
 
-/** A frame as it stands on the wire, blank line included. Several frames are joined by the caller into one write. */
+/** The text of a frame, blank line included. The caller joins several frames into one write. */
 export const writeFrame = (frame: Frame): string => {
   if (frame.bare === true) return frame.data + '\n\n'
   const event = frame.event === undefined ? '' : 'event: ' + frame.event + '\n'

@@ -14,30 +14,26 @@ export type Listening = {
   /** `http://HOST:PORT`, an IPv6 host in brackets. */
   url: string
   port: number
-  /** Accepts nothing more, waits up to `drainMs` for open requests, then closes what is left. */
+  /** Stops accepting, waits up to `drainMs` for open requests, then closes their connections. */
   stop(drainMs: number): Promise<void>
 }
 
-/**
- * Seconds after which a connection that waits for nothing is closed; longer than the load balancers in front of us keep
- * theirs.
- */
+/** Seconds after which an idle connection is closed; longer than the keep-alive of load balancers in front of us. */
 const IDLE_SECONDS = 75
 
 /**
- * Opens the server; a request has no time limit here, only idle connections do. Throws Bun's own error when the address
- * is taken or not ours.
+ * Starts the server. Requests have no time limit here, only idle connections do. Throws Bun's own error if the address
+ * is in use or not local.
  */
 export const listen = (options: ListenOptions): Listening => {
   const server = Bun.serve({
-    // Else the runtime prints the error of every stream that is cut on purpose, and answers failures with a page of its
-    // own.
+    // In development mode Bun logs the error of every stream that is cut on purpose and sends its own error page.
     development: false,
-    // In that mode two servers would share a port without a word.
+    // With reusePort a second server on the same port would start without an error.
     reusePort: false,
     hostname: options.host,
     port: options.port,
-    // Bun's own 413 has no body and so no protocol's shape: the limit is held where bodies are read, by readText.
+    // Bun's own 413 has no body in the client's protocol; readText enforces the limit.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     idleTimeout: IDLE_SECONDS,
     async fetch(request, server) {
@@ -52,71 +48,65 @@ export const listen = (options: ListenOptions): Listening => {
     url: `http://${host}:${server.port}`,
     port: server.port ?? 0,
     async stop(drainMs) {
-      const late = Promise.withResolvers<void>()
-      const timer = setTimeout(() => late.resolve(server.stop(true)), drainMs)
-      await Promise.race([server.stop(false), late.promise])
-      // Left alone, the timer would keep the program alive to its end.
+      const forced = Promise.withResolvers<void>()
+      const timer = setTimeout(() => forced.resolve(server.stop(true)), drainMs)
+      await Promise.race([server.stop(false), forced.promise])
+      // A pending timer would keep the process alive.
       clearTimeout(timer)
     },
   }
 }
 
 /**
- * Time for a whole body. The idle time does not serve here: Bun counts it from the head, however much of the body
- * comes.
+ * Deadline for a whole body. Bun's idle timeout cannot serve, because it runs from the head even while bytes arrive.
  */
 const BODY_MS = 300_000
 
 /**
- * The request's body as text. GatewayError request_too_large (413) over `limitBytes`, declared or chunked;
- * invalid_request for
- * bytes that are not UTF-8, and as 408 for a body that is not there within `atMostMs`; unsupported_media_type (415) for
+ * The request body as text. Throws GatewayError request_too_large (413) over `limitBytes`, declared or chunked;
+ * invalid_request for bytes that are not UTF-8, and with status 408 after `atMostMs`; unsupported_media_type (415) for
  * a compressed body.
  */
 export const readText = async (request: Request, limitBytes: number, atMostMs = BODY_MS): Promise<string> => {
   const length = declaredLength(request, limitBytes)
-  const bytes = await inTime(length === undefined ? readBounded(request, limitBytes) : request.bytes(), atMostMs).catch(
-    brokenOff,
-  )
+  const bytes = await withTimeout(
+    length === undefined ? readBounded(request, limitBytes) : request.bytes(),
+    atMostMs,
+  ).catch(throwBodyError)
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (!isUtf8(text)) throw invalid('body', 'must be UTF-8')
-  return text.toString('utf8', hasMark(text) ? 3 : 0)
+  return text.toString('utf8', hasByteOrderMark(text) ? 3 : 0)
 }
 
 /**
- * What the request says that its body has, undefined where it does not. GatewayError for what need not be read to be
- * refused.
+ * The Content-Length, or undefined. Throws unsupported_media_type and request_too_large, so that such a body is refused
+ * unread.
  */
 export const declaredLength = ({ headers }: Request, limitBytes: number): number | undefined => {
   const encoding = headers.get('content-encoding')
   if (encoding !== null && encoding !== 'identity')
     throw new GatewayError(
       'unsupported_media_type',
-      'Content-Encoding must be absent: compressed request bodies are not read.',
+      'Compressed request bodies are not supported; send the body without Content-Encoding.',
     )
   const length = headers.get('content-length')
   if (Number(length ?? 0) > limitBytes) throw tooLarge(limitBytes)
   return length === null ? undefined : Number(length)
 }
 
-/**
- * A body may be waited for so long in all, and longer by what it brought: `bytesPerSecond` are the fewest that keep it
- * going.
- */
-export type Patience = { ms: number; bytesPerSecond: number }
+/** Time to wait for a body: `ms` in total, plus the time that its received bytes take at `bytesPerSecond`. */
+export type ReadDeadline = { ms: number; bytesPerSecond: number }
 
-const PATIENCE: Patience = { ms: 30_000, bytesPerSecond: 16 * 1024 }
+const READ_DEADLINE: ReadDeadline = { ms: 30_000, bytesPerSecond: 16 * 1024 }
 
 /**
- * The request's body as it comes, piece by piece: the client waits while a piece is worked on, and each is gone when
- * the next is asked for.
- * Fails as `readText` does; only waiting for the client counts as its slowness. Whoever stops early lets go of the
- * rest.
+ * The request body in chunks, with back-pressure. Each chunk is freed when the next one is requested. Throws as
+ * `readText` does; only time spent waiting for the client counts towards the deadline. Stopping early cancels the rest.
  */
-export async function* readPieces(
+export async function* readChunks(
   request: Request,
   limitBytes: number,
-  { ms, bytesPerSecond }: Patience = PATIENCE,
+  { ms, bytesPerSecond }: ReadDeadline = READ_DEADLINE,
 ): AsyncGenerator<Uint8Array> {
   declaredLength(request, limitBytes)
   const reader = request.body?.getReader()
@@ -125,16 +115,16 @@ export async function* readPieces(
   let waited = 0
   try {
     for (;;) {
-      const began = performance.now()
-      const { done, value } = await inTime(reader.read(), ms + (received / bytesPerSecond) * 1000 - waited).catch(
-        brokenOff,
+      const startedAt = performance.now()
+      const { done, value } = await withTimeout(reader.read(), ms + (received / bytesPerSecond) * 1000 - waited).catch(
+        throwBodyError,
       )
       if (done) return
-      waited += performance.now() - began
+      waited += performance.now() - startedAt
       received += value.length
       if (received > limitBytes) throw tooLarge(limitBytes)
       yield value
-      // Frees its memory now: the collector lets tens of megabytes of them come together.
+      // Frees the memory at once; the garbage collector would let tens of megabytes accumulate.
       value.buffer.transfer(0)
     }
   } finally {
@@ -142,10 +132,10 @@ export async function* readPieces(
   }
 }
 
-const inTime = <T>(bytes: Promise<T>, atMostMs: number): Promise<T> =>
+const withTimeout = <T>(bytes: Promise<T>, atMostMs: number): Promise<T> =>
   new Promise((resolve, reject) => {
     const timer = setTimeout(
-      () => reject(new GatewayError('invalid_request', 'The request body did not arrive in time.', { status: 408 })),
+      () => reject(new GatewayError('invalid_request', 'The request body was not received in time.', { status: 408 })),
       atMostMs,
     )
     bytes.then(
@@ -160,30 +150,29 @@ const inTime = <T>(bytes: Promise<T>, atMostMs: number): Promise<T> =>
     )
   })
 
-const brokenOff = (error: unknown): never => {
+const throwBodyError = (error: unknown): never => {
   throw error instanceof GatewayError
     ? error
-    : new GatewayError('invalid_request', 'The request body broke off before its end.', { cause: error })
+    : new GatewayError('invalid_request', 'The request body ended early.', { cause: error })
 }
 
-/** A byte order mark is no part of the text. */
-const hasMark = (bytes: Uint8Array): boolean => bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
+const hasByteOrderMark = (bytes: Uint8Array): boolean => bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
 
-/** A body that does not say its length is read piece by piece, so that it never fills the memory. */
+/** Reads a body without a declared length in chunks, so that an oversized one is never kept in memory. */
 const readBounded = async (request: Request, limitBytes: number): Promise<Uint8Array> => {
-  const pieces: Uint8Array[] = []
+  const chunks: Uint8Array[] = []
   let length = 0
-  for await (const piece of (request.body ?? []) as AsyncIterable<Uint8Array>) {
-    length += piece.byteLength
+  for await (const chunk of (request.body ?? []) as AsyncIterable<Uint8Array>) {
+    length += chunk.byteLength
     if (length > limitBytes) throw tooLarge(limitBytes)
-    pieces.push(piece)
+    chunks.push(chunk)
   }
-  return Buffer.concat(pieces, length)
+  return Buffer.concat(chunks, length)
 }
 
 const tooLarge = (limitBytes: number): GatewayError =>
   new GatewayError('request_too_large', `The request body must be at most ${limitBytes} bytes.`)
 
-/** Where this client finds the server, for URLs in answers: `publicUrl`, else what its Host header says. */
+/** The server's origin as this client sees it, for URLs in responses: `publicUrl`, otherwise from its Host header. */
 export const originOf = (request: Request, publicUrl: string | undefined): string =>
   publicUrl ?? `http://${request.headers.get('host') ?? 'localhost'}`

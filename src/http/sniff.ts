@@ -1,10 +1,10 @@
 import { isUtf8 } from 'node:buffer'
 
-/** Bytes from the beginning of a file that say what it is. */
+/** Length of the prefix that is examined. */
 export const SNIFFED_BYTES = 4096
 
-/** Media types by how their files begin, as Latin-1; the first that fits counts. */
-const BEGINNINGS: readonly (readonly [RegExp, string])[] = [
+/** Media types by file prefix, decoded as Latin-1; the first match wins. */
+const PREFIXES: readonly (readonly [RegExp, string])[] = [
   [/^\x89PNG\r\n\x1a\n/, 'image/png'],
   [/^\xff\xd8\xff/, 'image/jpeg'],
   [/^GIF8[79]a/, 'image/gif'],
@@ -33,28 +33,30 @@ const WORD = 'application/vnd.openxmlformats-officedocument.wordprocessingml.doc
 const EXCEL = 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet'
 const POWERPOINT = 'application/vnd.openxmlformats-officedocument.presentationml.presentation'
 
-/** What is in a zip file, by the names of its first entries. */
-const IN_ZIP: readonly (readonly [RegExp, string])[] = [
+/** Media types of zip files by the names of their first entries. */
+const ZIP_ENTRIES: readonly (readonly [RegExp, string])[] = [
   [/PK\x03\x04[^]{26}word\//, WORD],
   [/PK\x03\x04[^]{26}xl\//, EXCEL],
   [/PK\x03\x04[^]{26}ppt\//, POWERPOINT],
 ]
 
-/** What a text says of itself. */
-const TEXTS: readonly (readonly [RegExp, string])[] = [
+/** The elements by which browsers recognize HTML (WHATWG MIME Sniffing, 7.1). */
+const HTML_STARTS = '!doctype html|html|head|body|script|iframe|style|title|table|div|h1|p|a|img|br|b|font|form'
+
+/** Media types of markup by its first element. */
+const MARKUP: readonly (readonly [RegExp, string])[] = [
   [/^(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->)[^])*-->\s*|<!DOCTYPE svg[^>]*>\s*)*<svg[\s>]/i, 'image/svg+xml'],
-  [
-    /^(?:<!--(?:(?!-->)[^])*-->\s*)*<(?:!doctype html|html|head|body|script|iframe|style|title|table|div|h1|p|a|img|br|b|font|form)[\s>/]/i,
-    'text/html',
-  ],
+  [new RegExp(String.raw`^(?:<!--(?:(?!-->)[^])*-->\s*)*<(?:${HTML_STARTS})[\s>/]`, 'i'), 'text/html'],
   [/^<\?xml[^>]*>(?:\s|<!--(?:(?!-->)[^])*-->|<!DOCTYPE[^>]*>)*<html[\s>]/i, 'text/html'],
   [/^<\?xml\s/, 'text/xml'],
 ]
 
-/** What a client may say more exactly than the bytes do: by what they look like. */
-const REFINED: Readonly<Record<string, RegExp>> = {
-  'text/plain':
-    /^(?:text\/(?!html$|xml$)[\w.+-]+|application\/(?:json|jsonl|x-ndjson|x-jsonlines|yaml|x-yaml|toml|sql|rtf|x-sh|javascript|typescript|x-python))$/,
+/** Subtypes of `application/` whose files are text. */
+const TEXT_APPLICATIONS = 'json|jsonl|x-ndjson|x-jsonlines|yaml|x-yaml|toml|sql|rtf|x-sh|javascript|typescript|x-python'
+
+/** By sniffed type: the declared types that refine it, because the bytes cannot tell them apart. */
+const REFINEMENTS: Readonly<Record<string, RegExp>> = {
+  'text/plain': new RegExp(String.raw`^(?:text\/(?!html$|xml$)[\w.+-]+|application\/(?:${TEXT_APPLICATIONS}))$`),
   'application/json': /^application\/(?:[\w.-]+\+json|jsonl|x-ndjson|x-jsonlines)$/,
   'application/jsonl': /^application\/(?:x-ndjson|x-jsonlines)$/,
   'application/zip': /^application\/(?:vnd\.(?:openxmlformats-officedocument|oasis\.opendocument)\.[\w.-]+|epub\+zip)$/,
@@ -63,8 +65,8 @@ const REFINED: Readonly<Record<string, RegExp>> = {
   'video/webm': /^audio\/webm$/,
 }
 
-/** For clients that say nothing: what they would say of a file of this name. */
-const BY_EXTENSION: Readonly<Record<string, string>> = {
+/** The type assumed to be declared if a client declares none. */
+const TYPE_BY_EXTENSION: Readonly<Record<string, string>> = {
   md: 'text/markdown',
   markdown: 'text/markdown',
   csv: 'text/csv',
@@ -87,48 +89,43 @@ const BY_EXTENSION: Readonly<Record<string, string>> = {
 }
 
 /**
- * The media type of a file by its first SNIFFED_BYTES bytes. What its client says, by `declared` or by the name's
- * ending, only adds what the bytes
- * leave open, as that a text is Markdown; it never speaks against them. `application/octet-stream` where they say
- * nothing.
+ * The media type of a file from its first SNIFFED_BYTES bytes. `declared` and the extension of `filename` only refine
+ * it, for example from text to Markdown; they never contradict the bytes. `application/octet-stream` if unknown.
  */
 export function sniff(head: Uint8Array, declared?: string, filename = ''): string {
-  const seen = seenIn(head.subarray(0, SNIFFED_BYTES))
-  const said = declared?.split(';')[0]!.trim().toLowerCase()
-  const isSaid = said !== undefined && said !== '' && said !== 'application/octet-stream' && said !== seen
-  const finer = isSaid ? said : BY_EXTENSION[/\.(\w+)$/.exec(filename)?.[1]?.toLowerCase() ?? '']
-  return finer !== undefined && REFINED[seen]?.test(finer) === true ? finer : seen
+  const sniffed = typeOfBytes(head.subarray(0, SNIFFED_BYTES))
+  const declaredType = declared?.split(';')[0]!.trim().toLowerCase() ?? ''
+  const isInformative = !['', 'application/octet-stream', sniffed].includes(declaredType)
+  const refinement = isInformative
+    ? declaredType
+    : TYPE_BY_EXTENSION[/\.(\w+)$/.exec(filename)?.[1]?.toLowerCase() ?? '']
+  return refinement !== undefined && REFINEMENTS[sniffed]?.test(refinement) === true ? refinement : sniffed
 }
 
-function seenIn(head: Uint8Array): string {
+function typeOfBytes(head: Uint8Array): string {
   const bytes = Buffer.from(head.buffer, head.byteOffset, head.byteLength)
   const latin = bytes.toString('latin1')
-  const begun = BEGINNINGS.find(([beginning]) => beginning.test(latin))
-  if (begun !== undefined) return begun[1]
+  const match = PREFIXES.find(([prefix]) => prefix.test(latin))
+  if (match !== undefined) return match[1]
   if (/^PK(?:\x03\x04|\x05\x06)/.test(latin))
-    return IN_ZIP.find(([entry]) => entry.test(latin))?.[1] ?? 'application/zip'
-  return isText(bytes)
-    ? textType(
-        bytes
-          .toString('utf8')
-          .replace(/^\ufeff/, '')
-          .trimStart(),
-      )
-    : 'application/octet-stream'
+    return ZIP_ENTRIES.find(([entry]) => entry.test(latin))?.[1] ?? 'application/zip'
+  if (!isText(bytes)) return 'application/octet-stream'
+  const text = bytes.toString('utf8').replace(/^\ufeff/, '')
+  return typeOfText(text.trimStart())
 }
 
-/** UTF-8, which may be cut at the end, without the control characters that no text has. */
+/** True for UTF-8, possibly cut in the last character, without the control characters that text does not have. */
 function isText(bytes: Buffer): boolean {
   if (bytes.some((byte) => byte < 0x20 && !TEXT_CONTROLS.has(byte))) return false
   return [0, 1, 2, 3].some((cut) => isUtf8(bytes.subarray(0, bytes.length - (bytes.length < SNIFFED_BYTES ? 0 : cut))))
 }
 
-/** Tab, line feed, form feed, carriage return, and the escape of terminals' colours. */
+/** Tab, line feed, form feed, carriage return, and the escape character of terminal colours. */
 const TEXT_CONTROLS = new Set([0x09, 0x0a, 0x0c, 0x0d, 0x1b])
 
-function textType(text: string): string {
-  const said = TEXTS.find(([beginning]) => beginning.test(text))
-  if (said !== undefined) return said[1]
+function typeOfText(text: string): string {
+  const markup = MARKUP.find(([start]) => start.test(text))
+  if (markup !== undefined) return markup[1]
   if (!/^(?:\{\s*["}]|\[\s*(?:[\]["{\d-]|true|false|null))/.test(text)) return 'text/plain'
   const [line = '', ...more] = text.split('\n')
   return more.some((later) => /^\s*[{[]/.test(later)) && isJson(line) ? 'application/jsonl' : 'application/json'

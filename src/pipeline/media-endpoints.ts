@@ -1,7 +1,7 @@
 import type { Config } from '../config/load.ts'
 import { GatewayError, invalid } from '../error.ts'
 import type { ProtocolName } from '../generation/request.ts'
-import { wrongOutsideUrl } from '../http/outside.ts'
+import { publicUrlProblem } from '../http/ssrf-guard.ts'
 import { isTextual, mediaKind } from '../protocols/media.ts'
 import type { MediaReference, ProviderReference } from '../protocols/protocol.ts'
 import { globs } from '../providers/catalog-rows.ts'
@@ -115,7 +115,7 @@ function fetchingEndpoints(
       ),
   )
   // A server whose behaviour is not configured may be in the operator's own network, and open any URL it is given.
-  const problem = wrongOutsideUrl(url, fetch)
+  const problem = publicUrlProblem(url, fetch)
   if (problem === undefined) return fetching
   return filtered(
     fetching,

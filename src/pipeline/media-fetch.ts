@@ -1,6 +1,6 @@
 import type { Config } from '../config/load.ts'
 import { GatewayError, invalid } from '../error.ts'
-import { fetchOutside } from '../http/outside.ts'
+import { guardedFetch } from '../http/ssrf-guard.ts'
 import { sniff } from '../http/sniff.ts'
 import type { MediaReference } from '../protocols/protocol.ts'
 import { toBase64 } from './inline-media.ts'
@@ -53,7 +53,7 @@ export class MediaFetcher {
   }
 
   async #fetch(reference: UrlReference, signal: AbortSignal): Promise<LoadedMedia> {
-    const { bytes, mediaType, url } = await fetchOutside(reference.url, {
+    const { bytes, mediaType, url } = await guardedFetch(reference.url, {
       private: this.#config.private,
       maxBytes: this.#config.bytes,
       totalMs: FETCH_MS,

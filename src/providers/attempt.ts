@@ -1,7 +1,7 @@
 import { parsed, stringifyAs } from '../json/text.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
-import { readAll, send, type ByteSource, type Incoming, type Timeouts } from '../http/call.ts'
+import { readAll, send, type ByteSource, type IncomingResponse, type Timeouts } from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { parseWithExact } from '../json/exact.ts'
 import { refuseNative } from '../protocols/provider-native.ts'
@@ -23,7 +23,7 @@ export type Upstream = {
   sameProtocol: boolean
   /** The exchange as this provider's answer is labelled: with whose signatures it bears. */
   context: TranslationContext
-  incoming: Incoming
+  incoming: IncomingResponse
   /** Of the request, and more as the answer is written. */
   losses: readonly Loss[]
   /** They undo on each response what the request writer changed. */
@@ -214,7 +214,7 @@ export const readerOf = ({ protocol, endpoint, transforms }: Upstream): Reader =
   transformed(protocol.call.reader(endpoint.target.quirks), transforms)
 
 async function refusalOf(
-  incoming: Incoming,
+  incoming: IncomingResponse,
   endpoint: Endpoint,
   protocol: Protocol,
   sameProtocol: boolean,
@@ -281,7 +281,7 @@ export function parseAnswer(text: string, protocol?: Protocol): unknown {
 const RETRY_AFTER_MAX_SECONDS = 86_400
 
 /** An error that a provider answered with, and when it may be asked again, as far as that is said. */
-export function withRetryAfter(error: GatewayError, headers: Incoming['headers']): GatewayError {
+export function withRetryAfter(error: GatewayError, headers: IncomingResponse['headers']): GatewayError {
   const retryAfterSeconds = error.retryAfterSeconds ?? secondsOf(headers.get('retry-after'))
   return retryAfterSeconds === undefined
     ? error

@@ -2,7 +2,7 @@ import type { Config } from '../config/load.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
 import { splice } from '../json/text.ts'
 import type { CallSignal } from '../http/connection.ts'
-import { fetchOutside, hostAndPort } from '../http/outside.ts'
+import { guardedFetch, hostAndPort } from '../http/ssrf-guard.ts'
 import { isObject } from '../protocols/fields.ts'
 import { dataOf, imageOf, mediaTypeOf } from '../protocols/images/shapes.ts'
 import { parseAnswer, type Upstream } from './attempt.ts'
@@ -45,15 +45,15 @@ export async function fetchImages(
 const hasAddress = (image: unknown): image is { url: string } & Record<string, unknown> =>
   isObject(image) && typeof image.url === 'string' && image.url !== ''
 
-async function imageAt(url: string, outside: Parameters<typeof fetchOutside>[1]): Promise<string> {
+async function imageAt(url: string, outside: Parameters<typeof guardedFetch>[1]): Promise<string> {
   const data = url.startsWith('data:') ? url.slice(url.indexOf(',') + 1) : await fetched(url, outside)
   if (mediaTypeOf(data) === undefined)
     throw new GatewayError('upstream_error', 'The provider answered with an address under which there is no image.')
   return data
 }
 
-async function fetched(url: string, outside: Parameters<typeof fetchOutside>[1]): Promise<string> {
-  const { bytes } = await fetchOutside(url, outside).catch((error: unknown) => {
+async function fetched(url: string, outside: Parameters<typeof guardedFetch>[1]): Promise<string> {
+  const { bytes } = await guardedFetch(url, outside).catch((error: unknown) => {
     throw new GatewayError(
       'upstream_error',
       `The provider answered with an address from which its image could not be fetched: it ${asGatewayError(error).message}`,

@@ -516,7 +516,7 @@ describe('an upload', () => {
       b([
         `Content-Disposition: form-data; name="file"; filename="x"\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n${b([FILE], 'c')}`,
       ]),
-      { says: 'multipart themselves' },
+      { says: 'must not be multipart' },
     ],
     [
       'base64',

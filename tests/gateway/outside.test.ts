@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startGateway, type Gateway } from '../server.ts'
 import { canaries, type Canaries } from '../transport/canary.ts'
-import { LOCAL_HOSTS, LOCAL_URLS } from '../transport/outside-hosts.ts'
+import { LOCAL_HOSTS, LOCAL_URLS } from '../transport/local-hosts.ts'
 import { rawServer, type RawServer } from '../transport/raw-server.ts'
 import { gatedConfig, gatedProvider, type Gated } from './gated.ts'
 

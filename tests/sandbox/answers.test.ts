@@ -35,8 +35,8 @@ const TIME = {
   },
 }
 
-/** How each protocol spells an ending. */
-const WORDS = {
+/** The finish reasons of each protocol. */
+const FINISH_REASONS = {
   'chat.completions': {
     stop: 'stop',
     length: 'length',
@@ -75,8 +75,8 @@ const at = (key = 'any') => ({ url: server.url, key, model: 'gemini' })
 
 for (const client of CLIENTS)
   for (const stream of [false, true])
-    describe(`${client.name}, ${stream ? 'streamed' : 'whole'}`, () => {
-      const words = WORDS[client.protocol]
+    describe(`${client.name}, ${stream ? 'streamed' : 'not streamed'}`, () => {
+      const finishReasons = FINISH_REASONS[client.protocol]
       const open = (options: Partial<Options> = {}) => client.open(at(), { stream, ...options })
       const say = (text: string, options: Partial<Options> = {}): Promise<Heard> => open(options).say(text)
       const fails = async (text: string, options: Partial<Options> = {}) =>
@@ -89,53 +89,54 @@ for (const client of CLIENTS)
           ),
         )
 
-      test('says what it is and quotes the user', async () => {
-        const heard = await say('hello there')
-        expect(heard).toMatchObject({
+      test('the first response quotes the user and introduces the sandbox', async () => {
+        const response = await say('hello there')
+        expect(response).toMatchObject({
           text: 'You said: "hello there". This is Sluice\'s sandbox, a simulator: no model was asked.',
-          finish: words.stop,
+          finish: finishReasons.stop,
           calls: [],
           model: 'gemini',
         })
-        expect(heard.id).not.toBe('')
-        expect(heard.usage).toMatchObject({ input: 2, output: 23 })
+        expect(response.id).not.toBe('')
+        expect(response.usage).toMatchObject({ input: 2, output: 23 })
       })
 
-      test('says it once in a conversation', async () => {
+      test('a later response does not repeat the introduction', async () => {
         const talk = open()
         await talk.say('one')
         expect((await talk.say('two')).text).toBe('You said: "two".')
       })
 
-      test('[[reply]]', async () => {
+      test('[[reply]] sets the text', async () => {
         expect(await say('[[reply: Grüße, 世界 🎉]] [[chunk: 1]]')).toMatchObject({
           text: 'Grüße, 世界 🎉',
-          finish: words.stop,
+          finish: finishReasons.stop,
         })
       })
 
-      test('[[length]]', async () => {
-        const heard = await say('[[length: 50]]')
-        expect([heard.text.split(' ').length, heard.usage.output]).toEqual([50, 50])
+      test('[[length]] sets the number of words', async () => {
+        const response = await say('[[length: 50]]')
+        expect([response.text.split(' ').length, response.usage.output]).toEqual([50, 50])
       })
 
-      test('[[think]]', async () => {
-        const heard = await say('[[think: First, I add.]] [[reply: Five]]', { reasoning: true })
-        expect(heard).toMatchObject({ reasoning: 'First, I add.', text: 'Five' })
-        if (client.protocol !== 'messages') expect(heard.usage.reasoning).toBe(5)
+      test('[[think]] sets the reasoning text', async () => {
+        const response = await say('[[think: First, I add.]] [[reply: Five]]', { reasoning: true })
+        expect(response).toMatchObject({ reasoning: 'First, I add.', text: 'Five' })
+        if (client.protocol !== 'messages') expect(response.usage.reasoning).toBe(5)
       })
 
-      test('reasoning that was only asked for', async () => {
+      test('a request for reasoning gets some without a directive', async () => {
         expect((await say('hello', { reasoning: true })).reasoning).toContain('The user said 1 tokens')
       })
 
-      test('parallel calls, results, and the signature on the way back', async () => {
+      test('parallel calls accept their results together with the signature', async () => {
         const talk = open({ tools: [WEATHER, TIME], reasoning: true })
         const first = await talk.say(
-          '[[think: Two things.]] [[call: get_weather {"city":"Paris","days":3}]] [[call: get_time {"zone":"UTC"}]] [[strict-signatures]]',
+          '[[think: Two things.]] [[call: get_weather {"city":"Paris","days":3}]] ' +
+            '[[call: get_time {"zone":"UTC"}]] [[strict-signatures]]',
         )
         expect(first).toMatchObject({
-          finish: words.calls,
+          finish: finishReasons.calls,
           calls: [
             { name: 'get_weather', input: { city: 'Paris', days: 3 } },
             { name: 'get_time', input: { zone: 'UTC' } },
@@ -145,14 +146,15 @@ for (const client of CLIENTS)
           { call: first.calls[0]!, output: '18 degrees' },
           { call: first.calls[1]!, output: 'noon' },
         ])
-        expect(last.finish).toBe(words.stop)
+        expect(last.finish).toBe(finishReasons.stop)
         expect(last.text).toMatch(/get_weather returned: .*18 degrees.* get_time returned: .*noon/)
       })
 
-      test('[[then]] leads through a loop', async () => {
+      test('[[then]] scripts each response of a tool loop', async () => {
         const talk = open({ tools: [WEATHER, TIME] })
         const first = await talk.say(
-          '[[call: get_weather {"city":"Oslo","days":2}]] [[then]] [[call: get_time {"zone":"CET"}]] [[then]] [[reply: done]]',
+          '[[call: get_weather {"city":"Oslo","days":2}]] [[then]] [[call: get_time {"zone":"CET"}]] ' +
+            '[[then]] [[reply: done]]',
         )
         const second = await talk.answer([{ call: first.calls[0]!, output: 'cold' }])
         expect(second.calls.map((call) => call.name)).toEqual(['get_time'])
@@ -160,14 +162,14 @@ for (const client of CLIENTS)
         expect((await talk.say('and now?')).text).toBe('You said: "and now?".')
       })
 
-      test('tools that are merely offered are not called', async () => {
+      test('a tool is not called unless a directive or the tool choice says so', async () => {
         expect((await say('hi', { tools: [WEATHER] })).calls).toEqual([])
       })
 
       test.each([
         ['required', 'get_weather'],
         ['get_time', 'get_time'],
-      ])('a choice of %s calls %s with made-up arguments, once', async (force, name) => {
+      ])('tool choice %s calls %s once, with sample arguments', async (force, name) => {
         const talk = open({ tools: [WEATHER, TIME], force })
         const first = await talk.say('hi')
         expect(first.calls).toMatchObject([
@@ -176,7 +178,7 @@ for (const client of CLIENTS)
         expect((await talk.answer([{ call: first.calls[0]!, output: 'ok' }])).calls).toEqual([])
       })
 
-      test('structured output', async () => {
+      test('structured output is valid for the schema', async () => {
         expect(JSON.parse((await say('hi', { schema: WEATHER.schema })).text)).toEqual({
           city: 'example city',
           days: 2,
@@ -184,43 +186,45 @@ for (const client of CLIENTS)
         expect(JSON.parse((await say('[[json]]', { schema: TIME.schema })).text)).toEqual({ zone: 'UTC' })
       })
 
-      test('[[refuse]]', async () => {
-        const heard = await say('[[refuse: I must not.]]')
-        expect(heard.finish).toBe(words.refused)
-        if (client.protocol !== 'generateContent') expect(heard.refusal).toBe('I must not.')
+      test('[[refuse]] sends a refusal', async () => {
+        const response = await say('[[refuse: I must not.]]')
+        expect(response.finish).toBe(finishReasons.refused)
+        if (client.protocol !== 'generateContent') expect(response.refusal).toBe('I must not.')
       })
 
-      test('[[finish]]', async () => {
-        expect((await say('[[reply: cut]] [[finish: length]]')).finish).toBe(words.length)
+      test('[[finish]] sets the finish reason', async () => {
+        expect((await say('[[reply: cut]] [[finish: length]]')).finish).toBe(finishReasons.length)
         if (!(stream && client.protocol === 'chat.completions'))
-          expect((await say('[[reply: bad]] [[finish: content-filter]]')).finish).toBe(words.filtered)
+          expect((await say('[[reply: bad]] [[finish: content-filter]]')).finish).toBe(finishReasons.filtered)
       })
 
-      test('[[empty]]', async () => {
+      test('[[empty]] sends a response without content', async () => {
         expect(await say('[[empty]]')).toMatchObject({ text: '', calls: [] })
       })
 
-      test('the token limit', async () => {
+      test('the token limit cuts the text', async () => {
         expect(
           await say('[[reply: one two three four]]', { maxTokens: client.protocol === 'responses' ? 16 : 2 }),
         ).toMatchObject(
-          client.protocol === 'responses' ? { finish: words.stop } : { text: 'one two', finish: words.length },
+          client.protocol === 'responses'
+            ? { finish: finishReasons.stop }
+            : { text: 'one two', finish: finishReasons.length },
         )
         expect(await say('[[length: 30]]', { maxTokens: 16 })).toMatchObject({
-          finish: words.length,
+          finish: finishReasons.length,
           usage: { output: 16 },
         })
       })
 
       if (client.protocol !== 'responses')
-        test('stop sequences', async () => {
+        test('a stop sequence cuts the text', async () => {
           expect(await say('[[reply: one END two]]', { stop: ['END'] })).toMatchObject({
             text: 'one ',
-            finish: words.sequence,
+            finish: finishReasons.sequence,
           })
         })
 
-      test('[[usage]]', async () => {
+      test('[[usage]] sets the token counts', async () => {
         expect((await say('[[reply: x]] [[usage: in=10 out=20 cached=5]]')).usage).toMatchObject({
           input: 15,
           output: 20,
@@ -228,15 +232,15 @@ for (const client of CLIENTS)
         })
       })
 
-      test('[[no-usage]]', async () => {
+      test('[[no-usage]] leaves usage out', async () => {
         expect((await say('[[reply: x]] [[no-usage]]')).usage).toEqual({ input: 0, output: 0, cached: 0, reasoning: 0 })
       })
 
-      test('[[echo]]', async () => {
-        const heard = JSON.parse(
+      test('[[echo]] returns the request', async () => {
+        const response = JSON.parse(
           (await say('[[echo]]', { system: 'be brief', tools: [WEATHER], maxTokens: 500 })).text,
         ) as Record<string, unknown>
-        expect(heard).toMatchObject({
+        expect(response).toMatchObject({
           model: 'gemini',
           system: 'be brief',
           stream,
@@ -248,18 +252,18 @@ for (const client of CLIENTS)
         expect((await say('[[echo: body]]')).text).toContain('[[echo: body]]')
       })
 
-      test('directives in the system prompt', async () => {
+      test('directives in the system prompt apply unless the user turn has its own', async () => {
         expect((await say('hi', { system: '[[reply: from above]]' })).text).toBe('from above')
         expect((await say('[[reply: from below]]', { system: '[[reply: from above]]' })).text).toBe('from below')
       })
 
-      test('[[error]]', async () => {
+      test('[[error]] sends that status and message', async () => {
         const failed = await fails('[[error: 429 retry-after=2 slow down]]')
         expect(failed.status).toBe(429)
         expect(failed.message).toContain('slow down')
       })
 
-      test('a key that says it is wrong', async () => {
+      test('a key that contains "wrong" is refused with 401', async () => {
         const failed = client.failure(
           await client
             .open(at('a-wrong-key'), { stream })
@@ -269,13 +273,13 @@ for (const client of CLIENTS)
         expect(failed.status).toBe(401)
       })
 
-      test('a wrong directive', async () => {
+      test('an invalid directive is refused with 400', async () => {
         const failed = await fails('[[delay: banana]]')
         expect(failed.status).toBe(400)
         expect(failed.message).toContain('must be a time')
       })
 
-      test('a model that is missing', async () => {
+      test('a model name that contains "missing" is refused with 404', async () => {
         const failed = client.failure(
           await client
             .open({ ...at(), model: 'missing-1' }, { stream })
@@ -285,17 +289,17 @@ for (const client of CLIENTS)
         expect(failed.status).toBe(404)
       })
 
-      test('[[error-after]]', async () => {
+      test('[[error-after]] fails in mid-stream with that message', async () => {
         expect((await fails('[[length: 30]] [[pace: 20ms]] [[error-after: 3 529 too busy]]')).message).toContain(
           'too busy',
         )
       })
 
-      test('[[cut-after]]', async () => {
+      test('[[cut-after]] fails in mid-stream', async () => {
         await fails('[[length: 3000]] [[cut-after: 3]]')
       })
 
-      test('the same request gets the same answer', async () => {
+      test('the same request gets the same response', async () => {
         const twice = [await say('[[think]] [[call: f]]'), await say('[[think]] [[call: f]]')]
         expect(twice[0]).toEqual(twice[1]!)
       })

@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { directivesIn, milliseconds, options } from '../../src/providers/sandbox/directives.ts'
-import { DIRECTIVE_NAMES, readDirectives, scriptOf } from '../../src/providers/sandbox/script.ts'
+import { keyValuePairs, milliseconds } from '../../src/providers/sandbox/directive-arguments.ts'
+import { findDirectives } from '../../src/providers/sandbox/directives.ts'
+import { DIRECTIVE_NAMES, readDirectives, scriptOf } from '../../src/providers/sandbox/read-script.ts'
 
-const read = (text: string) => directivesIn(text, (name) => ['reply', 'call', 'think', 'empty'].includes(name))
+const read = (text: string) => findDirectives(text, (name) => ['reply', 'call', 'think', 'empty'].includes(name))
 
 describe('directives in a text', () => {
   test.each([
@@ -27,11 +28,11 @@ describe('directives in a text', () => {
       ],
       '',
     ],
-  ])('%j', (text, directives, rest) => {
+  ])('%j is split into directives and the rest', (text, directives, rest) => {
     expect(read(text)).toEqual({ directives, rest })
   })
 
-  test('any JSON survives as the arguments of a call', () => {
+  test('the arguments of a call may be any JSON', () => {
     fc.assert(
       fc.property(
         fc.dictionary(fc.string(), fc.jsonValue()),
@@ -45,7 +46,7 @@ describe('directives in a text', () => {
     )
   })
 
-  test('no text whatever makes the reader fail, and what is no directive stays', () => {
+  test('no text makes the reader throw, and text without directives is returned as it is', () => {
     const piece = fc.constantFrom(
       '[[',
       ']]',
@@ -73,12 +74,12 @@ describe('directives in a text', () => {
     )
   })
 
-  test('a megabyte of openings is read, and gives nothing', () => {
+  test('a megabyte of unclosed directives is read and gives none', () => {
     expect(read('[[call: f {'.repeat(100_000)).directives).toEqual([])
   })
 })
 
-test('times and options are read', () => {
+test('times and key=value pairs are parsed from arguments', () => {
   expect([
     milliseconds('20ms'),
     milliseconds('1.5s'),
@@ -86,18 +87,20 @@ test('times and options are read', () => {
     milliseconds('soon'),
     milliseconds('3000s'),
   ]).toEqual([20, 1500, 20, undefined, undefined])
-  const { given, rest } = options('429 retry-after=2 a=b slow down', ['retry-after'])
-  expect([Object.fromEntries(given), rest]).toEqual([{ 'retry-after': '2' }, '429 a=b slow down'])
+  const { pairs, rest } = keyValuePairs('429 retry-after=2 a=b slow down', ['retry-after'])
+  expect([Object.fromEntries(pairs), rest]).toEqual([{ 'retry-after': '2' }, '429 a=b slow down'])
 })
 
 const script = (text: string) => scriptOf(readDirectives(text).directives)
 
 describe('scripts', () => {
-  test('steps keep their order and acts are divided by then', () => {
-    expect(script('[[think: hm]] [[reply: a]] [[call: f {"x":1}]] [[call: g]] [[then]] [[reply: b]]').acts).toEqual([
+  test('steps keep their order, and [[then]] starts the next response', () => {
+    expect(
+      script('[[think: hm]] [[reply: a]] [[call: f {"x":1}]] [[call: g]] [[then]] [[reply: b]]').responses,
+    ).toEqual([
       {
         steps: [
-          { kind: 'think', sealed: 'signed', text: 'hm' },
+          { kind: 'think', signing: 'signed', text: 'hm' },
           { kind: 'reply', text: 'a' },
           { kind: 'call', name: 'f', input: '{"x":1}' },
           { kind: 'call', name: 'g' },
@@ -107,40 +110,39 @@ describe('scripts', () => {
     ])
   })
 
-  test('an error has a status, a code, a message and a time to wait', () => {
-    expect(script('[[error: 429 retry-after=2 slow down]]').acts[0]!.error).toMatchObject({
+  test('[[error]] sets status, code, message and retry-after', () => {
+    expect(script('[[error: 429 retry-after=2 slow down]]').responses[0]!.error).toMatchObject({
       status: 429,
       code: 'rate_limit_exceeded',
       retryAfterSeconds: 2,
       message: 'slow down',
     })
-    expect(script('[[error: 400 code=context_length_exceeded too long]]').acts[0]!.error).toMatchObject({
+    expect(script('[[error: 400 code=context_length_exceeded too long]]').responses[0]!.error).toMatchObject({
       status: 400,
       code: 'context_length_exceeded',
       message: 'too long',
     })
-    expect(script('[[error]]').acts[0]!.error).toMatchObject({ status: 500 })
-    expect(script('[[error-after: 3 529 busy]]').acts[0]!.break).toMatchObject({
-      how: 'error',
-      deltas: 3,
+    expect(script('[[error]]').responses[0]!.error).toMatchObject({ status: 500 })
+    expect(script('[[error-after: 3 529 busy]]').responses[0]!.fault).toMatchObject({
+      kind: 'error',
+      afterDeltas: 3,
       error: { status: 529, message: 'busy' },
     })
   })
 
-  test('usage fills the buckets that are named', () => {
-    expect(script('[[usage: in=10 cached=5 reasoning=3]]').acts[0]!.usage).toEqual({
+  test('[[usage]] sets only the named buckets', () => {
+    expect(script('[[usage: in=10 cached=5 reasoning=3]]').responses[0]!.usage).toEqual({
       inputTokens: 10,
       cacheReadTokens: 5,
       reasoningTokens: 3,
     })
   })
 
-  test('what holds for every act stands beside the acts', () => {
+  test('[[pace]], [[chunk]] and [[no-usage]] apply to all responses, and strict ones change none', () => {
     expect(script('[[pace: 20ms]] [[chunk: 2]] [[strict-signatures]] [[no-usage]]')).toEqual({
-      acts: [{ steps: [] }],
+      responses: [{ steps: [] }],
       paceMs: 20,
-      chunk: 2,
-      strictSignatures: true,
+      wordsPerDelta: 2,
       noUsage: true,
     })
   })
@@ -158,14 +160,14 @@ describe('scripts', () => {
     '[[cite]]',
     '[[echo: soul]]',
     '[[html: 42]]',
-  ])('%s is a 400 that names the directive', (text) => {
+  ])('%s is refused with a 400 that names the directive', (text) => {
     expect(() => script(text)).toThrow(
       expect.objectContaining({ status: 400, param: text.replace(/[\s:].*/, '').replace(/\]*$/, '') + ']]' }),
     )
   })
 })
 
-test('the page of the manual shows every directive', async () => {
+test('docs/sandbox.md shows every directive', async () => {
   const page = await Bun.file(new URL('../../docs/sandbox.md', import.meta.url)).text()
-  expect(DIRECTIVE_NAMES.filter((name) => !page.includes(`[[${name}`))).toEqual([])
+  expect([...DIRECTIVE_NAMES].filter((name) => !page.includes(`[[${name}`))).toEqual([])
 })

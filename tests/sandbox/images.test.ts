@@ -14,20 +14,20 @@ beforeAll(() => {
 afterAll(() => server.stop())
 
 const openai = (): OpenAI => new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'any', maxRetries: 0 })
-const picture = (base64: string | null | undefined): Decoded => decodePng(Buffer.from(base64 ?? '', 'base64'))
-const sizeOf = (base64: string | null | undefined): string => `${picture(base64).width}x${picture(base64).height}`
-const pictures = ({ candidates }: GenerateContentResponse): string[] =>
+const decode = (base64: string | null | undefined): Decoded => decodePng(Buffer.from(base64 ?? '', 'base64'))
+const sizeOf = (base64: string | null | undefined): string => `${decode(base64).width}x${decode(base64).height}`
+const imagesOf = ({ candidates }: GenerateContentResponse): string[] =>
   candidates?.[0]?.content?.parts?.flatMap(({ inlineData }) => inlineData?.data ?? []) ?? []
 const post = (path: string, body: object): Promise<Response> =>
   sandbox(new Request(`http://sandbox${path}`, { method: 'POST', body: JSON.stringify(body) }))
-const draw = (body: object): Promise<Response> => post('/v1/images/generations', { model: 'image', ...body })
+const generate = (body: object): Promise<Response> => post('/v1/images/generations', { model: 'image', ...body })
 const errorOf = async (response: Response): Promise<unknown[]> => [
   response.status,
   ((await response.json()) as Json).error.param,
 ]
 
 describe('images/generations', () => {
-  test('draws with the official client', async () => {
+  test('the official client gets images of the requested number and size', async () => {
     const answer = await openai().images.generate({
       model: 'image',
       prompt: 'a red fox',
@@ -47,7 +47,7 @@ describe('images/generations', () => {
     expect(again.data?.[0]?.b64_json).toBe(answer.data![0]!.b64_json!)
   })
 
-  test('streams with the official client', async () => {
+  test('the official client gets one completed event in a stream', async () => {
     const events: Json[] = []
     for await (const event of await openai().images.generate({
       model: 'image',
@@ -60,27 +60,27 @@ describe('images/generations', () => {
     expect(sizeOf(events[0]!.b64_json)).toBe('256x256')
   })
 
-  test('draws 1024x1024 unless another size is asked for', async () => {
+  test('an image is 1024x1024 unless the request has another size', async () => {
     for (const size of [undefined, 'auto', '16x9']) {
       const {
         data: [image],
-      } = (await (await draw({ prompt: 'x', size })).json()) as { data: [Json] }
+      } = (await (await generate({ prompt: 'x', size })).json()) as { data: [Json] }
       expect(sizeOf(image.b64_json)).toBe(size === '16x9' ? '16x9' : '1024x1024')
     }
   })
 
-  test('a transparent background is one', async () => {
+  test('a transparent background gives transparent pixels', async () => {
     const [clear, opaque] = await Promise.all(
       ['transparent', 'opaque'].map(
         async (background) =>
-          picture(((await (await draw({ prompt: 'x', size: '64x64', background })).json()) as Json).data[0].b64_json)
+          decode(((await (await generate({ prompt: 'x', size: '64x64', background })).json()) as Json).data[0].b64_json)
             .rgba[3],
       ),
     )
     expect([clear, opaque]).toEqual([0, 255])
   })
 
-  test('what it does not draw is a 400 that names the parameter', async () => {
+  test('unsupported options are refused with a 400 that names the parameter', async () => {
     for (const [body, param] of [
       [{ size: '4097x1' }, 'size'],
       [{ size: '0x5' }, 'size'],
@@ -94,42 +94,42 @@ describe('images/generations', () => {
       [{ prompt: '' }, 'prompt'],
       [{ prompt: undefined }, 'prompt'],
     ] as const)
-      expect([body, await errorOf(await draw({ prompt: 'x', ...body }))]).toEqual([body, [400, param]])
-    expect((await draw({ prompt: 'x', model: 'missing' })).status).toBe(404)
+      expect([body, await errorOf(await generate({ prompt: 'x', ...body }))]).toEqual([body, [400, param]])
+    expect((await generate({ prompt: 'x', model: 'missing' })).status).toBe(404)
   })
 
-  test('directives in the prompt are obeyed and not drawn', async () => {
-    const plain = (await (await draw({ prompt: 'a fox', size: '200x200' })).json()) as Json
-    expect(await (await draw({ prompt: '[[usage: in=7 image=9]] a fox', size: '200x200' })).json()).toMatchObject({
+  test('directives in the prompt apply and are not part of the prompt', async () => {
+    const plain = (await (await generate({ prompt: 'a fox', size: '200x200' })).json()) as Json
+    expect(await (await generate({ prompt: '[[usage: in=7 image=9]] a fox', size: '200x200' })).json()).toMatchObject({
       data: plain.data,
       usage: { input_tokens: 7, output_tokens: 9 },
     })
-    expect(await (await draw({ prompt: '[[no-usage]] a fox', size: '20x20' })).json()).not.toHaveProperty('usage')
-    const slow = await draw({ prompt: '[[error: 429 retry-after=2 slow down]]' })
+    expect(await (await generate({ prompt: '[[no-usage]] a fox', size: '20x20' })).json()).not.toHaveProperty('usage')
+    const slow = await generate({ prompt: '[[error: 429 retry-after=2 slow down]]' })
     expect([slow.status, slow.headers.get('retry-after')]).toEqual([429, '2'])
-    expect(await errorOf(await draw({ prompt: '[[refuse: I must not.]]' }))).toEqual([400, 'prompt'])
-    expect(await (await draw({ prompt: '[[raw: {"data":[]}]]' })).text()).toBe('{"data":[]}')
-    await expect((await draw({ prompt: '[[cut-after: 0]]', size: '20x20' })).text()).rejects.toThrow(
+    expect(await errorOf(await generate({ prompt: '[[refuse: I must not.]]' }))).toEqual([400, 'prompt'])
+    expect(await (await generate({ prompt: '[[raw: {"data":[]}]]' })).text()).toBe('{"data":[]}')
+    await expect((await generate({ prompt: '[[cut-after: 0]]', size: '20x20' })).text()).rejects.toThrow(
       'break the connection',
     )
-    const half = await (await draw({ prompt: '[[end-after: 0]]', size: '20x20' })).text()
+    const half = await (await generate({ prompt: '[[end-after: 0]]', size: '20x20' })).text()
     expect(() => JSON.parse(half)).toThrow()
-    expect(await (await draw({ prompt: '[[error-after: 0 500 broke]]', size: '20x20', stream: true })).text()).toMatch(
-      /^event: error\ndata: .*broke/,
-    )
+    expect(
+      await (await generate({ prompt: '[[error-after: 0 500 broke]]', size: '20x20', stream: true })).text(),
+    ).toMatch(/^event: error\ndata: .*broke/)
   })
 })
 
-describe('pictures in conversations', () => {
+describe('images in conversations', () => {
   const GEMINI = '/v1beta/models/gemini:generateContent'
   const contents = [{ role: 'user', parts: [{ text: 'a red fox' }] }]
 
-  test('generateContent draws where an image is wanted, whole and streamed', async () => {
+  test('generateContent returns an image if the response modalities include IMAGE, streamed or not', async () => {
     const google = new GoogleGenAI({ apiKey: 'any', httpOptions: { baseUrl: server.url } })
-    const asked = { model: 'gemini', contents: 'a red fox', config: { responseModalities: ['TEXT', 'IMAGE'] } }
-    const whole = await google.models.generateContent(asked)
+    const params = { model: 'gemini', contents: 'a red fox', config: { responseModalities: ['TEXT', 'IMAGE'] } }
+    const whole = await google.models.generateContent(params)
     expect(whole.candidates?.[0]?.content?.parts?.[0]?.text).toContain('a red fox')
-    expect(pictures(whole).map(sizeOf)).toEqual(['1024x1024'])
+    expect(imagesOf(whole).map(sizeOf)).toEqual(['1024x1024'])
     expect(whole.usageMetadata).toMatchObject({
       candidatesTokenCount: 24 + 1024,
       candidatesTokensDetails: [
@@ -138,11 +138,11 @@ describe('pictures in conversations', () => {
       ],
     })
     const streamed: string[] = []
-    for await (const chunk of await google.models.generateContentStream(asked)) streamed.push(...pictures(chunk))
-    expect(streamed).toEqual(pictures(whole))
+    for await (const chunk of await google.models.generateContentStream(params)) streamed.push(...imagesOf(chunk))
+    expect(streamed).toEqual(imagesOf(whole))
   })
 
-  test('chat completions draws where an image is wanted', async () => {
+  test('chat completions returns an image if the modalities include image', async () => {
     const body = { model: 'chat', modalities: ['text', 'image'], messages: [{ role: 'user', content: 'a red fox' }] }
     const answer = (await (await post('/v1/chat/completions', body)).json()) as Json
     expect(sizeOf(answer.choices[0].message.images[0].image_url.url.replace('data:image/png;base64,', ''))).toBe(
@@ -157,7 +157,7 @@ describe('pictures in conversations', () => {
     )
   })
 
-  test('a ratio is drawn with about the pixels of a square', async () => {
+  test('an aspect ratio gives about as many pixels as a square', async () => {
     for (const [imageConfig, size] of [
       [{ aspectRatio: '16:9' }, '1344x768'],
       [{ aspectRatio: '2:3' }, '832x1248'],
@@ -186,7 +186,7 @@ describe('pictures in conversations', () => {
     )
   })
 
-  test('responses draws when told to', async () => {
+  test('responses returns the images of [[image]] directives', async () => {
     const answer = (await (
       await post('/v1/responses', {
         model: 'responses',
@@ -206,18 +206,18 @@ describe('pictures in conversations', () => {
     expect(streamed).toContain(answer.output[1].result)
   })
 
-  test('what a picture counts is told at the end, as all that is put out', () => {
+  test('image tokens are reported at the end, with the other output tokens', () => {
     const usage = { inputTokens: 3, outputTokens: 1, reasoningTokens: 2, outputImageTokens: 4 }
-    const told = [...eventsOf({ parts: [], finish: { reason: 'stop' } }, 'id', 'model', usage)].filter(
+    const reported = [...eventsOf({ parts: [], finish: { reason: 'stop' } }, 'id', 'model', usage)].filter(
       (event) => event.type === 'usage',
     )
-    expect(told).toEqual([
+    expect(reported).toEqual([
       { type: 'usage', usage: { inputTokens: 3 } },
       { type: 'usage', usage },
     ])
   })
 
-  test('messages has no place for a picture and gets none', async () => {
+  test('messages cannot represent an image and gets none', async () => {
     const answer = (await (
       await post('/v1/messages', {
         model: 'messages',
@@ -228,7 +228,7 @@ describe('pictures in conversations', () => {
     expect([answer.content, answer.usage.output_tokens]).toEqual([[{ type: 'text', text: 'Here.' }], 2])
   })
 
-  test('a picture beyond the token limit is left out', async () => {
+  test('an image beyond the token limit is left out', async () => {
     const answer = (await (
       await post(GEMINI, {
         contents,
@@ -238,7 +238,7 @@ describe('pictures in conversations', () => {
     expect([answer.candidates[0].finishReason, answer.candidates[0].content.parts.length]).toEqual(['MAX_TOKENS', 1])
   })
 
-  test('what it does not draw is a 400', async () => {
+  test('unsupported images of [[image]] are refused with a 400', async () => {
     for (const prompt of [
       '[[image: 5000x1]]',
       '[[image: 0x1]]',

@@ -1,83 +1,56 @@
 import { inflateSync } from 'node:zlib'
 
-/** A decoded picture: `rgba` has four bytes a pixel. */
-export type Decoded = {
-  width: number
-  height: number
-  depth: number
-  colourType: number
-  chunks: string[]
-  rgba: Uint8Array
-}
+/** A decoded image: `rgba` has four bytes per pixel. */
+export type Decoded = { width: number; height: number; chunks: string[]; rgba: Uint8Array }
 
 /**
- * Reads a PNG of a palette with 8 bits a pixel: all five filters, every checksum. Throws where the file is not what the
- * standard says.
+ * Decodes a palette PNG with 1 bit per pixel and no row filters, which is all that the sandbox writes, and verifies
+ * every checksum. Throws if the file violates the PNG specification or is of another kind.
  */
 export function decodePng(file: Uint8Array): Decoded {
-  const bytes = Buffer.from(file)
+  const chunks = chunksOf(Buffer.from(file))
+  const data = (type: string): Buffer =>
+    Buffer.concat(chunks.filter((chunk) => chunk.type === type).map((chunk) => chunk.data))
+  const header = data('IHDR')
+  const [width, height] = [header.readUInt32BE(0), header.readUInt32BE(4)]
+  if (header.subarray(8).toString('hex') !== '0103000000') throw new Error('not a palette PNG with 1 bit per pixel')
+  if (chunks[0]!.type !== 'IHDR' || chunks.at(-1)!.type !== 'IEND') throw new Error('chunks are out of order')
+  const rowBytes = 1 + Math.ceil(width / 8)
+  const rows = inflateSync(data('IDAT'))
+  if (rows.length !== rowBytes * height) throw new Error('image data does not match the size')
+  const [palette, alpha] = [data('PLTE'), data('tRNS')]
+  const rgba = new Uint8Array(width * height * 4)
+  for (let y = 0; y < height; y++) {
+    const row = rows.subarray(y * rowBytes, (y + 1) * rowBytes)
+    if (row[0] !== 0) throw new Error(`row filter ${row[0]} is not supported`)
+    for (let x = 0; x < width; x++) {
+      const entry = (row[1 + (x >> 3)]! >> (7 - (x & 7))) & 1
+      if (entry * 3 + 3 > palette.length) throw new Error('pixel outside the palette')
+      const at = (y * width + x) * 4
+      for (let channel = 0; channel < 3; channel++) rgba[at + channel] = palette[entry * 3 + channel]!
+      rgba[at + 3] = alpha[entry] ?? 255
+    }
+  }
+  return { width, height, chunks: chunks.map(({ type }) => type), rgba }
+}
+
+function chunksOf(bytes: Buffer): { type: string; data: Buffer }[] {
   if (bytes.toString('latin1', 0, 8) !== '\x89PNG\r\n\x1a\n') throw new Error('no PNG signature')
-  const found: { type: string; data: Buffer }[] = []
+  const chunks: { type: string; data: Buffer }[] = []
   let at = 8
   while (at < bytes.length) {
     const length = bytes.readUInt32BE(at)
-    if (at + 12 + length > bytes.length) throw new Error('a chunk goes beyond the file')
+    if (at + 12 + length > bytes.length) throw new Error('chunk exceeds the file')
     const body = bytes.subarray(at + 4, at + 8 + length)
-    if (crc(body) !== bytes.readUInt32BE(at + 8 + length))
-      throw new Error(`wrong checksum of ${body.toString('latin1', 0, 4)}`)
-    found.push({ type: body.toString('latin1', 0, 4), data: body.subarray(4) })
+    const type = body.toString('latin1', 0, 4)
+    if (crc(body) !== bytes.readUInt32BE(at + 8 + length)) throw new Error(`wrong checksum in ${type}`)
+    chunks.push({ type, data: body.subarray(4) })
     at += 12 + length
   }
-  const data = (type: string): Buffer =>
-    Buffer.concat(found.filter((chunk) => chunk.type === type).map((chunk) => chunk.data))
-  const header = data('IHDR')
-  const [width, height, depth, colourType] = [header.readUInt32BE(0), header.readUInt32BE(4), header[8]!, header[9]!]
-  if (depth !== 8 || colourType !== 3 || found[0]!.type !== 'IHDR' || found.at(-1)!.type !== 'IEND')
-    throw new Error('not a PNG that is read here')
-  const rows = unfiltered(inflateSync(data('IDAT')), width, height)
-  const rgba = new Uint8Array(width * height * 4)
-  const [palette, alpha] = [data('PLTE'), data('tRNS')]
-  for (let pixel = 0; pixel < width * height; pixel++) {
-    const entry = rows[pixel]!
-    if (entry * 3 + 3 > palette.length) throw new Error('a pixel outside the palette')
-    for (let channel = 0; channel < 3; channel++) rgba[pixel * 4 + channel] = palette[entry * 3 + channel]!
-    rgba[pixel * 4 + 3] = alpha[entry] ?? 255
-  }
-  return { width, height, depth, colourType, chunks: found.map(({ type }) => type), rgba }
+  return chunks
 }
 
-function unfiltered(raw: Uint8Array, stride: number, height: number): Uint8Array {
-  if (raw.length !== (stride + 1) * height) throw new Error('not as many bytes as pixels')
-  const rows = new Uint8Array(stride * height)
-  for (let y = 0; y < height; y++) {
-    const filter = raw[y * (stride + 1)]!
-    if (filter > 4) throw new Error(`no filter ${filter}`)
-    for (let x = 0; x < stride; x++) {
-      const left = x === 0 ? 0 : rows[y * stride + x - 1]!
-      const up = y === 0 ? 0 : rows[(y - 1) * stride + x]!
-      const corner = x === 0 || y === 0 ? 0 : rows[(y - 1) * stride + x - 1]!
-      const guess =
-        filter === 0
-          ? 0
-          : filter === 1
-            ? left
-            : filter === 2
-              ? up
-              : filter === 3
-                ? (left + up) >> 1
-                : paeth(left, up, corner)
-      rows[y * stride + x] = raw[y * (stride + 1) + 1 + x]! + guess
-    }
-  }
-  return rows
-}
-
-function paeth(left: number, up: number, corner: number): number {
-  const [a, b, c] = [Math.abs(up - corner), Math.abs(left - corner), Math.abs(left + up - 2 * corner)]
-  return a <= b && a <= c ? left : b <= c ? up : corner
-}
-
-/** Bit by bit, as the standard defines it: not the encoder's own. */
+/** Bit by bit, as the PNG specification defines it, so that it is independent of the encoder's implementation. */
 function crc(bytes: Uint8Array): number {
   let sum = 0xffffffff
   for (const byte of bytes) {

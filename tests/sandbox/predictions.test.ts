@@ -1,22 +1,27 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import Replicate from 'replicate'
-import { idOf, predictionAt, readCreate } from '../../src/providers/sandbox/predictions.ts'
+import { encodeId, predictionAt, readCreate } from '../../src/providers/sandbox/predictions.ts'
 import { sandbox, serveSandbox } from '../../src/providers/sandbox/server.ts'
 import { decodePng } from './png.ts'
 
 type Json = Record<string, any>
 
-const BEGAN = Date.UTC(2026, 10, 21, 8)
-const begin = (input: object): string => idOf(readCreate({ input }, 'sandbox/prediction'), BEGAN)
-/** What is told so many milliseconds after the create. */
+const CREATED_AT = Date.UTC(2026, 10, 21, 8)
+const create = (input: object): string => encodeId(readCreate({ input }, 'sandbox/prediction'), CREATED_AT)
+/** The prediction as JSON, `after` milliseconds after its creation. */
 const at = (id: string, after: number, canceledAfter?: number): Json =>
-  predictionAt(id, 'http://sandbox/v1', BEGAN + after, ...(canceledAfter === undefined ? [] : [BEGAN + canceledAfter]))
-const time = (after: number): string => new Date(BEGAN + after).toISOString()
+  predictionAt(
+    id,
+    'http://sandbox/v1',
+    CREATED_AT + after,
+    ...(canceledAfter === undefined ? [] : [CREATED_AT + canceledAfter]),
+  )
+const time = (after: number): string => new Date(CREATED_AT + after).toISOString()
 
-describe('over time', () => {
-  test('it starts, works and succeeds, with its progress in the logs', () => {
-    const id = begin({ prompt: 'a red fox', delay: 1, duration: '2s', logs: 4 })
+describe('predictionAt', () => {
+  test('a prediction is starting, then processing, then succeeded, with its progress in the logs', () => {
+    const id = create({ prompt: 'a red fox', delay: 1, duration: '2s', logs: 4 })
     const states = [0, 999, 1000, 1499, 1500, 2999, 3000, 1e9].map((after) => {
       const { status, started_at, completed_at, output, logs, metrics } = at(id, after)
       return [after, status, started_at, completed_at, output, logs.split('\n').length - 1, metrics]
@@ -37,8 +42,8 @@ describe('over time', () => {
     )
   })
 
-  test('it fails with the message it was given, short of the last step', () => {
-    const id = begin({ fail: 'out of paint', duration: 1, logs: 4 })
+  test('a prediction with fail ends with that message and without the last log line', () => {
+    const id = create({ fail: 'out of paint', duration: 1, logs: 4 })
     expect([at(id, 999).status, at(id, 999).error]).toEqual(['processing', null])
     expect(at(id, 1000)).toMatchObject({
       status: 'failed',
@@ -48,16 +53,16 @@ describe('over time', () => {
       metrics: { predict_time: 1 },
     })
     expect(at(id, 1000).logs).toEndWith(' 75%|#######   | 3/4\n')
-    expect(at(begin({ fail: true, duration: 0 }), 0)).toMatchObject({
+    expect(at(create({ fail: true, duration: 0 }), 0)).toMatchObject({
       status: 'failed',
       error: 'The sandbox was asked to fail.',
     })
-    expect(at(begin({ fail: false, duration: 0 }), 0).status).toBe('succeeded')
-    expect(at(begin({ duration: 0, logs: 2 }), 0).logs).toBe(' 50%|#####     | 1/2\n100%|##########| 2/2\n')
+    expect(at(create({ fail: false, duration: 0 }), 0).status).toBe('succeeded')
+    expect(at(create({ duration: 0, logs: 2 }), 0).logs).toBe(' 50%|#####     | 1/2\n100%|##########| 2/2\n')
   })
 
-  test('one that hangs never ends, unless it is cancelled', () => {
-    const id = begin({ hang: true, duration: 1 })
+  test('a prediction that hangs ends only by cancellation', () => {
+    const id = create({ hang: true, duration: 1 })
     expect([at(id, 1e10).status, at(id, 1e10).completed_at]).toEqual(['processing', null])
     expect(at(id, 1e10, 5000)).toMatchObject({
       status: 'canceled',
@@ -66,8 +71,8 @@ describe('over time', () => {
     })
   })
 
-  test('a cancelled one keeps what was told until then; after the end nothing can be cancelled', () => {
-    const id = begin({ delay: 1, duration: 4, logs: 4 })
+  test('a cancelled prediction keeps its logs, and an ended one cannot be cancelled', () => {
+    const id = create({ delay: 1, duration: 4, logs: 4 })
     expect(at(id, 1e6, 500)).toMatchObject({
       status: 'canceled',
       started_at: null,
@@ -86,8 +91,8 @@ describe('over time', () => {
     expect(at(id, 1e6, 5000).status).toBe('succeeded')
   })
 
-  test('the output is what was asked for, a picture, or the words of the prompt', () => {
-    const output = (input: object): unknown => at(begin({ ...input, duration: 0 }), 0).output
+  test('the output is the given value, an image, or the words of the prompt', () => {
+    const output = (input: object): unknown => at(create({ ...input, duration: 0 }), 0).output
     expect(output({ prompt: 'one  two [[delay: 0]]' })).toEqual(['one  ', 'two'])
     expect(output({})).toEqual(['You ', 'said ', 'nothing.'])
     for (const value of [{ a: [1, null] }, 'text', 0, false, [], ''])
@@ -97,7 +102,7 @@ describe('over time', () => {
     expect([width, height]).toEqual([64, 32])
   })
 
-  test('the states come in order, whatever steers it', () => {
+  test('statuses come in order for any input', () => {
     const ORDER = ['starting', 'processing', 'succeeded', 'failed', 'canceled']
     const input = fc.record(
       {
@@ -116,10 +121,10 @@ describe('over time', () => {
         fc.array(fc.integer({ min: 0, max: 8000 }), { minLength: 2, maxLength: 20 }),
         fc.option(fc.integer({ min: 0, max: 8000 }), { nil: undefined }),
         (given, instants, canceledAfter) => {
-          const id = begin(given)
-          const told = instants.toSorted((a, b) => a - b).map((after) => at(id, after, canceledAfter))
-          for (const [i, one] of told.entries()) {
-            const before = told[i - 1] ?? one
+          const id = create(given)
+          const states = instants.toSorted((a, b) => a - b).map((after) => at(id, after, canceledAfter))
+          for (const [i, one] of states.entries()) {
+            const before = states[i - 1] ?? one
             expect(ORDER.indexOf(one['status'])).toBeGreaterThanOrEqual(ORDER.indexOf(before['status']))
             expect(one['logs']).toStartWith(before['logs'])
             expect(one['completed_at'] === null).toBe(ORDER.indexOf(one['status']) < 2)
@@ -131,10 +136,10 @@ describe('over time', () => {
   })
 })
 
-describe('ids', () => {
-  test('hold everything, fit in a path and are never the same twice', () => {
+describe('prediction ids', () => {
+  test('an id contains its prediction, fits in a path segment and is unique', () => {
     const input = { prompt: 'é🎉\0', duration: 1, logs: 2, output: { a: 1 }, other: 'x' }
-    const ids = [begin(input), begin(input)]
+    const ids = [create(input), create(input)]
     expect(ids[0]).not.toBe(ids[1]!)
     expect(ids[0]).toMatch(/^[\w-]{1,4000}$/)
     expect(at(ids[0]!, 0)).toMatchObject({
@@ -149,14 +154,14 @@ describe('ids', () => {
     expect(at(ids[0]!, 0).input).not.toHaveProperty('other')
   })
 
-  test('a long prompt is cut, anything else too long is refused', () => {
-    expect(at(begin({ prompt: 'x'.repeat(100_000) }), 0).input.prompt).toBe('x'.repeat(256))
-    expect(begin({ prompt: '\u0001'.repeat(100_000) }).length).toBeLessThan(4000)
-    expect(() => begin({ output: 'x'.repeat(5000) })).toThrow('too long')
+  test('a long prompt is cut, and any other input that is too long is refused', () => {
+    expect(at(create({ prompt: 'x'.repeat(100_000) }), 0).input.prompt).toBe('x'.repeat(256))
+    expect(create({ prompt: '\u0001'.repeat(100_000) }).length).toBeLessThan(4000)
+    expect(() => create({ output: 'x'.repeat(5000) })).toThrow('too long')
   })
 
-  test('anything else than an id is unknown', () => {
-    const id = begin({ prompt: 'x' })
+  test('a text that is not an id is refused as not found', () => {
+    const id = create({ prompt: 'x' })
     const altered = fc
       .tuple(fc.nat(id.length - 1), fc.constantFrom(...'Aa0_-.~=+/'))
       .map(([i, letter]) => id.slice(0, i) + letter + id.slice(i + 1))
@@ -173,7 +178,7 @@ describe('ids', () => {
   })
 })
 
-describe('over HTTP', () => {
+describe('predictions over HTTP', () => {
   let server: ReturnType<typeof serveSandbox>
   beforeAll(() => {
     server = serveSandbox({ host: '127.0.0.1', port: 0 })
@@ -182,7 +187,7 @@ describe('over HTTP', () => {
 
   const replicate = (auth = 'any'): Replicate =>
     new Replicate({ baseUrl: `${server.url}/v1`, auth, useFileOutput: false })
-  const ask = (path: string, method: string, body?: unknown): Promise<Response> =>
+  const request = (path: string, method: string, body?: unknown): Promise<Response> =>
     sandbox(
       new Request(`http://sandbox/v1${path}`, {
         method,
@@ -190,7 +195,7 @@ describe('over HTTP', () => {
       }),
     )
 
-  test('the official client runs one to its end', async () => {
+  test('the official client runs a prediction to its end', async () => {
     const progress: string[] = []
     const output = await replicate().run(
       'sandbox/prediction',
@@ -202,7 +207,7 @@ describe('over HTTP', () => {
     expect([output, progress.at(-1)]).toEqual([['a ', 'red ', 'fox'], 'succeeded'])
   })
 
-  test('the official client creates by version, asks after it and cancels it', async () => {
+  test('the official client creates a prediction by version, gets it and cancels it', async () => {
     const created = await replicate().predictions.create({ version: 'abc', input: { hang: true } })
     expect([created.version, created.status]).toEqual(['abc', 'processing'])
     expect((await replicate().predictions.get(created.id)).status).toBe('processing')
@@ -212,15 +217,17 @@ describe('over HTTP', () => {
     expect(await replicate().predictions.cancel(created.id)).toEqual(canceled)
   })
 
-  test('what ended cannot be cancelled', async () => {
-    const created = (await (await ask('/predictions', 'POST', { version: 'x', input: { duration: 0 } })).json()) as Json
+  test('an ended prediction stays succeeded when it is cancelled', async () => {
+    const created = (await (
+      await request('/predictions', 'POST', { version: 'x', input: { duration: 0 } })
+    ).json()) as Json
     expect(created['status']).toBe('succeeded')
-    expect(((await (await ask(`/predictions/${created['id']}/cancel`, 'POST')).json()) as Json)['status']).toBe(
+    expect(((await (await request(`/predictions/${created['id']}/cancel`, 'POST')).json()) as Json)['status']).toBe(
       'succeeded',
     )
   })
 
-  test('bad input is a 422 that names the field', async () => {
+  test('invalid input is refused with a 422 that names the field', async () => {
     for (const [input, field] of [
       [{ duration: -1 }, 'input.duration'],
       [{ duration: '2' }, 'input.duration'],
@@ -239,7 +246,7 @@ describe('over HTTP', () => {
       ['text', 'input'],
       [undefined, 'input'],
     ] as const) {
-      const response = await ask('/models/sandbox/prediction/predictions', 'POST', { input })
+      const response = await request('/models/sandbox/prediction/predictions', 'POST', { input })
       expect([input, response.status, await response.json()]).toEqual([
         input,
         422,
@@ -250,25 +257,25 @@ describe('over HTTP', () => {
         }),
       ])
     }
-    expect((await ask('/predictions', 'POST', { input: {} })).status).toBe(422)
-    for (const body of ['', '{', '[]', 'null']) expect((await ask('/predictions', 'POST', body)).status).toBe(422)
+    expect((await request('/predictions', 'POST', { input: {} })).status).toBe(422)
+    for (const body of ['', '{', '[]', 'null']) expect((await request('/predictions', 'POST', body)).status).toBe(422)
   })
 
-  test('unknown ids, models, methods and keys', async () => {
-    const missing = await ask('/predictions/nothing', 'GET')
+  test('unknown ids and models, wrong methods and invalid keys are refused', async () => {
+    const missing = await request('/predictions/nothing', 'GET')
     expect([missing.status, await missing.json()]).toEqual([
       404,
       { title: 'Not Found', detail: 'There is no such prediction.', status: 404 },
     ])
-    expect((await ask('/predictions/nothing/cancel', 'POST')).status).toBe(404)
-    expect((await ask('/models/a/missing/predictions', 'POST', { input: {} })).status).toBe(404)
-    expect((await ask('/predictions', 'GET')).status).toBe(405)
+    expect((await request('/predictions/nothing/cancel', 'POST')).status).toBe(404)
+    expect((await request('/models/a/missing/predictions', 'POST', { input: {} })).status).toBe(404)
+    expect((await request('/predictions', 'GET')).status).toBe(405)
     await expect(replicate('wrong').predictions.create({ version: 'x', input: {} })).rejects.toThrow('401')
   })
 
-  test('directives in the prompt say how the create is answered', async () => {
+  test('directives in the prompt apply to the response of the create', async () => {
     const create = (prompt: string): Promise<Response> =>
-      ask('/predictions', 'POST', { version: 'x', input: { prompt } })
+      request('/predictions', 'POST', { version: 'x', input: { prompt } })
     const slow = await create('[[error: 429 retry-after=2 slow down]]')
     expect([slow.status, slow.headers.get('retry-after'), await slow.json()]).toEqual([
       429,

@@ -16,7 +16,7 @@ describe('chat completions', () => {
     (messages: Json[], more: object = {}) =>
     () =>
       checkRules('chat.completions', { model: 'm', messages, ...more })
-  test('a whole loop is taken', () => {
+  test('a complete tool loop is accepted', () => {
     expect(
       check([
         user,
@@ -36,7 +36,7 @@ describe('chat completions', () => {
       [user, { role: 'assistant', tool_calls: [chatCall('a'.repeat(65))] }],
       'messages[1].tool_calls[0].id',
     ],
-    ['an assistant that says nothing', [user, { role: 'assistant', content: '' }], 'messages[1].content'],
+    ['an empty assistant message', [user, { role: 'assistant', content: '' }], 'messages[1].content'],
   ])('%s is refused', (_name, messages, param) => {
     expect(check(messages)).toThrow(expect.objectContaining({ status: 400, param }))
   })
@@ -49,16 +49,16 @@ describe('responses', () => {
   const check = (input: unknown) => () => checkRules('responses', { model: 'm', input })
   const made = { type: 'function_call', call_id: 'a', name: 'f', arguments: '{}' }
   const output = { type: 'function_call_output', call_id: 'a', output: 'ok' }
-  const thought = { type: 'reasoning', id: 'rs_1', summary: [] }
-  test('text and a whole loop are taken', () => {
+  const reasoning = { type: 'reasoning', id: 'rs_1', summary: [] }
+  test('a text and a complete tool loop are accepted', () => {
     expect(check('hi')).not.toThrow()
-    expect(check([user, thought, { ...made, id: 'fc_1' }, output])).not.toThrow()
+    expect(check([user, reasoning, { ...made, id: 'fc_1' }, output])).not.toThrow()
   })
   test.each([
     ['an output without a call', [user, output], 'input[1].call_id'],
     ['a call without output', [user, made], 'input[1].call_id'],
-    ['an id of another kind', [user, { ...made, id: 'call_1' }, output], 'input[1].id'],
-    ['reasoning that led to nothing', [thought, user], 'input[0]'],
+    ['an id with the prefix of another type', [user, { ...made, id: 'call_1' }, output], 'input[1].id'],
+    ['reasoning without the item after it', [reasoning, user], 'input[0]'],
     ['a long id', [{ ...made, call_id: 'a'.repeat(65) }], 'input[0].call_id'],
   ])('%s is refused', (_name, input, param) => {
     expect(check(input)).toThrow(expect.objectContaining({ status: 400, param }))
@@ -76,17 +76,17 @@ describe('messages', () => {
     { role: 'user', content: [result('b'), result('a'), text('go on')] },
   ]
   const thinking = { thinking: { type: 'enabled', budget_tokens: 2048 } }
-  test('a whole loop, with thinking, is taken', () => {
+  test('a complete tool loop with thinking is accepted', () => {
     expect(check(loop, { ...thinking, temperature: 1, tool_choice: { type: 'auto' } })).not.toThrow()
   })
   test.each([
-    ['an assistant that begins', [{ role: 'assistant', content: 'x' }], {}, 'messages[0].role'],
+    ['a first turn by the assistant', [{ role: 'assistant', content: 'x' }], {}, 'messages[0].role'],
     ['an empty text', [{ role: 'user', content: '' }], {}, 'messages[0].content'],
     ['a blank block', [{ role: 'user', content: [text(' ')] }], {}, 'messages[0].content[0]'],
-    ['an odd id', [user, { role: 'assistant', content: [use('a.b')] }], {}, 'messages[1].content[0]'],
+    ['an id with a dot', [user, { role: 'assistant', content: [use('a.b')] }], {}, 'messages[1].content[0]'],
     ['a missing result', [user, loop[1]!, { role: 'user', content: [result('a')] }], {}, 'messages[2].content'],
     [
-      'a stray result',
+      'a result without a call',
       [user, { role: 'assistant', content: [text('x')] }, { role: 'user', content: [result('a')] }],
       {},
       'messages[2].content',
@@ -98,9 +98,14 @@ describe('messages', () => {
       'messages[2].content',
     ],
     ['a call at the end', [user, { role: 'assistant', content: [use('a')] }], {}, 'messages'],
-    ['heat', [user], { temperature: 1.5 }, 'temperature'],
+    ['a temperature above 1', [user], { temperature: 1.5 }, 'temperature'],
     ['a small budget', [user], { thinking: { type: 'enabled', budget_tokens: 100 } }, 'thinking.budget_tokens'],
-    ['a budget without room', [user], { thinking: { type: 'enabled', budget_tokens: 5000 } }, 'thinking.budget_tokens'],
+    [
+      'a budget of max_tokens',
+      [user],
+      { thinking: { type: 'enabled', budget_tokens: 5000 } },
+      'thinking.budget_tokens',
+    ],
     ['a forced tool while thinking', [user], { ...thinking, tool_choice: { type: 'any' } }, 'tool_choice'],
     ['a temperature while thinking', [user], { ...thinking, temperature: 0.5 }, 'temperature'],
   ])('%s is refused', (_name, messages, more, param) => {
@@ -113,12 +118,12 @@ describe('generateContent', () => {
     (contents: Json[], more: object = {}) =>
     () =>
       checkRules('generateContent', { contents, ...more })
-  const asked = { role: 'user', parts: [{ text: 'hi' }] }
+  const question = { role: 'user', parts: [{ text: 'hi' }] }
   const tools = (parameters: object) => ({ tools: [{ functionDeclarations: [{ name: 'f', parameters }] }] })
-  test("a whole loop and Google's schemas are taken", () => {
+  test("a complete tool loop and Google's schema dialect are accepted", () => {
     expect(
       check(
-        [asked, { role: 'model', parts: [call(), call({})] }, { role: 'user', parts: [answer, answer] }],
+        [question, { role: 'model', parts: [call(), call({})] }, { role: 'user', parts: [answer, answer] }],
         tools({ type: 'OBJECT', properties: { const: { type: 'STRING' } } }),
       ),
     ).not.toThrow()
@@ -126,25 +131,25 @@ describe('generateContent', () => {
   test.each([
     [
       'a missing response',
-      [asked, { role: 'model', parts: [call(), call({})] }, { role: 'user', parts: [answer] }],
+      [question, { role: 'model', parts: [call(), call({})] }, { role: 'user', parts: [answer] }],
       {},
       'contents[1]',
     ],
     [
-      'a response to nothing',
-      [asked, { role: 'model', parts: [{ text: 'x' }] }, { role: 'user', parts: [answer] }],
+      'a response without a call',
+      [question, { role: 'model', parts: [{ text: 'x' }] }, { role: 'user', parts: [answer] }],
       {},
       'contents[1]',
     ],
     [
-      'a first call that is not signed',
-      [asked, { role: 'model', parts: [call({})] }, { role: 'user', parts: [answer] }],
+      'an unsigned first call',
+      [question, { role: 'model', parts: [call({})] }, { role: 'user', parts: [answer] }],
       {},
       'contents[1].parts[0]',
     ],
     [
-      'JSON Schema',
-      [asked],
+      'a JSON Schema keyword',
+      [question],
       tools({ type: 'OBJECT', properties: { a: { type: 'OBJECT', additionalProperties: false } } }),
       'tools[0].functionDeclarations[0].parameters',
     ],

@@ -45,8 +45,8 @@ const { schema } = fc.letrec<{ schema: object }>((tie) => ({
   ),
 })) as { schema: fc.Arbitrary<object> }
 
-describe('a sample', () => {
-  test('fits its schema', () => {
+describe('sample', () => {
+  test('a sample is valid for its schema', () => {
     fc.assert(
       fc.property(schema, (one) => {
         const fits = ajv.compile(one)
@@ -65,7 +65,7 @@ describe('a sample', () => {
       },
     ],
     [
-      'a schema that refers to itself',
+      'a reference to itself',
       {
         type: 'object',
         properties: { value: { type: 'integer' }, next: { anyOf: [{ $ref: '#' }, { type: 'null' }] } },
@@ -88,12 +88,12 @@ describe('a sample', () => {
     ['tuples', { type: 'array', prefixItems: [{ type: 'string' }, { type: 'integer' }], minItems: 2 }],
     ['unique items', { type: 'array', items: { type: 'string' }, minItems: 3, uniqueItems: true }],
     ['required without properties', { type: 'object', required: ['x'] }],
-    ['true', true],
-  ])('meets %s', (_name, one) => {
+    ['no constraint (true)', true],
+  ])('a sample is valid for a schema with %s', (_name, one) => {
     expect([ajv.validate(one as object, sample(one)), ajv.errorsText()]).toEqual([true, 'No errors'])
   })
 
-  test("reads Google's dialect", () => {
+  test("a sample is valid for a schema in Google's dialect", () => {
     const google = {
       type: 'OBJECT',
       properties: {
@@ -106,7 +106,7 @@ describe('a sample', () => {
     expect(sample(google)).toEqual({ city: 'example city', days: 2, tags: ['a', 'a'] })
   })
 
-  test('no schema makes it fail', () => {
+  test('no schema makes it throw', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (one) => {
         JSON.stringify(sample(one))

@@ -1,48 +1,12 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { GatewayError } from '../../src/error.ts'
-import { readAll, send } from '../../src/http/call.ts'
-import type { Incoming, Outgoing } from '../../src/http/call.ts'
-import { closeIdle } from '../../src/http/connection.ts'
-import { rawServer, until } from './raw-server.ts'
-import type { RawServer, RawSocket } from './raw-server.ts'
+import { readAll } from '../../src/http/call.ts'
+import { failure, longTimeouts, plain, post, postText, serve, stopServers } from './call-kit.ts'
+import { until, type RawSocket } from './raw-server.ts'
 
-const servers: RawServer[] = []
-const serve = (answer: (socket: RawSocket, request: string, count: number) => void): RawServer => {
-  const server = rawServer(answer)
-  servers.push(server)
-  return server
-}
-afterEach(() => {
-  closeIdle()
-  for (const server of servers.splice(0)) server.stop()
-})
+afterEach(stopServers)
 
-const patient = { connectMs: 5_000, firstByteMs: 20_000, idleMs: 20_000, totalMs: 30_000 }
-const post = (server: { url: string }, more: Partial<Outgoing> = {}): Promise<Incoming> =>
-  send({
-    url: server.url + '/v1/x?y=1',
-    method: 'POST',
-    headers: { 'x-a': 'b' },
-    body: '{"é":1}',
-    timeouts: patient,
-    signal: new AbortController().signal,
-    ...more,
-  })
-const postText = async (server: { url: string }, more: Partial<Outgoing> = {}): Promise<string> =>
-  readAll((await post(server, more)).body, 1e9)
-const failure = async (promise: Promise<unknown>): Promise<GatewayError> => {
-  const error = await promise.then(
-    () => undefined,
-    (thrown: unknown) => thrown,
-  )
-  if (!(error instanceof GatewayError)) throw new Error(`expected a GatewayError, got ${error}`)
-  return error
-}
-const plain = (body: string, more = ''): string =>
-  `HTTP/1.1 200 OK\r\n${more}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
-
-describe('a request', () => {
-  test('is written with its length in bytes, its path and query, and no compression', async () => {
+describe('an outgoing request', () => {
+  test('a request is written with its length in bytes, its path and query, and without compression', async () => {
     const server = serve((socket) => socket.write(plain('ok')))
     expect(await postText(server, { headers: { 'x-a': 'b', 'accept-encoding': 'gzip', Connection: 'close' } })).toBe(
       'ok',
@@ -58,7 +22,7 @@ describe('a request', () => {
     expect(Buffer.from(body!, 'latin1').toString()).toBe('{"é":1}')
   })
 
-  test('cannot be split by a header', async () => {
+  test('a header with a character that HTTP does not allow is an internal error and nothing is sent', async () => {
     const server = serve((socket) => socket.write(plain('ok')))
     for (const headers of <Record<string, string>[]>[
       { 'x-a': 'b\r\nx-c: d' },
@@ -70,7 +34,7 @@ describe('a request', () => {
     expect(server.requests).toEqual([])
   })
 
-  test('of 30 MB arrives whole', async () => {
+  test('a body of 30 MB arrives complete', async () => {
     let length = 0
     const server = Bun.serve({
       hostname: '127.0.0.1',
@@ -85,40 +49,41 @@ describe('a request', () => {
     await server.stop(true)
   })
 
-  test('is not sent anywhere when nobody listens, and the message holds no query', async () => {
+  test('a refused connection is an upstream error whose message has no query', async () => {
     const server = serve(() => {})
     server.stop()
     const error = await failure(post(server))
     expect([error.code, error.message]).toEqual(['upstream_error', `could not connect to 127.0.0.1:${server.port}`])
   })
 
-  test('leaves in 400 calls at once', async () => {
+  test('400 requests run at once', async () => {
     const waiting: RawSocket[] = []
     const server = serve((socket) => {
       waiting.push(socket)
       if (waiting.length === 400) for (const each of waiting) each.write(plain('ok'))
     })
-    const answers = await Promise.all(Array.from({ length: 400 }, () => postText(server)))
-    expect(answers.every((answer) => answer === 'ok')).toBe(true)
+    const bodies = await Promise.all(Array.from({ length: 400 }, () => postText(server)))
+    expect(bodies.every((body) => body === 'ok')).toBe(true)
   })
 })
 
-describe('an answer', () => {
+describe('an incoming response', () => {
   const chunked =
-    'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n1\r\n!\r\n0\r\nx-t: 1\r\n\r\n'
+    'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n' +
+    '3\r\nabc\r\nA;x=y\r\n0123456789\r\n1\r\n!\r\n0\r\nx-t: 1\r\n\r\n'
   const readable: [string, string, string][] = [
-    ['of known length', plain('hello'), 'hello'],
+    ['with content-length', plain('hello'), 'hello'],
     ['in chunks, with an extension and a trailer', chunked, 'abc0123456789!'],
-    ['after an informational head', 'HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n' + plain('hello'), 'hello'],
+    ['after an informational response', 'HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n' + plain('hello'), 'hello'],
     ['without content', 'HTTP/1.1 204 No Content\r\n\r\n', ''],
     ['without a reason phrase', 'HTTP/1.1 200\r\ncontent-length: 1\r\n\r\nx', 'x'],
   ]
-  for (const [title, rawRequest, body] of readable) {
-    test(`${title} is read at every cut`, async () => {
-      for (let cut = 1; cut < rawRequest.length; cut += 1) {
+  for (const [title, text, body] of readable) {
+    test(`a response ${title} is read wherever it is cut`, async () => {
+      for (let cut = 1; cut < text.length; cut += 1) {
         const server = serve((socket) => {
-          socket.write(rawRequest.slice(0, cut))
-          setImmediate(() => void socket.write(rawRequest.slice(cut)))
+          socket.write(text.slice(0, cut))
+          setImmediate(() => void socket.write(text.slice(cut)))
         })
         expect(await postText(server)).toBe(body)
         server.stop()
@@ -126,7 +91,7 @@ describe('an answer', () => {
     })
   }
 
-  test('ends with its connection when it says no length', async () => {
+  test('a response without a length ends with its connection', async () => {
     const server = serve((socket) => {
       socket.write('HTTP/1.1 200 OK\r\n\r\nhel')
       setTimeout(() => socket.end('lo'), 10)
@@ -135,31 +100,34 @@ describe('an answer', () => {
   })
 
   const broken: [string, string][] = [
-    ['shorter than its length', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello'],
-    ['cut in a chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n10\r\nabc'],
-    ['cut between chunks', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n'],
-    ['cut in the last chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n'],
-    ['cut in the head', 'HTTP/1.1 200 OK\r\ncontent-le'],
-    ['nothing at all', ''],
-    ['no HTTP', 'SSH-2.0-OpenSSH_9.2\r\n\r\n'],
-    ['a bad chunk size', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-3\r\nabc\r\n0\r\n\r\n'],
+    ['a body shorter than its length', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello'],
+    ['a body cut in a chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n10\r\nabc'],
+    ['a body cut between chunks', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n'],
+    ['a body cut in the last chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n'],
+    ['a head that is cut', 'HTTP/1.1 200 OK\r\ncontent-le'],
+    ['an empty response', ''],
+    ['a protocol other than HTTP', 'SSH-2.0-OpenSSH_9.2\r\n\r\n'],
+    ['an invalid chunk size', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-3\r\nabc\r\n0\r\n\r\n'],
     ['a chunk longer than its size', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n'],
     ['two lengths', 'HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 3\r\n\r\nhello'],
-    ['a length that is no number', 'HTTP/1.1 200 OK\r\ncontent-length: +5\r\n\r\nhello'],
+    ['a length that is not a number', 'HTTP/1.1 200 OK\r\ncontent-length: +5\r\n\r\nhello'],
     ['an unknown transfer coding', 'HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n'],
-    ['compressed unasked', 'HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 5\r\n\r\nhello'],
+    [
+      'compression that was not requested',
+      'HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 5\r\n\r\nhello',
+    ],
     ['a malformed header', 'HTTP/1.1 200 OK\r\ncontent length: 5\r\n\r\nhello'],
     ['a head without end', 'HTTP/1.1 200 OK\r\n' + 'x-a: b\r\n'.repeat(20_000)],
     ['a switch of protocols', 'HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n'],
   ]
-  for (const [title, rawRequest] of broken) {
-    test(`${title} is an upstream error, never a short answer`, async () => {
-      const server = serve((socket) => void socket.end(rawRequest))
+  for (const [title, text] of broken) {
+    test(`${title} is an upstream error`, async () => {
+      const server = serve((socket) => void socket.end(text))
       expect((await failure(postText(server))).code).toBe('upstream_error')
     })
   }
 
-  test('is not followed elsewhere', async () => {
+  test('a redirect is not followed', async () => {
     const server = serve(
       (socket) =>
         void socket.write(
@@ -171,7 +139,7 @@ describe('an answer', () => {
     expect(server.requests.length).toBe(1)
   })
 
-  test('over the limit is refused and its connection closed', async () => {
+  test('a body over the limit is an upstream error and closes the connection', async () => {
     const server = serve((socket) => {
       socket.write(plain('x'.repeat(3_000_000)))
     })
@@ -180,7 +148,7 @@ describe('an answer', () => {
     await until(() => server.open === 0)
   })
 
-  test('that ends its connection while the reader is slow is still read whole', async () => {
+  test('a body is read completely if the connection closes before a slow reader is done', async () => {
     const server = Bun.serve({
       hostname: '127.0.0.1',
       port: 0,
@@ -193,113 +161,26 @@ describe('an answer', () => {
   })
 })
 
-describe('a connection', () => {
-  test('serves many calls, one after the other', async () => {
-    const server = serve((socket) => {
-      socket.write(plain('ok'))
-    })
-    for (let i = 0; i < 20; i += 1) expect(await postText(server)).toBe('ok')
-    expect(server.connections).toBe(1)
-  })
-
-  test('is closed when the answer says so', async () => {
-    const server = serve((socket) => {
-      socket.write(plain('ok', 'Connection: close\r\n'))
-    })
-    await postText(server)
-    await postText(server)
-    expect(server.connections).toBe(2)
-  })
-
-  test('that died after it was used is replaced once, without the caller noticing', async () => {
-    const server = serve((socket, _request, count) => {
-      if (count === 1 || count === 3) socket.write(plain(`answer ${count}`))
-      else socket.terminate()
-    })
-    expect(await postText(server)).toBe('answer 1')
-    expect(await postText(server)).toBe('answer 3')
-    expect([server.connections, server.requests.length]).toEqual([2, 3])
-  })
-
-  test('that dies twice is an error: never a third try', async () => {
-    const server = serve((socket, _request, count) => {
-      if (count === 1) socket.write(plain('ok'))
-      else socket.terminate()
-    })
-    await postText(server)
-    expect((await failure(post(server))).code).toBe('upstream_error')
-    expect(server.requests.length).toBe(3)
-  })
-
-  test('that died fresh, or after a first byte, is not replaced', async () => {
-    const fresh = serve((socket) => socket.terminate())
-    expect((await failure(post(fresh))).code).toBe('upstream_error')
-    expect(fresh.requests.length).toBe(1)
-    const begun = serve((socket, _request, count) => {
-      if (count === 1) socket.write(plain('ok'))
-      else socket.end('HTTP/1.1 2')
-    })
-    await postText(begun)
-    expect((await failure(post(begun))).code).toBe('upstream_error')
-    expect(begun.requests.length).toBe(2)
-  })
-
-  test('with bytes after the end of an answer serves no other', async () => {
-    const poison = plain('poison')
-    for (const late of [false, true]) {
-      const server = serve((socket, _request, count) => {
-        socket.write(plain(`answer ${count}`) + (late ? '' : poison))
-        if (late) setTimeout(() => void socket.write(poison), 5)
-      })
-      expect(await postText(server)).toBe('answer 1')
-      await Bun.sleep(late ? 50 : 0)
-      expect(await postText(server)).toBe('answer 2')
-      expect(server.connections).toBe(2)
-      server.stop()
-    }
-  })
-
-  test('whose answer came before the request had left whole serves no other', async () => {
-    let connections = 0
-    const server = Bun.listen({
-      hostname: '127.0.0.1',
-      port: 0,
-      socket: {
-        open(socket) {
-          connections += 1
-          socket.write(plain('too large'))
-          socket.pause()
-        },
-        data() {},
-      },
-    })
-    const url = `http://127.0.0.1:${server.port}`
-    for (let i = 0; i < 2; i += 1) expect(await postText({ url }, { body: 'x'.repeat(30_000_000) })).toBe('too large')
-    expect(connections).toBe(2)
-    server.stop(true)
-  })
-})
-
-describe('time', () => {
-  const stalls: [string, string, Partial<typeof patient>][] = [
+describe('timeouts', () => {
+  const stalls: [string, string, Partial<typeof longTimeouts>][] = [
     ['first byte', '', { firstByteMs: 40 }],
     ['first byte', 'HTTP/1.1 200', { firstByteMs: 40 }],
     ['idle', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc', { idleMs: 40 }],
     ['total', '', { totalMs: 40 }],
     ['total', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc', { totalMs: 40 }],
   ]
-  for (const [phase, rawRequest, timeouts] of stalls) {
-    test(`a stall after ${JSON.stringify(rawRequest)} ends by the ${phase} timeout and closes the connection`, async () => {
+  for (const [phase, text, timeouts] of stalls) {
+    test(`a stall after ${JSON.stringify(text)} ends with the ${phase} timeout and closes the connection`, async () => {
       const server = serve((socket) => {
-        if (rawRequest !== '') socket.write(rawRequest)
+        if (text !== '') socket.write(text)
       })
-      const error = await failure(postText(server, { timeouts: { ...patient, ...timeouts } }))
+      const error = await failure(postText(server, { timeouts: { ...longTimeouts, ...timeouts } }))
       expect([error.code, error.message.includes(phase)]).toEqual(['upstream_timeout', true])
       await until(() => server.open === 0)
     })
   }
 
-  test('a drip keeps the idle timeout away, not the total one', async () => {
+  test('a response that drips hits the total timeout, not the idle timeout', async () => {
     const server = serve((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
       const timer = setInterval(() => {
@@ -307,21 +188,21 @@ describe('time', () => {
       }, 10)
     })
     expect(
-      (await failure(postText(server, { timeouts: { ...patient, idleMs: 2_000, totalMs: 300 } }))).message,
+      (await failure(postText(server, { timeouts: { ...longTimeouts, idleMs: 2_000, totalMs: 300 } }))).message,
     ).toContain('total')
   })
 
-  test('an unread body does not count as a silent provider', async () => {
+  test('the idle timeout does not run while the body is not being read', async () => {
     const server = serve((socket) => {
       socket.write(plain('x'.repeat(2_000_000)))
     })
-    const incoming = await post(server, { timeouts: { ...patient, idleMs: 50 } })
+    const incoming = await post(server, { timeouts: { ...longTimeouts, idleMs: 50 } })
     await incoming.body.read()
     await Bun.sleep(150)
     expect((await readAll(incoming.body, 1e9)).length).toBeGreaterThan(1_000_000)
   })
 
-  test("phases are the caller's own: five minutes are no limit", async () => {
+  test('timeouts may be longer than five minutes, or infinite', async () => {
     const server = serve((socket) => {
       setTimeout(() => void socket.write(plain('ok')), 20)
     })
@@ -331,18 +212,18 @@ describe('time', () => {
   })
 })
 
-describe('leaving', () => {
-  test('by the signal closes the connection in every phase', async () => {
-    for (const rawRequest of ['', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc']) {
+describe('cancellation', () => {
+  test('the signal closes the connection in every phase', async () => {
+    for (const text of ['', 'HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc']) {
       const server = serve((socket) => {
-        if (rawRequest !== '') socket.write(rawRequest)
+        if (text !== '') socket.write(text)
       })
       const abort = new AbortController()
-      const answer = failure(postText(server, { signal: abort.signal }))
+      const failed = failure(postText(server, { signal: abort.signal }))
       await until(() => server.requests.length === 1)
       await Bun.sleep(10)
       abort.abort()
-      expect((await answer).code).toBe('upstream_error')
+      expect((await failed).code).toBe('upstream_error')
       expect(await until(() => server.open === 0)).toBeLessThan(250)
     }
     expect((await failure(post({ url: 'http://127.0.0.1:9' }, { signal: AbortSignal.abort() }))).code).toBe(
@@ -350,7 +231,7 @@ describe('leaving', () => {
     )
   })
 
-  test('by cancel closes the connection, and a pending read rejects', async () => {
+  test('cancel closes the connection, and a pending read rejects', async () => {
     const server = serve((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc')
     })
@@ -364,7 +245,7 @@ describe('leaving', () => {
     expect(await until(() => server.open === 0)).toBeLessThan(250)
   })
 
-  test('after the end changes nothing: the connection is kept', async () => {
+  test('cancelling after the end keeps the connection', async () => {
     const server = serve((socket) => {
       socket.write(plain('ok'))
     })
@@ -377,49 +258,49 @@ describe('leaving', () => {
     expect(server.connections).toBe(1)
   })
 
-  test('rejects nothing that nobody waits for', async () => {
+  test('an unread body causes no unhandled rejection', async () => {
     const unhandled: unknown[] = []
-    const note = (error: unknown) => void unhandled.push(error)
-    process.on('unhandledRejection', note)
+    const onUnhandled = (error: unknown) => void unhandled.push(error)
+    process.on('unhandledRejection', onUnhandled)
     const server = serve((socket, _request, count) => {
       socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc')
       if (count % 2 === 0) setTimeout(() => socket.terminate(), 5)
     })
     for (let i = 0; i < 6; i += 1) {
-      const incoming = await post(server, { timeouts: { ...patient, totalMs: i < 2 ? 20 : 10_000 } })
+      const incoming = await post(server, { timeouts: { ...longTimeouts, totalMs: i < 2 ? 20 : 10_000 } })
       if (i > 3) incoming.body.cancel()
     }
     await Bun.sleep(80)
-    process.off('unhandledRejection', note)
+    process.off('unhandledRejection', onUnhandled)
     expect(unhandled).toEqual([])
   })
 })
 
-test('an unread body holds a fast provider back, and memory stays small', async () => {
+test('an unread body slows a fast provider down, and memory stays bounded', async () => {
   const size = 200_000_000
-  const piece = Buffer.alloc(256 * 1024, 'x')
+  const block = Buffer.alloc(256 * 1024, 'x')
   let sent = 0
   const pump = (socket: import('bun').Socket<unknown>) => {
     while (sent < size) {
-      const written = socket.write(piece.subarray(0, Math.min(piece.length, size - sent)))
+      const written = socket.write(block.subarray(0, Math.min(block.length, size - sent)))
       if (written <= 0) return
       sent += written
     }
   }
-  let begun = false
+  let hasStarted = false
   const server = Bun.listen({
     hostname: '127.0.0.1',
     port: 0,
     socket: {
       data(socket) {
-        if (!begun) {
-          begun = true
+        if (!hasStarted) {
+          hasStarted = true
           socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${size}\r\n\r\n`)
           pump(socket)
         }
       },
       drain(socket) {
-        if (begun) pump(socket)
+        if (hasStarted) pump(socket)
       },
     },
   })
@@ -427,7 +308,7 @@ test('an unread body holds a fast provider back, and memory stays small', async 
   const incoming = await post({ url: `http://127.0.0.1:${server.port}` })
   await incoming.body.read()
   await Bun.sleep(300)
-  // What the kernel buffers of both ends take is not ours; the other 180 MB have not left the provider.
+  // The kernel buffers of both ends take some megabytes; the other 180 MB must still be at the provider.
   expect(sent).toBeLessThan(20_000_000)
   expect(process.memoryUsage.rss() - before).toBeLessThan(40_000_000)
   let read = 0

@@ -1,14 +1,14 @@
-/** Listeners on this machine that nobody may ever reach: what they were reached by fails a test. */
+/** Listeners on this machine that no guarded call may reach. */
 export type Canaries = {
-  /** Of the one on 127.0.0.1 and the one on ::1, each on any port. */
+  /** Ports of the listeners on 127.0.0.1 and ::1. */
   ports: { v4: number; v6: number }
-  /** Names of the listeners that stand, with a line for each connection they saw. */
+  /** Names of the listeners. `reached`: one of them for each connection. */
   listening: string[]
   reached: string[]
   stop(): void
 }
 
-/** Also on ports 80 and 443 where this process may and nobody else does, since no other port is open to URLs. */
+/** Also listens on ports 80 and 443 if they are free and permitted, because public URLs may use no other ports. */
 export function canaries(): Canaries {
   const reached: string[] = []
   const listening: string[] = []
@@ -37,7 +37,7 @@ export function canaries(): Canaries {
       try {
         listen(hostname, port)
       } catch {
-        console.warn(`port ${port} of ${hostname} is not free for a canary`)
+        console.warn(`port ${port} of ${hostname} is not available for a canary`)
       }
     }
   return { ports, listening, reached, stop: () => servers.forEach((server) => server.stop(true)) }

@@ -6,9 +6,9 @@ import type { Frame } from '../../src/http/frames.ts'
 
 const encode = (text: string): Uint8Array => new TextEncoder().encode(text)
 
-const split = (pieces: Uint8Array[]): Frame[] => {
+const split = (chunks: Uint8Array[]): Frame[] => {
   const splitter = new FrameSplitter()
-  return [...pieces.flatMap((piece) => splitter.push(piece)), ...splitter.end()]
+  return [...chunks.flatMap((chunk) => splitter.push(chunk)), ...splitter.end()]
 }
 
 const cutAt = (bytes: Uint8Array, cuts: number[]): Uint8Array[] => {
@@ -16,40 +16,44 @@ const cutAt = (bytes: Uint8Array, cuts: number[]): Uint8Array[] => {
   return at.slice(1).map((to, i) => bytes.slice(at[i]!, to))
 }
 
-describe('a stream is read', () => {
+describe('FrameSplitter', () => {
   const cases: [string, string, Frame[]][] = [
-    ['named and unnamed', 'event: a\ndata: 1\n\ndata: 2\n\n', [{ event: 'a', data: '1' }, { data: '2' }]],
-    ['without a space', 'data:1\n\n', [{ data: '1' }]],
-    ['with two spaces, of which one is text', 'data:  1\n\n', [{ data: ' 1' }]],
-    ['several data lines', 'data: {\ndata: }\n\n', [{ data: '{\n}' }]],
+    [
+      'frames with and without an event name',
+      'event: a\ndata: 1\n\ndata: 2\n\n',
+      [{ event: 'a', data: '1' }, { data: '2' }],
+    ],
+    ['data without a space after the colon', 'data:1\n\n', [{ data: '1' }]],
+    ['two spaces after the colon, the second as data', 'data:  1\n\n', [{ data: ' 1' }]],
+    ['several data lines as one text', 'data: {\ndata: }\n\n', [{ data: '{\n}' }]],
     ['an empty data line', 'data\ndata:\n\n', [{ data: '\n' }]],
-    ['comments, ids and retries left out', ': hi\nid: 4\nretry: 5\ndata: 1\n: no\n\n', [{ data: '1' }]],
-    ['a name without data is no frame', 'event: ping\n\ndata: 1\n\n', [{ data: '1' }]],
-    ['a field that only begins like data', 'database: x\ndata: 1\n\n', [{ data: '1' }]],
-    ['CRLF', 'event: a\r\ndata: 1\r\n\r\ndata: 2\r\n\r\n', [{ event: 'a', data: '1' }, { data: '2' }]],
-    ['CR alone', 'data: 1\r\rdata: 2\r\r', [{ data: '1' }, { data: '2' }]],
-    ['a byte order mark', '\ufeffdata: 1\n\n', [{ data: '1' }]],
+    ['past comments, ids and retries', ': hi\nid: 4\nretry: 5\ndata: 1\n: no\n\n', [{ data: '1' }]],
+    ['an event name without data as no frame', 'event: ping\n\ndata: 1\n\n', [{ data: '1' }]],
+    ['past a field whose name begins with data', 'database: x\ndata: 1\n\n', [{ data: '1' }]],
+    ['CRLF line ends', 'event: a\r\ndata: 1\r\n\r\ndata: 2\r\n\r\n', [{ event: 'a', data: '1' }, { data: '2' }]],
+    ['CR line ends', 'data: 1\r\rdata: 2\r\r', [{ data: '1' }, { data: '2' }]],
+    ['past a byte order mark', '\ufeffdata: 1\n\n', [{ data: '1' }]],
     ['a last frame without its blank line', 'data: 1\n\ndata: 2\n', [{ data: '1' }, { data: '2' }]],
     ['a last line without its end', 'data: 1\n\ndata: 2', [{ data: '1' }, { data: '2' }]],
     [
-      'bare JSON over lines',
+      'JSON without a field name over several lines',
       'data: 1\n\n{\n  "error": {\n    "code": 500\n  }\n}\n',
       [{ data: '1' }, { data: '{\n  "error": {\n    "code": 500\n  }\n}', bare: true }],
     ],
     [
-      'a bare array, then a frame',
+      'an array without a field name, then a frame',
       '[{"error":1}]\n\ndata: 2\n\n',
       [{ data: '[{"error":1}]', bare: true }, { data: '2' }],
     ],
     [
-      'bare JSON with no blank line before the next frame',
+      'JSON without a field name and without a blank line before the next frame',
       '{"error":1}\ndata: 2\n\n',
       [{ data: '{"error":1}', bare: true }, { data: '2' }],
     ],
-    ['a line that looks like JSON inside a frame is ignored', 'data: 1\n{"a":1}\n\n', [{ data: '1' }]],
+    ['past a JSON line inside a frame', 'data: 1\n{"a":1}\n\n', [{ data: '1' }]],
   ]
   for (const [title, text, frames] of cases) {
-    test(title, () => {
+    test(`reads ${title}`, () => {
       expect(split([encode(text)])).toEqual(frames)
       expect(split([...encode(text)].map((byte) => Uint8Array.of(byte)))).toEqual(frames)
     })
@@ -100,9 +104,8 @@ test('any cut of the bytes gives the same frames', () => {
   )
 })
 
-test('reads what another parser reads', () => {
-  // Two blank lines end whatever is open; bare JSON and the empty event name are where the two parsers mean different
-  // things.
+test('FrameSplitter reads the same frames as another parser', () => {
+  // Two blank lines complete the last frame. The parsers differ on JSON without a field name and on empty event names.
   const common = stream
     .filter((text) => !/(^|[\r\n])[{[]/.test(text) && !text.includes('\0'))
     .map((text) => text + '\n\n\n')
@@ -121,7 +124,7 @@ test('reads what another parser reads', () => {
   )
 })
 
-test('a frame over the limit is refused, in one piece or many', () => {
+test('a frame over the limit is refused, in one chunk or many', () => {
   const long = encode('data: ' + 'x'.repeat(MAX_FRAME_LENGTH))
   expect(() => new FrameSplitter().push(long)).toThrow('16 MiB')
   const splitter = new FrameSplitter()
@@ -134,19 +137,19 @@ test('a frame over the limit is refused, in one piece or many', () => {
   }).toThrow('16 MiB')
 })
 
-test('a large frame in small pieces costs linear time', () => {
-  const pieces = Array.from({ length: 15_000 }, () => encode('x'.repeat(1000)))
-  expect(split([encode('data: '), ...pieces, encode('\n\n')])[0]!.data.length).toBe(15_000_000)
+test('a large frame in small chunks takes linear time', () => {
+  const chunks = Array.from({ length: 15_000 }, () => encode('x'.repeat(1000)))
+  expect(split([encode('data: '), ...chunks, encode('\n\n')])[0]!.data.length).toBe(15_000_000)
 })
 
-describe('a frame is written', () => {
-  test('as the standard says', () => {
+describe('writeFrame', () => {
+  test('a frame is written as the HTML standard specifies', () => {
     expect(writeFrame({ data: '1' })).toBe('data: 1\n\n')
     expect(writeFrame({ event: 'a', data: '1\n2\r\n3\r4' })).toBe('event: a\ndata: 1\ndata: 2\ndata: 3\ndata: 4\n\n')
     expect(writeFrame({ data: '{}', bare: true })).toBe('{}\n\n')
   })
 
-  test('so that it reads as it was', () => {
+  test('a written frame is read back unchanged', () => {
     const event = fc.stringMatching(/^[a-z._]{1,12}$/)
     const frame = fc.record(
       {

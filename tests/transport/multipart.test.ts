@@ -5,14 +5,14 @@ import { boundaryOf, MultipartReader, type PartHead } from '../../src/http/multi
 
 type Part = PartHead & { content: string }
 
-/** What a body says when it comes in these pieces, Latin-1, or the code of its refusal. */
-function readAll(boundary: string, pieces: readonly string[]): Part[] | string {
+/** The parts of a body that arrives in these chunks of Latin-1, or its error. */
+function readAll(boundary: string, chunks: readonly string[]): Part[] | string {
   const parts: Part[] = []
   try {
     const reader = new MultipartReader(boundary)
     let isOpen = false
-    for (const piece of pieces) {
-      const bytes = new Uint8Array(Buffer.from(piece, 'latin1'))
+    for (const chunk of chunks) {
+      const bytes = new Uint8Array(Buffer.from(chunk, 'latin1'))
       for (const event of reader.read(bytes)) {
         if ('part' in event) {
           expect(isOpen).toBe(false)
@@ -27,7 +27,7 @@ function readAll(boundary: string, pieces: readonly string[]): Part[] | string {
           parts.at(-1)!.content += Buffer.from(event.bytes).toString('latin1')
         }
       }
-      // As it is freed behind a reader that has asked for the next one.
+      // readChunks frees a chunk when the next one is requested.
       bytes.buffer.transfer(0)
     }
     reader.end()
@@ -39,10 +39,10 @@ function readAll(boundary: string, pieces: readonly string[]): Part[] | string {
   }
 }
 
-/** Cuts a text where the numbers say. */
+/** Cuts a text at these offsets, modulo its length. */
 function cut(text: string, at: readonly number[]): string[] {
-  const places = [...new Set([0, ...at.map((place) => place % (text.length + 1)), text.length])].sort((x, y) => x - y)
-  return places.slice(1).map((place, index) => text.slice(places[index], place))
+  const offsets = [...new Set([0, ...at.map((one) => one % (text.length + 1)), text.length])].sort((x, y) => x - y)
+  return offsets.slice(1).map((offset, index) => text.slice(offsets[index], offset))
 }
 
 const BOUNDARY = 'abc--d'
@@ -53,7 +53,7 @@ const field = (name: string, content: string): { head: string; content: string }
   content,
 })
 
-/** Contents that come close to holding a boundary, which none of them does. */
+/** Contents that resemble a boundary but do not contain one. */
 const content = fc
   .array(
     fc.constantFrom(
@@ -73,15 +73,15 @@ const content = fc
     ),
     { maxLength: 30 },
   )
-  .map((pieces) => pieces.join(''))
+  .map((fragments) => fragments.join(''))
   .filter((text) => !`\r\n${text}\r\n`.includes(`\r\n--${BOUNDARY}`))
 
-describe('parts', () => {
-  test('come out as they went in, however the body is cut', () => {
+describe('the parts', () => {
+  test('parts are read unchanged wherever the body is cut', () => {
     fc.assert(
-      fc.property(fc.array(content, { maxLength: 6 }), fc.array(fc.nat(), { maxLength: 40 }), (contents, places) => {
+      fc.property(fc.array(content, { maxLength: 6 }), fc.array(fc.nat(), { maxLength: 40 }), (contents, offsets) => {
         const body = write(contents.map((text, index) => field(`f${index}`, text)))
-        expect(readAll(BOUNDARY, cut(body, places))).toEqual(
+        expect(readAll(BOUNDARY, cut(body, offsets))).toEqual(
           contents.map((text, index) => ({
             name: `f${index}`,
             filename: undefined,
@@ -94,7 +94,7 @@ describe('parts', () => {
     )
   })
 
-  test('are those that the runtime reads', async () => {
+  test("parts of the runtime's FormData are read", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(content, { minLength: 1, maxLength: 4 }), async (contents) => {
         const form = new FormData()
@@ -116,7 +116,7 @@ describe('parts', () => {
     )
   })
 
-  test('of a body that is damaged are the same, however it is cut', () => {
+  test('a damaged body gives the same parts or error wherever it is cut', () => {
     const body = write([
       field('a', 'one'),
       {
@@ -132,12 +132,12 @@ describe('parts', () => {
         fc.nat({ max: 12 }),
         fc.constantFrom('', '\r', '\n', '\r\n', '--', '\0', `\r\n--${BOUNDARY}`, '\r\n\r\n', ' ', 'x'),
         fc.array(fc.nat(), { maxLength: 30 }),
-        (at, gone, put, places) => {
+        (at, removed, inserted, offsets) => {
           const from = at % body.length
-          const damaged = body.slice(0, from) + put + body.slice(from + gone)
+          const damaged = body.slice(0, from) + inserted + body.slice(from + removed)
           const whole = readAll(BOUNDARY, [damaged])
           if (typeof whole === 'string') refused += 1
-          expect(readAll(BOUNDARY, cut(damaged, places))).toEqual(whole)
+          expect(readAll(BOUNDARY, cut(damaged, offsets))).toEqual(whole)
           expect(readAll(BOUNDARY, [...damaged])).toEqual(whole)
         },
       ),
@@ -146,18 +146,18 @@ describe('parts', () => {
     expect(refused).toBeGreaterThan(50)
   })
 
-  test('are not kept: what comes is handed on at once', () => {
+  test('content is emitted at once and not kept', () => {
     const reader = new MultipartReader(BOUNDARY)
-    const said = (text: string): number =>
+    const contentBytes = (text: string): number =>
       [...reader.read(Buffer.from(text))].reduce((sum, event) => sum + ('bytes' in event ? event.bytes.length : 0), 0)
-    said(`--${BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\n`)
-    expect(said('x'.repeat(100_000))).toBe(100_000)
-    expect(said('\r\n--ab')).toBe(0)
-    expect(said('x')).toBe(7)
+    contentBytes(`--${BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\n`)
+    expect(contentBytes('x'.repeat(100_000))).toBe(100_000)
+    expect(contentBytes('\r\n--ab')).toBe(0)
+    expect(contentBytes('x')).toBe(7)
   })
 })
 
-describe('a head', () => {
+describe('the headers of a part', () => {
   const disposition = (value: string): Part[] | string =>
     readAll(BOUNDARY, [write([{ head: `content-disposition: ${value}`, content: '' }])])
   test.each([
@@ -173,7 +173,7 @@ describe('a head', () => {
     ['form-data; name="x"; filename="../../etc/passwd"', { filename: '../../etc/passwd' }],
     ['form-data; other=1; name="x"', { name: 'x' }],
     ['form-data; name="x"; filename="na\xc3\xafve"', { filename: 'naïve' }],
-  ])('%s is read', (value, expected) => {
+  ])('Content-Disposition %s is parsed', (value, expected) => {
     expect(disposition(value)).toEqual([expect.objectContaining(expected)])
   })
 
@@ -192,58 +192,60 @@ describe('a head', () => {
     'form-data; name="x"; filename*=UTF-8\'\'%zz',
     'form-data; name="a\0b"',
     'form-data; name="\xff"',
-  ])('%j is refused', (value) => {
+  ])('Content-Disposition %j is refused', (value) => {
     expect(disposition(value)).toStartWith('invalid_request: body: cannot be read as multipart/form-data: ')
   })
 
   test.each([
-    ['none at all', ''],
+    ['no headers', ''],
     ['no colon', 'content-disposition'],
     ['a space before the colon', 'content-disposition : form-data; name="x"'],
     ['a folded line', 'content-disposition: form-data;\r\n name="x"'],
     ['a bare line feed', 'content-disposition: form-data; name="x"\nx-a: b'],
-    ['a header twice', 'content-disposition: form-data; name="x"\r\ncontent-disposition: form-data; name="y"'],
+    ['a repeated header', 'content-disposition: form-data; name="x"\r\ncontent-disposition: form-data; name="y"'],
     ['encoded content', 'content-disposition: form-data; name="x"\r\ncontent-transfer-encoding: base64'],
-    ['a multipart of its own', 'content-disposition: form-data; name="x"\r\ncontent-type: multipart/mixed; boundary=y'],
+    ['nested multipart', 'content-disposition: form-data; name="x"\r\ncontent-type: multipart/mixed; boundary=y'],
     [
       'too many headers',
-      `content-disposition: form-data; name="x"${'\r\nx-'.padEnd(8, 'a').concat(': 1')}${Array.from({ length: 20 }, (_, index) => `\r\nx-${index}: 1`).join('')}`,
+      ['content-disposition: form-data; name="x"', ...Array.from({ length: 21 }, (_, index) => `x-${index}: 1`)].join(
+        '\r\n',
+      ),
     ],
-    ['too long a header', `content-disposition: form-data; name="x"\r\nx-a: ${'a'.repeat(20_000)}`],
-  ])('with %s is refused', (_, head) => {
+    ['a header that is too long', `content-disposition: form-data; name="x"\r\nx-a: ${'a'.repeat(20_000)}`],
+  ])('a part with %s is refused', (_, head) => {
     const body = `--${BOUNDARY}\r\n${head}${head === '' ? '' : '\r\n'}\r\ncontent\r\n--${BOUNDARY}--\r\n`
-    for (const pieces of [[body], [...body]]) expect(readAll(BOUNDARY, pieces)).toStartWith('invalid_request: ')
+    for (const chunks of [[body], [...body]]) expect(readAll(BOUNDARY, chunks)).toStartWith('invalid_request: ')
   })
 })
 
 describe('a body', () => {
   const one = field('a', '1')
   test.each([
-    ['nothing', ''],
+    ['no content', ''],
     ['no boundary', 'a=1&b=2'],
     ['another boundary', write([one], 'other')],
-    ['no end', write([one]).slice(0, -8)],
-    ['half an end', write([one]).slice(0, -3)],
+    ['no closing boundary', write([one]).slice(0, -8)],
+    ['half a closing boundary', write([one]).slice(0, -3)],
     ['line feeds for line breaks', write([one]).replaceAll('\r\n', '\n')],
-    ['a boundary that goes on', write([one]).replace(`--${BOUNDARY}\r\n`, `--${BOUNDARY}x\r\n`)],
+    ['text after a boundary in its line', write([one]).replace(`--${BOUNDARY}\r\n`, `--${BOUNDARY}x\r\n`)],
     ['a boundary in its content', write([field('a', `\r\n--${BOUNDARY}ef`)])],
-    ['a preamble without end', 'x'.repeat(10_000_000)],
-    ['an epilogue without end', write([one]) + 'x'.repeat(100_000)],
+    ['an endless preamble', 'x'.repeat(10_000_000)],
+    ['an endless epilogue', write([one]) + 'x'.repeat(100_000)],
     ['too many parts', write(Array.from({ length: 10_000 }, () => one))],
-    ['a head without end', `--${BOUNDARY}\r\n${'x'.repeat(1_000_000)}`],
-    ['its end twice', `${write([field('a', `1\r\n--${BOUNDARY}--\r\n2`)])}`],
-    ['an end that goes on', write([field('a', `1\r\n--${BOUNDARY}--x`)])],
-    ['padding without end', `--${BOUNDARY}${' '.repeat(100_000)}`],
-  ])('with %s is refused', (_, body) => {
+    ['an endless head', `--${BOUNDARY}\r\n${'x'.repeat(1_000_000)}`],
+    ['two closing boundaries', `${write([field('a', `1\r\n--${BOUNDARY}--\r\n2`)])}`],
+    ['text after the closing boundary, then another', write([field('a', `1\r\n--${BOUNDARY}--x`)])],
+    ['endless padding', `--${BOUNDARY}${' '.repeat(100_000)}`],
+  ])('a body with %s is refused', (_, body) => {
     expect(readAll(BOUNDARY, [body])).toStartWith('invalid_request: body: cannot be read as multipart/form-data: ')
-    const pieces = cut(
+    const chunks = cut(
       body,
       Array.from({ length: 1000 }, (_, index) => index * 97),
     )
-    expect(readAll(BOUNDARY, pieces)).toBe(readAll(BOUNDARY, [body]))
+    expect(readAll(BOUNDARY, chunks)).toBe(readAll(BOUNDARY, [body]))
   })
 
-  test('may have a preamble, padding and an epilogue, and no part', () => {
+  test('a body may have a preamble, padding, an epilogue, and no parts', () => {
     expect(
       readAll(BOUNDARY, [`preamble\r\n${write([one]).replace(BOUNDARY, `${BOUNDARY} \t `)}epilogue\r\n--\r\n`]),
     ).toEqual([expect.objectContaining({ name: 'a', content: '1' })])
@@ -251,13 +253,13 @@ describe('a body', () => {
   })
 })
 
-describe('a boundary', () => {
+describe('boundaryOf', () => {
   test.each([
     ['multipart/form-data; boundary=abc', 'abc'],
     ['Multipart/Form-Data;charset=utf-8;  Boundary="a b:c"', 'a b:c'],
     [`multipart/form-data; boundary=${'x'.repeat(70)}`, 'x'.repeat(70)],
     ['multipart/form-data; boundary=----WebKitFormBoundary7MA4', '----WebKitFormBoundary7MA4'],
-  ])('is read from %s', (type, boundary) => {
+  ])('the boundary of %s is %s', (type, boundary) => {
     expect(boundaryOf(type)).toBe(boundary)
   })
 
@@ -279,15 +281,15 @@ describe('a boundary', () => {
         'multipart/form-data; boundary=\xe9',
       ],
     ],
-  ])('is missed: %s', (code, types) => {
+  ])('a Content-Type without a valid boundary is refused: %s', (code, types) => {
     for (const type of types) {
-      let told: unknown
+      let result: unknown
       try {
-        told = boundaryOf(type)
+        result = boundaryOf(type)
       } catch (error) {
-        told = (error as GatewayError).code
+        result = (error as GatewayError).code
       }
-      expect([type, told]).toEqual([type, code])
+      expect([type, result]).toEqual([type, code])
     }
   })
 })

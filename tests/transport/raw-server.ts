@@ -1,6 +1,6 @@
 import type { Socket } from 'bun'
 
-/** A server that says on its sockets exactly what a test wants, and tells what it saw. */
+/** A server that writes exactly what a test wants to its sockets, and records what it received. */
 export type RawServer = {
   url: string
   port: number
@@ -12,11 +12,8 @@ export type RawServer = {
 
 export type RawSocket = Socket<{ number: number; text: string }>
 
-/**
- * `answer` is called once per whole request (head and content-length body) with the socket, the request's number and
- * its text.
- */
-export const rawServer = (answer: (socket: RawSocket, request: string, count: number) => void): RawServer => {
+/** `respond` is called once per complete request (head and content-length body), with its text and number from 1. */
+export const rawServer = (respond: (socket: RawSocket, request: string, count: number) => void): RawServer => {
   const seen = { connections: 0, open: 0, requests: [] as string[] }
   const server = Bun.listen<{ number: number; text: string }>({
     hostname: '127.0.0.1',
@@ -24,7 +21,8 @@ export const rawServer = (answer: (socket: RawSocket, request: string, count: nu
     socket: {
       open(socket) {
         seen.open += 1
-        socket.data = { number: (seen.connections += 1), text: '' }
+        seen.connections += 1
+        socket.data = { number: seen.connections, text: '' }
       },
       data(socket, bytes) {
         socket.data.text += bytes.toString('latin1')
@@ -36,7 +34,7 @@ export const rawServer = (answer: (socket: RawSocket, request: string, count: nu
           if (text.length < length) return
           socket.data.text = text.slice(length)
           seen.requests.push(text.slice(0, length))
-          answer(socket, text.slice(0, length), seen.requests.length)
+          respond(socket, text.slice(0, length), seen.requests.length)
         }
       },
       close() {
@@ -52,17 +50,17 @@ export const rawServer = (answer: (socket: RawSocket, request: string, count: nu
   })
 }
 
-/** Waits until `condition` holds, at most ten seconds; gives the milliseconds it took. */
+/** Waits until `condition` is true, at most ten seconds; returns the milliseconds it took. */
 export const until = async (condition: () => boolean): Promise<number> => {
-  const began = performance.now()
+  const startedAt = performance.now()
   while (!condition()) {
-    if (performance.now() - began > 10_000) throw new Error(`never happened: ${condition}`)
+    if (performance.now() - startedAt > 10_000) throw new Error(`timed out: ${condition}`)
     await Bun.sleep(2)
   }
-  return performance.now() - began
+  return performance.now() - startedAt
 }
 
-/** A plain client on a raw socket. `writeAll` takes Latin-1 of any length, and ends when the connection does. */
+/** A client on a raw socket. `writeAll` writes Latin-1 of any length and stops when the connection closes. */
 export type RawClient = {
   text(): string
   bytes(): number
@@ -83,9 +81,9 @@ export const rawClient = async (port: number): Promise<RawClient> => {
     hostname: '127.0.0.1',
     port,
     socket: {
-      data(_socket, piece) {
-        bytes += piece.length
-        if (text.length < 1_000_000) text += piece.toString('latin1')
+      data(_socket, chunk) {
+        bytes += chunk.length
+        if (text.length < 1_000_000) text += chunk.toString('latin1')
       },
       drain() {
         drained.resolve()
@@ -99,8 +97,9 @@ export const rawClient = async (port: number): Promise<RawClient> => {
       },
     },
   })
-  const writeAll = async (said: string): Promise<void> => {
-    for (let rest = Buffer.from(said, 'latin1'); !closed; ) {
+  const writeAll = async (data: string): Promise<void> => {
+    let rest = Buffer.from(data, 'latin1')
+    while (!closed) {
       drained = Promise.withResolvers()
       rest = rest.subarray(Math.max(0, socket.write(rest)))
       if (rest.length === 0) return
@@ -111,7 +110,7 @@ export const rawClient = async (port: number): Promise<RawClient> => {
     text: () => text,
     bytes: () => bytes,
     closed: () => closed,
-    write: (said) => void socket.write(said),
+    write: (data) => void socket.write(data),
     writeAll,
     pause: () => void socket.pause(),
     resume: () => void socket.resume(),

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { SNIFFED_BYTES, sniff } from '../../src/http/sniff.ts'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text, 'latin1')
-/** An entry of a zip file, as far as its name. */
+/** An entry of a zip file, up to its name. */
 const entry = (name: string): string => `PK\x03\x04${'\0'.repeat(26)}${name}`
 const OFFICE = 'application/vnd.openxmlformats-officedocument'
 
@@ -62,19 +62,19 @@ const KINDS: [string, string][] = [
   ['', 'text/plain'],
 ]
 
-describe('a type is seen', () => {
-  test.each(KINDS)('in %j: %s', (text, mediaType) => {
+describe('the type of bytes', () => {
+  test.each(KINDS)('%j is %s', (text, mediaType) => {
     expect(sniff(bytes(text))).toBe(mediaType)
   })
 
-  test('in a text that is cut inside a character', () => {
+  test('text that is cut inside a character is text/plain', () => {
     for (let pad = 0; pad < 4; pad++)
       expect(sniff(Buffer.from(`${'x'.repeat(SNIFFED_BYTES - pad)}\u{1f600}`).subarray(0, SNIFFED_BYTES))).toBe(
         'text/plain',
       )
   })
 
-  test('in what is made to be slow, at once', () => {
+  test('input made to be slow takes less than 200 ms', () => {
     for (const text of [
       '<!---->'.repeat(600),
       '<!--'.repeat(1000),
@@ -83,13 +83,13 @@ describe('a type is seen', () => {
       '<!DOCTYPE svg '.repeat(300),
       '['.repeat(4000),
     ]) {
-      const began = performance.now()
+      const startedAt = performance.now()
       sniff(Buffer.from(`${text}x`))
-      expect([text.slice(0, 9), performance.now() - began < 200]).toEqual([text.slice(0, 9), true])
+      expect([text.slice(0, 9), performance.now() - startedAt < 200]).toEqual([text.slice(0, 9), true])
     }
   })
 
-  test('in anything, without a failure', () => {
+  test('any input gives a media type', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), fc.string(), fc.string(), (head, declared, filename) => {
         expect(sniff(head, declared, filename)).toMatch(/^[a-z]+\/[\w.+-]+$/)
@@ -98,7 +98,7 @@ describe('a type is seen', () => {
   })
 })
 
-describe('what a client says', () => {
+describe('the declared type', () => {
   test.each([
     ['# Title', 'text/markdown', '', 'text/markdown'],
     ['a,b\n', 'text/csv; charset=utf-8', '', 'text/csv'],
@@ -111,7 +111,7 @@ describe('what a client says', () => {
     [entry('a'), undefined, 'x.docx', `${OFFICE}.wordprocessingml.document`],
     ['\0\0\0\x18ftypmp42', 'audio/mp4', '', 'audio/mp4'],
     ['\x1aE\xdf\xa3\x9fB\x86\x81\x01B\x82\x84webm', 'audio/webm', '', 'audio/webm'],
-  ])('adds what %j leaves open: %s %s is %s', (text, declared, filename, mediaType) => {
+  ])('%j declared as %s %s is refined to %s', (text, declared, filename, mediaType) => {
     expect(sniff(bytes(text), declared, filename)).toBe(mediaType)
   })
 
@@ -129,7 +129,7 @@ describe('what a client says', () => {
     [entry('a'), 'text/html', '', 'application/zip'],
     ['Hello', 'text/html\r\nx-a: b', '', 'text/plain'],
     ['Hello', 'text/x y', '', 'text/plain'],
-  ])('never speaks against %j: %s %s is %s', (text, declared, filename, mediaType) => {
+  ])('%j declared as %s %s is still %s', (text, declared, filename, mediaType) => {
     expect(sniff(bytes(text), declared, filename)).toBe(mediaType)
   })
 })

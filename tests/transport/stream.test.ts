@@ -11,12 +11,12 @@ afterEach(async () => {
   for (const server of servers.splice(0)) await server.stop(0)
 })
 
-/** A server whose every answer streams from `source`, and a client that has asked for it. */
-const ask = async (source: TextSource, keepAlive?: KeepAlive, withSignal = true): Promise<RawClient> => {
+/** A client that has sent a request to a server whose response streams from `source`. */
+const request = async (source: TextSource, keepAlive?: KeepAlive, withSignal = true): Promise<RawClient> => {
   const server = listen({
     host: '127.0.0.1',
     port: 0,
-    fetch: (request) => new Response(streamBody(source, keepAlive, withSignal ? request.signal : undefined)),
+    fetch: ({ signal }) => new Response(streamBody(source, keepAlive, withSignal ? signal : undefined)),
   })
   servers.push(server)
   const client = await rawClient(server.port)
@@ -33,11 +33,20 @@ const texts = (list: string[], cancelled: string[] = []): TextSource => ({
 })
 const bodyOf = (client: RawClient): string => client.text().slice(client.text().indexOf('\r\n\r\n') + 4)
 const never = <T>(): Promise<T> => new Promise(() => {})
+/** A source with one text and no end. */
+const stalledAfter = (text: string): (() => Promise<string>) => {
+  let isFirst = true
+  return () => {
+    if (!isFirst) return never<string>()
+    isFirst = false
+    return Promise.resolve(text)
+  }
+}
 
-describe('a streamed body', () => {
-  test('arrives in order and ends cleanly, and cancel is not called', async () => {
+describe('streamBody', () => {
+  test('the texts arrive in order, the body ends regularly, and cancel is not called', async () => {
     const cancelled: string[] = []
-    const client = await ask(texts(['one ', 'two é ', 'last'], cancelled))
+    const client = await request(texts(['one ', 'two é ', 'last'], cancelled))
     await until(() => bodyOf(client).endsWith('0\r\n\r\n'))
     expect(
       Buffer.from(bodyOf(client), 'latin1')
@@ -49,25 +58,19 @@ describe('a streamed body', () => {
     expect(cancelled).toEqual([])
   })
 
-  test('gives each text at once, while the next is waited for', async () => {
-    const client = await ask({
-      pull: (
-        (first) => () =>
-          first ? ((first = false), Promise.resolve('hello')) : never<string>()
-      )(true),
-      cancel() {},
-    })
+  test('each text is sent while the next pull is pending', async () => {
+    const client = await request({ pull: stalledAfter('hello'), cancel() {} })
     await until(() => bodyOf(client).includes('hello'))
   })
 
-  test('that is there at once arrives whole', async () => {
+  test('texts that are available at once arrive complete', async () => {
     const list = ['one ', 'two ', 'three']
-    const client = await ask({ pull: async () => list.shift(), cancel() {} })
+    const client = await request({ pull: async () => list.shift(), cancel() {} })
     await until(() => bodyOf(client).includes('three'))
     expect(bodyOf(client)).toContain('one ')
   })
 
-  test('waits before each write of a chunk that has a pause', async () => {
+  test('each write of a chunk waits for its pause', async () => {
     const chunks: Chunk[] = [
       [
         { text: 'first ', pauseBefore: 0 },
@@ -75,7 +78,7 @@ describe('a streamed body', () => {
       ],
       'third',
     ]
-    const client = await ask({ pull: async () => chunks.shift(), cancel() {} })
+    const client = await request({ pull: async () => chunks.shift(), cancel() {} })
     await until(() => bodyOf(client).includes('first'))
     expect(bodyOf(client)).not.toContain('second')
     const startedAt = performance.now()
@@ -84,7 +87,7 @@ describe('a streamed body', () => {
     expect(bodyOf(client)).toMatch(/first [^]*second [^]*third/)
   })
 
-  test('writes nothing after a pause in which the client leaves, and cancels its source once', async () => {
+  test('a client that leaves during a pause gets no further write and cancels the source once', async () => {
     const cancelled: string[] = []
     let pulls = 0
     const pull = async (): Promise<Chunk> => {
@@ -94,7 +97,7 @@ describe('a streamed body', () => {
         { text: 'second ', pauseBefore: 200 },
       ]
     }
-    const client = await ask({ pull, cancel: (reason) => void cancelled.push(reason) })
+    const client = await request({ pull, cancel: (reason) => void cancelled.push(reason) })
     await until(() => bodyOf(client).includes('first'))
     client.close()
     await until(() => cancelled.length > 0)
@@ -102,15 +105,16 @@ describe('a streamed body', () => {
     expect([cancelled, pulls]).toEqual([['client-left'], 1])
   })
 
-  test('is cut, never ended, when its source fails', async () => {
+  test('a failing source cuts the connection', async () => {
     let count = 0
     const pull = async () => {
       await Bun.sleep(10)
-      if ((count += 1) > 1) throw new Error('the source failed on purpose')
+      count += 1
+      if (count > 1) throw new Error('the source failed on purpose')
       return 'data: 1\n\n'
     }
     const cancelled: string[] = []
-    const client = await ask({ pull, cancel: (reason) => void cancelled.push(reason) })
+    const client = await request({ pull, cancel: (reason) => void cancelled.push(reason) })
     await until(() => client.closed())
     expect(bodyOf(client)).toContain('data: 1')
     expect(bodyOf(client)).not.toContain('0\r\n\r\n')
@@ -118,20 +122,22 @@ describe('a streamed body', () => {
   })
 })
 
-describe('a client that goes', () => {
+describe('a client that leaves', () => {
   for (const withSignal of [true, false]) {
-    test(`is noticed while a pull is pending${withSignal ? '' : ', by the stream alone'}`, async () => {
+    const suffix = withSignal ? '' : ', without a signal'
+    test(`a leaving client cancels the source while a pull is pending${suffix}`, async () => {
       const cancelled: string[] = []
       let fail = (_error: Error): void => {}
       let count = 0
-      const client = await ask(
+      const client = await request(
         {
-          pull: () =>
-            (count += 1) === 1
-              ? Promise.resolve('hello')
-              : new Promise((_, reject) => {
-                  fail = reject
-                }),
+          pull: () => {
+            count += 1
+            if (count === 1) return Promise.resolve('hello')
+            return new Promise((_, reject) => {
+              fail = reject
+            })
+          },
           cancel: (reason) => {
             cancelled.push(reason)
             fail(new Error('the pull was cut'))
@@ -148,10 +154,10 @@ describe('a client that goes', () => {
     })
   }
 
-  test('is noticed while the socket is full, and nothing more is pulled', async () => {
+  test('a leaving client cancels the source while the socket is full, and nothing more is pulled', async () => {
     const cancelled: string[] = []
     let count = 0
-    const client = await ask({
+    const client = await request({
       pull: async () => {
         count += 1
         return 'x'.repeat(100_000)
@@ -168,7 +174,7 @@ describe('a client that goes', () => {
     expect([cancelled.length, count - before]).toEqual([1, 0])
   })
 
-  test('before the stream began cancels too', () => {
+  test('a client that left before the stream started cancels the source', () => {
     const cancelled: string[] = []
     streamBody(texts([], cancelled), undefined, AbortSignal.abort())
     streamBody(texts([], cancelled), undefined, AbortSignal.abort('shutdown'))
@@ -176,12 +182,16 @@ describe('a client that goes', () => {
   })
 })
 
-test('a slow client holds the source back, and memory stays small', async () => {
+test('a slow client slows the source down, and memory stays bounded', async () => {
   let pulled = 0
   const text = 'x'.repeat(10_000)
   const before = process.memoryUsage.rss()
-  const client = await ask({
-    pull: async () => (pulled < 200_000_000 ? ((pulled += text.length), text) : undefined),
+  const client = await request({
+    pull: async () => {
+      if (pulled >= 200_000_000) return undefined
+      pulled += text.length
+      return text
+    },
     cancel() {},
   })
   client.pause()
@@ -200,13 +210,14 @@ test('a slow client holds the source back, and memory stays small', async () => 
 describe('keep-alive', () => {
   const comment = { text: ': here\n\n', afterMs: 20 }
 
-  test('is sent in silence, whole and between frames', async () => {
+  test('a keep-alive is sent during silence, between frames', async () => {
     let count = 0
-    const client = await ask(
+    const client = await request(
       {
         pull: async () => {
           await Bun.sleep(100)
-          return (count += 1) < 4 ? `data: ${count}\n\n` : undefined
+          count += 1
+          return count < 4 ? `data: ${count}\n\n` : undefined
         },
         cancel() {},
       },
@@ -222,22 +233,27 @@ describe('keep-alive', () => {
     expect(frames.filter((frame) => frame !== '' && frame !== ': here' && !frame.startsWith('data'))).toEqual([])
   })
 
-  test('is not sent to a client that does not read', async () => {
-    let count = 0
-    const client = await ask(
-      { pull: () => ((count += 1) === 1 ? Promise.resolve('x'.repeat(20_000_000)) : never<string>()), cancel() {} },
-      comment,
-    )
+  test('no keep-alive is sent to a client that does not read', async () => {
+    let pulls = 0
+    const pull = stalledAfter('x'.repeat(20_000_000))
+    const source: TextSource = {
+      pull: () => {
+        pulls += 1
+        return pull()
+      },
+      cancel() {},
+    }
+    const client = await request(source, comment)
     client.pause()
     await Bun.sleep(200)
     client.resume()
     await until(() => client.bytes() >= 20_000_000)
-    expect(count).toBeLessThanOrEqual(2)
+    expect(pulls).toBeLessThanOrEqual(2)
   })
 
-  test('stops when the client has gone', async () => {
+  test('no keep-alive is sent after the client has left', async () => {
     const cancelled: string[] = []
-    const client = await ask({ pull: () => never(), cancel: (reason) => void cancelled.push(reason) }, comment)
+    const client = await request({ pull: () => never(), cancel: (reason) => void cancelled.push(reason) }, comment)
     await until(() => client.text().includes('here'))
     client.close()
     await until(() => cancelled.length === 1)

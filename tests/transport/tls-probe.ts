@@ -1,7 +1,4 @@
-/**
- * Started by tls.test.ts with the authorities it trusts in its environment: calls the URLs of its arguments, prints a
- * line for each.
- */
+/** Started by tls.test.ts with trusted authorities in its environment: calls each URL argument and prints a line. */
 import { asGatewayError } from '../../src/error.ts'
 import { readAll, send } from '../../src/http/call.ts'
 

@@ -19,7 +19,7 @@ const run = (...args: string[]): void => {
   if (exitCode !== 0) throw new Error(`openssl ${args[0]}: ${stderr}`)
 }
 
-/** A server whose certificate, signed by our authority, is made out to `name`. */
+/** A server with a certificate for `name`, signed by the test authority. */
 const serveAs = (name: string): string => {
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
   writeFileSync(file(`${name}.ext`), `subjectAltName=DNS:${name}`)
@@ -51,7 +51,7 @@ const serveAs = (name: string): string => {
   return `https://localhost:${server.port}/`
 }
 
-/** In a process of its own, since the authorities one trusts are read at its start. */
+/** In a process of its own, because trusted authorities are read at startup. */
 const calls = async (urls: string[], env: Record<string, string>): Promise<string[]> => {
   const child = Bun.spawn([process.execPath, join(import.meta.dir, 'tls-probe.ts'), ...urls], {
     env: { ...process.env, ...env },
@@ -60,7 +60,7 @@ const calls = async (urls: string[], env: Record<string, string>): Promise<strin
   return (await new Response(child.stdout).text()).trim().split('\n')
 }
 
-describe.skipIf(openssl === null)('a TLS connection', () => {
+describe.skipIf(openssl === null)('TLS connections', () => {
   let right = ''
   let wrong = ''
   beforeAll(() => {
@@ -87,7 +87,7 @@ describe.skipIf(openssl === null)('a TLS connection', () => {
 
   const refused = 'could not connect to localhost: its TLS certificate was not accepted'
 
-  test('is made to the host that the certificate names, and used again', async () => {
+  test('a connection to the host of the certificate is accepted and reused', async () => {
     expect(await calls([right, right, wrong], { NODE_EXTRA_CA_CERTS: file('ca.pem') })).toEqual([
       '200 localhost',
       '200 localhost',
@@ -95,17 +95,17 @@ describe.skipIf(openssl === null)('a TLS connection', () => {
     ])
   })
 
-  test('is not made to an address that the certificate does not name', async () => {
+  test('a connection to an address that the certificate does not name is refused', async () => {
     expect(await calls([right.replace('localhost', '127.0.0.1')], { NODE_EXTRA_CA_CERTS: file('ca.pem') })).toEqual([
       refused.replace('localhost', '127.0.0.1'),
     ])
   })
 
-  test('is not made when nobody we trust has signed', async () => {
+  test('a certificate of an unknown authority is refused', async () => {
     expect(await calls([right], {})).toEqual([refused])
   })
 
-  test('is not made to a server that speaks no TLS', async () => {
+  test('a connection to a server without TLS fails', async () => {
     const plain = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('x') })
     servers.push(plain)
     expect(await calls([`https://localhost:${plain.port}/`], {})).toEqual([

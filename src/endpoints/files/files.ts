@@ -1,7 +1,7 @@
 import { GatewayError, invalid } from '../../error.ts'
 import { contentHeaders } from '../../http/content.ts'
 import { boundaryOf, MULTIPART_OVERHEAD_BYTES, MultipartReader } from '../../http/multipart.ts'
-import { declaredLength, originOf, readPieces } from '../../http/serve.ts'
+import { declaredLength, originOf, readChunks } from '../../http/serve.ts'
 import type { AuthenticatedRequest, AppContext } from '../../context.ts'
 import type { StoredFile } from '../../store/store.ts'
 import { PURPOSES, UploadForm } from './form.ts'
@@ -36,7 +36,7 @@ async function receive(
   try {
     const reader = new MultipartReader(boundary)
     const form = new UploadForm(upload, fileBytes)
-    for await (const piece of readPieces(request, fileBytes + MULTIPART_OVERHEAD_BYTES)) {
+    for await (const piece of readChunks(request, fileBytes + MULTIPART_OVERHEAD_BYTES)) {
       for (const event of reader.read(piece)) await form.take(event)
     }
     reader.end()

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { Keys } from '../../accounts/keys.ts'
 import { invalid } from '../../error.ts'
-import { postOutside, wrongOutsideUrl } from '../../http/outside.ts'
+import { guardedPost, publicUrlProblem } from '../../http/ssrf-guard.ts'
 import type { Fields } from '../../protocols/fields.ts'
 import type { AppContext, AuthenticatedRequest } from '../../context.ts'
 import type { WebhookDelivery } from '../../store/store.ts'
@@ -26,7 +26,7 @@ export function readWebhook(body: Fields, exempt: readonly string[]): Prediction
       `must be one of ${WEBHOOK_EVENTS.map((event) => `'${event}'`).join(', ')}`,
     )
   if (url === undefined) return undefined
-  const problem = wrongOutsideUrl(url, { private: exempt })
+  const problem = publicUrlProblem(url, { private: exempt })
   if (problem !== undefined) throw invalid('webhook', problem)
   return { url, events: [...new Set((events as WebhookEvent[] | undefined) ?? DEFAULT_EVENTS)] }
 }
@@ -239,7 +239,7 @@ export class Webhooks {
       'webhook-timestamp': String(timestamp),
       'webhook-signature': `v1,${signature}`,
     }
-    return postOutside(url, body, headers, {
+    return guardedPost(url, body, headers, {
       private: config.fetch.private,
       maxBytes: RESPONSE_BYTES,
       totalMs: this.#timeoutMs,

@@ -9,59 +9,60 @@ import type {
   Turn,
 } from '../../generation/request.ts'
 import { checkRules } from './rules.ts'
-import { readDirectives, scriptOf, type Act, type Script } from './script.ts'
-import { verify, type SealKind } from './seals.ts'
+import { readDirectives, scriptOf } from './read-script.ts'
+import type { Script, ScriptedResponse } from './script.ts'
+import { signatureDefect, type SignatureKind } from './signatures.ts'
 
-/** What a conversation comes to: what to do now, and what there is to talk about. */
+/** The state of a conversation: the scripted response that is due, and the content to respond to. */
 export type Conversation = {
   script: Script
-  act: Act
+  scripted: ScriptedResponse
   /** Text of the last user turn without directives. */
-  said: string
+  userText: string
   media: MediaPart[]
-  /** Results that wait for an answer; empty when the user spoke last about something else. */
+  /** Unanswered tool results; empty if the user spoke last about something else. */
   results: ToolResultPart[]
-  /** Whether the model has answered before, outside a running tool loop. */
-  begun: boolean
+  /** True if the model has responded before, outside a running tool loop. */
+  hasEarlierResponse: boolean
 }
 
-/** Reads the conversation, and checks every signature that came back. Throws the 400s of directives and signatures. */
+/** Reads the conversation and verifies every signature in it. Throws a 400 for invalid directives and signatures. */
 export function readConversation(request: GenerationRequest, body: Record<string, unknown>): Conversation {
   const loop = currentLoop(request.turns)
-  const own = loop.user === undefined ? undefined : readDirectives(textOf(loop.user.parts))
-  const system = readDirectives(
-    [request.system, ...request.turns.filter(isInstruction).map((turn) => turn.parts)].map(textOf).join('\n'),
-  )
-  const general = scriptOf(system.directives)
-  const script =
-    own === undefined || own.directives.length === 0 ? general : { ...general, ...scriptOf(own.directives) }
+  const script = effectiveScript(request, loop.user)
   verifySignatures(request, body)
-  const insists = insistences(request)
-  if (insists.has('strict') && request.protocol !== 'images') checkRules(request.protocol, body)
-  if (insists.has('strict-signatures')) requireSignatures(loop.rounds, script, request, body)
+  const mentioned = mentionedDirectives(request)
+  if (mentioned.has('strict') && request.protocol !== 'images') checkRules(request.protocol, body)
+  if (mentioned.has('strict-signatures')) requireSignatures(loop.rounds, script, request, body)
   const lastUser = request.turns.findLast((turn) => turn.role === 'user')
   return {
     script,
-    act: script.acts[loop.rounds.length] ?? { steps: [] },
-    said: lastUser === undefined ? '' : readDirectives(textOf(lastUser.parts)).rest,
+    scripted: script.responses[loop.rounds.length] ?? { steps: [] },
+    userText: lastUser === undefined ? '' : readDirectives(textOfParts(lastUser.parts)).rest,
     media: lastUser?.parts.filter(isMedia) ?? [],
     results: loop.results,
-    begun: loop.rounds.length > 0 || request.turns.slice(0, -1).some((turn) => turn.role === 'assistant'),
+    hasEarlierResponse: loop.rounds.length > 0 || request.turns.slice(0, -1).some((turn) => turn.role === 'assistant'),
   }
 }
 
-/**
- * A tool loop as it stands: the user turn that began it, the assistant's rounds of calls since, the results of the last
- * round.
- */
-type Loop = { user: Turn | undefined; rounds: Part[][]; results: ToolResultPart[] }
+/** The directives of the user turn override those of the instructions. */
+function effectiveScript(request: GenerationRequest, user: Turn | undefined): Script {
+  const instructions = [request.system, ...request.turns.filter(isInstruction).map((turn) => turn.parts)]
+  const general = scriptOf(readDirectives(instructions.map(textOfParts).join('\n')).directives)
+  const own = user === undefined ? [] : readDirectives(textOfParts(user.parts)).directives
+  return own.length === 0 ? general : { ...general, ...scriptOf(own) }
+}
 
 /**
- * Walks back from the end to the user turn whose directives hold now: past tool results, past rounds of calls, past
- * user turns
- * without directives, and no further than an answer that called nothing, since that ended what came before it.
+ * The running tool loop: the user turn that started it, the rounds of calls since, and the results of the last round.
  */
-function currentLoop(turns: readonly Turn[]): Loop {
+type ToolLoop = { user: Turn | undefined; rounds: Part[][]; results: ToolResultPart[] }
+
+/**
+ * Walks back from the end to the user turn whose directives apply: past tool results, rounds of calls and user turns
+ * without directives, but not past a response without calls, because that completed what came before it.
+ */
+function currentLoop(turns: readonly Turn[]): ToolLoop {
   const rounds: Part[][] = []
   let user: Turn | undefined
   let results: ToolResultPart[] = []
@@ -72,38 +73,39 @@ function currentLoop(turns: readonly Turn[]): Loop {
       let first = i
       while (turns[first - 1]?.role === 'assistant') first--
       const round = turns.slice(first, i + 1).flatMap((one) => one.parts)
-      // Text at the very end is a beginning the model is to go on from.
+      // Assistant text at the very end is a prefix that the model is to continue.
       if (!round.some(isCall) && i < turns.length - 1) break
       if (round.some(isCall)) rounds.unshift(round)
       i = first
     }
     if (turn.role !== 'user') continue
     user ??= turn
-    if (readDirectives(textOf(turn.parts)).directives.length > 0) return { user: turn, rounds, results }
+    if (readDirectives(textOfParts(turn.parts)).directives.length > 0) return { user: turn, rounds, results }
   }
   return { user, rounds, results }
 }
 
 function verifySignatures(request: GenerationRequest, body: unknown): void {
-  for (const turn of request.turns) {
-    if (turn.role !== 'assistant') continue
-    for (const part of turn.parts) {
-      if (!('signature' in part) || part.signature === undefined || part.signature.data === GOOGLES_WAIVER) continue
-      const sealed = subjectOf(part)
-      if (sealed === undefined) continue
-      const wrong =
-        part.signature.issuer === undefined
-          ? verify(part.signature.data, sealed.kind, sealed.subject, request.protocol)
-          : 'is wrapped: a provider gets its own signature as it gave it'
-      if (wrong !== undefined) throw invalid(pathOf(body, part.signature.data) ?? 'signature', `the signature ${wrong}`)
-    }
+  const parts = request.turns.flatMap((turn) => (turn.role === 'assistant' ? turn.parts : []))
+  for (const part of parts) {
+    const signature = signatureOf(part)
+    const signed = signedContent(part)
+    if (signature === undefined || signed === undefined) continue
+    const defect =
+      signature.issuer === undefined
+        ? signatureDefect(signature.data, signed.kind, signed.subject, request.protocol)
+        : 'is in a signature envelope: send the signature as the provider issued it'
+    if (defect !== undefined) throw invalid(pathOf(body, signature.data) ?? 'signature', `the signature ${defect}`)
   }
 }
 
-/** Google's documented word for history that another model made. */
-const GOOGLES_WAIVER = 'skip_thought_signature_validator'
+/** Google's documented placeholder for history that another model produced; it is accepted unverified. */
+const SKIP_VALIDATION = 'skip_thought_signature_validator'
 
-function subjectOf(part: Part): { kind: SealKind; subject: string | undefined } | undefined {
+const signatureOf = (part: Part) =>
+  'signature' in part && part.signature?.data !== SKIP_VALIDATION ? part.signature : undefined
+
+function signedContent(part: Part): { kind: SignatureKind; subject: string | undefined } | undefined {
   switch (part.type) {
     case 'reasoning':
       return { kind: 'reasoning', subject: part.text === '' ? undefined : part.text }
@@ -116,29 +118,23 @@ function subjectOf(part: Part): { kind: SealKind; subject: string | undefined } 
   }
 }
 
-/** What the signature on a call is made over. */
+/** The text over which a call is signed. */
 export const callSubject = (name: string, input: string): string => `${name}\n${canonical(input)}`
 
-/** What is insisted on holds from wherever in the conversation it was said. */
-const insistences = (request: GenerationRequest): ReadonlySet<string> =>
+/** Names of all directives in the conversation: the strict ones apply wherever they were written. */
+const mentionedDirectives = (request: GenerationRequest): ReadonlySet<string> =>
   new Set(
     [request.system, ...request.turns.map((turn) => turn.parts)].flatMap((parts) =>
-      readDirectives(textOf(parts)).directives.map(({ name }) => name),
+      readDirectives(textOfParts(parts)).directives.map(({ name }) => name),
     ),
   )
 
-/** Each round of the running loop that reasoned with a signature must have come back with it. */
+/** Throws a 400 if a round of the running loop was sent with signed reasoning and came back without the signature. */
 function requireSignatures(rounds: readonly Part[][], script: Script, request: GenerationRequest, body: unknown): void {
   for (const [index, round] of rounds.entries()) {
-    const signed =
-      script.acts[index]?.steps.some((step) => step.kind === 'think' && step.sealed !== 'unsigned') === true
-    if (
-      !signed ||
-      round.some(
-        (part) => 'signature' in part && part.signature !== undefined && part.signature.data !== GOOGLES_WAIVER,
-      )
-    )
-      continue
+    const steps = script.responses[index]?.steps ?? []
+    const wasSigned = steps.some((step) => step.kind === 'think' && step.signing !== 'unsigned')
+    if (!wasSigned || round.some((part) => signatureOf(part) !== undefined)) continue
     const call = round.find(isCall)
     throw invalid(
       pathOf(body, call?.id) ?? (request.protocol === 'generateContent' ? 'contents' : 'messages'),
@@ -159,8 +155,8 @@ function pathOf(body: unknown, text: string | undefined, path = ''): string | un
   return undefined
 }
 
-/** The texts of parts, one a line. */
-export const textOf = (parts: readonly Part[]): string =>
+/** The texts of parts, separated by line breaks. */
+export const textOfParts = (parts: readonly Part[]): string =>
   parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n')
 
 const isCall = (part: Part): part is ToolCallPart => part.type === 'tool-call'

@@ -1,29 +1,30 @@
 import type { GenerationEvent } from '../../generation/event.ts'
 import type { Usage } from '../../generation/usage.ts'
-import type { Plan, PlannedPart } from './plan.ts'
+import type { Plan } from './plan-finish.ts'
+import type { PlannedPart } from './plan-parts.ts'
 
-/** Words in one delta, unless the prompt says otherwise. */
+/** Words in one delta, unless `[[chunk]]` says otherwise. */
 const WORDS_PER_DELTA = 3
-/** Characters in one delta of what has no words: arguments, and pictures in base64. */
-const CHARACTERS_PER_DELTA = 12
+/** Characters in one delta of tool arguments and of base64 images, which are not split into words. */
+const ARGUMENT_CHARACTERS_PER_DELTA = 12
 const IMAGE_CHARACTERS_PER_DELTA = 16_384
 
-/** The plan as events. `usage` is told twice, as providers do: the prompt's side at the start, all of it at the end. */
+/** The plan as events. `usage` is sent twice, as providers do: input counts at the start, all counts at the end. */
 export function* eventsOf(
   plan: Plan,
   id: string,
   model: string,
   usage: Partial<Usage> | undefined,
-  chunk = WORDS_PER_DELTA,
+  wordsPerDelta = WORDS_PER_DELTA,
 ): Generator<GenerationEvent> {
   yield { type: 'start', id, model }
   if (usage !== undefined) {
-    const { outputTokens: _, reasoningTokens: __, outputImageTokens: ___, ...prompt } = usage
-    yield { type: 'usage', usage: prompt }
+    const { outputTokens: _, reasoningTokens: __, outputImageTokens: ___, ...inputUsage } = usage
+    yield { type: 'usage', usage: inputUsage }
   }
   for (const [part, { head, text, signature }] of plan.parts.entries()) {
     yield { type: 'part-start', part, head }
-    for (const delta of deltas(head, text, chunk)) yield { type: 'part-delta', part, text: delta }
+    for (const delta of deltasOf(head, text, wordsPerDelta)) yield { type: 'part-delta', part, text: delta }
     yield { type: 'part-end', part, ...(signature === undefined ? {} : { signature }) }
   }
   if (usage !== undefined) yield { type: 'usage', usage }
@@ -31,12 +32,12 @@ export function* eventsOf(
   yield { type: 'finish', reason, raw: reason, ...(stopSequence === undefined ? {} : { stopSequence }) }
 }
 
-function deltas(head: PlannedPart['head'], text: string, chunk: number): string[] {
+function deltasOf(head: PlannedPart['head'], text: string, wordsPerDelta: number): string[] {
   if (head.type === 'tool-call' && head.form === 'function')
-    return text.match(new RegExp(`[\\s\\S]{1,${CHARACTERS_PER_DELTA}}`, 'gu')) ?? []
+    return text.match(new RegExp(`[\\s\\S]{1,${ARGUMENT_CHARACTERS_PER_DELTA}}`, 'gu')) ?? []
   if (head.type === 'image') return text.match(new RegExp(`.{1,${IMAGE_CHARACTERS_PER_DELTA}}`, 'g')) ?? []
   const words = text.match(/^\s+|\S+\s*/g) ?? []
-  const joined: string[] = []
-  for (let i = 0; i < words.length; i += chunk) joined.push(words.slice(i, i + chunk).join(''))
-  return joined
+  const deltas: string[] = []
+  for (let i = 0; i < words.length; i += wordsPerDelta) deltas.push(words.slice(i, i + wordsPerDelta).join(''))
+  return deltas
 }

@@ -1,16 +1,15 @@
-/** Deepest a made-up value goes; below it optional members are left out. */
+/** Nesting depth from which optional members are left out. */
 const MAX_DEPTH = 6
 
 type Schema = Record<string, unknown>
 
 /**
- * A value that fits a JSON Schema (or Google's upper-case dialect of it), the same one every time. `pattern` is met
- * only by
- * common patterns; a schema that nothing can meet gives the nearest value.
+ * A value that is valid for a JSON Schema (or Google's upper-case dialect of it), the same one every time. Only common
+ * values of `pattern` are met; an unsatisfiable schema gives a value that is close to it.
  */
-export const sample = (schema: unknown): unknown => valueOf(schema, schema, 'value', 0)
+export const sample = (schema: unknown): unknown => sampleValue(schema, schema, 'value', 0)
 
-function valueOf(given: unknown, root: unknown, name: string, depth: number): unknown {
+function sampleValue(given: unknown, root: unknown, name: string, depth: number): unknown {
   const schema = resolve(given, root)
   if (schema === undefined || depth > MAX_DEPTH * 2) return null
   if ('const' in schema) return schema['const']
@@ -19,35 +18,35 @@ function valueOf(given: unknown, root: unknown, name: string, depth: number): un
   for (const key of ['anyOf', 'oneOf']) {
     const branches = schema[key]
     if (Array.isArray(branches) && branches.length > 0)
-      return valueOf(beside(schema, key, resolve(simplest(branches, root, depth), root)), root, name, depth + 1)
+      return sampleValue(merged(schema, key, resolve(simplest(branches, root, depth), root)), root, name, depth + 1)
   }
   if (Array.isArray(schema['allOf']))
-    return valueOf(
-      schema['allOf'].reduce((all: Schema, one) => beside(all, 'allOf', resolve(one, root)), schema),
+    return sampleValue(
+      schema['allOf'].reduce((all: Schema, one) => merged(all, 'allOf', resolve(one, root)), schema),
       root,
       name,
       depth + 1,
     )
   switch (typeOf(schema)) {
     case 'object':
-      return objectOf(schema, root, depth)
+      return sampleObject(schema, root, depth)
     case 'array':
-      return arrayOf(schema, root, name, depth)
+      return sampleArray(schema, root, name, depth)
     case 'integer':
-      return numberOf(schema, 1)
+      return sampleNumber(schema, 1)
     case 'number':
-      return numberOf(schema, 0.5)
+      return sampleNumber(schema, 0.5)
     case 'boolean':
       return true
     case 'null':
       return null
     default:
-      return textOf(schema, name)
+      return sampleString(schema, name)
   }
 }
 
-/** A schema with one keyword exchanged for what it stands for; properties and required members add up. */
-function beside(schema: Schema, keyword: string, other: Schema | undefined): Schema {
+/** A schema with one keyword replaced by its resolved subschema; `properties` and `required` are combined. */
+function merged(schema: Schema, keyword: string, other: Schema | undefined): Schema {
   const { [keyword]: _, ...rest } = schema
   if (other === undefined) return rest
   return {
@@ -62,15 +61,17 @@ function beside(schema: Schema, keyword: string, other: Schema | undefined): Sch
   }
 }
 
-/** The first branch, unless we are deep and another one ends sooner. */
+/** The first branch, or at MAX_DEPTH one that does not nest further. */
 const simplest = (branches: unknown[], root: unknown, depth: number): unknown =>
   depth < MAX_DEPTH
     ? branches[0]
     : (branches.find((branch) => !['object', 'array'].includes(typeOf(resolve(branch, root) ?? {}))) ?? branches[0])
 
+const MAX_REFERENCES = 20
+
 function resolve(given: unknown, root: unknown): Schema | undefined {
   let schema = given
-  for (let hops = 0; hops < 20; hops++) {
+  for (let followed = 0; followed < MAX_REFERENCES; followed++) {
     if (!isObject(schema)) return schema === true ? {} : undefined
     const ref = schema['$ref']
     if (typeof ref !== 'string') return schema
@@ -95,20 +96,20 @@ function typeOf(schema: Schema): string {
   return schema['items'] === undefined ? 'string' : 'array'
 }
 
-function objectOf(schema: Schema, root: unknown, depth: number): unknown {
+function sampleObject(schema: Schema, root: unknown, depth: number): unknown {
   const required = Array.isArray(schema['required']) ? schema['required'] : []
   const properties = isObject(schema['properties']) ? Object.entries(schema['properties']) : []
   const kept = depth < MAX_DEPTH ? properties : properties.filter(([name]) => required.includes(name))
   const value: Record<string, unknown> = Object.fromEntries(
-    kept.map(([name, member]) => [name, valueOf(member, root, name, depth + 1)]),
+    kept.map(([name, member]) => [name, sampleValue(member, root, name, depth + 1)]),
   )
   for (const name of required) if (typeof name === 'string' && !Object.hasOwn(value, name)) value[name] = name
   return value
 }
 
-function arrayOf(schema: Schema, root: unknown, name: string, depth: number): unknown[] {
+function sampleArray(schema: Schema, root: unknown, name: string, depth: number): unknown[] {
   const first = Array.isArray(schema['prefixItems'])
-    ? schema['prefixItems'].map((one, index) => valueOf(one, root, `${name} ${index + 1}`, depth + 1))
+    ? schema['prefixItems'].map((one, index) => sampleValue(one, root, `${name} ${index + 1}`, depth + 1))
     : []
   const min = countOf(schema['minItems']) ?? (depth < MAX_DEPTH ? 1 : 0)
   const length = Math.min(min, countOf(schema['maxItems']) ?? min, 1000)
@@ -116,12 +117,12 @@ function arrayOf(schema: Schema, root: unknown, name: string, depth: number): un
     first.push(
       schema['uniqueItems'] === true
         ? `${name} ${first.length + 1}`
-        : valueOf(schema['items'] ?? {}, root, name, depth + 1),
+        : sampleValue(schema['items'] ?? {}, root, name, depth + 1),
     )
   return first
 }
 
-function numberOf(schema: Schema, step: number): number {
+function sampleNumber(schema: Schema, step: number): number {
   const low =
     numeric(schema['minimum']) ??
     (numeric(schema['exclusiveMinimum']) === undefined ? undefined : (schema['exclusiveMinimum'] as number) + step)
@@ -148,8 +149,8 @@ const FORMATS: ReadonlyMap<string, string> = new Map([
   ['uuid', '00000000-0000-4000-8000-000000000000'],
 ])
 
-/** Short ones only: a stranger's pattern may take exponential time on a long text. */
-const PATTERN_TRIES = [
+/** Short texts only, because an untrusted pattern may take exponential time on a long one. */
+const PATTERN_CANDIDATES = [
   'a',
   'A',
   '1',
@@ -172,12 +173,12 @@ const PATTERN_TRIES = [
 ]
 const MAX_PATTERN_LENGTH = 100
 
-function textOf(schema: Schema, name: string): string {
+function sampleString(schema: Schema, name: string): string {
   const format = typeof schema['format'] === 'string' ? FORMATS.get(schema['format']) : undefined
   if (format !== undefined) return format
   const pattern = typeof schema['pattern'] === 'string' ? regExp(schema['pattern']) : undefined
-  const fitting = pattern === undefined ? undefined : PATTERN_TRIES.find((one) => pattern.test(one))
-  const text = fitting ?? `example ${name}`
+  const matching = pattern === undefined ? undefined : PATTERN_CANDIDATES.find((one) => pattern.test(one))
+  const text = matching ?? `example ${name}`
   const min = countOf(schema['minLength']) ?? 0
   return text.padEnd(Math.min(min, 100_000), '.').slice(0, countOf(schema['maxLength']) ?? undefined)
 }

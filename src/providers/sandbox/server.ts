@@ -3,22 +3,24 @@ import type { GenerationRequest, ProtocolName } from '../../generation/request.t
 import { listen, readText } from '../../http/serve.ts'
 import { protocols } from '../../protocols/index.ts'
 import type { RawRequest } from '../../protocols/protocol.ts'
-import { insteadOf, JSON_HEADERS, streamedAnswer, wholeAnswer, type Telling } from './answer.ts'
 import { readConversation } from './conversation.ts'
+import { digest } from './digest.ts'
 import { eventsOf } from './events.ts'
 import { listModels } from './models.ts'
-import { digest, planAnswer } from './plan.ts'
-import { idOf, predictionAt, readCreate, writePredictionError } from './predictions.ts'
+import { planResponse } from './plan.ts'
+import { encodeId, predictionAt, readCreate, writePredictionError } from './predictions.ts'
+import { readDirectives, scriptOf } from './read-script.ts'
+import { JSON_HEADERS, jsonResponse, responseInstead, streamResponse, type UnwrittenResponse } from './response.ts'
 import { routeOf, type Route } from './routes.ts'
-import { readDirectives, scriptOf } from './script.ts'
 import { promptTokens, usageOf } from './tokens.ts'
+
+type RouteOf<K extends Route['kind']> = Route & { kind: K }
 
 const MAX_BODY_BYTES = 64 * 1024 * 1024
 
 /**
- * A provider that is none: answers in every protocol, deterministically, as the prompt's directives ask
- * (docs/sandbox.md).
- * Takes a request as a provider gets it and never rejects but with the signal's reason when the request is aborted.
+ * A simulated provider: responds in every protocol, deterministically, as the directives in the prompt say
+ * (docs/sandbox.md). Errors become responses; it rejects only with the signal's reason when the request is aborted.
  */
 export async function sandbox(request: Request): Promise<Response> {
   let route: Route | undefined
@@ -26,18 +28,22 @@ export async function sandbox(request: Request): Promise<Response> {
     const url = new URL(request.url)
     route = routeOf(request.method, url)
     checkKey(request.headers, url)
-    if (route.kind === 'models') return Response.json(listModels(route.model, url, request.headers))
-    if (route.kind === 'prediction' && route.id !== undefined)
-      return Response.json(foundPrediction(route.id, url.origin + route.base, route.cancel))
-    const text = await readText(request, MAX_BODY_BYTES)
-    if (route.kind === 'prediction') return await createPrediction(text, route, url.origin + route.base, request.signal)
-    const rawRequest = wireOf(text, route, request.headers)
-    if (route.kind === 'count') return Response.json(countedTokens(rawRequest, route))
-    return await generate(rawRequest, route, url.pathname + url.search, request.signal)
+    return await handle(request, route, url)
   } catch (error) {
     if (request.signal.aborted) throw error
-    return refusal(asGatewayError(error), route)
+    return errorResponse(asGatewayError(error), route)
   }
+}
+
+async function handle(request: Request, route: Route, url: URL): Promise<Response> {
+  if (route.kind === 'models') return Response.json(listModels(route.model, url, request.headers))
+  if (route.kind === 'prediction' && route.id !== undefined)
+    return Response.json(existingPrediction(route.id, url.origin + route.base, route.cancel))
+  const text = await readText(request, MAX_BODY_BYTES)
+  if (route.kind === 'prediction') return createPrediction(text, route, url.origin + route.base, request.signal)
+  const rawRequest = readRawRequest(text, route, request.headers)
+  if (route.kind === 'count') return Response.json(tokenCount(rawRequest, route))
+  return generate(rawRequest, route, url.pathname + url.search, request.signal)
 }
 
 /** The sandbox on a socket of its own, for tests and benchmarks. Throws Bun's own error when the port is taken. */
@@ -46,7 +52,7 @@ export function serveSandbox(options: { host: string; port: number }): { url: st
   return { url: listening.url, stop: () => listening.stop(0) }
 }
 
-/** Any key will do, and none: but one that says it is wrong is refused, so that this can be tested too. */
+/** Any key is accepted, and none, except keys that contain `wrong`, so that the refusal can be tested. */
 function checkKey(headers: Headers, url: URL): void {
   const keys = [
     headers.get('authorization'),
@@ -55,12 +61,12 @@ function checkKey(headers: Headers, url: URL): void {
     url.searchParams.get('key'),
   ]
   if (keys.some((key) => key?.toLowerCase().includes('wrong') === true))
-    throw new GatewayError('invalid_api_key', 'The API key is wrong: the sandbox refuses any key that says so.')
+    throw new GatewayError('invalid_api_key', "Invalid API key: the sandbox rejects keys that contain 'wrong'.")
 }
 
-function wireOf(text: string, route: Route & { kind: 'generate' | 'count' }, headers: Headers): RawRequest {
+function readRawRequest(text: string, route: RouteOf<'generate' | 'count'>, headers: Headers): RawRequest {
   return {
-    body: jsonOf(text),
+    body: parseObject(text),
     text,
     headers,
     ...(route.model === undefined ? {} : { model: route.model }),
@@ -68,7 +74,7 @@ function wireOf(text: string, route: Route & { kind: 'generate' | 'count' }, hea
   }
 }
 
-function jsonOf(text: string): Record<string, unknown> {
+function parseObject(text: string): Record<string, unknown> {
   let body: unknown
   try {
     body = JSON.parse(text)
@@ -81,7 +87,7 @@ function jsonOf(text: string): Record<string, unknown> {
 
 async function generate(
   rawRequest: RawRequest,
-  route: Route & { kind: 'generate' },
+  route: RouteOf<'generate'>,
   path: string,
   signal: AbortSignal,
 ): Promise<Response> {
@@ -89,94 +95,81 @@ async function generate(
   const request = protocol.serve.readRequest(rawRequest)
   checkModel(request)
   if (request.protocol === 'images' && rawRequest.body['response_format'] === 'url')
-    throw invalid('response_format', "must be 'b64_json': the sandbox keeps no pictures that an address could lead to")
+    throw invalid('response_format', "must be 'b64_json': the sandbox does not store images")
   const conversation = readConversation(request, rawRequest.body)
-  const { act, script } = conversation
-  const instead = await insteadOf(act, signal)
+  const { scripted, script } = conversation
+  const instead = await responseInstead(scripted, signal)
   if (instead !== undefined) return instead
-  const plan = planAnswer(request, conversation, { path, text: rawRequest.text, headers: rawRequest.headers })
+  const plan = planResponse(request, conversation, { path, text: rawRequest.text, headers: rawRequest.headers })
   const id = protocol.serve.idPrefix + digest(path + rawRequest.text, 24)
-  const usage = script.noUsage === true ? undefined : usageOf(request, plan, act.usage)
-  const telling: Telling = {
+  const usage = script.noUsage === true ? undefined : usageOf(request, plan, scripted.usage)
+  const unwritten: UnwrittenResponse = {
     protocol,
-    act,
+    scripted,
     signal,
     context: {
       rawRequest,
       request,
       responseIdentity: { id, model: request.model, createdAt: Math.floor(Date.now() / 1000) },
     },
-    events: eventsOf(plan, id, request.model, usage, script.chunk),
+    events: eventsOf(plan, id, request.model, usage, script.wordsPerDelta),
     ...(script.paceMs === undefined ? {} : { paceMs: script.paceMs }),
   }
-  const response =
-    request.stream === (act.otherForm === true)
-      ? wholeAnswer(telling)
-      : streamedAnswer(telling, route.array === true ? 'array' : 'events')
+  const isStreamed = request.stream !== (scripted.swapFormat === true)
+  const response = isStreamed
+    ? streamResponse(unwritten, route.array === true ? 'json-array' : 'sse')
+    : jsonResponse(unwritten)
   response.headers.set('x-request-id', `req_${id}`)
   response.headers.set('request-id', `req_${id}`)
   return response
 }
 
-/**
- * Every model name is served, so that an application can keep its own; a name with `missing` in it is one that does not
- * exist.
- */
+/** Every model name is accepted, so that an application can keep its own, except names that contain `missing`. */
 function checkModel({ model }: GenerationRequest): void {
   if (model.includes('missing'))
     throw new GatewayError('model_not_found', `The model '${model}' does not exist.`, { param: 'model' })
 }
 
-/** Directives in the prompt say how the create itself is answered. */
+/** Directives in the prompt apply to the response of the create itself. */
 async function createPrediction(
   text: string,
-  { model }: Route & { kind: 'prediction' },
+  { model }: RouteOf<'prediction'>,
   base: string,
   signal: AbortSignal,
 ): Promise<Response> {
-  const asked = readCreate(jsonOf(text), model)
-  const { prompt } = asked.input
-  const instead =
-    typeof prompt === 'string'
-      ? await insteadOf(scriptOf(readDirectives(prompt).directives).acts[0]!, signal)
-      : undefined
-  if (instead !== undefined) return instead
+  const create = readCreate(parseObject(text), model)
+  const { prompt } = create.input
+  if (typeof prompt === 'string') {
+    const instead = await responseInstead(scriptOf(readDirectives(prompt).directives).responses[0]!, signal)
+    if (instead !== undefined) return instead
+  }
   const now = Date.now()
-  return Response.json(predictionAt(idOf(asked, now), base, now), { status: 201 })
+  return Response.json(predictionAt(encodeId(create, now), base, now), { status: 201 })
 }
 
-/** When predictions were cancelled, Unix milliseconds by id: the latest so many, in the order of cancelling. */
-const canceled = new Map<string, number>()
-const CANCELED_MAX = 10_000
+/** Times of cancellation, Unix milliseconds by prediction id, oldest first; the oldest are forgotten at the limit. */
+const cancellations = new Map<string, number>()
+const MAX_CANCELLATIONS = 10_000
 
-function foundPrediction(id: string, base: string, cancel: boolean): object {
+function existingPrediction(id: string, base: string, cancel: boolean): object {
   const now = Date.now()
-  const found = predictionAt(id, base, now, canceled.get(id))
-  if (!cancel || found['completed_at'] !== null) return found
-  if (canceled.size >= CANCELED_MAX) canceled.delete(canceled.keys().next().value!)
-  canceled.set(id, now)
+  const prediction = predictionAt(id, base, now, cancellations.get(id))
+  if (!cancel || prediction['completed_at'] !== null) return prediction
+  if (cancellations.size >= MAX_CANCELLATIONS) cancellations.delete(cancellations.keys().next().value!)
+  cancellations.set(id, now)
   return predictionAt(id, base, now, now)
 }
 
-function countedTokens(rawRequest: RawRequest, route: Route & { kind: 'count' }): object {
-  if (route.protocol === 'messages') {
-    const body = { max_tokens: 1, ...rawRequest.body }
-    return {
-      input_tokens: promptTokens(
-        protocols.messages.serve.readRequest({ ...rawRequest, body, text: JSON.stringify(body) }),
-      ),
-    }
-  }
+function tokenCount(rawRequest: RawRequest, route: RouteOf<'count'>): object {
+  const count = (body: Record<string, unknown>): number =>
+    promptTokens(protocols[route.protocol].serve.readRequest({ ...rawRequest, body, text: JSON.stringify(body) }))
+  if (route.protocol === 'messages') return { input_tokens: count({ max_tokens: 1, ...rawRequest.body }) }
   const inner = rawRequest.body['generateContentRequest']
-  const body = typeof inner === 'object' && inner !== null ? (inner as Record<string, unknown>) : rawRequest.body
-  return {
-    totalTokens: promptTokens(
-      protocols.generateContent.serve.readRequest({ ...rawRequest, body, text: JSON.stringify(body) }),
-    ),
-  }
+  const isWrapped = typeof inner === 'object' && inner !== null
+  return { totalTokens: count(isWrapped ? (inner as Record<string, unknown>) : rawRequest.body) }
 }
 
-function refusal(error: GatewayError, route: Route | undefined): Response {
+function errorResponse(error: GatewayError, route: Route | undefined): Response {
   const requestId = `req_${digest(error.message, 24)}`
   const name: ProtocolName =
     route === undefined || route.kind === 'models' || route.kind === 'prediction' ? 'chat.completions' : route.protocol

@@ -1,10 +1,10 @@
-import type { Usage } from '../../generation/usage.ts'
 import type { GenerationRequest, Part } from '../../generation/request.ts'
-import type { Plan } from './plan.ts'
+import type { Usage } from '../../generation/usage.ts'
+import type { Plan } from './plan-finish.ts'
 
-/** A token of the sandbox: a word, or one other sign. */
+/** A token of the sandbox: a word, or one other character. */
 const TOKEN = /[\p{L}\p{N}_]+|[^\p{L}\p{N}_\s]/gu
-/** What any picture, sound or file counts. */
+/** Input tokens of any image, audio, video or file. */
 const MEDIA_TOKENS = 100
 
 export function countTokens(text: string): number {
@@ -13,23 +13,26 @@ export function countTokens(text: string): number {
   return count
 }
 
-/** The text up to its `limit`th token. */
+/** The first `limit` tokens of a text. */
 export function cutTokens(text: string, limit: number): string {
   if (limit === Infinity) return text
   let count = 0
-  for (const match of text.matchAll(TOKEN)) if (++count > limit) return text.slice(0, match.index).trimEnd()
+  for (const match of text.matchAll(TOKEN)) {
+    count += 1
+    if (count > limit) return text.slice(0, match.index).trimEnd()
+  }
   return text
 }
 
-/** Everything the model has to read. */
+/** Input tokens of the whole request. */
 export const promptTokens = ({ system, turns, tools }: GenerationRequest): number =>
-  partsTokens(system) +
-  turns.reduce((sum, turn) => sum + partsTokens(turn.parts), 0) +
+  tokensOfParts(system) +
+  turns.reduce((sum, turn) => sum + tokensOfParts(turn.parts), 0) +
   (tools.length === 0 ? 0 : countTokens(JSON.stringify(tools)))
 
-const partsTokens = (parts: readonly Part[]): number => parts.reduce((sum, part) => sum + partTokens(part), 0)
+const tokensOfParts = (parts: readonly Part[]): number => parts.reduce((sum, part) => sum + tokensOfPart(part), 0)
 
-function partTokens(part: Part): number {
+function tokensOfPart(part: Part): number {
   switch (part.type) {
     case 'text':
     case 'reasoning':
@@ -38,7 +41,7 @@ function partTokens(part: Part): number {
     case 'tool-call':
       return countTokens(part.name) + countTokens(part.arguments)
     case 'tool-result':
-      return partsTokens(part.content)
+      return tokensOfParts(part.content)
     case 'native':
       return countTokens(JSON.stringify(part.value) ?? '')
     default:
@@ -46,20 +49,16 @@ function partTokens(part: Part): number {
   }
 }
 
-/** Usage by counting, unless the prompt says what it is to be. */
-export function usageOf(request: GenerationRequest, plan: Plan, said: Partial<Usage> = {}): Partial<Usage> {
+/** Counted usage, with the buckets of `[[usage]]` in place of the counted ones. */
+export function usageOf(request: GenerationRequest, plan: Plan, scripted: Partial<Usage> = {}): Partial<Usage> {
   const counted = { text: 0, reasoning: 0, image: 0 }
-  for (const {
-    head: { type },
-    text,
-    tokens,
-  } of plan.parts)
-    counted[type === 'reasoning' || type === 'image' ? type : 'text'] += tokens ?? countTokens(text)
+  for (const { head, text, tokens } of plan.parts)
+    counted[head.type === 'reasoning' || head.type === 'image' ? head.type : 'text'] += tokens ?? countTokens(text)
   return {
     inputTokens: promptTokens(request),
     outputTokens: counted.text,
     reasoningTokens: counted.reasoning,
     outputImageTokens: counted.image,
-    ...said,
+    ...scripted,
   }
 }

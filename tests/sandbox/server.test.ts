@@ -11,11 +11,11 @@ const post = (path: string, body: object | string, init: RequestInit = {}) =>
     ...init,
   })
 const chat = (content: string, more: object = {}) => ({ model: 'chat', messages: [{ role: 'user', content }], ...more })
-const ask = async (path: string, body: object, init: RequestInit = {}): Promise<Json> =>
+const postJson = async (path: string, body: object, init: RequestInit = {}): Promise<Json> =>
   (await sandbox(post(path, body, init))).json() as Promise<Json>
 const CHAT = '/v1/chat/completions'
 
-/** One way to say the same in each protocol. */
+/** The same prompt as a request of each protocol. */
 const ALL = [
   { path: CHAT, body: (text: string, stream: boolean) => chat(text, { stream }) },
   { path: '/v1/responses', body: (text: string, stream: boolean) => ({ model: 'responses', input: text, stream }) },
@@ -39,7 +39,7 @@ const request = (one: (typeof ALL)[number], text: string, stream: boolean) =>
 
 for (const one of ALL)
   describe(one.path, () => {
-    test('the same bytes come to the same request, times and item ids apart', async () => {
+    test('the same request gets the same bytes, except for times and item ids', async () => {
       for (const stream of [false, true]) {
         const texts = await Promise.all(
           [0, 1].map(async () =>
@@ -56,7 +56,7 @@ for (const one of ALL)
       }
     })
 
-    test('[[cut-after]] breaks the body, [[end-after]] ends it without its end', async () => {
+    test('[[cut-after]] breaks the body, [[end-after]] ends it without the final events', async () => {
       for (const stream of [false, true]) {
         await expect((await sandbox(request(one, '[[length: 30]] [[cut-after: 2]]', stream))).text()).rejects.toThrow(
           'break the connection',
@@ -69,20 +69,20 @@ for (const one of ALL)
       }
     })
 
-    test('[[other-form]] exchanges JSON and stream', async () => {
+    test('[[other-form]] swaps JSON and stream', async () => {
       expect((await sandbox(request(one, '[[other-form]]', true))).headers.get('content-type')).toBe('application/json')
       expect((await sandbox(request(one, '[[other-form]]', false))).headers.get('content-type')).toBe(
         'text/event-stream',
       )
     })
 
-    test('[[html]] and [[raw]] answer with what is no answer', async () => {
+    test('[[html]] and [[raw]] send a body in no protocol', async () => {
       const page = await sandbox(request(one, '[[html: 502]]', false))
       expect([page.status, (await page.text()).startsWith('<html>')]).toEqual([502, true])
       expect(await (await sandbox(request(one, '[[raw: {"odd":[[1]]}]]', true))).text()).toBe('{"odd":[[1]]}')
     })
 
-    test('an aborted request is let go, before the first byte and in mid-stream', async () => {
+    test('an aborted request rejects before the first byte and in mid-stream', async () => {
       const early = new AbortController()
       const waiting = sandbox(new Request(request(one, '[[hang]]', true), { signal: early.signal }))
       early.abort(new Error('left'))
@@ -97,7 +97,7 @@ for (const one of ALL)
     })
   })
 
-test('[[pace]] and [[chunk]] make the deltas, [[delay]] comes before them', async () => {
+test('[[chunk]] sets the size of deltas, [[pace]] their interval, [[delay]] the time before them', async () => {
   const started = performance.now()
   const response = await sandbox(
     post(CHAT, chat('[[reply: a b c d]] [[chunk: 1]] [[pace: 10ms]] [[delay: 30ms]]', { stream: true })),
@@ -113,7 +113,7 @@ test('[[pace]] and [[chunk]] make the deltas, [[delay]] comes before them', asyn
   expect(performance.now() - started - delayed).toBeGreaterThanOrEqual(28)
 })
 
-test('usage in a chat stream only when it is asked for', async () => {
+test('a chat stream has usage only with include_usage', async () => {
   const usages = async (more: object) =>
     (await (await sandbox(post(CHAT, chat('hi', { stream: true, ...more })))).text()).match(/"prompt_tokens":/g)
       ?.length ?? 0
@@ -134,9 +134,9 @@ test('a stream of generateContent without alt=sse is one JSON array', async () =
   expect(failed.at(-1)).toMatchObject({ error: { message: 'busy', status: 'UNAVAILABLE' } })
 })
 
-test('what is sent in is acknowledged', async () => {
+test('media in the request is described in the response', async () => {
   const png = Buffer.alloc(1234).toString('base64')
-  const answer = await ask(CHAT, {
+  const answer = await postJson(CHAT, {
     model: 'chat',
     messages: [
       {
@@ -152,7 +152,7 @@ test('what is sent in is acknowledged', async () => {
 })
 
 test('[[think-redacted]] hides the text, [[think-unsigned]] leaves the signature out', async () => {
-  const { content } = await ask(
+  const { content } = await postJson(
     '/v1/messages',
     ALL[2]!.body('[[think-redacted]] [[think-unsigned: hm]] [[reply: x]]', false),
   )
@@ -163,31 +163,31 @@ test('[[think-redacted]] hides the text, [[think-unsigned]] leaves the signature
   ])
 })
 
-test('[[cite]] and [[stop]]', async () => {
-  const cited = await ask('/v1/responses', {
+test('[[cite]] adds a citation, [[stop]] sets the stop sequence', async () => {
+  const cited = await postJson('/v1/responses', {
     model: 'responses',
     input: '[[reply: As told]] [[cite: https://example.com Told]]',
   })
   expect(cited['output'][0].content[0].annotations).toEqual([
     expect.objectContaining({ type: 'url_citation', url: 'https://example.com', title: 'Told' }),
   ])
-  expect(await ask('/v1/messages', ALL[2]!.body('[[reply: x]] [[stop: END]]', false))).toMatchObject({
+  expect(await postJson('/v1/messages', ALL[2]!.body('[[reply: x]] [[stop: END]]', false))).toMatchObject({
     stop_reason: 'stop_sequence',
     stop_sequence: 'END',
   })
 })
 
-test('parallel calls are one where only one is allowed', async () => {
+test('parallel_tool_calls: false leaves one of two calls', async () => {
   const tools = ['f', 'g'].map((name) => ({ type: 'function', function: { name, parameters: { type: 'object' } } }))
   const calls = async (more: object) =>
-    (await ask(CHAT, chat('[[call: f]] [[call: g]]', { tools, ...more })))['choices'][0].message.tool_calls.length
+    (await postJson(CHAT, chat('[[call: f]] [[call: g]]', { tools, ...more })))['choices'][0].message.tool_calls.length
   expect([await calls({}), await calls({ parallel_tool_calls: false })]).toEqual([2, 1])
 })
 
-describe('signatures on their way back', () => {
+describe('signatures in the history', () => {
   const first = async () => {
     const user = { role: 'user', content: '[[think: so]] [[call: f {"a":1}]] [[strict-signatures]]' }
-    const answer = await ask('/v1/messages', { model: 'messages', max_tokens: 99, messages: [user] })
+    const answer = await postJson('/v1/messages', { model: 'messages', max_tokens: 99, messages: [user] })
     const call = answer['content'].find((block: Json) => block['type'] === 'tool_use')
     return {
       user,
@@ -204,36 +204,44 @@ describe('signatures on their way back', () => {
       }),
     )
 
-  test('untouched ones are taken', async () => {
+  test('an unchanged signature is accepted', async () => {
     const { user, content, result } = await first()
     expect((await send(user, content, result)).status).toBe(200)
   })
 
-  test('a missing one is refused where that is insisted on, and only there', async () => {
+  test('a missing signature is refused only with [[strict-signatures]]', async () => {
     const { user, content, result } = await first()
-    const bare = content.filter((block) => block['type'] !== 'thinking')
-    const refused = await send(user, bare, result)
+    const unsigned = content.filter((block) => block['type'] !== 'thinking')
+    const refused = await send(user, unsigned, result)
     expect([refused.status, await refused.text()]).toEqual([
       400,
       expect.stringContaining('messages[1].content[0].id: the tool call f came back without the signature'),
     ])
     expect(
-      (await send({ ...user, content: user.content.replace('[[strict-signatures]]', '') }, bare, result)).status,
+      (await send({ ...user, content: user.content.replace('[[strict-signatures]]', '') }, unsigned, result)).status,
     ).toBe(200)
   })
 
   test.each([
     [
-      'an altered one',
+      'an altered signature',
       (block: Json) => ({
         ...block,
         signature: `${block['signature']}`.replace(/.$/, (last) => (last === 'A' ? 'B' : 'A')),
       }),
       'altered',
     ],
-    ['one beside another text', (block: Json) => ({ ...block, thinking: 'not so' }), 'does not fit'],
-    ['a foreign one', (block: Json) => ({ ...block, signature: 'WVdGaA==' }), 'no signature of this model'],
-  ])('%s is refused by its path', async (_name, change, why) => {
+    [
+      'a signature of another text',
+      (block: Json) => ({ ...block, thinking: 'not so' }),
+      'does not match the reasoning it came with',
+    ],
+    [
+      'the signature of another provider',
+      (block: Json) => ({ ...block, signature: 'WVdGaA==' }),
+      'was not issued by this model',
+    ],
+  ])('%s is refused with its path', async (_name, change, why) => {
     const { user, content, result } = await first()
     const refused = await send(
       user,
@@ -246,19 +254,21 @@ describe('signatures on their way back', () => {
   })
 })
 
-test('tokens are counted without an answer', async () => {
+test('token counting endpoints return the prompt tokens', async () => {
   expect(
-    await ask('/v1/messages/count_tokens?beta=true', {
+    await postJson('/v1/messages/count_tokens?beta=true', {
       model: 'messages',
       messages: [{ role: 'user', content: 'one two three' }],
     }),
   ).toEqual({ input_tokens: 3 })
-  expect(await ask('/v1beta/models/gemini:countTokens', { contents: [{ parts: [{ text: 'one two' }] }] })).toEqual({
-    totalTokens: 2,
-  })
+  expect(await postJson('/v1beta/models/gemini:countTokens', { contents: [{ parts: [{ text: 'one two' }] }] })).toEqual(
+    {
+      totalTokens: 2,
+    },
+  )
 })
 
-test('models are listed in the dialect of who asks', async () => {
+test('models are listed in the format of the calling client', async () => {
   const get = async (path: string, headers: Record<string, string> = {}) =>
     (await sandbox(new Request(`http://sandbox${path}`, { headers }))).json() as Promise<Json>
   expect((await get('/v1/models'))['data'].map((model: Json) => model['id'])).toEqual([
@@ -287,20 +297,20 @@ test.each([
   ['GET', '/v1/%E0%A4%A', undefined, 400],
   ['GET', '/v1/images/generations', undefined, 405],
   ['POST', '/v1/images/generations', '[]', 400],
-])('%s %s with %s is %d', async (method, path, body, status) => {
+])('%s %s with body %s has status %d', async (method, path, body, status) => {
   expect(
     (await sandbox(new Request(`http://sandbox${path}`, { method, ...(body === undefined ? {} : { body }) }))).status,
   ).toBe(status)
 })
 
-describe('on a socket', () => {
+describe('serveSandbox', () => {
   let server: ReturnType<typeof serveSandbox>
   beforeAll(() => {
     server = serveSandbox({ host: '127.0.0.1', port: 0 })
   })
   afterAll(() => server.stop())
 
-  test('a cut is a broken connection', async () => {
+  test('[[cut-after]] resets the connection', async () => {
     const response = await fetch(server.url + CHAT, {
       method: 'POST',
       body: JSON.stringify(chat('[[length: 30]] [[cut-after: 2]] [[pace: 1ms]]', { stream: true })),
@@ -309,7 +319,7 @@ describe('on a socket', () => {
     await expect(response.text()).rejects.toMatchObject({ code: 'ECONNRESET' })
   })
 
-  test('a refusal says when to come again', async () => {
+  test('an error response has the retry-after header', async () => {
     const response = await fetch(server.url + CHAT, {
       method: 'POST',
       body: JSON.stringify(chat('[[error: 429 retry-after=7]]')),

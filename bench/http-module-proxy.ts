@@ -1,6 +1,5 @@
 /**
- * A proxy made of nothing but the HTTP room: what frames, send, serve and streamBody cost before any gateway is built
- * on them. `pieces-proxy.ts UPSTREAM_PORT`.
+ * A proxy built only from src/http: the cost of the HTTP module without a gateway. `http-module-proxy.ts UPSTREAM_PORT`
  */
 import { readAll, send } from '../src/http/call.ts'
 import { FrameSplitter, writeFrame } from '../src/http/frames.ts'
@@ -16,7 +15,7 @@ const server = listen({
   async fetch(request) {
     const body = await readText(request, 32 * 1024 * 1024)
     const path = request.url.slice(request.url.indexOf('/', 8))
-    const answer = await send({
+    const response = await send({
       url: upstream + path,
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -24,13 +23,13 @@ const server = listen({
       timeouts,
       signal: request.signal,
     })
-    const headers = { 'content-type': answer.headers.get('content-type') ?? '' }
+    const headers = { 'content-type': response.headers.get('content-type') ?? '' }
     if (!headers['content-type'].startsWith('text/event-stream'))
-      return new Response(await readAll(answer.body, 1e8), { status: answer.status, headers })
+      return new Response(await readAll(response.body, 1e8), { status: response.status, headers })
     const splitter = new FrameSplitter()
     const pull = async () => {
       for (;;) {
-        const bytes = await answer.body.read()
+        const bytes = await response.body.read()
         if (bytes === undefined) return undefined
         let text = ''
         for (const frame of splitter.push(bytes)) text += writeFrame(frame)
@@ -39,7 +38,7 @@ const server = listen({
     }
     return new Response(
       streamBody(
-        { pull, cancel: () => answer.body.cancel() },
+        { pull, cancel: () => response.body.cancel() },
         { text: ': keep-alive\n\n', afterMs: 15_000 },
         request.signal,
       ),

@@ -7,7 +7,7 @@ import { rawServer } from './raw-server.ts'
 const openssl = Bun.which('openssl')
 if (openssl === null) console.warn('openssl is not installed: the TLS tests are skipped')
 
-const directory = mkdtempSync(join(tmpdir(), 'sluice-outside-'))
+const directory = mkdtempSync(join(tmpdir(), 'sluice-guard-'))
 const file = (name: string): string => join(directory, name)
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
@@ -41,16 +41,16 @@ const certify = (name: string, subject: string): { cert: Bun.BunFile; key: Bun.B
   return { cert: Bun.file(file(`${name}.pem`)), key: Bun.file(file(`${name}.key`)) }
 }
 
-/** In a process of its own, since authorities and proxies are read at its start. */
-const fetched = async (urls: string[], env: Record<string, string> = {}): Promise<string[]> => {
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, 'outside-probe.ts'), ...urls], {
+/** In a process of its own, because authorities and proxies are read at startup. */
+const fetchAll = async (urls: string[], env: Record<string, string> = {}): Promise<string[]> => {
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, 'guard-probe.ts'), ...urls], {
     env: { ...process.env, ...env },
     stdout: 'pipe',
   })
   return (await new Response(child.stdout).text()).trim().split('\n')
 }
 
-describe.skipIf(openssl === null)('a fetch from outside over TLS', () => {
+describe.skipIf(openssl === null)('guardedFetch over TLS', () => {
   let server: Bun.Server<undefined>
   const trusted = { NODE_EXTRA_CA_CERTS: file('ca.pem') }
   beforeAll(() => {
@@ -69,43 +69,43 @@ describe.skipIf(openssl === null)('a fetch from outside over TLS', () => {
     })
   })
   afterAll(() => server.stop(true))
-  const unaccepted = (host: string): string =>
-    `must be a public http:// or https:// URL that can be read, but it could not be reached (could not connect to ${host}: its TLS certificate was not accepted)`
+  const refused = (host: string): string =>
+    `cannot be used: it could not be reached (could not connect to ${host}: its TLS certificate was not accepted)`
 
-  test('connects to the address, and names the host to it and to its certificate', async () => {
+  test('a connection to an address uses the host for SNI and for the certificate', async () => {
     expect(
-      await fetched([`https://one.example:${server.port}/`, `https://two.example:${server.port}/`], trusted),
+      await fetchAll([`https://one.example:${server.port}/`, `https://two.example:${server.port}/`], trusted),
     ).toEqual(['got one.example', 'got two.example'])
   })
 
-  test('is refused where the certificate is for another name, or for none', async () => {
+  test('a certificate for another name is refused', async () => {
     const hosts = ['three.example', 'one.example.two.example', '127.0.0.1', 'localhost']
     expect(
-      await fetched(
+      await fetchAll(
         hosts.map((host) => `https://${host}:${server.port}/`),
         trusted,
       ),
-    ).toEqual(hosts.map(unaccepted))
+    ).toEqual(hosts.map(refused))
   })
 
-  test('is refused where nobody we trust has signed', async () => {
-    expect(await fetched([`https://one.example:${server.port}/`])).toEqual([unaccepted('one.example')])
+  test('a certificate of an unknown authority is refused', async () => {
+    expect(await fetchAll([`https://one.example:${server.port}/`])).toEqual([refused('one.example')])
   })
 
-  test('is refused where certificates are not to be checked at all: no variable turns that off', async () => {
-    expect(await fetched([`https://one.example:${server.port}/`], { NODE_TLS_REJECT_UNAUTHORIZED: '0' })).toEqual([
-      unaccepted('one.example'),
+  test('NODE_TLS_REJECT_UNAUTHORIZED=0 does not disable the check', async () => {
+    expect(await fetchAll([`https://one.example:${server.port}/`], { NODE_TLS_REJECT_UNAUTHORIZED: '0' })).toEqual([
+      refused('one.example'),
     ])
   })
 })
 
-test('no proxy of the environment is asked: it would connect to what was not checked', async () => {
+test('proxies of the environment are not used, because they would connect to unchecked addresses', async () => {
   const proxy = rawServer((socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nproxy'))
   const site = rawServer((socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nsite'))
   const names = ['http_proxy', 'HTTP_PROXY', 'https_proxy', 'HTTPS_PROXY', 'all_proxy', 'ALL_PROXY']
   try {
     expect(
-      await fetched([`http://one.example:${site.port}/`], Object.fromEntries(names.map((name) => [name, proxy.url]))),
+      await fetchAll([`http://one.example:${site.port}/`], Object.fromEntries(names.map((name) => [name, proxy.url]))),
     ).toEqual(['got site'])
     expect([proxy.connections, site.connections]).toEqual([0, 1])
   } finally {

@@ -1,14 +1,11 @@
 /**
- * Names of what must not be reached from outside, in the spellings that have got past guards before. Nothing here has
- * to be looked up to be refused, except the names that a test's resolver leads to this machine.
+ * Hosts and URLs that the SSRF guard must refuse, in spellings that have bypassed other guards. Only those of
+ * NAMES_RESOLVING_LOCALLY need a DNS lookup to be refused.
  */
 
-/**
- * Hosts as they stand between `http://` and the port: this machine, its network, and where clouds keep a machine's
- * secrets.
- */
+/** Hosts as written in a URL: this machine, its network, and the metadata services of clouds. */
 export const LOCAL_HOSTS: readonly string[] = [
-  // This machine: decimal, octal, hexadecimal, short and mixed forms, every dot there is.
+  // Loopback: decimal, octal, hexadecimal, short and mixed forms, all kinds of dots.
   '127.0.0.1',
   '127.0.0.1.',
   '127.0.1',
@@ -80,7 +77,7 @@ export const LOCAL_HOSTS: readonly string[] = [
   'ip6-localhost',
   'ip6-loopback',
   'broadcasthost',
-  // The same in IPv6.
+  // Loopback in IPv6.
   '[::1]',
   '[0:0:0:0:0:0:0:1]',
   '[0000:0000:0000:0000:0000:0000:0000:0001]',
@@ -105,7 +102,7 @@ export const LOCAL_HOSTS: readonly string[] = [
   '[::ffff:169.254.169.254]',
   '[::ffff:a9fe:a9fe]',
   '[::ffff:0:127.0.0.1]',
-  // IPv4 inside of IPv6: NAT64, 6to4, Teredo, ISATAP's link.
+  // IPv4 embedded in IPv6: NAT64, 6to4, Teredo, ISATAP.
   '[64:ff9b::127.0.0.1]',
   '[64:ff9b::7f00:1]',
   '[64:ff9b::a9fe:a9fe]',
@@ -122,7 +119,7 @@ export const LOCAL_HOSTS: readonly string[] = [
   '[2001:0:7f00:1::]',
   '[2001:0:4136:e378:8000:63bf:80ff:fffe]',
   '[fe80::5efe:7f00:1]',
-  // Networks that are nobody's or only ours.
+  // Reserved and private networks.
   '[fe80::1]',
   '[fe80::a9fe:a9fe]',
   '[febf::1]',
@@ -178,7 +175,7 @@ export const LOCAL_HOSTS: readonly string[] = [
   '4294967295',
   '0xffffffff',
   '0377.0377.0377.0377',
-  // Where a machine in a cloud is told its secrets.
+  // Metadata services of clouds.
   '169.254.169.254',
   '169.254.169.254.',
   '2852039166',
@@ -214,8 +211,8 @@ export const LOCAL_HOSTS: readonly string[] = [
   'intranet',
 ]
 
-/** Names of everybody's that lead to this machine, or may by the next question. */
-export const NAMES_LEADING_HOME: readonly string[] = [
+/** Public names that resolve to this machine, or may do so at the next lookup. */
+export const NAMES_RESOLVING_LOCALLY: readonly string[] = [
   'localtest.me',
   'lvh.me',
   'vcap.me',
@@ -239,9 +236,9 @@ export const NAMES_LEADING_HOME: readonly string[] = [
   '127.0.0.1.1.example',
 ]
 
-/** Whole URLs. `PORT` stands for a port on which somebody listens here. */
+/** URLs. `PORT` is replaced by the port of a local listener. */
 export const LOCAL_URLS: readonly string[] = [
-  // A name and password, and what is taken for one.
+  // User names and passwords, and text that is mistaken for them.
   'http://example.com@127.0.0.1/',
   'http://example.com:80@127.0.0.1/',
   'http://user:password@example.com/',
@@ -258,7 +255,7 @@ export const LOCAL_URLS: readonly string[] = [
   'http://127.0.0.1:PORT#@example.com/',
   'http://foo@127.0.0.1:PORT@example.com/',
   'http://foo@127.0.0.1 @example.com/',
-  // Backslashes, blanks, and characters that parsers drop.
+  // Backslashes, white space, and characters that parsers drop.
   'http://127.0.0.1\\@example.com/',
   'http://example.com\\@127.0.0.1/',
   'http:\\\\127.0.0.1\\',
@@ -325,7 +322,7 @@ export const LOCAL_URLS: readonly string[] = [
   'http://[::ffff:0x7f.0.0.1]/',
   'http://[v1.127.0.0.1]/',
   'http://[1::2::3]/',
-  // No URL, or one without a host.
+  // Not a URL, or one without a host.
   '',
   '/',
   '/etc/passwd',

@@ -1,13 +1,13 @@
 /**
- * Started by outside-tls.test.ts with the authorities it trusts, and proxies, in its environment: fetches the URLs of
- * its arguments, all of whose hosts lead to this machine and are exempt; prints a line for each.
+ * Started by ssrf-guard-tls.test.ts with trusted authorities and proxies in its environment: fetches each URL argument
+ * and prints a line. Every host resolves to this machine and is exempt.
  */
 import { asGatewayError } from '../../src/error.ts'
-import { fetchOutside } from '../../src/http/outside.ts'
+import { guardedFetch } from '../../src/http/ssrf-guard.ts'
 
 for (const url of process.argv.slice(2)) {
   try {
-    const { bytes } = await fetchOutside(url, {
+    const { bytes } = await guardedFetch(url, {
       private: [new URL(url).host],
       maxBytes: 100,
       totalMs: 5_000,

@@ -1,0 +1,91 @@
+import { afterEach, describe, expect, test } from 'bun:test'
+import { failure, plain, post, postText, serve, stopServers } from './call-kit.ts'
+
+afterEach(stopServers)
+
+describe('a kept connection', () => {
+  test('one connection serves consecutive calls', async () => {
+    const server = serve((socket) => {
+      socket.write(plain('ok'))
+    })
+    for (let i = 0; i < 20; i += 1) expect(await postText(server)).toBe('ok')
+    expect(server.connections).toBe(1)
+  })
+
+  test('a connection is closed after a response with Connection: close', async () => {
+    const server = serve((socket) => {
+      socket.write(plain('ok', 'Connection: close\r\n'))
+    })
+    await postText(server)
+    await postText(server)
+    expect(server.connections).toBe(2)
+  })
+
+  test('a reused connection that closes without a response is replaced once', async () => {
+    const server = serve((socket, _request, count) => {
+      if (count === 1 || count === 3) socket.write(plain(`response ${count}`))
+      else socket.terminate()
+    })
+    expect(await postText(server)).toBe('response 1')
+    expect(await postText(server)).toBe('response 3')
+    expect([server.connections, server.requests.length]).toEqual([2, 3])
+  })
+
+  test('a request is sent at most twice', async () => {
+    const server = serve((socket, _request, count) => {
+      if (count === 1) socket.write(plain('ok'))
+      else socket.terminate()
+    })
+    await postText(server)
+    expect((await failure(post(server))).code).toBe('upstream_error')
+    expect(server.requests.length).toBe(3)
+  })
+
+  test('a connection that closes when new, or after a first byte, is not replaced', async () => {
+    const fresh = serve((socket) => socket.terminate())
+    expect((await failure(post(fresh))).code).toBe('upstream_error')
+    expect(fresh.requests.length).toBe(1)
+    const begun = serve((socket, _request, count) => {
+      if (count === 1) socket.write(plain('ok'))
+      else socket.end('HTTP/1.1 2')
+    })
+    await postText(begun)
+    expect((await failure(post(begun))).code).toBe('upstream_error')
+    expect(begun.requests.length).toBe(2)
+  })
+
+  test('a connection with bytes after the end of a response is not reused', async () => {
+    const poison = plain('poison')
+    for (const late of [false, true]) {
+      const server = serve((socket, _request, count) => {
+        socket.write(plain(`response ${count}`) + (late ? '' : poison))
+        if (late) setTimeout(() => void socket.write(poison), 5)
+      })
+      expect(await postText(server)).toBe('response 1')
+      await Bun.sleep(late ? 50 : 0)
+      expect(await postText(server)).toBe('response 2')
+      expect(server.connections).toBe(2)
+      server.stop()
+    }
+  })
+
+  test('a connection whose response came before the request was written is not reused', async () => {
+    let connections = 0
+    const server = Bun.listen({
+      hostname: '127.0.0.1',
+      port: 0,
+      socket: {
+        open(socket) {
+          connections += 1
+          socket.write(plain('too large'))
+          socket.pause()
+        },
+        data() {},
+      },
+    })
+    const url = `http://127.0.0.1:${server.port}`
+    for (let i = 0; i < 2; i += 1) expect(await postText({ url }, { body: 'x'.repeat(30_000_000) })).toBe('too large')
+    expect(connections).toBe(2)
+    server.stop(true)
+  })
+})
