@@ -56,10 +56,11 @@ export class ReasoningReplay {
    */
   replayRecorder(
     { tools }: GenerationRequest,
-    { provider, model, quirks: { reasoningField } }: Target,
+    { provider, model, quirks }: Target,
   ): ReplayRecorder | undefined {
-    const bare = reasoningField === 'reasoning_content' || reasoningField === 'reasoning'
-    return this.#keepMs > 0 && tools.length > 0 ? new ReplayRecorder({ provider, model }, bare) : undefined
+    return this.#keepMs > 0 && tools.length > 0
+      ? new ReplayRecorder({ provider, model }, quirks.replaysReasoning === true)
+      : undefined
   }
 
   /**
