@@ -41,7 +41,7 @@ export function forward({ rawRequest, restoredReasoning }: TranslationContext, t
   return edits.length === 0 ? text : replaceAt(text, edits)
 }
 
-/** Adds the reasoning and the signatures of calls that the client dropped from its messages, in the provider's fields. */
+/** Adds the reasoning and the signatures of calls that the client dropped, in the fields of the provider. */
 function restoredReasoningEdits(
   messages: readonly Json[],
   replayStates: readonly ReplayState[],

@@ -86,8 +86,9 @@ export class ChatResponseReader implements Reader {
   }
 
   /**
-   * `[DONE]` without a finish_reason: one recorded server (Snowflake's) ends complete responses so, after a usage chunk,
-   * which a server sends only once it counted all of the response. Without usage the response is cut, as `end` reports.
+   * `[DONE]` without a finish_reason: one recorded server (Snowflake's) ends complete responses so, after a usage
+   * chunk, which a server sends only once it counted all of the response. Without usage the response is cut, as `end`
+   * reports.
    */
   #onDone(): void {
     this.#done = true

@@ -62,8 +62,8 @@ export const writeFinishReason = (reason: FinishReason, refused: boolean): strin
   reason === 'refusal' && refused ? 'stop' : FINISH_REASONS[reason]
 
 /**
- * A provider's usage object in disjoint buckets; undefined without counts, and without `outputTokens` where they are not
- * counted. OpenAI counts cached tokens inside the prompt and reasoning inside the completion.
+ * A provider's usage object in disjoint buckets; undefined without counts, and without `outputTokens` where they are
+ * not counted. OpenAI counts cached tokens inside the prompt and reasoning inside the completion.
  */
 export function readUsage(usage: unknown): Partial<Usage> | undefined {
   if (!isObject(usage) || (!isCount(usage.prompt_tokens) && !isCount(usage.completion_tokens))) return undefined

@@ -28,7 +28,7 @@ import {
   type PartPosition,
 } from './shapes.ts'
 
-/** Events as `chat.completion.chunk` frames. Only a generated image waits for its end, since its URL is in one piece. */
+/** Events as `chat.completion.chunk` frames. Only a generated image waits for its end: its URL is in one piece. */
 export class ChatResponseWriter implements Writer {
   readonly #context: TranslationContext
   readonly #responseIdentity: ResponseIdentity
@@ -270,8 +270,8 @@ const chunkHead = (responseIdentity: ResponseIdentity): Json => ({
 })
 
 /**
- * An error after the stream began, twice: as a chunk for clients that read choices or a top-level `error`, and alone for
- * the AI SDK (7.0), which takes anything with choices for an ordinary chunk.
+ * An error after the stream began, twice: as a chunk for clients that read choices or a top-level `error`, and alone
+ * for the AI SDK (7.0), which takes anything with choices for an ordinary chunk.
  */
 export const errorFrames = (responseIdentity: ResponseIdentity, error: GatewayError): Frame[] => [
   {

@@ -7,7 +7,7 @@ import { checkGrammar, sentences } from '../../grammar.ts'
 import { eventsOf, streamedEventsOf, withoutPaths } from '../../translating.ts'
 import { contextWith, framesOf, START, withUniqueIds, type Json } from './building.ts'
 
-/** Responses to clients of chat completions that are read again, as a provider's response or in the client's next request. */
+/** Responses to clients of chat completions that are read again: as a response, or in the client's next request. */
 
 const read = (frames: Frame[]): GenerationEvent[] => streamedEventsOf('chat.completions', frames)
 
