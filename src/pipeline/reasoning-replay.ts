@@ -54,12 +54,10 @@ export class ReasoningReplay {
    * The recorder for a response that may call tools; undefined for any other. A provider that is known to read earlier
    * reasoning as unsigned text gets that back.
    */
-  replayRecorder(
-    { tools }: GenerationRequest,
-    { provider, model, quirks: { reasoningField } }: Target,
-  ): ReplayRecorder | undefined {
-    const takesUnsigned = reasoningField === 'reasoning_content' || reasoningField === 'reasoning'
-    return this.#keepMs > 0 && tools.length > 0 ? new ReplayRecorder({ provider, model }, takesUnsigned) : undefined
+  replayRecorder({ tools }: GenerationRequest, { provider, model, quirks }: Target): ReplayRecorder | undefined {
+    return this.#keepMs > 0 && tools.length > 0
+      ? new ReplayRecorder({ provider, model }, quirks.replaysReasoning === true)
+      : undefined
   }
 
   /**

@@ -259,6 +259,13 @@ export type Quirks = {
   systemRole?: 'system' | 'developer'
   /** chat: the field in which earlier reasoning is sent back. Default `reasoning_content`. */
   reasoningField?: 'reasoning_content' | 'reasoning' | 'reasoning_details' | 'none'
+  /** Unsigned reasoning beside tool calls is remembered, and sent back for clients that drop it. */
+  replaysReasoning?: boolean
+  /**
+   * chat, messages: a request with tools is refused unless each assistant message has reasoning, which may be empty
+   * and unsigned.
+   */
+  requiresReasoning?: boolean
   /**
    * chat: how an effort is said: by OpenAI's field (default), OpenRouter's object, or OpenAI's field with Anthropic's
    * switch beside it (`thinking: {type: disabled}`).
@@ -315,6 +322,8 @@ export const QUIRK_VALUES: { readonly [Name in keyof Quirks]-?: readonly ValueOf
   formatAlone: [true, false],
   systemRole: ['system', 'developer'],
   reasoningField: ['reasoning_content', 'reasoning', 'reasoning_details', 'none'],
+  replaysReasoning: [true, false],
+  requiresReasoning: [true, false],
   effortField: ['reasoning_effort', 'reasoning', 'thinking'],
   routesItself: [true, false],
   customTools: [true, false],

@@ -29,7 +29,7 @@ const config = (more = ''): string => `${more}
 billing: { unpriced: free }
 providers:
 ${PROTOCOLS.map((protocol) => `  ${nameOf(protocol)}: { protocol: ${protocol}, baseUrl: '${provider.url}/${nameOf(protocol)}', auth: none, unlisted: true, quirks: { reasoningField: reasoning_details } }`).join('\n')}
-  bare: { protocol: chat.completions, baseUrl: '${provider.url}/bare', auth: none, unlisted: true, quirks: { reasoningField: reasoning_content } }
+  bare: { protocol: chat.completions, baseUrl: '${provider.url}/bare', auth: none, unlisted: true, quirks: { replaysReasoning: true, requiresReasoning: true } }
 models:
   level/three: { endpoints: [{ provider: gc, model: three }], capabilities: { reasoning: level } }
 keys:

@@ -162,7 +162,7 @@ table('user messages', surface, [
     'messages[1].content[0].file.filename',
     part({ type: 'file', file: { file_data: 'JVBERi0x', filename: 1 } }),
   ),
-  no('a file of nothing', 'messages[1].content[0].file', part({ type: 'file', file: {} })),
+  no('a file without data and id', 'messages[1].content[0].file', part({ type: 'file', file: {} })),
 ])
 
 const assistant = (value: Json): Json => say({ role: 'assistant', ...value })
@@ -209,7 +209,7 @@ table('assistant messages', surface, [
   no('content null with no calls in the array', 'messages[1].content', assistant({ content: null, tool_calls: [] })),
   no('content number', 'messages[1].content', assistant({ content: 5 })),
   ok('refusal null', assistant({ content: 'Hi', refusal: null })),
-  ok('refusal string, content null, as it is answered', assistant({ content: null, refusal: 'no' })),
+  ok('refusal string, content null, as in a response', assistant({ content: null, refusal: 'no' })),
   no('refusal is a string', 'messages[1].refusal', assistant({ content: 'Hi', refusal: 5 })),
   ok('name', assistant({ content: 'Hi', name: 'bot' })),
   no('name is a string', 'messages[1].name', assistant({ content: 'Hi', name: {} })),
@@ -294,7 +294,7 @@ table('assistant messages', surface, [
   ok('reasoning null', assistant({ content: 'Hi', reasoning: null, reasoning_details: null })),
   no('reasoning is a string', 'messages[1].reasoning', assistant({ content: 'Hi', reasoning: {} })),
   ok(
-    'reasoning_details unsigned, as unsigned providers are shown',
+    'reasoning_details without signatures',
     assistant({ content: 'Hi', reasoning_details: [{ type: 'reasoning.text', text: 'hm' }] }),
   ),
   ok('reasoning_details empty', assistant({ content: 'Hi', reasoning_details: [] })),
@@ -409,7 +409,7 @@ table('parameters', surface, [
     ],
     ['json', 5],
   ),
-  ok("response_format of a provider's own", { response_format: { type: 'grammar', grammar: 'x' } }),
+  ok("a provider's own response_format", { response_format: { type: 'grammar', grammar: 'x' } }),
   ...range('seed', [7, null], ['7', 1.5]),
   ...range('user', ['ada', null], [5]),
   ...range('models', [['sandbox/messages'], null], ['x', {}]),
@@ -424,10 +424,10 @@ table('parameters', surface, [
 const choose = (tool_choice: unknown, tools: Json[] = [TOOL]): Json => ({ tools, tool_choice })
 table('tools', surface, [
   ok('function', { tools: [TOOL] }),
-  ok('none at all', { tools: [] }),
+  ok('no tools', { tools: [] }),
   ok('null', { tools: null }),
   ok('function without parameters', { tools: [{ type: 'function', function: { name: 'f' } }] }),
-  ok('function with a dialect named', {
+  ok('function with a $schema', {
     tools: [
       {
         type: 'function',
@@ -476,7 +476,7 @@ table('tools', surface, [
       allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'get_weather' } }] },
     }),
   ),
-  no('choice of another word', 'tool_choice', choose('any')),
+  no('choice of an unknown string', 'tool_choice', choose('any')),
   no('choice number', 'tool_choice', choose(1)),
   no('choice without a type', 'tool_choice.type', choose({ function: { name: 'get_weather' } })),
   no('choice without a function', 'tool_choice.function', choose({ type: 'function' })),

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { Quirks } from '../protocol.ts'
 
-/** OpenAI accepts no longer ids of tool calls. */
+/** The longest id of a tool call that OpenAI accepts. */
 const LONGEST = 64
 
-/** A call id that the provider accepts; the same for a call and its result. */
+/** A call id that the provider accepts, another one as a hash; the same for a call and its result. */
 export function acceptedId(id: string, { callIds }: Quirks): string {
   if (callIds !== 'alphanumeric-9')
     return id.length <= LONGEST ? id : `call_${createHash('sha256').update(id).digest('hex').slice(0, 32)}`

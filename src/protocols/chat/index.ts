@@ -1,24 +1,23 @@
 import { paths } from './request-paths.ts'
 import { readError, writeError } from '../openai-error.ts'
 import type { Protocol } from '../protocol.ts'
-import { forward, readAnswer } from './passthrough.ts'
+import { ChatPassthrough, forward } from './passthrough.ts'
 import { writeRequest } from './write-request.ts'
-import { ChunkReader } from './read-response.ts'
-import { ChunkPassthrough } from './passthrough-response.ts'
-import { writeAnswer } from './write-response.ts'
+import { ChatResponseReader, readResponse } from './read-response.ts'
+import { writeResponse } from './write-response.ts'
 import { references } from './references.ts'
 import { readRequest } from './read-request.ts'
-import { ChunkWriter } from './write-response-stream.ts'
+import { ChatResponseWriter } from './write-response-stream.ts'
 
-/** OpenAI's chat completions, and what compatible servers made of it. */
+/** OpenAI's chat completions, with the extensions of compatible servers. */
 export const chat: Protocol = {
   name: 'chat.completions',
   serve: {
     readRequest,
     paths,
     references,
-    writer: (context) => new ChunkWriter(context),
-    writeAnswer,
+    writer: (context) => new ChatResponseWriter(context),
+    writeAnswer: writeResponse,
     writeError,
     keepAlive: ': keep-alive\n\n',
     idPrefix: 'chatcmpl-',
@@ -28,9 +27,9 @@ export const chat: Protocol = {
     headers: () => ({}),
     writeRequest,
     forward,
-    reader: () => new ChunkReader(),
-    readAnswer,
+    reader: () => new ChatResponseReader(),
+    readAnswer: readResponse,
     readError,
   },
-  passthrough: (context) => new ChunkPassthrough(context),
+  passthrough: (context) => new ChatPassthrough(context),
 }

@@ -1,97 +1,92 @@
-import { GatewayError } from '../../error.ts'
-import type { GenerationEvent } from '../../generation/event.ts'
-import { members, replaceAt, splice } from '../../json/text.ts'
-import type { GenerationRequest } from '../../generation/request.ts'
-import { belongsTo, ENVELOPE_PREFIX, unwrapSignature } from '../../generation/signature.ts'
+import type { GatewayError } from '../../error.ts'
 import { issuedBy, type ReplayState } from '../../generation/replay.ts'
-import type { TranslationContext, Quirks, Target } from '../protocol.ts'
+import { belongsTo, ENVELOPE_PREFIX, unwrapSignature } from '../../generation/signature.ts'
+import type { Usage } from '../../generation/usage.ts'
+import type { Frame } from '../../http/frames.ts'
+import { members, replaceAt, splice } from '../../json/text.ts'
 import { isObject } from '../fields.ts'
-import { ChunkReader } from './read-response.ts'
-import { callSignature, entriesOf, owesReasoning } from './write-request-messages.ts'
-import { words, type Json } from './shapes.ts'
+import type { Passthrough, Quirks, ResponseIdentity, Target, TranslationContext } from '../protocol.ts'
+import { callSignature, writeEntries } from './reasoning-details.ts'
+import { nonEmpty, writeUsage, type Json } from './shapes.ts'
+import { requiredReasoningField } from './write-request-assistant.ts'
+import { errorFrames, usageFrame } from './write-response-stream.ts'
+
+/** A change of one element of the body's text. */
+type Edit = { path: (string | number)[]; value: (text: string) => string }
 
 /**
- * The client's own body with the provider's model name. Usage is always asked for, because it is billed; the client
- * sees it only if it asked.
+ * The client's own body with the provider's model name. Usage is always requested, since it is billed; the client sees
+ * it only if it requested it.
  */
 export function forward({ rawRequest, restoredReasoning }: TranslationContext, target: Target): string {
   const { quirks } = target
+  const { body } = rawRequest
   const changes: Record<string, string | undefined> = { model: JSON.stringify(target.model) }
   if (quirks.routesItself !== true) {
-    if ('provider' in rawRequest.body) changes.provider = undefined
-    if ('models' in rawRequest.body) changes.models = undefined
+    if ('provider' in body) changes.provider = undefined
+    if ('models' in body) changes.models = undefined
   }
   if (quirks.refuses?.includes('stream_options') === true) changes.stream_options = undefined
-  else if (rawRequest.body.stream === true)
-    changes.stream_options = isObject(rawRequest.body.stream_options)
+  else if (body.stream === true)
+    changes.stream_options = isObject(body.stream_options)
       ? splice(memberText(rawRequest.text, 'stream_options'), { include_usage: 'true' })
       : '{"include_usage":true}'
-  Object.assign(changes, renamedLimit(rawRequest.body, quirks))
+  Object.assign(changes, renamedLimit(body, quirks))
   if (rawRequest.text.includes(ENVELOPE_PREFIX))
-    changes.messages = JSON.stringify(unwrapped(rawRequest.body.messages, target))
-  const messages = rawRequest.body.messages as Json[]
-  const back = putBack(messages, issuedBy(restoredReasoning, target), quirks.reasoningField ?? 'reasoning_content')
-  const places = owesReasoning(target, rawRequest.body.tools)
-    ? messages.flatMap(({ role, reasoning_content: text }, place) =>
-        role === 'assistant' && typeof text !== 'string' && !back.some(({ path }) => path[1] === place) ? [place] : [],
-      )
-    : []
-  const empty = places.map((place) => ({
-    path: ['messages', place],
-    value: (message: string): string => splice(message, { reasoning_content: '""' }),
-  }))
+    changes.messages = JSON.stringify(withUnwrappedSignatures(body.messages, target))
+  const messages = body.messages as Json[]
+  const restored = restoredReasoningEdits(messages, issuedBy(restoredReasoning, target), quirks)
+  const edits = [...restored, ...emptyReasoningEdits(messages, requiredReasoningField(quirks, body.tools), restored)]
   const text = splice(rawRequest.text, changes)
-  return back.length + empty.length === 0 ? text : replaceAt(text, [...back, ...empty])
+  return edits.length === 0 ? text : replaceAt(text, edits)
 }
 
-/**
- * What the client left out of its messages, where the provider had put it: details of the reasoning, and the signatures
- * of calls.
- */
-function putBack(
+/** Adds the reasoning and the signatures of calls that the client dropped, in the fields of the provider. */
+function restoredReasoningEdits(
   messages: readonly Json[],
   replayStates: readonly ReplayState[],
-  bareField: string,
-): { path: (string | number)[]; value: (message: string) => string }[] {
+  { reasoningField: field = 'reasoning_content' }: Quirks,
+): Edit[] {
   return replayStates.flatMap(({ call, parts }) => {
-    const place = messages.findIndex(
+    const index = messages.findIndex(
       ({ tool_calls: calls }) =>
         Array.isArray(calls) && calls.some((one: unknown) => isObject(one) && one.id === call.id),
     )
-    if (place < 0) return []
-    const calls = messages[place]!.tool_calls as Json[]
-    const signed = parts.flatMap((part) =>
-      part.type === 'tool-call' && part.signature !== undefined
-        ? [{ place: calls.findIndex(({ id }) => id === part.id), signature: part.signature }]
-        : [],
-    )
+    if (index < 0) return []
+    const calls = messages[index]!.tool_calls as Json[]
+    const signed = parts.flatMap((part): Edit[] => {
+      const position = part.type === 'tool-call' ? calls.findIndex(({ id }) => id === part.id) : -1
+      const { signature } = part
+      if (position < 0 || signature === undefined) return []
+      const members = { extra_content: JSON.stringify(callSignature(signature)) }
+      return [{ path: ['tool_calls', position], value: (text) => splice(text, members) }]
+    })
     const reasoning = parts.filter((part) => part.type === 'reasoning')
-    const details = entriesOf(
+    const details = writeEntries(
       reasoning.flatMap(({ signature, ...part }) =>
         signature === undefined ? [] : [{ ...part, signature: { data: signature } }],
       ),
     )
-    const bare = reasoning.map(({ signature, text: words }) => (signature === undefined ? words : '')).join('')
+    const unsigned = reasoning.map(({ signature, text }) => (signature === undefined ? text : '')).join('')
+    const hasTextField = field === 'reasoning_content' || field === 'reasoning'
     const members = {
       ...(details.length === 0 ? {} : { reasoning_details: JSON.stringify(details) }),
-      ...(bare === '' ? {} : { [bareField]: JSON.stringify(bare) }),
+      ...(unsigned === '' || !hasTextField ? {} : { [field]: JSON.stringify(unsigned) }),
     }
-    return [
-      {
-        path: ['messages', place],
-        value: (message: string): string => {
-          const changes = signed
-            .filter((one) => one.place >= 0)
-            .map((one) => ({
-              path: ['tool_calls', one.place],
-              value: (call: string): string =>
-                splice(call, { extra_content: JSON.stringify(callSignature(one.signature)) }),
-            }))
-          return splice(changes.length === 0 ? message : replaceAt(message, changes), members)
-        },
-      },
-    ]
+    const value = (text: string): string => splice(signed.length === 0 ? text : replaceAt(text, signed), members)
+    return [{ path: ['messages', index], value }]
   })
+}
+
+/** Adds an empty reasoning field to assistant messages that have none, for a provider that requires it. */
+function emptyReasoningEdits(messages: readonly Json[], field: string | undefined, restored: readonly Edit[]): Edit[] {
+  if (field === undefined) return []
+  const edited = new Set(restored.map(({ path }) => path[1]))
+  return messages.flatMap((message, index) =>
+    message.role === 'assistant' && typeof message[field] !== 'string' && !edited.has(index)
+      ? [{ path: ['messages', index], value: (text: string): string => splice(text, { [field]: '""' }) }]
+      : [],
+  )
 }
 
 const memberText = (text: string, key: string): string => {
@@ -99,9 +94,8 @@ const memberText = (text: string, key: string): string => {
   return found === undefined ? '{}' : text.slice(found.start, found.end)
 }
 
-/** The limit under the name this provider reads; where the client gave both, the newer one counts. */
-function renamedLimit(body: Json, quirks: Quirks): Record<string, string | undefined> {
-  const field = quirks.maxTokensField
+/** The limit under the name that this provider reads; where the client gave both, the newer one counts. */
+function renamedLimit(body: Json, { maxTokensField: field }: Quirks): Record<string, string | undefined> {
   const limit = body.max_completion_tokens ?? body.max_tokens
   if (field === undefined || limit === undefined || limit === null) return {}
   const other = field === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens'
@@ -109,38 +103,88 @@ function renamedLimit(body: Json, quirks: Quirks): Record<string, string | undef
 }
 
 /**
- * Signatures that came to this client through another protocol: opened for their maker, left out for anyone else, who
- * would refuse them.
+ * Messages with the signatures that came to this client through another protocol: unwrapped for their issuer, removed
+ * for any other model, which would refuse them.
  */
-function unwrapped(messages: unknown, target: Target): unknown {
+function withUnwrappedSignatures(messages: unknown, target: Target): unknown {
   if (!Array.isArray(messages)) return messages
   return messages.map((message: unknown) => {
     if (!isObject(message) || !Array.isArray(message.reasoning_details)) return message
     const details = message.reasoning_details.flatMap((detail: unknown) => {
       if (!isObject(detail)) return [detail]
       const field = detail.type === 'reasoning.encrypted' ? 'data' : 'signature'
-      const signature = words(detail[field]) === undefined ? undefined : unwrapSignature(detail[field] as string)
+      const signature = nonEmpty(detail[field]) === undefined ? undefined : unwrapSignature(detail[field] as string)
       if (signature?.issuer === undefined) return [detail]
       return belongsTo(signature, target, true) ? [{ ...detail, [field]: signature.data }] : []
     })
-    const { reasoning_details: _left, ...rest } = message
+    const { reasoning_details: _, ...rest } = message
     return details.length > 0 ? { ...rest, reasoning_details: details } : rest
   })
 }
 
-/**
- * A `chat.completion` body -> the same events as a stream's. Throws a GatewayError on an error body or anything else.
- */
-export function readAnswer(body: unknown): GenerationEvent[] {
-  if (!isObject(body))
-    throw new GatewayError('upstream_error', 'The provider answered with something that is no chat completion.')
-  const answered = Array.isArray(body.choices) && body.choices.length > 0
-  const reader = new ChunkReader()
-  if (!answered && (body.error === undefined || body.error === null))
-    throw new GatewayError('upstream_error', 'The provider answered with a chat completion without choices.')
-  reader.chunk(body)
-  const events = reader.endOfBody()
-  const failure = events.find((event) => event.type === 'error')
-  if (failure !== undefined) throw failure.error
-  return events
+// With usage requested, providers write `"usage":null` in every chunk but one.
+const USAGE = /"usage"\s*:\s*\{/
+
+/** The provider's own frames with Sluice's id and model name; all else as it was written. */
+export class ChatPassthrough implements Passthrough {
+  readonly #responseIdentity: ResponseIdentity
+  readonly #changes: Record<string, string>
+  readonly #hidesUsage: boolean
+  /** The start of the last chunk, to the end of its id and model, and its replacement: most chunks start alike. */
+  #start = ''
+  #replacement = ''
+
+  constructor({ responseIdentity, request }: TranslationContext) {
+    this.#responseIdentity = responseIdentity
+    this.#changes = { id: JSON.stringify(responseIdentity.id), model: JSON.stringify(responseIdentity.model) }
+    this.#hidesUsage = request.includeUsage !== true
+  }
+
+  frame(frame: Frame): Frame | undefined {
+    const { data } = frame
+    // `end` writes the end of the stream, once the response is known to be complete.
+    if (data.trim() === '[DONE]') return undefined
+    const mayHaveUsage = this.#hidesUsage && USAGE.test(data)
+    if (!mayHaveUsage && this.#start !== '' && data.startsWith(this.#start))
+      return { data: this.#replacement + data.slice(this.#start.length) }
+    return this.#parsed(frame, mayHaveUsage)
+  }
+
+  #parsed(frame: Frame, mayHaveUsage: boolean): Frame | undefined {
+    const { data } = frame
+    const found = members(data)
+    const choices = found.find((member) => member.key === 'choices')
+    if (choices === undefined) return frame
+    const isUsageChunk =
+      mayHaveUsage &&
+      /^\[\s*\]$/.test(data.slice(choices.start, choices.end)) &&
+      found.some((member) => member.key === 'usage' && data[member.start] === '{')
+    if (isUsageChunk) return undefined
+    const identity = found.filter((member) => member.key === 'id' || member.key === 'model')
+    const last = identity.at(-1)?.end ?? -1
+    const changed = splice(data, this.#changes)
+    if (identity.length === 2 && choices.start > last) {
+      this.#start = data.slice(0, last)
+      this.#replacement = changed.slice(0, changed.length - (data.length - last))
+    }
+    return { ...frame, data: changed }
+  }
+
+  fail(error: GatewayError): Frame[] {
+    return errorFrames(this.#responseIdentity, error)
+  }
+
+  end(counted?: Usage): Frame[] {
+    return [
+      ...(counted === undefined || this.#hidesUsage ? [] : [usageFrame(this.#responseIdentity, counted)]),
+      { data: '[DONE]' },
+    ]
+  }
+
+  answer(text: string, counted?: Usage): string {
+    return splice(
+      text,
+      counted === undefined ? this.#changes : { ...this.#changes, usage: JSON.stringify(writeUsage(counted)) },
+    )
+  }
 }

@@ -2,17 +2,17 @@ import { invalid } from '../../error.ts'
 import type { MediaPart, Part, TextPart, ToolCallPart, ToolResultPart, Turn } from '../../generation/request.ts'
 import { unwrapSignature } from '../../generation/signature.ts'
 import { collectExtras, type Extras } from '../extras.ts'
-import { Fields } from '../fields.ts'
+import { Fields, isObject } from '../fields.ts'
 import { Offsets } from '../offsets.ts'
-import { readContent, readImage, readReasoning, type Signable } from './read-request-parts.ts'
-import { imageId, placeOf, readAnnotation } from './shapes.ts'
-
-/** The client's `messages` as our system and turns. Source: specification.md, "Chat-completions message shapes". */
+import { readContent, readImage } from './read-request-parts.ts'
+import { inGenerationOrder, readReasoning, type Signable } from './read-request-reasoning.ts'
+import { imageId, readAnnotation } from './shapes.ts'
 
 const ROLES = ['developer', 'system', 'user', 'assistant', 'tool'] as const
 
 /**
- * Leading system and developer messages lead; later ones stay where they are. Consecutive tool messages are one turn.
+ * The client's `messages`. Leading system and developer messages are `system`, later ones are turns. Consecutive tool
+ * messages are one turn.
  */
 export function readMessages(messages: Fields[], extras: Extras): { system: Part[]; turns: Turn[] } {
   const system: Part[] = []
@@ -20,13 +20,16 @@ export function readMessages(messages: Fields[], extras: Extras): { system: Part
   const calls = new Map<string, ToolCallPart>()
   for (const message of messages) {
     if (message.value.role === 'function')
-      throw invalid(message.at('role'), "must not be 'function': answer tool calls with role 'tool' and a tool_call_id")
+      throw invalid(
+        message.at('role'),
+        "must not be 'function': send results of calls with role 'tool' and a tool_call_id",
+      )
     const role = message.require('role', message.oneOf('role', ROLES), `one of ${ROLES.join(', ')}`)
     if (role === 'tool') {
       const result = readToolResult(message, calls, extras)
       const last = turns.at(-1)
       if (last?.role === 'tool') last.parts.push(result)
-      else turns.push({ role, parts: [result] })
+      else turns.push({ role, parts: [result], path: message.path })
     } else if ((role === 'system' || role === 'developer') && turns.length === 0) {
       for (const part of readInstructions(message, extras)) system.push(part)
     } else turns.push(readTurn(message, role, calls, extras))
@@ -36,7 +39,7 @@ export function readMessages(messages: Fields[], extras: Extras): { system: Part
 }
 
 function readInstructions(message: Fields, extras: Extras): Part[] {
-  // Only looked at: leading instructions bear no name with us, so it stays among the extras.
+  // Only checked: a name is kept for turns, and is an extra of leading instructions.
   new Fields(message.value, message.path).string('name')
   return message.require('content', readContent(message, ['text'], extras), 'a string or an array of text parts')
 }
@@ -58,14 +61,14 @@ function readTurn(
           )
         : readInstructions(message, extras)
   const name = message.string('name')
-  return { role, parts, ...(name === undefined ? {} : { name }) }
+  return { role, parts, ...(name === undefined ? {} : { name }), path: message.path }
 }
 
 function readAssistant(message: Fields, calls: Map<string, ToolCallPart>, extras: Extras): Part[] {
-  const said = readSaid(message, extras)
+  const content = readAssistantContent(message, extras)
   const toolCalls = readToolCalls(message, extras)
   for (const call of toolCalls) calls.set(call.id, call)
-  const images = (said ?? []).filter((part): part is MediaPart => part.type === 'image')
+  const images = (content ?? []).filter((part): part is MediaPart => part.type === 'image')
   const reasoning = readReasoning(
     message,
     new Map<string, Signable>([
@@ -73,67 +76,13 @@ function readAssistant(message: Fields, calls: Map<string, ToolCallPart>, extras
       ...toolCalls.map((call) => [call.id, call] as const),
     ]),
   )
-  if (said === undefined && toolCalls.length === 0 && reasoning.length === 0)
+  if (content === undefined && toolCalls.length === 0 && reasoning.length === 0)
     throw invalid(message.at('content'), 'is required where there are no tool_calls')
-  return arranged(reasoning, said ?? [], toolCalls)
+  return inGenerationOrder(reasoning, content ?? [], toolCalls)
 }
 
-/**
- * In the order in which it was generated, as far as the signatures tell: reasoning, text or refusal, media, calls. A
- * signed text is the piece that bore the
- * signature, which may be empty (Google ends answers so).
- */
-function arranged(signed: Part[], said: Part[], calls: ToolCallPart[]): Part[] {
-  const texts = said.filter((part) => part.type === 'text')
-  const waiting = [...calls]
-  const parts: Part[] = []
-  let next = 0
-  let told = 0
-  const tell = (end: number): TextPart[] => {
-    const pieces: TextPart[] = []
-    for (let first = texts[next]; first !== undefined && told < end; first = texts[next]) {
-      const [head, rest] = cut(first, end - told)
-      told += head.text.length
-      if (rest === undefined) next += 1
-      else texts[next] = rest
-      pieces.push(head)
-    }
-    return pieces
-  }
-  for (const part of signed) {
-    const { note, ...signature } = 'signature' in part && part.signature !== undefined ? part.signature : { data: '' }
-    const place = placeOf(note)
-    for (const before of [
-      ...tell(place.text),
-      ...waiting.splice(0, Math.max(0, place.calls - (calls.length - waiting.length))),
-    ])
-      parts.push(before)
-    if (part.type !== 'text') parts.push('signature' in part ? ({ ...part, signature } as Part) : part)
-    else {
-      const pieces = tell(place.end)
-      for (const piece of pieces.slice(0, -1)) parts.push(piece)
-      parts.push({ ...part, ...pieces.at(-1), signature })
-    }
-  }
-  return [...parts, ...tell(Infinity), ...said.filter((part) => part.type !== 'text'), ...waiting]
-}
-
-/**
- * A text in two, neither of which ends within a character that has two units. What is said of all of it stays with the
- * rest.
- */
-function cut(part: TextPart, length: number): [head: TextPart, rest?: TextPart] {
-  const end = /^[\udc00-\udfff]/.test(part.text.slice(length)) ? length + 1 : length
-  return end >= part.text.length
-    ? [part]
-    : [
-        { type: 'text', text: part.text.slice(0, end) },
-        { ...part, text: part.text.slice(end) },
-      ]
-}
-
-/** Text, refusal, images and audio; undefined when none of them is there at all. */
-function readSaid(message: Fields, extras: Extras): Part[] | undefined {
+/** Text, refusal, images and audio; undefined where the message has none of them. */
+function readAssistantContent(message: Fields, extras: Extras): Part[] | undefined {
   const content = readContent(message, ['text', 'refusal'], extras)
   if (content !== undefined && content.some((part) => part.type === 'refusal') && content.length > 1)
     throw invalid(message.at('content'), 'must be text parts or exactly one refusal part')
@@ -146,11 +95,11 @@ function readSaid(message: Fields, extras: Extras): Part[] | undefined {
     return read
   })
   const audio = message.object('audio')
-  if (audio !== undefined) audio.require('id', audio.string('id'), 'the id of an earlier audio answer')
+  if (audio !== undefined) audio.require('id', audio.string('id'), 'the id of an earlier audio response')
   const parts = (content ?? []).filter((part) => part.type !== 'text' || part.text !== '')
   readAnnotations(message, parts, extras)
   if (refusal !== undefined && refusal !== '' && !parts.some((part) => part.type === 'refusal'))
-    parts.push({ type: 'refusal', text: refusal })
+    parts.push({ type: 'refusal', text: refusal, path: message.at('refusal') })
   for (const image of images) parts.push(image)
   if (audio !== undefined)
     parts.push({
@@ -184,7 +133,14 @@ function readToolCalls(message: Fields, extras: Extras): ToolCallPart[] {
   const args = legacy.require('arguments', legacy.string('arguments'), 'the arguments as a JSON string')
   return [
     ...calls,
-    { type: 'tool-call', id: `call_${message.path.replace(/\D+/g, '')}`, name, arguments: args, form: 'function' },
+    {
+      type: 'tool-call',
+      id: `call_${message.path.replace(/\D+/g, '')}`,
+      name,
+      arguments: args,
+      form: 'function',
+      path: legacy.path,
+    },
   ]
 }
 
@@ -203,13 +159,21 @@ function readToolCall(call: Fields, extras: Extras): ToolCallPart {
   const signature = readThoughtSignature(call)
   collectExtras(inner, extras)
   collectExtras(call, extras)
-  return { type: 'tool-call', id, name, arguments: args, form: type, ...(signature === undefined ? {} : { signature }) }
+  return {
+    type: 'tool-call',
+    id,
+    name,
+    arguments: args,
+    form: type,
+    ...(signature === undefined ? {} : { signature }),
+    path: call.path,
+  }
 }
 
 /** Google's compatible endpoint keeps a call's signature in `extra_content`. */
 function readThoughtSignature(call: Fields): ToolCallPart['signature'] {
-  const signature = (call.value as { extra_content?: { google?: { thought_signature?: unknown } } }).extra_content
-    ?.google?.thought_signature
+  const { extra_content: extra } = call.value
+  const signature = isObject(extra) && isObject(extra.google) ? extra.google.thought_signature : undefined
   if (typeof signature !== 'string') return undefined
   call.take('extra_content')
   return unwrapSignature(signature)
@@ -224,11 +188,11 @@ function readToolResult(message: Fields, calls: Map<string, ToolCallPart>, extra
   const callId = message.require(
     'tool_call_id',
     message.string('tool_call_id'),
-    'the id of the tool call that this answers',
+    'the id of the tool call of this result',
   )
   const call = calls.get(callId)
   if (call === undefined)
     throw invalid(message.at('tool_call_id'), 'must be the id of a tool call in an earlier assistant message')
   const name = message.string('name')
-  return { type: 'tool-result', callId, name: name ?? call.name, content, form: call.form }
+  return { type: 'tool-result', callId, name: name ?? call.name, content, form: call.form, path: message.path }
 }

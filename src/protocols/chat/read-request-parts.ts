@@ -1,37 +1,32 @@
 import { invalid } from '../../error.ts'
-import type { MediaPart, MediaSource, Part, ReasoningPart, TextPart, ToolCallPart } from '../../generation/request.ts'
-import { unwrapSignature } from '../../generation/signature.ts'
+import type { MediaPart, MediaSource, Part, TextPart } from '../../generation/request.ts'
 import { collectExtras, type Extras } from '../extras.ts'
 import { Fields, isObject } from '../fields.ts'
 import { audioMediaType, checkBase64, mediaKind, readDataUrl } from '../media.ts'
-import { TEXT_ID } from './shapes.ts'
 
-/** Content parts of a client's messages. Source: specification.md, "Chat-completions message shapes". */
-
-/** Fields nobody reads, by the client's path. */
+/** Types of parts that some role may have. */
 const KNOWN = ['text', 'image_url', 'input_audio', 'video_url', 'file', 'refusal']
 
 /**
- * `content` as parts: a string is one text part. Parts of unknown types travel as foreign; known types that the role
- * may not hold are refused.
+ * `content` as parts: a string is one text part, an unknown type a native part. Throws invalid_request for a known type
+ * that the role may not have.
  */
 export function readContent(message: Fields, allowed: readonly string[], extras: Extras): Part[] | undefined {
   const content = message.take('content')
   if (content === undefined) return undefined
-  const mark = readCache(message)
-  if (typeof content === 'string') return [{ type: 'text', text: content, ...mark }]
-  if (!Array.isArray(content)) throw invalid(message.at('content'), 'must be a string or an array of parts')
-  const parts = content.map((element, index) =>
-    readPart(new Fields(element, `${message.at('content')}[${index}]`), allowed, extras),
-  )
-  // LiteLLM's mark on a whole message covers it to its end.
+  const breakpoint = readCache(message)
+  const path = message.at('content')
+  if (typeof content === 'string') return [{ type: 'text', text: content, ...breakpoint, path }]
+  if (!Array.isArray(content)) throw invalid(path, 'must be a string or an array of parts')
+  const parts = content.map((element, index) => readPart(new Fields(element, `${path}[${index}]`), allowed, extras))
+  // LiteLLM's cache breakpoint on a message is at its end.
   const last = parts.at(-1)
-  if (last?.type === 'text' || last?.type === 'image' || last?.type === 'file') Object.assign(last, mark)
+  if (last?.type === 'text' || last?.type === 'image' || last?.type === 'file') Object.assign(last, breakpoint)
   return parts
 }
 
 function readPart(part: Fields, allowed: readonly string[], extras: Extras): Part {
-  const type = part.require('type', part.string('type'), 'it says what kind of part this is')
+  const type = part.require('type', part.string('type'), "the kind of the part, such as 'text'")
   if (!allowed.includes(type)) {
     if (KNOWN.includes(type) || allowed.length === 1)
       throw invalid(
@@ -40,7 +35,7 @@ function readPart(part: Fields, allowed: readonly string[], extras: Extras): Par
       )
     return { type: 'native', protocol: 'chat.completions', kind: type, value: part.value, path: part.path }
   }
-  const read = readKnownPart(part, type, extras)
+  const read: Part = { ...readKnownPart(part, type, extras), path: part.path }
   if (read.type === 'text' || read.type === 'image' || read.type === 'file') Object.assign(read, readCache(part))
   collectExtras(part, extras)
   return read
@@ -63,16 +58,16 @@ function readKnownPart(part: Fields, type: string, extras: Extras): Part {
   }
 }
 
-/** OpenRouter's `cache_control` or OpenAI's `prompt_cache_breakpoint`, which mark the end of a prefix to be cached. */
+/** OpenRouter's `cache_control` or OpenAI's `prompt_cache_breakpoint`: a cache breakpoint. */
 export function readCache(part: Fields): Pick<TextPart, 'cache'> {
-  const { cache_control: mark, prompt_cache_breakpoint: breakpoint } = part.value
+  const { cache_control: control, prompt_cache_breakpoint: breakpoint } = part.value
   if (isObject(breakpoint)) {
     part.take('prompt_cache_breakpoint')
     return { cache: {} }
   }
-  if (!isObject(mark) || mark.type !== 'ephemeral') return {}
+  if (!isObject(control) || control.type !== 'ephemeral') return {}
   part.take('cache_control')
-  return { cache: mark.ttl === '5m' || mark.ttl === '1h' ? { ttl: mark.ttl } : {} }
+  return { cache: control.ttl === '5m' || control.ttl === '1h' ? { ttl: control.ttl } : {} }
 }
 
 export function readImage(part: Fields, extras: Extras): MediaPart {
@@ -84,6 +79,7 @@ export function readImage(part: Fields, extras: Extras): MediaPart {
     type: source.type === 'data' ? mediaKind(source.mediaType) : 'image',
     source,
     ...(detail === undefined ? {} : { detail }),
+    path: part.path,
   }
 }
 
@@ -101,7 +97,7 @@ function readAudio(part: Fields, extras: Extras): MediaPart {
   return { type: 'audio', source: { type: 'data', mediaType: audioMediaType(format), data } }
 }
 
-/** OpenRouter's. */
+/** OpenRouter's part. */
 function readVideo(part: Fields, extras: Extras): MediaPart {
   const video = part.require('video_url', part.object('video_url'), 'an object with a url')
   const source = readUrl(video.require('url', video.string('url'), 'a URL or a base64 data URL'), video.at('url'))
@@ -124,7 +120,7 @@ function readFile(part: Fields, extras: Extras): MediaPart {
   return { type: 'file', source: { type: 'file', id }, ...named }
 }
 
-const TYPE_BY_ENDING: Record<string, string> = {
+const TYPE_BY_EXTENSION: Record<string, string> = {
   pdf: 'application/pdf',
   txt: 'text/plain',
   md: 'text/markdown',
@@ -138,81 +134,18 @@ const TYPE_BY_ENDING: Record<string, string> = {
   gif: 'image/gif',
 }
 
-/** A data URL, a URL, or bare base64, whose type the name or the first bytes tell. */
+/** A data URL, a URL, or base64 alone, whose type is known by its first bytes or the file's name. */
 function readFileData(
   data: string,
   filename: string | undefined,
   path: string,
 ): MediaSource & { type: 'data' | 'url' } {
   if (/^(data|https?):/i.test(data)) return readUrl(data, path)
-  const ending = filename?.split('.').at(-1)?.toLowerCase() ?? ''
+  const extension = filename?.split('.').at(-1)?.toLowerCase() ?? ''
   const mediaType = data.startsWith('JVBERi')
     ? 'application/pdf'
-    : Object.hasOwn(TYPE_BY_ENDING, ending)
-      ? TYPE_BY_ENDING[ending]!
+    : Object.hasOwn(TYPE_BY_EXTENSION, extension)
+      ? TYPE_BY_EXTENSION[extension]!
       : 'application/octet-stream'
   return { type: 'data', mediaType, data: checkBase64(data, path) }
-}
-
-/**
- * Earlier reasoning of an assistant message. `reasoning_details` say the most; the same text in `reasoning` or
- * `reasoning_content` is not read again.
- * A summary and the encrypted item that follows it are one part, and entries cut up by a stream (same index) are
- * joined.
- * `signable`: the message's calls and images by their ids; an encrypted entry with such an id is that part's own
- * signature. One of a text is
- * an empty text here, which `arranged` gives its words.
- */
-export function readReasoning(message: Fields, signable: ReadonlyMap<string, Signable>): Part[] {
-  const plain = message.string('reasoning') ?? message.string('reasoning_content')
-  message.string('reasoning_content')
-  const parts: ReasoningDraft[] = []
-  for (const detail of message.objects('reasoning_details') ?? []) addDetail(detail, parts, signable)
-  if (plain !== undefined && plain !== '' && parts.every((part) => part.text === ''))
-    parts.unshift({ type: 'reasoning', text: plain })
-  return parts.map(({ index: _index, ...part }) => part)
-}
-
-export type Signable = MediaPart | ToolCallPart
-type ReasoningDraft = (ReasoningPart | TextPart) & { index?: number }
-
-function addDetail(detail: Fields, parts: ReasoningDraft[], signable: ReadonlyMap<string, Signable>): void {
-  const type = detail.require('type', detail.string('type'), "such as 'reasoning.text'")
-  const index = detail.number('index')
-  detail.string('format')
-  const id = detail.string('id')
-  const before = parts.at(-1),
-    last = before?.type === 'reasoning' ? before : undefined
-  const head = { ...(id === undefined ? {} : { id }), ...(index === undefined ? {} : { index }) }
-  if (type === 'reasoning.encrypted') {
-    const data = detail.require('data', detail.string('data'), 'the encrypted reasoning')
-    // A call's own signature is no part of the summary before it.
-    const own = id === undefined ? undefined : signable.get(id)
-    if (own !== undefined) own.signature = unwrapSignature(data)
-    else if (id === TEXT_ID) parts.push({ type: 'text', text: '', signature: unwrapSignature(data) })
-    else if (
-      last?.form === 'summary' &&
-      last.signature === undefined &&
-      (id === undefined || last.id === undefined || last.id === id)
-    )
-      Object.assign(last, { signature: unwrapSignature(data) }, id === undefined ? {} : { id })
-    else parts.push({ type: 'reasoning', text: '', redacted: true, signature: unwrapSignature(data), ...head })
-    return
-  }
-  const summary = type === 'reasoning.summary'
-  const text = detail.string(summary ? 'summary' : 'text')
-  const signature = detail.string('signature')
-  if (text === undefined && signature === undefined)
-    throw invalid(detail.at(summary ? 'summary' : 'text'), 'is required')
-  const proof = signature === undefined || signature === '' ? {} : { signature: unwrapSignature(signature) }
-  const form = summary ? { form: 'summary' as const } : {}
-  if (
-    last !== undefined &&
-    index !== undefined &&
-    last.index === index &&
-    last.form === form.form &&
-    last.redacted !== true
-  )
-    Object.assign(last, { text: last.text + (text ?? '') }, proof)
-  else parts.push({ type: 'reasoning', text: text ?? '', ...form, ...proof, ...head })
 }

@@ -17,9 +17,8 @@ import { readMessages } from './read-request-messages.ts'
 import { readCache } from './read-request-parts.ts'
 
 /**
- * The body of `POST /v1/chat/completions` -> our request. Every restriction of the specification's table is checked,
- * nothing else is;
- * fields unknown here go to `extras`. Throws a GatewayError that names the path.
+ * The request in the body of `POST /v1/chat/completions`. Unknown fields go to `extras`. Throws a GatewayError with the
+ * path of an invalid field.
  */
 export function readRequest(rawRequest: RawRequest): GenerationRequest {
   const body = new Fields(rawRequest.body)
@@ -43,7 +42,7 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
     parallelTools: body.boolean('parallel_tool_calls'),
     sampling: readSampling(body),
     maxOutputTokens: readLimit(body),
-    reasoning: readReasoningWish(body, extras),
+    reasoning: readReasoningOptions(body, extras),
     outputFormat: readFormat(body, extras),
     outputModalities: readModalities(body, extras),
     imageOutput: readImageConfig(body, extras),
@@ -65,10 +64,7 @@ export function readRequest(rawRequest: RawRequest): GenerationRequest {
   return request
 }
 
-/**
- * Two names of one limit. A provider of this protocol gets both and may heed either: the larger is what an answer can
- * cost.
- */
+/** The larger of two names of one limit: a provider of this protocol gets both and may apply either. */
 function readLimit(body: Fields): number | undefined {
   const older = body.integer('max_tokens', { min: 1 })
   const newer = body.integer('max_completion_tokens', { min: 1 })
@@ -80,7 +76,7 @@ function readSampling(body: Fields): Sampling {
   return {
     temperature: body.number('temperature'),
     topP: body.number('top_p'),
-    // No field of OpenAI's, but many servers take it; only a whole number means what it means elsewhere.
+    // Not a field of OpenAI's, but many servers accept it; only an integer has the usual meaning.
     topK: Number.isInteger(topK) ? body.integer('top_k') : undefined,
     frequencyPenalty: body.number('frequency_penalty', { min: -2, max: 2 }),
     presencePenalty: body.number('presence_penalty', { min: -2, max: 2 }),
@@ -112,8 +108,8 @@ function readLogitBias(body: Fields): Record<string, number> | undefined {
 }
 
 /**
- * What tools were called before they were `tools`: no other protocol knows them, and an answer that calls none of them
- * would mislead.
+ * `functions`, the predecessor of `tools`, as a native tool: other protocols refuse it, since a response that never
+ * calls them would mislead.
  */
 function readFunctions(body: Fields): Tool[] {
   const value = body.array('functions') ?? []
@@ -126,21 +122,23 @@ function readTool(tool: Fields, extras: Extras): Tool {
   const type = tool.require('type', tool.string('type'), "'function' or 'custom'")
   if (type !== 'function' && type !== 'custom')
     return { type: 'native', protocol: 'chat.completions', kind: type, value: tool.value, path: tool.path }
+  const { path } = tool
   const inner = tool.require(type, tool.object(type), `the ${type} that can be called`)
   const name = inner.require('name', inner.string('name'), 'the name of the tool')
   if (name === '') throw invalid(inner.at('name'), 'must not be empty')
   const described = present('description', inner.string('description'))
   const read: Tool =
     type === 'custom'
-      ? { type, name, ...described, ...present('format', inner.object('format')?.value) }
+      ? { type, name, ...described, ...present('format', inner.object('format')?.value), path }
       : {
           type,
           name,
           ...described,
           ...present('parameters', inner.object('parameters')?.value),
           ...present('strict', inner.boolean('strict')),
+          path,
         }
-  // OpenRouter has the mark beside the function, LiteLLM in it, too.
+  // OpenRouter has the cache breakpoint beside the function, LiteLLM also in it.
   if (read.type === 'function') Object.assign(read, readCache(inner), readCache(tool))
   collectExtras(inner, extras)
   collectExtras(tool, extras)
@@ -176,27 +174,24 @@ function toolName(holder: Fields, type: 'function' | 'custom'): string {
   return inner.require('name', inner.string('name'), 'the name of the tool')
 }
 
-/**
- * `reasoning_effort`, and OpenRouter's `reasoning` object, which says more. Efforts that only the provider knows stay
- * in `extras`.
- */
-function readReasoningWish(body: Fields, extras: Extras): Reasoning | undefined {
-  const wish = body.object('reasoning')
-  const wished: Reasoning = { ...readEffort(body, 'reasoning_effort', extras) }
+/** `reasoning_effort` and OpenRouter's `reasoning`, which has more options. Unknown efforts are extras. */
+function readReasoningOptions(body: Fields, extras: Extras): Reasoning | undefined {
+  const options = body.object('reasoning')
+  const read: Reasoning = { ...readEffort(body, 'reasoning_effort', extras) }
   const included = typeof body.value.include_reasoning === 'boolean' ? body.boolean('include_reasoning') : undefined
-  if (included !== undefined) wished.visible = included
-  if (wish !== undefined) {
-    Object.assign(wished, readEffort(wish, 'effort', extras))
-    const budget = wish.integer('max_tokens', { min: 0 })
-    if (budget !== undefined) wished.budgetTokens = budget
-    const hidden = wish.boolean('exclude')
-    if (hidden !== undefined) wished.visible = !hidden
-    const enabled = wish.boolean('enabled')
-    if (enabled === false) wished.effort = 'none'
-    else if (enabled === true && wished.effort === undefined && budget === undefined) wished.adaptive = true
-    collectExtras(wish, extras)
+  if (included !== undefined) read.visible = included
+  if (options !== undefined) {
+    Object.assign(read, readEffort(options, 'effort', extras))
+    const budget = options.integer('max_tokens', { min: 0 })
+    if (budget !== undefined) read.budgetTokens = budget
+    const hidden = options.boolean('exclude')
+    if (hidden !== undefined) read.visible = !hidden
+    const enabled = options.boolean('enabled')
+    if (enabled === false) read.effort = 'none'
+    else if (enabled === true && read.effort === undefined && budget === undefined) read.adaptive = true
+    collectExtras(options, extras)
   }
-  return Object.keys(wished).length > 0 ? wished : undefined
+  return Object.keys(read).length > 0 ? read : undefined
 }
 
 function readEffort(fields: Fields, name: string, extras: Extras): { effort?: Effort } {
@@ -214,7 +209,7 @@ function readFormat(body: Fields, extras: Extras): OutputFormat | undefined {
   if (type === 'text') return { type }
   if (type === 'json_object') return { type: 'json' }
   if (type !== 'json_schema') {
-    // Some providers know further formats (a grammar, a regular expression).
+    // Some providers have more formats, such as a grammar or a regular expression.
     extras[format.path] = format.value
     return undefined
   }
@@ -233,21 +228,19 @@ function readFormat(body: Fields, extras: Extras): OutputFormat | undefined {
 const MODALITIES = ['text', 'image', 'audio'] as const
 
 function readModalities(body: Fields, extras: Extras): GenerationRequest['outputModalities'] {
-  const wanted = body.strings('modalities')
-  if (wanted === undefined) return undefined
-  const known = MODALITIES.filter((kind) => wanted.includes(kind))
-  if (wanted.some((kind) => !(MODALITIES as readonly string[]).includes(kind))) extras.modalities = wanted
-  return known
+  const requested = body.strings('modalities')
+  if (requested === undefined) return undefined
+  if (requested.some((kind) => !(MODALITIES as readonly string[]).includes(kind))) extras.modalities = requested
+  return MODALITIES.filter((kind) => requested.includes(kind))
 }
 
-/** OpenRouter's wishes for an image; in another form they are their provider's business. */
+/** OpenRouter's options of an image; in any other form they are an extra. */
 function readImageConfig(body: Fields, extras: Extras): GenerationRequest['imageOutput'] {
-  const rawRequest = body.value.image_config
-  if (
-    !isObject(rawRequest) ||
-    [rawRequest.aspect_ratio, rawRequest.image_size].some((value) => value !== undefined && typeof value !== 'string')
-  )
-    return undefined
+  const { image_config: options } = body.value
+  const isRead =
+    isObject(options) &&
+    [options.aspect_ratio, options.image_size].every((value) => value === undefined || typeof value === 'string')
+  if (!isRead) return undefined
   const config = body.object('image_config')!
   const read = {
     ...present('aspectRatio', config.string('aspect_ratio')),
@@ -263,12 +256,13 @@ function readWebSearch(body: Fields, extras: Extras): WebSearch | undefined {
   const search = {
     ...present('contextSize', options.string('search_context_size')),
     ...present('userLocation', options.object('user_location')?.value),
+    path: options.path,
   }
   collectExtras(options, extras)
   return search
 }
 
-/** OpenRouter's ways to ask for the same. */
+/** OpenRouter's tool for the same. */
 const isSearch = (tool: Fields): boolean => tool.value.type === 'openrouter:web_search'
 
 function readSearchTool(tool: Fields | undefined, extras: Extras): WebSearch | undefined {
@@ -278,24 +272,28 @@ function readSearchTool(tool: Fields | undefined, extras: Extras): WebSearch | u
   const search = {
     ...present('contextSize', parameters?.string('search_context_size')),
     ...present('userLocation', parameters?.object('user_location')?.value),
+    path: tool.path,
   }
   if (parameters !== undefined) collectExtras(parameters, extras)
   collectExtras(tool, extras)
   return search
 }
 
+/** OpenRouter's plugin for the same. */
 function readPlugins(body: Fields, extras: Extras): WebSearch | undefined {
   const plugins = body.value.plugins
   if (!Array.isArray(plugins) || !plugins.some((plugin) => isObject(plugin) && plugin.id === 'web')) return undefined
+  let path: string | undefined
   for (const plugin of body.objects('plugins')!) {
     if (plugin.value.id !== 'web') {
       extras[plugin.path] = plugin.value
       continue
     }
+    path ??= plugin.path
     plugin.take('id')
     collectExtras(plugin, extras)
   }
-  return {}
+  return { path }
 }
 
 function readMetadata(body: Fields): Record<string, unknown> | undefined {
@@ -308,15 +306,15 @@ function readMetadata(body: Fields): Record<string, unknown> | undefined {
 /** OpenAI's switch for the usage chunk, and OpenRouter's `usage: {include: true}`. */
 function readIncludeUsage(body: Fields, extras: Extras): boolean | undefined {
   const options = body.object('stream_options')
-  const asked = options?.boolean('include_usage')
+  const requested = options?.boolean('include_usage')
   if (options !== undefined) collectExtras(options, extras)
   const usage = body.value.usage
-  if (!isObject(usage)) return asked
+  if (!isObject(usage)) return requested
   body.take('usage')
-  return asked ?? usage.include === true
+  return requested ?? usage.include === true
 }
 
-/** Routing wishes are checked and left in `extras`: they are no part of what a model is asked. */
+/** Routing options are only checked and stay in `extras`: they are not part of the request to the model. */
 function readRouting(body: Fields): void {
   new Fields(body.value).strings('models')
   const provider = new Fields(body.value).object('provider')

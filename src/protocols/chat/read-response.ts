@@ -1,27 +1,40 @@
-import { parsed } from '../../json/text.ts'
 import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import type { Frame } from '../../http/frames.ts'
+import { parsed } from '../../json/text.ts'
+import { isObject } from '../fields.ts'
 import type { Reader } from '../protocol.ts'
 import { cutStream, upstreamStreamError } from '../upstream-error.ts'
-import { isObject } from '../fields.ts'
 import { MessageReader } from './read-response-message.ts'
-import { readFinishReason, readUsage, words, type Json } from './shapes.ts'
+import { nonEmpty, readFinishReason, readUsage, type Json } from './shapes.ts'
 
 /**
- * `chat.completion.chunk` frames -> events. Takes whatever compatible servers send; what it does not know it passes
- * over.
+ * A `chat.completion` body as the same events as a stream's. Throws a GatewayError for an error body and for anything
+ * else.
  */
-export class ChunkReader implements Reader {
+export function readResponse(body: unknown): GenerationEvent[] {
+  if (!isObject(body))
+    throw new GatewayError('upstream_error', 'The response of the provider is not a chat completion.')
+  const hasChoices = Array.isArray(body.choices) && body.choices.length > 0
+  if (!hasChoices && (body.error === undefined || body.error === null))
+    throw new GatewayError('upstream_error', 'The response of the provider is a chat completion without choices.')
+  const reader = new ChatResponseReader()
+  reader.chunk(body)
+  const events = reader.endOfBody()
+  const failure = events.find((event) => event.type === 'error')
+  if (failure !== undefined) throw failure.error
+  return events
+}
+
+/** `chat.completion.chunk` frames as events, with the variations of compatible servers. Unknown members are ignored. */
+export class ChatResponseReader implements Reader {
   readonly #out: GenerationEvent[] = []
   readonly #message: MessageReader
   #id = ''
   #model = ''
   #started = false
-  /**
-   * The provider's word for why it stopped; the finish waits for the usage, which comes in a chunk of its own after it.
-   */
-  #raw: string | undefined
+  /** The provider's reason for the end. The finish waits for the usage, which may follow in a chunk of its own. */
+  #finishReason: string | undefined
   #metered = false
   #done = false
   #ended = false
@@ -36,17 +49,17 @@ export class ChunkReader implements Reader {
       this.#onDone()
       return this.#take()
     }
-    const chunk = parse(frame.data)
-    if (chunk !== undefined) this.chunk(chunk)
+    const chunk = parsed(frame.data)
+    if (isObject(chunk)) this.chunk(chunk)
     return this.#take()
   }
 
   /** One parsed chunk, or a whole `chat.completion` body. */
   chunk(chunk: Json): void {
-    const failure = chunk.error ?? errorIn(chunk.choices)
+    const failure = chunk.error ?? firstChoice(chunk.choices)?.error
     if (failure !== undefined && failure !== null) return this.#fail(readFailure(failure))
     this.#onHead(chunk)
-    this.#message.sources(chunk)
+    this.#message.addSources(chunk)
     const choice = firstChoice(chunk.choices)
     if (choice !== undefined) this.#onChoice(choice)
     if (this.#ended) return
@@ -54,40 +67,40 @@ export class ChunkReader implements Reader {
     if (usage === undefined) return
     this.#metered = true
     this.#push({ type: 'usage', usage })
-    const own = choice === undefined || words(choice.finish_reason) === undefined
-    if (this.#raw !== undefined && own) this.#finish(this.#raw)
+    const isUsageChunk = choice === undefined || nonEmpty(choice.finish_reason) === undefined
+    if (this.#finishReason !== undefined && isUsageChunk) this.#finish(this.#finishReason)
   }
 
   end(): GenerationEvent[] {
     if (!this.#ended) {
-      if (this.#raw !== undefined) this.#finish(this.#raw)
+      if (this.#finishReason !== undefined) this.#finish(this.#finishReason)
       else this.#fail(cutStream())
     }
     return this.#take()
   }
 
-  /** The end of a body that came in one piece: it is whole even where the server left the reason empty. */
+  /** The end of a body that came in one piece: it is complete even where the server left the reason empty. */
   endOfBody(): GenerationEvent[] {
-    if (!this.#ended) this.#finish(this.#raw ?? '')
+    if (!this.#ended) this.#finish(this.#finishReason ?? '')
     return this.#take()
   }
 
   /**
-   * `[DONE]` without a finish_reason: one recorded server (Snowflake's) ends whole answers so, after a usage chunk,
-   * which only a server that
-   * counted the whole answer sends. Without usage the answer is cut; `end` says so.
+   * `[DONE]` without a finish_reason: one recorded server (Snowflake's) ends complete responses so, after a usage
+   * chunk, which a server sends only once it counted all of the response. Without usage the response is cut, as `end`
+   * reports.
    */
   #onDone(): void {
     this.#done = true
-    if (this.#raw !== undefined) this.#finish(this.#raw)
+    if (this.#finishReason !== undefined) this.#finish(this.#finishReason)
     else if (this.#metered && this.#started) this.#finish('')
   }
 
-  /** Azure's first chunk has an empty id, so the first one with an id or a choice names the answer. */
+  /** Azure's first chunk has an empty id, so the first chunk with an id or a choice starts the response. */
   #onHead(chunk: Json): void {
     if (this.#started) return
-    this.#id = words(chunk.id) ?? this.#id
-    this.#model = words(chunk.model) ?? this.#model
+    this.#id = nonEmpty(chunk.id) ?? this.#id
+    this.#model = nonEmpty(chunk.model) ?? this.#model
     if (this.#id !== '' || (Array.isArray(chunk.choices) && chunk.choices.length > 0)) this.#start()
   }
 
@@ -102,29 +115,29 @@ export class ChunkReader implements Reader {
   }
 
   #onChoice(choice: Json): void {
-    const said = isObject(choice.delta) ? choice.delta : isObject(choice.message) ? choice.message : undefined
-    if (said !== undefined) this.#message.add(said, choice.logprobs, said !== choice.delta)
-    const raw = words(choice.finish_reason)
-    if (raw === undefined) return
-    if (raw === 'error' || raw === 'network_error')
-      this.#fail(new GatewayError('upstream_error', 'The provider failed in the middle of its answer.'))
-    // DeepSeek's word for an answer that it broke off for want of machines.
-    else if (raw === 'insufficient_system_resource')
+    if (isObject(choice.delta)) this.#message.add(choice.delta, choice.logprobs, false)
+    else if (isObject(choice.message)) this.#message.add(choice.message, choice.logprobs, true)
+    const reason = nonEmpty(choice.finish_reason)
+    if (reason === undefined) return
+    if (reason === 'error' || reason === 'network_error')
+      this.#fail(new GatewayError('upstream_error', 'The provider failed before its response was complete.'))
+    // DeepSeek's reason for a response that it ended for lack of machines.
+    else if (reason === 'insufficient_system_resource')
       this.#fail(
-        upstreamStreamError('The provider broke off its answer for lack of capacity.', {
+        upstreamStreamError('The provider ended its response for lack of capacity.', {
           type: 'overloaded',
-          code: raw,
+          code: reason,
         }),
       )
-    else this.#raw = raw
+    else this.#finishReason = reason
   }
 
   #finish(raw: string): void {
     this.#message.close()
     this.#ended = true
-    const said =
-      raw === '' ? (this.#message.called ? 'tool-calls' : 'stop') : readFinishReason(raw, this.#message.called)
-    this.#push({ type: 'finish', reason: said === 'stop' && this.#message.refused ? 'refusal' : said, raw })
+    const { called, refused } = this.#message
+    const reason = raw === '' ? (called ? 'tool-calls' : 'stop') : readFinishReason(raw, called)
+    this.#push({ type: 'finish', reason: reason === 'stop' && refused ? 'refusal' : reason, raw })
   }
 
   #fail(error: GatewayError): void {
@@ -137,12 +150,7 @@ export class ChunkReader implements Reader {
   }
 }
 
-function parse(data: string): Json | undefined {
-  const value = parsed(data)
-  return isObject(value) ? value : undefined
-}
-
-/** Only the first answer is ours: n is 1. */
+/** The choice with index 0: requests have `n` 1. */
 function firstChoice(choices: unknown): Json | undefined {
   if (!Array.isArray(choices)) return undefined
   return choices.find(
@@ -151,20 +159,18 @@ function firstChoice(choices: unknown): Json | undefined {
   )
 }
 
-const errorIn = (choices: unknown): unknown => firstChoice(choices)?.error
-
-/** An error object inside a stream or a 200 body, or a bare string. */
-export function readFailure(failure: unknown): GatewayError {
+/** The error of an error object in a stream or in a 200 body, or of a plain string. */
+function readFailure(failure: unknown): GatewayError {
   if (!isObject(failure))
-    return upstreamStreamError(typeof failure === 'string' ? failure : 'The provider failed without saying why.')
+    return upstreamStreamError(typeof failure === 'string' ? failure : 'The provider failed without a message.')
   const { message, type, code, param, status_code: status } = failure
-  return upstreamStreamError(words(message) ?? '', {
-    ...(words(type) === undefined ? {} : { type: type as string }),
+  return upstreamStreamError(nonEmpty(message) ?? '', {
+    ...(nonEmpty(type) === undefined ? {} : { type: type as string }),
     ...(typeof code === 'string' || typeof code === 'number'
       ? { code }
       : typeof status === 'number'
         ? { code: status }
         : {}),
-    ...(words(param) === undefined ? {} : { param: param as string }),
+    ...(nonEmpty(param) === undefined ? {} : { param: param as string }),
   })
 }

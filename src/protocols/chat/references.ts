@@ -20,9 +20,9 @@ type Json = Record<string, unknown>
 type Path = (string | number)[]
 type Found = (MediaReference | ProviderReference)[]
 
-const PLACES = 'file parts'
+const POSITIONS = 'file parts'
 
-/** Files and addresses in a body's messages, whatever role says them. */
+/** Files and URLs in a body's messages of every role. */
 export function references(body: Json): Found {
   const found: Found = []
   for (const [m, message] of objectsIn(body.messages)) {
@@ -44,9 +44,9 @@ function addPart(part: Json, path: Path, found: Found): void {
     const at = [...path, name, 'url']
     found.push({ path: at, param: paramOf(at), source: { type: 'url', url: medium.url }, kind, inline: dataUrl })
   }
-  noFileId(part, path, PLACES)
+  noFileId(part, path, POSITIONS)
   for (const [name, value] of Object.entries(part))
-    if (name !== 'file' && isObject(value)) noFileId(value, [...path, name], PLACES)
+    if (name !== 'file' && isObject(value)) noFileId(value, [...path, name], POSITIONS)
   if (!isObject(file)) return
   onlyOne(file, [...path, 'file'], 'file_id', 'file_data')
   if (isNamed(file.file_id)) {
@@ -57,7 +57,7 @@ function addPart(part: Json, path: Path, found: Found): void {
       inline: (medium) => inlineFile(medium, part, file),
     })
   } else if (isAddress(file.file_data) && /^[a-z][\w+.-]*:/i.test(file.file_data)) {
-    // Whatever has a scheme: `http:/host` is read as an address too, and base64 has no colon.
+    // Anything with a scheme: `http:/host` is parsed as a URL too, and base64 has no colon.
     const at = [...path, 'file', 'file_data']
     found.push({
       path: at,
@@ -69,10 +69,7 @@ function addPart(part: Json, path: Path, found: Found): void {
   }
 }
 
-/**
- * There is one part that names files of any kind, and one each that carries them: what is written in text travels as
- * text.
- */
+/** A file by id may be of any kind; its data needs the part of its kind, and textual data becomes a text part. */
 function inlineFile(medium: MediaData, part: Json, file: Json): Json {
   const rest = without(part, 'type', 'file')
   const filename = isNamed(file.filename) ? file.filename : medium.filename

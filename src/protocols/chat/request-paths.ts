@@ -1,6 +1,6 @@
 import type { RequestPaths } from '../request-paths.ts'
 
-/** Where clients of chat completions write settings, and the fields of parts, tools and turns. */
+/** Paths of settings, and of the fields of turns, parts and tools, in requests of chat completions. */
 export const paths: RequestPaths = {
   settings: {
     cache: ['cache_control'],
@@ -45,7 +45,7 @@ export const paths: RequestPaths = {
     citations: ['annotations'],
     signature: ['extra_content', 'signature', 'data'],
     id: ['id', 'tool_call_id'],
-    arguments: ['function.arguments', 'custom.input'],
+    arguments: ['function.arguments', 'custom.input', 'arguments'],
     content: ['content'],
     parameters: ['function.parameters'],
     strict: ['function.strict'],

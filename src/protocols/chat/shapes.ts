@@ -5,15 +5,15 @@ import { isObject } from '../fields.ts'
 import type { Offsets } from '../offsets.ts'
 
 /**
- * Words of the chat completions protocol that both sides of it need. Source: OpenAI's API reference, and OpenRouter's
+ * Fields of the chat completions protocol that both sides of it need. Source: OpenAI's API reference, and OpenRouter's
  * for reasoning and images.
  */
 
-/** Any JSON object of the wire. */
+/** Any JSON object of a request or a response. */
 export type Json = Record<string, unknown>
 
 /** The value when it is a non-empty string. */
-export const words = (value: unknown): string | undefined =>
+export const nonEmpty = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined
 
 const FINISH: ReadonlyMap<string, FinishReason> = new Map([
@@ -34,8 +34,8 @@ const FINISH: ReadonlyMap<string, FinishReason> = new Map([
 ])
 
 /**
- * `called`: whether the answer holds a client tool call. A named tool_choice ends `stop` although it does, and clients
- * wait for `tool_calls` then.
+ * `called`: the response has a call of a client's tool. With a named tool_choice providers finish with `stop` although
+ * it has one, and clients wait for `tool_calls` then.
  */
 export function readFinishReason(raw: string, called: boolean): FinishReason {
   const reason = FINISH.get(raw) ?? 'other'
@@ -43,7 +43,7 @@ export function readFinishReason(raw: string, called: boolean): FinishReason {
   return reason === 'tool-calls' && !called ? 'stop' : reason
 }
 
-const FINISH_WORDS: Record<FinishReason, string> = {
+const FINISH_REASONS: Record<FinishReason, string> = {
   stop: 'stop',
   'stop-sequence': 'stop',
   length: 'length',
@@ -55,34 +55,34 @@ const FINISH_WORDS: Record<FinishReason, string> = {
 }
 
 /**
- * `refused`: a refusal was written into the message, where OpenAI says `stop`. The provider's own word travels as
+ * `refused`: the message has a refusal, for which OpenAI's reason is `stop`. The provider's own reason is sent as
  * `native_finish_reason`.
  */
 export const writeFinishReason = (reason: FinishReason, refused: boolean): string =>
-  reason === 'refusal' && refused ? 'stop' : FINISH_WORDS[reason]
+  reason === 'refusal' && refused ? 'stop' : FINISH_REASONS[reason]
 
 /**
- * A wire usage object in our buckets; undefined when it says nothing, without output when it does not say that. OpenAI
- * counts cached tokens inside the prompt and reasoning inside the completion.
+ * A provider's usage object in disjoint buckets; undefined without counts, and without `outputTokens` where they are
+ * not counted. OpenAI counts cached tokens inside the prompt and reasoning inside the completion.
  */
 export function readUsage(usage: unknown): Partial<Usage> | undefined {
   if (!isObject(usage) || (!isCount(usage.prompt_tokens) && !isCount(usage.completion_tokens))) return undefined
   const prompt = detailsOf(usage.prompt_tokens_details)
   const completion = detailsOf(usage.completion_tokens_details)
-  // A part is never more than its whole, whatever the provider says.
-  const asked = count(usage.prompt_tokens)
-  const cacheRead = Math.min(first(prompt.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens), asked)
-  const cacheWrite = Math.min(count(prompt.cache_write_tokens), asked - cacheRead)
-  const audioIn = Math.min(count(prompt.audio_tokens), asked - cacheRead - cacheWrite)
+  // A part is never more than its whole, whatever the provider counts.
+  const prompted = count(usage.prompt_tokens)
+  const cacheRead = Math.min(first(prompt.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens), prompted)
+  const cacheWrite = Math.min(count(prompt.cache_write_tokens), prompted - cacheRead)
+  const audioIn = Math.min(count(prompt.audio_tokens), prompted - cacheRead - cacheWrite)
   const reasoning = first(completion.reasoning_tokens, usage.reasoning_tokens)
   const generated = count(usage.completion_tokens)
-  // xAI counts reasoning beside the completion; only the sum tells.
-  const beside = reasoning > 0 && count(usage.total_tokens) === asked + generated + reasoning
+  // xAI counts reasoning beside the completion, which only the total shows.
+  const beside = reasoning > 0 && count(usage.total_tokens) === prompted + generated + reasoning
   const inside = beside ? 0 : Math.min(reasoning, generated)
   const audioOut = Math.min(count(completion.audio_tokens), generated - inside)
   const imageOut = Math.min(count(completion.image_tokens), generated - inside - audioOut)
   return {
-    inputTokens: asked - cacheRead - cacheWrite - audioIn,
+    inputTokens: prompted - cacheRead - cacheWrite - audioIn,
     cacheReadTokens: cacheRead,
     cacheWrite5mTokens: cacheWrite,
     cacheWrite1hTokens: 0,
@@ -102,7 +102,7 @@ export function readUsage(usage: unknown): Partial<Usage> | undefined {
   }
 }
 
-/** Our buckets as OpenAI's usage object; details that nobody counted are left away. */
+/** Usage as OpenAI's usage object; details without tokens are left out, except the cached and the reasoning ones. */
 export function writeUsage(usage: Usage): Json {
   const written = usage.cacheWrite5mTokens + usage.cacheWrite1hTokens
   return {
@@ -125,10 +125,10 @@ export function writeUsage(usage: Usage): Json {
 
 const detailsOf = (value: unknown): Json => (isObject(value) ? value : {})
 
-/** The first that is a number, as a count. */
+/** The first number among the values, as a count. */
 const first = (...values: unknown[]): number => count(values.find((value) => typeof value === 'number'))
 
-/** `{content, refusal}` of a choice's logprobs. */
+/** The `logprobs` of a choice. */
 export const writeLogprobs = (logprobs: TokenLogprob[]): Json => ({
   content: logprobs.map(({ token, logprob, bytes, top }) => ({
     token,
@@ -165,8 +165,8 @@ function readToken(entry: unknown): TokenLogprob | undefined {
 }
 
 /**
- * A `url_citation` annotation of a text part, which begins in the content at `base`. Undefined when there is no URL to
- * show.
+ * A `url_citation` annotation of a text part that begins at `base` in the content; undefined for a citation without a
+ * URL.
  */
 export function writeAnnotation(
   { url, title, start, end }: Citation,
@@ -182,8 +182,8 @@ export function writeAnnotation(
 }
 
 /**
- * An annotation as a citation of the content's last text part, which begins at `base`. An empty range is a server's way
- * of not saying where.
+ * An annotation as a citation of the content's last text part, which begins at `base`. Servers write an empty range
+ * where they know none.
  */
 export function readAnnotation(annotation: unknown, content: Offsets, base: number): Citation | undefined {
   const cited = isObject(annotation) && isObject(annotation.url_citation) ? annotation.url_citation : undefined
@@ -191,15 +191,15 @@ export function readAnnotation(annotation: unknown, content: Offsets, base: numb
   const range = content.read(cited.start_index, cited.end_index)
   return {
     url: cited.url,
-    ...(words(cited.title) === undefined ? {} : { title: words(cited.title) }),
-    ...(words(cited.content) === undefined ? {} : { citedText: words(cited.content) }),
+    ...(nonEmpty(cited.title) === undefined ? {} : { title: nonEmpty(cited.title) }),
+    ...(nonEmpty(cited.content) === undefined ? {} : { citedText: nonEmpty(cited.content) }),
     ...(range !== undefined && range.start >= base ? { start: range.start - base, end: range.end - base } : {}),
     native: annotation,
   } as Citation
 }
 
-/** `data:image/png;base64,...` in its pieces; undefined when it is something else. */
-export function readDataUrl(url: string): { mediaType: string; data: string } | undefined {
+/** Media type and data of `data:image/png;base64,...`; undefined for anything else. */
+export function parseDataUrl(url: string): { mediaType: string; data: string } | undefined {
   const comma = url.indexOf(',')
   if (!/^data:/i.test(url) || comma < 0) return undefined
   const [mediaType, ...parameters] = url.slice(5, comma).split(';')
@@ -207,34 +207,34 @@ export function readDataUrl(url: string): { mediaType: string; data: string } | 
   return { mediaType: mediaType.toLowerCase(), data: url.slice(comma + 1) }
 }
 
-/** A recording that comes in pieces: each padded by itself, or one text of base64 cut anywhere. */
+/** Base64 that came in pieces: each padded by itself, or one text cut anywhere. */
 export const joinedBase64 = (pieces: readonly string[]): string =>
   pieces.slice(0, -1).some((piece) => piece.endsWith('='))
     ? Buffer.concat(pieces.map((piece) => Buffer.from(piece, 'base64'))).toString('base64')
     : pieces.join('')
 
-/** What `reasoning_details` call a signature of the text or of the n-th image: these parts have no id on the wire. */
+/** Ids in `reasoning_details` of the signatures of a text and of the n-th image, which have no ids of their own. */
 export const TEXT_ID = 'text'
 export const imageId = (n: number): string => `image-${n}`
 
 /**
- * Where a part stands in its answer: behind how much text (UTF-16 units; `end`: where a text ends) and how many calls.
- * Messages tell nothing of that.
+ * Position of a part in its response: UTF-16 units of text before it and calls before it; of a text part also where it
+ * ends. Messages have no field for it, so it is the note in a signature's envelope.
  */
-export type PartLocation = { text: number; calls: number; end?: number }
+export type PartPosition = { text: number; calls: number; end?: number }
 
-/** A place for its part's sealed signature. */
-export const noteOf = ({ text, calls, end }: PartLocation): string =>
+/** The note of a position. */
+export const positionNote = ({ text, calls, end }: PartPosition): string =>
   end === undefined && text === 0 && calls === 0 ? '' : [text, calls, ...(end === undefined ? [] : [end])].join(' ')
 
-/** What `noteOf` wrote. Of a text without a note: all of it. */
-export function placeOf(note: string | undefined): Required<PartLocation> {
+/** The position in a note. Without one the part is at the start, and a text part is all of the text. */
+export function positionOf(note: string | undefined): Required<PartPosition> {
   const [text = 0, calls = 0, end = Infinity] = note?.split(' ').map(Number) ?? []
   return { text, calls, end }
 }
 
 /**
- * What `reasoning_details` say of entries in none of OpenRouter's formats. Clients drop those without a format, and
- * read nothing into this one.
+ * The `format` of `reasoning_details` entries in none of OpenRouter's formats: clients drop entries without a format,
+ * and do not interpret this one.
  */
 export const FORMAT = 'unknown'

@@ -1,63 +1,96 @@
-import type { GenerationRequest, TextPart } from '../../generation/request.ts'
-import type { Translation } from '../translation.ts'
+import type { GenerationRequest, OutputFormat, TextPart } from '../../generation/request.ts'
 import { present } from '../fields.ts'
 import { jsonInWords, speaksOfJson } from '../json-instruction.ts'
-import type { Capabilities, Target } from '../protocol.ts'
+import type { Capabilities } from '../protocol.ts'
 import { responseSchema } from '../schema/openai.ts'
+import { refusingAt } from '../schema/schema.ts'
+import { objectResponse, unwrapping } from '../schema/wrapping.ts'
 import { acceptedName, OPENAI_NAMES } from '../tool-names.ts'
+import type { Translation } from '../translation.ts'
 import type { Json } from './shapes.ts'
 
-/** The field that says how the answer is to be written, and what the model is told of it besides. */
-type Format = { field: Json; told: TextPart[] }
+/** The field for the output format, and instructions that describe it where the field is not enough. */
+type WrittenFormat = { field: Json; instructions: TextPart[] }
 
-const BOTH: NonNullable<Capabilities['formats']> = ['json_object', 'json_schema']
+type SchemaFormat = OutputFormat & { type: 'schema' }
 
-/** What the provider cannot be asked for in its field is asked of the model in words. */
-export function writeFormat(
-  request: GenerationRequest,
-  { quirks, capabilities: { formats = BOTH } }: Target,
-  translation: Translation,
-): Format {
+const ALL_FORMATS: NonNullable<Capabilities['formats']> = ['json_object', 'json_schema']
+
+/** `response_format`. A format that the provider does not enforce is described in the prompt. */
+export function writeFormat(request: GenerationRequest, translation: Translation): WrittenFormat {
+  const { quirks, capabilities } = translation.target
   const { outputFormat: format } = request
-  if (format === undefined) return { field: {}, told: [] }
+  if (format === undefined) return { field: {}, instructions: [] }
   if (format.type === 'enum') throw translation.bareEnum()
-  const alone = quirks.formatAlone === true && (request.stream || request.tools.length > 0)
-  if (format.type === 'text') return { field: alone ? {} : { response_format: { type: 'text' } }, told: [] }
-  const taken = alone ? [] : formats
-  const object = taken.includes('json_object') ? { response_format: { type: 'json_object' } } : {}
-  if (format.type === 'schema') {
-    if (taken.includes('json_schema'))
-      return {
-        field: schemaField({
-          name: acceptedName(format.name ?? 'answer', OPENAI_NAMES),
-          ...present('description', format.description),
-          ...responseSchema(format, translation),
-        }),
-        told: [],
-      }
-    translation.lose(
-      'todo_approximated',
-      translation.setting('outputFormat'),
-      `the provider binds no answer to a schema${alone ? ' beside tools or in a stream' : ''}: the model is asked for it in words`,
-    )
-    return { field: object, told: [jsonInWords(responseSchema(format, translation).schema)] }
-  }
-  if (taken.includes('json_schema') && !taken.includes('json_object'))
-    return { field: schemaField({ name: 'answer', schema: { type: 'object' } }), told: [] }
-  const told = speaksOfJson(request) ? [] : [jsonInWords()]
-  if (taken.length === 0)
-    translation.lose(
-      'todo_approximated',
-      translation.setting('outputFormat'),
-      'the provider holds no answer to JSON beside tools or in a stream: the model is asked for it in words',
-    )
-  else if (told.length > 0)
-    translation.lose(
-      'todo_approximated',
-      translation.setting('outputFormat'),
-      'the model is told in words, too: providers refuse such a request in which JSON is not spoken of',
-    )
-  return { field: object, told }
+  const refused = quirks.formatAlone === true && (request.stream || request.tools.length > 0)
+  if (format.type === 'text') return { field: refused ? {} : { response_format: { type: 'text' } }, instructions: [] }
+  const accepted = refused ? [] : (capabilities.formats ?? ALL_FORMATS)
+  return format.type === 'schema'
+    ? writeSchema(format, accepted, refused, translation)
+    : writeJson(request, accepted, translation)
 }
+
+function writeSchema(
+  format: SchemaFormat,
+  accepted: NonNullable<Capabilities['formats']>,
+  refused: boolean,
+  translation: Translation,
+): WrittenFormat {
+  if (accepted.includes('json_schema'))
+    return {
+      field: schemaField({
+        name: acceptedName(format.name ?? 'answer', OPENAI_NAMES),
+        ...present('description', format.description),
+        ...responseSchema(format, translation),
+      }),
+      instructions: [],
+    }
+  translation.lose(
+    'format_described',
+    translation.setting('outputFormat'),
+    `the provider does not enforce a schema${refused ? ' beside tools or in a stream' : ''}; the prompt describes it`,
+  )
+  return {
+    field: accepted.includes('json_object') ? jsonField : {},
+    instructions: [jsonInWords(describedSchema(format, translation))],
+  }
+}
+
+/**
+ * The schema for the prompt. Like an enforced one it is wrapped in an object, since the instruction and `json_object`
+ * ask for an object; the response is unwrapped.
+ */
+function describedSchema(format: SchemaFormat, translation: Translation): unknown {
+  const { schema, wrapped } = refusingAt(translation.setting('outputFormat.schema'), () =>
+    objectResponse(format, translation.schemaBudget),
+  )
+  if (wrapped) translation.undo(unwrapping)
+  return schema
+}
+
+function writeJson(
+  request: GenerationRequest,
+  accepted: NonNullable<Capabilities['formats']>,
+  translation: Translation,
+): WrittenFormat {
+  if (accepted.includes('json_schema') && !accepted.includes('json_object'))
+    return { field: schemaField({ name: 'answer', schema: { type: 'object' } }), instructions: [] }
+  const instructions = speaksOfJson(request) ? [] : [jsonInWords()]
+  if (accepted.length === 0)
+    translation.lose(
+      'format_described',
+      translation.setting('outputFormat'),
+      'the provider does not enforce JSON beside tools or in a stream; the prompt asks for it',
+    )
+  else if (instructions.length > 0)
+    translation.lose(
+      'format_described',
+      translation.setting('outputFormat'),
+      'the prompt asks for JSON too: providers refuse JSON mode where no message mentions it',
+    )
+  return { field: accepted.includes('json_object') ? jsonField : {}, instructions }
+}
+
+const jsonField: Json = { response_format: { type: 'json_object' } }
 
 const schemaField = (schema: Json): Json => ({ response_format: { type: 'json_schema', json_schema: schema } })

@@ -25,14 +25,11 @@ import {
   writeLogprobs,
   writeUsage,
   type Json,
-  type PartLocation,
+  type PartPosition,
 } from './shapes.ts'
 
-/**
- * Events -> `chat.completion.chunk` frames. Only a generated image waits for its end, because its URL stands in one
- * piece.
- */
-export class ChunkWriter implements Writer {
+/** Events as `chat.completion.chunk` frames. Only a generated image waits for its end: its URL is in one piece. */
+export class ChatResponseWriter implements Writer {
   readonly #context: TranslationContext
   readonly #responseIdentity: ResponseIdentity
   readonly #includeUsage: boolean
@@ -40,18 +37,15 @@ export class ChunkWriter implements Writer {
   readonly #usage: Usage = noUsage()
   #metered = false
   #open: PartHead = { type: 'text' }
-  /** Whether the open part has grown. */
-  #growth = false
+  /** The open part has text. */
+  #hasText = false
   #image = ''
   #images = 0
   #calls = 0
   #details = 0
-  /**
-   * The content, in which citations count, and where the last text part of it begins. It is measured when something
-   * cites it.
-   */
+  /** Length of the content, and where its last text part begins. Offsets are measured only when something is cited. */
   #length = 0
-  #base = 0
+  #textStart = 0
   #unmeasured = ''
   readonly #content = new Offsets('', 'code points')
   #refused = false
@@ -89,10 +83,10 @@ export class ChunkWriter implements Writer {
 
   #begin(head: PartHead): Frame[] {
     this.#open = head
-    this.#growth = false
+    this.#hasText = false
     switch (head.type) {
       case 'text':
-        this.#base = this.#length
+        this.#textStart = this.#length
         return []
       case 'refusal':
         this.#refused = true
@@ -115,7 +109,7 @@ export class ChunkWriter implements Writer {
     }
   }
 
-  /** Id and name stand in the first delta only: the official SDK takes a repeated one for another call. */
+  /** Id and name are in the first delta only: the official SDK takes a repeated id for another call. */
   #firstOfCall(head: PartHead & { type: 'tool-call' }): Json {
     const call = writeCall(head.id, head.name, head.form, '')
     return head.form === 'custom' ? call : { ...call, function: { name: head.name, arguments: '' } }
@@ -125,13 +119,13 @@ export class ChunkWriter implements Writer {
     loseCitation(this.#context, head.citation)
     this.#content.append(this.#unmeasured)
     this.#unmeasured = ''
-    const annotation = writeAnnotation(head.citation, this.#content, this.#base)
+    const annotation = writeAnnotation(head.citation, this.#content, this.#textStart)
     return annotation === undefined ? [] : [this.#delta({ annotations: [annotation] })]
   }
 
   #append(text: string, logprobs: TokenLogprob[] | undefined): Frame[] {
     const head = this.#open
-    this.#growth ||= text !== ''
+    this.#hasText ||= text !== ''
     switch (head.type) {
       case 'text':
         this.#length += text.length
@@ -172,7 +166,7 @@ export class ChunkWriter implements Writer {
     const head = this.#open
     switch (head.type) {
       case 'text':
-        return this.#sign(TEXT_ID, signature, { text: this.#base, calls: this.#calls, end: this.#length })
+        return this.#sign(TEXT_ID, signature, { text: this.#textStart, calls: this.#calls, end: this.#length })
       case 'tool-call':
         return this.#closeCall(head, signature)
       case 'reasoning':
@@ -188,32 +182,34 @@ export class ChunkWriter implements Writer {
   }
 
   #closeCall(head: PartHead & { type: 'tool-call' }, signature: string | undefined): Frame[] {
-    const frames = this.#growth || head.form === 'custom' ? [] : [this.#callDelta({ function: { arguments: '{}' } })]
+    const frames = this.#hasText || head.form === 'custom' ? [] : [this.#callDelta({ function: { arguments: '{}' } })]
     this.#calls++
     return [...frames, ...this.#sign(head.id, signature)]
   }
 
-  #sign(id: string, signature: string | undefined, place?: PartLocation): Frame[] {
+  #sign(id: string, signature: string | undefined, position?: PartPosition): Frame[] {
     return signature === undefined
       ? []
       : [
           this.#delta({
-            reasoning_details: [detailOfPart(id, signature, this.#responseIdentity.issuer, this.#details++, place)],
+            reasoning_details: [detailOfPart(id, signature, this.#responseIdentity.issuer, this.#details++, position)],
           }),
         ]
   }
 
   #closeReasoning(head: PartHead & { type: 'reasoning' }, signature: string | undefined): Frame[] {
     if (signature === undefined) {
-      if (this.#growth) this.#details++
+      if (this.#hasText) this.#details++
       return []
     }
-    // Encrypted data is an entry of its own: clients join entries of one index into one.
-    if (this.#growth && (head.redacted === true || head.form === 'summary')) this.#details++
-    const place = { text: this.#length, calls: this.#calls }
+    // Encrypted data is an entry of its own: clients join entries with the same index.
+    if (this.#hasText && (head.redacted === true || head.form === 'summary')) this.#details++
+    const position = { text: this.#length, calls: this.#calls }
     return [
       this.#delta({
-        reasoning_details: [detailOfSignature(head, signature, this.#responseIdentity.issuer, this.#details++, place)],
+        reasoning_details: [
+          detailOfSignature(head, signature, this.#responseIdentity.issuer, this.#details++, position),
+        ],
       }),
     ]
   }
@@ -236,7 +232,7 @@ export class ChunkWriter implements Writer {
     return [...last, { data: '[DONE]' }]
   }
 
-  /** No `[DONE]` follows: an answer that broke must not look whole. */
+  /** No `[DONE]` follows: a response that failed must not look complete. */
   #fail(error: GatewayError): Frame[] {
     this.#ended = true
     return errorFrames(this.#responseIdentity, error)
@@ -261,7 +257,7 @@ export class ChunkWriter implements Writer {
   }
 }
 
-/** The chunk before the last one, for clients that ask for it. */
+/** The usage chunk before the end, for clients that requested it. */
 export const usageFrame = (responseIdentity: ResponseIdentity, usage: Usage, more: object = {}): Frame => ({
   data: JSON.stringify({ ...chunkHead(responseIdentity), choices: [], usage: writeUsage(usage), ...more }),
 })
@@ -274,9 +270,8 @@ const chunkHead = (responseIdentity: ResponseIdentity): Json => ({
 })
 
 /**
- * A failure in a stream already begun, twice: the chunk is for clients that read choices or a top-level `error`; the AI
- * SDK (seen in 7.0) takes
- * anything with choices for an ordinary chunk and hears only an error that stands alone.
+ * An error after the stream began, twice: as a chunk for clients that read choices or a top-level `error`, and alone
+ * for the AI SDK (7.0), which takes anything with choices for an ordinary chunk.
  */
 export const errorFrames = (responseIdentity: ResponseIdentity, error: GatewayError): Frame[] => [
   {

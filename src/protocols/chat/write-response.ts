@@ -8,20 +8,20 @@ import {
   FORMAT,
   imageId,
   joinedBase64,
-  noteOf,
+  positionNote,
   TEXT_ID,
   writeAnnotation,
   writeFinishReason,
   writeLogprobs,
   writeUsage,
   type Json,
-  type PartLocation,
+  type PartPosition,
 } from './shapes.ts'
 
-/** A whole answer as a `chat.completion` object. Reasoning is shown in OpenRouter's fields, which carry signatures. */
-export function writeAnswer(answer: Answer, context: TranslationContext): object {
+/** A whole response as a `chat.completion` object, with reasoning in OpenRouter's fields, which can have signatures. */
+export function writeResponse(answer: Answer, context: TranslationContext): object {
   const { responseIdentity, request } = context
-  loseOfAnswer(context, answer)
+  loseOfResponse(context, answer)
   const refused = answer.parts.some((part) => part.type === 'refusal')
   const logprobs = answer.parts.flatMap((part) => (part.type === 'text' ? (part.logprobs ?? []) : []))
   return {
@@ -42,7 +42,7 @@ export function writeAnswer(answer: Answer, context: TranslationContext): object
   }
 }
 
-function loseOfAnswer(context: TranslationContext, { parts, finish, usage }: Answer): void {
+function loseOfResponse(context: TranslationContext, { parts, finish, usage }: Answer): void {
   for (const part of parts) {
     if (part.type === 'native') loseNative(context, part.kind)
     else if (part.type === 'audio') loseOfAudio(context, part.source.mediaType ?? 'audio')
@@ -53,12 +53,12 @@ function loseOfAnswer(context: TranslationContext, { parts, finish, usage }: Ans
 }
 
 export function loseCitation(context: TranslationContext, citation: Citation): void {
-  if (citation.url === undefined) lose(context, 'response_field_dropped', 'citations', 'only addresses can be cited')
+  if (citation.url === undefined) lose(context, 'response_citation_dropped', 'citations', 'only URLs can be cited')
   else loseOfCitation(context, citation)
 }
 
 export const loseOfAudio = (context: TranslationContext, mediaType: string): void =>
-  lose(context, 'response_field_adjusted', 'audio', `there is no place for its type, which is ${mediaType}`)
+  lose(context, 'response_field_adjusted', 'audio', `there is no field for its media type ${mediaType}`)
 
 function writeMessage(parts: Part[], responseIdentity: TranslationContext['responseIdentity'], hidden: boolean): Json {
   const texts = parts.filter((part) => part.type === 'text')
@@ -66,7 +66,7 @@ function writeMessage(parts: Part[], responseIdentity: TranslationContext['respo
   const reasoning = hidden ? '' : parts.map((part) => (part.type === 'reasoning' ? part.text : '')).join('')
   const details = writeDetails(parts, responseIdentity.issuer, hidden)
   const images = parts.filter((part): part is MediaPart => part.type === 'image')
-  const sounds = parts.flatMap((part) =>
+  const audio = parts.flatMap((part) =>
     part.type === 'audio' && part.source.type === 'data' ? [part.source.data] : [],
   )
   const annotations = texts.some((part) => part.citations !== undefined) ? writeAnnotations(texts) : []
@@ -85,7 +85,7 @@ function writeMessage(parts: Part[], responseIdentity: TranslationContext['respo
           ),
         }
       : {}),
-    ...(sounds.length > 0 ? { audio: { ...audioHead(responseIdentity), data: joinedBase64(sounds) } } : {}),
+    ...(audio.length > 0 ? { audio: { ...audioHead(responseIdentity), data: joinedBase64(audio) } } : {}),
     ...(calls.length > 0
       ? { tool_calls: calls.map((call) => writeCall(call.id, call.name, call.form, call.arguments)) }
       : {}),
@@ -102,14 +102,14 @@ export const writeImage = (mediaType: string, data: string): Json => ({
   image_url: { url: `data:${mediaType};base64,${data}` },
 })
 
-/** The audio cannot be named again in a later request: it counts as expired from the start. */
+/** A later request cannot refer to the audio by its id, so it counts as expired from the start. */
 export const audioHead = (responseIdentity: TranslationContext['responseIdentity']): Json => ({
   id: `audio-${responseIdentity.id}`,
   expires_at: responseIdentity.createdAt,
   transcript: '',
 })
 
-/** Annotations count in the whole content, of which each text part is a piece. */
+/** Offsets of annotations count in the whole content, of which each text part is a piece. */
 function writeAnnotations(texts: TextPart[]): Json[] {
   const content = new Offsets(texts.map((part) => part.text).join(''), 'code points')
   let base = 0
@@ -129,17 +129,16 @@ export const detailOfText = (form: ReasoningPart['form'], text: string, index: n
     : { type: 'reasoning.text', text, format: FORMAT, index }
 
 /**
- * Entries that carry a reasoning part's signature: in the text's own entry, or encrypted in one of its own where there
- * is no signed text. `place`: where the part stands.
+ * The entry with a reasoning part's signature: the text's own entry, or an encrypted one where there is no signed text.
  */
 export function detailOfSignature(
   head: { form?: ReasoningPart['form']; redacted?: boolean; id?: string },
   signature: string,
   issuer: Issuer | undefined,
   index: number,
-  place: PartLocation,
+  position: PartPosition,
 ): Json {
-  const data = wrapSignature(signature, issuer, noteOf(place))
+  const data = wrapSignature(signature, issuer, positionNote(position))
   const id = head.id === undefined ? {} : { id: head.id }
   return head.redacted === true || head.form === 'summary'
     ? { type: 'reasoning.encrypted', data, format: FORMAT, index, ...id }
@@ -147,18 +146,18 @@ export function detailOfSignature(
 }
 
 /**
- * A signature of a part that is no reasoning: a call's under the call's id, as OpenRouter does; a text's and an image's
- * under ids of ours.
+ * The entry with the signature of a part other than reasoning: a call's has the call's id, as OpenRouter writes it; a
+ * text's and an image's have ids of Sluice's.
  */
 export const detailOfPart = (
   id: string,
   signature: string,
   issuer: Issuer | undefined,
   index: number,
-  place?: PartLocation,
+  position?: PartPosition,
 ): Json => ({
   type: 'reasoning.encrypted',
-  data: wrapSignature(signature, issuer, place === undefined ? '' : noteOf(place)),
+  data: wrapSignature(signature, issuer, position === undefined ? '' : positionNote(position)),
   format: FORMAT,
   index,
   id,
@@ -170,7 +169,7 @@ function writeDetails(parts: Part[], issuer: Issuer | undefined, hidden: boolean
     calls = 0,
     text = 0
   for (const part of parts) {
-    const place = { text, calls, ...(part.type === 'text' ? { end: (text += part.text.length) } : {}) }
+    const position = { text, calls, ...(part.type === 'text' ? { end: (text += part.text.length) } : {}) }
     if (part.type === 'tool-call') calls++
     const id =
       part.type === 'tool-call'
@@ -182,13 +181,13 @@ function writeDetails(parts: Part[], issuer: Issuer | undefined, hidden: boolean
             : undefined
     if (id !== undefined && 'signature' in part && part.signature !== undefined)
       details.push(
-        detailOfPart(id, part.signature.data, issuer, details.length, part.type === 'text' ? place : undefined),
+        detailOfPart(id, part.signature.data, issuer, details.length, part.type === 'text' ? position : undefined),
       )
     if (part.type !== 'reasoning') continue
     const signed =
       part.signature === undefined
         ? undefined
-        : detailOfSignature(part, part.signature.data, issuer, details.length, place)
+        : detailOfSignature(part, part.signature.data, issuer, details.length, position)
     if (signed?.type === 'reasoning.text') details.push({ ...signed, text: hidden ? '' : part.text })
     else {
       if (part.text !== '' && !hidden)

@@ -22,7 +22,7 @@ export function forward({ rawRequest, restoredReasoning }: TranslationContext, t
 }
 
 /** DeepSeek refuses calls without a block of thinking beside them; it need not be signed, and may be empty. */
-const takesBare = ({ quirks }: Target): boolean => quirks.reasoningField === 'reasoning_content'
+const takesBare = ({ quirks }: Target): boolean => quirks.requiresReasoning === true
 
 const NO_THOUGHTS = thinkingBlock({ text: '', signature: '' })
 

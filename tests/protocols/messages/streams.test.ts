@@ -736,7 +736,7 @@ describe('passing on', () => {
         ),
       )
     }
-    expect(sent({ reasoningField: 'reasoning_content' })).toEqual([
+    expect(sent({ requiresReasoning: true })).toEqual([
       ['a|', 'tool_use'],
       ['b|', 'tool_use'],
       ['|', 'text', 'tool_use'],
@@ -745,10 +745,7 @@ describe('passing on', () => {
     ])
     const bare = [['tool_use'], ['b|', 'tool_use'], ['text', 'tool_use'], ['tool_use'], ['tool_use']]
     expect(sent({})).toEqual(bare)
-    expect(sent({ reasoningField: 'reasoning_content' }, { thinking: { type: 'disabled' } })[2]).toEqual([
-      'text',
-      'tool_use',
-    ])
+    expect(sent({ requiresReasoning: true }, { thinking: { type: 'disabled' } })[2]).toEqual(['text', 'tool_use'])
   })
 
   test('relabels the first frame and returns all others as they are', () => {

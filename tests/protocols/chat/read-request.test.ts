@@ -3,29 +3,21 @@ import { GatewayError } from '../../../src/error.ts'
 import { wrapSignature } from '../../../src/generation/signature.ts'
 import { chat } from '../../../src/protocols/chat/index.ts'
 import type { RawRequest } from '../../../src/protocols/protocol.ts'
+import { withoutPaths } from '../../translating.ts'
 
-/** Requests of chat completions from clients, and whole answers to them. */
+/** Requests of clients of chat completions. */
 
-const wireOf = (body: Record<string, unknown>): RawRequest => ({
+const rawRequestOf = (body: Record<string, unknown>): RawRequest => ({
   body,
   text: JSON.stringify(body),
   headers: new Headers(),
 })
 const user = { role: 'user', content: 'Hi' }
 const base = { model: 'maker/model', messages: [user] }
-const read = (fields: Record<string, unknown> = {}) => chat.serve.readRequest(wireOf({ ...base, ...fields }))
-const readTurns = (...messages: unknown[]) => chat.serve.readRequest(wireOf({ ...base, messages }))
-
-const refusal = (run: () => unknown): string => {
-  try {
-    run()
-  } catch (error) {
-    expect(error).toBeInstanceOf(GatewayError)
-    expect((error as GatewayError).status).toBe(400)
-    return (error as GatewayError).param ?? ''
-  }
-  throw new Error('was accepted')
-}
+const read = (fields: Record<string, unknown> = {}) =>
+  withoutPaths(chat.serve.readRequest(rawRequestOf({ ...base, ...fields })))
+const readTurns = (...messages: unknown[]) => withoutPaths(located(...messages))
+const located = (...messages: unknown[]) => chat.serve.readRequest(rawRequestOf({ ...base, messages }))
 
 const call = {
   role: 'assistant',
@@ -35,165 +27,8 @@ const call = {
   ],
 }
 
-describe('fields that are refused, by path', () => {
-  const fields: [string, Record<string, unknown>][] = [
-    ['model', { model: undefined }],
-    ['model', { model: 3 }],
-    ['model', { model: '' }],
-    ['messages', { messages: undefined }],
-    ['messages', { messages: [] }],
-    ['messages', { messages: 'hi' }],
-    ['messages[0]', { messages: ['hi'] }],
-    ['n', { n: 2 }],
-    ['n', { n: 0 }],
-    ['n', { n: '1' }],
-    ['stop', { stop: ['a', 'b', 'c', 'd', 'e'] }],
-    ['stop', { stop: 3 }],
-    ['stop[1]', { stop: ['a', 1] }],
-    ['frequency_penalty', { frequency_penalty: 2.1 }],
-    ['presence_penalty', { presence_penalty: -2.1 }],
-    ['temperature', { temperature: 'hot' }],
-    ['top_p', { top_p: [] }],
-    ['max_tokens', { max_tokens: 1.5 }],
-    ['max_completion_tokens', { max_completion_tokens: '9' }],
-    ['logit_bias', { logit_bias: { hello: 1 } }],
-    ['logit_bias.50', { logit_bias: { 50: 101 } }],
-    ['logit_bias.50', { logit_bias: { 50: null } }],
-    ['logprobs', { logprobs: 5 }],
-    ['top_logprobs', { top_logprobs: 21 }],
-    ['top_logprobs', { top_logprobs: -1 }],
-    ['metadata', { metadata: Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`k${i}`, 'v'])) }],
-    ['metadata', { metadata: 'x' }],
-    ['tools', { tools: {} }],
-    ['tools[0].type', { tools: [{}] }],
-    ['tools[0].function', { tools: [{ type: 'function' }] }],
-    ['tools[0].function.name', { tools: [{ type: 'function', function: {} }] }],
-    ['tools[0].custom.name', { tools: [{ type: 'custom', custom: { name: '' } }] }],
-    ['tool_choice', { tool_choice: 'any' }],
-    ['tool_choice.type', { tool_choice: { type: 'auto' } }],
-    ['tool_choice.function.name', { tool_choice: { type: 'function', function: {} } }],
-    [
-      'tool_choice.allowed_tools.mode',
-      { tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'x', tools: [] } } },
-    ],
-    ['verbosity', { verbosity: 'loud' }],
-    ['stream', { stream: 'yes' }],
-    ['stream_options', { stream_options: 1 }],
-    ['stream_options.include_usage', { stream_options: { include_usage: 1 } }],
-    ['response_format.type', { response_format: { type: 5 } }],
-    ['response_format.json_schema', { response_format: { type: 'json_schema' } }],
-    ['seed', { seed: 1.5 }],
-    ['user', { user: 7 }],
-    ['reasoning_effort', { reasoning_effort: 1 }],
-    ['reasoning.max_tokens', { reasoning: { max_tokens: 'x' } }],
-    ['reasoning.exclude', { reasoning: { exclude: 1 } }],
-    ['web_search_options', { web_search_options: true }],
-    ['parallel_tool_calls', { parallel_tool_calls: 'no' }],
-    ['provider.order', { provider: { order: 'x' } }],
-    ['models', { models: 'x' }],
-  ]
-  for (const [path, change] of fields)
-    test(`${path} ${JSON.stringify(change).slice(0, 80)}`, () => expect(refusal(() => read(change))).toBe(path))
-})
-
-describe('messages that are refused, by path', () => {
-  const cases: [string, unknown[]][] = [
-    ['messages[0].role', [{ content: 'x' }]],
-    ['messages[0].role', [{ role: 'robot', content: 'x' }]],
-    ['messages[1].role', [user, { role: 'function', name: 'f', content: 'x' }]],
-    ['messages[0].content', [{ role: 'user' }]],
-    ['messages[0].content', [{ role: 'system', content: null }]],
-    ['messages[0].content', [{ role: 'user', content: 5 }]],
-    [
-      'messages[0].content[0].type',
-      [{ role: 'system', content: [{ type: 'image_url', image_url: { url: 'https://a.b/c.png' } }] }],
-    ],
-    ['messages[0].content[0].type', [{ role: 'user', content: [{ text: 'x' }] }]],
-    ['messages[0].content[0].text', [{ role: 'user', content: [{ type: 'text' }] }]],
-    ['messages[0].content[0].image_url.url', [{ role: 'user', content: [{ type: 'image_url', image_url: {} }] }]],
-    [
-      'messages[0].content[0].image_url.url',
-      [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png,abc' } }] }],
-    ],
-    [
-      'messages[0].content[0].image_url.url',
-      [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'no url' } }] }],
-    ],
-    [
-      'messages[0].content[0].image_url.detail',
-      [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://a.b/c.png', detail: 'huge' } }] }],
-    ],
-    [
-      'messages[0].content[0].input_audio.format',
-      [{ role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'AAAA' } }] }],
-    ],
-    [
-      'messages[0].content[0].input_audio.data',
-      [{ role: 'user', content: [{ type: 'input_audio', input_audio: { data: '!', format: 'wav' } }] }],
-    ],
-    ['messages[0].content[0].file', [{ role: 'user', content: [{ type: 'file', file: {} }] }]],
-    ['messages[1].content', [user, { role: 'assistant' }]],
-    ['messages[1].content', [user, { role: 'assistant', content: null, tool_calls: [] }]],
-    [
-      'messages[1].content',
-      [
-        user,
-        {
-          role: 'assistant',
-          content: [
-            { type: 'refusal', refusal: 'a' },
-            { type: 'refusal', refusal: 'b' },
-          ],
-        },
-      ],
-    ],
-    [
-      'messages[1].content',
-      [
-        user,
-        {
-          role: 'assistant',
-          content: [
-            { type: 'text', text: 'a' },
-            { type: 'refusal', refusal: 'b' },
-          ],
-        },
-      ],
-    ],
-    ['messages[1].content[0].type', [user, { role: 'assistant', content: [{ type: 'file', file: {} }] }]],
-    [
-      'messages[1].tool_calls[0].id',
-      [user, { role: 'assistant', tool_calls: [{ type: 'function', function: { name: 'a', arguments: '' } }] }],
-    ],
-    [
-      'messages[1].tool_calls[0].function.arguments',
-      [
-        user,
-        { role: 'assistant', tool_calls: [{ id: 'x', type: 'function', function: { name: 'a', arguments: {} } }] },
-      ],
-    ],
-    ['messages[1].tool_calls[0].type', [user, { role: 'assistant', tool_calls: [{ id: 'x', type: 'shell' }] }]],
-    ['messages[1].tool_call_id', [user, { role: 'tool', tool_call_id: 'call_1', content: 'x' }]],
-    ['messages[2].tool_call_id', [user, call, { role: 'tool', content: 'x' }]],
-    ['messages[2].content', [user, call, { role: 'tool', tool_call_id: 'call_1' }]],
-    [
-      'messages[2].content[0].type',
-      [
-        user,
-        call,
-        { role: 'tool', tool_call_id: 'call_1', content: [{ type: 'image_url', image_url: { url: 'https://a.b/c' } }] },
-      ],
-    ],
-    ['messages[1].reasoning_details[0].type', [user, { role: 'assistant', content: 'x', reasoning_details: [{}] }]],
-    ['messages[1].audio.id', [user, { role: 'assistant', audio: {} }]],
-  ]
-  for (const [path, messages] of cases)
-    test(`${path} ${JSON.stringify(messages.at(-1)).slice(0, 90)}`, () =>
-      expect(refusal(() => readTurns(...messages))).toBe(path))
-})
-
-describe('what real clients send is read', () => {
-  test('edges of ranges and nulls', () => {
+describe('valid requests', () => {
+  test('values at the limits of their ranges are accepted, and null is absent', () => {
     const request = read({
       n: null,
       stop: null,
@@ -221,7 +56,7 @@ describe('what real clients send is read', () => {
     expect(request.extras).toEqual({ store: false })
   })
 
-  test('leading instructions lead, later ones stay', () => {
+  test('leading instructions are the system, later ones stay turns', () => {
     const request = readTurns(
       {
         role: 'system',
@@ -242,7 +77,7 @@ describe('what real clients send is read', () => {
     expect(request.turns.map((turn) => turn.role)).toEqual(['user', 'system'])
   })
 
-  test('tool results are one turn and know their names', () => {
+  test('consecutive tool results are one turn and have the names of their tools', () => {
     const two = {
       ...call,
       content: '',
@@ -286,7 +121,7 @@ describe('what real clients send is read', () => {
     })
   })
 
-  test('an assistant message is reasoning, then text, then calls', () => {
+  test('the parts of an assistant message are reasoning, text and calls', () => {
     const { turns } = readTurns(user, {
       ...call,
       content: 'Looking.',
@@ -309,7 +144,7 @@ describe('what real clients send is read', () => {
     })
   })
 
-  test('reasoning said in two fields is read once; pieces of a stream are joined; a summary and its encrypted item are one', () => {
+  test('reasoning in two fields is read once, and entries of one part are joined', () => {
     const parts = (fields: object) =>
       readTurns(user, { role: 'assistant', content: 'x', ...fields }).turns[1]!.parts.slice(0, -1)
     expect(parts({ reasoning_content: 'A', reasoning: 'A' })).toEqual([{ type: 'reasoning', text: 'A' }])
@@ -338,7 +173,7 @@ describe('what real clients send is read', () => {
     ])
   })
 
-  test("an encrypted entry with a call's id is that call's signature", () => {
+  test("an encrypted entry with the id of a call is that call's signature", () => {
     const { turns } = readTurns(user, {
       ...call,
       reasoning_details: [{ type: 'reasoning.encrypted', data: 'sig', id: 'call_1' }],
@@ -346,7 +181,7 @@ describe('what real clients send is read', () => {
     expect(turns[1]!.parts).toEqual([expect.objectContaining({ type: 'tool-call', signature: { data: 'sig' } })])
   })
 
-  test('media', () => {
+  test('media are read from data URLs, URLs, base64 and file ids', () => {
     const { turns } = readTurns({
       role: 'user',
       content: [
@@ -370,7 +205,7 @@ describe('what real clients send is read', () => {
     ])
   })
 
-  test('tools, choices, formats, reasoning, usage', () => {
+  test('tools, choices, formats, reasoning and usage options are read in each spelling', () => {
     expect(
       read({
         tools: [
@@ -424,7 +259,99 @@ describe('what real clients send is read', () => {
   })
 })
 
-test('errors have the shape of OpenAI', () => {
+describe('paths', () => {
+  const pathsOf = (parts: readonly { path?: string | undefined }[]) => parts.map(({ path }) => path)
+
+  test('turns and parts have the path at which the client wrote them', () => {
+    const { system, turns } = located(
+      { role: 'system', content: [{ type: 'text', text: 'S' }] },
+      { role: 'developer', content: 'D' },
+      { role: 'user', content: 'U' },
+      {
+        role: 'assistant',
+        content: 'A',
+        refusal: 'R',
+        reasoning_details: [
+          { type: 'reasoning.text', text: 'T', index: 0 },
+          { type: 'reasoning.encrypted', data: 'E', id: 'rs', index: 1 },
+        ],
+        images: [{ image_url: { url: 'data:image/png;base64,AAAA' } }],
+        audio: { id: 'audio_1' },
+        tool_calls: [
+          { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } },
+          { id: 'b', type: 'custom', custom: { name: 'g', input: 'x' } },
+        ],
+      },
+      { role: 'tool', tool_call_id: 'a', content: [{ type: 'text', text: 'one' }] },
+      { role: 'tool', tool_call_id: 'b', content: 'two' },
+      { role: 'assistant', reasoning_content: 'H', function_call: { name: 'f', arguments: '{}' } },
+      {
+        role: 'user',
+        content: [{ type: 'text', text: 'x' }, { type: 'odd' }, { type: 'file', file: { file_id: 'f' } }],
+      },
+    )
+    expect(pathsOf(system)).toEqual(['messages[0].content[0]', 'messages[1].content'])
+    expect(pathsOf(turns)).toEqual(['messages[2]', 'messages[3]', 'messages[4]', 'messages[6]', 'messages[7]'])
+    expect(turns.map(({ parts }) => pathsOf(parts))).toEqual([
+      ['messages[2].content'],
+      [
+        'messages[3].reasoning_details[0]',
+        'messages[3].reasoning_details[1]',
+        'messages[3].content',
+        'messages[3].refusal',
+        'messages[3].images[0]',
+        'messages[3].audio',
+        'messages[3].tool_calls[0]',
+        'messages[3].tool_calls[1]',
+      ],
+      ['messages[4]', 'messages[5]'],
+      ['messages[6].reasoning_content', 'messages[6].function_call'],
+      ['messages[7].content[0]', 'messages[7].content[1]', 'messages[7].content[2]'],
+    ])
+    const results = turns[2]!.parts.map((part) => (part.type === 'tool-result' ? pathsOf(part.content) : []))
+    expect(results).toEqual([['messages[4].content[0]'], ['messages[5].content']])
+  })
+
+  test('a text that its signatures cut in pieces keeps its path in each piece', () => {
+    const issuer = { provider: 'p', model: 'm' }
+    const signature = (note: string, id: string) => ({
+      type: 'reasoning.encrypted',
+      data: wrapSignature('S', issuer, note),
+      id,
+    })
+    const { turns } = located(user, {
+      role: 'assistant',
+      content: 'abcd',
+      reasoning_details: [signature('0 0 2', 'text'), signature('4 0 4', 'text')],
+    })
+    expect(turns[1]!.parts).toEqual([
+      { type: 'text', text: 'ab', path: 'messages[1].content', signature: { data: 'S', issuer } },
+      { type: 'text', text: 'cd', path: 'messages[1].content' },
+      { type: 'text', text: '', path: 'messages[1].reasoning_details[1]', signature: { data: 'S', issuer } },
+    ])
+  })
+
+  test('tools and web searches have the path at which the client wrote them', () => {
+    const readLocated = (fields: Record<string, unknown>) =>
+      chat.serve.readRequest(rawRequestOf({ ...base, ...fields }))
+    const search = { type: 'openrouter:web_search' }
+    const request = readLocated({
+      tools: [
+        search,
+        { type: 'function', function: { name: 'f' } },
+        { type: 'custom', custom: { name: 'g' } },
+        { type: 'odd' },
+      ],
+      functions: [{ name: 'old' }],
+    })
+    expect(pathsOf(request.tools)).toEqual(['tools[1]', 'tools[2]', 'tools[3]', 'functions'])
+    expect(request.webSearch?.path).toBe('tools[0]')
+    expect(readLocated({ web_search_options: {} }).webSearch?.path).toBe('web_search_options')
+    expect(readLocated({ plugins: [{ id: 'x' }, { id: 'web' }] }).webSearch?.path).toBe('plugins[1]')
+  })
+})
+
+test("an error has the shape of OpenAI's", () => {
   const error = new GatewayError('insufficient_credit', 'No credit.', { metadata: { status: 1 } })
   expect(chat.serve.writeError(error, 'req')).toEqual({
     error: {

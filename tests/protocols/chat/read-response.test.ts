@@ -1,212 +1,13 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { fold, type GenerationEvent } from '../../../src/generation/event.ts'
-import type { GenerationRequest } from '../../../src/generation/request.ts'
-import { chat } from '../../../src/protocols/chat/index.ts'
-import type { Quirks } from '../../../src/protocols/protocol.ts'
-import { checkGrammar } from '../../grammar.ts'
+import { fold } from '../../../src/generation/event.ts'
+import { eventsOf } from '../../translating.ts'
+import { chunkOf, partsOf, read, stop, type Json } from './streaming.ts'
 
-/** Streams and answers of chat completions, in all the forms that servers give them. */
-
-type Json = Record<string, unknown>
-const chunkOf = (delta: Json, more: Json = {}): Json => ({
-  id: 'up',
-  model: 'm',
-  choices: [{ index: 0, delta, finish_reason: null, ...more }],
-})
-const stop = (reason = 'stop'): Json => chunkOf({}, { finish_reason: reason })
-const read = (chunks: (Json | string)[], request?: GenerationRequest, quirks: Quirks = {}): GenerationEvent[] => {
-  const reader = chat.call.reader(quirks, request)
-  const events = [
-    ...chunks.flatMap((chunk) => reader.read({ data: typeof chunk === 'string' ? chunk : JSON.stringify(chunk) })),
-    ...reader.end(),
-  ]
-  checkGrammar(events)
-  return events
-}
-const partsOf = (...chunks: (Json | string)[]) => fold(read(chunks)).parts
-const call = (index: number | undefined, fields: Json): Json => ({
-  tool_calls: [{ ...(index === undefined ? {} : { index }), ...fields }],
-})
-const begin = (index: number | undefined, id: string | undefined, name: string, args = ''): Json =>
-  chunkOf(call(index, { ...(id === undefined ? {} : { id }), type: 'function', function: { name, arguments: args } }))
-const more = (index: number | undefined, args: string): Json => chunkOf(call(index, { function: { arguments: args } }))
-const callsOf = (...chunks: Json[]) =>
-  partsOf(...chunks, stop('tool_calls'), '[DONE]')
-    .filter((part) => part.type === 'tool-call')
-    .map((part) => (part.type === 'tool-call' ? [part.id, part.name, part.arguments] : []))
-
-describe('tool calls', () => {
-  test('interleaved indexes become parts one after the other', () => {
-    expect(
-      callsOf(
-        begin(0, 'a', 'f'),
-        begin(1, 'b', 'g'),
-        more(1, '{"y":'),
-        more(0, '{"x":"}{'),
-        more(1, '2}'),
-        more(0, '\\""}'),
-      ),
-    ).toEqual([
-      ['a', 'f', '{"x":"}{\\""}'],
-      ['b', 'g', '{"y":2}'],
-    ])
-  })
-
-  test('so do those of free text, which does not say where it ends', () => {
-    const free = (index: number, input: string, head: Json = {}): Json =>
-      chunkOf(call(index, { ...head, custom: { ...head, input } }))
-    const head = (id: string): Json => ({ id, type: 'custom', name: 'f' })
-    expect(callsOf(free(0, 'a{}', head('x')), free(1, 'c', head('y')), free(0, 'b'), free(1, 'd'))).toEqual([
-      ['x', 'f', 'a{}b'],
-      ['y', 'f', 'cd'],
-    ])
-  })
-
-  test('what follows a call that was cut keeps its order', () => {
-    const events = read([
-      begin(0, 'a', 'f', '{"x'),
-      chunkOf({ content: 'a' }),
-      chunkOf({ reasoning: 'b' }),
-      chunkOf({ content: 'c' }),
-      stop('length'),
-    ])
-    expect(events.flatMap((event) => (event.type === 'part-delta' ? [event.text] : []))).toEqual(['{"x', 'a', 'b', 'c'])
-  })
-
-  test('a brace after an escaped quote does not end the arguments', () => {
-    expect(callsOf(begin(0, 'a', 'f', '{"x":"\\"}'), begin(1, 'b', 'g', '{}'), more(0, '"}'))).toEqual([
-      ['a', 'f', '{"x":"\\"}"}'],
-      ['b', 'g', '{}'],
-    ])
-  })
-
-  test('a call whose JSON is complete is closed as soon as another thing comes', () => {
-    const reader = chat.call.reader({})
-    const types = (chunk: Json) => reader.read({ data: JSON.stringify(chunk) }).map((event) => event.type)
-    expect(types(begin(0, 'a', 'f', '{}'))).toEqual(['start', 'part-start', 'part-delta'])
-    expect(types(begin(1, 'b', 'g'))).toEqual(['part-end', 'part-start'])
-    expect(types(begin(2, 'c', 'h', '{"z":1}'))).toEqual([])
-    expect(types(more(1, '{"y":1}'))).toEqual(['part-delta', 'part-end', 'part-start', 'part-delta'])
-  })
-
-  test('without an index, by id; all with index 0; without ids; whole in one piece', () => {
-    expect(
-      callsOf(begin(undefined, 'a', 'f', '{"x":1}'), begin(undefined, 'b', 'g', '{"y":'), more(undefined, '2}')),
-    ).toEqual([
-      ['a', 'f', '{"x":1}'],
-      ['b', 'g', '{"y":2}'],
-    ])
-    expect(callsOf(begin(0, 'a', 'f', '{"x":1}'), begin(0, 'b', 'g', '{"y":2}'))).toEqual([
-      ['a', 'f', '{"x":1}'],
-      ['b', 'g', '{"y":2}'],
-    ])
-    const made = callsOf(begin(0, undefined, 'f', '{}'), begin(1, undefined, 'f', '{}'))
-    expect(made.map(([, name]) => name)).toEqual(['f', 'f'])
-    expect(new Set(made.map(([id]) => id)).size).toBe(2)
-    const whole = fold(
-      chat.call.readAnswer(
-        {
-          id: 'x',
-          choices: [
-            {
-              message: {
-                content: null,
-                tool_calls: [
-                  { function: { name: 'f', arguments: {} } },
-                  { function: { name: 'g', arguments: '{"a":1}' } },
-                ],
-              },
-              finish_reason: 'stop',
-            },
-          ],
-        },
-        {},
-      ),
-    )
-    expect(whole.parts).toMatchObject([
-      { name: 'f', arguments: '{}' },
-      { name: 'g', arguments: '{"a":1}' },
-    ])
-    expect(whole.finish).toEqual({ reason: 'tool-calls', raw: 'stop' })
-  })
-
-  test('repeated and empty ids and names belong to the same call', () => {
-    expect(
-      callsOf(
-        begin(0, 'a', 'f', '{'),
-        begin(0, 'a', 'f', '"x":'),
-        chunkOf(call(0, { id: '', function: { name: '', arguments: '1}' } })),
-      ),
-    ).toEqual([['a', 'f', '{"x":1}']])
-  })
-
-  test('the deprecated function_call', () => {
-    expect(
-      partsOf(
-        chunkOf({ function_call: { name: 'f', arguments: '{' } }),
-        chunkOf({ function_call: { arguments: '}' } }),
-        stop('function_call'),
-      ),
-    ).toMatchObject([{ type: 'tool-call', name: 'f', arguments: '{}' }])
-    expect(partsOf(chunkOf({ content: 'x', function_call: { name: '', arguments: '' } }), stop())).toEqual([
-      { type: 'text', text: 'x' },
-    ])
-  })
-
-  test('text in the middle of arguments waits', () => {
-    expect(
-      partsOf(begin(0, 'a', 'f', '{"x"'), chunkOf({ content: 'meanwhile' }), more(0, ':1}'), stop('tool_calls')),
-    ).toEqual([
-      { type: 'tool-call', id: 'a', name: 'f', form: 'function', arguments: '{"x":1}' },
-      { type: 'text', text: 'meanwhile' },
-    ])
-  })
-
-  test('a named tool that ends stop is a tool turn, truncation stays truncation', () => {
-    expect(read([begin(0, 'a', 'f', '{}'), stop('stop'), '[DONE]']).at(-1)).toEqual({
-      type: 'finish',
-      reason: 'tool-calls',
-      raw: 'stop',
-    })
-    expect(read([begin(0, 'a', 'f', '{"x'), stop('length'), '[DONE]']).at(-1)).toEqual({
-      type: 'finish',
-      reason: 'length',
-      raw: 'length',
-    })
-  })
-
-  test('names and kinds come back as the client knows them', () => {
-    const long = `tool.${'n'.repeat(80)}`
-    const body = {
-      model: 'm',
-      messages: [{ role: 'user', content: 'x' }],
-      tools: [
-        { type: 'custom', custom: { name: 'patch' } },
-        { type: 'function', function: { name: long } },
-      ],
-    }
-    const request = chat.serve.readRequest({ body, text: '', headers: new Headers() })
-    const { tools } = chat.call.writeRequest(request, { provider: 'p', model: 'm', quirks: {}, capabilities: {} })
-      .body as { tools: { type: string; function: { name: string } }[] }
-    expect(tools.map((tool) => tool.type)).toEqual(['function', 'function'])
-    const name = tools[1]!.function.name
-    expect(name).toMatch(/^[\w-]{1,64}$/)
-    const parts = fold(
-      read(
-        [begin(0, 'a', 'patch', '{"input":"*** Be'), more(0, 'gin"}'), begin(1, 'b', name, '{}'), stop('tool_calls')],
-        request,
-      ),
-    ).parts
-    expect(parts).toEqual([
-      { type: 'tool-call', id: 'a', name: 'patch', form: 'custom', arguments: '*** Begin' },
-      { type: 'tool-call', id: 'b', name: long, form: 'function', arguments: '{}' },
-    ])
-  })
-})
+/** Streams and responses of chat completions, in all the forms that servers send. */
 
 describe('reasoning', () => {
-  test('in whichever field, once', () => {
+  test('reasoning is read once, from whichever field has it', () => {
     expect(
       partsOf(
         chunkOf({ reasoning_content: 'A' }),
@@ -238,7 +39,7 @@ describe('reasoning', () => {
     ).toEqual([{ type: 'reasoning', redacted: true, id: 'rs_1', text: '', signature: { data: 'D' } }])
   })
 
-  test("Mistral's content chunks; think tags are text", () => {
+  test("Mistral's pieces of content are read, and think tags stay text", () => {
     expect(
       partsOf(
         chunkOf({ content: [{ type: 'thinking', thinking: [{ type: 'text', text: 'Hm' }] }] }),
@@ -256,7 +57,7 @@ describe('reasoning', () => {
 })
 
 describe('other parts', () => {
-  test('images, citations, sources, refusal, log probabilities', () => {
+  test('images, citations, sources, refusals and log probabilities become parts', () => {
     expect(
       partsOf(chunkOf({ images: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }] }), stop()),
     ).toEqual([{ type: 'image', source: { type: 'data', mediaType: 'image/png', data: 'AAAA' } }])
@@ -308,7 +109,7 @@ describe('other parts', () => {
     ])
   })
 
-  test('sound and its transcript', () => {
+  test('audio is one part behind its transcript', () => {
     expect(
       partsOf(
         chunkOf({ audio: { id: 'x', transcript: 'Hi' } }),
@@ -329,7 +130,7 @@ describe('other parts', () => {
 describe('usage', () => {
   const usage = (fields: Json): unknown =>
     fold(read([chunkOf({ content: 'x' }), stop(), { choices: [], usage: fields }, '[DONE]'])).usage
-  test('reasoning beside the completion is told by the sum', () => {
+  test('reasoning tokens beside the completion are recognised by the total', () => {
     expect(
       usage({
         prompt_tokens: 250,
@@ -347,7 +148,7 @@ describe('usage', () => {
       }),
     ).toMatchObject({ inputTokens: 250, outputTokens: 11, reasoningTokens: 222 })
   })
-  test('caches and audio', () => {
+  test('cached and audio tokens are counted once, and never exceed the whole', () => {
     expect(
       usage({ prompt_tokens: 100, completion_tokens: 5, prompt_cache_hit_tokens: 64, prompt_cache_miss_tokens: 36 }),
     ).toMatchObject({ inputTokens: 36, cacheReadTokens: 64 })
@@ -375,7 +176,7 @@ describe('usage', () => {
       }),
     ).toMatchObject({ inputTokens: 0, outputTokens: 0, reasoningTokens: 2 })
   })
-  test('on any chunk, also in x_groq; the finish waits for the chunk after it', () => {
+  test('usage is read from any chunk, and the finish waits for the usage chunk', () => {
     expect(
       fold(
         read([
@@ -401,12 +202,12 @@ describe('usage', () => {
   })
 })
 
-describe('endings', () => {
+describe('the end of a stream', () => {
   const last = (...chunks: (Json | string)[]) => {
     const event = read(chunks).at(-1)!
     return event.type === 'error' ? event.error.code : event.type
   }
-  test('[DONE] may be missing, a reason may not', () => {
+  test('a stream without a finish reason is an error, one without [DONE] is not', () => {
     expect(last(chunkOf({ content: 'x' }), stop())).toBe('finish')
     expect(last(chunkOf({ content: 'x' }))).toBe('upstream_error')
     expect(last(chunkOf({ content: 'x' }), '[DONE]')).toBe('upstream_error')
@@ -416,7 +217,7 @@ describe('endings', () => {
       last(chunkOf({ content: 'x' }), { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } }, '[DONE]'),
     ).toBe('finish')
   })
-  test('errors in the stream', () => {
+  test('an error in the stream gets the code of its type', () => {
     expect(last(chunkOf({ content: 'x' }), { error: { message: 'Slow down', type: 'rate_limit_error' } }, stop())).toBe(
       'upstream_rate_limited',
     )
@@ -429,13 +230,13 @@ describe('endings', () => {
     expect(last(stop('error'))).toBe('upstream_error')
     expect(last(stop('insufficient_system_resource'))).toBe('overloaded')
   })
-  test('a body that is no answer throws', () => {
+  test('a body that is not a chat completion is refused', () => {
     for (const body of [null, 'x', [], {}, { choices: [] }, { error: { message: 'x' } }])
-      expect(() => chat.call.readAnswer(body, {})).toThrow()
+      expect(() => eventsOf('chat.completions', body)).toThrow()
   })
 })
 
-test('nothing a server sends breaks the grammar', () => {
+test('whatever a server sends, the events keep the grammar', () => {
   const odd = fc.constantFrom<unknown>(null, '', 'x', 0, -1, [], {}, [null], [{}], { index: null }, true)
   const delta = fc.dictionary(
     fc.constantFrom(

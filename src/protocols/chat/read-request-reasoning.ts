@@ -1,0 +1,164 @@
+import { invalid } from '../../error.ts'
+import type { MediaPart, Part, ReasoningPart, TextPart, ToolCallPart } from '../../generation/request.ts'
+import { unwrapSignature } from '../../generation/signature.ts'
+import type { Fields } from '../fields.ts'
+import { positionOf, TEXT_ID } from './shapes.ts'
+
+/** A part that `reasoning_details` may sign. */
+export type Signable = MediaPart | ToolCallPart
+
+/**
+ * Earlier reasoning of an assistant message. `reasoning_details` have the most; the same text in `reasoning` or
+ * `reasoning_content` is not read again. `signable`: the message's calls and images by their ids in the details.
+ */
+export function readReasoning(message: Fields, signable: ReadonlyMap<string, Signable>): Part[] {
+  const text = message.string('reasoning')
+  const content = message.string('reasoning_content')
+  const builder = new ReasoningBuilder(signable)
+  for (const detail of message.objects('reasoning_details') ?? []) builder.add(detail)
+  return builder.parts({
+    text: text ?? content ?? '',
+    path: message.at(text === undefined ? 'reasoning_content' : 'reasoning'),
+  })
+}
+
+type Draft = (ReasoningPart | TextPart) & { index?: number }
+
+/**
+ * The entries of `reasoning_details` as parts: entries cut up by a stream (same index) are joined, and a summary and
+ * the encrypted entry that follows it are one part.
+ */
+class ReasoningBuilder {
+  readonly #parts: Draft[] = []
+  readonly #signable: ReadonlyMap<string, Signable>
+
+  constructor(signable: ReadonlyMap<string, Signable>) {
+    this.#signable = signable
+  }
+
+  add(detail: Fields): void {
+    const type = detail.require('type', detail.string('type'), "such as 'reasoning.text'")
+    detail.string('format')
+    const index = detail.number('index')
+    const id = detail.string('id')
+    const head = { ...(id === undefined ? {} : { id }), ...(index === undefined ? {} : { index }), path: detail.path }
+    if (type === 'reasoning.encrypted') this.#encrypted(detail, head)
+    else if (type === 'reasoning.summary') this.#visible(detail, 'summary', { ...head, form: 'summary' })
+    else this.#visible(detail, 'text', head)
+  }
+
+  /** All parts; the plain text only where no entry has text. */
+  parts(plain: { text: string; path: string }): Part[] {
+    const parts = this.#parts.map(({ index: _, ...part }) => part)
+    if (plain.text !== '' && parts.every((part) => part.text === '')) parts.unshift({ type: 'reasoning', ...plain })
+    return parts
+  }
+
+  get #last(): (ReasoningPart & { index?: number }) | undefined {
+    const last = this.#parts.at(-1)
+    return last?.type === 'reasoning' ? last : undefined
+  }
+
+  #encrypted(detail: Fields, head: Pick<Draft & ReasoningPart, 'id' | 'index' | 'path'>): void {
+    const data = detail.require('data', detail.string('data'), 'the encrypted reasoning')
+    const signature = unwrapSignature(data)
+    const { id } = head
+    const signed = id === undefined ? undefined : this.#signable.get(id)
+    const last = this.#last
+    if (signed !== undefined) signed.signature = signature
+    // An empty text, which `inGenerationOrder` replaces by the text that it signs.
+    else if (id === TEXT_ID) this.#parts.push({ type: 'text', text: '', signature, path: detail.path })
+    else if (
+      last?.form === 'summary' &&
+      last.signature === undefined &&
+      (id === undefined || last.id === undefined || last.id === id)
+    )
+      Object.assign(last, { signature }, id === undefined ? {} : { id })
+    else this.#parts.push({ type: 'reasoning', text: '', redacted: true, signature, ...head })
+  }
+
+  #visible(
+    detail: Fields,
+    field: 'summary' | 'text',
+    head: Pick<Draft & ReasoningPart, 'id' | 'index' | 'path' | 'form'>,
+  ): void {
+    const text = detail.string(field)
+    const signature = detail.string('signature')
+    if (text === undefined && signature === undefined) throw invalid(detail.at(field), 'is required')
+    const signed = signature === undefined || signature === '' ? {} : { signature: unwrapSignature(signature) }
+    const last = this.#last
+    const continues =
+      last !== undefined &&
+      head.index !== undefined &&
+      last.index === head.index &&
+      last.form === head.form &&
+      last.redacted !== true
+    if (continues) Object.assign(last, { text: last.text + (text ?? '') }, signed)
+    else this.#parts.push({ type: 'reasoning', text: text ?? '', ...signed, ...head })
+  }
+}
+
+/**
+ * The parts of an assistant message in the order in which they were generated, as far as signatures have it: reasoning,
+ * text or refusal, media, calls. `reasoning`: also signed texts, of which each is the piece of `content` with its
+ * signature, which may be empty (Google ends responses so).
+ */
+export function inGenerationOrder(reasoning: Part[], content: Part[], calls: ToolCallPart[]): Part[] {
+  const texts = new TextCursor(content.filter((part) => part.type === 'text'))
+  const waiting = [...calls]
+  const parts: Part[] = []
+  const add = (more: readonly Part[]): void => {
+    for (const part of more) parts.push(part)
+  }
+  for (const part of reasoning) {
+    const signature = 'signature' in part ? part.signature : undefined
+    const { note, ...plain } = signature ?? { data: '' }
+    const position = positionOf(note)
+    add(texts.take(position.text))
+    add(waiting.splice(0, Math.max(0, position.calls - (calls.length - waiting.length))))
+    if (part.type === 'text') {
+      const pieces = texts.take(position.end)
+      add(pieces.slice(0, -1))
+      parts.push({ ...part, ...pieces.at(-1), signature: plain })
+    } else parts.push(signature === undefined ? part : ({ ...part, signature: plain } as Part))
+  }
+  add(texts.take(Infinity))
+  add(content.filter((part) => part.type !== 'text'))
+  add(waiting)
+  return parts
+}
+
+/** Takes text parts from the front, cut at offsets in all of the text. */
+class TextCursor {
+  readonly #texts: TextPart[]
+  #next = 0
+  #offset = 0
+
+  constructor(texts: TextPart[]) {
+    this.#texts = texts
+  }
+
+  /** The text up to this offset, UTF-16 units; a piece that is cut keeps its citations with the rest. */
+  take(until: number): TextPart[] {
+    const pieces: TextPart[] = []
+    for (let text = this.#texts[this.#next]; text !== undefined && this.#offset < until; ) {
+      const [head, rest] = cut(text, until - this.#offset)
+      pieces.push(head)
+      this.#offset += head.text.length
+      if (rest === undefined) this.#next += 1
+      else this.#texts[this.#next] = rest
+      text = this.#texts[this.#next]
+    }
+    return pieces
+  }
+}
+
+/** A text in two, of which none ends within a surrogate pair. */
+function cut(part: TextPart, length: number): [head: TextPart, rest?: TextPart] {
+  const end = /^[\udc00-\udfff]/.test(part.text.slice(length, length + 1)) ? length + 1 : length
+  if (end >= part.text.length) return [part]
+  return [
+    { type: 'text', text: part.text.slice(0, end), path: part.path },
+    { ...part, text: part.text.slice(end) },
+  ]
+}

@@ -1,0 +1,150 @@
+import { describe, expect, test } from 'bun:test'
+import { GatewayError } from '../../../src/error.ts'
+import { wrapSignature } from '../../../src/generation/signature.ts'
+import { chat } from '../../../src/protocols/chat/index.ts'
+import type { Quirks } from '../../../src/protocols/protocol.ts'
+import { LossReport } from '../../../src/protocols/translation.ts'
+import { contextOf, targetOf, type Json } from './building.ts'
+
+/** Requests and responses where client and provider both speak chat completions. */
+
+const SOURCE =
+  '{ "model":"maker/model", "messages":[{"role":"user","content":"hi \\u00e9"}], "big":12345678901234567890, ' +
+  '"stream":true, "provider":{"only":["x"]}, "models":["a"], "stream_options":{"include_obfuscation":false} }'
+
+const forwarded = (source: string, quirks: Quirks = {}): string =>
+  chat.call.forward(contextOf(source), targetOf(quirks), new LossReport())
+
+describe('forwarded requests', () => {
+  test('only the model, routing fields and stream_options are changed', () => {
+    expect(forwarded(SOURCE)).toBe(
+      '{ "model":"up-model", "messages":[{"role":"user","content":"hi \\u00e9"}], "big":12345678901234567890, ' +
+        '"stream":true, "stream_options":{"include_usage":true,"include_obfuscation":false} }',
+    )
+    expect(JSON.parse(forwarded(SOURCE, { routesItself: true, refuses: ['stream_options'] }))).toMatchObject({
+      model: 'up-model',
+      provider: { only: ['x'] },
+      models: ['a'],
+    })
+    expect(forwarded(SOURCE, { refuses: ['stream_options'] })).not.toContain('stream_options')
+    expect(forwarded('{"model":"a/b","messages":[{"role":"user","content":"x"}],"stream":false}')).toBe(
+      '{"model":"up-model","messages":[{"role":"user","content":"x"}],"stream":false}',
+    )
+    expect(
+      JSON.parse(
+        forwarded('{"model":"a/b","messages":[{"role":"user","content":"x"}],"stream":true,"stream_options":null}'),
+      ).stream_options,
+    ).toEqual({ include_usage: true })
+  })
+
+  test('the output limit is sent under the name that the provider reads', () => {
+    const body = '{"model":"a/b","messages":[{"role":"user","content":"x"}],"max_completion_tokens":7}'
+    expect(JSON.parse(forwarded(body, { maxTokensField: 'max_tokens' }))).toMatchObject({
+      max_tokens: 7,
+    })
+    expect(forwarded(body, { maxTokensField: 'max_tokens' })).not.toContain('max_completion_tokens')
+    expect(JSON.parse(forwarded(body))).toMatchObject({ max_completion_tokens: 7 })
+  })
+
+  test('a signature of another issuer is removed, its own is unwrapped, a plain one stays', () => {
+    const detail = (signature: string): Json => ({ type: 'reasoning.text', text: 'H', signature, index: 0 })
+    const details = [
+      detail(wrapSignature('theirs', { provider: 'q', model: 'm' })),
+      detail(wrapSignature('ours', { provider: 'p', model: 'up-model' })),
+      detail('plain'),
+    ]
+    const sent = forwarded(
+      JSON.stringify({ model: 'a/b', messages: [{ role: 'assistant', content: 'x', reasoning_details: details }] }),
+    )
+    expect(JSON.parse(sent).messages[0].reasoning_details.map((one: Json) => one.signature)).toEqual(['ours', 'plain'])
+  })
+
+  describe('quirks of reasoning', () => {
+    const messages = [
+      { role: 'user', content: 'x' },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }],
+      },
+      { role: 'tool', tool_call_id: 'c', content: 'ok' },
+      { role: 'assistant', content: 'y', reasoning_content: 'Hm' },
+    ]
+    const tools = [{ type: 'function', function: { name: 'f' } }]
+    const sent = (quirks: Quirks, unsigned?: string): Json[] =>
+      JSON.parse(
+        chat.call.forward(
+          {
+            ...contextOf(JSON.stringify({ model: 'a/b', messages, tools })),
+            restoredReasoning:
+              unsigned === undefined
+                ? []
+                : [
+                    {
+                      issuer: { provider: 'p', model: 'up-model' },
+                      call: { id: 'c', digest: '' },
+                      parts: [
+                        { type: 'reasoning', text: unsigned },
+                        { type: 'tool-call', id: 'c' },
+                      ],
+                    },
+                  ],
+          },
+          targetOf(quirks),
+          new LossReport(),
+        ),
+      ).messages
+
+    test('reasoningField set to its default changes nothing', () => {
+      expect(sent({ reasoningField: 'reasoning_content' })).toEqual(messages)
+    })
+
+    test('requiresReasoning adds an empty field to assistant messages without reasoning', () => {
+      expect(sent({ requiresReasoning: true }).map((message) => message.reasoning_content)).toEqual([
+        undefined,
+        '',
+        undefined,
+        'Hm',
+      ])
+    })
+
+    test('restored unsigned reasoning is written into the reasoning field', () => {
+      expect(sent({ requiresReasoning: true }, 'before')[1]!.reasoning_content).toBe('before')
+      expect(sent({ reasoningField: 'reasoning' }, 'before')[1]!.reasoning).toBe('before')
+      expect(sent({ reasoningField: 'reasoning_details' }, 'before')[1]).toEqual(messages[1])
+    })
+  })
+})
+
+describe('forwarded responses', () => {
+  test('chunks get the id and model of the response, and other frames stay the same object', () => {
+    const passthrough = chat.passthrough(contextOf(SOURCE))
+    const chunk = (content: string) => ({
+      data:
+        '{"id":"up","object":"chat.completion.chunk","created":12,"model":"up-model",' +
+        `"choices":[{"index":0,"delta":{"content":"${content}"}}],"n":1.0}`,
+    })
+    for (const content of ['a', 'b', '\\"usage\\"'])
+      expect(passthrough.frame(chunk(content))).toEqual({
+        data: chunk(content).data.replace('"up"', '"chatcmpl-ours"').replace('"up-model"', '"maker/model"'),
+      })
+    expect(
+      passthrough.frame({ data: '{"id":"up","model":"up-model","choices":[ ],"usage":{"prompt_tokens":1}}' }),
+    ).toBeUndefined()
+    expect(passthrough.frame({ data: '{"id":"up","model":"up-model","choices":[],"usage":null}' })).toBeDefined()
+    expect(JSON.parse(passthrough.frame({ data: '{"choices":[],"model":"x"}' })!.data)).toEqual({
+      choices: [],
+      model: 'maker/model',
+      id: 'chatcmpl-ours',
+    })
+    const failure = { event: 'error', data: '{"error":{"message":"x"}}' }
+    expect(passthrough.frame(failure)).toBe(failure)
+    expect(passthrough.frame({ data: '[DONE]' })).toBeUndefined()
+    expect(passthrough.end!()).toEqual([{ data: '[DONE]' }])
+    expect(JSON.parse(passthrough.fail(new GatewayError('upstream_timeout', 'Late.'))[0]!.data)).toMatchObject({
+      id: 'chatcmpl-ours',
+      error: { code: 'upstream_timeout' },
+      choices: [{ finish_reason: 'error' }],
+    })
+  })
+})

@@ -1,0 +1,63 @@
+import { describe, expect, test } from 'bun:test'
+import { chat } from '../../../src/protocols/chat/index.ts'
+
+/** Errors of providers of chat completions. */
+
+describe('errors of providers', () => {
+  const readAs = (status: number, body: unknown) => {
+    const {
+      code,
+      status: shown,
+      message,
+      metadata,
+    } = chat.call.readError(status, typeof body === 'string' ? body : JSON.stringify(body))
+    return { code, status: shown, message, metadata }
+  }
+  test('a status and an error code become the code and status of the gateway', () => {
+    expect(
+      readAs(400, { error: { message: 'Bad schema', type: 'invalid_request_error', param: 'tools', code: null } }),
+    ).toMatchObject({ code: 'invalid_request', status: 400, message: 'Bad schema' })
+    expect(readAs(422, { detail: 'odd' })).toMatchObject({ code: 'invalid_request', status: 400, message: 'odd' })
+    expect(
+      readAs(400, {
+        error: { message: "This model's maximum context length is 9 tokens.", code: 'invalid_request_error' },
+      }).code,
+    ).toBe('context_length_exceeded')
+    expect(readAs(404, { error: { message: 'The model `x` does not exist', code: 'model_not_found' } })).toMatchObject({
+      code: 'model_not_found',
+      status: 404,
+    })
+    expect(readAs(413, '<html><h1>Too large</h1></html>')).toMatchObject({
+      code: 'request_too_large',
+      status: 413,
+      message: 'Too large',
+    })
+    expect(readAs(429, { error: { message: 'slow' } })).toMatchObject({ code: 'upstream_rate_limited', status: 429 })
+    expect(readAs(503, '')).toMatchObject({ code: 'overloaded', status: 503 })
+    expect(readAs(529, '')).toMatchObject({ code: 'overloaded', status: 503 })
+    expect(readAs(504, '"late"')).toMatchObject({ code: 'upstream_timeout', status: 504 })
+    expect(readAs(500, [{ error: { message: 'boom' } }])).toMatchObject({
+      code: 'upstream_error',
+      status: 502,
+      metadata: { status: 500, message: 'boom' },
+    })
+    expect(readAs(400, { code: 'x', error: 'a plain string' }).message).toBe('a plain string')
+  })
+  test('refused credentials are a 502 without the key in its text', () => {
+    for (const [status, body] of [
+      [401, { error: { message: 'Incorrect API key provided: sk-proj-abcdef123456', code: 'invalid_api_key' } }],
+      [403, 'no'],
+      [402, ''],
+      [400, { error: { message: 'API key not valid: AIzaSyAbcdef123' } }],
+    ] as const) {
+      const error = readAs(status, body)
+      expect(error).toMatchObject({ code: 'upstream_error', status: 502 })
+      expect(error.message).toContain('credentials')
+      expect(JSON.stringify(error)).not.toMatch(/abcdef/i)
+    }
+    expect(
+      readAs(500, { error: { message: 'sent Authorization: Bearer abcdefghij with sk-abcdefghij and AIzaabcdefghij' } })
+        .message,
+    ).not.toContain('abcdefghij')
+  })
+})

@@ -1,0 +1,219 @@
+import { describe, expect, test } from 'bun:test'
+import { fold } from '../../../src/generation/event.ts'
+import type { GenerationRequest, MediaPart, Part } from '../../../src/generation/request.ts'
+import type { Capabilities, Quirks } from '../../../src/protocols/protocol.ts'
+import { eventsOf, written } from '../../translating.ts'
+import { callOf, requestOf, resultOf, targetOf, textOf, type Json } from './building.ts'
+
+/** Losses of requests to providers of chat completions, by code and path, and transforms of the responses. */
+
+const sentFor = (fields: Partial<GenerationRequest>, quirks: Quirks = {}, capabilities: Capabilities = {}) => {
+  const { body, losses, transforms } = written('chat.completions', requestOf(fields), targetOf(quirks, capabilities))
+  return { body: body as Json, transforms, lost: losses.map(({ code, path }) => `${code} ${path}`) }
+}
+
+const PNG: MediaPart['source'] = { type: 'data', mediaType: 'image/png', data: 'AAAA' }
+const PDF: MediaPart['source'] = { type: 'data', mediaType: 'application/pdf', data: 'BBBB' }
+const WAV: MediaPart['source'] = { type: 'data', mediaType: 'audio/wav', data: 'CCCC' }
+const URL: MediaPart['source'] = { type: 'url', url: 'https://a.b/c' }
+const TEXT: MediaPart['source'] = { type: 'text', text: 'plain', mediaType: 'text/plain' }
+
+describe('media', () => {
+  const sent = (type: MediaPart['type'], source: MediaPart['source'], quirks: Quirks = {}, more: object = {}): Json =>
+    sentFor({ turns: [{ role: 'user', parts: [{ type, source, path: 'p', ...more }, textOf('x')] }] }, quirks).body
+      .messages[0].content[0]
+
+  test('media are sent by kind and source in the form of the provider', () => {
+    expect(sent('image', PNG, {}, { detail: 'low' })).toEqual({
+      type: 'image_url',
+      image_url: { url: 'data:image/png;base64,AAAA', detail: 'low' },
+    })
+    expect(sent('image', URL)).toEqual({ type: 'image_url', image_url: { url: 'https://a.b/c' } })
+    expect(sent('audio', WAV)).toEqual({ type: 'input_audio', input_audio: { data: 'CCCC', format: 'wav' } })
+    expect(sent('audio', WAV, { mediaParts: 'strings' })).toEqual({ type: 'input_audio', input_audio: 'CCCC' })
+    expect(sent('file', PDF)).toEqual({
+      type: 'file',
+      file: { filename: 'file.pdf', file_data: 'data:application/pdf;base64,BBBB' },
+    })
+    expect(sent('file', URL, {}, { filename: 'c.pdf' })).toEqual({
+      type: 'file',
+      file: { filename: 'c.pdf', file_data: 'https://a.b/c' },
+    })
+    expect(sent('file', PDF, { mediaParts: 'strings' }, { filename: 'c.pdf' })).toEqual({
+      type: 'document_url',
+      document_url: 'data:application/pdf;base64,BBBB',
+      document_name: 'c.pdf',
+    })
+    expect(sent('file', TEXT, {}, { filename: 'c.txt' })).toEqual({ type: 'text', text: 'c.txt:\nplain' })
+  })
+
+  test('media that cannot be sent are refused with their path', () => {
+    expect(() => sent('video', URL)).toThrow('p: video input given as a URL cannot be sent')
+    expect(() => sent('image', { type: 'file', id: 'f' })).toThrow('p: image input given as a file id cannot be sent')
+    expect(() => sent('audio', URL)).toThrow('p: audio input given as a URL cannot be sent')
+  })
+
+  test('a detail, a name and a text document are reported with their paths', () => {
+    const parts: Part[] = [
+      { type: 'image', source: PNG, detail: 'medium', path: 'messages[0].content[0]' },
+      { type: 'image', source: PNG, filename: 'a.png', path: 'messages[0].content[1]' },
+      { type: 'file', source: TEXT, path: 'messages[0].content[2]' },
+    ]
+    expect(sentFor({ turns: [{ role: 'user', parts }] }).lost).toEqual([
+      'detail_adjusted messages[0].content[0]',
+      'unsupported_field messages[0].content[1]',
+      'content_as_text messages[0].content[2]',
+    ])
+  })
+})
+
+describe('conversations', () => {
+  const signature = { data: 'S', issuer: { provider: 'p', model: 'other' } }
+
+  test('each part that cannot be sent is reported with its path', () => {
+    const native = { type: 'native', protocol: 'messages', kind: 'odd', value: {}, optional: true } as const
+    const { lost } = sentFor({
+      turns: [
+        { role: 'user', parts: [textOf('a'), { ...native, path: 'messages[0].content[1]' }] },
+        {
+          role: 'assistant',
+          parts: [
+            { type: 'reasoning', text: 'r', signature, path: 'messages[1].content[0]' },
+            { type: 'text', text: 't', signature, path: 'messages[1].content[1]' },
+            { type: 'image', source: PNG, path: 'messages[1].content[2]' },
+            { ...native, path: 'messages[1].content[3]' },
+            { ...callOf('a'), path: 'messages[1].content[4]' },
+          ],
+        },
+        { role: 'assistant', parts: [{ type: 'reasoning', text: 'r', path: 'messages[2].content[0]' }] },
+      ],
+    })
+    expect(lost).toEqual([
+      'content_native messages[0].content[1]',
+      'signature_dropped messages[1].content[1]',
+      'content_dropped messages[1].content[2]',
+      'content_native messages[1].content[3]',
+      'reasoning_dropped messages[1].content[0]',
+      'result_added messages[1].content[4]',
+    ])
+  })
+
+  test('reasoning without content after it is reported with its path', () => {
+    const parts: Part[] = [{ type: 'reasoning', text: 'r', path: 'messages[1].content[0]' }]
+    expect(
+      sentFor({
+        turns: [
+          { role: 'user', parts: [textOf('a')] },
+          { role: 'assistant', parts },
+        ],
+      }).lost,
+    ).toEqual(['reasoning_dropped messages[1].content[0]'])
+  })
+
+  test('media, errors and positions of results are reported with their paths', () => {
+    const image: Part = { type: 'image', source: PNG, path: 'messages[1].content[0].content[0]' }
+    const { lost } = sentFor({
+      turns: [
+        { role: 'assistant', parts: [callOf('a')] },
+        {
+          role: 'tool',
+          parts: [
+            resultOf('a', [image], { isError: true, path: 'messages[1].content[0]' }),
+            resultOf('zz', [textOf('R')], { path: 'messages[1].content[1]' }),
+          ],
+        },
+      ],
+    })
+    expect(lost).toEqual([
+      'content_as_text messages[1].content[0]',
+      'media_moved messages[1].content[0].content[0]',
+      'content_as_text messages[1].content[1]',
+    ])
+  })
+
+  test('a hashed id is reported for the call and for its result', () => {
+    const { lost } = sentFor(
+      {
+        turns: [
+          { role: 'assistant', parts: [{ ...callOf('long_id_1'), path: 'messages[0].content[0]' }] },
+          { role: 'tool', parts: [resultOf('long_id_1', undefined, { path: 'messages[1].content[0]' })] },
+        ],
+      },
+      { callIds: 'alphanumeric-9' },
+    )
+    expect(lost).toEqual(['value_hashed messages[0].content[0]', 'value_hashed messages[1].content[0]'])
+  })
+
+  test('a provider with strict roles gets another order, which is reported with its paths', () => {
+    const { body, lost } = sentFor(
+      {
+        turns: [
+          { role: 'assistant', parts: [callOf('a')] },
+          { role: 'tool', parts: [resultOf('a')] },
+          { role: 'user', parts: [textOf('u')], path: 'messages[2]' },
+          { role: 'assistant', parts: [textOf('x')] },
+          { role: 'system', parts: [textOf('S')], path: 'messages[4]' },
+          { role: 'assistant', parts: [textOf('y')], path: 'messages[5]' },
+        ],
+      },
+      { strictRoles: true },
+    )
+    expect(body.messages.slice(2)).toEqual([
+      { role: 'assistant', content: 'I have read the results.' },
+      { role: 'user', content: 'u' },
+      { role: 'assistant', content: 'x' },
+      { role: 'user', content: '<system>\nS\n</system>' },
+      { role: 'assistant', content: 'y', prefix: true },
+    ])
+    expect(lost).toEqual([
+      'instructions_moved messages[4]',
+      'turn_added messages[2]',
+      'prefill_unsupported messages[5]',
+    ])
+  })
+
+  test('a refused name and refused instructions are reported with their paths', () => {
+    const turns: GenerationRequest['turns'] = [{ role: 'user', parts: [textOf('a')], name: 'ada', path: 'messages[0]' }]
+    expect(sentFor({ turns }, { refuses: ['messages[].name'] }).lost).toEqual(['unsupported_by_provider messages[0]'])
+    const system: Part[] = [{ type: 'text', text: 'S', path: 'system[0]' }]
+    const { body, lost } = sentFor({ system }, {}, { system: false })
+    expect(body.messages[0]).toEqual({ role: 'user', content: '<system>\nS\n</system>' })
+    expect(lost).toEqual(['instructions_moved system[0]'])
+  })
+})
+
+describe('transforms', () => {
+  const responseWith = (message: Json): Json => ({ choices: [{ message, finish_reason: 'stop' }] })
+  const list: GenerationRequest['outputFormat'] = {
+    type: 'schema',
+    schema: { type: 'array', items: { type: 'string' } },
+  }
+
+  test('a described schema of a list is wrapped, and the response is unwrapped', () => {
+    const { body, lost, transforms } = sentFor({ outputFormat: list }, {}, { formats: ['json_object'] })
+    expect(body.response_format).toEqual({ type: 'json_object' })
+    expect(body.messages[0].content).toContain('"properties":{"answer":{"type":"array"')
+    expect(lost).toEqual(['format_described output_config.format'])
+    const { parts } = fold(eventsOf('chat.completions', responseWith({ content: '{"answer":["a"]}' }), { transforms }))
+    expect(parts).toEqual([{ type: 'text', text: '["a"]' }])
+  })
+
+  test('a described schema of an object is not wrapped, and only its description is reported', () => {
+    const outputFormat: GenerationRequest['outputFormat'] = { type: 'schema', schema: { type: 'object' }, strict: true }
+    expect(sentFor({ outputFormat }).lost).toEqual(['schema_not_enforced output_config.format.schema'])
+    const described = sentFor({ outputFormat, stream: true }, { formatAlone: true }, {})
+    expect(described.transforms).toEqual([])
+    expect(described.lost).toEqual(['format_described output_config.format'])
+  })
+
+  test('a renamed tool is reported with its path, and its calls get the name of the client', () => {
+    const tools: GenerationRequest['tools'] = [{ type: 'function', name: 'a.b', path: 'tools[0]' }]
+    const { body, lost, transforms } = sentFor({ tools })
+    const { name } = body.tools[0].function
+    expect(name).toMatch(/^a_b_[0-9a-f]{8}$/)
+    expect(lost).toEqual(['tool_renamed tools[0]'])
+    const tool_calls = [{ id: 'c', type: 'function', function: { name, arguments: '{}' } }]
+    const { parts } = fold(eventsOf('chat.completions', responseWith({ tool_calls }), { transforms }))
+    expect(parts).toEqual([{ type: 'tool-call', id: 'c', name: 'a.b', form: 'function', arguments: '{}' }])
+  })
+})
