@@ -13,7 +13,8 @@ import {
   type ModelPrice,
   type Provider,
 } from '@pydantic/genai-prices'
-import { MOST_USD, type FeeItem, type PriceText, type RateText } from '../src/config/schema.ts'
+import { MOST_USD, type PriceText, type RateText } from '../src/config/schema.ts'
+import type { FeeItem } from '../src/config/terms.ts'
 import { divideHalfEven, nanoOf, usdOf, type Nano } from '../src/money.ts'
 import {
   encodeRates,

@@ -14,7 +14,7 @@ import { Prices } from './ledger/prices.ts'
 import { listen } from './http/serve.ts'
 import { resolveMedia } from './pipeline/media.ts'
 import { InFlightRequests } from './pipeline/in-flight.ts'
-import { accountsOf } from './opening.ts'
+import { accountsOf } from './ledger/starting-credit.ts'
 import { protocols } from './protocols/index.ts'
 import { Catalogue } from './providers/catalogue.ts'
 import { LocalModels } from './providers/local.ts'
@@ -72,7 +72,7 @@ const HELPED_BY_CLIENT = new Set<ErrorCode>([
 
 const noteRefusal = ({ abuseDetection }: AppContext, { identity }: InboundRequest, error: unknown): void => {
   if (identity !== NOBODY && error instanceof GatewayError && HELPED_BY_CLIENT.has(error.code))
-    abuseDetection.refused(identity.accountId)
+    abuseDetection.recordRefusal(identity.accountId)
 }
 
 /** A host that is no host would move the border between host and path of the URL that the runtime builds from it. */
@@ -231,7 +231,7 @@ export async function start(config: Config): Promise<Running> {
 
 /** Accounts whose conduct asks for it change their status. */
 async function judge({ abuseDetection, store, keys }: AppContext): Promise<void> {
-  for (const { accountId, before, status } of abuseDetection.judge(await store.accounts())) {
+  for (const { accountId, before, status } of abuseDetection.evaluate(await store.accounts())) {
     // What an administrator set meanwhile stays.
     if (await store.setAccountStatus(accountId, status, before)) console.error(`account ${accountId} is ${status} now`)
   }

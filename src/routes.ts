@@ -1,3 +1,4 @@
+import type { KeyKind } from './config/terms.ts'
 import type { InboundRequest, AppContext } from './context.ts'
 import { countGeminiTokens, countMessagesTokens } from './endpoints/count-tokens.ts'
 import { getBalance, getGeneration, getGenerationAtOldPath, getSubscription } from './endpoints/management.ts'
@@ -19,7 +20,6 @@ import { GatewayError } from './error.ts'
 import { generate } from './pipeline/generate.ts'
 import type { ProtocolName } from './generation/request.ts'
 import { resolveMedia } from './pipeline/media.ts'
-import type { KeyKind } from './store/store.ts'
 
 /** One row of the table: who may ask for what, who answers, and in whose words a failure is told. */
 export type Route = {

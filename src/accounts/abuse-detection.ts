@@ -14,7 +14,7 @@ const BUCKETS = HOUR + 1
 const LOOK_EVERY_MS = 5
 
 /** An account whose status must change. */
-type Change = { accountId: string; before: AccountStatus; status: AccountStatus }
+type StatusChange = { accountId: string; before: AccountStatus; status: AccountStatus }
 
 /** What every request of an account costs in flows, as a factor. Suspended and banned accounts ask for nothing. */
 export const penaltyOf = (status: AccountStatus, { penalty }: Rules): number =>
@@ -29,7 +29,7 @@ export const penaltyOf = (status: AccountStatus, { penalty }: Rules): number =>
 export class AbuseDetection {
   readonly #rules: Rules
   readonly #now: () => number
-  readonly #watches = new Map<string, Watch>()
+  readonly #watches = new Map<string, AccountActivity>()
 
   /** The clock gives milliseconds and must never run backwards, which is why it is not the time of day. */
   constructor(rules: Rules, now: () => number = () => performance.now()) {
@@ -54,7 +54,7 @@ export class AbuseDetection {
   }
 
   /** A request was refused for what its client did: 402, 403, 422 or 429 of our own. */
-  refused(accountId: string): void {
+  recordRefusal(accountId: string): void {
     this.#watch(accountId, this.#now()).refuse()
   }
 
@@ -65,8 +65,8 @@ export class AbuseDetection {
    * an hour anew,
    * and what was counted before it is forgotten. Suspended and banned accounts are left alone.
    */
-  judge(accounts: readonly Pick<Account, 'id' | 'status'>[]): Change[] {
-    const changes: Change[] = []
+  evaluate(accounts: readonly Pick<Account, 'id' | 'status'>[]): StatusChange[] {
+    const changes: StatusChange[] = []
     const now = this.#now()
     for (const { id, status } of accounts) {
       if (status === 'healthy' && !this.#watches.has(id)) continue
@@ -85,17 +85,17 @@ export class AbuseDetection {
     return this.#watches.size
   }
 
-  #watch(accountId: string, now: number): Watch {
+  #watch(accountId: string, now: number): AccountActivity {
     const minute = Math.floor(now / MINUTE_MS)
     let watch = this.#watches.get(accountId)
-    if (watch === undefined) this.#watches.set(accountId, (watch = new Watch(minute)))
+    if (watch === undefined) this.#watches.set(accountId, (watch = new AccountActivity(minute)))
     watch.advance(minute)
     return watch
   }
 }
 
 /** One account's last hour. */
-class Watch {
+class AccountActivity {
   /** As it was stored when it was last judged. Whoever is not remembered was healthy. */
   status: AccountStatus = 'healthy'
   #minute: number

@@ -9,16 +9,16 @@ import { newSubscription } from './quota.ts'
 export const FIRST_ACCOUNT = 'default'
 
 /** What an account begins with. `discount` in basis points; `credits`: the postings that bring it credit and bonus. */
-export type Opening = { tier?: string; discount?: number; credits?: (accountId: string) => readonly Operation[] }
+export type AccountOpening = { tier?: string; discount?: number; credits?: (accountId: string) => readonly Operation[] }
 
 /** Who is served, and how somebody new is taken in. */
 export class Accounts {
   readonly #store: Store
-  readonly #first: Opening
+  readonly #first: AccountOpening
   readonly #now: () => number
 
   /** `first`: what the first account begins with. */
-  constructor({ store, first = {}, now = Date.now }: { store: Store; first?: Opening; now?: () => number }) {
+  constructor({ store, first = {}, now = Date.now }: { store: Store; first?: AccountOpening; now?: () => number }) {
     this.#store = store
     this.#first = first
     this.#now = now
@@ -54,7 +54,7 @@ export class Accounts {
   }
 
   /** Fails with a plain Error when the name is taken or is none. */
-  async create(name: string, opening: Opening): Promise<Account> {
+  async create(name: string, opening: AccountOpening): Promise<Account> {
     const wrong = wrongAccountName(name)
     if (wrong !== undefined) throw new Error(`the name of an account ${wrong}`)
     const account = await this.#add(name, opening)
@@ -63,7 +63,7 @@ export class Accounts {
     return account
   }
 
-  async #open(name: string, opening: Opening): Promise<Account> {
+  async #open(name: string, opening: AccountOpening): Promise<Account> {
     // Another process may have been first with this name.
     return (await this.#add(name, opening)) ?? this.named(name)
   }
@@ -72,7 +72,7 @@ export class Accounts {
    * Account, plan and credit in one transaction, so that there is never one without the others; undefined when the name
    * is taken.
    */
-  async #add(name: string, { tier = FREE_TIER, discount = 0, credits }: Opening): Promise<Account | undefined> {
+  async #add(name: string, { tier = FREE_TIER, discount = 0, credits }: AccountOpening): Promise<Account | undefined> {
     const account: Account = { id: newId('acct'), name, status: 'healthy', createdAt: this.#now(), discount }
     const added = await this.#store.addAccount(
       account,

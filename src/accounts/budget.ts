@@ -1,6 +1,7 @@
+import type { LimitPeriod } from '../config/terms.ts'
 import { GatewayError } from '../error.ts'
 import { usdText } from '../money.ts'
-import type { KeySpend, LimitPeriod } from '../store/store.ts'
+import type { KeySpend } from '../store/store.ts'
 
 const DAY_MS = 86_400_000
 /** The first Monday of Unix time; its first day was a Thursday. */
@@ -44,7 +45,7 @@ export class Budgets {
   }
 
   /** Holds nano-USD of a key's limit, after `check` in the same turn. */
-  take(keyId: string, limit: KeyLimit, amount: bigint, now: number): BudgetHold {
+  hold(keyId: string, limit: KeyLimit, amount: bigint, now: number): BudgetHold {
     const current = this.#current(keyId, limit, now)
     current.held += amount
     this.#spends.set(keyId, current)
@@ -69,7 +70,7 @@ export class Budgets {
   }
 
   /** The other way round, for what the store did not take: the hold is open again. */
-  unsettle(hold: BudgetHold, used: bigint): void {
+  revert(hold: BudgetHold, used: bigint): void {
     this.#open.add(hold)
     const current = this.#spends.get(hold.keyId)
     if (current?.since !== hold.since) return

@@ -1,13 +1,15 @@
+import { KEY_KINDS, type KeyKind, type LimitPeriod } from '../config/terms.ts'
 import { GatewayError } from '../error.ts'
-import type { Account, AccountStatus, KeyKind, LimitPeriod, Store, StoredKey } from '../store/store.ts'
+import type { Account, AccountStatus, Store, StoredKey } from '../store/store.ts'
+import { BoundedMap } from '../http/bounded-map.ts'
 import { FIRST_ACCOUNT, type Accounts } from './accounts.ts'
 import { allowedModels, anyModel, type AllowedModels } from './allowed-models.ts'
 import type { KeyLimit } from './budget.ts'
-import { isKeyText, KEY_KINDS, keyTextRule, kindOfText, newId, newKeyText } from './key-text.ts'
+import { isKeyText, keyTextRule, kindOfText, newId, newKeyText } from './key-text.ts'
 import { loadPepper } from './pepper.ts'
 
 /** Header texts remembered per header. Only texts of working keys are, so a flood of wrong ones displaces nothing. */
-const RECENT_TEXTS = 10_000
+const RECENT_HEADERS_MAX = 10_000
 const LONGEST_KEY_TEXT = 512
 /** How much of a key's text is kept, to recognise it by. */
 const PREFIX_LENGTH = 12
@@ -67,13 +69,13 @@ export type ListedKey = {
   limitPeriod: LimitPeriod | null
 }
 
-type Known = { identity: Identity; expiresAt: number }
+type ActiveKey = { identity: Identity; expiresAt: number }
 
 /** A header a key may stand in, and the texts of working keys seen there lately. */
-type Place = { header: string; keyOf: (value: string) => string | undefined; recent: Map<string, Known> }
+type KeyHeader = { header: string; keyOf: (value: string) => string | undefined; recent: Map<string, ActiveKey> }
 
 /** Where clients put their key. The Anthropic and Google SDKs send the second and the third. */
-const PLACES: readonly Omit<Place, 'recent'>[] = [
+const KEY_HEADERS: readonly Omit<KeyHeader, 'recent'>[] = [
   { header: 'authorization', keyOf: (value) => /^bearer +(\S+)$/i.exec(value)?.[1] },
   { header: 'x-api-key', keyOf: (value) => value },
   { header: 'x-goog-api-key', keyOf: (value) => value },
@@ -89,8 +91,11 @@ export class Keys {
   readonly #pepper: Buffer
   readonly #now: () => number
   readonly #configured: readonly ConfiguredKey[]
-  readonly #places: readonly Place[] = PLACES.map((place) => ({ ...place, recent: new Map<string, Known>() }))
-  #known = new Map<string, Known>()
+  readonly #places: readonly KeyHeader[] = KEY_HEADERS.map((place) => ({
+    ...place,
+    recent: new BoundedMap<string, ActiveKey>(RECENT_HEADERS_MAX),
+  }))
+  #known = new Map<string, ActiveKey>()
   #barred = new Set<string>()
 
   private constructor(
@@ -271,16 +276,15 @@ export class Keys {
   }
 
   /** Whether this account is suspended or banned: nothing more is begun for it. */
-  isBarred(accountId: string): boolean {
+  isBlocked(accountId: string): boolean {
     return this.#barred.has(accountId)
   }
 
-  #look(place: Place, value: string): Known | undefined {
+  #look(place: KeyHeader, value: string): ActiveKey | undefined {
     const text = place.keyOf(value)
     if (text === undefined || text.length > LONGEST_KEY_TEXT) return undefined
     const known = this.#known.get(this.#hash(text).toString('base64'))
     if (known === undefined) return undefined
-    if (place.recent.size >= RECENT_TEXTS) place.recent.clear()
     place.recent.set(value, known)
     return known
   }
@@ -291,7 +295,7 @@ export class Keys {
    */
   async reload(): Promise<void> {
     const [accounts, rows] = [await this.#store.accounts(), await this.#store.keys()]
-    const known = new Map<string, Known>()
+    const known = new Map<string, ActiveKey>()
     for (const configured of this.#configured) this.#addConfigured(configured, accounts, known)
     const byId = new Map(accounts.map((account) => [account.id, account]))
     for (const row of rows) {
@@ -315,7 +319,7 @@ export class Keys {
   #addConfigured(
     { key, kind, account, ...options }: ConfiguredKey,
     accounts: readonly Account[],
-    known: Map<string, Known>,
+    known: Map<string, ActiveKey>,
   ): void {
     const owner = accounts.find(({ name }) => name === (account ?? FIRST_ACCOUNT))
     if (owner === undefined) return

@@ -1,6 +1,7 @@
 import type { Config } from '../config/load.ts'
+import type { QuotaWindowName } from '../config/terms.ts'
 import { divideHalfEven, nanoOf } from '../money.ts'
-import type { QuotaWindowName, Subscription } from '../store/store.ts'
+import type { Subscription } from '../store/store.ts'
 
 /** The plan of accounts that have no other; the configuration can change it and cannot take it away. */
 export const FREE_TIER = 'free'
@@ -54,7 +55,7 @@ export class Plans {
    * A line for the operator on every account whose tier is no longer configured; told at the start, since each of them
    * has only the free plan's flows.
    */
-  gone(subscriptions: Iterable<Subscription>): string[] {
+  missingTierWarnings(subscriptions: Iterable<Subscription>): string[] {
     return [...subscriptions]
       .filter(({ tier }) => !this.#plans.has(tier))
       .map(

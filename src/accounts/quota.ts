@@ -1,8 +1,8 @@
-import { WINDOW_NAMES } from '../config/schema.ts'
+import { WINDOW_NAMES, type QuotaWindowName } from '../config/terms.ts'
 import { GatewayError } from '../error.ts'
 import { divideHalfEven, nanoOf, usdOf, usdText } from '../money.ts'
 import { nearest } from '../nearest.ts'
-import type { AccountStatus, QuotaWindow, QuotaWindowName, Subscription } from '../store/store.ts'
+import type { AccountStatus, QuotaWindow, Subscription } from '../store/store.ts'
 import { FREE_TIER, type Plan, type Plans } from './plans.ts'
 
 const HOUR_MS = 3_600_000
@@ -117,7 +117,7 @@ export class Quota {
    * Holds micro-flows in all three windows, after `check` in the same turn; windows that have not begun or are over
    * begin now.
    */
-  take(flows: bigint, now: number): QuotaHold {
+  hold(flows: bigint, now: number): QuotaHold {
     const at = this.#clock(now)
     const { periodStart, periodEnd } = renewed(this.#subscription, at)
     const windows = WINDOW_NAMES.map((window) => {
@@ -153,7 +153,7 @@ export class Quota {
   }
 
   /** The other way round, for use that the store did not take: the hold is open again. */
-  unsettle(hold: QuotaHold, used: bigint): void {
+  revert(hold: QuotaHold, used: bigint): void {
     this.#open.add(hold)
     for (const { window, startedAt } of hold.windows) {
       const current = this.#windows.get(window)
@@ -179,7 +179,7 @@ export class Quota {
   }
 
   /** Takes over what another process wrote. Windows, use and holds under way stay. */
-  change(subscription: Subscription): void {
+  replaceSubscription(subscription: Subscription): void {
     this.#subscription = subscription
   }
 

@@ -8,7 +8,7 @@ import type { Endpoint, PredictionEndpoint } from '../providers/catalogue.ts'
 import type { Ledger, OpenGeneration } from './ledger.ts'
 import type { Prices } from './prices.ts'
 
-type Rooms = { ledger: Ledger; prices: Prices; abuseDetection: AbuseDetection; config: Config }
+type Services = { ledger: Ledger; prices: Prices; abuseDetection: AbuseDetection; config: Config }
 
 /** Who asks: `id` becomes the generation's. */
 type Caller = { id: string; identity: Identity; receivedAt: number; address: (() => string | undefined) | undefined }
@@ -17,7 +17,7 @@ type Caller = { id: string; identity: Identity; receivedAt: number; address: (()
  * What is asked for. `worst`: the most that it may use, by the largest output limit of its endpoints. `countInput`: its
  * input tokens, where nobody reports them.
  */
-type Asked = {
+type GenerationTerms = {
   api: string
   model: string
   endpoints: readonly (Endpoint | PredictionEndpoint)[]
@@ -31,15 +31,15 @@ type Asked = {
  * invalid_request for a model without a price, and what `Ledger.admit` throws.
  */
 export async function reserve(
-  { ledger, prices, abuseDetection, config }: Rooms,
+  { ledger, prices, abuseDetection, config }: Services,
   { id, identity, receivedAt, address }: Caller,
-  { api, model, endpoints, streamed, worst, countInput }: Asked,
+  { api, model, endpoints, streamed, worst, countInput }: GenerationTerms,
 ): Promise<OpenGeneration> {
   const { accountId, keyId, kind, limit } = identity
   checkAllowed(identity, model)
   const price = prices.of(model, endpoints)
   if (price === undefined && config.billing.unpriced === 'refuse') throw unpriced(model)
-  if (!ledger.knows(accountId)) await ledger.load()
+  if (!ledger.hasAccount(accountId)) await ledger.load()
   const modelLimit = Math.max(...endpoints.map(({ target }) => target.capabilities.maxOutputTokens ?? 0))
   const open = ledger.reserve(
     {

@@ -1,4 +1,4 @@
-import { WINDOW_NAMES } from '../config/schema.ts'
+import { WINDOW_NAMES } from '../config/terms.ts'
 import type { GenerationRecord, KeySpend, LedgerState, QuotaWindow, StoredKey } from '../store/store.ts'
 
 /** What is wrong with one row. */

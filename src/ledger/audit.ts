@@ -13,7 +13,7 @@ import type {
 import { LimitSums, type Fault } from './audit-limits.ts'
 import { chargesOf, GENERATION_ID } from './book.ts'
 import { OUTCOMES } from './outcomes.ts'
-import { leastHold, ratingOf } from './recorded.ts'
+import { minimumHold, ratingOf } from './record-rating.ts'
 
 /** A row that is wrong. `id`: what its table knows it by. */
 export type Finding = Fault & { table: string; id: string }
@@ -268,7 +268,7 @@ function* faultsOfBill(record: GenerationRecord, own: readonly PostedTransfer[])
     const rated = kind === 'subscription' ? rating.origin : rating.bill
     if (rated !== bill)
       yield { expected: `a bill of ${nano(rated)}, which is its usage at price ${rating.version}`, found: nano(bill) }
-    const least = record.held === 0n && bill > 0n ? leastHold(record) : 0n
+    const least = record.held === 0n && bill > 0n ? minimumHold(record) : 0n
     if (least > 0n) yield { expected: `a hold of ${nano(least)} or more`, found: nano(0n) }
   } catch {
     yield { expected: `rates of price ${price?.version} that can be read`, found: `${price?.rates}` }

@@ -6,7 +6,7 @@ import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
  */
 
 export type CountRequest = { id: number; texts: readonly string[] }
-export type CountAnswer = { id: number; tokens: number }
+export type CountResponse = { id: number; tokens: number }
 
 /**
  * Of more text than this the rest is taken to have as many tokens a character as the beginning: random letters cost 4
@@ -38,6 +38,6 @@ function count(texts: readonly string[]): number {
   return counted === 0 ? 0 : Math.ceil((tokens * length) / counted)
 }
 
-declare const self: { onmessage: (event: MessageEvent<CountRequest>) => void; postMessage(answer: CountAnswer): void }
+declare const self: { onmessage: (event: MessageEvent<CountRequest>) => void; postMessage(answer: CountResponse): void }
 
 self.onmessage = ({ data: { id, texts } }) => self.postMessage({ id, tokens: count(texts) })

@@ -2,7 +2,7 @@ import type { GenerationRequest, MediaPart, Part, Tool } from '../generation/req
 import { MOST_TOKENS, noUsage, type Usage } from '../generation/usage.ts'
 import { isImageTool } from '../protocols/image-config.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
-import type { CountAnswer, CountRequest } from './count-tokens-worker.ts'
+import type { CountResponse, CountRequest } from './count-tokens-worker.ts'
 
 /** Tokens of media whose size in tokens only the provider knows: about what an image of a megapixel costs. */
 const MEDIA_TOKENS = 1_000
@@ -36,7 +36,7 @@ function startCounter(): Worker {
   const worker = new Worker(new URL('./count-tokens-worker.ts', import.meta.url))
   // An idle tokeniser must not keep a program alive.
   worker.unref()
-  worker.onmessage = ({ data: { id, tokens } }: MessageEvent<CountAnswer>) => {
+  worker.onmessage = ({ data: { id, tokens } }: MessageEvent<CountResponse>) => {
     waiting.get(id)?.resolve(tokens)
     waiting.delete(id)
   }

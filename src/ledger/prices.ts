@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
 import pricesFile from '../../catalog/prices.json'
 import type { Config } from '../config/load.ts'
-import { FEE_ITEMS, type FeeItem, type PriceText, type RateText } from '../config/schema.ts'
+import type { PriceText, RateText } from '../config/schema.ts'
+import { FEE_ITEMS, type FeeItem } from '../config/terms.ts'
+import { BoundedMap } from '../http/bounded-map.ts'
 import { nanoOf, type Nano } from '../money.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import { globs } from '../providers/catalog-rows.ts'
 import type { StoredPrice } from '../store/store.ts'
-
-export { FEE_ITEMS, type FeeItem } from '../config/schema.ts'
 
 /**
  * Nano-USD per million tokens, or per one for web_search, image and request. A tier's rate holds for the whole request
@@ -57,7 +57,7 @@ type Line = { matches: (model: string) => boolean; dated: TimedPrice[] }
 /** Names whose price is remembered, as clients can think up any number. */
 const REMEMBERED_MAX = 5_000
 
-const NOBODY_SAID: readonly TimedPrice[] = []
+const UNPRICED: readonly TimedPrice[] = []
 
 /** What models cost: the catalogue's prices and those of the configuration. */
 export class Prices {
@@ -66,7 +66,7 @@ export class Prices {
   readonly #now: () => number
   /** Lines by provider, read when the provider is first asked for. */
   readonly #lines = new Map<string, Line[]>()
-  readonly #remembered = new Map<string, readonly TimedPrice[]>()
+  readonly #remembered = new BoundedMap<string, readonly TimedPrice[]>(REMEMBERED_MAX)
 
   /** Throws an Error for a price that is no amount. */
   constructor(config: Config, file = pricesFile as unknown as PriceFile, now: () => number = Date.now) {
@@ -93,7 +93,7 @@ export class Prices {
       const prices = this.#costs(target.provider, target.model)
       if (prices.length > 0) return prices
     }
-    return NOBODY_SAID
+    return UNPRICED
   }
 
   /** What a provider's model costs us at list price. */
@@ -111,8 +111,7 @@ export class Prices {
     const key = `${provider}/${model}`
     let dated = this.#remembered.get(key)
     if (dated === undefined) {
-      dated = this.#find(provider, model) ?? NOBODY_SAID
-      if (this.#remembered.size >= REMEMBERED_MAX) this.#remembered.clear()
+      dated = this.#find(provider, model) ?? UNPRICED
       this.#remembered.set(key, dated)
     }
     return dated

@@ -1,7 +1,7 @@
-import { FEE_ITEMS, isCounted } from '../config/schema.ts'
+import { FEE_ITEMS, isCounted, type FeeItem } from '../config/terms.ts'
 import { promptTokens, type Usage } from '../generation/usage.ts'
 import { divideHalfEven, type Nano } from '../money.ts'
-import type { FeeItem, Price, Rate } from './prices.ts'
+import type { Price, Rate } from './prices.ts'
 
 /** One line of a bill. `quantity`: tokens, or a count; `rate`: nano-USD per million tokens, or per one. */
 export type RatedItem = { item: FeeItem; quantity: number; rate: Nano; origin: Nano; discount: Nano; bill: Nano }

@@ -149,7 +149,7 @@ async function close(generation: Generation, ending: Outcome): Promise<void> {
   const { app, open, responseStore } = generation
   leave(generation)
   const cause = firstCause(generation, ending)
-  if (cause !== 'completed' && open.background !== undefined && open.meter.ending === undefined)
+  if (cause !== 'completed' && open.background !== undefined && open.meter.outcome === undefined)
     return goOn(generation, cause)
   await Promise.all([app.ledger.close(open, cause), responseStore?.saved, remember(generation)])
 }

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { Budgets, type BudgetHold, type KeyLimit } from '../../src/accounts/budget.ts'
+import type { LimitPeriod } from '../../src/config/terms.ts'
 import { GatewayError } from '../../src/error.ts'
-import type { KeySpend, LimitPeriod } from '../../src/store/store.ts'
+import type { KeySpend } from '../../src/store/store.ts'
 
 const USD = 1_000_000_000n
 const at = (text: string): number => Date.parse(text)
@@ -26,7 +27,7 @@ describe('a spending limit', () => {
   test('counts what is held and what was spent, and says what is left', () => {
     const budgets = new Budgets([{ keyId: 'k', since: at('2028-02-29'), spent: 4n * USD }])
     const now = at('2028-02-29T12:00:00Z')
-    const hold = budgets.take('k', daily, 5n * USD, now)
+    const hold = budgets.hold('k', daily, 5n * USD, now)
     expect(refusal(() => budgets.check('k', daily, USD, now))).toBeUndefined()
     expect(refusal(() => budgets.check('k', daily, USD + 1n, now))).toBe(
       'This request may cost up to $1.000000001, and $1 is left of the $10 that this key may spend in a day, and $5 is held by requests under way. It resets at 2028-03-01T00:00:00.000Z.',
@@ -42,7 +43,7 @@ describe('a spending limit', () => {
 
   test('may be passed by what was spent, and lets through only what costs nothing then', () => {
     const budgets = new Budgets([])
-    budgets.settle(budgets.take('k', daily, USD, 0), 11n * USD)
+    budgets.settle(budgets.hold('k', daily, USD, 0), 11n * USD)
     expect(refusal(() => budgets.check('k', daily, 0n, 0))).toBeUndefined()
     expect(refusal(() => budgets.check('k', daily, 1n, 0))).toContain('and $0 is left of the $10')
   })
@@ -50,7 +51,7 @@ describe('a spending limit', () => {
   test('without a period is for ever', () => {
     const budgets = new Budgets([])
     const total: KeyLimit = { amount: USD, period: null }
-    expect(budgets.settle(budgets.take('k', total, USD, at('2026-01-01')), USD)).toEqual({
+    expect(budgets.settle(budgets.hold('k', total, USD, at('2026-01-01')), USD)).toEqual({
       keyId: 'k',
       since: 0,
       spent: USD,
@@ -69,7 +70,7 @@ describe('a spending limit', () => {
     ['month', '2028-03-01T00:00:00.000Z', '2028-03-01'],
   ] as const) {
     test(`of a ${period} is at ${now} that since ${since}`, () => {
-      expect(new Budgets([]).take('k', { amount: USD, period }, 1n, at(now)).since).toBe(at(since))
+      expect(new Budgets([]).hold('k', { amount: USD, period }, 1n, at(now)).since).toBe(at(since))
     })
   }
 
@@ -87,7 +88,7 @@ describe('a spending limit', () => {
 
   test('holds end once', () => {
     const budgets = new Budgets([])
-    const hold = budgets.take('k', daily, USD, 0)
+    const hold = budgets.hold('k', daily, USD, 0)
     budgets.settle(hold, 1n)
     expect(() => budgets.settle(hold, 1n)).toThrow('has ended before')
     expect(() => budgets.settle({ ...hold }, 1n)).toThrow('was never taken')
@@ -97,7 +98,7 @@ describe('a spending limit', () => {
 
   test('holds found after a crash are in the way until they are settled', () => {
     const before = new Budgets([])
-    const hold = before.take('k', daily, 6n * USD, 0)
+    const hold = before.hold('k', daily, 6n * USD, 0)
     const budgets = new Budgets([])
     budgets.restore(hold)
     expect(refusal(() => budgets.check('k', daily, 5n * USD, 0))).toContain('$4 is left')
@@ -177,7 +178,7 @@ test('any order of holds, settlements, crashes and hours agrees with the log of 
             amount === 0n || log.sum(key, since, 'held') + log.sum(key, since, 'spent') + amount <= limit.amount
           if (kind === 'take') {
             expect(refusal(() => budgets.check(key, limit, amount, now)) === undefined).toBe(fits)
-            if (fits) open.push({ hold: budgets.take(key, limit, amount, now), entry: log.take(key, since, amount) })
+            if (fits) open.push({ hold: budgets.hold(key, limit, amount, now), entry: log.take(key, since, amount) })
             if (fits) taken++
             else refused++
           } else if (kind === 'settle' && open.length > 0) {

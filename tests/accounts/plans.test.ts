@@ -116,7 +116,7 @@ describe('plans', () => {
   test('that have left the configuration mean the free plan, and the operator is told', () => {
     const plans = plansOf('')
     expect(plans.of('team')).toBe(plans.of('free'))
-    expect(plans.gone([newSubscription('a1', 'pro', 0), newSubscription('a2', 'team', 0)])).toEqual([
+    expect(plans.missingTierWarnings([newSubscription('a1', 'pro', 0), newSubscription('a2', 'team', 0)])).toEqual([
       'account a2 has the plan team, which is not configured any more: it gets the free plan until plans.tiers.team is back or it is given another plan',
     ])
   })

@@ -10,8 +10,9 @@ import {
   type RollingQuota,
 } from '../../src/accounts/quota.ts'
 import { readConfig } from '../../src/config/load.ts'
+import type { QuotaWindowName } from '../../src/config/terms.ts'
 import { GatewayError } from '../../src/error.ts'
-import type { QuotaWindow, QuotaWindowName, Subscription } from '../../src/store/store.ts'
+import type { QuotaWindow, Subscription } from '../../src/store/store.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
@@ -42,7 +43,7 @@ function refusal(ask: () => void): GatewayError | undefined {
 
 function use(quota: Quota, flows: bigint, now: number): QuotaWindow[] {
   quota.check(flows, now)
-  return quota.settle(quota.take(flows, now), flows)
+  return quota.settle(quota.hold(flows, now), flows)
 }
 
 describe('the detail', () => {
@@ -78,7 +79,7 @@ describe('the detail', () => {
   test('counts what is settled, not what is held, and tells the penalty', () => {
     const quota = quotaOf('pro')
     use(quota, 12_345_678n, START)
-    quota.take(5n * FLOW, START + 1)
+    quota.hold(5n * FLOW, START + 1)
     const { effective_usd_per_flow, base_usd_per_flow, account_status, quota_5_hour, quota_7_day } = quota.detail(
       START + HOUR,
       'abusive',
@@ -111,7 +112,7 @@ describe('the detail', () => {
 
   test('shows use above the maximum as the maximum', () => {
     const quota = quotaOf('free')
-    quota.settle(quota.take(FLOW, START), 6n * FLOW)
+    quota.settle(quota.hold(FLOW, START), 6n * FLOW)
     expect(quota.detail(START, 'healthy', 1).quota_5_hour).toEqual({
       usage_percentage: 1,
       resets_at: '2026-03-01T15:00:00.250Z',
@@ -122,7 +123,7 @@ describe('the detail', () => {
       max_value_usd: 0.1642,
     })
     // What was passed counts: the larger plan has one flow less left than it would have.
-    quota.change(changePlan(quota.subscription, 'pro', { now: false }, plans))
+    quota.replaceSubscription(changePlan(quota.subscription, 'pro', { now: false }, plans))
     expect(quota.detail(START, 'healthy', 1).quota_5_hour).toMatchObject({ used_flows: 6, remaining_flows: 44 })
   })
 
@@ -146,7 +147,7 @@ describe('the detail', () => {
 describe('windows', () => {
   test('begin with the first hold, and again with the first hold after they are over', () => {
     const quota = quotaOf('free')
-    const begun = (now: number): number[] => quota.take(0n, now).windows.map(({ startedAt }) => startedAt - START)
+    const begun = (now: number): number[] => quota.hold(0n, now).windows.map(({ startedAt }) => startedAt - START)
     expect(begun(START + HOUR)).toEqual([HOUR, HOUR, 0])
     expect(begun(START + 6 * HOUR - 1)).toEqual([HOUR, HOUR, 0])
     expect(begun(START + 6 * HOUR)).toEqual([6 * HOUR, HOUR, 0])
@@ -157,7 +158,7 @@ describe('windows', () => {
 
   test('are told to the store with every settlement, also of nothing', () => {
     const quota = quotaOf('free')
-    expect(quota.settle(quota.take(FLOW, START), 0n)).toEqual([
+    expect(quota.settle(quota.hold(FLOW, START), 0n)).toEqual([
       { accountId: 'a', window: '5_hour', startedAt: START, endsAt: START + 5 * HOUR, used: 0n },
       { accountId: 'a', window: '7_day', startedAt: START, endsAt: START + 7 * DAY, used: 0n },
       { accountId: 'a', window: 'monthly', startedAt: START, endsAt: at('2026-04-01T10:00:00.250Z'), used: 0n },
@@ -167,8 +168,8 @@ describe('windows', () => {
 
   test('that another has followed are told to the store, which may not have heard of that, and are over here', () => {
     const quota = quotaOf('free')
-    const late = quota.take(2n * FLOW, START)
-    const next = quota.take(FLOW, START + 5 * HOUR)
+    const late = quota.hold(2n * FLOW, START)
+    const next = quota.hold(FLOW, START + 5 * HOUR)
     expect(quota.settle(late, 2n * FLOW).map(({ window, startedAt, used }) => [window, startedAt, used])).toEqual([
       ['5_hour', START, 2n * FLOW],
       ['7_day', START, 2n * FLOW],
@@ -182,7 +183,7 @@ describe('windows', () => {
   test('do not begin anew because the clock went back', () => {
     const quota = quotaOf('free')
     use(quota, FLOW, START + 10 * HOUR)
-    expect(quota.take(0n, START).windows[0]).toEqual({
+    expect(quota.hold(0n, START).windows[0]).toEqual({
       window: '5_hour',
       startedAt: START + 10 * HOUR,
       endsAt: START + 15 * HOUR,
@@ -194,7 +195,7 @@ describe('windows', () => {
 
   test('holds end once', () => {
     const quota = quotaOf('free')
-    const hold = quota.take(2n * FLOW, START)
+    const hold = quota.hold(2n * FLOW, START)
     quota.settle(hold, FLOW)
     expect(() => quota.settle(hold, FLOW)).toThrow('has ended before')
     expect(() => quota.settle({ ...hold }, FLOW)).toThrow('was never taken')
@@ -203,7 +204,7 @@ describe('windows', () => {
   })
 
   test('holds found after a crash bring their windows back', () => {
-    const hold = quotaOf('free').take(2n * FLOW, START)
+    const hold = quotaOf('free').hold(2n * FLOW, START)
     const quota = quotaOf('free')
     quota.restore(hold)
     expect(refusal(() => quota.check(3n * FLOW + 1n, START + HOUR))?.retryAfterSeconds).toBe(4 * 3600)
@@ -219,7 +220,7 @@ describe('a refusal', () => {
   test('names the window, when it resets and what would fit', () => {
     const quota = quotaOf('pro')
     use(quota, 40n * FLOW, START)
-    quota.take(4_500_000n, START + 1)
+    quota.hold(4_500_000n, START + 1)
     const refused = refusal(() => quota.check(12_500_000n, START + HOUR))
     expect(refused?.message).toBe(
       'The 5-hour quota of the pro plan has no room for this request, which needs up to 12.5 flows: 5.5 of 50 are left, and 4.5 are held by requests under way; it resets at 2026-03-01T15:00:00.250Z. 5.5 flows fit at present, $0.180565 at list prices: a smaller output limit may be enough.',
@@ -364,7 +365,7 @@ describe('periods', () => {
   test('begin with no monthly use, once, while the other windows go on', () => {
     const quota = quotaOf('free')
     const end = at('2026-04-01T10:00:00.250Z')
-    quota.settle(quota.take(0n, START), 162n * FLOW)
+    quota.settle(quota.hold(0n, START), 162n * FLOW)
     use(quota, FLOW / 2n, end - HOUR)
     expect(refusal(() => quota.check(4n * FLOW, end - HOUR))?.message).toContain('monthly')
     const before = quota.subscription
@@ -376,13 +377,13 @@ describe('periods', () => {
     ])
     expect(quota.detail(end, 'healthy', 1).quota_5_hour.used_flows).toBe(2.5)
     // Another process writes the row that it had read before the renewal.
-    quota.change(before)
-    expect(quota.take(0n, end + 1).windows.at(-1)?.startedAt).toBe(end)
+    quota.replaceSubscription(before)
+    expect(quota.hold(0n, end + 1).windows.at(-1)?.startedAt).toBe(end)
     expect(quota.renew(end + 2)).toBe(true)
     for (const hours of [5, 10, 15, 20, 25, 30]) use(quota, 5n * FLOW, end + hours * HOUR)
-    const stored = quota.settle(quota.take(0n, end + 40 * HOUR), 0n)
+    const stored = quota.settle(quota.hold(0n, end + 40 * HOUR), 0n)
     expect(stored.at(-1)?.startedAt).toBe(end)
-    quota.settle(quota.take(0n, end + 40 * HOUR), 131n * FLOW)
+    quota.settle(quota.hold(0n, end + 40 * HOUR), 131n * FLOW)
     expect(refusal(() => quota.check(3n * FLOW, end + 8 * DAY))?.message).toContain('2.6 of 165.6')
   })
 })
@@ -394,8 +395,8 @@ describe('changing the plan', () => {
     const quota = quotaOf('free')
     use(quota, 5n * FLOW, START)
     expect(refusal(() => quota.check(FLOW, START + HOUR))).toBeDefined()
-    const hold = quota.take(0n, START + HOUR)
-    quota.change(changePlan(quota.subscription, 'pro', { now: false }, plans))
+    const hold = quota.hold(0n, START + HOUR)
+    quota.replaceSubscription(changePlan(quota.subscription, 'pro', { now: false }, plans))
     expect(quota.subscription).toEqual({ ...newSubscription('a', 'pro', START) })
     expect(quota.detail(START + HOUR, 'healthy', 1).quota_5_hour).toMatchObject({
       max_flows: 50,
@@ -626,7 +627,7 @@ test('any order of holds, settlements, renewals, changes, crashes and hours agre
           log.stored = log.subscription
         }
         const change = (subscription: Subscription, said: Log['subscription']): void => {
-          quota.change((stored = subscription))
+          quota.replaceSubscription((stored = subscription))
           log.subscription = log.stored = said
         }
         for (const { kind, flows, which, tier, now: atOnce, after, off } of steps) {
@@ -643,7 +644,7 @@ test('any order of holds, settlements, renewals, changes, crashes and hours agre
               flows,
               refusal(() => quota.check(flows, now)),
             )
-            if (!refused) open.push({ hold: quota.take(flows, now), entry: log.take(flows) })
+            if (!refused) open.push({ hold: quota.hold(flows, now), entry: log.take(flows) })
             count[refused ? 'refused' : 'taken']++
           } else if (kind === 'settle' && open.length > 0) {
             const [{ hold, entry }] = open.splice(which % open.length, 1) as [(typeof open)[number]]
@@ -709,7 +710,7 @@ test('settlements in any order leave the same, and asking changes nothing', () =
               () => refusal(() => quota.check(flows, now))?.message,
             )
             expect(new Set(answers).size).toBe(1)
-            return { hold: quota.take(flows, now), used }
+            return { hold: quota.hold(flows, now), used }
           })
           let rows: QuotaWindow[] = []
           while (holds.length > 0) {

@@ -4,7 +4,7 @@ import { audit } from '../../src/ledger/audit.ts'
 import { topUp } from '../../src/ledger/book.ts'
 import type { Outcome } from '../../src/ledger/outcomes.ts'
 import type { OpenGeneration } from '../../src/ledger/ledger.ts'
-import { ratingOf } from '../../src/ledger/recorded.ts'
+import { ratingOf } from '../../src/ledger/record-rating.ts'
 import type { GenerationEvent } from '../../src/generation/event.ts'
 import { newSubscription } from '../../src/accounts/quota.ts'
 import {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { FEE_ITEMS, isCounted, type FeeItem } from '../../src/config/schema.ts'
+import { FEE_ITEMS, isCounted, type FeeItem } from '../../src/config/terms.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../../src/generation/usage.ts'
 import { decodeRates, encodeRates, ratesOf, type Price, type Rate } from '../../src/ledger/prices.ts'
 import { rate } from '../../src/ledger/rating.ts'

@@ -111,7 +111,7 @@ export class Predictor {
     const { ending, usage, estimated, served }: PredictionOutcome =
       stored === undefined ? { ending: 'crashed' } : (readStored(stored).outcome ?? { ending: 'crashed' })
     if (served !== undefined) open.meter.served = served
-    if (usage === undefined) open.meter.release()
+    if (usage === undefined) open.meter.waiveCharge()
     else {
       Object.assign(open.meter.usage, usage)
       open.meter.estimated = estimated === true
@@ -173,7 +173,7 @@ export class Predictor {
         // start.
         await Promise.all([ledger.defer(open), store.addPrediction(toStored(prediction))])
       } catch (error) {
-        open.meter.release()
+        open.meter.waiveCharge()
         await Promise.all([
           ledger.close(open, 'failed').catch(() => {}),
           store
@@ -256,7 +256,7 @@ export class Predictor {
       open: { meter },
     } = job
     if (charged) await meter.count().catch((error: unknown) => console.error(error))
-    else meter.release()
+    else meter.waiveCharge()
     const { usage, estimated, served } = meter
     const outcome: PredictionOutcome = {
       ending,

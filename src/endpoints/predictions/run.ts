@@ -45,7 +45,7 @@ export async function run(rooms: Rooms, job: Job, stopping: AbortSignal): Promis
     if (job.running.upstream !== undefined) return await follow(rooms, job, endpointOf(rooms, job.running), stopping)
     if (job.running.sentAt !== undefined) return failed(LOST, 'crashed')
     for (let tries = 1; ; tries++) {
-      if (rooms.keys.isBarred(job.accountId)) throw BARRED
+      if (rooms.keys.isBlocked(job.accountId)) throw BARRED
       const work = await workOf(rooms, job.running, job.cut.signal)
       try {
         return work.kind === 'request' ? await answer(rooms, job, work) : await forward(rooms, job, work, stopping)

@@ -1,7 +1,7 @@
-import { Accounts } from './accounts/accounts.ts'
-import type { Config } from './config/load.ts'
-import { topUp } from './ledger/book.ts'
-import type { Store } from './store/store.ts'
+import { Accounts } from '../accounts/accounts.ts'
+import type { Config } from '../config/load.ts'
+import { topUp } from './book.ts'
+import type { Store } from '../store/store.ts'
 
 /** The accounts of a store. The first one is opened with the starting credit. */
 export function accountsOf(store: Store, config: Config): Accounts {

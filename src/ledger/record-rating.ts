@@ -31,7 +31,7 @@ const wasReleased = ({ usage, bill, ending }: GenerationRecord): boolean =>
  * as written to a cache, at the lowest rate
  * that a prompt of any size has. 0 where that is worth nothing. Throws where the stored rates cannot be read.
  */
-export function leastHold({ price, discount, kind }: GenerationRecord): Nano {
+export function minimumHold({ price, discount, kind }: GenerationRecord): Nano {
   if (price === null) return 0n
   const rates = Object.entries(decodeRates(price.rates)).map(([item, { base, tiers }]) => [
     item,

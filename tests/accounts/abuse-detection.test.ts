@@ -33,7 +33,7 @@ function watched(rules = strict): {
     store: (set) => {
       status = set
     },
-    judge: () => (status = abuseDetection.judge([{ id: 'a', status }])[0]?.status ?? status),
+    judge: () => (status = abuseDetection.evaluate([{ id: 'a', status }])[0]?.status ?? status),
   }
 }
 
@@ -43,7 +43,7 @@ const times = (count: number, act: (index: number) => void): void => {
 
 describe('the rules', () => {
   const breaking: Record<string, (abuseDetection: AbuseDetection, count: number) => void> = {
-    refusals: (abuseDetection, count) => times(count, () => abuseDetection.refused('a')),
+    refusals: (abuseDetection, count) => times(count, () => abuseDetection.recordRefusal('a')),
     addresses: (abuseDetection, count) =>
       times(count, (index) => {
         abuseDetection.begin('a', () => `10.0.0.${index}`)
@@ -78,7 +78,7 @@ describe('the rules', () => {
     for (let minute = 0; minute < 180; minute++) {
       at(minute)
       times(200, (person) => times(2, () => abuseDetection.begin('a', () => `10.0.0.${person}`)))
-      times(10, () => abuseDetection.refused('a'))
+      times(10, () => abuseDetection.recordRefusal('a'))
       times(400, () => abuseDetection.end('a'))
       expect(judge()).toBe('healthy')
     }
@@ -115,7 +115,7 @@ test('from many addresses at once, two hundred a second are seen', () => {
       abuseDetection.begin('a', () => `10.0.0.${index}`)
       abuseDetection.end('a')
     }
-    return abuseDetection.judge([{ id: 'a', status: 'healthy' }])[0]?.status
+    return abuseDetection.evaluate([{ id: 'a', status: 'healthy' }])[0]?.status
   }
   expect(burst(0, 1_000)).toBeUndefined()
   expect(burst(1_000, 5)).toBe('monitored')
@@ -124,12 +124,12 @@ test('from many addresses at once, two hundred a second are seen', () => {
 describe('a status', () => {
   test('goes back step by step, after a whole hour without its cause', () => {
     const { abuseDetection, judge, at } = watched()
-    times(6, () => abuseDetection.refused('a'))
+    times(6, () => abuseDetection.recordRefusal('a'))
     expect(judge()).toBe('abusive')
     at(60)
     expect(judge()).toBe('abusive')
     at(61)
-    times(3, () => abuseDetection.refused('a'))
+    times(3, () => abuseDetection.recordRefusal('a'))
     expect(judge()).toBe('abusive')
     at(119)
     expect(judge()).toBe('abusive')
@@ -159,7 +159,7 @@ describe('a status', () => {
 
   test('that an administrator sets is believed: what was counted before is forgotten, what is running is not', () => {
     const { abuseDetection, judge, store } = watched()
-    times(9, () => abuseDetection.refused('a'))
+    times(9, () => abuseDetection.recordRefusal('a'))
     expect(judge()).toBe('abusive')
     store('healthy')
     expect(judge()).toBe('healthy')
@@ -174,7 +174,7 @@ describe('a status', () => {
     for (const set of ['suspended', 'banned'] as const) {
       const { abuseDetection, judge, at, store } = watched()
       store(set)
-      times(9, () => abuseDetection.refused('a'))
+      times(9, () => abuseDetection.recordRefusal('a'))
       for (const minute of [0, 1, 59, 61, 130]) {
         at(minute)
         expect(judge()).toBe(set)
@@ -195,7 +195,7 @@ test('accounts that are idle for an hour are dropped, running ones never, and ad
   }
   expect(abuseDetection.size).toBe(500)
   now = 61 * MINUTE
-  expect(abuseDetection.judge(accounts)).toEqual([])
+  expect(abuseDetection.evaluate(accounts)).toEqual([])
   expect(abuseDetection.size).toBe(1)
   const before = process.memoryUsage().heapUsed
   times(200_000, (index) => {
@@ -208,14 +208,14 @@ test('accounts that are idle for an hour are dropped, running ones never, and ad
 
 describe('any hours', () => {
   type Step = {
-    act: 'begin' | 'end' | 'refused' | 'wait' | 'judge' | 'set'
+    act: 'begin' | 'end' | 'recordRefusal' | 'wait' | 'judge' | 'set'
     address: number
     minutes: number
     status: AccountStatus
   }
   const step: fc.Arbitrary<Step> = fc.record({
     act: fc.oneof(
-      { weight: 30, arbitrary: fc.constantFrom('begin', 'end', 'refused', 'wait', 'judge') },
+      { weight: 30, arbitrary: fc.constantFrom('begin', 'end', 'recordRefusal', 'wait', 'judge') },
       { weight: 1, arbitrary: fc.constant('set') },
     ),
     address: fc.nat(7),
@@ -224,7 +224,7 @@ describe('any hours', () => {
   }) as fc.Arbitrary<Step>
 
   /** Everything that ever happened, and the rules read out over it. */
-  type Event = { minute: number; act: 'begin' | 'end' | 'refused'; address: number }
+  type Event = { minute: number; act: 'begin' | 'end' | 'recordRefusal'; address: number }
   class Log {
     readonly #events: Event[] = []
     #runningAtStart = 0
@@ -250,7 +250,7 @@ describe('any hours', () => {
       const peaks = [...last.keys(), last.length].map((count) => this.#running(this.#events.slice(0, before + count)))
       const addresses = new Set(last.filter(({ act }) => act === 'begin').map(({ address }) => address))
       return (
-        last.filter(({ act }) => act === 'refused').length > strict.refusals[level] ||
+        last.filter(({ act }) => act === 'recordRefusal').length > strict.refusals[level] ||
         addresses.size > strict.addresses[level] ||
         Math.max(...peaks) > strict.concurrency[level]
       )
@@ -287,7 +287,7 @@ describe('any hours', () => {
           else if (act === 'set') status = set
           else if (act === 'judge') {
             const expected = log.judge(minute, status)
-            status = abuseDetection.judge([{ id: 'a', status }])[0]?.status ?? status
+            status = abuseDetection.evaluate([{ id: 'a', status }])[0]?.status ?? status
             expect(status).toBe(expected)
             seen.add(status)
           } else if (act !== 'end' || log.running > 0) {
