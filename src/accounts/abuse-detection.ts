@@ -22,9 +22,8 @@ export const penaltyOf = (status: AccountStatus, { penalty }: Rules): number =>
 
 /**
  * How accounts behaved over the last hour, and which of them change their status for it. Hearing costs the same for
- * every request;
- * memory is bounded: counters of an hour's minutes, and as many addresses as the rules can tell apart. Idle accounts
- * are dropped.
+ * every request; memory is bounded: counters of an hour's minutes, and as many addresses as the rules can tell apart.
+ * Idle accounts are dropped.
  */
 export class AbuseDetection {
   readonly #rules: Rules
@@ -60,10 +59,9 @@ export class AbuseDetection {
 
   /**
    * Called once a minute with all accounts as they are stored now: gives those whose status must change, with the one
-   * that they had `before`. A status is kept until a whole hour
-   * has passed in which no rule of it was broken; one that was set by somebody else, or before the start, begins such
-   * an hour anew,
-   * and what was counted before it is forgotten. Suspended and banned accounts are left alone.
+   * that they had `before`. A status is kept until a whole hour has passed in which no rule of it was broken; one that
+   * was set by somebody else, or before the start, begins such an hour anew, and what was counted before it is
+   * forgotten. Suspended and banned accounts are left alone.
    */
   evaluate(accounts: readonly Pick<Account, 'id' | 'status'>[]): StatusChange[] {
     const changes: StatusChange[] = []

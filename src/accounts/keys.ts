@@ -129,9 +129,8 @@ export class Keys {
   }
 
   /**
-   * Makes one key of each kind when no key was ever stored, and gives those texts: they are shown once, now.
-   * `given` (SLUICE_KEY) becomes the pay-as-you-go key instead of a random one; later it is added when it is not known
-   * yet.
+   * Makes one key of each kind when no key was ever stored, and gives those texts: they are shown once, now. `given`
+   * (SLUICE_KEY) becomes the pay-as-you-go key instead of a random one; later it is added when it is not known yet.
    */
   async start(given?: string): Promise<{ kind: KeyKind; text: string }[]> {
     // Compose files pass an unset variable on as an empty one.
@@ -211,8 +210,7 @@ export class Keys {
 
   /**
    * A new text for a key: makes a key with the options of the old one, which is revoked at once or works for `graceMs`
-   * more.
-   * Its spending limit begins anew. Fails with a plain Error when the old key does not work any more.
+   * more. Its spending limit begins anew. Fails with a plain Error when the old key does not work any more.
    */
   async rotate(
     which: string,
@@ -258,8 +256,7 @@ export class Keys {
 
   /**
    * Who asks. The first place that holds a working key decides, because clients send a key left over in another
-   * variable beside
-   * the one meant for us. The query is never read: it ends up in logs.
+   * variable beside the one meant for us. The query is never read: it ends up in logs.
    */
   identify(headers: Headers): Identity {
     for (const place of this.#places) {

@@ -4,10 +4,9 @@ const WINDOW_MS = 60_000
 
 /**
  * Requests per minute, counted by key and endpoint, each pair by itself. The window slides: no 60 seconds, wherever
- * they begin, hold
- * more admitted requests than the limit, and the wait that a refusal names is exact. A fixed window would let twice the
- * limit
- * through around its border. Costs 8 bytes per request admitted in the last minute; idle counters are dropped.
+ * they begin, hold more admitted requests than the limit, and the wait that a refusal names is exact. A fixed window
+ * would let twice the limit through around its border. Costs 8 bytes per request admitted in the last minute; idle
+ * counters are dropped.
  */
 export class Limits {
   readonly #now: () => number
@@ -25,9 +24,8 @@ export class Limits {
 
   /**
    * Counts this request or refuses it with 422, which is not counted: a client that retries too early does not lock
-   * itself out.
-   * `endpoint` is a name from the route table, never the client's text. `limit` is a positive integer, or undefined for
-   * none.
+   * itself out. `endpoint` is a name from the route table, never the client's text. `limit` is a positive integer, or
+   * undefined for none.
    */
   checkRateLimit(keyId: string, endpoint: string, limit: number | undefined): void {
     if (limit === undefined) return

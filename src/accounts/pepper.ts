@@ -7,10 +7,8 @@ const PEPPER_BYTES = 32
 
 /**
  * The secret under which keys are hashed: 32 random bytes in the data folder, created with the folder. Without it a
- * stolen
- * database tells nobody which texts are keys. Fails when it is not the one that the store's keys were hashed with:
- * going on
- * would refuse every key without a word.
+ * stolen database tells nobody which texts are keys. Fails when it is not the one that the store's keys were hashed
+ * with: going on would refuse every key without a word.
  */
 export async function loadPepper(folder: string, store: Store): Promise<Buffer> {
   const file = join(folder, 'pepper')

@@ -45,10 +45,9 @@ type Window = { startedAt: number; endsAt: number; used: bigint; held: bigint }
 
 /**
  * One account's subscription and its quota windows, in memory. The 5-hour and the 7-day window begin with the first
- * hold after the one before is over;
- * the monthly one is the subscription's period. A window is over at `endsAt`, to the millisecond.
- * Instants are Unix milliseconds; one that lies before the last one seen counts as that one, so that a clock that goes
- * back starts nothing anew.
+ * hold after the one before is over; the monthly one is the subscription's period. A window is over at `endsAt`, to the
+ * millisecond. Instants are Unix milliseconds; one that lies before the last one seen counts as that one, so that a
+ * clock that goes back starts nothing anew.
  */
 export class Quota {
   readonly #plans: Plans
@@ -82,8 +81,8 @@ export class Quota {
 
   /**
    * Throws GatewayError quota_exceeded where one of the windows has no room for so many micro-flows; counts nothing.
-   * Without retryAfterSeconds, where no wait would help.
-   * `penalty` is the one that the flows were computed with: it says how many USD at list prices would fit.
+   * Without retryAfterSeconds, where no wait would help. `penalty` is the one that the flows were computed with: it
+   * says how many USD at list prices would fit.
    */
   check(flows: bigint, now: number, penalty = 1): void {
     const at = this.#clock(now)
@@ -136,9 +135,8 @@ export class Quota {
 
   /**
    * Ends a hold, once: a second time is refused with an Error. What was used, which may be more than was held, counts
-   * in the windows in which it was held.
-   * Gives the rows to add to the store: also with nothing used, because the windows have begun, and of windows that
-   * others follow here, because the store may not have heard of those.
+   * in the windows in which it was held. Gives the rows to add to the store: also with nothing used, because the
+   * windows have begun, and of windows that others follow here, because the store may not have heard of those.
    */
   settle(hold: QuotaHold, used: bigint): QuotaWindow[] {
     if (!this.#open.delete(hold)) throw new Error('This hold of flows has ended before, or was never taken.')

@@ -22,7 +22,9 @@ import { Wallet } from './wallet.ts'
 
 export type { OpenGeneration, ReservationRequest } from './open-generation.ts'
 
-/** Generations younger than this are not written as open: most end earlier, and a crash only loses an unpaid response. */
+/**
+ * Generations younger than this are not written as open: most end earlier, and a crash only loses an unpaid response.
+ */
 const WRITE_AFTER_MS = 100
 /** How often an open generation is written again, with what was received since. */
 const REWRITE_EVERY_MS = 5_000
@@ -116,8 +118,8 @@ export class Ledger {
   /**
    * Reserves the most that a request may cost, from the balance or from all three quota windows, and from the key's
    * spending limit: all or nothing, in one turn of the event loop. `countInput`: its input tokens, where the provider
-   * reports none.
-   * Throws insufficient_credit (402), quota_exceeded (429), or store_unavailable (503) while writes are pending.
+   * reports none. Throws insufficient_credit (402), quota_exceeded (429), or store_unavailable (503) while writes are
+   * pending.
    */
   reserve(request: ReservationRequest, countInput: () => Promise<number>): OpenGeneration {
     if (this.#pending.size > 0)
@@ -247,7 +249,9 @@ export class Ledger {
     while (this.#open.size > this.deferred.length && performance.now() < deadline) await Bun.sleep(5)
   }
 
-  /** Retries pending writes a last time, once all requests are closed. Fails where the store still does not take them. */
+  /**
+   * Retries pending writes a last time, once all requests are closed. Fails where the store still does not take them.
+   */
   async stop(): Promise<void> {
     clearInterval(this.#sweeper)
     await this.#pending.retry()

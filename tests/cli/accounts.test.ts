@@ -156,7 +156,7 @@ test("a payment's number cannot be that of a generation", async () => {
     err: expect.stringContaining('not 32 hex digits') as string,
   })
   expect(() => topUp({ reference: id, at: 1, accountId: 'a', amount: 1n, bonus: false })).toThrow(
-    'could be the id of a generation',
+    'looks like the id of a generation',
   )
   expect((await run(folder, 'accounts', 'credit', 'team', '1', '--reference', `${id}0`)).code).toBe(0)
 }, 30_000)

@@ -264,7 +264,7 @@ describe('the audit', () => {
       `UPDATE generations SET ending = (SELECT id FROM names WHERE text = 'acme/m') ${generation(6)}`,
       'generations',
       idOf(6),
-      'an ending of completed',
+      'an outcome of completed',
       'acme/m',
     ],
     [

@@ -21,7 +21,7 @@ describe('amounts', () => {
 
   test.each(['', ' 1', '1,5', '.5', '1.', '0x10', 'NaN', '1e', '1e99', '1e-999', '--1', '1_000', NaN, Infinity, 1e300])(
     '%p is no amount',
-    (usd) => expect(() => nanoOf(usd)).toThrow(/is no amount of USD/),
+    (usd) => expect(() => nanoOf(usd)).toThrow(/is not an amount of USD/),
   )
 
   test.each(['0.0000000001', '1.1234567891', 1e-10, 0.1 + 0.2])('%p is not rounded in silence', (usd) =>

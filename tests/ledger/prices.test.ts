@@ -177,8 +177,8 @@ function compare(prices: Prices, provider: string, model: string, at: number): b
 
 describe("our bill is the source's", () => {
   const ANNOUNCED = Object.values(FILE.providers).flatMap(({ models }) =>
-    models.flatMap(({ turns = [] }) =>
-      turns.flatMap(({ from }) => (from === undefined ? [] : [Date.parse(from) - 1, Date.parse(from)])),
+    models.flatMap(({ schedule = [] }) =>
+      schedule.flatMap(({ from }) => (from === undefined ? [] : [Date.parse(from) - 1, Date.parse(from)])),
     ),
   )
   const HOURS = [
@@ -283,7 +283,7 @@ describe('prices over time', () => {
     match: ['m'],
     version: '2026-01-01',
     prices: { prompt: 1 },
-    turns: [
+    schedule: [
       { from: '2026-06-01', prices: { prompt: 2 } },
       { hours: '23:00-01:30', prices: { prompt: 3 } },
     ],
@@ -420,7 +420,7 @@ describe('an import', () => {
     ])
     expect(openai(file)[0]).toMatchObject({
       prices: { prompt: 3 },
-      turns: [
+      schedule: [
         { from: '2026-01-02', prices: { prompt: 4 } },
         { hours: '01:00-04:30', prices: { prompt: 5 } },
       ],
