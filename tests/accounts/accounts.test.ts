@@ -107,11 +107,11 @@ describe('other accounts', () => {
     const before = await store.ledgerState()
     const credits = (accountId: string) => [topUp({ reference: 'x', at: 1, accountId, amount: 5n, bonus: false })]
     expect(await accounts.create('team', { credits }).catch((error: Error) => error.message)).toBe(
-      'there is an account team already; sluice accounts show team shows it',
+      'the account team already exists; sluice accounts show team shows it',
     )
     for (const name of ['', 'a b', '-a', 'a/b', 'x'.repeat(101), 'acct_x'])
       expect(await accounts.create(name, { credits }).catch((error: Error) => error.message)).toMatch(
-        /^the name of an account must/,
+        /^an account name must/,
       )
     expect(await store.ledgerState()).toEqual(before)
   })
@@ -120,10 +120,10 @@ describe('other accounts', () => {
     const { accounts } = open()
     await accounts.ensure('team')
     expect(await accounts.named('elsewhere').catch((error: Error) => error.message)).toBe(
-      'there is no account "elsewhere"; sluice accounts list shows all, sluice accounts create makes one',
+      'there is no account "elsewhere"; sluice accounts list shows all accounts, sluice accounts create creates one',
     )
     expect(await accounts.named('tema').catch((error: Error) => error.message)).toContain(
-      'there is no account "tema"; is team meant?',
+      'there is no account "tema" (did you mean team?); sluice accounts list',
     )
     expect((await accounts.list()).map(({ name }) => name)).toEqual(['team'])
   })

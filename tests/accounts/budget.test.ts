@@ -30,13 +30,15 @@ describe('a spending limit', () => {
     const hold = budgets.hold('k', daily, 5n * USD, now)
     expect(refusal(() => budgets.check('k', daily, USD, now))).toBeUndefined()
     expect(refusal(() => budgets.check('k', daily, USD + 1n, now))).toBe(
-      'This request may cost up to $1.000000001, and $1 is left of the $10 that this key may spend in a day, and $5 is held by requests under way. It resets at 2028-03-01T00:00:00.000Z.',
+      "This request may cost up to $1.000000001, and $1 is left of this key's limit of $10 per day " +
+        '($5 is held by requests in flight). The limit resets at 2028-03-01T00:00:00.000Z.',
     )
     expect(budgets.spent('k', daily, now)).toBe(4n * USD)
     expect(budgets.settle(hold, 2n * USD)).toEqual({ keyId: 'k', since: at('2028-02-29'), spent: 2n * USD })
     expect(budgets.spent('k', daily, now)).toBe(6n * USD)
     expect(refusal(() => budgets.check('k', daily, 5n * USD, now))).toBe(
-      'This request may cost up to $5, and $4 is left of the $10 that this key may spend in a day. It resets at 2028-03-01T00:00:00.000Z.',
+      "This request may cost up to $5, and $4 is left of this key's limit of $10 per day. " +
+        'The limit resets at 2028-03-01T00:00:00.000Z.',
     )
     expect(refusal(() => budgets.check('other', daily, 10n * USD, now))).toBeUndefined()
   })
@@ -45,7 +47,9 @@ describe('a spending limit', () => {
     const budgets = new Budgets([])
     budgets.settle(budgets.hold('k', daily, USD, 0), 11n * USD)
     expect(refusal(() => budgets.check('k', daily, 0n, 0))).toBeUndefined()
-    expect(refusal(() => budgets.check('k', daily, 1n, 0))).toContain('and $0 is left of the $10')
+    expect(refusal(() => budgets.check('k', daily, 1n, 0))).toContain(
+      "and $0 is left of this key's limit of $10 per day",
+    )
   })
 
   test('without a period is for ever', () => {
@@ -57,7 +61,8 @@ describe('a spending limit', () => {
       spent: USD,
     })
     expect(refusal(() => budgets.check('k', total, 1n, at('2099-01-01')))).toBe(
-      'This request may cost up to $0.000000001, and $0 is left of the $1 that this key may spend. It does not reset: it has to be raised.',
+      "This request may cost up to $0.000000001, and $0 is left of this key's limit of $1. " +
+        'The limit does not reset; it has to be raised.',
     )
   })
 
@@ -81,7 +86,7 @@ describe('a spending limit', () => {
   ] as const) {
     test(`of a ${period} says at ${now} that it resets at ${resets}`, () => {
       expect(refusal(() => new Budgets([]).check('k', { amount: USD, period }, 2n * USD, at(now)))).toEndWith(
-        `It resets at ${resets}.`,
+        `The limit resets at ${resets}.`,
       )
     })
   }
@@ -90,8 +95,8 @@ describe('a spending limit', () => {
     const budgets = new Budgets([])
     const hold = budgets.hold('k', daily, USD, 0)
     budgets.settle(hold, 1n)
-    expect(() => budgets.settle(hold, 1n)).toThrow('has ended before')
-    expect(() => budgets.settle({ ...hold }, 1n)).toThrow('was never taken')
+    expect(() => budgets.settle(hold, 1n)).toThrow('This hold of a spending limit is not open.')
+    expect(() => budgets.settle({ ...hold }, 1n)).toThrow('This hold of a spending limit is not open.')
     expect(budgets.spent('k', daily, 0)).toBe(1n)
     budgets.check('k', daily, 10n * USD - 1n, 0)
   })

@@ -139,8 +139,8 @@ describe('the pepper', () => {
   test('when lost, cut or exchanged stops the start instead of refusing every key', async () => {
     await open()
     for (const [content, message] of [
-      [Buffer.alloc(32, 1), /not the one/],
-      [Buffer.alloc(31), /must hold 32 bytes/],
+      [Buffer.alloc(32, 1), /does not match the keys/],
+      [Buffer.alloc(31), /must have 32 bytes/],
       [undefined, /is missing/],
     ] as const) {
       if (content === undefined) rmSync(join(folder, 'pepper'))
@@ -251,7 +251,9 @@ describe('revoking', () => {
     await keys.create({ kind: 'pay-as-you-go' })
     for (const unknown of ['key_none', 'sk-ai-v1-none_of_them', '', '%'])
       expect(await keys.revoke(unknown).catch((error: Error) => error.message)).toMatch(/no stored key/)
-    expect(await keys.revoke('sk-ai-v1-').catch((error: Error) => error.message)).toMatch(/several keys begin so/)
+    expect(await keys.revoke('sk-ai-v1-').catch((error: Error) => error.message)).toMatch(
+      /several keys begin like this/,
+    )
     expect((await keys.list()).every(({ revokedAt }) => revokedAt === null)).toBe(true)
   })
 
@@ -319,7 +321,7 @@ describe('options of a key', () => {
     await keys.create({ kind: 'pay-as-you-go' })
     expect(
       await keys.create({ kind: 'pay-as-you-go', account: 'defualt' }).catch((error: Error) => error.message),
-    ).toContain('is default meant?')
+    ).toContain('did you mean default?')
     expect((await keys.list()).length).toBe(1)
   })
 })
@@ -393,7 +395,7 @@ describe('rotating', () => {
     now += 1
     for (const { id } of [revoked, expired])
       expect(await keys.rotate(id, 0).catch((error: Error) => error.message)).toMatch(
-        /is (revoked|expired) already; sluice keys create/,
+        /is already (revoked|expired); sluice keys create/,
       )
     expect((await keys.list()).length).toBe(2)
   })

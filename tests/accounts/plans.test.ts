@@ -117,7 +117,8 @@ describe('plans', () => {
     const plans = plansOf('')
     expect(plans.of('team')).toBe(plans.of('free'))
     expect(plans.missingTierWarnings([newSubscription('a1', 'pro', 0), newSubscription('a2', 'team', 0)])).toEqual([
-      'account a2 has the plan team, which is not configured any more: it gets the free plan until plans.tiers.team is back or it is given another plan',
+      'account a2 has the plan team, which is not configured: it uses the free plan. ' +
+        'Configure plans.tiers.team or give it another plan',
     ])
   })
 })

@@ -197,8 +197,8 @@ describe('windows', () => {
     const quota = quotaOf('free')
     const hold = quota.hold(2n * FLOW, START)
     quota.settle(hold, FLOW)
-    expect(() => quota.settle(hold, FLOW)).toThrow('has ended before')
-    expect(() => quota.settle({ ...hold }, FLOW)).toThrow('was never taken')
+    expect(() => quota.settle(hold, FLOW)).toThrow('This hold of flows is not open.')
+    expect(() => quota.settle({ ...hold }, FLOW)).toThrow('This hold of flows is not open.')
     expect(quota.detail(START, 'healthy', 1).quota_5_hour.used_flows).toBe(1)
     quota.check(4n * FLOW, START)
   })
@@ -223,11 +223,13 @@ describe('a refusal', () => {
     quota.hold(4_500_000n, START + 1)
     const refused = refusal(() => quota.check(12_500_000n, START + HOUR))
     expect(refused?.message).toBe(
-      'The 5-hour quota of the pro plan has no room for this request, which needs up to 12.5 flows: 5.5 of 50 are left, and 4.5 are held by requests under way; it resets at 2026-03-01T15:00:00.250Z. 5.5 flows fit at present, $0.180565 at list prices: a smaller output limit may be enough.',
+      'This request needs up to 12.5 flows, and 5.5 of 50 are left in the 5-hour quota of the pro plan ' +
+        '(4.5 are held by requests in flight). It resets at 2026-03-01T15:00:00.250Z. ' +
+        '5.5 flows ($0.180565 at list prices) are available now; lower the output limit.',
     )
     expect(refused?.retryAfterSeconds).toBe(4 * 3600)
     expect(refusal(() => quota.check(12_500_000n, START + HOUR, 1.5))?.message).toContain(
-      '5.5 flows fit at present, $0.120376667 at list prices',
+      '5.5 flows ($0.120376667 at list prices) are available now',
     )
   })
 
@@ -235,7 +237,8 @@ describe('a refusal', () => {
     const quota = quotaOf('free')
     use(quota, 5n * FLOW, START)
     expect(refusal(() => quota.check(1n, START + 1))?.message).toBe(
-      'The 5-hour quota of the free plan has no room for this request, which needs up to 0.000001 flows: 0 of 5 are left; it resets at 2026-03-01T15:00:00.250Z. Nothing fits at present.',
+      'This request needs up to 0.000001 flows, and 0 of 5 are left in the 5-hour quota of the free plan. ' +
+        'It resets at 2026-03-01T15:00:00.250Z. No flows are available now.',
     )
     expect(refusal(() => quota.check(1n, START + 1))?.retryAfterSeconds).toBe(5 * 3600)
     expect(refusal(() => quota.check(0n, START + 1))).toBeUndefined()
@@ -245,10 +248,10 @@ describe('a refusal', () => {
     const quota = quotaOf('free')
     for (let hours = 0; hours < 35; hours += 5) use(quota, 5n * FLOW, START + hours * HOUR)
     use(quota, 3n * FLOW, START + 35 * HOUR)
-    expect(refusal(() => quota.check(FLOW, START + 36 * HOUR))?.message).toContain('The 7-day quota of the free plan')
+    expect(refusal(() => quota.check(FLOW, START + 36 * HOUR))?.message).toContain('the 7-day quota of the free plan')
     const both = refusal(() => quota.check(3n * FLOW, START + 36 * HOUR))
     expect(both?.message).toContain(
-      '0.64 of 38.64 are left; it resets at 2026-03-08T10:00:00.250Z. 0.64 flows fit at present',
+      '0.64 of 38.64 are left in the 7-day quota of the free plan. It resets at 2026-03-08T10:00:00.250Z. 0.64 flows ',
     )
     expect(both?.retryAfterSeconds).toBe((7 * 24 - 36) * 3600)
     // Every window holds: the month too.
@@ -259,7 +262,8 @@ describe('a refusal', () => {
     use(quota, 5n * FLOW, START + 28 * DAY + 10 * HOUR)
     use(quota, 5n * FLOW, START + 28 * DAY + 15 * HOUR)
     expect(refusal(() => quota.check(3n * FLOW, START + 28 * DAY + 20 * HOUR))?.message).toContain(
-      'The monthly quota of the free plan has no room for this request, which needs up to 3 flows: 2.6 of 165.6 are left; it resets at 2026-04-01T10:00:00.250Z',
+      'This request needs up to 3 flows, and 2.6 of 165.6 are left in the monthly quota of the free plan. ' +
+        'It resets at 2026-04-01T10:00:00.250Z.',
     )
   })
 
@@ -268,7 +272,8 @@ describe('a refusal', () => {
     use(quota, 4n * FLOW, START)
     const refused = refusal(() => quota.check(40n * FLOW, START))
     expect(refused?.message).toBe(
-      'The 5-hour quota of the free plan is 5 flows in all, and this request needs up to 40: it never fits as it is. 1 flows fit at present, $0.03283 at list prices: a smaller output limit may be enough.',
+      'This request needs up to 40 flows, more than the 5-hour quota of the free plan, which is 5 flows. ' +
+        '1 flows ($0.03283 at list prices) are available now; lower the output limit.',
     )
     expect(refused?.retryAfterSeconds).toBeUndefined()
   })
@@ -277,7 +282,8 @@ describe('a refusal', () => {
     const none = new Plans(readConfig('plans: { tiers: { free: { flows: { 7_day: 0 } } } }', 'sluice.yaml', {}))
     const quota = new Quota(none, newSubscription('a', 'free', START), [])
     expect(refusal(() => quota.check(FLOW, START))?.message).toBe(
-      'The 7-day quota of the free plan is 0 flows in all, and this request needs up to 1: it never fits as it is. Another plan is needed.',
+      'This request needs up to 1 flows, more than the 7-day quota of the free plan, which is 0 flows: ' +
+        'another plan is needed. No flows are available now.',
     )
     expect(refusal(() => quota.check(0n, START))).toBeUndefined()
     expect(quota.detail(START, 'healthy', 1).quota_7_day).toMatchObject({
@@ -426,9 +432,9 @@ describe('changing the plan', () => {
   })
 
   test('to one that there is not is refused', () => {
-    expect(() => changePlan(pro, 'ultr', { now: false }, plans)).toThrow('there is no plan ultr: is ultra meant?')
+    expect(() => changePlan(pro, 'ultr', { now: false }, plans)).toThrow('there is no plan ultr; did you mean ultra?')
     expect(() => changePlan(pro, 'enterprise', { now: false }, plans)).toThrow(
-      'there is no plan enterprise: choose free, pro, max, ultra',
+      'there is no plan enterprise; choose one of free, pro, max, ultra',
     )
   })
 })

@@ -209,7 +209,8 @@ test('what is not there is said with what to do, and nothing is made by looking'
   expect(existsSync(folder)).toBe(false)
   await run(folder, 'accounts', 'create', 'team')
   const unknown =
-    'sluice: there is no account "tema"; is team meant? sluice accounts list shows all, sluice accounts create makes one\n'
+    'sluice: there is no account "tema" (did you mean team?); ' +
+    'sluice accounts list shows all accounts, sluice accounts create creates one\n'
   for (const args of [
     ['accounts', 'show', 'tema'],
     ['accounts', 'credit', 'tema', '1'],
@@ -219,7 +220,7 @@ test('what is not there is said with what to do, and nothing is made by looking'
   }
   expect(await run(folder, 'accounts', 'create', 'team')).toMatchObject({
     code: 1,
-    err: 'sluice: there is an account team already; sluice accounts show team shows it\n',
+    err: 'sluice: the account team already exists; sluice accounts show team shows it\n',
   })
 }, 40_000)
 

@@ -414,7 +414,7 @@ describe('an account', () => {
       expect([account, refused.status, await refused.text()]).toEqual([
         account,
         402,
-        expect.stringContaining('is held by requests under way'),
+        expect.stringContaining('is held by requests in flight'),
       ])
     }
     expect(answers.map(({ status }) => status)).toEqual([200, 200])
