@@ -41,7 +41,7 @@ const times = (count: number, act: (index: number) => void): void => {
   for (let index = 0; index < count; index++) act(index)
 }
 
-describe('the rules', () => {
+describe('rules', () => {
   const breaking: Record<string, (abuseDetection: AbuseDetection, count: number) => void> = {
     refusals: (abuseDetection, count) => times(count, () => abuseDetection.recordRefusal('a')),
     addresses: (abuseDetection, count) =>
@@ -56,7 +56,7 @@ describe('the rules', () => {
   }
 
   test.each(Object.keys(breaking) as (keyof typeof breaking & ('refusals' | 'addresses' | 'concurrency'))[])(
-    '%s up to a threshold are no matter, one more is',
+    '%s above a threshold change the status, and up to it do not',
     (rule) => {
       for (const [count, status] of [
         [2, 'healthy'],
@@ -71,7 +71,7 @@ describe('the rules', () => {
     },
   )
 
-  test('as published leave a team behind one account alone', () => {
+  test('the default rules leave a team behind one account alone', () => {
     const { abuseDetection, judge, at } = watched(published)
     // Two hundred people, each with one address and two requests at a time, for three hours; some run into a limit now
     // and then.
@@ -84,7 +84,7 @@ describe('the rules', () => {
     }
   })
 
-  test('cost what is published', () => {
+  test('the default penalties are those documented', () => {
     const penalties = (['healthy', 'monitored', 'abusive', 'suspended', 'banned'] as const).map((status) =>
       penaltyOf(status, published),
     )
@@ -94,7 +94,7 @@ describe('the rules', () => {
   })
 })
 
-test('of requests that come together only the first is looked at, of each account', () => {
+test('of simultaneous requests only the address of the first is read, for each account', () => {
   let [now, looks] = [0, 0]
   const look = (): string => `10.0.0.${++looks}`
   const abuseDetection = new AbuseDetection(strict, () => now)
@@ -106,7 +106,7 @@ test('of requests that come together only the first is looked at, of each accoun
   expect(looks).toBe(3)
 })
 
-test('from many addresses at once, two hundred a second are seen', () => {
+test('of requests from many addresses, two hundred addresses a second are read', () => {
   let now = 0
   const abuseDetection = new AbuseDetection(published, () => now)
   const burst = (from: number, count: number): AccountStatus | undefined => {
@@ -121,8 +121,8 @@ test('from many addresses at once, two hundred a second are seen', () => {
   expect(burst(1_000, 5)).toBe('monitored')
 })
 
-describe('a status', () => {
-  test('goes back step by step, after a whole hour without its cause', () => {
+describe('account status', () => {
+  test('a status is lowered step by step, each after an hour without its cause', () => {
     const { abuseDetection, judge, at } = watched()
     times(6, () => abuseDetection.recordRefusal('a'))
     expect(judge()).toBe('abusive')
@@ -145,7 +145,7 @@ describe('a status', () => {
     expect(abuseDetection.size).toBe(0)
   })
 
-  test('from before a restart is kept for an hour, whether or not the account asks for anything', () => {
+  test('a status from before a restart is kept for an hour, with or without requests', () => {
     for (const before of ['monitored', 'abusive'] as const) {
       const { judge, at, store } = watched()
       store(before)
@@ -157,7 +157,7 @@ describe('a status', () => {
     }
   })
 
-  test('that an administrator sets is believed: what was counted before is forgotten, what is running is not', () => {
+  test('a status set by an administrator clears the counters but not the running requests', () => {
     const { abuseDetection, judge, store } = watched()
     times(9, () => abuseDetection.recordRefusal('a'))
     expect(judge()).toBe('abusive')
@@ -170,7 +170,7 @@ describe('a status', () => {
     expect(judge()).toBe('monitored')
   })
 
-  test('suspended or banned is never touched', () => {
+  test('a suspended or banned account is never changed', () => {
     for (const set of ['suspended', 'banned'] as const) {
       const { abuseDetection, judge, at, store } = watched()
       store(set)
@@ -185,7 +185,7 @@ describe('a status', () => {
   })
 })
 
-test('accounts that are idle for an hour are dropped, running ones never, and addresses are bounded', () => {
+test('idle accounts are dropped after an hour, running ones never, and addresses are bounded', () => {
   let now = 0
   const abuseDetection = new AbuseDetection(strict, () => now)
   const accounts = Array.from({ length: 500 }, (_, index) => ({ id: `${index}`, status: 'healthy' as const }))
@@ -206,7 +206,7 @@ test('accounts that are idle for an hour are dropped, running ones never, and ad
   expect(process.memoryUsage().heapUsed - before).toBeLessThan(4 * 2 ** 20)
 })
 
-describe('any hours', () => {
+describe('any sequence of requests', () => {
   type Step = {
     act: 'begin' | 'end' | 'recordRefusal' | 'wait' | 'judge' | 'set'
     address: number
@@ -274,7 +274,7 @@ describe('any hours', () => {
     }
   }
 
-  test('are judged as by a log of everything', () => {
+  test('the status is the one computed from a complete log', () => {
     const seen = new Set<AccountStatus>()
     fc.assert(
       fc.property(fc.array(step, { maxLength: 120, size: 'max' }), (steps) => {

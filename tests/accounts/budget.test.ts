@@ -21,10 +21,10 @@ function refusal(ask: () => void): string | undefined {
   }
 }
 
-describe('a spending limit', () => {
+describe('spending limit', () => {
   const daily: KeyLimit = { amount: 10n * USD, period: 'day' }
 
-  test('counts what is held and what was spent, and says what is left', () => {
+  test('a limit counts holds and spending, and the refusal says what is left', () => {
     const budgets = new Budgets([{ keyId: 'k', since: at('2028-02-29'), spent: 4n * USD }])
     const now = at('2028-02-29T12:00:00Z')
     const hold = budgets.hold('k', daily, 5n * USD, now)
@@ -43,7 +43,7 @@ describe('a spending limit', () => {
     expect(refusal(() => budgets.check('other', daily, 10n * USD, now))).toBeUndefined()
   })
 
-  test('may be passed by what was spent, and lets through only what costs nothing then', () => {
+  test('spending may exceed the limit, after which only free requests are admitted', () => {
     const budgets = new Budgets([])
     budgets.settle(budgets.hold('k', daily, USD, 0), 11n * USD)
     expect(refusal(() => budgets.check('k', daily, 0n, 0))).toBeUndefined()
@@ -52,7 +52,7 @@ describe('a spending limit', () => {
     )
   })
 
-  test('without a period is for ever', () => {
+  test('a limit without a period never resets', () => {
     const budgets = new Budgets([])
     const total: KeyLimit = { amount: USD, period: null }
     expect(budgets.settle(budgets.hold('k', total, USD, at('2026-01-01')), USD)).toEqual({
@@ -74,7 +74,7 @@ describe('a spending limit', () => {
     ['month', '2028-02-29T23:59:59.999Z', '2028-02-01'],
     ['month', '2028-03-01T00:00:00.000Z', '2028-03-01'],
   ] as const) {
-    test(`of a ${period} is at ${now} that since ${since}`, () => {
+    test(`a limit per ${period} counts at ${now} from ${since}`, () => {
       expect(new Budgets([]).hold('k', { amount: USD, period }, 1n, at(now)).since).toBe(at(since))
     })
   }
@@ -84,14 +84,14 @@ describe('a spending limit', () => {
     ['week', '2026-11-22T23:59:59.999Z', '2026-11-23T00:00:00.000Z'],
     ['month', '2026-12-31T23:59:59.999Z', '2027-01-01T00:00:00.000Z'],
   ] as const) {
-    test(`of a ${period} says at ${now} that it resets at ${resets}`, () => {
+    test(`the refusal by a limit per ${period} at ${now} says that it resets at ${resets}`, () => {
       expect(refusal(() => new Budgets([]).check('k', { amount: USD, period }, 2n * USD, at(now)))).toEndWith(
         `The limit resets at ${resets}.`,
       )
     })
   }
 
-  test('holds end once', () => {
+  test('a hold ends once', () => {
     const budgets = new Budgets([])
     const hold = budgets.hold('k', daily, USD, 0)
     budgets.settle(hold, 1n)
@@ -101,7 +101,7 @@ describe('a spending limit', () => {
     budgets.check('k', daily, 10n * USD - 1n, 0)
   })
 
-  test('holds found after a crash are in the way until they are settled', () => {
+  test('a hold restored after a crash counts until it is settled', () => {
     const before = new Budgets([])
     const hold = before.hold('k', daily, 6n * USD, 0)
     const budgets = new Budgets([])
@@ -164,7 +164,7 @@ const step = fc.record({
   off: fc.integer({ min: -1, max: 1 }),
 })
 
-test('any order of holds, settlements, crashes and hours agrees with the log of all that happened', () => {
+test('the budget agrees with a complete log after any sequence of holds, settlements, crashes and hours', () => {
   let [taken, refused] = [0, 0]
   fc.assert(
     fc.property(

@@ -50,7 +50,7 @@ function outcome(keys: Keys, headers: Headers): Identity | string {
 const CHOSEN = 'sk-ai-v1-chosen_by_the_operator'
 
 describe('the first start', () => {
-  test('makes one account and one key of each kind, and does so once', async () => {
+  test('the first start creates one account and one key of each kind, once', async () => {
     const keys = await open()
     const first = await keys.start()
     expect(first.map(({ kind }) => kind)).toEqual(['pay-as-you-go', 'subscription', 'management'])
@@ -62,13 +62,13 @@ describe('the first start', () => {
     expect(await (await open()).start()).toEqual([])
   })
 
-  test('makes them beside the keys of the config file', async () => {
+  test('the first start creates keys beside those of the configuration file', async () => {
     const keys = await open([{ key: 'sk-ai-v1-written-in-the-file' }])
     expect((await keys.start()).length).toBe(3)
     expect(await keys.start()).toEqual([])
   })
 
-  test('takes SLUICE_KEY as its pay-as-you-go key; later starts add an unknown one and know the others', async () => {
+  test('the first start uses SLUICE_KEY as its pay-as-you-go key, and later starts add an unknown one', async () => {
     const keys = await open()
     const first = await keys.start(CHOSEN)
     expect(first[0]).toEqual({ kind: 'pay-as-you-go', text: CHOSEN })
@@ -81,7 +81,7 @@ describe('the first start', () => {
     expect(keys.identify(bearer(another)).accountId).toBe(keys.identify(bearer(CHOSEN)).accountId)
   })
 
-  test('refuses a SLUICE_KEY that is none, and one that was revoked', async () => {
+  test('an invalid or revoked SLUICE_KEY is refused', async () => {
     const keys = await open()
     for (const bad of [
       'x',
@@ -100,8 +100,8 @@ describe('the first start', () => {
   })
 })
 
-describe('a key text', () => {
-  test('is prefix, 43 digits and the checksum of both', async () => {
+describe('key text', () => {
+  test('a key consists of prefix, 43 digits and the checksum of both', async () => {
     const keys = await open()
     for (const [kind, prefix] of [
       ['pay-as-you-go', 'sk-ai-v1-'],
@@ -116,7 +116,7 @@ describe('a key text', () => {
     }
   })
 
-  test('is nowhere in the data folder, whole or in part, and its hash needs the pepper', async () => {
+  test('no part of a key is in the data folder, and its hash needs the pepper', async () => {
     const keys = await open()
     const { text } = await keys.create({ kind: 'subscription', name: 'mine' })
     for (const file of readdirSync(folder)) {
@@ -135,8 +135,8 @@ describe('a key text', () => {
   })
 })
 
-describe('the pepper', () => {
-  test('when lost, cut or exchanged stops the start instead of refusing every key', async () => {
+describe('pepper', () => {
+  test('a missing, truncated or replaced pepper fails the start instead of refusing every key', async () => {
     await open()
     for (const [content, message] of [
       [Buffer.alloc(32, 1), /does not match the keys/],
@@ -156,7 +156,7 @@ describe('the pepper', () => {
 })
 
 describe('identify', () => {
-  test('reads three headers, the scheme in any case', async () => {
+  test('a key is read from three headers, the scheme in any case', async () => {
     const keys = await open()
     const { text, id } = await keys.create({ kind: 'pay-as-you-go', requestsPerMinute: 9 })
     const accepted: Record<string, string>[] = [
@@ -171,7 +171,7 @@ describe('identify', () => {
       expect(keys.identify(new Headers(headers))).toMatchObject({ keyId: id, requestsPerMinute: 9 })
   })
 
-  test('gives one answer to everything else', async () => {
+  test('everything else is refused with one message', async () => {
     const keys = await open()
     const { text } = await keys.create({ kind: 'pay-as-you-go' })
     const hash = new Bun.CryptoHasher('sha256').update(text).digest('hex')
@@ -208,7 +208,7 @@ describe('identify', () => {
     ])
   })
 
-  test('takes the first header that holds a working key', async () => {
+  test('the first header with an active key decides', async () => {
     const keys = await open()
     const [one, two] = [await keys.create({ kind: 'pay-as-you-go' }), await keys.create({ kind: 'subscription' })]
     expect(keys.identify(new Headers({ authorization: `Bearer ${one.text}`, 'x-api-key': two.text })).keyId).toBe(
@@ -217,7 +217,7 @@ describe('identify', () => {
     expect(keys.identify(new Headers({ authorization: 'Bearer left-over', 'x-api-key': two.text })).keyId).toBe(two.id)
   })
 
-  test('stops at the instant a key expires, remembered or not', async () => {
+  test('a key is refused from the instant it expires, cached or not', async () => {
     const keys = await open()
     const { text } = await keys.create({ kind: 'pay-as-you-go', expiresAt: now + 1000 })
     expect(outcome(keys, bearer(text))).toBeObject()
@@ -229,8 +229,8 @@ describe('identify', () => {
   })
 })
 
-describe('revoking', () => {
-  test('by id, by whole text or by what the list shows; at once here', async () => {
+describe('revocation', () => {
+  test('a key is revoked by id, text or listed prefix, at once in this process', async () => {
     const keys = await open()
     for (const which of [
       ({ id }: { id: string }) => id,
@@ -245,7 +245,7 @@ describe('revoking', () => {
     }
   })
 
-  test('refuses an unknown key and a beginning that several share', async () => {
+  test('an unknown key and an ambiguous prefix are refused', async () => {
     const keys = await open()
     await keys.start()
     await keys.create({ kind: 'pay-as-you-go' })
@@ -257,7 +257,7 @@ describe('revoking', () => {
     expect((await keys.list()).every(({ revokedAt }) => revokedAt === null)).toBe(true)
   })
 
-  test('by another process is seen, and so is a key made there', async () => {
+  test('revocations and new keys of another process take effect', async () => {
     const server = await open()
     const { text } = await server.create({ kind: 'pay-as-you-go' })
     const other = await open()
@@ -269,7 +269,7 @@ describe('revoking', () => {
     expect(outcome(server, bearer(made.text))).toMatchObject({ keyId: made.id })
   }, 15_000)
 
-  test("an account's new status is seen", async () => {
+  test("an account's new status takes effect", async () => {
     const keys = await open()
     const { text } = await keys.create({ kind: 'pay-as-you-go' })
     const database = new Database(join(folder, 'sluice.sqlite'))
@@ -281,8 +281,8 @@ describe('revoking', () => {
   }, 15_000)
 })
 
-describe('options of a key', () => {
-  test('are told with who asks: models, limit, discount of the account', async () => {
+describe('key options', () => {
+  test('the identity has models, limit and the discount of the account', async () => {
     const keys = await open()
     const { id: accountId } = await accounts.create('team', { discount: 1250 })
     const made = await keys.create({
@@ -307,7 +307,7 @@ describe('options of a key', () => {
     })
   })
 
-  test('are none by default', async () => {
+  test('a key has no restrictions by default', async () => {
     const keys = await open()
     const found = keys.identify(bearer((await keys.create({ kind: 'pay-as-you-go' })).text))
     expect(found).not.toContainAnyKeys(['limit', 'requestsPerMinute'])
@@ -316,7 +316,7 @@ describe('options of a key', () => {
     expect(keys.identify(bearer(forever.text)).limit).toEqual({ amount: 0n, period: null })
   })
 
-  test('need an account that is there', async () => {
+  test('a key for an unknown account is refused', async () => {
     const keys = await open()
     await keys.create({ kind: 'pay-as-you-go' })
     expect(
@@ -326,7 +326,7 @@ describe('options of a key', () => {
   })
 })
 
-describe('rotating', () => {
+describe('rotation', () => {
   const options = {
     kind: 'subscription',
     name: 'ci',
@@ -336,7 +336,7 @@ describe('rotating', () => {
     requestsPerMinute: 7,
   } as const
 
-  test('gives a new text with the same options, and the old one stops at once', async () => {
+  test('rotation creates a key with the same options and revokes the old one at once', async () => {
     const keys = await open()
     const old = await keys.create({ ...options, models: [...options.models], expiresAt: now + 9000 })
     const before = keys.identify(bearer(old.text))
@@ -361,7 +361,7 @@ describe('rotating', () => {
     expect(outcome(keys, bearer(text))).toBe('invalid_api_key')
   })
 
-  test('after a grace: both work until then, and the old one can still be revoked', async () => {
+  test('both keys work during the grace period, and the old one can still be revoked', async () => {
     const keys = await open()
     const [one, other] = [await keys.create({ kind: 'pay-as-you-go' }), await keys.create({ kind: 'pay-as-you-go' })]
     const rotated = await keys.rotate(one.id, 1000)
@@ -377,7 +377,7 @@ describe('rotating', () => {
     expect([one.text, rotated.text].map((text) => typeof outcome(keys, bearer(text)))).toEqual(['string', 'object'])
   })
 
-  test('never makes an old key work longer', async () => {
+  test('rotation never extends the old key', async () => {
     const keys = await open()
     const { id, text } = await keys.create({ kind: 'pay-as-you-go', expiresAt: now + 500 })
     expect((await keys.rotate(id, 1000)).old.worksUntil).toBe(now + 500)
@@ -385,7 +385,7 @@ describe('rotating', () => {
     expect(outcome(keys, bearer(text))).toBe('invalid_api_key')
   })
 
-  test('is refused for what does not work any more', async () => {
+  test('rotation of an expired or revoked key is refused', async () => {
     const keys = await open()
     const [revoked, expired] = [
       await keys.create({ kind: 'pay-as-you-go' }),
@@ -401,8 +401,8 @@ describe('rotating', () => {
   })
 })
 
-describe('keys of the config file', () => {
-  test('work without being stored, as the same key after a restart, and their account is made', async () => {
+describe('keys of the configuration file', () => {
+  test('a configured key works without being stored, keeps its id after a restart, and its account is created', async () => {
     const configured: ConfiguredKey[] = [
       {
         key: 'sk-ss-v1-written-in-the-file',
@@ -424,7 +424,7 @@ describe('keys of the config file', () => {
     expect((await keys.create({ kind: 'subscription', account: 'team' })).account).toBe('team')
   })
 
-  test('do not bring a revoked key back', async () => {
+  test('a configured key that was revoked stays revoked', async () => {
     const { text } = await (await open()).create({ kind: 'pay-as-you-go', text: CHOSEN })
     await (await open()).revoke(text)
     expect(outcome(await open([{ key: CHOSEN }]), bearer(CHOSEN))).toBe('invalid_api_key')

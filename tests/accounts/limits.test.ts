@@ -17,8 +17,8 @@ function ask(limits: Limits, key: string, endpoint: string, limit: number | unde
   }
 }
 
-describe('limits', () => {
-  test('count each key and endpoint by itself', () => {
+describe('rate limits', () => {
+  test('each pair of key and endpoint is counted separately', () => {
     const limits = new Limits(() => 0)
     for (const [key, endpoint] of [
       ['a', 'x'],
@@ -34,7 +34,7 @@ describe('limits', () => {
       expect(ask(limits, key, endpoint, 1)).toBe(60)
   })
 
-  test('do not count refusals, and say exactly when there is room', () => {
+  test('refusals do not count, and give the exact wait', () => {
     let now = 0
     const limits = new Limits(() => now)
     expect(ask(limits, 'a', 'x', 2)).toBe(0)
@@ -49,13 +49,13 @@ describe('limits', () => {
     expect(ask(limits, 'a', 'x', 2)).toBe(20)
   })
 
-  test('leave alone whoever has none', () => {
+  test('a key without a limit is never refused', () => {
     const limits = new Limits(() => 0)
     for (let number = 0; number < 1000; number++) expect(ask(limits, 'a', 'x', undefined)).toBe(0)
     expect(limits.size).toBe(0)
   })
 
-  test('forget idle keys, and only those', () => {
+  test('idle keys are dropped, and only those', () => {
     let now = 0
     const limits = new Limits(() => now)
     for (let number = 0; number < 5000; number++) ask(limits, `idle ${number}`, 'x', 1)
@@ -67,7 +67,7 @@ describe('limits', () => {
     expect(ask(limits, 'busy', 'x', 1)).toBe(60)
   })
 
-  test('agree with a list of everything that was ever admitted', () => {
+  test('rate limits agree with a complete list of admitted requests', () => {
     const step = fc.record({
       waitMs: fc.oneof(
         fc.integer({ min: 0, max: 50 }),

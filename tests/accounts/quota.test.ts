@@ -46,8 +46,8 @@ function use(quota: Quota, flows: bigint, now: number): QuotaWindow[] {
   return quota.settle(quota.hold(flows, now), flows)
 }
 
-describe('the detail', () => {
-  test('of a subscription that was never used', () => {
+describe('subscription detail', () => {
+  test('an unused subscription has windows that have not begun', () => {
     expect(quotaOf('pro').detail(START, 'healthy', 1)).toEqual({
       plan: { tier: 'pro', amount_usd: 20, interval: 'month', expires_at: '2026-04-01T10:00:00.250Z' },
       currency: 'usd',
@@ -76,7 +76,7 @@ describe('the detail', () => {
     })
   })
 
-  test('counts what is settled, not what is held, and tells the penalty', () => {
+  test('the detail counts settled use without holds and includes the penalty', () => {
     const quota = quotaOf('pro')
     use(quota, 12_345_678n, START)
     quota.hold(5n * FLOW, START + 1)
@@ -110,7 +110,7 @@ describe('the detail', () => {
     })
   })
 
-  test('shows use above the maximum as the maximum', () => {
+  test('use above the maximum is shown as the maximum', () => {
     const quota = quotaOf('free')
     quota.settle(quota.hold(FLOW, START), 6n * FLOW)
     expect(quota.detail(START, 'healthy', 1).quota_5_hour).toEqual({
@@ -127,7 +127,7 @@ describe('the detail', () => {
     expect(quota.detail(START, 'healthy', 1).quota_5_hour).toMatchObject({ used_flows: 6, remaining_flows: 44 })
   })
 
-  test('says null once the window is over, to the millisecond', () => {
+  test('resets_at is null from the millisecond a window ends', () => {
     const quota = quotaOf('pro')
     use(quota, FLOW, START)
     const seen = (now: number): unknown => [
@@ -138,14 +138,14 @@ describe('the detail', () => {
     expect(seen(START + 5 * HOUR)).toEqual([null, 0])
   })
 
-  test('of a tier that is not configured any more is that of the free plan', () => {
+  test('a tier that is not configured any more is shown as the free plan', () => {
     const { plan, quota_monthly } = quotaOf('team').detail(START, 'healthy', 1)
     expect([plan.tier, quota_monthly.max_flows]).toEqual(['free', 165.6])
   })
 })
 
-describe('windows', () => {
-  test('begin with the first hold, and again with the first hold after they are over', () => {
+describe('quota windows', () => {
+  test('a window begins with the first hold, and again with the first hold after it ended', () => {
     const quota = quotaOf('free')
     const begun = (now: number): number[] => quota.hold(0n, now).windows.map(({ startedAt }) => startedAt - START)
     expect(begun(START + HOUR)).toEqual([HOUR, HOUR, 0])
@@ -156,7 +156,7 @@ describe('windows', () => {
     expect(begun(at('2026-04-01T10:00:00.250Z')).at(2)).toBe(31 * DAY)
   })
 
-  test('are told to the store with every settlement, also of nothing', () => {
+  test('every settlement gives rows for the store, also without use', () => {
     const quota = quotaOf('free')
     expect(quota.settle(quota.hold(FLOW, START), 0n)).toEqual([
       { accountId: 'a', window: '5_hour', startedAt: START, endsAt: START + 5 * HOUR, used: 0n },
@@ -166,7 +166,7 @@ describe('windows', () => {
     expect(quota.detail(START, 'healthy', 1).quota_5_hour.resets_at).toBe(iso(START + 5 * HOUR))
   })
 
-  test('that another has followed are told to the store, which may not have heard of that, and are over here', () => {
+  test('a settlement in a window that was replaced gives its row for the store and changes nothing here', () => {
     const quota = quotaOf('free')
     const late = quota.hold(2n * FLOW, START)
     const next = quota.hold(FLOW, START + 5 * HOUR)
@@ -180,7 +180,7 @@ describe('windows', () => {
     expect([quota_5_hour.used_flows, quota_7_day.used_flows]).toEqual([1, 3])
   })
 
-  test('do not begin anew because the clock went back', () => {
+  test('a clock that goes back restarts no window', () => {
     const quota = quotaOf('free')
     use(quota, FLOW, START + 10 * HOUR)
     expect(quota.hold(0n, START).windows[0]).toEqual({
@@ -193,7 +193,7 @@ describe('windows', () => {
     expect(quota.detail(START + 12 * HOUR, 'healthy', 1).quota_5_hour.resets_at).toBeNull()
   })
 
-  test('holds end once', () => {
+  test('a hold ends once', () => {
     const quota = quotaOf('free')
     const hold = quota.hold(2n * FLOW, START)
     quota.settle(hold, FLOW)
@@ -203,7 +203,7 @@ describe('windows', () => {
     quota.check(4n * FLOW, START)
   })
 
-  test('holds found after a crash bring their windows back', () => {
+  test('a hold restored after a crash restores its windows', () => {
     const hold = quotaOf('free').hold(2n * FLOW, START)
     const quota = quotaOf('free')
     quota.restore(hold)
@@ -216,8 +216,8 @@ describe('windows', () => {
   })
 })
 
-describe('a refusal', () => {
-  test('names the window, when it resets and what would fit', () => {
+describe('refusal', () => {
+  test('a refusal says which window is exceeded, when it resets and what is available', () => {
     const quota = quotaOf('pro')
     use(quota, 40n * FLOW, START)
     quota.hold(4_500_000n, START + 1)
@@ -233,7 +233,7 @@ describe('a refusal', () => {
     )
   })
 
-  test('with nothing left says so', () => {
+  test('a refusal without available flows says so', () => {
     const quota = quotaOf('free')
     use(quota, 5n * FLOW, START)
     expect(refusal(() => quota.check(1n, START + 1))?.message).toBe(
@@ -244,7 +244,7 @@ describe('a refusal', () => {
     expect(refusal(() => quota.check(0n, START + 1))).toBeUndefined()
   })
 
-  test('names the window that resets last of those that are full', () => {
+  test('of several exceeded windows the refusal is about the one that resets last', () => {
     const quota = quotaOf('free')
     for (let hours = 0; hours < 35; hours += 5) use(quota, 5n * FLOW, START + hours * HOUR)
     use(quota, 3n * FLOW, START + 35 * HOUR)
@@ -267,7 +267,7 @@ describe('a refusal', () => {
     )
   })
 
-  test('of what never fits says so, and names no time', () => {
+  test('a request above the maximum of a window is refused without a retry time', () => {
     const quota = quotaOf('free')
     use(quota, 4n * FLOW, START)
     const refused = refusal(() => quota.check(40n * FLOW, START))
@@ -278,7 +278,7 @@ describe('a refusal', () => {
     expect(refused?.retryAfterSeconds).toBeUndefined()
   })
 
-  test('of a plan without flows asks for another plan, and lets through what costs nothing', () => {
+  test('a plan without flows refuses all but free requests and suggests another plan', () => {
     const none = new Plans(readConfig('plans: { tiers: { free: { flows: { 7_day: 0 } } } }', 'sluice.yaml', {}))
     const quota = new Quota(none, newSubscription('a', 'free', START), [])
     expect(refusal(() => quota.check(FLOW, START))?.message).toBe(
@@ -294,7 +294,7 @@ describe('a refusal', () => {
   })
 })
 
-describe('periods', () => {
+describe('subscription periods', () => {
   const initial = process.env.TZ
   afterEach(() => {
     process.env.TZ = initial ?? 'UTC'
@@ -310,7 +310,7 @@ describe('periods', () => {
     })
   }
 
-  test('are calendar months from the anchor, short months do not shorten those after them', () => {
+  test('periods are calendar months from the anchor, and short months do not shorten later ones', () => {
     expect(ends('2026-01-31T23:59:59.999Z', 4)).toEqual([
       '2026-02-28T23:59:59.999Z',
       '2026-03-31T23:59:59.999Z',
@@ -325,7 +325,7 @@ describe('periods', () => {
     expect(ends('2028-02-29T12:00:00.000Z', 12).at(-1)).toBe('2029-02-28T12:00:00.000Z')
   })
 
-  test('are the same wherever the server is', () => {
+  test('periods do not depend on the time zone of the server', () => {
     const there = (zone: string): string[] => {
       process.env.TZ = zone
       return ends('2026-01-31T04:30:00.000Z', 14)
@@ -337,7 +337,7 @@ describe('periods', () => {
     }
   })
 
-  test('move on once, by several months where nobody came', () => {
+  test('a renewal moves on once, also by several months', () => {
     const quota = new Quota(plans, newSubscription('a', 'pro', at('2026-01-31T12:00:00Z')), [])
     expect(quota.renew(at('2026-02-28T11:59:59.999Z'))).toBe(false)
     expect(quota.renew(at('2026-06-15T00:00:00Z'))).toBe(true)
@@ -355,7 +355,7 @@ describe('periods', () => {
     expect(quota.renew(at('2026-03-01T00:00:00Z'))).toBe(false)
   })
 
-  test('that do not renew are followed by the free plan, which does', () => {
+  test('a subscription that does not renew is followed by the free plan, which does', () => {
     const quota = new Quota(plans, { ...newSubscription('a', 'max', START), renews: false, nextTier: 'pro' }, [])
     expect(quota.renew(at('2026-04-01T10:00:00.250Z'))).toBe(true)
     expect(quota.subscription).toMatchObject({
@@ -368,7 +368,7 @@ describe('periods', () => {
     expect(quota.subscription.tier).toBe('free')
   })
 
-  test('begin with no monthly use, once, while the other windows go on', () => {
+  test('a new period resets the monthly window once and no other window', () => {
     const quota = quotaOf('free')
     const end = at('2026-04-01T10:00:00.250Z')
     quota.settle(quota.hold(0n, START), 162n * FLOW)
@@ -394,10 +394,10 @@ describe('periods', () => {
   })
 })
 
-describe('changing the plan', () => {
+describe('plan changes', () => {
   const pro = newSubscription('a', 'pro', START)
 
-  test('upwards counts at once, with period and use as they were', () => {
+  test('an upgrade takes effect at once and keeps period and use', () => {
     const quota = quotaOf('free')
     use(quota, 5n * FLOW, START)
     expect(refusal(() => quota.check(FLOW, START + HOUR))).toBeDefined()
@@ -414,7 +414,7 @@ describe('changing the plan', () => {
     expect(refusal(() => quota.check(45n * FLOW, START + HOUR))).toBeDefined()
   })
 
-  test('downwards counts with the next period', () => {
+  test('a downgrade takes effect with the next period', () => {
     const changed = changePlan(pro, 'free', { now: false }, plans)
     expect(changed).toEqual({ ...pro, nextTier: 'free' })
     expect(renewed(changed, pro.periodEnd - 1)).toBe(changed)
@@ -427,11 +427,11 @@ describe('changing the plan', () => {
     expect(changePlan(pro, 'free', { now: true }, plans)).toEqual({ ...pro, tier: 'free' })
   })
 
-  test('to the present one takes back what was to follow', () => {
+  test('a change to the current plan cancels a scheduled one', () => {
     expect(changePlan({ ...pro, nextTier: 'free', renews: false }, 'pro', { now: false }, plans)).toEqual(pro)
   })
 
-  test('to one that there is not is refused', () => {
+  test('a change to an unknown plan is refused', () => {
     expect(() => changePlan(pro, 'ultr', { now: false }, plans)).toThrow('there is no plan ultr; did you mean ultra?')
     expect(() => changePlan(pro, 'enterprise', { now: false }, plans)).toThrow(
       'there is no plan enterprise; choose one of free, pro, max, ultra',
@@ -612,7 +612,7 @@ function expectDetail(log: Log, window: '5_hour' | '7_day', shown: RollingQuota)
   expect(usage_percentage >= 0 && usage_percentage <= 1 && remaining_flows >= 0).toBe(true)
 }
 
-test('any order of holds, settlements, renewals, changes, crashes and hours agrees with the log of all that happened', () => {
+test('quotas agree with a complete log after any sequence of holds, settlements, renewals, changes and crashes', () => {
   const count = { taken: 0, refused: 0, renewed: 0, reset: 0 }
   fc.assert(
     fc.property(
@@ -697,7 +697,7 @@ test('any order of holds, settlements, renewals, changes, crashes and hours agre
   expect(Math.min(...Object.values(count))).toBeGreaterThan(100)
 }, 60_000)
 
-test('settlements in any order leave the same, and asking changes nothing', () => {
+test('settlements in any order give the same result, and queries change nothing', () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(fc.bigInt(0n, 8n * FLOW), fc.bigInt(0n, 8n * FLOW), fc.integer({ min: 0, max: 4 * HOUR })), {

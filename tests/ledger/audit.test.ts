@@ -165,8 +165,8 @@ const generation = (number: number): string => `WHERE id = x'${idOf(number)}'`
 const transfer = (number: number, kind: string): string => `WHERE reference = x'${idOf(number)}' AND kind = '${kind}'`
 const account = (kind: string): string => `(SELECT id FROM book_accounts WHERE kind = '${kind}' ORDER BY owner LIMIT 1)`
 
-describe('the audit', () => {
-  test('passes a right book, and counts what it read', async () => {
+describe('audit', () => {
+  test('a correct book passes the audit, which counts the rows it read', async () => {
     expect(await auditOf(await rightBook())).toEqual({
       generations: 6,
       transfers: 9,
@@ -228,7 +228,7 @@ describe('the audit', () => {
       '3825000 nano-USD',
     ],
     [
-      'a discount above the whole',
+      'a discount above 100 %',
       `UPDATE generations SET discount = 10001 ${generation(6)}`,
       'generations',
       idOf(6),
@@ -244,7 +244,7 @@ describe('the audit', () => {
       '-1',
     ],
     [
-      'what a released generation was charged',
+      'the bill of a generation that is not charged',
       `UPDATE generations SET bill = 1 ${generation(5)}`,
       'generations',
       idOf(5),
@@ -252,7 +252,7 @@ describe('the audit', () => {
       '1 nano-USD',
     ],
     [
-      'the ending of one that was not charged',
+      'the outcome of a generation that is not charged',
       `UPDATE generations SET ending = (SELECT ending FROM generations ${generation(1)}) ${generation(5)}`,
       'generations',
       idOf(5),
@@ -260,7 +260,7 @@ describe('the audit', () => {
       '0 nano-USD',
     ],
     [
-      'an unknown ending',
+      'an unknown outcome',
       `UPDATE generations SET ending = (SELECT id FROM names WHERE text = 'acme/m') ${generation(6)}`,
       'generations',
       idOf(6),
@@ -292,7 +292,7 @@ describe('the audit', () => {
       '4250000 nano-USD',
     ],
     [
-      'rates that are no JSON',
+      'rates that are not JSON',
       `UPDATE prices SET rates = '{'`,
       'generations',
       idOf(1),
@@ -300,7 +300,7 @@ describe('the audit', () => {
       '{',
     ],
     [
-      'a price that is gone',
+      'a missing price',
       'DELETE FROM prices',
       'generations',
       idOf(1),
@@ -316,7 +316,7 @@ describe('the audit', () => {
       '4249999 nano-USD',
     ],
     [
-      'a payment that is gone',
+      'a missing payment',
       `DELETE FROM transfers ${transfer(4, 'write-off')}`,
       'generations',
       idOf(4),
@@ -332,7 +332,7 @@ describe('the audit', () => {
       'from credit acc_b to revenue',
     ],
     [
-      'a payment to nobody',
+      'a payment to an unknown book account',
       `UPDATE transfers SET credit = 99 ${transfer(1, 'credit')}`,
       'transfers',
       `${idOf(1)} credit`,
@@ -372,7 +372,7 @@ describe('the audit', () => {
       '5 nano-USD',
     ],
     [
-      'a payment of no generation',
+      'a payment without its generation',
       `DELETE FROM generations ${generation(2)}`,
       'transfers',
       `${idOf(2)} cost`,
@@ -380,7 +380,7 @@ describe('the audit', () => {
       'none',
     ],
     [
-      'a payment of the last generation, which is gone',
+      'a payment without its generation, which would be the last',
       `DELETE FROM generations WHERE id >= x'${idOf(4)}'`,
       'transfers',
       `${idOf(4)} credit`,
@@ -388,7 +388,7 @@ describe('the audit', () => {
       'none',
     ],
     [
-      'an account that is gone',
+      'a missing account',
       `DELETE FROM accounts WHERE id = 'acc_b'`,
       'transfers',
       'op_3 top-up',
@@ -404,7 +404,7 @@ describe('the audit', () => {
       '12325001 nano-USD',
     ],
     [
-      'a balance that is gone',
+      'a missing balance',
       `DELETE FROM book_accounts WHERE kind = 'promotion'`,
       'transfers',
       'op_2 grant',
@@ -444,7 +444,7 @@ describe('the audit', () => {
       '-1 nano-USD',
     ],
     [
-      'windows that have forgotten',
+      'the use of all windows',
       'UPDATE quota_windows SET used = 0',
       'windows',
       'acc_a 5_hour',
@@ -452,7 +452,7 @@ describe('the audit', () => {
       '0 micro-flows',
     ],
     [
-      'the use of a window, by the least',
+      'the use of a window, by the smallest amount too low',
       `UPDATE quota_windows SET used = used - 1 WHERE name = 'monthly'`,
       'windows',
       'acc_a monthly',
@@ -460,7 +460,7 @@ describe('the audit', () => {
       '129454 micro-flows',
     ],
     [
-      'the use of a window, by more than there was',
+      'the use of a window, by the smallest amount too high',
       `UPDATE quota_windows SET used = used + 1 WHERE name = '7_day'`,
       'windows',
       'acc_a 7_day',
@@ -468,7 +468,7 @@ describe('the audit', () => {
       '129456 micro-flows',
     ],
     [
-      'a window that is gone',
+      'a missing window',
       `DELETE FROM quota_windows WHERE name = '7_day'`,
       'windows',
       'acc_a 7_day',
@@ -476,7 +476,7 @@ describe('the audit', () => {
       'no such window',
     ],
     [
-      'a window that is over',
+      'the period of a window',
       `UPDATE quota_windows SET started_at = 1, ends_at = 2, used = 0 WHERE name = '5_hour'`,
       'windows',
       'acc_a 5_hour',
@@ -484,7 +484,7 @@ describe('the audit', () => {
       '2',
     ],
     [
-      'keys that have forgotten',
+      'the spending of all keys',
       `UPDATE key_spends SET spent = 0`,
       'spends',
       'key_b',
@@ -492,7 +492,7 @@ describe('the audit', () => {
       '0 nano-USD',
     ],
     [
-      "a key's spending, by more than it was",
+      "a key's spending, by the smallest amount too high",
       `UPDATE key_spends SET spent = 4250001 WHERE key_id = 'key_b'`,
       'spends',
       'key_b',
@@ -500,7 +500,7 @@ describe('the audit', () => {
       '4250001 nano-USD',
     ],
     [
-      'the spending of a key of the file',
+      'the spending of a configured key',
       `UPDATE key_spends SET spent = 1000000000 WHERE key_id = 'key_a'`,
       'spends',
       'key_a',
@@ -508,7 +508,7 @@ describe('the audit', () => {
       '1000000000 nano-USD',
     ],
     [
-      "a key's spending that is gone",
+      "a key's missing spending",
       `DELETE FROM key_spends WHERE key_id = 'key_b'`,
       'spends',
       'key_b',
@@ -516,7 +516,7 @@ describe('the audit', () => {
       'none',
     ],
     [
-      'flows that are gone',
+      'flows of 0',
       `UPDATE generations SET flows = 0 ${generation(3)}`,
       'generations',
       idOf(3),
@@ -524,7 +524,7 @@ describe('the audit', () => {
       'none',
     ],
     [
-      'flows of what cost nothing',
+      'flows of a free generation',
       `UPDATE generations SET flows = 1, kind = (SELECT kind FROM generations ${generation(3)}) ${generation(6)}`,
       'generations',
       idOf(6),
@@ -532,14 +532,14 @@ describe('the audit', () => {
       '1 micro-flows',
     ],
     [
-      'a hold that is gone',
+      'a hold of 0',
       `UPDATE generations SET held = 0 ${generation(1)}`,
       'generations',
       idOf(1),
       'a hold of 1001250 nano-USD or more',
       '0 nano-USD',
     ],
-  ])('finds %s that is wrong', async (_, sql, table, id, expected, found) => {
+  ])('the audit finds %s that is wrong', async (_, sql, table, id, expected, found) => {
     const folder = await rightBook()
     breakBook(folder, sql)
     const { wrong, first } = await auditOf(folder)
@@ -552,7 +552,7 @@ describe('the audit', () => {
     expect(wrong).toBeGreaterThan(0)
   })
 
-  test('finds credit below what the overdraft allows, and bonus below 0', async () => {
+  test('the audit finds credit below the overdraft and bonus below 0', async () => {
     const folder = join(scratch, `data-${folders++}`)
     const store = new SqliteStore({ folder, exclusive: false })
     await store.addAccount({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
@@ -576,7 +576,7 @@ describe('the audit', () => {
     })
   })
 
-  test('leaves alone what no hold, no flow and no count can be told of', async () => {
+  test('the audit accepts generations for which hold, flows or window cannot be determined', async () => {
     const folder = join(scratch, `data-${folders++}`)
     const store = new SqliteStore({ folder, exclusive: false })
     await store.addAccount({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
@@ -612,7 +612,7 @@ describe('the audit', () => {
     await store.close()
   })
 
-  test('knows what a flow stands for', async () => {
+  test('the audit expects flows by the price of a flow', async () => {
     const folder = join(scratch, `data-${folders++}`)
     const store = new SqliteStore({ folder, exclusive: false })
     await store.addAccount({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
@@ -622,7 +622,7 @@ describe('the audit', () => {
     await store.close()
   })
 
-  test('lets a balance fall below 0 by what was taken back and spent, since its server may not have heard of it', async () => {
+  test('the audit lets a balance fall below 0 by what was withdrawn and spent before the server knew', async () => {
     const folder = join(scratch, `data-${folders++}`)
     const store = new SqliteStore({ folder, exclusive: false })
     await store.addAccount({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
@@ -648,14 +648,14 @@ describe('the audit', () => {
     })
   })
 
-  test('finds balances that do not add up to 0 as such', async () => {
+  test('the audit finds balances whose sum is not 0', async () => {
     const folder = await rightBook()
     breakBook(folder, `INSERT INTO book_accounts (kind, owner, balance) VALUES ('payable', 'nobody', 3)`)
     const { first, wrong } = await auditOf(folder)
     expect([first?.id, wrong]).toEqual(['payable nobody', 2])
   })
 
-  test('counts every row that is wrong, once', async () => {
+  test('the audit counts every wrong row once', async () => {
     const folder = await rightBook()
     breakBook(folder, `UPDATE generations SET retries = -1, held = -1, latency = -1 WHERE id <= x'${idOf(4)}'`)
     expect(await auditOf(folder)).toMatchObject({ wrong: 4, first: { id: idOf(1) } })
@@ -666,10 +666,10 @@ describe('the audit', () => {
   })
 })
 
-describe('a book of many pages', () => {
+describe('audit of a large book', () => {
   const MANY = 2_345
 
-  test('is walked to its end', async () => {
+  test('the audit reads all pages of a book', async () => {
     const folder = await rightBook()
     const store = new SqliteStore({ folder, exclusive: false })
     await store.post(
@@ -685,7 +685,7 @@ describe('a book of many pages', () => {
     expect(await auditOf(folder)).toMatchObject({ wrong: 3, first: { table: 'generations', id: idOf(100 + MANY - 1) } })
   }, 20_000)
 
-  test('is read in one state while a server writes on', async () => {
+  test('the audit reads one snapshot while a server writes', async () => {
     const folder = await rightBook()
     const [reader, writer] = [
       new SqliteStore({ folder, exclusive: false }),
@@ -714,7 +714,7 @@ describe('sluice ledger audit', () => {
     return { code: exitCode, out: stdout.toString(), err: stderr.toString() }
   }
 
-  test('says that the book is right, in words and in JSON', async () => {
+  test('the command reports a correct book as text and as JSON', async () => {
     const folder = await rightBook()
     expect(run('--data', folder)).toEqual({
       code: 0,
@@ -733,7 +733,7 @@ describe('sluice ledger audit', () => {
     ])
   }, 20_000)
 
-  test('names the row that is wrong and ends with 1', async () => {
+  test('the command reports the first wrong row and exits with 1', async () => {
     const folder = await rightBook()
     breakBook(folder, `UPDATE book_accounts SET balance = balance + 1 WHERE kind = 'revenue'`)
     const { code, err } = run('--data', folder)
@@ -753,7 +753,7 @@ describe('sluice ledger audit', () => {
   }, 20_000)
 })
 
-test('a gateway of these tests does not end well with a wrong book', async () => {
+test('stopping a test gateway fails where its book is wrong', async () => {
   const gateway = await startGateway()
   breakBook(gateway.data, `UPDATE book_accounts SET balance = balance + 1 WHERE kind = 'outside'`)
   expect(
@@ -764,7 +764,7 @@ test('a gateway of these tests does not end well with a wrong book', async () =>
   ).toContain('which its transfers add up to')
 }, 20_000)
 
-test('the windows and the limit of a running gateway count from the very first generation on', async () => {
+test('quota windows of a running gateway count its first generation', async () => {
   const key = 'sk-ss-v1-of-one-subscription-0123456789abcdef'
   const gateway = await startGateway({
     config: `models: { tokens: { endpoints: [{ provider: sandbox, model: chat }], price: { completion: 100 } } }\nkeys: [{ key: ${key}, kind: subscription }]\nbilling: { unpriced: refuse }\n`,

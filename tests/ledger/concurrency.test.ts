@@ -69,11 +69,11 @@ async function admitAll(rig: Rig, turns: number[], more: Partial<ReservationRequ
   return open
 }
 
-describe('a ledger', () => {
+describe('concurrent reservations', () => {
   const turns = fc.array(fc.nat({ max: 3 }), { minLength: CLIENTS, maxLength: CLIENTS })
   const room = fc.integer({ min: 0, max: 80 })
 
-  test('lets in exactly as many requests as the credit pays for', async () => {
+  test('exactly as many requests are admitted as the credit pays for', async () => {
     await fc.assert(
       fc.asyncProperty(room, turns, (cents, turns) =>
         withRig({ cents }, async (rig) => {
@@ -84,7 +84,7 @@ describe('a ledger', () => {
     )
   })
 
-  test('lets in what fits the balance and the key, or the windows and the key, whichever is least', async () => {
+  test('the lowest of balance or quota windows and key limit decides how many requests are admitted', async () => {
     await fc.assert(
       fc.asyncProperty(room, room, fc.boolean(), turns, (fits, cents, subscribed, turns) =>
         withRig(subscribed ? { flows: fits, cents: 0 } : { cents: fits }, async (rig) => {
@@ -98,7 +98,7 @@ describe('a ledger', () => {
     )
   })
 
-  test('takes back what was held and not used, and lets in as many again', async () => {
+  test('settling returns the unused part of a hold to later requests', async () => {
     await withRig({ cents: 10 }, async (rig) => {
       for (const open of await admitAll(rig, Array<number>(CLIENTS).fill(0), {})) await rig.ledger.close(open, 'failed')
       expect(await admitAll(rig, Array<number>(CLIENTS).fill(0), {})).toHaveLength(10)
@@ -110,7 +110,7 @@ describe('a ledger', () => {
     ['windows', { flows: 10 }, { kind: 'subscription' }],
     ['key', {}, { limit: { amount: 100n * MILLI, period: null } }],
   ]
-  test.each(spent)('lets in as many after a crash as before it, by the %s', async (_, room, more) => {
+  test.each(spent)('as many requests are admitted after a crash as before it, by the %s', async (_, room, more) => {
     await withRig(room, async (rig) => {
       const first = admit(rig, more)
       first.meter.record([{ type: 'usage', usage: { inputTokens: 1 } }])
@@ -130,7 +130,7 @@ describe('a ledger', () => {
     })
   })
 
-  test('counts the first of many endings of one generation, in whatever order they come', async () => {
+  test('the first of several outcomes of a generation counts, in whatever order they come', async () => {
     const endings = fc.array(
       fc.record({
         which: fc.nat({ max: 3 }),
@@ -160,7 +160,7 @@ describe('a ledger', () => {
     )
   })
 
-  test('charges the same whether a client waits for the counting or leaves meanwhile', async () => {
+  test('a client that leaves while its response is counted is charged the same', async () => {
     await withRig({}, async (rig) => {
       const open = rig.ledger.reserve({ ...ASK, id: 'f'.repeat(32) }, async () => (await Bun.sleep(20), 42))
       open.meter.record([
@@ -180,7 +180,7 @@ describe('a ledger', () => {
   })
 })
 
-describe('64 clients at once on a gateway', () => {
+describe('64 concurrent clients of a gateway', () => {
   let gateway: Gateway | undefined
   afterEach(async () => gateway?.stop())
 
@@ -247,13 +247,13 @@ keys: [{ key: sk-limited-0123456789abcdef, limit: 1 }]
     }
   }
 
-  test('get exactly ten answers for the fee of ten requests', async () => {
+  test('clients get exactly ten responses for the fee of ten requests', async () => {
     const running = await open(1)
     expect(await askAll(running, running.key, 'fee', '[[reply: one two]]')).toEqual({ 200: 10, 402: 54 })
     expect(await bookOf(running)).toEqual({ credit: 0n, outside: -1_000n * MILLI, revenue: 1_000n * MILLI })
   })
 
-  test('get exactly ten answers for the tokens of ten requests', async () => {
+  test('clients get exactly ten responses for the tokens of ten requests', async () => {
     const running = await open(0.1)
     expect(await askAll(running, running.key, 'tokens', '[[reply: one two]] [[usage: in=5 out=10]]')).toEqual({
       200: 10,
@@ -262,7 +262,7 @@ keys: [{ key: sk-limited-0123456789abcdef, limit: 1 }]
     expect(await bookOf(running)).toMatchObject({ credit: 0n, revenue: 100n * MILLI })
   })
 
-  test('never spend more than there is where answers use more than was held: the rest is written off', async () => {
+  test('clients never spend more than the balance where responses exceed their holds: the rest is written off', async () => {
     const running = await open(0.1)
     const { 200: answers = 0, ...others } = await askAll(
       running,
@@ -276,7 +276,7 @@ keys: [{ key: sk-limited-0123456789abcdef, limit: 1 }]
     expect(await bookOf(running)).toMatchObject({ credit: 0n, revenue: billed, 'write-off': 100n * MILLI - billed })
   })
 
-  test('with a key that has a limit get exactly ten answers, though the account could pay more', async () => {
+  test('a key with a spending limit gets exactly ten responses although the account could pay more', async () => {
     const running = await open(100)
     expect(await askAll(running, 'sk-limited-0123456789abcdef', 'fee', '[[reply: one two]]')).toEqual({
       200: 10,
@@ -285,7 +285,7 @@ keys: [{ key: sk-limited-0123456789abcdef, limit: 1 }]
     expect(await bookOf(running)).toMatchObject({ credit: 99_000n * MILLI })
   })
 
-  test('with a subscription get exactly ten answers in a window of ten flows', async () => {
+  test('a subscription gets exactly ten responses in a window of ten flows', async () => {
     const running = await open(100)
     const key = /^key subscription (\S+)$/m.exec(running.output().stdout)![1]!
     expect(await askAll(running, key, 'fee', '[[reply: one two]]')).toEqual({ 200: 10, 429: 54 })

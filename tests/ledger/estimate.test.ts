@@ -15,28 +15,28 @@ const letters = (length: number): string =>
 const off = async (text: string, tokens = exactly(text)): Promise<number> =>
   Math.abs((await countTokens([text])) / tokens - 1)
 
-describe('tokens', () => {
-  test('of texts that are not long, exactly', async () => {
+describe('counted tokens', () => {
+  test('short texts are counted exactly', async () => {
     for (const text of ['', 'a', PROSE, PROSE.repeat(40), '日本語のテキスト', '\ud800', ' '.repeat(100)])
       expect(await countTokens([text])).toBe(exactly(text))
     expect(await countTokens(['<|endoftext|>'])).toBe(exactly('<|endoftext|>', { disallowedSpecial: new Set() }))
     expect(await countTokens(['Hello', '', PROSE])).toBe(exactly('Hello') + exactly(PROSE))
   })
 
-  test('of long ones, nearly', async () => {
+  test('long texts are counted nearly exactly', async () => {
     expect(await off(PROSE.repeat(500))).toBeLessThan(0.01)
     expect(await off(PROSE.repeat(5_000))).toBeLessThan(0.01)
     // Far from any spaces, and cut in the middle of its characters.
     expect(await off('語'.repeat(3_000) + '😀'.repeat(500))).toBeLessThan(0.05)
   })
 
-  test('of one letter for ever, which would take the tokeniser minutes', async () => {
+  test('a long run of one letter is counted fast, which takes the tokeniser minutes', async () => {
     // Eight of them are a token.
     expect(await off('a'.repeat(1_000_000), 125_000)).toBeLessThan(0.01)
     expect(await off(' '.repeat(1_000_000), 1_000_000 / 128)).toBeLessThan(0.1)
   })
 
-  test('are counted beside the event loop', async () => {
+  test('counting does not block the event loop', async () => {
     let turns = 0
     const others = setInterval(() => turns++, 1)
     await countTokens([letters(100_000)])
@@ -45,7 +45,7 @@ describe('tokens', () => {
   })
 })
 
-test('a request is all of its texts, its turns and its media', async () => {
+test('the input estimate includes texts, turns and media', async () => {
   const image: Part = { type: 'image', source: { type: 'url', url: 'https://example.org/a.png' } }
   const request: GenerationRequest = {
     model: 'm',
@@ -75,7 +75,7 @@ test('a request is all of its texts, its turns and its media', async () => {
   )
 })
 
-test('of the worst case are no more than an answer can have, whatever limit a client names', () => {
+test('the worst case has no more output tokens than a response can have, whatever the requested limit', () => {
   const asked = (more: Partial<GenerationRequest>): number =>
     worstCase({ system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest, 100, undefined)
       .outputTokens
@@ -86,7 +86,7 @@ test('of the worst case are no more than an answer can have, whatever limit a cl
   expect(asked({ maxOutputTokens: 1e300, candidates: 1e300 })).toBe(1e9)
 })
 
-test('of images are held for as many as are asked for, each with the tokens that a large one takes', () => {
+test('the worst case has as many images as requested, each with the tokens of a large one', () => {
   const asked = (
     more: Partial<GenerationRequest>,
     ...capabilities: Capabilities[]

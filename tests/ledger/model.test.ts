@@ -615,7 +615,7 @@ afterAll(() => told.mockRestore())
 const LONG = process.env.SLUICE_LONG_TESTS !== undefined
 const RUNS = LONG ? 3_000 : 60
 
-test('whatever happens to it in whatever order, the ledger does what its model does', async () => {
+test('the ledger agrees with its model after any sequence of steps', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.constantFrom(0n, 0n, USD / 10n),

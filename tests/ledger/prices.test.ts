@@ -41,13 +41,13 @@ const SOURCES: Record<string, string> = {
   azure: 'azure',
 }
 
-describe('the file', () => {
+describe('catalog/prices.json', () => {
   const rows = [
     ...Object.entries(FILE.own),
     ...Object.entries(FILE.providers).map(([id, { models }]) => [id, models] as const),
   ].flatMap(([provider, list]) => list.map((row) => ({ provider, row })))
 
-  test('every line is of a provider that there is, with a day as its version and amounts as its prices', () => {
+  test('every line has a known provider, a day as its version and amounts as its prices', () => {
     const providers = PROVIDER_ROWS.map(({ id }) => id)
     expect(rows.length).toBeGreaterThan(900)
     for (const { provider, row } of rows) {
@@ -60,11 +60,11 @@ describe('the file', () => {
       for (const other of others) expect(Object.keys(FILE.providers)).toContain(other)
   })
 
-  test('is written as the importer writes it, so that an import changes only what changed', () => {
+  test('the file is formatted as the importer writes it, so that an import changes only what changed', () => {
     expect(readFileSync(join(import.meta.dir, '../../catalog/prices.json'), 'utf8')).toBe(fileText(FILE))
   })
 
-  test('simulated and local models cost 0, which somebody said', () => {
+  test('simulated and local models have a price of 0', () => {
     for (const provider of PROVIDER_ROWS.filter(
       ({ inProcess, local, id }) =>
         inProcess !== undefined || local !== undefined || ['vllm', 'llamacpp', 'lmstudio'].includes(id),
@@ -77,7 +77,7 @@ describe('the file', () => {
     }
   })
 
-  test('nobody said: no price, and never 0', () => {
+  test('a model without a price in any source has no price instead of 0', () => {
     expect(catalogued().cost('openai', 'no-such-model')).toBeUndefined()
     expect(catalogued().cost('acme', 'gpt-5')).toBeUndefined()
     for (const name of ['__proto__', 'constructor', 'toString'])
@@ -175,7 +175,7 @@ function compare(prices: Prices, provider: string, model: string, at: number): b
   return true
 }
 
-describe("our bill is the source's", () => {
+describe("bills beside the source's own calculation", () => {
   const ANNOUNCED = Object.values(FILE.providers).flatMap(({ models }) =>
     models.flatMap(({ schedule = [] }) =>
       schedule.flatMap(({ from }) => (from === undefined ? [] : [Date.parse(from) - 1, Date.parse(from)])),
@@ -188,7 +188,7 @@ describe("our bill is the source's", () => {
     ...new Set(ANNOUNCED),
   ]
 
-  test('for every listed model, at every hour', () => {
+  test('every listed model is billed as the source calculates, at every hour', () => {
     const unknown = new Set<string>()
     for (const now of HOURS) {
       const prices = catalogued(now)
@@ -203,7 +203,7 @@ describe("our bill is the source's", () => {
   })
 
   for (const [provider, source] of Object.entries(SOURCES)) {
-    test(`for every name that it has of ${provider}`, () => {
+    test(`every model name of ${provider} in the source is billed as the source calculates`, () => {
       const prices = catalogued()
       let priced = 0
       for (const name of findProvider({ providerId: source })!.models.flatMap(namesOf))
@@ -236,7 +236,7 @@ describe("our bill is the source's", () => {
   }
 })
 
-describe('what a client pays', () => {
+describe('the price for a client', () => {
   const YAML =
     'models:\n  acme/large: { endpoints: [{ provider: openai, model: gpt-5 }], price: { prompt: 7, completion: [1, { over: 10, rate: 2 }] } }\n  fallback: { endpoints: [{ provider: openai, model: no-such }, { provider: openai, model: gpt-5-mini }] }\n'
   const read = config(YAML, { OPENAI_API_KEY: 'k' })
@@ -244,7 +244,7 @@ describe('what a client pays', () => {
   const prices = new Prices(read)
   const asked = (model: string): ReturnType<Prices['of']> => prices.of(model, catalogue.endpoints(model, 'responses'))
 
-  test("the file's price of the model, by whichever name it was asked for", () => {
+  test('a configured price applies whichever name of the model is requested', () => {
     expect(asked('acme/large')).toEqual({
       version: asked('acme/large')!.version,
       model: 'acme/large',
@@ -256,14 +256,14 @@ describe('what a client pays', () => {
     expect(asked('large')).toBe(asked('acme/large')!)
   })
 
-  test("else the catalogue's of the first endpoint that has one; and what it costs us is the list price", () => {
+  test("without a configured price the catalogue's for the first endpoint that has one applies; the cost is the list price", () => {
     expect(asked('fallback')!.model).toBe('openai/gpt-5-mini')
     expect(asked('gpt-5')!.model).toBe('openai/gpt-5')
     expect(prices.cost('openai', 'gpt-5')!.rates.prompt!.base).toBe(1_250_000_000n)
     expect(asked('openai/no-such')).toBeUndefined()
   })
 
-  test('the version of a configured price is of its rates, whatever their order and spelling', () => {
+  test('the version of a configured price depends on its rates, not on their order and spelling', () => {
     const version = (price: string): string => {
       const one = config(`models:\n  m: { endpoints: [{ provider: sandbox, model: chat }], price: ${price} }`)
       return new Prices(one).of('m', [])!.version
@@ -302,9 +302,9 @@ describe('prices over time', () => {
     ['2026-06-01T01:29:59Z', '2026-01-01/23:00-01:30 3'],
     ['2026-06-01T01:30:00Z', '2026-01-01/2026-06-01 2'],
     ['2027-01-01T12:00:00Z', '2026-01-01/2026-06-01 2'],
-  ])('%s', (time, said) => expect(at(time)).toBe(said))
+  ])('at %s the price is %s', (time, price) => expect(at(time)).toBe(price))
 
-  test('one server changes over without a restart', () => {
+  test('a scheduled price takes effect without a restart', () => {
     let now = Date.parse('2026-05-31T20:00:00Z')
     const prices = new Prices(config(), { ...FILE, own: { acme: [row] } }, () => now)
     const before = prices.cost('acme', 'm')!.version
@@ -313,7 +313,7 @@ describe('prices over time', () => {
   })
 })
 
-describe('an import', () => {
+describe('price import', () => {
   const ALL = [...new Set(Object.values(SOURCES))]
   const model = (id: string, prices: ModelInfo['prices'], match: ModelInfo['match'] = { equals: id }): ModelInfo => ({
     id,
@@ -349,7 +349,7 @@ describe('an import', () => {
   const first = take([model('a', { input_mtok: 1, output_mtok: 2 }), model('b', { input_mtok: 3 })]).file
   const openai = (file: PriceFile): PriceRow[] => file.providers['openai']!.models
 
-  test('keeps what people wrote, and the version of what did not change', () => {
+  test('an import keeps lines written by hand and the version of unchanged lines', () => {
     const { file, changed } = take(
       [model('a', { input_mtok: 1.5, output_mtok: 2 }), model('b', { input_mtok: 3 }), model('c', { input_mtok: 1 })],
       first,
@@ -371,7 +371,7 @@ describe('an import', () => {
     expect([again.changed, again.file.changes, again.file.imported]).toEqual([[], file.changes, '2026-02-01'])
   })
 
-  test('says units in ours, without the noise of floats', () => {
+  test('an import converts units without floating-point noise', () => {
     const { file, uncounted } = take([
       model('a', {
         input_mtok: 0.1 + 0.2,
@@ -405,7 +405,7 @@ describe('an import', () => {
     expect(uncounted).toEqual({ audio_hours: 2 })
   })
 
-  test('takes what holds today, and keeps what will hold', () => {
+  test('an import takes the prices of today and schedules later ones', () => {
     const { file } = take([
       model('a', [
         { prices: { input_mtok: 1 } },
@@ -427,7 +427,7 @@ describe('an import', () => {
     })
   })
 
-  test('bounds what it remembers', () => {
+  test('an import bounds its list of past changes', () => {
     let file = first
     for (let n = 1; n <= 25; n++)
       file = take(
@@ -481,7 +481,7 @@ describe('an import', () => {
       [model('a', { input_mtok: 1 }, { regex: '^a(b|c)$' })],
       'openai/a: the expression ^a(b|c)$ has no pattern that says it',
     ],
-  ] as [string, ModelInfo[], string][])('%s is refused, forced or not', (_, models, message) => {
+  ] as [string, ModelInfo[], string][])('an import of %s is refused, forced or not', (_, models, message) => {
     for (const force of [false, true]) expect(refusal(() => take(models, EMPTY, '2026-02-01', force))).toBe(message)
   })
 
@@ -516,12 +516,15 @@ describe('an import', () => {
     ],
     ['vanished', [model('a', { input_mtok: 1, output_mtok: 2 })], /^openai\/b has vanished/],
     ['lost its prices', [model('a', { input_mtok: 1, output_mtok: 2 }), model('b', {})], /^openai\/b has vanished/],
-  ] as [string, ModelInfo[], RegExp][])('what %s is refused, and taken when forced', (_, models, message) => {
-    expect(refusal(() => take(models, first, '2026-02-01'))).toMatch(message)
-    expect(take(models, first, '2026-02-01', true).changed).toHaveLength(1)
-  })
+  ] as [string, ModelInfo[], RegExp][])(
+    'an import in which a model %s is refused unless forced',
+    (_, models, message) => {
+      expect(refusal(() => take(models, first, '2026-02-01'))).toMatch(message)
+      expect(take(models, first, '2026-02-01', true).changed).toHaveLength(1)
+    },
+  )
 
-  test('20 times is not too far', () => {
+  test('an import accepts a price that moved by a factor of 20', () => {
     expect(
       take([model('a', { input_mtok: 20, output_mtok: 0.1 }), model('b', { input_mtok: 3 })], first, '2026-02-01')
         .changed,

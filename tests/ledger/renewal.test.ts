@@ -5,7 +5,7 @@ import { Rig } from './rig.ts'
 const FLOWS = { '5_hour': 1, '7_day': 1, monthly: 1 }
 const DAY_MS = 86_400_000
 
-test('a renewal leaves alone what another process has just written', async () => {
+test('a renewal does not overwrite a subscription that another process has just written', async () => {
   const rig = new Rig(0n, {
     usdPerFlow: 0.01,
     tiers: [
@@ -38,7 +38,7 @@ test('a renewal leaves alone what another process has just written', async () =>
   }
 })
 
-test('an account that is not known yet is not given another plan than it has', async () => {
+test('an account that the ledger has not loaded yet keeps its stored plan', async () => {
   const rig = new Rig(0n, {
     usdPerFlow: 0.01,
     tiers: [
