@@ -9,9 +9,9 @@ const USD = 1_000_000_000n
 const at = (text: string): number => Date.parse(text)
 
 /** The refusal, or undefined. */
-function refusal(ask: () => void): string | undefined {
+function refusal(check: () => void): string | undefined {
   try {
-    ask()
+    check()
     return undefined
   } catch (error) {
     expect(error).toBeInstanceOf(GatewayError)
@@ -113,7 +113,7 @@ describe('spending limit', () => {
   })
 })
 
-/** What a person would do: look through all that ever happened, with the calendar in words. */
+/** A complete log from which every sum is added up, with periods as calendar text. */
 class Log {
   readonly entries: { keyId: string; since: string; held: bigint; spent: bigint }[] = []
   readonly #latest = new Map<string, string>()
@@ -141,7 +141,7 @@ class Log {
   }
 }
 
-/** The store's rule for rows. */
+/** Adds a row as the store does. */
 function add(rows: KeySpend[], { keyId, since, spent }: KeySpend): KeySpend[] {
   const row = rows.find((one) => one.keyId === keyId)
   if (row !== undefined && row.since > since) return rows
@@ -165,7 +165,7 @@ const step = fc.record({
 })
 
 test('the budget agrees with a complete log after any sequence of holds, settlements, crashes and hours', () => {
-  let [taken, refused] = [0, 0]
+  let [admitted, refused] = [0, 0]
   fc.assert(
     fc.property(
       fc.integer({ min: at('2026-01-01'), max: at('2029-01-01') }),
@@ -184,7 +184,7 @@ test('the budget agrees with a complete log after any sequence of holds, settlem
           if (kind === 'take') {
             expect(refusal(() => budgets.check(key, limit, amount, now)) === undefined).toBe(fits)
             if (fits) open.push({ hold: budgets.hold(key, limit, amount, now), entry: log.take(key, since, amount) })
-            if (fits) taken++
+            if (fits) admitted++
             else refused++
           } else if (kind === 'settle' && open.length > 0) {
             const [{ hold, entry }] = open.splice(which % open.length, 1) as [(typeof open)[number]]
@@ -201,6 +201,6 @@ test('the budget agrees with a complete log after any sequence of holds, settlem
     ),
     { numRuns: 400 },
   )
-  expect(taken).toBeGreaterThan(500)
+  expect(admitted).toBeGreaterThan(500)
   expect(refused).toBeGreaterThan(100)
 })

@@ -104,7 +104,8 @@ describe('plans', () => {
     [
       'plans: { tiers: { Pro: {} } }',
       [
-        '1:19: plans.tiers the name "Pro" must be lower-case letters, digits, dots, - and _, beginning with a letter or digit',
+        '1:19: plans.tiers the name "Pro" must be lower-case letters, digits, dots, - and _, ' +
+          'beginning with a letter or digit',
       ],
     ],
   ] as const) {
@@ -136,7 +137,7 @@ describe('flows', () => {
   test('flows are rounded once, half to even', () => {
     const round = plansOf('plans: { usdPerFlow: 0.002 }')
     expect([1n, 2n, 3n, 4n, 5n, 6n, 7n].map((nano) => round.flowsOf(nano, 1))).toEqual([0n, 1n, 2n, 2n, 2n, 3n, 4n])
-    // Rounded before the penalty, one nano-USD would come to nothing.
+    // Rounding before the penalty would give 0 for one nano-USD.
     expect(round.flowsOf(1n, 1.5)).toBe(1n)
   })
 

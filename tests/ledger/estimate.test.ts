@@ -4,14 +4,14 @@ import type { GenerationRequest, Part } from '../../src/generation/request.ts'
 import type { Capabilities } from '../../src/protocols/protocol.ts'
 import { countTokens, estimateInputTokens, worstCase } from '../../src/ledger/estimate.ts'
 
-/** Counting is exact where that is cheap, near where it is not, and never keeps others waiting. */
+/** Token counts and worst cases. */
 
 const PROSE = 'The quick brown fox jumps over the lazy dog,\nand then it goes home again: "Good night!" '
-/** Of which no two pieces are alike, so that the tokeniser remembers none. */
+/** Random letters without repetition, which the tokeniser cannot cache. */
 const letters = (length: number): string =>
   Array.from({ length }, (_, i) => String.fromCharCode(97 + (Bun.hash.cityHash32(String(i)) % 26))).join('')
 
-/** How far a count is from the exact one, as a part of it. */
+/** The relative error of a count. */
 const off = async (text: string, tokens = exactly(text)): Promise<number> =>
   Math.abs((await countTokens([text])) / tokens - 1)
 
@@ -26,12 +26,12 @@ describe('counted tokens', () => {
   test('long texts are counted nearly exactly', async () => {
     expect(await off(PROSE.repeat(500))).toBeLessThan(0.01)
     expect(await off(PROSE.repeat(5_000))).toBeLessThan(0.01)
-    // Far from any spaces, and cut in the middle of its characters.
+    // Without spaces, and cut in the middle of characters.
     expect(await off('語'.repeat(3_000) + '😀'.repeat(500))).toBeLessThan(0.05)
   })
 
   test('a long run of one letter is counted fast, which takes the tokeniser minutes', async () => {
-    // Eight of them are a token.
+    // Eight letters are a token.
     expect(await off('a'.repeat(1_000_000), 125_000)).toBeLessThan(0.01)
     expect(await off(' '.repeat(1_000_000), 1_000_000 / 128)).toBeLessThan(0.1)
   })
@@ -76,18 +76,17 @@ test('the input estimate includes texts, turns and media', async () => {
 })
 
 test('the worst case has no more output tokens than a response can have, whatever the requested limit', () => {
-  const asked = (more: Partial<GenerationRequest>): number =>
+  const worst = (more: Partial<GenerationRequest>): number =>
     worstCase({ system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest, 100, undefined)
       .outputTokens
-  expect(asked({ maxOutputTokens: 500, candidates: 2 })).toBe(1_000)
-  // Where two doubles are further apart than two tokens, a search for what would fit has no end; Infinity is no amount
-  // at all.
-  expect(asked({ maxOutputTokens: 1e19 })).toBe(1e9)
-  expect(asked({ maxOutputTokens: 1e300, candidates: 1e300 })).toBe(1e9)
+  expect(worst({ maxOutputTokens: 500, candidates: 2 })).toBe(1_000)
+  // Above 2^53 a binary search for the fitting limit would not end; Infinity is not an amount.
+  expect(worst({ maxOutputTokens: 1e19 })).toBe(1e9)
+  expect(worst({ maxOutputTokens: 1e300, candidates: 1e300 })).toBe(1e9)
 })
 
 test('the worst case has as many images as requested, each with the tokens of a large one', () => {
-  const asked = (
+  const worst = (
     more: Partial<GenerationRequest>,
     ...capabilities: Capabilities[]
   ): [images: number, outputTokens: number] => {
@@ -100,26 +99,26 @@ test('the worst case has as many images as requested, each with the tokens of a 
     return [images, outputTokens]
   }
   const draws: Capabilities = { output: ['text', 'image'] }
-  expect(asked({ protocol: 'images', imageOutput: { count: 3 } })).toEqual([3, 3 * 7_865])
-  expect(asked({ protocol: 'images', imageOutput: { count: 2, size: { width: 3_840, height: 2_160 } } })).toEqual([
+  expect(worst({ protocol: 'images', imageOutput: { count: 3 } })).toEqual([3, 3 * 7_865])
+  expect(worst({ protocol: 'images', imageOutput: { count: 2, size: { width: 3_840, height: 2_160 } } })).toEqual([
     2,
     2 * 41_472,
   ])
-  // The largest image of the best quality that is documented: 1536x1024 takes 6208 tokens.
-  expect(asked({ protocol: 'images', imageOutput: { count: 1, size: { width: 16, height: 16 } } })[1]).toBeGreaterThan(
+  // The largest documented image at the best quality, 1536x1024, takes 6208 tokens.
+  expect(worst({ protocol: 'images', imageOutput: { count: 1, size: { width: 16, height: 16 } } })[1]).toBeGreaterThan(
     6_208,
   )
-  expect([asked({ outputModalities: ['text', 'image'] }), asked({ maxOutputTokens: 5, imageOutput: {} })]).toEqual([
+  expect([worst({ outputModalities: ['text', 'image'] }), worst({ maxOutputTokens: 5, imageOutput: {} })]).toEqual([
     [1, 7_865],
     [1, 7_865],
   ])
-  // Models that draw do so unasked, unless they are told to write only; an images API makes nothing else.
+  // Image models draw unless only text is requested; an images API makes nothing else.
   expect([
-    asked({}),
-    asked({}, {}),
-    asked({}, { output: ['text'] }),
-    asked({}, {}, draws),
-    asked({ outputModalities: ['text'] }, draws),
+    worst({}),
+    worst({}, {}),
+    worst({}, { output: ['text'] }),
+    worst({}, {}, draws),
+    worst({ outputModalities: ['text'] }, draws),
   ]).toEqual([
     [0, 1_000],
     [0, 1_000],
@@ -128,10 +127,10 @@ test('the worst case has as many images as requested, each with the tokens of a 
     [0, 1_000],
   ])
   expect(
-    asked(
+    worst(
       { tools: [{ type: 'native', protocol: 'responses', kind: 'image_generation', value: {} }] },
       { output: ['text'] },
     ),
   ).toEqual([1, 7_865])
-  expect(asked({ outputModalities: ['text'] }, { api: 'images', output: ['image'] })).toEqual([1, 7_865])
+  expect(worst({ outputModalities: ['text'] }, { api: 'images', output: ['image'] })).toEqual([1, 7_865])
 })

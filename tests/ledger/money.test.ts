@@ -77,7 +77,7 @@ describe('rounding half to even', () => {
         },
       ),
     )
-    // Random operands hardly ever meet at a half.
+    // Random operands rarely give exactly a half.
     fc.assert(
       fc.property(
         fc.bigInt({ min: -(10n ** 20n), max: 10n ** 20n }),

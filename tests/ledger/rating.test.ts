@@ -141,7 +141,7 @@ describe('discounts', () => {
       [4n, 2n, 2n],
       [2n, 1n, 1n],
     ])
-    // A tenth of 35 is 3.5 -> 4; of 34.6, which is charged as 35, it is 3.46 -> 3.
+    // 10 % of 35 is 3.5 -> 4; of 34.6, which is billed as 35, it is 3.46 -> 3.
     const tenth = (each: number): bigint =>
       rate({ ...noUsage(), inputTokens: 1 }, price({ prompt: each }), 1000).items[0]!.discount
     expect([tenth(0.035), tenth(0.0346)]).toEqual([4n, 3n])
@@ -152,7 +152,7 @@ describe('discounts', () => {
   })
 })
 
-/** Counts with the edges that rounding and tiers have. */
+/** Counts at the edges of rounding and tiers. */
 const tokens = fc.oneof(
   fc.constant(0),
   fc.nat(3000),
@@ -196,10 +196,7 @@ const usages = fc.record({
 })
 const discounts = fc.oneof(fc.constant(0), fc.constant(10_000), fc.nat(10_000))
 
-/**
- * An exact number with its rounding, without anything of the code under test: digits of the quotient in base ten,
- * compared with a half as text.
- */
+/** Rounds an exact quotient independently of the code under test, by its decimal digits as text. */
 function rounded(numerator: bigint, zeros: number): bigint {
   const text = String(numerator).padStart(zeros + 1, '0')
   const [whole, rest] = [BigInt(text.slice(0, text.length - zeros)), text.slice(text.length - zeros)]
@@ -321,7 +318,7 @@ describe('any usage at any price', () => {
               },
             }
       const bill = (used: Usage): bigint => rate(used, { version: 'v', model: 'm', rates: cheaper }, 0).bill
-      // Two lines are rounded twice: one nano between them.
+      // Two lines are rounded separately, so they may differ by one nano-USD.
       expect(bill(usage) <= bill(asFresh) + 1n).toBe(true)
     })
   })
