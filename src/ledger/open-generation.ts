@@ -38,7 +38,7 @@ export type OpenGeneration = {
   writtenAtMs?: number
 }
 
-/** The JSON kept for a generation in flight, from which it is settled after a crash. */
+/** The JSON stored for an open generation, to settle it after a crash. Earlier versions wrote the same member names. */
 type State = {
   ask: Omit<ReservationRequest, 'price'> & { price?: StoredPrice }
   hold: Hold

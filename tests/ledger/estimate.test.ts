@@ -134,3 +134,48 @@ test('the worst case has as many images as requested, each with the tokens of a 
   ).toEqual([1, 7_865])
   expect(worst({ outputModalities: ['text'] }, { api: 'images', output: ['image'] })).toEqual([1, 7_865])
 })
+
+describe('worst case input', () => {
+  const worst = (more: Partial<GenerationRequest>, bodyBytes: number): ReturnType<typeof worstCase> =>
+    worstCase({ system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest, bodyBytes, 1_000)
+  const data = (type: 'image' | 'audio' | 'file', mediaType: string, length: number): Part => ({
+    type,
+    source: { type: 'data', mediaType, data: 'A'.repeat(length) },
+  })
+  const user = (...parts: Part[]): Partial<GenerationRequest> => ({ turns: [{ role: 'user', parts }] })
+
+  test('text counts one token for two bytes', () => {
+    expect(worst({}, 101).inputTokens).toBe(51)
+  })
+
+  test('media count by their kind and size instead of as text, also inside tool results', () => {
+    const image = data('image', 'image/png', 8_000)
+    expect(worst(user(image), 8_100)).toMatchObject({ inputTokens: 4_000 + 50, inputAudioTokens: 0 })
+    expect(worst(user(data('file', 'text/plain', 8_000)), 8_100).inputTokens).toBe(4_000 + 3_000 + 50)
+    expect(worst(user(data('file', 'application/pdf', 8_000)), 8_100).inputTokens).toBe(4_000 + 750 + 50)
+    const audio = worst(user(data('audio', 'audio/wav', 8_000)), 8_100)
+    expect(audio).toMatchObject({ inputTokens: 50, inputAudioTokens: 4_000 + 60 })
+    const result: Part = {
+      type: 'tool-result',
+      callId: 'c',
+      form: 'function',
+      content: [data('image', 'image/png', 8_000) as Extract<Part, { type: 'image' }>],
+    }
+    expect(worst({ turns: [{ role: 'tool', parts: [result] }] }, 8_100).inputTokens).toBe(4_000 + 50)
+  })
+
+  test('a cache breakpoint makes all text a cache write of the longest lifetime', () => {
+    const text = (ttl?: '5m' | '1h'): Part => ({ type: 'text', text: 'a', cache: ttl === undefined ? {} : { ttl } })
+    expect(worst(user(text()), 100)).toMatchObject({ inputTokens: 0, cacheWrite5mTokens: 50, cacheWrite1hTokens: 0 })
+    expect(worst(user(text(), text('1h')), 100)).toMatchObject({
+      inputTokens: 0,
+      cacheWrite5mTokens: 0,
+      cacheWrite1hTokens: 50,
+    })
+  })
+
+  test('a provider-native tool or web search counts ten searches', () => {
+    const native = { type: 'native', protocol: 'responses', kind: 'web_search', value: {} } as const
+    expect([worst({ tools: [native] }, 0).webSearches, worst({}, 0).webSearches]).toEqual([10, 0])
+  })
+})
