@@ -149,8 +149,8 @@ describe('worst case input', () => {
   })
 
   test('media count by their kind and size instead of as text, also inside tool results', () => {
-    const image = data('image', 'image/png', 8_000)
-    expect(worst(user(image), 8_100)).toMatchObject({ inputTokens: 4_000 + 50, inputAudioTokens: 0 })
+    const image = data('image', 'image/png', 9_000)
+    expect(worst(user(image), 9_100)).toMatchObject({ inputTokens: 4_000 + 50, inputAudioTokens: 0 })
     expect(worst(user(data('file', 'text/plain', 8_000)), 8_100).inputTokens).toBe(4_000 + 3_000 + 50)
     expect(worst(user(data('file', 'application/pdf', 8_000)), 8_100).inputTokens).toBe(4_000 + 750 + 50)
     const audio = worst(user(data('audio', 'audio/wav', 8_000)), 8_100)
@@ -159,9 +159,9 @@ describe('worst case input', () => {
       type: 'tool-result',
       callId: 'c',
       form: 'function',
-      content: [data('image', 'image/png', 8_000) as Extract<Part, { type: 'image' }>],
+      content: [data('image', 'image/png', 9_000) as Extract<Part, { type: 'image' }>],
     }
-    expect(worst({ turns: [{ role: 'tool', parts: [result] }] }, 8_100).inputTokens).toBe(4_000 + 50)
+    expect(worst({ turns: [{ role: 'tool', parts: [result] }] }, 9_100).inputTokens).toBe(4_000 + 50)
   })
 
   test('a cache breakpoint makes all text a cache write of the longest lifetime', () => {
