@@ -13,7 +13,8 @@ import {
   type ModelPrice,
   type Provider,
 } from '@pydantic/genai-prices'
-import { MOST_USD, type FeeItem, type PriceText, type RateText } from '../src/config/schema.ts'
+import { MOST_USD, type PriceText, type RateText } from '../src/config/schema.ts'
+import type { FeeItem } from '../src/config/terms.ts'
 import { divideHalfEven, nanoOf, usdOf, type Nano } from '../src/money.ts'
 import {
   encodeRates,
@@ -114,24 +115,25 @@ function rowOf(
   today: string,
   uncounted: Record<string, number>,
 ): PriceRow[] {
-  const [first, ...turns] = begun(Array.isArray(model.prices) ? model.prices : [{ prices: model.prices }], today).map(
-    ({ constraint, prices }) => ({ ...whenOf(constraint), prices: priceOf(prices, uncounted) }),
-  )
+  const [first, ...schedule] = begun(
+    Array.isArray(model.prices) ? model.prices : [{ prices: model.prices }],
+    today,
+  ).map(({ constraint, prices }) => ({ ...whenOf(constraint), prices: priceOf(prices, uncounted) }))
   if (first === undefined || Object.keys(first.prices).length === 0) return []
   const row = {
     model: model.id,
     match: matchOf(model.match),
     version: today,
     prices: first.prices,
-    ...(turns.length === 0 ? {} : { turns }),
+    ...(schedule.length === 0 ? {} : { schedule }),
   }
   return [before !== undefined && ratesText(before) === ratesText(row) ? { ...row, version: before.version } : row]
 }
 
-const ratesText = ({ prices, turns = [] }: PriceRow): string =>
+const ratesText = ({ prices, schedule = [] }: PriceRow): string =>
   JSON.stringify([
     encodeRates(ratesOf(prices)),
-    turns.map((turn) => [turn.from, turn.hours, encodeRates(ratesOf(turn.prices))]),
+    schedule.map((change) => [change.from, change.hours, encodeRates(ratesOf(change.prices))]),
   ])
 
 /** Of the prices over time, the one that began last stands first and holds always; what came before it is past. */
@@ -244,7 +246,8 @@ function difference(
   return { changed, risky }
 }
 
-const said = ({ prices, turns }: PriceRow): string => JSON.stringify(turns === undefined ? prices : [prices, ...turns])
+const said = ({ prices, schedule }: PriceRow): string =>
+  JSON.stringify(schedule === undefined ? prices : [prices, ...schedule])
 
 /** Whether a base or a highest tier did; without a rate of its own, what is read or written would cost nothing. */
 function movedFar(was: PriceText, is: PriceText): boolean {

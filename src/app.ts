@@ -13,7 +13,7 @@ import { listen } from './http/serve.ts'
 import { Ledger } from './ledger/ledger.ts'
 import { SchemaCache } from './protocols/schema/cache.ts'
 import { Prices } from './ledger/prices.ts'
-import { accountsOf } from './opening.ts'
+import { accountsOf } from './ledger/starting-credit.ts'
 import { BackgroundResponses } from './pipeline/background.ts'
 import { InFlightRequests } from './pipeline/in-flight.ts'
 import { MediaResolver } from './pipeline/media.ts'
@@ -73,7 +73,7 @@ const AVOIDABLE = new Set<ErrorCode>([
 ])
 
 function reportRefusal({ abuseDetection }: AppContext, accountId: string, error: unknown): void {
-  if (error instanceof GatewayError && AVOIDABLE.has(error.code)) abuseDetection.refused(accountId)
+  if (error instanceof GatewayError && AVOIDABLE.has(error.code)) abuseDetection.recordRefusal(accountId)
 }
 
 /** Any other Host would move the boundary between host and path in the URL that the runtime builds from it. */
@@ -246,7 +246,7 @@ function startTimers(app: GatewayContext, webhooks: Webhooks, signal: AbortSigna
 
 /** Changes the status of accounts whose requests look like abuse. */
 async function evaluateAccounts({ abuseDetection, store, keys }: AppContext): Promise<void> {
-  for (const { accountId, before, status } of abuseDetection.judge(await store.accounts())) {
+  for (const { accountId, before, status } of abuseDetection.evaluate(await store.accounts())) {
     // A status that an administrator set meanwhile stays.
     if (await store.setAccountStatus(accountId, status, before)) console.error(`account ${accountId} is ${status} now`)
   }

@@ -28,7 +28,7 @@ import type { ProtocolName } from './generation/request.ts'
 import { generate } from './pipeline/generate.ts'
 import type { GenerationHooks } from './pipeline/hooks.ts'
 import { imageHooks } from './pipeline/images.ts'
-import type { KeyKind } from './store/store.ts'
+import type { KeyKind } from './config/terms.ts'
 
 /** The context of every route: that of the pipeline, with what single endpoints add. */
 export type GatewayContext = AppContext & PredictionContext

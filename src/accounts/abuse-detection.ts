@@ -5,107 +5,99 @@ type Rules = Config['accountStatus']
 
 const MINUTE_MS = 60_000
 const HOUR = 60
-/** The present minute and the sixty before it: never less than an hour, and less than a minute more. */
+/** The current minute and the sixty before it: at least an hour, and less than a minute more. */
 const BUCKETS = HOUR + 1
-/**
- * An account's clients are looked at no more often, 200 times a second: looking costs a system call, and an address
- * that matters to an hour comes again.
- */
-const LOOK_EVERY_MS = 5
+/** Reading a client's address is a system call, so at most 200 a second are read per account. */
+const READ_ADDRESS_EVERY_MS = 5
 
-/** An account whose status must change. */
-type Change = { accountId: string; before: AccountStatus; status: AccountStatus }
+/** A change of status that the rules require. */
+type StatusChange = { accountId: string; before: AccountStatus; status: AccountStatus }
 
-/** What every request of an account costs in flows, as a factor. Suspended and banned accounts ask for nothing. */
+/** The factor on the flows of an account's requests. Suspended and banned accounts have no requests. */
 export const penaltyOf = (status: AccountStatus, { penalty }: Rules): number =>
   status === 'monitored' ? penalty.monitored : status === 'abusive' ? penalty.abusive : 1
 
 /**
- * How accounts behaved over the last hour, and which of them change their status for it. Hearing costs the same for
- * every request;
- * memory is bounded: counters of an hour's minutes, and as many addresses as the rules can tell apart. Idle accounts
+ * Counts the activity of accounts over the last hour and decides which change their status for it. Recording takes
+ * constant time; memory is bounded by counters per minute and as many addresses as the rules distinguish. Idle accounts
  * are dropped.
  */
 export class AbuseDetection {
   readonly #rules: Rules
   readonly #now: () => number
-  readonly #watches = new Map<string, Watch>()
+  readonly #activities = new Map<string, AccountActivity>()
 
-  /** The clock gives milliseconds and must never run backwards, which is why it is not the time of day. */
+  /** `now`: a monotonic clock in milliseconds. */
   constructor(rules: Rules, now: () => number = () => performance.now()) {
     this.#rules = rules
     this.#now = now
   }
 
-  /**
-   * A request begins. `address` tells where its client is, where that is known; of requests that come within
-   * milliseconds only the first is asked.
-   */
+  /** A request begins. `address` reads its client's address; of requests within milliseconds only one is read. */
   begin(accountId: string, address: (() => string | undefined) | undefined): void {
     const now = this.#now()
-    const watch = this.#watch(accountId, now)
-    watch.begin()
-    if (address !== undefined && watch.mayLook(now)) watch.see(address(), this.#rules.addresses.abusive + 1)
+    const activity = this.#activityOf(accountId, now)
+    activity.begin()
+    if (address !== undefined && activity.mayReadAddress(now))
+      activity.recordAddress(address(), this.#rules.addresses.abusive + 1)
   }
 
   /** A request that began has ended. */
   end(accountId: string): void {
-    this.#watch(accountId, this.#now()).end()
+    this.#activityOf(accountId, this.#now()).end()
   }
 
-  /** A request was refused for what its client did: 402, 403, 422 or 429 of our own. */
-  refused(accountId: string): void {
-    this.#watch(accountId, this.#now()).refuse()
+  /** A request was refused by Sluice with 402, 403, 422 or 429, which its client can avoid. */
+  recordRefusal(accountId: string): void {
+    this.#activityOf(accountId, this.#now()).recordRefusal()
   }
 
   /**
-   * Called once a minute with all accounts as they are stored now: gives those whose status must change, with the one
-   * that they had `before`. A status is kept until a whole hour
-   * has passed in which no rule of it was broken; one that was set by somebody else, or before the start, begins such
-   * an hour anew,
-   * and what was counted before it is forgotten. Suspended and banned accounts are left alone.
+   * Decides which of all stored accounts change their status; called once a minute. A status is kept until a whole hour
+   * has passed without breaking its rules. One that was set elsewhere, or before the start, begins a new hour and
+   * clears the counters. Suspended and banned accounts are left alone.
    */
-  judge(accounts: readonly Pick<Account, 'id' | 'status'>[]): Change[] {
-    const changes: Change[] = []
+  evaluate(accounts: readonly Pick<Account, 'id' | 'status'>[]): StatusChange[] {
+    const changes: StatusChange[] = []
     const now = this.#now()
     for (const { id, status } of accounts) {
-      if (status === 'healthy' && !this.#watches.has(id)) continue
-      const watch = this.#watch(id, now)
-      if (watch.status !== status) watch.beginAnew(status)
+      if (status === 'healthy' && !this.#activities.has(id)) continue
+      const activity = this.#activityOf(id, now)
+      if (activity.status !== status) activity.reset(status)
       if (status === 'suspended' || status === 'banned') continue
-      watch.status = watch.judge(this.#rules)
-      if (watch.status !== status) changes.push({ accountId: id, before: status, status: watch.status })
-      else if (status === 'healthy' && watch.idle) this.#watches.delete(id)
+      activity.status = activity.evaluate(this.#rules)
+      if (activity.status !== status) changes.push({ accountId: id, before: status, status: activity.status })
+      else if (status === 'healthy' && activity.idle) this.#activities.delete(id)
     }
     return changes
   }
 
-  /** Accounts that are remembered at this moment. */
+  /** Accounts in memory. */
   get size(): number {
-    return this.#watches.size
+    return this.#activities.size
   }
 
-  #watch(accountId: string, now: number): Watch {
+  #activityOf(accountId: string, now: number): AccountActivity {
     const minute = Math.floor(now / MINUTE_MS)
-    let watch = this.#watches.get(accountId)
-    if (watch === undefined) this.#watches.set(accountId, (watch = new Watch(minute)))
-    watch.advance(minute)
-    return watch
+    let activity = this.#activities.get(accountId)
+    if (activity === undefined) this.#activities.set(accountId, (activity = new AccountActivity(minute)))
+    activity.advance(minute)
+    return activity
   }
 }
 
 /** One account's last hour. */
-class Watch {
-  /** As it was stored when it was last judged. Whoever is not remembered was healthy. */
+class AccountActivity {
+  /** The stored status at the last evaluation. Accounts that are not in memory were healthy. */
   status: AccountStatus = 'healthy'
   #minute: number
   #running = 0
   readonly #refusals = new Uint32Array(BUCKETS)
-  /** The most requests that ran at the same moment, by minute. */
+  /** The most concurrent requests, by minute. */
   readonly #peaks = new Uint32Array(BUCKETS)
-  /** Minute in which each address was last seen, oldest first. */
+  /** The minute in which each address was last recorded, oldest first. */
   readonly #addresses = new Map<string, number>()
-  #lookedAt = -Infinity
+  #addressReadAt = -Infinity
   /** Minutes in which a rule was last broken. */
   #monitoredAt = -Infinity
   #abusiveAt = -Infinity
@@ -114,7 +106,7 @@ class Watch {
     this.#minute = minute
   }
 
-  /** Empties the minutes that have begun since. What runs at a minute's beginning is its first peak. */
+  /** Clears the buckets of minutes that have begun since. What runs at the start of a minute is its first peak. */
   advance(minute: number): void {
     if (minute === this.#minute) return
     for (let begun = Math.max(this.#minute, minute - BUCKETS) + 1; begun <= minute; begun++) {
@@ -134,21 +126,18 @@ class Watch {
     this.#running -= 1
   }
 
-  refuse(): void {
+  recordRefusal(): void {
     this.#refusals[this.#minute % BUCKETS]! += 1
   }
 
-  mayLook(now: number): boolean {
-    if (now - this.#lookedAt < LOOK_EVERY_MS) return false
-    this.#lookedAt = now
+  mayReadAddress(now: number): boolean {
+    if (now - this.#addressReadAt < READ_ADDRESS_EVERY_MS) return false
+    this.#addressReadAt = now
     return true
   }
 
-  /**
-   * Of more than `most` addresses the ones seen last are kept, so that whether more than that were seen in an hour is
-   * still known.
-   */
-  see(address: string | undefined, most: number): void {
+  /** Keeps the latest `most` addresses, which is enough to know whether more were recorded within an hour. */
+  recordAddress(address: string | undefined, most: number): void {
     if (address === undefined || this.#addresses.get(address) === this.#minute) return
     this.#addresses.delete(address)
     this.#addresses.set(address, this.#minute)
@@ -162,7 +151,7 @@ class Watch {
     }
   }
 
-  beginAnew(status: AccountStatus): void {
+  reset(status: AccountStatus): void {
     this.#refusals.fill(0)
     this.#peaks.fill(0)
     this.#peaks[this.#minute % BUCKETS] = this.#running
@@ -172,7 +161,7 @@ class Watch {
     this.status = status
   }
 
-  judge(rules: Rules): AccountStatus {
+  evaluate(rules: Rules): AccountStatus {
     for (const [address, minute] of this.#addresses) {
       if (minute > this.#minute - BUCKETS) break
       this.#addresses.delete(address)
@@ -191,7 +180,7 @@ class Watch {
         : 'healthy'
   }
 
-  /** Nothing is left to remember. */
+  /** True where nothing of the last hour is left. */
   get idle(): boolean {
     return (
       this.#running === 0 &&

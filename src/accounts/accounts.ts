@@ -5,20 +5,22 @@ import { newId } from './key-text.ts'
 import { FREE_TIER } from './plans.ts'
 import { newSubscription } from './quota.ts'
 
-/** The account of the keys that are made at the first start, and of every key for which no other is named. */
+/** The account of the keys created at the first start, and of every key created without `--account`. */
 export const FIRST_ACCOUNT = 'default'
 
-/** What an account begins with. `discount` in basis points; `credits`: the postings that bring it credit and bonus. */
-export type Opening = { tier?: string; discount?: number; credits?: (accountId: string) => readonly Operation[] }
+/**
+ * The initial state of an account. `discount` in basis points; `credits`: the operations that give it credit and bonus.
+ */
+export type InitialState = { tier?: string; discount?: number; credits?: (accountId: string) => readonly Operation[] }
 
-/** Who is served, and how somebody new is taken in. */
+/** The customer accounts, and their creation. */
 export class Accounts {
   readonly #store: Store
-  readonly #first: Opening
+  readonly #first: InitialState
   readonly #now: () => number
 
-  /** `first`: what the first account begins with. */
-  constructor({ store, first = {}, now = Date.now }: { store: Store; first?: Opening; now?: () => number }) {
+  /** `first`: the initial state of the first account. */
+  constructor({ store, first = {}, now = Date.now }: { store: Store; first?: InitialState; now?: () => number }) {
     this.#store = store
     this.#first = first
     this.#now = now
@@ -29,50 +31,48 @@ export class Accounts {
   }
 
   /**
-   * The account with this name or id; the first one is made when it is not there. Fails with a plain Error that says
-   * what to do.
+   * The account with this name or id; the first account is created where it does not exist. Fails with an Error for the
+   * operator where there is none.
    */
   async named(nameOrId: string = FIRST_ACCOUNT): Promise<Account> {
     const accounts = await this.#store.accounts()
     const known = accounts.find(({ id, name }) => id === nameOrId || name === nameOrId)
     if (known !== undefined) return known
     if (nameOrId === FIRST_ACCOUNT) return this.#open(FIRST_ACCOUNT, this.#first)
-    const [near] = nearest(
-      nameOrId,
-      accounts.map(({ name }) => name),
-      1,
-    )
+    const names = accounts.map(({ name }) => name)
+    const [near] = nearest(nameOrId, names, 1)
     throw new Error(
-      `there is no account ${JSON.stringify(nameOrId)}${near === undefined ? ';' : `; is ${near} meant?`} sluice accounts list shows all, sluice accounts create makes one`,
+      `there is no account ${JSON.stringify(nameOrId)}${near === undefined ? '' : ` (did you mean ${near}?)`}; ` +
+        'sluice accounts list shows all accounts, sluice accounts create creates one',
     )
   }
 
-  /** The account with this name, made when there is none. */
+  /** The account with this name, created where there is none. */
   async ensure(name: string = FIRST_ACCOUNT): Promise<Account> {
     const known = (await this.#store.accounts()).find((account) => account.name === name)
     return known ?? this.#open(name, name === FIRST_ACCOUNT ? this.#first : {})
   }
 
-  /** Fails with a plain Error when the name is taken or is none. */
-  async create(name: string, opening: Opening): Promise<Account> {
+  /** Fails with an Error for the operator where the name is taken or invalid. */
+  async create(name: string, initial: InitialState): Promise<Account> {
     const wrong = wrongAccountName(name)
-    if (wrong !== undefined) throw new Error(`the name of an account ${wrong}`)
-    const account = await this.#add(name, opening)
+    if (wrong !== undefined) throw new Error(`an account name ${wrong}`)
+    const account = await this.#add(name, initial)
     if (account === undefined)
-      throw new Error(`there is an account ${name} already; sluice accounts show ${name} shows it`)
+      throw new Error(`the account ${name} already exists; sluice accounts show ${name} shows it`)
     return account
   }
 
-  async #open(name: string, opening: Opening): Promise<Account> {
-    // Another process may have been first with this name.
-    return (await this.#add(name, opening)) ?? this.named(name)
+  async #open(name: string, initial: InitialState): Promise<Account> {
+    // Another process may have created it meanwhile.
+    return (await this.#add(name, initial)) ?? this.named(name)
   }
 
   /**
-   * Account, plan and credit in one transaction, so that there is never one without the others; undefined when the name
-   * is taken.
+   * Writes account, plan and credit in one transaction, so that none exists without the others; undefined where the
+   * name is taken.
    */
-  async #add(name: string, { tier = FREE_TIER, discount = 0, credits }: Opening): Promise<Account | undefined> {
+  async #add(name: string, { tier = FREE_TIER, discount = 0, credits }: InitialState): Promise<Account | undefined> {
     const account: Account = { id: newId('acct'), name, status: 'healthy', createdAt: this.#now(), discount }
     const added = await this.#store.addAccount(
       account,

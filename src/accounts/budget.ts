@@ -1,23 +1,21 @@
+import type { LimitPeriod } from '../config/terms.ts'
 import { GatewayError } from '../error.ts'
 import { usdText } from '../money.ts'
-import type { KeySpend, LimitPeriod } from '../store/store.ts'
+import type { KeySpend } from '../store/store.ts'
 
 const DAY_MS = 86_400_000
-/** The first Monday of Unix time; its first day was a Thursday. */
+/** The first Monday after the Unix epoch, which was a Thursday. */
 const FIRST_MONDAY = 4 * DAY_MS
 
-/** Nano-USD that a key may spend in each calendar period (UTC), or in all where there is none. */
+/** Nano-USD that a key may spend in each calendar period (UTC), or in total where `period` is null. */
 export type KeyLimit = { amount: bigint; period: LimitPeriod | null }
 
-/** Nano-USD kept free for one request of a key, in the period that began at `since`. */
+/** Nano-USD held for one request of a key, in the period that began at `since`. */
 export type BudgetHold = { keyId: string; since: number; amount: bigint }
 
 type Spend = { since: number; spent: bigint; held: bigint }
 
-/**
- * What keys have spent of their limits, in memory. A period that has begun is never left for an earlier one, whatever
- * the clock says.
- */
+/** The use of keys' spending limits, in memory. A key never goes back to an earlier period, whatever the clock says. */
 export class Budgets {
   readonly #spends: Map<string, Spend>
   readonly #open = new Set<BudgetHold>()
@@ -27,24 +25,26 @@ export class Budgets {
     this.#spends = new Map(spends.map(({ keyId, since, spent }) => [keyId, { since, spent, held: 0n }]))
   }
 
-  /** Throws GatewayError insufficient_credit where so many nano-USD are not left of the key's limit; counts nothing. */
+  /** Throws insufficient_credit (402) where the key's limit has less than `amount` nano-USD left; changes nothing. */
   check(keyId: string, limit: KeyLimit, amount: bigint, now: number): void {
     const { since, spent, held } = this.#current(keyId, limit, now)
     const left = limit.amount - spent - held
     if (amount <= 0n || amount <= left) return
-    const running = held === 0n ? '' : `, and $${usdText(held)} is held by requests under way`
-    const resets =
-      limit.period === null
-        ? 'It does not reset: it has to be raised.'
-        : `It resets at ${new Date(periodEnd(since, limit.period)).toISOString()}.`
+    const { period } = limit
+    const holds = held === 0n ? '' : ` ($${usdText(held)} is held by requests in flight)`
+    const reset =
+      period === null
+        ? 'The limit does not reset; it has to be raised.'
+        : `The limit resets at ${new Date(periodEnd(since, period)).toISOString()}.`
     throw new GatewayError(
       'insufficient_credit',
-      `This request may cost up to $${usdText(amount)}, and $${usdText(left < 0n ? 0n : left)} is left of the $${usdText(limit.amount)} that this key may spend${limit.period === null ? '' : ` in a ${limit.period}`}${running}. ${resets}`,
+      `This request may cost up to $${usdText(amount)}, and $${usdText(left < 0n ? 0n : left)} is left of this key's ` +
+        `limit of $${usdText(limit.amount)}${period === null ? '' : ` per ${period}`}${holds}. ${reset}`,
     )
   }
 
   /** Holds nano-USD of a key's limit, after `check` in the same turn. */
-  take(keyId: string, limit: KeyLimit, amount: bigint, now: number): BudgetHold {
+  hold(keyId: string, limit: KeyLimit, amount: bigint, now: number): BudgetHold {
     const current = this.#current(keyId, limit, now)
     current.held += amount
     this.#spends.set(keyId, current)
@@ -54,11 +54,11 @@ export class Budgets {
   }
 
   /**
-   * Ends a hold, once: a second time is refused with an Error. What was spent, which may be more than was held, counts
-   * in the hold's own period. Gives what to add to the store.
+   * Ends a hold. What was spent counts in the hold's period and may exceed the hold. Gives the row to add to the store.
+   * Throws an Error for a hold that is not open.
    */
   settle(hold: BudgetHold, used: bigint): KeySpend {
-    if (!this.#open.delete(hold)) throw new Error('This hold of a spending limit has ended before, or was never taken.')
+    if (!this.#open.delete(hold)) throw new Error('This hold of a spending limit is not open.')
     const { keyId, since, amount } = hold
     const current = this.#spends.get(keyId)
     if (current?.since === since) {
@@ -68,8 +68,8 @@ export class Budgets {
     return { keyId, since, spent: used }
   }
 
-  /** The other way round, for what the store did not take: the hold is open again. */
-  unsettle(hold: BudgetHold, used: bigint): void {
+  /** Reverts `settle`, for a settlement that the store did not take: the hold is open again. */
+  revert(hold: BudgetHold, used: bigint): void {
     this.#open.add(hold)
     const current = this.#spends.get(hold.keyId)
     if (current?.since !== hold.since) return
@@ -77,7 +77,7 @@ export class Budgets {
     current.spent -= used
   }
 
-  /** Puts back a hold that a crash left open, so that it can be settled. */
+  /** Restores a hold that a crash left open. */
   restore(hold: BudgetHold): void {
     this.#open.add(hold)
     const { keyId, since, amount } = hold
@@ -86,7 +86,7 @@ export class Budgets {
     else if (current === undefined || current.since < since) this.#spends.set(keyId, { since, spent: 0n, held: amount })
   }
 
-  /** Nano-USD settled in the present period, without what is held. */
+  /** Nano-USD settled in the current period, without holds. */
   spent(keyId: string, limit: KeyLimit, now: number): bigint {
     return this.#current(keyId, limit, now).spent
   }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import type { KeyKind } from '../store/store.ts'
+import { KEY_KINDS, type KeyKind } from '../config/terms.ts'
 
 const PREFIXES: Record<KeyKind, string> = {
   'pay-as-you-go': 'sk-ai-v1-',
@@ -9,12 +9,9 @@ const PREFIXES: Record<KeyKind, string> = {
 }
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
-export const KEY_KINDS = Object.keys(PREFIXES) as readonly KeyKind[]
-
 /**
- * A new key: prefix, 256 random bits as 43 base62 digits, and 6 digits of CRC-32 over all before them, by which secret
- * scanners
- * recognise a leaked key without asking us.
+ * A new key: prefix, 256 random bits as 43 base62 digits, and 6 digits of CRC-32 over all before them, so that secret
+ * scanners recognise a leaked key offline.
  */
 export function newKeyText(kind: KeyKind): string {
   const secret = PREFIXES[kind] + base62(randomBytes(32), 43)
@@ -23,17 +20,18 @@ export function newKeyText(kind: KeyKind): string {
   return secret + base62(checksum, 6)
 }
 
-/** A new id of ours, 128 random bits: `key_...`, `acct_...`. */
+/** A new id with 128 random bits: `key_...`, `acct_...`. */
 export const newId = (prefix: string): string => `${prefix}_${base62(randomBytes(16), 22)}`
 
-/** The kind that a key's text announces, or undefined when it is none of ours. */
+/** The kind given by a key's prefix; undefined where it has none of ours. */
 export const kindOfText = (text: string): KeyKind | undefined =>
   KEY_KINDS.find((kind) => text.startsWith(PREFIXES[kind]))
 
-/** Whether an operator may choose this text for a key of this kind: a key must be long enough not to be guessed. */
+/** True where an operator may choose this text for a key: it must be long enough not to be guessed. */
 export const isKeyText = (text: string, kind: KeyKind): boolean =>
   text.startsWith(PREFIXES[kind]) && /^[A-Za-z0-9_-]{16,200}$/.test(text.slice(PREFIXES[kind].length))
 
+/** The rule of `isKeyText`, for error messages. */
 export const keyTextRule = (kind: KeyKind): string => `${PREFIXES[kind]} and 16 to 200 letters, digits, "-" or "_"`
 
 function base62(bytes: Buffer, length: number): string {

@@ -1,15 +1,17 @@
+import { KEY_KINDS, type KeyKind, type LimitPeriod } from '../config/terms.ts'
 import { GatewayError } from '../error.ts'
-import type { Account, AccountStatus, KeyKind, LimitPeriod, Store, StoredKey } from '../store/store.ts'
+import { BoundedMap } from '../http/bounded-map.ts'
+import type { Account, AccountStatus, Store, StoredKey } from '../store/store.ts'
 import { FIRST_ACCOUNT, type Accounts } from './accounts.ts'
 import { allowedModels, anyModel, type AllowedModels } from './allowed-models.ts'
 import type { KeyLimit } from './budget.ts'
-import { isKeyText, KEY_KINDS, keyTextRule, kindOfText, newId, newKeyText } from './key-text.ts'
+import { isKeyText, keyTextRule, kindOfText, newId, newKeyText } from './key-text.ts'
 import { loadPepper } from './pepper.ts'
 
-/** Header texts remembered per header. Only texts of working keys are, so a flood of wrong ones displaces nothing. */
-const RECENT_TEXTS = 10_000
-const LONGEST_KEY_TEXT = 512
-/** How much of a key's text is kept, to recognise it by. */
+/** Values cached per header. Only those of active keys are, so that a flood of wrong ones displaces nothing. */
+const CACHED_VALUES_MAX = 10_000
+const KEY_LENGTH_MAX = 512
+/** Characters of a key's text that are stored, to recognise it by. */
 const PREFIX_LENGTH = 12
 
 export type Identity = {
@@ -24,20 +26,17 @@ export type Identity = {
   readonly requestsPerMinute?: number
 }
 
-/** What a key may do less than others of its kind. */
+/** Restrictions of a key. */
 type KeyOptions = {
   /** Patterns of model names. */
   models?: string[]
-  /** Nano-USD that may be spent, in each period where there is one. */
+  /** Nano-USD that may be spent, per period where there is one. */
   limit?: bigint
   limitPeriod?: LimitPeriod
   requestsPerMinute?: number
 }
 
-/**
- * A key written in the config file. Its kind is the one its text announces, else pay-as-you-go. It is never stored; its
- * account is made when there is none.
- */
+/** A key of the configuration file: never stored. Without `kind` its prefix decides, else it is pay-as-you-go. */
 export type ConfiguredKey = KeyOptions & { key: string; kind?: KeyKind; account?: string }
 
 export type NewKey = KeyOptions & {
@@ -47,11 +46,11 @@ export type NewKey = KeyOptions & {
   name?: string
   /** Unix milliseconds. */
   expiresAt?: number
-  /** A text chosen by the operator instead of a random one. */
+  /** Chosen by the operator; random by default. */
   text?: string
 }
 
-/** A key as the operator sees it. `text` is the beginning and the end of the key's text. */
+/** A key as shown to the operator. `text` has only the beginning and the end of the key's text. */
 export type ListedKey = {
   id: string
   kind: KeyKind
@@ -67,21 +66,20 @@ export type ListedKey = {
   limitPeriod: LimitPeriod | null
 }
 
-type Known = { identity: Identity; expiresAt: number }
+type ActiveKey = { identity: Identity; expiresAt: number }
 
-/** A header a key may stand in, and the texts of working keys seen there lately. */
-type Place = { header: string; keyOf: (value: string) => string | undefined; recent: Map<string, Known> }
+/** A header that may have a key, and the active keys recently received in it, by the header's value. */
+type KeyHeader = { name: string; keyOf: (value: string) => string | undefined; recent: Map<string, ActiveKey> }
 
-/** Where clients put their key. The Anthropic and Google SDKs send the second and the third. */
-const PLACES: readonly Omit<Place, 'recent'>[] = [
-  { header: 'authorization', keyOf: (value) => /^bearer +(\S+)$/i.exec(value)?.[1] },
-  { header: 'x-api-key', keyOf: (value) => value },
-  { header: 'x-goog-api-key', keyOf: (value) => value },
+/** The Anthropic SDK sends the second header, the Google SDK the third. */
+const KEY_HEADERS: readonly Omit<KeyHeader, 'recent'>[] = [
+  { name: 'authorization', keyOf: (value) => /^bearer +(\S+)$/i.exec(value)?.[1] },
+  { name: 'x-api-key', keyOf: (value) => value },
+  { name: 'x-goog-api-key', keyOf: (value) => value },
 ]
 
 /**
- * All keys, in memory: identifying a client asks no database. Another process's changes arrive through the store's
- * watch.
+ * All keys, in memory, so that requests are authenticated without the database. Other processes' changes are watched.
  */
 export class Keys {
   readonly #store: Store
@@ -89,9 +87,14 @@ export class Keys {
   readonly #pepper: Buffer
   readonly #now: () => number
   readonly #configured: readonly ConfiguredKey[]
-  readonly #places: readonly Place[] = PLACES.map((place) => ({ ...place, recent: new Map<string, Known>() }))
-  #known = new Map<string, Known>()
-  #barred = new Set<string>()
+  readonly #headers: readonly KeyHeader[] = KEY_HEADERS.map((header) => ({
+    ...header,
+    recent: new BoundedMap<string, ActiveKey>(CACHED_VALUES_MAX),
+  }))
+  /** By the base64 of the key's hash. */
+  #active = new Map<string, ActiveKey>()
+  /** Accounts that are suspended or banned. */
+  #blocked = new Set<string>()
 
   private constructor(
     store: Store,
@@ -107,7 +110,7 @@ export class Keys {
     this.#now = now
   }
 
-  /** `folder` is the data folder, where the pepper is. Fails with a plain Error worded for the operator. */
+  /** `folder`: the data folder with the pepper. Fails with an Error for the operator. */
   static async open(options: {
     store: Store
     accounts: Accounts
@@ -124,27 +127,22 @@ export class Keys {
   }
 
   /**
-   * Makes one key of each kind when no key was ever stored, and gives those texts: they are shown once, now.
-   * `given` (SLUICE_KEY) becomes the pay-as-you-go key instead of a random one; later it is added when it is not known
-   * yet.
+   * Creates one key of each kind where no key was ever stored, and gives their texts, which are shown once. `given`
+   * (SLUICE_KEY) is used as the pay-as-you-go key then, and added on later starts where it is unknown. Fails with an
+   * Error for the operator where it is invalid or revoked.
    */
   async start(given?: string): Promise<{ kind: KeyKind; text: string }[]> {
-    // Compose files pass an unset variable on as an empty one.
+    // Docker Compose passes an unset variable on as an empty one.
     const chosen = given === '' ? undefined : given
     if (chosen !== undefined && !isKeyText(chosen, 'pay-as-you-go'))
       throw new Error(`SLUICE_KEY must be ${keyTextRule('pay-as-you-go')}`)
     const first = (await this.#store.keys()).length === 0 ? await this.#firstKeys(chosen) : []
     if (first.length > 0 || chosen === undefined) return first
     const stored = await this.#stored(chosen)
-    if (stored?.revokedAt != null)
-      throw new Error(`SLUICE_KEY is a key that was revoked (${stored.id}); choose another one`)
-    if (stored !== undefined || this.#known.has(this.#hash(chosen).toString('base64'))) return []
-    return [
-      {
-        kind: 'pay-as-you-go',
-        text: (await this.create({ kind: 'pay-as-you-go', name: 'SLUICE_KEY', text: chosen })).text,
-      },
-    ]
+    if (stored?.revokedAt != null) throw new Error(`SLUICE_KEY is a revoked key (${stored.id}); choose another one`)
+    if (stored !== undefined || this.#active.has(this.#hash(chosen).toString('base64'))) return []
+    const created = await this.create({ kind: 'pay-as-you-go', name: 'SLUICE_KEY', text: chosen })
+    return [{ kind: 'pay-as-you-go', text: created.text }]
   }
 
   async #firstKeys(chosen: string | undefined): Promise<{ kind: KeyKind; text: string }[]> {
@@ -153,7 +151,7 @@ export class Keys {
       kind,
       text: kind === 'pay-as-you-go' && chosen !== undefined ? chosen : newKeyText(kind),
     }))
-    // Said in one turn, they are one transaction.
+    // Queued in the same turn of the event loop, so they are one transaction.
     await Promise.all(
       first.map(({ kind, text }) => this.#store.addKey(this.#row({ kind, text, name: 'first' }, account.id, text))),
     )
@@ -161,12 +159,12 @@ export class Keys {
     return first
   }
 
-  /** The text is returned here and nowhere else: only its hash is kept. */
+  /** Creates a key. Its text is returned only here, because only its hash is stored. */
   async create(key: NewKey): Promise<{ id: string; text: string; account: string }> {
     if (key.text !== undefined && !isKeyText(key.text, key.kind))
       throw new Error(`a ${key.kind} key must be ${keyTextRule(key.kind)}`)
     if (key.text !== undefined && (await this.#stored(key.text)) !== undefined)
-      throw new Error('this key exists already')
+      throw new Error('this key already exists')
     const account = await this.#accounts.named(key.account)
     const text = key.text ?? newKeyText(key.kind)
     const row = this.#row(key, account.id, text)
@@ -194,8 +192,8 @@ export class Keys {
   }
 
   /**
-   * `which` is an id, a whole key, or the beginning that `list` shows when only one key begins so. Revoking twice is no
-   * error.
+   * Revokes a key. `which`: its id, its text, or the beginning that `list` shows where only one key has it. Revoking
+   * again changes nothing.
    */
   async revoke(which: string): Promise<{ id: string }> {
     const { id } = await this.#find(which)
@@ -205,9 +203,8 @@ export class Keys {
   }
 
   /**
-   * A new text for a key: makes a key with the options of the old one, which is revoked at once or works for `graceMs`
-   * more.
-   * Its spending limit begins anew. Fails with a plain Error when the old key does not work any more.
+   * Replaces a key by a new one with the same options and a fresh spending limit. The old one is revoked at once or
+   * works for `graceMs` more. Fails with an Error for the operator where the old key is expired or revoked.
    */
   async rotate(
     which: string,
@@ -217,7 +214,7 @@ export class Keys {
     const old = await this.#find(which)
     if (old.revokedAt !== null || (old.expiresAt ?? Infinity) <= now)
       throw new Error(
-        `${old.id} is ${old.revokedAt === null ? 'expired' : 'revoked'} already; sluice keys create makes a new key`,
+        `${old.id} is already ${old.revokedAt === null ? 'expired' : 'revoked'}; sluice keys create creates a new key`,
       )
     const text = newKeyText(old.kind)
     const row: StoredKey = {
@@ -229,7 +226,7 @@ export class Keys {
       createdAt: now,
     }
     const worksUntil = graceMs === 0 ? null : Math.min(old.expiresAt ?? Infinity, now + graceMs)
-    // Said in one turn, they are one transaction.
+    // Queued in the same turn of the event loop, so they are one transaction.
     await Promise.all([
       this.#store.addKey(row),
       worksUntil === null ? this.#store.revokeKey(old.id, now) : this.#store.expireKey(old.id, worksUntil),
@@ -247,92 +244,84 @@ export class Keys {
     const [key = exact, ...others] = matching
     if (key === undefined) throw new Error('no stored key has this id or text')
     if (others.length > 0)
-      throw new Error(`several keys begin so; name one by its id: ${matching.map(({ id }) => id).join(', ')}`)
+      throw new Error(`several keys begin like this; use the id of one: ${matching.map(({ id }) => id).join(', ')}`)
     return key
   }
 
   /**
-   * Who asks. The first place that holds a working key decides, because clients send a key left over in another
-   * variable beside
-   * the one meant for us. The query is never read: it ends up in logs.
+   * Authenticates a request by the first header with an active key, because clients may send another key left over in
+   * an environment variable. The query is never read: it ends up in logs. Throws invalid_api_key (401).
    */
   identify(headers: Headers): Identity {
-    for (const place of this.#places) {
-      const value = headers.get(place.header)
+    for (const header of this.#headers) {
+      const value = headers.get(header.name)
       if (value === null) continue
-      const known = place.recent.get(value) ?? this.#look(place, value)
-      if (known !== undefined && known.expiresAt > this.#now()) return known.identity
+      const key = header.recent.get(value) ?? this.#lookUp(header, value)
+      if (key !== undefined && key.expiresAt > this.#now()) return key.identity
     }
-    // One answer for every reason: it must not tell a guesser whether a key exists, has expired or was revoked.
+    // One message for every reason, so that it does not reveal whether a key exists, has expired or was revoked.
     throw new GatewayError(
       'invalid_api_key',
       'A valid API key is required, in the header "Authorization: Bearer KEY", "x-api-key" or "x-goog-api-key".',
     )
   }
 
-  /** Whether this account is suspended or banned: nothing more is begun for it. */
-  isBarred(accountId: string): boolean {
-    return this.#barred.has(accountId)
+  /** True for suspended and banned accounts: nothing more is started for them. */
+  isBlocked(accountId: string): boolean {
+    return this.#blocked.has(accountId)
   }
 
-  #look(place: Place, value: string): Known | undefined {
-    const text = place.keyOf(value)
-    if (text === undefined || text.length > LONGEST_KEY_TEXT) return undefined
-    const known = this.#known.get(this.#hash(text).toString('base64'))
-    if (known === undefined) return undefined
-    if (place.recent.size >= RECENT_TEXTS) place.recent.clear()
-    place.recent.set(value, known)
-    return known
+  #lookUp(header: KeyHeader, value: string): ActiveKey | undefined {
+    const text = header.keyOf(value)
+    if (text === undefined || text.length > KEY_LENGTH_MAX) return undefined
+    const key = this.#active.get(this.#hash(text).toString('base64'))
+    if (key !== undefined) header.recent.set(value, key)
+    return key
   }
 
-  /**
-   * Reads all keys and accounts again. Needed after this process changed an account's row; other processes' changes are
-   * watched.
-   */
+  /** Reads all keys and accounts again. Needed after this process changed an account; other processes are watched. */
   async reload(): Promise<void> {
     const [accounts, rows] = [await this.#store.accounts(), await this.#store.keys()]
-    const known = new Map<string, Known>()
-    for (const configured of this.#configured) this.#addConfigured(configured, accounts, known)
+    const active = new Map<string, ActiveKey>()
+    for (const configured of this.#configured) this.#addConfigured(configured, accounts, active)
     const byId = new Map(accounts.map((account) => [account.id, account]))
     for (const row of rows) {
       const account = byId.get(row.accountId)
       const hash = Buffer.from(row.hash).toString('base64')
-      // A stored row wins over the config file: what was revoked stays revoked.
-      if (account === undefined || row.revokedAt !== null) known.delete(hash)
+      // A stored row wins over the configuration file, so that a revoked key stays revoked.
+      if (account === undefined || row.revokedAt !== null) active.delete(hash)
       else
-        known.set(hash, {
+        active.set(hash, {
           identity: identityOf(row.id, account, row.kind, optionsOf(row)),
           expiresAt: row.expiresAt ?? Infinity,
         })
     }
-    this.#known = known
-    this.#barred = new Set(
+    this.#active = active
+    this.#blocked = new Set(
       accounts.filter(({ status }) => status === 'suspended' || status === 'banned').map(({ id }) => id),
     )
-    for (const place of this.#places) place.recent.clear()
+    for (const { recent } of this.#headers) recent.clear()
   }
 
   #addConfigured(
     { key, kind, account, ...options }: ConfiguredKey,
     accounts: readonly Account[],
-    known: Map<string, Known>,
+    active: Map<string, ActiveKey>,
   ): void {
     const owner = accounts.find(({ name }) => name === (account ?? FIRST_ACCOUNT))
     if (owner === undefined) return
     const hash = this.#hash(key)
-    // Its id is derived from the hash, so that counters and records name the same key after a restart.
+    // The id is derived from the hash, so that counters and records have the same one after a restart.
     const id = `key_config_${hash.toString('hex').slice(0, 16)}`
-    known.set(hash.toString('base64'), {
+    active.set(hash.toString('base64'), {
       identity: identityOf(id, owner, kind ?? kindOfText(key) ?? 'pay-as-you-go', options),
       expiresAt: Infinity,
     })
   }
 
-  /**
-   * 32 bytes that nobody else can know, the same after every restart: another secret for each subject of each purpose.
-   */
+  /** A secret of 32 bytes for each purpose and subject, the same after a restart. */
   derive(purpose: string, subject: string): Buffer {
-    // In two steps, so that no text of a key has the same hash.
+    // Two steps, so that no key text can have the same hash.
     return new Bun.CryptoHasher('sha256', this.#hash(purpose)).update(subject).digest()
   }
 

@@ -6,25 +6,21 @@ import type { Store } from '../store/store.ts'
 const PEPPER_BYTES = 32
 
 /**
- * The secret under which keys are hashed: 32 random bytes in the data folder, created with the folder. Without it a
- * stolen
- * database tells nobody which texts are keys. Fails when it is not the one that the store's keys were hashed with:
- * going on
- * would refuse every key without a word.
+ * The secret of the key hashes: 32 random bytes in the data folder, created with it, so that a stolen database does not
+ * reveal which texts are keys. Fails where it is not the one that the stored keys were hashed with, because the server
+ * would refuse every key.
  */
 export async function loadPepper(folder: string, store: Store): Promise<Buffer> {
   const file = join(folder, 'pepper')
-  const kept = await store.setting('pepper-check')
-  const pepper = readPepper(file) ?? (kept === undefined ? createPepper(file) : undefined)
+  const storedCheck = await store.setting('pepper-check')
+  const pepper = readPepper(file) ?? (storedCheck === undefined ? createPepper(file) : undefined)
   if (pepper === undefined)
-    throw new Error(
-      `${file} is missing: without it no key of this data folder can be checked. Restore it from a backup`,
-    )
+    throw new Error(`${file} is missing, and keys cannot be checked without it. Restore it from a backup`)
   if (pepper.length !== PEPPER_BYTES)
-    throw new Error(`${file} must hold ${PEPPER_BYTES} bytes, not ${pepper.length}. Restore it from a backup`)
+    throw new Error(`${file} must have ${PEPPER_BYTES} bytes, not ${pepper.length}. Restore it from a backup`)
   const check = createHmac('sha256', pepper).update('pepper-check').digest('base64')
   if ((await store.settleSetting('pepper-check', check)) !== check) {
-    throw new Error(`${file} is not the one that the keys of this data folder were made with. Restore it from a backup`)
+    throw new Error(`${file} does not match the keys of this data folder. Restore it from a backup`)
   }
   return pepper
 }
@@ -38,7 +34,7 @@ function readPepper(file: string): Buffer | undefined {
   }
 }
 
-/** Written whole under another name and then linked: two processes that start at once end up with the same pepper. */
+/** Written under another name and then linked, so that two processes that start at once get the same pepper. */
 function createPepper(file: string): Buffer | undefined {
   const draft = `${file}.${process.pid}`
   const descriptor = openSync(draft, 'w', 0o600)

@@ -1,20 +1,19 @@
 import type { Config } from '../config/load.ts'
+import type { QuotaWindowName } from '../config/terms.ts'
 import { divideHalfEven, nanoOf } from '../money.ts'
-import type { QuotaWindowName, Subscription } from '../store/store.ts'
+import type { Subscription } from '../store/store.ts'
 
-/** The plan of accounts that have no other; the configuration can change it and cannot take it away. */
+/** The plan of accounts without another one. It can be configured and not removed. */
 export const FREE_TIER = 'free'
 
-/** Micro-flows in a flow, and nano in one. */
+/** Micro-units and nano-units per unit. */
 const MICRO = 1_000_000n
 const NANO = 1_000_000_000n
 
-/** `flows`: most micro-flows in each window. `discount`: basis points off pay-as-you-go bills. */
+/** `flows`: maximum micro-flows in each window. `discount`: basis points off pay-as-you-go bills. */
 export type Plan = { tier: string; usdPerMonth: number; flows: Record<QuotaWindowName, bigint>; discount: number }
 
-/**
- * What plans there are, and what a flow is worth: `catalog/plans.json` with `plans` of the configuration put over it.
- */
+/** The plans and the price of a flow: `catalog/plans.json`, overridden by `plans` of the configuration. */
 export class Plans {
   /** Nano-USD at list prices. */
   readonly usdPerFlow: bigint
@@ -39,9 +38,7 @@ export class Plans {
     )
   }
 
-  /**
-   * The plan of this name. A tier that has left the configuration means the free plan until it comes back: see `gone`.
-   */
+  /** The plan of a tier; the free plan for a tier that is not configured any more. */
   of(tier: string): Plan {
     return this.#plans.get(tier) ?? this.#plans.get(FREE_TIER)!
   }
@@ -50,24 +47,22 @@ export class Plans {
     return [...this.#plans.values()]
   }
 
-  /**
-   * A line for the operator on every account whose tier is no longer configured; told at the start, since each of them
-   * has only the free plan's flows.
-   */
-  gone(subscriptions: Iterable<Subscription>): string[] {
+  /** A warning for each account whose tier is not configured any more, which therefore has only the free plan. */
+  missingTierWarnings(subscriptions: Iterable<Subscription>): string[] {
     return [...subscriptions]
       .filter(({ tier }) => !this.#plans.has(tier))
       .map(
         ({ accountId, tier }) =>
-          `account ${accountId} has the plan ${tier}, which is not configured any more: it gets the ${FREE_TIER} plan until plans.tiers.${tier} is back or it is given another plan`,
+          `account ${accountId} has the plan ${tier}, which is not configured: it uses the ${FREE_TIER} plan. ` +
+          `Configure plans.tiers.${tier} or give it another plan`,
       )
   }
 
-  /** Nano-USD at list prices times the penalty (1, 1.5 ...) -> micro-flows, rounded half to even once. */
+  /** Nano-USD at list prices, times the penalty (1, 1.5 ...), in micro-flows; rounded once, half to even. */
   flowsOf(list: bigint, penalty: number): bigint {
     return divideHalfEven(list * nanoOf(penalty) * MICRO, this.usdPerFlow * NANO)
   }
 }
 
-/** Flows as they are written, with at most four decimals, to micro-flows. */
+/** Configured flows, with at most four decimals, in micro-flows. */
 const microOf = (flows: number): bigint => nanoOf(flows) / (NANO / MICRO)

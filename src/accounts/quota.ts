@@ -1,25 +1,25 @@
-import { WINDOW_NAMES } from '../config/schema.ts'
+import { WINDOW_NAMES, type QuotaWindowName } from '../config/terms.ts'
 import { GatewayError } from '../error.ts'
 import { divideHalfEven, nanoOf, usdOf, usdText } from '../money.ts'
 import { nearest } from '../nearest.ts'
-import type { AccountStatus, QuotaWindow, QuotaWindowName, Subscription } from '../store/store.ts'
+import type { AccountStatus, QuotaWindow, Subscription } from '../store/store.ts'
 import { FREE_TIER, type Plan, type Plans } from './plans.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const LENGTH_MS = { '5_hour': 5 * HOUR_MS, '7_day': 7 * DAY_MS }
-const WORDS: Record<QuotaWindowName, string> = { '5_hour': '5-hour', '7_day': '7-day', monthly: 'monthly' }
+const WINDOW_TEXT: Record<QuotaWindowName, string> = { '5_hour': '5-hour', '7_day': '7-day', monthly: 'monthly' }
 
-/** Micro-flows kept free for one request, and the windows in which they are. */
+/** Micro-flows held for one request, and the windows in which they are. */
 export type QuotaHold = { flows: bigint; windows: { window: QuotaWindowName; startedAt: number; endsAt: number }[] }
 
 /**
- * Flows and USD with at most four decimals. What is only held does not count as used, and use above the maximum is
- * shown as the maximum.
+ * Flows and USD with at most four decimals. Holds do not count as used, and use above the maximum is shown as the
+ * maximum.
  */
 export type RollingQuota = {
   usage_percentage: number
-  /** ISO 8601; null where the window has not begun or is over. */
+  /** ISO 8601; null where no window has begun since the last one ended. */
   resets_at: string | null
   max_flows: number
   used_flows: number
@@ -45,10 +45,9 @@ type Window = { startedAt: number; endsAt: number; used: bigint; held: bigint }
 
 /**
  * One account's subscription and its quota windows, in memory. The 5-hour and the 7-day window begin with the first
- * hold after the one before is over;
- * the monthly one is the subscription's period. A window is over at `endsAt`, to the millisecond.
- * Instants are Unix milliseconds; one that lies before the last one seen counts as that one, so that a clock that goes
- * back starts nothing anew.
+ * hold after the previous one has ended; the monthly one is the subscription's period. A window ends at `endsAt`, to
+ * the millisecond. Instants are Unix milliseconds; one before the latest seen counts as the latest, so that a clock
+ * that goes back restarts nothing.
  */
 export class Quota {
   readonly #plans: Plans
@@ -71,8 +70,7 @@ export class Quota {
   }
 
   /**
-   * Moves the period on where it is over. True when the subscription changed and must be written; until then everything
-   * here counts with the new period already.
+   * Moves on to the current period. True where the subscription changed and has to be written; here it counts at once.
    */
   renew(now: number): boolean {
     const before = this.#subscription
@@ -81,43 +79,32 @@ export class Quota {
   }
 
   /**
-   * Throws GatewayError quota_exceeded where one of the windows has no room for so many micro-flows; counts nothing.
-   * Without retryAfterSeconds, where no wait would help.
-   * `penalty` is the one that the flows were computed with: it says how many USD at list prices would fit.
+   * Throws quota_exceeded (429) where one of the windows has less than `flows` micro-flows left; changes nothing. There
+   * is no retryAfterSeconds where waiting does not help. `penalty`: the factor that is part of `flows`.
    */
   check(flows: bigint, now: number, penalty = 1): void {
     const at = this.#clock(now)
     const plan = this.#plans.of(renewed(this.#subscription, at).tier)
-    const rooms = WINDOW_NAMES.map((window) => {
-      const current = this.#current(window, at)
-      const left = plan.flows[window] - (current === undefined ? 0n : current.used + current.held)
-      return {
-        window,
-        left: left < 0n ? 0n : left,
-        max: plan.flows[window],
-        held: current?.held ?? 0n,
-        endsAt: current?.endsAt ?? at,
-      }
-    })
-    const full = rooms.filter(({ left }) => flows > left)
-    if (full.length === 0) return
-    // Waiting must be long enough for every window that is full, so the one named is the last to reset; and no wait
-    // helps where the maximum is too small.
-    const never = full.filter(({ max }) => flows > max).toSorted((a, b) => Number(a.max - b.max))[0]
-    const named = never ?? full.reduce((last, room) => (room.endsAt > last.endsAt ? room : last))
-    const fits = rooms.map(({ left }) => left).reduce((least, left) => (left < least ? left : least))
-    const message = this.#refusal(plan, named, flows, fits, never !== undefined, penalty)
-    throw new GatewayError('quota_exceeded', message, {
+    const levels = WINDOW_NAMES.map((window) => this.#levelOf(window, plan, at))
+    const exceeded = levels.filter(({ left }) => flows > left)
+    if (exceeded.length === 0) return
+    const available = levels.map(({ left }) => left).reduce((least, left) => (left < least ? left : least))
+    const advice = this.#adviceFor(available, penalty)
+    const [tooSmall] = exceeded.filter(({ max }) => flows > max).toSorted((a, b) => Number(a.max - b.max))
+    if (tooSmall !== undefined)
+      throw new GatewayError('quota_exceeded', `${tooSmallText(tooSmall, plan, flows)} ${advice}`, {
+        shouldRetry: false,
+      })
+    // The wait must be long enough for every exceeded window.
+    const last = exceeded.reduce((latest, level) => (level.endsAt > latest.endsAt ? level : latest))
+    throw new GatewayError('quota_exceeded', `${exceededText(last, plan, flows)} ${advice}`, {
       shouldRetry: false,
-      ...(never === undefined ? { retryAfterSeconds: Math.ceil((named.endsAt - at) / 1000) } : {}),
+      retryAfterSeconds: Math.ceil((last.endsAt - at) / 1000),
     })
   }
 
-  /**
-   * Holds micro-flows in all three windows, after `check` in the same turn; windows that have not begun or are over
-   * begin now.
-   */
-  take(flows: bigint, now: number): QuotaHold {
+  /** Holds micro-flows in all windows, after `check` in the same turn; windows that have ended begin anew. */
+  hold(flows: bigint, now: number): QuotaHold {
     const at = this.#clock(now)
     const { periodStart, periodEnd } = renewed(this.#subscription, at)
     const windows = WINDOW_NAMES.map((window) => {
@@ -135,13 +122,12 @@ export class Quota {
   }
 
   /**
-   * Ends a hold, once: a second time is refused with an Error. What was used, which may be more than was held, counts
-   * in the windows in which it was held.
-   * Gives the rows to add to the store: also with nothing used, because the windows have begun, and of windows that
-   * others follow here, because the store may not have heard of those.
+   * Ends a hold. What was used counts in the hold's windows and may exceed the hold. Gives the rows to add to the
+   * store: also without use, because the windows have begun, and also of windows that newer ones have replaced here,
+   * because the store may not have those. Throws an Error for a hold that is not open.
    */
   settle(hold: QuotaHold, used: bigint): QuotaWindow[] {
-    if (!this.#open.delete(hold)) throw new Error('This hold of flows has ended before, or was never taken.')
+    if (!this.#open.delete(hold)) throw new Error('This hold of flows is not open.')
     return hold.windows.map(({ window, startedAt, endsAt }) => {
       const current = this.#windows.get(window)
       if (current?.startedAt === startedAt) {
@@ -152,8 +138,8 @@ export class Quota {
     })
   }
 
-  /** The other way round, for use that the store did not take: the hold is open again. */
-  unsettle(hold: QuotaHold, used: bigint): void {
+  /** Reverts `settle`, for a settlement that the store did not take: the hold is open again. */
+  revert(hold: QuotaHold, used: bigint): void {
     this.#open.add(hold)
     for (const { window, startedAt } of hold.windows) {
       const current = this.#windows.get(window)
@@ -163,10 +149,7 @@ export class Quota {
     }
   }
 
-  /**
-   * Puts back a hold that a crash left open, so that it can be settled; its windows are back with it where nothing
-   * later was stored.
-   */
+  /** Restores a hold that a crash left open, with its windows where no newer ones are stored. */
   restore(hold: QuotaHold): void {
     this.#open.add(hold)
     for (const { window, startedAt, endsAt } of hold.windows) {
@@ -178,8 +161,8 @@ export class Quota {
     }
   }
 
-  /** Takes over what another process wrote. Windows, use and holds under way stay. */
-  change(subscription: Subscription): void {
+  /** Takes over what another process wrote. Windows, use and holds stay. */
+  replaceSubscription(subscription: Subscription): void {
     this.#subscription = subscription
   }
 
@@ -205,9 +188,7 @@ export class Quota {
     }
   }
 
-  /**
-   * Everything is computed from the flows as they are shown, in ten-thousandths, so that what a client adds up agrees.
-   */
+  /** All values are computed from flows rounded to ten-thousandths, as shown, so that a client's sums agree. */
   #shown(window: QuotaWindowName, plan: Plan, at: number): RollingQuota {
     const current = this.#current(window, at)
     const max = plan.flows[window] / 100n
@@ -226,7 +207,7 @@ export class Quota {
     }
   }
 
-  /** The window that counts now, if there is one. */
+  /** The window in force; undefined where none has begun since the last one ended. */
   #current(window: QuotaWindowName, at: number): Window | undefined {
     const last = this.#windows.get(window)
     return last === undefined || last.endsAt <= at ? undefined : last
@@ -236,26 +217,44 @@ export class Quota {
     return (this.#seen = Math.max(this.#seen, now))
   }
 
-  #refusal(plan: Plan, room: Room, flows: bigint, fits: bigint, never: boolean, penalty: number): string {
-    const list = divideHalfEven(fits * this.#plans.usdPerFlow * 1_000_000_000n, 1_000_000n * nanoOf(penalty))
-    const quota = `The ${WORDS[room.window]} quota of the ${plan.tier} plan`
-    const fit =
-      fits === 0n
-        ? 'Nothing fits at present.'
-        : `${text(fits)} flows fit at present, $${usdText(list)} at list prices: a smaller output limit may be enough.`
-    if (never)
-      return `${quota} is ${text(room.max)} flows in all, and this request needs up to ${text(flows)}: it never fits as it is. ${room.max === 0n ? 'Another plan is needed.' : fit}`
-    const running = room.held === 0n ? '' : `, and ${text(room.held)} are held by requests under way`
-    return `${quota} has no room for this request, which needs up to ${text(flows)} flows: ${text(room.left)} of ${text(room.max)} are left${running}; it resets at ${new Date(room.endsAt).toISOString()}. ${fit}`
+  #levelOf(window: QuotaWindowName, plan: Plan, at: number): WindowLevel {
+    const { used = 0n, held = 0n, endsAt = at } = this.#current(window, at) ?? {}
+    const max = plan.flows[window]
+    const left = max - used - held
+    return { window, left: left < 0n ? 0n : left, max, held, endsAt }
+  }
+
+  /** A sentence on the request that would be admitted now. */
+  #adviceFor(available: bigint, penalty: number): string {
+    if (available === 0n) return 'No flows are available now.'
+    const list = divideHalfEven(available * this.#plans.usdPerFlow * 1_000_000_000n, 1_000_000n * nanoOf(penalty))
+    return `${flowsText(available)} flows ($${usdText(list)} at list prices) are available now; lower the output limit.`
   }
 }
 
-/** How full a window is, in micro-flows. */
-type Room = { window: QuotaWindowName; left: bigint; max: bigint; held: bigint; endsAt: number }
+/** The level of one window in micro-flows. */
+type WindowLevel = { window: QuotaWindowName; left: bigint; max: bigint; held: bigint; endsAt: number }
 
-const text = (flows: bigint): string => String(Number(flows) / 1_000_000)
+const quotaText = ({ window }: WindowLevel, { tier }: Plan): string =>
+  `the ${WINDOW_TEXT[window]} quota of the ${tier} plan`
 
-/** A subscription whose months are counted from now. */
+const tooSmallText = (level: WindowLevel, plan: Plan, flows: bigint): string =>
+  `This request needs up to ${flowsText(flows)} flows, more than ${quotaText(level, plan)}, ` +
+  `which is ${flowsText(level.max)} flows${level.max === 0n ? ': another plan is needed' : ''}.`
+
+function exceededText(level: WindowLevel, plan: Plan, flows: bigint): string {
+  const { left, max, held, endsAt } = level
+  const holds = held === 0n ? '' : ` (${flowsText(held)} are held by requests in flight)`
+  return (
+    `This request needs up to ${flowsText(flows)} flows, and ${flowsText(left)} of ${flowsText(max)} are left in ` +
+    `${quotaText(level, plan)}${holds}. It resets at ${new Date(endsAt).toISOString()}.`
+  )
+}
+
+/** Micro-flows -> flows. */
+const flowsText = (flows: bigint): string => String(Number(flows) / 1_000_000)
+
+/** A subscription whose months count from `now`. */
 export const newSubscription = (accountId: string, tier: string, now: number): Subscription => ({
   accountId,
   tier,
@@ -267,8 +266,9 @@ export const newSubscription = (accountId: string, tier: string, now: number): S
 })
 
 /**
- * A plan that costs as much or more counts at once, a cheaper one from the next period on unless `now` is asked for;
- * period and use stay. The subscription renews again. Throws an Error for a tier that is not configured.
+ * The subscription with another plan. A plan that costs as much or more takes effect at once, a cheaper one with the
+ * next period unless `now` is set; period and use stay, and the subscription renews again. Throws an Error for a tier
+ * that is not configured.
  */
 export function changePlan(
   subscription: Subscription,
@@ -280,15 +280,15 @@ export function changePlan(
   const [near] = nearest(tier, tiers, 1)
   if (!tiers.includes(tier))
     throw new Error(
-      `there is no plan ${tier}: ${near === undefined ? `choose ${tiers.join(', ')}` : `is ${near} meant?`}`,
+      `there is no plan ${tier}; ${near === undefined ? `choose one of ${tiers.join(', ')}` : `did you mean ${near}?`}`,
     )
   const atOnce = options.now || plans.of(tier).usdPerMonth >= plans.of(subscription.tier).usdPerMonth
   return { ...subscription, renews: true, ...(atOnce ? { tier, nextTier: null } : { nextTier: tier }) }
 }
 
 /**
- * The subscription as it is at an instant: in the period that holds it, with the plan that was to follow. The same
- * object where its period is not over.
+ * The subscription at an instant: in the period that contains it, with the plan that was to follow. The same object
+ * where its period has not ended.
  */
 export function renewed(subscription: Subscription, at: number): Subscription {
   if (at < subscription.periodEnd) return subscription
@@ -305,7 +305,7 @@ export function renewed(subscription: Subscription, at: number): Subscription {
   }
 }
 
-/** Calendar months in UTC. */
+/** Calendar months since year 0, in UTC. */
 const monthOf = (at: number): number => new Date(at).getUTCFullYear() * 12 + new Date(at).getUTCMonth()
 
 /**

@@ -1,5 +1,5 @@
+import type { LimitPeriod } from '../config/terms.ts'
 import { nanoOf, usdText } from '../money.ts'
-import type { LimitPeriod } from '../store/store.ts'
 import { UsageError } from './command.ts'
 
 /** More than anybody has, and less than the book can hold. */

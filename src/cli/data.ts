@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Config } from '../config/load.ts'
-import { accountsOf } from '../opening.ts'
+import { accountsOf } from '../ledger/starting-credit.ts'
 import { SqliteStore } from '../store/sqlite.ts'
 import type { Store } from '../store/store.ts'
 import { type Given } from './command.ts'

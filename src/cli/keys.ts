@@ -1,6 +1,6 @@
 import { Keys, type ListedKey, type NewKey } from '../accounts/keys.ts'
-import { KEY_KINDS } from '../accounts/key-text.ts'
-import { LIMIT_PERIODS, wrongModelPattern } from '../config/schema.ts'
+import { wrongModelPattern } from '../config/schema.ts'
+import { KEY_KINDS, LIMIT_PERIODS } from '../config/terms.ts'
 import { usdOf } from '../money.ts'
 import { limitText, readUsd } from './amounts.ts'
 import { columns, meant, UsageError, type Given } from './command.ts'

@@ -1,25 +1,16 @@
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { LineCounter, parseDocument, type YAMLError } from 'yaml'
-import {
-  FILE,
-  PROVIDER_ID,
-  STATUS_RULES,
-  WINDOW_NAMES,
-  type Auth,
-  type KeyKind,
-  type MediaKind,
-  type PriceText,
-} from './schema.ts'
+import { FILE, PROVIDER_ID, STATUS_RULES, type Auth, type MediaKind, type PriceText } from './schema.ts'
 import { Source, TooMuch, type ConfigLocation, type Problem, type Shape } from './shape.ts'
 import { nanoOf, type Nano } from '../money.ts'
 import { nearest } from '../nearest.ts'
 import type { Capabilities, Quirks, Api } from '../protocols/protocol.ts'
-import type { LimitPeriod, QuotaWindowName } from '../store/store.ts'
 import builtInPlans from '../../catalog/plans.json'
 import builtIn from '../../catalog/providers.json'
+import { WINDOW_NAMES, type KeyKind, type LimitPeriod, type QuotaWindowName } from './terms.ts'
 
-export type { Auth, KeyKind } from './schema.ts'
+export type { Auth } from './schema.ts'
 
 /** Everything that is set before the start, defaults filled in. */
 export type Config = {

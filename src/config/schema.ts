@@ -1,5 +1,5 @@
 import { boolean, duration, list, map, number, object, oneOf, size, string, name, type Shape } from './shape.ts'
-import type { QuotaWindowName } from '../store/store.ts'
+import { FEE_ITEMS, isCounted, KEY_KINDS, LIMIT_PERIODS, type FeeItem, type QuotaWindowName } from './terms.ts'
 import {
   EFFORTS,
   MODALITIES,
@@ -23,29 +23,6 @@ export const PROTOCOL_NAMES: readonly Api[] = [
 /** How a provider wants its key: the header it travels in. */
 export const AUTHS = ['bearer', 'x-api-key', 'x-goog-api-key', 'api-key', 'none'] as const
 export type Auth = (typeof AUTHS)[number]
-
-export const KEY_KINDS = ['pay-as-you-go', 'subscription', 'management'] as const
-export type KeyKind = (typeof KEY_KINDS)[number]
-
-/** After what a key's spending limit is whole again; periods begin with the day, the Monday, the month in UTC. */
-export const LIMIT_PERIODS = ['day', 'week', 'month'] as const
-
-/** What is charged for, in the order of a bill: tokens, and what is counted one by one. */
-const TOKEN_ITEMS = [
-  'prompt',
-  'input_cache_read',
-  'input_cache_write_5_min',
-  'input_cache_write_1_h',
-  'input_audio',
-  'completion',
-  'reasoning',
-  'output_audio',
-  'output_image',
-] as const
-const COUNT_ITEMS = ['web_search', 'image', 'request'] as const
-export const FEE_ITEMS = [...TOKEN_ITEMS, ...COUNT_ITEMS] as const
-export type FeeItem = (typeof FEE_ITEMS)[number]
-export const isCounted = (item: FeeItem): boolean => (COUNT_ITEMS as readonly FeeItem[]).includes(item)
 
 /** Highest rates in USD. With the most that usage can say, no bill passes the 64-bit integers of the database. */
 export const MOST_USD = { perMillionTokens: 1_000, perOne: 100 }
@@ -292,8 +269,6 @@ const model = object(
   },
   { required: ['endpoints'] },
 )
-
-export const WINDOW_NAMES: readonly QuotaWindowName[] = ['5_hour', '7_day', 'monthly']
 
 const FLOWS = { min: 0, max: 1_000_000_000, decimals: 4 }
 

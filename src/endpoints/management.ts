@@ -4,7 +4,7 @@ import type { FinishReason } from '../generation/event.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import type { Outcome } from '../ledger/outcomes.ts'
 import type { RatedItem } from '../ledger/rating.ts'
-import { ratingOf } from '../ledger/recorded.ts'
+import { ratingOf } from '../ledger/record-rating.ts'
 import { usdOf } from '../money.ts'
 import { writeFinishReason, writeUsage } from '../protocols/chat/shapes.ts'
 import { protocols } from '../protocols/index.ts'
@@ -94,7 +94,7 @@ function write(record: GenerationRecord, costs: boolean): WrittenRecord {
     latency,
     nativeTokens: writeUsage(usage),
     streamed,
-    finishReason: UNHEARD[finish] ?? writeFinishReason(finish as FinishReason, false),
+    finishReason: FINISH_REASON_OF_OUTCOME[finish] ?? writeFinishReason(finish as FinishReason, false),
     requestRetryTimes: retries,
     // The record is of the whole generation: what it tells was the last try.
     finalRetry: true,
@@ -111,8 +111,8 @@ function write(record: GenerationRecord, costs: boolean): WrittenRecord {
 const prefixOf = (api: string): string =>
   api === 'predictions' ? 'pred_' : protocols[api as ProtocolName].serve.idPrefix
 
-/** The words for answers in which no model was heard to say why it stopped; for all others chat completions has one. */
-const UNHEARD: Record<string, string | undefined> = {
+/** `finishReason` of generations whose model reported none: `finish` is then the outcome. */
+const FINISH_REASON_OF_OUTCOME: Record<string, string | undefined> = {
   completed: 'stop',
   'client-left': 'cancelled',
   failed: 'error',

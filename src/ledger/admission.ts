@@ -8,16 +8,16 @@ import type { Endpoint, PredictionEndpoint } from '../providers/catalogue.ts'
 import type { Ledger, OpenGeneration } from './ledger.ts'
 import type { Prices } from './prices.ts'
 
-type Rooms = { ledger: Ledger; prices: Prices; abuseDetection: AbuseDetection; config: Config }
+type Services = { ledger: Ledger; prices: Prices; abuseDetection: AbuseDetection; config: Config }
 
-/** Who asks: `id` becomes the generation's. */
+/** The client. `id` becomes the generation's. */
 type Caller = { id: string; identity: Identity; receivedAt: number; address: (() => string | undefined) | undefined }
 
 /**
- * What is asked for. `worst`: the most that it may use, by the largest output limit of its endpoints. `countInput`: its
- * input tokens, where nobody reports them.
+ * The requested generation. `worst`: the most it may use, given the largest output limit of its endpoints.
+ * `countInput`: its input tokens, for a provider that reports none.
  */
-type Asked = {
+type GenerationTerms = {
   api: string
   model: string
   endpoints: readonly (Endpoint | PredictionEndpoint)[]
@@ -27,19 +27,19 @@ type Asked = {
 }
 
 /**
- * Sets aside the most that this may cost, where key, account and price allow it at all. Throws permission_denied,
- * invalid_request for a model without a price, and what `Ledger.admit` throws.
+ * Reserves the most that a generation may cost. Throws permission_denied where the key may not use the model,
+ * invalid_request for a model without a price, and the errors of `Ledger.reserve`.
  */
 export async function reserve(
-  { ledger, prices, abuseDetection, config }: Rooms,
+  { ledger, prices, abuseDetection, config }: Services,
   { id, identity, receivedAt, address }: Caller,
-  { api, model, endpoints, streamed, worst, countInput }: Asked,
+  { api, model, endpoints, streamed, worst, countInput }: GenerationTerms,
 ): Promise<OpenGeneration> {
   const { accountId, keyId, kind, limit } = identity
   checkAllowed(identity, model)
   const price = prices.of(model, endpoints)
   if (price === undefined && config.billing.unpriced === 'refuse') throw unpriced(model)
-  if (!ledger.knows(accountId)) await ledger.load()
+  if (!ledger.hasAccount(accountId)) await ledger.load()
   const modelLimit = Math.max(...endpoints.map(({ target }) => target.capabilities.maxOutputTokens ?? 0))
   const open = ledger.reserve(
     {
@@ -66,6 +66,7 @@ export async function reserve(
 const unpriced = (model: string): GatewayError =>
   new GatewayError(
     'invalid_request',
-    `The model ${model} has no price, so it cannot be billed: its operator can set models.${model}.price, or billing.unpriced: free, in sluice.yaml.`,
+    `The model ${model} has no price and cannot be billed. ` +
+      `Its operator can set models.${model}.price, or billing.unpriced: free, in sluice.yaml.`,
     { param: 'model' },
   )

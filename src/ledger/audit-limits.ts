@@ -1,23 +1,22 @@
-import { WINDOW_NAMES } from '../config/schema.ts'
+import { WINDOW_NAMES } from '../config/terms.ts'
 import type { GenerationRecord, KeySpend, LedgerState, QuotaWindow, StoredKey } from '../store/store.ts'
 
-/** What is wrong with one row. */
+/** A difference in one row. */
 export type Fault = { expected: string; found: string }
 
-/** What was counted is one of the amounts from `least` to `most`. */
+/** The range that a count must be in. */
 type Sum = { least: bigint; most: bigint }
 
 /**
- * What quota windows and spending limits must have counted, added up from the generations: a sum for each stored window
- * and each key with a limit, however many
- * generations there are. A generation counts in the window of the latest instant that its server had seen, which a
- * clock that went back leaves after the
- * generation's own: so what is from within the window has counted there, and what is from before it may have.
+ * The use of quota windows and spending limits, recomputed from generations: one sum for each stored window and each
+ * key with a limit. A generation counts in the window of the latest instant its server had seen, which is later than
+ * its own where the clock went back. So a generation within a window certainly counts there, and an earlier one
+ * possibly.
  */
 export class LimitSums {
   readonly #windows = new Map<string, (QuotaWindow & Sum)[]>()
   readonly #keys = new Map<string, Sum & { since: number; isStored: boolean; hasRow: boolean }>()
-  /** When the last generation of each subscription was asked for. */
+  /** The time of each subscription's last request. */
   readonly #latest = new Map<string, number>()
 
   constructor({ windows, spends }: LedgerState, keys: readonly StoredKey[]) {
@@ -36,25 +35,25 @@ export class LimitSums {
     if (kind === 'subscription') {
       this.#latest.set(accountId, Math.max(createdAt, this.#latest.get(accountId) ?? createdAt))
       for (const window of this.#windows.get(accountId) ?? [])
-        if (createdAt < window.endsAt) append(window, flows, createdAt >= window.startedAt)
+        if (createdAt < window.endsAt) addTo(window, flows, createdAt >= window.startedAt)
     }
     const key = this.#keys.get(keyId)
-    // A key of the configuration file may have been given its limit after some of its generations.
-    if (key !== undefined) append(key, bill, key.isStored && createdAt >= key.since)
+    // A key of the configuration file may have got its limit after some of its generations.
+    if (key !== undefined) addTo(key, bill, key.isStored && createdAt >= key.since)
   }
 
   *faultsOfWindow({ accountId, window, used }: QuotaWindow): Generator<Fault> {
     const sum = this.#windows.get(accountId)?.find((one) => one.window === window)
-    if (sum !== undefined) yield* outside(used, sum, 'micro-flows', 'use')
+    if (sum !== undefined) yield* outsideRange(used, sum, 'micro-flows', 'use')
   }
 
   *faultsOfSpend({ keyId, spent }: KeySpend): Generator<Fault> {
-    yield* outside(spent, this.#keys.get(keyId)!, 'nano-USD', 'spending')
+    yield* outsideRange(spent, this.#keys.get(keyId)!, 'nano-USD', 'spending')
   }
 
   /**
-   * Rows that must be there, by table and id: three windows for each subscription that was used, as late as its last
-   * generation, and one for each key that spent of its limit.
+   * Rows that are missing: three windows for each subscription in use, ending after its last request, and one row for
+   * each key that spent of its limit.
    */
   *missing(): Generator<Fault & { table: 'windows' | 'spends'; id: string }> {
     for (const [accountId, latest] of this.#latest)
@@ -64,7 +63,7 @@ export class LimitSums {
           yield {
             table: 'windows',
             id: `${accountId} ${name}`,
-            expected: `an end after ${latest}, when its last generation was asked for`,
+            expected: `an end after ${latest}, the time of its last request`,
             found: row === undefined ? 'no such window' : `${row.endsAt}`,
           }
       }
@@ -73,20 +72,20 @@ export class LimitSums {
   }
 }
 
-function append(sum: Sum, amount: bigint, isCertain: boolean): void {
+function addTo(sum: Sum, amount: bigint, isCertain: boolean): void {
   sum.most += amount
   if (isCertain) sum.least += amount
 }
 
-function* outside(counted: bigint, { least, most }: Sum, unit: string, what: string): Generator<Fault> {
+function* outsideRange(counted: bigint, { least, most }: Sum, unit: string, name: string): Generator<Fault> {
   if (counted < least)
     yield {
-      expected: `${what} of ${least} ${unit} or more, which its generations add up to`,
+      expected: `${name} of ${least} ${unit} or more, which its generations add up to`,
       found: `${counted} ${unit}`,
     }
   if (counted > most)
     yield {
-      expected: `${what} of ${most} ${unit} or less, which its generations add up to`,
+      expected: `${name} of ${most} ${unit} or less, which its generations add up to`,
       found: `${counted} ${unit}`,
     }
 }

@@ -11,14 +11,14 @@ import type {
   Transfer,
 } from '../store/store.ts'
 import { LimitSums, type Fault } from './audit-limits.ts'
-import { chargesOf, GENERATION_ID } from './book.ts'
+import { chargesOf, GENERATION_ID, type Payment } from './book.ts'
 import { OUTCOMES } from './outcomes.ts'
-import { leastHold, ratingOf } from './recorded.ts'
+import { minimumHold, ratingOf } from './record-rating.ts'
 
-/** A row that is wrong. `id`: what its table knows it by. */
+/** A wrong row. `id`: its key in the table. */
 export type Finding = Fault & { table: string; id: string }
 
-/** Rows read, how many of them are wrong, and the first of those. */
+/** The number of rows read of each kind, of wrong rows, and the first wrong row. */
 export type Audit = {
   generations: number
   transfers: number
@@ -30,21 +30,20 @@ export type Audit = {
 }
 
 /**
- * What is compared with the configuration of now. `overdraft`: how far credit may be below zero; `usdPerFlow`: what a
- * flow stands for. Nano-USD.
+ * Current settings to compare with, in nano-USD. `overdraft`: how far credit may be below zero; `usdPerFlow`: list
+ * price of one flow.
  */
 export type Terms = { overdraft: Nano; usdPerFlow: Nano }
 
 const PAGE = 1_000
 
-/** A list price that is never worth no flows, where a flow stands for 2 USD or less. */
-const LEAST_LIST_PRICE = 1_000n
+/** A list price in nano-USD that always amounts to some flows, where a flow is worth 2 USD or less. */
+const SMALLEST_LIST_PRICE = 1_000n
 
 /**
- * Computes the book again from its rows, in one state of the store and in memory that does not grow with generations:
- * every bill
- * from its usage and price, every payment from its bill, every balance from its transfers, what windows and key limits
- * counted from the generations.
+ * Recomputes the book from its rows, in one snapshot of the store and in memory that does not grow with the number of
+ * generations: bills from usage and price, payments from bills, balances from transfers, and quota windows and spending
+ * limits from generations.
  */
 export const audit = (store: Store, terms: Terms): Promise<Audit> =>
   store.snapshot(() => new Auditor(store, terms).run())
@@ -61,12 +60,10 @@ class Auditor {
     wrong: 0,
     first: undefined,
   }
-  readonly #tally = new Map<string, Nano>()
-  /**
-   * Taken back from each balance, which its server may spend in the moment before it hears of that; and what
-   * generations were paid from it.
-   */
+  readonly #sums = new Map<string, Nano>()
+  /** Withdrawn from each balance. A server may still spend that much until it reads the withdrawal. */
   readonly #withdrawn = new Map<string, Nano>()
+  /** Paid from each balance for generations. */
   readonly #paid = new Map<string, Nano>()
   #accounts: ReadonlySet<string> = new Set()
 
@@ -81,9 +78,9 @@ class Auditor {
     const limits = new LimitSums(state, await this.#store.keys())
     const postings = this.#postings()
     let posting = await postings.next()
-    // Both come in the order of ids, so what was posted for a generation stands beside it.
+    // Both come in the order of ids, so that they are merged in one pass.
     for await (const record of this.#generations()) {
-      for (; posting.done !== true && comesBefore(posting.value.reference, record.id); posting = await postings.next())
+      for (; posting.done !== true && precedes(posting.value.reference, record.id); posting = await postings.next())
         this.#checkOperation(posting.value.transfers)
       const own = posting.done !== true && posting.value.reference === record.id ? posting.value.transfers : []
       if (own.length > 0) posting = await postings.next()
@@ -106,13 +103,13 @@ class Auditor {
     }
   }
 
-  /** All transfers of one reference at a time. */
+  /** The transfers of each reference. */
   async *#postings(): AsyncGenerator<{ reference: string; transfers: PostedTransfer[] }> {
     let transfers: PostedTransfer[] = []
     for (let after: PostedTransfer | undefined; ; ) {
       const page = await this.#store.transfers(after, PAGE)
       for (const transfer of page) {
-        this.#enter(transfer)
+        this.#add(transfer)
         const [first] = transfers
         if (first !== undefined && first.reference !== transfer.reference) {
           yield { reference: first.reference, transfers }
@@ -127,13 +124,13 @@ class Auditor {
     if (first !== undefined) yield { reference: first.reference, transfers }
   }
 
-  #enter(transfer: PostedTransfer): void {
+  #add(transfer: PostedTransfer): void {
     const { debit, credit, amount, kind } = transfer
     this.#audit.transfers++
     if (kind === 'withdrawal') add(this.#withdrawn, debit, amount)
     if (kind === 'credit' || kind === 'bonus') add(this.#paid, debit, amount)
-    add(this.#tally, debit, -amount)
-    add(this.#tally, credit, amount)
+    add(this.#sums, debit, -amount)
+    add(this.#sums, credit, amount)
   }
 
   #checkOperation(transfers: readonly PostedTransfer[]): void {
@@ -141,16 +138,16 @@ class Auditor {
       const orphan = CHARGES.has(transfer.kind)
         ? [{ expected: `a generation ${transfer.reference}`, found: 'none' }]
         : []
-      this.#check('transfers', idOf(transfer), [...faultsOfTransfer(transfer, this.#accounts), ...orphan])
+      this.#check('transfers', transferId(transfer), [...faultsOfTransfer(transfer, this.#accounts), ...orphan])
     }
   }
 
   #checkGeneration(record: GenerationRecord, own: readonly PostedTransfer[]): void {
-    const expected = new Map(chargesFrom(record, own).map((transfer) => [transfer.kind, inWords(transfer)]))
+    const expected = new Map(chargesFrom(record, own).map((transfer) => [transfer.kind, describe(transfer)]))
     for (const transfer of own) {
-      const wanted = expected.get(transfer.kind) ?? `no ${transfer.kind} of this generation`
-      const other = wanted === inWords(transfer) ? [] : [{ expected: wanted, found: inWords(transfer) }]
-      this.#check('transfers', idOf(transfer), [...faultsOfTransfer(transfer, this.#accounts), ...other])
+      const text = expected.get(transfer.kind) ?? `no ${transfer.kind} of this generation`
+      const mismatch = text === describe(transfer) ? [] : [{ expected: text, found: describe(transfer) }]
+      this.#check('transfers', transferId(transfer), [...faultsOfTransfer(transfer, this.#accounts), ...mismatch])
     }
     this.#check('generations', record.id, faultsOfGeneration(record, own, this.#accounts, this.#terms))
   }
@@ -159,8 +156,8 @@ class Auditor {
     for (const balance of balances) {
       this.#check(
         'balances',
-        nameOf(balance),
-        faultsOfBalance(balance, this.#tally.get(nameOf(balance)) ?? 0n, this.#leastOf(balance)),
+        accountText(balance),
+        faultsOfBalance(balance, this.#sums.get(accountText(balance)) ?? 0n, this.#lowestOf(balance)),
       )
     }
     const sum = balances.reduce((total, { balance }) => total + balance, 0n)
@@ -180,13 +177,10 @@ class Auditor {
     Object.assign(this.#audit, { windows: windows.length, spends: spends.length })
   }
 
-  /**
-   * What nobody can spend below: no more is taken back than there is, so that only what generations were paid goes
-   * below 0.
-   */
-  #leastOf(balance: Balance): Nano | undefined {
+  /** The lowest valid balance: a withdrawal needs a balance, so only payments for generations go below 0. */
+  #lowestOf(balance: Balance): Nano | undefined {
     if (balance.kind !== 'credit' && balance.kind !== 'bonus') return undefined
-    const [withdrawn, paid] = [this.#withdrawn, this.#paid].map((sums) => sums.get(nameOf(balance)) ?? 0n) as [
+    const [withdrawn, paid] = [this.#withdrawn, this.#paid].map((sums) => sums.get(accountText(balance)) ?? 0n) as [
       Nano,
       Nano,
     ]
@@ -194,7 +188,7 @@ class Auditor {
     return -(paid < below ? paid : below)
   }
 
-  /** One row is wrong once, however much of it is. */
+  /** A row counts as wrong once, however many faults it has. */
   #check(table: string, id: string, faults: Iterable<Fault>): void {
     for (const fault of faults) {
       this.#audit.wrong++
@@ -204,30 +198,30 @@ class Auditor {
   }
 }
 
-/** Whether nothing further is posted for a generation before this one. References of operations stand anywhere. */
-const comesBefore = (reference: string, id: string): boolean => reference < id || !GENERATION_ID.test(reference)
+/** True for transfers that belong before this generation, or to an operation, whose references have no order. */
+const precedes = (reference: string, id: string): boolean => reference < id || !GENERATION_ID.test(reference)
 
-/** Kinds of transfer that only a generation posts. */
+/** The kinds of transfer that only generations post. */
 const CHARGES = new Set(['bonus', 'credit', 'write-off', 'cost'])
 
 const nano = (amount: Nano): string => `${amount} nano-USD`
-const nameOf = ({ kind, owner }: BookAccount): string => (owner === '' ? kind : `${kind} ${owner}`)
-const idOf = ({ reference, kind }: PostedTransfer): string => `${reference} ${kind}`
+const accountText = ({ kind, owner }: BookAccount): string => (owner === '' ? kind : `${kind} ${owner}`)
+const transferId = ({ reference, kind }: PostedTransfer): string => `${reference} ${kind}`
 const add = (sums: Map<string, Nano>, account: BookAccount, amount: Nano): void =>
-  void sums.set(nameOf(account), (sums.get(nameOf(account)) ?? 0n) + amount)
-const inWords = ({ debit, credit, amount }: Transfer): string =>
-  `${nano(amount)} from ${nameOf(debit)} to ${nameOf(credit)}`
+  void sums.set(accountText(account), (sums.get(accountText(account)) ?? 0n) + amount)
+const describe = ({ debit, credit, amount }: Transfer): string =>
+  `${nano(amount)} from ${accountText(debit)} to ${accountText(credit)}`
 const amountOf = (transfers: readonly PostedTransfer[], kind: string): Nano =>
   transfers.find((transfer) => transfer.kind === kind)?.amount ?? 0n
-const payments = (transfers: readonly PostedTransfer[]): { bonus: Nano; credit: Nano; writtenOff: Nano } => ({
+const paymentIn = (transfers: readonly PostedTransfer[]): Payment => ({
   bonus: amountOf(transfers, 'bonus'),
   credit: amountOf(transfers, 'credit'),
   writtenOff: amountOf(transfers, 'write-off'),
 })
 
-/** What would be posted for a generation if the amounts that stand there are right. */
+/** The transfers that a generation should have, if the amounts of its own are right. */
 const chargesFrom = ({ accountId, kind, provider }: GenerationRecord, own: readonly PostedTransfer[]): Transfer[] =>
-  chargesOf(accountId, kind === 'subscription' ? undefined : payments(own), provider, amountOf(own, 'cost'))
+  chargesOf(accountId, kind === 'subscription' ? undefined : paymentIn(own), provider, amountOf(own, 'cost'))
 
 function* faultsOfGeneration(
   record: GenerationRecord,
@@ -238,9 +232,10 @@ function* faultsOfGeneration(
   const { accountId, usage, latency, duration, retries, discount, held, bill, flows, kind, ending } = record
   if (!accounts.has(accountId)) yield { expected: 'a known account', found: accountId }
   if (!Object.hasOwn(OUTCOMES, ending))
-    yield { expected: `an ending of ${Object.keys(OUTCOMES).join(', ')}`, found: ending }
+    yield { expected: `an outcome of ${Object.keys(OUTCOMES).join(', ')}`, found: ending }
   for (const [name, value] of Object.entries({ ...usage, latency, duration, retries })) {
-    if (!Number.isSafeInteger(value) || value < 0) yield { expected: `${name} of 0 or more, whole`, found: `${value}` }
+    if (!Number.isSafeInteger(value) || value < 0)
+      yield { expected: `${name} of 0 or more, as a whole number`, found: `${value}` }
   }
   for (const [name, value] of Object.entries({ held, bill, flows }))
     if (value < 0n) yield { expected: `${name} of 0 or more`, found: `${value}` }
@@ -252,12 +247,12 @@ function* faultsOfGeneration(
   yield* faultsOfBill(record, own)
 }
 
-/** How many flows a list price was worth depends on settings of that day; that it was worth any does not. */
+/** The number of flows depends on the settings of that day; whether there are any does not. */
 function* faultsOfFlows({ flows, bill }: GenerationRecord, usdPerFlow: Nano): Generator<Fault> {
   if (bill === 0n && flows > 0n) yield { expected: 'no flows for a list price of 0', found: `${flows} micro-flows` }
-  // Half a micro-flow is rounded to none.
-  const none = usdPerFlow / 2_000_000n
-  if (flows === 0n && bill > (none > LEAST_LIST_PRICE ? none : LEAST_LIST_PRICE))
+  // Half a micro-flow is rounded to 0.
+  const roundedToNone = usdPerFlow / 2_000_000n
+  if (flows === 0n && bill > (roundedToNone > SMALLEST_LIST_PRICE ? roundedToNone : SMALLEST_LIST_PRICE))
     yield { expected: `flows for a list price of ${nano(bill)}`, found: 'none' }
 }
 
@@ -268,34 +263,35 @@ function* faultsOfBill(record: GenerationRecord, own: readonly PostedTransfer[])
     const rated = kind === 'subscription' ? rating.origin : rating.bill
     if (rated !== bill)
       yield { expected: `a bill of ${nano(rated)}, which is its usage at price ${rating.version}`, found: nano(bill) }
-    const least = record.held === 0n && bill > 0n ? leastHold(record) : 0n
-    if (least > 0n) yield { expected: `a hold of ${nano(least)} or more`, found: nano(0n) }
+    const minimum = record.held === 0n && bill > 0n ? minimumHold(record) : 0n
+    if (minimum > 0n) yield { expected: `a hold of ${nano(minimum)} or more`, found: nano(0n) }
   } catch {
     yield { expected: `rates of price ${price?.version} that can be read`, found: `${price?.rates}` }
   }
   if (kind === 'subscription') return
-  const { bonus, credit, writtenOff } = payments(own)
+  const { bonus, credit, writtenOff } = paymentIn(own)
   const paid = bonus + credit + writtenOff
   if (paid !== bill) yield { expected: `transfers to revenue of ${nano(bill)}, which is its bill`, found: nano(paid) }
 }
 
 function* faultsOfTransfer({ debit, credit, amount }: PostedTransfer, accounts: ReadonlySet<string>): Generator<Fault> {
   if (amount <= 0n) yield { expected: 'an amount above 0', found: nano(amount) }
-  if (nameOf(debit) === nameOf(credit)) yield { expected: 'two different accounts', found: `${nameOf(debit)} twice` }
+  if (accountText(debit) === accountText(credit))
+    yield { expected: 'two different accounts', found: `${accountText(debit)} twice` }
   for (const account of [debit, credit])
-    if (!isKnown(account, accounts)) yield { expected: 'known accounts', found: nameOf(account) }
+    if (!isKnown(account, accounts)) yield { expected: 'known accounts', found: accountText(account) }
 }
 
-/** Whose it is: an account's, a provider's (also one that is not configured any more), or nobody's. */
-const OWNERS: Record<BookAccount['kind'], 'account' | 'provider' | 'nobody'> = {
+/** The owner of each kind of book account. A provider need not be configured any more. */
+const OWNERS: Record<BookAccount['kind'], 'account' | 'provider' | 'none'> = {
   credit: 'account',
   bonus: 'account',
   payable: 'provider',
-  outside: 'nobody',
-  promotion: 'nobody',
-  revenue: 'nobody',
-  'write-off': 'nobody',
-  cost: 'nobody',
+  outside: 'none',
+  promotion: 'none',
+  revenue: 'none',
+  'write-off': 'none',
+  cost: 'none',
 }
 
 function isKnown({ kind, owner }: BookAccount, accounts: ReadonlySet<string>): boolean {
@@ -304,7 +300,7 @@ function isKnown({ kind, owner }: BookAccount, accounts: ReadonlySet<string>): b
     ? accounts.has(owner)
     : owned === 'provider'
       ? owner !== ''
-      : owned === 'nobody' && owner === ''
+      : owned === 'none' && owner === ''
 }
 
 function* faultsOfBalance({ kind, balance }: Balance, tallied: Nano, least: Nano | undefined): Generator<Fault> {

@@ -2,50 +2,46 @@ import type { BookAccount, Operation, Transfer } from '../store/store.ts'
 import type { Nano } from '../money.ts'
 
 /**
- * The chart of accounts. A customer's `credit` and `bonus` are what Sluice owes in service; `outside` is the money that
- * came in,
- * `promotion` what was given away, `revenue` what was earned, `write-off` what was earned and will not be paid, `cost`
- * what
- * providers charge at list price and `payable` what they are owed for it. Every movement debits one and credits
- * another.
+ * The chart of accounts. `credit` and `bonus` are what a customer's account may spend; `outside` is where payments come
+ * from, `promotion` what bonuses cost, `revenue` what was earned, `write-off` what was earned and will not be paid,
+ * `cost` what providers charge at list price, and `payable` what each provider is owed. Every transfer debits one
+ * account and credits another.
  */
-const one = (kind: BookAccount['kind']): BookAccount => ({ kind, owner: '' })
-const REVENUE = one('revenue')
+const ownerless = (kind: BookAccount['kind']): BookAccount => ({ kind, owner: '' })
+const REVENUE = ownerless('revenue')
 const creditOf = (accountId: string): BookAccount => ({ kind: 'credit', owner: accountId })
 const bonusOf = (accountId: string): BookAccount => ({ kind: 'bonus', owner: accountId })
 
-/** What a bill is paid from; all three add up to it. What nobody has is written off. */
+/** What a bill is paid from, in nano-USD; the three add up to it. */
 export type Payment = { bonus: Nano; credit: Nano; writtenOff: Nano }
 
-/**
- * The postings of one generation: its bill where it is paid as you go, and what its provider charges where that is
- * known.
- */
+/** The transfers of one generation: its payment (pay-as-you-go only), and its provider's charge where that is known. */
 export function chargesOf(
   accountId: string,
   payment: Payment | undefined,
   provider: string | null,
   cost: Nano | undefined,
 ): Transfer[] {
-  const charges: Transfer[] = []
+  const transfers: Transfer[] = []
   const post = (kind: string, debit: BookAccount, credit: BookAccount, amount: Nano): void => {
-    if (amount > 0n) charges.push({ kind, debit, credit, amount })
+    if (amount > 0n) transfers.push({ kind, debit, credit, amount })
   }
   if (payment !== undefined) {
     post('bonus', bonusOf(accountId), REVENUE, payment.bonus)
     post('credit', creditOf(accountId), REVENUE, payment.credit)
-    post('write-off', one('write-off'), REVENUE, payment.writtenOff)
+    post('write-off', ownerless('write-off'), REVENUE, payment.writtenOff)
   }
-  if (cost !== undefined && provider !== null) post('cost', one('cost'), { kind: 'payable', owner: provider }, cost)
-  return charges
+  if (cost !== undefined && provider !== null)
+    post('cost', ownerless('cost'), { kind: 'payable', owner: provider }, cost)
+  return transfers
 }
 
-/** What a generation's postings have as their reference, which no operation may have. */
+/** The reference of a generation's transfers, which no operation may have. */
 export const GENERATION_ID = /^[0-9a-f]{32}$/
 
 /**
- * Credit bought or bonus granted; a negative amount takes it back. The reference makes it happen once; one that could
- * be a generation's id is refused with an Error.
+ * Credit bought or bonus granted; a negative amount is withdrawn. The reference makes it idempotent. Throws an Error
+ * for a reference that could be a generation's id.
  */
 export function topUp(options: {
   reference: string
@@ -56,8 +52,9 @@ export function topUp(options: {
   note?: string
 }): Operation {
   const { reference, at, accountId, amount, bonus, note } = options
-  if (GENERATION_ID.test(reference)) throw new Error(`the reference ${reference} could be the id of a generation`)
-  const [from, to] = bonus ? [one('promotion'), bonusOf(accountId)] : [one('outside'), creditOf(accountId)]
+  if (GENERATION_ID.test(reference))
+    throw new Error(`the reference ${reference} looks like the id of a generation; choose another one`)
+  const [from, to] = bonus ? [ownerless('promotion'), bonusOf(accountId)] : [ownerless('outside'), creditOf(accountId)]
   const transfer: Transfer =
     amount < 0n
       ? { kind: 'withdrawal', debit: to, credit: from, amount: -amount }

@@ -1,25 +1,22 @@
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 
 /**
- * A thread of its own for `countTokens` of estimate.ts: the tokeniser takes half a second to load and milliseconds for
- * a long text, in which the server must go on.
+ * The worker behind `countTokens` of estimate.ts: the tokeniser takes half a second to load and milliseconds for a long
+ * text, during which the event loop must not stop.
  */
 
 export type CountRequest = { id: number; texts: readonly string[] }
-export type CountAnswer = { id: number; tokens: number }
+export type CountResponse = { id: number; tokens: number }
 
-/**
- * Of more text than this the rest is taken to have as many tokens a character as the beginning: random letters cost 4
- * µs each.
- */
+/** Characters that are counted; the rest is extrapolated, because random letters take 4 µs each. */
 const COUNTED_CHARACTERS = 64_000
 
-/** What is counted in one piece. */
+/** Characters given to the tokeniser at once. */
 const CHUNK = 4_096
 
 /**
- * The tokeniser's time grows with the square of a run of letters or spaces, so that 200,000 of one letter would take it
- * two minutes: runs are cut into such pieces.
+ * Splits long runs of letters or spaces, because the tokeniser's time is quadratic in their length: 200,000 times one
+ * letter would take two minutes.
  */
 const LONG_RUN = /(\S{128}|\s{128})/
 
@@ -29,8 +26,8 @@ function count(texts: readonly string[]): number {
   let [length, counted, tokens] = [0, 0, 0]
   for (const text of texts) {
     length += text.length
-    for (let at = 0; at < text.length && counted < COUNTED_CHARACTERS; at += CHUNK) {
-      const chunk = text.slice(at, at + CHUNK)
+    for (let start = 0; start < text.length && counted < COUNTED_CHARACTERS; start += CHUNK) {
+      const chunk = text.slice(start, start + CHUNK)
       counted += chunk.length
       for (const piece of chunk.split(LONG_RUN)) tokens += countTokens(piece, OPTIONS)
     }
@@ -38,6 +35,6 @@ function count(texts: readonly string[]): number {
   return counted === 0 ? 0 : Math.ceil((tokens * length) / counted)
 }
 
-declare const self: { onmessage: (event: MessageEvent<CountRequest>) => void; postMessage(answer: CountAnswer): void }
+declare const self: { onmessage: (event: MessageEvent<CountRequest>) => void; postMessage(answer: CountResponse): void }
 
 self.onmessage = ({ data: { id, texts } }) => self.postMessage({ id, tokens: count(texts) })

@@ -2,26 +2,23 @@ import type { GenerationRequest, MediaPart, Part, Tool } from '../generation/req
 import { MOST_TOKENS, noUsage, type Usage } from '../generation/usage.ts'
 import { isImageTool } from '../protocols/image-config.ts'
 import type { Capabilities } from '../protocols/protocol.ts'
-import type { CountAnswer, CountRequest } from './count-tokens-worker.ts'
+import type { CountRequest, CountResponse } from './count-tokens-worker.ts'
 
-/** Tokens of media whose size in tokens only the provider knows: about what an image of a megapixel costs. */
+/** Tokens assumed for a medium, which only its provider can count: about those of an image of one megapixel. */
 const MEDIA_TOKENS = 1_000
 
-/** Tokens a turn costs besides its text. */
+/** Tokens of a turn besides its text. */
 const TURN_TOKENS = 4
 
-/** Characters a token is taken to have where they are not counted. */
+/** Characters assumed per token where tokens are not counted. */
 export const CHARACTERS_PER_TOKEN = 4
 
-/** Who waits for a count, by its number, and how many characters are counted. */
+/** Counts under way, by their id. `length`: the characters to count. */
 const waiting = new Map<number, { length: number; resolve: (tokens: number) => void }>()
 let counts = 0
 let counter: Worker | undefined
 
-/**
- * Texts -> their tokens together, counted beside the event loop by a tokeniser that is loaded at the first use, as it
- * is large.
- */
+/** Tokens of all texts together, counted in a worker that is started at the first use, as its tokeniser is large. */
 export function countTokens(texts: readonly string[]): Promise<number> {
   if (texts.every((text) => text === '')) return Promise.resolve(0)
   counter ??= startCounter()
@@ -34,13 +31,13 @@ export function countTokens(texts: readonly string[]): Promise<number> {
 
 function startCounter(): Worker {
   const worker = new Worker(new URL('./count-tokens-worker.ts', import.meta.url))
-  // An idle tokeniser must not keep a program alive.
+  // An idle worker must not keep the process alive.
   worker.unref()
-  worker.onmessage = ({ data: { id, tokens } }: MessageEvent<CountAnswer>) => {
+  worker.onmessage = ({ data: { id, tokens } }: MessageEvent<CountResponse>) => {
     waiting.get(id)?.resolve(tokens)
     waiting.delete(id)
   }
-  // A generation must end, and be charged, also when it cannot be counted.
+  // A generation must be closed and charged even where it cannot be counted.
   worker.onerror = ({ message }) => {
     console.error(`The tokeniser failed: ${message}`)
     counter = undefined
@@ -50,11 +47,11 @@ function startCounter(): Worker {
   return worker
 }
 
-/** Input tokens of a request, estimated: for providers that count none themselves. */
+/** Input tokens of a request, estimated, for providers that do not count them. */
 export async function estimateInputTokens(request: GenerationRequest): Promise<number> {
   const texts: string[] = request.tools.length === 0 ? [] : [JSON.stringify(request.tools)]
   let media = 0
-  const weigh = (part: Part): void => {
+  const collect = (part: Part): void => {
     switch (part.type) {
       case 'text':
       case 'reasoning':
@@ -65,7 +62,7 @@ export async function estimateInputTokens(request: GenerationRequest): Promise<n
         texts.push(part.name, part.arguments)
         break
       case 'tool-result':
-        part.content.forEach(weigh)
+        part.content.forEach(collect)
         break
       case 'native':
         texts.push(JSON.stringify(part.value) ?? '')
@@ -75,39 +72,32 @@ export async function estimateInputTokens(request: GenerationRequest): Promise<n
         else media++
     }
   }
-  request.system.forEach(weigh)
-  for (const turn of request.turns) turn.parts.forEach(weigh)
+  request.system.forEach(collect)
+  for (const turn of request.turns) turn.parts.forEach(collect)
   return (await countTokens(texts)) + media * MEDIA_TOKENS + request.turns.length * TURN_TOKENS
 }
 
-/**
- * Bytes a token is taken to have at the least: of text, English has about 4.5, Chinese 3, digits and base64 2; of
- * media, what dense ones have.
- */
+/** The fewest bytes per token: English text has about 4.5, Chinese 3, digits and base64 2; media as in dense files. */
 const FEWEST_BYTES_PER_TOKEN = { text: 2, file: 8, video: 50, audio: 100, image: Infinity }
 
-/** A medium on top of its bytes: four times what one usually takes. */
+/** Added for each medium besides its bytes: four times what one usually takes. */
 const MOST_MEDIUM_TOKENS = 4 * MEDIA_TOKENS
 
-/** Output of a model whose limit nobody said. */
+/** Output limit assumed for a model that has none in the catalogue. */
 const ASSUMED_OUTPUT_TOKENS = 32_768
 
 /** Searches of a request that lets its provider search. */
 const ASSUMED_SEARCHES = 10
 
-/**
- * What an image that is made takes at the most, in tokens: those of GPT Image at its best are 1 for every 250 pixels,
- * of others fewer.
- */
+/** Tokens of a generated image: GPT Image at its best quality takes one for every 250 pixels, others fewer. */
 const PIXELS_PER_TOKEN = 200
 const USUAL_PIXELS = 1_536 * 1_024
 
 /**
- * The most that a request may use, for its hold, in a time that does not grow with its text: `bodyBytes` without its
- * media, what the media may have by
- * their size, and the output limit of the request, else the model's. `abilities`: of those who may be asked. Providers
- * add prompts of their own and count media in their own way,
- * so a bill may still pass it; what is then missing is paid from what the account has, or written off.
+ * The most that a request may use, for its hold, computed without reading its text. `bodyBytes` counts the body
+ * including inline media; `modelLimit` is the model's output limit; `capabilities` are those of all endpoints it may go
+ * to. A bill may still exceed it, because providers add prompts of their own and count media in their own way: the rest
+ * is paid from the account's balance or written off.
  */
 export function worstCase(
   request: GenerationRequest,
@@ -115,55 +105,89 @@ export function worstCase(
   modelLimit: number | undefined,
   capabilities: readonly Capabilities[] = [],
 ): Usage {
-  const usage = noUsage()
-  let mediaBytes = 0
-  let lifetime: '5m' | '1h' | undefined
-  const weigh = (part: Part | Tool): void => {
-    if ('cache' in part && part.cache !== undefined && lifetime !== '1h') lifetime = part.cache.ttl ?? '5m'
-    if (part.type === 'tool-result') part.content.forEach(weigh)
-    if (!('source' in part)) return
-    const encoded = part.source.type === 'data' ? part.source.data.length : 0
-    mediaBytes += encoded
-    usage[part.type === 'audio' ? 'inputAudioTokens' : 'inputTokens'] +=
-      MOST_MEDIUM_TOKENS + Math.ceil((encoded * 0.75) / FEWEST_BYTES_PER_TOKEN[kindOf(part)])
+  const parts = promptParts(request)
+  const media = mediaTokens(parts)
+  const inputTokens = media.input + textTokens(bodyBytes - media.bytes)
+  const cacheLifetime = longestCacheLifetime(parts)
+  const images = imageCount(request, capabilities)
+  const outputTokens = Math.max(outputLimit(request, modelLimit), images * imageTokens(request))
+  const searches = request.webSearch !== undefined || request.tools.some(({ type }) => type === 'native')
+  return {
+    ...noUsage(),
+    inputTokens: cacheLifetime === undefined ? inputTokens : 0,
+    cacheWrite5mTokens: cacheLifetime === '5m' ? inputTokens : 0,
+    cacheWrite1hTokens: cacheLifetime === '1h' ? inputTokens : 0,
+    inputAudioTokens: media.audio,
+    // No response is believed to have more.
+    outputTokens: Math.min(MOST_TOKENS, outputTokens),
+    webSearches: searches ? ASSUMED_SEARCHES : 0,
+    images,
   }
-  request.system.forEach(weigh)
-  request.tools.forEach(weigh)
-  for (const turn of request.turns) turn.parts.forEach(weigh)
-  usage.inputTokens += Math.ceil(Math.max(0, bodyBytes - mediaBytes) / FEWEST_BYTES_PER_TOKEN.text)
-  const { imageOutput } = request
-  usage.images = imageOutput?.count ?? (imageOutput !== undefined || mayDraw(request, capabilities) ? 1 : 0)
-  const imageTokens =
-    usage.images *
-    Math.ceil(
-      Math.max(USUAL_PIXELS, (imageOutput?.size?.width ?? 0) * (imageOutput?.size?.height ?? 0)) / PIXELS_PER_TOKEN,
-    )
-  const limit =
-    request.protocol === 'images'
-      ? 0
-      : (request.maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * (request.candidates ?? 1)
-  // More than that would not be believed of any answer.
-  usage.outputTokens = Math.min(MOST_TOKENS, Math.max(limit, imageTokens))
-  if (request.webSearch !== undefined || request.tools.some(({ type }) => type === 'native'))
-    usage.webSearches = ASSUMED_SEARCHES
-  if (lifetime !== undefined) {
-    usage[lifetime === '1h' ? 'cacheWrite1hTokens' : 'cacheWrite5mTokens'] = usage.inputTokens
-    usage.inputTokens = 0
-  }
-  return usage
 }
 
+type PromptPart = Part | Tool
+
+/** All parts of the prompt, those inside tool results included. */
+function promptParts({ system, tools, turns }: GenerationRequest): PromptPart[] {
+  const parts: PromptPart[] = [...tools]
+  const add = (part: Part): void => {
+    parts.push(part)
+    if (part.type === 'tool-result') part.content.forEach(add)
+  }
+  system.forEach(add)
+  for (const turn of turns) turn.parts.forEach(add)
+  return parts
+}
+
+/** `bytes`: base64 characters of inline media, which are part of the body. */
+function mediaTokens(parts: readonly PromptPart[]): { bytes: number; input: number; audio: number } {
+  const sum = { bytes: 0, input: 0, audio: 0 }
+  for (const part of parts) {
+    if (!('source' in part)) continue
+    const encoded = part.source.type === 'data' ? part.source.data.length : 0
+    sum.bytes += encoded
+    sum[part.type === 'audio' ? 'audio' : 'input'] +=
+      MOST_MEDIUM_TOKENS + Math.ceil((encoded * 0.75) / FEWEST_BYTES_PER_TOKEN[densityOf(part)])
+  }
+  return sum
+}
+
+/** A text file has a token for every few bytes; in other files most bytes are layout and images. */
+const densityOf = ({ type, source }: MediaPart): keyof typeof FEWEST_BYTES_PER_TOKEN =>
+  type === 'file' && source.type === 'data' && /^(text\/|application\/(json|xml|yaml|x-))/.test(source.mediaType)
+    ? 'text'
+    : type
+
+const textTokens = (bytes: number): number => Math.ceil(Math.max(0, bytes) / FEWEST_BYTES_PER_TOKEN.text)
+
+/** Undefined where nothing is marked for a cache. */
+function longestCacheLifetime(parts: readonly PromptPart[]): '5m' | '1h' | undefined {
+  const lifetimes = parts.flatMap((part) =>
+    'cache' in part && part.cache !== undefined ? [part.cache.ttl ?? '5m'] : [],
+  )
+  return lifetimes.includes('1h') ? '1h' : lifetimes[0]
+}
+
+const imageCount = (request: GenerationRequest, capabilities: readonly Capabilities[]): number =>
+  request.imageOutput?.count ?? (request.imageOutput !== undefined || mayDraw(request, capabilities) ? 1 : 0)
+
 /**
- * Models that draw do so unasked, unless they are told to write only; an images API makes nothing else, and others draw
- * with a tool.
+ * Models with image output draw without being told to, unless only text is requested; an images API makes nothing else,
+ * and other models draw with a tool.
  */
 const mayDraw = ({ outputModalities, tools }: GenerationRequest, capabilities: readonly Capabilities[]): boolean =>
   tools.some(isImageTool) ||
   capabilities.some(({ api }) => api === 'images') ||
   (outputModalities?.includes('image') ?? capabilities.some(({ output }) => output?.includes('image')))
 
-/** A file that is written in text has a token for every few bytes; in any other, most bytes are layout and pictures. */
-const kindOf = ({ type, source }: MediaPart): keyof typeof FEWEST_BYTES_PER_TOKEN =>
-  type === 'file' && source.type === 'data' && /^(text\/|application\/(json|xml|yaml|x-))/.test(source.mediaType)
-    ? 'text'
-    : type
+/** Output tokens of one generated image. */
+function imageTokens({ imageOutput }: GenerationRequest): number {
+  const { width = 0, height = 0 } = imageOutput?.size ?? {}
+  return Math.ceil(Math.max(USUAL_PIXELS, width * height) / PIXELS_PER_TOKEN)
+}
+
+/** Output tokens of all candidates, without images. */
+const outputLimit = (
+  { protocol, maxOutputTokens, candidates = 1 }: GenerationRequest,
+  modelLimit: number | undefined,
+): number => (protocol === 'images' ? 0 : (maxOutputTokens ?? modelLimit ?? ASSUMED_OUTPUT_TOKENS) * candidates)

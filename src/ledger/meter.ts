@@ -5,43 +5,43 @@ import type { AttemptRecord } from '../providers/attempt.ts'
 import { OUTCOMES, type ChargePolicy, type Outcome } from './outcomes.ts'
 import { CHARACTERS_PER_TOKEN, countTokens } from './estimate.ts'
 
-/** Text beyond this is only counted in characters: a tokeniser's worst case must not stop the server. */
+/** Characters kept for the tokeniser, whose worst case must not stop the server; beyond it only the length is. */
 const TEXT_KEPT = 200_000
 
-/** One open generation. It hears every event before the client does, and is closed exactly once, whatever ends it. */
+/** The meter of one open generation: it records every event before the client receives it, and is closed once. */
 export class Meter {
   readonly usage: Usage = noUsage()
-  /** Who answers, under the provider's own name of the model. */
+  /** The provider that responds, and its own name of the model. */
   served: { provider: string; model: string } | undefined
-  /** What was lost between the protocols of client and provider; grows as the answer is written. */
+  /** Losses of the translation between client and provider; more come while the response is written. */
   losses: readonly Loss[] = []
-  /** Tries at providers, the last one last. */
+  /** Attempts at providers, the latest last. */
   readonly tries: AttemptRecord[] = []
   finish: { reason: FinishReason; raw: string } | undefined
-  ending: Outcome | undefined
-  /** Whether any of the usage was counted here, because the provider did not say it. */
+  outcome: Outcome | undefined
+  /** True where any of the usage was counted here because the provider did not report it. */
   estimated = false
   readonly #countInput: () => Promise<number>
   #startedAt = performance.now()
   #firstEventAt: number | undefined
   #endedAt: number | undefined
-  /** Whether the provider told how much it put out. */
-  #outputTold = false
+  #outputReported = false
   #text = ''
   #reasoning = ''
   #part: PartHead['type'] = 'text'
+  /** Characters received beyond TEXT_KEPT. */
   #beyond = 0
-  #forgiven = false
+  #chargeWaived = false
   #counting: Promise<Usage | undefined> = Promise.resolve(undefined)
 
-  /** `ageMs`: how long ago its request came. */
+  /** `ageMs`: milliseconds since its request arrived. */
   constructor(countInput: () => Promise<number>, ageMs = 0) {
     this.#countInput = countInput
     this.#startedAt -= Math.max(0, ageMs)
   }
 
-  /** One that another process began, as it was last written. */
-  static restored({ usage, served, tries, losses, ageMs, inputTokens }: Written): Meter {
+  /** The meter of a generation that another process began, as it was last written. */
+  static restored({ usage, served, tries, losses, ageMs, inputTokens }: StoredMeter): Meter {
     const meter = new Meter(() => Promise.resolve(inputTokens))
     Object.assign(meter.usage, usage)
     meter.served = served
@@ -51,23 +51,23 @@ export class Meter {
     return meter
   }
 
-  /** One that its process did not live to close. */
-  static crashed(written: Written & { heard: Heard; times: Meter['times'] }): Meter {
-    const meter = Meter.restored(written)
-    const { heard, times } = written
-    meter.ending = 'crashed'
-    meter.#firstEventAt = heard.begun ? meter.#startedAt + times.latency : undefined
+  /** The meter of a generation whose process died before it was closed. */
+  static crashed(stored: StoredMeter & { received: ReceivedText; times: Meter['times'] }): Meter {
+    const meter = Meter.restored(stored)
+    const { received, times } = stored
+    meter.outcome = 'crashed'
+    meter.#firstEventAt = received.begun ? meter.#startedAt + times.latency : undefined
     meter.#endedAt = meter.#startedAt + times.latency + times.duration
     return meter
   }
 
   record(events: readonly GenerationEvent[]): void {
-    if (this.ending !== undefined) return
+    if (this.outcome !== undefined) return
     for (const event of events) {
       if (event.type === 'error') continue
       this.#firstEventAt ??= performance.now()
       switch (event.type) {
-        // An answer that went on in the background is heard again, whole.
+        // A background response is read again from its beginning.
         case 'start':
           this.#text = this.#reasoning = ''
           this.#beyond = this.usage.images = 0
@@ -77,7 +77,7 @@ export class Meter {
           if (this.#part === 'image') this.usage.images++
           break
         case 'part-delta':
-          this.#keep(event.text)
+          this.#appendText(event.text)
           break
         case 'usage':
           this.#recordUsage(event.usage)
@@ -90,40 +90,40 @@ export class Meter {
   }
 
   #recordUsage(usage: Partial<Usage>): void {
-    // Images are counted as they are heard, which no usage tells.
+    // Images are counted from their parts: no provider reports them.
     Object.assign(this.usage, usage, { images: this.usage.images })
-    this.#outputTold ||= usage.outputTokens !== undefined
+    this.#outputReported ||= usage.outputTokens !== undefined
   }
 
-  /** Media are not written in tokens of text: their size in tokens is the provider's to say. */
-  #keep(text: string): void {
+  /** Media are not text: only the provider knows their tokens. */
+  #appendText(text: string): void {
     if (this.#part === 'image' || this.#part === 'audio') return
     if (this.#text.length + this.#reasoning.length > TEXT_KEPT) this.#beyond += text.length
     else if (this.#part === 'reasoning') this.#reasoning += text
     else this.#text += text
   }
 
-  /** The first ending counts; a later one is a no-op. */
-  close(ending: Outcome): boolean {
-    if (this.ending !== undefined) return false
-    this.ending = ending
+  /** The first outcome counts; for a later one this gives false and changes nothing. */
+  close(outcome: Outcome): boolean {
+    if (this.outcome !== undefined) return false
+    this.outcome = outcome
     this.#endedAt = performance.now()
     return true
   }
 
-  /** Its client got nothing of it, through a failure of ours: it counts as failed before its first word. */
+  /** Voids the charge of a response that was lost by us: it failed, and nothing is charged. */
   voidCharge(): void {
-    this.ending = 'failed'
+    this.outcome = 'failed'
     this.finish = undefined
-    this.release()
+    this.waiveCharge()
   }
 
-  /** However it ends and whatever was heard, it is charged nothing: a job that failed has no answer. */
-  release(): void {
-    this.#forgiven = true
+  /** Nothing is charged, whatever the outcome and whatever was received. */
+  waiveCharge(): void {
+    this.#chargeWaived = true
   }
 
-  /** Milliseconds from the request to the first event (to the end where none came), and from there to the end. */
+  /** `latency`: milliseconds from the request to the first event, or to the end without one; `duration`: the rest. */
   get times(): { latency: number; duration: number } {
     const end = this.#endedAt ?? performance.now()
     const first = this.#firstEventAt ?? end
@@ -135,31 +135,30 @@ export class Meter {
   }
 
   /**
-   * What Sluice has to count: a side of which the provider said nothing in an answer that ended, and the output of one
-   * that broke off.
+   * What has to be counted here: input or output that the provider did not report for a complete response, and the
+   * output of one that was cut off.
    */
-  get #uncounted(): { input: boolean; output: boolean } | undefined {
-    if (this.estimated || (this.ending !== undefined && this.charge === 'nothing')) return undefined
-    const final = this.finish !== undefined || (this.ending !== undefined && this.charge === 'reported')
-    // No prompt has zero tokens: a provider that says so has nothing to say.
+  get #unreported(): { input: boolean; output: boolean } | undefined {
+    if (this.estimated || (this.outcome !== undefined && this.charge === 'nothing')) return undefined
+    const isComplete = this.finish !== undefined || (this.outcome !== undefined && this.charge === 'reported')
+    // No prompt has zero tokens: a provider that says so reported nothing.
     const input = promptTokens(this.usage) === 0
-    const output = !final || (!this.#outputTold && (this.#text !== '' || this.#reasoning !== ''))
+    const output = !isComplete || (!this.#outputReported && (this.#text !== '' || this.#reasoning !== ''))
     return input || output ? { input, output } : undefined
   }
 
-  /** Whether a finished answer came without its usage. */
+  /** True for a finished response without its usage. */
   get lacksUsage(): boolean {
-    return this.finish !== undefined && this.#uncounted !== undefined
+    return this.finish !== undefined && this.#unreported !== undefined
   }
 
   /**
-   * Counts what the provider did not, for the answer that is ending or has ended; gives the usage then, and undefined
-   * where its own word is enough.
-   * Whoever asks while it counts waits for it too: a client that leaves meanwhile has had its answer.
+   * Counts what the provider did not report, for a response that is ending or has ended, and gives the usage; undefined
+   * where the report suffices. Concurrent calls share one count: a client that leaves meanwhile has its response.
    */
   count(): Promise<Usage | undefined> {
-    const uncounted = this.#uncounted
-    if (uncounted !== undefined) this.#counting = this.#count(uncounted)
+    const unreported = this.#unreported
+    if (unreported !== undefined) this.#counting = this.#count(unreported)
     return this.#counting
   }
 
@@ -167,7 +166,7 @@ export class Meter {
     this.estimated = true
     if (input) this.usage.inputTokens = await this.#countInput()
     if (output) {
-      // What the provider said in between may be more than what it let us hear.
+      // An interim report of the provider may exceed what was received.
       this.usage.outputTokens = Math.max(
         this.usage.outputTokens,
         (await countTokens([this.#text])) + Math.ceil(this.#beyond / CHARACTERS_PER_TOKEN),
@@ -177,18 +176,15 @@ export class Meter {
     return this.usage
   }
 
-  /** What the ending policy says of this generation, which is closed. */
+  /** The charge policy of this generation, which is closed. */
   get charge(): ChargePolicy {
-    if (this.#forgiven) return 'nothing'
-    const charge = OUTCOMES[this.ending!][this.#firstEventAt === undefined ? 'before' : 'after']
+    if (this.#chargeWaived) return 'nothing'
+    const charge = OUTCOMES[this.outcome!][this.#firstEventAt === undefined ? 'before' : 'after']
     return charge === 'input' && !this.tries.some(({ sent }) => sent === true) ? 'nothing' : charge
   }
 
-  /**
-   * What a crash would leave behind: lengths, because counting the tokens of every open answer again and again would
-   * cost more than it is worth.
-   */
-  get heard(): Heard {
+  /** What is kept for the case of a crash: lengths, because counting open responses again and again is too slow. */
+  get received(): ReceivedText {
     return {
       begun: this.#firstEventAt !== undefined,
       text: this.#text.length + this.#beyond,
@@ -197,10 +193,8 @@ export class Meter {
   }
 }
 
-/**
- * `inputTokens`: what the input amounts to where the provider does not say it, as the request is not there any more.
- */
-type Written = {
+/** `inputTokens`: an estimate for a provider that reports none, as the request itself is not kept. */
+type StoredMeter = {
   usage: Usage
   served?: Meter['served']
   tries: AttemptRecord[]
@@ -209,5 +203,5 @@ type Written = {
   inputTokens: number
 }
 
-/** Characters heard so far. */
-export type Heard = { begun: boolean; text: number; reasoning: number }
+/** Characters of text and reasoning received so far; `begun`: any event was. */
+export type ReceivedText = { begun: boolean; text: number; reasoning: number }

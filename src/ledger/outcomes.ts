@@ -1,29 +1,28 @@
 import { asGatewayError } from '../error.ts'
 
-/** How a generation ended: one of these, once. */
+/** How a generation ended. Each has exactly one outcome; records keep it in their field `ending`. */
 export type Outcome = 'completed' | 'client-left' | 'failed' | 'timed-out' | 'shutdown' | 'crashed'
 
 /**
- * What is charged: `reported` usage (counted where the provider reported none), what was `heard` until then, its
- * `input` alone where its provider was reached, or nothing.
+ * The usage that is charged: `reported` by the provider (counted here where it reported none), `received` until the
+ * end, the `input` alone where the request was sent to a provider, or `nothing`.
  */
-export type ChargePolicy = 'reported' | 'heard' | 'input' | 'nothing'
+export type ChargePolicy = 'reported' | 'received' | 'input' | 'nothing'
 
 /**
- * The ending policy, by whether the provider's answer had begun. A client that leaves pays for what its request had
- * already set in
- * motion, else leaving early would be a way to ask for nothing; what broke without its doing is not charged before it
- * heard a word.
+ * The charge policy of each outcome, before and after the first event of the provider's response. A client that leaves
+ * pays for the input, otherwise leaving early would make requests free. A failure that is not the client's is not
+ * charged before the first event.
  */
 export const OUTCOMES: Record<Outcome, { before: ChargePolicy; after: ChargePolicy }> = {
   completed: { before: 'reported', after: 'reported' },
-  'client-left': { before: 'input', after: 'heard' },
-  failed: { before: 'nothing', after: 'heard' },
-  'timed-out': { before: 'nothing', after: 'heard' },
-  shutdown: { before: 'nothing', after: 'heard' },
-  crashed: { before: 'nothing', after: 'heard' },
+  'client-left': { before: 'input', after: 'received' },
+  failed: { before: 'nothing', after: 'received' },
+  'timed-out': { before: 'nothing', after: 'received' },
+  shutdown: { before: 'nothing', after: 'received' },
+  crashed: { before: 'nothing', after: 'received' },
 }
 
-/** The ending of a generation that an error ended. */
+/** The outcome of a generation that ended with this error. */
 export const outcomeOf = (error: unknown): Outcome =>
   asGatewayError(error).code === 'upstream_timeout' ? 'timed-out' : 'failed'

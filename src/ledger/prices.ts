@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
 import pricesFile from '../../catalog/prices.json'
 import type { Config } from '../config/load.ts'
-import { FEE_ITEMS, type FeeItem, type PriceText, type RateText } from '../config/schema.ts'
+import type { PriceText, RateText } from '../config/schema.ts'
+import { FEE_ITEMS, type FeeItem } from '../config/terms.ts'
+import { BoundedMap } from '../http/bounded-map.ts'
 import { nanoOf, type Nano } from '../money.ts'
 import type { Endpoint } from '../providers/catalogue.ts'
 import { globs } from '../providers/catalog-rows.ts'
 import type { StoredPrice } from '../store/store.ts'
-
-export { FEE_ITEMS, type FeeItem } from '../config/schema.ts'
 
 /**
  * Nano-USD per million tokens, or per one for web_search, image and request. A tier's rate holds for the whole request
@@ -15,32 +15,32 @@ export { FEE_ITEMS, type FeeItem } from '../config/schema.ts'
  */
 export type Rate = { base: Nano; tiers: { over: number; rate: Nano }[] }
 
-/** `version` changes when a rate does. */
+/** The rates of one model. Other rates have another `version`. */
 export type Price = { version: string; model: string; rates: Partial<Record<FeeItem, Rate>> }
 
 /**
- * Another price of the same model, from a day on (`2027-01-01`, UTC) or in some hours of every day (`01:00-04:00`,
- * UTC).
+ * Another price of the same model, from a day on (`2027-01-01`) or in certain hours of every day (`01:00-04:00`), in
+ * UTC.
  */
 export type PriceChange = { from?: string; hours?: string; prices: PriceText }
 
 /**
  * One line of catalog/prices.json. `match`: the provider's names of the model, with `*` for any text and `#` for a
- * digit; a pattern behind `!` takes names out again.
- * `version`: the day on which the line's prices last changed. Of `turns` the last that holds replaces `prices`.
+ * digit; a pattern behind `!` excludes names. `version`: the day on which the line's prices last changed. The last
+ * change of `schedule` in force replaces `prices`.
  */
 export type PriceRow = {
   model: string
   match: string[]
   version: string
   prices: PriceText
-  turns?: PriceChange[]
+  schedule?: PriceChange[]
   why?: string
 }
 
 /**
- * catalog/prices.json. `own`: kept by hand, and asked first; `else`: providers whose lines are asked for names that a
- * provider's own lines do not know.
+ * catalog/prices.json. `own`: lines kept by hand, which come first; `else`: providers whose lines apply to names that a
+ * provider's own lines do not match.
  */
 export type PriceFile = {
   source: string
@@ -50,81 +50,80 @@ export type PriceFile = {
   providers: Record<string, { else: string[]; models: PriceRow[] }>
 }
 
-/** A price and when it holds. */
-export type TimedPrice = Omit<PriceChange, 'prices'> & { holds: (now: Date) => boolean; price: Price }
-type Line = { matches: (model: string) => boolean; dated: TimedPrice[] }
+/** A price and when it is in force. */
+export type TimedPrice = Omit<PriceChange, 'prices'> & { isInForce: (now: Date) => boolean; price: Price }
+type Line = { matches: (model: string) => boolean; prices: TimedPrice[] }
 
-/** Names whose price is remembered, as clients can think up any number. */
-const REMEMBERED_MAX = 5_000
+/** Model names whose prices are cached; clients can send any number of names. */
+const CACHED_NAMES_MAX = 5_000
 
-const NOBODY_SAID: readonly TimedPrice[] = []
+const UNPRICED: readonly TimedPrice[] = []
 
-/** What models cost: the catalogue's prices and those of the configuration. */
+/** The prices of models: those of the configuration, else those of the catalogue. */
 export class Prices {
   readonly #configured = new Map<string, readonly [TimedPrice]>()
   readonly #file: PriceFile
   readonly #now: () => number
-  /** Lines by provider, read when the provider is first asked for. */
+  /** Lines by provider, parsed at the first use of the provider. */
   readonly #lines = new Map<string, Line[]>()
-  readonly #remembered = new Map<string, readonly TimedPrice[]>()
+  readonly #cached = new BoundedMap<string, readonly TimedPrice[]>(CACHED_NAMES_MAX)
 
-  /** Throws an Error for a price that is no amount. */
+  /** Throws an Error for a configured price that is not an amount. */
   constructor(config: Config, file = pricesFile as unknown as PriceFile, now: () => number = Date.now) {
     for (const { id, price } of config.models.values())
-      if (price !== undefined) this.#configured.set(id, [{ holds: always, price: configuredPrice(id, price) }])
+      if (price !== undefined) this.#configured.set(id, [{ isInForce: always, price: configuredPrice(id, price) }])
     this.#file = file
     this.#now = now
   }
 
   /**
-   * What a client pays for a model as asked: the configuration's price of that model, else the catalogue's for the
-   * first endpoint that has one. undefined: nobody said.
+   * The price of a model for clients: the configuration's, else the catalogue's for the first endpoint that has one;
+   * undefined where neither has.
    */
   of(modelId: string, endpoints: readonly Pick<Endpoint, 'target' | 'listed'>[]): Price | undefined {
-    return this.#holding(this.timed(modelId, endpoints))
+    return this.#inForce(this.timed(modelId, endpoints))
   }
 
-  /** Every price that `of` may give, at one time or another: the last that holds does. None: nobody said. */
+  /** Every price that `of` may give at some time; of several, the last in force applies. Empty: no price. */
   timed(modelId: string, endpoints: readonly Pick<Endpoint, 'target' | 'listed'>[]): readonly TimedPrice[] {
-    // A short name of a listed model must not be a way around its price.
+    // A listed model keeps its configured price under its other names.
     const configured = this.#configured.get(endpoints[0]?.listed ?? modelId)
     if (configured !== undefined) return configured
     for (const { target } of endpoints) {
-      const prices = this.#costs(target.provider, target.model)
+      const prices = this.#listPrices(target.provider, target.model)
       if (prices.length > 0) return prices
     }
-    return NOBODY_SAID
+    return UNPRICED
   }
 
-  /** What a provider's model costs us at list price. */
+  /** The list price that a provider charges us for a model; undefined where it is not known. */
   cost(provider: string, model: string): Price | undefined {
-    return this.#holding(this.#costs(provider, model))
+    return this.#inForce(this.#listPrices(provider, model))
   }
 
-  #holding(prices: readonly TimedPrice[]): Price | undefined {
+  #inForce(prices: readonly TimedPrice[]): Price | undefined {
     if (prices.length < 2) return prices[0]?.price
     const now = new Date(this.#now())
-    return prices.findLast(({ holds }) => holds(now))!.price
+    return prices.findLast(({ isInForce }) => isInForce(now))!.price
   }
 
-  #costs(provider: string, model: string): readonly TimedPrice[] {
+  #listPrices(provider: string, model: string): readonly TimedPrice[] {
     const key = `${provider}/${model}`
-    let dated = this.#remembered.get(key)
-    if (dated === undefined) {
-      dated = this.#find(provider, model) ?? NOBODY_SAID
-      if (this.#remembered.size >= REMEMBERED_MAX) this.#remembered.clear()
-      this.#remembered.set(key, dated)
+    let prices = this.#cached.get(key)
+    if (prices === undefined) {
+      prices = this.#find(provider, model) ?? UNPRICED
+      this.#cached.set(key, prices)
     }
-    return dated
+    return prices
   }
 
   #find(provider: string, model: string): TimedPrice[] | undefined {
     const name = model.toLowerCase()
     const found = this.#linesOf(provider).find(({ matches }) => matches(name))
-    if (found !== undefined) return found.dated
+    if (found !== undefined) return found.prices
     for (const other of this.#file.providers[provider]?.else ?? []) {
-      const dated = this.#find(other, model)
-      if (dated !== undefined) return dated
+      const prices = this.#find(other, model)
+      if (prices !== undefined) return prices
     }
     return undefined
   }
@@ -137,39 +136,39 @@ export class Prices {
       ...(Object.hasOwn(own, provider) ? own[provider]! : []),
       ...(Object.hasOwn(providers, provider) ? providers[provider]!.models : []),
     ]
-    const lines = rows.map((row) => ({ matches: matcher(row.match), dated: datedPrices(provider, row) }))
+    const lines = rows.map((row) => ({ matches: matcher(row.match), prices: timedPrices(provider, row) }))
     this.#lines.set(provider, lines)
     return lines
   }
 }
 
-/** Whether a name in lower case is one of these. */
+/** A test of model names in lower case against the patterns of a line. */
 function matcher(match: string[]): (model: string) => boolean {
-  const [out, within] = [
+  const [excluded, included] = [
     match.filter((pattern) => pattern.startsWith('!')),
     match.filter((pattern) => !pattern.startsWith('!')),
   ]
-  const exact = new Set(within.map((pattern) => pattern.toLowerCase()))
-  const patterns = within.filter((pattern) => /[*#]/.test(pattern))
+  const exact = new Set(included.map((pattern) => pattern.toLowerCase()))
+  const patterns = included.filter((pattern) => /[*#]/.test(pattern))
   if (patterns.length === 0) return (model) => exact.has(model)
-  const [likely, unlikely] = [globs(patterns), globs(out.map((pattern) => pattern.slice(1)))]
-  return (model) => (exact.has(model) || likely.test(model)) && !unlikely.test(model)
+  const [includes, excludes] = [globs(patterns), globs(excluded.map((pattern) => pattern.slice(1)))]
+  return (model) => (exact.has(model) || includes.test(model)) && !excludes.test(model)
 }
 
 const always = (): boolean => true
 
-function datedPrices(provider: string, { model, version, prices, turns = [] }: PriceRow): TimedPrice[] {
+function timedPrices(provider: string, { model, version, prices, schedule = [] }: PriceRow): TimedPrice[] {
   const name = `${provider}/${model}`
-  const later = turns.map(({ prices: other, ...when }) => ({
+  const later = schedule.map(({ prices: other, ...when }) => ({
     ...when,
-    holds: holding(when),
+    isInForce: inForce(when),
     price: { version: `${version}/${when.from ?? when.hours}`, model: name, rates: ratesOf(other) },
   }))
-  return [{ holds: always, price: { version, model: name, rates: ratesOf(prices) } }, ...later]
+  return [{ isInForce: always, price: { version, model: name, rates: ratesOf(prices) } }, ...later]
 }
 
-/** Hours may pass midnight; both are UTC. */
-function holding({ from, hours }: Omit<PriceChange, 'prices'>): (now: Date) => boolean {
+/** Hours may span midnight. */
+function inForce({ from, hours }: Omit<PriceChange, 'prices'>): (now: Date) => boolean {
   if (from !== undefined) return (now) => now.getTime() >= Date.parse(from)
   const [start = '', end = ''] = hours!.split('-')
   return (now) => {
@@ -178,7 +177,7 @@ function holding({ from, hours }: Omit<PriceChange, 'prices'>): (now: Date) => b
   }
 }
 
-/** The version of a price of the file says what the price is, so that it changes with it and comes back with it. */
+/** The version of a configured price is a hash of its rates, so that equal rates have the same version. */
 function configuredPrice(model: string, price: PriceText): Price {
   const rates = ratesOf(price)
   return {
@@ -188,7 +187,7 @@ function configuredPrice(model: string, price: PriceText): Price {
   }
 }
 
-/** USD as people write it -> rates, in the order of a bill. Throws an Error for what is no amount. */
+/** Configured USD -> rates in nano-USD, in the order of a bill. Throws an Error for what is not an amount. */
 export const ratesOf = (price: PriceText): Price['rates'] =>
   Object.fromEntries(FEE_ITEMS.flatMap((item) => (price[item] === undefined ? [] : [[item, rateOf(price[item])]])))
 
@@ -199,9 +198,7 @@ function rateOf(text: RateText): Rate {
 
 const STORED = new WeakMap<Price, StoredPrice>()
 
-/**
- * A price as it is kept with a record: the same object for the same price, as every request of its model asks for it.
- */
+/** A price as it is stored with a record, cached by its object, because all requests of a model share it. */
 export function storedPrice(price: Price): StoredPrice {
   let stored = STORED.get(price)
   if (stored === undefined)
@@ -209,7 +206,7 @@ export function storedPrice(price: Price): StoredPrice {
   return stored
 }
 
-/** Rates as compact JSON, exactly: `{"prompt":["1250000000",200000,"2500000000"]}` is a base and one tier. */
+/** Rates as compact, exact JSON: `{"prompt":["1250000000",200000,"2500000000"]}` is a base and one tier. */
 export const encodeRates = (rates: Price['rates']): string =>
   JSON.stringify(
     Object.fromEntries(
@@ -220,6 +217,7 @@ export const encodeRates = (rates: Price['rates']): string =>
     ),
   )
 
+/** The inverse of `encodeRates`. Throws for text that is not its output. */
 export const decodeRates = (text: string): Price['rates'] =>
   Object.fromEntries(
     Object.entries(JSON.parse(text) as Record<FeeItem, (string | number)[]>).map(([item, [base, ...tiers]]) => [

@@ -1,18 +1,18 @@
-import { FEE_ITEMS, isCounted } from '../config/schema.ts'
+import { FEE_ITEMS, isCounted, type FeeItem } from '../config/terms.ts'
 import { promptTokens, type Usage } from '../generation/usage.ts'
 import { divideHalfEven, type Nano } from '../money.ts'
-import type { FeeItem, Price, Rate } from './prices.ts'
+import type { Price, Rate } from './prices.ts'
 
 /** One line of a bill. `quantity`: tokens, or a count; `rate`: nano-USD per million tokens, or per one. */
 export type RatedItem = { item: FeeItem; quantity: number; rate: Nano; origin: Nano; discount: Nano; bill: Nano }
 
 /**
- * What a generation costs: `origin` at the list price, `bill = origin - discount`, every sum exact. `version`: the
- * price's.
+ * The cost of a generation in nano-USD: `origin` at list price, `bill = origin - discount`; all sums are exact.
+ * `version` is the price's.
  */
 export type Rating = { version: string; items: RatedItem[]; origin: Nano; discount: Nano; bill: Nano }
 
-/** What each bucket of usage is billed as, and as what where the price has no rate for that. */
+/** The fee item of each usage bucket. */
 const BUCKETS: readonly { bucket: keyof Usage; item: FeeItem }[] = [
   { bucket: 'inputTokens', item: 'prompt' },
   { bucket: 'cacheReadTokens', item: 'input_cache_read' },
@@ -27,7 +27,8 @@ const BUCKETS: readonly { bucket: keyof Usage; item: FeeItem }[] = [
   { bucket: 'images', item: 'image' },
 ]
 
-const INSTEAD: Partial<Record<FeeItem, FeeItem>> = {
+/** Where a price has no rate for an item, it is billed as this one. */
+const FALLBACK_ITEM: Partial<Record<FeeItem, FeeItem>> = {
   input_cache_read: 'prompt',
   input_cache_write_5_min: 'prompt',
   input_cache_write_1_h: 'input_cache_write_5_min',
@@ -40,18 +41,17 @@ const INSTEAD: Partial<Record<FeeItem, FeeItem>> = {
 const MILLION = 1_000_000n
 const WHOLE = 10_000n
 
-/** What one line of a bill counts, and what each of it costs: nano-USD per `unit`. */
+/** One line of a bill: the buckets it counts, and their rate in nano-USD per `unit` tokens. */
 type Line = { item: FeeItem; buckets: readonly (keyof Usage)[]; rate: Rate | undefined; unit: bigint }
 
-/** A price's lines, in the order of a bill: found once, as the same price rates every request of its model. */
+/** The lines of each price in the order of a bill, computed once: the same object rates all requests of a model. */
 const LINES = new WeakMap<Price, readonly Line[]>()
 
 /**
- * What a generation's usage costs at a price. A line for each fee item that was used: tokens whose item the price does
- * not know are part of the line
- * whose rate they pay, and what has no rate at all is listed at 0. The fee per request is always part of it: do not
- * rate what is not charged.
- * `discountBasisPoints`: 0 to 10000. Both amounts of a line are rounded once, half to even, from the exact product.
+ * Rates usage at a price, with a line for each fee item used. Tokens whose item has no rate are part of the line that
+ * they fall back to; those without any rate are listed at 0. The fee per request is always included: do not rate what
+ * is not charged. `discountBasisPoints`: 0 to 10000. Both amounts of a line are rounded once, half to even, from the
+ * exact product.
  */
 export function rate(usage: Usage, price: Price, discountBasisPoints: number): Rating {
   const rating: Rating = { version: price.version, items: [], origin: 0n, discount: 0n, bill: 0n }
@@ -82,7 +82,7 @@ const OUTPUT_BUCKETS: readonly OutputBucket[] = [
   'outputImageTokens',
 ]
 
-/** The most that a usage can cost when its output may be of any kind: what a model will put out is not known before. */
+/** Rates usage with its output as the most expensive kind, because the kind of output is not known in advance. */
 export function rateWorst(usage: Usage, price: Price, discountBasisPoints: number): Rating {
   const { reasoning, output_audio, output_image } = price.rates
   if (reasoning === undefined && output_audio === undefined && output_image === undefined)
@@ -90,9 +90,9 @@ export function rateWorst(usage: Usage, price: Price, discountBasisPoints: numbe
   const prompt = promptTokens(usage)
   const rateOf = (bucket: OutputBucket): Nano =>
     rateAt(linesOf(price).find(({ buckets }) => buckets.includes(bucket))?.rate, prompt)
-  const dearest = OUTPUT_BUCKETS.reduce((most, bucket) => (rateOf(bucket) > rateOf(most) ? bucket : most))
+  const mostExpensive = OUTPUT_BUCKETS.reduce((most, bucket) => (rateOf(bucket) > rateOf(most) ? bucket : most))
   return rate(
-    dearest === 'outputTokens' ? usage : { ...usage, outputTokens: 0, [dearest]: usage.outputTokens },
+    mostExpensive === 'outputTokens' ? usage : { ...usage, outputTokens: 0, [mostExpensive]: usage.outputTokens },
     price,
     discountBasisPoints,
   )
@@ -104,7 +104,7 @@ function linesOf(price: Price): readonly Line[] {
   const { rates } = price
   const lines = FEE_ITEMS.map((item) => ({
     item,
-    buckets: BUCKETS.filter((of) => paidAs(of.item, rates) === item).map(({ bucket }) => bucket),
+    buckets: BUCKETS.filter((of) => billedAs(of.item, rates) === item).map(({ bucket }) => bucket),
     rate: rates[item],
     unit: isCounted(item) ? 1n : MILLION,
   })).filter(({ item, buckets }) => buckets.length > 0 || (item === 'request' && rates.request !== undefined))
@@ -112,9 +112,9 @@ function linesOf(price: Price): readonly Line[] {
   return lines
 }
 
-function paidAs(item: FeeItem, rates: Price['rates']): FeeItem {
-  const instead = rates[item] === undefined ? INSTEAD[item] : undefined
-  return instead === undefined ? item : paidAs(instead, rates)
+function billedAs(item: FeeItem, rates: Price['rates']): FeeItem {
+  const fallback = rates[item] === undefined ? FALLBACK_ITEM[item] : undefined
+  return fallback === undefined ? item : billedAs(fallback, rates)
 }
 
 function rateAt(rate: Rate | undefined, promptTokens: number): Nano {

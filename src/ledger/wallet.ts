@@ -3,15 +3,15 @@ import { usdText, type Nano } from '../money.ts'
 import type { Payment } from './book.ts'
 
 /**
- * What one account has, in memory: the truth of this server until it is written. Holds are checked and taken in one
- * turn of the event loop.
+ * One account's balance in memory, authoritative for this process until it is written. A hold is checked and taken in
+ * one turn of the event loop.
  */
 export class Wallet {
   readonly #overdraft: Nano
   #credit = 0n
   #bonus = 0n
   #held = 0n
-  /** What the store has, as far as this server knows: the difference to what it reads there came from somebody else. */
+  /** The balances last known to be in the store; what it has beyond them was posted by another process. */
   #stored = { credit: 0n, bonus: 0n }
 
   constructor(overdraft: Nano) {
@@ -22,12 +22,11 @@ export class Wallet {
     return { credit: this.#credit, bonus: this.#bonus }
   }
 
-  /** What no request under way holds. */
-  get #free(): Nano {
+  get #available(): Nano {
     return this.#credit + this.#bonus - this.#held
   }
 
-  /** The store's balances, read at the start and after another process's change. */
+  /** Takes over the store's balances, at the start and after a change by another process. */
   load(credit: Nano, bonus: Nano): void {
     this.#credit += credit - this.#stored.credit
     this.#bonus += bonus - this.#stored.bonus
@@ -35,47 +34,55 @@ export class Wallet {
   }
 
   /**
-   * Throws insufficient_credit (402) where the hold does not fit. `wouldFit`: what to ask for instead, given what is
-   * left.
+   * Throws insufficient_credit (402) where the amount is not available. `advice`: a sentence on what to request
+   * instead, given the nano-USD that are.
    */
-  check(amount: Nano, wouldFit: (left: Nano) => string): void {
-    const left = this.#free
-    if (amount <= 0n || amount <= left) return
-    const running = this.#held > 0n ? `, of which $${usdText(this.#held)} is held by requests under way` : ''
+  check(amount: Nano, advice: (available: Nano) => string): void {
+    const available = this.#available
+    if (amount <= 0n || amount <= available) return
+    const held = this.#held > 0n ? `, of which $${usdText(this.#held)} is held by requests in flight` : ''
+    const balance = `$${usdText(this.#credit + this.#bonus)}${held}`
     throw new GatewayError(
       'insufficient_credit',
-      `This request may cost up to $${usdText(amount)}, and the account's balance is $${usdText(this.#credit + this.#bonus)}${running}. ${wouldFit(left < 0n ? 0n : left)}`,
+      `This request may cost up to $${usdText(amount)}, and the account's balance is ${balance}. ` +
+        advice(available < 0n ? 0n : available),
     )
   }
 
-  take(amount: Nano): void {
+  hold(amount: Nano): void {
     this.#held += amount
   }
 
-  /** A hold ends and its bill is paid: bonus first, never what other requests hold; what nobody has is written off. */
-  settle(held: Nano, bill: Nano): Payment {
-    this.#held -= held
-    // The overdraft is for what an answer costs above its hold: nothing is begun on it.
-    const left = this.#free + this.#overdraft
-    const paid = left < 0n ? 0n : bill < left ? bill : left
-    // More bonus may have been taken back than there was: that is no reason to take more credit than the bill.
+  /**
+   * How a bill would be paid when its hold ends: bonus first, and never from what other requests hold. What the account
+   * does not have is written off.
+   */
+  paymentOf(held: Nano, bill: Nano): Payment {
+    // The overdraft covers bills above their holds; no hold may use it.
+    const available = this.#available + held + this.#overdraft
+    const paid = available < 0n ? 0n : bill < available ? bill : available
+    // Bonus can be negative after a withdrawal; that must not raise the credit taken above the bill.
     const granted = this.#bonus < 0n ? 0n : this.#bonus
     const bonus = paid < granted ? paid : granted
-    const payment = { bonus, credit: paid - bonus, writtenOff: bill - paid }
-    this.#bonus -= payment.bonus
-    this.#credit -= payment.credit
-    return payment
+    return { bonus, credit: paid - bonus, writtenOff: bill - paid }
   }
 
-  /** The other way round, for a payment that the store did not take. */
-  unsettle(held: Nano, { bonus, credit }: Payment): void {
+  /** Ends a hold and pays. */
+  settle(held: Nano, { bonus, credit }: Payment): void {
+    this.#held -= held
+    this.#bonus -= bonus
+    this.#credit -= credit
+  }
+
+  /** Reverts `settle`, for a payment that the store did not take: the hold is open again. */
+  revert(held: Nano, { bonus, credit }: Payment): void {
     this.#held += held
     this.#bonus += bonus
     this.#credit += credit
   }
 
-  /** A payment is in the store now. */
-  written({ bonus, credit }: Payment): void {
+  /** Records that the store has a payment. */
+  markStored({ bonus, credit }: Payment): void {
     this.#stored.bonus -= bonus
     this.#stored.credit -= credit
   }

@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import type { LimitPeriod } from '../config/terms.ts'
 import { Connection, int64 } from './connection.ts'
 import { FileTables } from './file-tables.ts'
 import { LedgerTables } from './ledger-tables.ts'
@@ -16,7 +17,6 @@ import type {
   GenerationRecord,
   Json,
   LedgerState,
-  LimitPeriod,
   OpenGeneration,
   Operation,
   PostedTransfer,

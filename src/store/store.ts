@@ -1,9 +1,9 @@
+import type { KeyKind, LimitPeriod, QuotaWindowName } from '../config/terms.ts'
 import type { Usage } from '../generation/usage.ts'
 
 /** What Sluice keeps, as one interface. `sqlite.ts` implements it; nothing outside this folder says SQL. */
 
 export type AccountStatus = 'healthy' | 'monitored' | 'abusive' | 'suspended' | 'banned'
-export type KeyKind = 'pay-as-you-go' | 'subscription' | 'management'
 
 /** All instants are Unix milliseconds. `discount`: basis points off every bill. */
 export type Account = { id: string; name: string; status: AccountStatus; createdAt: number; discount: number }
@@ -28,8 +28,6 @@ export type StoredKey = {
   limit: bigint | null
   limitPeriod: LimitPeriod | null
 }
-
-export type LimitPeriod = 'day' | 'week' | 'month'
 
 export type Json = Record<string, unknown>
 
@@ -181,7 +179,6 @@ export type PostedTransfer = Transfer & { reference: string; at: number; note: s
 
 export type Balance = BookAccount & { balance: bigint }
 
-export type QuotaWindowName = '5_hour' | '7_day' | 'monthly'
 /** One quota window of an account since it began; `used` in micro-flows. */
 export type QuotaWindow = {
   accountId: string

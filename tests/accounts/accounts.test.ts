@@ -35,7 +35,7 @@ const credits = async (store: SqliteStore): Promise<(readonly [string, bigint])[
     .map(({ owner, balance }) => [owner, balance] as const)
 
 describe('the first account', () => {
-  test('is made when it is asked for, once, with its credit and the free plan', async () => {
+  test('the first account is created once, when first requested, with its credit and the free plan', async () => {
     const { store, accounts } = open()
     const first = await accounts.named()
     expect(first).toMatchObject({ name: 'default', status: 'healthy', discount: 0 })
@@ -56,7 +56,7 @@ describe('the first account', () => {
     ])
   })
 
-  test('is one, with one credit, when many ask at once from two sides', async () => {
+  test('the first account is created once when two processes request it concurrently', async () => {
     const [one, other] = [open(), open()]
     const made = await Promise.all([one, other, one, other, other].map(({ accounts }) => accounts.named()))
     expect(new Set(made.map(({ id }) => id)).size).toBe(1)
@@ -69,7 +69,7 @@ describe('the first account', () => {
 })
 
 describe('other accounts', () => {
-  test('begin with what they are given, and with nothing else', async () => {
+  test('an account begins with exactly its initial state', async () => {
     const { store, accounts } = open()
     const team = await accounts.create('team', {
       tier: 'pro',
@@ -101,29 +101,29 @@ describe('other accounts', () => {
     )
   })
 
-  test('are refused when their name is taken or is none, and then nothing is written', async () => {
+  test('an account with a taken or invalid name is refused and nothing is written', async () => {
     const { store, accounts } = open()
     await accounts.ensure('team')
     const before = await store.ledgerState()
     const credits = (accountId: string) => [topUp({ reference: 'x', at: 1, accountId, amount: 5n, bonus: false })]
     expect(await accounts.create('team', { credits }).catch((error: Error) => error.message)).toBe(
-      'there is an account team already; sluice accounts show team shows it',
+      'the account team already exists; sluice accounts show team shows it',
     )
     for (const name of ['', 'a b', '-a', 'a/b', 'x'.repeat(101), 'acct_x'])
       expect(await accounts.create(name, { credits }).catch((error: Error) => error.message)).toMatch(
-        /^the name of an account must/,
+        /^an account name must/,
       )
     expect(await store.ledgerState()).toEqual(before)
   })
 
-  test('are not made by asking for them; what is near is named', async () => {
+  test('an unknown account is not created, and the error suggests the nearest name', async () => {
     const { accounts } = open()
     await accounts.ensure('team')
     expect(await accounts.named('elsewhere').catch((error: Error) => error.message)).toBe(
-      'there is no account "elsewhere"; sluice accounts list shows all, sluice accounts create makes one',
+      'there is no account "elsewhere"; sluice accounts list shows all accounts, sluice accounts create creates one',
     )
     expect(await accounts.named('tema').catch((error: Error) => error.message)).toContain(
-      'there is no account "tema"; is team meant?',
+      'there is no account "tema" (did you mean team?); sluice accounts list',
     )
     expect((await accounts.list()).map(({ name }) => name)).toEqual(['team'])
   })

@@ -14,18 +14,18 @@ test.each([
   ['*/gpt-*:batch', ['openai/gpt-5:batch'], ['openai/gpt-5', 'gpt-5:batch']],
   ['ab*ba', ['abba', 'abxba', 'ababa'], ['aba', 'ab', 'ba']],
   ['a.c', ['a.c'], ['abc']],
-])('%s', (pattern, allowed, refused) => {
+])('the pattern %s allows exactly the models it matches', (pattern, allowed, refused) => {
   const allows = allowedModels([pattern])
   expect(allowed.filter((model) => !allows(model))).toEqual([])
   expect(refused.filter(allows)).toEqual([])
 })
 
-test('one of several patterns is enough', () => {
+test('a model is allowed where one of several patterns matches', () => {
   const allows = allowedModels(['openai/*', 'fast'])
   expect(['openai/x', 'fast', 'acme/x'].map(allows)).toEqual([true, true, false])
 })
 
-test('any pattern means what an expression would', () => {
+test('any pattern matches like the equivalent regular expression', () => {
   const text = (letters: string): fc.Arbitrary<string> => fc.string({ unit: fc.constantFrom(...letters), maxLength: 9 })
   let matched = 0
   fc.assert(

@@ -1,16 +1,17 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { Budgets, type BudgetHold, type KeyLimit } from '../../src/accounts/budget.ts'
+import type { LimitPeriod } from '../../src/config/terms.ts'
 import { GatewayError } from '../../src/error.ts'
-import type { KeySpend, LimitPeriod } from '../../src/store/store.ts'
+import type { KeySpend } from '../../src/store/store.ts'
 
 const USD = 1_000_000_000n
 const at = (text: string): number => Date.parse(text)
 
 /** The refusal, or undefined. */
-function refusal(ask: () => void): string | undefined {
+function refusal(check: () => void): string | undefined {
   try {
-    ask()
+    check()
     return undefined
   } catch (error) {
     expect(error).toBeInstanceOf(GatewayError)
@@ -20,43 +21,48 @@ function refusal(ask: () => void): string | undefined {
   }
 }
 
-describe('a spending limit', () => {
+describe('spending limit', () => {
   const daily: KeyLimit = { amount: 10n * USD, period: 'day' }
 
-  test('counts what is held and what was spent, and says what is left', () => {
+  test('a limit counts holds and spending, and the refusal says what is left', () => {
     const budgets = new Budgets([{ keyId: 'k', since: at('2028-02-29'), spent: 4n * USD }])
     const now = at('2028-02-29T12:00:00Z')
-    const hold = budgets.take('k', daily, 5n * USD, now)
+    const hold = budgets.hold('k', daily, 5n * USD, now)
     expect(refusal(() => budgets.check('k', daily, USD, now))).toBeUndefined()
     expect(refusal(() => budgets.check('k', daily, USD + 1n, now))).toBe(
-      'This request may cost up to $1.000000001, and $1 is left of the $10 that this key may spend in a day, and $5 is held by requests under way. It resets at 2028-03-01T00:00:00.000Z.',
+      "This request may cost up to $1.000000001, and $1 is left of this key's limit of $10 per day " +
+        '($5 is held by requests in flight). The limit resets at 2028-03-01T00:00:00.000Z.',
     )
     expect(budgets.spent('k', daily, now)).toBe(4n * USD)
     expect(budgets.settle(hold, 2n * USD)).toEqual({ keyId: 'k', since: at('2028-02-29'), spent: 2n * USD })
     expect(budgets.spent('k', daily, now)).toBe(6n * USD)
     expect(refusal(() => budgets.check('k', daily, 5n * USD, now))).toBe(
-      'This request may cost up to $5, and $4 is left of the $10 that this key may spend in a day. It resets at 2028-03-01T00:00:00.000Z.',
+      "This request may cost up to $5, and $4 is left of this key's limit of $10 per day. " +
+        'The limit resets at 2028-03-01T00:00:00.000Z.',
     )
     expect(refusal(() => budgets.check('other', daily, 10n * USD, now))).toBeUndefined()
   })
 
-  test('may be passed by what was spent, and lets through only what costs nothing then', () => {
+  test('spending may exceed the limit, after which only free requests are admitted', () => {
     const budgets = new Budgets([])
-    budgets.settle(budgets.take('k', daily, USD, 0), 11n * USD)
+    budgets.settle(budgets.hold('k', daily, USD, 0), 11n * USD)
     expect(refusal(() => budgets.check('k', daily, 0n, 0))).toBeUndefined()
-    expect(refusal(() => budgets.check('k', daily, 1n, 0))).toContain('and $0 is left of the $10')
+    expect(refusal(() => budgets.check('k', daily, 1n, 0))).toContain(
+      "and $0 is left of this key's limit of $10 per day",
+    )
   })
 
-  test('without a period is for ever', () => {
+  test('a limit without a period never resets', () => {
     const budgets = new Budgets([])
     const total: KeyLimit = { amount: USD, period: null }
-    expect(budgets.settle(budgets.take('k', total, USD, at('2026-01-01')), USD)).toEqual({
+    expect(budgets.settle(budgets.hold('k', total, USD, at('2026-01-01')), USD)).toEqual({
       keyId: 'k',
       since: 0,
       spent: USD,
     })
     expect(refusal(() => budgets.check('k', total, 1n, at('2099-01-01')))).toBe(
-      'This request may cost up to $0.000000001, and $0 is left of the $1 that this key may spend. It does not reset: it has to be raised.',
+      "This request may cost up to $0.000000001, and $0 is left of this key's limit of $1. " +
+        'The limit does not reset; it has to be raised.',
     )
   })
 
@@ -68,8 +74,8 @@ describe('a spending limit', () => {
     ['month', '2028-02-29T23:59:59.999Z', '2028-02-01'],
     ['month', '2028-03-01T00:00:00.000Z', '2028-03-01'],
   ] as const) {
-    test(`of a ${period} is at ${now} that since ${since}`, () => {
-      expect(new Budgets([]).take('k', { amount: USD, period }, 1n, at(now)).since).toBe(at(since))
+    test(`a limit per ${period} counts at ${now} from ${since}`, () => {
+      expect(new Budgets([]).hold('k', { amount: USD, period }, 1n, at(now)).since).toBe(at(since))
     })
   }
 
@@ -78,26 +84,26 @@ describe('a spending limit', () => {
     ['week', '2026-11-22T23:59:59.999Z', '2026-11-23T00:00:00.000Z'],
     ['month', '2026-12-31T23:59:59.999Z', '2027-01-01T00:00:00.000Z'],
   ] as const) {
-    test(`of a ${period} says at ${now} that it resets at ${resets}`, () => {
+    test(`the refusal by a limit per ${period} at ${now} says that it resets at ${resets}`, () => {
       expect(refusal(() => new Budgets([]).check('k', { amount: USD, period }, 2n * USD, at(now)))).toEndWith(
-        `It resets at ${resets}.`,
+        `The limit resets at ${resets}.`,
       )
     })
   }
 
-  test('holds end once', () => {
+  test('a hold ends once', () => {
     const budgets = new Budgets([])
-    const hold = budgets.take('k', daily, USD, 0)
+    const hold = budgets.hold('k', daily, USD, 0)
     budgets.settle(hold, 1n)
-    expect(() => budgets.settle(hold, 1n)).toThrow('has ended before')
-    expect(() => budgets.settle({ ...hold }, 1n)).toThrow('was never taken')
+    expect(() => budgets.settle(hold, 1n)).toThrow('This hold of a spending limit is not open.')
+    expect(() => budgets.settle({ ...hold }, 1n)).toThrow('This hold of a spending limit is not open.')
     expect(budgets.spent('k', daily, 0)).toBe(1n)
     budgets.check('k', daily, 10n * USD - 1n, 0)
   })
 
-  test('holds found after a crash are in the way until they are settled', () => {
+  test('a hold restored after a crash counts until it is settled', () => {
     const before = new Budgets([])
-    const hold = before.take('k', daily, 6n * USD, 0)
+    const hold = before.hold('k', daily, 6n * USD, 0)
     const budgets = new Budgets([])
     budgets.restore(hold)
     expect(refusal(() => budgets.check('k', daily, 5n * USD, 0))).toContain('$4 is left')
@@ -107,7 +113,7 @@ describe('a spending limit', () => {
   })
 })
 
-/** What a person would do: look through all that ever happened, with the calendar in words. */
+/** A complete log from which every sum is added up, with periods as calendar text. */
 class Log {
   readonly entries: { keyId: string; since: string; held: bigint; spent: bigint }[] = []
   readonly #latest = new Map<string, string>()
@@ -135,7 +141,7 @@ class Log {
   }
 }
 
-/** The store's rule for rows. */
+/** Adds a row as the store does. */
 function add(rows: KeySpend[], { keyId, since, spent }: KeySpend): KeySpend[] {
   const row = rows.find((one) => one.keyId === keyId)
   if (row !== undefined && row.since > since) return rows
@@ -158,8 +164,8 @@ const step = fc.record({
   off: fc.integer({ min: -1, max: 1 }),
 })
 
-test('any order of holds, settlements, crashes and hours agrees with the log of all that happened', () => {
-  let [taken, refused] = [0, 0]
+test('the budget agrees with a complete log after any sequence of holds, settlements, crashes and hours', () => {
+  let [admitted, refused] = [0, 0]
   fc.assert(
     fc.property(
       fc.integer({ min: at('2026-01-01'), max: at('2029-01-01') }),
@@ -177,8 +183,8 @@ test('any order of holds, settlements, crashes and hours agrees with the log of 
             amount === 0n || log.sum(key, since, 'held') + log.sum(key, since, 'spent') + amount <= limit.amount
           if (kind === 'take') {
             expect(refusal(() => budgets.check(key, limit, amount, now)) === undefined).toBe(fits)
-            if (fits) open.push({ hold: budgets.take(key, limit, amount, now), entry: log.take(key, since, amount) })
-            if (fits) taken++
+            if (fits) open.push({ hold: budgets.hold(key, limit, amount, now), entry: log.take(key, since, amount) })
+            if (fits) admitted++
             else refused++
           } else if (kind === 'settle' && open.length > 0) {
             const [{ hold, entry }] = open.splice(which % open.length, 1) as [(typeof open)[number]]
@@ -195,6 +201,6 @@ test('any order of holds, settlements, crashes and hours agrees with the log of 
     ),
     { numRuns: 400 },
   )
-  expect(taken).toBeGreaterThan(500)
+  expect(admitted).toBeGreaterThan(500)
   expect(refused).toBeGreaterThan(100)
 })

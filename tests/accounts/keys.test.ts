@@ -1,57 +1,18 @@
 import { Database } from 'bun:sqlite'
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { describe, expect, test } from 'bun:test'
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { Accounts } from '../../src/accounts/accounts.ts'
-import { Keys, type ConfiguredKey, type Identity } from '../../src/accounts/keys.ts'
+import type { ConfiguredKey } from '../../src/accounts/keys.ts'
 import { GatewayError } from '../../src/error.ts'
-import { topUp } from '../../src/ledger/book.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { bearer, identify, KeyFixture } from './key-fixture.ts'
 
-let folder: string
-let stores: SqliteStore[]
-let accounts: Accounts
-let now: number
-
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'sluice-keys-'))
-  stores = []
-  now = 1_000_000
-})
-afterEach(async () => {
-  for (const store of stores) await store.close()
-  rmSync(folder, { recursive: true, force: true })
-})
-
-async function open(configured: ConfiguredKey[] = []): Promise<Keys> {
-  const store = new SqliteStore({ folder, exclusive: false })
-  stores.push(store)
-  accounts = new Accounts({
-    store,
-    first: { credits: (accountId) => [topUp({ reference: 'first', at: now, accountId, amount: 5n, bonus: false })] },
-    now: () => now,
-  })
-  return Keys.open({ store, accounts, folder, configured, now: () => now })
-}
-
-const bearer = (text: string): Headers => new Headers({ authorization: `Bearer ${text}` })
-
-function outcome(keys: Keys, headers: Headers): Identity | string {
-  try {
-    return keys.identify(headers)
-  } catch (error) {
-    if (!(error instanceof GatewayError)) throw error
-    return error.code
-  }
-}
-
+const fixture = new KeyFixture()
 const CHOSEN = 'sk-ai-v1-chosen_by_the_operator'
 
 describe('the first start', () => {
-  test('makes one account and one key of each kind, and does so once', async () => {
-    const keys = await open()
+  test('the first start creates one account and one key of each kind, once', async () => {
+    const keys = await fixture.open()
     const first = await keys.start()
     expect(first.map(({ kind }) => kind)).toEqual(['pay-as-you-go', 'subscription', 'management'])
     const identities = first.map(({ text }) => keys.identify(bearer(text)))
@@ -59,17 +20,17 @@ describe('the first start', () => {
     expect(new Set(identities.map(({ accountId }) => accountId)).size).toBe(1)
     expect(identities[0]?.accountStatus).toBe('healthy')
     expect(await keys.start()).toEqual([])
-    expect(await (await open()).start()).toEqual([])
+    expect(await (await fixture.open()).start()).toEqual([])
   })
 
-  test('makes them beside the keys of the config file', async () => {
-    const keys = await open([{ key: 'sk-ai-v1-written-in-the-file' }])
+  test('the first start creates keys beside those of the configuration file', async () => {
+    const keys = await fixture.open([{ key: 'sk-ai-v1-written-in-the-file' }])
     expect((await keys.start()).length).toBe(3)
     expect(await keys.start()).toEqual([])
   })
 
-  test('takes SLUICE_KEY as its pay-as-you-go key; later starts add an unknown one and know the others', async () => {
-    const keys = await open()
+  test('the first start uses SLUICE_KEY as its pay-as-you-go key, and later starts add an unknown one', async () => {
+    const keys = await fixture.open()
     const first = await keys.start(CHOSEN)
     expect(first[0]).toEqual({ kind: 'pay-as-you-go', text: CHOSEN })
     expect(first.length).toBe(3)
@@ -81,8 +42,8 @@ describe('the first start', () => {
     expect(keys.identify(bearer(another)).accountId).toBe(keys.identify(bearer(CHOSEN)).accountId)
   })
 
-  test('refuses a SLUICE_KEY that is none, and one that was revoked', async () => {
-    const keys = await open()
+  test('an invalid or revoked SLUICE_KEY is refused', async () => {
+    const keys = await fixture.open()
     for (const bad of [
       'x',
       'sk-ai-v1-short',
@@ -100,9 +61,9 @@ describe('the first start', () => {
   })
 })
 
-describe('a key text', () => {
-  test('is prefix, 43 digits and the checksum of both', async () => {
-    const keys = await open()
+describe('key text', () => {
+  test('a key consists of prefix, 43 digits and the checksum of both', async () => {
+    const keys = await fixture.open()
     for (const [kind, prefix] of [
       ['pay-as-you-go', 'sk-ai-v1-'],
       ['subscription', 'sk-ss-v1-'],
@@ -116,16 +77,16 @@ describe('a key text', () => {
     }
   })
 
-  test('is nowhere in the data folder, whole or in part, and its hash needs the pepper', async () => {
-    const keys = await open()
+  test('no part of a key is in the data folder, and its hash needs the pepper', async () => {
+    const keys = await fixture.open()
     const { text } = await keys.create({ kind: 'subscription', name: 'mine' })
-    for (const file of readdirSync(folder)) {
-      const bytes = readFileSync(join(folder, file))
+    for (const file of readdirSync(fixture.folder)) {
+      const bytes = readFileSync(join(fixture.folder, file))
       expect(bytes.includes(text.slice(0, 16))).toBe(false)
       expect(bytes.includes(new Bun.CryptoHasher('sha256').update(text).digest())).toBe(false)
     }
-    expect(statSync(join(folder, 'pepper')).mode & 0o777).toBe(0o600)
-    expect(statSync(join(folder, 'pepper')).size).toBe(32)
+    expect(statSync(join(fixture.folder, 'pepper')).mode & 0o777).toBe(0o600)
+    expect(statSync(join(fixture.folder, 'pepper')).size).toBe(32)
     expect((await keys.list())[0]).toMatchObject({
       kind: 'subscription',
       name: 'mine',
@@ -135,18 +96,18 @@ describe('a key text', () => {
   })
 })
 
-describe('the pepper', () => {
-  test('when lost, cut or exchanged stops the start instead of refusing every key', async () => {
-    await open()
+describe('pepper', () => {
+  test('a missing, truncated or replaced pepper fails the start instead of refusing every key', async () => {
+    await fixture.open()
     for (const [content, message] of [
-      [Buffer.alloc(32, 1), /not the one/],
-      [Buffer.alloc(31), /must hold 32 bytes/],
+      [Buffer.alloc(32, 1), /does not match the keys/],
+      [Buffer.alloc(31), /must have 32 bytes/],
       [undefined, /is missing/],
     ] as const) {
-      if (content === undefined) rmSync(join(folder, 'pepper'))
-      else writeFileSync(join(folder, 'pepper'), content)
+      if (content === undefined) rmSync(join(fixture.folder, 'pepper'))
+      else writeFileSync(join(fixture.folder, 'pepper'), content)
       expect(
-        await open().then(
+        await fixture.open().then(
           () => 'opened',
           (error: Error) => error.message,
         ),
@@ -156,8 +117,8 @@ describe('the pepper', () => {
 })
 
 describe('identify', () => {
-  test('reads three headers, the scheme in any case', async () => {
-    const keys = await open()
+  test('a key is read from three headers, the scheme in any case', async () => {
+    const keys = await fixture.open()
     const { text, id } = await keys.create({ kind: 'pay-as-you-go', requestsPerMinute: 9 })
     const accepted: Record<string, string>[] = [
       { authorization: `Bearer ${text}` },
@@ -171,8 +132,8 @@ describe('identify', () => {
       expect(keys.identify(new Headers(headers))).toMatchObject({ keyId: id, requestsPerMinute: 9 })
   })
 
-  test('gives one answer to everything else', async () => {
-    const keys = await open()
+  test('everything else is refused with one message', async () => {
+    const keys = await fixture.open()
     const { text } = await keys.create({ kind: 'pay-as-you-go' })
     const hash = new Bun.CryptoHasher('sha256').update(text).digest('hex')
     const refused: Record<string, string>[] = [
@@ -191,7 +152,7 @@ describe('identify', () => {
       { cookie: `key=${text}` },
       { 'x-api-key': text.toUpperCase() },
     ]
-    // A working key first, so that what is remembered of it is tried as well.
+    // An active key first, so that its cache entry is tried too.
     keys.identify(bearer(text))
     const messages = new Set(
       refused.map((headers) => {
@@ -208,8 +169,8 @@ describe('identify', () => {
     ])
   })
 
-  test('takes the first header that holds a working key', async () => {
-    const keys = await open()
+  test('the first header with an active key decides', async () => {
+    const keys = await fixture.open()
     const [one, two] = [await keys.create({ kind: 'pay-as-you-go' }), await keys.create({ kind: 'subscription' })]
     expect(keys.identify(new Headers({ authorization: `Bearer ${one.text}`, 'x-api-key': two.text })).keyId).toBe(
       one.id,
@@ -217,60 +178,62 @@ describe('identify', () => {
     expect(keys.identify(new Headers({ authorization: 'Bearer left-over', 'x-api-key': two.text })).keyId).toBe(two.id)
   })
 
-  test('stops at the instant a key expires, remembered or not', async () => {
-    const keys = await open()
-    const { text } = await keys.create({ kind: 'pay-as-you-go', expiresAt: now + 1000 })
-    expect(outcome(keys, bearer(text))).toBeObject()
-    now += 999
-    expect(outcome(keys, bearer(text))).toBeObject()
-    now += 1
-    expect(outcome(keys, bearer(text))).toBe('invalid_api_key')
-    expect(outcome(keys, new Headers({ 'x-api-key': text }))).toBe('invalid_api_key')
+  test('a key is refused from the instant it expires, cached or not', async () => {
+    const keys = await fixture.open()
+    const { text } = await keys.create({ kind: 'pay-as-you-go', expiresAt: fixture.now + 1000 })
+    expect(identify(keys, bearer(text))).toBeObject()
+    fixture.now += 999
+    expect(identify(keys, bearer(text))).toBeObject()
+    fixture.now += 1
+    expect(identify(keys, bearer(text))).toBe('invalid_api_key')
+    expect(identify(keys, new Headers({ 'x-api-key': text }))).toBe('invalid_api_key')
   })
 })
 
-describe('revoking', () => {
-  test('by id, by whole text or by what the list shows; at once here', async () => {
-    const keys = await open()
+describe('revocation', () => {
+  test('a key is revoked by id, text or listed prefix, at once in this process', async () => {
+    const keys = await fixture.open()
     for (const which of [
       ({ id }: { id: string }) => id,
       ({ text }: { text: string }) => text,
       ({ text }: { text: string }) => text.slice(0, 12),
     ]) {
       const key = await keys.create({ kind: 'management' })
-      expect(outcome(keys, bearer(key.text))).toBeObject()
+      expect(identify(keys, bearer(key.text))).toBeObject()
       expect(await keys.revoke(which(key))).toEqual({ id: key.id })
-      expect(outcome(keys, bearer(key.text))).toBe('invalid_api_key')
+      expect(identify(keys, bearer(key.text))).toBe('invalid_api_key')
       expect(await keys.revoke(key.id)).toEqual({ id: key.id })
     }
   })
 
-  test('refuses an unknown key and a beginning that several share', async () => {
-    const keys = await open()
+  test('an unknown key and an ambiguous prefix are refused', async () => {
+    const keys = await fixture.open()
     await keys.start()
     await keys.create({ kind: 'pay-as-you-go' })
     for (const unknown of ['key_none', 'sk-ai-v1-none_of_them', '', '%'])
       expect(await keys.revoke(unknown).catch((error: Error) => error.message)).toMatch(/no stored key/)
-    expect(await keys.revoke('sk-ai-v1-').catch((error: Error) => error.message)).toMatch(/several keys begin so/)
+    expect(await keys.revoke('sk-ai-v1-').catch((error: Error) => error.message)).toMatch(
+      /several keys begin like this/,
+    )
     expect((await keys.list()).every(({ revokedAt }) => revokedAt === null)).toBe(true)
   })
 
-  test('by another process is seen, and so is a key made there', async () => {
-    const server = await open()
+  test('revocations and new keys of another process take effect', async () => {
+    const server = await fixture.open()
     const { text } = await server.create({ kind: 'pay-as-you-go' })
-    const other = await open()
+    const other = await fixture.open()
     const made = await other.create({ kind: 'subscription' })
     await other.revoke(text)
     const deadline = Date.now() + 10_000
-    while (typeof outcome(server, bearer(text)) === 'object' && Date.now() < deadline) await Bun.sleep(20)
-    expect(outcome(server, bearer(text))).toBe('invalid_api_key')
-    expect(outcome(server, bearer(made.text))).toMatchObject({ keyId: made.id })
+    while (typeof identify(server, bearer(text)) === 'object' && Date.now() < deadline) await Bun.sleep(20)
+    expect(identify(server, bearer(text))).toBe('invalid_api_key')
+    expect(identify(server, bearer(made.text))).toMatchObject({ keyId: made.id })
   }, 15_000)
 
-  test("an account's new status is seen", async () => {
-    const keys = await open()
+  test("an account's new status takes effect", async () => {
+    const keys = await fixture.open()
     const { text } = await keys.create({ kind: 'pay-as-you-go' })
-    const database = new Database(join(folder, 'sluice.sqlite'))
+    const database = new Database(join(fixture.folder, 'sluice.sqlite'))
     database.run("UPDATE accounts SET status = 'suspended'")
     database.close()
     const deadline = Date.now() + 10_000
@@ -279,10 +242,10 @@ describe('revoking', () => {
   }, 15_000)
 })
 
-describe('options of a key', () => {
-  test('are told with who asks: models, limit, discount of the account', async () => {
-    const keys = await open()
-    const { id: accountId } = await accounts.create('team', { discount: 1250 })
+describe('key options', () => {
+  test('the identity has models, limit and the discount of the account', async () => {
+    const keys = await fixture.open()
+    const { id: accountId } = await fixture.accounts.create('team', { discount: 1250 })
     const made = await keys.create({
       kind: 'pay-as-you-go',
       account: 'team',
@@ -305,8 +268,8 @@ describe('options of a key', () => {
     })
   })
 
-  test('are none by default', async () => {
-    const keys = await open()
+  test('a key has no restrictions by default', async () => {
+    const keys = await fixture.open()
     const found = keys.identify(bearer((await keys.create({ kind: 'pay-as-you-go' })).text))
     expect(found).not.toContainAnyKeys(['limit', 'requestsPerMinute'])
     expect([found.discount, found.allows('any/thing')]).toEqual([0, true])
@@ -314,93 +277,18 @@ describe('options of a key', () => {
     expect(keys.identify(bearer(forever.text)).limit).toEqual({ amount: 0n, period: null })
   })
 
-  test('need an account that is there', async () => {
-    const keys = await open()
+  test('a key for an unknown account is refused', async () => {
+    const keys = await fixture.open()
     await keys.create({ kind: 'pay-as-you-go' })
     expect(
       await keys.create({ kind: 'pay-as-you-go', account: 'defualt' }).catch((error: Error) => error.message),
-    ).toContain('is default meant?')
+    ).toContain('did you mean default?')
     expect((await keys.list()).length).toBe(1)
   })
 })
 
-describe('rotating', () => {
-  const options = {
-    kind: 'subscription',
-    name: 'ci',
-    models: ['openai/*'],
-    limit: 5n,
-    limitPeriod: 'day',
-    requestsPerMinute: 7,
-  } as const
-
-  test('gives a new text with the same options, and the old one stops at once', async () => {
-    const keys = await open()
-    const old = await keys.create({ ...options, models: [...options.models], expiresAt: now + 9000 })
-    const before = keys.identify(bearer(old.text))
-    now += 1
-    const { id, text, old: told } = await keys.rotate(old.text, 0)
-    expect(told).toEqual({ id: old.id, kind: 'subscription', worksUntil: null })
-    expect(text).toStartWith('sk-ss-v1-')
-    expect(outcome(keys, bearer(old.text))).toBe('invalid_api_key')
-    const { allows, ...after } = keys.identify(bearer(text))
-    const { allows: _, ...same } = before
-    expect(after).toEqual({ ...same, keyId: id })
-    expect(['openai/x', 'acme/x'].map(allows)).toEqual([true, false])
-    const [first, second] = await keys.list()
-    expect(second).toEqual({
-      ...first!,
-      id,
-      text: `${text.slice(0, 12)}...${text.slice(-4)}`,
-      createdAt: now,
-      revokedAt: null,
-    })
-    now += 8999
-    expect(outcome(keys, bearer(text))).toBe('invalid_api_key')
-  })
-
-  test('after a grace: both work until then, and the old one can still be revoked', async () => {
-    const keys = await open()
-    const [one, other] = [await keys.create({ kind: 'pay-as-you-go' }), await keys.create({ kind: 'pay-as-you-go' })]
-    const rotated = await keys.rotate(one.id, 1000)
-    await keys.rotate(other.id, 1000)
-    expect(rotated.old.worksUntil).toBe(now + 1000)
-    await keys.revoke(other.id)
-    expect([one.text, rotated.text, other.text].map((text) => typeof outcome(keys, bearer(text)))).toEqual([
-      'object',
-      'object',
-      'string',
-    ])
-    now += 1000
-    expect([one.text, rotated.text].map((text) => typeof outcome(keys, bearer(text)))).toEqual(['string', 'object'])
-  })
-
-  test('never makes an old key work longer', async () => {
-    const keys = await open()
-    const { id, text } = await keys.create({ kind: 'pay-as-you-go', expiresAt: now + 500 })
-    expect((await keys.rotate(id, 1000)).old.worksUntil).toBe(now + 500)
-    now += 500
-    expect(outcome(keys, bearer(text))).toBe('invalid_api_key')
-  })
-
-  test('is refused for what does not work any more', async () => {
-    const keys = await open()
-    const [revoked, expired] = [
-      await keys.create({ kind: 'pay-as-you-go' }),
-      await keys.create({ kind: 'pay-as-you-go', expiresAt: now + 1 }),
-    ]
-    await keys.revoke(revoked.id)
-    now += 1
-    for (const { id } of [revoked, expired])
-      expect(await keys.rotate(id, 0).catch((error: Error) => error.message)).toMatch(
-        /is (revoked|expired) already; sluice keys create/,
-      )
-    expect((await keys.list()).length).toBe(2)
-  })
-})
-
-describe('keys of the config file', () => {
-  test('work without being stored, as the same key after a restart, and their account is made', async () => {
+describe('keys of the configuration file', () => {
+  test('a configured key works without being stored and keeps its id, and its account is created', async () => {
     const configured: ConfiguredKey[] = [
       {
         key: 'sk-ss-v1-written-in-the-file',
@@ -412,19 +300,19 @@ describe('keys of the config file', () => {
       },
       { key: 'any old text' },
     ]
-    const keys = await open(configured)
+    const keys = await fixture.open(configured)
     const found = keys.identify(bearer('sk-ss-v1-written-in-the-file'))
     expect(found).toMatchObject({ kind: 'subscription', requestsPerMinute: 3, limit: { amount: 9n, period: 'week' } })
     expect(['abc', 'b'].map(found.allows)).toEqual([true, false])
     expect(keys.identify(new Headers({ 'x-api-key': 'any old text' })).kind).toBe('pay-as-you-go')
     expect(await keys.list()).toEqual([])
-    expect((await open(configured)).identify(bearer('sk-ss-v1-written-in-the-file')).keyId).toBe(found.keyId)
+    expect((await fixture.open(configured)).identify(bearer('sk-ss-v1-written-in-the-file')).keyId).toBe(found.keyId)
     expect((await keys.create({ kind: 'subscription', account: 'team' })).account).toBe('team')
   })
 
-  test('do not bring a revoked key back', async () => {
-    const { text } = await (await open()).create({ kind: 'pay-as-you-go', text: CHOSEN })
-    await (await open()).revoke(text)
-    expect(outcome(await open([{ key: CHOSEN }]), bearer(CHOSEN))).toBe('invalid_api_key')
+  test('a configured key that was revoked stays revoked', async () => {
+    const { text } = await (await fixture.open()).create({ kind: 'pay-as-you-go', text: CHOSEN })
+    await (await fixture.open()).revoke(text)
+    expect(identify(await fixture.open([{ key: CHOSEN }]), bearer(CHOSEN))).toBe('invalid_api_key')
   })
 })

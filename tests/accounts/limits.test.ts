@@ -4,7 +4,7 @@ import { Limits } from '../../src/accounts/limits.ts'
 import { GatewayError } from '../../src/error.ts'
 
 /** Seconds to wait, or 0 when admitted. */
-function ask(limits: Limits, key: string, endpoint: string, limit: number | undefined): number {
+function waitFor(limits: Limits, key: string, endpoint: string, limit: number | undefined): number {
   try {
     limits.checkRateLimit(key, endpoint, limit)
     return 0
@@ -17,57 +17,57 @@ function ask(limits: Limits, key: string, endpoint: string, limit: number | unde
   }
 }
 
-describe('limits', () => {
-  test('count each key and endpoint by itself', () => {
+describe('rate limits', () => {
+  test('each pair of key and endpoint is counted separately', () => {
     const limits = new Limits(() => 0)
     for (const [key, endpoint] of [
       ['a', 'x'],
       ['a', 'y'],
       ['b', 'x'],
     ] as const)
-      expect(ask(limits, key, endpoint, 1)).toBe(0)
+      expect(waitFor(limits, key, endpoint, 1)).toBe(0)
     for (const [key, endpoint] of [
       ['a', 'x'],
       ['a', 'y'],
       ['b', 'x'],
     ] as const)
-      expect(ask(limits, key, endpoint, 1)).toBe(60)
+      expect(waitFor(limits, key, endpoint, 1)).toBe(60)
   })
 
-  test('do not count refusals, and say exactly when there is room', () => {
+  test('refusals do not count, and give the exact wait', () => {
     let now = 0
     const limits = new Limits(() => now)
-    expect(ask(limits, 'a', 'x', 2)).toBe(0)
+    expect(waitFor(limits, 'a', 'x', 2)).toBe(0)
     now = 20_000
-    expect(ask(limits, 'a', 'x', 2)).toBe(0)
+    expect(waitFor(limits, 'a', 'x', 2)).toBe(0)
     for (let second = 20; second < 60; second++) {
       now = second * 1000
-      expect(ask(limits, 'a', 'x', 2)).toBe(60 - second)
+      expect(waitFor(limits, 'a', 'x', 2)).toBe(60 - second)
     }
     now = 60_000
-    expect(ask(limits, 'a', 'x', 2)).toBe(0)
-    expect(ask(limits, 'a', 'x', 2)).toBe(20)
+    expect(waitFor(limits, 'a', 'x', 2)).toBe(0)
+    expect(waitFor(limits, 'a', 'x', 2)).toBe(20)
   })
 
-  test('leave alone whoever has none', () => {
+  test('a key without a limit is never refused', () => {
     const limits = new Limits(() => 0)
-    for (let number = 0; number < 1000; number++) expect(ask(limits, 'a', 'x', undefined)).toBe(0)
+    for (let number = 0; number < 1000; number++) expect(waitFor(limits, 'a', 'x', undefined)).toBe(0)
     expect(limits.size).toBe(0)
   })
 
-  test('forget idle keys, and only those', () => {
+  test('idle keys are dropped, and only those', () => {
     let now = 0
     const limits = new Limits(() => now)
-    for (let number = 0; number < 5000; number++) ask(limits, `idle ${number}`, 'x', 1)
+    for (let number = 0; number < 5000; number++) waitFor(limits, `idle ${number}`, 'x', 1)
     for (let minute = 0; minute < 4; minute++) {
       now = minute * 60_000 + 30_000
-      ask(limits, 'busy', 'x', 1)
+      waitFor(limits, 'busy', 'x', 1)
     }
     expect(limits.size).toBe(1)
-    expect(ask(limits, 'busy', 'x', 1)).toBe(60)
+    expect(waitFor(limits, 'busy', 'x', 1)).toBe(60)
   })
 
-  test('agree with a list of everything that was ever admitted', () => {
+  test('rate limits agree with a complete list of admitted requests', () => {
     const step = fc.record({
       waitMs: fc.oneof(
         fc.integer({ min: 0, max: 50 }),
@@ -87,11 +87,11 @@ describe('limits', () => {
           now += waitMs
           const within = (at: number): number =>
             admitted.filter((one) => one.key === key && one.endpoint === endpoint && one.at > at - 60_000).length
-          const waited = ask(limits, key, endpoint, limit)
+          const waited = waitFor(limits, key, endpoint, limit)
           expect(waited === 0).toBe(within(now) < limit)
           if (waited === 0) admitted.push({ at: now, key, endpoint })
           else {
-            // One request fits after the wait that was named, and a second less would not do.
+            // A request is admitted after exactly the given wait, and not a second earlier.
             expect(within(now + waited * 1000)).toBeLessThan(limit)
             expect(within(now + waited * 1000 - 1000)).toBeGreaterThanOrEqual(limit)
           }

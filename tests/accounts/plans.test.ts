@@ -17,7 +17,7 @@ function problemsOf(text: string): string[] {
 }
 
 describe('plans', () => {
-  test('that are built in', () => {
+  test('the built-in plans are those documented', () => {
     const plans = plansOf('')
     expect(plans.usdPerFlow).toBe(32_830_000n)
     expect(plans.tiers()).toEqual([
@@ -48,7 +48,7 @@ describe('plans', () => {
     ])
   })
 
-  test('of the configuration change those that are built in, and are added to them', () => {
+  test('configured plans override built-in ones and add to them', () => {
     const plans = plansOf(`plans:
   usdPerFlow: 0.05
   tiers:
@@ -104,20 +104,22 @@ describe('plans', () => {
     [
       'plans: { tiers: { Pro: {} } }',
       [
-        '1:19: plans.tiers the name "Pro" must be lower-case letters, digits, dots, - and _, beginning with a letter or digit',
+        '1:19: plans.tiers the name "Pro" must be lower-case letters, digits, dots, - and _, ' +
+          'beginning with a letter or digit',
       ],
     ],
   ] as const) {
-    test(`refused: ${text}`, () => {
+    test(`the configuration ${text} is refused`, () => {
       expect(problemsOf(text)).toEqual(problems.map((problem) => `sluice.yaml:${problem}`))
     })
   }
 
-  test('that have left the configuration mean the free plan, and the operator is told', () => {
+  test('a plan that is not configured any more counts as the free plan, with a warning', () => {
     const plans = plansOf('')
     expect(plans.of('team')).toBe(plans.of('free'))
-    expect(plans.gone([newSubscription('a1', 'pro', 0), newSubscription('a2', 'team', 0)])).toEqual([
-      'account a2 has the plan team, which is not configured any more: it gets the free plan until plans.tiers.team is back or it is given another plan',
+    expect(plans.missingTierWarnings([newSubscription('a1', 'pro', 0), newSubscription('a2', 'team', 0)])).toEqual([
+      'account a2 has the plan team, which is not configured: it uses the free plan. ' +
+        'Configure plans.tiers.team or give it another plan',
     ])
   })
 })
@@ -125,21 +127,21 @@ describe('plans', () => {
 describe('flows', () => {
   const plans = plansOf('')
 
-  test('of a price', () => {
+  test('a price is converted to flows', () => {
     expect(plans.flowsOf(32_830_000n, 1)).toBe(1_000_000n)
     expect(plans.flowsOf(32_830_000n, 1.5)).toBe(1_500_000n)
     expect(plans.flowsOf(1_000_000_000n, 1)).toBe(30_459_945n)
     expect(plans.flowsOf(0n, 1.5)).toBe(0n)
   })
 
-  test('are rounded half to even, once', () => {
+  test('flows are rounded once, half to even', () => {
     const round = plansOf('plans: { usdPerFlow: 0.002 }')
     expect([1n, 2n, 3n, 4n, 5n, 6n, 7n].map((nano) => round.flowsOf(nano, 1))).toEqual([0n, 1n, 2n, 2n, 2n, 3n, 4n])
-    // Rounded before the penalty, one nano-USD would come to nothing.
+    // Rounding before the penalty would give 0 for one nano-USD.
     expect(round.flowsOf(1n, 1.5)).toBe(1n)
   })
 
-  test('are never further from the price than half a micro-flow, at any size', () => {
+  test('flows differ from the price by at most half a micro-flow, at any size', () => {
     fc.assert(
       fc.property(fc.bigInt(0n, 2n ** 100n), fc.integer({ min: 100, max: 10_000 }), (list, hundredths) => {
         const flows = plans.flowsOf(list, hundredths / 100)

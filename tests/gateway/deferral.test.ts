@@ -95,7 +95,7 @@ test('a response in the background that cannot be kept is cancelled, and ends on
   expect(app.ledger.deferred).toEqual([])
   await until(() => asked.includes('POST /work-1/cancel'))
   now += 60_000
-  expect(app.abuseDetection.judge(await app.store.accounts())).toEqual([])
+  expect(app.abuseDetection.evaluate(await app.store.accounts())).toEqual([])
 })
 
 test('each response in the background is asked after once at a time, whatever becomes of the others', async () => {

@@ -154,13 +154,13 @@ describe.skipIf(disk === undefined)('a full disk', () => {
         401, 404,
       ])
       expect(gateway.output().stderr).toContain(
-        'Nothing that costs money is admitted until it can be recorded. The store of this Sluice does not answer: its disk is full',
+        'Rejecting billable requests until the ledger can be written. The store of this Sluice does not answer: its disk is full',
       )
       expect((await recordsOn(small)).records.length).toBe(4)
 
       small.clear()
       await resumed(gateway)
-      expect(gateway.output().stderr).toContain('What could not be recorded is recorded now')
+      expect(gateway.output().stderr).toContain('The ledger is written again: accepting billable requests.')
       const { records, open, credit } = await recordsOn(small)
       // Whoever heard a stream to its end pays for it; who got a 503 for a whole answer does not.
       const charged = 4 + WAYS.filter(({ stream }) => stream).length + 1
@@ -214,7 +214,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
       for (let looks = 0; (await recordsOn(small)).open === 0 && looks < 100; looks++) await Bun.sleep(50)
       small.fill()
       const unkept = await ask(asked)
-      await until(() => gateway.output().stderr.includes('Nothing that costs money is admitted'))
+      await until(() => gateway.output().stderr.includes('Rejecting billable requests'))
       expect((await ask(asked)).status).toBe(529)
 
       const full = [1, 'sluice: The store of this Sluice does not answer: its disk is full; try again.\n']
@@ -226,7 +226,7 @@ describe.skipIf(disk === undefined)('a full disk', () => {
       for (const text of [await kept.text(), await unkept.text()]) expect(text).toMatch(ENDED.messages.failed)
       expect(await gateway.exited).toBe(1)
       expect(gateway.output().stderr).toEndWith(
-        'sluice: what ended at last could not be recorded (2 writes): the disk is full or does not answer\n',
+        'sluice: could not record 2 ledger writes: the disk is full or does not respond\n',
       )
       await gateway.stop()
 

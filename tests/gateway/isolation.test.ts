@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { KeyKind } from '../../src/config/terms.ts'
 import type { ProtocolName } from '../../src/generation/request.ts'
 import { topUp } from '../../src/ledger/book.ts'
 import { routes, type Route } from '../../src/routes.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
-import type { KeyKind } from '../../src/store/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { ask } from './asking.ts'
 import { BILL, gatedProvider, type Gated } from './gated.ts'
@@ -414,7 +414,7 @@ describe('an account', () => {
       expect([account, refused.status, await refused.text()]).toEqual([
         account,
         402,
-        expect.stringContaining('is held by requests under way'),
+        expect.stringContaining('is held by requests in flight'),
       ])
     }
     expect(answers.map(({ status }) => status)).toEqual([200, 200])

@@ -10,7 +10,7 @@ type Offer = { value: number; unit: string; conditions: { field: string; operato
 const config = readConfig('billing: { unpriced: free }', 'sluice.yaml', {})
 const catalogue = new Catalogue(config)
 
-function offers(prices: PriceText, turns?: PriceChange[]): Record<string, Offer[]> {
+function offers(prices: PriceText, schedule?: PriceChange[]): Record<string, Offer[]> {
   const file: PriceFile = {
     source: '',
     imported: '',
@@ -19,7 +19,9 @@ function offers(prices: PriceText, turns?: PriceChange[]): Record<string, Offer[
     providers: {
       sandbox: {
         else: [],
-        models: [{ model: 'chat', match: ['chat'], version: '1', prices, ...(turns === undefined ? {} : { turns }) }],
+        models: [
+          { model: 'chat', match: ['chat'], version: '1', prices, ...(schedule === undefined ? {} : { schedule }) },
+        ],
       },
     },
   }
@@ -74,19 +76,22 @@ test('a price of some hours leaves the others to the price of the day', () => {
 })
 
 test('of all that is said, exactly the price that is charged holds at any moment', () => {
-  const turns: PriceChange[] = [
+  const schedule: PriceChange[] = [
     { from: '2027-01-01', prices: { prompt: 2 } },
     { hours: '22:00-02:00', prices: { prompt: 3 } },
     { hours: '01:00-05:00', prices: { prompt: 4 } },
   ]
-  const list = offers({ prompt: 1 }, turns)['prompt']!
+  const list = offers({ prompt: 1 }, schedule)['prompt']!
   const file: PriceFile = {
     source: '',
     imported: '',
     changes: [],
     own: {},
     providers: {
-      sandbox: { else: [], models: [{ model: 'chat', match: ['chat'], version: '1', prices: { prompt: 1 }, turns }] },
+      sandbox: {
+        else: [],
+        models: [{ model: 'chat', match: ['chat'], version: '1', prices: { prompt: 1 }, schedule }],
+      },
     },
   }
   const within = (hours: string, time: string): boolean => {

@@ -144,7 +144,8 @@ test('a window that is full is a 429 in every protocol, which says what it is, u
       }[protocol],
     )
     expect(body.error.message).toBe(
-      `The 5-hour quota of the free plan has no room for this request, which needs up to 0.51 flows: 0.5 of 10 are left; it resets at ${resets}. 0.5 flows fit at present, $0.005 at list prices: a smaller output limit may be enough.`,
+      'This request needs up to 0.51 flows, and 0.5 of 10 are left in the 5-hour quota of the free plan. ' +
+        `It resets at ${resets}. 0.5 flows ($0.005 at list prices) are available now; lower the output limit.`,
     )
   }
   // What was refused is not used, and what was said to fit does.
@@ -160,7 +161,9 @@ test('what needs more than there ever is says so, and names no time to wait', as
     null,
     'false',
   ])
-  expect(await response.text()).toContain('is 10 flows in all, and this request needs up to 20: it never fits as it is')
+  expect(await response.text()).toContain(
+    'needs up to 20 flows, more than the 5-hour quota of the free plan, which is 10 flows',
+  )
 })
 
 test('the status of an account is its penalty, or the end of its requests', async () => {
@@ -178,7 +181,7 @@ test('the status of an account is its penalty, or the end of its requests', asyn
   expect((await generate('punished', 100, 100)).status).toBe(200)
   expect((await detail('punished')).quota_5_hour.used_flows).toBe(2.5)
   // 7.5 flows are left, which pay for 500 tokens.
-  expect(await (await generate('punished', 501, 1)).text()).toContain('needs up to 7.515 flows: 7.5 of 10 are left')
+  expect(await (await generate('punished', 501, 1)).text()).toContain('needs up to 7.515 flows, and 7.5 of 10 are left')
   for (const next of ['suspended', 'banned']) {
     await sluice('accounts', 'status', 'punished', next)
     expect(

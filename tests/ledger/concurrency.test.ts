@@ -12,8 +12,8 @@ import { Rig } from './rig.ts'
 const MILLI = 1_000_000n
 const CLIENTS = 64
 
-/** A cent for a request, whatever it uses; a flow is a cent. */
-const ASK: Omit<ReservationRequest, 'id'> = {
+/** A request costs one cent, whatever it uses; a flow is worth one cent. */
+const REQUEST: Omit<ReservationRequest, 'id'> = {
   accountId: 'a',
   keyId: 'k',
   kind: 'pay-as-you-go',
@@ -31,7 +31,7 @@ const ASK: Omit<ReservationRequest, 'id'> = {
   worst: noUsage(),
 }
 
-async function withRig(options: { cents?: number; flows?: number }, judge: (rig: Rig) => Promise<void>): Promise<void> {
+async function withRig(options: { cents?: number; flows?: number }, check: (rig: Rig) => Promise<void>): Promise<void> {
   const most = options.flows ?? 1_000
   const rig = new Rig(0n, {
     usdPerFlow: 0.01,
@@ -47,7 +47,7 @@ async function withRig(options: { cents?: number; flows?: number }, judge: (rig:
       money,
     )
     await rig.ledger.load()
-    await judge(rig)
+    await check(rig)
   } finally {
     await rig.close()
   }
@@ -55,9 +55,9 @@ async function withRig(options: { cents?: number; flows?: number }, judge: (rig:
 
 let ids = 0
 const admit = (rig: Rig, more: Partial<ReservationRequest> = {}): OpenGeneration =>
-  rig.ledger.reserve({ ...ASK, id: String(++ids).padStart(32, '0'), ...more }, () => Promise.resolve(0))
+  rig.ledger.reserve({ ...REQUEST, id: String(++ids).padStart(32, '0'), ...more }, () => Promise.resolve(0))
 
-/** All come in the same moment, each after as many turns as it takes; gives those that were let in. */
+/** Reservations at the same moment, each after some turns of the event loop; gives those admitted. */
 async function admitAll(rig: Rig, turns: number[], more: Partial<ReservationRequest>): Promise<OpenGeneration[]> {
   const open: OpenGeneration[] = []
   await Promise.allSettled(
@@ -69,11 +69,11 @@ async function admitAll(rig: Rig, turns: number[], more: Partial<ReservationRequ
   return open
 }
 
-describe('a ledger', () => {
+describe('concurrent reservations', () => {
   const turns = fc.array(fc.nat({ max: 3 }), { minLength: CLIENTS, maxLength: CLIENTS })
   const room = fc.integer({ min: 0, max: 80 })
 
-  test('lets in exactly as many requests as the credit pays for', async () => {
+  test('exactly as many requests are admitted as the credit pays for', async () => {
     await fc.assert(
       fc.asyncProperty(room, turns, (cents, turns) =>
         withRig({ cents }, async (rig) => {
@@ -84,7 +84,7 @@ describe('a ledger', () => {
     )
   })
 
-  test('lets in what fits the balance and the key, or the windows and the key, whichever is least', async () => {
+  test('the lowest of balance or quota windows and key limit decides how many requests are admitted', async () => {
     await fc.assert(
       fc.asyncProperty(room, room, fc.boolean(), turns, (fits, cents, subscribed, turns) =>
         withRig(subscribed ? { flows: fits, cents: 0 } : { cents: fits }, async (rig) => {
@@ -98,7 +98,7 @@ describe('a ledger', () => {
     )
   })
 
-  test('takes back what was held and not used, and lets in as many again', async () => {
+  test('settling returns the unused part of a hold to later requests', async () => {
     await withRig({ cents: 10 }, async (rig) => {
       for (const open of await admitAll(rig, Array<number>(CLIENTS).fill(0), {})) await rig.ledger.close(open, 'failed')
       expect(await admitAll(rig, Array<number>(CLIENTS).fill(0), {})).toHaveLength(10)
@@ -110,14 +110,14 @@ describe('a ledger', () => {
     ['windows', { flows: 10 }, { kind: 'subscription' }],
     ['key', {}, { limit: { amount: 100n * MILLI, period: null } }],
   ]
-  test.each(spent)('lets in as many after a crash as before it, by the %s', async (_, room, more) => {
+  test.each(spent)('as many requests are admitted after a crash as before it, by the %s', async (_, room, more) => {
     await withRig(room, async (rig) => {
       const first = admit(rig, more)
       first.meter.record([{ type: 'usage', usage: { inputTokens: 1 } }])
       await rig.ledger.close(first, 'completed')
       for (let left = 0; left < 3; left++) admit(rig, more)
       rig.time.ageMs += 150
-      await rig.time.ring()
+      await rig.time.fireTimers()
       await rig.die('before', () => {})
       await rig.open()
       expect((await rig.other.generations(undefined, 10)).map(({ ending }) => ending)).toEqual([
@@ -130,16 +130,16 @@ describe('a ledger', () => {
     })
   })
 
-  test('counts the first of many endings of one generation, in whatever order they come', async () => {
-    const endings = fc.array(
+  test('the first of several outcomes of a generation counts, in whatever order they come', async () => {
+    const closings = fc.array(
       fc.record({
         which: fc.nat({ max: 3 }),
-        ending: fc.constantFrom<Outcome>('completed', 'client-left', 'failed', 'shutdown'),
+        outcome: fc.constantFrom<Outcome>('completed', 'client-left', 'failed', 'shutdown'),
       }),
       { minLength: 4, maxLength: 20 },
     )
     await fc.assert(
-      fc.asyncProperty(endings, (endings) =>
+      fc.asyncProperty(closings, (closings) =>
         withRig({}, async (rig) => {
           const open = Array.from({ length: 4 }, () => admit(rig))
           for (const { meter } of open)
@@ -147,8 +147,8 @@ describe('a ledger', () => {
               { type: 'usage', usage: { inputTokens: 1, outputTokens: 5 } },
               { type: 'finish', reason: 'stop', raw: 'stop' },
             ])
-          await Promise.all(endings.map(({ which, ending }) => rig.ledger.close(open[which]!, ending)))
-          const first = new Map(endings.toReversed().map(({ which, ending }) => [open[which]!.request.id, ending]))
+          await Promise.all(closings.map(({ which, outcome }) => rig.ledger.close(open[which]!, outcome)))
+          const first = new Map(closings.toReversed().map(({ which, outcome }) => [open[which]!.request.id, outcome]))
           const records = await rig.other.generations(undefined, 10)
           expect(new Map(records.map(({ id, ending }) => [id, ending as Outcome]))).toEqual(
             new Map([...first].toSorted(([a], [b]) => (a < b ? -1 : 1))),
@@ -160,9 +160,9 @@ describe('a ledger', () => {
     )
   })
 
-  test('charges the same whether a client waits for the counting or leaves meanwhile', async () => {
+  test('a client that leaves while its response is counted is charged the same', async () => {
     await withRig({}, async (rig) => {
-      const open = rig.ledger.reserve({ ...ASK, id: 'f'.repeat(32) }, async () => (await Bun.sleep(20), 42))
+      const open = rig.ledger.reserve({ ...REQUEST, id: 'f'.repeat(32) }, async () => (await Bun.sleep(20), 42))
       open.meter.record([
         { type: 'part-start', part: 0, head: { type: 'text' } },
         { type: 'part-delta', part: 0, text: ' word word' },
@@ -180,7 +180,7 @@ describe('a ledger', () => {
   })
 })
 
-describe('64 clients at once on a gateway', () => {
+describe('64 concurrent clients of a gateway', () => {
   let gateway: Gateway | undefined
   afterEach(async () => gateway?.stop())
 
@@ -199,8 +199,8 @@ keys: [{ key: sk-limited-0123456789abcdef, limit: 1 }]
       config: `${CONFIG}billing: { unpriced: refuse, startingCredit: ${startingCredit} }\n`,
     }))
 
-  /** Every one in one of the four protocols, half of them streamed; gives the statuses, counted. */
-  async function askAll(
+  /** One request per client, in four protocols, half of them streamed; gives the number of each status. */
+  async function requestAll(
     { url }: Gateway,
     key: string,
     model: string,
@@ -236,7 +236,7 @@ keys: [{ key: sk-limited-0123456789abcdef, limit: 1 }]
     )
   }
 
-  /** Nano-USD: what is left, what was earned, what was written off. */
+  /** Balances in nano-USD by their kind. */
   async function bookOf({ data }: Gateway): Promise<Record<string, bigint>> {
     const store = new SqliteStore({ folder: data, exclusive: false })
     try {
@@ -247,48 +247,48 @@ keys: [{ key: sk-limited-0123456789abcdef, limit: 1 }]
     }
   }
 
-  test('get exactly ten answers for the fee of ten requests', async () => {
+  test('clients get exactly ten responses for the fee of ten requests', async () => {
     const running = await open(1)
-    expect(await askAll(running, running.key, 'fee', '[[reply: one two]]')).toEqual({ 200: 10, 402: 54 })
+    expect(await requestAll(running, running.key, 'fee', '[[reply: one two]]')).toEqual({ 200: 10, 402: 54 })
     expect(await bookOf(running)).toEqual({ credit: 0n, outside: -1_000n * MILLI, revenue: 1_000n * MILLI })
   })
 
-  test('get exactly ten answers for the tokens of ten requests', async () => {
+  test('clients get exactly ten responses for the tokens of ten requests', async () => {
     const running = await open(0.1)
-    expect(await askAll(running, running.key, 'tokens', '[[reply: one two]] [[usage: in=5 out=10]]')).toEqual({
+    expect(await requestAll(running, running.key, 'tokens', '[[reply: one two]] [[usage: in=5 out=10]]')).toEqual({
       200: 10,
       402: 54,
     })
     expect(await bookOf(running)).toMatchObject({ credit: 0n, revenue: 100n * MILLI })
   })
 
-  test('never spend more than there is where answers use more than was held: the rest is written off', async () => {
+  test('clients never spend more than the balance: what responses use above their holds is written off', async () => {
     const running = await open(0.1)
-    const { 200: answers = 0, ...others } = await askAll(
+    const { 200: served = 0, ...others } = await requestAll(
       running,
       running.key,
       'tokens',
       '[[reply: one two]] [[usage: in=5 out=50]]',
     )
-    expect(answers).toBeWithin(2, 11)
-    expect(others).toEqual({ 402: CLIENTS - answers })
-    const billed = BigInt(answers) * 50n * MILLI
+    expect(served).toBeWithin(2, 11)
+    expect(others).toEqual({ 402: CLIENTS - served })
+    const billed = BigInt(served) * 50n * MILLI
     expect(await bookOf(running)).toMatchObject({ credit: 0n, revenue: billed, 'write-off': 100n * MILLI - billed })
   })
 
-  test('with a key that has a limit get exactly ten answers, though the account could pay more', async () => {
+  test('a key with a spending limit gets exactly ten responses although the account could pay more', async () => {
     const running = await open(100)
-    expect(await askAll(running, 'sk-limited-0123456789abcdef', 'fee', '[[reply: one two]]')).toEqual({
+    expect(await requestAll(running, 'sk-limited-0123456789abcdef', 'fee', '[[reply: one two]]')).toEqual({
       200: 10,
       402: 54,
     })
     expect(await bookOf(running)).toMatchObject({ credit: 99_000n * MILLI })
   })
 
-  test('with a subscription get exactly ten answers in a window of ten flows', async () => {
+  test('a subscription gets exactly ten responses in a window of ten flows', async () => {
     const running = await open(100)
     const key = /^key subscription (\S+)$/m.exec(running.output().stdout)![1]!
-    expect(await askAll(running, key, 'fee', '[[reply: one two]]')).toEqual({ 200: 10, 429: 54 })
+    expect(await requestAll(running, key, 'fee', '[[reply: one two]]')).toEqual({ 200: 10, 429: 54 })
     expect(await bookOf(running)).toMatchObject({ credit: 100_000n * MILLI })
   })
 })

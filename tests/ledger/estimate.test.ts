@@ -4,39 +4,39 @@ import type { GenerationRequest, Part } from '../../src/generation/request.ts'
 import type { Capabilities } from '../../src/protocols/protocol.ts'
 import { countTokens, estimateInputTokens, worstCase } from '../../src/ledger/estimate.ts'
 
-/** Counting is exact where that is cheap, near where it is not, and never keeps others waiting. */
+/** Token counts and worst cases. */
 
 const PROSE = 'The quick brown fox jumps over the lazy dog,\nand then it goes home again: "Good night!" '
-/** Of which no two pieces are alike, so that the tokeniser remembers none. */
+/** Random letters without repetition, which the tokeniser cannot cache. */
 const letters = (length: number): string =>
   Array.from({ length }, (_, i) => String.fromCharCode(97 + (Bun.hash.cityHash32(String(i)) % 26))).join('')
 
-/** How far a count is from the exact one, as a part of it. */
+/** The relative error of a count. */
 const off = async (text: string, tokens = exactly(text)): Promise<number> =>
   Math.abs((await countTokens([text])) / tokens - 1)
 
-describe('tokens', () => {
-  test('of texts that are not long, exactly', async () => {
+describe('counted tokens', () => {
+  test('short texts are counted exactly', async () => {
     for (const text of ['', 'a', PROSE, PROSE.repeat(40), '日本語のテキスト', '\ud800', ' '.repeat(100)])
       expect(await countTokens([text])).toBe(exactly(text))
     expect(await countTokens(['<|endoftext|>'])).toBe(exactly('<|endoftext|>', { disallowedSpecial: new Set() }))
     expect(await countTokens(['Hello', '', PROSE])).toBe(exactly('Hello') + exactly(PROSE))
   })
 
-  test('of long ones, nearly', async () => {
+  test('long texts are counted nearly exactly', async () => {
     expect(await off(PROSE.repeat(500))).toBeLessThan(0.01)
     expect(await off(PROSE.repeat(5_000))).toBeLessThan(0.01)
-    // Far from any spaces, and cut in the middle of its characters.
+    // Without spaces, and cut in the middle of characters.
     expect(await off('語'.repeat(3_000) + '😀'.repeat(500))).toBeLessThan(0.05)
   })
 
-  test('of one letter for ever, which would take the tokeniser minutes', async () => {
-    // Eight of them are a token.
+  test('a long run of one letter is counted fast, which takes the tokeniser minutes', async () => {
+    // Eight letters are a token.
     expect(await off('a'.repeat(1_000_000), 125_000)).toBeLessThan(0.01)
     expect(await off(' '.repeat(1_000_000), 1_000_000 / 128)).toBeLessThan(0.1)
   })
 
-  test('are counted beside the event loop', async () => {
+  test('counting does not block the event loop', async () => {
     let turns = 0
     const others = setInterval(() => turns++, 1)
     await countTokens([letters(100_000)])
@@ -45,7 +45,7 @@ describe('tokens', () => {
   })
 })
 
-test('a request is all of its texts, its turns and its media', async () => {
+test('the input estimate includes texts, turns and media', async () => {
   const image: Part = { type: 'image', source: { type: 'url', url: 'https://example.org/a.png' } }
   const request: GenerationRequest = {
     model: 'm',
@@ -75,19 +75,18 @@ test('a request is all of its texts, its turns and its media', async () => {
   )
 })
 
-test('of the worst case are no more than an answer can have, whatever limit a client names', () => {
-  const asked = (more: Partial<GenerationRequest>): number =>
+test('the worst case has no more output tokens than a response can have, whatever the requested limit', () => {
+  const worst = (more: Partial<GenerationRequest>): number =>
     worstCase({ system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest, 100, undefined)
       .outputTokens
-  expect(asked({ maxOutputTokens: 500, candidates: 2 })).toBe(1_000)
-  // Where two doubles are further apart than two tokens, a search for what would fit has no end; Infinity is no amount
-  // at all.
-  expect(asked({ maxOutputTokens: 1e19 })).toBe(1e9)
-  expect(asked({ maxOutputTokens: 1e300, candidates: 1e300 })).toBe(1e9)
+  expect(worst({ maxOutputTokens: 500, candidates: 2 })).toBe(1_000)
+  // Above 2^53 a binary search for the fitting limit would not end; Infinity is not an amount.
+  expect(worst({ maxOutputTokens: 1e19 })).toBe(1e9)
+  expect(worst({ maxOutputTokens: 1e300, candidates: 1e300 })).toBe(1e9)
 })
 
-test('of images are held for as many as are asked for, each with the tokens that a large one takes', () => {
-  const asked = (
+test('the worst case has as many images as requested, each with the tokens of a large one', () => {
+  const worst = (
     more: Partial<GenerationRequest>,
     ...capabilities: Capabilities[]
   ): [images: number, outputTokens: number] => {
@@ -100,26 +99,26 @@ test('of images are held for as many as are asked for, each with the tokens that
     return [images, outputTokens]
   }
   const draws: Capabilities = { output: ['text', 'image'] }
-  expect(asked({ protocol: 'images', imageOutput: { count: 3 } })).toEqual([3, 3 * 7_865])
-  expect(asked({ protocol: 'images', imageOutput: { count: 2, size: { width: 3_840, height: 2_160 } } })).toEqual([
+  expect(worst({ protocol: 'images', imageOutput: { count: 3 } })).toEqual([3, 3 * 7_865])
+  expect(worst({ protocol: 'images', imageOutput: { count: 2, size: { width: 3_840, height: 2_160 } } })).toEqual([
     2,
     2 * 41_472,
   ])
-  // The largest image of the best quality that is documented: 1536x1024 takes 6208 tokens.
-  expect(asked({ protocol: 'images', imageOutput: { count: 1, size: { width: 16, height: 16 } } })[1]).toBeGreaterThan(
+  // The largest documented image at the best quality, 1536x1024, takes 6208 tokens.
+  expect(worst({ protocol: 'images', imageOutput: { count: 1, size: { width: 16, height: 16 } } })[1]).toBeGreaterThan(
     6_208,
   )
-  expect([asked({ outputModalities: ['text', 'image'] }), asked({ maxOutputTokens: 5, imageOutput: {} })]).toEqual([
+  expect([worst({ outputModalities: ['text', 'image'] }), worst({ maxOutputTokens: 5, imageOutput: {} })]).toEqual([
     [1, 7_865],
     [1, 7_865],
   ])
-  // Models that draw do so unasked, unless they are told to write only; an images API makes nothing else.
+  // Image models draw unless only text is requested; an images API makes nothing else.
   expect([
-    asked({}),
-    asked({}, {}),
-    asked({}, { output: ['text'] }),
-    asked({}, {}, draws),
-    asked({ outputModalities: ['text'] }, draws),
+    worst({}),
+    worst({}, {}),
+    worst({}, { output: ['text'] }),
+    worst({}, {}, draws),
+    worst({ outputModalities: ['text'] }, draws),
   ]).toEqual([
     [0, 1_000],
     [0, 1_000],
@@ -128,10 +127,55 @@ test('of images are held for as many as are asked for, each with the tokens that
     [0, 1_000],
   ])
   expect(
-    asked(
+    worst(
       { tools: [{ type: 'native', protocol: 'responses', kind: 'image_generation', value: {} }] },
       { output: ['text'] },
     ),
   ).toEqual([1, 7_865])
-  expect(asked({ outputModalities: ['text'] }, { api: 'images', output: ['image'] })).toEqual([1, 7_865])
+  expect(worst({ outputModalities: ['text'] }, { api: 'images', output: ['image'] })).toEqual([1, 7_865])
+})
+
+describe('worst case input', () => {
+  const worst = (more: Partial<GenerationRequest>, bodyBytes: number): ReturnType<typeof worstCase> =>
+    worstCase({ system: [], turns: [], tools: [], ...more } as unknown as GenerationRequest, bodyBytes, 1_000)
+  const data = (type: 'image' | 'audio' | 'file', mediaType: string, length: number): Part => ({
+    type,
+    source: { type: 'data', mediaType, data: 'A'.repeat(length) },
+  })
+  const user = (...parts: Part[]): Partial<GenerationRequest> => ({ turns: [{ role: 'user', parts }] })
+
+  test('text counts one token for two bytes', () => {
+    expect(worst({}, 101).inputTokens).toBe(51)
+  })
+
+  test('media count by their kind and size instead of as text, also inside tool results', () => {
+    const image = data('image', 'image/png', 9_000)
+    expect(worst(user(image), 9_100)).toMatchObject({ inputTokens: 4_000 + 50, inputAudioTokens: 0 })
+    expect(worst(user(data('file', 'text/plain', 8_000)), 8_100).inputTokens).toBe(4_000 + 3_000 + 50)
+    expect(worst(user(data('file', 'application/pdf', 8_000)), 8_100).inputTokens).toBe(4_000 + 750 + 50)
+    const audio = worst(user(data('audio', 'audio/wav', 8_000)), 8_100)
+    expect(audio).toMatchObject({ inputTokens: 50, inputAudioTokens: 4_000 + 60 })
+    const result: Part = {
+      type: 'tool-result',
+      callId: 'c',
+      form: 'function',
+      content: [data('image', 'image/png', 9_000) as Extract<Part, { type: 'image' }>],
+    }
+    expect(worst({ turns: [{ role: 'tool', parts: [result] }] }, 9_100).inputTokens).toBe(4_000 + 50)
+  })
+
+  test('a cache breakpoint makes all text a cache write of the longest lifetime', () => {
+    const text = (ttl?: '5m' | '1h'): Part => ({ type: 'text', text: 'a', cache: ttl === undefined ? {} : { ttl } })
+    expect(worst(user(text()), 100)).toMatchObject({ inputTokens: 0, cacheWrite5mTokens: 50, cacheWrite1hTokens: 0 })
+    expect(worst(user(text(), text('1h')), 100)).toMatchObject({
+      inputTokens: 0,
+      cacheWrite5mTokens: 0,
+      cacheWrite1hTokens: 50,
+    })
+  })
+
+  test('a provider-native tool or web search counts ten searches', () => {
+    const native = { type: 'native', protocol: 'responses', kind: 'web_search', value: {} } as const
+    expect([worst({ tools: [native] }, 0).webSearches, worst({}, 0).webSearches]).toEqual([10, 0])
+  })
 })

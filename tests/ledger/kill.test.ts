@@ -3,7 +3,7 @@ import { KillHarness } from './kill.ts'
 
 const ROUNDS = process.env.SLUICE_LONG_TESTS === undefined ? 10 : 200
 
-test(`killed ${ROUNDS} times under load, a server has recorded and charged once whatever a client saw finish`, async () => {
+test(`a server killed ${ROUNDS} times under load has recorded and charged every finished generation once`, async () => {
   const harness = new KillHarness()
   for (let round = 0; round < ROUNDS; round++) await harness.round(round % 3 !== 0)
   await harness.end()

@@ -13,14 +13,18 @@ type Protocol = (typeof PROTOCOLS)[number]
 /** USD per million tokens, which is as many thousand nano-USD a token. */
 const PRICE = { prompt: 2, completion: 10 }
 const START = 1_000_000
+const modelOf = (protocol: Protocol): string =>
+  `  by-${protocol}: { endpoints: [{ provider: sandbox, model: ${protocol} }], ` +
+  `price: { prompt: ${PRICE.prompt}, completion: ${PRICE.completion} } }`
 const CONFIG = `
 limits: { requestsPerMinute: 1000000 }
 billing: { unpriced: refuse, startingCredit: ${START}, delay: 0s }
-models: { ${PROTOCOLS.map((protocol) => `by-${protocol}: { endpoints: [{ provider: sandbox, model: ${protocol} }], price: { prompt: ${PRICE.prompt}, completion: ${PRICE.completion} } }`).join(', ')} }
+models:
+${PROTOCOLS.map(modelOf).join('\n')}
 `
 const CLIENTS = 16
 
-/** What tells a client that its stream is complete. */
+/** The end of a complete stream. */
 const TERMINAL: Record<Protocol, RegExp> = {
   chat: /^data: \[DONE\]$/m,
   messages: /"type":"message_stop"/,
@@ -28,40 +32,37 @@ const TERMINAL: Record<Protocol, RegExp> = {
   gemini: /"finishReason":/,
 }
 
-/** What one client saw of one generation: `told` is the usage that its provider reports, where it does. */
-type Seen = { id: string; finished: boolean; told: { in: number; out: number } | undefined }
+/** One generation as its client saw it. `reported`: the usage reported by its provider, if any. */
+type Seen = { id: string; finished: boolean; reported: { in: number; out: number } | undefined }
 
 class Unexpected extends Error {}
 
 const below = (most: number): number => Math.floor(Math.random() * most)
 const oneOf = <T>(choices: readonly T[]): T => choices[below(choices.length)]!
 
-/**
- * A server that is killed again and again under load, always on the same data folder; and what must be true whenever it
- * is back.
- */
+/** A server killed again and again under load on the same data folder, and the checks after each restart. */
 export class KillHarness {
   readonly #data = mkdtempSync(join(tmpdir(), 'sluice-kill-'))
   readonly #seen = new Map<string, Seen>()
-  /** Found open just before a kill. */
-  readonly #left = new Set<string>()
+  /** Ids found open just before a kill. */
+  readonly #leftOpen = new Set<string>()
   #posted = BigInt(START) * 1_000_000_000n
   #toppedUp = 0
   readonly counts = { finished: 0, left: 0, crashed: 0 }
 
-  /** `told`: every provider reports its usage. Where one does not, the first count of a process takes it long. */
-  async round(told: boolean): Promise<void> {
+  /** `reported`: every provider reports usage. Otherwise the first count of each process loads the tokeniser. */
+  async round(reported: boolean): Promise<void> {
     const gateway = await startGateway({ config: CONFIG, data: this.#data })
     const store = new SqliteStore({ folder: this.#data, exclusive: false })
     try {
       await this.#check(gateway, store)
-      if (!told) await this.#ask(gateway, { tells: false, leaves: false })
+      if (!reported) await this.#request(gateway, { reports: false, leaves: false })
       const alive = { now: true }
-      const clients = Array.from({ length: CLIENTS }, () => this.#client(gateway, told, alive))
+      const clients = Array.from({ length: CLIENTS }, () => this.#client(gateway, reported, alive))
       await Bun.sleep(50 + below(400))
       await this.#topUp(store)
       await Bun.sleep(below(500))
-      for (const { id } of await store.openGenerations()) this.#left.add(id)
+      for (const { id } of await store.openGenerations()) this.#leftOpen.add(id)
       alive.now = false
       gateway.kill('SIGKILL')
       await gateway.exited
@@ -84,7 +85,7 @@ export class KillHarness {
     rmSync(this.#data, { recursive: true, force: true })
   }
 
-  /** What the command line does when an account pays. */
+  /** Tops up like the command line. */
   async #topUp(store: SqliteStore): Promise<void> {
     const account = (await store.accounts())[0]!.id
     const transfer: Transfer = {
@@ -97,9 +98,9 @@ export class KillHarness {
       this.#posted += transfer.amount
   }
 
-  async #client(gateway: Gateway, told: boolean, alive: { now: boolean }): Promise<void> {
+  async #client(gateway: Gateway, reported: boolean, alive: { now: boolean }): Promise<void> {
     while (alive.now) {
-      await this.#ask(gateway, { tells: told || Math.random() < 0.7, leaves: Math.random() < 0.06 }).catch(
+      await this.#request(gateway, { reports: reported || Math.random() < 0.7, leaves: Math.random() < 0.06 }).catch(
         (error: unknown) => {
           // The connection broke, because the server was killed or the client left.
           if (error instanceof Unexpected) throw error
@@ -108,10 +109,12 @@ export class KillHarness {
     }
   }
 
-  async #ask({ url, key }: Gateway, { tells, leaves }: { tells: boolean; leaves: boolean }): Promise<void> {
+  async #request({ url, key }: Gateway, { reports, leaves }: { reports: boolean; leaves: boolean }): Promise<void> {
     const [protocol, model, stream] = [oneOf(PROTOCOLS), `by-${oneOf(PROTOCOLS)}`, Math.random() < 0.6]
-    const told = tells ? { in: 1 + below(900), out: 1 + below(900) } : undefined
-    const text = `[[length: ${1 + below(40)}]] [[pace: ${oneOf([0, 0, 0, 5, 40])}ms]] ${told === undefined ? '[[no-usage]]' : `[[usage: in=${told.in} out=${told.out}]]`}${Math.random() < 0.1 ? ` [[delay: ${below(300)}ms]]` : ''}`
+    const reported = reports ? { in: 1 + below(900), out: 1 + below(900) } : undefined
+    const usage = reported === undefined ? '[[no-usage]]' : `[[usage: in=${reported.in} out=${reported.out}]]`
+    const delay = Math.random() < 0.1 ? ` [[delay: ${below(300)}ms]]` : ''
+    const text = `[[length: ${1 + below(40)}]] [[pace: ${oneOf([0, 0, 0, 5, 40])}ms]] ${usage}${delay}`
     const [path, body] = {
       chat: ['/v1/chat/completions', { model, stream, max_tokens: 1_000, messages: [{ role: 'user', content: text }] }],
       messages: ['/v1/messages', { model, stream, max_tokens: 1_000, messages: [{ role: 'user', content: text }] }],
@@ -129,7 +132,11 @@ export class KillHarness {
       signal: leaving.signal,
     })
     if (response.status !== 200) throw new Unexpected(`${response.status} ${await response.text()}`)
-    const seen: Seen = { id: response.headers.get('x-generation-id')!.replace(/^.*_|^.*-/, ''), finished: false, told }
+    const seen: Seen = {
+      id: response.headers.get('x-generation-id')!.replace(/^.*_|^.*-/, ''),
+      finished: false,
+      reported,
+    }
     this.#seen.set(seen.id, seen)
     if (!stream) {
       await response.json()
@@ -137,15 +144,15 @@ export class KillHarness {
       return
     }
     if (leaves) setTimeout(() => leaving.abort(), below(100))
-    let heard = ''
+    let received = ''
     const decoder = new TextDecoder()
     for await (const bytes of response.body!) {
-      heard += decoder.decode(bytes, { stream: true })
-      seen.finished = TERMINAL[protocol].test(heard)
+      received += decoder.decode(bytes, { stream: true })
+      seen.finished = TERMINAL[protocol].test(received)
     }
   }
 
-  /** The server has just started again. */
+  /** Checks a server that has just started. */
   async #check(gateway: Gateway, store: SqliteStore): Promise<void> {
     expect(await store.openGenerations()).toEqual([])
     const records = await all((after: { id: string } | undefined) => store.generations(after?.id, 1_000))
@@ -163,14 +170,14 @@ export class KillHarness {
       expect(bill).toBe(BigInt(usage.inputTokens * PRICE.prompt + usage.outputTokens * PRICE.completion) * 1_000n)
       if (ending === 'crashed') expect(estimated || bill === 0n).toBe(true)
     }
-    for (const id of this.#left) expect(byId.has(id) ? id : `${id} is lost`).toBe(id)
-    for (const { id, finished, told } of this.#seen.values()) {
+    for (const id of this.#leftOpen) expect(byId.has(id) ? id : `${id} is missing`).toBe(id)
+    for (const { id, finished, reported } of this.#seen.values()) {
       if (!finished) continue
       expect(byId.get(id) ?? id).toMatchObject({
         id,
         ending: 'completed',
-        estimated: told === undefined,
-        ...(told === undefined ? {} : { usage: { inputTokens: told.in, outputTokens: told.out } }),
+        estimated: reported === undefined,
+        ...(reported === undefined ? {} : { usage: { inputTokens: reported.in, outputTokens: reported.out } }),
       })
     }
     const { balances } = await store.ledgerState()
@@ -180,12 +187,12 @@ export class KillHarness {
     await this.#checkOverHttp(gateway)
     Object.assign(this.counts, {
       finished: [...this.#seen.values()].filter(({ finished }) => finished).length,
-      left: this.#left.size,
+      left: this.#leftOpen.size,
       crashed: records.filter(({ ending }) => ending === 'crashed').length,
     })
   }
 
-  /** A few of those that finished, as their clients look them up. */
+  /** Looks up a few finished generations as their clients would. */
   async #checkOverHttp({ url, key }: Gateway): Promise<void> {
     for (const { id } of [...this.#seen.values()].filter(({ finished }) => finished).slice(-20)) {
       const response = await fetch(`${url}/v1/management/generation?id=${id}`, {

@@ -1,48 +1,29 @@
 /**
- * What the ledger ought to do, in the plainest terms: a log of all that was admitted, from which every sum is added up
- * anew each time it is asked for.
- * Nothing of it is shared with the code that it judges. Amounts are nano-USD, flows micro-flows, instants Unix
- * milliseconds.
+ * The expected behaviour of the ledger: a log of all admitted requests, from which every sum is computed anew. Nothing
+ * is shared with the code under test. Amounts are nano-USD, flows micro-flows, instants Unix milliseconds.
  */
-export type Usage = Record<
-  | 'inputTokens'
-  | 'cacheReadTokens'
-  | 'cacheWrite5mTokens'
-  | 'cacheWrite1hTokens'
-  | 'inputAudioTokens'
-  | 'outputTokens'
-  | 'reasoningTokens'
-  | 'outputAudioTokens'
-  | 'outputImageTokens'
-  | 'webSearches'
-  | 'images',
-  number
->
-type Rate = { base: bigint; tiers: { over: number; rate: bigint }[] }
-export type Rates = Partial<
-  Record<
-    | 'prompt'
-    | 'input_cache_read'
-    | 'input_cache_write_5_min'
-    | 'input_cache_write_1_h'
-    | 'input_audio'
-    | 'completion'
-    | 'reasoning'
-    | 'output_audio'
-    | 'output_image'
-    | 'web_search'
-    | 'image'
-    | 'request',
-    Rate
-  >
->
+import {
+  charged,
+  COUNTED_INPUT,
+  least,
+  nothing,
+  nothingReceived,
+  priced,
+  rounded,
+  sum,
+  worstPriced,
+  type Rates,
+  type Received,
+  type Usage,
+} from './model-pricing.ts'
+
 type WindowName = '5_hour' | '7_day' | 'monthly'
 /** `discount` in basis points. */
 export type Tier = { flows: Record<WindowName, bigint>; discount: number }
 export type Limit = { amount: bigint; period: 'day' | 'week' | 'month' | null }
 type Span = { start: number; end: number }
 type Closed = {
-  ending: string
+  outcome: string
   begun: boolean
   usage: Usage
   estimated: boolean
@@ -54,7 +35,7 @@ type Closed = {
   counted: Set<WindowName>
 }
 
-export type Ask = {
+export type Request = {
   id: string
   account: string
   key: string
@@ -66,123 +47,22 @@ export type Ask = {
   penaltyTenths: number
   worst: Usage
 }
-/** `text` and `reasoning`: words heard. */
-export type Heard = { begun: boolean; usage: Usage; finished: boolean; text: number; reasoning: number }
-export type Entry = Ask & {
+export type Entry = Request & {
   held: bigint
   flows: bigint
   windows: Partial<Record<WindowName, Span>>
   since: number
-  heard: Heard
+  received: Received
   countedInput: number
   deferred: boolean
-  kept?: Heard
+  written?: Received
   closed?: Closed
   durable: boolean
 }
 
-export const nothing = (): Usage => ({
-  inputTokens: 0,
-  cacheReadTokens: 0,
-  cacheWrite5mTokens: 0,
-  cacheWrite1hTokens: 0,
-  inputAudioTokens: 0,
-  outputTokens: 0,
-  reasoningTokens: 0,
-  outputAudioTokens: 0,
-  outputImageTokens: 0,
-  webSearches: 0,
-  images: 0,
-})
-const silence = (): Heard => ({ begun: false, usage: nothing(), finished: false, text: 0, reasoning: 0 })
-/** A word is this many characters and one token; a request's input, where it is counted, is so many tokens. */
-export const [WORD, COUNTED_INPUT] = [' word', 37]
-
 const HOUR = 3_600_000
 const LENGTH = { '5_hour': 5 * HOUR, '7_day': 168 * HOUR }
 const NAMES: WindowName[] = ['5_hour', '7_day', 'monthly']
-const ITEMS: [keyof Usage, ...(keyof Rates)[]][] = [
-  ['inputTokens', 'prompt'],
-  ['cacheReadTokens', 'input_cache_read', 'prompt'],
-  ['cacheWrite5mTokens', 'input_cache_write_5_min', 'prompt'],
-  ['cacheWrite1hTokens', 'input_cache_write_1_h', 'input_cache_write_5_min', 'prompt'],
-  ['inputAudioTokens', 'input_audio', 'prompt'],
-  ['outputTokens', 'completion'],
-  ['reasoningTokens', 'reasoning', 'completion'],
-  ['outputAudioTokens', 'output_audio', 'completion'],
-  ['outputImageTokens', 'output_image', 'completion'],
-  ['webSearches', 'web_search'],
-  ['images', 'image'],
-]
-
-const sum = (amounts: bigint[]): bigint => amounts.reduce((all, amount) => all + amount, 0n)
-const least = (a: bigint, b: bigint): bigint => (a < b ? a : b)
-/** Of numbers that are not negative. */
-const rounded = (n: bigint, d: bigint): bigint =>
-  2n * (n % d) < d || (2n * (n % d) === d && (n / d) % 2n === 0n) ? n / d : n / d + 1n
-const prompt = (u: Usage): number =>
-  u.inputTokens + u.cacheReadTokens + u.cacheWrite5mTokens + u.cacheWrite1hTokens + u.inputAudioTokens
-
-/** List price, and the bill after the discount; every line is rounded once. */
-export function priced(
-  usage: Usage,
-  rates: Rates | undefined,
-  discount: number,
-): { list: bigint; bill: bigint; lines: number } {
-  if (rates === undefined) return { list: 0n, bill: 0n, lines: 0 }
-  const quantities = new Map<string, number>(rates.request === undefined ? [] : [['request', 1]])
-  for (const [bucket, ...items] of ITEMS) {
-    const item = items.find((name) => rates[name] !== undefined) ?? items.at(-1)!
-    if (usage[bucket] > 0) quantities.set(item, (quantities.get(item) ?? 0) + usage[bucket])
-  }
-  const lines = [...quantities].map(([item, quantity]) => {
-    const { base = 0n, tiers = [] } = rates[item as keyof Rates] ?? {}
-    const exact = BigInt(quantity) * (tiers.filter(({ over }) => prompt(usage) > over).pop()?.rate ?? base)
-    const unit = ['web_search', 'image', 'request'].includes(item) ? 1n : 1_000_000n
-    return { list: rounded(exact, unit), off: rounded(exact * BigInt(discount), unit * 10_000n) }
-  })
-  const list = sum(lines.map((line) => line.list))
-  return { list, bill: list - sum(lines.map((line) => line.off)), lines: lines.length }
-}
-
-/** Of whatever kind the output will be. */
-function worstPriced(worst: Usage, rates: Rates | undefined, discount: number): { list: bigint; bill: bigint } {
-  const kinds = (['outputTokens', 'reasoningTokens', 'outputAudioTokens', 'outputImageTokens'] as const).map((kind) =>
-    priced({ ...worst, outputTokens: 0, [kind]: worst.outputTokens }, rates, discount),
-  )
-  return kinds.reduce((most, one) => (one.list > most.list ? one : most))
-}
-
-/** What Sluice counts itself where this ending is charged. */
-export function counted(
-  { begun, usage, finished, text, reasoning }: Heard,
-  ending: string,
-): { input: boolean; output: boolean } | undefined {
-  if (ending !== 'completed' && ending !== 'client-left' && !begun) return undefined
-  return {
-    input: prompt(usage) === 0,
-    output: (!finished && ending !== 'completed') || (usage.outputTokens === 0 && text + reasoning > 0),
-  }
-}
-
-/** What is charged when it ends so; undefined: nothing. `estimated`: not the provider's word alone. */
-function charged(heard: Heard, ending: string, countedInput: number): { usage: Usage; estimated: boolean } | undefined {
-  const { usage, text, reasoning } = heard
-  const counts = counted(heard, ending)
-  if (counts === undefined) return undefined
-  const crashed = ending === 'crashed'
-  const tokens = (words: number): number => (crashed ? Math.ceil((words * WORD.length) / 4) : words)
-  const inputTokens = counts.input ? countedInput : usage.inputTokens
-  const output =
-    counts.output || crashed
-      ? {
-          outputTokens: Math.max(usage.outputTokens, tokens(text)),
-          reasoningTokens: Math.max(usage.reasoningTokens, tokens(reasoning)),
-        }
-      : {}
-  return { usage: { ...usage, inputTokens, ...output }, estimated: crashed || counts.input || counts.output }
-}
-
 const monthAfter = (anchor: number, months: number): number => {
   const from = new Date(anchor)
   const last = new Date(Date.UTC(from.getUTCFullYear(), from.getUTCMonth() + months + 1, 0)).getUTCDate()
@@ -215,7 +95,7 @@ export type Subscribed = {
 
 export class Model {
   log: Entry[] = []
-  /** Bought and granted so far; `unseen`: by another process, and not told to the server yet. */
+  /** Credit and bonus posted so far; `unseen`: by another process, not loaded by the server yet. */
   readonly posted = new Map<string, Record<'credit' | 'bonus', { all: bigint; unseen: bigint }>>()
   readonly subscriptions = new Map<string, Subscribed>()
   readonly overdraft: bigint
@@ -228,7 +108,7 @@ export class Model {
     this.tiers = tiers
   }
 
-  /** What the server believes, or what stands in the book. */
+  /** The balance in the server's memory or in the book. */
   balance(account: string, kind: 'credit' | 'bonus', where: 'server' | 'book'): bigint {
     const { all, unseen } = this.posted.get(account)![kind]
     const paid = this.log
@@ -245,12 +125,12 @@ export class Model {
     )
   }
 
-  /** Nothing is begun on the overdraft: it is for what an answer costs above its hold. */
+  /** What a hold may use: not the overdraft, which is for bills above their holds. */
   available(account: string): bigint {
     return this.balance(account, 'credit', 'server') + this.balance(account, 'bonus', 'server') - this.held(account)
   }
 
-  /** The subscription in the period of now, as whatever asks for it finds it. */
+  /** The subscription in the period of `now`. */
   renew(account: string, now: number): { at: number; start: number; end: number; tier: string } {
     const subscription = this.subscriptions.get(account)!
     const at = (subscription.seen = Math.max(subscription.seen, now))
@@ -271,7 +151,7 @@ export class Model {
     }
   }
 
-  /** What counts in the window of now; undefined where it has not begun or is over. */
+  /** The window in force at `now`; undefined where none is. */
   window(account: string, name: WindowName, now: number): (Span & { used: bigint; held: bigint }) | undefined {
     const { at, start } = this.renew(account, now)
     const entries = this.log.filter((entry) => entry.account === account && entry.windows[name] !== undefined)
@@ -309,25 +189,25 @@ export class Model {
     return rounded(list * BigInt(penaltyTenths) * 1_000_000n, 10n * this.usdPerFlow)
   }
 
-  /** `owed`: something else than a closing could not be written. */
+  /** `owed`: a write of open generations is pending. */
   admit(
-    ask: Ask,
+    request: Request,
     now: number,
     owed: boolean,
   ): 'admitted' | 'insufficient_credit' | 'quota_exceeded' | 'store_unavailable' {
     if (owed || this.unwritten.length > 0) return 'store_unavailable'
-    const discount = Math.max(ask.discount, this.tiers[this.renew(ask.account, now).tier]!.discount)
-    const { list, bill } = worstPriced(ask.worst, ask.rates, discount)
-    const held = ask.subscribed ? list : bill
-    const flows = ask.subscribed ? this.flowsOf(list, ask.penaltyTenths) : 0n
-    const spending = ask.limit === undefined ? undefined : this.spending(ask.key, ask.limit, now)
-    if (held > 0n && spending !== undefined && spending.spent + spending.held + held > ask.limit!.amount)
+    const discount = Math.max(request.discount, this.tiers[this.renew(request.account, now).tier]!.discount)
+    const { list, bill } = worstPriced(request.worst, request.rates, discount)
+    const held = request.subscribed ? list : bill
+    const flows = request.subscribed ? this.flowsOf(list, request.penaltyTenths) : 0n
+    const spending = request.limit === undefined ? undefined : this.spending(request.key, request.limit, now)
+    if (held > 0n && spending !== undefined && spending.spent + spending.held + held > request.limit!.amount)
       return 'insufficient_credit'
     const windows: Entry['windows'] = {}
-    if (ask.subscribed) {
-      const { at, start, end, tier } = this.renew(ask.account, now)
+    if (request.subscribed) {
+      const { at, start, end, tier } = this.renew(request.account, now)
       for (const name of NAMES) {
-        const current = this.window(ask.account, name, now)
+        const current = this.window(request.account, name, now)
         if (flows > 0n && (current?.used ?? 0n) + (current?.held ?? 0n) + flows > this.tiers[tier]!.flows[name])
           return 'quota_exceeded'
         windows[name] =
@@ -337,25 +217,25 @@ export class Model {
               : { start: at, end: at + LENGTH[name] }
             : { start: current.start, end: current.end }
       }
-    } else if (held > 0n && held > this.available(ask.account)) return 'insufficient_credit'
+    } else if (held > 0n && held > this.available(request.account)) return 'insufficient_credit'
     this.log.push({
-      ...ask,
+      ...request,
       discount,
       held,
       flows,
       windows,
       since: spending?.since ?? 0,
       durable: false,
-      heard: silence(),
+      received: nothingReceived(),
       countedInput: COUNTED_INPUT,
       deferred: false,
     })
     return 'admitted'
   }
 
-  close(entry: Entry, ending: string, now: number, heard = entry.heard): void {
+  close(entry: Entry, outcome: string, now: number, received = entry.received): void {
     if (entry.subscribed) this.renew(entry.account, now)
-    const what = charged(heard, ending, entry.countedInput)
+    const what = charged(received, outcome, entry.countedInput)
     const usage = what?.usage ?? nothing()
     const { list, bill } = what === undefined ? { list: 0n, bill: 0n } : priced(usage, entry.rates, entry.discount)
     const left = this.available(entry.account) + this.overdraft + (entry.subscribed ? 0n : entry.held)
@@ -373,8 +253,8 @@ export class Model {
       ),
     )
     entry.closed = {
-      ending,
-      begun: heard.begun,
+      outcome,
+      begun: received.begun,
       usage,
       estimated: what?.estimated ?? false,
       bill: entry.subscribed ? list : bill,
@@ -386,19 +266,16 @@ export class Model {
     }
   }
 
-  /**
-   * What only memory had is gone; what was kept as open is closed from what was kept, or stays open where it was
-   * deferred.
-   */
+  /** Memory is lost. What was written as open is settled by what was written, or stays open where it was deferred. */
   crash(now: number): void {
-    this.log = this.log.filter((entry) => entry.durable || entry.kept !== undefined)
+    this.log = this.log.filter((entry) => entry.durable || entry.written !== undefined)
     for (const { credit, bonus } of this.posted.values()) credit.unseen = bonus.unseen = 0n
     const left = this.log.filter((entry) => !entry.durable)
     for (const entry of left) {
       delete entry.closed
-      // The request is not there any more to be counted.
+      // The request is lost, so its tokens cannot be counted.
       entry.countedInput = Math.ceil(entry.worst.inputTokens / 2)
-      entry.heard = silence()
+      entry.received = nothingReceived()
     }
     for (const [account, subscription] of this.subscriptions) {
       const rows = this.log.flatMap((entry) =>
@@ -409,7 +286,7 @@ export class Model {
       subscription.seen = Math.max(monthAfter(subscription.anchor, subscription.months), ...rows)
     }
     for (const entry of left.filter(({ deferred }) => !deferred)) {
-      this.close(entry, 'crashed', now, entry.kept)
+      this.close(entry, 'crashed', now, entry.written)
       entry.durable = true
     }
   }

@@ -20,11 +20,11 @@ describe('amounts', () => {
   ])('%p USD are read exactly', (usd, nano) => expect(nanoOf(usd)).toBe(nano))
 
   test.each(['', ' 1', '1,5', '.5', '1.', '0x10', 'NaN', '1e', '1e99', '1e-999', '--1', '1_000', NaN, Infinity, 1e300])(
-    '%p is no amount',
-    (usd) => expect(() => nanoOf(usd)).toThrow(/is no amount of USD/),
+    '%p is refused as an amount of USD',
+    (usd) => expect(() => nanoOf(usd)).toThrow(/is not an amount of USD/),
   )
 
-  test.each(['0.0000000001', '1.1234567891', 1e-10, 0.1 + 0.2])('%p is not rounded in silence', (usd) =>
+  test.each(['0.0000000001', '1.1234567891', 1e-10, 0.1 + 0.2])('%p USD has too many decimals and is refused', (usd) =>
     expect(() => nanoOf(usd)).toThrow(/more than 9 decimals/),
   )
 
@@ -35,9 +35,9 @@ describe('amounts', () => {
     [1n, '0.000000001'],
     [-12_000_000_000n, '-12'],
     [10n ** 18n, '1000000000'],
-  ])('%p nano are said as %p', (nano, text) => expect(usdText(nano)).toBe(text))
+  ])('%p nano-USD are written as %p', (nano, text) => expect(usdText(nano)).toBe(text))
 
-  test('what is said is read again, and the double is the nearest one', () => {
+  test('a written amount is read back exactly, and the double is the nearest one', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n }), (nano) => {
         expect(nanoOf(usdText(nano))).toBe(nano)
@@ -47,7 +47,7 @@ describe('amounts', () => {
   })
 })
 
-describe('halves go to the even one', () => {
+describe('rounding half to even', () => {
   test.each([
     [5n, 10n, 0n],
     [15n, 10n, 2n],
@@ -63,9 +63,9 @@ describe('halves go to the even one', () => {
     [7n, 1n, 7n],
     [1n, 3n, 0n],
     [2n, 3n, 1n],
-  ])('%p / %p', (a, b, quotient) => expect(divideHalfEven(a, b)).toBe(quotient))
+  ])('%p / %p is %p', (a, b, quotient) => expect(divideHalfEven(a, b)).toBe(quotient))
 
-  test('a quotient is never more than a half away, and at a half it is even', () => {
+  test('a quotient is at most a half away, and even at a half', () => {
     fc.assert(
       fc.property(
         fc.bigInt({ min: -(10n ** 30n), max: 10n ** 30n }),
@@ -77,7 +77,7 @@ describe('halves go to the even one', () => {
         },
       ),
     )
-    // Random operands hardly ever meet at a half.
+    // Random operands rarely give exactly a half.
     fc.assert(
       fc.property(
         fc.bigInt({ min: -(10n ** 20n), max: 10n ** 20n }),

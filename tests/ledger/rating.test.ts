@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { FEE_ITEMS, isCounted, type FeeItem } from '../../src/config/schema.ts'
+import { FEE_ITEMS, isCounted, type FeeItem } from '../../src/config/terms.ts'
 import { completionTokens, noUsage, promptTokens, type Usage } from '../../src/generation/usage.ts'
 import { decodeRates, encodeRates, ratesOf, type Price, type Rate } from '../../src/ledger/prices.ts'
 import { rate } from '../../src/ledger/rating.ts'
@@ -30,7 +30,7 @@ const FULL = {
 }
 const TWO = { prompt: 1, completion: 10 }
 
-describe('a line for each fee item', () => {
+describe('lines of a bill', () => {
   test.each([
     ['inputTokens', 'prompt', 1_000_000_000n],
     ['cacheReadTokens', 'input_cache_read', 2_000_000_000n],
@@ -41,7 +41,7 @@ describe('a line for each fee item', () => {
     ['reasoningTokens', 'reasoning', 7_000_000_000n],
     ['outputAudioTokens', 'output_audio', 8_000_000_000n],
     ['outputImageTokens', 'output_image', 9_000_000_000n],
-  ] as [keyof Usage, string, bigint][])('%s', (bucket, item, perMillion) => {
+  ] as [keyof Usage, string, bigint][])('%s are billed as %s per million', (bucket, item, perMillion) => {
     expect(lines({ [bucket]: 3 }, FULL)).toEqual([
       [item, 3, perMillion, (perMillion * 3n) / 1_000_000n],
       ['request', 1, 5_000_000n, 5_000_000n],
@@ -51,19 +51,19 @@ describe('a line for each fee item', () => {
   test.each([
     ['webSearches', 'web_search', 10_000_000n],
     ['images', 'image', 40_000_000n],
-  ] as [keyof Usage, string, bigint][])('%s, one by one', (bucket, item, each) => {
+  ] as [keyof Usage, string, bigint][])('%s are billed as %s per unit', (bucket, item, each) => {
     expect(lines({ [bucket]: 3 }, FULL)).toEqual([
       [item, 3, each, each * 3n],
       ['request', 1, 5_000_000n, 5_000_000n],
     ])
   })
 
-  test('nothing used: the fee per request, or no line', () => {
+  test('no usage gives the fee per request or no line', () => {
     expect(lines({}, FULL)).toEqual([['request', 1, 5_000_000n, 5_000_000n]])
     expect(lines({}, TWO)).toEqual([])
   })
 
-  test('what the price does not name is part of the line whose rate it pays', () => {
+  test('tokens whose item has no rate are part of the line that they fall back to', () => {
     expect(
       lines(
         {
@@ -92,7 +92,7 @@ describe('a line for each fee item', () => {
     ])
   })
 
-  test('a search or an image that the price does not name is listed at 0', () => {
+  test('a search or image without a rate is listed at 0', () => {
     expect(lines({ webSearches: 2, images: 1 }, TWO)).toEqual([
       ['web_search', 2, 0n, 0n],
       ['image', 1, 0n, 0n],
@@ -112,14 +112,14 @@ describe('tiers', () => {
     [1001, 2n, 20n],
     [5000, 2n, 20n],
     [5001, 3n, 20n],
-  ])('a prompt of %p tokens', (tokens, prompt, completion) => {
+  ])('a prompt of %p tokens has the rates of its tier', (tokens, prompt, completion) => {
     expect(lines({ inputTokens: tokens, outputTokens: 1 }, TIERED).map(([, , rate]) => rate)).toEqual([
       prompt * 1_000_000_000n,
       completion * 1_000_000_000n,
     ])
   })
 
-  test('all of the prompt counts, cached or not, and no output does', () => {
+  test('the tier depends on the whole prompt, cached or not, and not on output', () => {
     const parts = {
       inputTokens: 200,
       cacheReadTokens: 201,
@@ -133,7 +133,7 @@ describe('tiers', () => {
 })
 
 describe('discounts', () => {
-  test('come off each line, and a line and its discount are each rounded once, from the exact product', () => {
+  test('a line and its discount are each rounded once, from the exact product', () => {
     // At 1.5 nano a token and half off, three are 4.5 -> 4 and 2.25 -> 2, one is 1.5 -> 2 and 0.75 -> 1.
     const usage = { ...noUsage(), inputTokens: 3, outputTokens: 1 }
     const rated = rate(usage, price({ prompt: 0.0015, completion: 0.0015 }), 5000)
@@ -141,18 +141,18 @@ describe('discounts', () => {
       [4n, 2n, 2n],
       [2n, 1n, 1n],
     ])
-    // A tenth of 35 is 3.5 -> 4; of 34.6, which is charged as 35, it is 3.46 -> 3.
+    // 10 % of 35 is 3.5 -> 4; of 34.6, which is billed as 35, it is 3.46 -> 3.
     const tenth = (each: number): bigint =>
       rate({ ...noUsage(), inputTokens: 1 }, price({ prompt: each }), 1000).items[0]!.discount
     expect([tenth(0.035), tenth(0.0346)]).toEqual([4n, 3n])
   })
 
-  test('of everything leave nothing', () => {
+  test('a discount of 100 % leaves a bill of 0', () => {
     expect(rate({ ...noUsage(), inputTokens: 7, images: 1 }, price(FULL), 10_000)).toMatchObject({ bill: 0n })
   })
 })
 
-/** Counts with the edges that rounding and tiers have. */
+/** Counts at the edges of rounding and tiers. */
 const tokens = fc.oneof(
   fc.constant(0),
   fc.nat(3000),
@@ -196,10 +196,7 @@ const usages = fc.record({
 })
 const discounts = fc.oneof(fc.constant(0), fc.constant(10_000), fc.nat(10_000))
 
-/**
- * An exact number with its rounding, without anything of the code under test: digits of the quotient in base ten,
- * compared with a half as text.
- */
+/** Rounds an exact quotient independently of the code under test, by its decimal digits as text. */
 function rounded(numerator: bigint, zeros: number): bigint {
   const text = String(numerator).padStart(zeros + 1, '0')
   const [whole, rest] = [BigInt(text.slice(0, text.length - zeros)), text.slice(text.length - zeros)]
@@ -215,7 +212,7 @@ describe('any usage at any price', () => {
     )
   const LARGEST = 2n ** 63n - 1n
 
-  test('every line is rate x quantity, rounded once; never negative; within 64 bits', () => {
+  test('every line is rate x quantity, rounded once, never negative and within 64 bits', () => {
     assertAll((usage, of, discount) => {
       const rated = rate(usage, { version: 'v', model: 'm', rates: of }, discount)
       for (const { item, quantity, rate, origin, discount: off, bill } of rated.items) {
@@ -230,7 +227,7 @@ describe('any usage at any price', () => {
     })
   })
 
-  test('the largest bill that there can be is within 64 bits', () => {
+  test('the largest possible bill is within 64 bits', () => {
     const most: Usage = {
       ...noUsage(),
       ...Object.fromEntries(Object.keys(noUsage()).map((bucket) => [bucket, 1e12])),
@@ -280,7 +277,7 @@ describe('any usage at any price', () => {
     })
   })
 
-  test('another token never makes a bill smaller, where no tier is cheaper than the one before it', () => {
+  test('one more token never lowers a bill, where no tier is cheaper than the one before it', () => {
     const rising = rates.map((of) =>
       Object.fromEntries(
         Object.entries(of).map(([item, { base, tiers }]) => {
@@ -321,12 +318,12 @@ describe('any usage at any price', () => {
               },
             }
       const bill = (used: Usage): bigint => rate(used, { version: 'v', model: 'm', rates: cheaper }, 0).bill
-      // Two lines are rounded twice: one nano between them.
+      // Two lines are rounded separately, so they may differ by one nano-USD.
       expect(bill(usage) <= bill(asFresh) + 1n).toBe(true)
     })
   })
 
-  test('rates survive being written down', () => {
+  test('decoding encoded rates gives the same rates', () => {
     fc.assert(fc.property(rates, (of) => expect(decodeRates(encodeRates(of))).toEqual(of)))
   })
 })

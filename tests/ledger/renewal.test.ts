@@ -5,7 +5,7 @@ import { Rig } from './rig.ts'
 const FLOWS = { '5_hour': 1, '7_day': 1, monthly: 1 }
 const DAY_MS = 86_400_000
 
-test('a renewal leaves alone what another process has just written', async () => {
+test('a renewal does not overwrite a subscription that another process has just written', async () => {
   const rig = new Rig(0n, {
     usdPerFlow: 0.01,
     tiers: [
@@ -19,7 +19,7 @@ test('a renewal leaves alone what another process has just written', async () =>
     await rig.other.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 }, begun)
     await rig.ledger.load()
     rig.now += 40 * DAY_MS
-    // The command line changes the plan, and before the server hears of it the account is asked for.
+    // The command line changes the plan, and the server renews before it loads that.
     const bought = { ...renewed(begun, rig.now), tier: 'max' }
     await rig.other.setSubscription(bought)
     expect(rig.ledger.quota('a').subscription.tier).toBe('free')
@@ -27,7 +27,7 @@ test('a renewal leaves alone what another process has just written', async () =>
     expect((await rig.other.ledgerState()).subscriptions).toEqual([bought])
     await rig.ledger.load()
     expect(rig.ledger.quota('a').subscription).toEqual(bought)
-    // The next renewal, which nobody has interfered with, is written.
+    // The next renewal, without interference, is written.
     rig.now += 30 * DAY_MS
     const { subscription } = rig.ledger.quota('a')
     await rig.flush()
@@ -38,7 +38,7 @@ test('a renewal leaves alone what another process has just written', async () =>
   }
 })
 
-test('an account that is not known yet is not given another plan than it has', async () => {
+test('an account that the ledger has not loaded yet keeps its stored plan', async () => {
   const rig = new Rig(0n, {
     usdPerFlow: 0.01,
     tiers: [

@@ -9,23 +9,21 @@ import type { Price, Prices } from '../../src/ledger/prices.ts'
 import { SqliteStore } from '../../src/store/sqlite.ts'
 import type { Store, Subscription } from '../../src/store/store.ts'
 
-/**
- * How a store's process dies: before what is being closed is committed, or after it, and before anybody hears of that.
- */
+/** When the process dies: before a settlement is committed, or after that and before it is confirmed. */
 export type Death = 'before' | 'after'
 
-/** Real time as the code sees it: how old things are, and what a timer would do. */
+/** A fake of real time: the age of generations, and timers. */
 class Time {
   ageMs = 0
-  #bells: (() => unknown)[] = []
+  #timers: (() => unknown)[] = []
   readonly #real = { now: performance.now, setInterval: globalThis.setInterval }
 
-  /** Timers set meanwhile ring when they are told to. */
-  async catching<T>(open: () => Promise<T>): Promise<T> {
-    this.#bells = []
+  /** Timers set while `open` runs fire with `fireTimers`. */
+  async capturingTimers<T>(open: () => Promise<T>): Promise<T> {
+    this.#timers = []
     performance.now = () => this.ageMs
-    globalThis.setInterval = ((bell: () => unknown) => (
-      this.#bells.push(bell), { unref: () => {} }
+    globalThis.setInterval = ((callback: () => unknown) => (
+      this.#timers.push(callback), { unref: () => {} }
     )) as unknown as typeof setInterval
     try {
       return await open()
@@ -34,8 +32,8 @@ class Time {
     }
   }
 
-  async ring(): Promise<void> {
-    for (const bell of this.#bells) await bell()
+  async fireTimers(): Promise<void> {
+    for (const callback of this.#timers) await callback()
   }
 
   restore(): void {
@@ -44,26 +42,27 @@ class Time {
 }
 
 /**
- * A ledger over a real file of SQLite, with another connection beside it as the command line has one; its process can
- * die and its disk be full.
+ * A ledger over a real SQLite file, with a second connection like the command line's. Its process can die and its disk
+ * can be full.
  */
 export class Rig {
   readonly folder = mkdtempSync(join(tmpdir(), 'sluice-ledger-'))
   readonly time = new Time()
   now = Date.UTC(2026, 0, 31, 12)
-  /** Writes of generations that the store will refuse. */
+  /** The number of next writes that the store refuses. */
   failures = 0
-  /** Closings that it has committed. */
-  readonly taken = new Set<string>()
-  /** Generations that it has written as open since the last sweep, and whether one that it refused still waits. */
-  readonly kept = new Set<string>()
-  keepOwed = false
+  /** Ids of committed settlements. */
+  readonly committed = new Set<string>()
+  /** Ids of generations written as open since the last sweep. */
+  readonly written = new Set<string>()
+  /** True while a refused write of open generations is pending. */
+  rewriteOwed = false
   cost: Price | undefined
   store!: SqliteStore
   ledger!: Ledger
   other!: SqliteStore
   #death: Death | undefined
-  /** Writes that are not committed yet. */
+  /** The number of writes under way. */
   #writes = 0
   readonly #overdraft: bigint
   readonly #plans: Plans
@@ -86,7 +85,7 @@ export class Rig {
 
   async open(): Promise<void> {
     this.#death = undefined
-    await this.time.catching(async () => {
+    await this.time.capturingTimers(async () => {
       this.store = new SqliteStore({ folder: this.folder, exclusive: true })
       const prices = { cost: () => this.cost } as unknown as Prices
       this.ledger = await Ledger.open({
@@ -100,31 +99,31 @@ export class Rig {
     this.other ??= new SqliteStore({ folder: this.folder, exclusive: false })
   }
 
-  /** A store whose closings fail or are cut off by the death of the process. */
+  /** A store whose writes fail, or are cut off by the death of the process. */
   #fragile(store: SqliteStore): Store {
-    const closeGeneration = async (...asked: Parameters<Store['closeGeneration']>): Promise<void> => {
+    const closeGeneration = async (...args: Parameters<Store['closeGeneration']>): Promise<void> => {
       if (this.#death === 'before') return new Promise(() => {})
       if (this.failures > 0) {
         this.failures--
         throw new GatewayError('store_unavailable', 'The disk is full.')
       }
-      await this.#awaited(store.closeGeneration(...asked))
-      this.taken.add(asked[0].record.id)
+      await this.#tracked(store.closeGeneration(...args))
+      this.committed.add(args[0].record.id)
       if (this.#death === 'after') return new Promise(() => {})
     }
     const keepOpen = async (open: Parameters<Store['keepOpen']>[0]): Promise<void> => {
       if (this.failures > 0) {
         this.failures--
-        this.keepOwed = true
+        this.rewriteOwed = true
         throw new GatewayError('store_unavailable', 'The disk is full.')
       }
-      await this.#awaited(store.keepOpen(open))
-      // What one round could write it could write all of.
-      this.keepOwed = false
-      for (const { id } of open) this.kept.add(id)
+      await this.#tracked(store.keepOpen(open))
+      // One successful retry writes all that is pending.
+      this.rewriteOwed = false
+      for (const { id } of open) this.written.add(id)
     }
     const setSubscription = (subscription: Subscription, before?: Subscription): Promise<void> =>
-      this.#awaited(store.setSubscription(subscription, before))
+      this.#tracked(store.setSubscription(subscription, before))
     return new Proxy(store, {
       get(target, name) {
         if (name === 'closeGeneration') return closeGeneration
@@ -136,24 +135,22 @@ export class Rig {
     })
   }
 
-  #awaited(write: Promise<void>): Promise<void> {
+  #tracked(write: Promise<void>): Promise<void> {
     this.#writes++
     return write.finally(() => this.#writes--)
   }
 
-  /**
-   * The process dies while `during` goes on: its memory is gone, and what the disk has stays. `open` starts it again.
-   */
+  /** The process dies while `during` runs: its memory is lost, the disk stays. `open` starts it again. */
   async die(death: Death, during: () => void): Promise<void> {
     this.#death = death
     during()
     await this.flush()
     await this.store.close()
     this.failures = 0
-    this.keepOwed = false
+    this.rewriteOwed = false
   }
 
-  /** Until everything asked of the store so far is committed, and heard of. */
+  /** Waits until all writes so far are committed and confirmed. */
   async flush(): Promise<void> {
     do for (let turn = 0; turn < 6; turn++) await new Promise((resolve) => setImmediate(resolve))
     while (this.#writes > 0)

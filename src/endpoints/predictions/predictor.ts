@@ -104,7 +104,7 @@ export class Predictor {
     const { ending, usage, estimated, served }: PredictionOutcome =
       stored === undefined ? { ending: 'crashed' } : (readStored(stored).outcome ?? { ending: 'crashed' })
     if (served !== undefined) open.meter.served = served
-    if (usage === undefined) open.meter.release()
+    if (usage === undefined) open.meter.waiveCharge()
     else {
       Object.assign(open.meter.usage, usage)
       open.meter.estimated = estimated === true
@@ -156,7 +156,7 @@ export class Predictor {
       // closes the generation without a prediction.
       await Promise.all([ledger.defer(open), store.addPrediction(toStored(prediction))])
     } catch (error) {
-      open.meter.release()
+      open.meter.waiveCharge()
       const { message } = asGatewayError(error)
       const failed = toChange({ ...prediction, status: 'failed', error: message, completedAt: Date.now() })
       await Promise.all([ledger.close(open, 'failed').catch(() => {}), store.changePrediction(failed).catch(() => {})])
@@ -218,7 +218,7 @@ export class Predictor {
       open: { meter },
     } = job
     if (charged) await meter.count().catch((error: unknown) => console.error(error))
-    else meter.release()
+    else meter.waiveCharge()
     const { usage, estimated, served } = meter
     const outcome: PredictionOutcome = {
       ending,

@@ -69,7 +69,7 @@ const LONGEST_OFFER_MS = 60_000
 async function offer(app: Modules, job: Job, stopping: AbortSignal): Promise<End | undefined> {
   const deadline = performance.now() + Math.min(OFFERED_MS, app.config.timeouts.totalMs)
   for (let tries = 1; ; tries++) {
-    if (app.keys.isBarred(job.accountId)) throw BARRED
+    if (app.keys.isBlocked(job.accountId)) throw BARRED
     const work = await workOf(app, job.running, job.cut.signal)
     try {
       return work.kind === 'generation' ? await generate(app, job, work) : await forward(app, job, work, stopping)

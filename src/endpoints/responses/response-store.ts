@@ -83,7 +83,7 @@ export class ResponseStore implements GenerationHooks {
   }
 
   onInterrupt({ open }: Generation, outcome: Outcome): Promise<void> | undefined {
-    const isRunning = open.background !== undefined && open.meter.ending === undefined
+    const isRunning = open.background !== undefined && open.meter.outcome === undefined
     return isRunning ? this.#leaveOpen(open, outcome) : undefined
   }
 

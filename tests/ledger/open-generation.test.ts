@@ -2,9 +2,9 @@ import { expect, test } from 'bun:test'
 import { noUsage } from '../../src/generation/usage.ts'
 import type { ReservationRequest } from '../../src/ledger/ledger.ts'
 import { Meter } from '../../src/ledger/meter.ts'
-import { readOpen, writeOpen } from '../../src/ledger/open-state.ts'
+import { restoreOpen, serializeOpen } from '../../src/ledger/open-generation.ts'
 
-const ASK: ReservationRequest = {
+const REQUEST: ReservationRequest = {
   id: '0'.repeat(32),
   accountId: 'a',
   keyId: 'k',
@@ -19,11 +19,11 @@ const ASK: ReservationRequest = {
   worst: noUsage(),
 }
 
-test('what was lost on the way of an answer is not lost with the process that wrote it', () => {
+test('the losses of an open generation survive a crash of its process', () => {
   const meter = new Meter(() => Promise.resolve(1))
-  const open = { request: ASK, hold: { amount: 5n }, meter }
-  expect(readOpen(writeOpen(open), 2_000).open.meter.losses).toEqual([])
+  const open = { request: REQUEST, hold: { amount: 5n }, meter }
+  expect(restoreOpen(serializeOpen(open), 2_000).open.meter.losses).toEqual([])
   meter.losses = [{ code: 'unsupported_field', path: 'seed', effect: 'dropped', reason: 'because' }]
-  expect(readOpen(writeOpen(open), 2_000).open.meter.losses).toEqual(meter.losses)
-  expect(readOpen(writeOpen({ ...open, deferred: true }), 2_000).open.meter.losses).toEqual(meter.losses)
+  expect(restoreOpen(serializeOpen(open), 2_000).open.meter.losses).toEqual(meter.losses)
+  expect(restoreOpen(serializeOpen({ ...open, deferred: true }), 2_000).open.meter.losses).toEqual(meter.losses)
 })

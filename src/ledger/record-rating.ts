@@ -5,33 +5,31 @@ import { OUTCOMES, type Outcome } from './outcomes.ts'
 import { decodeRates, type Price } from './prices.ts'
 import { rate, type Rating } from './rating.ts'
 
-/** Stands as the version of a price where a model has none. */
+/** The price version in ratings of models without a price. */
 const UNPRICED = 'unpriced'
 
 /**
- * What a stored generation was charged for, line by line, at the price that is stored with it. Its bill is the
- * record's; for a
- * subscription its origin is. Throws where the stored rates cannot be read.
+ * The rating of a stored generation at the price that is stored with it. The record's `bill` equals the rating's bill,
+ * or its origin for a subscription. Throws where the stored rates cannot be read.
  */
 export function ratingOf(record: GenerationRecord): Rating {
   const { usage, price, discount } = record
-  if (price === null || wasReleased(record))
+  if (price === null || wasNotCharged(record))
     return { version: price?.version ?? UNPRICED, items: [], origin: 0n, discount: 0n, bill: 0n }
   return rate(usage, { ...price, rates: decodeRates(price.rates) }, discount)
 }
 
-/** It ended in a way that is not charged: without this, its price's fee per request would be expected of it. */
-const wasReleased = ({ usage, bill, ending }: GenerationRecord): boolean =>
+/** Without this check, the fee per request would be expected of generations whose outcome is not charged. */
+const wasNotCharged = ({ usage, bill, ending }: GenerationRecord): boolean =>
   bill === 0n &&
   OUTCOMES[ending as Outcome]?.before !== 'reported' &&
   Object.keys(noUsage()).every((bucket) => usage[bucket as keyof typeof usage] === 0)
 
 /**
- * What must have been held for a generation at the least: every request has a token of text, which is billed as read or
- * as written to a cache, at the lowest rate
- * that a prompt of any size has. 0 where that is worth nothing. Throws where the stored rates cannot be read.
+ * The least that can have been held for a generation, in nano-USD: every request has at least one token of text, read
+ * or written to a cache, at the lowest rate for prompts of any size. Throws where the stored rates cannot be read.
  */
-export function leastHold({ price, discount, kind }: GenerationRecord): Nano {
+export function minimumHold({ price, discount, kind }: GenerationRecord): Nano {
   if (price === null) return 0n
   const rates = Object.entries(decodeRates(price.rates)).map(([item, { base, tiers }]) => [
     item,

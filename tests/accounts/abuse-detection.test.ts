@@ -5,7 +5,7 @@ import { readConfig } from '../../src/config/load.ts'
 import type { AccountStatus } from '../../src/store/store.ts'
 
 const MINUTE = 60_000
-/** Requests that come within so many milliseconds are taken to come from where the first of them does. */
+/** Milliseconds within which only the first request's address is read. */
 const APART = 5
 
 const published = readConfig('', 'sluice.yaml', {}).accountStatus
@@ -16,11 +16,11 @@ const strict = {
   concurrency: { monitored: 2, abusive: 4 },
 }
 
-/** One account that is judged and whose new status is stored, as the server does. */
+/** One account whose new status is stored after each evaluation, as the server does. */
 function watched(rules = strict): {
   abuseDetection: AbuseDetection
   at(minutes: number): void
-  judge(): AccountStatus
+  evaluate(): AccountStatus
   store(status: AccountStatus): void
 } {
   let [now, status] = [0, 'healthy' as AccountStatus]
@@ -33,7 +33,7 @@ function watched(rules = strict): {
     store: (set) => {
       status = set
     },
-    judge: () => (status = abuseDetection.judge([{ id: 'a', status }])[0]?.status ?? status),
+    evaluate: () => (status = abuseDetection.evaluate([{ id: 'a', status }])[0]?.status ?? status),
   }
 }
 
@@ -41,9 +41,9 @@ const times = (count: number, act: (index: number) => void): void => {
   for (let index = 0; index < count; index++) act(index)
 }
 
-describe('the rules', () => {
+describe('rules', () => {
   const breaking: Record<string, (abuseDetection: AbuseDetection, count: number) => void> = {
-    refusals: (abuseDetection, count) => times(count, () => abuseDetection.refused('a')),
+    refusals: (abuseDetection, count) => times(count, () => abuseDetection.recordRefusal('a')),
     addresses: (abuseDetection, count) =>
       times(count, (index) => {
         abuseDetection.begin('a', () => `10.0.0.${index}`)
@@ -56,7 +56,7 @@ describe('the rules', () => {
   }
 
   test.each(Object.keys(breaking) as (keyof typeof breaking & ('refusals' | 'addresses' | 'concurrency'))[])(
-    '%s up to a threshold are no matter, one more is',
+    '%s above a threshold change the status, and up to it do not',
     (rule) => {
       for (const [count, status] of [
         [2, 'healthy'],
@@ -64,27 +64,27 @@ describe('the rules', () => {
         [strict[rule].abusive, 'monitored'],
         [strict[rule].abusive + 1, 'abusive'],
       ] as const) {
-        const { abuseDetection, judge } = watched()
+        const { abuseDetection, evaluate } = watched()
         breaking[rule]!(abuseDetection, count)
-        expect([count, judge()]).toEqual([count, status])
+        expect([count, evaluate()]).toEqual([count, status])
       }
     },
   )
 
-  test('as published leave a team behind one account alone', () => {
-    const { abuseDetection, judge, at } = watched(published)
+  test('the default rules leave a team behind one account alone', () => {
+    const { abuseDetection, evaluate, at } = watched(published)
     // Two hundred people, each with one address and two requests at a time, for three hours; some run into a limit now
     // and then.
     for (let minute = 0; minute < 180; minute++) {
       at(minute)
       times(200, (person) => times(2, () => abuseDetection.begin('a', () => `10.0.0.${person}`)))
-      times(10, () => abuseDetection.refused('a'))
+      times(10, () => abuseDetection.recordRefusal('a'))
       times(400, () => abuseDetection.end('a'))
-      expect(judge()).toBe('healthy')
+      expect(evaluate()).toBe('healthy')
     }
   })
 
-  test('cost what is published', () => {
+  test('the default penalties are those documented', () => {
     const penalties = (['healthy', 'monitored', 'abusive', 'suspended', 'banned'] as const).map((status) =>
       penaltyOf(status, published),
     )
@@ -94,19 +94,19 @@ describe('the rules', () => {
   })
 })
 
-test('of requests that come together only the first is looked at, of each account', () => {
-  let [now, looks] = [0, 0]
-  const look = (): string => `10.0.0.${++looks}`
+test('of simultaneous requests only the address of the first is read, for each account', () => {
+  let [now, reads] = [0, 0]
+  const readAddress = (): string => `10.0.0.${++reads}`
   const abuseDetection = new AbuseDetection(strict, () => now)
-  times(100, () => abuseDetection.begin('a', look))
-  times(100, () => abuseDetection.begin('b', look))
-  expect(looks).toBe(2)
+  times(100, () => abuseDetection.begin('a', readAddress))
+  times(100, () => abuseDetection.begin('b', readAddress))
+  expect(reads).toBe(2)
   now += APART
-  times(100, () => abuseDetection.begin('a', look))
-  expect(looks).toBe(3)
+  times(100, () => abuseDetection.begin('a', readAddress))
+  expect(reads).toBe(3)
 })
 
-test('from many addresses at once, two hundred a second are seen', () => {
+test('of requests from many addresses, two hundred addresses a second are read', () => {
   let now = 0
   const abuseDetection = new AbuseDetection(published, () => now)
   const burst = (from: number, count: number): AccountStatus | undefined => {
@@ -115,77 +115,77 @@ test('from many addresses at once, two hundred a second are seen', () => {
       abuseDetection.begin('a', () => `10.0.0.${index}`)
       abuseDetection.end('a')
     }
-    return abuseDetection.judge([{ id: 'a', status: 'healthy' }])[0]?.status
+    return abuseDetection.evaluate([{ id: 'a', status: 'healthy' }])[0]?.status
   }
   expect(burst(0, 1_000)).toBeUndefined()
   expect(burst(1_000, 5)).toBe('monitored')
 })
 
-describe('a status', () => {
-  test('goes back step by step, after a whole hour without its cause', () => {
-    const { abuseDetection, judge, at } = watched()
-    times(6, () => abuseDetection.refused('a'))
-    expect(judge()).toBe('abusive')
+describe('account status', () => {
+  test('a status is lowered step by step, each after an hour without its cause', () => {
+    const { abuseDetection, evaluate, at } = watched()
+    times(6, () => abuseDetection.recordRefusal('a'))
+    expect(evaluate()).toBe('abusive')
     at(60)
-    expect(judge()).toBe('abusive')
+    expect(evaluate()).toBe('abusive')
     at(61)
-    times(3, () => abuseDetection.refused('a'))
-    expect(judge()).toBe('abusive')
+    times(3, () => abuseDetection.recordRefusal('a'))
+    expect(evaluate()).toBe('abusive')
     at(119)
-    expect(judge()).toBe('abusive')
+    expect(evaluate()).toBe('abusive')
     at(120)
-    expect(judge()).toBe('monitored')
+    expect(evaluate()).toBe('monitored')
     at(121)
-    expect(judge()).toBe('monitored')
+    expect(evaluate()).toBe('monitored')
     at(180)
-    expect(judge()).toBe('monitored')
+    expect(evaluate()).toBe('monitored')
     at(181)
-    expect(judge()).toBe('healthy')
-    expect(judge()).toBe('healthy')
+    expect(evaluate()).toBe('healthy')
+    expect(evaluate()).toBe('healthy')
     expect(abuseDetection.size).toBe(0)
   })
 
-  test('from before a restart is kept for an hour, whether or not the account asks for anything', () => {
+  test('a status from before a restart is kept for an hour, with or without requests', () => {
     for (const before of ['monitored', 'abusive'] as const) {
-      const { judge, at, store } = watched()
+      const { evaluate, at, store } = watched()
       store(before)
-      expect(judge()).toBe(before)
+      expect(evaluate()).toBe(before)
       at(59)
-      expect(judge()).toBe(before)
+      expect(evaluate()).toBe(before)
       at(60)
-      expect(judge()).toBe('healthy')
+      expect(evaluate()).toBe('healthy')
     }
   })
 
-  test('that an administrator sets is believed: what was counted before is forgotten, what is running is not', () => {
-    const { abuseDetection, judge, store } = watched()
-    times(9, () => abuseDetection.refused('a'))
-    expect(judge()).toBe('abusive')
+  test('a status set by an administrator clears the counters but not the running requests', () => {
+    const { abuseDetection, evaluate, store } = watched()
+    times(9, () => abuseDetection.recordRefusal('a'))
+    expect(evaluate()).toBe('abusive')
     store('healthy')
-    expect(judge()).toBe('healthy')
+    expect(evaluate()).toBe('healthy')
     store('monitored')
-    expect(judge()).toBe('monitored')
+    expect(evaluate()).toBe('monitored')
     store('healthy')
     times(3, () => abuseDetection.begin('a', undefined))
-    expect(judge()).toBe('monitored')
+    expect(evaluate()).toBe('monitored')
   })
 
-  test('suspended or banned is never touched', () => {
+  test('a suspended or banned account is never changed', () => {
     for (const set of ['suspended', 'banned'] as const) {
-      const { abuseDetection, judge, at, store } = watched()
+      const { abuseDetection, evaluate, at, store } = watched()
       store(set)
-      times(9, () => abuseDetection.refused('a'))
+      times(9, () => abuseDetection.recordRefusal('a'))
       for (const minute of [0, 1, 59, 61, 130]) {
         at(minute)
-        expect(judge()).toBe(set)
+        expect(evaluate()).toBe(set)
       }
       store('healthy')
-      expect(judge()).toBe('healthy')
+      expect(evaluate()).toBe('healthy')
     }
   })
 })
 
-test('accounts that are idle for an hour are dropped, running ones never, and addresses are bounded', () => {
+test('idle accounts are dropped after an hour, running ones never, and addresses are bounded', () => {
   let now = 0
   const abuseDetection = new AbuseDetection(strict, () => now)
   const accounts = Array.from({ length: 500 }, (_, index) => ({ id: `${index}`, status: 'healthy' as const }))
@@ -195,7 +195,7 @@ test('accounts that are idle for an hour are dropped, running ones never, and ad
   }
   expect(abuseDetection.size).toBe(500)
   now = 61 * MINUTE
-  expect(abuseDetection.judge(accounts)).toEqual([])
+  expect(abuseDetection.evaluate(accounts)).toEqual([])
   expect(abuseDetection.size).toBe(1)
   const before = process.memoryUsage().heapUsed
   times(200_000, (index) => {
@@ -206,16 +206,16 @@ test('accounts that are idle for an hour are dropped, running ones never, and ad
   expect(process.memoryUsage().heapUsed - before).toBeLessThan(4 * 2 ** 20)
 })
 
-describe('any hours', () => {
+describe('any sequence of requests', () => {
   type Step = {
-    act: 'begin' | 'end' | 'refused' | 'wait' | 'judge' | 'set'
+    act: 'begin' | 'end' | 'recordRefusal' | 'wait' | 'evaluate' | 'set'
     address: number
     minutes: number
     status: AccountStatus
   }
   const step: fc.Arbitrary<Step> = fc.record({
     act: fc.oneof(
-      { weight: 30, arbitrary: fc.constantFrom('begin', 'end', 'refused', 'wait', 'judge') },
+      { weight: 30, arbitrary: fc.constantFrom('begin', 'end', 'recordRefusal', 'wait', 'evaluate') },
       { weight: 1, arbitrary: fc.constant('set') },
     ),
     address: fc.nat(7),
@@ -223,13 +223,13 @@ describe('any hours', () => {
     status: fc.constantFrom('healthy', 'monitored', 'abusive', 'suspended', 'banned'),
   }) as fc.Arbitrary<Step>
 
-  /** Everything that ever happened, and the rules read out over it. */
-  type Event = { minute: number; act: 'begin' | 'end' | 'refused'; address: number }
+  /** A complete log, from which the status is computed. */
+  type Event = { minute: number; act: 'begin' | 'end' | 'recordRefusal'; address: number }
   class Log {
     readonly #events: Event[] = []
     #runningAtStart = 0
     #broken: { monitored: number; abusive: number } = { monitored: -Infinity, abusive: -Infinity }
-    #told: AccountStatus = 'healthy'
+    #status: AccountStatus = 'healthy'
 
     add(event: Event): void {
       this.#events.push(event)
@@ -250,31 +250,31 @@ describe('any hours', () => {
       const peaks = [...last.keys(), last.length].map((count) => this.#running(this.#events.slice(0, before + count)))
       const addresses = new Set(last.filter(({ act }) => act === 'begin').map(({ address }) => address))
       return (
-        last.filter(({ act }) => act === 'refused').length > strict.refusals[level] ||
+        last.filter(({ act }) => act === 'recordRefusal').length > strict.refusals[level] ||
         addresses.size > strict.addresses[level] ||
         Math.max(...peaks) > strict.concurrency[level]
       )
     }
 
-    judge(minute: number, status: AccountStatus): AccountStatus {
-      if (status !== this.#told) {
+    evaluate(minute: number, status: AccountStatus): AccountStatus {
+      if (status !== this.#status) {
         this.#runningAtStart = this.running
         this.#events.length = 0
         this.#broken = {
           monitored: status === 'monitored' ? minute : -Infinity,
           abusive: status === 'abusive' ? minute : -Infinity,
         }
-        this.#told = status
+        this.#status = status
       }
       if (status === 'suspended' || status === 'banned') return status
       for (const level of ['monitored', 'abusive'] as const)
         if (this.#broke(minute, level)) this.#broken[level] = minute
-      return (this.#told =
+      return (this.#status =
         minute - this.#broken.abusive < 60 ? 'abusive' : minute - this.#broken.monitored < 60 ? 'monitored' : 'healthy')
     }
   }
 
-  test('are judged as by a log of everything', () => {
+  test('the status is the one computed from a complete log', () => {
     const seen = new Set<AccountStatus>()
     fc.assert(
       fc.property(fc.array(step, { maxLength: 120, size: 'max' }), (steps) => {
@@ -285,9 +285,9 @@ describe('any hours', () => {
           const minute = Math.floor(now / MINUTE)
           if (act === 'wait') now += Math.round(minutes * MINUTE)
           else if (act === 'set') status = set
-          else if (act === 'judge') {
-            const expected = log.judge(minute, status)
-            status = abuseDetection.judge([{ id: 'a', status }])[0]?.status ?? status
+          else if (act === 'evaluate') {
+            const expected = log.evaluate(minute, status)
+            status = abuseDetection.evaluate([{ id: 'a', status }])[0]?.status ?? status
             expect(status).toBe(expected)
             seen.add(status)
           } else if (act !== 'end' || log.running > 0) {

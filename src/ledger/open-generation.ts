@@ -1,0 +1,123 @@
+import type { BudgetHold, KeyLimit } from '../accounts/budget.ts'
+import type { QuotaHold } from '../accounts/quota.ts'
+import { noUsage, promptTokens, type Usage } from '../generation/usage.ts'
+import type { Nano } from '../money.ts'
+import type { BackgroundWork, GenerationRecord, StoredPrice } from '../store/store.ts'
+import { CHARACTERS_PER_TOKEN } from './estimate.ts'
+import { Meter, type ReceivedText } from './meter.ts'
+import { decodeRates, storedPrice, type Price } from './prices.ts'
+
+/** The terms on which a generation is admitted. `price` is the one in force then, whatever later prices are. */
+export type ReservationRequest = Pick<
+  GenerationRecord,
+  'id' | 'accountId' | 'keyId' | 'kind' | 'api' | 'model' | 'createdAt' | 'streamed'
+> & {
+  price: Price | undefined
+  /** Basis points off pay-as-you-go bills: the larger of the account's and its plan's. */
+  discount: number
+  /** Factor on the flows of a subscription. */
+  penalty: number
+  /** The most it may use. */
+  worst: Usage
+  limit?: KeyLimit | undefined
+}
+
+/** What is set aside until settlement: money or flows of the quota windows, and part of the key's spending limit. */
+export type Hold = { amount: Nano; quota?: QuotaHold | undefined; budget?: BudgetHold | undefined }
+
+/** One generation from its reservation to its record. */
+export type OpenGeneration = {
+  request: ReservationRequest
+  hold: Hold
+  meter: Meter
+  /** The provider's background job, where there is one. */
+  background?: BackgroundWork | undefined
+  /** The provider works on without its client: it stays open, across restarts too, until its outcome is known. */
+  deferred?: boolean
+  /** Age in milliseconds at which it was last written as open. */
+  writtenAtMs?: number
+}
+
+/** The JSON stored for an open generation, to settle it after a crash. Earlier versions wrote the same member names. */
+type State = {
+  ask: Omit<ReservationRequest, 'price'> & { price?: StoredPrice }
+  hold: Hold
+  deferred?: boolean
+  background?: BackgroundWork
+  usage: Usage
+  heard: ReceivedText
+  times: Meter['times']
+  served?: Meter['served']
+  tries: Meter['tries']
+  losses?: Meter['losses']
+}
+
+/** The `State` of a generation, as JSON. */
+export function serializeOpen({ request, hold, meter, deferred, background }: OpenGeneration): string {
+  const { usage, received, times, served, tries, losses } = meter
+  return JSON.stringify(
+    {
+      ask: { ...request, price: request.price && storedPrice(request.price), limit: undefined },
+      hold,
+      deferred,
+      background,
+      usage,
+      heard: received,
+      times,
+      served,
+      tries,
+      losses: losses.length === 0 ? undefined : losses,
+    },
+    (_, value: unknown) => (typeof value === 'bigint' ? { nano: String(value) } : value),
+  )
+}
+
+/**
+ * A generation as last written by a process that has ended: closed as crashed, with the usage it is charged for, or
+ * still open where its provider works on in the background. `now`: Unix milliseconds.
+ */
+export function restoreOpen(state: string, now: number): { open: OpenGeneration; usage: Usage; estimated: boolean } {
+  const read = JSON.parse(state, (_, value: unknown) => (isNano(value) ? BigInt(value.nano) : value)) as State
+  const { hold, background, heard: received } = read
+  const { price } = read.ask
+  const request: ReservationRequest = {
+    ...read.ask,
+    price: price === undefined ? undefined : { ...price, rates: decodeRates(price.rates) },
+  }
+  // The worst case assumes half as many bytes per token.
+  const inputTokens = Math.ceil(promptTokens(request.worst) / 2)
+  // The clock may have gone back since.
+  const stored = { ...read, received, ageMs: Math.max(0, now - request.createdAt), inputTokens }
+  if (read.deferred === true || background !== undefined) {
+    const meter = Meter.restored(stored)
+    return {
+      open: { request, hold, meter, deferred: true, background, writtenAtMs: 0 },
+      usage: noUsage(),
+      estimated: false,
+    }
+  }
+  const meter = Meter.crashed(stored)
+  const charged = meter.charge !== 'nothing'
+  return {
+    open: { request, hold, meter, writtenAtMs: 0 },
+    usage: charged ? usageAtCrash(read, inputTokens) : noUsage(),
+    estimated: charged,
+  }
+}
+
+const isNano = (value: unknown): value is { nano: string } =>
+  typeof value === 'object' &&
+  value !== null &&
+  typeof (value as { nano?: unknown }).nano === 'string' &&
+  Object.keys(value).length === 1
+
+/** Reported usage, raised to an estimate from the lengths received where that is more. */
+function usageAtCrash({ usage, heard }: State, inputTokens: number): Usage {
+  const tokens = (characters: number): number => Math.ceil(characters / CHARACTERS_PER_TOKEN)
+  return {
+    ...usage,
+    inputTokens: promptTokens(usage) === 0 ? inputTokens : usage.inputTokens,
+    outputTokens: Math.max(usage.outputTokens, tokens(heard.text)),
+    reasoningTokens: Math.max(usage.reasoningTokens, tokens(heard.reasoning)),
+  }
+}

@@ -1,0 +1,135 @@
+import type { Budgets } from '../accounts/budget.ts'
+import type { Plans } from '../accounts/plans.ts'
+import type { Quota } from '../accounts/quota.ts'
+import type { Usage } from '../generation/usage.ts'
+import type { Nano } from '../money.ts'
+import { lossesText } from '../protocols/losses.ts'
+import type { Closing, GenerationRecord, Transfer } from '../store/store.ts'
+import { chargesOf, type Payment } from './book.ts'
+import type { OpenGeneration } from './open-generation.ts'
+import { storedPrice, type Prices } from './prices.ts'
+import { rate } from './rating.ts'
+import type { Wallet } from './wallet.ts'
+
+/** What a settlement draws on. `wallet`: pay-as-you-go only; `quota`: subscriptions only. */
+export type Funds = { wallet: Wallet | undefined; quota: Quota | undefined; budgets: Budgets }
+
+/** The usage that a generation is charged for. `estimated`: not all of it was reported by the provider. */
+export type ChargedUsage = { usage: Usage; estimated: boolean }
+
+/** Amounts in nano-USD, flows in micro-flows. `payment`: pay-as-you-go only. */
+type SettlementTerms = {
+  record: GenerationRecord
+  transfers: Transfer[]
+  payment: Payment | undefined
+  bill: Nano
+  flows: bigint
+}
+
+/** Computes bill, flows, payment, postings and record of a generation that has ended; changes nothing. */
+export function settlementOf(
+  open: OpenGeneration,
+  charged: ChargedUsage,
+  { wallet, plans, prices }: { wallet: Wallet | undefined; plans: Plans; prices: Pick<Prices, 'cost'> },
+): SettlementTerms {
+  const { request, hold, meter } = open
+  const { accountId, price, discount, penalty } = request
+  const isCharged = meter.charge !== 'nothing'
+  const { origin, bill: billed } =
+    isCharged && price !== undefined ? rate(charged.usage, price, discount) : { origin: 0n, bill: 0n }
+  const isSubscription = request.kind === 'subscription'
+  const bill = isSubscription ? origin : billed
+  const flows = isSubscription ? plans.flowsOf(origin, penalty) : 0n
+  const payment = wallet?.paymentOf(hold.amount, bill)
+  const served = isCharged ? meter.served : undefined
+  const costPrice = served && prices.cost(served.provider, served.model)
+  const cost = costPrice && rate(charged.usage, costPrice, 0).bill
+  return {
+    record: recordOf(open, charged, bill, flows),
+    transfers: chargesOf(accountId, payment, meter.served?.provider ?? null, cost),
+    payment,
+    bill,
+    flows,
+  }
+}
+
+/**
+ * A settlement in memory: `apply` ends the holds, pays the bill and gives what the store has to write; `revert` undoes
+ * that, for a settlement that the store did not take.
+ */
+export class Settlement {
+  readonly #open: OpenGeneration
+  readonly #terms: SettlementTerms
+  readonly #funds: Funds
+
+  constructor(open: OpenGeneration, terms: SettlementTerms, funds: Funds) {
+    this.#open = open
+    this.#terms = terms
+    this.#funds = funds
+  }
+
+  apply(): Closing {
+    const { hold, writtenAtMs } = this.#open
+    const { record, transfers, payment, bill, flows } = this.#terms
+    const { wallet, quota, budgets } = this.#funds
+    if (payment !== undefined) wallet!.settle(hold.amount, payment)
+    return {
+      record,
+      transfers,
+      windows: hold.quota === undefined ? [] : quota!.settle(hold.quota, flows),
+      spend: hold.budget === undefined ? undefined : budgets.settle(hold.budget, bill),
+      wasOpen: writtenAtMs !== undefined,
+    }
+  }
+
+  revert(): void {
+    const { hold } = this.#open
+    const { payment, bill, flows } = this.#terms
+    const { wallet, quota, budgets } = this.#funds
+    if (payment !== undefined) wallet!.revert(hold.amount, payment)
+    if (hold.quota !== undefined) quota!.revert(hold.quota, flows)
+    if (hold.budget !== undefined) budgets.revert(hold.budget, bill)
+  }
+
+  /** Records that the store has the payment. */
+  markStored(): void {
+    const { payment } = this.#terms
+    if (payment !== undefined) this.#funds.wallet!.markStored(payment)
+  }
+}
+
+function recordOf(
+  { request, hold, meter }: OpenGeneration,
+  { usage, estimated }: ChargedUsage,
+  bill: Nano,
+  flows: bigint,
+): GenerationRecord {
+  const { id, accountId, keyId, kind, api, model, createdAt, streamed, price, discount } = request
+  const { tries, finish, served, times, losses } = meter
+  const outcome = meter.outcome!
+  const showsAttempts = tries.length > 1 || tries.some(({ error }) => error !== undefined)
+  return {
+    id,
+    accountId,
+    keyId,
+    kind,
+    api,
+    model,
+    createdAt,
+    streamed,
+    discount,
+    usage,
+    estimated,
+    bill,
+    flows,
+    ...times,
+    provider: served?.provider ?? tries.at(-1)?.provider ?? null,
+    finish: finish?.reason ?? outcome,
+    ending: outcome,
+    retries: Math.max(0, tries.length - 1),
+    attempts: showsAttempts ? JSON.stringify(tries, ['provider', 'error', 'milliseconds']) : null,
+    translation: losses.length === 0 ? null : lossesText(losses),
+    price: price === undefined ? null : storedPrice(price),
+    held: hold.amount,
+  }
+}

@@ -1,0 +1,336 @@
+import { expect } from 'bun:test'
+import { newSubscription } from '../../src/accounts/quota.ts'
+import type { GenerationEvent } from '../../src/generation/event.ts'
+import { audit } from '../../src/ledger/audit.ts'
+import { topUp } from '../../src/ledger/book.ts'
+import type { OpenGeneration } from '../../src/ledger/ledger.ts'
+import type { Outcome } from '../../src/ledger/outcomes.ts'
+import { NotCovered } from '../../src/store/store.ts'
+import { Model, type Entry, type Request, type Tier } from './model.ts'
+import { COST, expectLedger, expectQuotas } from './model-checks.ts'
+import { counted, COUNTED_INPUT, nothing, WORD, type Rates, type Received, type Usage } from './model-pricing.ts'
+import { CREDIT, GIFT, KEYS, MICRO, TIERS, type Of, type Step } from './model-steps.ts'
+import { Rig } from './rig.ts'
+
+/** The ledger and its model, taken through the same steps. */
+export class LedgerPair {
+  readonly #rig: Rig
+  readonly #model: Model
+  #rates: Rates
+  #version = 1
+  #names = 0
+  readonly #open = new Map<string, OpenGeneration>()
+  /** Real time at which each was admitted and last written as open. */
+  readonly #ages = new Map<string, { bornMs: number; writtenMs?: number }>()
+
+  constructor(overdraft: bigint, rates: Rates) {
+    this.#rig = new Rig(overdraft, { usdPerFlow: 0.03283, tiers: Object.entries(TIERS) })
+    const tiers = Object.entries(TIERS).map(([name, { flows, discount }]) => [
+      name,
+      {
+        discount: discount * 100,
+        flows: Object.fromEntries(Object.entries(flows).map(([window, most]) => [window, BigInt(most) * MICRO])),
+      },
+    ])
+    this.#model = new Model(overdraft, 32_830_000n, Object.fromEntries(tiers) as Record<string, Tier>)
+    this.#rates = rates
+    this.#rig.cost = { version: 'cost', model: 'm', rates: COST }
+  }
+
+  async begin(): Promise<void> {
+    const { now } = this.#rig
+    await this.#rig.open()
+    for (const [id, tier] of [
+      ['a', 'pro'],
+      ['b', 'free'],
+    ] as const) {
+      const money = [
+        topUp({ reference: `start ${id}`, at: now, accountId: id, amount: CREDIT, bonus: false }),
+        topUp({ reference: `gift ${id}`, at: now, accountId: id, amount: GIFT, bonus: true }),
+      ]
+      await this.#rig.other.addAccount(
+        { id, name: id, status: 'healthy', createdAt: now, discount: 0 },
+        newSubscription(id, tier, now),
+        money,
+      )
+      this.#model.posted.set(id, { credit: { all: CREDIT, unseen: 0n }, bonus: { all: GIFT, unseen: 0n } })
+      this.#model.subscriptions.set(id, { anchor: now, tier, nextTier: null, renews: true, months: 0, seen: now })
+    }
+    await this.#wait(0)
+  }
+
+  async end(): Promise<void> {
+    await this.#rig.close()
+  }
+
+  async take(step: Step): Promise<void> {
+    switch (step.do) {
+      case 'admit':
+        this.#admit(step)
+        break
+      case 'record':
+        this.#record(step)
+        break
+      case 'close':
+        await this.#close(step)
+        break
+      case 'defer':
+        await this.#defer(step)
+        break
+      case 'closeAgain':
+        await this.#closeAgain(step)
+        break
+      case 'post':
+        await this.#post(step)
+        break
+      case 'wait':
+        await this.#wait(step.ms)
+        break
+      case 'jump':
+        this.#rig.now += step.ms
+        break
+      case 'plan':
+        await this.#plan(step)
+        break
+      case 'reprice':
+        ;[this.#rates, this.#version] = [step.rates, this.#version + 1]
+        break
+      case 'inspect':
+        expectQuotas(this.#rig, this.#model)
+        break
+      case 'crash':
+        await this.#crash(step)
+        break
+      case 'fail':
+        this.#rig.failures = step.times
+        break
+    }
+  }
+
+  get #running(): Entry[] {
+    return this.#model.log.filter(({ closed }) => closed === undefined)
+  }
+
+  #pick(from: Entry[], chosen: number[]): Entry[] {
+    return [...new Set(chosen.flatMap((at) => from[at % Math.max(1, from.length)] ?? []))]
+  }
+
+  #admit({ key, free, input, output, discount, penaltyTenths }: Of<'admit'>): void {
+    const { id: keyId, account, subscribed, limit } = KEYS[key]!
+    const id = String(++this.#names).padStart(32, '0')
+    const worst = { ...nothing(), inputTokens: input, outputTokens: output }
+    const request: Request = {
+      id,
+      account,
+      key: keyId,
+      subscribed,
+      limit,
+      version: `v${this.#version}`,
+      rates: free ? undefined : this.#rates,
+      discount,
+      penaltyTenths,
+      worst,
+    }
+    let result = 'admitted'
+    try {
+      this.#open.set(
+        id,
+        this.#rig.ledger.reserve(
+          {
+            id,
+            accountId: account,
+            keyId,
+            kind: subscribed ? 'subscription' : 'pay-as-you-go',
+            limit,
+            api: 'chat',
+            model: 'm',
+            createdAt: this.#rig.now,
+            streamed: true,
+            price: free ? undefined : { version: request.version, model: 'm', rates: this.#rates },
+            discount,
+            penalty: penaltyTenths / 10,
+            worst,
+          },
+          () => Promise.resolve(COUNTED_INPUT),
+        ),
+      )
+      this.#open.get(id)!.meter.tries.push({ provider: 'p', sent: true, milliseconds: 0 })
+    } catch (error) {
+      result = (error as { code: string }).code
+    }
+    expect(result).toBe(this.#model.admit(request, this.#rig.now, this.#rig.rewriteOwed))
+    this.#ages.set(id, { bornMs: this.#rig.time.ageMs })
+  }
+
+  #record({ which, what, words, usage }: Of<'record'>): void {
+    const [entry] = this.#pick(this.#running, [which])
+    if (entry === undefined) return
+    const { meter } = this.#open.get(entry.id)!
+    meter.served = { provider: 'p', model: 'm' }
+    meter.record(eventsOf(what, words, usage))
+    const { received } = entry
+    received.begun = true
+    if (what === 'text' || what === 'reasoning') received[what] += words
+    if (what === 'finish') received.finished = true
+    if (what === 'image') received.usage = { ...received.usage, images: received.usage.images + 1 }
+    // Images are counted from their parts, not from reported usage.
+    if (what === 'usage') received.usage = { ...received.usage, ...usage, images: received.usage.images }
+  }
+
+  /** Closes several at once, except those whose tokens have to be counted, which takes a turn longer. */
+  async #close({ which, outcome }: Of<'close'>): Promise<void> {
+    const chosen = this.#pick(this.#running, which)
+    const together = chosen.filter(({ received }) => !isCounted(received, outcome))
+    for (const entries of [together, ...chosen.filter((entry) => !together.includes(entry)).map((entry) => [entry])]) {
+      for (const entry of entries) this.#model.close(entry, outcome, this.#rig.now)
+      const stored = await Promise.all(
+        entries.map(({ id }) =>
+          this.#rig.ledger.close(this.#open.get(id)!, outcome).then(
+            () => true,
+            () => false,
+          ),
+        ),
+      )
+      this.#markDurable()
+      expect(stored).toEqual(entries.map(({ durable }) => durable))
+    }
+  }
+
+  #markDurable(): void {
+    for (const entry of this.#model.log) entry.durable = this.#rig.committed.has(entry.id)
+  }
+
+  /** Defers one of which nothing was received yet. */
+  async #defer({ which }: Of<'defer'>): Promise<void> {
+    const [entry] = this.#pick(
+      this.#running.filter(({ received, deferred }) => !received.begun && !deferred),
+      [which],
+    )
+    if (entry === undefined || this.#rig.failures > 0) return
+    await this.#rig.ledger.defer(this.#open.get(entry.id)!)
+    Object.assign(entry, { deferred: true, written: structuredClone(entry.received) })
+  }
+
+  async #closeAgain({ which, outcome }: Of<'closeAgain'>): Promise<void> {
+    const [entry] = this.#pick(
+      this.#model.log.filter(({ id, closed }) => closed !== undefined && this.#open.has(id)),
+      [which],
+    )
+    if (entry === undefined) return
+    const open = this.#open.get(entry.id)!
+    open.meter.record([{ type: 'usage', usage: { outputTokens: 77_777 } }])
+    await this.#rig.ledger.close(open, outcome)
+  }
+
+  async #post({ account, bonus, amount, seen }: Of<'post'>): Promise<void> {
+    if (amount === 0n) return
+    const kind = bonus ? 'bonus' : 'credit'
+    const operation = {
+      ...topUp({ reference: `operation ${++this.#names}`, at: this.#rig.now, accountId: account, amount, bonus }),
+      covered: amount < 0n,
+    }
+    const { balance } = (await this.#rig.other.ledgerState()).balances.find(
+      (one) => one.kind === kind && one.owner === account,
+    )!
+    if (balance + amount < 0n && amount < 0n)
+      return void (await expect(this.#rig.other.post(operation)).rejects.toEqual(new NotCovered(balance)))
+    expect(await this.#rig.other.post(operation)).toBe(true)
+    expect(await this.#rig.other.post(operation)).toBe(false)
+    const posted = this.#model.posted.get(account)![kind]
+    posted.all += amount
+    posted.unseen += amount
+    if (seen) await this.#wait(0)
+  }
+
+  /** Real time passes and timers fire: the watch for other processes' writes, and the sweep. */
+  async #wait(ms: number): Promise<void> {
+    const { time } = this.#rig
+    time.ageMs += ms
+    const { failures: refusals, rewriteOwed: owed } = this.#rig
+    this.#rig.written.clear()
+    this.#rig.rewriteOwed = false
+    await time.fireTimers()
+    await this.#rig.flush()
+    this.#markDurable()
+    expect(this.#model.unwritten.length === 0 || refusals > 0).toBe(true)
+    for (const { credit, bonus } of this.#model.posted.values()) credit.unseen = bonus.unseen = 0n
+    for (const entry of this.#running) {
+      const age = this.#ages.get(entry.id)!
+      const due =
+        !entry.deferred &&
+        time.ageMs - age.bornMs > 100 &&
+        (age.writtenMs === undefined || time.ageMs - age.writtenMs > 5_000)
+      if (due) age.writtenMs = time.ageMs
+      const isWritten = this.#rig.written.has(entry.id)
+      if (due ? refusals === 0 : !owed) expect(isWritten).toBe(due)
+      if (isWritten) entry.written = structuredClone(entry.received)
+    }
+    expect(this.#rig.rewriteOwed && refusals === 0).toBe(false)
+  }
+
+  async #plan({ account, tier, how }: Of<'plan'>): Promise<void> {
+    this.#rig.ledger.quota(account)
+    this.#model.renew(account, this.#rig.now)
+    await this.#rig.flush()
+    const stored = (await this.#rig.other.ledgerState()).subscriptions.find(({ accountId }) => accountId === account)!
+    const change =
+      how === 'now'
+        ? { tier, nextTier: null, renews: true }
+        : how === 'next'
+          ? { nextTier: tier, renews: true }
+          : { renews: false }
+    await this.#rig.other.setSubscription({ ...stored, ...change })
+    Object.assign(this.#model.subscriptions.get(account)!, change)
+    await this.#wait(0)
+  }
+
+  async #crash({ after, death, which, outcome }: Of<'crash'>): Promise<void> {
+    await this.#wait(after)
+    const entries = this.#pick(
+      this.#running.filter(({ received }) => !isCounted(received, outcome)),
+      which,
+    )
+    for (const entry of entries) this.#model.close(entry, outcome, this.#rig.now)
+    await this.#rig.die(death, () => {
+      for (const { id } of entries) void this.#rig.ledger.close(this.#open.get(id)!, outcome).catch(() => {})
+    })
+    this.#markDurable()
+    this.#open.clear()
+    this.#model.crash(this.#rig.now)
+    await this.#rig.open()
+    await this.#rig.flush()
+    for (const open of this.#rig.ledger.deferred) this.#open.set(open.request.id, open)
+    expect([...this.#open.keys()].toSorted()).toEqual(this.#running.map(({ id }) => id))
+  }
+
+  check(): Promise<void> {
+    return expectLedger(this.#rig, this.#model)
+  }
+
+  async checkAll(): Promise<void> {
+    this.#rig.failures = 0
+    await this.#wait(0)
+    await this.check()
+    expectQuotas(this.#rig, this.#model)
+    expect(
+      (await audit(this.#rig.other, { overdraft: this.#model.overdraft, usdPerFlow: 32_830_000n })).first,
+    ).toBeUndefined()
+  }
+}
+
+const eventsOf = (what: Of<'record'>['what'], words: number, usage: Partial<Usage>): GenerationEvent[] => {
+  if (what === 'usage') return [{ type: 'usage', usage }]
+  if (what === 'finish') return [{ type: 'finish', reason: 'stop', raw: 'stop' }]
+  return [
+    {
+      type: 'part-start',
+      part: 0,
+      head: what === 'image' ? { type: 'image', mediaType: 'image/png' } : { type: what },
+    },
+    { type: 'part-delta', part: 0, text: WORD.repeat(words) },
+  ]
+}
+
+/** True where Sluice counts tokens itself for this outcome, which takes a turn longer. */
+const isCounted = (received: Received, outcome: Outcome): boolean =>
+  Object.values(counted(received, outcome) ?? {}).includes(true)

@@ -1,0 +1,143 @@
+/** The expected pricing of the ledger, written independently of the code under test. Amounts are nano-USD. */
+export type Usage = Record<
+  | 'inputTokens'
+  | 'cacheReadTokens'
+  | 'cacheWrite5mTokens'
+  | 'cacheWrite1hTokens'
+  | 'inputAudioTokens'
+  | 'outputTokens'
+  | 'reasoningTokens'
+  | 'outputAudioTokens'
+  | 'outputImageTokens'
+  | 'webSearches'
+  | 'images',
+  number
+>
+type Rate = { base: bigint; tiers: { over: number; rate: bigint }[] }
+export type Rates = Partial<
+  Record<
+    | 'prompt'
+    | 'input_cache_read'
+    | 'input_cache_write_5_min'
+    | 'input_cache_write_1_h'
+    | 'input_audio'
+    | 'completion'
+    | 'reasoning'
+    | 'output_audio'
+    | 'output_image'
+    | 'web_search'
+    | 'image'
+    | 'request',
+    Rate
+  >
+>
+/** What was received of a response. `text` and `reasoning` count words. */
+export type Received = { begun: boolean; usage: Usage; finished: boolean; text: number; reasoning: number }
+export const nothing = (): Usage => ({
+  inputTokens: 0,
+  cacheReadTokens: 0,
+  cacheWrite5mTokens: 0,
+  cacheWrite1hTokens: 0,
+  inputAudioTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: 0,
+  outputAudioTokens: 0,
+  outputImageTokens: 0,
+  webSearches: 0,
+  images: 0,
+})
+export const nothingReceived = (): Received => ({
+  begun: false,
+  usage: nothing(),
+  finished: false,
+  text: 0,
+  reasoning: 0,
+})
+/** A text of one token; and the tokens of a request's input where they are counted. */
+export const [WORD, COUNTED_INPUT] = [' word', 37]
+
+const ITEMS: [keyof Usage, ...(keyof Rates)[]][] = [
+  ['inputTokens', 'prompt'],
+  ['cacheReadTokens', 'input_cache_read', 'prompt'],
+  ['cacheWrite5mTokens', 'input_cache_write_5_min', 'prompt'],
+  ['cacheWrite1hTokens', 'input_cache_write_1_h', 'input_cache_write_5_min', 'prompt'],
+  ['inputAudioTokens', 'input_audio', 'prompt'],
+  ['outputTokens', 'completion'],
+  ['reasoningTokens', 'reasoning', 'completion'],
+  ['outputAudioTokens', 'output_audio', 'completion'],
+  ['outputImageTokens', 'output_image', 'completion'],
+  ['webSearches', 'web_search'],
+  ['images', 'image'],
+]
+
+export const sum = (amounts: bigint[]): bigint => amounts.reduce((all, amount) => all + amount, 0n)
+export const least = (a: bigint, b: bigint): bigint => (a < b ? a : b)
+/** n / d rounded half to even; neither is negative. */
+export const rounded = (n: bigint, d: bigint): bigint =>
+  2n * (n % d) < d || (2n * (n % d) === d && (n / d) % 2n === 0n) ? n / d : n / d + 1n
+const prompt = (u: Usage): number =>
+  u.inputTokens + u.cacheReadTokens + u.cacheWrite5mTokens + u.cacheWrite1hTokens + u.inputAudioTokens
+
+/** List price, and the bill after the discount; every line is rounded once. */
+export function priced(
+  usage: Usage,
+  rates: Rates | undefined,
+  discount: number,
+): { list: bigint; bill: bigint; lines: number } {
+  if (rates === undefined) return { list: 0n, bill: 0n, lines: 0 }
+  const quantities = new Map<string, number>(rates.request === undefined ? [] : [['request', 1]])
+  for (const [bucket, ...items] of ITEMS) {
+    const item = items.find((name) => rates[name] !== undefined) ?? items.at(-1)!
+    if (usage[bucket] > 0) quantities.set(item, (quantities.get(item) ?? 0) + usage[bucket])
+  }
+  const lines = [...quantities].map(([item, quantity]) => {
+    const { base = 0n, tiers = [] } = rates[item as keyof Rates] ?? {}
+    const exact = BigInt(quantity) * (tiers.filter(({ over }) => prompt(usage) > over).pop()?.rate ?? base)
+    const unit = ['web_search', 'image', 'request'].includes(item) ? 1n : 1_000_000n
+    return { list: rounded(exact, unit), off: rounded(exact * BigInt(discount), unit * 10_000n) }
+  })
+  const list = sum(lines.map((line) => line.list))
+  return { list, bill: list - sum(lines.map((line) => line.off)), lines: lines.length }
+}
+
+/** The most expensive of all kinds of output. */
+export function worstPriced(worst: Usage, rates: Rates | undefined, discount: number): { list: bigint; bill: bigint } {
+  const kinds = (['outputTokens', 'reasoningTokens', 'outputAudioTokens', 'outputImageTokens'] as const).map((kind) =>
+    priced({ ...worst, outputTokens: 0, [kind]: worst.outputTokens }, rates, discount),
+  )
+  return kinds.reduce((most, one) => (one.list > most.list ? one : most))
+}
+
+/** What Sluice counts itself for this outcome; undefined where nothing is charged. */
+export function counted(
+  { begun, usage, finished, text, reasoning }: Received,
+  outcome: string,
+): { input: boolean; output: boolean } | undefined {
+  if (outcome !== 'completed' && outcome !== 'client-left' && !begun) return undefined
+  return {
+    input: prompt(usage) === 0,
+    output: (!finished && outcome !== 'completed') || (usage.outputTokens === 0 && text + reasoning > 0),
+  }
+}
+
+/** The usage charged for this outcome; undefined: none. `estimated`: not all reported by the provider. */
+export function charged(
+  received: Received,
+  outcome: string,
+  countedInput: number,
+): { usage: Usage; estimated: boolean } | undefined {
+  const { usage, text, reasoning } = received
+  const counts = counted(received, outcome)
+  if (counts === undefined) return undefined
+  const crashed = outcome === 'crashed'
+  const tokens = (words: number): number => (crashed ? Math.ceil((words * WORD.length) / 4) : words)
+  const inputTokens = counts.input ? countedInput : usage.inputTokens
+  const output =
+    counts.output || crashed
+      ? {
+          outputTokens: Math.max(usage.outputTokens, tokens(text)),
+          reasoningTokens: Math.max(usage.reasoningTokens, tokens(reasoning)),
+        }
+      : {}
+  return { usage: { ...usage, inputTokens, ...output }, estimated: crashed || counts.input || counts.output }
+}

@@ -1,0 +1,135 @@
+import { afterAll, beforeAll, describe, expect, spyOn, test } from 'bun:test'
+import { newSubscription } from '../../src/accounts/quota.ts'
+import { noUsage } from '../../src/generation/usage.ts'
+import { topUp } from '../../src/ledger/book.ts'
+import type { OpenGeneration, ReservationRequest } from '../../src/ledger/ledger.ts'
+import { Rig } from './rig.ts'
+
+/** Silences the log lines about a full disk. */
+const log = spyOn(console, 'error')
+beforeAll(() => void log.mockImplementation(() => {}))
+afterAll(() => log.mockRestore())
+
+const CENT = 10_000_000n
+const FLOWS = { '5_hour': 10, '7_day': 10, monthly: 10 }
+const LIMIT = { amount: 10n * CENT, period: null }
+
+/** A request costs one cent, which is one flow. The account has 4 cents of credit, 6 of bonus, and 10 flows. */
+async function withLedger(check: (rig: Rig) => Promise<void>): Promise<void> {
+  const tier = { usdPerMonth: 0, flows: FLOWS, discount: 0 }
+  const rig = new Rig(0n, { usdPerFlow: 0.01, tiers: [['free', tier]] })
+  try {
+    await rig.open()
+    const post = (bonus: boolean, amount: bigint) =>
+      topUp({ reference: `${bonus}`, at: 1, accountId: 'a', amount, bonus })
+    await rig.other.addAccount(
+      { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 },
+      newSubscription('a', 'free', rig.now),
+      [post(false, 4n * CENT), post(true, 6n * CENT)],
+    )
+    await rig.ledger.load()
+    await check(rig)
+  } finally {
+    await rig.close()
+  }
+}
+
+let ids = 0
+function reserve(rig: Rig, kind: ReservationRequest['kind'], cents = 1n): OpenGeneration {
+  const rates = { request: { base: cents * CENT, tiers: [] } }
+  const request: ReservationRequest = {
+    id: String(++ids).padStart(32, '0'),
+    accountId: 'a',
+    keyId: 'k',
+    kind,
+    limit: LIMIT,
+    api: 'chat.completions',
+    model: 'm',
+    createdAt: rig.now,
+    streamed: false,
+    discount: 0,
+    penalty: 1,
+    price: { version: '1', model: 'm', rates },
+    worst: noUsage(),
+  }
+  return rig.ledger.reserve(request, () => Promise.resolve(1))
+}
+
+/** Closes a generation while the disk is full. */
+async function closeUnstored(rig: Rig, open: OpenGeneration): Promise<void> {
+  open.meter.record([{ type: 'usage', usage: { inputTokens: 1, outputTokens: 1 } }])
+  rig.failures = 1
+  const error = await rig.ledger.close(open, 'completed').catch((error: unknown) => error)
+  expect(error).toMatchObject({ code: 'store_unavailable' })
+}
+
+describe('a settlement that the store does not take', () => {
+  for (const kind of ['pay-as-you-go', 'subscription'] as const) {
+    const used = (rig: Rig): unknown => [
+      rig.ledger.balance('a'),
+      rig.ledger.quota('a').detail(rig.now, 'healthy', 1).quota_5_hour.used_flows,
+    ]
+
+    test(`voiding a ${kind} charge restores balance, quota and key limit, and records a failure`, async () => {
+      await withLedger(async (rig) => {
+        const before = used(rig)
+        const open = reserve(rig, kind, 7n)
+        await closeUnstored(rig, open)
+        expect(used(rig)).not.toEqual(before)
+        rig.ledger.voidCharge(open)
+        rig.ledger.voidCharge(open)
+        expect(used(rig)).toEqual(before)
+        await rig.time.fireTimers()
+        await rig.flush()
+        const [record, ...others] = await rig.other.generations(undefined, 10)
+        expect(others).toEqual([])
+        expect(record).toMatchObject({ ending: 'failed', finish: 'failed', bill: 0n, flows: 0n, held: 7n * CENT })
+        const { balances, windows, spends } = await rig.other.ledgerState()
+        expect(balances.filter(({ owner }) => owner === 'a').map(({ balance }) => balance)).toEqual([
+          4n * CENT,
+          6n * CENT,
+        ])
+        expect([...windows.map((row) => row.used), ...spends.map((row) => row.spent)].filter((n) => n > 0n)).toEqual([])
+        // The whole of balance or quota, and of the key's limit, can be held again, and no more.
+        const [whole, beyond] = [reserve(rig, kind, 10n), (): OpenGeneration => reserve(rig, kind)]
+        expect(beyond).toThrow()
+        await rig.ledger.close(whole, 'failed')
+        expect(used(rig)).toEqual(before)
+      })
+    })
+
+    test(`a ${kind} charge stays where its write was retried before it is voided`, async () => {
+      await withLedger(async (rig) => {
+        const open = reserve(rig, kind)
+        await closeUnstored(rig, open)
+        const charged = used(rig)
+        await rig.time.fireTimers()
+        await rig.flush()
+        rig.ledger.voidCharge(open)
+        expect(used(rig)).toEqual(charged)
+        expect(await rig.other.generations(undefined, 10)).toMatchObject([{ ending: 'completed', bill: CENT }])
+      })
+    })
+  }
+})
+
+test('a generation that is not charged has no cost, and its record has the attempts', async () => {
+  await withLedger(async (rig) => {
+    rig.cost = { version: 'cost', model: 'm', rates: { request: { base: CENT, tiers: [] } } }
+    const open = reserve(rig, 'pay-as-you-go')
+    open.meter.served = { provider: 'second', model: 'm' }
+    open.meter.tries.push(
+      { provider: 'first', sent: true, milliseconds: 5, error: 'rate_limited' },
+      { provider: 'second', sent: true, milliseconds: 7 },
+    )
+    await rig.ledger.close(open, 'failed')
+    const [record] = await rig.other.generations(undefined, 10)
+    expect(record).toMatchObject({ provider: 'second', bill: 0n, retries: 1 })
+    expect(JSON.parse(record!.attempts!)).toEqual([
+      { provider: 'first', error: 'rate_limited', milliseconds: 5 },
+      { provider: 'second', milliseconds: 7 },
+    ])
+    const { balances } = await rig.other.ledgerState()
+    expect(balances.filter(({ kind }) => kind === 'cost' || kind === 'payable')).toEqual([])
+  })
+})
