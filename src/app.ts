@@ -229,12 +229,12 @@ function startTimers(app: GatewayContext, webhooks: Webhooks, signal: AbortSigna
   const local = new LocalModels(app.catalogue, config.env)
   const findLocalModels = (): Promise<unknown> => local.round(signal)
   const purgePredictions = (): Promise<unknown> =>
-    store.purgePredictions(Date.now() - config.predictions.keepDays * DAY_MS)
+    store.predictions.purge(Date.now() - config.predictions.keepDays * DAY_MS)
   const every = (ms: number, run: () => Promise<unknown>): Timer => setInterval(() => void run().catch(() => {}), ms)
   void findLocalModels().catch(() => {})
   return [
     every(LOCAL_EVERY_MS, findLocalModels),
-    every(PURGE_EVERY_MS, () => store.purgeExpired(Date.now())),
+    every(PURGE_EVERY_MS, () => store.responses.purge(Date.now())),
     every(PURGE_EVERY_MS, () => reasoningReplay.purge()),
     every(PURGE_EVERY_MS, purgePredictions),
     every(PURGE_FILES_EVERY_MS, () => files.purge()),
@@ -246,9 +246,9 @@ function startTimers(app: GatewayContext, webhooks: Webhooks, signal: AbortSigna
 
 /** Changes the status of accounts whose requests look like abuse. */
 async function evaluateAccounts({ abuseDetection, store, keys }: AppContext): Promise<void> {
-  for (const { accountId, before, status } of abuseDetection.evaluate(await store.accounts())) {
+  for (const { accountId, before, status } of abuseDetection.evaluate(await store.accounts.list())) {
     // A status that an administrator set meanwhile stays.
-    if (await store.setAccountStatus(accountId, status, before)) console.error(`account ${accountId} is ${status} now`)
+    if (await store.accounts.setStatus(accountId, status, before)) console.error(`account ${accountId} is ${status} now`)
   }
   await keys.reload()
 }

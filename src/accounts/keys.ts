@@ -136,7 +136,7 @@ export class Keys {
     const chosen = given === '' ? undefined : given
     if (chosen !== undefined && !isKeyText(chosen, 'pay-as-you-go'))
       throw new Error(`SLUICE_KEY must be ${keyTextRule('pay-as-you-go')}`)
-    const first = (await this.#store.keys()).length === 0 ? await this.#firstKeys(chosen) : []
+    const first = (await this.#store.accounts.keys()).length === 0 ? await this.#firstKeys(chosen) : []
     if (first.length > 0 || chosen === undefined) return first
     const stored = await this.#stored(chosen)
     if (stored?.revokedAt != null) throw new Error(`SLUICE_KEY is a revoked key (${stored.id}); choose another one`)
@@ -153,7 +153,7 @@ export class Keys {
     }))
     // Queued in the same turn of the event loop, so they are one transaction.
     await Promise.all(
-      first.map(({ kind, text }) => this.#store.addKey(this.#row({ kind, text, name: 'first' }, account.id, text))),
+      first.map(({ kind, text }) => this.#store.accounts.addKey(this.#row({ kind, text, name: 'first' }, account.id, text))),
     )
     await this.reload()
     return first
@@ -168,14 +168,14 @@ export class Keys {
     const account = await this.#accounts.named(key.account)
     const text = key.text ?? newKeyText(key.kind)
     const row = this.#row(key, account.id, text)
-    await this.#store.addKey(row)
+    await this.#store.accounts.addKey(row)
     await this.reload()
     return { id: row.id, text, account: account.name }
   }
 
   async list(): Promise<ListedKey[]> {
-    const names = new Map((await this.#store.accounts()).map(({ id, name }) => [id, name]))
-    return (await this.#store.keys()).map((key) => ({
+    const names = new Map((await this.#store.accounts.list()).map(({ id, name }) => [id, name]))
+    return (await this.#store.accounts.keys()).map((key) => ({
       id: key.id,
       kind: key.kind,
       account: names.get(key.accountId) ?? key.accountId,
@@ -197,7 +197,7 @@ export class Keys {
    */
   async revoke(which: string): Promise<{ id: string }> {
     const { id } = await this.#find(which)
-    await this.#store.revokeKey(id, this.#now())
+    await this.#store.accounts.revokeKey(id, this.#now())
     await this.reload()
     return { id }
   }
@@ -228,8 +228,8 @@ export class Keys {
     const worksUntil = graceMs === 0 ? null : Math.min(old.expiresAt ?? Infinity, now + graceMs)
     // Queued in the same turn of the event loop, so they are one transaction.
     await Promise.all([
-      this.#store.addKey(row),
-      worksUntil === null ? this.#store.revokeKey(old.id, now) : this.#store.expireKey(old.id, worksUntil),
+      this.#store.accounts.addKey(row),
+      worksUntil === null ? this.#store.accounts.revokeKey(old.id, now) : this.#store.accounts.expireKey(old.id, worksUntil),
     ])
     await this.reload()
     return { id: row.id, text, old: { id: old.id, kind: old.kind, worksUntil } }
@@ -237,7 +237,7 @@ export class Keys {
 
   async #find(which: string): Promise<StoredKey> {
     const hash = this.#hash(which)
-    const rows = await this.#store.keys()
+    const rows = await this.#store.accounts.keys()
     const exact = rows.find((row) => row.id === which || hash.equals(row.hash))
     const matching =
       exact === undefined && kindOfText(which) !== undefined ? rows.filter((row) => row.prefix.startsWith(which)) : []
@@ -281,7 +281,7 @@ export class Keys {
 
   /** Reads all keys and accounts again. Needed after this process changed an account; other processes are watched. */
   async reload(): Promise<void> {
-    const [accounts, rows] = [await this.#store.accounts(), await this.#store.keys()]
+    const [accounts, rows] = [await this.#store.accounts.list(), await this.#store.accounts.keys()]
     const active = new Map<string, ActiveKey>()
     for (const configured of this.#configured) this.#addConfigured(configured, accounts, active)
     const byId = new Map(accounts.map((account) => [account.id, account]))
@@ -331,7 +331,7 @@ export class Keys {
 
   async #stored(text: string): Promise<StoredKey | undefined> {
     const hash = this.#hash(text)
-    return (await this.#store.keys()).find((row) => hash.equals(row.hash))
+    return (await this.#store.accounts.keys()).find((row) => hash.equals(row.hash))
   }
 
   #row(key: NewKey, accountId: string, text: string): StoredKey {

@@ -12,14 +12,14 @@ const PEPPER_BYTES = 32
  */
 export async function loadPepper(folder: string, store: Store): Promise<Buffer> {
   const file = join(folder, 'pepper')
-  const storedCheck = await store.setting('pepper-check')
+  const storedCheck = await store.settings.get('pepper-check')
   const pepper = readPepper(file) ?? (storedCheck === undefined ? createPepper(file) : undefined)
   if (pepper === undefined)
     throw new Error(`${file} is missing, and keys cannot be checked without it. Restore it from a backup`)
   if (pepper.length !== PEPPER_BYTES)
     throw new Error(`${file} must have ${PEPPER_BYTES} bytes, not ${pepper.length}. Restore it from a backup`)
   const check = createHmac('sha256', pepper).update('pepper-check').digest('base64')
-  if ((await store.settleSetting('pepper-check', check)) !== check) {
+  if ((await store.settings.setOnce('pepper-check', check)) !== check) {
     throw new Error(`${file} does not match the keys of this data folder. Restore it from a backup`)
   }
   return pepper

@@ -63,7 +63,7 @@ export class Ledger {
     ledger.#budgets = new Budgets(spends)
     const subscriptions = [...ledger.#quotas.values()].map(({ subscription }) => subscription)
     for (const warning of options.plans.missingTierWarnings(subscriptions)) console.error(warning)
-    const left = (await options.store.openGenerations()).map(({ state }) => restoreOpen(state, ledger.#now()))
+    const left = (await options.store.ledger.openGenerations()).map(({ state }) => restoreOpen(state, ledger.#now()))
     // All holds are restored before the first settlement, which must not pay with what another one holds.
     for (const { open } of left) ledger.#restoreHold(open)
     await Promise.all(
@@ -78,7 +78,7 @@ export class Ledger {
 
   /** Reads balances and subscriptions again, after another process or a new account changed them. */
   async load(): Promise<{ spends: readonly KeySpend[] }> {
-    const state = await this.#store.ledgerState()
+    const state = await this.#store.ledger.state()
     const balances = new Map(state.balances.map(({ kind, owner, balance }) => [`${kind} ${owner}`, balance]))
     for (const subscription of state.subscriptions) {
       const { accountId } = subscription
@@ -111,7 +111,7 @@ export class Ledger {
     }
     const before = quota.subscription
     // A subscription that another process wrote meanwhile wins: it is loaded within two seconds and renewed then.
-    if (quota.renew(now) || isNew) void this.#store.setSubscription(quota.subscription, before).catch(() => {})
+    if (quota.renew(now) || isNew) void this.#store.ledger.setSubscription(quota.subscription, before).catch(() => {})
     return quota
   }
 
@@ -161,7 +161,7 @@ export class Ledger {
   async defer(open: OpenGeneration): Promise<void> {
     open.deferred = true
     open.writtenAtMs = open.meter.ageMs
-    await this.#store.keepOpen([rowOf(open)])
+    await this.#store.ledger.saveOpen([rowOf(open)])
   }
 
   /** Generations whose providers work on in the background. */
@@ -193,7 +193,7 @@ export class Ledger {
     const settlement = new Settlement(open, terms, funds)
     const closing = settlement.apply()
     this.#open.delete(open)
-    const write = (): Promise<void> => this.#store.closeGeneration(closing, () => settlement.markStored())
+    const write = (): Promise<void> => this.#store.ledger.closeGeneration(closing, () => settlement.markStored())
     return this.#pending.attempt(write).catch((error: unknown) => {
       if (isUnavailable(error)) this.#unstored.set(open, { settlement, write })
       throw error
@@ -223,7 +223,7 @@ export class Ledger {
         (writtenAtMs === undefined || meter.ageMs - writtenAtMs > REWRITE_EVERY_MS),
     )
     for (const open of due) open.writtenAtMs = open.meter.ageMs
-    const write = (): Promise<void> => this.#store.keepOpen(due.filter((open) => this.#open.has(open)).map(rowOf))
+    const write = (): Promise<void> => this.#store.ledger.saveOpen(due.filter((open) => this.#open.has(open)).map(rowOf))
     if (due.length > 0) void this.#pending.attempt(write).catch(() => {})
     if (this.#pending.size > 0) void this.#pending.retry()
   }

@@ -113,7 +113,7 @@ export class BackgroundResponses {
     const { ledger, store } = this.#modules
     const open = this.#find(accountId, id)
     if (open?.background !== undefined) open.background.unwanted = true
-    await Promise.all([open === undefined ? undefined : ledger.defer(open), store.deleteResponse(accountId, id)])
+    await Promise.all([open === undefined ? undefined : ledger.defer(open), store.responses.delete(accountId, id)])
     if (open !== undefined) await this.#follow(open, signal).catch(() => {})
   }
 
@@ -128,7 +128,7 @@ export class BackgroundResponses {
     if (Date.now() - request.createdAt > FOLLOWED_MS) return ledger.close(open, 'timed-out')
     const reported = background === undefined ? undefined : await this.#query(request.model, background, signal)
     if (reported === undefined || isPending(reported.response)) return
-    await this.#end(request.accountId, await store.findResponse(request.accountId, idOf(open)), open, reported)
+    await this.#end(request.accountId, await store.responses.find(request.accountId, idOf(open)), open, reported)
   }
 
   /** The end of a response is the end of its generation: both are written together. */
@@ -142,7 +142,7 @@ export class BackgroundResponses {
       open === undefined ? undefined : this.#settleOnce(open, reported),
       stored?.upstream === undefined
         ? undefined
-        : this.#modules.store.endResponse(accountId, stored.id, withClientIdentity(reported.response, stored)),
+        : this.#modules.store.responses.finish(accountId, stored.id, withClientIdentity(reported.response, stored)),
     ])
   }
 

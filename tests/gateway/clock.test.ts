@@ -64,7 +64,7 @@ test('what is under way has lengths of time that are true, and its bill', async 
   jump(0)
   const store = new SqliteStore({ folder, exclusive: false })
   try {
-    const records = await store.generations(undefined, 10)
+    const records = await store.ledger.generations(undefined, 10)
     expect(
       records.map(({ ending, bill, latency, duration }) => [
         ending,
@@ -73,7 +73,7 @@ test('what is under way has lengths of time that are true, and its bill', async 
         duration >= 100 && duration < 60_000,
       ]),
     ).toEqual(PROTOCOLS.map(() => ['completed', BILL, true, true]))
-    expect(await store.openGenerations()).toEqual([])
+    expect(await store.ledger.openGenerations()).toEqual([])
   } finally {
     await store.close()
   }

@@ -95,7 +95,7 @@ test('a response in the background that cannot be kept is cancelled, and ends on
   expect(app.ledger.deferred).toEqual([])
   await until(() => asked.includes('POST /work-1/cancel'))
   now += 60_000
-  expect(app.abuseDetection.evaluate(await app.store.accounts())).toEqual([])
+  expect(app.abuseDetection.evaluate(await app.store.accounts.list())).toEqual([])
 })
 
 test('each response in the background is asked after once at a time, whatever becomes of the others', async () => {
@@ -155,7 +155,7 @@ test('what cannot be counted keeps no hold', async () => {
     follower.round()
     await until(() => app.ledger.deferred.length === 0)
     await follower.stop()
-    expect((await sqlite.findGeneration(open!.request.accountId, open!.request.id))?.ending).toBe('completed')
+    expect((await sqlite.ledger.findGeneration(open!.request.accountId, open!.request.id))?.ending).toBe('completed')
   } finally {
     said.mockRestore()
   }

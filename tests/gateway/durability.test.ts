@@ -45,10 +45,10 @@ async function recordsOn(
 ): Promise<{ records: GenerationRecord[]; open: number; credit: bigint | undefined }> {
   const store = new SqliteStore({ folder: disk.copy(), exclusive: false })
   try {
-    const { balances } = await store.ledgerState()
+    const { balances } = await store.ledger.state()
     return {
-      records: await store.generations(undefined, 1_000),
-      open: (await store.openGenerations()).length,
+      records: await store.ledger.generations(undefined, 1_000),
+      open: (await store.ledger.openGenerations()).length,
       credit: balances.find(({ kind }) => kind === 'credit')?.balance,
     }
   } finally {

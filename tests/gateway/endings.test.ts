@@ -172,14 +172,14 @@ class Books {
   async fresh(count: number): Promise<GenerationRecord[]> {
     let found: GenerationRecord[] = []
     const deadline = performance.now() + 5_000
-    while ((found = await this.#store.generations(this.#last, 1000)).length < count && performance.now() < deadline)
+    while ((found = await this.#store.ledger.generations(this.#last, 1000)).length < count && performance.now() < deadline)
       await Bun.sleep(5)
     this.#last = found.at(-1)?.id ?? this.#last
     return found
   }
 
   async balance(): Promise<bigint> {
-    const { balances } = await this.#store.ledgerState()
+    const { balances } = await this.#store.ledger.state()
     return balances
       .filter(({ kind }) => kind === 'credit' || kind === 'bonus')
       .reduce((sum, { balance }) => sum + balance, 0n)
@@ -454,7 +454,7 @@ async function stopped(
     )
     const after = await stop(gateway)
     const store = new SqliteStore({ folder: data, exclusive: false })
-    const records = await store.generations(undefined, 1000)
+    const records = await store.ledger.generations(undefined, 1000)
     await store.close()
     await expectBookRight(data)
     await after?.stop()

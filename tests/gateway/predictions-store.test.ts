@@ -87,10 +87,10 @@ const look = async (id: string): Promise<Shown> => (await (await ask('GET', `/v1
 const list = async (): Promise<Shown[]> =>
   ((await (await ask('GET', '/v1/predictions')).json()) as { results: Shown[] }).results
 const credit = async (): Promise<bigint> =>
-  (await sqlite.ledgerState()).balances.find(({ kind }) => kind === 'credit')!.balance
+  (await sqlite.ledger.state()).balances.find(({ kind }) => kind === 'credit')!.balance
 
 /** What the ledger holds still: nothing, if all of the credit can be held at once. */
-const held = async (): Promise<number> => (await sqlite.openGenerations()).length
+const held = async (): Promise<number> => (await sqlite.ledger.openGenerations()).length
 
 test.each(['addPrediction', 'keepOpen'])(
   'one that cannot be written (%s) is refused, and nothing of it remains',
@@ -147,11 +147,11 @@ test.each(['slow', 'broken'])(
   'an end is shown nowhere before its record can be looked up: a store that is %s',
   async (how) => {
     const written = Promise.withResolvers<void>()
-    const closeGeneration = sqlite.closeGeneration.bind(sqlite)
+    const closeGeneration = sqlite.ledger.closeGeneration.bind(sqlite)
     failing['closeGeneration'] = (
       how === 'broken'
         ? full
-        : async (...closing: Parameters<SqliteStore['closeGeneration']>) => (
+        : async (...closing: Parameters<SqliteStore['ledger']['closeGeneration']>) => (
             await written.promise, closeGeneration(...closing)
           )
     ) as never
@@ -164,7 +164,7 @@ test.each(['slow', 'broken'])(
       streamed = true
     })
     const own = id.slice(PREFIX.length)
-    while ((await sqlite.predictionsUnderWay()).length > 0) await Bun.sleep(5)
+    while ((await sqlite.predictions.unfinished()).length > 0) await Bun.sleep(5)
     for (let round = 0; round < 10; round++) {
       webhooks.round()
       await Bun.sleep(20)
@@ -190,7 +190,7 @@ test.each(['slow', 'broken'])(
 )
 
 test("where its provider's id cannot be written it is followed all the same", async () => {
-  const changePrediction = sqlite.changePrediction.bind(sqlite)
+  const changePrediction = sqlite.predictions.update.bind(sqlite)
   failing['changePrediction'] = ((prediction: { state: string; completedAt: number | null }, deliveries: never) =>
     prediction.completedAt === null && prediction.state.includes('"upstream"')
       ? full()

@@ -119,23 +119,23 @@ export async function correctBook(): Promise<string> {
   const folder = newFolder()
   const store = new SqliteStore({ folder, exclusive: false })
   for (const id of ['acc_a', 'acc_b'])
-    await store.addAccount({ id, name: id, status: 'healthy', createdAt: START, discount: 0 })
-  await store.post(topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 10_000_000n, bonus: false }))
-  await store.post(topUp({ reference: 'op_2', at: START, accountId: 'acc_a', amount: 2_000_000n, bonus: true }))
-  await store.post(topUp({ reference: 'op_3', at: START, accountId: 'acc_b', amount: 5_000_000n, bonus: false }))
-  await store.closeGeneration(closing(1, { payment: { bonus: 2_000_000n, credit: 2_250_000n, writtenOff: 0n } }))
-  await store.closeGeneration({
+    await store.accounts.add({ id, name: id, status: 'healthy', createdAt: START, discount: 0 })
+  await store.ledger.post(topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 10_000_000n, bonus: false }))
+  await store.ledger.post(topUp({ reference: 'op_2', at: START, accountId: 'acc_a', amount: 2_000_000n, bonus: true }))
+  await store.ledger.post(topUp({ reference: 'op_3', at: START, accountId: 'acc_b', amount: 5_000_000n, bonus: false }))
+  await store.ledger.closeGeneration(closing(1, { payment: { bonus: 2_000_000n, credit: 2_250_000n, writtenOff: 0n } }))
+  await store.ledger.closeGeneration({
     ...closing(2, { cost: 2_100_000n, discount: 1_000 }),
     spend: { keyId: 'key_a', since: START, spent: 3_825_000n },
   })
-  await store.addKey(key('key_b', 1))
-  await store.closeGeneration({
+  await store.accounts.addKey(key('key_b', 1))
+  await store.ledger.closeGeneration({
     ...closing(3, { kind: 'subscription', keyId: 'key_b' }),
     windows: windows(129_455n),
     spend: { keyId: 'key_b', since: START, spent: 4_250_000n },
   })
-  await store.closeGeneration(closing(4, { payment: { bonus: 0n, credit: 3_925_000n, writtenOff: 325_000n } }))
-  await store.closeGeneration(
+  await store.ledger.closeGeneration(closing(4, { payment: { bonus: 0n, credit: 3_925_000n, writtenOff: 325_000n } }))
+  await store.ledger.closeGeneration(
     closing(5, {
       usage: noUsage(),
       bill: 0n,
@@ -144,7 +144,7 @@ export async function correctBook(): Promise<string> {
       payment: { bonus: 0n, credit: 0n, writtenOff: 0n },
     }),
   )
-  await store.closeGeneration(closing(6, { price: null, bill: 0n }))
+  await store.ledger.closeGeneration(closing(6, { price: null, bill: 0n }))
   await store.close()
   return folder
 }

@@ -40,8 +40,8 @@ describe('audit', () => {
   test('the audit finds credit below the overdraft and bonus below 0', async () => {
     const folder = newFolder()
     const store = new SqliteStore({ folder, exclusive: false })
-    await store.addAccount({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
-    await store.closeGeneration(closing(1))
+    await store.accounts.add({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
+    await store.ledger.closeGeneration(closing(1))
     await store.close()
     expect((await auditOf(folder, 4_250_000n)).first).toBeUndefined()
     expect((await auditOf(folder, 4_249_999n)).first).toEqual({
@@ -51,7 +51,7 @@ describe('audit', () => {
       found: '-4250000 nano-USD',
     })
     const again = new SqliteStore({ folder, exclusive: false })
-    await again.closeGeneration(closing(2, { payment: { bonus: 4_250_000n, credit: 0n, writtenOff: 0n } }))
+    await again.ledger.closeGeneration(closing(2, { payment: { bonus: 4_250_000n, credit: 0n, writtenOff: 0n } }))
     await again.close()
     expect((await auditOf(folder, 4_250_000n)).first).toEqual({
       table: 'balances',
@@ -64,11 +64,11 @@ describe('audit', () => {
   test('the audit accepts generations for which hold, flows or window cannot be determined', async () => {
     const folder = newFolder()
     const store = new SqliteStore({ folder, exclusive: false })
-    await store.addAccount({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
+    await store.accounts.add({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
     const search: Price = { version: 'v1', model: 'acme/m', rates: { web_search: { base: 10n, tiers: [] } } }
     const price = { version: 'v1', model: 'acme/m', rates: encodeRates(search.rates) }
     // Searches beyond the hold, at a price that amounts to no flows.
-    await store.closeGeneration({
+    await store.ledger.closeGeneration({
       ...closing(1, {
         kind: 'subscription',
         price,
@@ -80,28 +80,28 @@ describe('audit', () => {
       windows: windows(0n),
     })
     // The clock went back, so it counts in a window that began later.
-    await store.closeGeneration({
+    await store.ledger.closeGeneration({
       ...closing(2, { kind: 'subscription', createdAt: START - HOUR }),
       windows: windows(129_455n),
     })
     // Requested in a window that had ended at settlement, and in the current ones.
-    await store.closeGeneration({
+    await store.ledger.closeGeneration({
       ...closing(3, { kind: 'subscription', createdAt: START + 6 * HOUR }),
       windows: windows(129_455n, START + 6 * HOUR)
         .slice(0, 1)
         .concat(windows(129_455n).slice(1)),
     })
-    await store.closeGeneration({ ...closing(4, { kind: 'subscription' }), windows: windows(129_455n) })
+    await store.ledger.closeGeneration({ ...closing(4, { kind: 'subscription' }), windows: windows(129_455n) })
     expect((await auditFor(store)).first).toBeUndefined()
-    expect((await store.ledgerState()).windows.map(({ used }) => used)).toEqual([129_455n, 388_365n, 388_365n])
+    expect((await store.ledger.state()).windows.map(({ used }) => used)).toEqual([129_455n, 388_365n, 388_365n])
     await store.close()
   })
 
   test('the audit expects flows by the price of a flow', async () => {
     const folder = newFolder()
     const store = new SqliteStore({ folder, exclusive: false })
-    await store.addAccount({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
-    await store.closeGeneration({ ...closing(1, { kind: 'subscription', flows: 0n }), windows: windows(0n) })
+    await store.accounts.add({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
+    await store.ledger.closeGeneration({ ...closing(1, { kind: 'subscription', flows: 0n }), windows: windows(0n) })
     expect((await auditFor(store)).first?.expected).toBe('flows for a list price of 4250000 nano-USD')
     expect((await audit(store, { overdraft: 0n, usdPerFlow: 8_500_000_000_000n })).first).toBeUndefined()
     await store.close()
@@ -110,20 +110,20 @@ describe('audit', () => {
   test('the audit lets a balance fall below 0 by what was withdrawn and spent before the server knew', async () => {
     const folder = newFolder()
     const store = new SqliteStore({ folder, exclusive: false })
-    await store.addAccount({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
-    await store.post(topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 4_250_000n, bonus: false }))
-    await store.post(topUp({ reference: 'op_2', at: START, accountId: 'acc_a', amount: -4_000_000n, bonus: false }))
-    await store.post(topUp({ reference: 'op_3', at: START, accountId: 'acc_a', amount: -1_000_000n, bonus: false }))
+    await store.accounts.add({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
+    await store.ledger.post(topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 4_250_000n, bonus: false }))
+    await store.ledger.post(topUp({ reference: 'op_2', at: START, accountId: 'acc_a', amount: -4_000_000n, bonus: false }))
+    await store.ledger.post(topUp({ reference: 'op_3', at: START, accountId: 'acc_a', amount: -1_000_000n, bonus: false }))
     expect((await auditOf(folder)).first).toEqual({
       table: 'balances',
       id: 'credit acc_a',
       expected: 'a credit of 0 nano-USD or more',
       found: '-750000 nano-USD',
     })
-    await store.post(topUp({ reference: 'op_4', at: START, accountId: 'acc_a', amount: 1_000_000n, bonus: false }))
-    await store.closeGeneration(closing(1))
+    await store.ledger.post(topUp({ reference: 'op_4', at: START, accountId: 'acc_a', amount: 1_000_000n, bonus: false }))
+    await store.ledger.closeGeneration(closing(1))
     expect((await auditOf(folder)).first).toBeUndefined()
-    await store.closeGeneration(closing(2))
+    await store.ledger.closeGeneration(closing(2))
     await store.close()
     expect((await auditOf(folder)).first).toEqual({
       table: 'balances',
@@ -157,11 +157,11 @@ describe('audit of a large book', () => {
   test('the audit reads all pages of a book', async () => {
     const folder = await correctBook()
     const store = new SqliteStore({ folder, exclusive: false })
-    await store.post(
+    await store.ledger.post(
       topUp({ reference: 'op_many', at: START, accountId: 'acc_a', amount: 1_000_000_000_000n, bonus: false }),
     )
     await Promise.all(
-      Array.from({ length: MANY }, (_, index) => store.closeGeneration(closing(100 + index, { cost: 1n }))),
+      Array.from({ length: MANY }, (_, index) => store.ledger.closeGeneration(closing(100 + index, { cost: 1n }))),
     )
     await store.close()
     expect(await auditOf(folder)).toMatchObject({ generations: 6 + MANY, transfers: 10 + 2 * MANY, wrong: 0 })
@@ -177,9 +177,9 @@ describe('audit of a large book', () => {
       new SqliteStore({ folder, exclusive: false }),
     ]
     let number = 1_000
-    const generations = reader.generations.bind(reader)
-    reader.generations = async (after, limit) => {
-      await writer.closeGeneration(closing(number++, { payment: { bonus: 0n, credit: 0n, writtenOff: 4_250_000n } }))
+    const generations = reader.ledger.generations.bind(reader)
+    reader.ledger.generations = async (after, limit) => {
+      await writer.ledger.closeGeneration(closing(number++, { payment: { bonus: 0n, credit: 0n, writtenOff: 4_250_000n } }))
       return generations(after, limit)
     }
     const seen = await audit(reader, { overdraft: 0n, usdPerFlow: USD_PER_FLOW })

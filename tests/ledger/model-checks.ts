@@ -12,10 +12,10 @@ export const COST: Rates = { prompt: { base: USD / 2n, tiers: [] }, completion: 
 export async function expectLedger(rig: Rig, model: Model): Promise<void> {
   const { other, ledger } = rig
   const [{ balances, spends }, records, transfers, open] = [
-    await other.ledgerState(),
-    await other.generations(undefined, 1_000),
-    await other.transfers(undefined, 5_000),
-    await other.openGenerations(),
+    await other.ledger.state(),
+    await other.ledger.generations(undefined, 1_000),
+    await other.ledger.transfers(undefined, 5_000),
+    await other.ledger.openGenerations(),
   ]
   for (const account of ['a', 'b']) {
     const stored = (kind: string): bigint =>

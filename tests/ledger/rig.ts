@@ -101,29 +101,29 @@ export class Rig {
 
   /** A store whose writes fail, or are cut off by the death of the process. */
   #fragile(store: SqliteStore): Store {
-    const closeGeneration = async (...args: Parameters<Store['closeGeneration']>): Promise<void> => {
+    const closeGeneration = async (...args: Parameters<Store['ledger']['closeGeneration']>): Promise<void> => {
       if (this.#death === 'before') return new Promise(() => {})
       if (this.failures > 0) {
         this.failures--
         throw new GatewayError('store_unavailable', 'The disk is full.')
       }
-      await this.#tracked(store.closeGeneration(...args))
+      await this.#tracked(store.ledger.closeGeneration(...args))
       this.committed.add(args[0].record.id)
       if (this.#death === 'after') return new Promise(() => {})
     }
-    const keepOpen = async (open: Parameters<Store['keepOpen']>[0]): Promise<void> => {
+    const keepOpen = async (open: Parameters<Store['ledger']['saveOpen']>[0]): Promise<void> => {
       if (this.failures > 0) {
         this.failures--
         this.rewriteOwed = true
         throw new GatewayError('store_unavailable', 'The disk is full.')
       }
-      await this.#tracked(store.keepOpen(open))
+      await this.#tracked(store.ledger.saveOpen(open))
       // One successful retry writes all that is pending.
       this.rewriteOwed = false
       for (const { id } of open) this.written.add(id)
     }
     const setSubscription = (subscription: Subscription, before?: Subscription): Promise<void> =>
-      this.#tracked(store.setSubscription(subscription, before))
+      this.#tracked(store.ledger.setSubscription(subscription, before))
     return new Proxy(store, {
       get(target, name) {
         if (name === 'closeGeneration') return closeGeneration

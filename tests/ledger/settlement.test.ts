@@ -22,7 +22,7 @@ async function withLedger(check: (rig: Rig) => Promise<void>): Promise<void> {
     await rig.open()
     const post = (bonus: boolean, amount: bigint) =>
       topUp({ reference: `${bonus}`, at: 1, accountId: 'a', amount, bonus })
-    await rig.other.addAccount(
+    await rig.other.accounts.add(
       { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 },
       newSubscription('a', 'free', rig.now),
       [post(false, 4n * CENT), post(true, 6n * CENT)],
@@ -81,10 +81,10 @@ describe('a settlement that the store does not take', () => {
         expect(used(rig)).toEqual(before)
         await rig.time.fireTimers()
         await rig.flush()
-        const [record, ...others] = await rig.other.generations(undefined, 10)
+        const [record, ...others] = await rig.other.ledger.generations(undefined, 10)
         expect(others).toEqual([])
         expect(record).toMatchObject({ ending: 'failed', finish: 'failed', bill: 0n, flows: 0n, held: 7n * CENT })
-        const { balances, windows, spends } = await rig.other.ledgerState()
+        const { balances, windows, spends } = await rig.other.ledger.state()
         expect(balances.filter(({ owner }) => owner === 'a').map(({ balance }) => balance)).toEqual([
           4n * CENT,
           6n * CENT,
@@ -107,7 +107,7 @@ describe('a settlement that the store does not take', () => {
         await rig.flush()
         rig.ledger.voidCharge(open)
         expect(used(rig)).toEqual(charged)
-        expect(await rig.other.generations(undefined, 10)).toMatchObject([{ ending: 'completed', bill: CENT }])
+        expect(await rig.other.ledger.generations(undefined, 10)).toMatchObject([{ ending: 'completed', bill: CENT }])
       })
     })
   }
@@ -123,13 +123,13 @@ test('a generation that is not charged has no cost, and its record has the attem
       { provider: 'second', sent: true, milliseconds: 7 },
     )
     await rig.ledger.close(open, 'failed')
-    const [record] = await rig.other.generations(undefined, 10)
+    const [record] = await rig.other.ledger.generations(undefined, 10)
     expect(record).toMatchObject({ provider: 'second', bill: 0n, retries: 1 })
     expect(JSON.parse(record!.attempts!)).toEqual([
       { provider: 'first', error: 'rate_limited', milliseconds: 5 },
       { provider: 'second', milliseconds: 7 },
     ])
-    const { balances } = await rig.other.ledgerState()
+    const { balances } = await rig.other.ledger.state()
     expect(balances.filter(({ kind }) => kind === 'cost' || kind === 'payable')).toEqual([])
   })
 })

@@ -97,9 +97,9 @@ const ended = (of: Prediction, more: Partial<Prediction> = {}): Prediction => ({
 
 /** Ends a prediction as the predictor does. */
 async function finish(webhooks: Webhooks, of: Prediction): Promise<void> {
-  await store.addPrediction(toStored({ ...of, status: 'processing', completedAt: null }))
+  await store.predictions.add(toStored({ ...of, status: 'processing', completedAt: null }))
   const delivery = webhooks.delivery(of)
-  expect(await store.changePrediction(toStored(of), delivery === undefined ? [] : [delivery])).toBe(true)
+  expect(await store.predictions.update(toStored(of), delivery === undefined ? [] : [delivery])).toBe(true)
   webhooks.notify(of, 'completed')
 }
 
@@ -113,7 +113,7 @@ const validated = ({ headers, text }: Got, secret: string): Promise<boolean> =>
     signature: headers.get('webhook-signature')!,
     secret,
   })
-const countDue = async (): Promise<number> => (await store.dueDeliveries(Infinity, 1_000)).length
+const countDue = async (): Promise<number> => (await store.predictions.dueDeliveries(Infinity, 1_000)).length
 
 describe('the call for the end of a prediction', () => {
   test("has the body of GET, and a signature that Replicate's own client accepts", async () => {
@@ -175,11 +175,11 @@ describe('the call for the end of a prediction', () => {
     answers.set('/a', () => 500)
     await finish(webhooks, ended(prediction('/a')))
     await until(() => got.length === 1)
-    const nextAt = async (): Promise<number> => (await store.dueDeliveries(Infinity, 1))[0]!.nextAt - Date.now()
+    const nextAt = async (): Promise<number> => (await store.predictions.dueDeliveries(Infinity, 1))[0]!.nextAt - Date.now()
     while ((await nextAt()) <= 0) await Bun.sleep(5)
     expect([(await nextAt()) > 700_000, (await nextAt()) < 1_200_001]).toEqual([true, true])
-    const [delivery] = await store.dueDeliveries(Infinity, 1)
-    await store.changeDelivery(delivery!.id, delivery!.attempts, 0)
+    const [delivery] = await store.predictions.dueDeliveries(Infinity, 1)
+    await store.predictions.updateDelivery(delivery!.id, delivery!.attempts, 0)
     webhooks.round()
     await until(() => got.length === 2)
     while ((await nextAt()) <= 0) await Bun.sleep(5)
@@ -276,8 +276,8 @@ describe('a slow receiver', () => {
     answers.set('/slow', () => new Promise(() => {}))
     for (let count = 0; count < 12; count++) await finish(webhooks, ended(prediction('/slow')))
     await until(() => got.length === 12)
-    while ((await store.dueDeliveries(Date.now(), 100)).length > 0) await Bun.sleep(5)
-    expect((await store.dueDeliveries(Infinity, 100)).map(({ attempts }) => attempts)).toEqual(
+    while ((await store.predictions.dueDeliveries(Date.now(), 100)).length > 0) await Bun.sleep(5)
+    expect((await store.predictions.dueDeliveries(Infinity, 100)).map(({ attempts }) => attempts)).toEqual(
       Array.from({ length: 12 }, () => 1),
     )
   })

@@ -164,7 +164,7 @@ describe('a file', () => {
     await files.purge()
     clock.now += 1
     expect([await files.find('a', file.id), await files.delete('a', file.id)]).toEqual([undefined, undefined])
-    expect(await store.files('a', { limit: 10, order: 'asc', now: clock.now })).toEqual([])
+    expect(await store.files.list('a', { limit: 10, order: 'asc', now: clock.now })).toEqual([])
     expect(onDisk(folder).blobs).toEqual([file.blob])
     // Its room is free at once.
     const next = await add(opened, 'a', 100)
@@ -195,7 +195,7 @@ describe('the quota', () => {
     const ends = await Promise.all(Array.from({ length: 20 }, one))
     const kept = ends.filter((end) => end === 'kept').length
     expect(new Set(ends)).toEqual(new Set(['kept', 'quota_exceeded']))
-    expect([await store.fileUse('a', clock.now), onDisk(folder).blobs.length, onDisk(folder).uploads]).toEqual([
+    expect([await store.files.usage('a', clock.now), onDisk(folder).blobs.length, onDisk(folder).uploads]).toEqual([
       { files: kept, bytes: kept * 190 },
       kept,
       [],
@@ -240,7 +240,7 @@ describe('the quota', () => {
     await upload.write(new Uint8Array(600))
     // Behind the back of the room in memory.
     expect(
-      await store.addFile(
+      await store.files.add(
         { ...(await add(opened, 'b', 1)), id: 'file-x', blob: 'x', accountId: 'a', bytes: 500 },
         { files: 10, bytes: 1000 },
       ),
@@ -340,13 +340,13 @@ test('what is in place and not yet written down is left alone by a start', async
       name === 'knownBlobs'
         ? async (blobs: string[]) => {
             await placed.promise
-            return target.knownBlobs(blobs)
+            return target.files.knownBlobs(blobs)
           }
         : name === 'addOutput'
           ? async (output: StoredOutput) => {
               placed.resolve()
               while (onDisk(folder).blobs.length > 1) await Bun.sleep(5)
-              return target.addOutput(output)
+              return target.files.addOutput(output)
             }
           : (Reflect.get(target, name, target) as () => unknown).bind(target),
   })

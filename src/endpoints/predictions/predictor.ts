@@ -59,7 +59,7 @@ export class Predictor {
     const opens = new Map(
       ledger.deferred.filter(({ request }) => request.api === API).map((open) => [open.request.id, open]),
     )
-    let page = await store.predictionsUnderWay()
+    let page = await store.predictions.unfinished()
     while (page.length > 0) {
       for (const { id, accountId, state } of page) {
         const open = opens.get(id)
@@ -67,7 +67,7 @@ export class Predictor {
         if (open === undefined) void this.#abandon(accountId, id)
         else this.#resume({ id, accountId, ...readState(state) }, open)
       }
-      page = await store.predictionsUnderWay(page.at(-1)!.id)
+      page = await store.predictions.unfinished(page.at(-1)!.id)
     }
     for (const open of opens.values()) await this.#settle(open)
   }
@@ -84,7 +84,7 @@ export class Predictor {
 
   /** Ends a prediction without a generation, which is charged nothing. */
   async #abandon(accountId: string, id: string): Promise<void> {
-    const stored = await this.#persist(() => this.#app.store.findPrediction(accountId, id))
+    const stored = await this.#persist(() => this.#app.store.predictions.find(accountId, id))
     if (stored === undefined) return
     const ended: Prediction = { ...readStored(stored), status: 'failed', error: LOST.message, completedAt: Date.now() }
     if ((await this.#persist(() => this.#writeEnd(ended))) !== undefined) this.#webhooks.notify(ended, 'completed')
@@ -100,7 +100,7 @@ export class Predictor {
   /** Closes a generation whose prediction has ended, or was never written. */
   async #settle(open: OpenGeneration): Promise<void> {
     const { id, accountId } = open.request
-    const stored = await this.#app.store.findPrediction(accountId, id)
+    const stored = await this.#app.store.predictions.find(accountId, id)
     const { ending, usage, estimated, served }: PredictionOutcome =
       stored === undefined ? { ending: 'crashed' } : (readStored(stored).outcome ?? { ending: 'crashed' })
     if (served !== undefined) open.meter.served = served
@@ -154,12 +154,12 @@ export class Predictor {
     try {
       // Handed to the store in one turn of the event loop, they are one transaction. If it is torn, the next start
       // closes the generation without a prediction.
-      await Promise.all([ledger.defer(open), store.addPrediction(toStored(prediction))])
+      await Promise.all([ledger.defer(open), store.predictions.add(toStored(prediction))])
     } catch (error) {
       open.meter.waiveCharge()
       const { message } = asGatewayError(error)
       const failed = toChange({ ...prediction, status: 'failed', error: message, completedAt: Date.now() })
-      await Promise.all([ledger.close(open, 'failed').catch(() => {}), store.changePrediction(failed).catch(() => {})])
+      await Promise.all([ledger.close(open, 'failed').catch(() => {}), store.predictions.update(failed).catch(() => {})])
       throw error
     }
   }
@@ -189,7 +189,7 @@ export class Predictor {
   /** A method of its own, so that the closure, which lives as long as the prediction, keeps no input in memory. */
   #counterOf(accountId: string, id: string): () => Promise<number> {
     return async () => {
-      const stored = await this.#app.store.findPrediction(accountId, id)
+      const stored = await this.#app.store.predictions.find(accountId, id)
       return stored === undefined ? 1 : countInput(this.#app, readStored(stored))
     }
   }
@@ -197,7 +197,7 @@ export class Predictor {
   async #run(job: Job): Promise<void> {
     try {
       if (this.#stopping.signal.aborted) return
-      const stored = await this.#persist(() => this.#app.store.findPrediction(job.accountId, job.id))
+      const stored = await this.#persist(() => this.#app.store.predictions.find(job.accountId, job.id))
       if (stored === undefined) return
       job.prediction = readStored(stored)
       const end = await run(this.#app, job, this.#stopping.signal)
@@ -246,7 +246,7 @@ export class Predictor {
     if (failure === undefined) return true
     if (failure.code === 'store_unavailable')
       return this.#persist(async (): Promise<true> => {
-        if ((await store.findGeneration(accountId, id)) === undefined) throw failure
+        if ((await store.ledger.findGeneration(accountId, id)) === undefined) throw failure
         return true
       })
     console.error(failure.cause ?? failure)
@@ -255,7 +255,7 @@ export class Predictor {
 
   #writeEnd(ended: Prediction): Promise<boolean> {
     const delivery = this.#webhooks.delivery(ended)
-    return this.#app.store.changePrediction(toChange(ended), delivery === undefined ? [] : [delivery])
+    return this.#app.store.predictions.update(toChange(ended), delivery === undefined ? [] : [delivery])
   }
 
   /** Repeats a store operation until it succeeds; undefined where the server stops before that. */
@@ -275,13 +275,13 @@ export class Predictor {
   async find(accountId: string, id: string): Promise<Prediction | undefined> {
     const job = this.#jobs.get(id)
     if (job?.prediction !== undefined && job.accountId === accountId) return job.prediction
-    const stored = await this.#app.store.findPrediction(accountId, id)
+    const stored = await this.#app.store.predictions.find(accountId, id)
     return stored === undefined ? undefined : this.#current(readStored(stored))
   }
 
   /** Newest first: those created before this id. */
   async list(accountId: string, limit: number, before: string | undefined): Promise<Prediction[]> {
-    return (await this.#app.store.predictions(accountId, limit, before)).map((stored) =>
+    return (await this.#app.store.predictions.list(accountId, limit, before)).map((stored) =>
       this.#current(readStored(stored)),
     )
   }

@@ -171,7 +171,7 @@ export class Webhooks {
     try {
       while (this.#searchAgain && this.#calls.size < MOST_CALLS && !this.#stopping.signal.aborted) {
         this.#searchAgain = false
-        const due = await this.#app.store.dueDeliveries(Date.now(), PAGE, [
+        const due = await this.#app.store.predictions.dueDeliveries(Date.now(), PAGE, [
           ...this.#calls.keys(),
           ...this.#withheld,
           ...this.#busyAccounts(),
@@ -216,7 +216,7 @@ export class Webhooks {
     const { id, predictionId, url } = delivery
     const attempts = delivery.attempts + 1
     const wait = delivered ? undefined : this.#retryAfterMs[attempts - 1]
-    await this.#app.store.changeDelivery(
+    await this.#app.store.predictions.updateDelivery(
       id,
       attempts,
       wait === undefined ? undefined : Date.now() + Math.round(wait * (0.8 + 0.4 * Math.random())),

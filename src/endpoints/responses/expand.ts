@@ -79,7 +79,7 @@ class StoredItems {
   async #find(reference: Item, index: number): Promise<Item> {
     const param = `input[${index}].id`
     if (typeof reference.id !== 'string') throw invalid(param, 'must be the id of an earlier item')
-    const found = await this.#store.findItem(this.#accountId, reference.id)
+    const found = await this.#store.responses.findItem(this.#accountId, reference.id)
     if (found !== undefined) return found
     throw new GatewayError(
       'not_found',
@@ -93,7 +93,7 @@ class StoredItems {
   async history(id: string): Promise<Item[]> {
     const chain: Item[][] = []
     for (let next: string | undefined = id; next !== undefined; ) {
-      const found = chain.length < CHAIN_MAX ? await this.#store.findResponse(this.#accountId, next) : undefined
+      const found = chain.length < CHAIN_MAX ? await this.#store.responses.find(this.#accountId, next) : undefined
       if (found === undefined)
         throw new GatewayError(
           'not_found',

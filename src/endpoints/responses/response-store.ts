@@ -106,7 +106,7 @@ export class ResponseStore implements GenerationHooks {
     if (response.store === false || typeof response.id !== 'string') return
     const { store, config } = this.#app
     const idStart = `in_${response.id.slice(5)}`
-    this.#saving = store.saveResponse(this.#accountId, {
+    this.#saving = store.responses.save(this.#accountId, {
       id: response.id,
       response,
       inputItems: this.#inputItems.map((item, index) =>

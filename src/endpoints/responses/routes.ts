@@ -9,7 +9,7 @@ const PAGE_MAX = 100
 
 async function findStored(app: AppContext, { params, identity }: AuthenticatedRequest): Promise<StoredResponse> {
   const id = params[0]!
-  const stored = await app.store.findResponse(identity.accountId, id)
+  const stored = await app.store.responses.find(identity.accountId, id)
   if (stored === undefined)
     throw new GatewayError('not_found', `No response '${id}' is stored.`, { param: 'response_id' })
   return stored
