@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { chargesOf } from '../src/ledger/book.ts'
 import { noUsage } from '../src/generation/usage.ts'
-import { SqliteStore } from '../src/store/sqlite.ts'
+import { SqliteStore } from '../src/store/sqlite/store.ts'
 import type { Closing } from '../src/store/store.ts'
 import { startSluice } from './contenders.ts'
 
@@ -44,12 +44,12 @@ export const measureStored = async (generations: number): Promise<Stored> => {
 
 const fill = async (data: string, generations: number): Promise<string[]> => {
   const store = new SqliteStore({ folder: data, exclusive: false })
-  const accountId = (await store.accounts())[0]!.id
-  const keyId = (await store.keys())[0]!.id
+  const accountId = (await store.accounts.list())[0]!.id
+  const keyId = (await store.accounts.keys())[0]!.id
   const ids: string[] = []
   while (ids.length < generations) {
     const closings = Array.from({ length: Math.min(BATCH, generations - ids.length) }, () => closing(accountId, keyId))
-    await Promise.all(closings.map((one) => store.closeGeneration(one)))
+    await Promise.all(closings.map((one) => store.ledger.closeGeneration(one)))
     ids.push(...closings.map(({ record }) => record.id))
   }
   await store.close()

@@ -22,7 +22,7 @@ import { ReasoningReplay } from './pipeline/reasoning-replay.ts'
 import { match, shapeOf, type Route } from './routes.ts'
 import type { InboundRequest, AppContext } from './context.ts'
 import { Files } from './files/files.ts'
-import { SqliteStore } from './store/sqlite.ts'
+import { SqliteStore } from './store/sqlite/store.ts'
 
 /**
  * Request -> response; never throws. This is the whole gateway without its socket. `address`: tells where the client
@@ -214,13 +214,13 @@ export async function start(config: Config): Promise<Running> {
   const follower = new Follower(app)
   const timers = [
     setInterval(lookAround, LOCAL_EVERY_MS),
-    setInterval(() => void store.purgeExpired(Date.now()).catch(() => {}), PURGE_EVERY_MS),
+    setInterval(() => void store.responses.purge(Date.now()).catch(() => {}), PURGE_EVERY_MS),
     setInterval(() => void reasoningReplay.purge().catch(() => {}), PURGE_EVERY_MS),
     setInterval(() => void files.purge().catch(() => {}), PURGE_FILES_EVERY_MS),
     setInterval(() => follower.round(), FOLLOW_EVERY_MS),
     setInterval(() => webhooks.round(), WEBHOOKS_EVERY_MS),
     setInterval(
-      () => void store.purgePredictions(Date.now() - config.predictions.keepDays * 86_400_000).catch(() => {}),
+      () => void store.predictions.purge(Date.now() - config.predictions.keepDays * 86_400_000).catch(() => {}),
       PURGE_EVERY_MS,
     ),
     setInterval(() => void judge(app).catch(() => {}), JUDGE_EVERY_MS),
@@ -231,9 +231,10 @@ export async function start(config: Config): Promise<Running> {
 
 /** Accounts whose conduct asks for it change their status. */
 async function judge({ abuseDetection, store, keys }: AppContext): Promise<void> {
-  for (const { accountId, before, status } of abuseDetection.judge(await store.accounts())) {
+  for (const { accountId, before, status } of abuseDetection.judge(await store.accounts.list())) {
     // What an administrator set meanwhile stays.
-    if (await store.setAccountStatus(accountId, status, before)) console.error(`account ${accountId} is ${status} now`)
+    if (await store.accounts.setStatus(accountId, status, before))
+      console.error(`account ${accountId} is ${status} now`)
   }
   await keys.reload()
 }

@@ -25,7 +25,7 @@ export class Accounts {
   }
 
   list(): Promise<Account[]> {
-    return this.#store.accounts()
+    return this.#store.accounts.list()
   }
 
   /**
@@ -33,7 +33,7 @@ export class Accounts {
    * what to do.
    */
   async named(nameOrId: string = FIRST_ACCOUNT): Promise<Account> {
-    const accounts = await this.#store.accounts()
+    const accounts = await this.#store.accounts.list()
     const known = accounts.find(({ id, name }) => id === nameOrId || name === nameOrId)
     if (known !== undefined) return known
     if (nameOrId === FIRST_ACCOUNT) return this.#open(FIRST_ACCOUNT, this.#first)
@@ -49,7 +49,7 @@ export class Accounts {
 
   /** The account with this name, made when there is none. */
   async ensure(name: string = FIRST_ACCOUNT): Promise<Account> {
-    const known = (await this.#store.accounts()).find((account) => account.name === name)
+    const known = (await this.#store.accounts.list()).find((account) => account.name === name)
     return known ?? this.#open(name, name === FIRST_ACCOUNT ? this.#first : {})
   }
 
@@ -74,7 +74,7 @@ export class Accounts {
    */
   async #add(name: string, { tier = FREE_TIER, discount = 0, credits }: Opening): Promise<Account | undefined> {
     const account: Account = { id: newId('acct'), name, status: 'healthy', createdAt: this.#now(), discount }
-    const added = await this.#store.addAccount(
+    const added = await this.#store.accounts.add(
       account,
       newSubscription(account.id, tier, account.createdAt),
       credits?.(account.id) ?? [],

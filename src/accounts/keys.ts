@@ -133,7 +133,7 @@ export class Keys {
     const chosen = given === '' ? undefined : given
     if (chosen !== undefined && !isKeyText(chosen, 'pay-as-you-go'))
       throw new Error(`SLUICE_KEY must be ${keyTextRule('pay-as-you-go')}`)
-    const first = (await this.#store.keys()).length === 0 ? await this.#firstKeys(chosen) : []
+    const first = (await this.#store.accounts.keys()).length === 0 ? await this.#firstKeys(chosen) : []
     if (first.length > 0 || chosen === undefined) return first
     const stored = await this.#stored(chosen)
     if (stored?.revokedAt != null)
@@ -155,7 +155,9 @@ export class Keys {
     }))
     // Said in one turn, they are one transaction.
     await Promise.all(
-      first.map(({ kind, text }) => this.#store.addKey(this.#row({ kind, text, name: 'first' }, account.id, text))),
+      first.map(({ kind, text }) =>
+        this.#store.accounts.addKey(this.#row({ kind, text, name: 'first' }, account.id, text)),
+      ),
     )
     await this.reload()
     return first
@@ -170,14 +172,14 @@ export class Keys {
     const account = await this.#accounts.named(key.account)
     const text = key.text ?? newKeyText(key.kind)
     const row = this.#row(key, account.id, text)
-    await this.#store.addKey(row)
+    await this.#store.accounts.addKey(row)
     await this.reload()
     return { id: row.id, text, account: account.name }
   }
 
   async list(): Promise<ListedKey[]> {
-    const names = new Map((await this.#store.accounts()).map(({ id, name }) => [id, name]))
-    return (await this.#store.keys()).map((key) => ({
+    const names = new Map((await this.#store.accounts.list()).map(({ id, name }) => [id, name]))
+    return (await this.#store.accounts.keys()).map((key) => ({
       id: key.id,
       kind: key.kind,
       account: names.get(key.accountId) ?? key.accountId,
@@ -199,7 +201,7 @@ export class Keys {
    */
   async revoke(which: string): Promise<{ id: string }> {
     const { id } = await this.#find(which)
-    await this.#store.revokeKey(id, this.#now())
+    await this.#store.accounts.revokeKey(id, this.#now())
     await this.reload()
     return { id }
   }
@@ -231,8 +233,10 @@ export class Keys {
     const worksUntil = graceMs === 0 ? null : Math.min(old.expiresAt ?? Infinity, now + graceMs)
     // Said in one turn, they are one transaction.
     await Promise.all([
-      this.#store.addKey(row),
-      worksUntil === null ? this.#store.revokeKey(old.id, now) : this.#store.expireKey(old.id, worksUntil),
+      this.#store.accounts.addKey(row),
+      worksUntil === null
+        ? this.#store.accounts.revokeKey(old.id, now)
+        : this.#store.accounts.expireKey(old.id, worksUntil),
     ])
     await this.reload()
     return { id: row.id, text, old: { id: old.id, kind: old.kind, worksUntil } }
@@ -240,7 +244,7 @@ export class Keys {
 
   async #find(which: string): Promise<StoredKey> {
     const hash = this.#hash(which)
-    const rows = await this.#store.keys()
+    const rows = await this.#store.accounts.keys()
     const exact = rows.find((row) => row.id === which || hash.equals(row.hash))
     const matching =
       exact === undefined && kindOfText(which) !== undefined ? rows.filter((row) => row.prefix.startsWith(which)) : []
@@ -290,7 +294,7 @@ export class Keys {
    * watched.
    */
   async reload(): Promise<void> {
-    const [accounts, rows] = [await this.#store.accounts(), await this.#store.keys()]
+    const [accounts, rows] = [await this.#store.accounts.list(), await this.#store.accounts.keys()]
     const known = new Map<string, Known>()
     for (const configured of this.#configured) this.#addConfigured(configured, accounts, known)
     const byId = new Map(accounts.map((account) => [account.id, account]))
@@ -342,7 +346,7 @@ export class Keys {
 
   async #stored(text: string): Promise<StoredKey | undefined> {
     const hash = this.#hash(text)
-    return (await this.#store.keys()).find((row) => hash.equals(row.hash))
+    return (await this.#store.accounts.keys()).find((row) => hash.equals(row.hash))
   }
 
   #row(key: NewKey, accountId: string, text: string): StoredKey {

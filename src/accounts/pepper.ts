@@ -14,7 +14,7 @@ const PEPPER_BYTES = 32
  */
 export async function loadPepper(folder: string, store: Store): Promise<Buffer> {
   const file = join(folder, 'pepper')
-  const kept = await store.setting('pepper-check')
+  const kept = await store.settings.get('pepper-check')
   const pepper = readPepper(file) ?? (kept === undefined ? createPepper(file) : undefined)
   if (pepper === undefined)
     throw new Error(
@@ -23,7 +23,7 @@ export async function loadPepper(folder: string, store: Store): Promise<Buffer> 
   if (pepper.length !== PEPPER_BYTES)
     throw new Error(`${file} must hold ${PEPPER_BYTES} bytes, not ${pepper.length}. Restore it from a backup`)
   const check = createHmac('sha256', pepper).update('pepper-check').digest('base64')
-  if ((await store.settleSetting('pepper-check', check)) !== check) {
+  if ((await store.settings.setOnce('pepper-check', check)) !== check) {
     throw new Error(`${file} is not the one that the keys of this data folder were made with. Restore it from a backup`)
   }
   return pepper

@@ -48,7 +48,7 @@ export async function createAccount(given: Given, name: string): Promise<void> {
 
 export async function listAccounts(given: Given): Promise<void> {
   await withExistingData(given, async (data) => {
-    const state = await data.store.ledgerState()
+    const state = await data.store.ledger.state()
     const views = (await data.accounts.list()).map((account) => viewOf(account, state, []))
     if (given.on('json')) return print(views.map(({ keys: _, ...shown }) => shown).map(inWords))
     const rows = views.map(({ account, subscription, credit, bonus }) => [
@@ -113,7 +113,7 @@ export async function creditAccount(given: Given, name: string, usd: string): Pr
       bonus,
       ...(note === undefined ? {} : { note }),
     })
-    const posted = await data.store.post({ ...operation, covered: amount < 0n }).catch((error: unknown) => {
+    const posted = await data.store.ledger.post({ ...operation, covered: amount < 0n }).catch((error: unknown) => {
       if (!(error instanceof NotCovered)) throw error
       throw new Error(
         `${account.name} has a ${bonus ? 'bonus' : 'credit'} of ${usdText(error.balance)} USD, which is less than would be taken back`,
@@ -137,7 +137,7 @@ export async function changeAccountPlan(given: Given, name: string, tier: string
     const { subscription: before } = await view(data, account)
     const changed = changePlan(before, tier, { now: given.on('now') }, new Plans(data.config))
     const subscription = { ...changed, renews: !given.on('no-renew') }
-    await data.store.setSubscription(subscription)
+    await data.store.ledger.setSubscription(subscription)
     console.log(
       given.on('json')
         ? JSON.stringify({ account: account.name, plan: plan(subscription) })
@@ -151,7 +151,7 @@ export async function setAccountStatus(given: Given, name: string, text: string)
   if (status === undefined) throw new UsageError(`a status is one of ${STATUSES.join(', ')}${meant(text, STATUSES)}`)
   await withExistingData(given, async ({ accounts, store }) => {
     const account = await accounts.named(name)
-    await store.setAccountStatus(account.id, status)
+    await store.accounts.setStatus(account.id, status)
     console.log(
       given.on('json')
         ? JSON.stringify({ account: account.name, status })
@@ -164,7 +164,7 @@ export async function setAccountDiscount(given: Given, name: string, text: strin
   const discount = readPercent(text, 'the discount')
   await withExistingData(given, async ({ accounts, store }) => {
     const account = await accounts.named(name)
-    await store.setAccountDiscount(account.id, discount)
+    await store.accounts.setDiscount(account.id, discount)
     console.log(
       given.on('json')
         ? JSON.stringify({ account: account.name, discountPercent: discount / 100 })
@@ -191,8 +191,8 @@ type View = {
 const view = async ({ store }: Data, account: Account): Promise<View> =>
   viewOf(
     account,
-    await store.ledgerState(),
-    (await store.keys()).filter(({ accountId }) => accountId === account.id),
+    await store.ledger.state(),
+    (await store.accounts.keys()).filter(({ accountId }) => accountId === account.id),
   )
 
 function viewOf(account: Account, { balances, subscriptions, spends }: LedgerState, keys: readonly StoredKey[]): View {

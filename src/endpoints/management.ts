@@ -39,7 +39,7 @@ export async function getGenerationAtOldPath(app: AppContext, call: InboundReque
  */
 async function found(app: AppContext, call: InboundRequest): Promise<WrittenRecord> {
   const [, id] = ID.exec(askedId(call.query)) ?? []
-  const record = id === undefined ? undefined : await app.store.findGeneration(call.identity.accountId, id)
+  const record = id === undefined ? undefined : await app.store.ledger.findGeneration(call.identity.accountId, id)
   if (record === undefined)
     throw new GatewayError('not_found', 'No generation of this account has this id.', { param: 'id' })
   return write(record, showsCosts(record, call, app.config.billing.delayMs))

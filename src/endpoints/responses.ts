@@ -107,7 +107,7 @@ const isReference = (item: unknown): item is Item => isObject(item) && item.type
 
 async function referenced(item: Item, index: number, store: Store, accountId: string): Promise<Item> {
   if (typeof item.id !== 'string') throw invalid(`input[${index}].id`, 'must be the id of an earlier item')
-  const found = await store.findItem(accountId, item.id)
+  const found = await store.responses.findItem(accountId, item.id)
   if (found !== undefined) return found
   throw new GatewayError(
     'not_found',
@@ -120,7 +120,7 @@ async function referenced(item: Item, index: number, store: Store, accountId: st
 async function history(id: string, store: Store, accountId: string, room: Room): Promise<Item[]> {
   const chain: Item[][] = []
   for (let next: string | undefined = id; next !== undefined; ) {
-    const found = chain.length < CHAIN_MAX ? await store.findResponse(accountId, next) : undefined
+    const found = chain.length < CHAIN_MAX ? await store.responses.find(accountId, next) : undefined
     if (found === undefined)
       throw new GatewayError(
         'not_found',
@@ -161,7 +161,7 @@ export class ResponseStore {
   #save(response: Item, upstream: BackgroundWork | undefined): void {
     if (response.store === false || typeof response.id !== 'string') return
     const { keepDays } = this.#app.config.responses
-    this.saved = this.#app.store.saveResponse(this.#accountId, {
+    this.saved = this.#app.store.responses.save(this.#accountId, {
       id: response.id,
       response,
       inputItems: this.#inputItems.map((item, index) =>
@@ -201,7 +201,7 @@ const isResponse = (answer: unknown): answer is Item => isObject(answer) && type
 
 const found = async (app: AppContext, call: InboundRequest): Promise<StoredResponse> => {
   const id = call.params[0]!
-  const kept = await app.store.findResponse(call.identity.accountId, id)
+  const kept = await app.store.responses.find(call.identity.accountId, id)
   if (kept === undefined)
     throw new GatewayError('not_found', `No response '${id}' is stored.`, { param: 'response_id' })
   return kept
@@ -233,7 +233,10 @@ export async function deleteResponse(app: AppContext, call: InboundRequest): Pro
   const { accountId } = call.identity
   const open = followed(app, accountId, id)
   if (open?.background !== undefined) open.background.unwanted = true
-  await Promise.all([open === undefined ? undefined : app.ledger.defer(open), app.store.deleteResponse(accountId, id)])
+  await Promise.all([
+    open === undefined ? undefined : app.ledger.defer(open),
+    app.store.responses.delete(accountId, id),
+  ])
   if (open !== undefined) await follow(app, open, call.request.signal).catch(() => {})
   return Response.json({ id, object: 'response', deleted: true })
 }
@@ -320,7 +323,9 @@ async function end(
 ): Promise<void> {
   await Promise.all([
     open === undefined ? undefined : settled(ledger, open, said),
-    kept?.upstream === undefined ? undefined : store.endResponse(accountId, kept.id, labelled(said.response, kept)),
+    kept?.upstream === undefined
+      ? undefined
+      : store.responses.finish(accountId, kept.id, labelled(said.response, kept)),
   ])
 }
 
@@ -367,7 +372,7 @@ async function follow(app: AppContext, open: OpenGeneration, signal: CallSignal)
   if (Date.now() - createdAt > FOLLOWED_MS) return app.ledger.close(open, 'timed-out')
   const said = background === undefined ? undefined : await ask(app, model, background, signal)
   if (said === undefined || isPending(said.response)) return
-  await end(app, accountId, await app.store.findResponse(accountId, PREFIX + id), open, said)
+  await end(app, accountId, await app.store.responses.find(accountId, PREFIX + id), open, said)
 }
 
 /**

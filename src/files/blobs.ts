@@ -113,16 +113,16 @@ async function flushFolder(folder: string): Promise<void> {
 const REASONS: Record<string, string> = {
   ENOSPC: ': its disk is full',
   EDQUOT: ': its disk is full',
-  EIO: ': its disk fails',
+  EIO: ': disk I/O error',
   EROFS: ': it is read-only',
 }
 
 export const unanswered = (cause: NodeJS.ErrnoException): GatewayError =>
-  new GatewayError(
-    'store_unavailable',
-    `The file store of this Sluice does not answer${REASONS[cause.code ?? ''] ?? ''}; try again.`,
-    { cause, retryAfterSeconds: 5, shouldRetry: true },
-  )
+  new GatewayError('store_unavailable', `The file store is unavailable${REASONS[cause.code ?? ''] ?? ''}; try again.`, {
+    cause,
+    retryAfterSeconds: 5,
+    shouldRetry: true,
+  })
 
 const onDisk = <T>(done: Promise<T>): Promise<T> =>
   done.catch((cause: NodeJS.ErrnoException) => {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { BunFile } from 'bun'
 import { GatewayError } from '../error.ts'
 import { Blobs, unanswered, type BlobWriter } from './blobs.ts'
-import type { FileQuery, FileUse, Store, StoredFile, StoredOutput } from '../store/store.ts'
+import type { FileQuery, FileUsage, Store, StoredFile, StoredOutput } from '../store/store.ts'
 
 export type FilesOptions = {
   store: Store
@@ -41,7 +41,7 @@ export class Files {
     this.#blobs = blobs
     this.#outputKeepMs = outputKeepMs
     this.#now = now
-    this.#room = new Room({ bytes: quotaBytes, files: mostFiles }, (accountId) => store.fileUse(accountId, now()))
+    this.#room = new Room({ bytes: quotaBytes, files: mostFiles }, (accountId) => store.files.usage(accountId, now()))
   }
 
   /** What an earlier process left half done is removed in the background. */
@@ -58,7 +58,7 @@ export class Files {
     try {
       await blob.write(data)
       await this.#keep(blob, () =>
-        this.#store.addOutput({
+        this.#store.files.addOutput({
           token,
           accountId,
           blob: blob.name,
@@ -83,7 +83,7 @@ export class Files {
       const blob = await this.#blobs.create()
       const add = (file: Omit<StoredFile, 'blob'>): Promise<void> =>
         this.#keep(blob, async () => {
-          if (!(await this.#store.addFile({ ...file, blob: blob.name }, this.#room.most)))
+          if (!(await this.#store.files.add({ ...file, blob: blob.name }, this.#room.most)))
             throw await this.#room.full(accountId)
         })
       return new Upload({ accountId, blob, room, add, now: this.#now })
@@ -101,7 +101,7 @@ export class Files {
       await addRow()
     } catch (error) {
       // A disk that failed while it flushed may have the row all the same.
-      const known = await this.#store.knownBlobs([blob.name]).catch(() => undefined)
+      const known = await this.#store.files.knownBlobs([blob.name]).catch(() => undefined)
       if (known?.size === 0) await this.#blobs.remove(blob.name)
       throw error
     } finally {
@@ -110,7 +110,7 @@ export class Files {
   }
 
   find(accountId: string, id: string): Promise<StoredFile | undefined> {
-    return this.#store.findFile(accountId, id, this.#now())
+    return this.#store.files.find(accountId, id, this.#now())
   }
 
   /** `after`: an id of a file, which may be deleted by now. Undefined where it cannot be one. */
@@ -120,7 +120,7 @@ export class Files {
   ): Promise<StoredFile[] | undefined> {
     const createdAt = after === undefined ? undefined : instantOf(after)
     if (after !== undefined && createdAt === undefined) return undefined
-    return this.#store.files(accountId, {
+    return this.#store.files.list(accountId, {
       ...query,
       now: this.#now(),
       after: createdAt === undefined ? undefined : { id: after!, createdAt },
@@ -129,7 +129,7 @@ export class Files {
 
   /** Undefined: there is none, or it has expired. */
   findOutput(token: string): Promise<StoredOutput | undefined> {
-    return this.#store.findOutput(token, this.#now())
+    return this.#store.files.findOutput(token, this.#now())
   }
 
   /**
@@ -153,7 +153,7 @@ export class Files {
 
   /** Gives what was deleted. */
   async delete(accountId: string, id: string): Promise<StoredFile | undefined> {
-    const deleted = await this.#store.deleteFile(accountId, id, this.#now())
+    const deleted = await this.#store.files.delete(accountId, id, this.#now())
     if (deleted === undefined) return undefined
     this.#room.free(accountId, deleted.bytes)
     await this.#blobs.remove(deleted.blob)
@@ -162,7 +162,7 @@ export class Files {
 
   /** Removes what has expired. */
   async purge(): Promise<void> {
-    for (const blob of await this.#store.purgeExpiredFiles(this.#now())) await this.#blobs.remove(blob)
+    for (const blob of await this.#store.files.purge(this.#now())) await this.#blobs.remove(blob)
   }
 
   /** Removes blobs without a row: those of a process that ended between the two. */
@@ -171,7 +171,7 @@ export class Files {
       if (this.#stopped) return
       // Before the rows are read: what gets its row meanwhile is then known by it.
       const candidates = names.filter((name) => !this.#rowless.has(name))
-      const known = await this.#store.knownBlobs(candidates)
+      const known = await this.#store.files.knownBlobs(candidates)
       for (const name of candidates) if (!known.has(name)) await this.#blobs.remove(name)
     }
   }
@@ -275,11 +275,11 @@ type Place = { take(bytes: number): Promise<void>; leave(kept: boolean): void }
  * store refuses them.
  */
 class Room {
-  readonly most: FileUse
-  readonly #kept: (accountId: string) => Promise<FileUse>
+  readonly most: FileUsage
+  readonly #kept: (accountId: string) => Promise<FileUsage>
   readonly #uses = new Map<string, Use>()
 
-  constructor(most: FileUse, kept: (accountId: string) => Promise<FileUse>) {
+  constructor(most: FileUsage, kept: (accountId: string) => Promise<FileUsage>) {
     this.most = most
     this.#kept = kept
   }

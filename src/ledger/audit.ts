@@ -76,9 +76,9 @@ class Auditor {
   }
 
   async run(): Promise<Audit> {
-    this.#accounts = new Set((await this.#store.accounts()).map(({ id }) => id))
-    const state = await this.#store.ledgerState()
-    const limits = new LimitSums(state, await this.#store.keys())
+    this.#accounts = new Set((await this.#store.accounts.list()).map(({ id }) => id))
+    const state = await this.#store.ledger.state()
+    const limits = new LimitSums(state, await this.#store.accounts.keys())
     const postings = this.#postings()
     let posting = await postings.next()
     // Both come in the order of ids, so what was posted for a generation stands beside it.
@@ -98,7 +98,7 @@ class Auditor {
 
   async *#generations(): AsyncGenerator<GenerationRecord> {
     for (let after: string | undefined; ; ) {
-      const page = await this.#store.generations(after, PAGE)
+      const page = await this.#store.ledger.generations(after, PAGE)
       yield* page
       this.#audit.generations += page.length
       after = page.at(-1)?.id
@@ -110,7 +110,7 @@ class Auditor {
   async *#postings(): AsyncGenerator<{ reference: string; transfers: PostedTransfer[] }> {
     let transfers: PostedTransfer[] = []
     for (let after: PostedTransfer | undefined; ; ) {
-      const page = await this.#store.transfers(after, PAGE)
+      const page = await this.#store.ledger.transfers(after, PAGE)
       for (const transfer of page) {
         this.#enter(transfer)
         const [first] = transfers

@@ -87,7 +87,7 @@ export class Ledger {
     ledger.#budgets = new Budgets(spends)
     for (const warning of options.plans.gone([...ledger.#quotas.values()].map(({ subscription }) => subscription)))
       console.error(warning)
-    const left = (await options.store.openGenerations()).map(({ state }) => readOpen(state, ledger.#now()))
+    const left = (await options.store.ledger.openGenerations()).map(({ state }) => readOpen(state, ledger.#now()))
     // All of them before the first is settled, which must not pay with what another one holds.
     for (const { open } of left) ledger.#holdAgain(open)
     await Promise.all(
@@ -101,8 +101,8 @@ export class Ledger {
   }
 
   /** Reads balances and subscriptions again: at the start, and when another process or a new account changed them. */
-  async load(): Promise<{ spends: Awaited<ReturnType<Store['ledgerState']>>['spends'] }> {
-    const state = await this.#store.ledgerState()
+  async load(): Promise<{ spends: Awaited<ReturnType<Store['ledger']['state']>>['spends'] }> {
+    const state = await this.#store.ledger.state()
     const balances = new Map(state.balances.map(({ kind, owner, balance }) => [`${kind} ${owner}`, balance]))
     for (const subscription of state.subscriptions) {
       const { accountId } = subscription
@@ -140,7 +140,7 @@ export class Ledger {
       this.#quotas.set(accountId, (quota = new Quota(this.#plans, newSubscription(accountId, FREE_TIER, now), [])))
     const before = quota.subscription
     // What another process wrote meanwhile stays: it is heard of within two seconds, and renewed then.
-    if (quota.renew(now) || fresh) void this.#store.setSubscription(quota.subscription, before).catch(() => {})
+    if (quota.renew(now) || fresh) void this.#store.ledger.setSubscription(quota.subscription, before).catch(() => {})
     return quota
   }
 
@@ -192,7 +192,7 @@ export class Ledger {
   async defer(open: OpenGeneration): Promise<void> {
     open.deferred = true
     open.writtenAtMs = open.meter.ageMs
-    await this.#store.keepOpen([rowOf(open)])
+    await this.#store.ledger.saveOpen([rowOf(open)])
   }
 
   /** Generations whose providers work on in the background. */
@@ -234,7 +234,7 @@ export class Ledger {
     }
     this.#open.delete(open)
     const written = payment === undefined ? undefined : () => this.#wallet(request.accountId).written(payment)
-    const write = (): Promise<void> => this.#store.closeGeneration(closing, written)
+    const write = (): Promise<void> => this.#store.ledger.closeGeneration(closing, written)
     return this.#write(write).catch((error: unknown) => {
       if (isUnavailable(error))
         open.revert = () => {
@@ -289,7 +289,7 @@ export class Ledger {
     )
     for (const open of due) open.writtenAtMs = open.meter.ageMs
     if (due.length > 0)
-      void this.#write(() => this.#store.keepOpen(due.filter((open) => this.#open.has(open)).map(rowOf))).catch(
+      void this.#write(() => this.#store.ledger.saveOpen(due.filter((open) => this.#open.has(open)).map(rowOf))).catch(
         () => {},
       )
     if (this.#unwritten.length > 0) void this.#writeAgain()

@@ -74,7 +74,7 @@ export class ReasoningReplay {
     const bytes = this.#uses.get(accountId)?.bytes ?? 0
     const toFree = Math.min(bytes, Math.max(0, bytes + sealed.length - ACCOUNT_BYTES))
     this.#use(accountId, issuer, sealed.length - toFree)
-    await this.#store.keepReasoning(
+    await this.#store.reasoning.save(
       { accountId, key, provider: issuer.provider, model: issuer.model, expiresAt: this.#now() + this.#keepMs, sealed },
       toFree,
     )
@@ -96,7 +96,7 @@ export class ReasoningReplay {
             .map((one) => ({ ...one, ...namesOf(accountId, one.call.id) }))
         : []
     if (missing.length === 0) return { request, replayStates: [], bytes: 0 }
-    const found = await this.#store.findReasoning(
+    const found = await this.#store.reasoning.find(
       accountId,
       missing.map(({ key }) => key),
       REQUEST_BYTES,
@@ -120,8 +120,8 @@ export class ReasoningReplay {
 
   /** Removes what has expired; all of it, where nothing is to be kept any more. */
   async purge(): Promise<void> {
-    await this.#store.purgeReasoning(this.#keepMs > 0 ? this.#now() : Number.MAX_SAFE_INTEGER)
-    const uses = await this.#store.reasoningUse()
+    await this.#store.reasoning.purge(this.#keepMs > 0 ? this.#now() : Number.MAX_SAFE_INTEGER)
+    const uses = await this.#store.reasoning.usage()
     this.#uses = new Map()
     for (const { accountId, bytes, ...issuer } of uses) this.#use(accountId, issuer, bytes)
   }

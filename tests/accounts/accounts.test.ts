@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Accounts } from '../../src/accounts/accounts.ts'
 import { topUp } from '../../src/ledger/book.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 
 let folder: string
 let stores: SqliteStore[]
@@ -30,7 +30,7 @@ function open(): { store: SqliteStore; accounts: Accounts } {
 }
 
 const credits = async (store: SqliteStore): Promise<(readonly [string, bigint])[]> =>
-  (await store.ledgerState()).balances
+  (await store.ledger.state()).balances
     .filter(({ kind }) => kind === 'credit')
     .map(({ owner, balance }) => [owner, balance] as const)
 
@@ -43,7 +43,7 @@ describe('the first account', () => {
     expect(await accounts.ensure()).toEqual(first)
     expect(await accounts.named(first.id)).toEqual(first)
     expect(await credits(store)).toEqual([[first.id, 7n]])
-    expect((await store.ledgerState()).subscriptions).toEqual([
+    expect((await store.ledger.state()).subscriptions).toEqual([
       {
         accountId: first.id,
         tier: 'free',
@@ -60,7 +60,7 @@ describe('the first account', () => {
     const [one, other] = [open(), open()]
     const made = await Promise.all([one, other, one, other, other].map(({ accounts }) => accounts.named()))
     expect(new Set(made.map(({ id }) => id)).size).toBe(1)
-    const { balances, subscriptions } = await other.store.ledgerState()
+    const { balances, subscriptions } = await other.store.ledger.state()
     expect(balances.filter(({ kind }) => kind === 'credit')).toEqual([
       { kind: 'credit', owner: made[0]!.id, balance: 7n },
     ])
@@ -81,7 +81,7 @@ describe('other accounts', () => {
     })
     const configured = await accounts.ensure('configured')
     expect((await accounts.list()).map(({ name, discount }) => [name, discount])).toContainEqual(['team', 1250])
-    const { balances, subscriptions } = await store.ledgerState()
+    const { balances, subscriptions } = await store.ledger.state()
     expect(
       balances
         .filter(({ owner }) => owner === team.id)
@@ -104,7 +104,7 @@ describe('other accounts', () => {
   test('are refused when their name is taken or is none, and then nothing is written', async () => {
     const { store, accounts } = open()
     await accounts.ensure('team')
-    const before = await store.ledgerState()
+    const before = await store.ledger.state()
     const credits = (accountId: string) => [topUp({ reference: 'x', at: 1, accountId, amount: 5n, bonus: false })]
     expect(await accounts.create('team', { credits }).catch((error: Error) => error.message)).toBe(
       'there is an account team already; sluice accounts show team shows it',
@@ -113,7 +113,7 @@ describe('other accounts', () => {
       expect(await accounts.create(name, { credits }).catch((error: Error) => error.message)).toMatch(
         /^the name of an account must/,
       )
-    expect(await store.ledgerState()).toEqual(before)
+    expect(await store.ledger.state()).toEqual(before)
   })
 
   test('are not made by asking for them; what is near is named', async () => {

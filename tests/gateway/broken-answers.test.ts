@@ -5,7 +5,7 @@ import { Meter } from '../../src/ledger/meter.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import type { Writer } from '../../src/protocols/protocol.ts'
 import { Lane, Relay } from '../../src/pipeline/relay.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { ask, ENDED, PROTOCOLS } from './asking.ts'
 import { gatedConfig } from './gated.ts'
@@ -75,7 +75,7 @@ afterAll(async () => {
 
 /** A request that needs all that the account has is admitted: nothing is held any more. */
 async function expectNothingHeld(store: SqliteStore): Promise<void> {
-  const { balances } = await store.ledgerState()
+  const { balances } = await store.ledger.state()
   // A token of output costs 2000 nano-USD; the input is held at a token for two bytes of its body.
   const limit = Number(balances.find(({ kind }) => kind === 'credit')!.balance / 2_000n) - 100
   broken = { protocol: 'messages', stream: false, path: ['id'], by: 'a' }
@@ -102,7 +102,7 @@ describe('an answer with one wrong value', () => {
     async (_, away) => {
       const store = new SqliteStore({ folder: gateway.data, exclusive: false })
       try {
-        const before = (await store.generations(undefined, 1_000)).length
+        const before = (await store.ledger.generations(undefined, 1_000)).length
         for (broken of BROKEN) {
           const { protocol, stream } = broken
           const client = PROTOCOLS[(PROTOCOLS.indexOf(protocol) + away) % PROTOCOLS.length]!
@@ -128,7 +128,7 @@ describe('an answer with one wrong value', () => {
               true,
             ])
         }
-        const records = (await store.generations(undefined, 1_000)).slice(before)
+        const records = (await store.ledger.generations(undefined, 1_000)).slice(before)
         expect(records.length).toBe(BROKEN.length)
         expect(
           records.filter(({ bill, ending }) => bill < 0n || (ending !== 'completed' && ending !== 'failed')),

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { ask, PROTOCOLS } from './asking.ts'
 import { BILL, gatedConfig, gatedProvider, type Gated } from './gated.ts'
@@ -64,7 +64,7 @@ test('what is under way has lengths of time that are true, and its bill', async 
   jump(0)
   const store = new SqliteStore({ folder, exclusive: false })
   try {
-    const records = await store.generations(undefined, 10)
+    const records = await store.ledger.generations(undefined, 10)
     expect(
       records.map(({ ending, bill, latency, duration }) => [
         ending,
@@ -73,7 +73,7 @@ test('what is under way has lengths of time that are true, and its bill', async 
         duration >= 100 && duration < 60_000,
       ]),
     ).toEqual(PROTOCOLS.map(() => ['completed', BILL, true, true]))
-    expect(await store.openGenerations()).toEqual([])
+    expect(await store.ledger.openGenerations()).toEqual([])
   } finally {
     await store.close()
   }

@@ -8,8 +8,9 @@ import { Webhooks } from '../../src/endpoints/predictions/webhooks.ts'
 import { Follower } from '../../src/endpoints/responses.ts'
 import { GatewayError } from '../../src/error.ts'
 import type { AppContext } from '../../src/context.ts'
-import type { SqliteStore } from '../../src/store/sqlite.ts'
-import { roomsIn, type Failing } from './in-process.ts'
+import type { SqliteStore } from '../../src/store/sqlite/store.ts'
+import type { Overrides } from '../store/overriding.ts'
+import { roomsIn } from './in-process.ts'
 
 /** A gateway in this process, whose store fails where a test says so, and a provider that answers as it says. */
 
@@ -21,7 +22,7 @@ let upstream: Bun.Server<undefined>
 let asked: string[]
 let now: number
 /** Methods of the store -> what they do instead. */
-let failing: Failing
+let failing: Overrides
 let respond: (asked: string) => Response | Promise<Response>
 
 const full = (): Promise<never> => Promise.reject(new GatewayError('store_unavailable', 'The disk is full.'))
@@ -90,13 +91,13 @@ const until = async (reached: () => boolean): Promise<void> => {
 }
 
 test('a response in the background that cannot be kept is cancelled, and ends once: its account is not taken for one that asks too much', async () => {
-  failing.keepOpen = full
+  failing['ledger.saveOpen'] = full
   expect((await create()).status).toBe(503)
   expect(app.inFlight.size).toBe(0)
   expect(app.ledger.deferred).toEqual([])
   await until(() => asked.includes('POST /work-1/cancel'))
   now += 60_000
-  expect(app.abuseDetection.judge(await app.store.accounts())).toEqual([])
+  expect(app.abuseDetection.judge(await app.store.accounts.list())).toEqual([])
 })
 
 test('each response in the background is asked after once at a time, whatever becomes of the others', async () => {
@@ -131,7 +132,7 @@ test('what fails on the way is said, and tried again', async () => {
   try {
     await create()
     const follower = new Follower(app)
-    failing.findResponse = () => Promise.reject(new TypeError('out of order'))
+    failing['responses.find'] = () => Promise.reject(new TypeError('out of order'))
     follower.round()
     await until(() => said.mock.calls.length > 0)
     expect(String(said.mock.calls[0]![0])).toContain('out of order')
@@ -156,7 +157,7 @@ test('what cannot be counted keeps no hold', async () => {
     follower.round()
     await until(() => app.ledger.deferred.length === 0)
     await follower.stop()
-    expect((await sqlite.findGeneration(open!.request.accountId, open!.request.id))?.ending).toBe('completed')
+    expect((await sqlite.ledger.findGeneration(open!.request.accountId, open!.request.id))?.ending).toBe('completed')
   } finally {
     said.mockRestore()
   }
@@ -166,7 +167,7 @@ test('two who hear of one end both wait for its record', async () => {
   const { id } = (await (await create()).json()) as { id: string }
   const closing = Promise.withResolvers<never>()
   const get = () => answer(app, new Request(`http://sluice/v1/responses/${id}`, { headers }))
-  failing.closeGeneration = () => closing.promise
+  failing['ledger.closeGeneration'] = () => closing.promise
   let told = 0
   const both = [get(), get()].map((asking) =>
     asking.then(({ status }) => {

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import OpenAI, { toFile } from 'openai'
 import Replicate from 'replicate'
 import { Files } from '../../src/files/files.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { SmallDisk } from '../small-disk.ts'
 import { rawClient, until } from '../transport/raw-server.ts'
@@ -845,7 +845,7 @@ describe('a disk that is full', async () => {
           expect([refused.status, refused.json.error.code, refused.json.error.message]).toEqual([
             503,
             'store_unavailable',
-            'The file store of this Sluice does not answer: its disk is full; try again.',
+            'The file store is unavailable: its disk is full; try again.',
           ])
           expect(onDisk(files)).toEqual({ blobs: 0, uploads: 0 })
         }

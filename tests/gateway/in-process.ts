@@ -13,10 +13,8 @@ import { Catalogue } from '../../src/providers/catalogue.ts'
 import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
 import type { AppContext } from '../../src/context.ts'
 import { Files } from '../../src/files/files.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
-
-/** Methods of a store -> what they do instead. */
-export type Failing = Record<string, (...args: never[]) => Promise<unknown>>
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
+import { overriding, type Overrides } from '../store/overriding.ts'
 
 type InProcess = { sqlite: SqliteStore; rooms: Omit<AppContext, 'predictor'>; headers: Record<string, string> }
 
@@ -27,19 +25,14 @@ type InProcess = { sqlite: SqliteStore; rooms: Omit<AppContext, 'predictor'>; he
 export async function roomsIn(
   folder: string,
   text: string,
-  failing: () => Failing,
+  failing: () => Overrides,
   now?: () => number,
 ): Promise<InProcess> {
   const file = join(folder, 'test-config.yaml')
   writeFileSync(file, text)
   const config = loadConfig({ file, data: folder }, {})
   const sqlite = new SqliteStore({ folder, exclusive: true })
-  const store = new Proxy(sqlite, {
-    get(target, name) {
-      const member: unknown = failing()[String(name)] ?? Reflect.get(target, name, target)
-      return typeof member === 'function' ? (member.bind(target) as unknown) : member
-    },
-  })
+  const store = overriding(sqlite, failing)
   const keys = await Keys.open({ store, accounts: accountsOf(store, config), folder })
   const [first] = await keys.start()
   const prices = new Prices(config)

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ProtocolName } from '../../src/generation/request.ts'
 import { topUp } from '../../src/ledger/book.ts'
 import { routes, type Route } from '../../src/routes.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { KeyKind } from '../../src/store/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { ask } from './asking.ts'
@@ -155,9 +155,9 @@ models: { priced: { endpoints: [{ provider: up, model: m }], price: { prompt: 1,
 `,
   })
   const store = new SqliteStore({ folder: gateway.data, exclusive: false })
-  for (const { id, name } of await store.accounts()) {
-    if (name === 'stopped') await store.setAccountStatus(id, 'suspended')
-    else await store.post(topUp({ reference: name, at: 1, accountId: id, amount: CREDIT, bonus: false }))
+  for (const { id, name } of await store.accounts.list()) {
+    if (name === 'stopped') await store.accounts.setStatus(id, 'suspended')
+    else await store.ledger.post(topUp({ reference: name, at: 1, accountId: id, amount: CREDIT, bonus: false }))
   }
   await store.close()
   const seen = async (): Promise<boolean> =>

@@ -5,7 +5,7 @@ import { noUsage } from '../../src/generation/usage.ts'
 import { chargesOf, topUp } from '../../src/ledger/book.ts'
 import { encodeRates, type Price } from '../../src/ledger/prices.ts'
 import { rate } from '../../src/ledger/rating.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
@@ -285,7 +285,7 @@ let stored = 0
 async function store(of: Gateway, account: string, extra: Partial<GenerationRecord> = {}): Promise<string> {
   const beside = new SqliteStore({ folder: of.data, exclusive: false })
   try {
-    const accountId = (await beside.accounts()).find(({ name }) => name === account)!.id
+    const accountId = (await beside.accounts.list()).find(({ name }) => name === account)!.id
     const kind = extra.kind ?? 'pay-as-you-go'
     const { bill, origin } = rate(USAGE, PRICE, extra.discount ?? 0)
     const record: GenerationRecord = {
@@ -316,7 +316,7 @@ async function store(of: Gateway, account: string, extra: Partial<GenerationReco
     }
     // Paid by money of its own, so that the book stays right.
     if (record.bill > 0n)
-      await beside.post(
+      await beside.ledger.post(
         topUp({
           reference: `test-${of.pid}-${stored++}`,
           at: Date.now(),
@@ -333,7 +333,7 @@ async function store(of: Gateway, account: string, extra: Partial<GenerationReco
       endsAt: record.createdAt + 60_000,
       used: record.flows,
     }))
-    await beside.closeGeneration({
+    await beside.ledger.closeGeneration({
       record,
       transfers: chargesOf(accountId, paid, record.provider, undefined),
       windows: kind === 'subscription' ? windows : [],

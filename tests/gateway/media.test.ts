@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConversationName } from '../../src/generation/request.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { until, type RawServer } from '../transport/raw-server.ts'
 import { PROTOCOLS } from './asking.ts'
@@ -305,7 +305,7 @@ describe('files', () => {
     for (const part of [{ type: 'text', text: 'short' }, PARTS.messages.file(book, 'file')])
       await (await send(part, { protocol: 'messages', model: 'priced' })).text()
     const store = new SqliteStore({ folder: gateway.data, exclusive: false })
-    const held = (await store.generations(undefined, 1_000))
+    const held = (await store.ledger.generations(undefined, 1_000))
       .filter(({ model }) => model === 'priced')
       .map((record) => Number(record.held))
     await store.close()

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { validateWebhook } from 'replicate'
 import type { GenerationRecord, PostedTransfer } from '../../src/store/store.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { predictionUpstream } from '../predictions/upstream.ts'
 
@@ -213,10 +213,10 @@ async function expectAllOver({ gateway, asked, hooks, shown, data, creates }: Af
   await expectTold(gateway, known, hooks, ends)
   const store = new SqliteStore({ folder: data, exclusive: false })
   try {
-    while ((await store.openGenerations()).length > 0) await Bun.sleep(20)
-    expectPaid(ends, await store.generations(undefined, 1_000), await store.transfers(undefined, 10_000))
-    expect(await store.predictionsUnderWay()).toEqual([])
-    expect(await store.dueDeliveries(Infinity, 1_000)).toEqual([])
+    while ((await store.ledger.openGenerations()).length > 0) await Bun.sleep(20)
+    expectPaid(ends, await store.ledger.generations(undefined, 1_000), await store.ledger.transfers(undefined, 10_000))
+    expect(await store.predictions.unfinished()).toEqual([])
+    expect(await store.predictions.dueDeliveries(Infinity, 1_000)).toEqual([])
   } finally {
     await store.close()
   }

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { noUsage } from '../../src/generation/usage.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord, PredictionChange } from '../../src/store/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
@@ -80,10 +80,10 @@ async function restart(signal: Signal, between: (store: SqliteStore) => Promise<
 async function kept(): Promise<{ records: GenerationRecord[]; open: number; credit: bigint | undefined }> {
   const store = new SqliteStore({ folder, exclusive: false })
   try {
-    const { balances } = await store.ledgerState()
+    const { balances } = await store.ledger.state()
     return {
-      records: await store.generations(undefined, 100),
-      open: (await store.openGenerations()).length,
+      records: await store.ledger.generations(undefined, 100),
+      open: (await store.ledger.openGenerations()).length,
       credit: balances.find(({ kind }) => kind === 'credit')?.balance,
     }
   } finally {
@@ -209,7 +209,7 @@ describe('killed between two writes', () => {
     const { id } = await client.create('maker/flux', { prompt })
     await until(() => madeFor(prompt).length === 1 && madeFor(prompt)[0]!.polls > 0)
     await restart('SIGKILL', async (store) => {
-      const [stored] = await store.predictionsUnderWay()
+      const [stored] = await store.predictions.unfinished()
       await write(store, stored!)
     })
     return id
@@ -225,7 +225,7 @@ describe('killed between two writes', () => {
     const usage = { ...noUsage(), inputTokens: 3 }
     const id = await interrupted('Ended', async (store, stored) => {
       expect(
-        await store.changePrediction(
+        await store.predictions.update(
           ending(stored, 'succeeded', {
             ending: 'completed',
             usage,
@@ -243,7 +243,7 @@ describe('killed between two writes', () => {
   test('one whose failure is written costs nothing', async () => {
     const id = await interrupted(
       'Failed',
-      async (store, stored) => void (await store.changePrediction(ending(stored, 'failed', { ending: 'failed' }))),
+      async (store, stored) => void (await store.predictions.update(ending(stored, 'failed', { ending: 'failed' }))),
     )
     expect((await client.get(id)).status).toBe('failed')
     await expectSettled({ [id]: 0n })
@@ -251,8 +251,8 @@ describe('killed between two writes', () => {
 
   test('a generation whose prediction was never written costs nothing', async () => {
     const id = await interrupted('Unwritten', async (store, stored) => {
-      await store.changePrediction({ ...stored, status: 'failed', completedAt: 1 })
-      expect(await store.purgePredictions(2)).toBe(1)
+      await store.predictions.update({ ...stored, status: 'failed', completedAt: 1 })
+      expect(await store.predictions.purge(2)).toBe(1)
     })
     expect((await client.send('GET', `/v1/predictions/${id}`)).status).toBe(404)
     await expectSettled({ [id]: 0n })
@@ -262,7 +262,7 @@ describe('killed between two writes', () => {
     const id = await interrupted(
       'Unwanted',
       async (store, stored) =>
-        void (await store.changePrediction({
+        void (await store.predictions.update({
           ...stored,
           state: JSON.stringify({ ...(JSON.parse(stored.state) as object), unwanted: true }),
         })),

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { topUp } from '../../src/ledger/book.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { until } from '../transport/raw-server.ts'
@@ -44,8 +44,8 @@ models:
 `,
   })
   const store = new SqliteStore({ folder: gateway.data, exclusive: false })
-  for (const { id, name } of await store.accounts())
-    await store.post(topUp({ reference: name, at: 1, accountId: id, amount: 20_000_000_000n, bonus: false }))
+  for (const { id, name } of await store.accounts.list())
+    await store.ledger.post(topUp({ reference: name, at: 1, accountId: id, amount: 20_000_000_000n, bonus: false }))
   await store.close()
   ;[mine, theirs, poor] = ['mine', 'theirs', 'poor'].map((account) => new Predictions(gateway.url, keyOf(account))) as [
     Predictions,
@@ -81,7 +81,7 @@ const finish = (made: Made): void => succeedsAtOnce(made)
 async function recordOf(id: string): Promise<GenerationRecord | undefined> {
   const store = new SqliteStore({ folder: gateway.data, exclusive: false })
   try {
-    return (await store.generations(undefined, 10_000)).find((record) => `pred_${record.id}` === id)
+    return (await store.ledger.generations(undefined, 10_000)).find((record) => `pred_${record.id}` === id)
   } finally {
     await store.close()
   }
@@ -386,7 +386,7 @@ describe('an account', () => {
     const records = async (): Promise<number> => {
       const store = new SqliteStore({ folder: gateway.data, exclusive: false })
       try {
-        return (await store.openGenerations()).length
+        return (await store.ledger.openGenerations()).length
       } finally {
         await store.close()
       }

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { expectBookRight } from '../audit.ts'
 import { startGateway, type Gateway } from '../server.ts'
@@ -44,10 +44,10 @@ async function kept(
 ): Promise<{ records: GenerationRecord[]; open: number; credit: bigint | undefined }> {
   const store = new SqliteStore({ folder, exclusive: false })
   try {
-    const { balances } = await store.ledgerState()
+    const { balances } = await store.ledger.state()
     return {
-      records: await store.generations(undefined, 1_000),
-      open: (await store.openGenerations()).length,
+      records: await store.ledger.generations(undefined, 1_000),
+      open: (await store.ledger.openGenerations()).length,
       credit: balances.find(({ kind }) => kind === 'credit')?.balance,
     }
   } finally {

@@ -8,7 +8,7 @@ import { audit, type Audit } from '../../src/ledger/audit.ts'
 import { chargesOf, topUp, type Payment } from '../../src/ledger/book.ts'
 import { encodeRates, type Price } from '../../src/ledger/prices.ts'
 import { rate } from '../../src/ledger/rating.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Closing, GenerationRecord, QuotaWindow, StoredKey } from '../../src/store/store.ts'
 import { USD_PER_FLOW } from '../audit.ts'
 import { startGateway } from '../server.ts'
@@ -111,23 +111,25 @@ async function rightBook(): Promise<string> {
   const folder = join(scratch, `data-${folders++}`)
   const store = new SqliteStore({ folder, exclusive: false })
   for (const id of ['acc_a', 'acc_b'])
-    await store.addAccount({ id, name: id, status: 'healthy', createdAt: START, discount: 0 })
-  await store.post(topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 10_000_000n, bonus: false }))
-  await store.post(topUp({ reference: 'op_2', at: START, accountId: 'acc_a', amount: 2_000_000n, bonus: true }))
-  await store.post(topUp({ reference: 'op_3', at: START, accountId: 'acc_b', amount: 5_000_000n, bonus: false }))
-  await store.closeGeneration(closing(1, { payment: { bonus: 2_000_000n, credit: 2_250_000n, writtenOff: 0n } }))
-  await store.closeGeneration({
+    await store.accounts.add({ id, name: id, status: 'healthy', createdAt: START, discount: 0 })
+  await store.ledger.post(
+    topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 10_000_000n, bonus: false }),
+  )
+  await store.ledger.post(topUp({ reference: 'op_2', at: START, accountId: 'acc_a', amount: 2_000_000n, bonus: true }))
+  await store.ledger.post(topUp({ reference: 'op_3', at: START, accountId: 'acc_b', amount: 5_000_000n, bonus: false }))
+  await store.ledger.closeGeneration(closing(1, { payment: { bonus: 2_000_000n, credit: 2_250_000n, writtenOff: 0n } }))
+  await store.ledger.closeGeneration({
     ...closing(2, { cost: 2_100_000n, discount: 1_000 }),
     spend: { keyId: 'key_a', since: START, spent: 3_825_000n },
   })
-  await store.addKey(key('key_b', 1))
-  await store.closeGeneration({
+  await store.accounts.addKey(key('key_b', 1))
+  await store.ledger.closeGeneration({
     ...closing(3, { kind: 'subscription', keyId: 'key_b' }),
     windows: windows(129_455n),
     spend: { keyId: 'key_b', since: START, spent: 4_250_000n },
   })
-  await store.closeGeneration(closing(4, { payment: { bonus: 0n, credit: 3_925_000n, writtenOff: 325_000n } }))
-  await store.closeGeneration(
+  await store.ledger.closeGeneration(closing(4, { payment: { bonus: 0n, credit: 3_925_000n, writtenOff: 325_000n } }))
+  await store.ledger.closeGeneration(
     closing(5, {
       usage: noUsage(),
       bill: 0n,
@@ -136,7 +138,7 @@ async function rightBook(): Promise<string> {
       payment: { bonus: 0n, credit: 0n, writtenOff: 0n },
     }),
   )
-  await store.closeGeneration(closing(6, { price: null, bill: 0n }))
+  await store.ledger.closeGeneration(closing(6, { price: null, bill: 0n }))
   await store.close()
   return folder
 }
@@ -555,8 +557,8 @@ describe('the audit', () => {
   test('finds credit below what the overdraft allows, and bonus below 0', async () => {
     const folder = join(scratch, `data-${folders++}`)
     const store = new SqliteStore({ folder, exclusive: false })
-    await store.addAccount({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
-    await store.closeGeneration(closing(1))
+    await store.accounts.add({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
+    await store.ledger.closeGeneration(closing(1))
     await store.close()
     expect((await auditOf(folder, 4_250_000n)).first).toBeUndefined()
     expect((await auditOf(folder, 4_249_999n)).first).toEqual({
@@ -566,7 +568,7 @@ describe('the audit', () => {
       found: '-4250000 nano-USD',
     })
     const again = new SqliteStore({ folder, exclusive: false })
-    await again.closeGeneration(closing(2, { payment: { bonus: 4_250_000n, credit: 0n, writtenOff: 0n } }))
+    await again.ledger.closeGeneration(closing(2, { payment: { bonus: 4_250_000n, credit: 0n, writtenOff: 0n } }))
     await again.close()
     expect((await auditOf(folder, 4_250_000n)).first).toEqual({
       table: 'balances',
@@ -579,11 +581,11 @@ describe('the audit', () => {
   test('leaves alone what no hold, no flow and no count can be told of', async () => {
     const folder = join(scratch, `data-${folders++}`)
     const store = new SqliteStore({ folder, exclusive: false })
-    await store.addAccount({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
+    await store.accounts.add({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
     const search: Price = { version: 'v1', model: 'acme/m', rates: { web_search: { base: 10n, tiers: [] } } }
     const price = { version: 'v1', model: 'acme/m', rates: encodeRates(search.rates) }
     // Searches that nobody expected, and a price that is worth no flows.
-    await store.closeGeneration({
+    await store.ledger.closeGeneration({
       ...closing(1, {
         kind: 'subscription',
         price,
@@ -595,28 +597,28 @@ describe('the audit', () => {
       windows: windows(0n),
     })
     // The clock went back: it counts in the window that is known, which began later.
-    await store.closeGeneration({
+    await store.ledger.closeGeneration({
       ...closing(2, { kind: 'subscription', createdAt: START - HOUR }),
       windows: windows(129_455n),
     })
     // It was asked for in a window that was over when it ended, and in the present ones.
-    await store.closeGeneration({
+    await store.ledger.closeGeneration({
       ...closing(3, { kind: 'subscription', createdAt: START + 6 * HOUR }),
       windows: windows(129_455n, START + 6 * HOUR)
         .slice(0, 1)
         .concat(windows(129_455n).slice(1)),
     })
-    await store.closeGeneration({ ...closing(4, { kind: 'subscription' }), windows: windows(129_455n) })
+    await store.ledger.closeGeneration({ ...closing(4, { kind: 'subscription' }), windows: windows(129_455n) })
     expect((await auditFor(store)).first).toBeUndefined()
-    expect((await store.ledgerState()).windows.map(({ used }) => used)).toEqual([129_455n, 388_365n, 388_365n])
+    expect((await store.ledger.state()).windows.map(({ used }) => used)).toEqual([129_455n, 388_365n, 388_365n])
     await store.close()
   })
 
   test('knows what a flow stands for', async () => {
     const folder = join(scratch, `data-${folders++}`)
     const store = new SqliteStore({ folder, exclusive: false })
-    await store.addAccount({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
-    await store.closeGeneration({ ...closing(1, { kind: 'subscription', flows: 0n }), windows: windows(0n) })
+    await store.accounts.add({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
+    await store.ledger.closeGeneration({ ...closing(1, { kind: 'subscription', flows: 0n }), windows: windows(0n) })
     expect((await auditFor(store)).first?.expected).toBe('flows for a list price of 4250000 nano-USD')
     expect((await audit(store, { overdraft: 0n, usdPerFlow: 8_500_000_000_000n })).first).toBeUndefined()
     await store.close()
@@ -625,20 +627,28 @@ describe('the audit', () => {
   test('lets a balance fall below 0 by what was taken back and spent, since its server may not have heard of it', async () => {
     const folder = join(scratch, `data-${folders++}`)
     const store = new SqliteStore({ folder, exclusive: false })
-    await store.addAccount({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
-    await store.post(topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 4_250_000n, bonus: false }))
-    await store.post(topUp({ reference: 'op_2', at: START, accountId: 'acc_a', amount: -4_000_000n, bonus: false }))
-    await store.post(topUp({ reference: 'op_3', at: START, accountId: 'acc_a', amount: -1_000_000n, bonus: false }))
+    await store.accounts.add({ id: 'acc_a', name: 'a', status: 'healthy', createdAt: START, discount: 0 })
+    await store.ledger.post(
+      topUp({ reference: 'op_1', at: START, accountId: 'acc_a', amount: 4_250_000n, bonus: false }),
+    )
+    await store.ledger.post(
+      topUp({ reference: 'op_2', at: START, accountId: 'acc_a', amount: -4_000_000n, bonus: false }),
+    )
+    await store.ledger.post(
+      topUp({ reference: 'op_3', at: START, accountId: 'acc_a', amount: -1_000_000n, bonus: false }),
+    )
     expect((await auditOf(folder)).first).toEqual({
       table: 'balances',
       id: 'credit acc_a',
       expected: 'a credit of 0 nano-USD or more',
       found: '-750000 nano-USD',
     })
-    await store.post(topUp({ reference: 'op_4', at: START, accountId: 'acc_a', amount: 1_000_000n, bonus: false }))
-    await store.closeGeneration(closing(1))
+    await store.ledger.post(
+      topUp({ reference: 'op_4', at: START, accountId: 'acc_a', amount: 1_000_000n, bonus: false }),
+    )
+    await store.ledger.closeGeneration(closing(1))
     expect((await auditOf(folder)).first).toBeUndefined()
-    await store.closeGeneration(closing(2))
+    await store.ledger.closeGeneration(closing(2))
     await store.close()
     expect((await auditOf(folder)).first).toEqual({
       table: 'balances',
@@ -672,11 +682,11 @@ describe('a book of many pages', () => {
   test('is walked to its end', async () => {
     const folder = await rightBook()
     const store = new SqliteStore({ folder, exclusive: false })
-    await store.post(
+    await store.ledger.post(
       topUp({ reference: 'op_many', at: START, accountId: 'acc_a', amount: 1_000_000_000_000n, bonus: false }),
     )
     await Promise.all(
-      Array.from({ length: MANY }, (_, index) => store.closeGeneration(closing(100 + index, { cost: 1n }))),
+      Array.from({ length: MANY }, (_, index) => store.ledger.closeGeneration(closing(100 + index, { cost: 1n }))),
     )
     await store.close()
     expect(await auditOf(folder)).toMatchObject({ generations: 6 + MANY, transfers: 10 + 2 * MANY, wrong: 0 })
@@ -692,9 +702,11 @@ describe('a book of many pages', () => {
       new SqliteStore({ folder, exclusive: false }),
     ]
     let number = 1_000
-    const generations = reader.generations.bind(reader)
-    reader.generations = async (after, limit) => {
-      await writer.closeGeneration(closing(number++, { payment: { bonus: 0n, credit: 0n, writtenOff: 4_250_000n } }))
+    const generations = reader.ledger.generations.bind(reader.ledger)
+    reader.ledger.generations = async (after, limit) => {
+      await writer.ledger.closeGeneration(
+        closing(number++, { payment: { bonus: 0n, credit: 0n, writtenOff: 4_250_000n } }),
+      )
       return generations(after, limit)
     }
     const seen = await audit(reader, { overdraft: 0n, usdPerFlow: USD_PER_FLOW })

@@ -5,7 +5,7 @@ import { topUp } from '../../src/ledger/book.ts'
 import type { Outcome } from '../../src/ledger/outcomes.ts'
 import type { ReservationRequest, OpenGeneration } from '../../src/ledger/ledger.ts'
 import { noUsage } from '../../src/generation/usage.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { startGateway, type Gateway } from '../server.ts'
 import { Rig } from './rig.ts'
 
@@ -41,7 +41,7 @@ async function withRig(options: { cents?: number; flows?: number }, judge: (rig:
     await rig.open()
     const amount = BigInt(options.cents ?? 1_000) * 10n * MILLI
     const money = amount === 0n ? [] : [topUp({ reference: 'start', at: 1, accountId: 'a', amount, bonus: false })]
-    await rig.other.addAccount(
+    await rig.other.accounts.add(
       { id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 },
       newSubscription('a', 'free', rig.now),
       money,
@@ -120,7 +120,7 @@ describe('a ledger', () => {
       await rig.time.ring()
       await rig.die('before', () => {})
       await rig.open()
-      expect((await rig.other.generations(undefined, 10)).map(({ ending }) => ending)).toEqual([
+      expect((await rig.other.ledger.generations(undefined, 10)).map(({ ending }) => ending)).toEqual([
         'completed',
         'crashed',
         'crashed',
@@ -149,7 +149,7 @@ describe('a ledger', () => {
             ])
           await Promise.all(endings.map(({ which, ending }) => rig.ledger.close(open[which]!, ending)))
           const first = new Map(endings.toReversed().map(({ which, ending }) => [open[which]!.request.id, ending]))
-          const records = await rig.other.generations(undefined, 10)
+          const records = await rig.other.ledger.generations(undefined, 10)
           expect(new Map(records.map(({ id, ending }) => [id, ending as Outcome]))).toEqual(
             new Map([...first].toSorted(([a], [b]) => (a < b ? -1 : 1))),
           )
@@ -171,7 +171,7 @@ describe('a ledger', () => {
       const counting = open.meter.count()
       await rig.ledger.close(open, 'client-left')
       await counting
-      expect(await rig.other.findGeneration('a', 'f'.repeat(32))).toMatchObject({
+      expect(await rig.other.ledger.findGeneration('a', 'f'.repeat(32))).toMatchObject({
         estimated: true,
         bill: 12n * MILLI,
         usage: { inputTokens: 42, outputTokens: 2 },
@@ -240,7 +240,7 @@ keys: [{ key: sk-limited-0123456789abcdef, limit: 1 }]
   async function bookOf({ data }: Gateway): Promise<Record<string, bigint>> {
     const store = new SqliteStore({ folder: data, exclusive: false })
     try {
-      const { balances } = await store.ledgerState()
+      const { balances } = await store.ledger.state()
       return Object.fromEntries(balances.map(({ kind, balance }) => [kind, balance]))
     } finally {
       await store.close()

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Transfer } from '../../src/store/store.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { expectBookRight } from '../audit.ts'
 import { startGateway, type Gateway } from '../server.ts'
 
@@ -61,7 +61,7 @@ export class KillHarness {
       await Bun.sleep(50 + below(400))
       await this.#topUp(store)
       await Bun.sleep(below(500))
-      for (const { id } of await store.openGenerations()) this.#left.add(id)
+      for (const { id } of await store.ledger.openGenerations()) this.#left.add(id)
       alive.now = false
       gateway.kill('SIGKILL')
       await gateway.exited
@@ -86,14 +86,21 @@ export class KillHarness {
 
   /** What the command line does when an account pays. */
   async #topUp(store: SqliteStore): Promise<void> {
-    const account = (await store.accounts())[0]!.id
+    const account = (await store.accounts.list())[0]!.id
     const transfer: Transfer = {
       kind: 'top-up',
       debit: { kind: 'outside', owner: '' },
       credit: { kind: 'credit', owner: account },
       amount: 1_000_000_007n,
     }
-    if (await store.post({ reference: `pay ${++this.#toppedUp}`, at: Date.now(), note: null, transfers: [transfer] }))
+    if (
+      await store.ledger.post({
+        reference: `pay ${++this.#toppedUp}`,
+        at: Date.now(),
+        note: null,
+        transfers: [transfer],
+      })
+    )
       this.#posted += transfer.amount
   }
 
@@ -147,10 +154,10 @@ export class KillHarness {
 
   /** The server has just started again. */
   async #check(gateway: Gateway, store: SqliteStore): Promise<void> {
-    expect(await store.openGenerations()).toEqual([])
-    const records = await all((after: { id: string } | undefined) => store.generations(after?.id, 1_000))
+    expect(await store.ledger.openGenerations()).toEqual([])
+    const records = await all((after: { id: string } | undefined) => store.ledger.generations(after?.id, 1_000))
     const postings = Map.groupBy(
-      await all((after: { reference: string; kind: string } | undefined) => store.transfers(after, 1_000)),
+      await all((after: { reference: string; kind: string } | undefined) => store.ledger.transfers(after, 1_000)),
       ({ reference }) => reference,
     )
     const byId = new Map(records.map((record) => [record.id, record]))
@@ -173,7 +180,7 @@ export class KillHarness {
         ...(told === undefined ? {} : { usage: { inputTokens: told.in, outputTokens: told.out } }),
       })
     }
-    const { balances } = await store.ledgerState()
+    const { balances } = await store.ledger.state()
     const credit = balances.find(({ kind }) => kind === 'credit')?.balance
     expect(credit).toBe(this.#posted - records.reduce((sum, { bill }) => sum + bill, 0n))
     await expectBookRight(this.#data)

@@ -221,7 +221,7 @@ class Pair {
         topUp({ reference: `start ${id}`, at: now, accountId: id, amount: CREDIT, bonus: false }),
         topUp({ reference: `gift ${id}`, at: now, accountId: id, amount: GIFT, bonus: true }),
       ]
-      await this.#rig.other.addAccount(
+      await this.#rig.other.accounts.add(
         { id, name: id, status: 'healthy', createdAt: now, discount: 0 },
         newSubscription(id, tier, now),
         money,
@@ -402,13 +402,13 @@ class Pair {
       ...topUp({ reference: `operation ${++this.#names}`, at: this.#rig.now, accountId: account, amount, bonus }),
       covered: amount < 0n,
     }
-    const { balance } = (await this.#rig.other.ledgerState()).balances.find(
+    const { balance } = (await this.#rig.other.ledger.state()).balances.find(
       (one) => one.kind === kind && one.owner === account,
     )!
     if (balance + amount < 0n && amount < 0n)
-      return void (await expect(this.#rig.other.post(operation)).rejects.toEqual(new NotCovered(balance)))
-    expect(await this.#rig.other.post(operation)).toBe(true)
-    expect(await this.#rig.other.post(operation)).toBe(false)
+      return void (await expect(this.#rig.other.ledger.post(operation)).rejects.toEqual(new NotCovered(balance)))
+    expect(await this.#rig.other.ledger.post(operation)).toBe(true)
+    expect(await this.#rig.other.ledger.post(operation)).toBe(false)
     const posted = this.#model.posted.get(account)![kind]
     posted.all += amount
     posted.unseen += amount
@@ -445,14 +445,14 @@ class Pair {
     this.#rig.ledger.quota(account)
     this.#model.renew(account, this.#rig.now)
     await this.#rig.flush()
-    const stored = (await this.#rig.other.ledgerState()).subscriptions.find(({ accountId }) => accountId === account)!
+    const stored = (await this.#rig.other.ledger.state()).subscriptions.find(({ accountId }) => accountId === account)!
     const change =
       how === 'now'
         ? { tier, nextTier: null, renews: true }
         : how === 'next'
           ? { nextTier: tier, renews: true }
           : { renews: false }
-    await this.#rig.other.setSubscription({ ...stored, ...change })
+    await this.#rig.other.ledger.setSubscription({ ...stored, ...change })
     Object.assign(this.#model.subscriptions.get(account)!, change)
     await this.#wait(0)
   }
@@ -507,10 +507,10 @@ class Pair {
   async check(): Promise<void> {
     const { other, ledger } = this.#rig
     const [{ balances, spends }, records, transfers, open] = [
-      await other.ledgerState(),
-      await other.generations(undefined, 1_000),
-      await other.transfers(undefined, 5_000),
-      await other.openGenerations(),
+      await other.ledger.state(),
+      await other.ledger.generations(undefined, 1_000),
+      await other.ledger.transfers(undefined, 5_000),
+      await other.ledger.openGenerations(),
     ]
     for (const account of ['a', 'b']) {
       const stored = (kind: string): bigint =>

@@ -16,22 +16,22 @@ test('a renewal leaves alone what another process has just written', async () =>
   try {
     await rig.open()
     const begun = newSubscription('a', 'free', rig.now)
-    await rig.other.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 }, begun)
+    await rig.other.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 }, begun)
     await rig.ledger.load()
     rig.now += 40 * DAY_MS
     // The command line changes the plan, and before the server hears of it the account is asked for.
     const bought = { ...renewed(begun, rig.now), tier: 'max' }
-    await rig.other.setSubscription(bought)
+    await rig.other.ledger.setSubscription(bought)
     expect(rig.ledger.quota('a').subscription.tier).toBe('free')
     await rig.flush()
-    expect((await rig.other.ledgerState()).subscriptions).toEqual([bought])
+    expect((await rig.other.ledger.state()).subscriptions).toEqual([bought])
     await rig.ledger.load()
     expect(rig.ledger.quota('a').subscription).toEqual(bought)
     // The next renewal, which nobody has interfered with, is written.
     rig.now += 30 * DAY_MS
     const { subscription } = rig.ledger.quota('a')
     await rig.flush()
-    expect((await rig.other.ledgerState()).subscriptions).toEqual([subscription])
+    expect((await rig.other.ledger.state()).subscriptions).toEqual([subscription])
     expect(subscription.periodStart).toBe(bought.periodEnd)
   } finally {
     await rig.close()
@@ -49,10 +49,10 @@ test('an account that is not known yet is not given another plan than it has', a
   try {
     await rig.open()
     const bought = newSubscription('a', 'max', rig.now - DAY_MS)
-    await rig.other.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 }, bought)
+    await rig.other.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 }, bought)
     rig.ledger.quota('a')
     await rig.flush()
-    expect((await rig.other.ledgerState()).subscriptions).toEqual([bought])
+    expect((await rig.other.ledger.state()).subscriptions).toEqual([bought])
   } finally {
     await rig.close()
   }

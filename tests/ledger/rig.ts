@@ -6,8 +6,9 @@ import type { Config } from '../../src/config/load.ts'
 import { GatewayError } from '../../src/error.ts'
 import { Ledger } from '../../src/ledger/ledger.ts'
 import type { Price, Prices } from '../../src/ledger/prices.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Store, Subscription } from '../../src/store/store.ts'
+import { overriding } from '../store/overriding.ts'
 
 /**
  * How a store's process dies: before what is being closed is committed, or after it, and before anybody hears of that.
@@ -102,38 +103,35 @@ export class Rig {
 
   /** A store whose closings fail or are cut off by the death of the process. */
   #fragile(store: SqliteStore): Store {
-    const closeGeneration = async (...asked: Parameters<Store['closeGeneration']>): Promise<void> => {
+    const closeGeneration = async (...asked: Parameters<Store['ledger']['closeGeneration']>): Promise<void> => {
       if (this.#death === 'before') return new Promise(() => {})
       if (this.failures > 0) {
         this.failures--
         throw new GatewayError('store_unavailable', 'The disk is full.')
       }
-      await this.#awaited(store.closeGeneration(...asked))
+      await this.#awaited(store.ledger.closeGeneration(...asked))
       this.taken.add(asked[0].record.id)
       if (this.#death === 'after') return new Promise(() => {})
     }
-    const keepOpen = async (open: Parameters<Store['keepOpen']>[0]): Promise<void> => {
+    const saveOpen = async (open: Parameters<Store['ledger']['saveOpen']>[0]): Promise<void> => {
       if (this.failures > 0) {
         this.failures--
         this.keepOwed = true
         throw new GatewayError('store_unavailable', 'The disk is full.')
       }
-      await this.#awaited(store.keepOpen(open))
+      await this.#awaited(store.ledger.saveOpen(open))
       // What one round could write it could write all of.
       this.keepOwed = false
       for (const { id } of open) this.kept.add(id)
     }
     const setSubscription = (subscription: Subscription, before?: Subscription): Promise<void> =>
-      this.#awaited(store.setSubscription(subscription, before))
-    return new Proxy(store, {
-      get(target, name) {
-        if (name === 'closeGeneration') return closeGeneration
-        if (name === 'keepOpen') return keepOpen
-        if (name === 'setSubscription') return setSubscription
-        const member: unknown = Reflect.get(target, name, target)
-        return typeof member === 'function' ? (member.bind(target) as unknown) : member
-      },
-    })
+      this.#awaited(store.ledger.setSubscription(subscription, before))
+    const overrides = {
+      'ledger.closeGeneration': closeGeneration,
+      'ledger.saveOpen': saveOpen,
+      'ledger.setSubscription': setSubscription,
+    }
+    return overriding(store, () => overrides)
   }
 
   #awaited(write: Promise<void>): Promise<void> {

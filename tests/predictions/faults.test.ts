@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startGateway, type Gateway } from '../server.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { rawServer, until, type RawSocket } from '../transport/raw-server.ts'
 import { predictionUpstream, type PredictionUpstream } from './upstream.ts'
 
@@ -122,11 +122,11 @@ test('an account that is suspended has nothing begun that waits, and its operato
   const waiting = await create(gateway, { key: 'waits', ms: 10 })
   await until(() => upstream.creates.includes('runs'))
   const store = new SqliteStore({ folder: gateway.data, exclusive: false })
-  const [account] = await store.accounts()
-  await store.setAccountStatus(account!.id, 'suspended')
+  const [account] = await store.accounts.list()
+  await store.accounts.setStatus(account!.id, 'suspended')
   await until(() => told.length === 2)
   expect(told.map(({ path, status }) => `${path} ${status}`).toSorted()).toEqual(['/runs succeeded', '/waits failed'])
-  const records = await store.generations(undefined, 10)
+  const records = await store.ledger.generations(undefined, 10)
   const billed = ({ id }: Shown): number => Number(records.find((record) => id.endsWith(record.id))?.bill)
   expect([billed(running), billed(waiting), upstream.creates.includes('waits')]).toEqual([10_000_000, 0, false])
   await store.close()

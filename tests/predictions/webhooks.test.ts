@@ -10,7 +10,7 @@ import { getWebhookSecret, readWebhook, Webhooks } from '../../src/endpoints/pre
 import { accountsOf } from '../../src/opening.ts'
 import { Fields } from '../../src/protocols/fields.ts'
 import type { InboundRequest } from '../../src/context.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { rawServer, until } from '../transport/raw-server.ts'
 
 type Got = {
@@ -97,9 +97,9 @@ const ended = (of: Prediction, more: Partial<Prediction> = {}): Prediction => ({
 
 /** What the jobs do at the end of one. */
 async function finish(webhooks: Webhooks, of: Prediction): Promise<void> {
-  await store.addPrediction(toStored({ ...of, status: 'processing', completedAt: null }))
+  await store.predictions.add(toStored({ ...of, status: 'processing', completedAt: null }))
   const owed = webhooks.owed(of)
-  expect(await store.changePrediction(toStored(of), owed === undefined ? [] : [owed])).toBe(true)
+  expect(await store.predictions.update(toStored(of), owed === undefined ? [] : [owed])).toBe(true)
   webhooks.notify(of, 'completed')
 }
 
@@ -113,7 +113,7 @@ const validated = ({ headers, text }: Got, secret: string): Promise<boolean> =>
     signature: headers.get('webhook-signature')!,
     secret,
   })
-const owedNow = async (): Promise<number> => (await store.dueDeliveries(Infinity, 1_000)).length
+const owedNow = async (): Promise<number> => (await store.predictions.dueDeliveries(Infinity, 1_000)).length
 
 describe('an end', () => {
   test("is told as GET tells it, signed so that Replicate's own client believes it", async () => {
@@ -175,11 +175,12 @@ describe('an end', () => {
     answers.set('/a', () => 500)
     await finish(webhooks, ended(prediction('/a')))
     await until(() => got.length === 1)
-    const nextAt = async (): Promise<number> => (await store.dueDeliveries(Infinity, 1))[0]!.nextAt - Date.now()
+    const nextAt = async (): Promise<number> =>
+      (await store.predictions.dueDeliveries(Infinity, 1))[0]!.nextAt - Date.now()
     while ((await nextAt()) <= 0) await Bun.sleep(5)
     expect([(await nextAt()) > 700_000, (await nextAt()) < 1_200_001]).toEqual([true, true])
-    const [delivery] = await store.dueDeliveries(Infinity, 1)
-    await store.changeDelivery(delivery!.id, delivery!.attempts, 0)
+    const [delivery] = await store.predictions.dueDeliveries(Infinity, 1)
+    await store.predictions.updateDelivery(delivery!.id, delivery!.attempts, 0)
     webhooks.round()
     await until(() => got.length === 2)
     while ((await nextAt()) <= 0) await Bun.sleep(5)
@@ -276,8 +277,8 @@ describe('a slow receiver', () => {
     answers.set('/slow', () => new Promise(() => {}))
     for (let count = 0; count < 12; count++) await finish(webhooks, ended(prediction('/slow')))
     await until(() => got.length === 12)
-    while ((await store.dueDeliveries(Date.now(), 100)).length > 0) await Bun.sleep(5)
-    expect((await store.dueDeliveries(Infinity, 100)).map(({ attempts }) => attempts)).toEqual(
+    while ((await store.predictions.dueDeliveries(Date.now(), 100)).length > 0) await Bun.sleep(5)
+    expect((await store.predictions.dueDeliveries(Infinity, 100)).map(({ attempts }) => attempts)).toEqual(
       Array.from({ length: 12 }, () => 1),
     )
   })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { ConversationName } from '../../src/generation/request.ts'
 import { completionTokens, promptTokens } from '../../src/generation/usage.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { GenerationRecord } from '../../src/store/store.ts'
 import { haveRecordings, recordings, type Recording } from './recordings.ts'
 import { PREFIX, startReplay, type Replay } from './replaying.ts'
@@ -22,7 +22,7 @@ beforeAll(async () => {
   replay = await startReplay(byName, () => Infinity)
   for (const name of byName.keys()) await (await replay.ask(name)).text()
   const store = new SqliteStore({ folder: replay.gateway.data, exclusive: false })
-  records = new Map((await store.generations(undefined, 10_000)).map((record) => [record.model, record]))
+  records = new Map((await store.ledger.generations(undefined, 10_000)).map((record) => [record.model, record]))
   await store.close()
 }, 60_000)
 afterAll(() => replay?.stop())

@@ -1,4 +1,4 @@
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { closing, idOf } from './contract.ts'
 
 /**
@@ -7,13 +7,13 @@ import { closing, idOf } from './contract.ts'
  */
 const TOGETHER = 7
 const store = new SqliteStore({ folder: process.argv[2] ?? '', exclusive: true })
-await store.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
+await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
 for (let number = Number(process.argv[3]); ; number += TOGETHER) {
   const numbers = Array.from({ length: TOGETHER }, (_, index) => number + index)
-  await store.keepOpen(numbers.map((one) => ({ id: idOf(one), accountId: 'a', state: '{}' })))
+  await store.ledger.saveOpen(numbers.map((one) => ({ id: idOf(one), accountId: 'a', state: '{}' })))
   const said = await Promise.all(
     numbers.map(async (one) => {
-      await store.closeGeneration(
+      await store.ledger.closeGeneration(
         closing(one, BigInt(one + 1), {
           spend: { keyId: 'k', since: 0, spent: BigInt(one + 1) },
           windows: [{ accountId: 'a', window: '7_day', startedAt: 1, endsAt: 2, used: 3n }],

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { StoredPrediction, WebhookDelivery } from '../../src/store/store.ts'
 
 let folder: string
@@ -43,37 +43,37 @@ const delivery = (id: string, over: Partial<WebhookDelivery> = {}): WebhookDeliv
 /** Ends a prediction of its own, which owes these calls. */
 async function owe(...deliveries: WebhookDelivery[]): Promise<void> {
   const one = prediction(crypto.randomUUID())
-  await store.addPrediction(one)
-  expect(await store.changePrediction({ ...one, status: 'succeeded', completedAt: 3 }, deliveries)).toBe(true)
+  await store.predictions.add(one)
+  expect(await store.predictions.update({ ...one, status: 'succeeded', completedAt: 3 }, deliveries)).toBe(true)
 }
 
 const due = async (now: number, limit = 100, except?: string[]): Promise<string[]> =>
-  (await store.dueDeliveries(now, limit, except)).map(({ id }) => id)
+  (await store.predictions.dueDeliveries(now, limit, except)).map(({ id }) => id)
 
 test('calls are owed with the end that owes them, and with no second end', async () => {
   const one = prediction('p')
-  await store.addPrediction(one)
+  await store.predictions.add(one)
   expect(await due(Infinity)).toEqual([])
   const end = { ...one, status: 'succeeded', completedAt: 3 } as const
   expect(
     await Promise.all([
-      store.changePrediction(end, [delivery('first')]),
-      store.changePrediction({ ...end, status: 'failed' }, [delivery('second')]),
-      store.changePrediction({ ...end, accountId: 'b' }, [delivery('third')]),
+      store.predictions.update(end, [delivery('first')]),
+      store.predictions.update({ ...end, status: 'failed' }, [delivery('second')]),
+      store.predictions.update({ ...end, accountId: 'b' }, [delivery('third')]),
     ]),
   ).toEqual([true, false, false])
-  expect(await store.dueDeliveries(Infinity, 100)).toEqual([delivery('first')])
-  expect((await store.findPrediction('a', 'p'))?.status).toBe('succeeded')
+  expect(await store.predictions.dueDeliveries(Infinity, 100)).toEqual([delivery('first')])
+  expect((await store.predictions.find('a', 'p'))?.status).toBe('succeeded')
 })
 
 test('an end is not written without the calls that it owes', async () => {
   await owe(delivery('taken'))
   const one = prediction('p')
-  await store.addPrediction(one)
+  await store.predictions.add(one)
   await expect(
-    store.changePrediction({ ...one, status: 'succeeded', completedAt: 3 }, [delivery('fresh'), delivery('taken')]),
+    store.predictions.update({ ...one, status: 'succeeded', completedAt: 3 }, [delivery('fresh'), delivery('taken')]),
   ).rejects.toThrow()
-  expect((await store.findPrediction('a', 'p'))?.status).toBe('processing')
+  expect((await store.predictions.find('a', 'p'))?.status).toBe('processing')
   expect(await due(Infinity)).toEqual(['taken'])
 })
 
@@ -94,9 +94,12 @@ test('calls are due at their time, the oldest first, but those of whom nothing i
 
 test('a call is put off with its attempts counted, and forgotten when it is made or given up', async () => {
   await owe(delivery('one'), delivery('two'))
-  await store.changeDelivery('one', 3, 50)
+  await store.predictions.updateDelivery('one', 3, 50)
   expect(await due(49)).toEqual(['two'])
-  expect(await store.dueDeliveries(50, 9)).toEqual([delivery('two'), delivery('one', { attempts: 3, nextAt: 50 })])
-  await store.changeDelivery('one', 4, undefined)
+  expect(await store.predictions.dueDeliveries(50, 9)).toEqual([
+    delivery('two'),
+    delivery('one', { attempts: 3, nextAt: 50 }),
+  ])
+  await store.predictions.updateDelivery('one', 4, undefined)
   expect(await due(Infinity)).toEqual(['two'])
 })

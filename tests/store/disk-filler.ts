@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { allGenerations, closing, expectBalanced, record } from './contract.ts'
 
 /**
@@ -12,7 +12,7 @@ const disk = process.argv[2] ?? ''
 const ballast = join(disk, 'ballast')
 writeFileSync(ballast, new Uint8Array(1_500_000).fill(1))
 const store = new SqliteStore({ folder: join(disk, 'data'), exclusive: true })
-await store.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
+await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
 
 const big = (number: number) =>
   closing(number, 3n, {
@@ -23,7 +23,7 @@ const failed: number[] = []
 const errors = new Set<string>()
 let closed = 0
 const close = (number: number): Promise<void> =>
-  store.closeGeneration(big(number)).then(
+  store.ledger.closeGeneration(big(number)).then(
     () => void closed++,
     (error: unknown) => {
       failed.push(number)
@@ -40,7 +40,7 @@ const whenFull = {
   failed: failed.length,
   errors: [...errors],
   kept: (await allGenerations(store)).length,
-  revenue: String((await store.ledgerState()).spends[0]?.spent),
+  revenue: String((await store.ledger.state()).spends[0]?.spent),
 }
 await expectBalanced(store)
 
@@ -51,7 +51,7 @@ const whenRoom = {
   closed,
   failed: failed.length,
   kept: (await allGenerations(store)).length,
-  revenue: String((await store.ledgerState()).spends[0]?.spent),
+  revenue: String((await store.ledger.state()).spends[0]?.spent),
 }
 await store.close()
 

@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
 import { Files, type FileFacts } from '../../src/files/files.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { StoredFile, StoredOutput } from '../../src/store/store.ts'
+import { overriding } from './overriding.ts'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
@@ -164,7 +165,7 @@ describe('a file', () => {
     await files.purge()
     clock.now += 1
     expect([await files.find('a', file.id), await files.delete('a', file.id)]).toEqual([undefined, undefined])
-    expect(await store.files('a', { limit: 10, order: 'asc', now: clock.now })).toEqual([])
+    expect(await store.files.list('a', { limit: 10, order: 'asc', now: clock.now })).toEqual([])
     expect(onDisk(folder).blobs).toEqual([file.blob])
     // Its room is free at once.
     const next = await add(opened, 'a', 100)
@@ -195,7 +196,7 @@ describe('the quota', () => {
     const ends = await Promise.all(Array.from({ length: 20 }, one))
     const kept = ends.filter((end) => end === 'kept').length
     expect(new Set(ends)).toEqual(new Set(['kept', 'quota_exceeded']))
-    expect([await store.fileUse('a', clock.now), onDisk(folder).blobs.length, onDisk(folder).uploads]).toEqual([
+    expect([await store.files.usage('a', clock.now), onDisk(folder).blobs.length, onDisk(folder).uploads]).toEqual([
       { files: kept, bytes: kept * 190 },
       kept,
       [],
@@ -240,7 +241,7 @@ describe('the quota', () => {
     await upload.write(new Uint8Array(600))
     // Behind the back of the room in memory.
     expect(
-      await store.addFile(
+      await store.files.add(
         { ...(await add(opened, 'b', 1)), id: 'file-x', blob: 'x', accountId: 'a', bytes: 500 },
         { files: 10, bytes: 1000 },
       ),
@@ -335,21 +336,17 @@ test('what is in place and not yet written down is left alone by a start', async
   const orphans = Array.from({ length: 256 }, (_, index) => index.toString(16).padStart(2, '0').repeat(16))
   for (const orphan of orphans) await Bun.write(join(folder, 'files', orphan.slice(0, 2), orphan), 'left')
   const placed = Promise.withResolvers<void>()
-  const slow = new Proxy(store, {
-    get: (target, name) =>
-      name === 'knownBlobs'
-        ? async (blobs: string[]) => {
-            await placed.promise
-            return target.knownBlobs(blobs)
-          }
-        : name === 'addOutput'
-          ? async (output: StoredOutput) => {
-              placed.resolve()
-              while (onDisk(folder).blobs.length > 1) await Bun.sleep(5)
-              return target.addOutput(output)
-            }
-          : (Reflect.get(target, name, target) as () => unknown).bind(target),
-  })
+  const slow = overriding(store, () => ({
+    'files.knownBlobs': async (blobs: string[]) => {
+      await placed.promise
+      return store.files.knownBlobs(blobs)
+    },
+    'files.addOutput': async (output: StoredOutput) => {
+      placed.resolve()
+      while (onDisk(folder).blobs.length > 1) await Bun.sleep(5)
+      return store.files.addOutput(output)
+    },
+  }))
   const files = await Files.open({ store: slow, folder, quotaBytes: 1000, outputKeepMs: 60_000 })
   const token = await files.publish('a', { mediaType: 'image/png', data: Uint8Array.of(1) })
   expect([...(await files.bytes((await files.findOutput(token))!))]).toEqual([1])

@@ -3,8 +3,8 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { MIGRATIONS } from '../../src/store/migrations.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { MIGRATIONS } from '../../src/store/sqlite/migrations.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import { allGenerations, allTransfers, closing, expectBalanced, idOf, storeContract, topUp } from './contract.ts'
 
 const cleanups: (() => unknown)[] = []
@@ -42,14 +42,16 @@ test('a folder of version 2 keeps what is in it', async () => {
   )
   database.close()
   const store = open(folder)
-  expect(await store.accounts()).toEqual([{ id: 'a', name: 'first', status: 'monitored', createdAt: 7, discount: 0 }])
+  expect(await store.accounts.list()).toEqual([
+    { id: 'a', name: 'first', status: 'monitored', createdAt: 7, discount: 0 },
+  ])
   expect(
-    (await store.keys()).map(({ id, models, limit, limitPeriod }) => ({ id, models, limit, limitPeriod })),
+    (await store.accounts.keys()).map(({ id, models, limit, limitPeriod }) => ({ id, models, limit, limitPeriod })),
   ).toEqual([{ id: 'k', models: null, limit: null, limitPeriod: null }])
-  expect((await store.findResponse('a', 'r'))?.response).toEqual({})
-  await store.closeGeneration(closing(1, 5n))
+  expect((await store.responses.find('a', 'r'))?.response).toEqual({})
+  await store.ledger.closeGeneration(closing(1, 5n))
   await store.close()
-  expect((await open(folder).findGeneration('a', idOf(1)))?.bill).toBe(5n)
+  expect((await open(folder).ledger.findGeneration('a', idOf(1)))?.bill).toBe(5n)
 })
 
 test('what grows with generations is searched, never scanned', async () => {
@@ -62,18 +64,18 @@ test('what grows with generations is searched, never scanned', async () => {
     return prepare.call(this, sql, ...rest)
   } as typeof prepare
   try {
-    await store.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
-    await store.keepOpen([{ id: idOf(1), accountId: 'a', state: '' }])
+    await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
+    await store.ledger.saveOpen([{ id: idOf(1), accountId: 'a', state: '' }])
     const price = { version: '1', model: 'm', rates: '' }
     const full = closing(1, 5n, {
       spend: { keyId: 'k', since: 0, spent: 5n },
       windows: [{ accountId: 'a', window: '7_day', startedAt: 1, endsAt: 2, used: 3n }],
       wasOpen: true,
     })
-    await store.closeGeneration({ ...full, record: { ...full.record, price } })
-    await store.post(topUp('one', 5n))
-    await store.findGeneration('a', idOf(1))
-    await store.ledgerState()
+    await store.ledger.closeGeneration({ ...full, record: { ...full.record, price } })
+    await store.ledger.post(topUp('one', 5n))
+    await store.ledger.findGeneration('a', idOf(1))
+    await store.ledger.state()
     await Promise.all([allGenerations(store), allTransfers(store)])
   } finally {
     Database.prototype.prepare = prepare
@@ -121,12 +123,12 @@ test(`killed in the middle of closings, ${ROUNDS} times: all that was told is th
     // What was committed and not told any more is whole as well.
     const bills = generations.map(({ id, bill }) => `${id} ${bill}`)
     expect((await allTransfers(store, 1000)).map(({ reference, amount }) => `${reference} ${amount}`)).toEqual(bills)
-    const { spends, windows } = await store.ledgerState()
+    const { spends, windows } = await store.ledger.state()
     expect([spends[0]?.spent, windows[0]?.used]).toEqual([
       generations.reduce((sum, { bill }) => sum + bill, 0n),
       3n * BigInt(generations.length),
     ])
-    const open_ = (await store.openGenerations()).map(({ id }) => id)
+    const open_ = (await store.ledger.openGenerations()).map(({ id }) => id)
     expect(open_.filter((id) => ids.has(id))).toEqual([])
     await expectBalanced(store)
     await store.close()

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { StoredPrediction, WebhookDelivery } from '../../src/store/store.ts'
 
 let folder: string
@@ -42,41 +42,41 @@ const delivery = (id: string, nextAt = 5): WebhookDelivery => ({
 })
 
 test("a prediction is its account's, and as it was written last", async () => {
-  await store.addPrediction(prediction(1))
-  expect(await store.findPrediction('a', idOf(1))).toEqual(prediction(1))
-  expect(await store.findPrediction('b', idOf(1))).toBeUndefined()
+  await store.predictions.add(prediction(1))
+  expect(await store.predictions.find('a', idOf(1))).toEqual(prediction(1))
+  expect(await store.predictions.find('b', idOf(1))).toBeUndefined()
   const processing = prediction(1, { status: 'processing', startedAt: 7, state: '{"logs":"1"}' })
-  expect(await store.changePrediction({ ...processing, accountId: 'b' })).toBe(false)
-  expect(await store.changePrediction(processing)).toBe(true)
-  expect(await store.findPrediction('a', idOf(1))).toEqual(processing)
+  expect(await store.predictions.update({ ...processing, accountId: 'b' })).toBe(false)
+  expect(await store.predictions.update(processing)).toBe(true)
+  expect(await store.predictions.find('a', idOf(1))).toEqual(processing)
 })
 
 test('it ends once, whoever ends it first, and only that end owes calls', async () => {
-  await store.addPrediction(prediction(1))
+  await store.predictions.add(prediction(1))
   const ends = [ended(1, 10), ended(1, 11, { status: 'canceled' }), ended(1, 12, { status: 'failed' })]
-  expect(await Promise.all(ends.map((end, at) => store.changePrediction(end, [delivery(`msg_${at}`)])))).toEqual([
+  expect(await Promise.all(ends.map((end, at) => store.predictions.update(end, [delivery(`msg_${at}`)])))).toEqual([
     true,
     false,
     false,
   ])
-  expect(await store.changePrediction(prediction(1, { status: 'processing' }))).toBe(false)
-  expect(await store.findPrediction('a', idOf(1))).toEqual(ends[0])
-  expect((await store.dueDeliveries(10, 10)).map(({ id }) => id)).toEqual(['msg_0'])
+  expect(await store.predictions.update(prediction(1, { status: 'processing' }))).toBe(false)
+  expect(await store.predictions.find('a', idOf(1))).toEqual(ends[0])
+  expect((await store.predictions.dueDeliveries(10, 10)).map(({ id }) => id)).toEqual(['msg_0'])
 })
 
 test('an end whose call cannot be written is not written either', async () => {
-  await store.addPrediction(prediction(1))
+  await store.predictions.add(prediction(1))
   const twice = [delivery('msg_1'), delivery('msg_1')]
-  await expect(store.changePrediction(ended(1, 10), twice)).rejects.toThrow('UNIQUE')
-  expect((await store.findPrediction('a', idOf(1)))?.status).toBe('starting')
-  expect(await store.dueDeliveries(10, 10)).toEqual([])
+  await expect(store.predictions.update(ended(1, 10), twice)).rejects.toThrow('UNIQUE')
+  expect((await store.predictions.find('a', idOf(1)))?.status).toBe('starting')
+  expect(await store.predictions.dueDeliveries(10, 10)).toEqual([])
 })
 
 test("an account's are listed from the newest, from one to the next", async () => {
   for (let number = 1; number <= 7; number++)
-    await store.addPrediction(prediction(number, { accountId: number === 4 ? 'b' : 'a' }))
+    await store.predictions.add(prediction(number, { accountId: number === 4 ? 'b' : 'a' }))
   const numbers = async (limit: number, before?: number): Promise<number[]> =>
-    (await store.predictions('a', limit, before === undefined ? undefined : idOf(before))).map(
+    (await store.predictions.list('a', limit, before === undefined ? undefined : idOf(before))).map(
       ({ createdAt }) => createdAt,
     )
   expect(await numbers(3)).toEqual([7, 6, 5])
@@ -87,26 +87,26 @@ test("an account's are listed from the newest, from one to the next", async () =
 test('large ones are read few at a time, and none is left out', async () => {
   const input = JSON.stringify({ image: 'x'.repeat(3 * 1024 * 1024) })
   for (let number = 1; number <= 5; number++)
-    await store.addPrediction(prediction(number, { input: number === 3 ? input.repeat(4) : input }))
+    await store.predictions.add(prediction(number, { input: number === 3 ? input.repeat(4) : input }))
   const pages: number[][] = []
   for (let before: string | undefined; pages.at(-1)?.length !== 0; before = idOf(pages.at(-1)!.at(-1) ?? 0))
-    pages.push((await store.predictions('a', 100, before)).map(({ createdAt }) => createdAt))
+    pages.push((await store.predictions.list('a', 100, before)).map(({ createdAt }) => createdAt))
   expect(pages).toEqual([[5, 4], [3], [2, 1], []])
   // What was asked is read when it runs.
-  expect((await store.predictionsUnderWay()).map(({ createdAt }) => createdAt)).toEqual([1, 2, 3, 4, 5])
+  expect((await store.predictions.unfinished()).map(({ createdAt }) => createdAt)).toEqual([1, 2, 3, 4, 5])
   for (let number = 1; number <= 5; number++)
-    await store.changePrediction(prediction(number, { state: 'x'.repeat(3 * 1024 * 1024) }))
-  const first = await store.predictionsUnderWay()
+    await store.predictions.update(prediction(number, { state: 'x'.repeat(3 * 1024 * 1024) }))
+  const first = await store.predictions.unfinished()
   expect(first.map(({ createdAt }) => createdAt)).toEqual([1, 2])
-  expect((await store.predictionsUnderWay(first.at(-1)!.id)).map(({ createdAt }) => createdAt)).toEqual([3, 4])
+  expect((await store.predictions.unfinished(first.at(-1)!.id)).map(({ createdAt }) => createdAt)).toEqual([3, 4])
 })
 
 test('those that have not ended are found, and those that ended long ago are removed', async () => {
-  for (let number = 1; number <= 450; number++) await store.addPrediction(prediction(number))
-  for (let number = 1; number <= 430; number++) await store.changePrediction(ended(number, number))
-  expect((await store.predictionsUnderWay()).length).toBe(20)
-  expect(await store.purgePredictions(421)).toBe(420)
-  expect(await store.findPrediction('a', idOf(420))).toBeUndefined()
-  expect((await store.findPrediction('a', idOf(421)))?.status).toBe('succeeded')
-  expect((await store.predictionsUnderWay()).length).toBe(20)
+  for (let number = 1; number <= 450; number++) await store.predictions.add(prediction(number))
+  for (let number = 1; number <= 430; number++) await store.predictions.update(ended(number, number))
+  expect((await store.predictions.unfinished()).length).toBe(20)
+  expect(await store.predictions.purge(421)).toBe(420)
+  expect(await store.predictions.find('a', idOf(420))).toBeUndefined()
+  expect((await store.predictions.find('a', idOf(421)))?.status).toBe('succeeded')
+  expect((await store.predictions.unfinished()).length).toBe(20)
 })

@@ -8,7 +8,7 @@ import type { GenerationRequest, Part, Turn } from '../../src/generation/request
 import { ReplayRecorder } from '../../src/generation/replay.ts'
 import type { Endpoint } from '../../src/providers/catalogue.ts'
 import { ReasoningReplay } from '../../src/pipeline/reasoning-replay.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 
 /** What is kept of signed reasoning, and put back where its client left it out. */
 
@@ -192,11 +192,11 @@ describe('nothing is put back', () => {
     clock.now += 1
     await unchanged(later, 'a', asked(bare))
     await later.purge()
-    expect(await store.reasoningUse()).toEqual([])
+    expect(await store.reasoning.usage()).toEqual([])
     await later.keep('a', heard(parts))
     const off = await again(0)
     await unchanged(off, 'a', asked(bare))
-    expect(await store.reasoningUse()).toEqual([])
+    expect(await store.reasoning.usage()).toEqual([])
     const target = { ...MAKER, quirks: {}, capabilities: {} }
     expect([
       off.replayRecorder(asked(bare), target),
@@ -209,7 +209,7 @@ describe('nothing is put back', () => {
     const { reasoning, store } = await open()
     await reasoning.keep('a', heard([thought('x'.repeat(1024 * 1024 + 1), 's'), call('c1')]))
     await reasoning.keep('a', heard([thought('x', 's'.repeat(1024 * 1024)), call('c1')]))
-    expect(await store.reasoningUse()).toEqual([])
+    expect(await store.reasoning.usage()).toEqual([])
   })
 })
 
@@ -234,7 +234,7 @@ test('an account has room for so much: what is oldest goes, and no other account
     clock.now++
     await reasoning.keep('a', heard(large(`c${i}`)))
   }
-  const uses = new Map((await store.reasoningUse()).map(({ accountId, bytes }) => [accountId, bytes]))
+  const uses = new Map((await store.reasoning.usage()).map(({ accountId, bytes }) => [accountId, bytes]))
   expect(uses.get('a')!).toBeLessThanOrEqual(64 * 2 ** 20)
   const known = async (account: string, id: string): Promise<number> =>
     (await reasoning.restore(account, asked(forgotten(large(id))), HERE)).replayStates.length

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Account, StoredKey } from '../../src/store/store.ts'
 
 const cleanups: (() => unknown)[] = []
@@ -56,65 +56,65 @@ const answer = (id: string, ...output: object[]) => ({
 
 async function withAccounts(options: Parameters<typeof open>[0] = {}): Promise<SqliteStore> {
   const store = open(options)
-  for (const id of ['a', 'b']) await store.addAccount(account(id))
+  for (const id of ['a', 'b']) await store.accounts.add(account(id))
   return store
 }
 
 describe('accounts and keys', () => {
   test('come back as they were given', async () => {
     const store = open()
-    expect(await store.addAccount(account('a'))).toBe(true)
-    await Promise.all([store.addKey(key('k1', 'a', 1)), store.addKey(key('k2', 'a', 2))])
-    await store.addKey(key('k3', 'a', 3))
-    expect(await store.accounts()).toEqual([account('a')])
-    expect(await store.keys()).toEqual([key('k1', 'a', 1), key('k2', 'a', 2), key('k3', 'a', 3)])
+    expect(await store.accounts.add(account('a'))).toBe(true)
+    await Promise.all([store.accounts.addKey(key('k1', 'a', 1)), store.accounts.addKey(key('k2', 'a', 2))])
+    await store.accounts.addKey(key('k3', 'a', 3))
+    expect(await store.accounts.list()).toEqual([account('a')])
+    expect(await store.accounts.keys()).toEqual([key('k1', 'a', 1), key('k2', 'a', 2), key('k3', 'a', 3)])
   })
 
   test('a taken account name adds nothing', async () => {
     const store = await withAccounts()
-    expect(await store.addAccount({ ...account('c'), name: 'name of a' })).toBe(false)
-    expect((await store.accounts()).length).toBe(2)
+    expect(await store.accounts.add({ ...account('c'), name: 'name of a' })).toBe(false)
+    expect((await store.accounts.list()).length).toBe(2)
   })
 
   test('a key revoked twice keeps its first instant', async () => {
     const store = await withAccounts()
-    await store.addKey(key('k1', 'a', 1))
-    await store.revokeKey('k1', 10)
-    await store.revokeKey('k1', 20)
-    expect((await store.keys())[0]?.revokedAt).toBe(10)
+    await store.accounts.addKey(key('k1', 'a', 1))
+    await store.accounts.revokeKey('k1', 10)
+    await store.accounts.revokeKey('k1', 20)
+    expect((await store.accounts.keys())[0]?.revokedAt).toBe(10)
   })
 
   test('a setting keeps its first value', async () => {
     const store = open()
-    expect(await store.setting('x')).toBeUndefined()
-    expect(await store.settleSetting('x', 'one')).toBe('one')
-    expect(await store.settleSetting('x', 'two')).toBe('one')
-    expect(await store.setting('x')).toBe('one')
+    expect(await store.settings.get('x')).toBeUndefined()
+    expect(await store.settings.setOnce('x', 'one')).toBe('one')
+    expect(await store.settings.setOnce('x', 'two')).toBe('one')
+    expect(await store.settings.get('x')).toBe('one')
   })
 
   test('a write that fails does not fail those committed with it', async () => {
     const store = await withAccounts()
     const written = await Promise.allSettled([
-      store.addKey(key('k1', 'a', 1)),
-      store.addKey(key('k2', 'a', 1)),
-      store.addKey(key('k3', 'a', 3)),
+      store.accounts.addKey(key('k1', 'a', 1)),
+      store.accounts.addKey(key('k2', 'a', 1)),
+      store.accounts.addKey(key('k3', 'a', 3)),
     ])
     expect(written.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
-    expect((await store.keys()).map(({ id }) => id)).toEqual(['k1', 'k3'])
+    expect((await store.accounts.keys()).map(({ id }) => id)).toEqual(['k1', 'k3'])
   })
 
   test('a failure of the database is store_unavailable, a broken rule is a mistake of ours', async () => {
     const folder = newFolder()
     const store = await withAccounts({ folder })
-    const broken = await store.addKey(key('k1', 'nobody', 1)).catch((error: unknown) => error)
+    const broken = await store.accounts.addKey(key('k1', 'nobody', 1)).catch((error: unknown) => error)
     expect(broken).toBeInstanceOf(Error)
     expect(broken).not.toBeInstanceOf(GatewayError)
     const database = new Database(join(folder, 'sluice.sqlite'))
     database.run('DROP TABLE settings')
     database.close()
     for (const failure of [
-      await store.setting('x').catch((error: unknown) => error),
-      await store.settleSetting('x', 'y').catch((error: unknown) => error),
+      await store.settings.get('x').catch((error: unknown) => error),
+      await store.settings.setOnce('x', 'y').catch((error: unknown) => error),
     ]) {
       expect(failure).toBeInstanceOf(GatewayError)
       expect((failure as GatewayError).status).toBe(503)
@@ -132,47 +132,50 @@ describe('responses', () => {
       __proto__kept: null,
     }
     const inputItems = [{ type: 'message', content: "Robert'); DROP TABLE keys;--" }, 'bare']
-    await store.saveResponse('a', { id: 'r', response, inputItems, expiresAt: Date.now() + 1000 })
-    const found = await store.findResponse('a', 'r')
+    await store.responses.save('a', { id: 'r', response, inputItems, expiresAt: Date.now() + 1000 })
+    const found = await store.responses.find('a', 'r')
     expect(found?.response).toEqual(response)
     expect(found?.inputItems).toEqual(inputItems)
   })
 
   test("another account's id answers as an unknown one does", async () => {
     const store = await withAccounts()
-    await store.saveResponse('a', answer('r', { id: 'm' }))
-    expect(await store.findResponse('b', 'r')).toBeUndefined()
-    expect(await store.findItem('b', 'm')).toBeUndefined()
-    expect(await store.deleteResponse('b', 'r')).toBe(false)
-    expect(await store.findItem('a', 'm')).toEqual({ id: 'm' })
+    await store.responses.save('a', answer('r', { id: 'm' }))
+    expect(await store.responses.find('b', 'r')).toBeUndefined()
+    expect(await store.responses.findItem('b', 'm')).toBeUndefined()
+    expect(await store.responses.delete('b', 'r')).toBe(false)
+    expect(await store.responses.findItem('a', 'm')).toEqual({ id: 'm' })
   })
 
   test('two accounts may use the same ids', async () => {
     const store = await withAccounts()
-    await store.saveResponse('a', answer('r', { id: 'm', of: 'a' }))
-    await store.saveResponse('b', answer('r', { id: 'm', of: 'b' }))
-    expect(await store.findItem('a', 'm')).toEqual({ id: 'm', of: 'a' })
-    expect(await store.deleteResponse('a', 'r')).toBe(true)
-    expect(await store.findItem('b', 'm')).toEqual({ id: 'm', of: 'b' })
-    expect(await store.findItem('a', 'm')).toBeUndefined()
+    await store.responses.save('a', answer('r', { id: 'm', of: 'a' }))
+    await store.responses.save('b', answer('r', { id: 'm', of: 'b' }))
+    expect(await store.responses.findItem('a', 'm')).toEqual({ id: 'm', of: 'a' })
+    expect(await store.responses.delete('a', 'r')).toBe(true)
+    expect(await store.responses.findItem('b', 'm')).toEqual({ id: 'm', of: 'b' })
+    expect(await store.responses.findItem('a', 'm')).toBeUndefined()
   })
 
   test('of several items with one id the newest is found, input or output, and never a reference', async () => {
     const store = await withAccounts()
-    await store.saveResponse('a', answer('r1', { id: 'm', turn: 1 }))
-    await store.saveResponse('a', { ...answer('r2', { id: 'n' }), inputItems: [{ id: 'm', turn: 2 }, { id: 7 }, null] })
-    await store.saveResponse('a', { ...answer('r3'), inputItems: [{ id: 'm', type: 'item_reference' }] })
-    expect(await store.findItem('a', 'm')).toEqual({ id: 'm', turn: 2 })
-    await store.deleteResponse('a', 'r2')
-    expect(await store.findItem('a', 'm')).toEqual({ id: 'm', turn: 1 })
+    await store.responses.save('a', answer('r1', { id: 'm', turn: 1 }))
+    await store.responses.save('a', {
+      ...answer('r2', { id: 'n' }),
+      inputItems: [{ id: 'm', turn: 2 }, { id: 7 }, null],
+    })
+    await store.responses.save('a', { ...answer('r3'), inputItems: [{ id: 'm', type: 'item_reference' }] })
+    expect(await store.responses.findItem('a', 'm')).toEqual({ id: 'm', turn: 2 })
+    await store.responses.delete('a', 'r2')
+    expect(await store.responses.findItem('a', 'm')).toEqual({ id: 'm', turn: 1 })
   })
 
   test('the same id again replaces response and items', async () => {
     const store = await withAccounts()
-    await store.saveResponse('a', answer('r', { id: 'old' }))
-    await store.saveResponse('a', answer('r', { id: 'new' }))
-    expect(await store.findItem('a', 'old')).toBeUndefined()
-    expect((await store.findResponse('a', 'r'))?.response).toEqual({ id: 'r', output: [{ id: 'new' }] })
+    await store.responses.save('a', answer('r', { id: 'old' }))
+    await store.responses.save('a', answer('r', { id: 'new' }))
+    expect(await store.responses.findItem('a', 'old')).toBeUndefined()
+    expect((await store.responses.find('a', 'r'))?.response).toEqual({ id: 'r', output: [{ id: 'new' }] })
   })
 
   test('what has expired is unknown at once, and purged in batches', async () => {
@@ -183,17 +186,17 @@ describe('responses', () => {
       expiresAt: 2000,
     }))
     await Promise.all([
-      ...many.map((one) => store.saveResponse('a', one)),
-      store.saveResponse('a', { ...answer('kept', { id: 'k' }), expiresAt: 9000 }),
+      ...many.map((one) => store.responses.save('a', one)),
+      store.responses.save('a', { ...answer('kept', { id: 'k' }), expiresAt: 9000 }),
     ])
-    expect(await store.findResponse('a', 'r0')).toBeDefined()
+    expect(await store.responses.find('a', 'r0')).toBeDefined()
     now = 2000
-    expect(await store.findResponse('a', 'r0')).toBeUndefined()
-    expect(await store.findItem('a', 'm0')).toBeUndefined()
-    expect(await store.deleteResponse('a', 'r0')).toBe(false)
-    expect(await store.purgeExpired(now)).toBe(450)
-    expect(await store.purgeExpired(now)).toBe(0)
-    expect(await store.findItem('a', 'k')).toEqual({ id: 'k' })
+    expect(await store.responses.find('a', 'r0')).toBeUndefined()
+    expect(await store.responses.findItem('a', 'm0')).toBeUndefined()
+    expect(await store.responses.delete('a', 'r0')).toBe(false)
+    expect(await store.responses.purge(now)).toBe(450)
+    expect(await store.responses.purge(now)).toBe(0)
+    expect(await store.responses.findItem('a', 'k')).toEqual({ id: 'k' })
   })
 })
 
@@ -209,9 +212,9 @@ describe('the data folder', () => {
   test('keeps what was written', async () => {
     const folder = newFolder()
     const store = await withAccounts({ folder })
-    await store.saveResponse('a', answer('r', { id: 'm' }))
+    await store.responses.save('a', answer('r', { id: 'm' }))
     await store.close()
-    expect(await open({ folder }).findItem('a', 'm')).toEqual({ id: 'm' })
+    expect(await open({ folder }).responses.findItem('a', 'm')).toEqual({ id: 'm' })
   })
 
   test('of a newer version is refused and left alone', async () => {
@@ -220,16 +223,16 @@ describe('the data folder', () => {
     const database = new Database(join(folder, 'sluice.sqlite'))
     database.run('PRAGMA user_version = 99')
     database.close()
-    expect(() => open({ folder })).toThrow(/newer Sluice/)
+    expect(() => open({ folder })).toThrow(/newer version of Sluice/)
   })
 
   test('is named when it cannot be used', () => {
     const folder = newFolder()
     writeFileSync(folder, '')
-    expect(() => open({ folder })).toThrow(`the data folder ${folder} cannot be used`)
+    expect(() => open({ folder })).toThrow(`cannot use the data folder ${folder}`)
     const other = newFolder()
     mkdirSync(join(other, 'lock.sqlite'), { recursive: true })
-    expect(() => open({ folder: other, exclusive: true })).toThrow(`the data folder ${other} cannot be used`)
+    expect(() => open({ folder: other, exclusive: true })).toThrow(`cannot use the data folder ${other}`)
   })
 
   test('takes one server; a second is told which process has it; a closed one leaves it free', async () => {
@@ -238,10 +241,10 @@ describe('the data folder', () => {
     expect(() => open({ folder, exclusive: true })).toThrow(
       new RegExp(`in use by another Sluice \\(process ${process.pid}\\)`),
     )
-    await open({ folder, exclusive: false }).addAccount(account('a'))
-    expect(await first.accounts()).toEqual([account('a')])
+    await open({ folder, exclusive: false }).accounts.add(account('a'))
+    expect(await first.accounts.list()).toEqual([account('a')])
     await first.close()
-    expect(await open({ folder, exclusive: true }).accounts()).toEqual([account('a')])
+    expect(await open({ folder, exclusive: true }).accounts.list()).toEqual([account('a')])
   }, 15_000)
 
   test("a server's death by SIGKILL frees the folder and loses nothing it had said was saved", async () => {
@@ -258,7 +261,7 @@ describe('the data folder', () => {
     const ids = saved.split('\n').slice(0, -1)
     expect(ids.length).toBeGreaterThan(49)
     const store = open({ folder, exclusive: true })
-    for (const id of ids) expect((await store.findResponse('a', id))?.id).toBe(id)
+    for (const id of ids) expect((await store.responses.find('a', id))?.id).toBe(id)
   }, 15_000)
 
   test('tells every listener of changes by another process, and again when one of them failed', async () => {
@@ -273,9 +276,9 @@ describe('the data folder', () => {
       })
     })
     store.watch(async () => void (calls.second += 1))
-    await store.addAccount(account('own'))
+    await store.accounts.add(account('own'))
     const other = open({ folder })
-    await other.addAccount(account('a'))
+    await other.accounts.add(account('a'))
     await heard
     expect(calls).toEqual({ first: 2, second: 2 })
   }, 15_000)
@@ -283,9 +286,9 @@ describe('the data folder', () => {
   test('commits what is pending when it is closed', async () => {
     const folder = newFolder()
     const store = open({ folder })
-    const added = store.addAccount(account('a'))
+    const added = store.accounts.add(account('a'))
     await store.close()
     expect(await added).toBe(true)
-    expect(await open({ folder }).accounts()).toEqual([account('a')])
+    expect(await open({ folder }).accounts.list()).toEqual([account('a')])
   })
 })

@@ -1,11 +1,11 @@
-import { SqliteStore } from '../../src/store/sqlite.ts'
+import { SqliteStore } from '../../src/store/sqlite/store.ts'
 
 /** Saves responses until it is killed, and says each id once it is saved. */
 const store = new SqliteStore({ folder: process.argv[2] ?? '', exclusive: true })
-await store.addAccount({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
+await store.accounts.add({ id: 'a', name: 'a', status: 'healthy', createdAt: 1, discount: 0 })
 for (let number = 0; ; number++) {
   const id = `resp_${number}`
-  await store.saveResponse('a', {
+  await store.responses.save('a', {
     id,
     response: { id, output: [{ id: `msg_${number}`, text: 'x'.repeat(2000) }] },
     inputItems: [],

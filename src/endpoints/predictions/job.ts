@@ -46,7 +46,7 @@ export class Job {
   async write(change: Partial<Prediction>): Promise<void> {
     this.prediction = { ...this.running, ...change }
     this.#writtenAt = performance.now()
-    await this.#store.changePrediction(toChange(this.prediction))
+    await this.#store.predictions.update(toChange(this.prediction))
   }
 
   /** Changes it, tells whoever listens, and writes it if that was not done a moment ago. */

@@ -65,9 +65,9 @@ export class Predictor {
       ledger.deferred.filter(({ request }) => request.api === API).map((open) => [open.request.id, open]),
     )
     for (
-      let page = await store.predictionsUnderWay();
+      let page = await store.predictions.unfinished();
       page.length > 0;
-      page = await store.predictionsUnderWay(page.at(-1)!.id)
+      page = await store.predictions.unfinished(page.at(-1)!.id)
     ) {
       for (const { id, accountId, state } of page) {
         const open = opens.get(id)
@@ -91,7 +91,7 @@ export class Predictor {
 
   /** Ends one without a generation, for which nobody pays: both are written together. */
   async #abandon(accountId: string, id: string): Promise<void> {
-    const stored = await this.#insist(() => this.#app.store.findPrediction(accountId, id))
+    const stored = await this.#insist(() => this.#app.store.predictions.find(accountId, id))
     if (stored === undefined) return
     const ended: Prediction = { ...readStored(stored), status: 'failed', error: LOST.message, completedAt: Date.now() }
     if ((await this.#insist(() => this.#writeEnd(ended))) !== undefined) this.#webhooks.notify(ended, 'completed')
@@ -107,7 +107,7 @@ export class Predictor {
   /** A generation whose prediction has ended, or was never written. */
   async #settle(open: OpenGeneration): Promise<void> {
     const { id, accountId } = open.request
-    const stored = await this.#app.store.findPrediction(accountId, id)
+    const stored = await this.#app.store.predictions.find(accountId, id)
     const { ending, usage, estimated, served }: PredictionOutcome =
       stored === undefined ? { ending: 'crashed' } : (readStored(stored).outcome ?? { ending: 'crashed' })
     if (served !== undefined) open.meter.served = served
@@ -171,13 +171,13 @@ export class Predictor {
       try {
         // Handed over in one turn they are committed together; a generation without a prediction is closed by the next
         // start.
-        await Promise.all([ledger.defer(open), store.addPrediction(toStored(prediction))])
+        await Promise.all([ledger.defer(open), store.predictions.add(toStored(prediction))])
       } catch (error) {
         open.meter.release()
         await Promise.all([
           ledger.close(open, 'failed').catch(() => {}),
-          store
-            .changePrediction(
+          store.predictions
+            .update(
               toChange({
                 ...prediction,
                 status: 'failed',
@@ -227,7 +227,7 @@ export class Predictor {
    */
   #counterOf(accountId: string, id: string): () => Promise<number> {
     return async () => {
-      const stored = await this.#app.store.findPrediction(accountId, id)
+      const stored = await this.#app.store.predictions.find(accountId, id)
       return stored === undefined ? 1 : countInput(this.#app, readStored(stored))
     }
   }
@@ -235,7 +235,7 @@ export class Predictor {
   async #run(job: Job): Promise<void> {
     try {
       if (this.#stopping.signal.aborted) return
-      const stored = await this.#insist(() => this.#app.store.findPrediction(job.accountId, job.id))
+      const stored = await this.#insist(() => this.#app.store.predictions.find(job.accountId, job.id))
       if (stored === undefined) return
       job.prediction = readStored(stored)
       const end = await run(this.#rooms, job, this.#stopping.signal)
@@ -284,7 +284,7 @@ export class Predictor {
     if (failure === undefined) return true
     if (failure.code === 'store_unavailable')
       return this.#insist(async (): Promise<true> => {
-        if ((await store.findGeneration(accountId, id)) === undefined) throw failure
+        if ((await store.ledger.findGeneration(accountId, id)) === undefined) throw failure
         return true
       })
     console.error(failure.cause ?? failure)
@@ -293,7 +293,7 @@ export class Predictor {
 
   #writeEnd(ended: Prediction): Promise<boolean> {
     const owed = this.#webhooks.owed(ended)
-    return this.#app.store.changePrediction(toChange(ended), owed === undefined ? [] : [owed])
+    return this.#app.store.predictions.update(toChange(ended), owed === undefined ? [] : [owed])
   }
 
   /** Asks the store again until it answers; undefined where the server stops before that. */
@@ -313,13 +313,13 @@ export class Predictor {
   async find(accountId: string, id: string): Promise<Prediction | undefined> {
     const job = this.#jobs.get(id)
     if (job?.prediction !== undefined && job.accountId === accountId) return job.prediction
-    const stored = await this.#app.store.findPrediction(accountId, id)
+    const stored = await this.#app.store.predictions.find(accountId, id)
     return stored === undefined ? undefined : this.#current(readStored(stored))
   }
 
   /** The newest first: those before this id. */
   async list(accountId: string, limit: number, before: string | undefined): Promise<Prediction[]> {
-    return (await this.#app.store.predictions(accountId, limit, before)).map((stored) =>
+    return (await this.#app.store.predictions.list(accountId, limit, before)).map((stored) =>
       this.#current(readStored(stored)),
     )
   }

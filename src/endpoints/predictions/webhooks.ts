@@ -178,7 +178,7 @@ export class Webhooks {
     try {
       while (this.#lookAgain && this.#calls.size < MOST_CALLS && !this.#stopping.signal.aborted) {
         this.#lookAgain = false
-        const due = await this.#rooms.store.dueDeliveries(Date.now(), PAGE, [
+        const due = await this.#rooms.store.predictions.dueDeliveries(Date.now(), PAGE, [
           ...this.#calls.keys(),
           ...this.#withheld,
           ...this.#busyAccounts(),
@@ -223,7 +223,7 @@ export class Webhooks {
     const { id, predictionId, url } = delivery
     const attempts = delivery.attempts + 1
     const wait = delivered ? undefined : this.#retryAfterMs[attempts - 1]
-    await this.#rooms.store.changeDelivery(
+    await this.#rooms.store.predictions.updateDelivery(
       id,
       attempts,
       wait === undefined ? undefined : Date.now() + Math.round(wait * (0.8 + 0.4 * Math.random())),
