@@ -178,7 +178,7 @@ export async function start(config: Config): Promise<Running> {
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: config.billing.overdraft })
   const reasoningReplay = await ReasoningReplay.open(store, config.reasoning.keepMs)
   const files = await Files.open({
-    store,
+    store: store.files,
     folder: config.data,
     quotaBytes: config.files.quotaBytes,
     outputKeepMs: config.files.outputKeepMs,

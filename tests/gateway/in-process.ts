@@ -38,7 +38,7 @@ export async function roomsIn(
   const prices = new Prices(config)
   const ledger = await Ledger.open({ store, prices, plans: new Plans(config), overdraft: 0n })
   const files = await Files.open({
-    store,
+    store: store.files,
     folder,
     quotaBytes: config.files.quotaBytes,
     outputKeepMs: config.files.outputKeepMs,

@@ -3,7 +3,8 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writ
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GatewayError } from '../../src/error.ts'
-import { Files, type FileFacts } from '../../src/files/files.ts'
+import { Files } from '../../src/files/files.ts'
+import type { FileDetails } from '../../src/files/upload.ts'
 import { SqliteStore } from '../../src/store/sqlite/store.ts'
 import type { StoredFile, StoredOutput } from '../../src/store/store.ts'
 import { overriding } from './overriding.ts'
@@ -17,11 +18,11 @@ type Opened = { files: Files; store: SqliteStore; folder: string; clock: { now: 
 
 async function open({
   quotaBytes = 1000,
-  mostFiles = 20_000,
+  maxFiles = 20_000,
   folder,
 }: {
   quotaBytes?: number
-  mostFiles?: number
+  maxFiles?: number
   folder?: string
 } = {}): Promise<Opened> {
   const made = folder ?? mkdtempSync(join(tmpdir(), 'sluice-files-'))
@@ -29,10 +30,10 @@ async function open({
   const clock = { now: 1_700_000_000_000 }
   const store = new SqliteStore({ folder: made, exclusive: false })
   const files = await Files.open({
-    store,
+    store: store.files,
     folder: made,
     quotaBytes,
-    mostFiles,
+    maxFiles,
     outputKeepMs: 60_000,
     now: () => clock.now,
   })
@@ -43,7 +44,7 @@ async function open({
   return { files, store, folder: made, clock }
 }
 
-const facts = (over: Partial<FileFacts> = {}): FileFacts => ({
+const facts = (over: Partial<FileDetails> = {}): FileDetails => ({
   filename: 'a.txt',
   purpose: 'user_data',
   mediaType: 'text/plain',
@@ -56,7 +57,7 @@ async function add(
   { files }: Opened,
   accountId: string,
   bytes: number,
-  over: Partial<FileFacts> = {},
+  over: Partial<FileDetails> = {},
 ): Promise<StoredFile> {
   const upload = await files.upload(accountId)
   try {
@@ -249,13 +250,13 @@ describe('the quota', () => {
     const error = await upload.keep(facts()).catch((caught: unknown) => caught as GatewayError)
     await upload.discard()
     expect((error as GatewayError).message).toContain(
-      "the account's files use 500 of 1000 bytes, and uploads under way 600, and are 1 of 20000",
+      '500 of 1000 bytes used, uploads in progress 600; 1 of 20000 files',
     )
     expect(onDisk(folder).blobs.length).toBe(1)
   })
 
   test('has an end of files, too', async () => {
-    const opened = await open({ mostFiles: 3 })
+    const opened = await open({ maxFiles: 3 })
     const uploads = await Promise.all(Array.from({ length: 5 }, () => opened.files.upload('a')))
     const ends = await Promise.all(
       uploads.map(async (upload) => {
@@ -347,7 +348,7 @@ test('what is in place and not yet written down is left alone by a start', async
       return store.files.addOutput(output)
     },
   }))
-  const files = await Files.open({ store: slow, folder, quotaBytes: 1000, outputKeepMs: 60_000 })
+  const files = await Files.open({ store: slow.files, folder, quotaBytes: 1000, outputKeepMs: 60_000 })
   const token = await files.publish('a', { mediaType: 'image/png', data: Uint8Array.of(1) })
   expect([...(await files.bytes((await files.findOutput(token))!))]).toEqual([1])
   await files.stop()
