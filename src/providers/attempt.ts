@@ -247,9 +247,7 @@ const RETRY_AFTER_MAX_SECONDS = 86_400
 /** An error that a provider answered with, and when it may be asked again, as far as that is said. */
 export function withRetryAfter(error: GatewayError, headers: Incoming['headers']): GatewayError {
   const retryAfterSeconds = error.retryAfterSeconds ?? secondsOf(headers.get('retry-after'))
-  return retryAfterSeconds === undefined
-    ? error
-    : new GatewayError(error.code, error.message, { ...error, retryAfterSeconds })
+  return retryAfterSeconds === undefined ? error : error.with({ retryAfterSeconds })
 }
 
 /** `Retry-After` in seconds or as a date (RFC 9110, 10.2.3); at most a day. */

@@ -158,11 +158,8 @@ function chatBody(model: string, { prompt, system_prompt: system, messages, ...r
 /** An error in the input is told under the path that it has in the prediction's body. */
 function tellWithinInput(error: unknown): never {
   if (!(error instanceof GatewayError) || error.param === undefined || error.param === 'model') throw error
-  const { code, message, param, ...details } = error
-  throw new GatewayError(code, message.startsWith(param) ? `input.${message}` : message, {
-    ...details,
-    param: `input.${param}`,
-  })
+  const { message, param } = error
+  throw error.with({ param: `input.${param}`, message: message.startsWith(param) ? `input.${message}` : message })
 }
 
 /** The most that it may use. */
