@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { GatewayError } from '../error.ts'
-import { parseExact, splice } from '../json/text.ts'
+import { splice } from '../json/edit.ts'
+import { parseExact } from '../json/exact.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { protocols } from '../protocols/index.ts'
 import type { TranslationContext, ReportedLoss, RawRequest } from '../protocols/protocol.ts'

@@ -1,6 +1,6 @@
 import type { InboundRequest, AppContext } from '../context.ts'
 import { GatewayError, invalid } from '../error.ts'
-import { replaceAt, type JsonPath } from '../json/text.ts'
+import { type JsonPath, replaceAt } from '../json/edit.ts'
 import type { ProtocolName } from '../generation/request.ts'
 import { fetchOutside, wrongOutsideUrl } from '../http/outside.ts'
 import { sniff } from '../http/sniff.ts'

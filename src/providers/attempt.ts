@@ -1,9 +1,9 @@
-import { parsed, stringifyAs } from '../json/text.ts'
+import { parseWithExact, stringifyAs } from '../json/exact.ts'
+import { tryParse } from '../json/parse.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
 import type { GenerationEvent } from '../generation/event.ts'
 import { readAll, send, type ByteSource, type Incoming, type Timeouts } from '../http/call.ts'
 import type { CallSignal } from '../http/connection.ts'
-import { parseWithExact } from '../json/exact.ts'
 import { refuseNative } from '../protocols/provider-native.ts'
 import { protocols } from '../protocols/index.ts'
 import { placed, Uncarried } from '../protocols/media.ts'
@@ -205,7 +205,7 @@ async function refusalOf(
 }
 
 const isObject = (text: string): boolean => {
-  const value = parsed(text)
+  const value = tryParse(text)
   return typeof value === 'object' && value !== null
 }
 

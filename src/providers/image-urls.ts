@@ -1,6 +1,6 @@
 import type { Config } from '../config/load.ts'
 import { asGatewayError, GatewayError } from '../error.ts'
-import { splice } from '../json/text.ts'
+import { splice } from '../json/edit.ts'
 import type { CallSignal } from '../http/connection.ts'
 import { fetchOutside, hostAndPort } from '../http/outside.ts'
 import { isObject } from '../protocols/fields.ts'

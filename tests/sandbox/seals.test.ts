@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { canonical } from '../../src/json/text.ts'
+import { canonical } from '../../src/json/parse.ts'
 import { sign, verify } from '../../src/providers/sandbox/seals.ts'
 
 test('a signature is plain base64 and the same every time', () => {

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { GatewayError, invalid } from '../../error.ts'
-import { checkJson, parsed } from '../../json/text.ts'
+import { tryParse } from '../../json/parse.ts'
+import { checkJson } from '../../json/scan.ts'
 import type { MultipartEvent, PartHead } from '../../http/multipart.ts'
 import { sniff, SNIFFED_BYTES } from '../../http/sniff.ts'
 import { isObject } from '../../protocols/fields.ts'
@@ -37,7 +38,7 @@ const FIELD_CHECKS: Readonly<Record<string, (name: string, text: string) => void
   'expires_after[seconds]': checkSeconds,
   expires_in_seconds: checkSeconds,
   metadata: (name, text) => {
-    if (checkJson(text) !== undefined || !isObject(parsed(text))) throw invalid(name, 'must be a JSON object')
+    if (checkJson(text) !== undefined || !isObject(tryParse(text))) throw invalid(name, 'must be a JSON object')
   },
   filename: () => {},
   type: () => {},

@@ -1,6 +1,6 @@
 import type { InboundRequest, AppContext } from '../../context.ts'
 import { GatewayError, invalid } from '../../error.ts'
-import { parseExact } from '../../json/text.ts'
+import { parseExact } from '../../json/exact.ts'
 import { originOf } from '../../http/serve.ts'
 import { Fields, present } from '../../protocols/fields.ts'
 import { readRawRequest } from '../../protocols/raw-request.ts'

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
-import { members, replaceAt, splice } from '../../json/text.ts'
+import { replaceAt, splice } from '../../json/edit.ts'
+import { members } from '../../json/scan.ts'
 import type { GenerationRequest } from '../../generation/request.ts'
 import { belongsTo, ENVELOPE_PREFIX, unwrapSignature } from '../../generation/signature.ts'
 import { issuedBy, type ReplayState } from '../../generation/replay.ts'

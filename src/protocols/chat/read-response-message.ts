@@ -1,4 +1,4 @@
-import { parsed } from '../../json/text.ts'
+import { tryParse } from '../../json/parse.ts'
 import type { GenerationEvent, PartHead } from '../../generation/event.ts'
 import type { Citation, GenerationRequest, TokenLogprob } from '../../generation/request.ts'
 import type { Quirks } from '../protocol.ts'
@@ -335,6 +335,6 @@ export class MessageReader {
 
 /** The free text out of `{"input": "..."}`; a cut or odd object stays as it is. */
 function unwrapInput(text: string): string {
-  const value = parsed(text)
+  const value = tryParse(text)
   return isObject(value) && typeof value.input === 'string' ? value.input : text
 }

@@ -1,4 +1,4 @@
-import { parsed } from '../../json/text.ts'
+import { tryParse } from '../../json/parse.ts'
 import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
 import type { Frame } from '../../http/frames.ts'
@@ -139,7 +139,7 @@ export class ChunkReader implements Reader {
 }
 
 function parse(data: string): Json | undefined {
-  const value = parsed(data)
+  const value = tryParse(data)
   return isObject(value) ? value : undefined
 }
 

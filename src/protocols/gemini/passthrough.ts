@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../error.ts'
-import { insertAt, replaceAt, splice } from '../../json/text.ts'
+import { insertAt, replaceAt, splice } from '../../json/edit.ts'
 import { belongsTo, ENVELOPE_PREFIX, unwrapSignature, type Signature } from '../../generation/signature.ts'
 import { issuedBy, type ReplayState } from '../../generation/replay.ts'
 import type { TranslationContext, Loss, Target } from '../protocol.ts'

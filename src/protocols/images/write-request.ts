@@ -1,6 +1,7 @@
 import { GatewayError } from '../../error.ts'
 import type { GenerationEvent } from '../../generation/event.ts'
-import { parsed, splice } from '../../json/text.ts'
+import { splice } from '../../json/edit.ts'
+import { tryParse } from '../../json/parse.ts'
 import type { GenerationRequest, Part, Sampling } from '../../generation/request.ts'
 import { noUsage, type Usage } from '../../generation/usage.ts'
 import type { Frame } from '../../http/frames.ts'
@@ -162,6 +163,6 @@ export class ImageReader implements Reader {
 }
 
 function parse(text: string): Json | undefined {
-  const value = parsed(text)
+  const value = tryParse(text)
   return isObject(value) ? value : undefined
 }

@@ -1,4 +1,4 @@
-import { parsed } from '../../json/text.ts'
+import { tryParse } from '../../json/parse.ts'
 /** A directive as it stands in a prompt: `[[name: argument]]`. */
 export type Directive = { name: string; argument: string }
 
@@ -45,7 +45,7 @@ function endOf(text: string, from: number): number {
     // Of three brackets in a row the last two close: the first belongs to the text.
     if (first < 0 && text[at + 2] !== ']') first = at
     if (json === null && first >= 0) return first
-    if (json !== null && parsed(text.slice(from + json[0].length, at)) !== undefined) return at
+    if (json !== null && tryParse(text.slice(from + json[0].length, at)) !== undefined) return at
     if (json !== null && ++tried >= MAX_ENDS_TRIED && first >= 0) return first
   }
   return first
