@@ -7,7 +7,7 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { findProvider, type MatchLogic, type ModelInfo, type Provider } from '@pydantic/genai-prices'
-import { wrongModelText } from '../src/config/schema.ts'
+import { modelNameProblem } from '../src/config/model-settings.ts'
 import { readConfig } from '../src/config/load.ts'
 import { Prices } from '../src/ledger/prices.ts'
 import { lineOf } from './prices.ts'
@@ -133,7 +133,7 @@ function rowsOf(
         within.test(one) &&
         !without.test(one) &&
         !NO_CONVERSATION.test(one) &&
-        wrongModelText(`${provider}/${one}`) === undefined &&
+        modelNameProblem(`${provider}/${one}`) === undefined &&
         priced(provider, one),
     )
     if (name === undefined) continue

@@ -13,7 +13,8 @@ import {
   type ModelPrice,
   type Provider,
 } from '@pydantic/genai-prices'
-import { MOST_USD, type FeeItem, type PriceText, type RateText } from '../src/config/schema.ts'
+import { MAX_USD, type PriceText, type RateText } from '../src/config/model-settings.ts'
+import type { FeeItem } from '../src/config/terms.ts'
 import { divideHalfEven, nanoOf, usdOf, type Nano } from '../src/money.ts'
 import {
   encodeRates,
@@ -176,7 +177,7 @@ function usd(value: unknown, perThousand: boolean): number {
   if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) throw new Error(`${value} is no price`)
   const nano = nanoOf(value.toFixed(9))
   const rate = usdOf(perThousand ? divideHalfEven(nano, 1000n) : nano)
-  const most = perThousand ? MOST_USD.perOne : MOST_USD.perMillionTokens
+  const most = perThousand ? MAX_USD.perOne : MAX_USD.perMillionTokens
   if (rate > most) throw new Error(`${rate} USD is above ${most}, the highest price there can be`)
   return rate
 }

@@ -1,6 +1,7 @@
 import { Keys, type ListedKey, type NewKey } from '../accounts/keys.ts'
 import { KEY_KINDS } from '../accounts/key-text.ts'
-import { LIMIT_PERIODS, wrongModelPattern } from '../config/schema.ts'
+import { modelPatternProblem } from '../config/model-settings.ts'
+import { LIMIT_PERIODS } from '../config/terms.ts'
 import { usdOf } from '../money.ts'
 import { limitText, readUsd } from './amounts.ts'
 import { columns, meant, UsageError, type Given } from './command.ts'
@@ -89,10 +90,10 @@ function readModels(given: Given): Pick<NewKey, 'models'> {
     .text('models')
     ?.split(',')
     .map((pattern) => pattern.trim())
-  const wrong = models?.find((pattern) => wrongModelPattern(pattern) !== undefined)
+  const wrong = models?.find((pattern) => modelPatternProblem(pattern) !== undefined)
   if (wrong !== undefined)
     throw new UsageError(
-      `--models: ${JSON.stringify(wrong)} ${wrongModelPattern(wrong)}; several are separated by commas`,
+      `--models: ${JSON.stringify(wrong)} ${modelPatternProblem(wrong)}; several are separated by commas`,
     )
   return models === undefined ? {} : { models }
 }

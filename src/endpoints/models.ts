@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { InboundRequest, AppContext } from '../context.ts'
-import { isCounted } from '../config/schema.ts'
+import { isCounted } from '../config/terms.ts'
 import { GatewayError, invalid } from '../error.ts'
 import type { FeeItem, Rate, TimedPrice } from '../ledger/prices.ts'
 import { usdOf } from '../money.ts'

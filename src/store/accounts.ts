@@ -1,8 +1,9 @@
+import type { KeyKind, LimitPeriod } from '../config/terms.ts'
 import type { Operation, Subscription } from './ledger.ts'
 
+export type { KeyKind, LimitPeriod }
+
 export type AccountStatus = 'healthy' | 'monitored' | 'abusive' | 'suspended' | 'banned'
-export type KeyKind = 'pay-as-you-go' | 'subscription' | 'management'
-export type LimitPeriod = 'day' | 'week' | 'month'
 
 /** `discount`: basis points off every bill. */
 export type Account = { id: string; name: string; status: AccountStatus; createdAt: number; discount: number }

@@ -1,5 +1,7 @@
+import type { KeyKind, QuotaWindowName } from '../config/terms.ts'
 import type { Usage } from '../generation/usage.ts'
-import type { KeyKind } from './accounts.ts'
+
+export type { QuotaWindowName }
 
 /** An account of the book, which has a balance. `owner`: an account's id, a provider's id, or empty. */
 export type BookAccount = {
@@ -38,7 +40,6 @@ export type PostedTransfer = Transfer & { reference: string; at: number; note: s
 
 export type Balance = BookAccount & { balance: bigint }
 
-export type QuotaWindowName = '5_hour' | '7_day' | 'monthly'
 /** One quota window of an account. `used`: micro-flows since `startedAt`. */
 export type QuotaWindow = {
   accountId: string

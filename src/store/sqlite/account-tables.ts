@@ -1,4 +1,5 @@
-import type { Account, AccountStatus, AccountStore, LimitPeriod, StoredKey } from '../accounts.ts'
+import type { LimitPeriod } from '../../config/terms.ts'
+import type { Account, AccountStatus, AccountStore, StoredKey } from '../accounts.ts'
 import type { Operation, Subscription } from '../ledger.ts'
 import { int64, type Connection } from './connection.ts'
 import type { LedgerTables } from './ledger-tables.ts'

@@ -1,0 +1,32 @@
+/** The literal lists that configuration, store, accounts and ledger share. */
+
+export const KEY_KINDS = ['pay-as-you-go', 'subscription', 'management'] as const
+export type KeyKind = (typeof KEY_KINDS)[number]
+
+/** Periods after which a key's spending limit resets; they begin with the day, the Monday and the month in UTC. */
+export const LIMIT_PERIODS = ['day', 'week', 'month'] as const
+export type LimitPeriod = (typeof LIMIT_PERIODS)[number]
+
+/** The quota windows of a subscription. */
+export const WINDOW_NAMES = ['5_hour', '7_day', 'monthly'] as const
+export type QuotaWindowName = (typeof WINDOW_NAMES)[number]
+
+const TOKEN_ITEMS = [
+  'prompt',
+  'input_cache_read',
+  'input_cache_write_5_min',
+  'input_cache_write_1_h',
+  'input_audio',
+  'completion',
+  'reasoning',
+  'output_audio',
+  'output_image',
+] as const
+const COUNT_ITEMS = ['web_search', 'image', 'request'] as const
+
+/** The fee items, in the order of a bill: first those priced per token, then those priced per unit. */
+export const FEE_ITEMS = [...TOKEN_ITEMS, ...COUNT_ITEMS] as const
+export type FeeItem = (typeof FEE_ITEMS)[number]
+
+/** True for items priced per unit instead of per million tokens. */
+export const isCounted = (item: FeeItem): boolean => (COUNT_ITEMS as readonly FeeItem[]).includes(item)
