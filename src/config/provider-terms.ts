@@ -21,7 +21,7 @@ export const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'ma
 export type Effort = (typeof EFFORTS)[number]
 
 /** Fields of chat completions that some servers refuse with a 4xx. */
-export const REFUSABLE_FIELDS = [
+const REFUSABLE_FIELDS = [
   'stream_options',
   'temperature',
   'top_p',

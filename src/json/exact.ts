@@ -48,7 +48,7 @@ export function readObject(text: string): Record<string, unknown> | undefined {
 const MAY_CHANGE = /\d{16}|\d[.eE]|-0/
 
 /** True if numbers in a JSON text may be spelled differently after JSON.parse and JSON.stringify. */
-export const mayRespell = (text: string): boolean => MAY_CHANGE.test(text)
+const mayRespell = (text: string): boolean => MAY_CHANGE.test(text)
 
 const { rawJSON: rawJson, isRawJSON } = JSON as unknown as {
   rawJSON(text: string): unknown

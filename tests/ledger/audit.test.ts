@@ -730,7 +730,7 @@ describe('sluice ledger audit', () => {
     const folder = await rightBook()
     expect(run('--data', folder)).toEqual({
       code: 0,
-      out: 'read 6 generations, 9 transfers, 9 balances, 3 quota windows, 2 key limits\nthe book is right\n',
+      out: 'read 6 generations, 9 transfers, 9 balances, 3 quota windows, 2 key limits\nthe ledger is consistent\n',
       err: '',
     })
     const { code, out } = run('--json', '--data', folder)
@@ -751,7 +751,8 @@ describe('sluice ledger audit', () => {
     const { code, err } = run('--data', folder)
     expect([code, err]).toEqual([
       1,
-      'sluice: the book is wrong: balances revenue must have 12325000 nano-USD, which its transfers add up to, and has 12325001 nano-USD; 1 more row is wrong\n',
+      'sluice: the ledger is inconsistent: balances revenue must have 12325000 nano-USD, which its transfers add up to, ' +
+        'but has 12325001 nano-USD; 1 more row is wrong\n',
     ])
     const json = run('--json', '--data', folder)
     expect([json.code, (JSON.parse(json.out) as { right: boolean; first: object }).first]).toMatchObject([
@@ -760,7 +761,7 @@ describe('sluice ledger audit', () => {
     ])
     expect(run('--data', join(scratch, 'nowhere'))).toMatchObject({
       code: 1,
-      err: `sluice: there is no data folder ${join(scratch, 'nowhere')}\n`,
+      err: `sluice: the data folder ${join(scratch, 'nowhere')} does not exist\n`,
     })
   }, 20_000)
 })
